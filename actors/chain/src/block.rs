@@ -1,0 +1,70 @@
+//! A block as its RLP says it, and a block as the window holds it.
+
+use std::sync::Arc;
+
+use alloy_consensus::{EthereumTxEnvelope, Header, ReceiptEnvelope, TxEip4844};
+use alloy_primitives::{Address, B256, U256};
+
+use crate::{encode::BlockJson, log_search::LogPostings, trie::State};
+
+/// A transaction as a block carries it: blob transactions without their sidecars.
+pub type Transaction = EthereumTxEnvelope<TxEip4844>;
+
+/// A receipt of any type, with its bloom; `status` is a root before Byzantium (EIP-658).
+pub type Receipt = ReceiptEnvelope;
+
+/// A block decoded from RLP and not verified yet.
+pub type RawBlock = alloy_consensus::Block<Transaction>;
+
+/// Number of ancestors that the EVM's BLOCKHASH can name.
+pub const ANCESTORS_MAX: usize = 256;
+
+/// A verified block as the window holds it: facts for look-ups, JSON for answers.
+///
+/// Made by [`crate::import::Importer`] alone: whoever has one may trust it.
+#[derive(Debug)]
+pub struct Block {
+    /// The header.
+    pub header: Header,
+    /// keccak256 of the header's RLP.
+    pub hash: B256,
+    /// Transaction hashes in block order.
+    pub transaction_hashes: Vec<B256>,
+    /// Sum of difficulties from genesis to this block; `None` where nobody could say.
+    pub total_difficulty: Option<U256>,
+    /// Hashes of up to [`ANCESTORS_MAX`] ancestors, the parent first.
+    pub ancestors: Arc<[B256]>,
+    /// JSON of block, transactions, receipts, logs and uncles.
+    pub json: BlockJson,
+    /// Search structure over the block's logs.
+    pub postings: LogPostings,
+    /// State after the block; `None` where it is not held (the genesis out of the window).
+    pub state: Option<Arc<State>>,
+}
+
+impl Block {
+    /// The block's number.
+    #[must_use]
+    pub const fn number(&self) -> u64 {
+        self.header.number
+    }
+}
+
+/// Everything that is known of a block at ingest, for the encoder and the log index.
+#[derive(Clone, Copy, Debug)]
+pub struct BlockParts<'a> {
+    /// The decoded block.
+    pub raw: &'a RawBlock,
+    /// keccak256 of the header's RLP.
+    pub hash: B256,
+    /// Length of the block's RLP in bytes.
+    pub rlp_length: usize,
+    /// Recovered senders, one a transaction.
+    pub senders: &'a [Address],
+    /// Receipts, one a transaction.
+    pub receipts: &'a [Receipt],
+    /// Price of a unit of blob gas in wei (EIP-4844), from Cancun on.
+    pub blob_gas_price: Option<u128>,
+    /// Sum of difficulties from genesis to this block.
+    pub total_difficulty: Option<U256>,
+}

@@ -1,0 +1,1 @@
+//! genesis.json and chain.rlp as bytes (contract stub).

@@ -1,0 +1,1 @@
+//! What a header promises, checked one by one (contract stub).

@@ -1,0 +1,274 @@
+//! Every message: what it asks, what it answers, what it costs.
+//!
+//! Requests are imperative, facts are past tense. A read carries the [`Snapshot`] that its request took once, so that
+//! every item of a batch is answered from the same view.
+
+use std::{sync::Arc, time::Instant};
+
+use actix::Message;
+use alloy_primitives::{Address, B256, Bytes, U256};
+use alloy_trie::TrieAccount;
+use nearhead_chain::{
+    block::Block,
+    encode::value::ProofKey,
+    json::Json,
+    log_search::{Cancellation, LogFilter},
+    trie::TrieError,
+    window::{BlockId, BlockNumberOrTag, ResolveError, Snapshot},
+};
+
+/// Why a query has no answer. The edge maps each to its JSON-RPC code; nothing here knows codes.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum QueryError {
+    /// The block parameter names nothing that is served.
+    #[error(transparent)]
+    Resolve(#[from] ResolveError),
+    /// The state cannot be read: a defect with an executed chain.
+    #[error(transparent)]
+    Trie(#[from] TrieError),
+    /// The state of this block is not held.
+    #[error("the state of block {number} is not held")]
+    NoState {
+        /// The block's number.
+        number: u64,
+    },
+    /// More logs match than may be returned.
+    #[error("more than {limit} logs match")]
+    TooManyLogs {
+        /// First block of the query.
+        from: u64,
+        /// Last block of the largest range from `from` that fits, if any does.
+        fits_to: Option<u64>,
+        /// The bound.
+        limit: usize,
+    },
+    /// The deadline passed.
+    #[error("deadline passed")]
+    Timeout,
+    /// The client went away.
+    #[error("cancelled")]
+    Cancelled,
+    /// The handler panicked; it was counted and the actor restarted.
+    #[error("the handler panicked")]
+    Panicked,
+    /// No permit was free, or the actor is not there (shutdown).
+    #[error("not available")]
+    Unavailable,
+}
+
+/// A query's reply.
+pub type Reply<T> = Result<T, QueryError>;
+
+/// A block by hash (canonical or replaced) or by number or tag (canonical).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BlockAt {
+    /// By hash.
+    Hash(B256),
+    /// By number or tag.
+    Number(BlockNumberOrTag),
+}
+
+/// A transaction by hash or by place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TransactionAt {
+    /// By hash; canonical blocks only.
+    Hash(B256),
+    /// By block and index.
+    Index(BlockAt, u64),
+}
+
+/// To the block store: a block's JSON. Cheap.
+#[derive(Clone, Debug, Message)]
+#[rtype(result = "Reply<Option<Json>>")]
+pub struct FindBlock {
+    /// The view to read.
+    pub snapshot: Arc<Snapshot>,
+    /// Which block.
+    pub at: BlockAt,
+    /// Full transactions, or their hashes.
+    pub full: bool,
+}
+
+/// To the block store: a transaction's JSON. Cheap.
+#[derive(Clone, Debug, Message)]
+#[rtype(result = "Reply<Option<Json>>")]
+pub struct FindTransaction {
+    /// The view to read.
+    pub snapshot: Arc<Snapshot>,
+    /// Which transaction.
+    pub at: TransactionAt,
+}
+
+/// To the block store: a canonical transaction's receipt. Cheap.
+#[derive(Clone, Debug, Message)]
+#[rtype(result = "Reply<Option<Json>>")]
+pub struct FindReceipt {
+    /// The view to read.
+    pub snapshot: Arc<Snapshot>,
+    /// The transaction's hash.
+    pub transaction: B256,
+}
+
+/// To the block store: all receipts of a block. Cheap.
+#[derive(Clone, Debug, Message)]
+#[rtype(result = "Reply<Option<Json>>")]
+pub struct FindBlockReceipts {
+    /// The view to read.
+    pub snapshot: Arc<Snapshot>,
+    /// Which block.
+    pub at: BlockAt,
+}
+
+/// To the block store: an uncle. Cheap.
+#[derive(Clone, Debug, Message)]
+#[rtype(result = "Reply<Option<Json>>")]
+pub struct FindUncle {
+    /// The view to read.
+    pub snapshot: Arc<Snapshot>,
+    /// Which block.
+    pub at: BlockAt,
+    /// Which uncle.
+    pub index: u64,
+}
+
+/// To the block store: how many transactions a block has. Cheap.
+#[derive(Clone, Debug, Message)]
+#[rtype(result = "Reply<Option<u64>>")]
+pub struct CountTransactions {
+    /// The view to read.
+    pub snapshot: Arc<Snapshot>,
+    /// Which block.
+    pub at: BlockAt,
+}
+
+/// To the block store: how many uncles a block has. Cheap.
+#[derive(Clone, Debug, Message)]
+#[rtype(result = "Reply<Option<u64>>")]
+pub struct CountUncles {
+    /// The view to read.
+    pub snapshot: Arc<Snapshot>,
+    /// Which block.
+    pub at: BlockAt,
+}
+
+/// Which blocks a log query reads; already checked against the window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogRange {
+    /// One block, canonical or replaced.
+    Hash(B256),
+    /// Canonical blocks, both ends included.
+    Numbers {
+        /// First.
+        from: u64,
+        /// Last.
+        to: u64,
+    },
+}
+
+/// To the log query actor: the logs that match. Measured: counted from the index first.
+#[derive(Clone, Debug, Message)]
+#[rtype(result = "Reply<Json>")]
+pub struct FindLogs {
+    /// The view to read.
+    pub snapshot: Arc<Snapshot>,
+    /// Which blocks.
+    pub range: LogRange,
+    /// Which logs.
+    pub filter: LogFilter,
+    /// When the answer is of no use any more; the clock runs from admission.
+    pub deadline: Instant,
+    /// Set when the client goes away.
+    pub cancel: Cancellation,
+}
+
+/// To the proof actor: one storage slot. Cheap.
+#[derive(Clone, Debug, Message)]
+#[rtype(result = "Reply<U256>")]
+pub struct ReadStorage {
+    /// The view to read.
+    pub snapshot: Arc<Snapshot>,
+    /// Which block.
+    pub at: BlockId,
+    /// Whose storage.
+    pub address: Address,
+    /// Which slot.
+    pub slot: U256,
+}
+
+/// To the proof actor: many slots of many accounts. Measured by slots.
+#[derive(Clone, Debug, Message)]
+#[rtype(result = "Reply<Vec<Vec<U256>>>")]
+pub struct ReadStorageValues {
+    /// The view to read.
+    pub snapshot: Arc<Snapshot>,
+    /// Which block.
+    pub at: BlockId,
+    /// Accounts and slots; answered in the same order.
+    pub slots: Vec<(Address, Vec<U256>)>,
+}
+
+/// To the proof actor: an account, `None` where it is absent. Cheap.
+#[derive(Clone, Debug, Message)]
+#[rtype(result = "Reply<Option<TrieAccount>>")]
+pub struct ReadAccount {
+    /// The view to read.
+    pub snapshot: Arc<Snapshot>,
+    /// Which block.
+    pub at: BlockId,
+    /// Which account.
+    pub address: Address,
+}
+
+/// To the proof actor: an account's code, empty where there is none. Cheap.
+#[derive(Clone, Debug, Message)]
+#[rtype(result = "Reply<Bytes>")]
+pub struct ReadCode {
+    /// The view to read.
+    pub snapshot: Arc<Snapshot>,
+    /// Which block.
+    pub at: BlockId,
+    /// Which account.
+    pub address: Address,
+}
+
+/// To the proof actor: an EIP-1186 proof as JSON. Measured by keys.
+#[derive(Clone, Debug, Message)]
+#[rtype(result = "Reply<Json>")]
+pub struct ProveAccount {
+    /// The view to read.
+    pub snapshot: Arc<Snapshot>,
+    /// Which block.
+    pub at: BlockId,
+    /// Which account.
+    pub address: Address,
+    /// Which slots, in request order, with how each is echoed.
+    pub keys: Vec<ProofKey>,
+}
+
+/// To the head tracker: blocks to take off the head, then blocks to put on; all verified by the sender.
+///
+/// Answered when the new snapshot is readable: a source that waits for the answer is held back by the tracker.
+#[derive(Clone, Debug, Message)]
+#[rtype(result = "Result<(), nearhead_chain::window::WindowError>")]
+pub struct AdvanceHead {
+    /// How many blocks to take off the head.
+    pub reverted: usize,
+    /// Blocks to apply, in order.
+    pub applied: Vec<Arc<Block>>,
+    /// The safe block afterwards, if known.
+    pub safe: Option<B256>,
+    /// The finalized block afterwards, if known.
+    pub finalized: Option<B256>,
+}
+
+/// Fact: the head changed, and the new snapshot is already readable.
+#[derive(Clone, Debug, Message)]
+#[rtype(result = "()")]
+pub struct HeadChanged {
+    /// Blocks that are not canonical any more, newest first.
+    pub reverted: Vec<Arc<Block>>,
+    /// New canonical blocks, oldest first.
+    pub applied: Vec<Arc<Block>>,
+    /// The view after the change.
+    pub snapshot: Arc<Snapshot>,
+}
