@@ -2,7 +2,8 @@
 #![allow(clippy::todo, unused)]
 use std::sync::Arc;
 use alloy_genesis::Genesis;
-use crate::{block::{Block, RawBlock}, encode::EncodeOptions, execute::{ChainSpec, SpecError}, trie::NodeStore};
+use alloy_primitives::Address;
+use crate::{block::{Block, RawBlock}, encode::EncodeOptions, execute::{ChainSpec, Executed, SpecError}, trie::NodeStore};
 
 /// Imports blocks of one chain over one node store.
 #[derive(Debug)]
@@ -26,4 +27,7 @@ impl Importer {
     pub fn genesis(&self) -> Result<Arc<Block>, ImportError> { todo!() }
     /// Verifies and executes `raw` on top of `parent`.
     pub fn import(&self, raw: RawBlock, parent: &Block) -> Result<Arc<Block>, ImportError> { todo!() }
+    /// Makes a block of what [`crate::execute::assemble`] made, with its `senders`: every promise of the header is
+    /// checked against `executed`, nothing is executed again.
+    pub fn seal(&self, raw: &RawBlock, senders: &[Address], executed: Executed, parent: &Block) -> Result<Arc<Block>, ImportError> { todo!() }
 }
