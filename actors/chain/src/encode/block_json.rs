@@ -1,0 +1,274 @@
+//! Everything a block is ever asked for, as JSON in few buffers.
+
+use std::ops::Range;
+
+use alloy_primitives::B256;
+use bytes::Bytes;
+
+use super::{
+    EncodeOptions, block,
+    receipt::{self, Position},
+    transaction,
+    writer::JsonWriter,
+};
+use crate::block::BlockParts;
+
+/// A block's JSON, in buffers that every answer is a slice of.
+///
+/// A transaction is a slice of the full block, a receipt a slice of the array of all receipts, a log a slice of
+/// its receipt: what is served twice is held once.
+#[derive(Clone, Debug)]
+pub struct BlockJson {
+    /// The block with full transactions.
+    full: Bytes,
+    /// Transactions in `full`.
+    transactions: Box<[Span]>,
+    /// The block with the hashes of its transactions.
+    hashes: Bytes,
+    /// The array of all receipts.
+    receipts: Bytes,
+    /// Receipts in `receipts`.
+    receipt_spans: Box<[Span]>,
+    /// Logs in `receipts`.
+    log_spans: Box<[Span]>,
+    /// The array of all uncles.
+    uncles: Bytes,
+    /// Uncles in `uncles`.
+    uncle_spans: Box<[Span]>,
+}
+
+/// Why a block cannot be encoded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum EncodeError {
+    /// Positions in a buffer are 32 bits wide.
+    #[error(
+        "the block has {bytes} bytes of JSON in one piece, at most {} can be held",
+        u32::MAX
+    )]
+    TooLarge {
+        /// Bytes of the largest buffer.
+        bytes: usize,
+    },
+}
+
+impl BlockJson {
+    /// Encodes a verified block; `parts` has one sender and one receipt for each transaction.
+    ///
+    /// # Errors
+    /// [`EncodeError::TooLarge`] where one buffer would exceed 4 GiB.
+    pub fn encode(parts: &BlockParts<'_>, options: EncodeOptions) -> Result<Self, EncodeError> {
+        let body = &parts.raw.body;
+        debug_assert_eq!(parts.senders.len(), body.transactions.len());
+        debug_assert_eq!(parts.receipts.len(), body.transactions.len());
+        let uncle_hashes: Vec<B256> = body.ommers_hashes().collect();
+        let (full, transactions) = full_block(parts, &uncle_hashes, options);
+        let (receipts, receipt_spans, log_spans) = all_receipts(parts);
+        let (uncles, uncle_spans) = all_uncles(parts, &uncle_hashes, options);
+        let json = Self {
+            full,
+            transactions: transactions.into(),
+            hashes: block_with_hashes(parts, &uncle_hashes, options),
+            receipts,
+            receipt_spans: receipt_spans.into(),
+            log_spans: log_spans.into(),
+            uncles,
+            uncle_spans: uncle_spans.into(),
+        };
+        // The hashes are shorter than what they are the hashes of.
+        let bytes = json
+            .full
+            .len()
+            .max(json.receipts.len())
+            .max(json.uncles.len());
+        if u32::try_from(bytes).is_err() {
+            return Err(EncodeError::TooLarge { bytes });
+        }
+        Ok(json)
+    }
+
+    /// The block with full transactions, or with their hashes.
+    #[must_use]
+    pub fn block(&self, full: bool) -> Bytes {
+        if full {
+            self.full.clone()
+        } else {
+            self.hashes.clone()
+        }
+    }
+
+    /// Transaction `index`.
+    #[must_use]
+    pub fn transaction(&self, index: usize) -> Option<Bytes> {
+        let span = self.transactions.get(index)?;
+        Some(self.full.slice(span.range()))
+    }
+
+    /// Number of transactions.
+    #[must_use]
+    pub fn transaction_count(&self) -> usize {
+        self.transactions.len()
+    }
+
+    /// Receipt of transaction `index`.
+    #[must_use]
+    pub fn receipt(&self, index: usize) -> Option<Bytes> {
+        let span = self.receipt_spans.get(index)?;
+        Some(self.receipts.slice(span.range()))
+    }
+
+    /// The array of all receipts.
+    #[must_use]
+    pub fn receipts(&self) -> Bytes {
+        self.receipts.clone()
+    }
+
+    /// Number of logs in the block.
+    #[must_use]
+    pub fn log_count(&self) -> usize {
+        self.log_spans.len()
+    }
+
+    /// Where log `index` (position in the block) stands in [`Self::receipts`]; logs of one receipt that follow each
+    /// other are one comma apart.
+    #[must_use]
+    pub fn log_range(&self, index: usize) -> Option<Range<usize>> {
+        self.log_spans.get(index).map(Span::range)
+    }
+
+    /// Uncle `index`.
+    #[must_use]
+    pub fn uncle(&self, index: usize) -> Option<Bytes> {
+        let span = self.uncle_spans.get(index)?;
+        Some(self.uncles.slice(span.range()))
+    }
+
+    /// Number of uncles.
+    #[must_use]
+    pub fn uncle_count(&self) -> usize {
+        self.uncle_spans.len()
+    }
+
+    /// Bytes held.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        let buffers = [&self.full, &self.hashes, &self.receipts, &self.uncles];
+        let spans = [
+            &self.transactions,
+            &self.receipt_spans,
+            &self.log_spans,
+            &self.uncle_spans,
+        ];
+        buffers.into_iter().map(Bytes::len).sum::<usize>()
+            + spans
+                .into_iter()
+                .map(|spans| size_of_val(&**spans))
+                .sum::<usize>()
+    }
+}
+
+/// Where a value stands in its buffer. Half the width of a range: the adversarial block has 155,000 of them.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Span {
+    start: u32,
+    end: u32,
+}
+
+impl Span {
+    /// From `start` to before `end`; whoever made the buffer checks that it is not longer than 32 bits can say.
+    pub(super) const fn new(start: usize, end: usize) -> Self {
+        Self {
+            start: start as u32,
+            end: end as u32,
+        }
+    }
+
+    const fn range(&self) -> Range<usize> {
+        self.start as usize..self.end as usize
+    }
+}
+
+fn full_block(
+    parts: &BlockParts<'_>,
+    uncle_hashes: &[B256],
+    options: EncodeOptions,
+) -> (Bytes, Vec<Span>) {
+    let transactions = &parts.raw.body.transactions;
+    let size_hint = transactions
+        .iter()
+        .map(transaction::size_hint)
+        .sum::<usize>();
+    let mut w = JsonWriter::with_capacity(block::size_hint(parts.raw) + size_hint);
+    let mut spans = Vec::with_capacity(transactions.len());
+    block::write(&mut w, parts, uncle_hashes, options, |w| {
+        let each = transactions.iter().zip(parts.senders);
+        w.array((0..).zip(each), |w, (index, (transaction, sender))| {
+            let start = w.len();
+            transaction::write(w, parts, index, transaction, sender);
+            spans.push(Span::new(start, w.len()));
+        });
+    });
+    (w.finish(), spans)
+}
+
+fn block_with_hashes(
+    parts: &BlockParts<'_>,
+    uncle_hashes: &[B256],
+    options: EncodeOptions,
+) -> Bytes {
+    let transactions = &parts.raw.body.transactions;
+    let size_hint = block::HASH_SIZE_HINT * transactions.len();
+    let mut w = JsonWriter::with_capacity(block::size_hint(parts.raw) + size_hint);
+    block::write(&mut w, parts, uncle_hashes, options, |w| {
+        w.array(transactions, |w, transaction| {
+            w.data(transaction.tx_hash());
+        });
+    });
+    w.finish()
+}
+
+/// The array of receipts, where each stands in it, and where each log does.
+fn all_receipts(parts: &BlockParts<'_>) -> (Bytes, Vec<Span>, Vec<Span>) {
+    let size_hint = parts.receipts.iter().map(receipt::size_hint).sum::<usize>();
+    let mut w = JsonWriter::with_capacity(2 + size_hint);
+    let mut spans = Vec::with_capacity(parts.receipts.len());
+    let log_count = parts
+        .receipts
+        .iter()
+        .map(|receipt| receipt.logs().len())
+        .sum();
+    let mut log_spans = Vec::with_capacity(log_count);
+    let mut at = Position::default();
+    let transactions = parts.raw.body.transactions.iter().zip(parts.senders);
+    w.array(
+        transactions.zip(parts.receipts),
+        |w, ((transaction, sender), receipt)| {
+            let start = w.len();
+            receipt::write(w, parts, at, (transaction, sender, receipt), &mut log_spans);
+            spans.push(Span::new(start, w.len()));
+            at = Position {
+                transaction_index: at.transaction_index + 1,
+                gas_before: receipt.cumulative_gas_used(),
+                first_log_index: log_spans.len() as u64,
+            };
+        },
+    );
+    (w.finish(), spans, log_spans)
+}
+
+fn all_uncles(
+    parts: &BlockParts<'_>,
+    hashes: &[B256],
+    options: EncodeOptions,
+) -> (Bytes, Vec<Span>) {
+    let mut w = JsonWriter::with_capacity(2 + block::SIZE_HINT * hashes.len());
+    let mut spans = Vec::with_capacity(hashes.len());
+    w.array(
+        parts.raw.body.ommers.iter().zip(hashes),
+        |w, (uncle, hash)| {
+            let start = w.len();
+            block::write_uncle(w, uncle, hash, options);
+            spans.push(Span::new(start, w.len()));
+        },
+    );
+    (w.finish(), spans)
+}

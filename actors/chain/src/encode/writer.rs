@@ -1,0 +1,179 @@
+//! Hex and punctuation, straight into one growing buffer.
+
+use alloy_primitives::{U256, hex};
+use bytes::Bytes;
+
+/// Appends JSON to a buffer; nothing is checked, punctuation is the caller's.
+///
+/// Methods chain, so that a writer of an object reads as the object.
+#[derive(Debug)]
+pub(super) struct JsonWriter {
+    out: Vec<u8>,
+}
+
+impl JsonWriter {
+    /// A writer that expects to write about `capacity` bytes; less is given back, more is allocated.
+    pub(super) fn with_capacity(capacity: usize) -> Self {
+        Self {
+            out: Vec::with_capacity(capacity),
+        }
+    }
+
+    /// Bytes written so far: where the next value starts.
+    pub(super) const fn len(&self) -> usize {
+        self.out.len()
+    }
+
+    /// What was written so far.
+    pub(super) fn as_bytes(&self) -> &[u8] {
+        &self.out
+    }
+
+    /// What was written, in a buffer of the exact size.
+    pub(super) fn finish(mut self) -> Bytes {
+        self.out.shrink_to_fit();
+        self.out.into()
+    }
+
+    /// Bytes that are JSON already.
+    pub(super) fn raw(&mut self, json: impl AsRef<[u8]>) -> &mut Self {
+        self.out.extend_from_slice(json.as_ref());
+        self
+    }
+
+    /// DATA: `"0x"` and two digits a byte.
+    pub(super) fn data(&mut self, bytes: impl AsRef<[u8]>) -> &mut Self {
+        let bytes = bytes.as_ref();
+        self.out.extend_from_slice(b"\"0x");
+        let start = self.out.len();
+        self.out.resize(start + 2 * bytes.len(), b'"');
+        // It fails only where the lengths differ, and the line above made them agree.
+        let encoded = hex::encode_to_slice(bytes, &mut self.out[start..]);
+        debug_assert_eq!(encoded, Ok(()));
+        self.out.push(b'"');
+        self
+    }
+
+    /// QUANTITY of up to 64 bits: `"0x"` and no leading zeros.
+    pub(super) fn number(&mut self, value: u64) -> &mut Self {
+        self.wide(u128::from(value))
+    }
+
+    /// QUANTITY of up to 128 bits.
+    pub(super) fn wide(&mut self, value: u128) -> &mut Self {
+        self.quantity_digits(&value.to_be_bytes())
+    }
+
+    /// QUANTITY of up to 256 bits.
+    pub(super) fn quantity(&mut self, value: U256) -> &mut Self {
+        self.quantity_digits(&value.to_be_bytes::<32>())
+    }
+
+    /// QUANTITY of a big-endian integer of at most 32 bytes.
+    fn quantity_digits(&mut self, big_endian: &[u8]) -> &mut Self {
+        const DIGITS: &[u8; 16] = b"0123456789abcdef";
+        let first = big_endian.iter().position(|&byte| byte != 0);
+        let bytes = &big_endian[first.unwrap_or(big_endian.len())..];
+        let Some((&high, rest)) = bytes.split_first() else {
+            return self.raw(r#""0x0""#);
+        };
+        self.out.extend_from_slice(b"\"0x");
+        if high >= 16 {
+            self.out.push(DIGITS[usize::from(high >> 4)]);
+        }
+        self.out.push(DIGITS[usize::from(high & 15)]);
+        for &byte in rest {
+            self.out.extend_from_slice(&[
+                DIGITS[usize::from(byte >> 4)],
+                DIGITS[usize::from(byte & 15)],
+            ]);
+        }
+        self.out.push(b'"');
+        self
+    }
+
+    /// `null`, or what `write` writes.
+    pub(super) fn or_null<T>(
+        &mut self,
+        value: Option<T>,
+        write: impl FnOnce(&mut Self, T) -> &mut Self,
+    ) -> &mut Self {
+        match value {
+            Some(value) => write(self, value),
+            None => self.raw("null"),
+        }
+    }
+
+    /// An array, one item after the other, with one comma and nothing else between two.
+    pub(super) fn array<T>(
+        &mut self,
+        items: impl IntoIterator<Item = T>,
+        mut write: impl FnMut(&mut Self, T),
+    ) -> &mut Self {
+        self.out.push(b'[');
+        for (index, item) in items.into_iter().enumerate() {
+            if index > 0 {
+                self.out.push(b',');
+            }
+            write(self, item);
+        }
+        self.out.push(b']');
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn written(write: impl FnOnce(&mut JsonWriter)) -> String {
+        let mut writer = JsonWriter::with_capacity(0);
+        write(&mut writer);
+        String::from_utf8_lossy(&writer.finish()).into_owned()
+    }
+
+    #[test]
+    fn quantities_have_no_leading_zeros() {
+        let table: [(U256, &str); 9] = [
+            (U256::ZERO, "0x0"),
+            (U256::from(1), "0x1"),
+            (U256::from(15), "0xf"),
+            (U256::from(16), "0x10"),
+            (U256::from(0x100), "0x100"),
+            (U256::from(0xabc), "0xabc"),
+            (U256::from(u64::MAX), "0xffffffffffffffff"),
+            (U256::from(u128::MAX), "0xffffffffffffffffffffffffffffffff"),
+            (
+                U256::MAX,
+                "0xffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff",
+            ),
+        ];
+        for (value, expected) in table {
+            let expected = format!("\"{expected}\"");
+            assert_eq!(written(|w| drop(w.quantity(value))), expected);
+            if let Ok(value) = u128::try_from(value) {
+                assert_eq!(written(|w| drop(w.wide(value))), expected);
+            }
+            if let Ok(value) = u64::try_from(value) {
+                assert_eq!(written(|w| drop(w.number(value))), expected);
+            }
+        }
+    }
+
+    #[test]
+    fn data_keeps_every_byte() {
+        for length in 0..100_u8 {
+            let bytes: Vec<u8> = (0..length).map(|byte| byte.wrapping_mul(37)).collect();
+            let digits: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+            assert_eq!(written(|w| drop(w.data(&bytes))), format!("\"0x{digits}\""));
+        }
+    }
+
+    #[test]
+    fn arrays_have_one_comma_between_items() {
+        for (items, expected) in [(0, "[]"), (1, r#"["0x0"]"#), (3, r#"["0x0","0x1","0x2"]"#)] {
+            let json = written(|w| drop(w.array(0..items, |w, item| drop(w.number(item)))));
+            assert_eq!(json, expected);
+        }
+    }
+}
