@@ -19,6 +19,20 @@ pub type RawBlock = alloy_consensus::Block<Transaction>;
 /// Number of ancestors that the EVM's BLOCKHASH can name.
 pub const ANCESTORS_MAX: usize = 256;
 
+/// Number of generations in which an ommer may have branched off (yellow paper, 11.1).
+pub const KIN_MAX: usize = 7;
+
+/// What the ommers of later blocks are judged by: a block before the merge and its own ommers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Kin {
+    /// The block's hash.
+    pub hash: B256,
+    /// The block's header.
+    pub header: Header,
+    /// Hashes of its ommers.
+    pub ommers: Vec<B256>,
+}
+
 /// A verified block as the window holds it: facts for look-ups, JSON for answers.
 ///
 /// Made by [`crate::import::Importer`] alone: whoever has one may trust it.
@@ -34,6 +48,8 @@ pub struct Block {
     pub total_difficulty: Option<U256>,
     /// Hashes of up to [`ANCESTORS_MAX`] ancestors, the parent first.
     pub ancestors: Arc<[B256]>,
+    /// The block and its ancestors, [`KIN_MAX`] at most, the block first; empty after the merge, where there are no ommers.
+    pub kin: Vec<Arc<Kin>>,
     /// JSON of block, transactions, receipts, logs and uncles.
     pub json: BlockJson,
     /// Search structure over the block's logs.

@@ -30,10 +30,14 @@ pub struct Executed {
 impl Executed {
     /// The state root after the block.
     #[must_use]
-    pub fn state_root(&self) -> B256 { self.changes.root() }
+    pub fn state_root(&self) -> B256 {
+        self.changes.root()
+    }
     /// Stores the state and returns a handle to it.
     #[must_use]
-    pub fn commit(self) -> Arc<State> { self.base.commit(self.changes) }
+    pub fn commit(self) -> Arc<State> {
+        self.base.commit(self.changes)
+    }
 }
 
 /// Why a block could not be executed.
@@ -65,10 +69,23 @@ pub struct BlockTemplate {
 }
 
 /// Executes `raw` on top of `parent`. The header's promises are not compared here ([`crate::verify`]).
-pub fn execute(spec: &ChainSpec, parent: &Block, raw: &RawBlock, senders: &[Address]) -> Result<Executed, ExecuteError> { todo!() }
+pub fn execute(
+    spec: &ChainSpec,
+    parent: &Block,
+    raw: &RawBlock,
+    senders: &[Address],
+) -> Result<Executed, ExecuteError> {
+    todo!()
+}
 
 /// Makes the block that `template` describes on top of `parent`: executes it and fills in the whole header.
 ///
 /// A transaction that cannot be included is an error. [`crate::import::Importer::seal`] then makes a
 /// [`Block`] of it without executing it again.
-pub fn assemble(spec: &ChainSpec, parent: &Block, template: BlockTemplate) -> Result<(RawBlock, Executed), ExecuteError> { todo!() }
+pub fn assemble(
+    spec: &ChainSpec,
+    parent: &Block,
+    template: BlockTemplate,
+) -> Result<(RawBlock, Executed), ExecuteError> {
+    todo!()
+}

@@ -6,4 +6,4 @@ mod block;
 mod spec;
 
 pub use block::{BlockTemplate, ExecuteError, Executed, assemble, execute};
-pub use spec::{ChainSpec, SpecError};
+pub use spec::{ChainSpec, Rules, SpecError};
