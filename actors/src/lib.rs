@@ -4,3 +4,4 @@
 
 pub mod head;
 pub mod messages;
+pub mod wiring;

@@ -1,0 +1,7 @@
+//! Who may ask, and how much: keys and quotas. Knows neither HTTP nor JSON-RPC, and reads no clock.
+
+mod keys;
+mod quota;
+
+pub use keys::{Keys, TenantId};
+pub use quota::{Exceeded, Quota};

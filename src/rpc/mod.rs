@@ -1,0 +1,3 @@
+//! JSON-RPC: envelope, parameters, dispatch, methods. Knows no HTTP.
+
+pub mod dispatch;
