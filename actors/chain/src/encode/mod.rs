@@ -19,6 +19,9 @@ mod transaction;
 pub mod value;
 mod writer;
 
+#[cfg(test)]
+mod tests;
+
 pub use block_json::{BlockJson, EncodeError};
 
 /// How blocks are written.
