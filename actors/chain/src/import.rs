@@ -1,33 +1,385 @@
-//! decode, verify, execute, encode: the only way from a raw block to a held one (contract stub).
-#![allow(clippy::todo, unused)]
-use std::sync::Arc;
-use alloy_genesis::Genesis;
-use alloy_primitives::Address;
-use crate::{block::{Block, RawBlock}, encode::EncodeOptions, execute::{ChainSpec, Executed, SpecError}, trie::NodeStore};
+//! decode, verify, execute, encode: the only way from a raw block to a held one.
+
+use std::{fmt, iter, sync::Arc};
+
+use alloy_consensus::{BlockBody, EMPTY_ROOT_HASH, Header};
+use alloy_eips::{eip1559::INITIAL_BASE_FEE, eip4895::Withdrawals, eip7685::EMPTY_REQUESTS_HASH};
+use alloy_genesis::{Genesis, GenesisAccount};
+use alloy_hardforks::EthereumHardfork;
+use alloy_primitives::{Address, B64, B256, U256, keccak256};
+use alloy_rlp::Encodable;
+use revm::primitives::KECCAK_EMPTY;
+
+use crate::{
+    block::{ANCESTORS_MAX, Block, BlockParts, KIN_MAX, Kin, RawBlock, Receipt},
+    encode::{BlockJson, EncodeError, EncodeOptions},
+    execute::{self, ChainSpec, ExecuteError, Executed, Rules, SpecError},
+    log_search::LogPostings,
+    trie::{AccountUpdate, NodeStore, State, StateUpdate, TrieError},
+    verify::{self, VerifyError},
+};
+
+/// Accounts of a genesis that are put into the trie at once: bounds the memory of a large one.
+const GENESIS_ACCOUNTS_AT_ONCE: usize = 1 << 14;
+/// Gas limit of a genesis that names none, as in geth.
+const GENESIS_GAS_LIMIT: u64 = 4_712_388;
 
 /// Imports blocks of one chain over one node store.
 #[derive(Debug)]
-pub struct Importer {}
+pub struct Importer {
+    spec: ChainSpec,
+    options: EncodeOptions,
+    store: Arc<NodeStore>,
+    /// The genesis header; its state root is that of no accounts until they are known.
+    genesis: Header,
+}
 
-/// Why a block was refused: which check, what was expected, what was found.
+/// A block was refused: which one, and for what. Nothing of it was stored.
+#[derive(Debug)]
+pub struct ImportError {
+    /// The block's number.
+    pub number: u64,
+    /// The block's hash.
+    pub hash: B256,
+    /// The check that it failed.
+    pub refusal: Refusal,
+}
+
+/// The check that a block failed.
 #[derive(Debug, thiserror::Error)]
-#[error("stub")]
-pub struct ImportError;
+pub enum Refusal {
+    /// A promise of the header, or a signature.
+    #[error(transparent)]
+    Verify(#[from] VerifyError),
+    /// Execution.
+    #[error(transparent)]
+    Execute(#[from] ExecuteError),
+    /// The state.
+    #[error(transparent)]
+    State(#[from] TrieError),
+    /// The block's JSON.
+    #[error(transparent)]
+    Encode(#[from] EncodeError),
+}
+
+impl fmt::Display for ImportError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "block {} {}: {}", self.number, self.hash, self.refusal)
+    }
+}
+
+impl std::error::Error for ImportError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&self.refusal)
+    }
+}
+
+impl ImportError {
+    fn of(header: &Header, refusal: impl Into<Refusal>) -> Self {
+        Self {
+            number: header.number,
+            hash: header.hash_slow(),
+            refusal: refusal.into(),
+        }
+    }
+}
 
 impl Importer {
-    /// An importer for the chain that `genesis` begins.
-    pub fn new(genesis: &Genesis, options: EncodeOptions) -> Result<Self, SpecError> { todo!() }
+    /// An importer for the chain that `genesis` begins; its accounts are not looked at yet.
+    ///
+    /// # Errors
+    /// A [`SpecError`] where the chain has rules that cannot be followed.
+    pub fn new(genesis: &Genesis, options: EncodeOptions) -> Result<Self, SpecError> {
+        let spec = ChainSpec::from_genesis(genesis)?;
+        let genesis = genesis_header(&spec.genesis_rules(genesis.timestamp), genesis);
+        Ok(Self {
+            spec,
+            options,
+            store: NodeStore::new(),
+            genesis,
+        })
+    }
+
     /// The chain's rules.
     #[must_use]
-    pub fn spec(&self) -> &ChainSpec { todo!() }
+    pub const fn spec(&self) -> &ChainSpec {
+        &self.spec
+    }
+
     /// The node store that all imported blocks share.
     #[must_use]
-    pub fn store(&self) -> &Arc<NodeStore> { todo!() }
-    /// The genesis block with its state.
-    pub fn genesis(&self) -> Result<Arc<Block>, ImportError> { todo!() }
+    pub const fn store(&self) -> &Arc<NodeStore> {
+        &self.store
+    }
+
+    /// The genesis block with the state that `accounts` (`alloc` of genesis.json) make.
+    ///
+    /// # Errors
+    /// An [`ImportError`] where the state cannot be made.
+    pub fn genesis<'a>(
+        &self,
+        accounts: impl IntoIterator<Item = (&'a Address, &'a GenesisAccount)>,
+    ) -> Result<Arc<Block>, ImportError> {
+        let state = self
+            .genesis_state(accounts)
+            .map_err(|error| ImportError::of(&self.genesis, error))?;
+        self.genesis_with_state(state)
+    }
+
+    /// The genesis block with a state that was made elsewhere over [`Self::store`].
+    ///
+    /// # Errors
+    /// An [`ImportError`] where the block's JSON cannot be held.
+    pub fn genesis_with_state(&self, state: Arc<State>) -> Result<Arc<Block>, ImportError> {
+        let header = Header {
+            state_root: state.root(),
+            ..self.genesis.clone()
+        };
+        let rules = self.spec.genesis_rules(header.timestamp);
+        let withdrawals = header.withdrawals_root.map(|_| Withdrawals::default());
+        let raw = RawBlock {
+            header,
+            body: BlockBody {
+                withdrawals,
+                ..BlockBody::default()
+            },
+        };
+        let block = self.hold(&rules, &raw, &[], &[], Lineage::none())?;
+        Ok(Arc::new(Block {
+            state: Some(state),
+            ..block
+        }))
+    }
+
     /// Verifies and executes `raw` on top of `parent`.
-    pub fn import(&self, raw: RawBlock, parent: &Block) -> Result<Arc<Block>, ImportError> { todo!() }
+    ///
+    /// # Errors
+    /// An [`ImportError`] with the first check that fails; nothing is stored then.
+    pub fn import(&self, raw: RawBlock, parent: &Block) -> Result<Arc<Block>, ImportError> {
+        let rules = self.rules_after(parent, &raw.header);
+        let checked = || -> Result<_, Refusal> {
+            verify_block(&rules, &raw, parent)?;
+            let senders = verify::recover_senders(&rules, &raw.body.transactions)?;
+            let executed = execute::execute(&self.spec, parent, &raw, &senders)?;
+            verify::check_outcome(&raw.header, &executed)?;
+            Ok((senders, executed))
+        };
+        let (senders, executed) =
+            checked().map_err(|refusal| ImportError::of(&raw.header, refusal))?;
+        self.hold_child(&rules, &raw, &senders, executed, parent)
+    }
+
     /// Makes a block of what [`crate::execute::assemble`] made, with its `senders`: every promise of the header is
     /// checked against `executed`, nothing is executed again.
-    pub fn seal(&self, raw: &RawBlock, senders: &[Address], executed: Executed, parent: &Block) -> Result<Arc<Block>, ImportError> { todo!() }
+    ///
+    /// # Errors
+    /// An [`ImportError`] with the first check that fails; nothing is stored then.
+    pub fn seal(
+        &self,
+        raw: &RawBlock,
+        senders: &[Address],
+        executed: Executed,
+        parent: &Block,
+    ) -> Result<Arc<Block>, ImportError> {
+        let rules = self.rules_after(parent, &raw.header);
+        verify_block(&rules, raw, parent)
+            .and_then(|()| verify::check_outcome(&raw.header, &executed))
+            .map_err(|error| ImportError::of(&raw.header, error))?;
+        self.hold_child(&rules, raw, senders, executed, parent)
+    }
+
+    fn rules_after(&self, parent: &Block, header: &Header) -> Rules<'_> {
+        let merged = self
+            .spec
+            .merged_after(parent.header.difficulty, parent.total_difficulty);
+        self.spec.rules(header.number, header.timestamp, merged)
+    }
+
+    fn genesis_state<'a>(
+        &self,
+        accounts: impl IntoIterator<Item = (&'a Address, &'a GenesisAccount)>,
+    ) -> Result<Arc<State>, TrieError> {
+        let mut state = State::empty(&self.store);
+        let mut accounts = accounts.into_iter().peekable();
+        while accounts.peek().is_some() {
+            let mut update = StateUpdate::default();
+            for (address, account) in accounts.by_ref().take(GENESIS_ACCOUNTS_AT_ONCE) {
+                insert_genesis_account(&mut update, *address, account);
+            }
+            state = state.commit(state.update(&update)?);
+        }
+        Ok(state)
+    }
+
+    fn hold_child(
+        &self,
+        rules: &Rules<'_>,
+        raw: &RawBlock,
+        senders: &[Address],
+        executed: Executed,
+        parent: &Block,
+    ) -> Result<Arc<Block>, ImportError> {
+        let block = self.hold(
+            rules,
+            raw,
+            senders,
+            &executed.receipts,
+            Lineage::below(parent),
+        )?;
+        Ok(Arc::new(Block {
+            state: Some(executed.commit()),
+            ..block
+        }))
+    }
+
+    /// The block as it is held, still without its state: that is stored when nothing can fail any more.
+    fn hold(
+        &self,
+        rules: &Rules<'_>,
+        raw: &RawBlock,
+        senders: &[Address],
+        receipts: &[Receipt],
+        lineage: Lineage,
+    ) -> Result<Block, ImportError> {
+        let header = &raw.header;
+        let hash = header.hash_slow();
+        let total_difficulty = lineage
+            .total_difficulty
+            .map(|sum| sum.saturating_add(header.difficulty));
+        let parts = BlockParts {
+            raw,
+            hash,
+            rlp_length: raw.length(),
+            senders,
+            receipts,
+            blob_gas_price: rules
+                .blob_params()
+                .and_then(|params| header.blob_fee(params)),
+            total_difficulty,
+        };
+        let json = BlockJson::encode(&parts, self.options)
+            .map_err(|error| ImportError::of(header, error))?;
+        let kin = if self.spec.merged_after(header.difficulty, total_difficulty) {
+            Vec::new()
+        } else {
+            let own = Kin {
+                hash,
+                header: header.clone(),
+                ommers: raw.body.ommers_hashes().collect(),
+            };
+            iter::once(Arc::new(own)).chain(lineage.kin).collect()
+        };
+        Ok(Block {
+            header: header.clone(),
+            hash,
+            transaction_hashes: raw
+                .body
+                .transactions
+                .iter()
+                .map(|transaction| *transaction.hash())
+                .collect(),
+            total_difficulty,
+            ancestors: lineage.ancestors,
+            kin,
+            json,
+            postings: LogPostings::new(receipts.iter().flat_map(|receipt| receipt.logs())),
+            state: None,
+        })
+    }
+}
+
+/// What a block takes over from its parent.
+struct Lineage {
+    /// The parent's.
+    total_difficulty: Option<U256>,
+    ancestors: Arc<[B256]>,
+    /// The parent's, with a place left for the block itself.
+    kin: Vec<Arc<Kin>>,
+}
+
+impl Lineage {
+    fn none() -> Self {
+        Self {
+            total_difficulty: Some(U256::ZERO),
+            ancestors: Arc::from([]),
+            kin: Vec::new(),
+        }
+    }
+
+    fn below(parent: &Block) -> Self {
+        Self {
+            total_difficulty: parent.total_difficulty,
+            ancestors: iter::once(parent.hash)
+                .chain(parent.ancestors.iter().copied())
+                .take(ANCESTORS_MAX)
+                .collect(),
+            kin: parent.kin.iter().take(KIN_MAX - 1).cloned().collect(),
+        }
+    }
+}
+
+fn verify_block(rules: &Rules<'_>, raw: &RawBlock, parent: &Block) -> Result<(), VerifyError> {
+    verify::check_header(rules, &parent.header, parent.hash, &raw.header)?;
+    verify::check_body(rules, raw)?;
+    verify::check_ommers(rules, &parent.kin, &raw.body.ommers)
+}
+
+/// The header of a genesis without accounts, field by field as geth makes it (core/genesis.go, `toBlockWithRoot`).
+fn genesis_header(rules: &Rules<'_>, genesis: &Genesis) -> Header {
+    let since = |fork| rules.has(fork).then_some(());
+    let base_fee = genesis
+        .base_fee_per_gas
+        .and_then(|fee| u64::try_from(fee).ok());
+    Header {
+        parent_hash: genesis.parent_hash.unwrap_or_default(),
+        beneficiary: genesis.coinbase,
+        difficulty: genesis.difficulty,
+        gas_limit: if genesis.gas_limit == 0 {
+            GENESIS_GAS_LIMIT
+        } else {
+            genesis.gas_limit
+        },
+        timestamp: genesis.timestamp,
+        extra_data: genesis.extra_data.clone(),
+        mix_hash: genesis.mix_hash,
+        nonce: B64::from(genesis.nonce),
+        base_fee_per_gas: since(EthereumHardfork::London)
+            .map(|()| base_fee.unwrap_or(INITIAL_BASE_FEE)),
+        withdrawals_root: since(EthereumHardfork::Shanghai).map(|()| EMPTY_ROOT_HASH),
+        blob_gas_used: since(EthereumHardfork::Cancun)
+            .map(|()| genesis.blob_gas_used.unwrap_or_default()),
+        excess_blob_gas: since(EthereumHardfork::Cancun)
+            .map(|()| genesis.excess_blob_gas.unwrap_or_default()),
+        parent_beacon_block_root: since(EthereumHardfork::Cancun).map(|()| B256::ZERO),
+        requests_hash: since(EthereumHardfork::Prague).map(|()| EMPTY_REQUESTS_HASH),
+        ..Header::default()
+    }
+}
+
+/// Empty accounts are kept, as in geth: EIP-161 is about accounts that a transaction touches.
+fn insert_genesis_account(update: &mut StateUpdate, address: Address, account: &GenesisAccount) {
+    let code_hash = account
+        .code
+        .as_ref()
+        .filter(|code| !code.is_empty())
+        .map_or(KECCAK_EMPTY, |code| {
+            let hash = keccak256(code);
+            update.code.insert(hash, code.clone());
+            hash
+        });
+    let storage = account.storage.iter().flatten();
+    update.accounts.insert(
+        address,
+        AccountUpdate {
+            info: Some((
+                account.nonce.unwrap_or_default(),
+                account.balance,
+                code_hash,
+            )),
+            storage_wiped: false,
+            storage: storage
+                .map(|(slot, value)| ((*slot).into(), (*value).into()))
+                .collect(),
+        },
+    );
 }

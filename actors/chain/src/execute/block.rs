@@ -1,15 +1,34 @@
-//! One block through alloy-evm (contract stub).
-#![allow(clippy::todo, unused)]
-use std::sync::Arc;
+//! One block through alloy-evm: executed as it was made, or made.
 
-use alloy_consensus::transaction::Recovered;
-use alloy_eips::{eip4895::Withdrawal, eip7685::Requests};
-use alloy_primitives::{Address, B256, Bytes};
+use std::{borrow::Cow, mem, sync::Arc};
 
-use super::ChainSpec;
+use alloy_consensus::{
+    BlockBody, Eip658Value, Header, ReceiptEnvelope, TxType, proofs, transaction::Recovered,
+};
+use alloy_eips::{
+    eip4895::{Withdrawal, Withdrawals},
+    eip7685::Requests,
+};
+use alloy_evm::{
+    Evm, EvmEnv, EvmFactory,
+    block::{BlockExecutionError, BlockExecutor, BlockValidationError},
+    eth::{
+        EthBlockExecutionCtx, EthBlockExecutor, EthEvmFactory,
+        receipt_builder::{ReceiptBuilder, ReceiptBuilderCtx},
+    },
+};
+use alloy_hardforks::EthereumHardfork;
+use alloy_primitives::{Address, B256, Bloom, Bytes};
+use revm::database::State as EvmState;
+
+use super::{
+    ChainSpec, Rules,
+    state::{ParentState, StateError, state_update},
+};
 use crate::{
     block::{Block, RawBlock, Receipt, Transaction},
-    trie::{Changes, State},
+    trie::{Changes, State, TrieError},
+    verify,
 };
 
 /// What a block was found to do. Its state is not stored until [`Self::commit`]; dropping it forgets everything.
@@ -21,8 +40,9 @@ pub struct Executed {
     pub gas_used: u64,
     /// Blob gas used by the block.
     pub blob_gas_used: u64,
-    /// Execution requests (EIP-7685).
+    /// Execution requests (EIP-7685); empty before Prague.
     pub requests: Requests,
+    /// The state that `changes` begin at: the parent's, or before Byzantium that after the last transaction.
     base: Arc<State>,
     changes: Changes,
 }
@@ -33,6 +53,13 @@ impl Executed {
     pub fn state_root(&self) -> B256 {
         self.changes.root()
     }
+
+    /// Bloom over the logs of all receipts.
+    #[must_use]
+    pub fn logs_bloom(&self) -> Bloom {
+        verify::logs_bloom(&self.receipts)
+    }
+
     /// Stores the state and returns a handle to it.
     #[must_use]
     pub fn commit(self) -> Arc<State> {
@@ -42,8 +69,80 @@ impl Executed {
 
 /// Why a block could not be executed.
 #[derive(Debug, thiserror::Error)]
-#[error("stub")]
-pub enum ExecuteError {}
+pub enum ExecuteError {
+    /// The parent's state is not held any more.
+    #[error("state of parent block {number} is not held")]
+    NoParentState {
+        /// The parent's number.
+        number: u64,
+    },
+    /// There is not one sender a transaction.
+    #[error("{transactions} transactions have {senders} senders")]
+    Senders {
+        /// Number of transactions.
+        transactions: usize,
+        /// Number of senders.
+        senders: usize,
+    },
+    /// A transaction that may not stand where it stands: nonce, balance, fees, gas, type, blobs.
+    #[error("transaction {index} {hash} is invalid: {why}")]
+    Transaction {
+        /// Position in the block.
+        index: usize,
+        /// Its hash.
+        hash: B256,
+        /// What the EVM said.
+        why: String,
+    },
+    /// A system call or another step of the block outside of its transactions failed.
+    #[error("block step failed: {why}")]
+    Block {
+        /// What the EVM said.
+        why: String,
+    },
+    /// The state could not be read or updated.
+    #[error(transparent)]
+    State(#[from] StateError),
+    /// A block can be made after the merge only.
+    #[error("block {number} is before the merge and cannot be made here")]
+    BeforeMerge {
+        /// The block's number.
+        number: u64,
+    },
+}
+
+impl From<TrieError> for ExecuteError {
+    fn from(error: TrieError) -> Self {
+        Self::State(error.into())
+    }
+}
+
+impl ExecuteError {
+    fn transaction(index: usize, hash: B256, error: BlockExecutionError) -> Self {
+        match error {
+            BlockExecutionError::Validation(BlockValidationError::InvalidTx { error, .. }) => {
+                Self::Transaction {
+                    index,
+                    hash,
+                    why: error.to_string(),
+                }
+            }
+            other => Self::Transaction {
+                index,
+                hash,
+                why: other.to_string(),
+            },
+        }
+    }
+}
+
+impl From<BlockExecutionError> for ExecuteError {
+    fn from(error: BlockExecutionError) -> Self {
+        Self::Block {
+            why: error.to_string(),
+        }
+    }
+}
 
 /// What a producer decides about a block; everything else follows from its parent and from execution.
 ///
@@ -68,24 +167,187 @@ pub struct BlockTemplate {
     pub transactions: Vec<Recovered<Transaction>>,
 }
 
-/// Executes `raw` on top of `parent`. The header's promises are not compared here ([`crate::verify`]).
+/// Executes `raw` on top of `parent`.
+///
+/// `raw` has to have passed [`verify::check_header`], [`verify::check_body`] and [`verify::check_ommers`]; what its
+/// header promises about the outcome is compared by [`verify::check_outcome`], not here.
+///
+/// # Errors
+/// An [`ExecuteError`] where a transaction may not be included or the parent's state cannot be read.
 pub fn execute(
     spec: &ChainSpec,
     parent: &Block,
     raw: &RawBlock,
     senders: &[Address],
 ) -> Result<Executed, ExecuteError> {
-    todo!()
+    let merged = spec.merged_after(parent.header.difficulty, parent.total_difficulty);
+    let rules = spec.rules(raw.header.number, raw.header.timestamp, merged);
+    run(rules, parent, &raw.header, &raw.body, senders)
 }
 
 /// Makes the block that `template` describes on top of `parent`: executes it and fills in the whole header.
 ///
 /// A transaction that cannot be included is an error. [`crate::import::Importer::seal`] then makes a
 /// [`Block`] of it without executing it again.
+///
+/// # Errors
+/// An [`ExecuteError`] as of [`execute`], or because the chain has not merged at `parent`.
 pub fn assemble(
     spec: &ChainSpec,
     parent: &Block,
     template: BlockTemplate,
 ) -> Result<(RawBlock, Executed), ExecuteError> {
-    todo!()
+    let number = parent.number() + 1;
+    let merged = spec.merged_after(parent.header.difficulty, parent.total_difficulty);
+    if !merged {
+        return Err(ExecuteError::BeforeMerge { number });
+    }
+    let rules = spec.rules(number, template.timestamp, merged);
+    let shanghai = rules.has(EthereumHardfork::Shanghai);
+    let cancun = rules.has(EthereumHardfork::Cancun);
+    let (transactions, senders): (Vec<_>, Vec<_>) = template
+        .transactions
+        .into_iter()
+        .map(Recovered::into_parts)
+        .unzip();
+    let body = BlockBody {
+        transactions,
+        ommers: Vec::new(),
+        withdrawals: shanghai.then(|| Withdrawals::new(template.withdrawals)),
+    };
+    let mut header = Header {
+        parent_hash: parent.hash,
+        beneficiary: template.beneficiary,
+        transactions_root: proofs::calculate_transaction_root(&body.transactions),
+        number,
+        gas_limit: template.gas_limit,
+        timestamp: template.timestamp,
+        extra_data: template.extra_data,
+        mix_hash: template.prev_randao,
+        base_fee_per_gas: verify::base_fee(&rules, &parent.header),
+        withdrawals_root: body.calculate_withdrawals_root(),
+        excess_blob_gas: verify::excess_blob_gas(&rules, &parent.header),
+        parent_beacon_block_root: cancun.then_some(template.parent_beacon_block_root),
+        ..Header::default()
+    };
+    let executed = run(rules, parent, &header, &body, &senders)?;
+    header.state_root = executed.state_root();
+    header.receipts_root = proofs::calculate_receipt_root(&executed.receipts);
+    header.logs_bloom = executed.logs_bloom();
+    header.gas_used = executed.gas_used;
+    header.blob_gas_used = cancun.then_some(executed.blob_gas_used);
+    header.requests_hash = rules
+        .has(EthereumHardfork::Prague)
+        .then(|| executed.requests.requests_hash());
+    Ok((RawBlock { header, body }, executed))
+}
+
+fn run(
+    rules: Rules<'_>,
+    parent: &Block,
+    header: &Header,
+    body: &BlockBody<Transaction>,
+    senders: &[Address],
+) -> Result<Executed, ExecuteError> {
+    let base = parent.state.as_ref().ok_or(ExecuteError::NoParentState {
+        number: parent.number(),
+    })?;
+    if body.transactions.len() != senders.len() {
+        return Err(ExecuteError::Senders {
+            transactions: body.transactions.len(),
+            senders: senders.len(),
+        });
+    }
+    let database = EvmState::builder()
+        .with_database_ref(ParentState {
+            state: base,
+            parent,
+        })
+        .with_bundle_update()
+        .build();
+    let env = EvmEnv::for_eth_block(header, rules, rules.spec().chain_id(), rules.blob_params());
+    let context = EthBlockExecutionCtx {
+        parent_hash: header.parent_hash,
+        parent_beacon_block_root: header.parent_beacon_block_root,
+        ommers: &body.ommers,
+        withdrawals: body
+            .withdrawals
+            .as_ref()
+            .map(|list| Cow::Borrowed(list.as_slice())),
+        extra_data: header.extra_data.clone(),
+        tx_count_hint: Some(body.transactions.len()),
+        slot_number: None,
+    };
+    let evm = EthEvmFactory::default().create_evm(database, env);
+    let mut executor = EthBlockExecutor::new(evm, context, rules, Receipts);
+    let roots_in_receipts = !rules.has(EthereumHardfork::Byzantium);
+    let mut base = Arc::clone(base);
+
+    executor.apply_pre_execution_changes()?;
+    for (index, (transaction, sender)) in body.transactions.iter().zip(senders).enumerate() {
+        executor
+            .execute_transaction(Recovered::new_unchecked(transaction, *sender))
+            .map_err(|error| ExecuteError::transaction(index, *transaction.hash(), error))?;
+        if roots_in_receipts {
+            // One step of the trie a transaction; the states between are forgotten with their handles.
+            let changes = base.update(&state_update_of(executor.evm.db_mut()))?;
+            base = base.commit(changes);
+            if let Some(receipt) = executor.receipts.last_mut() {
+                set_post_state(receipt, base.root());
+            }
+        }
+    }
+    let (evm, result) = executor.finish()?;
+    let (mut database, _) = evm.finish();
+    let changes = base.update(&state_update_of(&mut database))?;
+    Ok(Executed {
+        receipts: result.receipts,
+        gas_used: result.gas_used,
+        blob_gas_used: result.blob_gas_used,
+        requests: result.requests,
+        base,
+        changes,
+    })
+}
+
+/// Takes what has happened since the last call.
+fn state_update_of<DB>(database: &mut EvmState<DB>) -> crate::trie::StateUpdate {
+    let transitions = database
+        .transition_state
+        .as_mut()
+        .map(mem::take)
+        .unwrap_or_default();
+    state_update(transitions, &database.cache)
+}
+
+fn set_post_state(receipt: &mut Receipt, root: B256) {
+    // Typed transactions came long after Byzantium.
+    if let ReceiptEnvelope::Legacy(receipt) = receipt {
+        receipt.receipt.status = Eip658Value::PostState(root);
+    }
+}
+
+/// Makes [`Receipt`]s; alloy's own builder is for transactions with blobs' sidecars.
+#[derive(Clone, Copy, Debug)]
+struct Receipts;
+
+impl ReceiptBuilder for Receipts {
+    type Transaction = Transaction;
+    type Receipt = Receipt;
+
+    fn build_receipt<E: Evm>(&self, context: ReceiptBuilderCtx<'_, TxType, E>) -> Receipt {
+        let receipt = alloy_consensus::Receipt {
+            status: Eip658Value::Eip658(context.result.is_success()),
+            cumulative_gas_used: context.cumulative_gas_used,
+            logs: context.result.into_logs(),
+        }
+        .with_bloom();
+        match context.tx_type {
+            TxType::Legacy => Receipt::Legacy(receipt),
+            TxType::Eip2930 => Receipt::Eip2930(receipt),
+            TxType::Eip1559 => Receipt::Eip1559(receipt),
+            TxType::Eip4844 => Receipt::Eip4844(receipt),
+            TxType::Eip7702 => Receipt::Eip7702(receipt),
+        }
+    }
 }

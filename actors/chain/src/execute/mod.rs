@@ -4,6 +4,8 @@
 
 mod block;
 mod spec;
+mod state;
 
 pub use block::{BlockTemplate, ExecuteError, Executed, assemble, execute};
 pub use spec::{ChainSpec, Rules, SpecError};
+pub use state::StateError;

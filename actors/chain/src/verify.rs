@@ -1,1 +1,0 @@
-//! What a header promises, checked one by one (contract stub).

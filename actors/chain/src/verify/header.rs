@@ -1,0 +1,220 @@
+//! A header against its parent.
+
+use alloy_consensus::Header;
+use alloy_eips::eip1559::{BaseFeeParams, INITIAL_BASE_FEE};
+use alloy_hardforks::EthereumHardfork;
+use alloy_primitives::{B64, B256, Bytes, U256};
+
+use super::{VerifyError, difficulty};
+use crate::execute::Rules;
+
+/// Bytes of extra data that a header may have (yellow paper, 4.3).
+const EXTRA_DATA_BYTES_MAX: usize = 32;
+/// Lowest gas limit of any block (yellow paper, 4.3.4).
+const GAS_LIMIT_MIN: u64 = 5_000;
+/// Highest gas limit of any block (EIP-1985).
+const GAS_LIMIT_MAX: u64 = i64::MAX as u64;
+/// The gas limit moves by less than this part of the parent's.
+const GAS_LIMIT_BOUND_DIVISOR: u64 = 1_024;
+
+/// Checks everything about `header` that follows from the header of its parent.
+///
+/// # Errors
+/// The first promise that does not hold.
+pub fn check_header(
+    rules: &Rules<'_>,
+    parent: &Header,
+    parent_hash: B256,
+    header: &Header,
+) -> Result<(), VerifyError> {
+    ensure_eq(parent_hash, header.parent_hash, |expected, found| {
+        VerifyError::ParentHash { expected, found }
+    })?;
+    let number = parent.number.saturating_add(1);
+    ensure_eq(number, header.number, |expected, found| {
+        VerifyError::Number { expected, found }
+    })?;
+    if let Some(fork) = rules.fork_before_merge() {
+        return Err(VerifyError::ForkBeforeMerge { fork });
+    }
+    if rules.merged() {
+        check_merged_seal(header)?;
+    } else {
+        check_dao_fork(rules, header)?;
+    }
+    check_lineage(rules, parent, header)?;
+    check_blob_fields(rules, parent, header)?;
+    check_presence(rules, header)
+}
+
+/// What blocks and ommers alike promise with regard to their parent.
+pub(super) fn check_lineage(
+    rules: &Rules<'_>,
+    parent: &Header,
+    header: &Header,
+) -> Result<(), VerifyError> {
+    if header.timestamp <= parent.timestamp {
+        return Err(VerifyError::Timestamp {
+            parent: parent.timestamp,
+            found: header.timestamp,
+        });
+    }
+    if header.extra_data.len() > EXTRA_DATA_BYTES_MAX {
+        return Err(VerifyError::ExtraData {
+            max: EXTRA_DATA_BYTES_MAX,
+            found: header.extra_data.len(),
+        });
+    }
+    let expected = if rules.merged() {
+        U256::ZERO
+    } else {
+        difficulty(rules, parent, header.timestamp)
+    };
+    ensure_eq(expected, header.difficulty, |expected, found| {
+        VerifyError::Difficulty { expected, found }
+    })?;
+    check_gas_limit(rules, parent, header)?;
+    if header.gas_used > header.gas_limit {
+        return Err(VerifyError::GasUsedAboveLimit {
+            limit: header.gas_limit,
+            found: header.gas_used,
+        });
+    }
+    ensure_eq(
+        base_fee(rules, parent),
+        header.base_fee_per_gas,
+        |expected, found| VerifyError::BaseFee { expected, found },
+    )
+}
+
+/// The base fee of the block after `parent` (EIP-1559), in wei; `None` before London.
+#[must_use]
+pub fn base_fee(rules: &Rules<'_>, parent: &Header) -> Option<u64> {
+    rules.has(EthereumHardfork::London).then(|| {
+        parent
+            .next_block_base_fee(BaseFeeParams::ethereum())
+            .unwrap_or(INITIAL_BASE_FEE)
+    })
+}
+
+/// The excess blob gas of the block after `parent` (EIP-4844, 7918); `None` before Cancun.
+///
+/// The first block of Cancun has a parent without blob fields, which counts as zeros.
+#[must_use]
+pub fn excess_blob_gas(rules: &Rules<'_>, parent: &Header) -> Option<u64> {
+    rules.blob_params().map(|params| {
+        parent
+            .next_block_excess_blob_gas(params)
+            .unwrap_or_default()
+    })
+}
+
+fn check_merged_seal(header: &Header) -> Result<(), VerifyError> {
+    ensure_eq(U256::ZERO, header.difficulty, |expected, found| {
+        VerifyError::Difficulty { expected, found }
+    })?;
+    ensure_eq(B64::ZERO, header.nonce, |expected, found| {
+        VerifyError::Nonce { expected, found }
+    })
+}
+
+fn check_dao_fork(rules: &Rules<'_>, header: &Header) -> Result<(), VerifyError> {
+    match rules.dao_fork_extra_data() {
+        Some(Ok(mark)) if *header.extra_data != *mark => Err(VerifyError::DaoForkMissing {
+            expected: Bytes::from_static(mark),
+            found: header.extra_data.clone(),
+        }),
+        Some(Err(mark)) if *header.extra_data == *mark => Err(VerifyError::DaoForkMark {
+            found: header.extra_data.clone(),
+        }),
+        _ => Ok(()),
+    }
+}
+
+fn check_gas_limit(rules: &Rules<'_>, parent: &Header, header: &Header) -> Result<(), VerifyError> {
+    // The first block of London doubles the limit, so that its target is what the limit was (EIP-1559).
+    let first_of_london = rules.has(EthereumHardfork::London) && parent.base_fee_per_gas.is_none();
+    let reference = if first_of_london {
+        parent.gas_limit.saturating_mul(2)
+    } else {
+        parent.gas_limit
+    };
+    let step = (reference / GAS_LIMIT_BOUND_DIVISOR).saturating_sub(1);
+    let min = reference.saturating_sub(step).max(GAS_LIMIT_MIN);
+    let max = reference.saturating_add(step).min(GAS_LIMIT_MAX);
+    if (min..=max).contains(&header.gas_limit) {
+        Ok(())
+    } else {
+        Err(VerifyError::GasLimit {
+            min,
+            max,
+            found: header.gas_limit,
+        })
+    }
+}
+
+fn check_blob_fields(
+    rules: &Rules<'_>,
+    parent: &Header,
+    header: &Header,
+) -> Result<(), VerifyError> {
+    let Some(params) = rules.blob_params() else {
+        ensure_eq(None, header.blob_gas_used, |expected, found| {
+            VerifyError::BlobGasUsed { expected, found }
+        })?;
+        return ensure_eq(None, header.excess_blob_gas, |expected, found| {
+            VerifyError::ExcessBlobGas { expected, found }
+        });
+    };
+    if let Some(found) = header.blob_gas_used
+        && found > params.max_blob_gas_per_block()
+    {
+        return Err(VerifyError::BlobGasAboveLimit {
+            max: params.max_blob_gas_per_block(),
+            found,
+        });
+    }
+    ensure_eq(
+        excess_blob_gas(rules, parent),
+        header.excess_blob_gas,
+        |expected, found| VerifyError::ExcessBlobGas { expected, found },
+    )
+}
+
+/// Fields that a fork brings are there from that fork on and not before.
+fn check_presence(rules: &Rules<'_>, header: &Header) -> Result<(), VerifyError> {
+    ensure_eq(
+        rules.has(EthereumHardfork::Cancun),
+        header.parent_beacon_block_root.is_some(),
+        |expected, found| VerifyError::ParentBeaconBlockRoot { expected, found },
+    )?;
+    ensure_eq(
+        rules.has(EthereumHardfork::Prague),
+        header.requests_hash.is_some(),
+        |expected, found| VerifyError::RequestsHashPresence { expected, found },
+    )?;
+    if header.block_access_list_hash.is_some() {
+        return Err(VerifyError::UnknownField {
+            field: "block access list hash",
+        });
+    }
+    if header.slot_number.is_some() {
+        return Err(VerifyError::UnknownField {
+            field: "slot number",
+        });
+    }
+    Ok(())
+}
+
+/// `Ok` where the two are equal, else what `error` makes of (expected, found).
+pub(super) fn ensure_eq<T: PartialEq>(
+    expected: T,
+    found: T,
+    error: impl FnOnce(T, T) -> VerifyError,
+) -> Result<(), VerifyError> {
+    if expected == found {
+        Ok(())
+    } else {
+        Err(error(expected, found))
+    }
+}

@@ -1,0 +1,23 @@
+//! What a header promises, checked one by one. Pure functions: headers, bodies and receipts in, a verdict out.
+//!
+//! The order in which a block is judged: [`check_header`] (against its parent), [`check_body`] (against
+//! itself), [`check_ommers`], [`recover_senders`], then, once it was executed, [`check_outcome`]. Not checked is the seal of a block before the merge (ethash).
+
+mod body;
+mod difficulty;
+mod error;
+mod header;
+mod ommers;
+mod outcome;
+mod senders;
+
+pub use body::check_body;
+pub use difficulty::difficulty;
+pub use error::VerifyError;
+pub use header::{base_fee, check_header, excess_blob_gas};
+pub use ommers::check_ommers;
+pub use outcome::{check_outcome, check_receipts, logs_bloom};
+pub use senders::recover_senders;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,80 @@
+//! The ommers of a block before the merge.
+
+use std::sync::Arc;
+
+use alloy_consensus::Header;
+use alloy_primitives::B256;
+
+use super::{VerifyError, header::check_lineage};
+use crate::{
+    block::{KIN_MAX, Kin},
+    execute::Rules,
+};
+
+/// Ommers that a block may have (yellow paper, 11.1).
+const OMMERS_MAX: usize = 2;
+
+/// Checks the ommers of the block after `kin[0]`; `kin` are the parent and its ancestors, the parent first.
+///
+/// An ommer branched off within [`KIN_MAX`] generations, is no ancestor, was not included before, and its header is
+/// valid; its seal (ethash) and its state are not checked.
+///
+/// # Errors
+/// The first promise that does not hold.
+pub fn check_ommers(
+    rules: &Rules<'_>,
+    kin: &[Arc<Kin>],
+    ommers: &[Header],
+) -> Result<(), VerifyError> {
+    let max = if rules.merged() { 0 } else { OMMERS_MAX };
+    if ommers.len() > max {
+        return Err(VerifyError::OmmerCount {
+            max,
+            found: ommers.len(),
+        });
+    }
+    let kin = &kin[..kin.len().min(KIN_MAX)];
+    let mut included: Vec<B256> = kin
+        .iter()
+        .flat_map(|block| block.ommers.iter().copied())
+        .collect();
+    for ommer in ommers {
+        let hash = ommer.hash_slow();
+        if included.contains(&hash) {
+            return Err(VerifyError::OmmerIncluded { hash });
+        }
+        included.push(hash);
+        if kin.iter().any(|block| block.hash == hash) {
+            return Err(VerifyError::OmmerIsAncestor { hash });
+        }
+        // The parent's own child would be a sibling of the block itself, and no ommer yet.
+        let grandparents = kin.iter().skip(1);
+        let Some(parent) = grandparents
+            .clone()
+            .find(|block| block.hash == ommer.parent_hash)
+        else {
+            return Err(VerifyError::OmmerParent {
+                hash,
+                parent: ommer.parent_hash,
+            });
+        };
+        check_ommer(rules, &parent.header, ommer).map_err(|why| VerifyError::OmmerHeader {
+            hash,
+            why: Box::new(why),
+        })?;
+    }
+    Ok(())
+}
+
+fn check_ommer(rules: &Rules<'_>, parent: &Header, ommer: &Header) -> Result<(), VerifyError> {
+    let expected = parent.number.saturating_add(1);
+    if ommer.number != expected {
+        return Err(VerifyError::Number {
+            expected,
+            found: ommer.number,
+        });
+    }
+    // The ommer's own rules: a fork may lie between it and the block that includes it.
+    let rules = rules.spec().rules(ommer.number, ommer.timestamp, false);
+    check_lineage(&rules, parent, ommer)
+}
