@@ -1,0 +1,1 @@
+//! Placeholder until the messages are tabled.

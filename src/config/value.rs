@@ -1,0 +1,256 @@
+//! How each kind of value is read and shown.
+
+use std::{
+    fmt,
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    str::FromStr,
+    time::Duration,
+};
+
+use nearhead_chain::dev::Profile;
+use tracing_subscriber::EnvFilter;
+
+use crate::rpc::dispatch::MethodSet;
+
+/// What feeds the service.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SourceKind {
+    /// A chain that this process makes.
+    #[default]
+    Dev,
+    /// genesis.json and chain.rlp.
+    Files,
+}
+
+/// Form of the log lines.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LogFormat {
+    /// For people.
+    #[default]
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+/// A key and who holds it.
+#[derive(Clone, PartialEq, Eq)]
+pub struct ApiKey {
+    /// Name of the holder, for logs and metrics.
+    pub tenant: String,
+    secret: String,
+}
+
+impl ApiKey {
+    /// Longest name or secret in bytes: it stands in a URL's path.
+    const LENGTH_MAX: usize = 128;
+
+    /// A key of `tenant`.
+    pub fn new(tenant: impl Into<String>, secret: impl Into<String>) -> Self {
+        Self {
+            tenant: tenant.into(),
+            secret: secret.into(),
+        }
+    }
+
+    /// The secret. It must not get into a log, a metric or an error.
+    #[must_use]
+    pub fn secret(&self) -> &str {
+        &self.secret
+    }
+
+    /// Reads `NAME=SECRET` or `SECRET`; the `position`th of those without a name is named after it.
+    fn parse(text: &str, position: usize) -> Option<Self> {
+        let fits = |part: &str| {
+            let unreserved = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte);
+            (1..=Self::LENGTH_MAX).contains(&part.len()) && part.bytes().all(unreserved)
+        };
+        let key = match text.split_once('=') {
+            Some((tenant, secret)) => Self::new(tenant, secret),
+            None => Self::new(format!("key-{position}"), text),
+        };
+        (fits(&key.tenant) && fits(&key.secret)).then_some(key)
+    }
+}
+
+impl fmt::Debug for ApiKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}=(hidden)", self.tenant)
+    }
+}
+
+/// Shows a value as it would be given.
+pub(super) trait Show {
+    fn show(&self) -> String;
+}
+
+impl<T: Show> Show for Option<T> {
+    fn show(&self) -> String {
+        self.as_ref().map_or_else(|| "none".to_owned(), T::show)
+    }
+}
+
+impl Show for PathBuf {
+    fn show(&self) -> String {
+        Path::display(self).to_string()
+    }
+}
+
+impl Show for Duration {
+    fn show(&self) -> String {
+        match self.subsec_millis() {
+            0 => format!("{}s", self.as_secs()),
+            _ => format!("{}ms", self.as_millis()),
+        }
+    }
+}
+
+impl Show for Vec<ApiKey> {
+    fn show(&self) -> String {
+        let mut tenants: Vec<&str> = self.iter().map(|key| key.tenant.as_str()).collect();
+        tenants.dedup();
+        match self.len() {
+            0 => "none".to_owned(),
+            count => format!("{count} hidden ({})", tenants.join(", ")),
+        }
+    }
+}
+
+macro_rules! show_as_displayed {
+    ($($type:ty),+) => {
+        $(impl Show for $type {
+            fn show(&self) -> String {
+                self.to_string()
+            }
+        })+
+    };
+}
+
+show_as_displayed!(u32, u64, usize, bool, String, SocketAddr);
+
+/// A value that is one of a few words, or has a parser of its own.
+pub(super) trait Named: Sized {
+    fn named(text: &str) -> Option<Self>;
+}
+
+macro_rules! words {
+    ($($type:ident { $($variant:ident = $word:literal),+ })+) => {
+        $(impl Named for $type {
+            fn named(text: &str) -> Option<Self> {
+                match text {
+                    $($word => Some(Self::$variant),)+
+                    _ => None,
+                }
+            }
+        }
+
+        impl Show for $type {
+            fn show(&self) -> String {
+                match self {
+                    $(Self::$variant => $word.to_owned(),)+
+                }
+            }
+        })+
+    };
+}
+
+words! {
+    SourceKind { Dev = "dev", Files = "files" }
+    MethodSet { Companion = "companion", Core = "core" }
+    LogFormat { Text = "text", Json = "json" }
+    Profile { Small = "small", Mainnet = "mainnet", P99 = "p99", Adversarial = "adversarial" }
+}
+
+impl SourceKind {
+    /// The word for it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Dev => "dev",
+            Self::Files => "files",
+        }
+    }
+}
+
+impl Named for bool {
+    fn named(text: &str) -> Option<Self> {
+        text.parse().ok()
+    }
+}
+
+impl Named for SocketAddr {
+    fn named(text: &str) -> Option<Self> {
+        text.parse().ok()
+    }
+}
+
+/// The one text that a knob which is no list was given.
+fn single(texts: &[String]) -> Option<&str> {
+    match texts {
+        [text] => Some(text.trim()),
+        _ => None,
+    }
+}
+
+/// One of a few words, or a value with a parser of its own.
+pub(super) fn names<T: Named>(texts: &[String]) -> Option<T> {
+    T::named(single(texts)?)
+}
+
+/// A whole number between two bounds, both included.
+pub(super) fn whole<T: FromStr + PartialOrd>(texts: &[String], min: T, max: T) -> Option<T> {
+    let text = single(texts)?;
+    let plain = text.bytes().all(|byte| byte.is_ascii_digit());
+    text.parse()
+        .ok()
+        .filter(|value| plain && (min..=max).contains(value))
+}
+
+/// A time: a whole number of seconds, or with the unit `ms`, `s`, `m` or `h`.
+pub(super) fn duration(texts: &[String], min: Duration, max: Duration) -> Option<Duration> {
+    let text = single(texts)?;
+    let digits = text
+        .find(|c: char| !c.is_ascii_digit())
+        .unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let number: u64 = number.parse().ok()?;
+    let millis = match unit {
+        "ms" => 1,
+        "" | "s" => 1_000,
+        "m" => 60_000,
+        "h" => 3_600_000,
+        _ => return None,
+    };
+    let time = Duration::from_millis(number.checked_mul(millis)?);
+    (min..=max).contains(&time).then_some(time)
+}
+
+/// A path, not looked at.
+#[expect(
+    clippy::option_option,
+    reason = "outer: acceptable; inner: the knob's own type"
+)]
+pub(super) fn path(texts: &[String]) -> Option<Option<PathBuf>> {
+    let text = single(texts)?;
+    (!text.is_empty()).then(|| Some(PathBuf::from(text)))
+}
+
+/// Keys; each text may hold several, separated by commas.
+pub(super) fn api_keys(texts: &[String]) -> Option<Vec<ApiKey>> {
+    let mut keys: Vec<ApiKey> = Vec::new();
+    for text in texts.iter().flat_map(|text| text.split(',')) {
+        let key = ApiKey::parse(text.trim(), keys.len() + 1)?;
+        if keys.iter().any(|known| known.secret == key.secret) {
+            return None;
+        }
+        keys.push(key);
+    }
+    Some(keys)
+}
+
+/// Directives of tracing's filter.
+pub(super) fn log_filter(texts: &[String]) -> Option<String> {
+    let text = single(texts)?;
+    let valid = !text.is_empty() && EnvFilter::builder().parse(text).is_ok();
+    valid.then(|| text.to_owned())
+}
