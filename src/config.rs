@@ -143,7 +143,7 @@ knobs! {
         "TIME", "a time from 100ms to 1h, as 500ms, 12s or 1m",
         |text| duration(text, Duration::from_millis(100), Duration::from_secs(3600));
     /// How long a request's body may take to arrive
-    "body-timeout" body_timeout: Duration = Duration::from_secs(30),
+    "body-timeout" body_timeout: Duration = limits::BODY_TIMEOUT,
         "TIME", "a time from 100ms to 1h, as 500ms, 12s or 1m",
         |text| duration(text, Duration::from_millis(100), Duration::from_secs(3600));
     /// How long an idle connection is kept
@@ -169,7 +169,7 @@ knobs! {
     "omit-total-difficulty" omit_total_difficulty: bool = false,
         "BOOL", "true or false", names;
     /// How long an eth_getLogs may take, counted from admission
-    "logs-deadline" logs_deadline: Duration = Duration::from_secs(10),
+    "logs-deadline" logs_deadline: Duration = limits::LOGS_DEADLINE,
         "TIME", "a time from 1ms to 1h, as 500ms, 12s or 1m",
         |text| duration(text, Duration::from_millis(1), Duration::from_secs(3600));
 "Logs":
