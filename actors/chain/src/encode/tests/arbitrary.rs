@@ -41,8 +41,10 @@ impl Sample {
     pub(super) fn empty_block(fork: usize) -> Self {
         let mut header = Header::default();
         adopt(&mut header, fork, 7, B256::repeat_byte(1));
-        let mut body = BlockBody::default();
-        body.withdrawals = (fork >= SHANGHAI).then(Withdrawals::default);
+        let body = BlockBody {
+            withdrawals: (fork >= SHANGHAI).then(Withdrawals::default),
+            ..BlockBody::default()
+        };
         Self {
             raw: RawBlock { header, body },
             senders: Vec::new(),
