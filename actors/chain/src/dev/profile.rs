@@ -1,0 +1,109 @@
+//! How large the dev chain's blocks and state are.
+
+/// Size of the dev chain's blocks and state.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Profile {
+    /// About 17 transactions of every kind a block, a thousand accounts.
+    #[default]
+    Small,
+    /// A typical block of Ethereum mainnet: 250 transactions, 650 logs, 0.75 MB of receipts and 0.45 MB of full block as
+    /// JSON; a million accounts.
+    Mainnet,
+    /// A large block of Ethereum mainnet: 700 transactions and 1,500 to 2,000 logs, over the state of [`Self::Mainnet`].
+    P99,
+    /// Small blocks, and every 128th ([`Self::burst_logs`]) has 155,000 logs without topics.
+    Adversarial,
+}
+
+/// Numbers of a profile; pairs are inclusive ranges that every block draws from.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sizes {
+    /// Gas limit of every block.
+    pub(super) gas_limit: u64,
+    /// Accounts that have keys and send transactions.
+    pub(super) senders: u64,
+    /// Accounts that are only there, some of them contracts with storage.
+    pub(super) population: u64,
+    /// Tokens; the first is held by `holders`, all of them by every sender.
+    pub(super) tokens: usize,
+    /// Accounts of the population that hold the first token.
+    pub(super) holders: u64,
+    /// Withdrawals a block (EIP-4895: at most 16).
+    pub(super) withdrawals: u64,
+    /// Plain transfers of ether a block.
+    pub(super) transfers: (u64, u64),
+    /// One in so many transfers carries a memo.
+    pub(super) memo_once_in: u64,
+    /// Bytes of a memo.
+    pub(super) memo_bytes: (u64, u64),
+    /// Transactions with one token transfer a block.
+    pub(super) token_transfers: (u64, u64),
+    /// Transactions with many token transfers a block.
+    pub(super) token_batches: (u64, u64),
+    /// Token transfers in one such transaction.
+    pub(super) batch_transfers: (u64, u64),
+    /// Writes to the store contract a block.
+    pub(super) stores: (u64, u64),
+}
+
+impl Profile {
+    /// The sizes of this profile.
+    pub(super) const fn sizes(self) -> Sizes {
+        const SMALL: Sizes = Sizes {
+            gas_limit: 30_000_000,
+            senders: 32,
+            population: 1_000,
+            tokens: 2,
+            holders: 200,
+            withdrawals: 2,
+            transfers: (4, 6),
+            memo_once_in: 4,
+            memo_bytes: (1, 100),
+            token_transfers: (3, 4),
+            token_batches: (1, 1),
+            batch_transfers: (2, 4),
+            stores: (2, 3),
+        };
+        const MAINNET: Sizes = Sizes {
+            gas_limit: 36_000_000,
+            senders: 1_000,
+            population: 1_000_000,
+            tokens: 64,
+            holders: 120_000,
+            withdrawals: 16,
+            transfers: (85, 105),
+            memo_once_in: 2,
+            memo_bytes: (100, 2_000),
+            token_transfers: (70, 90),
+            token_batches: (46, 54),
+            batch_transfers: (4, 17),
+            stores: (10, 14),
+        };
+        match self {
+            Self::Small => SMALL,
+            Self::Mainnet => MAINNET,
+            Self::P99 => Sizes {
+                gas_limit: 120_000_000,
+                transfers: (240, 260),
+                token_transfers: (270, 290),
+                token_batches: (115, 125),
+                stores: (34, 38),
+                ..MAINNET
+            },
+            Self::Adversarial => Sizes {
+                gas_limit: 200_000_000,
+                ..SMALL
+            },
+        }
+    }
+
+    /// Logs without topics that block `number` has beside its other ones.
+    ///
+    /// One block in any 128 that follow each other has them, so that a filled window always holds exactly one.
+    pub(super) const fn burst_logs(self, number: u64) -> u64 {
+        match self {
+            Self::Adversarial if number % 128 == 64 => 155_000,
+            _ => 0,
+        }
+    }
+}

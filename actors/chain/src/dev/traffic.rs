@@ -1,0 +1,439 @@
+//! What happens in a block of the dev chain.
+
+use alloy_consensus::{Header, transaction::Recovered};
+use alloy_eips::{
+    eip1559::BaseFeeParams,
+    eip2930::{AccessList, AccessListItem},
+    eip4895::Withdrawal,
+    eip7002::WITHDRAWAL_REQUEST_PREDEPLOY_ADDRESS,
+    eip7251::CONSOLIDATION_REQUEST_PREDEPLOY_ADDRESS,
+    eip7702::SignedAuthorization,
+    eip7840::BlobParams,
+};
+use alloy_primitives::{Address, B256, Bytes, TxKind, U256, map::AddressMap};
+
+use super::{
+    contracts::{self, Codes},
+    population::Population,
+    profile::{Profile, Sizes},
+    random::Random,
+    signer::{Call, Envelope, Fees, Signers},
+};
+use crate::{
+    block::Transaction,
+    execute::BlockTemplate,
+    trie::{State, TrieError},
+};
+
+/// Signers that never send: they only authorize (EIP-7702), so their code is not in the way of plain transfers.
+const AUTHORITIES: usize = 8;
+
+/// Accounts that take turns in receiving the tips.
+const FEE_RECIPIENTS: u64 = 4;
+
+/// Keys of the store contract that are written; few, so that many writes change or clear what is there.
+const STORE_KEYS: u64 = 256;
+
+/// Logs of one bursting transaction: 684 gas each, below the 16,777,216 gas of a transaction (EIP-7825).
+const BURST_LOGS_MAX: u64 = 23_000;
+
+/// Makes the content of blocks: a function of the configuration, the parent and the fork branch.
+pub(super) struct Traffic {
+    pub(super) seed: u64,
+    pub(super) block_time_seconds: u64,
+    pub(super) profile: Profile,
+    pub(super) sizes: Sizes,
+    pub(super) codes: Codes,
+    pub(super) signers: Signers,
+    pub(super) population: Population,
+}
+
+/// A transaction that has no sender yet.
+struct Intent {
+    call: Call,
+    shape: Shape,
+}
+
+/// How an [`Intent`] travels.
+enum Shape {
+    /// As one of the types that every call can have.
+    Any,
+    /// As a blob transaction with so many blobs.
+    Blobs(u64),
+    /// With authorizations.
+    SetCode(Vec<SignedAuthorization>),
+}
+
+/// One block in the making.
+struct Draft<'a> {
+    traffic: &'a Traffic,
+    random: Random,
+    number: u64,
+    /// State of the parent, which says what nonces are next.
+    state: &'a State,
+    /// Nonces that differ from the parent's.
+    nonces: AddressMap<u64>,
+    intents: Vec<Intent>,
+}
+
+impl Traffic {
+    /// What the block after `parent` holds if it is made on fork branch `branch`; `state` is the parent's.
+    pub(super) fn block(
+        &self,
+        parent: &Header,
+        state: &State,
+        branch: u64,
+    ) -> Result<BlockTemplate, TrieError> {
+        let number = parent.number + 1;
+        let mut draft = Draft {
+            traffic: self,
+            random: Random::of_block(self.seed, number, branch),
+            number,
+            state,
+            nonces: AddressMap::default(),
+            intents: Vec::new(),
+        };
+        let prev_randao = draft.random.hash();
+        let parent_beacon_block_root = draft.random.hash();
+        let withdrawals = draft.withdrawals();
+        draft.bulk();
+        draft.burst();
+        draft.creations();
+        draft.specials();
+        draft.requests();
+        draft.set_code()?;
+        Ok(BlockTemplate {
+            timestamp: parent.timestamp + self.block_time_seconds,
+            beneficiary: self.population.address(1 + number % FEE_RECIPIENTS),
+            gas_limit: parent.gas_limit,
+            prev_randao,
+            extra_data: format!("nearhead dev {branch}").into_bytes().into(),
+            withdrawals,
+            parent_beacon_block_root,
+            transactions: draft.sign(fees_after(parent))?,
+        })
+    }
+}
+
+impl Draft<'_> {
+    fn withdrawals(&mut self) -> Vec<Withdrawal> {
+        let count = self.traffic.sizes.withdrawals;
+        (0..count)
+            .map(|position| Withdrawal {
+                index: (self.number - 1) * count + position,
+                validator_index: self.random.below(1_000_000),
+                address: self.anyone(),
+                amount: 10_000_000 + self.random.below(10_000_000),
+            })
+            .collect()
+    }
+
+    /// What most of a block consists of.
+    fn bulk(&mut self) {
+        let sizes = self.traffic.sizes;
+        for _ in 0..self.random.within(sizes.transfers) {
+            let to = self.anyone();
+            let memo = if self.random.once_in(sizes.memo_once_in) {
+                let mut memo = vec![0; self.random.within(sizes.memo_bytes) as usize];
+                self.random.fill(&mut memo);
+                memo
+            } else {
+                Vec::new()
+            };
+            // EIP-7623 asks 40 gas for a byte of calldata where there is little else. Contracts of the population read
+            // words of it as keys and values.
+            let gas_limit = 60_000 + 40 * memo.len() as u64;
+            let value = U256::from(self.random.below(1 << 60));
+            self.push(TxKind::Call(to), value, memo.into(), gas_limit, Shape::Any);
+        }
+        for _ in 0..self.random.within(sizes.token_transfers) {
+            self.token_transfers(1);
+        }
+        for _ in 0..self.random.within(sizes.token_batches) {
+            let count = self.random.within(sizes.batch_transfers);
+            self.token_transfers(count);
+        }
+        for _ in 0..self.random.within(sizes.stores) {
+            let input = self.stores(3);
+            self.push(
+                TxKind::Call(contracts::STORE),
+                U256::ZERO,
+                input,
+                300_000,
+                Shape::Any,
+            );
+        }
+    }
+
+    fn token_transfers(&mut self, count: u64) {
+        let token = contracts::token(self.random.index(self.traffic.sizes.tokens));
+        let pairs: Vec<_> = (0..count)
+            .map(|_| (self.anyone(), self.random.below(1 << 40)))
+            .collect();
+        let gas_limit = 60_000 + 40_000 * count;
+        let input = contracts::transfers(&pairs);
+        self.push(
+            TxKind::Call(token),
+            U256::ZERO,
+            input,
+            gas_limit,
+            Shape::Any,
+        );
+    }
+
+    /// Calldata of the store: one to `count_max` writes, one in four a deletion.
+    fn stores(&mut self, count_max: u64) -> Bytes {
+        let pairs: Vec<_> = (0..self.random.within((1, count_max)))
+            .map(|_| {
+                let cleared = self.random.once_in(4);
+                let value = if cleared { 0 } else { self.random.word() };
+                (self.random.below(STORE_KEYS), value)
+            })
+            .collect();
+        contracts::stores(&pairs)
+    }
+
+    /// The logs without topics of an adversarial block.
+    fn burst(&mut self) {
+        let mut left = self.traffic.profile.burst_logs(self.number);
+        while left > 0 {
+            let logs = left.min(BURST_LOGS_MAX);
+            let input = U256::from(logs).to_be_bytes::<32>().into();
+            let gas_limit = 50_000 + 690 * logs;
+            self.push(
+                TxKind::Call(contracts::BURST),
+                U256::ZERO,
+                input,
+                gas_limit,
+                Shape::Any,
+            );
+            left -= logs;
+        }
+    }
+
+    /// One creation that works and one that does not, in turns of every way.
+    fn creations(&mut self) {
+        let codes = &self.traffic.codes;
+        self.push(
+            TxKind::Create,
+            U256::ZERO,
+            codes.create_store.clone(),
+            300_000,
+            Shape::Any,
+        );
+        let unlucky = match self.number % 4 {
+            3 => &codes.create_and_destroy,
+            way => &codes.create_nothing[way as usize],
+        };
+        self.push(
+            TxKind::Create,
+            U256::ZERO,
+            unlucky.clone(),
+            100_000,
+            Shape::Any,
+        );
+        let child = if self.random.once_in(4) {
+            unlucky
+        } else {
+            &codes.create_store
+        };
+        let input = [self.random.hash().as_slice(), child].concat().into();
+        self.push(
+            TxKind::Call(contracts::FACTORY),
+            U256::ZERO,
+            input,
+            400_000,
+            Shape::Any,
+        );
+    }
+
+    /// A revert; what the EVM says about the block, asked by a blob transaction two times in three.
+    fn specials(&mut self) {
+        self.push(
+            TxKind::Call(contracts::REVERTER),
+            U256::ZERO,
+            Bytes::new(),
+            100_000,
+            Shape::Any,
+        );
+        let shape = match self.number % 3 {
+            0 => Shape::Any,
+            _ => Shape::Blobs(self.random.within((1, 6))),
+        };
+        let recorder = TxKind::Call(contracts::RECORDER);
+        self.push(recorder, U256::from(1), Bytes::new(), 500_000, shape);
+    }
+
+    /// Execution layer requests: a deposit (EIP-6110), a validator's withdrawal (EIP-7002), a consolidation (EIP-7251).
+    fn requests(&mut self) {
+        let fill = self.random.word() as u8;
+        let (to, input) = match self.number % 6 {
+            1 => (contracts::DEPOSIT, contracts::deposit(fill, self.number)),
+            3 => (
+                WITHDRAWAL_REQUEST_PREDEPLOY_ADDRESS,
+                Bytes::from([fill; 56]),
+            ),
+            5 => (
+                CONSOLIDATION_REQUEST_PREDEPLOY_ADDRESS,
+                Bytes::from([fill; 96]),
+            ),
+            _ => return,
+        };
+        // The fee is one wei as long as there are few requests; what is too much is kept by the contract.
+        self.push(TxKind::Call(to), U256::from(10), input, 400_000, Shape::Any);
+    }
+
+    /// Every other block: accounts delegate to the store or take it back, and the first of them is called.
+    fn set_code(&mut self) -> Result<(), TrieError> {
+        if !self.number.is_multiple_of(2) {
+            return Ok(());
+        }
+        let signers = &self.traffic.signers;
+        let senders = signers.len() - AUTHORITIES;
+        let first = self.random.index(AUTHORITIES);
+        let mut authorizations = Vec::new();
+        for position in 0..self.random.within((1, 3)) as usize {
+            let authority = senders + (first + position) % AUTHORITIES;
+            let taken_back = self.random.once_in(4);
+            let delegate = if taken_back {
+                Address::ZERO
+            } else {
+                contracts::STORE
+            };
+            let nonce = self.next_nonce(signers.address(authority))?;
+            authorizations.push(signers.authorize(authority, delegate, nonce));
+        }
+        // One that comes too late for its nonce and is passed over.
+        if self.number.is_multiple_of(8) {
+            authorizations.push(signers.authorize(senders + first, Address::ZERO, u64::MAX - 1));
+        }
+        let to = TxKind::Call(signers.address(senders + first));
+        let input = self.stores(2);
+        self.push(
+            to,
+            U256::from(1),
+            input,
+            500_000,
+            Shape::SetCode(authorizations),
+        );
+        Ok(())
+    }
+
+    fn push(&mut self, to: TxKind, value: U256, input: Bytes, gas_limit: u64, shape: Shape) {
+        self.intents.push(Intent {
+            call: Call {
+                to,
+                value,
+                input,
+                gas_limit,
+            },
+            shape,
+        });
+    }
+
+    /// Somebody who can be sent to: known to the chain nine times in ten, or new.
+    fn anyone(&mut self) -> Address {
+        let Traffic {
+            signers,
+            population,
+            ..
+        } = self.traffic;
+        match self.random.below(10) {
+            0 => self.random.address(),
+            1 => signers.address(self.random.index(signers.len() - AUTHORITIES)),
+            _ => population.address(self.random.below(population.len)),
+        }
+    }
+
+    /// The nonce of `address` for its next transaction or authorization in this block.
+    fn next_nonce(&mut self, address: Address) -> Result<u64, TrieError> {
+        let nonce = match self.nonces.get(&address) {
+            Some(nonce) => *nonce,
+            None => self
+                .state
+                .account(&address)?
+                .map_or(0, |account| account.nonce),
+        };
+        self.nonces.insert(address, nonce + 1);
+        Ok(nonce)
+    }
+
+    /// Gives the intents an order, senders, types and signatures.
+    fn sign(mut self, fees: Fees) -> Result<Vec<Recovered<Transaction>>, TrieError> {
+        let signers = &self.traffic.signers;
+        let mut intents = std::mem::take(&mut self.intents);
+        self.random.shuffle(&mut intents);
+        let mut plain = 0;
+        let mut signed = Vec::with_capacity(intents.len());
+        for Intent { call, shape } in intents {
+            let sender = self.random.index(signers.len() - AUTHORITIES);
+            let address = signers.address(sender);
+            let envelope = match shape {
+                Shape::Blobs(count) => Envelope::Eip4844(self.versioned_hashes(count)),
+                Shape::SetCode(authorizations) => Envelope::Eip7702(authorizations),
+                Shape::Any => {
+                    plain += 1;
+                    self.envelope(plain, &call, &address)
+                }
+            };
+            let nonce = self.next_nonce(address)?;
+            let tip = 1 + u128::from(self.random.below(2_000_000_000));
+            signed.push(signers.sign(sender, nonce, call, envelope, Fees { tip, ..fees }));
+        }
+        Ok(signed)
+    }
+
+    /// The first four plain transactions of a block have the four types, the others mostly the common one.
+    fn envelope(&mut self, plain: u64, call: &Call, sender: &Address) -> Envelope {
+        let kind = if plain <= 4 {
+            plain
+        } else {
+            1 + self.random.below(20)
+        };
+        match kind {
+            1 => Envelope::Unprotected,
+            2 => Envelope::Eip2930(access_list(call, sender)),
+            4 => Envelope::Eip1559(access_list(call, sender)),
+            3 | 5 | 6 => Envelope::Legacy,
+            _ => Envelope::Eip1559(AccessList::default()),
+        }
+    }
+
+    fn versioned_hashes(&mut self, count: u64) -> Vec<B256> {
+        (0..count)
+            .map(|_| {
+                let mut hash = self.random.hash();
+                // VERSIONED_HASH_VERSION_KZG (EIP-4844).
+                hash[0] = 1;
+                hash
+            })
+            .collect()
+    }
+}
+
+/// What the sender's call is going to touch, at least if it is a token.
+fn access_list(call: &Call, sender: &Address) -> AccessList {
+    let item = |address: &Address| AccessListItem {
+        address: *address,
+        storage_keys: vec![contracts::balance_slot(sender)],
+    };
+    AccessList(call.to.to().map(item).into_iter().collect())
+}
+
+/// What the block after `parent` costs.
+fn fees_after(parent: &Header) -> Fees {
+    let base = parent
+        .next_block_base_fee(BaseFeeParams::ethereum())
+        .unwrap_or_default();
+    let blobs = BlobParams::bpo2();
+    let excess = blobs.next_block_excess_blob_gas_osaka(
+        parent.excess_blob_gas.unwrap_or_default(),
+        parent.blob_gas_used.unwrap_or_default(),
+        parent.base_fee_per_gas.unwrap_or_default(),
+    );
+    Fees {
+        base: u128::from(base),
+        blob: blobs.calc_blob_fee(excess),
+        tip: 0,
+    }
+}
