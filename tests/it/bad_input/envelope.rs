@@ -1,0 +1,291 @@
+//! The JSON-RPC envelope: single, batch, notification, id.
+
+use super::{Row, error};
+
+const CHAIN_ID: &str = r#""0xc72dd9d5e883e""#;
+
+/// The answer to eth_chainId with this id.
+fn chain_id(id: &str) -> String {
+    format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{CHAIN_ID}}}"#)
+}
+
+/// A call of eth_chainId with this id.
+fn ask_chain_id(id: &str) -> String {
+    format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"eth_chainId"}}"#)
+}
+
+/// Texts that are no JSON value, or more than one.
+const NOT_JSON: &[&str] = &[
+    "",
+    " ",
+    "\n",
+    "x",
+    "{",
+    "}",
+    "[",
+    "]",
+    "nul",
+    "'single'",
+    "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"eth_chainId\"",
+    "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"eth_chainId\"}}",
+    "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"eth_chainId\"} {}",
+    "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"eth_chainId\"}\u{0}",
+    "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"eth_chainId\",}",
+    "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"eth_chainId\",\"params\":[1,]}",
+    "{\"jsonrpc\":\"2.0\",\"id\":1 \"method\":\"eth_chainId\"}",
+    "{\"jsonrpc\":\"2.0\",\"id\":01,\"method\":\"eth_chainId\"}",
+    "{\"jsonrpc\":\"2.0\",\"id\":+1,\"method\":\"eth_chainId\"}",
+    "{\"jsonrpc\":\"2.0\",\"id\":.5,\"method\":\"eth_chainId\"}",
+    "{\"jsonrpc\":\"2.0\",\"id\":0x1,\"method\":\"eth_chainId\"}",
+    "{\"jsonrpc\":\"2.0\",\"id\":NaN,\"method\":\"eth_chainId\"}",
+    "{\"jsonrpc\":\"2.0\",\"id\":\"a\nb\",\"method\":\"eth_chainId\"}",
+    "{\"jsonrpc\":\"2.0\",\"id\":\"\\x\",\"method\":\"eth_chainId\"}",
+    "{jsonrpc:\"2.0\",id:1,method:\"eth_chainId\"}",
+    "\u{feff}{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"eth_chainId\"}",
+    "[{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"eth_chainId\"}",
+    "[{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"eth_chainId\"},]",
+    "[]]",
+    "<xml/>",
+];
+
+/// JSON that is neither an object nor an array.
+const SCALARS: &[&str] = &["1", "-1.5", "true", "null", "\"eth_chainId\""];
+
+/// Ids that come back byte for byte.
+const IDS: &[&str] = &[
+    "0",
+    "-1",
+    "1.0",
+    "1.50",
+    "1e3",
+    "1E+3",
+    "-0",
+    "9007199254740993",
+    "123456789012345678901234567890",
+    "null",
+    "\"\"",
+    "\"a\"",
+    "\"\\u0041\"",
+    "\"\\\"\\\\\"",
+    "\"\u{e4}\u{1f600}\"",
+    "\"1\"",
+];
+
+/// Ids that are not allowed.
+const BAD_IDS: &[&str] = &["{}", "[]", "[1]", "{\"id\":1}", "true", "false"];
+
+/// Objects that are no request: request, id of the answer.
+const INVALID: &[(&str, &str)] = &[
+    (r"{}", "null"),
+    (r#"{"jsonrpc":"2.0"}"#, "null"),
+    (r#"{"jsonrpc":"2.0","id":1}"#, "1"),
+    (r#"{"id":1,"method":"eth_chainId"}"#, "1"),
+    (r#"{"jsonrpc":"1.0","id":1,"method":"eth_chainId"}"#, "1"),
+    (
+        r#"{"jsonrpc":"2","id":"x","method":"eth_chainId"}"#,
+        "\"x\"",
+    ),
+    (r#"{"jsonrpc":2.0,"id":1,"method":"eth_chainId"}"#, "1"),
+    (r#"{"jsonrpc":2,"id":1,"method":"eth_chainId"}"#, "1"),
+    (r#"{"jsonrpc":null,"id":1,"method":"eth_chainId"}"#, "1"),
+    (r#"{"jsonrpc":"","id":1,"method":"eth_chainId"}"#, "1"),
+    (r#"{"jsonrpc":["2.0"],"id":1,"method":"eth_chainId"}"#, "1"),
+    (r#"{"JSONRPC":"2.0","id":1,"method":"eth_chainId"}"#, "1"),
+    (r#"{"jsonrpc":"2.0","id":1,"method":null}"#, "1"),
+    (r#"{"jsonrpc":"2.0","id":1,"method":1}"#, "1"),
+    (r#"{"jsonrpc":"2.0","id":1,"method":["eth_chainId"]}"#, "1"),
+    (r#"{"jsonrpc":"2.0","id":1,"method":{}}"#, "1"),
+    (r#"{"jsonrpc":"2.0","id":1,"params":[]}"#, "1"),
+    (r#"{"method":"eth_chainId"}"#, "null"),
+    (r#"{"jsonrpc":"1.0","method":"eth_chainId"}"#, "null"),
+    (r#"{"jsonrpc":"2.0","id":1,"result":"0x1"}"#, "1"),
+];
+
+/// Method names that are not there.
+const UNKNOWN: &[&str] = &[
+    "",
+    "eth",
+    "eth_",
+    "eth_chainid",
+    "ETH_CHAINID",
+    " eth_chainId",
+    "eth_chainId ",
+    "eth_call",
+    "eth_sendRawTransaction",
+    "eth_getLogs\u{0}",
+    "debug_traceBlock",
+    "rpc.discover",
+    "\u{e4}",
+];
+
+/// Params that are neither an array nor absent nor null.
+const NON_ARRAYS: &[&str] = &[
+    "{}",
+    r#"{"address":"0x0"}"#,
+    "1",
+    "\"0x1\"",
+    "true",
+    "false",
+];
+
+/// Requests without an id: nothing comes back, whatever they ask.
+const NOTIFICATIONS: &[&str] = &[
+    r#"{"jsonrpc":"2.0","method":"eth_chainId"}"#,
+    r#"{"jsonrpc":"2.0","method":"eth_chainId","params":[]}"#,
+    r#"{"jsonrpc":"2.0","method":"no_such_method"}"#,
+    r#"{"jsonrpc":"2.0","method":"eth_getLogs","params":[1,2,3]}"#,
+    r#"{"jsonrpc":"2.0","method":"eth_chainId","params":{}}"#,
+    r#"[{"jsonrpc":"2.0","method":"eth_chainId"}]"#,
+    r#"[{"jsonrpc":"2.0","method":"eth_chainId"},{"jsonrpc":"2.0","method":"no_such_method"}]"#,
+];
+
+/// All rows about the envelope.
+pub(super) fn rows() -> Vec<Row> {
+    let parse_error = error("null", -32700, "parse error");
+    let invalid = |id: &str| error(id, -32600, "invalid request");
+    let mut rows = Vec::new();
+    rows.extend(NOT_JSON.iter().map(|text| Row::exact(*text, &*parse_error)));
+    rows.extend(
+        SCALARS
+            .iter()
+            .map(|text| Row::exact(*text, invalid("null"))),
+    );
+    rows.extend(
+        IDS.iter()
+            .map(|id| Row::exact(ask_chain_id(id), chain_id(id))),
+    );
+    rows.extend(
+        BAD_IDS
+            .iter()
+            .map(|id| Row::exact(ask_chain_id(id), invalid("null"))),
+    );
+    rows.extend(
+        INVALID
+            .iter()
+            .map(|(request, id)| Row::exact(*request, invalid(id))),
+    );
+    rows.extend(UNKNOWN.iter().map(|method| unknown(method)));
+    rows.extend(
+        NON_ARRAYS
+            .iter()
+            .map(|params| Row::refused("eth_chainId", params, -32602, "non-array args")),
+    );
+    rows.extend(NOTIFICATIONS.iter().map(|request| Row::exact(*request, "")));
+    rows.extend(lenient());
+    rows.extend(batches());
+    rows.extend(depth_bombs());
+    rows
+}
+
+fn unknown(method: &str) -> Row {
+    let name = serde_json::Value::from(method);
+    let message = format!("the method {method} does not exist/is not available");
+    Row::exact(
+        format!(r#"{{"jsonrpc":"2.0","id":1,"method":{name}}}"#),
+        error("1", -32601, &message),
+    )
+}
+
+/// What looks odd and is a request all the same.
+fn lenient() -> [Row; 7] {
+    [
+        r#"{"jsonrpc":"2.0","id":1,"method":"eth_chainId","params":null}"#,
+        r#"{"jsonrpc":"2.0","id":1,"method":"eth_chainId","params":[ ]}"#,
+        r#"{"method":"eth_chainId","params":[],"id":1,"jsonrpc":"2.0"}"#,
+        r#"{"jsonrpc":"2.0","id":1,"method":"eth_chainId","extra":{"a":[1]}}"#,
+        r#"{"jsonrpc":"2.0","id":1,"method":"eth\u005fchainId"}"#,
+        "\r\n\t {\"jsonrpc\" : \"2.0\" , \"id\" : 1 , \"method\" : \"eth_chainId\" } \r\n",
+        r#"{"\u006asonrpc":"2.\u0030","id":1,"method":"eth_chainId"}"#,
+    ]
+    .map(|request| Row::exact(request, chain_id("1")))
+}
+
+/// Batches: in order, each item judged alone.
+fn batches() -> Vec<Row> {
+    let invalid = error("null", -32600, "invalid request");
+    let too_large = |id: &str| format!("[{}]", error(id, -32600, "batch too large"));
+    let many = |count: usize| vec![ask_chain_id("7"); count].join(",");
+    let notification = r#"{"jsonrpc":"2.0","method":"eth_chainId"}"#;
+    vec![
+        Row::exact("[]", error("null", -32600, "empty batch")),
+        Row::exact(" [ ] ", error("null", -32600, "empty batch")),
+        Row::exact("[1]", format!("[{invalid}]")),
+        Row::exact(
+            "[1,null,\"x\",[],{}]",
+            format!("[{}]", [&*invalid; 5].join(",")),
+        ),
+        Row::exact(format!("[[{}]]", ask_chain_id("1")), format!("[{invalid}]")),
+        Row::exact(
+            format!("[{}]", ask_chain_id("1")),
+            format!("[{}]", chain_id("1")),
+        ),
+        Row::exact(
+            format!(
+                "[{},{notification},{},3]",
+                ask_chain_id("\"b\""),
+                ask_chain_id("1.0")
+            ),
+            format!("[{},{},{invalid}]", chain_id("\"b\""), chain_id("1.0")),
+        ),
+        Row::exact(
+            format!(
+                r#"[{{"jsonrpc":"2.0","id":5,"method":"nope"}},{}]"#,
+                ask_chain_id("5")
+            ),
+            format!(
+                "[{},{}]",
+                error(
+                    "5",
+                    -32601,
+                    "the method nope does not exist/is not available"
+                ),
+                chain_id("5")
+            ),
+        ),
+        Row::exact(
+            format!("[{}]", many(1000)),
+            format!("[{}]", vec![chain_id("7"); 1000].join(",")),
+        ),
+        Row::exact(format!("[{}]", many(1001)), too_large("7")),
+        Row::exact(
+            format!("[{},{}]", ask_chain_id("\"first\""), many(1000)),
+            too_large("\"first\""),
+        ),
+        Row::exact(format!("[{notification},{}]", many(1000)), too_large("7")),
+        Row::exact(
+            format!("[{}]", vec![notification; 1001].join(",")),
+            too_large("null"),
+        ),
+        Row::exact(
+            format!("[{}]", vec!["1"; 1001].join(",")),
+            too_large("null"),
+        ),
+        Row::exact(
+            format!("[{}]", vec!["1"; 2_000_000].join(",")),
+            too_large("null"),
+        ),
+    ]
+}
+
+/// Nesting that a recursive parser would not survive.
+fn depth_bombs() -> Vec<Row> {
+    let parse_error = error("null", -32700, "parse error");
+    let depth = 1_000_000;
+    let nested = |depth: usize| format!("{}{}", "[".repeat(depth), "]".repeat(depth));
+    let in_params = |params: &str| {
+        format!(r#"{{"jsonrpc":"2.0","id":1,"method":"eth_chainId","params":{params}}}"#)
+    };
+    vec![
+        Row::exact("[".repeat(depth), &*parse_error),
+        Row::exact("{\"a\":".repeat(depth), &*parse_error),
+        Row::exact(nested(depth), &*parse_error),
+        Row::exact(in_params(&nested(depth)), &*parse_error),
+        Row::exact(in_params(&"[".repeat(depth)), &*parse_error),
+        Row::exact(ask_chain_id(&nested(depth)), &*parse_error),
+        Row::exact(format!("[{}]", in_params(&nested(depth))), &*parse_error),
+        Row::exact(
+            in_params(&nested(60)),
+            error("1", -32602, "too many arguments, want at most 0"),
+        ),
+    ]
+}

@@ -1,0 +1,119 @@
+//! Malformed requests over real HTTP: each row has its exact answer, and after it the same connection answers a good
+//! request. The server knows the execution-apis chain, whose window reaches from block 0 to block 54 (0x36).
+
+mod envelope;
+mod filter;
+mod http;
+mod params;
+
+use crate::harness::{Connection, Server, check};
+
+/// A request that comes after every row, and its answer.
+const GOOD: (&str, &str) = (
+    r#"{"jsonrpc":"2.0","id":"good","method":"eth_blockNumber","params":[]}"#,
+    r#"{"jsonrpc":"2.0","id":"good","result":"0x36"}"#,
+);
+
+/// One request and its exact answer.
+pub(crate) struct Row {
+    name: String,
+    body: String,
+    answer: String,
+}
+
+impl Row {
+    /// The request as it is sent, the answer as it is received.
+    fn exact(body: impl Into<String>, answer: impl Into<String>) -> Self {
+        let body = body.into();
+        Self {
+            name: shortened(&body),
+            body,
+            answer: answer.into(),
+        }
+    }
+
+    /// A call with id 1 and these parameters (JSON), refused with this code and message.
+    fn refused(method: &str, params: &str, code: i32, message: &str) -> Self {
+        let body = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"{method}","params":{params}}}"#);
+        Self::exact(body, error("1", code, message))
+    }
+
+    /// A call with id 1 and these parameters (JSON), answered with this result.
+    fn answered(method: &str, params: &str, result: &str) -> Self {
+        let body = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"{method}","params":{params}}}"#);
+        Self::exact(
+            body,
+            format!(r#"{{"jsonrpc":"2.0","id":1,"result":{result}}}"#),
+        )
+    }
+}
+
+/// The first characters of a long text.
+fn shortened(text: &str) -> String {
+    match text.char_indices().nth(300) {
+        Some((end, _)) => format!("{}… ({} bytes)", &text[..end], text.len()),
+        None => text.to_owned(),
+    }
+}
+
+/// The bytes of an error answer.
+pub(crate) fn error(id: &str, code: i32, message: &str) -> String {
+    let message = serde_json::Value::from(message);
+    format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":{code},"message":{message}}}}}"#)
+}
+
+/// Asserts that the connection still answers.
+pub(crate) fn check_alive(name: &str, connection: &mut Connection) {
+    let response = connection.post(GOOD.0);
+    check(
+        &format!("after: {name}"),
+        &(response.status, response.text()),
+        &(200, GOOD.1),
+    );
+}
+
+/// Runs all rows over one connection and names every one that fails.
+fn run(rows: &[Row]) {
+    let server = Server::execution_apis(&[]);
+    let mut connection = server.connect();
+    let mut failures = Vec::new();
+    for row in rows {
+        let response = connection.post(&row.body);
+        if (response.status, response.text()) != (200, row.answer.as_str()) {
+            let actual = shortened(response.text());
+            failures.push(format!(
+                "{}\n expected {}\n   actual {} {actual}",
+                row.name, row.answer, response.status
+            ));
+        }
+        check_alive(&row.name, &mut connection);
+    }
+    assert!(
+        failures.is_empty(),
+        "{} of {} rows\n{}",
+        failures.len(),
+        rows.len(),
+        failures.join("\n")
+    );
+}
+
+#[test]
+fn envelopes() {
+    run(&envelope::rows());
+}
+
+#[test]
+fn parameters() {
+    run(&params::rows());
+}
+
+#[test]
+fn log_filters() {
+    run(&filter::rows());
+}
+
+#[test]
+fn the_table_is_large() {
+    let rows = envelope::rows().len() + params::rows().len() + filter::rows().len();
+    assert!(rows >= 300, "{rows} rows");
+}

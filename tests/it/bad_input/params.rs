@@ -1,0 +1,573 @@
+//! Every parameter of every method: what is refused, in which words, and what is not.
+
+use super::Row;
+
+/// What a parameter is; each refuses a table of values.
+#[derive(Clone, Copy)]
+enum Kind {
+    Address,
+    Hash,
+    Boolean,
+    /// Index of a transaction or uncle.
+    Index,
+    /// Block parameter of the state methods.
+    BlockId,
+    /// QUANTITY or tag.
+    NumberOrTag,
+    /// Position of eth_getStorageAt.
+    Position,
+    /// Keys of eth_getProof.
+    Keys,
+    /// Filter of eth_getLogs: its members are the rows of filter.rs.
+    Filter,
+    /// Addresses and their slots.
+    SlotMap,
+}
+
+/// A method: its parameters, each with a good value, and how many of them have to be there.
+struct Method {
+    name: &'static str,
+    parameters: &'static [(Kind, &'static str)],
+    required: usize,
+}
+
+const ADDRESS: (Kind, &str) = (
+    Kind::Address,
+    r#""0x7dcd17433742f4c0ca53122ab541d0ba67fc27df""#,
+);
+const HASH: (Kind, &str) = (
+    Kind::Hash,
+    r#""0xd226371d0b1551adb03fb52b71f08e3e11247fe9b1af994768af8cdaa8e7dcd7""#,
+);
+const BOOLEAN: (Kind, &str) = (Kind::Boolean, "false");
+const INDEX: (Kind, &str) = (Kind::Index, r#""0x0""#);
+const BLOCK_ID: (Kind, &str) = (Kind::BlockId, r#""latest""#);
+const NUMBER: (Kind, &str) = (Kind::NumberOrTag, r#""0x36""#);
+const POSITION: (Kind, &str) = (Kind::Position, r#""0x0""#);
+const KEYS: (Kind, &str) = (Kind::Keys, r#"["0x0"]"#);
+const FILTER: (Kind, &str) = (Kind::Filter, "{}");
+const SLOT_MAP: (Kind, &str) = (
+    Kind::SlotMap,
+    r#"{"0x7dcd17433742f4c0ca53122ab541d0ba67fc27df":["0x0"]}"#,
+);
+
+const fn method(
+    name: &'static str,
+    parameters: &'static [(Kind, &'static str)],
+    required: usize,
+) -> Method {
+    Method {
+        name,
+        parameters,
+        required,
+    }
+}
+
+/// The seven, then their companions.
+const METHODS: &[Method] = &[
+    method("eth_getStorageAt", &[ADDRESS, POSITION, BLOCK_ID], 2),
+    method("eth_getLogs", &[FILTER], 1),
+    method("eth_getBlockByHash", &[HASH, BOOLEAN], 2),
+    method("eth_getUncleByBlockHashAndIndex", &[HASH, INDEX], 2),
+    method(
+        "eth_getTransactionByBlockNumberAndIndex",
+        &[NUMBER, INDEX],
+        2,
+    ),
+    method("eth_getTransactionReceipt", &[HASH], 1),
+    method("eth_getProof", &[ADDRESS, KEYS, BLOCK_ID], 2),
+    method("eth_chainId", &[], 0),
+    method("net_version", &[], 0),
+    method("eth_blockNumber", &[], 0),
+    method("web3_clientVersion", &[], 0),
+    method("net_listening", &[], 0),
+    method("eth_accounts", &[], 0),
+    method("eth_syncing", &[], 0),
+    method("eth_getBlockByNumber", &[NUMBER, BOOLEAN], 2),
+    method("eth_getTransactionByHash", &[HASH], 1),
+    method("eth_getTransactionByBlockHashAndIndex", &[HASH, INDEX], 2),
+    method("eth_getBlockReceipts", &[BLOCK_ID], 1),
+    method("eth_getUncleByBlockNumberAndIndex", &[NUMBER, INDEX], 2),
+    method("eth_getUncleCountByBlockHash", &[HASH], 1),
+    method("eth_getUncleCountByBlockNumber", &[NUMBER], 1),
+    method("eth_getBlockTransactionCountByHash", &[HASH], 1),
+    method("eth_getBlockTransactionCountByNumber", &[NUMBER], 1),
+    method("eth_getBalance", &[ADDRESS, BLOCK_ID], 1),
+    method("eth_getTransactionCount", &[ADDRESS, BLOCK_ID], 1),
+    method("eth_getCode", &[ADDRESS, BLOCK_ID], 1),
+    method("eth_getStorageValues", &[SLOT_MAP, BLOCK_ID], 1),
+];
+
+/// Values that a kind refuses, and why; the message is `invalid argument N: why`.
+const fn refused(kind: Kind) -> &'static [(&'static str, &'static str)] {
+    const STRING: &str = "want a string";
+    const ADDRESS: &str = "want an address: 0x and 40 hex digits";
+    const HASH: &str = "want a hash: 0x and 64 hex digits";
+    const BOOLEAN: &str = "want true or false";
+    const PREFIX: &str = "want a quantity: hex with 0x in front";
+    const NO_DIGITS: &str = "want a quantity: no digits after 0x";
+    const ZEROS: &str = "want a quantity: leading zeros are not allowed";
+    const DIGIT: &str = "want a quantity: a digit is not hex";
+    const LARGE: &str = "want a quantity of at most 64 bits";
+    const BLOCK: &str =
+        "want a block number in hex, or latest, safe, finalized, earliest or pending";
+    const BLOCK_LARGE: &str = "block number larger than 2^63-1";
+    const ARRAY: &str = "want an array";
+    const OBJECT: &str = "want an object";
+    match kind {
+        Kind::Address => &[
+            ("null", STRING),
+            ("0", STRING),
+            ("true", STRING),
+            ("{}", STRING),
+            (r#"["0x7dcd17433742f4c0ca53122ab541d0ba67fc27df"]"#, STRING),
+            (r#""""#, ADDRESS),
+            (r#""0x""#, ADDRESS),
+            (r#""0x0""#, ADDRESS),
+            (r#""7dcd17433742f4c0ca53122ab541d0ba67fc27df""#, ADDRESS),
+            (r#""0x7dcd17433742f4c0ca53122ab541d0ba67fc27d""#, ADDRESS),
+            (r#""0x7dcd17433742f4c0ca53122ab541d0ba67fc27dff""#, ADDRESS),
+            (r#""0x7dcd17433742f4c0ca53122ab541d0ba67fc27df00""#, ADDRESS),
+            (r#""0x7dcd17433742f4c0ca53122ab541d0ba67fc27dg""#, ADDRESS),
+            (r#""0x0x7dcd17433742f4c0ca53122ab541d0ba67fc27""#, ADDRESS),
+            (r#"" 0x7dcd17433742f4c0ca53122ab541d0ba67fc27df""#, ADDRESS),
+            (
+                r#""0x7dcd17433742f4c0ca53122ab541d0ba67fc27d\u0000""#,
+                ADDRESS,
+            ),
+            (
+                r#""\u00e4x7dcd17433742f4c0ca53122ab541d0ba67fc27df""#,
+                ADDRESS,
+            ),
+            (r#""latest""#, ADDRESS),
+        ],
+        Kind::Hash => &[
+            ("null", STRING),
+            ("1", STRING),
+            ("false", STRING),
+            ("{}", STRING),
+            ("[]", STRING),
+            (r#""""#, HASH),
+            (r#""0x""#, HASH),
+            (r#""0x36""#, HASH),
+            (r#""latest""#, HASH),
+            (
+                r#""d226371d0b1551adb03fb52b71f08e3e11247fe9b1af994768af8cdaa8e7dcd7""#,
+                HASH,
+            ),
+            (
+                r#""0xd226371d0b1551adb03fb52b71f08e3e11247fe9b1af994768af8cdaa8e7dcd""#,
+                HASH,
+            ),
+            (
+                r#""0xd226371d0b1551adb03fb52b71f08e3e11247fe9b1af994768af8cdaa8e7dcd70""#,
+                HASH,
+            ),
+            (
+                r#""0xd226371d0b1551adb03fb52b71f08e3e11247fe9b1af994768af8cdaa8e7dcd700""#,
+                HASH,
+            ),
+            (
+                r#""0xd226371d0b1551adb03fb52b71f08e3e11247fe9b1af994768af8cdaa8e7dcdz""#,
+                HASH,
+            ),
+            (
+                r#""0x0xd226371d0b1551adb03fb52b71f08e3e11247fe9b1af994768af8cdaa8e7dc""#,
+                HASH,
+            ),
+        ],
+        Kind::Boolean => &[
+            ("null", BOOLEAN),
+            ("0", BOOLEAN),
+            ("1", BOOLEAN),
+            (r#""true""#, BOOLEAN),
+            (r#""""#, BOOLEAN),
+            ("{}", BOOLEAN),
+            ("[]", BOOLEAN),
+            ("[true]", BOOLEAN),
+        ],
+        Kind::Index => &[
+            ("null", STRING),
+            ("0", STRING),
+            ("1.5", STRING),
+            ("{}", STRING),
+            (r#"["0x0"]"#, STRING),
+            (r#""""#, PREFIX),
+            (r#""0""#, PREFIX),
+            (r#""latest""#, PREFIX),
+            (r#""0x""#, NO_DIGITS),
+            (r#""0x00""#, ZEROS),
+            (r#""0x01""#, ZEROS),
+            (r#""0xg""#, DIGIT),
+            (r#""0x-1""#, DIGIT),
+            (r#""0x1 ""#, DIGIT),
+            (r#""0x+1""#, DIGIT),
+            (r#"" 0x1""#, PREFIX),
+            (r#""-0x1""#, PREFIX),
+            (r#""0x10000000000000000""#, LARGE),
+            (
+                r#""0xffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff""#,
+                LARGE,
+            ),
+        ],
+        Kind::NumberOrTag => &[
+            ("null", STRING),
+            ("54", STRING),
+            ("true", STRING),
+            ("[]", STRING),
+            (r#"{"blockNumber":"0x1"}"#, STRING),
+            (r#""""#, BLOCK),
+            (r#""54""#, BLOCK),
+            (r#""Latest""#, BLOCK),
+            (r#""latest ""#, BLOCK),
+            (r#""head""#, BLOCK),
+            (r#""null""#, BLOCK),
+            (r#""0x""#, NO_DIGITS),
+            (r#""0x00""#, ZEROS),
+            (r#""0x036""#, ZEROS),
+            (r#""0xzz""#, DIGIT),
+            (r#""0x8000000000000000""#, BLOCK_LARGE),
+            (r#""0xffffffffffffffff""#, BLOCK_LARGE),
+            (r#""0x10000000000000000""#, LARGE),
+        ],
+        Kind::BlockId => &[
+            ("54", STRING),
+            ("false", STRING),
+            ("[]", STRING),
+            (r#""""#, BLOCK),
+            (r#""newest""#, BLOCK),
+            (r#""0x""#, NO_DIGITS),
+            (r#""0x01""#, ZEROS),
+            (r#""0xx""#, DIGIT),
+            (r#""0x8000000000000000""#, BLOCK_LARGE),
+            (
+                r#""0xd226371d0b1551adb03fb52b71f08e3e11247fe9b1af994768af8cdaa8e7dcd""#,
+                LARGE,
+            ),
+            (
+                r#""0xd226371d0b1551adb03fb52b71f08e3e11247fe9b1af994768af8cdaa8e7dcdx""#,
+                HASH,
+            ),
+            ("{}", "want blockHash or blockNumber"),
+            (r#"{"blockHash":null}"#, "want blockHash or blockNumber"),
+            (r#"{"blockhash":"0x1"}"#, "want blockHash or blockNumber"),
+            (
+                r#"{"requireCanonical":true}"#,
+                "want blockHash or blockNumber",
+            ),
+            (
+                r#"{"blockHash":"0xd226371d0b1551adb03fb52b71f08e3e11247fe9b1af994768af8cdaa8e7dcd7","blockNumber":"0x36"}"#,
+                "cannot specify both blockHash and blockNumber, choose one or the other",
+            ),
+            (r#"{"blockHash":"0x36"}"#, HASH),
+            (r#"{"blockHash":1}"#, STRING),
+            (r#"{"blockNumber":54}"#, STRING),
+            (r#"{"blockNumber":"54"}"#, BLOCK),
+            (r#"{"blockNumber":"0x036"}"#, ZEROS),
+            (
+                r#"{"blockHash":"0xd226371d0b1551adb03fb52b71f08e3e11247fe9b1af994768af8cdaa8e7dcd7","requireCanonical":1}"#,
+                BOOLEAN,
+            ),
+            (
+                r#"{"blockHash":"0xd226371d0b1551adb03fb52b71f08e3e11247fe9b1af994768af8cdaa8e7dcd7","requireCanonical":"yes"}"#,
+                BOOLEAN,
+            ),
+        ],
+        Kind::Position => &[
+            ("null", STRING),
+            ("0", STRING),
+            ("{}", STRING),
+            (r#"["0x0"]"#, STRING),
+        ],
+        Kind::Keys => &[
+            (r#""0x0""#, ARRAY),
+            ("0", ARRAY),
+            ("{}", ARRAY),
+            ("true", ARRAY),
+            ("[0]", STRING),
+            ("[null]", STRING),
+            (r#"["0x0",[]]"#, STRING),
+        ],
+        Kind::Filter => &[
+            ("null", OBJECT),
+            ("1", OBJECT),
+            (r#""latest""#, OBJECT),
+            ("[]", OBJECT),
+            ("[{}]", OBJECT),
+            ("true", OBJECT),
+        ],
+        Kind::SlotMap => &[
+            ("null", OBJECT),
+            ("1", OBJECT),
+            ("[]", OBJECT),
+            (r#""0x0""#, OBJECT),
+            (r#"{"0x1":["0x0"]}"#, ADDRESS),
+            (
+                r#"{"0x7dcd17433742f4c0ca53122ab541d0ba67fc27df":"0x0"}"#,
+                ARRAY,
+            ),
+            (
+                r#"{"0x7dcd17433742f4c0ca53122ab541d0ba67fc27df":[0]}"#,
+                STRING,
+            ),
+        ],
+    }
+}
+
+/// Storage keys that are refused, wherever they are, and the whole message.
+const BAD_KEYS: &[(&str, &str)] = &[
+    (
+        "0x00000000000000000000000000000000000000000000000000000000000000000",
+        "storage key too long (want at most 32 bytes): \
+         \"0x00000000000000000000000000000000000000000000000000000000000000000\"",
+    ),
+    (
+        "00000000000000000000000000000000000000000000000000000000000000000",
+        "storage key too long (want at most 32 bytes): \
+         \"00000000000000000000000000000000000000000000000000000000000000000\"",
+    ),
+    ("0xasdf", "invalid hex in storage key: \"0xasdf\""),
+    ("asdfg", "invalid hex in storage key: \"asdfg\""),
+    ("0x0x0", "invalid hex in storage key: \"0x0x0\""),
+    ("latest", "invalid hex in storage key: \"latest\""),
+    (" 0x1", "invalid hex in storage key: \" 0x1\""),
+    ("-1", "invalid hex in storage key: \"-1\""),
+];
+
+/// All rows about parameters.
+pub(super) fn rows() -> Vec<Row> {
+    let mut rows: Vec<Row> = METHODS.iter().flat_map(Method::rows).collect();
+    rows.extend(bad_keys());
+    rows.extend(lenient());
+    rows
+}
+
+impl Method {
+    /// The parameters as JSON, one of them replaced.
+    fn with(&self, position: usize, value: &str) -> String {
+        let values = self.parameters.iter().enumerate();
+        let values: Vec<&str> = values
+            .map(|(i, (_, good))| if i == position { value } else { good })
+            .collect();
+        format!("[{}]", values.join(","))
+    }
+
+    fn rows(&self) -> Vec<Row> {
+        let mut rows = Vec::new();
+        let refused =
+            |params: &str, message: &str| Row::refused(self.name, params, -32602, message);
+        for (position, (kind, _)) in self.parameters.iter().enumerate() {
+            for (value, why) in self::refused(*kind) {
+                rows.push(refused(
+                    &self.with(position, value),
+                    &format!("invalid argument {position}: {why}"),
+                ));
+            }
+        }
+        for missing in 0..self.required {
+            let given: Vec<&str> = self.parameters[..missing]
+                .iter()
+                .map(|(_, good)| *good)
+                .collect();
+            let message = format!("missing value for required argument {missing}");
+            rows.push(refused(&format!("[{}]", given.join(",")), &message));
+        }
+        if self.required > 0 {
+            rows.push(refused("null", "missing value for required argument 0"));
+        }
+        let most = self.parameters.len();
+        let good: Vec<&str> = self.parameters.iter().map(|(_, good)| *good).collect();
+        for surplus in [vec!["null"], vec!["\"latest\"", "{}", "[]", "1", "2"]] {
+            let params = [&good[..], &surplus[..]].concat().join(",");
+            rows.push(refused(
+                &format!("[{params}]"),
+                &format!("too many arguments, want at most {most}"),
+            ));
+        }
+        rows.push(refused("{}", "non-array args"));
+        rows
+    }
+}
+
+/// The storage keys of the two methods that take them; the words are the same, for execution-apis fixes them.
+fn bad_keys() -> Vec<Row> {
+    let address = ADDRESS.1;
+    let at = |key: &str| format!(r#"[{address},"{key}","latest"]"#);
+    let of = |key: &str| format!(r#"[{address},["0x0","{key}"],"latest"]"#);
+    let refused = |method: &str, params: String, message: &str| {
+        Row::refused(method, &params, -32602, message)
+    };
+    let mut rows = Vec::new();
+    for (key, message) in BAD_KEYS {
+        rows.push(refused("eth_getStorageAt", at(key), message));
+        rows.push(refused("eth_getProof", of(key), message));
+        // The key is checked before the block.
+        rows.push(refused(
+            "eth_getStorageAt",
+            format!(r#"[{address},"{key}","0x37"]"#),
+            message,
+        ));
+    }
+    let keys = |count: usize| format!("[{address},[{}]]", vec![r#""0x1""#; count].join(","));
+    rows.push(refused(
+        "eth_getProof",
+        keys(1025),
+        "too many keys, want at most 1024",
+    ));
+    rows.push(refused(
+        "eth_getStorageValues",
+        "[{}]".into(),
+        "empty request",
+    ));
+    rows
+}
+
+/// What looks odd and is answered all the same.
+fn lenient() -> Vec<Row> {
+    const FIRST: &str = r#""0x0000000000000000000000000000000000000000000000000000000000000038""#;
+    const ZERO: &str = r#""0x0000000000000000000000000000000000000000000000000000000000000000""#;
+    let upper = ADDRESS.1.to_uppercase().replace("0X", "0x");
+    let address = ADDRESS.1;
+    let head = HASH.1;
+    let mut rows: Vec<Row> = [
+        r#""""#,
+        r#""0x""#,
+        r#""0""#,
+        r#""00""#,
+        r#""0X0""#,
+        r#""0x000""#,
+        r#""0x0000000000000000000000000000000000000000000000000000000000000000""#,
+        r#""0000000000000000000000000000000000000000000000000000000000000000""#,
+    ]
+    .iter()
+    .map(|position| {
+        Row::answered(
+            "eth_getStorageAt",
+            &format!(r#"[{address},{position},"latest"]"#),
+            FIRST,
+        )
+    })
+    .collect();
+    for block in [
+        r#""latest""#.to_owned(),
+        r#""pending""#.to_owned(),
+        r#""safe""#.to_owned(),
+        r#""finalized""#.to_owned(),
+        r#""0x36""#.to_owned(),
+        r#""0X36""#.to_owned(),
+        "null".to_owned(),
+        head.to_owned(),
+        head.to_uppercase().replace("0X", "0x"),
+        format!(r#"{{"blockHash":{head}}}"#),
+        format!(r#"{{"blockHash":{head},"requireCanonical":true}}"#),
+        format!(r#"{{"blockHash":{head},"requireCanonical":null,"blockNumber":null,"other":1}}"#),
+        r#"{"blockNumber":"0x36"}"#.to_owned(),
+        r#"{"blockNumber":"latest"}"#.to_owned(),
+    ] {
+        rows.push(Row::answered(
+            "eth_getStorageAt",
+            &format!("[{upper},\"0x0\",{block}]"),
+            FIRST,
+        ));
+    }
+    rows.push(Row::answered(
+        "eth_getStorageAt",
+        &format!(r#"[{address},"0x0"]"#),
+        FIRST,
+    ));
+    rows.push(Row::answered(
+        "eth_getStorageAt",
+        &format!(r#"[{address},"0x0","earliest"]"#),
+        ZERO,
+    ));
+    rows.push(Row::answered(
+        "eth_getStorageAt",
+        &format!(r#"[{address},"{}"]"#, "f".repeat(64)),
+        ZERO,
+    ));
+    let absent = r#""0x00000000000000000000000000000000000000ff""#;
+    rows.push(Row::answered(
+        "eth_getStorageAt",
+        &format!(r#"[{absent},"0x0"]"#),
+        ZERO,
+    ));
+    for (method, zero) in [
+        ("eth_getBalance", r#""0x0""#),
+        ("eth_getTransactionCount", r#""0x0""#),
+        ("eth_getCode", r#""0x""#),
+    ] {
+        rows.push(Row::answered(method, &format!("[{absent}]"), zero));
+        rows.push(Row::answered(method, &format!("[{absent},null]"), zero));
+    }
+    let unknown = format!(r#""0x{}""#, "0".repeat(64));
+    for (method, params) in [
+        ("eth_getBlockByHash", format!("[{unknown},true]")),
+        ("eth_getTransactionReceipt", format!("[{unknown}]")),
+        ("eth_getTransactionByHash", format!("[{unknown}]")),
+        (
+            "eth_getTransactionByBlockHashAndIndex",
+            format!("[{unknown},\"0x0\"]"),
+        ),
+        (
+            "eth_getUncleByBlockHashAndIndex",
+            format!("[{unknown},\"0x0\"]"),
+        ),
+        (
+            "eth_getUncleByBlockHashAndIndex",
+            format!("[{head},\"0x0\"]"),
+        ),
+        ("eth_getUncleCountByBlockHash", format!("[{unknown}]")),
+        ("eth_getBlockTransactionCountByHash", format!("[{unknown}]")),
+        ("eth_getBlockReceipts", format!("[{unknown}]")),
+        ("eth_getBlockByNumber", "[\"0x37\",false]".into()),
+        (
+            "eth_getBlockByNumber",
+            "[\"0x7fffffffffffffff\",false]".into(),
+        ),
+        (
+            "eth_getTransactionByBlockNumberAndIndex",
+            "[\"0x36\",\"0xffffffffffffffff\"]".into(),
+        ),
+        (
+            "eth_getTransactionByBlockNumberAndIndex",
+            "[\"0x37\",\"0x0\"]".into(),
+        ),
+        (
+            "eth_getTransactionByBlockNumberAndIndex",
+            "[\"pending\",\"0x0\"]".into(),
+        ),
+    ] {
+        rows.push(Row::answered(method, &params, "null"));
+    }
+    let state = |block: &str| format!(r#"[{address},"0x0",{block}]"#);
+    for (block, message) in [
+        (r#""0x37""#.to_owned(), "header not found"),
+        (r#""0x7fffffffffffffff""#.to_owned(), "header not found"),
+        (r#"{"blockNumber":"0x37"}"#.to_owned(), "header not found"),
+        (unknown.clone(), "header for hash not found"),
+        (
+            format!(r#"{{"blockHash":{unknown},"requireCanonical":true}}"#),
+            "header for hash not found",
+        ),
+    ] {
+        rows.push(Row::refused(
+            "eth_getStorageAt",
+            &state(&block),
+            -32000,
+            message,
+        ));
+        rows.push(Row::refused(
+            "eth_getProof",
+            &format!("[{address},[],{block}]"),
+            -32000,
+            message,
+        ));
+        rows.push(Row::refused(
+            "eth_getBalance",
+            &format!("[{address},{block}]"),
+            -32000,
+            message,
+        ));
+    }
+    rows
+}

@@ -1,0 +1,204 @@
+//! Every vector of ethereum/execution-apis, as strictly as Hive's rpc-compat: the whole body has to match, key order
+//! aside; of an error only `message` may differ.
+
+use std::{fs, path::PathBuf};
+
+use serde_json::Value;
+
+use crate::harness::{Connection, Server, check, json, vectors};
+
+/// Files of the folder's README; a vector that is not found is a vector that is not run.
+const FILES: usize = 84;
+
+/// One request and the exact answer.
+struct Pair {
+    /// File and line, for the failure.
+    name: String,
+    request: String,
+    answer: Value,
+}
+
+/// All pairs of all files.
+fn pairs() -> Vec<Pair> {
+    let mut files: Vec<PathBuf> = fs::read_dir(vectors())
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.is_dir())
+        .flat_map(|folder| {
+            fs::read_dir(folder)
+                .unwrap()
+                .map(|entry| entry.unwrap().path())
+        })
+        .collect();
+    files.sort();
+    assert_eq!(
+        files.len(),
+        FILES,
+        "files of vectors in {}",
+        vectors().display()
+    );
+    files.iter().flat_map(|file| read(file)).collect()
+}
+
+/// The pairs of one file, of which there is at least one.
+fn read(file: &PathBuf) -> Vec<Pair> {
+    assert_eq!(
+        file.extension().and_then(|e| e.to_str()),
+        Some("io"),
+        "{}",
+        file.display()
+    );
+    let mut pairs = Vec::new();
+    let mut request = None;
+    for (index, line) in fs::read_to_string(file).unwrap().lines().enumerate() {
+        let name = format!(
+            "{}:{}",
+            file.strip_prefix(vectors()).unwrap().display(),
+            index + 1
+        );
+        match line.get(..2) {
+            Some(">>") => assert!(
+                request.replace(line[2..].trim().to_owned()).is_none(),
+                "{name}: no answer"
+            ),
+            Some("<<") => {
+                let request = request
+                    .take()
+                    .unwrap_or_else(|| panic!("{name}: an answer to nothing"));
+                pairs.push(Pair {
+                    name,
+                    request,
+                    answer: json(line[2..].trim().as_bytes()),
+                });
+            }
+            Some("//") | None => {}
+            Some(_) => panic!("{name}: neither request, answer nor comment: {line}"),
+        }
+    }
+    assert!(
+        request.is_none(),
+        "{}: the last request has no answer",
+        file.display()
+    );
+    assert!(!pairs.is_empty(), "{}: no request", file.display());
+    pairs
+}
+
+/// Takes `error.message`, the one member that may differ, out of an answer that has one.
+fn without_message(mut answer: Value) -> Value {
+    if let Some(error) = answer.get_mut("error").and_then(Value::as_object_mut) {
+        let message = error.remove("message");
+        assert!(
+            message.is_some_and(|message| message.is_string()),
+            "an error has a message"
+        );
+    }
+    answer
+}
+
+/// Runs all pairs through `answer` and names every one that does not match.
+fn run(answer: impl Fn(&Pair) -> Value) {
+    let mut failures = Vec::new();
+    let pairs = pairs();
+    for pair in &pairs {
+        let actual = answer(pair);
+        if without_message(actual.clone()) != without_message(pair.answer.clone()) {
+            failures.push(format!(
+                "{}\n {}\n expected {}\n   actual {actual}",
+                pair.name, pair.request, pair.answer
+            ));
+        }
+    }
+    assert!(
+        failures.is_empty(),
+        "{} of {} pairs\n{}",
+        failures.len(),
+        pairs.len(),
+        failures.join("\n")
+    );
+}
+
+fn post(connection: &mut Connection, pair: &Pair) -> Value {
+    let response = connection.post(&pair.request);
+    check(&pair.name, &response.status, &200);
+    check(
+        &pair.name,
+        &response.header("content-type"),
+        &Some("application/json"),
+    );
+    json(&response.body)
+}
+
+#[test]
+fn every_vector_over_http() {
+    let server = Server::execution_apis(&["--omit-total-difficulty"]);
+    let connection = std::cell::RefCell::new(server.connect());
+    run(|pair| post(&mut connection.borrow_mut(), pair));
+}
+
+/// With the default options `totalDifficulty` of blocks is all that is added.
+#[test]
+fn total_difficulty_is_the_only_addition() {
+    let server = Server::execution_apis(&[]);
+    let connection = std::cell::RefCell::new(server.connect());
+    let seen = std::cell::Cell::new(0);
+    run(|pair| {
+        let mut answer = post(&mut connection.borrow_mut(), pair);
+        let is_block = pair.request.contains("\"eth_getBlockBy");
+        if let Some(block) = answer
+            .get_mut("result")
+            .and_then(Value::as_object_mut)
+            .filter(|_| is_block)
+        {
+            let total = block
+                .remove("totalDifficulty")
+                .unwrap_or_else(|| panic!("{}: no totalDifficulty", pair.name));
+            let number = block["number"].as_str().unwrap();
+            check(&pair.name, &total, &Value::from(total_difficulty(number)));
+            seen.set(seen.get() + 1);
+        }
+        answer
+    });
+    assert!(
+        seen.get() >= 10,
+        "only {} vectors answered with a block",
+        seen.get()
+    );
+}
+
+/// The sum of the difficulties up to the block, from the chain file itself.
+fn total_difficulty(number: &str) -> String {
+    let number = u64::from_str_radix(number.trim_start_matches("0x"), 16).unwrap();
+    let genesis: Value = json(&fs::read(vectors().join("genesis.json")).unwrap());
+    let first = u64::from_str_radix(
+        genesis["difficulty"]
+            .as_str()
+            .unwrap()
+            .trim_start_matches("0x"),
+        16,
+    )
+    .unwrap();
+    let sum = first
+        + difficulties()
+            .iter()
+            .take(usize::try_from(number).unwrap())
+            .sum::<u64>();
+    format!("{sum:#x}")
+}
+
+/// The header difficulty of blocks 1, 2, … of chain.rlp: the eighth field of each header.
+fn difficulties() -> Vec<u64> {
+    use alloy_rlp::{Decodable, Header};
+    let file = fs::read(vectors().join("chain.rlp")).unwrap();
+    let mut rest = file.as_slice();
+    let mut difficulties = Vec::new();
+    while !rest.is_empty() {
+        let mut block = Header::decode_bytes(&mut rest, true).unwrap();
+        let mut header = Header::decode_bytes(&mut block, true).unwrap();
+        for _ in 0..7 {
+            Header::decode_bytes(&mut header, false).unwrap();
+        }
+        difficulties.push(u64::decode(&mut header).unwrap());
+    }
+    difficulties
+}

@@ -1,0 +1,218 @@
+//! The naive model: a list of canonical blocks, a map of replaced ones, and every answer by looking at all of them.
+
+use std::collections::BTreeMap;
+
+use alloy_primitives::B256;
+use serde_json::{Value, json};
+
+use super::tree::{Facts, Tree};
+
+/// Blocks that are served.
+const WINDOW: usize = 128;
+
+/// What is served, as plainly as it can be said.
+pub(super) struct Model<'a> {
+    tree: &'a Tree,
+    /// Canonical blocks, oldest first.
+    canonical: Vec<&'a Facts>,
+    /// Blocks that a reorg replaced and whose number is in the window.
+    replaced: BTreeMap<B256, &'a Facts>,
+}
+
+/// An answer: a result, or an error's code and message.
+pub(super) type Answer = Result<Value, (i64, String)>;
+
+impl<'a> Model<'a> {
+    pub(super) fn new(tree: &'a Tree) -> Self {
+        Self {
+            tree,
+            canonical: vec![&tree.root],
+            replaced: BTreeMap::new(),
+        }
+    }
+
+    pub(super) fn head(&self) -> &'a Facts {
+        self.canonical[self.canonical.len() - 1]
+    }
+
+    pub(super) fn canonical(&self) -> &[&'a Facts] {
+        &self.canonical
+    }
+
+    pub(super) fn replaced(&self) -> Vec<&'a Facts> {
+        self.replaced.values().copied().collect()
+    }
+
+    fn oldest(&self) -> u64 {
+        self.canonical[0].number
+    }
+
+    /// Takes the head off.
+    pub(super) fn revert(&mut self) {
+        let block = self.canonical.pop().unwrap();
+        self.replaced.insert(block.hash, block);
+    }
+
+    /// Puts a block on the head.
+    pub(super) fn apply(&mut self, block: &'a Facts) {
+        assert_eq!(block.parent, self.head().hash);
+        self.replaced.remove(&block.hash);
+        self.canonical.push(block);
+    }
+
+    /// Forgets what left the window; after all of a change.
+    pub(super) fn trim(&mut self) {
+        let surplus = self.canonical.len().saturating_sub(WINDOW);
+        self.canonical.drain(..surplus);
+        let oldest = self.oldest();
+        self.replaced.retain(|_, block| block.number >= oldest);
+    }
+
+    fn by_number(&self, number: u64) -> Option<&'a Facts> {
+        self.canonical
+            .iter()
+            .find(|block| block.number == number)
+            .copied()
+    }
+
+    fn by_hash(&self, hash: &B256) -> Option<&'a Facts> {
+        let held = self
+            .canonical
+            .iter()
+            .find(|block| block.hash == *hash)
+            .copied();
+        let genesis = (self.tree.root.hash == *hash).then_some(&self.tree.root);
+        held.or_else(|| self.replaced.get(hash).copied())
+            .or(genesis)
+    }
+
+    fn is_canonical(&self, hash: &B256) -> bool {
+        self.canonical.iter().any(|block| block.hash == *hash)
+    }
+
+    /// eth_getBlockByHash.
+    pub(super) fn block_by_hash(&self, hash: &B256, full: bool) -> Answer {
+        Ok(self.by_hash(hash).map_or(Value::Null, |block| {
+            if full { &block.full } else { &block.hashes }.clone()
+        }))
+    }
+
+    /// eth_getBlockByNumber.
+    pub(super) fn block_by_number(&self, number: u64, full: bool) -> Answer {
+        let genesis = (number == 0).then_some(&self.tree.root);
+        match self.by_number(number).or(genesis) {
+            Some(block) => Ok(if full { &block.full } else { &block.hashes }.clone()),
+            None if number < self.oldest() => Err(pruned()),
+            None => Ok(Value::Null),
+        }
+    }
+
+    /// eth_getTransactionByBlockNumberAndIndex.
+    pub(super) fn transaction_by_number(&self, number: u64, index: usize) -> Answer {
+        match self.by_number(number) {
+            Some(block) => Ok(block.transactions().get(index).cloned().unwrap_or_default()),
+            None if number < self.oldest() => Err(pruned()),
+            None => Ok(Value::Null),
+        }
+    }
+
+    /// eth_getTransactionByHash: canonical blocks alone.
+    pub(super) fn transaction(&self, hash: &Value) -> Answer {
+        let all = self.canonical.iter().flat_map(|block| block.transactions());
+        Ok(all
+            .into_iter()
+            .find(|transaction| transaction["hash"] == *hash)
+            .cloned()
+            .unwrap_or_default())
+    }
+
+    /// eth_getTransactionReceipt: canonical blocks alone.
+    pub(super) fn receipt(&self, transaction: &Value) -> Answer {
+        let all = self.canonical.iter().flat_map(|block| &block.receipts);
+        Ok(all
+            .into_iter()
+            .find(|receipt| receipt["transactionHash"] == *transaction)
+            .cloned()
+            .unwrap_or_default())
+    }
+
+    /// eth_getBlockReceipts of a hash.
+    pub(super) fn receipts_by_hash(&self, hash: &B256) -> Answer {
+        Ok(self
+            .by_hash(hash)
+            .map_or(Value::Null, |block| block.receipts.clone().into()))
+    }
+
+    /// eth_getLogs of canonical blocks; `wanted` says which.
+    pub(super) fn logs(&self, from: u64, to: u64, wanted: impl Fn(&Value) -> bool) -> Answer {
+        if from < self.oldest() {
+            return Err(pruned());
+        }
+        let blocks = self
+            .canonical
+            .iter()
+            .filter(|block| (from..=to).contains(&block.number));
+        Ok(blocks
+            .flat_map(|block| block.logs())
+            .filter(|log| wanted(log))
+            .cloned()
+            .collect())
+    }
+
+    /// eth_getLogs of one block, replaced ones too.
+    pub(super) fn logs_by_hash(&self, hash: &B256) -> Answer {
+        let block = self
+            .by_hash(hash)
+            .ok_or_else(|| (-32000, "unknown block".to_owned()))?;
+        Ok(block.logs().cloned().collect())
+    }
+
+    /// The block that a state method reads, by number.
+    pub(super) fn state_by_number(&self, number: u64) -> Result<&'a Facts, (i64, String)> {
+        let (oldest, head) = (self.oldest(), self.head().number);
+        self.by_number(number).ok_or_else(|| match number > head {
+            true => (-32000, "header not found".to_owned()),
+            false => (
+                -32000,
+                format!("historical state not available: block {number}, oldest {oldest}"),
+            ),
+        })
+    }
+
+    /// The block that a state method reads, by hash.
+    pub(super) fn state_by_hash(
+        &self,
+        hash: &B256,
+        canonical: bool,
+    ) -> Result<&'a Facts, (i64, String)> {
+        match self.by_hash(hash) {
+            Some(block) if self.tree.root.hash == *hash && self.oldest() > 0 => Err((
+                -32000,
+                format!(
+                    "historical state not available: block {}, oldest {}",
+                    block.number,
+                    self.oldest()
+                ),
+            )),
+            Some(_) if canonical && !self.is_canonical(hash) => {
+                Err((-32000, "hash is not currently canonical".to_owned()))
+            }
+            Some(block) => Ok(block),
+            None => Err((-32000, "header for hash not found".to_owned())),
+        }
+    }
+}
+
+fn pruned() -> (i64, String) {
+    (4444, "pruned history unavailable".to_owned())
+}
+
+/// The answer as the wire has it.
+pub(super) fn on_the_wire(answer: Answer) -> Value {
+    match answer {
+        Ok(result) => json!({"jsonrpc": "2.0", "id": 1, "result": result}),
+        Err((code, message)) => {
+            json!({"jsonrpc": "2.0", "id": 1, "error": {"code": code, "message": message}})
+        }
+    }
+}
