@@ -1,50 +1,527 @@
-//! genesis.json and chain.rlp as bytes (contract stub).
-#![allow(clippy::todo, unused)]
-use std::io::{Read, Write};
+//! genesis.json and chain.rlp as bytes: read and written. Whoever has files opens them.
+
+use std::io::{self, BufRead, BufReader, Chain, Cursor, Read, Write};
 
 use alloy_genesis::Genesis;
+use alloy_primitives::B256;
+use alloy_rlp::Decodable;
+use flate2::bufread::MultiGzDecoder;
 
 use crate::block::RawBlock;
 
-/// Bytes of RLP that one block may have.
+/// Bytes of RLP that one block may have: sixteen times what EIP-7934 allows, and what one damaged length can claim.
 pub const BLOCK_RLP_BYTES_MAX: usize = 128 << 20;
 
-/// Why a genesis or a chain file could not be read or written.
+/// The first two bytes of gzip (RFC 1952); no RLP list of a block begins with 0x1f.
+const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
+
+/// Why a genesis or a chain file could not be read. Offsets count the bytes after decompression.
 #[derive(Debug, thiserror::Error)]
-#[error("stub")]
-pub enum ChainFileError {}
+pub enum ChainFileError {
+    /// The bytes could not be read or decompressed.
+    #[error("block {index} at byte {offset}: {source}")]
+    Io {
+        /// Blocks before this one.
+        index: u64,
+        /// Where the block begins.
+        offset: u64,
+        /// What the reader said.
+        source: io::Error,
+    },
+    /// The bytes end inside of a block.
+    #[error(
+        "block {index} at byte {offset} is truncated: expected {expected} bytes, found {found}"
+    )]
+    Truncated {
+        /// Blocks before this one.
+        index: u64,
+        /// Where the block begins.
+        offset: u64,
+        /// Bytes that the block says it has.
+        expected: u64,
+        /// Bytes that are there.
+        found: u64,
+    },
+    /// What stands where a block should begin is no RLP list.
+    #[error("block {index} at byte {offset}: expected an RLP list, found byte {found:#04x}")]
+    NotABlock {
+        /// Blocks before this one.
+        index: u64,
+        /// Where the block should begin.
+        offset: u64,
+        /// The byte there.
+        found: u8,
+    },
+    /// A block that says it is longer than any is.
+    #[error("block {index} at byte {offset}: expected at most {max} bytes, found {found}")]
+    TooLarge {
+        /// Blocks before this one.
+        index: u64,
+        /// Where the block begins.
+        offset: u64,
+        /// The bound.
+        max: usize,
+        /// Bytes that the block says it has.
+        found: u64,
+    },
+    /// An RLP list that is no block.
+    #[error("block {index} at byte {offset} is malformed: {source}")]
+    Malformed {
+        /// Blocks before this one.
+        index: u64,
+        /// Where the block begins.
+        offset: u64,
+        /// What the decoder said.
+        source: alloy_rlp::Error,
+    },
+    /// The file begins with a genesis of another chain.
+    #[error("the chain's genesis is {expected}, the file begins with {found}")]
+    Genesis {
+        /// Hash of the chain's genesis.
+        expected: B256,
+        /// Hash of the file's block 0.
+        found: B256,
+    },
+    /// genesis.json is not what geth would accept.
+    #[error("genesis: {0}")]
+    GenesisJson(#[from] serde_json::Error),
+    /// genesis.json could not be decompressed.
+    #[error("genesis: {0}")]
+    GenesisGzip(io::Error),
+}
 
 /// Reads genesis.json (plain or gzip).
+///
+/// # Errors
+/// [`ChainFileError::GenesisJson`] with line and column, or [`ChainFileError::GenesisGzip`].
 pub fn read_genesis(bytes: &[u8]) -> Result<Genesis, ChainFileError> {
-    todo!()
+    if !bytes.starts_with(&GZIP_MAGIC) {
+        return Ok(serde_json::from_slice(bytes)?);
+    }
+    let mut json = Vec::new();
+    MultiGzDecoder::new(bytes)
+        .read_to_end(&mut json)
+        .map_err(ChainFileError::GenesisGzip)?;
+    Ok(serde_json::from_slice(&json)?)
+}
+
+/// Writes genesis.json in the form that [`read_genesis`] and geth read.
+///
+/// # Errors
+/// What `output` says.
+pub fn write_genesis(output: &mut impl Write, genesis: &Genesis) -> io::Result<()> {
+    Ok(serde_json::to_writer(output, genesis)?)
+}
+
+/// Writes one block in the form that [`ChainReader`] reads.
+///
+/// # Errors
+/// What `output` says.
+pub fn write_block(output: &mut impl Write, block: &RawBlock) -> io::Result<()> {
+    output.write_all(&alloy_rlp::encode(block))
 }
 
 /// Blocks of a chain.rlp, in file order: concatenated RLP as `geth export` writes it, plain or gzip.
+///
+/// Holds one block at a time. After an error there is nothing more: where the next block begins is not known.
 #[derive(Debug)]
-pub struct ChainReader<R> {
-    input: R,
+pub struct ChainReader<R: Read> {
+    input: Input<R>,
+    /// Genesis that is left out, where the file begins with it.
+    genesis: Option<B256>,
+    buffer: Vec<u8>,
+    index: u64,
+    offset: u64,
+    done: bool,
+}
+
+/// The bytes that were looked at, then the rest.
+type Begun<R> = BufReader<Chain<Cursor<Vec<u8>>, R>>;
+
+#[derive(Debug)]
+enum Input<R: Read> {
+    Plain(Begun<R>),
+    Gzip(Box<BufReader<MultiGzDecoder<Begun<R>>>>),
 }
 
 impl<R: Read> ChainReader<R> {
-    /// Reads the first bytes to tell gzip from RLP.
-    pub fn new(input: R) -> Result<Self, ChainFileError> {
-        todo!()
+    /// Reads the first two bytes to tell gzip from RLP.
+    ///
+    /// # Errors
+    /// [`ChainFileError::Io`].
+    pub fn new(mut input: R) -> Result<Self, ChainFileError> {
+        let mut magic = Vec::new();
+        let mut head = input.by_ref().take(GZIP_MAGIC.len() as u64);
+        head.read_to_end(&mut magic)
+            .map_err(|source| ChainFileError::Io {
+                index: 0,
+                offset: 0,
+                source,
+            })?;
+        let gzip = magic == GZIP_MAGIC;
+        let input = BufReader::new(Cursor::new(magic).chain(input));
+        let input = if gzip {
+            Input::Gzip(Box::new(BufReader::new(MultiGzDecoder::new(input))))
+        } else {
+            Input::Plain(input)
+        };
+        Ok(Self {
+            input,
+            genesis: None,
+            buffer: Vec::new(),
+            index: 0,
+            offset: 0,
+            done: false,
+        })
+    }
+
+    /// Leaves out the first block where it is the genesis with this hash; `geth export` begins with it, Hive does not.
+    #[must_use]
+    pub fn after_genesis(mut self, genesis: B256) -> Self {
+        self.genesis = Some(genesis);
+        self
+    }
+
+    /// Bytes read so far, after decompression.
+    #[must_use]
+    pub const fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    fn read_block(&mut self) -> Result<Option<RawBlock>, ChainFileError> {
+        let Some(length) = self.read_length()? else {
+            return Ok(None);
+        };
+        let (index, offset) = (self.index, self.offset);
+        let mut rlp = self.buffer.as_slice();
+        let malformed = |source| ChainFileError::Malformed {
+            index,
+            offset,
+            source,
+        };
+        let block = RawBlock::decode(&mut rlp).map_err(malformed)?;
+        if !rlp.is_empty() {
+            return Err(malformed(alloy_rlp::Error::UnexpectedLength));
+        }
+        self.index += 1;
+        self.offset += length;
+        Ok(Some(block))
+    }
+
+    /// Reads the RLP of the next block into the buffer and returns its length; `None` at the end.
+    fn read_length(&mut self) -> Result<Option<u64>, ChainFileError> {
+        let (index, offset) = (self.index, self.offset);
+        self.buffer.clear();
+        self.fill(1)?;
+        let Some(&first) = self.buffer.first() else {
+            return Ok(None);
+        };
+        // The RLP of a list begins with 0xc0 + length up to 55 bytes, else with 0xf7 + length of the length.
+        let payload = match first {
+            0xc0..=0xf7 => u64::from(first - 0xc0),
+            0xf8..=0xff => {
+                let header = 1 + u64::from(first - 0xf7);
+                self.fill(header)?;
+                let big_endian = &self.buffer[1..];
+                big_endian
+                    .iter()
+                    .fold(0_u64, |length, byte| length << 8 | u64::from(*byte))
+            }
+            found => {
+                return Err(ChainFileError::NotABlock {
+                    index,
+                    offset,
+                    found,
+                });
+            }
+        };
+        let expected = payload.saturating_add(self.buffer.len() as u64);
+        if expected > BLOCK_RLP_BYTES_MAX as u64 {
+            return Err(ChainFileError::TooLarge {
+                index,
+                offset,
+                max: BLOCK_RLP_BYTES_MAX,
+                found: expected,
+            });
+        }
+        self.fill(expected)?;
+        Ok(Some(expected))
+    }
+
+    /// Reads until the buffer has `expected` bytes. An end of the input is an error but before the first byte.
+    fn fill(&mut self, expected: u64) -> Result<(), ChainFileError> {
+        let (index, offset) = (self.index, self.offset);
+        let missing = expected.saturating_sub(self.buffer.len() as u64);
+        let at_end = self.buffer.is_empty();
+        // The buffer grows with what is there, not with what a length claims.
+        self.input
+            .reader()
+            .take(missing)
+            .read_to_end(&mut self.buffer)
+            .map_err(|source| ChainFileError::Io {
+                index,
+                offset,
+                source,
+            })?;
+        let found = self.buffer.len() as u64;
+        if found < expected && !(at_end && found == 0) {
+            return Err(ChainFileError::Truncated {
+                index,
+                offset,
+                expected,
+                found,
+            });
+        }
+        Ok(())
+    }
+
+    fn next_block(&mut self) -> Result<Option<RawBlock>, ChainFileError> {
+        let block = self.read_block()?;
+        let (Some(first), Some(expected)) = (&block, self.genesis.take()) else {
+            return Ok(block);
+        };
+        if first.header.number != 0 {
+            return Ok(block);
+        }
+        let found = first.header.hash_slow();
+        if found == expected {
+            self.read_block()
+        } else {
+            Err(ChainFileError::Genesis { expected, found })
+        }
+    }
+}
+
+impl<R: Read> Input<R> {
+    fn reader(&mut self) -> &mut dyn BufRead {
+        match self {
+            Self::Plain(reader) => reader,
+            Self::Gzip(reader) => reader,
+        }
     }
 }
 
 impl<R: Read> Iterator for ChainReader<R> {
     type Item = Result<RawBlock, ChainFileError>;
+
     fn next(&mut self) -> Option<Self::Item> {
-        todo!()
+        if self.done {
+            return None;
+        }
+        let next = self.next_block().transpose();
+        self.done = !matches!(next, Some(Ok(_)));
+        next
     }
 }
 
-/// Writes one block in the form that [`ChainReader`] reads.
-pub fn write_block(output: &mut impl Write, block: &RawBlock) -> std::io::Result<()> {
-    todo!()
-}
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use flate2::{Compression, write::GzEncoder};
 
-/// Writes genesis.json in the form that [`read_genesis`] and geth read.
-pub fn write_genesis(output: &mut impl Write, genesis: &Genesis) -> std::io::Result<()> {
-    todo!()
+    use super::*;
+    use crate::fixture;
+
+    fn gzip(bytes: &[u8]) -> Vec<u8> {
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+        encoder.write_all(bytes).unwrap();
+        encoder.finish().unwrap()
+    }
+
+    /// Reads a few bytes at a time, as a pipe may.
+    struct Slow<'a>(&'a [u8]);
+
+    impl Read for Slow<'_> {
+        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+            let length = buffer.len().min(7);
+            self.0.read(&mut buffer[..length])
+        }
+    }
+
+    /// Reads `bytes` plain, slowly and as gzip: the number of blocks and the error must not differ.
+    #[track_caller]
+    fn check(name: &str, bytes: &[u8], blocks: usize, error: Option<&str>) {
+        fn read(input: impl Read) -> (usize, Option<String>) {
+            let mut count = 0;
+            for block in ChainReader::new(input).unwrap() {
+                match block {
+                    Ok(_) => count += 1,
+                    Err(error) => return (count, Some(error.to_string())),
+                }
+            }
+            (count, None)
+        }
+        let expected = (blocks, error.map(str::to_owned));
+        assert_eq!(read(bytes), expected, "{name}, plain");
+        assert_eq!(read(Slow(bytes)), expected, "{name}, slow");
+        assert_eq!(read(gzip(bytes).as_slice()), expected, "{name}, gzip");
+    }
+
+    #[test]
+    fn a_chain_file_is_read_to_its_end_or_to_its_first_fault() {
+        let chain = fixture::file("chain.rlp");
+        let first = alloy_rlp::encode(&fixture::blocks()[0]);
+        let length = first.len();
+        let after = |bytes: &[u8]| [first.as_slice(), bytes].concat();
+        check("whole", &chain, 54, None);
+        check("empty", &[], 0, None);
+        check("two files in one", &after(&chain), 55, None);
+        check(
+            "last byte missing",
+            &first[..length - 1],
+            0,
+            Some(&format!(
+                "block 0 at byte 0 is truncated: expected {length} bytes, found {}",
+                length - 1
+            )),
+        );
+        check(
+            "one byte of a second",
+            &after(&[0xf9]),
+            1,
+            Some(&format!(
+                "block 1 at byte {length} is truncated: expected 3 bytes, found 1"
+            )),
+        );
+        check(
+            "trailing text",
+            &after(b"\n"),
+            1,
+            Some(&format!(
+                "block 1 at byte {length}: expected an RLP list, found byte 0x0a"
+            )),
+        );
+        check(
+            "a string, no list",
+            &after(&[0x80]),
+            1,
+            Some(&format!(
+                "block 1 at byte {length}: expected an RLP list, found byte 0x80"
+            )),
+        );
+        check(
+            "an empty list",
+            &after(&[0xc0]),
+            1,
+            Some(&format!(
+                "block 1 at byte {length} is malformed: input too short"
+            )),
+        );
+        check(
+            "a claim of 2^64 bytes",
+            &[0xff; 9],
+            0,
+            Some(&format!(
+                "block 0 at byte 0: expected at most {BLOCK_RLP_BYTES_MAX} bytes, found {}",
+                u64::MAX
+            )),
+        );
+        check(
+            "a claim just within the bound",
+            &[0xfb, 0x07, 0xff, 0xff, 0xfb],
+            0,
+            Some(&format!(
+                "block 0 at byte 0 is truncated: expected {BLOCK_RLP_BYTES_MAX} bytes, found 5"
+            )),
+        );
+        check(
+            "a length that is not minimal",
+            &[0xf8, 0x01, 0xc0],
+            0,
+            Some("block 0 at byte 0 is malformed: non-canonical size"),
+        );
+    }
+
+    #[test]
+    fn what_follows_an_error_is_not_read() {
+        let bytes = [&[0x80], fixture::file("chain.rlp").as_slice()].concat();
+        let mut reader = ChainReader::new(bytes.as_slice()).unwrap();
+        assert!(matches!(
+            reader.next(),
+            Some(Err(ChainFileError::NotABlock { .. }))
+        ));
+        assert!(reader.next().is_none());
+    }
+
+    #[test]
+    fn damaged_gzip_is_an_error() {
+        let bytes = gzip(&fixture::file("chain.rlp"));
+        for (name, damaged) in [
+            ("truncated", bytes[..bytes.len() / 2].to_vec()),
+            ("garbage after", [&bytes, b"x".as_slice()].concat()),
+        ] {
+            let last = ChainReader::new(damaged.as_slice()).unwrap().last();
+            assert!(
+                matches!(last, Some(Err(ChainFileError::Io { .. }))),
+                "{name}: {last:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_genesis_is_left_out_where_the_file_begins_with_it() {
+        let chain = fixture::file("chain.rlp");
+        let header = fixture::genesis_header(&fixture::genesis());
+        let hash = header.hash_slow();
+        let mut exported = Vec::new();
+        write_block(
+            &mut exported,
+            &RawBlock {
+                header,
+                body: Default::default(),
+            },
+        )
+        .unwrap();
+        exported.extend_from_slice(&chain);
+        for bytes in [&chain, &exported] {
+            let blocks: Vec<_> = ChainReader::new(bytes.as_slice())
+                .unwrap()
+                .after_genesis(hash)
+                .map(Result::unwrap)
+                .collect();
+            assert_eq!(blocks, fixture::blocks());
+        }
+        let other = B256::repeat_byte(1);
+        let first = ChainReader::new(exported.as_slice())
+            .unwrap()
+            .after_genesis(other)
+            .next();
+        assert!(
+            matches!(first, Some(Err(ChainFileError::Genesis { expected, found })) if (expected, found) == (other, hash))
+        );
+    }
+
+    #[test]
+    fn what_is_written_is_what_was_read() {
+        let mut written = Vec::new();
+        for block in fixture::blocks() {
+            write_block(&mut written, &block).unwrap();
+        }
+        assert_eq!(written, fixture::file("chain.rlp"));
+
+        let genesis = fixture::genesis();
+        let mut written = Vec::new();
+        write_genesis(&mut written, &genesis).unwrap();
+        assert_eq!(read_genesis(&written).unwrap(), genesis);
+        assert_eq!(read_genesis(&gzip(&written)).unwrap(), genesis);
+    }
+
+    #[test]
+    fn a_genesis_may_leave_out_what_geth_lets_it_leave_out() {
+        let genesis = read_genesis(br#"{"config":{"chainId":7},"difficulty":"1","gasLimit":"0x1388","alloc":{"00000000000000000000000000000000000000aa":{"balance":"12"}}}"#).unwrap();
+        assert_eq!(
+            (
+                genesis.config.chain_id,
+                genesis.gas_limit,
+                genesis.alloc.len()
+            ),
+            (7, 5_000, 1)
+        );
+        let error = read_genesis(b"{\"config\":\n[]}").unwrap_err().to_string();
+        assert!(error.contains("line 2"), "{error}");
+        assert!(matches!(
+            read_genesis(&GZIP_MAGIC),
+            Err(ChainFileError::GenesisGzip(_))
+        ));
+    }
 }

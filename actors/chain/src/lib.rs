@@ -27,3 +27,6 @@ pub mod log_search;
 pub mod trie;
 pub mod verify;
 pub mod window;
+
+#[cfg(test)]
+mod fixture;
