@@ -64,6 +64,22 @@ impl Block {
     pub const fn number(&self) -> u64 {
         self.header.number
     }
+
+    /// The same block without its state.
+    #[must_use]
+    pub fn without_state(&self) -> Self {
+        Self {
+            header: self.header.clone(),
+            hash: self.hash,
+            transaction_hashes: self.transaction_hashes.clone(),
+            total_difficulty: self.total_difficulty,
+            ancestors: Arc::clone(&self.ancestors),
+            kin: self.kin.clone(),
+            json: self.json.clone(),
+            postings: self.postings.clone(),
+            state: None,
+        }
+    }
 }
 
 /// Everything that is known of a block at ingest, for the encoder and the log index.

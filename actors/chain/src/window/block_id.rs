@@ -1,0 +1,69 @@
+//! How a request names a block, and why a name is not of a block that is served.
+
+use alloy_primitives::B256;
+
+/// Block parameter of the state methods.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BlockId {
+    /// By number or tag.
+    Number(BlockNumberOrTag),
+    /// By hash (EIP-1898).
+    Hash {
+        /// The hash.
+        hash: B256,
+        /// Whether a replaced block is refused.
+        require_canonical: bool,
+    },
+}
+
+/// A number or a tag.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BlockNumberOrTag {
+    /// By number.
+    Number(u64),
+    /// By name.
+    Tag(BlockTag),
+}
+
+/// A named block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BlockTag {
+    /// The head.
+    Latest,
+    /// As latest.
+    Pending,
+    /// The oldest block of the window.
+    Earliest,
+    /// The safe block.
+    Safe,
+    /// The finalized block.
+    Finalized,
+}
+
+/// Why a block parameter names no block that is served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ResolveError {
+    /// The number is above the head.
+    #[error("block {number} is above the head")]
+    AboveHead {
+        /// What was asked for.
+        number: u64,
+    },
+    /// The number is below the window.
+    #[error("block {number} is below the window, oldest is {oldest}")]
+    BelowWindow {
+        /// What was asked for.
+        number: u64,
+        /// The oldest block that is served.
+        oldest: u64,
+    },
+    /// No held block has this hash.
+    #[error("unknown block hash")]
+    UnknownHash,
+    /// The block was replaced and the caller wants a canonical one.
+    #[error("block is not canonical")]
+    NotCanonical,
+    /// safe or finalized is not known.
+    #[error("tag is not known")]
+    UnknownTag,
+}

@@ -1,0 +1,189 @@
+//! One view of the window.
+
+use std::sync::Arc;
+
+use alloy_primitives::{B256, map::B256Map};
+
+use super::{
+    block_id::{BlockId, BlockNumberOrTag, BlockTag, ResolveError},
+    transactions::TransactionIndex,
+};
+use crate::block::Block;
+
+/// One consistent, immutable view of the window: what a request, and every item of a batch, reads.
+///
+/// Whoever keeps an old one keeps seeing exactly the old view, and keeps its blocks and their states in memory.
+///
+/// | method | resolves with |
+/// |---|---|
+/// | block methods by number or tag | [`Self::resolve_block`]: the window, and the genesis |
+/// | block methods by hash | [`Self::by_hash`]: canonical and replaced blocks, and the genesis |
+/// | state methods | [`Self::resolve_id`] |
+/// | bounds of a log query | [`Self::resolve`], then [`Self::range`] |
+#[derive(Clone, Debug)]
+pub struct Snapshot {
+    pub(super) chain_id: u64,
+    /// Oldest first, numbers without a gap; never empty.
+    pub(super) canonical: Vec<Arc<Block>>,
+    /// Canonical and replaced blocks.
+    pub(super) held: B256Map<Arc<Block>>,
+    pub(super) transactions: TransactionIndex,
+    /// The canonical block 0 while it is in the window, then a copy of it without its state.
+    pub(super) genesis: Option<Arc<Block>>,
+    pub(super) safe: Option<Settled>,
+    pub(super) finalized: Option<Settled>,
+}
+
+/// A block that the source called safe or finalized; its number stays known when it leaves the window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Settled {
+    pub(super) number: u64,
+    pub(super) hash: B256,
+}
+
+impl Snapshot {
+    /// The chain id (EIP-155).
+    #[must_use]
+    pub const fn chain_id(&self) -> u64 {
+        self.chain_id
+    }
+
+    /// The newest block.
+    #[must_use]
+    pub fn head(&self) -> &Arc<Block> {
+        &self.canonical[self.canonical.len() - 1]
+    }
+
+    /// Number of the oldest canonical block that is served.
+    #[must_use]
+    pub fn oldest(&self) -> u64 {
+        self.canonical[0].number()
+    }
+
+    /// Canonical blocks, oldest first.
+    #[must_use]
+    pub fn canonical(&self) -> &[Arc<Block>] {
+        &self.canonical
+    }
+
+    /// Those of the canonical blocks `from..=to` that are in the window, oldest first.
+    #[must_use]
+    pub fn range(&self, from: u64, to: u64) -> &[Arc<Block>] {
+        let from = from.max(self.oldest());
+        let to = to.min(self.head().number());
+        if from > to {
+            return &[];
+        }
+        let place = |number| (number - self.oldest()) as usize;
+        &self.canonical[place(from)..=place(to)]
+    }
+
+    /// The genesis block, held for ever for those who check it at start (JSON only; its state goes with the window).
+    ///
+    /// `None` where the window did not begin with it.
+    #[must_use]
+    pub const fn genesis(&self) -> Option<&Arc<Block>> {
+        self.genesis.as_ref()
+    }
+
+    /// Any held block: canonical, replaced, or the genesis.
+    #[must_use]
+    pub fn by_hash(&self, hash: &B256) -> Option<&Arc<Block>> {
+        let genesis = || {
+            self.genesis
+                .as_ref()
+                .filter(|genesis| genesis.hash == *hash)
+        };
+        self.held.get(hash).or_else(genesis)
+    }
+
+    /// Whether the block is on the canonical chain, as far as it is held: the window and the genesis.
+    #[must_use]
+    pub fn is_canonical(&self, block: &Block) -> bool {
+        self.by_number(block.number())
+            .or(self.genesis())
+            .is_some_and(|canonical| canonical.hash == block.hash)
+    }
+
+    /// A canonical transaction by its hash: its block and index. Where a chain has it twice, the newer one.
+    #[must_use]
+    pub fn transaction(&self, hash: &B256) -> Option<(&Arc<Block>, usize)> {
+        let place = self.transactions.get(hash)?;
+        Some((self.by_number(place.number)?, place.index as usize))
+    }
+
+    /// Resolves a number or tag to a canonical block of the window.
+    ///
+    /// # Errors
+    /// [`ResolveError::AboveHead`], [`ResolveError::BelowWindow`], and [`ResolveError::UnknownTag`] where the source
+    /// has not said which block is safe or finalized.
+    pub fn resolve(&self, at: BlockNumberOrTag) -> Result<&Arc<Block>, ResolveError> {
+        let number = self.number(at)?;
+        let (oldest, newest) = (self.oldest(), self.head().number());
+        if number > newest {
+            Err(ResolveError::AboveHead { number })
+        } else {
+            self.by_number(number)
+                .ok_or(ResolveError::BelowWindow { number, oldest })
+        }
+    }
+
+    /// Resolves a number or tag for a method that reads blocks and no state: as [`Self::resolve`], and the genesis
+    /// is found although it is below the window.
+    ///
+    /// # Errors
+    /// As [`Self::resolve`].
+    pub fn resolve_block(&self, at: BlockNumberOrTag) -> Result<&Arc<Block>, ResolveError> {
+        match self.resolve(at) {
+            Err(ResolveError::BelowWindow { number: 0, oldest }) => self
+                .genesis()
+                .ok_or(ResolveError::BelowWindow { number: 0, oldest }),
+            resolved => resolved,
+        }
+    }
+
+    /// Resolves a block parameter of the state methods: a block whose state is held.
+    ///
+    /// # Errors
+    /// As [`Self::resolve`] by number; [`ResolveError::UnknownHash`], [`ResolveError::NotCanonical`], and
+    /// [`ResolveError::BelowWindow`] for the genesis by hash.
+    pub fn resolve_id(&self, at: BlockId) -> Result<&Arc<Block>, ResolveError> {
+        let (hash, require_canonical) = match at {
+            BlockId::Number(at) => return self.resolve(at),
+            BlockId::Hash {
+                hash,
+                require_canonical,
+            } => (hash, require_canonical),
+        };
+        let block = self.by_hash(&hash).ok_or(ResolveError::UnknownHash)?;
+        let (number, oldest) = (block.number(), self.oldest());
+        if number < oldest {
+            Err(ResolveError::BelowWindow { number, oldest })
+        } else if require_canonical && !self.is_canonical(block) {
+            Err(ResolveError::NotCanonical)
+        } else {
+            Ok(block)
+        }
+    }
+
+    /// The canonical block of the window with this number.
+    pub(super) fn by_number(&self, number: u64) -> Option<&Arc<Block>> {
+        let place = number.checked_sub(self.oldest())?;
+        self.canonical.get(usize::try_from(place).ok()?)
+    }
+
+    fn number(&self, at: BlockNumberOrTag) -> Result<u64, ResolveError> {
+        let settled = |block: Option<Settled>| {
+            block.map_or(Err(ResolveError::UnknownTag), |block| Ok(block.number))
+        };
+        match at {
+            BlockNumberOrTag::Number(number) => Ok(number),
+            BlockNumberOrTag::Tag(tag) => match tag {
+                BlockTag::Latest | BlockTag::Pending => Ok(self.head().number()),
+                BlockTag::Earliest => Ok(self.oldest()),
+                BlockTag::Safe => settled(self.safe),
+                BlockTag::Finalized => settled(self.finalized),
+            },
+        }
+    }
+}

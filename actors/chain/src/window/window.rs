@@ -1,0 +1,233 @@
+//! The owner of the ring.
+
+use std::{collections::VecDeque, sync::Arc};
+
+use alloy_primitives::B256;
+
+use super::{
+    snapshot::{Settled, Snapshot},
+    transactions::TransactionIndex,
+};
+use crate::block::Block;
+
+/// Blocks that are served: the head and 127 below it.
+pub const WINDOW_BLOCKS: usize = 128;
+/// Replaced blocks that are held at most; the ones replaced first go first.
+pub const REPLACED_BLOCKS_MAX: usize = 512;
+
+/// Owner of the ring; [`Self::snapshot`] is what others read.
+///
+/// A block that leaves the window is released, its state with it: only readers who hold an older snapshot keep it.
+#[derive(Clone, Debug)]
+pub struct Window {
+    /// Copied by the first change after it was handed out, never changed under a reader.
+    pub(super) view: Arc<Snapshot>,
+    /// Replaced blocks, the one replaced first in front.
+    pub(super) replaced: VecDeque<Arc<Block>>,
+}
+
+/// What an advance did.
+#[derive(Clone, Debug, Default)]
+pub struct HeadDelta {
+    /// Blocks that are not canonical any more, newest first.
+    pub reverted: Vec<Arc<Block>>,
+    /// New canonical blocks, oldest first.
+    pub applied: Vec<Arc<Block>>,
+}
+
+/// Why the window refused a change; it is then as it was before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum WindowError {
+    /// The block is not a child of the head.
+    #[error("block {number} {hash} does not continue the head {head}")]
+    NotAChild {
+        /// Its number.
+        number: u64,
+        /// Its hash.
+        hash: B256,
+        /// The head's hash.
+        head: B256,
+    },
+    /// Nothing is left that could be reverted.
+    #[error("the oldest block of the window cannot be reverted")]
+    NothingToRevert,
+    /// The hash is neither canonical nor below the window.
+    #[error("block {hash} is not canonical")]
+    NotCanonical {
+        /// The hash.
+        hash: B256,
+    },
+}
+
+impl Window {
+    /// A window that begins with `first` (the genesis, or a node's oldest backfilled block).
+    #[must_use]
+    pub fn new(chain_id: u64, first: Arc<Block>) -> Self {
+        let mut transactions = TransactionIndex::default();
+        transactions.add_newest(&first);
+        Self {
+            view: Arc::new(Snapshot {
+                chain_id,
+                held: [(first.hash, Arc::clone(&first))].into_iter().collect(),
+                transactions,
+                genesis: (first.number() == 0).then(|| Arc::clone(&first)),
+                canonical: vec![first],
+                safe: None,
+                finalized: None,
+            }),
+            replaced: VecDeque::new(),
+        }
+    }
+
+    /// The present view; made once a change and shared.
+    #[must_use]
+    pub fn snapshot(&self) -> Arc<Snapshot> {
+        Arc::clone(&self.view)
+    }
+
+    /// Takes `reverted` blocks off the head, puts `applied` on in order, then sets safe and finalized; `None` leaves
+    /// them as they are. All of it, or nothing.
+    ///
+    /// # Errors
+    /// As [`Self::revert`], [`Self::apply`] and [`Self::set_safe`]; the window is then unchanged.
+    pub fn advance(
+        &mut self,
+        reverted: usize,
+        applied: Vec<Arc<Block>>,
+        safe: Option<B256>,
+        finalized: Option<B256>,
+    ) -> Result<HeadDelta, WindowError> {
+        let mut next = self.clone();
+        let reverted = (0..reverted)
+            .map(|_| next.revert())
+            .collect::<Result<_, _>>()?;
+        for block in &applied {
+            next.apply(Arc::clone(block))?;
+        }
+        if let Some(hash) = safe {
+            next.set_safe(hash)?;
+        }
+        if let Some(hash) = finalized {
+            next.set_finalized(hash)?;
+        }
+        *self = next;
+        Ok(HeadDelta { reverted, applied })
+    }
+
+    /// Applies a child of the head.
+    ///
+    /// # Errors
+    /// [`WindowError::NotAChild`].
+    pub fn apply(&mut self, block: Arc<Block>) -> Result<(), WindowError> {
+        let head = self.view.head();
+        if block.header.parent_hash != head.hash
+            || Some(block.number()) != head.number().checked_add(1)
+        {
+            let (number, hash, head) = (block.number(), block.hash, head.hash);
+            return Err(WindowError::NotAChild { number, hash, head });
+        }
+        // A reorg may return to a block that an earlier one replaced.
+        self.replaced.retain(|replaced| replaced.hash != block.hash);
+        let view = Arc::make_mut(&mut self.view);
+        view.transactions.add_newest(&block);
+        view.held.insert(block.hash, Arc::clone(&block));
+        view.canonical.push(block);
+        if view.canonical.len() > WINDOW_BLOCKS {
+            self.release_oldest();
+        }
+        Ok(())
+    }
+
+    /// Reverts the head; it stays readable by hash until its number falls below the window.
+    ///
+    /// A safe or finalized block that is reverted is not known any more until the source names another: its parent
+    /// was never called so. A finalized block is reverted only where its chain broke its own promise, and the source
+    /// is still the one that knows the chain.
+    ///
+    /// # Errors
+    /// [`WindowError::NothingToRevert`].
+    pub fn revert(&mut self) -> Result<Arc<Block>, WindowError> {
+        if self.view.canonical.len() == 1 {
+            return Err(WindowError::NothingToRevert);
+        }
+        let view = Arc::make_mut(&mut self.view);
+        let block = view.canonical.pop().ok_or(WindowError::NothingToRevert)?;
+        view.transactions.remove_newest(&block);
+        for settled in [&mut view.safe, &mut view.finalized] {
+            settled.take_if(|settled| settled.hash == block.hash);
+        }
+        self.replaced.push_back(Arc::clone(&block));
+        if self.replaced.len() > REPLACED_BLOCKS_MAX
+            && let Some(first) = self.replaced.pop_front()
+        {
+            view.held.remove(&first.hash);
+        }
+        Ok(block)
+    }
+
+    /// Sets the safe block: a canonical one, in the window or below it.
+    ///
+    /// Below the window it is recognised among the ancestors that the oldest block names, and where it was set
+    /// before. A source whose safe block is further below has to leave it unset.
+    ///
+    /// # Errors
+    /// [`WindowError::NotCanonical`].
+    pub fn set_safe(&mut self, hash: B256) -> Result<(), WindowError> {
+        let settled = self.settled(hash, self.view.safe)?;
+        Arc::make_mut(&mut self.view).safe = Some(settled);
+        Ok(())
+    }
+
+    /// Sets the finalized block, as [`Self::set_safe`] does the safe one.
+    ///
+    /// # Errors
+    /// [`WindowError::NotCanonical`].
+    pub fn set_finalized(&mut self, hash: B256) -> Result<(), WindowError> {
+        let settled = self.settled(hash, self.view.finalized)?;
+        Arc::make_mut(&mut self.view).finalized = Some(settled);
+        Ok(())
+    }
+
+    /// Every invariant of the window, each violation with its numbers.
+    ///
+    /// # Errors
+    /// The first violation, in words.
+    pub fn check_invariants(&self) -> Result<(), String> {
+        super::invariants::check(self)
+    }
+
+    /// Lets go of the oldest canonical block, and of the replaced blocks that are below the window without it.
+    fn release_oldest(&mut self) {
+        let view = Arc::make_mut(&mut self.view);
+        let oldest = view.canonical.remove(0);
+        view.transactions.remove_oldest(&oldest);
+        view.held.remove(&oldest.hash);
+        if oldest.number() == 0 {
+            view.genesis = Some(Arc::new(oldest.without_state()));
+        }
+        self.replaced.retain(|replaced| {
+            let stays = replaced.number() > oldest.number();
+            if !stays {
+                view.held.remove(&replaced.hash);
+            }
+            stays
+        });
+    }
+
+    fn settled(&self, hash: B256, before: Option<Settled>) -> Result<Settled, WindowError> {
+        let view = &self.view;
+        if let Some(before) = before.filter(|before| before.hash == hash) {
+            return Ok(before);
+        }
+        let held = view.by_hash(&hash).filter(|block| view.is_canonical(block));
+        let number = held.map(|block| block.number()).or_else(|| {
+            let ancestors = (0..view.oldest())
+                .rev()
+                .zip(view.canonical[0].ancestors.iter());
+            let mut named = ancestors.filter(|(_, ancestor)| **ancestor == hash);
+            named.next().map(|(number, _)| number)
+        });
+        let number = number.ok_or(WindowError::NotCanonical { hash })?;
+        Ok(Settled { number, hash })
+    }
+}
