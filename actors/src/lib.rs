@@ -3,5 +3,7 @@
 //! This package knows actix and tokio; it does not know HTTP, JSON-RPC, keys or configuration files.
 
 pub mod head;
+pub mod head_tracker;
 pub mod messages;
+pub mod source;
 pub mod wiring;

@@ -5,7 +5,7 @@
 
 use std::{sync::Arc, time::Instant};
 
-use actix::Message;
+use actix::{Message, MessageResponse};
 use alloy_primitives::{Address, B256, Bytes, U256};
 use alloy_trie::TrieAccount;
 use nearhead_chain::{
@@ -16,6 +16,7 @@ use nearhead_chain::{
     trie::TrieError,
     window::{BlockId, BlockNumberOrTag, ResolveError, Snapshot},
 };
+use tokio::sync::broadcast;
 
 /// Why a query has no answer. The edge maps each to its JSON-RPC code; nothing here knows codes.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -272,3 +273,22 @@ pub struct HeadChanged {
     /// The view after the change.
     pub snapshot: Arc<Snapshot>,
 }
+
+/// To the head tracker: tell of every change from now on. Cheap.
+#[derive(Clone, Copy, Debug, Message)]
+#[rtype(result = "HeadFeed")]
+pub struct FollowHead;
+
+/// Every change of the head after `snapshot`, without a gap.
+#[derive(Debug, MessageResponse)]
+pub struct HeadFeed {
+    /// The view that the first change builds on.
+    pub snapshot: Arc<Snapshot>,
+    /// The changes; a follower that is too far behind gets an error that says so, and must not go on.
+    pub changes: broadcast::Receiver<Arc<HeadChanged>>,
+}
+
+/// To the head tracker: stop, the service is going away.
+#[derive(Clone, Copy, Debug, Message)]
+#[rtype(result = "()")]
+pub struct StopHead;

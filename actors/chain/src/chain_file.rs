@@ -19,7 +19,7 @@ const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 #[derive(Debug, thiserror::Error)]
 pub enum ChainFileError {
     /// The bytes could not be read or decompressed.
-    #[error("block {index} at byte {offset}: {source}")]
+    #[error("item {index} at byte {offset}: {source}")]
     Io {
         /// Blocks before this one.
         index: u64,
@@ -30,7 +30,7 @@ pub enum ChainFileError {
     },
     /// The bytes end inside of a block.
     #[error(
-        "block {index} at byte {offset} is truncated: expected {expected} bytes, found {found}"
+        "item {index} at byte {offset} is truncated: expected {expected} bytes, found {found}"
     )]
     Truncated {
         /// Blocks before this one.
@@ -43,7 +43,7 @@ pub enum ChainFileError {
         found: u64,
     },
     /// What stands where a block should begin is no RLP list.
-    #[error("block {index} at byte {offset}: expected an RLP list, found byte {found:#04x}")]
+    #[error("item {index} at byte {offset}: expected an RLP list, found byte {found:#04x}")]
     NotABlock {
         /// Blocks before this one.
         index: u64,
@@ -53,7 +53,7 @@ pub enum ChainFileError {
         found: u8,
     },
     /// A block that says it is longer than any is.
-    #[error("block {index} at byte {offset}: expected at most {max} bytes, found {found}")]
+    #[error("item {index} at byte {offset}: expected at most {max} bytes, found {found}")]
     TooLarge {
         /// Blocks before this one.
         index: u64,
@@ -65,7 +65,7 @@ pub enum ChainFileError {
         found: u64,
     },
     /// An RLP list that is no block.
-    #[error("block {index} at byte {offset} is malformed: {source}")]
+    #[error("item {index} at byte {offset} is malformed: {source}")]
     Malformed {
         /// Blocks before this one.
         index: u64,

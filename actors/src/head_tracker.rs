@@ -1,0 +1,125 @@
+//! The head tracker: owns the window, swaps the pointer, then tells.
+
+use std::{convert::Infallible, sync::Arc, time::Duration};
+
+use actix::{Actor, ActorContext, Addr, ArbiterHandle, AsyncContext, Context, Handler};
+use nearhead_chain::{
+    block::Block,
+    window::{HeadDelta, Window, WindowError},
+};
+use tokio::sync::{broadcast, oneshot};
+
+use crate::{
+    head::{Head, RetiredSnapshots},
+    messages::{AdvanceHead, FollowHead, HeadChanged, HeadFeed, StopHead},
+};
+
+/// Owns the 128-block window: applies, reverts, makes the new view readable and announces it, in this order.
+///
+/// It runs on an arbiter of its own, so that neither building a view nor freeing an old one delays a read. It is not
+/// restarted after a panic: the window might be half changed. Its death is told through [`HeadTracker::start`]'s
+/// receiver, and the process ends with a clear message.
+#[derive(Debug)]
+pub struct HeadTracker {
+    window: Window,
+    head: Head,
+    retired: RetiredSnapshots,
+    followers: broadcast::Sender<Arc<HeadChanged>>,
+    /// Dropped with the tracker: whoever waits for it learns of the death.
+    _alive: oneshot::Sender<Infallible>,
+}
+
+/// Changes of the head that a follower may be behind; beyond, it is told how many it missed, and must close or resume:
+/// no change is left out silently. One a second: a follower that slept for a minute.
+pub const FOLLOWER_LAG_MAX: usize = 64;
+
+/// How often views that were replaced are looked at: they are freed this long after their last reader at most.
+const RELEASE_INTERVAL: Duration = Duration::from_millis(250);
+
+impl HeadTracker {
+    /// Starts the tracker on `arbiter` with a window that begins with `first`, which is readable before any message is
+    /// handled. The receiver ends, with an error, when the tracker is gone for whatever reason.
+    pub fn start(
+        arbiter: &ArbiterHandle,
+        head: Head,
+        chain_id: u64,
+        first: Arc<Block>,
+    ) -> (Addr<Self>, oneshot::Receiver<Infallible>) {
+        let (alive, gone) = oneshot::channel();
+        let (followers, _) = broadcast::channel(FOLLOWER_LAG_MAX);
+        let address = Self::start_in_arbiter(arbiter, move |_| Self {
+            window: Window::new(chain_id, first),
+            head,
+            retired: RetiredSnapshots::default(),
+            followers,
+            _alive: alive,
+        });
+        (address, gone)
+    }
+
+    /// Makes the window's present view the one that everybody reads.
+    fn publish(&mut self) {
+        if let Some(replaced) = self.head.store(self.window.snapshot()) {
+            self.retired.push(replaced);
+        }
+    }
+}
+
+impl Actor for HeadTracker {
+    type Context = Context<Self>;
+
+    fn started(&mut self, context: &mut Self::Context) {
+        self.publish();
+        context.run_interval(RELEASE_INTERVAL, |this, _| this.retired.release());
+    }
+}
+
+impl Handler<AdvanceHead> for HeadTracker {
+    type Result = Result<(), WindowError>;
+
+    fn handle(&mut self, change: AdvanceHead, _: &mut Self::Context) -> Self::Result {
+        let AdvanceHead {
+            reverted,
+            applied,
+            safe,
+            finalized,
+        } = change;
+        let HeadDelta { reverted, applied } =
+            self.window.advance(reverted, applied, safe, finalized)?;
+        self.publish();
+        tracing::debug!(
+            reverted = reverted.len(),
+            applied = applied.len(),
+            head = self.window.snapshot().head().number(),
+            still_read = self.retired.len(),
+            "head changed"
+        );
+        let snapshot = self.window.snapshot();
+        // An error: nobody follows.
+        let _ = self.followers.send(Arc::new(HeadChanged {
+            reverted,
+            applied,
+            snapshot,
+        }));
+        Ok(())
+    }
+}
+
+impl Handler<FollowHead> for HeadTracker {
+    type Result = HeadFeed;
+
+    fn handle(&mut self, _: FollowHead, _: &mut Self::Context) -> Self::Result {
+        HeadFeed {
+            snapshot: self.window.snapshot(),
+            changes: self.followers.subscribe(),
+        }
+    }
+}
+
+impl Handler<StopHead> for HeadTracker {
+    type Result = ();
+
+    fn handle(&mut self, _: StopHead, context: &mut Self::Context) {
+        context.stop();
+    }
+}

@@ -1,0 +1,159 @@
+//! What feeds the head tracker: each source runs on a thread of its own, verifies blocks there, and hands them over.
+
+mod dev;
+mod files;
+
+#[cfg(test)]
+mod tests;
+
+use std::{convert::Infallible, io, path::PathBuf, sync::Arc};
+
+use actix::{Addr, ArbiterHandle, MailboxError};
+use crossbeam::channel::{Receiver, TryRecvError};
+use nearhead_chain::{
+    block::Block, chain_file::ChainFileError, dev::DevError, execute::SpecError,
+    import::ImportError, window::WindowError,
+};
+use tokio::{
+    runtime::{Builder, Runtime},
+    sync::oneshot,
+};
+
+pub use dev::{DevSource, StepRequest};
+pub use files::FilesSource;
+
+use crate::{head::Head, head_tracker::HeadTracker, messages::AdvanceHead};
+
+/// Why a source ended. Each says which block and which check.
+#[derive(Debug, thiserror::Error)]
+pub enum SourceError {
+    /// A file cannot be read.
+    #[error("{}: {error}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        error: io::Error,
+    },
+    /// A file is not what it should be.
+    #[error("{}: block {number} cannot be read: {error}", path.display())]
+    Malformed {
+        /// The file.
+        path: PathBuf,
+        /// Number that the block should have; 0 for the genesis.
+        number: u64,
+        /// What was found.
+        error: ChainFileError,
+    },
+    /// The genesis has rules that are not known.
+    #[error("{}: {error}", path.display())]
+    Rules {
+        /// The genesis file.
+        path: PathBuf,
+        /// Which.
+        error: SpecError,
+    },
+    /// A block failed a check.
+    #[error("{}: {error}", path.display())]
+    BadBlock {
+        /// The file.
+        path: PathBuf,
+        /// Which block, which check, what was expected, what was found.
+        error: ImportError,
+    },
+    /// The dev chain could not be made.
+    #[error(transparent)]
+    Dev(#[from] DevError),
+    /// The window refused the blocks.
+    #[error("the window refused a change: {0}")]
+    Window(#[from] WindowError),
+    /// The head tracker is gone.
+    #[error("the head tracker is gone: {0}")]
+    TrackerGone(#[from] MailboxError),
+    /// The thread could not get what it waits with.
+    #[error("cannot wait for the head tracker: {0}")]
+    Runtime(io::Error),
+    /// The service is going away.
+    #[error("stopped")]
+    Stopped,
+}
+
+/// How far a source is until it can serve.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// Accounts of the dev chain's genesis.
+    Accounts {
+        /// Made.
+        done: u64,
+        /// To make.
+        total: u64,
+    },
+    /// Blocks of the dev chain's first window.
+    Blocks {
+        /// Made.
+        done: u64,
+        /// To make.
+        total: u64,
+    },
+    /// Blocks of a file.
+    Import {
+        /// Blocks imported.
+        blocks: u64,
+        /// Bytes of the file that were read.
+        bytes: u64,
+        /// Bytes of the file.
+        bytes_total: u64,
+    },
+}
+
+/// Where a source reports how far it is; called often, so that it decides itself what to show.
+pub type Report = Box<dyn FnMut(Progress) + Send>;
+
+/// Tells a source to end: it does when the other end is dropped.
+pub type StopSignal = Receiver<Infallible>;
+
+/// Fails when the source was told to end.
+fn check_running(stop: &StopSignal) -> Result<(), SourceError> {
+    match stop.try_recv() {
+        Err(TryRecvError::Empty) => Ok(()),
+        Err(TryRecvError::Disconnected) => Err(SourceError::Stopped),
+        Ok(never) => match never {},
+    }
+}
+
+/// A source's way to the head tracker.
+#[derive(Debug)]
+pub struct TrackerLink {
+    tracker: Addr<HeadTracker>,
+    runtime: Runtime,
+}
+
+impl TrackerLink {
+    /// Starts a head tracker on `arbiter` whose window begins with `first`; with the receiver that ends with it.
+    ///
+    /// # Errors
+    /// [`SourceError::Runtime`] where the system has no resources left.
+    pub fn start(
+        arbiter: &ArbiterHandle,
+        head: Head,
+        chain_id: u64,
+        first: Arc<Block>,
+    ) -> Result<(Self, oneshot::Receiver<Infallible>), SourceError> {
+        let runtime = Builder::new_current_thread()
+            .build()
+            .map_err(SourceError::Runtime)?;
+        let (tracker, gone) = HeadTracker::start(arbiter, head, chain_id, first);
+        Ok((Self { tracker, runtime }, gone))
+    }
+
+    /// The head tracker.
+    #[must_use]
+    pub const fn tracker(&self) -> &Addr<HeadTracker> {
+        &self.tracker
+    }
+
+    /// Hands a change over and waits until it is readable: no source can run ahead of the tracker.
+    fn advance(&self, change: AdvanceHead) -> Result<(), SourceError> {
+        Ok(self.runtime.block_on(self.tracker.send(change))??)
+    }
+}
