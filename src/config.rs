@@ -14,10 +14,10 @@ use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use nearhead_chain::dev::Profile;
 
-use crate::{limits, rpc::dispatch::MethodSet};
+use crate::limits;
 
 pub use resolve::{Command, CommandError, Export, Origin, Resolved, Setting};
-pub use value::{ApiKey, LogFormat, SourceKind};
+pub use value::{ApiKey, LogFormat, MethodSet, SourceKind};
 use value::{Show, api_keys, duration, names, path, whole};
 
 /// One knob as the command line, the environment, the file and the documentation know it.

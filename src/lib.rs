@@ -2,7 +2,14 @@
 
 pub mod access;
 pub mod config;
+pub mod export;
+mod feed;
 pub mod http;
 pub mod limits;
+pub mod logging;
 pub mod metrics;
+pub mod progress;
 pub mod rpc;
+mod service;
+
+pub use service::{Service, StartError};

@@ -241,7 +241,7 @@ struct Given {
     origin: Origin,
 }
 
-/// The value that counts: flag, else environment, else file. An empty environment variable is as none.
+/// The value that counts: flag, else environment, else file.
 fn given_by(
     knob: &Knob,
     matches: &ArgMatches,
@@ -259,7 +259,7 @@ fn given_by(
         }));
     }
     let name = knob.environment();
-    if let Some(text) = environment(&name).filter(|text| !text.is_empty()) {
+    if let Some(text) = environment(&name) {
         return Ok(Some(Given {
             texts: vec![text.to_string_lossy().into_owned()],
             option: name.clone(),
@@ -292,10 +292,7 @@ impl File {
         let flag = matches
             .get_one::<OsString>("config")
             .map(|path| ("--config", path.clone()));
-        let variable = || {
-            let path = environment(CONFIG_ENVIRONMENT).filter(|path| !path.is_empty());
-            path.map(|path| (CONFIG_ENVIRONMENT, path))
-        };
+        let variable = || environment(CONFIG_ENVIRONMENT).map(|path| (CONFIG_ENVIRONMENT, path));
         flag.or_else(variable)
             .map(|(option, path)| Self::read(option, Path::new(&path)))
             .transpose()

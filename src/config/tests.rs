@@ -1,1 +1,542 @@
-//! Placeholder until the messages are tabled.
+#![allow(clippy::unwrap_used)]
+
+use std::{collections::BTreeSet, ffi::OsString, fs, path::PathBuf};
+
+use proptest::prelude::*;
+
+use super::*;
+
+/// A file in the build's folder for temporary files, named after its text.
+fn file(text: &str) -> PathBuf {
+    let name = alloy_primitives::keccak256(text).to_string();
+    let folder = std::env::temp_dir().join(format!("nearhead-config-{}", std::process::id()));
+    fs::create_dir_all(&folder).unwrap();
+    let path = folder.join(name).with_extension("toml");
+    fs::write(&path, text).unwrap();
+    path
+}
+
+/// What the command line `flags`, the environment and the file's text give.
+fn command(
+    flags: &[&str],
+    environment: &[(&str, &str)],
+    toml: Option<&str>,
+) -> Result<Command, CommandError> {
+    let mut arguments: Vec<OsString> = std::iter::once("nearhead")
+        .chain(flags.iter().copied())
+        .map(OsString::from)
+        .collect();
+    if let Some(text) = toml {
+        arguments.extend([OsString::from("--config"), file(text).into_os_string()]);
+    }
+    let variable = |name: &str| {
+        environment
+            .iter()
+            .find(|(known, _)| *known == name)
+            .map(|(_, value)| OsString::from(value))
+    };
+    Command::resolve(arguments, &variable)
+}
+
+fn resolved(flags: &[&str], environment: &[(&str, &str)], toml: Option<&str>) -> Resolved {
+    match command(flags, environment, toml).unwrap() {
+        Command::Serve(resolved) | Command::Check(resolved) => resolved,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn setting<'a>(resolved: &'a Resolved, name: &str) -> &'a Setting {
+    resolved
+        .settings
+        .iter()
+        .find(|setting| setting.name == name)
+        .unwrap()
+}
+
+/// An acceptable value for each knob that is not its default, and how it is shown.
+const OTHERS: &[(&str, &str, &str)] = &[
+    ("source", "files", "files"),
+    ("genesis", "g.json", "g.json"),
+    ("chain", "c.rlp", "c.rlp"),
+    ("seed", "7", "7"),
+    ("profile", "mainnet", "mainnet"),
+    ("block-time", "250ms", "250ms"),
+    ("reorg-every", "10", "10"),
+    ("reorg-depth", "3", "3"),
+    ("listen", "[::1]:1", "[::1]:1"),
+    ("workers", "77", "77"),
+    ("pool-threads", "78", "78"),
+    ("max-connections", "9", "9"),
+    ("header-timeout", "1s", "1s"),
+    ("body-timeout", "2m", "120s"),
+    ("keep-alive", "1h", "3600s"),
+    ("shutdown-grace", "0", "0s"),
+    ("api-key", "alice=secret", "1 hidden (alice)"),
+    ("rate-limit", "100", "100"),
+    ("methods", "core", "core"),
+    ("omit-total-difficulty", "true", "true"),
+    ("logs-deadline", "1500ms", "1500ms"),
+    ("log-format", "json", "json"),
+    ("log-filter", "warn,nearhead=trace", "warn,nearhead=trace"),
+];
+
+#[test]
+fn the_table_is_sound() {
+    let names: BTreeSet<_> = KNOBS.iter().map(|knob| knob.name).collect();
+    assert_eq!(names.len(), KNOBS.len(), "no name twice");
+    assert_eq!(
+        names,
+        OTHERS.iter().map(|(name, ..)| *name).collect(),
+        "every knob is in the tests' table"
+    );
+    for knob in KNOBS {
+        assert!(
+            knob.name
+                .bytes()
+                .all(|byte| byte.is_ascii_lowercase() || byte == b'-'),
+            "{}",
+            knob.name
+        );
+        let default = knob.default();
+        if default != "none" {
+            let mut config = Config::default();
+            (knob.set)(&mut config, std::slice::from_ref(&default)).unwrap();
+            assert_eq!(
+                (knob.show)(&config),
+                default,
+                "{}: the default is acceptable",
+                knob.name
+            );
+        }
+    }
+}
+
+/// Every knob, in every form, against every form that goes before it.
+#[test]
+fn flag_before_environment_before_file_before_default() {
+    // Enough for every knob to be judged alone.
+    let rest = [
+        "--api-key=rest",
+        "--source=files",
+        "--genesis=rest",
+        "--chain=rest",
+    ];
+    for (name, value, shown) in OTHERS {
+        let knob = KNOBS.iter().find(|knob| knob.name == *name).unwrap();
+        let rest: Vec<_> = rest
+            .iter()
+            .copied()
+            .filter(|flag| !flag.starts_with(&format!("--{name}=")))
+            .collect();
+        let flag = format!("--{name}={value}");
+        let with_flag = [&rest[..], &[&flag]].concat();
+        let variable = knob.environment();
+        let in_file = format!("{name} = {value:?}");
+        let bad_file = format!("{name} = []");
+        let check =
+            |flags: &[&str], environment: &[(&str, &str)], toml: Option<&str>, origin: Origin| {
+                let resolved = resolved(flags, environment, toml);
+                let Setting {
+                    value,
+                    origin: found,
+                    ..
+                } = setting(&resolved, name);
+                assert_eq!((value.as_str(), found), (*shown, &origin), "{name}");
+            };
+        check(
+            &with_flag,
+            &[(&variable, "wrong=,")],
+            Some(&bad_file),
+            Origin::Flag,
+        );
+        check(
+            &rest,
+            &[(&variable, value)],
+            Some(&bad_file),
+            Origin::Environment(variable.clone()),
+        );
+        check(&rest, &[], Some(&in_file), Origin::File(file(&in_file)));
+    }
+    let nothing = resolved(&[], &[], None);
+    for knob in KNOBS.iter().filter(|knob| !knob.is_list()) {
+        let expected = Setting {
+            name: knob.name,
+            value: knob.default(),
+            origin: Origin::Default,
+        };
+        assert_eq!(setting(&nothing, knob.name), &expected);
+    }
+}
+
+#[test]
+fn the_file_may_be_named_by_the_environment_and_hold_numbers_truths_and_lists() {
+    let path = file("workers = 3\nomit-total-difficulty = true\napi-key = [\"a=1\", \"b=2\"]\n");
+    let resolved = resolved(&[], &[("NEARHEAD_CONFIG", path.to_str().unwrap())], None);
+    assert_eq!(resolved.config.workers, 3);
+    assert!(resolved.config.omit_total_difficulty);
+    assert_eq!(setting(&resolved, "api-key").value, "2 hidden (a, b)");
+}
+
+#[test]
+fn a_switch_needs_no_value() {
+    assert!(
+        resolved(&["--omit-total-difficulty"], &[], None)
+            .config
+            .omit_total_difficulty
+    );
+    assert!(
+        !resolved(&["--omit-total-difficulty=false"], &[], None)
+            .config
+            .omit_total_difficulty
+    );
+}
+
+#[test]
+fn keys_come_one_a_flag_or_several_in_a_variable() {
+    let keys = |resolved: &Resolved| {
+        let keys = resolved.config.api_keys.iter();
+        keys.map(|key| (key.tenant.clone(), key.secret().to_owned()))
+            .collect::<Vec<_>>()
+    };
+    let expected = [("alice", "a"), ("key-2", "b"), ("alice", "c")]
+        .map(|(name, secret)| (name.into(), secret.into()));
+    let flags = [
+        "--api-key",
+        "alice=a",
+        "--api-key",
+        "b",
+        "--api-key",
+        "alice=c",
+    ];
+    assert_eq!(keys(&resolved(&flags, &[], None)), expected);
+    assert_eq!(
+        keys(&resolved(
+            &[],
+            &[("NEARHEAD_API_KEY", "alice=a, b,alice=c")],
+            None
+        )),
+        expected
+    );
+}
+
+/// Flags, environment, file; and the whole message.
+type Fault<'a> = (
+    &'a [&'a str],
+    &'a [(&'a str, &'a str)],
+    Option<&'a str>,
+    &'a str,
+);
+
+#[test]
+fn a_wrong_value_is_one_line_that_says_what_is_accepted() {
+    let faults: &[Fault<'_>] = &[
+        (
+            &["--workers", "0"],
+            &[],
+            None,
+            r#"--workers "0": expected a whole number from 1 to 512"#,
+        ),
+        (
+            &["--workers=-1"],
+            &[],
+            None,
+            r#"--workers "-1": expected a whole number from 1 to 512"#,
+        ),
+        (
+            &["--workers", "+1"],
+            &[],
+            None,
+            r#"--workers "+1": expected a whole number from 1 to 512"#,
+        ),
+        (
+            &["--workers="],
+            &[],
+            None,
+            r#"--workers "": expected a whole number from 1 to 512"#,
+        ),
+        (
+            &[],
+            &[("NEARHEAD_WORKERS", "x")],
+            None,
+            r#"NEARHEAD_WORKERS "x": expected a whole number from 1 to 512"#,
+        ),
+        (
+            &[],
+            &[],
+            Some("workers = 0"),
+            r#"workers in FILE "0": expected a whole number from 1 to 512"#,
+        ),
+        (
+            &[],
+            &[],
+            Some("workers = [1]"),
+            r#"workers in FILE "array": expected a whole number from 1 to 512"#,
+        ),
+        (
+            &[],
+            &[],
+            Some("wrokers = 1"),
+            r#"unknown key "wrokers" in FILE; the keys are the flags of nearhead --help without the dashes"#,
+        ),
+        (
+            &[],
+            &[],
+            Some("[server]\nworkers = 1"),
+            r#"unknown key "server" in FILE; the keys are the flags of nearhead --help without the dashes"#,
+        ),
+        (
+            &[],
+            &[],
+            Some("seed = 1\nworkers 1"),
+            "--config FILE: line 2: key with no value, expected `=`",
+        ),
+        (
+            &["--block-time", "1"],
+            &[],
+            None,
+            r#"--block-time "1": expected a time from 0 to 1h, as 500ms, 12s or 1m"#,
+        ),
+        (
+            &["--shutdown-grace", "1500ms"],
+            &[],
+            None,
+            r#"--shutdown-grace "1500ms": expected a time in whole seconds from 0 to 1h, as 10s or 1m"#,
+        ),
+        (
+            &["--listen", "localhost:1"],
+            &[],
+            None,
+            r#"--listen "localhost:1": expected an IP address and a port, as 127.0.0.1:8545"#,
+        ),
+        (
+            &["--source", "Dev"],
+            &[],
+            None,
+            r#"--source "Dev": expected dev or files"#,
+        ),
+        (
+            &["--log-filter", "a=b=c"],
+            &[],
+            None,
+            r#"--log-filter "a=b=c": expected a level (error, warn, info, debug, trace, off) or directives as nearhead=debug,actix_server=warn"#,
+        ),
+        (
+            &["--api-key", "sw ordfish"],
+            &[],
+            None,
+            "--api-key (hidden): expected NAME=SECRET or SECRET, each of letters, digits, '-', '_', '.' and '~', no secret twice",
+        ),
+        (
+            &["--api-key", "a=x", "--api-key", "b=x"],
+            &[],
+            None,
+            "--api-key (hidden): expected NAME=SECRET or SECRET, each of letters, digits, '-', '_', '.' and '~', no secret twice",
+        ),
+        (
+            &[],
+            &[("NEARHEAD_API_KEY", "a=,b")],
+            None,
+            "NEARHEAD_API_KEY (hidden): expected NAME=SECRET or SECRET, each of letters, digits, '-', '_', '.' and '~', no secret twice",
+        ),
+        (
+            &["--wrokers", "1"],
+            &[],
+            None,
+            "unexpected argument '--wrokers' found; see nearhead --help",
+        ),
+        (
+            &["--workers"],
+            &[],
+            None,
+            "a value is required for '--workers <THREADS>' but none was supplied; see nearhead --help",
+        ),
+        (
+            &["serve"],
+            &[],
+            None,
+            "unrecognized subcommand 'serve'; see nearhead --help",
+        ),
+        (
+            &["export", "--genesis", "g"],
+            &[],
+            None,
+            "the following required arguments were not provided: --chain <FILE>; see nearhead --help",
+        ),
+        (
+            &["export", "--genesis", "g", "--chain", "c", "--blocks", "0"],
+            &[],
+            None,
+            r#"--blocks "0": expected a whole number from 1 to 1000000"#,
+        ),
+        (
+            &["export", "--genesis", "g", "--chain", "c", "--seed", "x"],
+            &[],
+            None,
+            r#"--seed "x": expected a whole number from 0 to 18446744073709551615"#,
+        ),
+        (
+            &["--source", "files", "--api-key", "k"],
+            &[],
+            None,
+            "--source files needs --genesis FILE",
+        ),
+        (
+            &["--source", "files", "--api-key", "k", "--genesis", "g"],
+            &[],
+            None,
+            "--source files needs --chain FILE",
+        ),
+        (
+            &["--chain", "c"],
+            &[],
+            None,
+            "--chain is given, but the source is dev (the default): add --source files",
+        ),
+        (
+            &["--listen", "0.0.0.0:1"],
+            &[],
+            None,
+            "no --api-key is given, and only source dev on a loopback address does without (this is source dev on 0.0.0.0:1): make a secret with `openssl rand -hex 16` and give it as --api-key NAME=SECRET or NEARHEAD_API_KEY",
+        ),
+        (
+            &["--source=files", "--genesis=g", "--chain=c"],
+            &[],
+            None,
+            "no --api-key is given, and only source dev on a loopback address does without (this is source files on 127.0.0.1:8545): make a secret with `openssl rand -hex 16` and give it as --api-key NAME=SECRET or NEARHEAD_API_KEY",
+        ),
+    ];
+    for (flags, environment, toml, expected) in faults {
+        let message = command(flags, environment, *toml).unwrap_err().to_string();
+        let path = toml
+            .map(|text| file(text).display().to_string())
+            .unwrap_or_default();
+        assert_eq!(
+            message,
+            expected.replace("FILE", if toml.is_some() { &path } else { "FILE" })
+        );
+    }
+}
+
+#[test]
+fn a_file_that_is_not_there_is_named_with_the_option() {
+    let fault = command(&["--config", "/no/such.toml"], &[], None)
+        .unwrap_err()
+        .to_string();
+    assert!(fault.starts_with("--config /no/such.toml: "), "{fault}");
+    let fault = command(&[], &[("NEARHEAD_CONFIG", "/no/such.toml")], None)
+        .unwrap_err()
+        .to_string();
+    assert!(
+        fault.starts_with("NEARHEAD_CONFIG /no/such.toml: "),
+        "{fault}"
+    );
+}
+
+#[test]
+fn no_secret_is_shown() {
+    let secret = "swordfish";
+    let given = format!("alice={secret}");
+    let resolved = resolved(&["check", "--api-key", &given], &[], None);
+    for shown in [
+        resolved.to_string(),
+        format!("{resolved:?}"),
+        format!("{:?}", resolved.config),
+    ] {
+        assert!(
+            shown.contains("alice") && !shown.contains(secret),
+            "{shown}"
+        );
+    }
+    for toml in [
+        "api-key = [\"swordfish/\"]",
+        "api-key = \"swordfish",
+        "api-key = [\"swordfish\", 1.5]",
+        "swordfish",
+    ] {
+        let fault = command(&[], &[], Some(toml)).unwrap_err();
+        let own_name = toml == "swordfish";
+        assert!(own_name || !fault.to_string().contains(secret), "{fault}");
+        assert_eq!(fault.to_string().lines().count(), 1);
+    }
+}
+
+#[test]
+fn the_dev_key_is_let_in_where_nobody_else_can_ask() {
+    for listen in ["127.0.0.1:0", "127.3.2.1:0", "[::1]:0"] {
+        let resolved = resolved(&["--listen", listen], &[], None);
+        assert_eq!(
+            resolved.config.api_keys,
+            [ApiKey::new("dev", "dev")],
+            "{listen}"
+        );
+    }
+    let given = resolved(&["--api-key", "alice=a"], &[], None);
+    assert_eq!(
+        given.config.api_keys,
+        [ApiKey::new("alice", "a")],
+        "a key that is given takes its place"
+    );
+}
+
+#[test]
+fn help_and_version_are_printed() {
+    for (flag, part) in [
+        ("--help", "--logs-deadline"),
+        ("-h", "Dev chain:"),
+        ("--version", env!("CARGO_PKG_VERSION")),
+    ] {
+        match command(&[flag], &[], None).unwrap() {
+            Command::Print(text) => assert!(text.contains(part), "{flag}: {text}"),
+            other => panic!("{flag}: {other:?}"),
+        }
+    }
+}
+
+#[test]
+fn an_export_takes_its_files_from_the_command_line_alone() {
+    let flags = [
+        "export",
+        "--genesis",
+        "g",
+        "--chain",
+        "c",
+        "--seed",
+        "9",
+        "--profile",
+        "p99",
+        "--block-time",
+        "12s",
+    ];
+    let expected = Export {
+        genesis: "g".into(),
+        chain: "c".into(),
+        blocks: 127,
+        seed: 9,
+        profile: Profile::P99,
+        block_time: Duration::from_secs(12),
+    };
+    match command(&flags, &[("NEARHEAD_SEED", "1")], None).unwrap() {
+        Command::Export(export) => assert_eq!(export, expected),
+        other => panic!("{other:?}"),
+    }
+}
+
+proptest! {
+    /// Whatever is given, the answer is a configuration or one line.
+    #[test]
+    fn any_text_is_judged(knob in 0..KNOBS.len(), text in "\\PC{0,12}") {
+        let flag = format!("--{}={text}", KNOBS[knob].name);
+        if let Err(fault) = command(&[&flag], &[], None) {
+            let message = fault.to_string();
+            prop_assert_eq!(message.lines().count(), 1, "{}", message);
+        }
+    }
+
+    /// A time that was shown is read as the same time.
+    #[test]
+    fn times_are_read_as_they_are_shown(millis in 0_u64..3_600_000) {
+        let time = Duration::from_millis(millis);
+        let shown = value::Show::show(&time);
+        prop_assert_eq!(duration(&[shown], Duration::ZERO, Duration::from_secs(3600)), Some(time));
+    }
+}

@@ -11,8 +11,6 @@ use std::{
 use nearhead_chain::dev::Profile;
 use tracing_subscriber::EnvFilter;
 
-use crate::rpc::dispatch::MethodSet;
-
 /// What feeds the service.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SourceKind {
@@ -21,6 +19,16 @@ pub enum SourceKind {
     Dev,
     /// genesis.json and chain.rlp.
     Files,
+}
+
+/// Which methods are answered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum MethodSet {
+    /// The seven and those that clients call before and beside them.
+    #[default]
+    Companion,
+    /// The seven alone.
+    Core,
 }
 
 /// Form of the log lines.
@@ -206,7 +214,7 @@ pub(super) fn whole<T: FromStr + PartialOrd>(texts: &[String], min: T, max: T) -
         .filter(|value| plain && (min..=max).contains(value))
 }
 
-/// A time: a whole number of seconds, or with the unit `ms`, `s`, `m` or `h`.
+/// A time: a whole number with the unit `ms`, `s`, `m` or `h`; zero needs none.
 pub(super) fn duration(texts: &[String], min: Duration, max: Duration) -> Option<Duration> {
     let text = single(texts)?;
     let digits = text
@@ -216,7 +224,8 @@ pub(super) fn duration(texts: &[String], min: Duration, max: Duration) -> Option
     let number: u64 = number.parse().ok()?;
     let millis = match unit {
         "ms" => 1,
-        "" | "s" => 1_000,
+        "" if number == 0 => 1,
+        "s" => 1_000,
         "m" => 60_000,
         "h" => 3_600_000,
         _ => return None,

@@ -1,0 +1,104 @@
+//! `nearhead export`: the dev chain of a seed as genesis.json and chain.rlp.
+
+use std::{
+    fs::File,
+    io::{self, BufWriter, Write},
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use nearhead_actors::source::{Progress, Report};
+use nearhead_chain::{
+    block::Block,
+    chain_file::write_block,
+    dev::{DevConfig, DevError, Producer},
+    encode::EncodeOptions,
+};
+
+use crate::{config::Export, feed::timestamp_step};
+
+/// Why a chain could not be exported.
+#[derive(Debug, thiserror::Error)]
+pub enum ExportError {
+    /// A file cannot be written.
+    #[error("{}: {error}", path.display())]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        error: io::Error,
+    },
+    /// The chain could not be made.
+    #[error(transparent)]
+    Dev(#[from] DevError),
+}
+
+/// Writes the files, a block at a time, and gives back the head. The chain is the one that source `dev` makes of the
+/// same seed, profile and block time without reorgs.
+///
+/// # Errors
+/// A file cannot be written, or a defect of the producer.
+pub fn export(export: &Export, report: &mut Report) -> Result<Arc<Block>, ExportError> {
+    let config = DevConfig {
+        seed: export.seed,
+        profile: export.profile,
+        block_time_seconds: timestamp_step(export.block_time),
+        reorg_every: None,
+        reorg_depth: 1,
+    };
+    // Both are opened before the first block is made: a path that cannot be written is told at once.
+    let genesis = Output::create(&export.genesis)?;
+    let mut chain = Output::create(&export.chain)?;
+    let mut accounts = |done, total| report(Progress::Accounts { done, total });
+    let mut producer = Producer::new(config, EncodeOptions::default(), &mut accounts)?;
+    genesis.finish(|output| producer.genesis().write_json(output))?;
+    for done in 1..=export.blocks {
+        for (raw, _) in producer.step()?.applied {
+            chain.write(|output| write_block(output, &raw))?;
+        }
+        report(Progress::Blocks {
+            done,
+            total: export.blocks,
+        });
+    }
+    chain.finish(|_| Ok(()))?;
+    Ok(Arc::clone(producer.head()))
+}
+
+/// A file that is written to, whose faults name it.
+struct Output<'a> {
+    path: &'a Path,
+    file: BufWriter<File>,
+}
+
+impl<'a> Output<'a> {
+    fn create(path: &'a Path) -> Result<Self, ExportError> {
+        let file = File::create(path).map_err(|error| ExportError::Write {
+            path: path.to_owned(),
+            error,
+        })?;
+        Ok(Self {
+            path,
+            file: BufWriter::new(file),
+        })
+    }
+
+    fn write(
+        &mut self,
+        write: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>,
+    ) -> Result<(), ExportError> {
+        write(&mut self.file).map_err(|error| ExportError::Write {
+            path: self.path.to_owned(),
+            error,
+        })
+    }
+
+    /// Writes the last bytes: a full disk is told, not dropped.
+    fn finish(
+        mut self,
+        write: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>,
+    ) -> Result<(), ExportError> {
+        self.write(write)?;
+        self.write(Write::flush)
+    }
+}

@@ -1,0 +1,403 @@
+//! Starts and stops everything; the only file that knows all the parts.
+
+use std::{
+    io,
+    net::SocketAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+        mpsc,
+    },
+    thread,
+    time::Duration,
+};
+
+use actix::{Addr, Arbiter, System};
+use actix_web::{App, HttpServer, dev::ServerHandle};
+use crossbeam::channel::{self, Sender};
+use nearhead_actors::{
+    head::Head,
+    head_tracker::HeadTracker,
+    messages::StopHead,
+    source::{Report, SourceError, StepRequest},
+    wiring::Pools,
+};
+use socket2::{Domain, Protocol, Socket, Type};
+use tokio::sync::{oneshot, watch};
+
+use crate::{
+    access::{Keys, Quota},
+    config::{self, Config, ConfigError, SourceKind},
+    feed::Feed,
+    http::{self, Edge, EdgeSettings},
+    metrics::Metrics,
+    rpc::dispatch,
+};
+
+/// Connections that the kernel holds until a worker accepts them.
+const BACKLOG: i32 = 1024;
+
+/// How long a connection may take to close once the answer is written.
+const DISCONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Steps of the dev source that may wait to be made; whoever asks waits for the answer, so that a few are many.
+const DEV_STEPS_WAITING_MAX: usize = 16;
+
+/// Block times without a block after which the head of a dev chain is not fresh any more, at least [`HEAD_FRESH_MIN`].
+const HEAD_FRESH_BLOCKS: u32 = 10;
+const HEAD_FRESH_MIN: Duration = Duration::from_secs(30);
+
+/// A running service: its source, head tracker, pools and HTTP server, on threads of their own.
+///
+/// It needs no runtime of its caller, and several of them live side by side in one process. Dropping it stops it
+/// without waiting; [`Service::stop`] lets what is in flight finish.
+#[derive(Debug)]
+pub struct Service {
+    address: SocketAddr,
+    head: Head,
+    tracker: Addr<HeadTracker>,
+    steps: Sender<StepRequest>,
+    failure: watch::Receiver<Option<String>>,
+    stop: Option<oneshot::Sender<Stop>>,
+    thread: Option<thread::JoinHandle<()>>,
+}
+
+/// Why a service could not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The configuration's values do not go together.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// The address cannot be listened on.
+    #[error("cannot listen on {address}: {error}")]
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// What the system said.
+        error: io::Error,
+    },
+    /// The source cannot be served.
+    #[error(transparent)]
+    Source(#[from] SourceError),
+    /// A defect of this program; the panic's message is on stderr.
+    #[error("the source panicked")]
+    SourcePanicked,
+    /// A metric has a name twice or a wrong one: a defect of this program.
+    #[error("metrics: {0}")]
+    Metrics(String),
+    /// The system has no resources left.
+    #[error("cannot start a thread: {0}")]
+    Thread(io::Error),
+    /// A defect of this program; the panic's message is on stderr.
+    #[error("the service panicked while it started")]
+    Panicked,
+}
+
+/// How to stop.
+#[derive(Debug)]
+struct Stop {
+    graceful: bool,
+    done: oneshot::Sender<()>,
+}
+
+/// Where a part tells that the service cannot go on.
+#[derive(Clone, Debug)]
+pub(crate) struct Failure(watch::Sender<Option<String>>);
+
+impl Failure {
+    /// Tells why; only the first reason counts, the others follow from it.
+    pub(crate) fn tell(&self, reason: String) {
+        tracing::error!(%reason, "the service cannot go on");
+        self.0
+            .send_if_modified(|told| told.is_none() && told.replace(reason).is_none());
+    }
+}
+
+/// What is known once the service answers.
+struct Started {
+    address: SocketAddr,
+    tracker: Addr<HeadTracker>,
+}
+
+impl Service {
+    /// Starts a service; when this returns, its head is readable and its port answers. Blocks until then: a large file
+    /// or profile takes as long as it takes.
+    ///
+    /// # Errors
+    /// The configuration is not complete, the port is taken, or the source cannot be served.
+    pub fn start(config: Config) -> Result<Self, StartError> {
+        Self::start_reporting(config, Box::new(|_| {}))
+    }
+
+    /// As [`Self::start`], telling `report` how far the source is.
+    ///
+    /// # Errors
+    /// As [`Self::start`].
+    pub fn start_reporting(config: Config, report: Report) -> Result<Self, StartError> {
+        let config = config.complete()?;
+        // Taken at once, so that a port in use is told before a long import; it refuses connections until the head is
+        // readable.
+        let address = config.listen;
+        let socket = bind(address).map_err(|error| StartError::Listen { address, error })?;
+        let (steps, step_requests) = channel::bounded(DEV_STEPS_WAITING_MAX);
+        let (failed, failure) = watch::channel(None);
+        let (stop, stopped) = oneshot::channel();
+        let (started, outcome) = mpsc::sync_channel(1);
+        let head = Head::default();
+        let parts = Parts {
+            config,
+            socket,
+            head: head.clone(),
+            report,
+            step_requests,
+            failure: Failure(failed),
+        };
+        let run = move || {
+            let system = System::new();
+            system.block_on(parts.run(started, stopped));
+            System::current().stop();
+            // Ends every arbiter that was started here.
+            let _ = system.run();
+        };
+        let thread = thread::Builder::new()
+            .name("service".to_owned())
+            .spawn(run)
+            .map_err(StartError::Thread)?;
+        let Started { address, tracker } = outcome.recv().map_err(|_| StartError::Panicked)??;
+        Ok(Self {
+            address,
+            head,
+            tracker,
+            steps,
+            failure,
+            stop: Some(stop),
+            thread: Some(thread),
+        })
+    }
+
+    /// Where it listens; with the port that was taken if port 0 was asked for.
+    #[must_use]
+    pub const fn local_addr(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// `http://ADDRESS:PORT` as a client on this machine reaches it, without a key.
+    #[must_use]
+    pub fn url(&self) -> String {
+        let mut address = self.address;
+        if address.ip().is_unspecified() {
+            address.set_ip(match address {
+                SocketAddr::V4(_) => std::net::Ipv4Addr::LOCALHOST.into(),
+                SocketAddr::V6(_) => std::net::Ipv6Addr::LOCALHOST.into(),
+            });
+        }
+        format!("http://{address}")
+    }
+
+    /// The pointer to the present view.
+    #[must_use]
+    pub const fn head(&self) -> &Head {
+        &self.head
+    }
+
+    /// The head tracker, for those who follow the head.
+    #[must_use]
+    pub const fn tracker(&self) -> &Addr<HeadTracker> {
+        &self.tracker
+    }
+
+    /// Makes the dev source take one step now; done when the new head is readable. The number of blocks that it
+    /// reverted; `None` for another source, for a service that stopped, and while [`DEV_STEPS_WAITING_MAX`] steps wait.
+    pub async fn dev_step(&self) -> Option<usize> {
+        let (answer, answered) = oneshot::channel();
+        self.steps.try_send(StepRequest(answer)).ok()?;
+        answered.await.ok()
+    }
+
+    /// Ends when a part is gone without which the service cannot go on, with the reason.
+    pub async fn failed(&self) -> String {
+        let mut failure = self.failure.clone();
+        let told = failure.wait_for(Option::is_some).await;
+        told.ok()
+            .and_then(|reason| reason.clone())
+            .unwrap_or_else(|| "the service stopped".to_owned())
+    }
+
+    /// Stops: nothing new is accepted, what is in flight may finish within the grace period, then all threads end.
+    pub async fn stop(mut self) {
+        if let Some(done) = self.send_stop(true) {
+            // An error: it had stopped already.
+            let _ = done.await;
+        }
+        if let Some(thread) = self.thread.take() {
+            // A panic there was told as a failure.
+            let _ = thread.join();
+        }
+    }
+
+    fn send_stop(&mut self, graceful: bool) -> Option<oneshot::Receiver<()>> {
+        let (done, finished) = oneshot::channel();
+        self.stop.take()?.send(Stop { graceful, done }).ok()?;
+        Some(finished)
+    }
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        self.send_stop(false);
+    }
+}
+
+/// A socket that holds the address and does not listen yet.
+fn bind(address: SocketAddr) -> io::Result<Socket> {
+    let socket = Socket::new(
+        Domain::for_address(address),
+        Type::STREAM,
+        Some(Protocol::TCP),
+    )?;
+    // So that a restart does not wait for connections of the process before.
+    socket.set_reuse_address(true)?;
+    socket.bind(&address.into())?;
+    Ok(socket)
+}
+
+/// What the service's own thread starts from.
+struct Parts {
+    config: Config,
+    socket: Socket,
+    head: Head,
+    report: Report,
+    step_requests: channel::Receiver<StepRequest>,
+    failure: Failure,
+}
+
+impl Parts {
+    /// Starts everything, tells `started`, and stops everything when told to.
+    async fn run(
+        self,
+        started: mpsc::SyncSender<Result<Started, StartError>>,
+        stop: oneshot::Receiver<Stop>,
+    ) {
+        let Self {
+            config,
+            socket,
+            head,
+            report,
+            step_requests,
+            failure,
+        } = self;
+        let arbiter = Arbiter::new();
+        let feed = Feed::start(
+            config.clone(),
+            arbiter.handle(),
+            head.clone(),
+            report,
+            step_requests,
+            failure.clone(),
+        );
+        let mut feed = match feed.await {
+            Ok(feed) => feed,
+            Err(error) => return drop(started.send(Err(error))),
+        };
+        let draining = Arc::new(AtomicBool::new(false));
+        let server = edge(&config, head, Arc::clone(&draining))
+            .and_then(|edge| serve(&config, edge, socket));
+        let (address, server) = match server {
+            Ok(server) => server,
+            Err(error) => {
+                feed.stop();
+                return drop(started.send(Err(error)));
+            }
+        };
+        // Whoever started the service may have gone: then `stop` says so below.
+        let _ = started.send(Ok(Started {
+            address,
+            tracker: feed.tracker.clone(),
+        }));
+        let stop = tokio::select! {
+            stop = stop => stop.ok(),
+            _ = &mut feed.tracker_gone => {
+                failure.tell("the head tracker is gone".to_owned());
+                None
+            }
+        };
+        draining.store(true, Ordering::Relaxed);
+        server
+            .stop(stop.as_ref().is_some_and(|stop| stop.graceful))
+            .await;
+        let tracker = feed.tracker.clone();
+        feed.stop();
+        // Gone already where its death is why we stop.
+        let _ = tracker.send(StopHead).await;
+        arbiter.stop();
+        if let Some(Stop { done, .. }) = stop {
+            let _ = done.send(());
+        }
+    }
+}
+
+/// What answers, of a configuration.
+fn edge(config: &Config, head: Head, draining: Arc<AtomicBool>) -> Result<Edge, StartError> {
+    let keys = Keys::new(
+        config
+            .api_keys
+            .iter()
+            .map(|key| (key.tenant.as_str(), key.secret())),
+    );
+    let rate = (config.rate_limit > 0).then_some(config.rate_limit);
+    let quota = Quota::new(rate, keys.tenants());
+    let grows = config.source == SourceKind::Dev && !config.block_time.is_zero();
+    Ok(Edge {
+        head,
+        keys: Arc::new(keys),
+        quota: Arc::new(quota),
+        pools: Pools::start(config.pool_threads),
+        metrics: Metrics::new().map_err(|error| StartError::Metrics(error.to_string()))?,
+        settings: EdgeSettings {
+            methods: match config.methods {
+                config::MethodSet::Companion => dispatch::MethodSet::Companion,
+                config::MethodSet::Core => dispatch::MethodSet::Core,
+            },
+            logs_deadline: config.logs_deadline,
+            body_timeout: config.body_timeout,
+            head_fresh_for: grows
+                .then(|| (config.block_time * HEAD_FRESH_BLOCKS).max(HEAD_FRESH_MIN)),
+        },
+        draining,
+    })
+}
+
+/// Begins to listen.
+fn serve(
+    config: &Config,
+    edge: Edge,
+    socket: Socket,
+) -> Result<(SocketAddr, ServerHandle), StartError> {
+    let listen = |error| StartError::Listen {
+        address: config.listen,
+        error,
+    };
+    socket.listen(BACKLOG).map_err(listen)?;
+    let listener = std::net::TcpListener::from(socket);
+    let address = listener.local_addr().map_err(listen)?;
+    let server =
+        HttpServer::new(move || App::new().configure(|routes| http::configure(&edge, routes)))
+            .workers(config.workers)
+            .max_connections(config.max_connections)
+            .keep_alive(config.keep_alive)
+            .client_request_timeout(config.header_timeout)
+            .client_disconnect_timeout(DISCONNECT_TIMEOUT)
+            .shutdown_timeout(config.shutdown_grace.as_secs())
+            .tcp_nodelay(true)
+            .disable_signals()
+            .listen(listener)
+            .map_err(listen)?
+            .run();
+    let handle = server.handle();
+    actix::spawn(async move {
+        if let Err(error) = server.await {
+            tracing::error!(%error, "the HTTP server ended");
+        }
+    });
+    Ok((address, handle))
+}
