@@ -1,0 +1,80 @@
+// All seven methods against a running nearhead, each answer checked. `load-tests/run smoke` starts what it needs.
+//
+// The data is discovered from the server itself: one iteration reads the head block, then asks for its parts by
+// hash and number, so it works on every source and while the window moves.
+import http from 'k6/http';
+import { check } from 'k6';
+import { Trend } from 'k6/metrics';
+
+const url = __ENV.NEARHEAD_URL;
+
+export const options = {
+  scenarios: {
+    seven: {
+      executor: 'constant-vus',
+      vus: Number(__ENV.VUS || 16),
+      duration: __ENV.DURATION || '10s',
+    },
+  },
+  thresholds: {
+    checks: ['rate==1'],
+    http_req_failed: ['rate==0'],
+    'http_req_duration{kind:call}': ['p(99)<100'],
+  },
+};
+
+const bytes = new Trend('answer_bytes');
+const HASH = /^0x[0-9a-f]{64}$/;
+const QUANTITY = /^0x(0|[1-9a-f][0-9a-f]*)$/;
+
+let nextId = 0;
+
+function call(method, params, holds) {
+  const id = ++nextId;
+  const response = http.post(url, JSON.stringify({ jsonrpc: '2.0', id, method, params }), {
+    headers: { 'Content-Type': 'application/json' },
+    tags: { kind: 'call', method },
+  });
+  bytes.add(response.body ? response.body.length : 0, { method });
+  let answer = null;
+  try {
+    answer = response.json();
+  } catch (_) {
+    // Not JSON: the checks below say so.
+  }
+  check(answer, {
+    [`${method}: answers its id with a result`]: (a) => a !== null && a.id === id && a.error === undefined,
+    [`${method}: the result is what was asked for`]: (a) => a !== null && a.result !== undefined && holds(a.result),
+  });
+  return answer === null ? null : answer.result;
+}
+
+export default function () {
+  const latest = call('eth_getBlockByNumber', ['latest', false], (b) => b !== null && HASH.test(b.hash));
+  if (!latest) return;
+  const block = call('eth_getBlockByHash', [latest.hash, true], (b) => b !== null && b.hash === latest.hash
+    && b.transactions.length === latest.transactions.length);
+  if (!block) return;
+
+  call('eth_getUncleByBlockHashAndIndex', [block.hash, '0x0'], (u) => (block.uncles.length === 0 ? u === null
+    : u.hash === block.uncles[0]));
+
+  block.transactions.slice(0, 2).forEach((expected, index) => {
+    // By number: a reorg may have replaced the block meanwhile, so the place is compared and not the hash.
+    call('eth_getTransactionByBlockNumberAndIndex', [block.number, `0x${index.toString(16)}`],
+      (t) => t === null || (t.blockNumber === block.number && QUANTITY.test(t.nonce)));
+    call('eth_getTransactionReceipt', [expected.hash],
+      (r) => r === null || (r.transactionHash === expected.hash && QUANTITY.test(r.gasUsed)));
+  });
+
+  const logs = call('eth_getLogs', [{ blockHash: block.hash }],
+    (found) => Array.isArray(found) && found.every((log) => log.blockHash === block.hash && log.removed === false));
+  const emitter = logs && logs.length > 0 ? logs[0].address : block.miner;
+  if (logs && logs.length > 0) {
+    call('eth_getLogs', [{ blockHash: block.hash, address: emitter, topics: logs[0].topics.slice(0, 1) }],
+      (found) => found.length > 0 && found.every((log) => log.address === emitter));
+  }
+  call('eth_getStorageAt', [emitter, '0x0', { blockHash: block.hash }], (value) => HASH.test(value));
+  call('eth_getProof', [emitter, ['0x0'], { blockHash: block.hash }],
+    (proof) => proof.address === emitter && proof.accountProof.length > 0 && proof.storageProof.length === 1);
+}
