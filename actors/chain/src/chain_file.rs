@@ -29,9 +29,7 @@ pub enum ChainFileError {
         source: io::Error,
     },
     /// The bytes end inside of a block.
-    #[error(
-        "item {index} at byte {offset} is truncated: expected {expected} bytes, found {found}"
-    )]
+    #[error("item {index} at byte {offset} is truncated: expected {expected} bytes, found {found}")]
     Truncated {
         /// Blocks before this one.
         index: u64,

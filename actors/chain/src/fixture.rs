@@ -13,11 +13,15 @@ use crate::{
 };
 
 /// Hash of the last of its 54 blocks.
-pub(crate) const HEAD: B256 = b256!("0xd226371d0b1551adb03fb52b71f08e3e11247fe9b1af994768af8cdaa8e7dcd7");
+pub(crate) const HEAD: B256 =
+    b256!("0xd226371d0b1551adb03fb52b71f08e3e11247fe9b1af994768af8cdaa8e7dcd7");
 
 /// A file of execution-apis.
 pub(crate) fn file(name: &str) -> Vec<u8> {
-    let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/execution-apis"));
+    let folder = Path::new(concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../../shared/execution-apis"
+    ));
     fs::read(folder.join(name)).unwrap()
 }
 
@@ -28,7 +32,10 @@ pub(crate) fn genesis() -> Genesis {
 
 /// Blocks 1 to 54.
 pub(crate) fn blocks() -> Vec<RawBlock> {
-    ChainReader::new(file("chain.rlp").as_slice()).unwrap().map(Result::unwrap).collect()
+    ChainReader::new(file("chain.rlp").as_slice())
+        .unwrap()
+        .map(Result::unwrap)
+        .collect()
 }
 
 /// The genesis header, its state root made by alloy_trie from the accounts.

@@ -1,8 +1,11 @@
 //! Postings per block; count first, gather after (contract stub).
 #![allow(clippy::todo, unused)]
-use std::sync::{Arc, atomic::{AtomicBool, Ordering}};
-use alloy_primitives::{Address, B256, Log};
 use crate::{block::Block, json::Json};
+use alloy_primitives::{Address, B256, Log};
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
 
 /// A filter as eth_getLogs means it: AND over members, OR within each; empty means any.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -19,10 +22,14 @@ pub struct Cancellation(Arc<AtomicBool>);
 
 impl Cancellation {
     /// Cancels.
-    pub fn cancel(&self) { self.0.store(true, Ordering::Relaxed); }
+    pub fn cancel(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
     /// Whether it was cancelled.
     #[must_use]
-    pub fn is_cancelled(&self) -> bool { self.0.load(Ordering::Relaxed) }
+    pub fn is_cancelled(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
 }
 
 /// Search structure over one block's logs.
@@ -32,7 +39,9 @@ pub struct LogPostings {}
 impl LogPostings {
     /// Indexes a block's logs, in block order.
     #[must_use]
-    pub fn new<'a>(logs: impl Iterator<Item = &'a Log>) -> Self { todo!() }
+    pub fn new<'a>(logs: impl Iterator<Item = &'a Log>) -> Self {
+        todo!()
+    }
 }
 
 /// Why a search gave no result.
@@ -53,18 +62,33 @@ pub enum SearchError {
 
 /// Matches that were counted and not gathered yet.
 #[derive(Debug)]
-pub struct Found<'a> { blocks: &'a [Arc<Block>] }
+pub struct Found<'a> {
+    blocks: &'a [Arc<Block>],
+}
 
 /// Counts the matches in `blocks` (ascending); `Found::gather` then builds the JSON array.
-pub fn search<'a>(blocks: &'a [Arc<Block>], filter: &LogFilter, limit: usize, cancel: &Cancellation) -> Result<Found<'a>, SearchError> { todo!() }
+pub fn search<'a>(
+    blocks: &'a [Arc<Block>],
+    filter: &LogFilter,
+    limit: usize,
+    cancel: &Cancellation,
+) -> Result<Found<'a>, SearchError> {
+    todo!()
+}
 
 impl Found<'_> {
     /// Number of matches.
     #[must_use]
-    pub fn count(&self) -> usize { todo!() }
+    pub fn count(&self) -> usize {
+        todo!()
+    }
     /// Bytes of the JSON array, known before it is built.
     #[must_use]
-    pub fn bytes(&self) -> usize { todo!() }
+    pub fn bytes(&self) -> usize {
+        todo!()
+    }
     /// The JSON array, ordered by block, then log index.
-    pub fn gather(&self, cancel: &Cancellation) -> Result<Json, SearchError> { todo!() }
+    pub fn gather(&self, cancel: &Cancellation) -> Result<Json, SearchError> {
+        todo!()
+    }
 }

@@ -2,9 +2,34 @@
 //!
 //! Nodes are stored as keccak256 -> RLP and reference-counted: by their parents, by the account leaves that name a
 //! storage root or a code hash, and by the [`State`] handles that keep a root alive. A block's state costs what it changed.
+//!
+//! | file | what it is responsible for |
+//! |---|---|
+//! | `node` | one node: what its RLP says, and what it names |
+//! | `node_store` | the nodes and codes of all held states, who holds them, when they go |
+//! | `walker` | from a root to a key: the only way that anything is read |
+//! | `subtree` | many updates to one trie, each changed node decoded and hashed once |
+//! | `update` | what a block does to accounts, and the nodes that come of it |
+//! | `proof` | walks that keep their nodes (EIP-1186) |
+//! | `invariants` | the store against a recount of what the held roots reach |
+//!
+//! Readers take no lock over a walk: a node is found, read and let go. Whoever holds a [`State`] can walk it while one
+//! writer commits, because a node goes only after the last handle that reaches it.
 
+mod error;
+mod invariants;
+mod node;
+mod node_store;
+mod proof;
 mod state;
+mod subtree;
+mod update;
+mod walker;
 
-pub use state::{
-    AccountProof, AccountUpdate, Changes, NodeStore, State, StateUpdate, StorageProof, TrieError,
-};
+pub use error::TrieError;
+pub use invariants::InvariantError;
+pub use node::Reference;
+pub use node_store::{NodeStore, NodeStoreStats};
+pub use proof::{AccountProof, StorageProof};
+pub use state::State;
+pub use update::{AccountUpdate, Changes, StateUpdate};

@@ -1,117 +1,117 @@
-//! (contract stub; split into node_store.rs, walker.rs, update.rs, state.rs)
-#![allow(clippy::todo, unused)]
 use std::sync::Arc;
-use alloy_primitives::{Address, B256, Bytes, U256, map::{AddressMap, B256Map}};
+
+use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
+use alloy_rlp::Decodable;
 use alloy_trie::TrieAccount;
 
-/// All nodes and codes of the held states.
-#[derive(Debug)]
-pub struct NodeStore {}
+use super::{Changes, NodeStore, StateUpdate, TrieError, walker::walk};
 
 /// Handle that keeps one state root readable; dropping the last one releases what only it reached.
-#[derive(Debug)]
-pub struct State {}
-
-/// What a block (or a genesis) does to the state.
-#[derive(Clone, Debug, Default)]
-pub struct StateUpdate {
-    /// Changed accounts by address.
-    pub accounts: AddressMap<AccountUpdate>,
-    /// Codes that the accounts may name, by keccak256.
-    pub code: B256Map<Bytes>,
-}
-
-/// What happens to one account.
-#[derive(Clone, Debug, Default)]
-pub struct AccountUpdate {
-    /// (nonce, balance, code hash) afterwards; `None` deletes the account and its storage.
-    pub info: Option<(u64, U256, B256)>,
-    /// Whether the storage it had before is wiped first (self-destruct, re-creation).
-    pub storage_wiped: bool,
-    /// Slots afterwards; zero deletes.
-    pub storage: Vec<(U256, U256)>,
-}
-
-/// New nodes of an update, not stored yet; dropping them forgets the update.
-#[derive(Debug)]
-pub struct Changes {}
-
-/// Nodes that prove an account (or its absence) and slots of it, root first.
-#[derive(Clone, Debug)]
-pub struct AccountProof {
-    /// The account, `None` where it is absent.
-    pub account: Option<TrieAccount>,
-    /// Nodes of the account proof.
-    pub nodes: Vec<Bytes>,
-    /// One entry a key, in request order.
-    pub storage: Vec<StorageProof>,
-}
-
-/// Nodes that prove one slot.
-#[derive(Clone, Debug)]
-pub struct StorageProof {
-    /// The slot.
-    pub slot: U256,
-    /// Its value, zero where absent.
-    pub value: U256,
-    /// Nodes of the storage proof.
-    pub nodes: Vec<Bytes>,
-}
-
-/// Why a state could not be read.
-#[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
-pub enum TrieError {
-    /// A node that the path needs is not in the store.
-    #[error("trie node {hash} is missing")]
-    MissingNode {
-        /// keccak256 of the node.
-        hash: B256,
-    },
-    /// A code is not in the store.
-    #[error("code {hash} is missing")]
-    MissingCode {
-        /// keccak256 of the code.
-        hash: B256,
-    },
-    /// A stored node is not valid RLP of a trie node.
-    #[error("trie node {hash} is malformed: {why}")]
-    Malformed {
-        /// keccak256 of the node.
-        hash: B256,
-        /// What the decoder said.
-        why: String,
-    },
-}
-
-impl NodeStore {
-    /// An empty store.
-    #[must_use]
-    pub fn new() -> Arc<Self> { todo!() }
+///
+/// The release itself is the writer's work, with its next [`State::commit`] or [`NodeStore::release_retired`]: a
+/// handle may be dropped anywhere, at the price of a push.
+pub struct State {
+    store: Arc<NodeStore>,
+    root: B256,
 }
 
 impl State {
     /// The empty state over `store`.
     #[must_use]
-    pub fn empty(store: &Arc<NodeStore>) -> Arc<Self> { todo!() }
+    pub fn empty(store: &Arc<NodeStore>) -> Arc<Self> {
+        Arc::new(Self {
+            root: store.hold_empty(),
+            store: Arc::clone(store),
+        })
+    }
+
     /// The state root.
     #[must_use]
-    pub fn root(&self) -> B256 { todo!() }
+    pub const fn root(&self) -> B256 {
+        self.root
+    }
+
+    /// The store that the state is read from.
+    #[must_use]
+    pub const fn store(&self) -> &Arc<NodeStore> {
+        &self.store
+    }
+
     /// The account at `address`.
-    pub fn account(&self, address: &Address) -> Result<Option<TrieAccount>, TrieError> { todo!() }
+    pub fn account(&self, address: &Address) -> Result<Option<TrieAccount>, TrieError> {
+        self.walk_account(address, |_| {})
+    }
+
     /// The value of a slot; zero for an absent account or slot.
-    pub fn storage(&self, address: &Address, slot: U256) -> Result<U256, TrieError> { todo!() }
+    pub fn storage(&self, address: &Address, slot: U256) -> Result<U256, TrieError> {
+        match self.account(address)? {
+            Some(account) => self.walk_storage(account.storage_root, slot, |_| {}),
+            None => Ok(U256::ZERO),
+        }
+    }
+
     /// The code with this hash (empty for keccak256 of nothing).
-    pub fn code(&self, hash: &B256) -> Result<Bytes, TrieError> { todo!() }
-    /// Proof of an account and of slots of it (EIP-1186).
-    pub fn prove(&self, address: &Address, slots: &[U256]) -> Result<AccountProof, TrieError> { todo!() }
+    pub fn code(&self, hash: &B256) -> Result<Bytes, TrieError> {
+        self.store.code(hash)
+    }
+
     /// Computes the state after `update`; nothing is stored yet.
-    pub fn update(&self, update: &StateUpdate) -> Result<Changes, TrieError> { todo!() }
+    pub fn update(&self, update: &StateUpdate) -> Result<Changes, TrieError> {
+        Changes::compute(&self.store, self.root, update)
+    }
+
     /// Stores the changes and returns a handle to the new state.
-    pub fn commit(&self, changes: Changes) -> Arc<Self> { todo!() }
+    ///
+    /// Releases what dropped handles left behind first, so that a window that moves holds what its states reach.
+    ///
+    /// # Panics
+    ///
+    /// If the changes were computed over another state: they rest on nodes that only that state keeps.
+    #[must_use]
+    pub fn commit(&self, changes: Changes) -> Arc<Self> {
+        assert_eq!(
+            changes.parent, self.root,
+            "changes are committed on the state that they change"
+        );
+        Arc::new(Self {
+            root: self.store.commit(changes),
+            store: Arc::clone(&self.store),
+        })
+    }
+
+    /// Walks to an account; `visit` sees the nodes on the way, the root first.
+    pub(super) fn walk_account(
+        &self,
+        address: &Address,
+        visit: impl FnMut(&[u8]),
+    ) -> Result<Option<TrieAccount>, TrieError> {
+        let read = |mut value: &[u8]| TrieAccount::decode(&mut value);
+        walk(&self.store, self.root, &keccak256(address), visit, read)
+    }
+
+    /// Walks to a slot of the account with this storage root; zero where it is absent.
+    pub(super) fn walk_storage(
+        &self,
+        storage_root: B256,
+        slot: U256,
+        visit: impl FnMut(&[u8]),
+    ) -> Result<U256, TrieError> {
+        let read = |mut value: &[u8]| U256::decode(&mut value);
+        let key = keccak256(slot.to_be_bytes::<32>());
+        Ok(walk(&self.store, storage_root, &key, visit, read)?.unwrap_or_default())
+    }
 }
 
-impl Changes {
-    /// The state root after the update.
-    #[must_use]
-    pub fn root(&self) -> B256 { todo!() }
+impl Drop for State {
+    fn drop(&mut self) {
+        self.store.retire(self.root);
+    }
+}
+
+impl std::fmt::Debug for State {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("State")
+            .field("root", &self.root)
+            .finish_non_exhaustive()
+    }
 }

@@ -1,0 +1,150 @@
+use alloy_primitives::{B256, keccak256, map::HashMap};
+
+use super::{
+    NodeStore,
+    node::{Reference, push_references},
+};
+
+/// What a store holds and should not, or the other way round.
+#[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
+pub enum InvariantError {
+    /// A held root reaches it, and it is not there.
+    #[error("{item} is reachable and not stored")]
+    Missing {
+        /// The node or code.
+        item: Reference,
+    },
+    /// It is there, and no held root reaches it.
+    #[error("{item} is stored and not reachable")]
+    Unreachable {
+        /// The node or code.
+        item: Reference,
+    },
+    /// It is not named as often as it says.
+    #[error("{item} counts {stored} references, {expected} name it")]
+    References {
+        /// The node or code.
+        item: Reference,
+        /// References by the store.
+        stored: u32,
+        /// References by the recount.
+        expected: u32,
+    },
+    /// Its bytes are not those of its hash.
+    #[error("{item} holds bytes of keccak256 {actual}")]
+    Content {
+        /// The node or code.
+        item: Reference,
+        /// keccak256 of what is stored.
+        actual: B256,
+    },
+    /// A node cannot be decoded.
+    #[error("{item} is malformed: {why}")]
+    Malformed {
+        /// The node.
+        item: Reference,
+        /// What the decoder said.
+        why: alloy_rlp::Error,
+    },
+    /// The statistics say another size.
+    #[error("{stored} bytes are stored, the statistics say {stated}")]
+    Bytes {
+        /// Sum over what is stored, nodes and codes.
+        stored: usize,
+        /// What the statistics say.
+        stated: usize,
+    },
+}
+
+impl NodeStore {
+    /// Recounts what `held_roots` reach, one entry a handle, and compares it with what is stored: nodes, codes,
+    /// references, hashes and sizes. Roots that wait for their release are counted as held.
+    ///
+    /// [`NodeStore::held_roots`] gives the roots of the handles that live. A test's tool: it takes time and memory in
+    /// the order of the whole store, and keeps the writer waiting.
+    pub fn check_invariants(
+        &self,
+        held_roots: impl IntoIterator<Item = B256>,
+    ) -> Result<(), InvariantError> {
+        let _writer = self.writer.lock();
+        let retired = self.handles.lock().retired.clone();
+        let mut expected = self.recount(held_roots.into_iter().chain(retired))?;
+        let mut bytes = 0;
+        for entry in &self.nodes {
+            bytes += entry.rlp.len();
+            check(
+                &mut expected,
+                Reference::Node(*entry.key()),
+                entry.refs,
+                &entry.rlp,
+            )?;
+        }
+        for entry in &self.codes {
+            bytes += entry.code.len();
+            check(
+                &mut expected,
+                Reference::Code(*entry.key()),
+                entry.refs,
+                &entry.code,
+            )?;
+        }
+        if let Some(item) = expected.into_keys().next() {
+            return Err(InvariantError::Missing { item });
+        }
+        let stats = self.stats();
+        let stated = stats.node_bytes + stats.code_bytes;
+        if bytes != stated {
+            return Err(InvariantError::Bytes {
+                stored: bytes,
+                stated,
+            });
+        }
+        Ok(())
+    }
+
+    /// How often each node and code is named by what the roots reach, the roots included.
+    fn recount(
+        &self,
+        roots: impl Iterator<Item = B256>,
+    ) -> Result<HashMap<Reference, u32>, InvariantError> {
+        let mut counts = HashMap::<Reference, u32>::default();
+        let mut pending = roots
+            .filter(|root| *root != alloy_trie::EMPTY_ROOT_HASH)
+            .map(Reference::Node)
+            .collect::<Vec<_>>();
+        while let Some(item) = pending.pop() {
+            let count = counts.entry(item).or_default();
+            *count += 1;
+            if let (1, Reference::Node(hash)) = (*count, item)
+                && let Some(entry) = self.nodes.get(&hash)
+            {
+                push_references(&entry.rlp, &mut pending)
+                    .map_err(|why| InvariantError::Malformed { item, why })?;
+            }
+        }
+        Ok(counts)
+    }
+}
+
+/// Compares one stored item with the recount, and takes it out of there.
+fn check(
+    expected: &mut HashMap<Reference, u32>,
+    item: Reference,
+    stored: u32,
+    bytes: &[u8],
+) -> Result<(), InvariantError> {
+    let (Reference::Node(hash) | Reference::Code(hash)) = item;
+    let actual = keccak256(bytes);
+    if actual != hash {
+        return Err(InvariantError::Content { item, actual });
+    }
+    match expected.remove(&item) {
+        None => Err(InvariantError::Unreachable { item }),
+        Some(expected) if expected != stored => Err(InvariantError::References {
+            item,
+            stored,
+            expected,
+        }),
+        Some(_) => Ok(()),
+    }
+}

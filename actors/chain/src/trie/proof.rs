@@ -1,0 +1,56 @@
+use alloy_primitives::{Address, Bytes, U256};
+use alloy_trie::{EMPTY_ROOT_HASH, TrieAccount};
+
+use super::{State, TrieError};
+
+/// Nodes that prove an account (or its absence) and slots of it, root first.
+#[derive(Clone, Debug)]
+pub struct AccountProof {
+    /// The account, `None` where it is absent.
+    pub account: Option<TrieAccount>,
+    /// Nodes of the account proof.
+    pub nodes: Vec<Bytes>,
+    /// One entry a key, in request order.
+    pub storage: Vec<StorageProof>,
+}
+
+/// Nodes that prove one slot.
+#[derive(Clone, Debug)]
+pub struct StorageProof {
+    /// The slot.
+    pub slot: U256,
+    /// Its value, zero where absent.
+    pub value: U256,
+    /// Nodes of the storage proof.
+    pub nodes: Vec<Bytes>,
+}
+
+impl State {
+    /// Proof of an account and of slots of it (EIP-1186).
+    ///
+    /// An absence is proved by the nodes down to and including the one that shows it; an empty trie has no nodes.
+    pub fn prove(&self, address: &Address, slots: &[U256]) -> Result<AccountProof, TrieError> {
+        let mut nodes = Vec::new();
+        let account = self.walk_account(address, |rlp| nodes.push(Bytes::copy_from_slice(rlp)))?;
+        let storage_root = account.map_or(EMPTY_ROOT_HASH, |account| account.storage_root);
+        let prove_slot = |slot: &U256| {
+            let mut nodes = Vec::new();
+            let push = |rlp: &[u8]| nodes.push(Bytes::copy_from_slice(rlp));
+            let value = self.walk_storage(storage_root, *slot, push)?;
+            Ok(StorageProof {
+                slot: *slot,
+                value,
+                nodes,
+            })
+        };
+        let storage = slots
+            .iter()
+            .map(prove_slot)
+            .collect::<Result<_, TrieError>>()?;
+        Ok(AccountProof {
+            account,
+            nodes,
+            storage,
+        })
+    }
+}

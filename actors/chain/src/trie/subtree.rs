@@ -1,0 +1,298 @@
+use alloy_primitives::{B256, keccak256, map::B256Map};
+use alloy_rlp::Encodable;
+use alloy_trie::{
+    EMPTY_ROOT_HASH, TrieMask,
+    nodes::{BranchNodeRef, ExtensionNodeRef, LeafNodeRef, RlpNode},
+};
+use nybbles::Nibbles;
+
+use super::{
+    NodeStore, TrieError,
+    node::{KEY_NIBBLES, Node},
+};
+
+/// What is known of a subtree before its parent has its final shape.
+///
+/// A leaf or an extension may still be joined with the path above it, so it is encoded only when the node above it is
+/// known to be a branch. Thus every node of the result is encoded and hashed once, and none that is not in the result.
+#[derive(Default)]
+enum Subtree {
+    /// No keys.
+    #[default]
+    Empty,
+    /// As it was, and not looked at.
+    Untouched(RlpNode),
+    /// One key.
+    Leaf { path: Nibbles, value: Vec<u8> },
+    /// A branch below a path.
+    Extension { path: Nibbles, branch: RlpNode },
+    /// A branch, whose shape nothing above can change.
+    Branch(RlpNode),
+}
+
+/// What a node holds, taken apart so that updates can be applied to it.
+enum Parts {
+    /// A leaf or an extension.
+    Short(Subtree),
+    Branch([Subtree; 16]),
+}
+
+/// What happens to one key of a trie.
+pub(super) trait LeafUpdate {
+    /// RLP of the key's value afterwards, `None` to delete it; `before` is the RLP of the value that the key has.
+    fn value(
+        &self,
+        before: Option<&[u8]>,
+        updater: &mut TrieUpdater<'_>,
+    ) -> Result<Option<Vec<u8>>, TrieError>;
+}
+
+/// Applies updates to tries of a store, and keeps the nodes that come of it apart from the store.
+pub(super) struct TrieUpdater<'a> {
+    store: &'a NodeStore,
+    /// Nodes of the results, by keccak256.
+    nodes: B256Map<Box<[u8]>>,
+    /// RLP of the node that is being encoded.
+    rlp: Vec<u8>,
+}
+
+impl<'a> TrieUpdater<'a> {
+    pub(super) fn new(store: &'a NodeStore) -> Self {
+        Self {
+            store,
+            nodes: B256Map::default(),
+            rlp: Vec::new(),
+        }
+    }
+
+    /// The nodes of all tries that were updated.
+    pub(super) fn into_nodes(self) -> B256Map<Box<[u8]>> {
+        self.nodes
+    }
+
+    /// Applies `updates`, sorted by key and no key twice, to the trie under `root`; its root afterwards.
+    pub(super) fn update_trie<L: LeafUpdate>(
+        &mut self,
+        root: B256,
+        updates: &[(B256, L)],
+    ) -> Result<B256, TrieError> {
+        debug_assert!(
+            updates.is_sorted_by(|a, b| a.0 < b.0),
+            "updates are sorted by key"
+        );
+        if updates.is_empty() {
+            return Ok(root);
+        }
+        let before = match root {
+            EMPTY_ROOT_HASH => Subtree::Empty,
+            root => Subtree::Untouched(RlpNode::word_rlp(&root)),
+        };
+        let after = self.apply(before, 0, updates)?;
+        Ok(self.seal_root(&after))
+    }
+
+    /// Applies `updates`, which share their first `depth` nibbles, to the subtree at that depth.
+    fn apply<L: LeafUpdate>(
+        &mut self,
+        before: Subtree,
+        depth: usize,
+        updates: &[(B256, L)],
+    ) -> Result<Subtree, TrieError> {
+        let ([(first, update), ..], [.., (last, _)]) = (updates, updates) else {
+            return Ok(before);
+        };
+        let first = Nibbles::unpack(first).slice(depth..);
+        let last = Nibbles::unpack(last).slice(depth..);
+        let mut children = <[Subtree; 16]>::default();
+        let shared = match before {
+            Subtree::Empty if updates.len() == 1 => {
+                return Ok(match update.value(None, self)? {
+                    Some(value) => Subtree::Leaf { path: first, value },
+                    None => Subtree::Empty,
+                });
+            }
+            Subtree::Empty => first.common_prefix_length(&last),
+            Subtree::Untouched(node) | Subtree::Branch(node) => match self.load(&node, depth)? {
+                Parts::Short(before) => return self.apply(before, depth, updates),
+                Parts::Branch(parts) => {
+                    children = parts;
+                    0
+                }
+            },
+            Subtree::Leaf { path, value } => {
+                let shared = shared_by(&path, &first, &last);
+                if shared == path.len() {
+                    return Ok(match update.value(Some(&value), self)? {
+                        Some(value) => Subtree::Leaf { path, value },
+                        None => Subtree::Empty,
+                    });
+                }
+                let rest = path.slice(shared + 1..);
+                children[usize::from(path.get_unchecked(shared))] =
+                    Subtree::Leaf { path: rest, value };
+                shared
+            }
+            Subtree::Extension { path, branch } => {
+                let shared = shared_by(&path, &first, &last);
+                if shared == path.len() {
+                    let below = self.apply(Subtree::Branch(branch), depth + shared, updates)?;
+                    return self.prefix(path, below, depth);
+                }
+                let rest = path.slice(shared + 1..);
+                let below = self.prefix(rest, Subtree::Branch(branch), depth + shared + 1)?;
+                children[usize::from(path.get_unchecked(shared))] = below;
+                shared
+            }
+        };
+        let below = self.apply_to_branch(&mut children, depth + shared, updates)?;
+        self.prefix(first.slice(..shared), below, depth)
+    }
+
+    /// Applies `updates` to the children of what stands at `depth`, and makes the node that they need.
+    fn apply_to_branch<L: LeafUpdate>(
+        &mut self,
+        children: &mut [Subtree; 16],
+        depth: usize,
+        mut updates: &[(B256, L)],
+    ) -> Result<Subtree, TrieError> {
+        while let Some((key, _)) = updates.first() {
+            let nibble = nibble_at(key, depth);
+            let count = updates.partition_point(|(key, _)| nibble_at(key, depth) == nibble);
+            let (here, rest) = updates.split_at(count);
+            let child = &mut children[usize::from(nibble)];
+            *child = self.apply(std::mem::take(child), depth + 1, here)?;
+            updates = rest;
+        }
+        let mut occupied = (0..16).filter(|nibble| !matches!(children[*nibble], Subtree::Empty));
+        match (occupied.next(), occupied.next()) {
+            (None, _) => Ok(Subtree::Empty),
+            (Some(only), None) => {
+                let path = Nibbles::from_nibbles_unchecked([only as u8]);
+                self.prefix(path, std::mem::take(&mut children[only]), depth)
+            }
+            (Some(_), Some(_)) => Ok(Subtree::Branch(self.seal_branch(children))),
+        }
+    }
+
+    /// Puts the path from `depth` on before a subtree: a leaf and an extension take it up, a branch gets an extension.
+    fn prefix(
+        &mut self,
+        path: Nibbles,
+        below: Subtree,
+        depth: usize,
+    ) -> Result<Subtree, TrieError> {
+        if path.is_empty() {
+            return Ok(below);
+        }
+        Ok(match below {
+            Subtree::Empty => Subtree::Empty,
+            Subtree::Leaf { path: rest, value } => Subtree::Leaf {
+                path: path.join(&rest),
+                value,
+            },
+            Subtree::Extension { path: rest, branch } => Subtree::Extension {
+                path: path.join(&rest),
+                branch,
+            },
+            Subtree::Branch(branch) => Subtree::Extension { path, branch },
+            Subtree::Untouched(node) => match self.load(&node, depth + path.len())? {
+                Parts::Short(below) => return self.prefix(path, below, depth),
+                Parts::Branch(_) => Subtree::Extension { path, branch: node },
+            },
+        })
+    }
+
+    /// Takes a node apart that stands at `depth`.
+    fn load(&self, node: &RlpNode, depth: usize) -> Result<Parts, TrieError> {
+        match node.as_hash() {
+            Some(hash) => self.store.read_node(&hash, |rlp| Parts::decode(rlp, depth)),
+            None => Parts::decode(node, depth).map_err(|why| TrieError::Malformed {
+                hash: keccak256(node),
+                why,
+            }),
+        }
+    }
+
+    /// Encodes a subtree and keeps its node, if it made one.
+    fn seal(&mut self, subtree: &Subtree) -> RlpNode {
+        match subtree {
+            Subtree::Empty => RlpNode::default(),
+            Subtree::Untouched(node) | Subtree::Branch(node) => node.clone(),
+            Subtree::Leaf { path, value } => self.keep(&LeafNodeRef::new(path, value)),
+            Subtree::Extension { path, branch } => self.keep(&ExtensionNodeRef::new(path, branch)),
+        }
+    }
+
+    fn seal_branch(&mut self, children: &[Subtree; 16]) -> RlpNode {
+        let mut stack = <[RlpNode; 16]>::default();
+        let mut mask = TrieMask::default();
+        let mut count = 0;
+        for (nibble, child) in (0..).zip(children) {
+            if !matches!(child, Subtree::Empty) {
+                stack[count] = self.seal(child);
+                mask.set_bit(nibble);
+                count += 1;
+            }
+        }
+        self.keep(&BranchNodeRef::new(&stack[..count], mask))
+    }
+
+    /// Seals what has no parent: a root is named by its hash, however short its node is.
+    fn seal_root(&mut self, subtree: &Subtree) -> B256 {
+        if matches!(subtree, Subtree::Empty) {
+            return EMPTY_ROOT_HASH;
+        }
+        let node = self.seal(subtree);
+        node.as_hash().unwrap_or_else(|| {
+            let hash = keccak256(&node);
+            self.nodes.insert(hash, node.as_slice().into());
+            hash
+        })
+    }
+
+    fn keep(&mut self, node: &dyn Encodable) -> RlpNode {
+        self.rlp.clear();
+        node.encode(&mut self.rlp);
+        let node = RlpNode::from_rlp(&self.rlp);
+        if let Some(hash) = node.as_hash() {
+            self.nodes.insert(hash, self.rlp.as_slice().into());
+        }
+        node
+    }
+}
+
+impl Parts {
+    fn decode(rlp: &[u8], depth: usize) -> alloy_rlp::Result<Self> {
+        Ok(match Node::decode_at(rlp, depth)? {
+            Node::Leaf { path, value } => Self::Short(Subtree::Leaf {
+                path,
+                value: value.to_vec(),
+            }),
+            Node::Extension { path, child } => Self::Short(Subtree::Extension {
+                path,
+                branch: child.to_rlp_node(),
+            }),
+            Node::Branch(branch) => Self::Branch(branch.children()?.map(|child| match child {
+                Some(child) => Subtree::Untouched(child.to_rlp_node()),
+                None => Subtree::Empty,
+            })),
+        })
+    }
+}
+
+/// Nibbles that `path` shares with all keys from `first` to `last`.
+fn shared_by(path: &Nibbles, first: &Nibbles, last: &Nibbles) -> usize {
+    path.common_prefix_length(first)
+        .min(path.common_prefix_length(last))
+}
+
+/// The nibble of a key at `depth`, which is below [`KEY_NIBBLES`].
+fn nibble_at(key: &B256, depth: usize) -> u8 {
+    debug_assert!(depth < KEY_NIBBLES, "keys are distinct and of one length");
+    let byte = key[depth / 2];
+    if depth % 2 == 0 {
+        byte >> 4
+    } else {
+        byte & 0x0f
+    }
+}

@@ -1,0 +1,136 @@
+use alloy_primitives::{
+    B256, Bytes, U256, keccak256,
+    map::{AddressMap, B256Map},
+};
+use alloy_rlp::Decodable;
+use alloy_trie::{EMPTY_ROOT_HASH, TrieAccount};
+
+use super::{
+    NodeStore, TrieError,
+    subtree::{LeafUpdate, TrieUpdater},
+};
+
+/// What a block (or a genesis) does to the state.
+#[derive(Clone, Debug, Default)]
+pub struct StateUpdate {
+    /// Changed accounts by address.
+    pub accounts: AddressMap<AccountUpdate>,
+    /// Codes that the accounts may name, by keccak256.
+    pub code: B256Map<Bytes>,
+}
+
+/// What happens to one account.
+#[derive(Clone, Debug, Default)]
+pub struct AccountUpdate {
+    /// (nonce, balance, code hash) afterwards; `None` deletes the account and its storage.
+    pub info: Option<(u64, U256, B256)>,
+    /// Whether the storage it had before is wiped first (self-destruct, re-creation).
+    pub storage_wiped: bool,
+    /// Slots afterwards; zero deletes, and of a slot that is named twice the last value counts.
+    pub storage: Vec<(U256, U256)>,
+}
+
+/// New nodes of an update, not stored yet; dropping them forgets the update.
+#[must_use = "nothing is stored before the changes are committed"]
+pub struct Changes {
+    /// The state root that the update was applied to.
+    pub(super) parent: B256,
+    /// The state root afterwards.
+    pub(super) root: B256,
+    /// Nodes that the update made, by keccak256.
+    pub(super) nodes: B256Map<Box<[u8]>>,
+    /// Codes that came with the update, by keccak256.
+    pub(super) codes: B256Map<Bytes>,
+}
+
+impl Changes {
+    /// Applies `update` to the state under `parent`.
+    pub(super) fn compute(
+        store: &NodeStore,
+        parent: B256,
+        update: &StateUpdate,
+    ) -> Result<Self, TrieError> {
+        let mut accounts = update
+            .accounts
+            .iter()
+            .map(|(address, account)| (keccak256(address), account))
+            .collect::<Vec<_>>();
+        accounts.sort_unstable_by(|a, b| a.0.cmp(&b.0));
+        let mut updater = TrieUpdater::new(store);
+        let root = updater.update_trie(parent, &accounts)?;
+        Ok(Self {
+            parent,
+            root,
+            nodes: updater.into_nodes(),
+            codes: update.code.clone(),
+        })
+    }
+
+    /// The state root after the update.
+    #[must_use]
+    pub const fn root(&self) -> B256 {
+        self.root
+    }
+}
+
+impl std::fmt::Debug for Changes {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Changes")
+            .field("parent", &self.parent)
+            .field("root", &self.root)
+            .field("nodes", &self.nodes.len())
+            .field("codes", &self.codes.len())
+            .finish()
+    }
+}
+
+impl LeafUpdate for &AccountUpdate {
+    /// Updates the account's storage on the way: its root is part of the value.
+    fn value(
+        &self,
+        before: Option<&[u8]>,
+        updater: &mut TrieUpdater<'_>,
+    ) -> Result<Option<Vec<u8>>, TrieError> {
+        let Some((nonce, balance, code_hash)) = self.info else {
+            return Ok(None);
+        };
+        let storage_root = match before {
+            Some(rlp) if !self.storage_wiped => {
+                TrieAccount::decode(&mut { rlp })
+                    .map_err(|why| TrieError::Malformed {
+                        hash: keccak256(rlp),
+                        why,
+                    })?
+                    .storage_root
+            }
+            _ => EMPTY_ROOT_HASH,
+        };
+        let mut slots = self
+            .storage
+            .iter()
+            .map(|(slot, value)| (keccak256(slot.to_be_bytes::<32>()), *value))
+            .collect::<Vec<_>>();
+        // Stable, so that of two values of a slot the last one stays last.
+        slots.sort_by(|a, b| a.0.cmp(&b.0));
+        slots.dedup_by(|later, earlier| {
+            let same = later.0 == earlier.0;
+            if same {
+                earlier.1 = later.1;
+            }
+            same
+        });
+        let storage_root = updater.update_trie(storage_root, &slots)?;
+        let account = TrieAccount::new(nonce, balance, storage_root, code_hash);
+        Ok(Some(alloy_rlp::encode(account)))
+    }
+}
+
+impl LeafUpdate for U256 {
+    fn value(
+        &self,
+        _before: Option<&[u8]>,
+        _updater: &mut TrieUpdater<'_>,
+    ) -> Result<Option<Vec<u8>>, TrieError> {
+        Ok((!self.is_zero()).then(|| alloy_rlp::encode(self)))
+    }
+}

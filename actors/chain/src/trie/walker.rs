@@ -1,0 +1,83 @@
+//! From a root to a key.
+
+use alloy_primitives::B256;
+use alloy_trie::EMPTY_ROOT_HASH;
+use nybbles::Nibbles;
+
+use super::{
+    NodeStore, TrieError,
+    node::{Child, KEY_NIBBLES, Node},
+};
+
+/// Where one stored node leads.
+enum Step<T> {
+    /// To another stored node.
+    Down(B256),
+    /// To the value of the key.
+    Found(T),
+    /// To nowhere: the node proves that the key is absent.
+    Absent,
+}
+
+/// Walks from `root` to `key` and reads the value where it stands; `None` where the key is absent.
+///
+/// `visit` sees the RLP of every stored node on the way, the root first: what an EIP-1186 proof consists of.
+pub(super) fn walk<T>(
+    store: &NodeStore,
+    root: B256,
+    key: &B256,
+    mut visit: impl FnMut(&[u8]),
+    read: impl Fn(&[u8]) -> alloy_rlp::Result<T>,
+) -> Result<Option<T>, TrieError> {
+    if root == EMPTY_ROOT_HASH {
+        return Ok(None);
+    }
+    let key = Nibbles::unpack(key);
+    let mut depth = 0;
+    let mut hash = root;
+    loop {
+        let step = store.read_node(&hash, |rlp| {
+            visit(rlp);
+            step(rlp, &key, &mut depth, &read)
+        })?;
+        match step {
+            Step::Down(child) => hash = child,
+            Step::Found(value) => return Ok(Some(value)),
+            Step::Absent => return Ok(None),
+        }
+    }
+}
+
+/// Follows `key` from `depth` through one stored node and the nodes inline in it.
+fn step<T>(
+    mut rlp: &[u8],
+    key: &Nibbles,
+    depth: &mut usize,
+    read: impl Fn(&[u8]) -> alloy_rlp::Result<T>,
+) -> alloy_rlp::Result<Step<T>> {
+    loop {
+        let child = match Node::decode_at(rlp, *depth)? {
+            Node::Branch(branch) => {
+                let nibble = key.get_unchecked(*depth);
+                *depth += 1;
+                branch.child(nibble)?
+            }
+            Node::Extension { path, child } => {
+                let start = *depth;
+                *depth += path.len();
+                (key.slice(start..*depth) == path).then_some(child)
+            }
+            Node::Leaf { path, value } => {
+                return match key.slice(*depth..KEY_NIBBLES) == path {
+                    true => Ok(Step::Found(read(value)?)),
+                    false => Ok(Step::Absent),
+                };
+            }
+        };
+        match child {
+            None => return Ok(Step::Absent),
+            Some(Child::Hash(hash)) => return Ok(Step::Down(B256::from(*hash))),
+            Some(Child::Inline(inline)) => rlp = inline,
+        }
+    }
+}
