@@ -9,6 +9,8 @@ pub mod limits;
 pub mod logging;
 pub mod metrics;
 pub mod progress;
+mod reply;
+mod request_actor;
 pub mod rpc;
 mod service;
 

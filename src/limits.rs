@@ -1,9 +1,72 @@
-//! Every bound, each with its reason.
+//! Every bound of the edge, each with its reason. Bounds of work that is under way are in
+//! [`nearhead_actors::wiring`], beside what they admit.
 
 use std::time::Duration;
+
+/// Largest request body in bytes; geth has the same bound.
+pub const BODY_BYTES_MAX: usize = 5 << 20;
+
+/// Longest part of a body that is read only to be thrown away, in bytes, before it is refused: a connection that is
+/// read to its end can be used again, which costs a client less than a new one. Whoever sends more is cut off.
+pub const DRAIN_BYTES_MAX: usize = 64 << 20;
 
 /// Longest wait for a request's whole body: 5 MiB at the 1.4 Mbit/s of a bad mobile link take 30 s.
 pub const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 
+/// Longest wait for a request's head on a new connection: a head is one packet.
+pub const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How long a connection may stay idle between requests: longer than the 60 s of the usual load balancer, so that it
+/// is the balancer who closes and no request meets a closing server.
+pub const KEEP_ALIVE: Duration = Duration::from_secs(75);
+
+/// Longest wait for a client that was told to go: beyond it the socket is closed without a farewell.
+pub const DISCONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Open connections of one worker; more wait in the kernel's queue. An idle one costs some 20 KB.
+pub const CONNECTIONS_PER_WORKER: usize = 8_192;
+
+/// Connections that wait in the kernel's queue for a worker: what a burst of reconnecting clients brings.
+pub const BACKLOG: u32 = 2_048;
+
+/// Requests in one batch (geth has the same bound).
+pub const BATCH_ITEMS_MAX: usize = 1_000;
+
+/// Bytes of one batch's reply (geth has the same bound).
+pub const BATCH_REPLY_BYTES_MAX: usize = 25_000_000;
+
 /// Longest run of eth_getLogs, from admission (the product's specification).
 pub const LOGS_DEADLINE: Duration = Duration::from_secs(10);
+
+/// Results of one eth_getLogs (the product's specification).
+pub const LOGS_MAX: usize = 10_000;
+
+/// Addresses and topic values of one log filter together (the product's specification).
+pub const FILTER_VALUES_MAX: usize = 5_000;
+
+/// Positions of a log filter's topics: a log has no more (EVM: LOG0 to LOG4).
+pub const TOPICS_MAX: usize = 4;
+
+/// Keys of one eth_getProof, and slots of one eth_getStorageValues: geth's bound, some 10 ms of work.
+pub const STORAGE_KEYS_MAX: usize = 1_024;
+
+/// Smallest reply in bytes that is compressed: below it a reply fits into few packets, and compressing it costs more
+/// than sending it.
+pub const COMPRESS_BYTES_MIN: usize = 16 << 10;
+
+/// Replies that are compressed at the same time: each keeps a core busy for 10 to 20 ms a megabyte. More go out as they
+/// are, for a compressed reply is a convenience.
+pub const COMPRESSIONS_MAX: usize = 8;
+
+/// Largest reply in bytes that is put together in one buffer: below it a copy costs less than another slice does.
+pub const JOINED_REPLY_BYTES_MAX: usize = 8 << 10;
+
+/// Bytes of a reply that are handed to the connection at once: its buffer then stays small enough to be kept and reused,
+/// whatever the reply's size, and a client that does not read holds no more than this.
+pub const CHUNK_BYTES: usize = 64 << 10;
+
+/// Longest `X-Request-Id` that is taken over, in bytes: a UUID has 36, a trace id with its span 55.
+pub const REQUEST_ID_BYTES_MAX: usize = 128;
+
+/// How long a client that was refused should wait, in seconds: admitted work is done within a fraction of it.
+pub const RETRY_AFTER_SECONDS: u64 = 1;

@@ -1,9 +1,58 @@
 //! Every metric: name, unit, labels.
 
+use std::{
+    sync::Arc,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use nearhead_actors::{
+    head::Head,
+    wiring::{PermitUse, Pools},
+};
+use prometheus::{
+    Gauge, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge,
+    IntGaugeVec, Opts, Registry, TextEncoder,
+};
+
+use crate::rpc::{METHODS, Outcome};
+
+/// Upper bounds of the latency histogram in seconds: a cheap answer takes some 10 µs, the longest allowed 10 s.
+const LATENCY_SECONDS: [f64; 14] = [
+    0.000_02, 0.000_05, 0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.1, 0.5,
+    2.5, 10.0,
+];
+
 /// All metrics; handles are resolved once, cloning shares them.
 #[derive(Clone, Debug)]
 pub struct Metrics {
-    registry: prometheus::Registry,
+    registry: Registry,
+    /// One for each line of [`METHODS`], then one for everything else.
+    methods: Arc<[MethodMetrics]>,
+    /// `nearhead_http_requests_in_flight`: HTTP requests that are being read or answered.
+    pub in_flight: IntGauge,
+    /// `nearhead_panics_total`: handlers that panicked.
+    panics: IntCounter,
+    /// `nearhead_permits_in_use{kind}`, `nearhead_permits_available{kind}`.
+    permits_in_use: IntGaugeVec,
+    permits_available: IntGaugeVec,
+    /// `nearhead_head_number`, `nearhead_head_age_seconds`.
+    head_number: IntGauge,
+    head_age_seconds: Gauge,
+}
+
+/// Handles of one method.
+#[derive(Debug)]
+pub struct MethodMetrics {
+    outcomes: [IntCounter; Outcome::ALL.len()],
+    latency: Histogram,
+}
+
+impl MethodMetrics {
+    /// Counts one request that took `elapsed`.
+    pub fn answered(&self, outcome: Outcome, elapsed: Duration) {
+        self.outcomes[outcome as usize].inc();
+        self.latency.observe(elapsed.as_secs_f64());
+    }
 }
 
 impl Metrics {
@@ -12,8 +61,131 @@ impl Metrics {
     /// # Errors
     /// Two metrics have one name: a defect of this file, found by its test.
     pub fn new() -> Result<Self, prometheus::Error> {
-        Ok(Self {
-            registry: prometheus::Registry::new(),
-        })
+        let requests = IntCounterVec::new(
+            Opts::new(
+                "nearhead_requests_total",
+                "JSON-RPC requests by method and outcome",
+            ),
+            &["method", "outcome"],
+        )?;
+        let latency = HistogramVec::new(
+            HistogramOpts::new(
+                "nearhead_request_seconds",
+                "Time from a request's arrival to its answer, by method",
+            )
+            .buckets(LATENCY_SECONDS.to_vec()),
+            &["method"],
+        )?;
+        let names = METHODS.iter().map(|method| method.name).chain(["other"]);
+        let methods = names
+            .map(|name| MethodMetrics {
+                outcomes: Outcome::ALL
+                    .map(|outcome| requests.with_label_values(&[name, outcome.label()])),
+                latency: latency.with_label_values(&[name]),
+            })
+            .collect();
+        let process_start = Gauge::new(
+            "process_start_time_seconds",
+            "Start of the process, in seconds since the Unix epoch",
+        )?;
+        let since_epoch = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or_default();
+        process_start.set(since_epoch.as_secs_f64());
+        let this = Self {
+            registry: Registry::new(),
+            methods,
+            in_flight: IntGauge::new(
+                "nearhead_http_requests_in_flight",
+                "HTTP requests that are being read or answered",
+            )?,
+            panics: IntCounter::new("nearhead_panics_total", "Handlers that panicked")?,
+            permits_in_use: permits(
+                "nearhead_permits_in_use",
+                "Admission permits that are taken",
+            )?,
+            permits_available: permits(
+                "nearhead_permits_available",
+                "Admission permits that are free",
+            )?,
+            head_number: IntGauge::new(
+                "nearhead_head_number",
+                "Number of the newest block that is served",
+            )?,
+            head_age_seconds: Gauge::new(
+                "nearhead_head_age_seconds",
+                "Seconds since the newest block became readable",
+            )?,
+        };
+        this.registry.register(Box::new(requests))?;
+        this.registry.register(Box::new(latency))?;
+        this.registry.register(Box::new(process_start))?;
+        this.registry.register(Box::new(this.in_flight.clone()))?;
+        this.registry.register(Box::new(this.panics.clone()))?;
+        this.registry
+            .register(Box::new(this.permits_in_use.clone()))?;
+        this.registry
+            .register(Box::new(this.permits_available.clone()))?;
+        this.registry.register(Box::new(this.head_number.clone()))?;
+        this.registry
+            .register(Box::new(this.head_age_seconds.clone()))?;
+        Ok(this)
+    }
+
+    /// The handles of the method at this line of [`METHODS`]; of `other` for what names no method.
+    #[must_use]
+    pub fn method(&self, index: Option<usize>) -> &MethodMetrics {
+        &self.methods[index.unwrap_or(METHODS.len())]
+    }
+
+    /// Everything in Prometheus' text format, with what others hold read now.
+    ///
+    /// # Errors
+    /// A metric cannot be written: a defect.
+    pub fn render(&self, head: &Head, pools: &Pools) -> Result<String, prometheus::Error> {
+        self.panics
+            .inc_by(pools.panics().total().saturating_sub(self.panics.get()));
+        for PermitUse {
+            kind,
+            in_use,
+            available,
+        } in pools.permits()
+        {
+            self.permits_in_use
+                .with_label_values(&[kind])
+                .set(gauge(in_use as u64));
+            self.permits_available
+                .with_label_values(&[kind])
+                .set(gauge(available as u64));
+        }
+        if let Some(snapshot) = head.load() {
+            self.head_number.set(gauge(snapshot.head().number()));
+        }
+        if let Some(age) = head.age() {
+            self.head_age_seconds.set(age.as_secs_f64());
+        }
+        TextEncoder::new().encode_to_string(&self.registry.gather())
+    }
+}
+
+fn permits(name: &str, help: &str) -> Result<IntGaugeVec, prometheus::Error> {
+    IntGaugeVec::new(Opts::new(name, help), &["kind"])
+}
+
+fn gauge(value: u64) -> i64 {
+    i64::try_from(value).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_unique_and_labels_in_place() {
+        let metrics = Metrics::new().map_err(|error| error.to_string());
+        assert!(metrics.is_ok(), "{metrics:?}");
+        for (position, outcome) in Outcome::ALL.into_iter().enumerate() {
+            assert_eq!(outcome as usize, position);
+        }
     }
 }

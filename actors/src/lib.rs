@@ -2,8 +2,12 @@
 //!
 //! This package knows actix and tokio; it does not know HTTP, JSON-RPC, keys or configuration files.
 
+pub mod block_store_actor;
 pub mod head;
 pub mod head_tracker;
+pub mod log_query_actor;
 pub mod messages;
+mod pool_actor;
+pub mod proof_actor;
 pub mod source;
 pub mod wiring;

@@ -18,6 +18,8 @@ use nearhead_chain::{
 };
 use tokio::sync::broadcast;
 
+use crate::wiring::Permit;
+
 /// Why a query has no answer. The edge maps each to its JSON-RPC code; nothing here knows codes.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum QueryError {
@@ -59,6 +61,22 @@ pub enum QueryError {
 
 /// A query's reply.
 pub type Reply<T> = Result<T, QueryError>;
+
+/// A value that may be large, with the permit that its size was admitted by: whoever writes it keeps the permit until
+/// it is written, so that what is admitted bounds what is under way.
+#[derive(Debug)]
+pub struct Weighed {
+    /// The value.
+    pub json: Json,
+    /// `None` for a value that is too small to be weighed.
+    pub permit: Option<Permit>,
+}
+
+impl From<Json> for Weighed {
+    fn from(json: Json) -> Self {
+        Self { json, permit: None }
+    }
+}
 
 /// A block by hash (canonical or replaced) or by number or tag (canonical).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -166,9 +184,9 @@ pub enum LogRange {
     },
 }
 
-/// To the log query actor: the logs that match. Measured: counted from the index first.
+/// To the log query actor: the logs that match. Measured: counted from the index first, weighed by bytes.
 #[derive(Clone, Debug, Message)]
-#[rtype(result = "Reply<Json>")]
+#[rtype(result = "Reply<Weighed>")]
 pub struct FindLogs {
     /// The view to read.
     pub snapshot: Arc<Snapshot>,
@@ -176,9 +194,11 @@ pub struct FindLogs {
     pub range: LogRange,
     /// Which logs.
     pub filter: LogFilter,
+    /// Matches that may be returned; more are an error.
+    pub limit: usize,
     /// When the answer is of no use any more; the clock runs from admission.
     pub deadline: Instant,
-    /// Set when the client goes away.
+    /// Set when the client goes away, or when the deadline passes.
     pub cancel: Cancellation,
 }
 
@@ -232,9 +252,9 @@ pub struct ReadCode {
     pub address: Address,
 }
 
-/// To the proof actor: an EIP-1186 proof as JSON. Measured by keys.
+/// To the proof actor: an EIP-1186 proof as JSON. Measured: weighed by keys.
 #[derive(Clone, Debug, Message)]
-#[rtype(result = "Reply<Json>")]
+#[rtype(result = "Reply<Weighed>")]
 pub struct ProveAccount {
     /// The view to read.
     pub snapshot: Arc<Snapshot>,

@@ -1,26 +1,282 @@
-//! Starts the actors that answer reads: those of each worker, and the pool for heavy work.
-#![allow(clippy::todo, unused)]
+//! Starts the actors that answer reads: those of each worker, and the pool for heavy work; permits; what a panic does.
 
-/// Threads for heavy work with their permits; started once a service, cloning shares them.
-#[derive(Clone, Debug)]
-pub struct Pools {}
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{
+        Arc, Weak,
+        atomic::{AtomicU64, Ordering},
+    },
+};
 
-/// Addresses of one worker's own actors.
+use actix::{ActorContext, Addr, Handler, Message, Supervisor, SyncArbiter, dev::ToEnvelope};
+use parking_lot::Mutex;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use crate::{
+    block_store_actor::BlockStoreActor,
+    log_query_actor::LogQueryActor,
+    messages::{QueryError, Reply},
+    pool_actor::PoolActor,
+    proof_actor::ProofActor,
+};
+
+/// What a request costs, which decides how it is admitted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CostClass {
+    /// A few look-ups on the worker: it waits for its turn, and meanwhile its connection is not read.
+    Cheap,
+    /// Known only when it was counted: without a free permit it is refused at once.
+    Measured,
+}
+
+/// Requests of class [`CostClass::Cheap`] that one worker has under way: each is done as soon as the worker gets to it,
+/// so more would only wait inside instead of in their sockets.
+pub const CHEAP_PER_WORKER: usize = 256;
+
+/// Requests of class [`CostClass::Measured`] under way in all workers: each holds a few kilobytes while it is counted.
+pub const MEASURED_MAX: usize = 1_024;
+
+/// Bytes of large log results under way, being gathered or written: at the 3 to 5 GB/s that two cores write, some 20 ms
+/// of work, so that whoever is admitted is not kept waiting.
+pub const LOG_BYTES_MAX: usize = 64 << 20;
+
+/// One permit of [`LOG_BYTES_MAX`]; a smaller result is not weighed.
+pub const LOG_BYTES_UNIT: usize = 64 << 10;
+
+/// Storage keys and slots of large proofs under way: a key takes 5 to 10 µs, so 4,096 are some 20 ms on two cores.
+pub const PROOF_KEYS_MAX: usize = 4_096;
+
+/// The right to have one request, or so many bytes or keys of it, under way; given back when it is dropped.
+pub type Permit = OwnedSemaphorePermit;
+
+/// A bounded amount of something that is under way.
 #[derive(Clone, Debug)]
-pub struct Worker {}
+pub struct Permits {
+    free: Arc<Semaphore>,
+    most: u32,
+}
+
+impl Permits {
+    fn new(most: usize) -> Self {
+        Self {
+            free: Arc::new(Semaphore::new(most)),
+            most: u32::try_from(most).unwrap_or(u32::MAX),
+        }
+    }
+
+    /// `weight` permits, or all there are if `weight` is more; nobody waits.
+    ///
+    /// # Errors
+    /// [`QueryError::Unavailable`]: not that many are free.
+    pub fn take(&self, weight: usize) -> Reply<Permit> {
+        let weight = u32::try_from(weight)
+            .unwrap_or(u32::MAX)
+            .clamp(1, self.most);
+        Arc::clone(&self.free)
+            .try_acquire_many_owned(weight)
+            .map_err(|_| QueryError::Unavailable)
+    }
+
+    /// How many are free.
+    #[must_use]
+    pub fn available(&self) -> usize {
+        self.free.available_permits()
+    }
+
+    /// How many are taken.
+    #[must_use]
+    pub fn in_use(&self) -> usize {
+        (self.most as usize).saturating_sub(self.available())
+    }
+}
+
+/// Threads for heavy work, the permits of the whole service, and the number of panics; started once a service, cloning
+/// shares them.
+#[derive(Clone, Debug)]
+pub struct Pools {
+    pub(crate) heavy: Addr<PoolActor>,
+    measured: Permits,
+    pub(crate) log_units: Permits,
+    pub(crate) proof_keys: Permits,
+    workers: Arc<Mutex<Vec<Weak<Semaphore>>>>,
+    panics: Panics,
+}
+
+/// Permits of one kind at one moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PermitUse {
+    /// What is admitted by them.
+    pub kind: &'static str,
+    /// Taken.
+    pub in_use: usize,
+    /// Free.
+    pub available: usize,
+}
 
 impl Pools {
-    /// Starts `threads` threads (at least one); must be called inside an actix system.
+    /// Starts `threads` threads (at least one); must be called inside an actix system, on whose first thread the heavy
+    /// work is handed over.
     #[must_use]
     pub fn start(threads: usize) -> Self {
-        todo!()
+        let panics = Panics::default();
+        let log_units = Permits::new(LOG_BYTES_MAX / LOG_BYTES_UNIT);
+        let heavy = {
+            let (log_units, panics) = (log_units.clone(), panics.clone());
+            SyncArbiter::start(threads.max(1), move || {
+                PoolActor::new(log_units.clone(), panics.clone())
+            })
+        };
+        Self {
+            heavy,
+            measured: Permits::new(MEASURED_MAX),
+            log_units,
+            proof_keys: Permits::new(PROOF_KEYS_MAX),
+            workers: Arc::default(),
+            panics,
+        }
     }
+
+    /// Handlers that panicked since the start, with those that others noticed and counted here.
+    #[must_use]
+    pub const fn panics(&self) -> &Panics {
+        &self.panics
+    }
+
+    /// The permits of every kind.
+    #[must_use]
+    pub fn permits(&self) -> [PermitUse; 4] {
+        let cheap_free: Vec<usize> = self
+            .workers
+            .lock()
+            .iter()
+            .filter_map(|worker| Some(worker.upgrade()?.available_permits()))
+            .collect();
+        let available = cheap_free.iter().sum();
+        let of = |kind, permits: &Permits| PermitUse {
+            kind,
+            in_use: permits.in_use(),
+            available: permits.available(),
+        };
+        [
+            PermitUse {
+                kind: "cheap",
+                in_use: (cheap_free.len() * CHEAP_PER_WORKER).saturating_sub(available),
+                available,
+            },
+            of("measured", &self.measured),
+            of("log_bytes_64k", &self.log_units),
+            of("proof_keys", &self.proof_keys),
+        ]
+    }
+}
+
+/// Counts panics; cloning shares the count.
+#[derive(Clone, Debug, Default)]
+pub struct Panics(Arc<AtomicU64>);
+
+impl Panics {
+    /// One more.
+    pub fn count(&self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How many so far.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    /// Runs a handler's work. A panic is its own message's answer, is counted, and stops the actor, which whoever
+    /// supervises it starts again; the mailbox stays, so that no other message is lost.
+    pub(crate) fn guard<T>(
+        &self,
+        ctx: &mut impl ActorContext,
+        work: impl FnOnce() -> Reply<T>,
+    ) -> Reply<T> {
+        // What the work could have left half done is the actor's own state, and the actor starts anew.
+        catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| {
+            self.count();
+            tracing::error!("a handler panicked; its actor is started again");
+            ctx.stop();
+            Err(QueryError::Panicked)
+        })
+    }
+}
+
+/// Addresses of one worker's own actors, and its admission.
+#[derive(Clone, Debug)]
+pub struct Worker {
+    /// Blocks, transactions, receipts, uncles.
+    pub blocks: Addr<BlockStoreActor>,
+    /// Logs.
+    pub logs: Addr<LogQueryActor>,
+    /// State and proofs of it.
+    pub proofs: Addr<ProofActor>,
+    cheap: Arc<Semaphore>,
+    pools: Pools,
 }
 
 impl Worker {
     /// Starts the read actors on the present arbiter.
     #[must_use]
     pub fn start(pools: &Pools) -> Self {
-        todo!()
+        let cheap = Arc::new(Semaphore::new(CHEAP_PER_WORKER));
+        let mut workers = pools.workers.lock();
+        workers.retain(|worker| worker.strong_count() > 0);
+        workers.push(Arc::downgrade(&cheap));
+        drop(workers);
+        Self {
+            blocks: Supervisor::start({
+                let panics = pools.panics.clone();
+                move |_| BlockStoreActor::new(panics)
+            }),
+            logs: Supervisor::start({
+                let pools = pools.clone();
+                move |_| LogQueryActor::new(pools)
+            }),
+            proofs: Supervisor::start({
+                let pools = pools.clone();
+                move |_| ProofActor::new(pools)
+            }),
+            cheap,
+            pools: pools.clone(),
+        }
     }
+
+    /// Admits a request of `class`: a cheap one waits for its turn, a measured one is refused when there are too many.
+    ///
+    /// # Errors
+    /// [`QueryError::Unavailable`]: not admitted.
+    pub async fn admit(&self, class: CostClass) -> Reply<Permit> {
+        match class {
+            CostClass::Cheap => Arc::clone(&self.cheap)
+                .acquire_owned()
+                .await
+                .map_err(|_| QueryError::Unavailable),
+            CostClass::Measured => self.pools.measured.take(1),
+        }
+    }
+
+    /// What is shared with the other workers.
+    #[must_use]
+    pub const fn pools(&self) -> &Pools {
+        &self.pools
+    }
+}
+
+/// Sends a message and waits for the answer. Dropping the future takes the message back if its turn has not come.
+///
+/// # Errors
+/// What the actor answers; [`QueryError::Unavailable`] if it is gone.
+pub async fn ask<A, M, T>(actor: &Addr<A>, message: M) -> Reply<T>
+where
+    A: Handler<M>,
+    A::Context: ToEnvelope<A, M>,
+    M: Message<Result = Reply<T>> + Send + 'static,
+    T: Send + 'static,
+{
+    actor
+        .send(message)
+        .await
+        .unwrap_or(Err(QueryError::Unavailable))
 }

@@ -1,4 +1,93 @@
-//! Method -> handler and cost class: the only registry.
+//! Method -> handler and cost class: the only registry, a line a method.
+
+use std::{
+    fmt,
+    future::{Future, poll_fn},
+    panic::{AssertUnwindSafe, catch_unwind},
+    pin::Pin,
+    str::FromStr,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use nearhead_actors::{
+    head::Head,
+    messages::Weighed,
+    wiring::{CostClass, Worker},
+};
+use nearhead_chain::window::Snapshot;
+use serde_json::value::RawValue;
+
+use super::{
+    answer::{Answer, Writer, response_len},
+    envelope::{Call, Envelope, Malformed, NULL_ID},
+    error::{Outcome, RpcError},
+    methods::{blocks, companion, logs, state},
+    params::Params,
+};
+use crate::{
+    access::{Quota, TenantId},
+    limits::BATCH_REPLY_BYTES_MAX,
+    metrics::Metrics,
+};
+
+/// One method: a line of the registry.
+pub struct Method {
+    /// Its name on the wire.
+    pub name: &'static str,
+    /// The smallest set that has it.
+    pub set: MethodSet,
+    /// What it costs.
+    pub class: CostClass,
+    handler: Handler,
+}
+
+type Handler = for<'a> fn(&'a View<'a>, Params<'a>) -> Pending<'a>;
+
+type Pending<'a> = Pin<Box<dyn Future<Output = Result<Weighed, RpcError>> + 'a>>;
+
+macro_rules! method {
+    ($set:ident $class:ident $name:literal => $handler:path) => {
+        Method {
+            name: $name,
+            set: MethodSet::$set,
+            class: CostClass::$class,
+            handler: |view, params| Box::pin($handler(view, params)),
+        }
+    };
+}
+
+/// Every method there is.
+#[rustfmt::skip]
+pub static METHODS: [Method; 27] = [
+    method!(Core Cheap "eth_getBlockByHash" => blocks::get_block_by_hash),
+    method!(Core Measured "eth_getLogs" => logs::get_logs),
+    method!(Core Measured "eth_getProof" => state::get_proof),
+    method!(Core Cheap "eth_getStorageAt" => state::get_storage_at),
+    method!(Core Cheap "eth_getTransactionByBlockNumberAndIndex" => blocks::get_transaction_by_block_number_and_index),
+    method!(Core Cheap "eth_getTransactionReceipt" => blocks::get_transaction_receipt),
+    method!(Core Cheap "eth_getUncleByBlockHashAndIndex" => blocks::get_uncle_by_block_hash_and_index),
+    method!(Companion Cheap "eth_accounts" => companion::accounts),
+    method!(Companion Cheap "eth_blockNumber" => companion::block_number),
+    method!(Companion Cheap "eth_chainId" => companion::chain_id),
+    method!(Companion Cheap "eth_getBalance" => state::get_balance),
+    method!(Companion Cheap "eth_getBlockByNumber" => blocks::get_block_by_number),
+    method!(Companion Cheap "eth_getBlockReceipts" => blocks::get_block_receipts),
+    method!(Companion Cheap "eth_getBlockTransactionCountByHash" => blocks::get_block_transaction_count_by_hash),
+    method!(Companion Cheap "eth_getBlockTransactionCountByNumber" => blocks::get_block_transaction_count_by_number),
+    method!(Companion Cheap "eth_getCode" => state::get_code),
+    method!(Companion Measured "eth_getStorageValues" => state::get_storage_values),
+    method!(Companion Cheap "eth_getTransactionByBlockHashAndIndex" => blocks::get_transaction_by_block_hash_and_index),
+    method!(Companion Cheap "eth_getTransactionByHash" => blocks::get_transaction_by_hash),
+    method!(Companion Cheap "eth_getTransactionCount" => state::get_transaction_count),
+    method!(Companion Cheap "eth_getUncleByBlockNumberAndIndex" => blocks::get_uncle_by_block_number_and_index),
+    method!(Companion Cheap "eth_getUncleCountByBlockHash" => blocks::get_uncle_count_by_block_hash),
+    method!(Companion Cheap "eth_getUncleCountByBlockNumber" => blocks::get_uncle_count_by_block_number),
+    method!(Companion Cheap "eth_syncing" => companion::syncing),
+    method!(Companion Cheap "net_listening" => companion::listening),
+    method!(Companion Cheap "net_version" => companion::network_version),
+    method!(Companion Cheap "web3_clientVersion" => companion::client_version),
+];
 
 /// Which methods are answered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -8,4 +97,244 @@ pub enum MethodSet {
     Companion,
     /// The seven alone.
     Core,
+}
+
+impl MethodSet {
+    /// Whether a method of the set `of` is answered.
+    const fn has(self, of: Self) -> bool {
+        matches!((self, of), (Self::Companion, _) | (_, Self::Core))
+    }
+}
+
+impl FromStr for MethodSet {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "companion" => Ok(Self::Companion),
+            "core" => Ok(Self::Core),
+            _ => Err("companion or core"),
+        }
+    }
+}
+
+impl fmt::Display for MethodSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Companion => "companion",
+            Self::Core => "core",
+        })
+    }
+}
+
+/// Answers bodies; one on every worker. Transports share it, so that all of them answer alike.
+#[derive(Clone)]
+pub struct Dispatcher {
+    /// The pointer to the present view.
+    pub head: Head,
+    /// The actors of this worker.
+    pub worker: Worker,
+    /// How much each tenant may ask.
+    pub quota: Arc<Quota>,
+    /// Where everything is counted.
+    pub metrics: Metrics,
+    /// Which methods are answered.
+    pub methods: MethodSet,
+    /// Longest run of eth_getLogs, from admission.
+    pub logs_deadline: Duration,
+}
+
+/// What one request, or every item of one batch, is answered from.
+pub(crate) struct View<'a> {
+    pub(crate) snapshot: Arc<Snapshot>,
+    pub(crate) worker: &'a Worker,
+    pub(crate) logs_deadline: Duration,
+}
+
+impl Dispatcher {
+    /// Answers one body of `tenant`, which arrived at `now`.
+    ///
+    /// Dropping the future takes back what is queued and cancels what runs.
+    pub async fn answer(&self, tenant: TenantId, body: &[u8], now: Instant) -> Answer {
+        let envelope = match Envelope::parse(body) {
+            Ok(envelope) => envelope,
+            Err(error) => return self.refuse(NULL_ID, &error),
+        };
+        let (id, requests) = match &envelope {
+            Envelope::Single(Ok(call)) => (call.id.unwrap_or(NULL_ID), 1),
+            Envelope::Single(Err(malformed)) => (malformed.id, 1),
+            Envelope::Batch(items) => (NULL_ID, items.len()),
+            Envelope::OversizedBatch(_) => (NULL_ID, 1),
+        };
+        let requests = u32::try_from(requests).unwrap_or(u32::MAX);
+        if let Err(exceeded) = self.quota.take(tenant, requests, now) {
+            return self.refuse(id, &RpcError::RateExceeded(exceeded));
+        }
+        let Some(snapshot) = self.head.load() else {
+            return self.refuse(id, &RpcError::Unavailable);
+        };
+        let view = View {
+            snapshot,
+            worker: &self.worker,
+            logs_deadline: self.logs_deadline,
+        };
+        match envelope {
+            Envelope::Single(call) => self.answer_single(&view, call, now).await,
+            Envelope::Batch(items) => self.answer_batch(&view, items).await,
+            Envelope::OversizedBatch(id) => {
+                let mut writer = Writer::default();
+                writer.text("[");
+                writer.error(id, &RpcError::BatchTooLarge);
+                writer.text("]");
+                self.metrics
+                    .method(None)
+                    .answered(Outcome::Invalid, now.elapsed());
+                let outcome = Outcome::Invalid;
+                Answer {
+                    outcome,
+                    ..Answer::ok("batch", Some(writer.finish()), Vec::new())
+                }
+            }
+        }
+    }
+
+    fn refuse(&self, id: &str, error: &RpcError) -> Answer {
+        self.metrics
+            .method(None)
+            .answered(error.outcome(), Duration::ZERO);
+        Answer::error(id, error)
+    }
+
+    async fn answer_single(
+        &self,
+        view: &View<'_>,
+        call: Result<Call<'_>, Malformed<'_>>,
+        now: Instant,
+    ) -> Answer {
+        let call = match call {
+            Ok(call) => call,
+            Err(malformed) => return self.refuse(malformed.id, &malformed.error),
+        };
+        // Nothing here has an effect, so what nobody wants the answer of is not done.
+        let Some(id) = call.id else {
+            return Answer::ok("notification", None, Vec::new());
+        };
+        let method = self.find(&call.method);
+        let asked = method.map_or("unknown", |index| METHODS[index].name);
+        match self.call(view, method, &call, now).await {
+            Ok(Weighed { json, permit }) => Answer::ok(
+                asked,
+                Some(Writer::single(id, &json)),
+                permit.into_iter().collect(),
+            ),
+            Err(error) => Answer {
+                asked,
+                ..Answer::error(id, &error)
+            },
+        }
+    }
+
+    async fn answer_batch(&self, view: &View<'_>, items: Vec<&RawValue>) -> Answer {
+        let mut writer = Writer::default();
+        let mut permits = Vec::new();
+        let mut is_full = false;
+        for item in items {
+            let call = Call::parse(item);
+            if matches!(call, Ok(Call { id: None, .. })) {
+                continue;
+            }
+            writer.text(if writer.len() == 0 { "[" } else { "," });
+            let call = match call {
+                Ok(call) => call,
+                Err(malformed) => {
+                    self.metrics
+                        .method(None)
+                        .answered(Outcome::Invalid, Duration::ZERO);
+                    writer.error(malformed.id, &malformed.error);
+                    continue;
+                }
+            };
+            let id = call.id.unwrap_or(NULL_ID);
+            if is_full {
+                writer.error(id, &RpcError::ResponseTooLarge);
+                continue;
+            }
+            match self
+                .call(view, self.find(&call.method), &call, Instant::now())
+                .await
+            {
+                Ok(Weighed { json, permit }) => {
+                    let len = json.len();
+                    is_full = writer.len() + response_len(id, len) > BATCH_REPLY_BYTES_MAX;
+                    if is_full {
+                        writer.error(id, &RpcError::ResponseTooLarge);
+                    } else {
+                        writer.result(id, &json, len);
+                        permits.extend(permit);
+                    }
+                }
+                Err(error) => writer.error(id, &error),
+            }
+        }
+        let json = (writer.len() > 0).then(|| {
+            writer.text("]");
+            writer.finish()
+        });
+        Answer::ok("batch", json, permits)
+    }
+
+    /// Position of a method that is answered here.
+    fn find(&self, name: &str) -> Option<usize> {
+        METHODS
+            .iter()
+            .position(|method| method.name == name && self.methods.has(method.set))
+    }
+
+    /// Admits and answers one call, and counts what became of it.
+    async fn call(
+        &self,
+        view: &View<'_>,
+        method: Option<usize>,
+        call: &Call<'_>,
+        began: Instant,
+    ) -> Result<Weighed, RpcError> {
+        let reply = match method.map(|index| &METHODS[index]) {
+            Some(method) => self.guard(run(view, method, call)).await,
+            None => Err(RpcError::method_not_found(&call.method)),
+        };
+        let outcome = reply
+            .as_ref()
+            .map_or_else(RpcError::outcome, |_| Outcome::Ok);
+        self.metrics
+            .method(method)
+            .answered(outcome, began.elapsed());
+        reply
+    }
+
+    /// Turns a panic of a handler into its own request's answer.
+    async fn guard<T>(
+        &self,
+        future: impl Future<Output = Result<T, RpcError>>,
+    ) -> Result<T, RpcError> {
+        let mut future = std::pin::pin!(future);
+        poll_fn(|cx| {
+            // A future that panicked is not polled again, so nothing sees what it left half done.
+            catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(cx))).unwrap_or_else(|_| {
+                self.worker.pools().panics().count();
+                tracing::error!("a request's handler panicked");
+                Err(RpcError::Internal).into()
+            })
+        })
+        .await
+    }
+}
+
+async fn run(view: &View<'_>, method: &Method, call: &Call<'_>) -> Result<Weighed, RpcError> {
+    let params = Params::new(call.params)?;
+    let _permit = view
+        .worker
+        .admit(method.class)
+        .await
+        .map_err(RpcError::of_query)?;
+    (method.handler)(view, params).await
 }

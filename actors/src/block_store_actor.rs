@@ -1,0 +1,147 @@
+//! Blocks and what is in them, by number, hash or place. Thin: each handler is one look-up in the snapshot it was given.
+
+use std::sync::Arc;
+
+use actix::{Actor, Context, Handler, Supervised};
+use bytes::Bytes;
+use nearhead_chain::{
+    block::Block,
+    json::Json,
+    window::{ResolveError, Snapshot},
+};
+
+use crate::{
+    messages::{
+        BlockAt, CountTransactions, CountUncles, FindBlock, FindBlockReceipts, FindReceipt,
+        FindTransaction, FindUncle, Reply, TransactionAt,
+    },
+    wiring::Panics,
+};
+
+/// Answers what a block's JSON answers; one on every worker's own arbiter.
+#[derive(Debug)]
+pub struct BlockStoreActor {
+    panics: Panics,
+}
+
+impl BlockStoreActor {
+    pub(crate) const fn new(panics: Panics) -> Self {
+        Self { panics }
+    }
+}
+
+impl Actor for BlockStoreActor {
+    type Context = Context<Self>;
+}
+
+impl Supervised for BlockStoreActor {}
+
+impl Handler<FindBlock> for BlockStoreActor {
+    type Result = Reply<Option<Json>>;
+
+    fn handle(&mut self, find: FindBlock, ctx: &mut Context<Self>) -> Self::Result {
+        self.panics.guard(ctx, || {
+            let block = match block_at(&find.snapshot, find.at) {
+                // graph-node checks the genesis at start, whatever the window holds.
+                Err(ResolveError::BelowWindow { number: 0, .. }) => {
+                    let Some(genesis) = find.snapshot.genesis() else {
+                        return Ok(None);
+                    };
+                    genesis
+                }
+                found => found?,
+            };
+            Ok(Some(block.json.block(find.full).into()))
+        })
+    }
+}
+
+impl Handler<FindTransaction> for BlockStoreActor {
+    type Result = Reply<Option<Json>>;
+
+    fn handle(&mut self, find: FindTransaction, ctx: &mut Context<Self>) -> Self::Result {
+        self.panics.guard(ctx, || {
+            let json = match find.at {
+                TransactionAt::Hash(hash) => find
+                    .snapshot
+                    .transaction(&hash)
+                    .and_then(|(block, index)| block.json.transaction(index)),
+                TransactionAt::Index(at, index) => {
+                    let block = block_at(&find.snapshot, at)?;
+                    item(index, |index| block.json.transaction(index))
+                }
+            };
+            Ok(json.map(Json::from))
+        })
+    }
+}
+
+impl Handler<FindReceipt> for BlockStoreActor {
+    type Result = Reply<Option<Json>>;
+
+    fn handle(&mut self, find: FindReceipt, ctx: &mut Context<Self>) -> Self::Result {
+        self.panics.guard(ctx, || {
+            let place = find.snapshot.transaction(&find.transaction);
+            Ok(place
+                .and_then(|(block, index)| block.json.receipt(index))
+                .map(Json::from))
+        })
+    }
+}
+
+impl Handler<FindBlockReceipts> for BlockStoreActor {
+    type Result = Reply<Option<Json>>;
+
+    fn handle(&mut self, find: FindBlockReceipts, ctx: &mut Context<Self>) -> Self::Result {
+        self.panics.guard(ctx, || {
+            let block = block_at(&find.snapshot, find.at)?;
+            Ok(Some(block.json.receipts().into()))
+        })
+    }
+}
+
+impl Handler<FindUncle> for BlockStoreActor {
+    type Result = Reply<Option<Json>>;
+
+    fn handle(&mut self, find: FindUncle, ctx: &mut Context<Self>) -> Self::Result {
+        self.panics.guard(ctx, || {
+            let block = block_at(&find.snapshot, find.at)?;
+            Ok(item(find.index, |index| block.json.uncle(index)).map(Json::from))
+        })
+    }
+}
+
+impl Handler<CountTransactions> for BlockStoreActor {
+    type Result = Reply<Option<u64>>;
+
+    fn handle(&mut self, count: CountTransactions, ctx: &mut Context<Self>) -> Self::Result {
+        self.panics.guard(ctx, || {
+            let block = block_at(&count.snapshot, count.at)?;
+            Ok(Some(block.transaction_hashes.len() as u64))
+        })
+    }
+}
+
+impl Handler<CountUncles> for BlockStoreActor {
+    type Result = Reply<Option<u64>>;
+
+    fn handle(&mut self, count: CountUncles, ctx: &mut Context<Self>) -> Self::Result {
+        self.panics.guard(ctx, || {
+            let block = block_at(&count.snapshot, count.at)?;
+            Ok(Some(block.json.uncle_count() as u64))
+        })
+    }
+}
+
+/// The block at a place of the view.
+fn block_at(snapshot: &Snapshot, at: BlockAt) -> Result<&Arc<Block>, ResolveError> {
+    match at {
+        BlockAt::Hash(hash) => snapshot.by_hash(&hash).ok_or(ResolveError::UnknownHash),
+        BlockAt::Number(number) => snapshot.resolve(number),
+    }
+}
+
+/// The item at an index that may be larger than any that is held.
+fn item(index: u64, get: impl FnOnce(usize) -> Option<Bytes>) -> Option<Bytes> {
+    get(usize::try_from(index).ok()?)
+}

@@ -1,0 +1,176 @@
+//! Logs that match a filter: counted from the index first, gathered where the count says.
+
+use std::{sync::Arc, time::Instant};
+
+use actix::{Actor, Addr, Context, Handler, Response, Supervised};
+use nearhead_chain::{
+    block::Block,
+    log_search::{self, Found, LogFilter, SearchError},
+    window::{ResolveError, Snapshot},
+};
+
+use crate::{
+    messages::{FindLogs, LogRange, QueryError, Reply, Weighed},
+    pool_actor::{Heavy, PoolActor},
+    wiring::{LOG_BYTES_MAX, LOG_BYTES_UNIT, Permit, Permits, Pools, ask},
+};
+
+/// Look-ups in the index that are made on the worker's thread: some 50 ns each, so 0.1 ms at most.
+const WORKER_LOOKUPS_MAX: usize = 2_048;
+
+/// Matches that are gathered on the worker's thread: some 20 ns each, less than the way to the pool and back.
+const WORKER_LOGS_MAX: usize = 1_024;
+
+/// Look-ups that are as much work as writing one unit of [`LOG_BYTES_UNIT`].
+const LOOKUPS_PER_UNIT: usize = 256;
+
+/// Most permits that counting alone may hold: a quarter, so that a few large filters do not shut out everybody.
+const COUNT_UNITS_MAX: usize = LOG_BYTES_MAX / LOG_BYTES_UNIT / 4;
+
+/// Answers log queries; one on every worker's own arbiter. What is large crosses to the pool with a permit.
+#[derive(Debug)]
+pub struct LogQueryActor {
+    pools: Pools,
+}
+
+/// What is to be done after the count.
+enum Plan {
+    /// It was little work and is done.
+    Done(Weighed),
+    /// It is admitted to the pool.
+    Heavy(Permit),
+}
+
+impl LogQueryActor {
+    pub(crate) const fn new(pools: Pools) -> Self {
+        Self { pools }
+    }
+
+    fn plan(&self, find: &FindLogs) -> Reply<Plan> {
+        check_alive(find)?;
+        let blocks = blocks_of(&find.snapshot, find.range)?;
+        let lookups = lookups(blocks.len(), &find.filter);
+        let permits = &self.pools.log_units;
+        if lookups > WORKER_LOOKUPS_MAX {
+            let units = (lookups / LOOKUPS_PER_UNIT).min(COUNT_UNITS_MAX);
+            return permits.take(units).map(Plan::Heavy);
+        }
+        let found = count(blocks, find)?;
+        let permit = match found.bytes() / LOG_BYTES_UNIT {
+            0 => None,
+            units => Some(permits.take(units)?),
+        };
+        match permit {
+            Some(permit) if found.count() > WORKER_LOGS_MAX => Ok(Plan::Heavy(permit)),
+            permit => {
+                let json = found
+                    .gather(&find.cancel)
+                    .map_err(|error| query_error(error, find, blocks))?;
+                Ok(Plan::Done(Weighed { json, permit }))
+            }
+        }
+    }
+}
+
+impl Actor for LogQueryActor {
+    type Context = Context<Self>;
+}
+
+impl Supervised for LogQueryActor {}
+
+impl Handler<FindLogs> for LogQueryActor {
+    type Result = Response<Reply<Weighed>>;
+
+    fn handle(&mut self, find: FindLogs, ctx: &mut Context<Self>) -> Self::Result {
+        match self.pools.panics().guard(ctx, || self.plan(&find)) {
+            Ok(Plan::Done(weighed)) => Response::reply(Ok(weighed)),
+            Ok(Plan::Heavy(permit)) => {
+                Response::fut(find_on_pool(self.pools.heavy.clone(), find, permit))
+            }
+            Err(error) => Response::reply(Err(error)),
+        }
+    }
+}
+
+/// Hands the query to the pool and watches the clock, which a thread that is searching cannot: whether it still queues
+/// or already runs, it is cancelled when the deadline passes.
+async fn find_on_pool(pool: Addr<PoolActor>, find: FindLogs, permit: Permit) -> Reply<Weighed> {
+    let cancel = find.cancel.clone();
+    let deadline = find.deadline.into();
+    let reply = ask(
+        &pool,
+        Heavy {
+            message: find,
+            permit,
+        },
+    );
+    tokio::time::timeout_at(deadline, reply)
+        .await
+        .unwrap_or_else(|_| {
+            cancel.cancel();
+            Err(QueryError::Timeout)
+        })
+}
+
+/// The whole query on the present thread. `held` admitted it; if the result turns out to be larger, more is taken.
+pub(crate) fn find_all(find: &FindLogs, permits: &Permits, mut held: Permit) -> Reply<Weighed> {
+    check_alive(find)?;
+    let blocks = blocks_of(&find.snapshot, find.range)?;
+    let found = count(blocks, find)?;
+    let missing = (found.bytes() / LOG_BYTES_UNIT)
+        .min(LOG_BYTES_MAX / LOG_BYTES_UNIT)
+        .saturating_sub(held.num_permits());
+    if missing > 0 {
+        held.merge(permits.take(missing)?);
+    }
+    let json = found
+        .gather(&find.cancel)
+        .map_err(|error| query_error(error, find, blocks))?;
+    Ok(Weighed {
+        json,
+        permit: Some(held),
+    })
+}
+
+fn check_alive(find: &FindLogs) -> Reply<()> {
+    if Instant::now() >= find.deadline {
+        return Err(QueryError::Timeout);
+    }
+    if find.cancel.is_cancelled() {
+        return Err(QueryError::Cancelled);
+    }
+    Ok(())
+}
+
+fn blocks_of(snapshot: &Snapshot, range: LogRange) -> Reply<&[Arc<Block>]> {
+    match range {
+        LogRange::Hash(hash) => {
+            let block = snapshot.by_hash(&hash).ok_or(ResolveError::UnknownHash)?;
+            Ok(std::slice::from_ref(block))
+        }
+        LogRange::Numbers { from, to } => Ok(snapshot.range(from, to)),
+    }
+}
+
+fn count<'a>(blocks: &'a [Arc<Block>], find: &FindLogs) -> Reply<Found<'a>> {
+    log_search::search(blocks, &find.filter, find.limit, &find.cancel)
+        .map_err(|error| query_error(error, find, blocks))
+}
+
+fn query_error(error: SearchError, find: &FindLogs, blocks: &[Arc<Block>]) -> QueryError {
+    match error {
+        SearchError::TooMany { limit, fits_to } => QueryError::TooManyLogs {
+            from: blocks.first().map_or(0, |block| block.number()),
+            fits_to,
+            limit,
+        },
+        SearchError::Cancelled if Instant::now() >= find.deadline => QueryError::Timeout,
+        SearchError::Cancelled => QueryError::Cancelled,
+    }
+}
+
+/// Look-ups that counting takes at most: one for each value of the filter in each block.
+fn lookups(blocks: usize, filter: &LogFilter) -> usize {
+    let values = filter.addresses.len() + filter.topics.iter().map(Vec::len).sum::<usize>();
+    blocks.saturating_mul(values)
+}

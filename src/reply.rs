@@ -1,0 +1,123 @@
+//! A reply's body: slices that were made at ingest, written as they are.
+
+use std::{
+    convert::Infallible,
+    pin::Pin,
+    task::{Context, Poll},
+    vec,
+};
+
+use actix_web::body::{BodySize, BoxBody, MessageBody};
+use bytes::Bytes;
+use nearhead_actors::wiring::Permit;
+use nearhead_chain::json::Json;
+
+use crate::limits::CHUNK_BYTES;
+
+/// JSON of known length, handed to the connection in chunks of at most [`CHUNK_BYTES`]; nothing is copied here.
+#[derive(Debug)]
+pub(crate) struct ReplyBody {
+    len: u64,
+    present: Bytes,
+    rest: vec::IntoIter<Bytes>,
+    /// Given back when the last chunk is handed over, or when the client goes away.
+    permits: Vec<Permit>,
+}
+
+impl ReplyBody {
+    /// A body that keeps `permits` until it is written.
+    pub(crate) fn new(json: Json, permits: Vec<Permit>) -> Self {
+        let len = json.len() as u64;
+        let (present, rest) = match json {
+            Json::Slice(slice) => (slice, Vec::new()),
+            Json::Pieces(pieces) => (Bytes::new(), pieces),
+        };
+        Self {
+            len,
+            present,
+            rest: rest.into_iter(),
+            permits,
+        }
+    }
+
+    /// The body in the form that costs least: one small slice needs no chunks.
+    pub(crate) fn boxed(json: Json, permits: Vec<Permit>) -> BoxBody {
+        match json {
+            Json::Slice(slice) if slice.len() <= CHUNK_BYTES && permits.is_empty() => {
+                BoxBody::new(slice)
+            }
+            json => BoxBody::new(Self::new(json, permits)),
+        }
+    }
+}
+
+impl MessageBody for ReplyBody {
+    type Error = Infallible;
+
+    fn size(&self) -> BodySize {
+        BodySize::Sized(self.len)
+    }
+
+    fn poll_next(
+        self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Bytes, Infallible>>> {
+        let this = self.get_mut();
+        while this.present.is_empty() {
+            match this.rest.next() {
+                Some(next) => this.present = next,
+                None => {
+                    this.permits.clear();
+                    return Poll::Ready(None);
+                }
+            }
+        }
+        let chunk = this.present.split_to(this.present.len().min(CHUNK_BYTES));
+        Poll::Ready(Some(Ok(chunk)))
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    fn chunks(mut body: ReplyBody) -> Vec<Bytes> {
+        let mut cx = Context::from_waker(std::task::Waker::noop());
+        let mut chunks = Vec::new();
+        while let Poll::Ready(Some(chunk)) = Pin::new(&mut body).poll_next(&mut cx) {
+            chunks.push(chunk.unwrap());
+        }
+        chunks
+    }
+
+    #[test]
+    fn chunks_are_bounded_and_nothing_is_lost_or_copied() {
+        let large = Bytes::from(
+            (0..3 * CHUNK_BYTES + 5)
+                .map(|at| at as u8)
+                .collect::<Vec<_>>(),
+        );
+        let pieces = vec![
+            Bytes::from_static(b"head"),
+            Bytes::new(),
+            large.clone(),
+            Bytes::from_static(b"}"),
+        ];
+        let body = ReplyBody::new(Json::Pieces(pieces.clone()), Vec::new());
+        assert_eq!(body.size(), BodySize::Sized(4 + large.len() as u64 + 1));
+        let chunks = chunks(body);
+        assert!(
+            chunks
+                .iter()
+                .all(|chunk| (1..=CHUNK_BYTES).contains(&chunk.len()))
+        );
+        assert_eq!(chunks.concat(), pieces.concat());
+        assert_eq!(chunks[1].as_ptr(), large.as_ptr());
+    }
+
+    #[test]
+    fn an_empty_body_ends_at_once() {
+        assert!(chunks(ReplyBody::new(Json::Pieces(Vec::new()), Vec::new())).is_empty());
+    }
+}

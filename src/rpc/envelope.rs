@@ -1,0 +1,431 @@
+//! Single, batch, notification, id: what a body is before any method looks at it.
+
+use std::{borrow::Cow, fmt, ops::ControlFlow};
+
+use serde::de::{Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde_json::value::RawValue;
+
+use super::error::RpcError;
+use crate::limits::BATCH_ITEMS_MAX;
+
+/// A body, taken apart as far as it must be to answer it. Everything points into the body.
+#[derive(Debug)]
+pub(crate) enum Envelope<'a> {
+    /// One request.
+    Single(Result<Call<'a>, Malformed<'a>>),
+    /// Several requests; each is judged alone, when its turn comes.
+    Batch(Vec<&'a RawValue>),
+    /// More requests than may be asked at once; the id of the first.
+    OversizedBatch(&'a str),
+}
+
+/// A request, or a notification where it has no id.
+#[derive(Debug)]
+pub(crate) struct Call<'a> {
+    /// The id as the client wrote it, byte for byte.
+    pub(crate) id: Option<&'a str>,
+    /// The method's name.
+    pub(crate) method: Cow<'a, str>,
+    /// The parameters as the client wrote them.
+    pub(crate) params: Option<&'a RawValue>,
+}
+
+/// Valid JSON that is not a request.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Malformed<'a> {
+    /// The id to answer with.
+    pub(crate) id: &'a str,
+    /// What is wrong.
+    pub(crate) error: RpcError,
+}
+
+/// The id of an answer to what has none that could be echoed.
+pub(crate) const NULL_ID: &str = "null";
+
+impl<'a> Envelope<'a> {
+    /// Takes a body apart.
+    ///
+    /// Nested values are skipped, not descended into, so that no depth of nesting costs any stack.
+    ///
+    /// # Errors
+    /// The body is not one JSON value in UTF-8, or an empty batch.
+    pub(crate) fn parse(body: &'a [u8]) -> Result<Self, RpcError> {
+        let text = std::str::from_utf8(body).map_err(|_| RpcError::Parse)?;
+        match text.trim_ascii_start().as_bytes().first() {
+            Some(b'[') => Self::parse_batch(text),
+            Some(b'{') => parse_members(text).map(|members| Self::Single(members.into_call())),
+            _ => match serde_json::from_str::<&RawValue>(text) {
+                Ok(_) => Ok(Self::Single(Err(Malformed::without_id()))),
+                Err(_) => Err(RpcError::Parse),
+            },
+        }
+    }
+
+    fn parse_batch(text: &'a str) -> Result<Self, RpcError> {
+        let mut deserializer = serde_json::Deserializer::from_str(text);
+        let items = deserializer
+            .deserialize_seq(ItemsVisitor)
+            .and_then(|items| deserializer.end().map(|()| items))
+            .map_err(|_| RpcError::Parse)?;
+        match items {
+            ControlFlow::Continue(items) if items.is_empty() => Err(RpcError::EmptyBatch),
+            ControlFlow::Continue(items) => Ok(Self::Batch(items)),
+            ControlFlow::Break(first) => Ok(Self::OversizedBatch(match Call::parse(first) {
+                Ok(call) => call.id.unwrap_or(NULL_ID),
+                Err(malformed) => malformed.id,
+            })),
+        }
+    }
+}
+
+impl<'a> Call<'a> {
+    /// Takes one item of a batch apart.
+    ///
+    /// # Errors
+    /// The item is not a request.
+    pub(crate) fn parse(item: &'a RawValue) -> Result<Self, Malformed<'a>> {
+        let text = item.get();
+        if !text.starts_with('{') {
+            return Err(Malformed::without_id());
+        }
+        // The item was found to be valid JSON when the batch was taken apart.
+        parse_members(text)
+            .map_err(|_| Malformed::without_id())?
+            .into_call()
+    }
+}
+
+impl Malformed<'_> {
+    const fn without_id() -> Self {
+        Self {
+            id: NULL_ID,
+            error: RpcError::InvalidRequest,
+        }
+    }
+}
+
+/// The members of an object that a request can have, each as it was written. Of a repeated member the last one counts,
+/// as for geth and JavaScript; unknown members are ignored.
+#[derive(Debug, Default)]
+struct Members<'a> {
+    jsonrpc: Option<&'a RawValue>,
+    id: Option<&'a RawValue>,
+    method: Option<&'a RawValue>,
+    params: Option<&'a RawValue>,
+}
+
+impl<'a> Members<'a> {
+    fn into_call(self) -> Result<Call<'a>, Malformed<'a>> {
+        let id = self.id.map(RawValue::get);
+        if id.is_some_and(|id| id.starts_with(['{', '[', 't', 'f'])) {
+            return Err(Malformed::without_id());
+        }
+        let is_version_2 = self
+            .jsonrpc
+            .and_then(string)
+            .is_some_and(|version| version == "2.0");
+        match self.method.and_then(string) {
+            Some(method) if is_version_2 => Ok(Call {
+                id,
+                method,
+                params: self.params,
+            }),
+            _ => Err(Malformed {
+                id: id.unwrap_or(NULL_ID),
+                error: RpcError::InvalidRequest,
+            }),
+        }
+    }
+}
+
+/// The text of a JSON string, borrowed where nothing in it is escaped; `None` for any other value.
+pub(crate) fn string(raw: &RawValue) -> Option<Cow<'_, str>> {
+    let quoted = raw.get();
+    let inner = quoted.strip_prefix('"')?.strip_suffix('"')?;
+    if inner.contains('\\') {
+        // Fails on a lone surrogate, which no Rust string can hold.
+        serde_json::from_str(quoted).ok().map(Cow::Owned)
+    } else {
+        Some(Cow::Borrowed(inner))
+    }
+}
+
+fn parse_members(text: &str) -> Result<Members<'_>, RpcError> {
+    let mut deserializer = serde_json::Deserializer::from_str(text);
+    deserializer
+        .deserialize_map(MembersVisitor)
+        .and_then(|members| deserializer.end().map(|()| members))
+        .map_err(|_| RpcError::Parse)
+}
+
+struct MembersVisitor;
+
+impl<'de> Visitor<'de> for MembersVisitor {
+    type Value = Members<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a request object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Members<'de>, A::Error> {
+        let mut members = Members::default();
+        while let Some(Member(slot)) = map.next_key()? {
+            let value = map.next_value::<&RawValue>()?;
+            match slot {
+                Slot::Jsonrpc => members.jsonrpc = Some(value),
+                Slot::Id => members.id = Some(value),
+                Slot::Method => members.method = Some(value),
+                Slot::Params => members.params = Some(value),
+                Slot::Other => {}
+            }
+        }
+        Ok(members)
+    }
+}
+
+enum Slot {
+    Jsonrpc,
+    Id,
+    Method,
+    Params,
+    Other,
+}
+
+struct Member(Slot);
+
+impl<'de> serde::Deserialize<'de> for Member {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_identifier(Self(Slot::Other))
+    }
+}
+
+impl Visitor<'_> for Member {
+    type Value = Self;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a member's name")
+    }
+
+    fn visit_str<E>(self, name: &str) -> Result<Self, E> {
+        Ok(Self(match name {
+            "jsonrpc" => Slot::Jsonrpc,
+            "id" => Slot::Id,
+            "method" => Slot::Method,
+            "params" => Slot::Params,
+            _ => Slot::Other,
+        }))
+    }
+}
+
+/// The items of an array, or the first of them if there are more than may be asked at once.
+struct ItemsVisitor;
+
+impl<'de> Visitor<'de> for ItemsVisitor {
+    type Value = ControlFlow<&'de RawValue, Vec<&'de RawValue>>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an array of requests")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
+        let mut items: Vec<&RawValue> = Vec::new();
+        while let Some(item) = seq.next_element()? {
+            if let Some(first) = items.first()
+                && items.len() == BATCH_ITEMS_MAX
+            {
+                while seq.next_element::<IgnoredAny>()?.is_some() {}
+                return Ok(ControlFlow::Break(first));
+            }
+            items.push(item);
+        }
+        Ok(ControlFlow::Continue(items))
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    /// What a body is taken for, in words: `method id params`, `id: error`, or `[` items `]`.
+    fn describe(body: &[u8]) -> String {
+        let call = |call: Result<Call<'_>, Malformed<'_>>| match call {
+            Ok(call) => format!(
+                "{} {} {}",
+                call.method,
+                call.id.unwrap_or("-"),
+                call.params.map_or("-", RawValue::get)
+            ),
+            Err(malformed) => format!("{}: {}", malformed.id, malformed.error.message()),
+        };
+        match Envelope::parse(body) {
+            Ok(Envelope::Single(single)) => call(single),
+            Ok(Envelope::Batch(items)) => {
+                let items: Vec<_> = items
+                    .into_iter()
+                    .map(|item| call(Call::parse(item)))
+                    .collect();
+                format!("[{}]", items.join("; "))
+            }
+            Ok(Envelope::OversizedBatch(id)) => format!("{id}: batch too large"),
+            Err(error) => error.message().into_owned(),
+        }
+    }
+
+    #[track_caller]
+    fn check(body: impl AsRef<[u8]>, expected: &str) {
+        let body = body.as_ref();
+        assert_eq!(
+            describe(body),
+            expected,
+            "{}",
+            String::from_utf8_lossy(body)
+        );
+    }
+
+    #[test]
+    fn single() {
+        check(
+            r#"{"jsonrpc":"2.0","id":1,"method":"m","params":[1, 2]}"#,
+            "m 1 [1, 2]",
+        );
+        check(
+            r#" { "params" : null , "method":"m","id": "a\u0041" ,"jsonrpc":"2.0"} "#,
+            r#"m "a\u0041" null"#,
+        );
+        check(r#"{"jsonrpc":"2.0","method":"m"}"#, "m - -");
+        check(r#"{"jsonrpc":"2.0","method":"m","id":null}"#, "m null -");
+        check(
+            r#"{"jsonrpc":"2.0","method":"m","id":-1.50e+07}"#,
+            "m -1.50e+07 -",
+        );
+        check(
+            r#"{"jsonrpc":"2.0","method":"m","id":123456789012345678901234567890}"#,
+            "m 123456789012345678901234567890 -",
+        );
+        check(
+            r#"{"\u006asonrpc":"\u0032.0","meth\u006fd":"\u006d","id":""}"#,
+            r#"m "" -"#,
+        );
+        check(
+            r#"{"jsonrpc":"2.0","method":"a","method":"b","id":1,"id":2,"x":{"id":3}}"#,
+            "b 2 -",
+        );
+    }
+
+    #[test]
+    fn malformed() {
+        for (id, echoed) in [("1", "1"), ("null", "null"), (r#""x""#, r#""x""#)] {
+            check(
+                format!(r#"{{"id":{id},"method":"m"}}"#),
+                &format!("{echoed}: invalid request"),
+            );
+            check(
+                format!(r#"{{"jsonrpc":"1.0","id":{id},"method":"m"}}"#),
+                &format!("{echoed}: invalid request"),
+            );
+            check(
+                format!(r#"{{"jsonrpc":2.0,"id":{id},"method":"m"}}"#),
+                &format!("{echoed}: invalid request"),
+            );
+            check(
+                format!(r#"{{"jsonrpc":null,"id":{id},"method":"m"}}"#),
+                &format!("{echoed}: invalid request"),
+            );
+            check(
+                format!(r#"{{"jsonrpc":"2.0","id":{id},"method":1}}"#),
+                &format!("{echoed}: invalid request"),
+            );
+            check(
+                format!(r#"{{"jsonrpc":"2.0","id":{id}}}"#),
+                &format!("{echoed}: invalid request"),
+            );
+        }
+        for id in ["{}", "[]", "[1]", r#"{"a":1}"#, "true", "false"] {
+            check(
+                format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"m"}}"#),
+                "null: invalid request",
+            );
+        }
+        for body in ["{}", "1", "null", r#""text""#, "true", r#"{"method":"m"}"#] {
+            check(body, "null: invalid request");
+        }
+    }
+
+    #[test]
+    fn not_json() {
+        for body in [
+            "",
+            " ",
+            "{",
+            "[",
+            "}",
+            "]",
+            "nul",
+            "{\"a\":1}x",
+            "{}{}",
+            "[]]",
+            "[1,]",
+            "{\"a\":1,}",
+            "{a:1}",
+            "'a'",
+            "\u{feff}{}",
+            "{\"a\":01}",
+            "{\"a\":.5}",
+            "{\"a\":\"\n\"}",
+            "{\"a\":\"\\x\"}",
+            "[1]1",
+            "NaN",
+            "{\"a\"}",
+        ] {
+            check(body, "parse error");
+        }
+        check(
+            b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"\xff\"}",
+            "parse error",
+        );
+        check(
+            b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"m\",\"x\":\"\xc3\"}",
+            "parse error",
+        );
+    }
+
+    #[test]
+    fn batch() {
+        check("[]", "empty batch");
+        check(" [ ] ", "empty batch");
+        check(
+            "[1, [], {}]",
+            "[null: invalid request; null: invalid request; null: invalid request]",
+        );
+        check(
+            r#"[{"jsonrpc":"2.0","id":1,"method":"a"},{"jsonrpc":"2.0","method":"b"},{"id":3}]"#,
+            "[a 1 -; b - -; 3: invalid request]",
+        );
+        let of = |count: usize, first: &str| {
+            format!(
+                "[{first}{}]",
+                r#",{"jsonrpc":"2.0","id":2,"method":"m"}"#.repeat(count - 1)
+            )
+        };
+        let first = r#"{"jsonrpc":"2.0","id":"one","method":"m"}"#;
+        assert!(describe(of(BATCH_ITEMS_MAX, first).as_bytes()).starts_with("[m \"one\" -; m 2 -"));
+        check(of(BATCH_ITEMS_MAX + 1, first), "\"one\": batch too large");
+        check(of(BATCH_ITEMS_MAX + 1, "{}"), "null: batch too large");
+        check(of(BATCH_ITEMS_MAX + 1, first) + "]", "parse error");
+    }
+
+    #[test]
+    fn nesting_costs_no_stack() {
+        let depth = 2_000_000;
+        for (open, close) in [("[", "]"), ("{\"a\":", "}")] {
+            let inner = if open == "[" { "" } else { "1" };
+            let bomb = open.repeat(depth) + inner + &close.repeat(depth);
+            let body = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"m","params":{bomb}}}"#);
+            assert!(describe(body.as_bytes()).starts_with("m 1 "));
+            check(open.repeat(depth), "parse error");
+        }
+        let bomb = "[".repeat(depth) + &"]".repeat(depth);
+        check(bomb, "[null: invalid request]");
+    }
+}

@@ -1,0 +1,245 @@
+//! Blocks, transactions, receipts, uncles. What is not there is null; what is below the window is an error.
+
+use std::sync::Arc;
+
+use alloy_primitives::B256;
+use nearhead_actors::{
+    messages::{
+        BlockAt, CountTransactions, CountUncles, FindBlock, FindBlockReceipts, FindReceipt,
+        FindTransaction, FindUncle, QueryError, Reply, TransactionAt, Weighed,
+    },
+    wiring::ask,
+};
+use nearhead_chain::{
+    encode::value,
+    json::Json,
+    window::{BlockId, BlockNumberOrTag, BlockTag, ResolveError},
+};
+use serde_json::value::RawValue;
+
+use crate::rpc::{
+    dispatch::View,
+    error::RpcError,
+    params::{self, Params, Why},
+};
+
+type Answered = Result<Weighed, RpcError>;
+
+pub(crate) async fn get_block_by_hash(view: &View<'_>, mut params: Params<'_>) -> Answered {
+    let at = params.required(by_hash)?;
+    let full = params.required(params::boolean)?;
+    params.finish()?;
+    find_block(view, at, full).await
+}
+
+pub(crate) async fn get_block_by_number(view: &View<'_>, mut params: Params<'_>) -> Answered {
+    let at = params.required(by_number)?;
+    let full = params.required(params::boolean)?;
+    params.finish()?;
+    find_block(view, at, full).await
+}
+
+async fn find_block(view: &View<'_>, at: BlockAt, full: bool) -> Answered {
+    if is_pending(at) {
+        return Ok(Json::NULL.into());
+    }
+    let snapshot = Arc::clone(&view.snapshot);
+    found(ask(&view.worker.blocks, FindBlock { snapshot, at, full }).await)
+}
+
+pub(crate) async fn get_transaction_by_hash(view: &View<'_>, mut params: Params<'_>) -> Answered {
+    let at = TransactionAt::Hash(params.required(params::hash)?);
+    params.finish()?;
+    find_transaction(view, at).await
+}
+
+pub(crate) async fn get_transaction_by_block_hash_and_index(
+    view: &View<'_>,
+    mut params: Params<'_>,
+) -> Answered {
+    let (at, index) = place(&mut params, by_hash)?;
+    params.finish()?;
+    find_transaction(view, TransactionAt::Index(at, index)).await
+}
+
+pub(crate) async fn get_transaction_by_block_number_and_index(
+    view: &View<'_>,
+    mut params: Params<'_>,
+) -> Answered {
+    let (at, index) = place(&mut params, by_number)?;
+    params.finish()?;
+    if is_pending(at) {
+        return Ok(Json::NULL.into());
+    }
+    find_transaction(view, TransactionAt::Index(at, index)).await
+}
+
+async fn find_transaction(view: &View<'_>, at: TransactionAt) -> Answered {
+    let snapshot = Arc::clone(&view.snapshot);
+    found(ask(&view.worker.blocks, FindTransaction { snapshot, at }).await)
+}
+
+pub(crate) async fn get_transaction_receipt(view: &View<'_>, mut params: Params<'_>) -> Answered {
+    let transaction: B256 = params.required(params::hash)?;
+    params.finish()?;
+    let snapshot = Arc::clone(&view.snapshot);
+    found(
+        ask(
+            &view.worker.blocks,
+            FindReceipt {
+                snapshot,
+                transaction,
+            },
+        )
+        .await,
+    )
+}
+
+pub(crate) async fn get_block_receipts(view: &View<'_>, mut params: Params<'_>) -> Answered {
+    let id = params.required(params::block_id)?;
+    params.finish()?;
+    let at = match id {
+        BlockId::Number(number) => BlockAt::Number(number),
+        BlockId::Hash {
+            hash,
+            require_canonical,
+        } => {
+            let block = view.snapshot.by_hash(&hash);
+            if require_canonical && block.is_some_and(|block| !view.snapshot.is_canonical(block)) {
+                return Err(RpcError::NotCanonical);
+            }
+            BlockAt::Hash(hash)
+        }
+    };
+    if is_pending(at) {
+        return Ok(Json::NULL.into());
+    }
+    let snapshot = Arc::clone(&view.snapshot);
+    found(ask(&view.worker.blocks, FindBlockReceipts { snapshot, at }).await)
+}
+
+pub(crate) async fn get_uncle_by_block_hash_and_index(
+    view: &View<'_>,
+    mut params: Params<'_>,
+) -> Answered {
+    let (at, index) = place(&mut params, by_hash)?;
+    params.finish()?;
+    find_uncle(view, at, index).await
+}
+
+pub(crate) async fn get_uncle_by_block_number_and_index(
+    view: &View<'_>,
+    mut params: Params<'_>,
+) -> Answered {
+    let (at, index) = place(&mut params, by_number)?;
+    params.finish()?;
+    find_uncle(view, at, index).await
+}
+
+async fn find_uncle(view: &View<'_>, at: BlockAt, index: u64) -> Answered {
+    if is_pending(at) {
+        return Ok(Json::NULL.into());
+    }
+    let snapshot = Arc::clone(&view.snapshot);
+    found(
+        ask(
+            &view.worker.blocks,
+            FindUncle {
+                snapshot,
+                at,
+                index,
+            },
+        )
+        .await,
+    )
+}
+
+pub(crate) async fn get_block_transaction_count_by_hash(
+    view: &View<'_>,
+    mut params: Params<'_>,
+) -> Answered {
+    let at = params.required(by_hash)?;
+    params.finish()?;
+    count_transactions(view, at).await
+}
+
+pub(crate) async fn get_block_transaction_count_by_number(
+    view: &View<'_>,
+    mut params: Params<'_>,
+) -> Answered {
+    let at = params.required(by_number)?;
+    params.finish()?;
+    count_transactions(view, at).await
+}
+
+async fn count_transactions(view: &View<'_>, at: BlockAt) -> Answered {
+    if is_pending(at) {
+        return Ok(Json::NULL.into());
+    }
+    let snapshot = Arc::clone(&view.snapshot);
+    let count = ask(&view.worker.blocks, CountTransactions { snapshot, at }).await;
+    found(count.map(|count| count.map(value::number)))
+}
+
+pub(crate) async fn get_uncle_count_by_block_hash(
+    view: &View<'_>,
+    mut params: Params<'_>,
+) -> Answered {
+    let at = params.required(by_hash)?;
+    params.finish()?;
+    count_uncles(view, at).await
+}
+
+pub(crate) async fn get_uncle_count_by_block_number(
+    view: &View<'_>,
+    mut params: Params<'_>,
+) -> Answered {
+    let at = params.required(by_number)?;
+    params.finish()?;
+    count_uncles(view, at).await
+}
+
+async fn count_uncles(view: &View<'_>, at: BlockAt) -> Answered {
+    if is_pending(at) {
+        return Ok(Json::NULL.into());
+    }
+    let snapshot = Arc::clone(&view.snapshot);
+    let count = ask(&view.worker.blocks, CountUncles { snapshot, at }).await;
+    found(count.map(|count| count.map(value::number)))
+}
+
+fn by_hash(raw: &RawValue) -> Result<BlockAt, Why> {
+    params::hash(raw).map(BlockAt::Hash)
+}
+
+fn by_number(raw: &RawValue) -> Result<BlockAt, Why> {
+    params::block_number_or_tag(raw).map(BlockAt::Number)
+}
+
+/// A block and an index in it.
+fn place<'a>(
+    params: &mut Params<'a>,
+    block: impl FnOnce(&'a RawValue) -> Result<BlockAt, Why>,
+) -> Result<(BlockAt, u64), RpcError> {
+    Ok((params.required(block)?, params.required(params::quantity)?))
+}
+
+/// Nothing is known of a block that is not there yet.
+const fn is_pending(at: BlockAt) -> bool {
+    matches!(
+        at,
+        BlockAt::Number(BlockNumberOrTag::Tag(BlockTag::Pending))
+    )
+}
+
+/// null for what is above the head or has an unknown hash; the rest as for every method.
+fn found(reply: Reply<Option<Json>>) -> Answered {
+    match reply {
+        Ok(Some(json)) => Ok(json.into()),
+        Ok(None)
+        | Err(QueryError::Resolve(ResolveError::AboveHead { .. } | ResolveError::UnknownHash)) => {
+            Ok(Json::NULL.into())
+        }
+        Err(error) => Err(RpcError::of_query(error)),
+    }
+}

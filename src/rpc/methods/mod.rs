@@ -1,0 +1,6 @@
+//! The methods: each parses its parameters, sends one typed message, and maps what can go wrong.
+
+pub(crate) mod blocks;
+pub(crate) mod companion;
+pub(crate) mod logs;
+pub(crate) mod state;

@@ -1,0 +1,205 @@
+//! Storage, accounts, code, and proofs of them.
+
+use std::sync::Arc;
+
+use alloy_primitives::{Address, B256, U256};
+use nearhead_actors::{
+    messages::{
+        ProveAccount, QueryError, ReadAccount, ReadCode, ReadStorage, ReadStorageValues, Weighed,
+    },
+    wiring::ask,
+};
+use nearhead_chain::{
+    encode::value::{self, ProofKey},
+    json::Json,
+    window::BlockId,
+};
+use serde_json::value::RawValue;
+
+use crate::{
+    limits::STORAGE_KEYS_MAX,
+    rpc::{
+        dispatch::View,
+        error::RpcError,
+        params::{self, LATEST, Params, Why},
+    },
+};
+
+type Answered = Result<Weighed, RpcError>;
+
+pub(crate) async fn get_storage_at(view: &View<'_>, mut params: Params<'_>) -> Answered {
+    let address = params.required(params::address)?;
+    let key = params.required(params::text)?;
+    let at = params.optional(LATEST, params::block_id)?;
+    params.finish()?;
+    let slot = slot_of(params::storage_key(&key)?);
+    let snapshot = Arc::clone(&view.snapshot);
+    let read = ReadStorage {
+        snapshot,
+        at,
+        address,
+        slot,
+    };
+    let value = ask(&view.worker.proofs, read)
+        .await
+        .map_err(|error| refused(error, view))?;
+    Ok(value::hash(&B256::from(value)).into())
+}
+
+pub(crate) async fn get_balance(view: &View<'_>, params: Params<'_>) -> Answered {
+    let read = account(view, params)?;
+    let account = ask(&view.worker.proofs, read)
+        .await
+        .map_err(|error| refused(error, view))?;
+    Ok(value::quantity(account.map_or(U256::ZERO, |account| account.balance)).into())
+}
+
+pub(crate) async fn get_transaction_count(view: &View<'_>, params: Params<'_>) -> Answered {
+    let read = account(view, params)?;
+    let account = ask(&view.worker.proofs, read)
+        .await
+        .map_err(|error| refused(error, view))?;
+    Ok(value::number(account.map_or(0, |account| account.nonce)).into())
+}
+
+pub(crate) async fn get_code(view: &View<'_>, params: Params<'_>) -> Answered {
+    let ReadAccount {
+        snapshot,
+        at,
+        address,
+    } = account(view, params)?;
+    let read = ReadCode {
+        snapshot,
+        at,
+        address,
+    };
+    let code = ask(&view.worker.proofs, read)
+        .await
+        .map_err(|error| refused(error, view))?;
+    Ok(value::data(&code).into())
+}
+
+fn account(view: &View<'_>, mut params: Params<'_>) -> Result<ReadAccount, RpcError> {
+    let address = params.required(params::address)?;
+    let at = params.optional(LATEST, params::block_id)?;
+    params.finish()?;
+    Ok(ReadAccount {
+        snapshot: Arc::clone(&view.snapshot),
+        at,
+        address,
+    })
+}
+
+pub(crate) async fn get_proof(view: &View<'_>, mut params: Params<'_>) -> Answered {
+    let address = params.required(params::address)?;
+    let keys = params.required(|raw| match params::is_null(raw) {
+        true => Ok(Vec::new()),
+        false => params::array(raw)?.into_iter().map(params::text).collect(),
+    })?;
+    let at = params.optional(LATEST, params::block_id)?;
+    params.finish()?;
+    if keys.len() > STORAGE_KEYS_MAX {
+        return Err(too_many(keys.len(), "keys"));
+    }
+    let keys = keys
+        .iter()
+        .map(|key| params::storage_key(key))
+        .collect::<Result<_, _>>()?;
+    let snapshot = Arc::clone(&view.snapshot);
+    let prove = ProveAccount {
+        snapshot,
+        at,
+        address,
+        keys,
+    };
+    ask(&view.worker.proofs, prove)
+        .await
+        .map_err(|error| refused(error, view))
+}
+
+pub(crate) async fn get_storage_values(view: &View<'_>, mut params: Params<'_>) -> Answered {
+    let slots = params.required(slots_by_address)?;
+    let at: BlockId = params.optional(LATEST, params::block_id)?;
+    params.finish()?;
+    if slots.is_empty() {
+        return Err(RpcError::InvalidParams("empty request".into()));
+    }
+    let count = slots.iter().map(|(_, slots)| slots.len()).sum();
+    if count > STORAGE_KEYS_MAX {
+        return Err(too_many(count, "slots"));
+    }
+    let snapshot = Arc::clone(&view.snapshot);
+    let read = ReadStorageValues {
+        snapshot,
+        at,
+        slots: slots.clone(),
+    };
+    let values = ask(&view.worker.proofs, read)
+        .await
+        .map_err(|error| refused(error, view))?;
+    Ok(values_by_address(&slots, &values).into())
+}
+
+/// `{address: [slot, …], …}`; of a repeated address the last one counts.
+fn slots_by_address(raw: &RawValue) -> Result<Vec<(Address, Vec<U256>)>, Why> {
+    let mut slots: Vec<(Address, Vec<U256>)> = Vec::new();
+    let mut failed = None;
+    params::each_member(raw, |name, value| {
+        let entry = params::address_text(name).and_then(|address| {
+            let slot = |raw| params::hash(raw).map(|slot| U256::from_be_bytes(slot.0));
+            Ok((
+                address,
+                params::array(value)?
+                    .into_iter()
+                    .map(slot)
+                    .collect::<Result<_, _>>()?,
+            ))
+        });
+        match entry {
+            Ok(entry) => slots.push(entry),
+            Err(why) => failed = failed.take().or(Some(why)),
+        }
+    })?;
+    if let Some(why) = failed {
+        return Err(why);
+    }
+    // Stable, so that of equal addresses the one that was written last is the last.
+    slots.sort_by_key(|(address, _)| *address);
+    slots.reverse();
+    slots.dedup_by_key(|(address, _)| *address);
+    slots.reverse();
+    Ok(slots)
+}
+
+fn values_by_address(slots: &[(Address, Vec<U256>)], values: &[Vec<U256>]) -> Json {
+    let mut out = String::from("{");
+    for (position, ((address, _), values)) in slots.iter().zip(values).enumerate() {
+        let separator = if position == 0 { "" } else { "," };
+        let values: Vec<String> = values
+            .iter()
+            .map(|value| format!("\"{}\"", B256::from(*value)))
+            .collect();
+        out.push_str(&format!(
+            "{separator}\"{address:#x}\":[{}]",
+            values.join(",")
+        ));
+    }
+    out.push('}');
+    Json::from(out.into_bytes())
+}
+
+fn too_many(count: usize, what: &str) -> RpcError {
+    RpcError::InvalidParams(
+        format!("too many {what}: {count} (want at most {STORAGE_KEYS_MAX})").into(),
+    )
+}
+
+const fn slot_of(key: ProofKey) -> U256 {
+    match key {
+        ProofKey::Full(slot) | ProofKey::Short(slot) => slot,
+    }
+}
+
+fn refused(error: QueryError, view: &View<'_>) -> RpcError {
+    RpcError::of_state(error, &view.snapshot)
+}

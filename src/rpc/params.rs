@@ -1,0 +1,353 @@
+//! Positional parameters: a cursor that ends in [`Params::finish`], and what each kind of value may look like.
+
+use std::{borrow::Cow, fmt};
+
+use alloy_primitives::{Address, B256, FixedBytes, U256};
+use nearhead_chain::{
+    encode::value::ProofKey,
+    window::{BlockId, BlockNumberOrTag, BlockTag},
+};
+use serde::de::{Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde_json::value::RawValue;
+
+use super::{
+    envelope::string,
+    error::{RpcError, echo},
+};
+
+/// More parameters than any method has; further ones are only counted.
+const ARGUMENTS_MAX: usize = 4;
+
+/// Why a value cannot be read.
+pub(crate) type Why = Cow<'static, str>;
+
+/// The parameters of one request, read from the first to the last.
+#[derive(Debug)]
+pub(crate) struct Params<'a> {
+    arguments: [Option<&'a RawValue>; ARGUMENTS_MAX],
+    given: usize,
+    next: usize,
+}
+
+impl<'a> Params<'a> {
+    /// Takes the member `params` apart; absent and null are the same as an empty array.
+    ///
+    /// # Errors
+    /// It is anything else than an array.
+    pub(crate) fn new(params: Option<&'a RawValue>) -> Result<Self, RpcError> {
+        let text = params.map_or("null", RawValue::get);
+        match text.as_bytes().first() {
+            Some(b'n') => Ok(Self {
+                arguments: [None; ARGUMENTS_MAX],
+                given: 0,
+                next: 0,
+            }),
+            Some(b'[') => serde_json::Deserializer::from_str(text)
+                .deserialize_seq(ArgumentsVisitor)
+                .map_err(|_| RpcError::NonArrayArguments),
+            _ => Err(RpcError::NonArrayArguments),
+        }
+    }
+
+    /// The next parameter, which must be there; null counts as a value.
+    ///
+    /// # Errors
+    /// It is missing, or `read` cannot read it.
+    pub(crate) fn required<T>(
+        &mut self,
+        read: impl FnOnce(&'a RawValue) -> Result<T, Why>,
+    ) -> Result<T, RpcError> {
+        let index = self.next;
+        match self.advance() {
+            Some(raw) => read(raw).map_err(|why| RpcError::InvalidArgument { index, why }),
+            None => Err(RpcError::MissingArgument { index }),
+        }
+    }
+
+    /// The next parameter, or `T`'s default where it is missing or null.
+    ///
+    /// # Errors
+    /// `read` cannot read it.
+    pub(crate) fn optional<T>(
+        &mut self,
+        default: T,
+        read: impl FnOnce(&'a RawValue) -> Result<T, Why>,
+    ) -> Result<T, RpcError> {
+        let index = self.next;
+        match self.advance().filter(|raw| !is_null(raw)) {
+            Some(raw) => read(raw).map_err(|why| RpcError::InvalidArgument { index, why }),
+            None => Ok(default),
+        }
+    }
+
+    /// The end: whatever is left over is an error.
+    ///
+    /// # Errors
+    /// There are more parameters than were read.
+    pub(crate) const fn finish(self) -> Result<(), RpcError> {
+        if self.given > self.next {
+            return Err(RpcError::TooManyArguments { most: self.next });
+        }
+        Ok(())
+    }
+
+    fn advance(&mut self) -> Option<&'a RawValue> {
+        let argument = self.arguments.get(self.next).copied().flatten();
+        self.next += 1;
+        argument
+    }
+}
+
+struct ArgumentsVisitor;
+
+impl<'de> Visitor<'de> for ArgumentsVisitor {
+    type Value = Params<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an array of parameters")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Params<'de>, A::Error> {
+        let mut arguments = [None; ARGUMENTS_MAX];
+        let mut given = 0;
+        while given < ARGUMENTS_MAX
+            && let Some(raw) = seq.next_element()?
+        {
+            arguments[given] = Some(raw);
+            given += 1;
+        }
+        while seq.next_element::<IgnoredAny>()?.is_some() {
+            given += 1;
+        }
+        Ok(Params {
+            arguments,
+            given,
+            next: 0,
+        })
+    }
+}
+
+/// Whether the value is null.
+pub(crate) fn is_null(raw: &RawValue) -> bool {
+    raw.get() == "null"
+}
+
+/// A JSON string, whatever it holds.
+pub(crate) fn text(raw: &RawValue) -> Result<Cow<'_, str>, Why> {
+    string(raw).ok_or(Cow::Borrowed("want a string"))
+}
+
+/// `true` or `false`.
+pub(crate) fn boolean(raw: &RawValue) -> Result<bool, Why> {
+    match raw.get() {
+        "true" => Ok(true),
+        "false" => Ok(false),
+        _ => Err(Cow::Borrowed("want true or false")),
+    }
+}
+
+/// A QUANTITY of up to 64 bits: `0x` or `0X`, digits of either case, no leading zeros.
+pub(crate) fn quantity(raw: &RawValue) -> Result<u64, Why> {
+    quantity_text(&text(raw)?)
+}
+
+/// A QUANTITY that numbers a block: up to 2^63-1.
+fn block_number(text: &str) -> Result<u64, Why> {
+    let number = quantity_text(text)?;
+    if number > i64::MAX as u64 {
+        return Err(Cow::Borrowed("block number larger than 2^63-1"));
+    }
+    Ok(number)
+}
+
+fn quantity_text(text: &str) -> Result<u64, Why> {
+    let digits = strip_prefix(text).ok_or("want a quantity: hex with 0x in front")?;
+    if digits.is_empty() {
+        return Err("want a quantity: no digits after 0x".into());
+    }
+    if digits.len() > 1 && digits.starts_with('0') {
+        return Err("want a quantity: leading zeros are not allowed".into());
+    }
+    if !digits.bytes().all(|digit| digit.is_ascii_hexdigit()) {
+        return Err("want a quantity: a digit is not hex".into());
+    }
+    u64::from_str_radix(digits, 16).map_err(|_| "want a quantity of at most 64 bits".into())
+}
+
+fn strip_prefix(text: &str) -> Option<&str> {
+    text.strip_prefix("0x").or_else(|| text.strip_prefix("0X"))
+}
+
+/// DATA of exactly `N` bytes with its prefix, digits of either case.
+fn fixed<const N: usize>(text: &str) -> Option<FixedBytes<N>> {
+    let digits = strip_prefix(text)?;
+    let mut bytes = FixedBytes::<N>::ZERO;
+    alloy_primitives::hex::decode_to_slice(digits, bytes.as_mut_slice()).ok()?;
+    // The decoder takes a prefix too, and ours is off already.
+    (digits.len() == 2 * N).then_some(bytes)
+}
+
+/// An address: 20 bytes, prefix required, any case, checksum not tested.
+pub(crate) fn address(raw: &RawValue) -> Result<Address, Why> {
+    address_text(&text(raw)?)
+}
+
+/// As [`address`], from the string itself.
+pub(crate) fn address_text(text: &str) -> Result<Address, Why> {
+    fixed(text)
+        .map(Address)
+        .ok_or(Cow::Borrowed("want an address: 0x and 40 hex digits"))
+}
+
+/// A hash: 32 bytes, prefix required, any case.
+pub(crate) fn hash(raw: &RawValue) -> Result<B256, Why> {
+    fixed(&text(raw)?).ok_or(Cow::Borrowed("want a hash: 0x and 64 hex digits"))
+}
+
+/// A number or tag of a block.
+pub(crate) fn block_number_or_tag(raw: &RawValue) -> Result<BlockNumberOrTag, Why> {
+    number_or_tag_text(&text(raw)?)
+}
+
+fn number_or_tag_text(text: &str) -> Result<BlockNumberOrTag, Why> {
+    let tag = match text {
+        "latest" => BlockTag::Latest,
+        "pending" => BlockTag::Pending,
+        "earliest" => BlockTag::Earliest,
+        "safe" => BlockTag::Safe,
+        "finalized" => BlockTag::Finalized,
+        number if strip_prefix(number).is_some() => {
+            return block_number(number).map(BlockNumberOrTag::Number);
+        }
+        _ => {
+            return Err(
+                "want a block number in hex, or latest, safe, finalized, earliest or pending"
+                    .into(),
+            );
+        }
+    };
+    Ok(BlockNumberOrTag::Tag(tag))
+}
+
+/// The block parameter of the state methods where it is not given.
+pub(crate) const LATEST: BlockId = BlockId::Number(BlockNumberOrTag::Tag(BlockTag::Latest));
+
+/// The block parameter of the state methods (EIP-1898): QUANTITY, tag, 32-byte hash, `{blockHash, requireCanonical?}` or
+/// `{blockNumber}`.
+pub(crate) fn block_id(raw: &RawValue) -> Result<BlockId, Why> {
+    if raw.get().starts_with('{') {
+        let [hash_member, number_member, canonical] =
+            members(raw, ["blockHash", "blockNumber", "requireCanonical"])?;
+        return match (hash_member, number_member) {
+            (Some(raw), None) => Ok(BlockId::Hash {
+                hash: hash(raw)?,
+                require_canonical: canonical.map(boolean).transpose()?.unwrap_or(false),
+            }),
+            (None, Some(raw)) => block_number_or_tag(raw).map(BlockId::Number),
+            (Some(_), Some(_)) => {
+                Err("cannot specify both blockHash and blockNumber, choose one or the other".into())
+            }
+            (None, None) => Err("want blockHash or blockNumber".into()),
+        };
+    }
+    let text = text(raw)?;
+    if text.len() == 2 + 64 {
+        return fixed(&text)
+            .map(|hash| BlockId::Hash {
+                hash,
+                require_canonical: false,
+            })
+            .ok_or(Cow::Borrowed("want a hash: 0x and 64 hex digits"));
+    }
+    number_or_tag_text(&text).map(BlockId::Number)
+}
+
+/// Largest number of hex digits of a storage key.
+const STORAGE_KEY_DIGITS: usize = 64;
+
+/// A storage key or position: hex of up to 32 bytes, prefix optional, odd length allowed, padded on the left; `""` and
+/// `"0x"` are zero. An input of 32 bytes is told apart, because eth_getProof echoes it as such.
+///
+/// # Errors
+/// -32602 in geth's words, which execution-apis has in its vectors.
+pub(crate) fn storage_key(text: &str) -> Result<ProofKey, RpcError> {
+    let digits = strip_prefix(text).unwrap_or(text);
+    let invalid = |what: &str| RpcError::InvalidParams(format!("{what}: {:?}", echo(text)).into());
+    if digits.len() > STORAGE_KEY_DIGITS {
+        return Err(invalid("storage key too long (want at most 32 bytes)"));
+    }
+    if !digits.bytes().all(|digit| digit.is_ascii_hexdigit()) {
+        return Err(invalid("invalid hex in storage key"));
+    }
+    let mut padded = [b'0'; STORAGE_KEY_DIGITS];
+    padded[STORAGE_KEY_DIGITS - digits.len()..].copy_from_slice(digits.as_bytes());
+    let mut bytes = [0; STORAGE_KEY_DIGITS / 2];
+    alloy_primitives::hex::decode_to_slice(padded, &mut bytes)
+        .map_err(|_| invalid("invalid hex in storage key"))?;
+    let slot = U256::from_be_bytes(bytes);
+    // 63 digits are 32 bytes as well, for geth pads an odd length.
+    Ok(if digits.len() >= STORAGE_KEY_DIGITS - 1 {
+        ProofKey::Full(slot)
+    } else {
+        ProofKey::Short(slot)
+    })
+}
+
+/// The items of an array.
+pub(crate) fn array(raw: &RawValue) -> Result<Vec<&RawValue>, Why> {
+    if !raw.get().starts_with('[') {
+        return Err("want an array".into());
+    }
+    serde_json::from_str(raw.get()).map_err(|_| Cow::Borrowed("want an array"))
+}
+
+/// The named members of an object as they were written, null as absent; of a repeated one the last counts, others are
+/// ignored.
+pub(crate) fn members<'a, const N: usize>(
+    raw: &'a RawValue,
+    names: [&'static str; N],
+) -> Result<[Option<&'a RawValue>; N], Why> {
+    let mut found = [None; N];
+    each_member(raw, |name, value| {
+        if let Some(position) = names.iter().position(|known| *known == name) {
+            found[position] = Some(value).filter(|value| !is_null(value));
+        }
+    })?;
+    Ok(found)
+}
+
+/// Calls `visit` with every member of an object, in order.
+pub(crate) fn each_member<'a>(
+    raw: &'a RawValue,
+    visit: impl FnMut(&str, &'a RawValue),
+) -> Result<(), Why> {
+    if !raw.get().starts_with('{') {
+        return Err("want an object".into());
+    }
+    serde_json::Deserializer::from_str(raw.get())
+        .deserialize_map(EachMember(visit))
+        .map_err(|_| Cow::Borrowed("want an object"))
+}
+
+struct EachMember<F>(F);
+
+impl<'de, F: FnMut(&str, &'de RawValue)> Visitor<'de> for EachMember<F> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> Result<(), A::Error> {
+        while let Some((name, value)) = map.next_entry::<&RawValue, &RawValue>()? {
+            // A name that no string can hold (a lone surrogate) is no name that anybody looks for.
+            if let Some(name) = string(name) {
+                (self.0)(&name, value);
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;
