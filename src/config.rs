@@ -112,7 +112,7 @@ knobs! {
     /// What everything random is made from; the same seed gives the same chain
     "seed" seed: u64 = 1,
         "NUMBER", "a whole number from 0 to 18446744073709551615", |text| whole(text, 0, u64::MAX);
-    /// Size of state and blocks
+    /// Size of state and blocks: small, mainnet, p99 or adversarial
     "profile" profile: Profile = Profile::Small,
         "PROFILE", "small, mainnet, p99 or adversarial", names;
     /// Time between two blocks; 0 makes none after the first 128
@@ -173,11 +173,11 @@ knobs! {
         "TIME", "a time from 1ms to 1h, as 500ms, 12s or 1m",
         |text| duration(text, Duration::from_millis(1), Duration::from_secs(3600));
 "Logs":
-    /// Form of the log lines on stderr
+    /// Form of the log lines on stderr: text or json
     "log-format" log_format: LogFormat = LogFormat::Text,
         "FORMAT", "text or json", names;
     /// What is logged: a level, or directives as tracing has them
-    "log-filter" log_filter: String = "info".to_owned(),
+    "log-filter" log_filter: String = "info,actix_server=warn".to_owned(),
         "FILTER", "a level (error, warn, info, debug, trace, off) or directives as nearhead=debug,actix_server=warn",
         value::log_filter;
 }

@@ -104,7 +104,7 @@ async fn run(config: Config, mut signals: Signals) -> ExitCode {
 
 /// What a user needs first. A secret that was given is not printed: the line reads it instead.
 fn greeting(service: &Service, config: &Config) -> String {
-    use nearhead::config::{MethodSet, SourceKind};
+    use nearhead::config::{ApiKey, MethodSet, SourceKind};
     let source = match config.source {
         SourceKind::Dev => format!("dev, seed {}", config.seed),
         SourceKind::Files => "files".to_owned(),
@@ -113,7 +113,7 @@ fn greeting(service: &Service, config: &Config) -> String {
         Some(snapshot) => (snapshot.head().number(), snapshot.head().hash.to_string()),
         None => (0, String::new()),
     };
-    let known = config.api_keys.is_empty();
+    let known = config.api_keys.contains(&ApiKey::new("dev", "dev"));
     let (ask, key) = if known {
         ("", "dev")
     } else {

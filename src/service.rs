@@ -401,3 +401,6 @@ fn serve(
     });
     Ok((address, handle))
 }
+
+#[cfg(test)]
+mod tests;

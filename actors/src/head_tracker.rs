@@ -123,3 +123,6 @@ impl Handler<StopHead> for HeadTracker {
         context.stop();
     }
 }
+
+#[cfg(test)]
+mod tests;

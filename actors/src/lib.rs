@@ -10,4 +10,6 @@ pub mod messages;
 mod pool_actor;
 pub mod proof_actor;
 pub mod source;
+#[cfg(test)]
+mod test_chain;
 pub mod wiring;

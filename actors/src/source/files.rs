@@ -128,7 +128,10 @@ impl FilesSource {
                 bytes_total,
             });
         }
-        hand_over(link, batch)
+        hand_over(link, batch)?;
+        // Nothing is written from now on that would free what left the window.
+        importer.store().release_retired();
+        Ok(())
     }
 }
 

@@ -1,1 +1,229 @@
+#![expect(clippy::unwrap_used, reason = "tests")]
 
+use std::{fs, io::Write, sync::Mutex, thread, time::Instant};
+
+use actix::Arbiter;
+use crossbeam::channel::{self, Sender};
+use nearhead_chain::{
+    dev::{DevConfig, Profile},
+    encode::EncodeOptions,
+    window::{BlockNumberOrTag, BlockTag, Snapshot},
+};
+
+use super::*;
+use crate::test_chain;
+
+/// A file of this test run.
+fn file(name: &str, bytes: &[u8]) -> PathBuf {
+    let folder = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../target/tmp"));
+    fs::create_dir_all(&folder).unwrap();
+    let path = folder.join(name);
+    fs::write(&path, bytes).unwrap();
+    path
+}
+
+/// Imports a chain file: what it ends with, the head that is readable then, and how far it said it was at the end.
+fn import(chain: PathBuf) -> (Result<(), SourceError>, Arc<Snapshot>, Option<Progress>) {
+    let (_stop, stopped) = channel::bounded(0);
+    let genesis = test_chain::path("genesis.json");
+    let source = FilesSource::open(&genesis, chain, EncodeOptions::default()).unwrap();
+    let head = Head::default();
+    let arbiter = Arbiter::new();
+    let first = Arc::clone(source.first());
+    let (link, _gone) =
+        TrackerLink::start(&arbiter.handle(), head.clone(), source.chain_id(), first).unwrap();
+    let last = Arc::new(Mutex::new(None));
+    let shared = Arc::clone(&last);
+    let mut report: Report = Box::new(move |progress| *shared.lock().unwrap() = Some(progress));
+    // As the service does it: on a thread of its own.
+    let outcome = thread::spawn(move || source.import(&link, &mut report, &stopped))
+        .join()
+        .unwrap();
+    let last = last.lock().unwrap().take();
+    test_chain::wait_until("a view", || head.load().is_some());
+    (outcome, head.load().unwrap(), last)
+}
+
+fn hash_at(snapshot: &Snapshot, tag: BlockTag) -> Option<alloy_primitives::B256> {
+    snapshot
+        .resolve(BlockNumberOrTag::Tag(tag))
+        .ok()
+        .map(|block| block.hash)
+}
+
+#[actix::test]
+async fn a_file_is_imported_and_settled() {
+    let bytes = fs::read(test_chain::path("chain.rlp")).unwrap();
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    gzip.write_all(&bytes).unwrap();
+    for chain in [
+        test_chain::path("chain.rlp"),
+        file("chain.rlp.gz", &gzip.finish().unwrap()),
+    ] {
+        let length = fs::metadata(&chain).unwrap().len();
+        let (outcome, snapshot, progress) = import(chain);
+        outcome.unwrap();
+        assert_eq!(snapshot.head().number(), 54);
+        for tag in [BlockTag::Safe, BlockTag::Finalized] {
+            assert_eq!(hash_at(&snapshot, tag), Some(snapshot.head().hash));
+        }
+        let expected = Progress::Import {
+            blocks: 54,
+            bytes: length,
+            bytes_total: length,
+        };
+        assert_eq!(progress, Some(expected));
+    }
+}
+
+#[actix::test]
+async fn a_bad_block_is_named_and_nothing_after_it_is_handed_over() {
+    let good = fs::read(test_chain::path("chain.rlp")).unwrap();
+    let blocks = test_chain::blocks(54);
+    // The state root of block 40, wherever it stands in the file, with one bit changed.
+    let root = blocks[40].header.state_root;
+    let at = good
+        .windows(32)
+        .position(|bytes| bytes == root.as_slice())
+        .unwrap();
+    let mut bad = good.clone();
+    bad[at + 31] ^= 1;
+    let cases = [
+        ("root.rlp", bad, "block 40", 32),
+        (
+            "cut.rlp",
+            good[..good.len() - 1].to_vec(),
+            "block 54 cannot be read",
+            32,
+        ),
+        ("noise.rlp", b"noise".to_vec(), "block 1 cannot be read", 0),
+    ];
+    for (name, bytes, expected, head) in cases {
+        let (outcome, snapshot, _) = import(file(name, &bytes));
+        let message = outcome.unwrap_err().to_string();
+        assert!(
+            message.contains(name) && message.contains(expected),
+            "{message}"
+        );
+        assert_eq!(
+            snapshot.head().number(),
+            head,
+            "{name}: whole batches before it, nothing after it"
+        );
+    }
+}
+
+#[test]
+fn a_file_that_cannot_be_opened_is_named() {
+    let open =
+        |genesis: PathBuf| FilesSource::open(&genesis, PathBuf::new(), EncodeOptions::default());
+    let missing = open(PathBuf::from("/no/such/genesis.json")).err().unwrap();
+    assert!(
+        missing.to_string().starts_with("/no/such/genesis.json: "),
+        "{missing}"
+    );
+    let noise = open(file("noise.json", b"{\"config\": 1}")).err().unwrap();
+    assert!(
+        noise
+            .to_string()
+            .contains("noise.json: block 0 cannot be read: "),
+        "{noise}"
+    );
+}
+
+/// A dev source whose ticks the test gives.
+struct Dev {
+    head: Head,
+    ticks: Sender<Instant>,
+    requests: Sender<StepRequest>,
+    stop: Sender<Infallible>,
+    thread: thread::JoinHandle<Result<(), SourceError>>,
+}
+
+impl Dev {
+    fn start(reorg_every: Option<u64>, reorg_depth: u64) -> Self {
+        let config = DevConfig {
+            seed: 7,
+            profile: Profile::Small,
+            block_time_seconds: 1,
+            reorg_every,
+            reorg_depth,
+        };
+        let (ticks, ticked) = channel::bounded(0);
+        let (requests, requested) = channel::bounded(0);
+        let (stop, stopped) = channel::bounded(0);
+        let head = Head::default();
+        let (shared, arbiter) = (head.clone(), Arbiter::new().handle());
+        let thread = thread::spawn(move || {
+            let mut report: Report = Box::new(|_| {});
+            let mut source = DevSource::new(config, EncodeOptions::default(), &mut report)?;
+            let first = Arc::clone(source.first());
+            let (link, _gone) = TrackerLink::start(&arbiter, shared, source.chain_id(), first)?;
+            source.fill(&link, &mut report, &stopped)?;
+            source.follow(&link, &ticked, &requested, &stopped)
+        });
+        Self {
+            head,
+            ticks,
+            requests,
+            stop,
+            thread,
+        }
+    }
+
+    async fn step(&self) -> (usize, Arc<Snapshot>) {
+        let (answer, answered) = oneshot::channel();
+        self.requests.send(StepRequest(answer)).unwrap();
+        let reverted = answered.await.unwrap();
+        (reverted, self.head.load().unwrap())
+    }
+}
+
+#[actix::test]
+async fn the_dev_chain_fills_the_window_then_makes_a_block_a_tick() {
+    let dev = Dev::start(None, 1);
+    // Taken when the source follows: the window is full then.
+    dev.ticks.send(Instant::now()).unwrap();
+    dev.ticks.send(Instant::now()).unwrap();
+    let (reverted, snapshot) = dev.step().await;
+    assert_eq!(
+        (reverted, snapshot.head().number(), snapshot.oldest()),
+        (0, 130, 3)
+    );
+    assert_eq!(
+        hash_at(&snapshot, BlockTag::Safe),
+        snapshot.head().ancestors.get(31).copied()
+    );
+    assert_eq!(
+        hash_at(&snapshot, BlockTag::Finalized),
+        snapshot.head().ancestors.get(63).copied()
+    );
+    drop(dev.stop);
+    dev.thread.join().unwrap().unwrap();
+}
+
+/// Reorgs as deep as settled blocks would be: none of those is ever replaced, and they never go back.
+#[actix::test]
+async fn a_settled_block_is_never_replaced() {
+    for depth in [1, 70] {
+        let dev = Dev::start(Some(5), depth);
+        dev.ticks.send(Instant::now()).unwrap();
+        let mut reorgs = 0;
+        let mut finalized = 0;
+        for _ in 0..14 {
+            let (reverted, snapshot) = dev.step().await;
+            reorgs += usize::from(reverted > 0);
+            assert!(reverted == 0 || reverted == usize::try_from(depth).unwrap());
+            let tag = BlockNumberOrTag::Tag(BlockTag::Finalized);
+            let number = snapshot.resolve(tag).unwrap().number();
+            assert!(
+                number >= finalized,
+                "finalized went back from {finalized} to {number}"
+            );
+            finalized = number;
+        }
+        assert_eq!(reorgs, 2, "one after every five blocks");
+        drop(dev.stop);
+        dev.thread.join().unwrap().unwrap();
+    }
+}
