@@ -8,6 +8,8 @@ use super::assembler::{AssembleError, assemble};
 
 /// Tokens: `TOKENS` is the first, the others follow it ([`token`]).
 pub const TOKENS: Address = address!("de00000000000000000000000000000000010000");
+/// Pools: `POOLS` is the first, the others follow it ([`pool`]).
+pub const POOLS: Address = address!("de00000000000000000000000000000000020000");
 /// Writes slots and a mapping; also what set-code transactions delegate to.
 pub const STORE: Address = address!("de00000000000000000000000000000000000001");
 /// Emits as many logs without topics as it is asked for.
@@ -42,6 +44,28 @@ const TOKEN_SOURCE: &str = "
     64 ADD @next JUMP
     done: 1 0 MSTORE 32 0 RETURN
     fail: 0 0 REVERT";
+
+/// Pairs of words (to, amount): each adds to the reserve at slot 0, notes it in the block's slot and emits a `Swap` with
+/// six words of data.
+const POOL_SOURCE: &str = "
+    0
+    next:                                   ; at
+    CALLDATASIZE DUP2 LT ISZERO @done JUMPI
+    DUP1 32 ADD CALLDATALOAD                ; amount at
+    DUP2 CALLDATALOAD                       ; to amount at
+    DUP2 0 MSTORE
+    0 SLOAD DUP3 ADD                        ; reserve to amount at
+    DUP1 32 MSTORE
+    DUP1 0 SSTORE
+    1 NUMBER ADD SSTORE                     ; to amount at
+    TIMESTAMP 64 MSTORE
+    NUMBER 96 MSTORE
+    BASEFEE 128 MSTORE
+    DUP2 DUP3 MUL 160 MSTORE
+    SWAP1 POP                               ; to at
+    CALLER event:Swap(address,address,uint256,uint256,uint256,uint256,uint256,uint256) 192 0 LOG3
+    64 ADD @next JUMP
+    done: STOP";
 
 /// Pairs of words (key, value): slot `key` and `mapping(uint256 => uint256)` at slot 1 both get the value, zero clears
 /// them; one `Stored` each.
@@ -124,6 +148,7 @@ const CONSTRUCTOR_SOURCE: &str = "
 #[derive(Clone, Debug)]
 pub(super) struct Codes {
     pub(super) token: Bytes,
+    pub(super) pool: Bytes,
     pub(super) store: Bytes,
     pub(super) burst: Bytes,
     pub(super) reverter: Bytes,
@@ -145,6 +170,7 @@ impl Codes {
         let constructor = assemble(CONSTRUCTOR_SOURCE)?;
         Ok(Self {
             token: assemble(TOKEN_SOURCE)?,
+            pool: assemble(POOL_SOURCE)?,
             create_store: [constructor, store.clone()].concat().into(),
             store,
             burst: assemble(BURST_SOURCE)?,
@@ -162,9 +188,18 @@ impl Codes {
     }
 }
 
-/// The token number `index`.
+/// Token number `index`.
 pub(super) fn token(index: usize) -> Address {
-    let mut bytes = TOKENS.into_array();
+    numbered(TOKENS, index)
+}
+
+/// Pool number `index`.
+pub(super) fn pool(index: usize) -> Address {
+    numbered(POOLS, index)
+}
+
+fn numbered(first: Address, index: usize) -> Address {
+    let mut bytes = first.into_array();
     bytes[18..].copy_from_slice(&(index as u16).to_be_bytes());
     bytes.into()
 }
@@ -178,12 +213,17 @@ pub(super) fn balance_slot(owner: &Address) -> B256 {
 
 /// Calldata of a token: transfers of (to, amount).
 pub(super) fn transfers(pairs: &[(Address, u64)]) -> Bytes {
-    let mut data = keccak256("transfer(address,uint256)")[..4].to_vec();
-    for (to, amount) in pairs {
-        data.extend_from_slice(to.into_word().as_slice());
-        data.extend_from_slice(&U256::from(*amount).to_be_bytes::<32>());
-    }
-    data.into()
+    let selector = &keccak256("transfer(address,uint256)")[..4];
+    [selector, &swaps(pairs)].concat().into()
+}
+
+/// Calldata of a pool: swaps of (to, amount).
+pub(super) fn swaps(pairs: &[(Address, u64)]) -> Bytes {
+    pairs
+        .iter()
+        .flat_map(|(to, amount)| [to.into_word().0, U256::from(*amount).to_be_bytes()])
+        .flatten()
+        .collect()
 }
 
 /// Calldata of [`STORE`]: (key, value).

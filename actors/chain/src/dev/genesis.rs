@@ -83,6 +83,9 @@ impl DevGenesis {
             let account = contract(&codes.token).with_storage(Some(storage));
             named.insert(contracts::token(index), account);
         }
+        for index in 0..sizes.pools {
+            named.insert(contracts::pool(index), contract(&codes.pool));
+        }
         for sender in senders {
             named.insert(
                 *sender,

@@ -18,3 +18,6 @@ pub use assembler::AssembleError;
 pub use genesis::{CHAIN_ID, DevGenesis, GENESIS_TIMESTAMP};
 pub use producer::{DevConfig, DevError, Producer, REORG_DEPTH_MAX, Step};
 pub use profile::Profile;
+
+#[cfg(test)]
+mod tests;

@@ -2,12 +2,14 @@
 
 use std::{collections::VecDeque, sync::Arc};
 
+use alloy_primitives::Address;
+
 use super::{
     assembler::AssembleError,
     contracts::Codes,
     genesis::{CHAIN_ID, DevGenesis},
     population::Population,
-    profile::Profile,
+    profile::{Profile, Sizes},
     signer::Signers,
     traffic::Traffic,
 };
@@ -106,6 +108,17 @@ impl Producer {
         options: EncodeOptions,
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<Self, DevError> {
+        let sizes = config.profile.sizes();
+        Self::of_sizes(config, sizes, options, progress)
+    }
+
+    /// [`Self::new`] with other sizes than the profile's.
+    pub(super) fn of_sizes(
+        config: DevConfig,
+        sizes: Sizes,
+        options: EncodeOptions,
+        progress: &mut dyn FnMut(u64, u64),
+    ) -> Result<Self, DevError> {
         let reorgs = Reorgs::of(&config)?;
         if config.block_time_seconds == 0 {
             return Err(DevError::Config("the block time must be at least 1 second"));
@@ -116,7 +129,6 @@ impl Producer {
             block_time_seconds,
             ..
         } = config;
-        let sizes = profile.sizes();
         let codes = Codes::assemble()?;
         let signers = Signers::derive(seed, sizes.senders, CHAIN_ID)?;
         let code = codes.store.clone();
@@ -152,6 +164,11 @@ impl Producer {
     #[must_use]
     pub const fn genesis(&self) -> &DevGenesis {
         &self.genesis
+    }
+
+    /// Accounts whose keys derive from the seed, the ones that only authorize (EIP-7702) last.
+    pub fn signers(&self) -> impl Iterator<Item = Address> {
+        self.traffic.signers.addresses()
     }
 
     /// The node store that all blocks of the chain share.

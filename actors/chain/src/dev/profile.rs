@@ -42,6 +42,12 @@ pub(super) struct Sizes {
     pub(super) token_batches: (u64, u64),
     /// Token transfers in one such transaction.
     pub(super) batch_transfers: (u64, u64),
+    /// Pools that swap.
+    pub(super) pools: usize,
+    /// Transactions with swaps a block.
+    pub(super) swaps: (u64, u64),
+    /// Swaps in one such transaction.
+    pub(super) batch_swaps: (u64, u64),
     /// Writes to the store contract a block.
     pub(super) stores: (u64, u64),
 }
@@ -62,6 +68,9 @@ impl Profile {
             token_transfers: (3, 4),
             token_batches: (1, 1),
             batch_transfers: (2, 4),
+            pools: 1,
+            swaps: (1, 1),
+            batch_swaps: (1, 2),
             stores: (2, 3),
         };
         const MAINNET: Sizes = Sizes {
@@ -73,10 +82,13 @@ impl Profile {
             withdrawals: 16,
             transfers: (85, 105),
             memo_once_in: 2,
-            memo_bytes: (100, 2_000),
+            memo_bytes: (100, 3_400),
             token_transfers: (70, 90),
-            token_batches: (46, 54),
-            batch_transfers: (4, 17),
+            token_batches: (17, 23),
+            batch_transfers: (4, 22),
+            pools: 32,
+            swaps: (32, 38),
+            batch_swaps: (4, 12),
             stores: (10, 14),
         };
         match self {
@@ -84,9 +96,11 @@ impl Profile {
             Self::Mainnet => MAINNET,
             Self::P99 => Sizes {
                 gas_limit: 120_000_000,
+                memo_bytes: (100, 6_400),
                 transfers: (240, 260),
                 token_transfers: (270, 290),
-                token_batches: (115, 125),
+                token_batches: (46, 54),
+                swaps: (75, 85),
                 stores: (34, 38),
                 ..MAINNET
             },

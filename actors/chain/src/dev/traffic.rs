@@ -100,6 +100,7 @@ impl Traffic {
         draft.burst();
         draft.creations();
         draft.specials();
+        draft.blobs();
         draft.requests();
         draft.set_code()?;
         Ok(BlockTemplate {
@@ -153,6 +154,10 @@ impl Draft<'_> {
             let count = self.random.within(sizes.batch_transfers);
             self.token_transfers(count);
         }
+        for _ in 0..self.random.within(sizes.swaps) {
+            let count = self.random.within(sizes.batch_swaps);
+            self.swaps(count);
+        }
         for _ in 0..self.random.within(sizes.stores) {
             let input = self.stores(3);
             self.push(
@@ -167,11 +172,8 @@ impl Draft<'_> {
 
     fn token_transfers(&mut self, count: u64) {
         let token = contracts::token(self.random.index(self.traffic.sizes.tokens));
-        let pairs: Vec<_> = (0..count)
-            .map(|_| (self.anyone(), self.random.below(1 << 40)))
-            .collect();
+        let input = contracts::transfers(&self.payments(count));
         let gas_limit = 60_000 + 40_000 * count;
-        let input = contracts::transfers(&pairs);
         self.push(
             TxKind::Call(token),
             U256::ZERO,
@@ -179,6 +181,19 @@ impl Draft<'_> {
             gas_limit,
             Shape::Any,
         );
+    }
+
+    fn swaps(&mut self, count: u64) {
+        let pool = contracts::pool(self.random.index(self.traffic.sizes.pools));
+        let input = contracts::swaps(&self.payments(count));
+        let gas_limit = 100_000 + 10_000 * count;
+        self.push(TxKind::Call(pool), U256::ZERO, input, gas_limit, Shape::Any);
+    }
+
+    fn payments(&mut self, count: u64) -> Vec<(Address, u64)> {
+        (0..count)
+            .map(|_| (self.anyone(), self.random.below(1 << 40)))
+            .collect()
     }
 
     /// Calldata of the store: one to `count_max` writes, one in four a deletion.
@@ -247,7 +262,7 @@ impl Draft<'_> {
         );
     }
 
-    /// A revert; what the EVM says about the block, asked by a blob transaction two times in three.
+    /// A revert, and a call that writes down what the EVM says about the block.
     fn specials(&mut self) {
         self.push(
             TxKind::Call(contracts::REVERTER),
@@ -258,10 +273,28 @@ impl Draft<'_> {
         );
         let shape = match self.number % 3 {
             0 => Shape::Any,
-            _ => Shape::Blobs(self.random.within((1, 6))),
+            _ => Shape::Blobs(self.random.within((1, 3))),
         };
-        let recorder = TxKind::Call(contracts::RECORDER);
-        self.push(recorder, U256::from(1), Bytes::new(), 500_000, shape);
+        self.push(
+            TxKind::Call(contracts::RECORDER),
+            U256::from(1),
+            Bytes::new(),
+            500_000,
+            shape,
+        );
+    }
+
+    /// Two blocks of three carry blobs, some of them more than the target of 14, so that their price moves; 21 is the
+    /// most that a block may have, 3 of them are the recorder's.
+    fn blobs(&mut self) {
+        if self.number.is_multiple_of(3) {
+            return;
+        }
+        for _ in 0..self.random.within((1, 3)) {
+            let inbox = TxKind::Call(self.anyone());
+            let shape = Shape::Blobs(self.random.within((4, 6)));
+            self.push(inbox, U256::ZERO, Bytes::new(), 60_000, shape);
+        }
     }
 
     /// Execution layer requests: a deposit (EIP-6110), a validator's withdrawal (EIP-7002), a consolidation (EIP-7251).

@@ -1,0 +1,396 @@
+//! What the dev chain promises, block by block.
+#![allow(clippy::unwrap_used)]
+
+use std::collections::{BTreeMap, HashSet};
+
+use alloy_consensus::Transaction as _;
+use alloy_eips::eip7685::EMPTY_REQUESTS_HASH;
+use alloy_genesis::Genesis;
+use alloy_primitives::U256;
+use serde_json::Value;
+
+use super::*;
+use crate::{
+    block::{Block, RawBlock, Transaction},
+    encode::EncodeOptions,
+    import::Importer,
+};
+
+const CONFIG: DevConfig = DevConfig {
+    seed: 7,
+    profile: Profile::Small,
+    block_time_seconds: 1,
+    reorg_every: None,
+    reorg_depth: 1,
+};
+
+fn producer(config: DevConfig) -> Producer {
+    Producer::new(config, EncodeOptions::default(), &mut |_, _| ()).unwrap()
+}
+
+/// The next block of a chain without reorgs.
+fn next(producer: &mut Producer) -> (RawBlock, std::sync::Arc<Block>) {
+    let mut step = producer.step().unwrap();
+    assert_eq!((step.reverted, step.applied.len()), (0, 1));
+    step.applied.remove(0)
+}
+
+fn receipts(block: &Block) -> Vec<Value> {
+    serde_json::from_slice(&block.json.receipts()).unwrap()
+}
+
+#[test]
+fn equal_configurations_give_equal_chains() {
+    let hash = |config: DevConfig| {
+        let mut producer = producer(config);
+        for _ in 0..10 {
+            producer.step().unwrap();
+        }
+        producer.head().hash
+    };
+    let first = hash(CONFIG);
+    assert_eq!(first, hash(CONFIG));
+    let others = [
+        hash(DevConfig { seed: 8, ..CONFIG }),
+        hash(DevConfig {
+            block_time_seconds: 12,
+            ..CONFIG
+        }),
+        hash(DevConfig {
+            reorg_every: Some(4),
+            ..CONFIG
+        }),
+    ];
+    assert!(!others.contains(&first));
+}
+
+/// Things that 128 small blocks must hold, each with how often it was seen.
+#[derive(Default)]
+struct Seen(BTreeMap<&'static str, usize>);
+
+impl Seen {
+    fn note(&mut self, what: &'static str, count: usize) {
+        *self.0.entry(what).or_default() += count;
+    }
+
+    fn block(&mut self, raw: &RawBlock, block: &Block) {
+        let requests = block.header.requests_hash != Some(EMPTY_REQUESTS_HASH);
+        self.note("requests", requests.into());
+        self.note("blocks without requests", (!requests).into());
+        self.note("withdrawals", raw.body.withdrawals.as_ref().unwrap().len());
+        self.note("blob gas", (block.header.blob_gas_used.unwrap() > 0).into());
+        self.note(
+            "excess blob gas",
+            (block.header.excess_blob_gas.unwrap() > 0).into(),
+        );
+        for (transaction, receipt) in raw.body.transactions.iter().zip(receipts(block)) {
+            self.transaction(transaction, receipt["status"] == "0x1");
+            for log in receipt["logs"].as_array().unwrap() {
+                self.note(
+                    match log["topics"].as_array().unwrap().len() {
+                        1 => "logs with 1 topic",
+                        2 => "logs with 2 topics",
+                        3 => "logs with 3 topics",
+                        _ => "logs without topics",
+                    },
+                    1,
+                );
+            }
+        }
+    }
+
+    fn transaction(&mut self, transaction: &Transaction, succeeded: bool) {
+        let kind = match transaction {
+            Transaction::Legacy(signed) if signed.tx().chain_id.is_none() => "before EIP-155",
+            Transaction::Legacy(_) => "legacy",
+            Transaction::Eip2930(signed) => {
+                assert!(!signed.tx().access_list.is_empty() || signed.tx().to.is_create());
+                "EIP-2930"
+            }
+            Transaction::Eip1559(_) => "EIP-1559",
+            Transaction::Eip4844(_) => "EIP-4844",
+            Transaction::Eip7702(_) => "EIP-7702",
+        };
+        self.note(kind, 1);
+        let outcome = match (transaction.is_create(), succeeded) {
+            (true, true) => "creations",
+            (true, false) => "failed creations",
+            (false, true) => "calls",
+            (false, false) => "failed calls",
+        };
+        self.note(outcome, 1);
+    }
+}
+
+#[test]
+fn a_window_of_small_blocks_holds_everything() {
+    let mut producer = producer(CONFIG);
+    let authority = producer.signers().last().unwrap();
+    let mut seen = Seen::default();
+    let mut held = HashSet::new();
+    for _ in 0..128 {
+        let (raw, block) = next(&mut producer);
+        seen.block(&raw, &block);
+        let state = block.state.as_ref().unwrap();
+        let delegated = state.account(&authority).unwrap().unwrap();
+        seen.note(
+            "delegated",
+            (state.code(&delegated.code_hash).unwrap().len() == 23).into(),
+        );
+        let child = state.storage(&contracts::FACTORY, U256::ZERO).unwrap();
+        seen.note("children", (!child.is_zero()).into());
+        seen.note("failed children", child.is_zero().into());
+        let now: HashSet<u64> = (0..256)
+            .filter(|key| {
+                !state
+                    .storage(&contracts::STORE, U256::from(*key))
+                    .unwrap()
+                    .is_zero()
+            })
+            .collect();
+        seen.note("slots set", now.difference(&held).count());
+        seen.note("slots cleared", held.difference(&now).count());
+        held = now;
+    }
+    // One opcode or system contract of each fork, recorded in the last block.
+    let state = producer.head().state.as_ref().unwrap();
+    for slot in 0..14 {
+        let value = state
+            .storage(&contracts::RECORDER, U256::from(slot))
+            .unwrap();
+        assert!(!value.is_zero() || slot == 5, "slot {slot}");
+    }
+    for (what, times) in [
+        ("before EIP-155", 128),
+        ("legacy", 128),
+        ("EIP-2930", 128),
+        ("EIP-1559", 128),
+        ("EIP-4844", 200),
+        ("EIP-7702", 64),
+        ("creations", 128),
+        ("failed creations", 80),
+        ("calls", 1_000),
+        ("failed calls", 128),
+        // The contracts of EIP-7002 and EIP-7251 emit them.
+        ("logs without topics", 40),
+        ("logs with 1 topic", 20),
+        ("logs with 2 topics", 200),
+        ("logs with 3 topics", 500),
+        ("requests", 60),
+        ("blocks without requests", 60),
+        ("withdrawals", 256),
+        ("blob gas", 80),
+        ("excess blob gas", 30),
+        ("delegated", 20),
+        ("children", 50),
+        ("failed children", 10),
+        ("slots set", 100),
+        ("slots cleared", 50),
+    ] {
+        let found = seen.0.get(what).copied().unwrap_or_default();
+        assert!(
+            found >= times,
+            "{what}: {found} times, not {times}; all: {:?}",
+            seen.0
+        );
+    }
+}
+
+#[test]
+fn another_importer_comes_to_the_same_hashes() {
+    let mut producer = producer(CONFIG);
+    let mut json = Vec::new();
+    producer.genesis().write_json(&mut json).unwrap();
+    let genesis: Genesis = serde_json::from_slice(&json).unwrap();
+    assert!(genesis.alloc == producer.genesis().to_genesis().alloc);
+    assert_eq!(
+        genesis.alloc.len() as u64,
+        producer.genesis().account_count()
+    );
+    let importer = Importer::new(&genesis, EncodeOptions::default()).unwrap();
+    let mut head = importer.genesis(&genesis.alloc).unwrap();
+    assert_eq!(head.hash, producer.head().hash);
+    for _ in 0..48 {
+        let (raw, block) = next(&mut producer);
+        head = importer.import(raw, &head).unwrap();
+        assert_eq!(head.hash, block.hash);
+        assert_eq!(head.json.block(true), block.json.block(true));
+        assert_eq!(head.json.receipts(), block.json.receipts());
+    }
+}
+
+#[test]
+fn reorgs_replace_as_many_blocks_as_they_say() {
+    for (every, depth, reorgs) in [(1, 1, 20), (10, 3, 4), (5, 8, 4), (1, 127, 1)] {
+        let config = DevConfig {
+            reorg_every: Some(every),
+            reorg_depth: depth,
+            ..CONFIG
+        };
+        let mut producer = producer(config);
+        let mut chain = vec![producer.head().hash];
+        let mut done = 0;
+        while done < reorgs {
+            let step = producer.step().unwrap();
+            if step.reverted > 0 {
+                done += 1;
+                assert_eq!(step.reverted as u64, depth);
+                assert_eq!(step.applied.len() as u64, depth + 1);
+                let replaced = &chain[chain.len() - step.reverted..];
+                assert!(
+                    step.applied
+                        .iter()
+                        .all(|(_, block)| !replaced.contains(&block.hash))
+                );
+            }
+            chain.truncate(chain.len() - step.reverted);
+            for (raw, block) in &step.applied {
+                assert_eq!(Some(&raw.header.parent_hash), chain.last());
+                assert_eq!(block.number() as usize, chain.len());
+                chain.push(block.hash);
+            }
+            assert_eq!(chain.last(), Some(&producer.head().hash));
+        }
+    }
+}
+
+#[test]
+fn values_out_of_bounds_are_refused() {
+    for (config, why) in [
+        (
+            DevConfig {
+                block_time_seconds: 0,
+                ..CONFIG
+            },
+            "at least 1 second",
+        ),
+        (
+            DevConfig {
+                reorg_every: Some(0),
+                ..CONFIG
+            },
+            "after 1 block",
+        ),
+        (
+            DevConfig {
+                reorg_every: Some(1),
+                reorg_depth: 0,
+                ..CONFIG
+            },
+            "1 to 127 blocks",
+        ),
+        (
+            DevConfig {
+                reorg_every: Some(1),
+                reorg_depth: 128,
+                ..CONFIG
+            },
+            "1 to 127 blocks",
+        ),
+    ] {
+        let refusal = Producer::new(config, EncodeOptions::default(), &mut |_, _| ())
+            .err()
+            .unwrap();
+        assert!(refusal.to_string().contains(why), "{refusal}");
+    }
+}
+
+#[test]
+fn progress_counts_every_account() {
+    let mut last = (0, 0);
+    let mut note = |done, total| {
+        assert!(done >= last.0 && done <= total);
+        last = (done, total);
+    };
+    let producer = Producer::new(CONFIG, EncodeOptions::default(), &mut note).unwrap();
+    let count = producer.genesis().account_count();
+    assert_eq!(last, (count, count));
+}
+
+/// Blocks of a profile over a small state: their content does not depend on how many accounts there are.
+fn check_sizes(profile: Profile, bounds: [(&str, std::ops::Range<usize>); 4]) {
+    const BLOCKS: usize = 4;
+    let sizes = profile::Sizes {
+        population: 2_000,
+        holders: 500,
+        senders: 300,
+        ..profile.sizes()
+    };
+    let config = DevConfig { profile, ..CONFIG };
+    let mut producer =
+        Producer::of_sizes(config, sizes, EncodeOptions::default(), &mut |_, _| ()).unwrap();
+    let mut sums = [0; 4];
+    for _ in 0..BLOCKS {
+        let (raw, block) = next(&mut producer);
+        let measured = [
+            raw.body.transactions.len(),
+            block.json.log_count(),
+            block.json.receipts().len(),
+            block.json.block(true).len(),
+        ];
+        for (sum, measured) in sums.iter_mut().zip(measured) {
+            *sum += measured;
+        }
+    }
+    for (sum, (what, bounds)) in sums.into_iter().zip(bounds) {
+        let mean = sum / BLOCKS;
+        assert!(
+            bounds.contains(&mean),
+            "{profile:?}: {mean} {what}, not {bounds:?}; sums {sums:?}"
+        );
+    }
+}
+
+#[test]
+fn blocks_of_a_profile_have_its_size() {
+    check_sizes(
+        Profile::Mainnet,
+        [
+            ("transactions", 235..265),
+            ("logs", 610..690),
+            ("bytes of receipts", 700_000..800_000),
+            ("bytes of block", 420_000..480_000),
+        ],
+    );
+    check_sizes(
+        Profile::P99,
+        [
+            ("transactions", 670..730),
+            ("logs", 1_500..2_000),
+            ("bytes of receipts", 1_850_000..2_150_000),
+            ("bytes of block", 1_350_000..1_650_000),
+        ],
+    );
+}
+
+#[test]
+fn one_adversarial_block_in_128_bursts() {
+    let bursts = |number| Profile::Adversarial.burst_logs(number) > 0;
+    for oldest in 0..300 {
+        assert_eq!(
+            (oldest..oldest + 128)
+                .filter(|number| bursts(*number))
+                .count(),
+            1
+        );
+    }
+    let mut producer = producer(DevConfig {
+        profile: Profile::Adversarial,
+        ..CONFIG
+    });
+    let block = loop {
+        let (_, block) = next(&mut producer);
+        if bursts(block.number()) {
+            break block;
+        }
+        assert!(block.json.log_count() < 100);
+    };
+    let receipts = receipts(&block);
+    let logs = receipts
+        .iter()
+        .flat_map(|receipt| receipt["logs"].as_array().unwrap());
+    let without_topics = logs
+        .filter(|log| log["topics"] == Value::Array(Vec::new()))
+        .count();
+    assert_eq!(without_topics, 155_000);
+}
