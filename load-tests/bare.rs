@@ -9,11 +9,16 @@ use bytes::Bytes;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 async fn constant(_drained: Bytes, body: web::Data<Bytes>) -> HttpResponse {
-    HttpResponse::Ok().content_type("application/json").body(Bytes::clone(&body))
+    HttpResponse::Ok()
+        .content_type("application/json")
+        .body(Bytes::clone(&body))
 }
 
 fn main() -> std::io::Result<()> {
-    let numbers: Vec<usize> = std::env::args().skip(1).filter_map(|arg| arg.parse().ok()).collect();
+    let numbers: Vec<usize> = std::env::args()
+        .skip(1)
+        .filter_map(|arg| arg.parse().ok())
+        .collect();
     let (port, size, workers) = match numbers[..] {
         [port, size] => (port, size, 1),
         [port, size, workers] => (port, size, workers),
@@ -23,7 +28,9 @@ fn main() -> std::io::Result<()> {
     let body = web::Data::new(Bytes::from(vec![b'x'; size]));
     actix_web::rt::System::new().block_on(
         HttpServer::new(move || {
-            App::new().app_data(body.clone()).route("/v3/{key}", web::post().to(constant))
+            App::new()
+                .app_data(body.clone())
+                .route("/v3/{key}", web::post().to(constant))
         })
         .workers(workers)
         .bind(("127.0.0.1", port))?

@@ -28,6 +28,10 @@ impl BlockStoreActor {
     pub(crate) const fn new(panics: Panics) -> Self {
         Self { panics }
     }
+
+    pub(crate) const fn panics(&self) -> &Panics {
+        &self.panics
+    }
 }
 
 impl Actor for BlockStoreActor {
@@ -40,7 +44,7 @@ impl Handler<FindBlock> for BlockStoreActor {
     type Result = Reply<Option<Json>>;
 
     fn handle(&mut self, find: FindBlock, ctx: &mut Context<Self>) -> Self::Result {
-        self.panics.guard(ctx, || {
+        self.panics().guard(ctx, || {
             let block = match block_at(&find.snapshot, find.at) {
                 // graph-node checks the genesis at start, whatever the window holds.
                 Err(ResolveError::BelowWindow { number: 0, .. }) => {
@@ -60,7 +64,7 @@ impl Handler<FindTransaction> for BlockStoreActor {
     type Result = Reply<Option<Json>>;
 
     fn handle(&mut self, find: FindTransaction, ctx: &mut Context<Self>) -> Self::Result {
-        self.panics.guard(ctx, || {
+        self.panics().guard(ctx, || {
             let json = match find.at {
                 TransactionAt::Hash(hash) => find
                     .snapshot
@@ -80,7 +84,7 @@ impl Handler<FindReceipt> for BlockStoreActor {
     type Result = Reply<Option<Json>>;
 
     fn handle(&mut self, find: FindReceipt, ctx: &mut Context<Self>) -> Self::Result {
-        self.panics.guard(ctx, || {
+        self.panics().guard(ctx, || {
             let place = find.snapshot.transaction(&find.transaction);
             Ok(place
                 .and_then(|(block, index)| block.json.receipt(index))
@@ -93,7 +97,7 @@ impl Handler<FindBlockReceipts> for BlockStoreActor {
     type Result = Reply<Option<Json>>;
 
     fn handle(&mut self, find: FindBlockReceipts, ctx: &mut Context<Self>) -> Self::Result {
-        self.panics.guard(ctx, || {
+        self.panics().guard(ctx, || {
             let block = block_at(&find.snapshot, find.at)?;
             Ok(Some(block.json.receipts().into()))
         })
@@ -104,7 +108,7 @@ impl Handler<FindUncle> for BlockStoreActor {
     type Result = Reply<Option<Json>>;
 
     fn handle(&mut self, find: FindUncle, ctx: &mut Context<Self>) -> Self::Result {
-        self.panics.guard(ctx, || {
+        self.panics().guard(ctx, || {
             let block = block_at(&find.snapshot, find.at)?;
             Ok(item(find.index, |index| block.json.uncle(index)).map(Json::from))
         })
@@ -115,7 +119,7 @@ impl Handler<CountTransactions> for BlockStoreActor {
     type Result = Reply<Option<u64>>;
 
     fn handle(&mut self, count: CountTransactions, ctx: &mut Context<Self>) -> Self::Result {
-        self.panics.guard(ctx, || {
+        self.panics().guard(ctx, || {
             let block = block_at(&count.snapshot, count.at)?;
             Ok(Some(block.transaction_hashes.len() as u64))
         })
@@ -126,7 +130,7 @@ impl Handler<CountUncles> for BlockStoreActor {
     type Result = Reply<Option<u64>>;
 
     fn handle(&mut self, count: CountUncles, ctx: &mut Context<Self>) -> Self::Result {
-        self.panics.guard(ctx, || {
+        self.panics().guard(ctx, || {
             let block = block_at(&count.snapshot, count.at)?;
             Ok(Some(block.json.uncle_count() as u64))
         })

@@ -12,7 +12,7 @@ use nearhead_chain::{
 use crate::{
     messages::{FindLogs, LogRange, QueryError, Reply, Weighed},
     pool_actor::{Heavy, PoolActor},
-    wiring::{LOG_BYTES_MAX, LOG_BYTES_UNIT, Permit, Permits, Pools, ask},
+    wiring::{LOG_BYTES_MAX, LOG_BYTES_UNIT, Panics, Permit, Permits, Pools, ask},
 };
 
 /// Look-ups in the index that are made on the worker's thread: some 50 ns each, so 0.1 ms at most.
@@ -44,6 +44,10 @@ enum Plan {
 impl LogQueryActor {
     pub(crate) const fn new(pools: Pools) -> Self {
         Self { pools }
+    }
+
+    pub(crate) const fn panics(&self) -> &Panics {
+        self.pools.panics()
     }
 
     fn plan(&self, find: &FindLogs) -> Reply<Plan> {
@@ -82,7 +86,7 @@ impl Handler<FindLogs> for LogQueryActor {
     type Result = Response<Reply<Weighed>>;
 
     fn handle(&mut self, find: FindLogs, ctx: &mut Context<Self>) -> Self::Result {
-        match self.pools.panics().guard(ctx, || self.plan(&find)) {
+        match self.panics().guard(ctx, || self.plan(&find)) {
             Ok(Plan::Done(weighed)) => Response::reply(Ok(weighed)),
             Ok(Plan::Heavy(permit)) => {
                 Response::fut(find_on_pool(self.pools.heavy.clone(), find, permit))

@@ -34,6 +34,10 @@ impl PoolActor {
     pub(crate) const fn new(log_units: Permits, panics: Panics) -> Self {
         Self { log_units, panics }
     }
+
+    pub(crate) const fn panics(&self) -> &Panics {
+        &self.panics
+    }
 }
 
 impl Actor for PoolActor {
@@ -45,7 +49,7 @@ impl Handler<Heavy<FindLogs>> for PoolActor {
 
     fn handle(&mut self, heavy: Heavy<FindLogs>, ctx: &mut SyncContext<Self>) -> Self::Result {
         let Heavy { message, permit } = heavy;
-        self.panics.guard(ctx, || {
+        self.panics().guard(ctx, || {
             log_query_actor::find_all(&message, &self.log_units, permit)
         })
     }
@@ -56,7 +60,7 @@ impl Handler<Heavy<ProveAccount>> for PoolActor {
 
     fn handle(&mut self, heavy: Heavy<ProveAccount>, ctx: &mut SyncContext<Self>) -> Self::Result {
         let Heavy { message, permit } = heavy;
-        self.panics.guard(ctx, || {
+        self.panics().guard(ctx, || {
             Ok(Weighed {
                 json: proof_actor::prove(&message)?,
                 permit: Some(permit),
@@ -73,7 +77,7 @@ impl Handler<Heavy<ReadStorageValues>> for PoolActor {
         heavy: Heavy<ReadStorageValues>,
         ctx: &mut SyncContext<Self>,
     ) -> Self::Result {
-        self.panics
+        self.panics()
             .guard(ctx, || proof_actor::read_values(&heavy.message))
     }
 }

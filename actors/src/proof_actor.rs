@@ -18,7 +18,7 @@ use crate::{
         Weighed,
     },
     pool_actor::{Heavy, PoolActor},
-    wiring::{Pools, ask},
+    wiring::{Panics, Pools, ask},
 };
 
 /// Keys and slots that are read on the worker's thread: at 5 to 10 µs each, 0.15 ms at most.
@@ -33,6 +33,10 @@ pub struct ProofActor {
 impl ProofActor {
     pub(crate) const fn new(pools: Pools) -> Self {
         Self { pools }
+    }
+
+    pub(crate) const fn panics(&self) -> &Panics {
+        self.pools.panics()
     }
 
     /// Runs `message` here if it has few keys, or admits it to the pool.
@@ -50,7 +54,7 @@ impl ProofActor {
         <PoolActor as Actor>::Context: ToEnvelope<PoolActor, Heavy<M>>,
     {
         if keys <= WORKER_KEYS_MAX {
-            return Response::reply(self.pools.panics().guard(ctx, || here(&message)));
+            return Response::reply(self.panics().guard(ctx, || here(&message)));
         }
         match self.pools.proof_keys.take(keys) {
             Ok(permit) => {
@@ -72,7 +76,7 @@ impl Handler<ReadStorage> for ProofActor {
     type Result = Reply<U256>;
 
     fn handle(&mut self, read: ReadStorage, ctx: &mut Context<Self>) -> Self::Result {
-        self.pools.panics().guard(ctx, || {
+        self.panics().guard(ctx, || {
             Ok(state_at(&read.snapshot, read.at)?.storage(&read.address, read.slot)?)
         })
     }
@@ -82,7 +86,7 @@ impl Handler<ReadAccount> for ProofActor {
     type Result = Reply<Option<TrieAccount>>;
 
     fn handle(&mut self, read: ReadAccount, ctx: &mut Context<Self>) -> Self::Result {
-        self.pools.panics().guard(ctx, || {
+        self.panics().guard(ctx, || {
             Ok(state_at(&read.snapshot, read.at)?.account(&read.address)?)
         })
     }
@@ -92,7 +96,7 @@ impl Handler<ReadCode> for ProofActor {
     type Result = Reply<Bytes>;
 
     fn handle(&mut self, read: ReadCode, ctx: &mut Context<Self>) -> Self::Result {
-        self.pools.panics().guard(ctx, || {
+        self.panics().guard(ctx, || {
             let state = state_at(&read.snapshot, read.at)?;
             match state.account(&read.address)? {
                 Some(account) => Ok(state.code(&account.code_hash)?),

@@ -280,3 +280,133 @@ where
         .await
         .unwrap_or(Err(QueryError::Unavailable))
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::panic)]
+mod tests {
+    use actix::{Actor, Message};
+
+    use super::*;
+
+    #[derive(Message)]
+    #[rtype(result = "Reply<()>")]
+    struct Panic;
+
+    #[derive(Message)]
+    #[rtype(result = "Reply<u32>")]
+    struct Echo(u32);
+
+    macro_rules! can_panic {
+        ($($actor:ident).+, $panics:expr) => {
+            impl Handler<Panic> for $($actor).+ {
+                type Result = Reply<()>;
+
+                fn handle(&mut self, _: Panic, ctx: &mut Self::Context) -> Reply<()> {
+                    let panics: fn(&Self) -> &Panics = $panics;
+                    panics(self).guard(ctx, || panic!("on purpose"))
+                }
+            }
+
+            impl Handler<Echo> for $($actor).+ {
+                type Result = Reply<u32>;
+
+                fn handle(&mut self, echo: Echo, _: &mut Self::Context) -> Reply<u32> {
+                    Ok(echo.0)
+                }
+            }
+        };
+    }
+
+    can_panic!(BlockStoreActor, |actor| actor.panics());
+    can_panic!(LogQueryActor, |actor| actor.panics());
+    can_panic!(ProofActor, |actor| actor.panics());
+    can_panic!(PoolActor, |actor| actor.panics());
+
+    async fn check<A>(actor: &Addr<A>)
+    where
+        A: Actor + Handler<Panic> + Handler<Echo>,
+        A::Context: ToEnvelope<A, Panic> + ToEnvelope<A, Echo>,
+    {
+        // All of them are in the mailbox before the first is handled.
+        let (before, first, between, second, after) = (
+            actor.send(Echo(1)),
+            actor.send(Panic),
+            actor.send(Echo(2)),
+            actor.send(Panic),
+            actor.send(Echo(3)),
+        );
+        assert!(matches!(before.await.unwrap(), Ok(1)));
+        assert!(matches!(first.await.unwrap(), Err(QueryError::Panicked)));
+        assert!(matches!(between.await.unwrap(), Ok(2)));
+        assert!(matches!(second.await.unwrap(), Err(QueryError::Panicked)));
+        assert!(matches!(after.await.unwrap(), Ok(3)));
+        assert!(matches!(ask(actor, Echo(4)).await, Ok(4)));
+    }
+
+    #[actix::test]
+    async fn a_panic_is_its_own_messages_answer_and_nobody_elses() {
+        let pools = Pools::start(1);
+        let worker = Worker::start(&pools);
+        check(&worker.blocks).await;
+        check(&worker.logs).await;
+        check(&worker.proofs).await;
+        check(&pools.heavy).await;
+        assert_eq!(pools.panics().total(), 8);
+    }
+
+    #[actix::test]
+    async fn permits_bound_what_is_under_way() {
+        let pools = Pools::start(1);
+        let all = LOG_BYTES_MAX / LOG_BYTES_UNIT;
+        let half = pools.log_units.take(all / 2).unwrap();
+        let rest = pools.log_units.take(all / 2).unwrap();
+        assert!(matches!(
+            pools.log_units.take(1),
+            Err(QueryError::Unavailable)
+        ));
+        let log_use = |pools: &Pools| pools.permits()[2];
+        assert_eq!(
+            log_use(&pools),
+            PermitUse {
+                kind: "log_bytes_64k",
+                in_use: all,
+                available: 0
+            }
+        );
+        drop((half, rest));
+        // What is larger than all there is takes all there is.
+        let everything = pools.log_units.take(usize::MAX).unwrap();
+        assert_eq!(everything.num_permits(), all);
+    }
+
+    #[actix::test]
+    async fn measured_requests_are_refused_and_cheap_ones_wait() {
+        let pools = Pools::start(1);
+        let worker = Worker::start(&pools);
+        let mut measured = Vec::new();
+        for _ in 0..MEASURED_MAX {
+            measured.push(worker.admit(CostClass::Measured).await.unwrap());
+        }
+        assert!(matches!(
+            worker.admit(CostClass::Measured).await,
+            Err(QueryError::Unavailable)
+        ));
+        measured.pop();
+        assert!(worker.admit(CostClass::Measured).await.is_ok());
+
+        let mut cheap = Vec::new();
+        for _ in 0..CHEAP_PER_WORKER {
+            cheap.push(worker.admit(CostClass::Cheap).await.unwrap());
+        }
+        let mut waiting = Box::pin(worker.admit(CostClass::Cheap));
+        let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
+        assert!(waiting.as_mut().poll(&mut cx).is_pending());
+        cheap.pop();
+        assert!(waiting.await.is_ok());
+        // A worker that is gone is not counted any more.
+        drop((cheap, worker));
+        let cheap = pools.permits()[0];
+        assert_eq!(cheap.kind, "cheap");
+        assert_eq!(cheap.available, 0);
+    }
+}

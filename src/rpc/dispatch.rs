@@ -13,7 +13,7 @@ use std::{
 use nearhead_actors::{
     head::Head,
     messages::Weighed,
-    wiring::{CostClass, Worker},
+    wiring::{CostClass, Panics, Worker},
 };
 use nearhead_chain::window::Snapshot;
 use serde_json::value::RawValue;
@@ -299,7 +299,7 @@ impl Dispatcher {
         began: Instant,
     ) -> Result<Weighed, RpcError> {
         let reply = match method.map(|index| &METHODS[index]) {
-            Some(method) => self.guard(run(view, method, call)).await,
+            Some(method) => guard(self.worker.pools().panics(), run(view, method, call)).await,
             None => Err(RpcError::method_not_found(&call.method)),
         };
         let outcome = reply
@@ -310,23 +310,23 @@ impl Dispatcher {
             .answered(outcome, began.elapsed());
         reply
     }
+}
 
-    /// Turns a panic of a handler into its own request's answer.
-    async fn guard<T>(
-        &self,
-        future: impl Future<Output = Result<T, RpcError>>,
-    ) -> Result<T, RpcError> {
-        let mut future = std::pin::pin!(future);
-        poll_fn(|cx| {
-            // A future that panicked is not polled again, so nothing sees what it left half done.
-            catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(cx))).unwrap_or_else(|_| {
-                self.worker.pools().panics().count();
-                tracing::error!("a request's handler panicked");
-                Err(RpcError::Internal).into()
-            })
+/// Turns a panic of a handler into its own request's answer, and counts it.
+async fn guard<T>(
+    panics: &Panics,
+    future: impl Future<Output = Result<T, RpcError>>,
+) -> Result<T, RpcError> {
+    let mut future = std::pin::pin!(future);
+    poll_fn(|cx| {
+        // A future that panicked is not polled again, so nothing sees what it left half done.
+        catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(cx))).unwrap_or_else(|_| {
+            panics.count();
+            tracing::error!("a request's handler panicked");
+            Err(RpcError::Internal).into()
         })
-        .await
-    }
+    })
+    .await
 }
 
 async fn run(view: &View<'_>, method: &Method, call: &Call<'_>) -> Result<Weighed, RpcError> {
@@ -337,4 +337,32 @@ async fn run(view: &View<'_>, method: &Method, call: &Call<'_>) -> Result<Weighe
         .await
         .map_err(RpcError::of_query)?;
     (method.handler)(view, params).await
+}
+
+#[cfg(test)]
+#[allow(clippy::panic)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_unique_and_the_core_is_seven() {
+        let mut names: Vec<_> = METHODS.iter().map(|method| method.name).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), METHODS.len());
+        let of = |set: MethodSet| METHODS.iter().filter(|method| set.has(method.set)).count();
+        assert_eq!(
+            (of(MethodSet::Core), of(MethodSet::Companion)),
+            (7, METHODS.len())
+        );
+    }
+
+    #[actix::test]
+    async fn a_panic_is_an_internal_error() {
+        let panics = Panics::default();
+        let calm = guard(&panics, async { Ok(1) }).await;
+        assert_eq!((calm, panics.total()), (Ok(1), 0));
+        let wild: Result<(), _> = guard(&panics, async { panic!("on purpose") }).await;
+        assert_eq!((wild, panics.total()), (Err(RpcError::Internal), 1));
+    }
 }

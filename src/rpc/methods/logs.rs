@@ -189,3 +189,88 @@ fn position(raw: &RawValue) -> Result<Vec<B256>, Why> {
         topics
     })
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    const HASH: &str = "0x00000000000000000000000000000000000000000000000000000000deadbeef";
+    const ADDRESS: &str = "0x00000000000000000000000000000000deadbeef";
+
+    /// The filter in short: blocks, number of addresses, number of values at each position.
+    #[track_caller]
+    fn check(json: &str, expected: &str) {
+        let json = json.replace("HASH", HASH).replace("ADDRESS", ADDRESS);
+        let found = match query(serde_json::from_str(&json).unwrap()) {
+            Ok(Query { blocks, filter }) => {
+                let blocks = match blocks {
+                    Blocks::Hash(_) => "hash".to_owned(),
+                    Blocks::Range { from, to } => format!("{from:?}..{to:?}"),
+                };
+                let topics: Vec<_> = filter.topics.iter().map(Vec::len).collect();
+                format!("{blocks} {} {topics:?}", filter.addresses.len())
+            }
+            Err(why) => format!("! {why}"),
+        };
+        assert_eq!(found, expected, "{json}");
+    }
+
+    #[test]
+    fn filters() {
+        let latest = "Tag(Latest)..Tag(Latest)";
+        check("{}", &format!("{latest} 0 []"));
+        check(
+            r#"{"fromBlock":null,"toBlock":null,"blockHash":null,"address":null,"topics":null,"x":1}"#,
+            &format!("{latest} 0 []"),
+        );
+        check(
+            r#"{"fromBlock":"earliest","toBlock":"0x5"}"#,
+            "Tag(Earliest)..Number(5) 0 []",
+        );
+        check(r#"{"blockHash":"HASH"}"#, "hash 0 []");
+        check(r#"{"address":"ADDRESS"}"#, &format!("{latest} 1 []"));
+        check(
+            r#"{"address":["ADDRESS","ADDRESS"]}"#,
+            &format!("{latest} 2 []"),
+        );
+        check(r#"{"address":[]}"#, &format!("{latest} 0 []"));
+        check(r#"{"topics":[]}"#, &format!("{latest} 0 []"));
+        check(
+            r#"{"topics":[null,"HASH",["HASH","HASH"],[]]}"#,
+            &format!("{latest} 0 [0, 1, 2, 0]"),
+        );
+        check(r#"{"topics":[["HASH",null]]}"#, &format!("{latest} 0 [0]"));
+    }
+
+    #[test]
+    fn bad_filters() {
+        let both = "! cannot specify both BlockHash and FromBlock/ToBlock, choose one or the other";
+        check(r#"{"blockHash":"HASH","fromBlock":"0x1"}"#, both);
+        check(r#"{"blockHash":"HASH","toBlock":"latest"}"#, both);
+        check("null", "! want an object");
+        check("[]", "! want an object");
+        check(r#""HASH""#, "! want an object");
+        check(r#"{"fromBlock":1}"#, "! want a string");
+        check(r#"{"address":[null]}"#, "! want a string");
+        check(
+            r#"{"address":"HASH"}"#,
+            "! want an address: 0x and 40 hex digits",
+        );
+        check(r#"{"address":{}}"#, "! want a string");
+        check(r#"{"topics":"HASH"}"#, "! want an array");
+        check(
+            r#"{"topics":["ADDRESS"]}"#,
+            "! want a hash: 0x and 64 hex digits",
+        );
+        check(
+            r#"{"topics":[[null,"0x1"]]}"#,
+            "! want a hash: 0x and 64 hex digits",
+        );
+        check(r#"{"topics":[[["HASH"]]]}"#, "! want a string");
+        check(
+            r#"{"topics":[null,null,null,null,null]}"#,
+            "! too many topics (want at most 4)",
+        );
+    }
+}

@@ -1,6 +1,6 @@
 //! Storage, accounts, code, and proofs of them.
 
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
 use alloy_primitives::{Address, B256, U256};
 use nearhead_actors::{
@@ -118,16 +118,21 @@ pub(crate) async fn get_proof(view: &View<'_>, mut params: Params<'_>) -> Answer
 }
 
 pub(crate) async fn get_storage_values(view: &View<'_>, mut params: Params<'_>) -> Answered {
-    let slots = params.required(slots_by_address)?;
+    let keys = params.required(keys_by_address)?;
     let at: BlockId = params.optional(LATEST, params::block_id)?;
     params.finish()?;
-    if slots.is_empty() {
+    if keys.is_empty() {
         return Err(RpcError::InvalidParams("empty request".into()));
     }
-    let count = slots.iter().map(|(_, slots)| slots.len()).sum();
+    let count = keys.iter().map(|(_, keys)| keys.len()).sum();
     if count > STORAGE_KEYS_MAX {
         return Err(too_many(count, "slots"));
     }
+    let slots = keys.iter().map(|(address, keys)| {
+        let slots = keys.iter().map(|key| params::storage_key(key).map(slot_of));
+        Ok((*address, slots.collect::<Result<_, _>>()?))
+    });
+    let slots: Vec<(Address, Vec<U256>)> = slots.collect::<Result<_, RpcError>>()?;
     let snapshot = Arc::clone(&view.snapshot);
     let read = ReadStorageValues {
         snapshot,
@@ -140,23 +145,17 @@ pub(crate) async fn get_storage_values(view: &View<'_>, mut params: Params<'_>) 
     Ok(values_by_address(&slots, &values).into())
 }
 
-/// `{address: [slot, …], …}`; of a repeated address the last one counts.
-fn slots_by_address(raw: &RawValue) -> Result<Vec<(Address, Vec<U256>)>, Why> {
-    let mut slots: Vec<(Address, Vec<U256>)> = Vec::new();
+/// `{address: [key, …], …}`; of a repeated address the last one counts.
+fn keys_by_address(raw: &RawValue) -> Result<Vec<(Address, Vec<Cow<'_, str>>)>, Why> {
+    let mut keys = Vec::new();
     let mut failed = None;
     params::each_member(raw, |name, value| {
         let entry = params::address_text(name).and_then(|address| {
-            let slot = |raw| params::hash(raw).map(|slot| U256::from_be_bytes(slot.0));
-            Ok((
-                address,
-                params::array(value)?
-                    .into_iter()
-                    .map(slot)
-                    .collect::<Result<_, _>>()?,
-            ))
+            let texts = params::array(value)?.into_iter().map(params::text);
+            Ok((address, texts.collect::<Result<Vec<_>, _>>()?))
         });
         match entry {
-            Ok(entry) => slots.push(entry),
+            Ok(entry) => keys.push(entry),
             Err(why) => failed = failed.take().or(Some(why)),
         }
     })?;
@@ -164,13 +163,14 @@ fn slots_by_address(raw: &RawValue) -> Result<Vec<(Address, Vec<U256>)>, Why> {
         return Err(why);
     }
     // Stable, so that of equal addresses the one that was written last is the last.
-    slots.sort_by_key(|(address, _)| *address);
-    slots.reverse();
-    slots.dedup_by_key(|(address, _)| *address);
-    slots.reverse();
-    Ok(slots)
+    keys.sort_by_key(|(address, _)| *address);
+    keys.reverse();
+    keys.dedup_by_key(|(address, _)| *address);
+    keys.reverse();
+    Ok(keys)
 }
 
+/// `{"address":["value", …], …}`.
 fn values_by_address(slots: &[(Address, Vec<U256>)], values: &[Vec<U256>]) -> Json {
     let mut out = String::from("{");
     for (position, ((address, _), values)) in slots.iter().zip(values).enumerate() {
