@@ -30,3 +30,7 @@ pub mod window;
 
 #[cfg(test)]
 mod fixture;
+
+#[cfg(test)]
+#[expect(clippy::expect_used, reason = "tests are made to fail")]
+mod test_block;

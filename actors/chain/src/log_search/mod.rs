@@ -1,0 +1,24 @@
+//! Logs by emitter and topic: counted from each block's postings first, gathered as slices of its JSON after.
+//!
+//! | file | what it is |
+//! |---|---|
+//! | [`LogFilter`] | what eth_getLogs asks; made into a query of hashed terms once a search |
+//! | [`LogPostings`] | one block's logs by address, by (position, topic) and by (address, topic 0) |
+//! | [`search`] | counts the matches of a filter in many blocks, within a limit |
+//! | [`Found`] | counted matches: their length, and the JSON array of them |
+//! | [`Cancellation`] | stops running work within a millisecond |
+
+mod cancellation;
+mod filter;
+mod found;
+mod postings;
+mod search;
+
+#[cfg(test)]
+mod tests;
+
+pub use cancellation::Cancellation;
+pub use filter::LogFilter;
+pub use found::Found;
+pub use postings::LogPostings;
+pub use search::{SearchError, search};

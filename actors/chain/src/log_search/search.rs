@@ -1,0 +1,229 @@
+//! Counts the matches of a filter in many blocks.
+
+use std::sync::Arc;
+
+use super::{
+    Cancellation, Found, LogFilter, LogPostings, cancellation::Pace, filter::Query, postings::Field,
+};
+use crate::block::Block;
+
+/// Why a search gave no result.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SearchError {
+    /// More logs match than may be returned.
+    #[error("more than {limit} logs match")]
+    TooMany {
+        /// The bound.
+        limit: usize,
+        /// The last block of the largest range from the first block that fits; `None` if the first block alone does not.
+        fits_to: Option<u64>,
+    },
+    /// Cancelled through the token.
+    #[error("cancelled")]
+    Cancelled,
+}
+
+/// Counts the matches in `blocks` (ascending); [`Found::gather`] then builds the JSON array.
+///
+/// A block costs one probe for each term of the filter, and then what matches: no log that cannot match is looked at.
+/// Memory is bounded by `limit`.
+///
+/// # Errors
+/// [`SearchError::TooMany`] for more than `limit` matches, before any of them is looked up in the JSON;
+/// [`SearchError::Cancelled`].
+pub fn search<'a>(
+    blocks: &'a [Arc<Block>],
+    filter: &LogFilter,
+    limit: usize,
+    cancel: &Cancellation,
+) -> Result<Found<'a>, SearchError> {
+    let mut pace = Pace::begin(cancel)?;
+    let mut matches = Matches::default();
+    if let Some(query) = Query::new(filter) {
+        let mut matcher = Matcher::new(&query, limit);
+        for (index, block) in blocks.iter().enumerate() {
+            let postings = &block.postings;
+            if !matcher.add_matches(postings, &mut matches.positions, &mut pace)? {
+                let fits_to = index.checked_sub(1).map(|last| blocks[last].number());
+                return Err(SearchError::TooMany { limit, fits_to });
+            }
+            matches.end_block(index);
+        }
+    }
+    Found::new(blocks, &matches, &mut pace)
+}
+
+/// Positions of the logs that match, block by block.
+#[derive(Debug, Default)]
+pub(super) struct Matches {
+    positions: Vec<u32>,
+    /// Indices of the blocks that have any, and where each one's positions end.
+    blocks: Vec<(usize, usize)>,
+}
+
+impl Matches {
+    fn end_block(&mut self, index: usize) {
+        let end = self.positions.len();
+        if end > self.blocks.last().map_or(0, |(_, end)| *end) {
+            self.blocks.push((index, end));
+        }
+    }
+
+    /// Number of matches.
+    pub(super) const fn len(&self) -> usize {
+        self.positions.len()
+    }
+
+    /// Indices of the blocks that have matches, each with the ascending positions of its logs.
+    pub(super) fn by_block(&self) -> impl Iterator<Item = (usize, &[u32])> {
+        let mut start = 0;
+        self.blocks.iter().map(move |(index, end)| {
+            let positions = &self.positions[start..*end];
+            start = *end;
+            (*index, positions)
+        })
+    }
+}
+
+/// Matches one query against one block after the other; its buffers are used again.
+struct Matcher<'a> {
+    query: &'a Query,
+    limit: usize,
+    /// Keys that the present block has of each group, group by group.
+    keys: Vec<u32>,
+    /// Conditions of the present block.
+    conditions: Vec<Condition>,
+}
+
+/// What a log of the present block must have in one field.
+#[derive(Clone, Copy, Debug)]
+struct Condition {
+    field: Field,
+    /// Where the keys stand that will do; `None` if any will.
+    keys: Option<(usize, usize)>,
+    /// Number of logs that have one.
+    logs: usize,
+}
+
+impl<'a> Matcher<'a> {
+    fn new(query: &'a Query, limit: usize) -> Self {
+        let (keys, conditions) = (Vec::new(), Vec::new());
+        Self {
+            query,
+            limit,
+            keys,
+            conditions,
+        }
+    }
+
+    /// Adds the positions of a block's matches; `false` as soon as all together would be more than the limit.
+    fn add_matches(
+        &mut self,
+        postings: &LogPostings,
+        positions: &mut Vec<u32>,
+        pace: &mut Pace<'_>,
+    ) -> Result<bool, SearchError> {
+        if !self.find_conditions(postings, pace)? {
+            return Ok(true);
+        }
+        let room = self.limit - positions.len();
+        let Some(rarest) = (0..self.conditions.len()).min_by_key(|at| self.conditions[*at].logs)
+        else {
+            if postings.len() <= room {
+                pace.spend(postings.len())?;
+                positions.extend(0..postings.len() as u32);
+            }
+            return Ok(postings.len() <= room);
+        };
+        let rarest = self.conditions.swap_remove(rarest);
+        // Lists of one field are disjoint: nothing but their lengths has to be known.
+        let is_exact = self.conditions.is_empty();
+        if is_exact && rarest.logs > room {
+            return Ok(false);
+        }
+        let first = positions.len();
+        let mut lists = 0;
+        for list in self.lists(postings, rarest) {
+            lists += 1;
+            for candidates in list.chunks(super::cancellation::LOOK_EVERY) {
+                pace.spend(candidates.len())?;
+                if is_exact {
+                    positions.extend_from_slice(candidates);
+                } else {
+                    positions.extend(candidates.iter().filter(|at| self.fulfils(postings, **at)));
+                }
+                if positions.len() > self.limit {
+                    return Ok(false);
+                }
+            }
+        }
+        if lists > 1 || rarest.keys.is_none() {
+            // Stable: it merges runs that are ascending already.
+            positions[first..].sort();
+        }
+        Ok(true)
+    }
+
+    /// Looks the query up in a block; `false` where one of its conditions cannot be fulfilled there.
+    fn find_conditions(
+        &mut self,
+        postings: &LogPostings,
+        pace: &mut Pace<'_>,
+    ) -> Result<bool, SearchError> {
+        self.keys.clear();
+        self.conditions.clear();
+        for group in &self.query.groups {
+            pace.spend(group.cost(postings))?;
+            let start = self.keys.len();
+            group.find(postings, &mut self.keys);
+            let keys = &mut self.keys[start..];
+            if keys.is_empty() {
+                return Ok(false);
+            }
+            keys.sort_unstable();
+            let logs = keys
+                .iter()
+                .map(|key| postings.positions(*key..*key + 1).len());
+            self.conditions.push(Condition {
+                field: group.field,
+                logs: logs.sum(),
+                keys: Some((start, self.keys.len())),
+            });
+        }
+        if let Some(field) = self.query.present {
+            let logs = postings.positions(postings.keys(field)).len();
+            self.conditions.push(Condition {
+                field,
+                keys: None,
+                logs,
+            });
+            return Ok(logs > 0);
+        }
+        Ok(true)
+    }
+
+    /// The lists of the logs that fulfil a condition.
+    fn lists<'b>(
+        &'b self,
+        postings: &'b LogPostings,
+        condition: Condition,
+    ) -> impl Iterator<Item = &'b [u32]> {
+        let (some, all) = match condition.keys {
+            Some((start, end)) => (&self.keys[start..end], None),
+            None => (&[][..], Some(postings.keys(condition.field))),
+        };
+        let one_each = some.iter().map(|key| *key..*key + 1);
+        one_each.chain(all).map(|keys| postings.positions(keys))
+    }
+
+    /// Whether the log at `position` fulfils all conditions.
+    fn fulfils(&self, postings: &LogPostings, position: u32) -> bool {
+        self.conditions.iter().all(|condition| {
+            let key = postings.key_of(position, condition.field);
+            key.is_some_and(|key| {
+                let keys = condition.keys.map(|(start, end)| &self.keys[start..end]);
+                keys.is_none_or(|keys| keys.binary_search(&key).is_ok())
+            })
+        })
+    }
+}

@@ -1,0 +1,407 @@
+//! Searches against a scan of every log, limits at their boundary, cancels at an exact look.
+
+#![expect(clippy::unwrap_used, reason = "tests are made to fail")]
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
+
+use alloy_primitives::{Address, B256, Bytes, Log};
+use proptest::{collection::vec, prelude::*};
+
+use super::{Cancellation, LogFilter, LogPostings, SearchError, search};
+use crate::{block::Block, json::Json, test_block::TestBlock};
+
+/// Counts the looks at a token, and cancels it at the one that was set.
+#[derive(Debug)]
+pub(crate) struct Looks {
+    seen: AtomicUsize,
+    cancel_at: AtomicUsize,
+}
+
+impl Default for Looks {
+    fn default() -> Self {
+        let (seen, cancel_at) = (AtomicUsize::new(0), AtomicUsize::new(usize::MAX));
+        Self { seen, cancel_at }
+    }
+}
+
+impl Looks {
+    pub(super) fn count(&self, token: &Cancellation) {
+        let look = self.seen.fetch_add(1, Ordering::Relaxed) + 1;
+        if look == self.cancel_at.load(Ordering::Relaxed) {
+            token.cancel();
+        }
+    }
+}
+
+/// A token that is cancelled at its `look`th look.
+fn cancelled_at(look: usize) -> Cancellation {
+    let token = Cancellation::default();
+    token.looks.cancel_at.store(look, Ordering::Relaxed);
+    token
+}
+
+fn looks(token: &Cancellation) -> usize {
+    token.looks.seen.load(Ordering::Relaxed)
+}
+
+/// Blocks of one branch, each a list of receipts, each a list of logs.
+fn chain(blocks: &[Vec<Vec<Log>>]) -> Vec<Arc<Block>> {
+    let mut chain: Vec<Arc<Block>> = Vec::new();
+    for receipts in blocks {
+        let block = TestBlock {
+            salt: 0,
+            transactions: (0..).zip(receipts.clone()).collect(),
+        };
+        chain.push(match chain.last() {
+            Some(parent) => block.child_of(parent),
+            None => block.genesis(),
+        });
+    }
+    chain
+}
+
+fn log(address: u8, topics: &[u8], data_bytes: usize) -> Log {
+    let topics = topics.iter().map(|topic| B256::repeat_byte(*topic));
+    Log::new_unchecked(
+        Address::repeat_byte(address),
+        topics.collect(),
+        Bytes::from(vec![7; data_bytes]),
+    )
+}
+
+fn filter(addresses: &[u8], topics: &[&[u8]]) -> LogFilter {
+    let words = |bytes: &&[u8]| bytes.iter().map(|byte| B256::repeat_byte(*byte)).collect();
+    LogFilter {
+        addresses: addresses
+            .iter()
+            .map(|byte| Address::repeat_byte(*byte))
+            .collect(),
+        topics: topics.iter().map(words).collect(),
+    }
+}
+
+/// What CONFORMANCE says of a match, word by word.
+fn is_match(filter: &LogFilter, log: &Log) -> bool {
+    let address = filter.addresses.is_empty() || filter.addresses.contains(&log.address);
+    let topics = log.topics();
+    let each = filter.topics.iter().zip(topics);
+    address
+        && topics.len() >= filter.topics.len()
+        && each
+            .into_iter()
+            .all(|(any_of, topic)| any_of.is_empty() || any_of.contains(topic))
+}
+
+/// The JSON of all matches by looking at every log, and their number block by block.
+fn scan(chain: &[Arc<Block>], logs: &[Vec<Vec<Log>>], filter: &LogFilter) -> (Vec<u8>, Vec<usize>) {
+    let mut found = Vec::new();
+    let mut counts = Vec::new();
+    for (block, logs) in chain.iter().zip(logs) {
+        let before = found.len();
+        for (index, log) in logs.iter().flatten().enumerate() {
+            if is_match(filter, log) {
+                let range = block.json.log_range(index).unwrap();
+                found.push(block.json.receipts()[range].to_vec());
+            }
+        }
+        counts.push(found.len() - before);
+    }
+    ([&b"["[..], &found.join(&b","[..]), b"]"].concat(), counts)
+}
+
+fn concat(json: &Json) -> Vec<u8> {
+    json.pieces().concat()
+}
+
+/// Searches with every limit that matters and compares with the scan.
+fn check(logs: &[Vec<Vec<Log>>], filter: &LogFilter) {
+    let chain = chain(logs);
+    let (json, counts) = scan(&chain, logs, filter);
+    let count: usize = counts.iter().sum();
+    let cancel = Cancellation::default();
+    for limit in [count, count + 1, usize::MAX] {
+        let found = search(&chain, filter, limit, &cancel).unwrap();
+        assert_eq!(found.count(), count, "{filter:?}");
+        assert_eq!(found.bytes(), json.len(), "{filter:?}");
+        let gathered = found.gather(&cancel).unwrap();
+        assert_eq!(gathered.len(), json.len());
+        assert!(concat(&gathered) == json, "{filter:?}");
+        assert!(gathered.pieces().iter().all(|piece| !piece.is_empty()));
+    }
+    for limit in [count.saturating_sub(1), count / 2, 0] {
+        if limit == count {
+            continue;
+        }
+        let mut sum = 0;
+        let fits = |count: &&usize| {
+            sum += **count;
+            sum <= limit
+        };
+        let fitting = counts.iter().take_while(fits).count() as u64;
+        let fits_to = fitting.checked_sub(1);
+        let refused = search(&chain, filter, limit, &cancel).unwrap_err();
+        assert_eq!(
+            refused,
+            SearchError::TooMany { limit, fits_to },
+            "{filter:?}"
+        );
+    }
+}
+
+fn any_log() -> impl Strategy<Value = Log> {
+    // Few values, so that all meet; topics equal addresses now and then, and each other at different positions.
+    let data_bytes = prop_oneof![8 => 0..100_usize, 1 => 3_000..6_000_usize];
+    (0..4_u8, vec(0..4_u8, 0..=4), data_bytes)
+        .prop_map(|(address, topics, data)| log(address, &topics, data))
+}
+
+fn any_filter() -> impl Strategy<Value = LogFilter> {
+    let values = || vec(0..6_u8, 0..4);
+    (values(), vec(values(), 0..=5)).prop_map(|(addresses, topics)| {
+        let topics: Vec<&[u8]> = topics.iter().map(Vec::as_slice).collect();
+        filter(&addresses, &topics)
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    #[test]
+    fn finds_what_a_scan_finds(
+        blocks in vec(vec(vec(any_log(), 0..6), 0..6), 1..5),
+        filters in vec(any_filter(), 8),
+    ) {
+        for filter in &filters {
+            check(&blocks, filter);
+        }
+    }
+
+    #[test]
+    fn finds_what_a_scan_finds_with_more_values_than_a_block_has(
+        blocks in vec(vec(vec(any_log(), 0..4), 0..3), 1..4),
+        addresses in vec(0..=255_u8, 200..300),
+        topics in vec(vec(0..=255_u8, 0..300), 0..3),
+    ) {
+        let topics: Vec<&[u8]> = topics.iter().map(Vec::as_slice).collect();
+        check(&blocks, &filter(&addresses, &topics));
+        check(&blocks, &filter(&[], &topics));
+        check(&blocks, &filter(&addresses, &[]));
+        check(&blocks, &filter(&addresses, &[&[1]]));
+    }
+}
+
+#[test]
+fn filters_mean_what_they_say() {
+    // One receipt of five logs: who emits, and the topics.
+    let logs = [
+        log(1, &[], 9),
+        log(1, &[5], 9),
+        log(1, &[5, 6], 9),
+        log(2, &[5, 6, 7], 9),
+        log(2, &[6, 6, 6, 6], 9),
+    ];
+    let chain = chain(&[vec![logs.to_vec()]]);
+    let table: &[(&[u8], &[&[u8]], &[usize])] = &[
+        // Anything at all.
+        (&[], &[], &[0, 1, 2, 3, 4]),
+        (&[1], &[], &[0, 1, 2]),
+        (&[1, 2], &[], &[0, 1, 2, 3, 4]),
+        // A value twice counts once.
+        (&[1, 1], &[], &[0, 1, 2]),
+        (&[1, 1], &[&[5, 5]], &[1, 2]),
+        (&[3], &[], &[]),
+        // Wildcards ask for a topic that is there.
+        (&[], &[&[]], &[1, 2, 3, 4]),
+        (&[], &[&[], &[], &[]], &[3, 4]),
+        (&[], &[&[], &[], &[], &[]], &[4]),
+        (&[1], &[&[], &[]], &[2]),
+        (&[1], &[&[5], &[]], &[2]),
+        (&[], &[&[5], &[]], &[2, 3]),
+        // Positions are told apart.
+        (&[], &[&[6]], &[4]),
+        (&[], &[&[], &[6]], &[2, 3, 4]),
+        (&[], &[&[], &[], &[6]], &[4]),
+        (&[], &[&[5], &[6]], &[2, 3]),
+        (&[2], &[&[5, 6], &[6]], &[3, 4]),
+        (&[2], &[&[5], &[], &[7]], &[3]),
+        (&[2], &[&[5], &[7]], &[]),
+        // An address and a topic that both are in the block, in no log together.
+        (&[1], &[&[6]], &[]),
+        (
+            &[1, 2, 3, 4, 5, 6, 7, 8, 9],
+            &[&[1, 2, 3, 4, 5, 7, 8, 9]],
+            &[1, 2, 3],
+        ),
+        // No log has five topics.
+        (&[], &[&[], &[], &[], &[], &[]], &[]),
+    ];
+    for (addresses, topics, want) in table {
+        let filter = filter(addresses, topics);
+        let by_scan = (0..logs.len()).filter(|index| is_match(&filter, &logs[*index]));
+        assert_eq!(
+            by_scan.collect::<Vec<_>>(),
+            *want,
+            "the scan itself: {filter:?}"
+        );
+        let found = search(&chain, &filter, 10, &Cancellation::default()).unwrap();
+        assert_eq!(found.count(), want.len(), "{filter:?}");
+        check(&[vec![logs.to_vec()]], &filter);
+    }
+}
+
+#[test]
+fn an_empty_search_is_an_empty_array() {
+    let cancel = Cancellation::default();
+    let found = search(&[], &LogFilter::default(), 0, &cancel).unwrap();
+    assert_eq!((found.count(), found.bytes()), (0, 2));
+    assert_eq!(concat(&found.gather(&cancel).unwrap()), b"[]");
+    check(&[vec![], vec![vec![]]], &LogFilter::default());
+}
+
+#[test]
+fn exactly_ten_thousand_are_answered() {
+    let log = log(1, &[2], 0);
+    let block = |count: usize| vec![vec![log.clone(); count]];
+    for filter in [
+        LogFilter::default(),
+        filter(&[1], &[&[2]]),
+        filter(&[1], &[&[], &[]]),
+    ] {
+        let second = usize::from(filter.topics.len() < 2) * 4_000;
+        let logs = [block(6_000), block(second), block(1)];
+        let chain = chain(&logs);
+        let cancel = Cancellation::default();
+        let found = search(&chain[..2], &filter, 10_000, &cancel).map(|found| found.count());
+        if second == 0 {
+            // Logs of one topic do not have two.
+            assert_eq!(found, Ok(0));
+            continue;
+        }
+        assert_eq!(found, Ok(10_000));
+        let refused = search(&chain, &filter, 10_000, &cancel).unwrap_err();
+        assert_eq!(
+            refused,
+            SearchError::TooMany {
+                limit: 10_000,
+                fits_to: Some(1)
+            }
+        );
+        let refused = search(&chain, &filter, 5_999, &cancel).unwrap_err();
+        assert_eq!(
+            refused,
+            SearchError::TooMany {
+                limit: 5_999,
+                fits_to: None
+            }
+        );
+    }
+}
+
+#[test]
+fn neighbours_are_one_slice_and_small_runs_one_buffer() {
+    let large = || log(1, &[], 3_000);
+    let receipts = vec![
+        vec![large(), large(), log(2, &[], 0), log(2, &[], 0)],
+        vec![large(), large()],
+    ];
+    let chain = chain(&[receipts]);
+    let cancel = Cancellation::default();
+    let pieces = |filter: &LogFilter| {
+        let found = search(&chain, filter, 10, &cancel).unwrap();
+        found.gather(&cancel).unwrap().pieces().len()
+    };
+    // Bracket, one receipt, comma, the other, bracket.
+    assert_eq!(pieces(&LogFilter::default()), 5);
+    assert_eq!(pieces(&filter(&[1], &[])), 5);
+    assert_eq!(pieces(&filter(&[2], &[])), 1);
+    // What is shared is not a copy.
+    let found = search(&chain, &filter(&[1], &[]), 10, &cancel).unwrap();
+    let gathered = found.gather(&cancel).unwrap();
+    let receipts = chain[0].json.receipts();
+    let start = chain[0].json.log_range(0).unwrap().start;
+    assert_eq!(gathered.pieces()[1].as_ptr(), receipts[start..].as_ptr());
+}
+
+#[test]
+fn cancelled_work_does_not_begin() {
+    let chain = chain(&[vec![vec![log(1, &[2], 0)]]]);
+    let cancel = Cancellation::default();
+    let found = search(&chain, &LogFilter::default(), 10, &cancel).unwrap();
+    cancel.cancel();
+    assert_eq!(found.gather(&cancel).unwrap_err(), SearchError::Cancelled);
+    let refused = search(&chain, &LogFilter::default(), 10, &cancel).unwrap_err();
+    assert_eq!(refused, SearchError::Cancelled);
+}
+
+#[test]
+fn a_cancel_is_seen_anywhere_in_one_huge_block() {
+    // Every log has topic 1 at position 0; one in 155 has topic 3 at position 1: the walk of either is long.
+    let logs = (0..155_000_usize).map(|index| {
+        let second = if index % 155 == 0 { 3 } else { 4 };
+        log((index % 2) as u8, &[1, second], 0)
+    });
+    let chain = chain(&[vec![logs.collect()]]);
+    let all = LogFilter::default();
+    let walked = filter(&[0, 1], &[&[1, 2], &[4, 5]]);
+    for (filter, count) in [(all, 155_000), (walked, 154_000)] {
+        let token = Cancellation::default();
+        let found = search(&chain, &filter, 155_000, &token).unwrap();
+        assert_eq!(found.count(), count);
+        let in_search = looks(&token);
+        // About once for a thousand places in the JSON; a walk looks as often, a copied list once.
+        assert!(
+            in_search >= count / super::cancellation::LOOK_EVERY,
+            "{in_search} looks"
+        );
+        found.gather(&token).unwrap();
+        let last = looks(&token);
+        for look in [1, 2, in_search / 2, in_search] {
+            let token = cancelled_at(look);
+            let cancelled = search(&chain, &filter, 155_000, &token).unwrap_err();
+            assert_eq!((cancelled, looks(&token)), (SearchError::Cancelled, look));
+        }
+        for look in [1, last - in_search] {
+            let token = cancelled_at(look);
+            let cancelled = found.gather(&token).unwrap_err();
+            assert_eq!((cancelled, looks(&token)), (SearchError::Cancelled, look));
+        }
+    }
+}
+
+#[test]
+fn a_cancel_is_seen_while_small_runs_are_copied() {
+    let logs = (0..20_000_usize).map(|index| log((index % 2) as u8, &[], 100));
+    let chain = chain(&[vec![logs.collect()]]);
+    let found = search(&chain, &filter(&[1], &[]), 10_000, &Cancellation::default()).unwrap();
+    let token = Cancellation::default();
+    found.gather(&token).unwrap();
+    let all = looks(&token);
+    assert!(
+        all > found.bytes() / (256 * 1_024),
+        "{all} looks for {} bytes",
+        found.bytes()
+    );
+    for look in 1..=all {
+        let token = cancelled_at(look);
+        assert_eq!(found.gather(&token).unwrap_err(), SearchError::Cancelled);
+        assert_eq!(looks(&token), look);
+    }
+}
+
+#[test]
+fn postings_hold_no_more_than_the_logs() {
+    let logs = [log(1, &[2, 3], 0), log(1, &[2, 4], 0), log(5, &[], 0)];
+    let postings = LogPostings::new(logs.iter());
+    assert_eq!(postings.len(), 3);
+    let keys = [1, 2, 3, 4].map(|field| {
+        postings
+            .keys(super::postings::Field::TOPICS[field - 1])
+            .len()
+    });
+    assert_eq!(keys, [1, 2, 0, 0]);
+    assert_eq!(postings.keys(super::postings::Field::Address).len(), 2);
+    assert_eq!(postings.keys(super::postings::Field::Pair).len(), 1);
+}
