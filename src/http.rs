@@ -1,6 +1,7 @@
 //! Routes: what answers which path, and what every answer carries.
 
 mod body;
+mod peer;
 mod probes;
 
 use std::{
@@ -29,7 +30,11 @@ use nearhead_actors::{
 use nearhead_chain::json::Json;
 use tokio::sync::Semaphore;
 
-use self::body::{BodyRefusal, close_after, drain, read_body};
+pub use self::peer::on_connect;
+use self::{
+    body::{BodyRefusal, close_after, drain, read_body},
+    peer::unless_gone,
+};
 use crate::{
     access::{Keys, Quota, TenantId},
     limits,
@@ -233,10 +238,14 @@ impl WorkerEdge {
             }
         };
         let reply = RequestActor::answer(Rc::clone(&self.dispatcher), tenant, body, arrived);
-        let answer = reply.await.unwrap_or_else(|_| {
-            self.edge.pools.panics().count();
-            Answer::error("null", &RpcError::Internal)
-        });
+        let answer = match unless_gone(reply, request.conn_data().copied()).await {
+            Some(Ok(answer)) => answer,
+            Some(Err(_)) => {
+                self.edge.pools.panics().count();
+                Answer::error("null", &RpcError::Internal)
+            }
+            None => return close_after(HttpResponse::new(StatusCode::REQUEST_TIMEOUT)),
+        };
         log_access(&self.edge, request, tenant, &answer, arrived);
         self.respond(request, answer)
     }

@@ -27,7 +27,7 @@ pub const DISCONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 pub const CONNECTIONS_PER_WORKER: usize = 8_192;
 
 /// Connections that wait in the kernel's queue for a worker: what a burst of reconnecting clients brings.
-pub const BACKLOG: u32 = 2_048;
+pub const BACKLOG: i32 = 2_048;
 
 /// Requests in one batch (geth has the same bound).
 pub const BATCH_ITEMS_MAX: usize = 1_000;
@@ -49,6 +49,14 @@ pub const TOPICS_MAX: usize = 4;
 
 /// Keys of one eth_getProof, and slots of one eth_getStorageValues: geth's bound, some 10 ms of work.
 pub const STORAGE_KEYS_MAX: usize = 1_024;
+
+/// How long a client that has closed its side of a connection is still answered: a cheap answer takes a hundredth of it,
+/// and a query that takes longer is taken for one that nobody waits for.
+pub const HALF_CLOSED_GRACE: Duration = Duration::from_millis(20);
+
+/// Longest that a reply keeps the permits that admitted it while it is written: a client that reads slowly would shut
+/// out the others otherwise. Beyond it the reply goes on without.
+pub const WRITE_PERMIT_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Smallest reply in bytes that is compressed: below it a reply fits into few packets, and compressing it costs more
 /// than sending it.

@@ -74,9 +74,12 @@ fn limits() {
 
 /// A constant's expression as people write it.
 fn shown(expression: &str) -> String {
-    let seconds = expression.strip_prefix("Duration::from_secs(");
-    match (seconds, expression.split_once(" << ")) {
-        (Some(number), _) => format!("{} s", number.trim_end_matches(')')),
+    for (constructor, unit) in [("secs", "s"), ("millis", "ms")] {
+        if let Some(number) = expression.strip_prefix(&format!("Duration::from_{constructor}(")) {
+            return format!("{} {unit}", number.trim_end_matches(')'));
+        }
+    }
+    match (expression, expression.split_once(" << ")) {
         (_, Some((number, "10"))) => format!("{number} KiB"),
         (_, Some((number, "20"))) => format!("{number} MiB"),
         _ => expression.replace('_', ","),

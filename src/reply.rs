@@ -7,12 +7,16 @@ use std::{
     vec,
 };
 
-use actix_web::body::{BodySize, BoxBody, MessageBody};
+use actix_web::{
+    body::{BodySize, BoxBody, MessageBody},
+    rt,
+};
 use bytes::Bytes;
 use nearhead_actors::wiring::Permit;
 use nearhead_chain::json::Json;
+use tokio::{sync::oneshot, time::timeout};
 
-use crate::limits::CHUNK_BYTES;
+use crate::limits::{CHUNK_BYTES, WRITE_PERMIT_TIMEOUT};
 
 /// JSON of known length, handed to the connection in chunks of at most [`CHUNK_BYTES`]; nothing is copied here.
 #[derive(Debug)]
@@ -20,8 +24,27 @@ pub(crate) struct ReplyBody {
     len: u64,
     present: Bytes,
     rest: vec::IntoIter<Bytes>,
-    /// Given back when the last chunk is handed over, or when the client goes away.
-    permits: Vec<Permit>,
+    lease: Option<Lease>,
+}
+
+/// Permits that are given back when the last chunk is handed over, when the client goes away, or when it takes too long
+/// to read.
+#[derive(Debug)]
+struct Lease(#[expect(dead_code, reason = "dropping it ends the lease")] oneshot::Sender<()>);
+
+impl Lease {
+    fn new(permits: Vec<Permit>) -> Option<Self> {
+        if permits.is_empty() {
+            return None;
+        }
+        let (ends, ended) = oneshot::channel();
+        rt::spawn(async move {
+            let _permits = permits;
+            // Over either way.
+            let _ = timeout(WRITE_PERMIT_TIMEOUT, ended).await;
+        });
+        Some(Self(ends))
+    }
 }
 
 impl ReplyBody {
@@ -36,7 +59,7 @@ impl ReplyBody {
             len,
             present,
             rest: rest.into_iter(),
-            permits,
+            lease: Lease::new(permits),
         }
     }
 
@@ -67,7 +90,7 @@ impl MessageBody for ReplyBody {
             match this.rest.next() {
                 Some(next) => this.present = next,
                 None => {
-                    this.permits.clear();
+                    this.lease = None;
                     return Poll::Ready(None);
                 }
             }

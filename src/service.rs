@@ -30,15 +30,10 @@ use crate::{
     config::{self, Config, ConfigError, SourceKind},
     feed::Feed,
     http::{self, Edge, EdgeSettings},
+    limits,
     metrics::Metrics,
     rpc::dispatch,
 };
-
-/// Connections that the kernel holds until a worker accepts them.
-const BACKLOG: i32 = 1024;
-
-/// How long a connection may take to close once the answer is written.
-const DISCONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Steps of the dev source that may wait to be made; whoever asks waits for the answer, so that a few are many.
 const DEV_STEPS_WAITING_MAX: usize = 16;
@@ -377,16 +372,17 @@ fn serve(
         address: config.listen,
         error,
     };
-    socket.listen(BACKLOG).map_err(listen)?;
+    socket.listen(limits::BACKLOG).map_err(listen)?;
     let listener = std::net::TcpListener::from(socket);
     let address = listener.local_addr().map_err(listen)?;
     let server =
         HttpServer::new(move || App::new().configure(|routes| http::configure(&edge, routes)))
+            .on_connect(http::on_connect)
             .workers(config.workers)
             .max_connections(config.max_connections)
             .keep_alive(config.keep_alive)
             .client_request_timeout(config.header_timeout)
-            .client_disconnect_timeout(DISCONNECT_TIMEOUT)
+            .client_disconnect_timeout(limits::DISCONNECT_TIMEOUT)
             .shutdown_timeout(config.shutdown_grace.as_secs())
             .tcp_nodelay(true)
             .disable_signals()

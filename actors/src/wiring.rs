@@ -117,6 +117,10 @@ impl Pools {
     /// Starts `threads` threads (at least one); must be called inside an actix system, on whose first thread the heavy
     /// work is handed over.
     #[must_use]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "this is the one pool: permits bound its queue, and its actor catches panics"
+    )]
     pub fn start(threads: usize) -> Self {
         let panics = Panics::default();
         let log_units = Permits::new(LOG_BYTES_MAX / LOG_BYTES_UNIT);

@@ -145,8 +145,11 @@ pub(crate) async fn get_storage_values(view: &View<'_>, mut params: Params<'_>) 
     Ok(values_by_address(&slots, &values).into())
 }
 
+/// Accounts, each with the keys of its slots as they were written.
+type KeysByAddress<'a> = Vec<(Address, Vec<Cow<'a, str>>)>;
+
 /// `{address: [key, …], …}`; of a repeated address the last one counts.
-fn keys_by_address(raw: &RawValue) -> Result<Vec<(Address, Vec<Cow<'_, str>>)>, Why> {
+fn keys_by_address(raw: &RawValue) -> Result<KeysByAddress<'_>, Why> {
     let mut keys = Vec::new();
     let mut failed = None;
     params::each_member(raw, |name, value| {
