@@ -136,10 +136,10 @@ knobs! {
     "pool-threads" pool_threads: usize = cores(),
         "THREADS", "a whole number from 1 to 512", |text| whole(text, 1, 512);
     /// Connections that one worker holds; further ones wait to be accepted
-    "max-connections" max_connections: usize = 8192,
+    "max-connections" max_connections: usize = limits::CONNECTIONS_PER_WORKER,
         "CONNECTIONS", "a whole number from 1 to 1000000", |text| whole(text, 1, 1_000_000);
     /// How long a request's headers may take to arrive
-    "header-timeout" header_timeout: Duration = Duration::from_secs(10),
+    "header-timeout" header_timeout: Duration = limits::HEAD_TIMEOUT,
         "TIME", "a time from 100ms to 1h, as 500ms, 12s or 1m",
         |text| duration(text, Duration::from_millis(100), Duration::from_secs(3600));
     /// How long a request's body may take to arrive
@@ -147,7 +147,7 @@ knobs! {
         "TIME", "a time from 100ms to 1h, as 500ms, 12s or 1m",
         |text| duration(text, Duration::from_millis(100), Duration::from_secs(3600));
     /// How long an idle connection is kept
-    "keep-alive" keep_alive: Duration = Duration::from_secs(75),
+    "keep-alive" keep_alive: Duration = limits::KEEP_ALIVE,
         "TIME", "a time from 1s to 1h, as 500ms, 12s or 1m",
         |text| duration(text, Duration::from_secs(1), Duration::from_secs(3600));
     /// How long requests in flight may take to finish when the process is told to stop; whole seconds

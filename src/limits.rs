@@ -13,8 +13,8 @@ pub const DRAIN_BYTES_MAX: usize = 64 << 20;
 /// Longest wait for a request's whole body: 5 MiB at the 1.4 Mbit/s of a bad mobile link take 30 s.
 pub const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Longest wait for a request's head on a new connection: a head is one packet.
-pub const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
+/// Longest wait for the head of a connection's first request: a head is one packet, the rest is for bad links.
+pub const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How long a connection may stay idle between requests: longer than the 60 s of the usual load balancer, so that it
 /// is the balancer who closes and no request meets a closing server.
