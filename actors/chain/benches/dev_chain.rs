@@ -1,7 +1,7 @@
 //! How long each profile takes to fill a window, and what its blocks weigh.
 //!
 //! `cargo bench -p nearhead-chain --bench dev_chain [-- PROFILE...]`
-#![allow(missing_docs)]
+#![allow(missing_docs, clippy::expect_used)]
 
 use std::{
     io,

@@ -188,13 +188,15 @@ impl Codes {
     }
 }
 
-/// Token number `index`.
-pub(super) fn token(index: usize) -> Address {
+/// Token number `index`, below 65,536; how many there are follows from the profile.
+#[must_use]
+pub fn token(index: usize) -> Address {
     numbered(TOKENS, index)
 }
 
-/// Pool number `index`.
-pub(super) fn pool(index: usize) -> Address {
+/// Pool number `index`, below 65,536.
+#[must_use]
+pub fn pool(index: usize) -> Address {
     numbered(POOLS, index)
 }
 

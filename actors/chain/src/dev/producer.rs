@@ -179,10 +179,6 @@ impl Producer {
 
     /// The block that the producer stands at.
     #[must_use]
-    #[expect(
-        clippy::missing_panics_doc,
-        reason = "the chain holds its head from `new` on"
-    )]
     pub fn head(&self) -> &Arc<Block> {
         &self.chain[self.chain.len() - 1]
     }

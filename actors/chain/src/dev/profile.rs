@@ -11,7 +11,7 @@ pub enum Profile {
     Mainnet,
     /// A large block of Ethereum mainnet: 700 transactions and 1,500 to 2,000 logs, over the state of [`Self::Mainnet`].
     P99,
-    /// Small blocks, and every 128th ([`Self::burst_logs`]) has 155,000 logs without topics.
+    /// Small blocks, and every 128th, first block 64, has 155,000 logs without topics besides.
     Adversarial,
 }
 
