@@ -13,6 +13,7 @@ mod profile;
 mod random;
 mod signer;
 mod traffic;
+mod unsigned;
 
 pub use assembler::AssembleError;
 pub use genesis::{CHAIN_ID, DevGenesis, GENESIS_TIMESTAMP};

@@ -1,17 +1,14 @@
 //! Accounts that have keys: they sign transactions and authorizations.
 
-use alloy_consensus::{
-    EthereumTxEnvelope, SignableTransaction, TxEip1559, TxEip2930, TxEip4844, TxEip7702, TxLegacy,
-    transaction::Recovered,
-};
-use alloy_eips::{
-    eip2930::AccessList,
-    eip7702::{Authorization, SignedAuthorization},
-};
-use alloy_primitives::{Address, B256, Bytes, Signature, TxKind, U256, keccak256};
+use alloy_consensus::{SignableTransaction, transaction::Recovered};
+use alloy_eips::eip7702::{Authorization, SignedAuthorization};
+use alloy_primitives::{Address, B256, Signature, U256, keccak256};
 use secp256k1::{Message, Secp256k1, SecretKey, SignOnly};
 
-use super::random::digest;
+use super::{
+    random::digest,
+    unsigned::{Call, Envelope, Fees, Unsigned},
+};
 use crate::block::Transaction;
 
 /// The keys of a dev chain.
@@ -27,43 +24,6 @@ pub(super) struct Signers {
 struct Signer {
     address: Address,
     secret: SecretKey,
-}
-
-/// What a transaction does, whatever its type.
-#[derive(Clone, Debug)]
-pub(super) struct Call {
-    pub(super) to: TxKind,
-    pub(super) value: U256,
-    pub(super) input: Bytes,
-    pub(super) gas_limit: u64,
-}
-
-/// The type that a transaction travels as, with what only that type has.
-#[derive(Clone, Debug)]
-pub(super) enum Envelope {
-    /// Without a chain id (before EIP-155).
-    Unprotected,
-    /// Legacy with a chain id (EIP-155).
-    Legacy,
-    /// Type 1.
-    Eip2930(AccessList),
-    /// Type 2.
-    Eip1559(AccessList),
-    /// Type 3, without its blobs.
-    Eip4844(Vec<B256>),
-    /// Type 4.
-    Eip7702(Vec<SignedAuthorization>),
-}
-
-/// What the block that a transaction is made for costs, and what the transaction offers on top; in wei.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Fees {
-    /// Base fee of the block.
-    pub(super) base: u128,
-    /// Price of a unit of blob gas in the block.
-    pub(super) blob: u128,
-    /// Tip.
-    pub(super) tip: u128,
 }
 
 impl Signers {
@@ -134,104 +94,16 @@ impl Signers {
         envelope: Envelope,
         fees: Fees,
     ) -> Recovered<Transaction> {
-        let Call {
-            to,
-            value,
-            input,
-            gas_limit,
-        } = call;
-        let chain_id = self.chain_id;
-        let gas_price = fees.base + fees.tip;
-        // As wallets do: room for six full blocks.
-        let max_fee_per_gas = 2 * fees.base + fees.tip;
-        let max_priority_fee_per_gas = fees.tip;
-        // A type that has no creations; zero is a place as good as any.
-        let callee = to.to().copied().unwrap_or_default();
-        let transaction: Transaction = match envelope {
-            Envelope::Unprotected | Envelope::Legacy => {
-                let chain_id = matches!(envelope, Envelope::Legacy).then_some(chain_id);
-                self.seal(
-                    index,
-                    TxLegacy {
-                        chain_id,
-                        nonce,
-                        gas_price,
-                        gas_limit,
-                        to,
-                        value,
-                        input,
-                    },
-                )
-            }
-            Envelope::Eip2930(access_list) => self.seal(
-                index,
-                TxEip2930 {
-                    chain_id,
-                    nonce,
-                    gas_price,
-                    gas_limit,
-                    to,
-                    value,
-                    access_list,
-                    input,
-                },
-            ),
-            Envelope::Eip1559(access_list) => self.seal(
-                index,
-                TxEip1559 {
-                    chain_id,
-                    nonce,
-                    gas_limit,
-                    max_fee_per_gas,
-                    max_priority_fee_per_gas,
-                    to,
-                    value,
-                    access_list,
-                    input,
-                },
-            ),
-            Envelope::Eip4844(blob_versioned_hashes) => self.seal(
-                index,
-                TxEip4844 {
-                    chain_id,
-                    nonce,
-                    gas_limit,
-                    max_fee_per_gas,
-                    max_priority_fee_per_gas,
-                    to: callee,
-                    value,
-                    access_list: AccessList::default(),
-                    blob_versioned_hashes,
-                    max_fee_per_blob_gas: 2 * fees.blob,
-                    input,
-                },
-            ),
-            Envelope::Eip7702(authorization_list) => self.seal(
-                index,
-                TxEip7702 {
-                    chain_id,
-                    nonce,
-                    gas_limit,
-                    max_fee_per_gas,
-                    max_priority_fee_per_gas,
-                    to: callee,
-                    value,
-                    access_list: AccessList::default(),
-                    authorization_list,
-                    input,
-                },
-            ),
+        let unsigned = Unsigned {
+            chain_id: self.chain_id,
+            nonce,
+            call,
+            fees,
         };
-        Recovered::new_unchecked(transaction, self.address(index))
-    }
-
-    fn seal<T>(&self, index: usize, transaction: T) -> Transaction
-    where
-        T: SignableTransaction<Signature>,
-        EthereumTxEnvelope<TxEip4844>: From<alloy_consensus::Signed<T>>,
-    {
+        let transaction = unsigned.within(envelope);
         let signature = self.signature(index, transaction.signature_hash());
-        transaction.into_signed(signature).into()
+        let signed = Transaction::new_unhashed(transaction, signature);
+        Recovered::new_unchecked(signed, self.address(index))
     }
 }
 
@@ -240,6 +112,8 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
     use alloy_consensus::transaction::SignerRecoverable;
+    use alloy_eips::eip2930::AccessList;
+    use alloy_primitives::{Bytes, TxKind};
 
     const FEES: Fees = Fees {
         base: 1_000_000_000,

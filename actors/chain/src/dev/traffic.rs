@@ -17,7 +17,8 @@ use super::{
     population::Population,
     profile::{Profile, Sizes},
     random::Random,
-    signer::{Call, Envelope, Fees, Signers},
+    signer::Signers,
+    unsigned::{Call, Envelope, Fees},
 };
 use crate::{
     block::Transaction,

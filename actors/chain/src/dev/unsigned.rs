@@ -1,0 +1,151 @@
+//! A transaction before it is signed, of any type.
+
+use alloy_consensus::{
+    EthereumTypedTransaction, TxEip1559, TxEip2930, TxEip4844, TxEip7702, TxLegacy,
+};
+use alloy_eips::{eip2930::AccessList, eip7702::SignedAuthorization};
+use alloy_primitives::{Address, B256, Bytes, TxKind, U256};
+
+/// What all types of transaction have in common.
+pub(super) struct Unsigned {
+    pub(super) chain_id: u64,
+    pub(super) nonce: u64,
+    pub(super) call: Call,
+    pub(super) fees: Fees,
+}
+
+/// What a transaction does.
+#[derive(Clone, Debug)]
+pub(super) struct Call {
+    pub(super) to: TxKind,
+    pub(super) value: U256,
+    pub(super) input: Bytes,
+    pub(super) gas_limit: u64,
+}
+
+/// The type that a transaction travels as, with what only that type has.
+#[derive(Clone, Debug)]
+pub(super) enum Envelope {
+    /// Without a chain id (before EIP-155).
+    Unprotected,
+    /// Legacy with a chain id (EIP-155).
+    Legacy,
+    /// Type 1.
+    Eip2930(AccessList),
+    /// Type 2.
+    Eip1559(AccessList),
+    /// Type 3, without its blobs; it cannot create.
+    Eip4844(Vec<B256>),
+    /// Type 4; it cannot create.
+    Eip7702(Vec<SignedAuthorization>),
+}
+
+/// What the block that a transaction is made for costs, and what the transaction offers on top; in wei.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Fees {
+    /// Base fee of the block.
+    pub(super) base: u128,
+    /// Price of a unit of blob gas in the block.
+    pub(super) blob: u128,
+    /// Tip.
+    pub(super) tip: u128,
+}
+
+impl Fees {
+    /// As wallets do: room for the base fee to double.
+    const fn max_per_gas(&self) -> u128 {
+        2 * self.base + self.tip
+    }
+}
+
+impl Unsigned {
+    /// The transaction as the type that `envelope` says.
+    pub(super) fn within(self, envelope: Envelope) -> EthereumTypedTransaction<TxEip4844> {
+        match envelope {
+            Envelope::Unprotected => self.legacy(None).into(),
+            Envelope::Legacy => {
+                let chain_id = self.chain_id;
+                self.legacy(Some(chain_id)).into()
+            }
+            Envelope::Eip2930(access_list) => self.eip2930(access_list).into(),
+            Envelope::Eip1559(access_list) => self.eip1559(access_list).into(),
+            Envelope::Eip4844(hashes) => self.eip4844(hashes).into(),
+            Envelope::Eip7702(authorizations) => self.eip7702(authorizations).into(),
+        }
+    }
+
+    fn legacy(self, chain_id: Option<u64>) -> TxLegacy {
+        TxLegacy {
+            chain_id,
+            nonce: self.nonce,
+            gas_price: self.fees.base + self.fees.tip,
+            gas_limit: self.call.gas_limit,
+            to: self.call.to,
+            value: self.call.value,
+            input: self.call.input,
+        }
+    }
+
+    fn eip2930(self, access_list: AccessList) -> TxEip2930 {
+        TxEip2930 {
+            chain_id: self.chain_id,
+            nonce: self.nonce,
+            gas_price: self.fees.base + self.fees.tip,
+            gas_limit: self.call.gas_limit,
+            to: self.call.to,
+            value: self.call.value,
+            access_list,
+            input: self.call.input,
+        }
+    }
+
+    fn eip1559(self, access_list: AccessList) -> TxEip1559 {
+        TxEip1559 {
+            chain_id: self.chain_id,
+            nonce: self.nonce,
+            gas_limit: self.call.gas_limit,
+            max_fee_per_gas: self.fees.max_per_gas(),
+            max_priority_fee_per_gas: self.fees.tip,
+            to: self.call.to,
+            value: self.call.value,
+            access_list,
+            input: self.call.input,
+        }
+    }
+
+    fn eip4844(self, blob_versioned_hashes: Vec<B256>) -> TxEip4844 {
+        TxEip4844 {
+            chain_id: self.chain_id,
+            nonce: self.nonce,
+            gas_limit: self.call.gas_limit,
+            max_fee_per_gas: self.fees.max_per_gas(),
+            max_priority_fee_per_gas: self.fees.tip,
+            to: self.callee(),
+            value: self.call.value,
+            access_list: AccessList::default(),
+            blob_versioned_hashes,
+            max_fee_per_blob_gas: 2 * self.fees.blob,
+            input: self.call.input,
+        }
+    }
+
+    fn eip7702(self, authorization_list: Vec<SignedAuthorization>) -> TxEip7702 {
+        TxEip7702 {
+            chain_id: self.chain_id,
+            nonce: self.nonce,
+            gas_limit: self.call.gas_limit,
+            max_fee_per_gas: self.fees.max_per_gas(),
+            max_priority_fee_per_gas: self.fees.tip,
+            to: self.callee(),
+            value: self.call.value,
+            access_list: AccessList::default(),
+            authorization_list,
+            input: self.call.input,
+        }
+    }
+
+    /// Whom the types that cannot create call; a creation among them would be a call of the zero address.
+    fn callee(&self) -> Address {
+        self.call.to.to().copied().unwrap_or_default()
+    }
+}
