@@ -32,7 +32,7 @@ use tokio::sync::Semaphore;
 
 pub use self::peer::on_connect;
 use self::{
-    body::{BodyRefusal, close_after, drain, read_body},
+    body::{BodyBudget, BodyRefusal, close_after, drain, read_body},
     peer::unless_gone,
 };
 use crate::{
@@ -41,7 +41,7 @@ use crate::{
     metrics::Metrics,
     reply::ReplyBody,
     request_actor::RequestActor,
-    rpc::{Answer, Dispatcher, MethodSet, Outcome, Refusal, RpcError},
+    rpc::{Answer, Dispatcher, MethodSet, Refusal, RpcError},
 };
 
 /// Everything that the answers of one service need; cloning shares it.
@@ -103,6 +103,7 @@ struct WorkerEdge {
     edge: Edge,
     dispatcher: Rc<Dispatcher>,
     compressions: Arc<Semaphore>,
+    bodies: BodyBudget,
 }
 
 /// What a request's verb and path ask for.
@@ -162,6 +163,7 @@ impl WorkerEdge {
             edge: edge.clone(),
             dispatcher: Rc::new(dispatcher),
             compressions: Arc::new(Semaphore::new(limits::COMPRESSIONS_MAX)),
+            bodies: BodyBudget::default(),
         }
     }
 
@@ -227,13 +229,13 @@ impl WorkerEdge {
                 };
             }
         };
-        let body = match read_body(payload, timeout).await {
+        let (body, _charge) = match read_body(payload, timeout, &self.bodies).await {
             Ok(body) => body,
             Err(refusal) => {
                 self.edge
                     .metrics
                     .method(None)
-                    .answered(Outcome::Invalid, arrived.elapsed());
+                    .answered(refusal.error().outcome(), arrived.elapsed());
                 return refuse_body(refusal);
             }
         };
@@ -353,10 +355,15 @@ fn refuse(status: StatusCode, error: &RpcError) -> HttpResponse {
 
 /// The answer to a body that was not taken; one that did not come to its end leaves a connection that cannot go on.
 fn refuse_body(refusal: BodyRefusal) -> HttpResponse {
-    let response = refuse(refusal.status(), &refusal.error());
+    let mut response = refuse(refusal.status(), &refusal.error());
     match refusal {
         BodyRefusal::TooLarge => response,
-        BodyRefusal::TooSlow | BodyRefusal::Broken => close_after(response),
+        BodyRefusal::Endless | BodyRefusal::TooSlow | BodyRefusal::Broken => close_after(response),
+        BodyRefusal::Busy => {
+            let seconds = HeaderValue::from(limits::RETRY_AFTER_SECONDS);
+            response.headers_mut().insert(header::RETRY_AFTER, seconds);
+            response
+        }
     }
 }
 

@@ -6,6 +6,10 @@ use std::time::Duration;
 /// Largest request body in bytes; geth has the same bound.
 pub const BODY_BYTES_MAX: usize = 5 << 20;
 
+/// Bytes of large bodies that one worker holds while they are read and answered: 25 of the largest. Clients are refused
+/// beyond it, so that the largest bodies on every connection do not fill the memory.
+pub const BODY_BYTES_PER_WORKER: usize = 128 << 20;
+
 /// Longest part of a body that is read only to be thrown away, in bytes, before it is refused: a connection that is
 /// read to its end can be used again, which costs a client less than a new one. Whoever sends more is cut off.
 pub const DRAIN_BYTES_MAX: usize = 64 << 20;

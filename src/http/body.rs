@@ -1,6 +1,6 @@
 //! Reads a request's body, within its bounds of size and time.
 
-use std::{future::poll_fn, pin::Pin, time::Duration};
+use std::{cell::Cell, future::poll_fn, pin::Pin, rc::Rc, time::Duration};
 
 use actix_web::{
     HttpResponse,
@@ -11,7 +11,7 @@ use bytes::{Bytes, BytesMut};
 use futures_core::Stream;
 
 use crate::{
-    limits::{BODY_BYTES_MAX, DRAIN_BYTES_MAX},
+    limits::{BODY_BYTES_MAX, BODY_BYTES_PER_WORKER, DRAIN_BYTES_MAX},
     rpc::RpcError,
 };
 
@@ -20,51 +20,89 @@ use crate::{
 pub(super) enum BodyRefusal {
     /// It has more bytes than may be asked at once.
     TooLarge,
+    /// It has so many that it was not read to its end.
+    Endless,
     /// It did not arrive in time.
     TooSlow,
     /// The connection or the transfer coding broke.
     Broken,
+    /// Too many large bodies are being held already.
+    Busy,
 }
 
 impl BodyRefusal {
     pub(super) const fn status(self) -> StatusCode {
         match self {
-            Self::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::TooLarge | Self::Endless => StatusCode::PAYLOAD_TOO_LARGE,
             Self::TooSlow => StatusCode::REQUEST_TIMEOUT,
             Self::Broken => StatusCode::BAD_REQUEST,
+            Self::Busy => StatusCode::SERVICE_UNAVAILABLE,
         }
     }
 
     pub(super) const fn error(self) -> RpcError {
         RpcError::InvalidHttp(match self {
-            Self::TooLarge => "request body too large, send at most 5 MiB",
+            Self::TooLarge | Self::Endless => "request body too large, send at most 5 MiB",
             Self::TooSlow => "request body too slow, send it in one go",
             Self::Broken => "request body broken off or malformed, send it again",
+            Self::Busy => return RpcError::Unavailable,
         })
     }
 }
 
-/// The whole body.
+/// Bytes of large bodies that one worker holds; cloning shares the count.
 ///
-/// A body that is too large is read on to its end, within [`DRAIN_BYTES_MAX`], so that the connection can be used again.
+/// The first chunk of a body is part of its connection's own buffer and is not counted.
+#[derive(Clone, Debug, Default)]
+pub(super) struct BodyBudget(Rc<Cell<usize>>);
+
+/// A part of the budget, given back when it is dropped.
+#[derive(Debug)]
+pub(super) struct Charge {
+    budget: BodyBudget,
+    bytes: usize,
+}
+
+impl Charge {
+    fn add(&mut self, bytes: usize) -> Result<(), BodyRefusal> {
+        let held = self.budget.0.get() + bytes;
+        if held > BODY_BYTES_PER_WORKER {
+            return Err(BodyRefusal::Busy);
+        }
+        self.budget.0.set(held);
+        self.bytes += bytes;
+        Ok(())
+    }
+}
+
+impl Drop for Charge {
+    fn drop(&mut self) {
+        self.budget.0.set(self.budget.0.get() - self.bytes);
+    }
+}
+
+/// The whole body, with what it takes of the budget for as long as it is held.
+///
+/// A body that is refused is read on to its end, within [`DRAIN_BYTES_MAX`], so that the connection can be used again.
 ///
 /// # Errors
-/// It is too large, too slow or broken.
-pub(super) async fn read_body(payload: Payload, timeout: Duration) -> Result<Bytes, BodyRefusal> {
-    let (kept, seen) = read(payload, BODY_BYTES_MAX, timeout).await?;
-    if seen > BODY_BYTES_MAX {
-        Err(BodyRefusal::TooLarge)
-    } else {
-        Ok(kept)
-    }
+/// It is too large, too slow or broken, or the budget is used up.
+pub(super) async fn read_body(
+    payload: Payload,
+    timeout: Duration,
+    budget: &BodyBudget,
+) -> Result<(Bytes, Charge), BodyRefusal> {
+    let mut kept = Kept::new(budget.clone());
+    read(payload, timeout, |chunk, seen| kept.push(chunk, seen)).await?;
+    kept.finish()
 }
 
 /// Reads a body of a request that is refused, or needs none, and throws it away.
 ///
 /// # Errors
-/// It is too slow or broken.
+/// It is endless, too slow or broken.
 pub(super) async fn drain(payload: Payload, timeout: Duration) -> Result<(), BodyRefusal> {
-    read(payload, 0, timeout).await.map(drop)
+    read(payload, timeout, |_, _| {}).await
 }
 
 /// Marks a response as the connection's last.
@@ -75,60 +113,134 @@ pub(super) fn close_after(mut response: HttpResponse) -> HttpResponse {
     response
 }
 
-/// The body if it has at most `keep` bytes, and how many it has, as far as it was read.
+/// Hands every chunk to `take`, with the number of bytes up to its end, for as long as the body is worth reading.
 async fn read(
     mut payload: Payload,
-    keep: usize,
     timeout: Duration,
-) -> Result<(Bytes, usize), BodyRefusal> {
+    mut take: impl FnMut(Bytes, usize),
+) -> Result<(), BodyRefusal> {
     if matches!(payload, Payload::None) {
-        return Ok((Bytes::new(), 0));
+        return Ok(());
     }
     let all = async {
-        let mut kept = Kept::default();
         let mut seen = 0_usize;
         while let Some(chunk) = poll_fn(|cx| Pin::new(&mut payload).poll_next(cx)).await {
             let chunk = chunk.map_err(|_| BodyRefusal::Broken)?;
             seen = seen.saturating_add(chunk.len());
+            take(chunk, seen);
             if seen > DRAIN_BYTES_MAX {
-                break;
-            }
-            if seen <= keep {
-                kept.push(chunk);
-            } else {
-                kept = Kept::default();
+                return Err(BodyRefusal::Endless);
             }
         }
-        Ok((kept.into_bytes(), seen))
+        Ok(())
     };
     tokio::time::timeout(timeout, all)
         .await
         .unwrap_or(Err(BodyRefusal::TooSlow))
 }
 
-/// Chunks of a body: one alone is kept as it is, several are joined.
-#[derive(Default)]
+/// Chunks of a body: one alone is kept as it is, several are joined; nothing is kept once it is refused.
 struct Kept {
     first: Bytes,
     joined: BytesMut,
+    charge: Charge,
+    refused: Option<BodyRefusal>,
 }
 
 impl Kept {
-    fn push(&mut self, chunk: Bytes) {
-        if self.first.is_empty() && self.joined.is_empty() {
-            self.first = chunk;
-            return;
+    fn new(budget: BodyBudget) -> Self {
+        let charge = Charge { budget, bytes: 0 };
+        Self {
+            first: Bytes::new(),
+            joined: BytesMut::new(),
+            charge,
+            refused: None,
         }
+    }
+
+    fn push(&mut self, chunk: Bytes, seen: usize) {
+        if self.refused.is_none()
+            && let Err(refusal) = self.keep(chunk, seen)
+        {
+            let budget = self.charge.budget.clone();
+            *self = Self {
+                refused: Some(refusal),
+                ..Self::new(budget)
+            };
+        }
+    }
+
+    fn keep(&mut self, chunk: Bytes, seen: usize) -> Result<(), BodyRefusal> {
+        if seen > BODY_BYTES_MAX {
+            return Err(BodyRefusal::TooLarge);
+        }
+        if seen == chunk.len() {
+            self.first = chunk;
+            return Ok(());
+        }
+        self.charge.add(chunk.len())?;
         self.joined
             .extend_from_slice(&std::mem::take(&mut self.first));
         self.joined.extend_from_slice(&chunk);
+        Ok(())
     }
 
-    fn into_bytes(self) -> Bytes {
-        if self.joined.is_empty() {
-            self.first
-        } else {
-            self.joined.freeze()
+    fn finish(self) -> Result<(Bytes, Charge), BodyRefusal> {
+        match self.refused {
+            Some(refusal) => Err(refusal),
+            None if self.joined.is_empty() => Ok((self.first, self.charge)),
+            None => Ok((self.joined.freeze(), self.charge)),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Pushes chunks of these sizes: the length of the body and what it takes of the budget, or why it is refused.
+    fn pushed(budget: &BodyBudget, sizes: &[usize]) -> Result<(usize, Charge), BodyRefusal> {
+        let mut kept = Kept::new(budget.clone());
+        let mut seen = 0;
+        for size in sizes {
+            seen += size;
+            kept.push(Bytes::from(vec![b' '; *size]), seen);
+        }
+        kept.finish().map(|(body, charge)| (body.len(), charge))
+    }
+
+    #[track_caller]
+    fn check(sizes: &[usize], expected: Result<(usize, usize), BodyRefusal>) {
+        let budget = BodyBudget::default();
+        let found = pushed(&budget, sizes).map(|(len, charge)| (len, charge.bytes));
+        assert_eq!(found, expected, "{sizes:?}");
+        assert_eq!(budget.0.get(), 0, "given back");
+    }
+
+    #[test]
+    fn bodies_are_bounded() {
+        check(&[], Ok((0, 0)));
+        check(&[7], Ok((7, 0)));
+        check(&[7, 8, 9], Ok((24, 17)));
+        check(&[BODY_BYTES_MAX], Ok((BODY_BYTES_MAX, 0)));
+        check(
+            &[1, BODY_BYTES_MAX - 1],
+            Ok((BODY_BYTES_MAX, BODY_BYTES_MAX - 1)),
+        );
+        check(&[BODY_BYTES_MAX + 1], Err(BodyRefusal::TooLarge));
+        check(&[BODY_BYTES_MAX, 1, 1], Err(BodyRefusal::TooLarge));
+    }
+
+    #[test]
+    fn all_bodies_together_are_bounded() {
+        let budget = BodyBudget::default();
+        let large = [1, BODY_BYTES_MAX - 1];
+        let fit = BODY_BYTES_PER_WORKER / (BODY_BYTES_MAX - 1);
+        let mut held: Vec<_> = (0..fit).map(|_| pushed(&budget, &large)).collect();
+        assert!(held.iter().all(Result::is_ok));
+        assert_eq!(pushed(&budget, &large).err(), Some(BodyRefusal::Busy));
+        assert!(pushed(&budget, &[1_000]).is_ok(), "small ones go on");
+        held.pop();
+        assert!(pushed(&budget, &large).is_ok());
     }
 }
