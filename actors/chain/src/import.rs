@@ -383,3 +383,6 @@ fn insert_genesis_account(update: &mut StateUpdate, address: Address, account: &
         },
     );
 }
+
+#[cfg(test)]
+mod tests;

@@ -630,7 +630,7 @@ mod tests {
             },
         );
         refused(
-            |genesis| drop(genesis.config.blob_schedule.remove("bpo2")),
+            |genesis| assert!(genesis.config.blob_schedule.remove("bpo2").is_some()),
             SpecError::BlobSchedule(Fork::Bpo2),
         );
         refused(
