@@ -369,7 +369,7 @@ mod tests {
             &first[..length - 1],
             0,
             Some(&format!(
-                "block 0 at byte 0 is truncated: expected {length} bytes, found {}",
+                "item 0 at byte 0 is truncated: expected {length} bytes, found {}",
                 length - 1
             )),
         );
@@ -378,7 +378,7 @@ mod tests {
             &after(&[0xf9]),
             1,
             Some(&format!(
-                "block 1 at byte {length} is truncated: expected 3 bytes, found 1"
+                "item 1 at byte {length} is truncated: expected 3 bytes, found 1"
             )),
         );
         check(
@@ -386,7 +386,7 @@ mod tests {
             &after(b"\n"),
             1,
             Some(&format!(
-                "block 1 at byte {length}: expected an RLP list, found byte 0x0a"
+                "item 1 at byte {length}: expected an RLP list, found byte 0x0a"
             )),
         );
         check(
@@ -394,7 +394,7 @@ mod tests {
             &after(&[0x80]),
             1,
             Some(&format!(
-                "block 1 at byte {length}: expected an RLP list, found byte 0x80"
+                "item 1 at byte {length}: expected an RLP list, found byte 0x80"
             )),
         );
         check(
@@ -402,7 +402,7 @@ mod tests {
             &after(&[0xc0]),
             1,
             Some(&format!(
-                "block 1 at byte {length} is malformed: input too short"
+                "item 1 at byte {length} is malformed: input too short"
             )),
         );
         check(
@@ -410,7 +410,7 @@ mod tests {
             &[0xff; 9],
             0,
             Some(&format!(
-                "block 0 at byte 0: expected at most {BLOCK_RLP_BYTES_MAX} bytes, found {}",
+                "item 0 at byte 0: expected at most {BLOCK_RLP_BYTES_MAX} bytes, found {}",
                 u64::MAX
             )),
         );
@@ -419,14 +419,14 @@ mod tests {
             &[0xfb, 0x07, 0xff, 0xff, 0xfb],
             0,
             Some(&format!(
-                "block 0 at byte 0 is truncated: expected {BLOCK_RLP_BYTES_MAX} bytes, found 5"
+                "item 0 at byte 0 is truncated: expected {BLOCK_RLP_BYTES_MAX} bytes, found 5"
             )),
         );
         check(
             "a length that is not minimal",
             &[0xf8, 0x01, 0xc0],
             0,
-            Some("block 0 at byte 0 is malformed: non-canonical size"),
+            Some("item 0 at byte 0 is malformed: non-canonical size"),
         );
     }
 
