@@ -15,7 +15,7 @@ pub(crate) enum Envelope<'a> {
     Single(Result<Call<'a>, Malformed<'a>>),
     /// Several requests; each is judged alone, when its turn comes.
     Batch(Vec<&'a RawValue>),
-    /// More requests than may be asked at once; the id of the first.
+    /// More requests than may be asked at once; the id of the first that has one.
     OversizedBatch(&'a str),
 }
 
@@ -70,10 +70,12 @@ impl<'a> Envelope<'a> {
         match items {
             ControlFlow::Continue(items) if items.is_empty() => Err(RpcError::EmptyBatch),
             ControlFlow::Continue(items) => Ok(Self::Batch(items)),
-            ControlFlow::Break(first) => Ok(Self::OversizedBatch(match Call::parse(first) {
-                Ok(call) => call.id.unwrap_or(NULL_ID),
-                Err(malformed) => malformed.id,
-            })),
+            ControlFlow::Break(items) => {
+                let first_call = items
+                    .into_iter()
+                    .find_map(|item| Call::parse(item).ok()?.id);
+                Ok(Self::OversizedBatch(first_call.unwrap_or(NULL_ID)))
+            }
         }
     }
 }
@@ -217,11 +219,11 @@ impl Visitor<'_> for Member {
     }
 }
 
-/// The items of an array, or the first of them if there are more than may be asked at once.
+/// The items of an array; a break with the first ones if there are more than may be asked at once.
 struct ItemsVisitor;
 
 impl<'de> Visitor<'de> for ItemsVisitor {
-    type Value = ControlFlow<&'de RawValue, Vec<&'de RawValue>>;
+    type Value = ControlFlow<Vec<&'de RawValue>, Vec<&'de RawValue>>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("an array of requests")
@@ -230,11 +232,9 @@ impl<'de> Visitor<'de> for ItemsVisitor {
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
         let mut items: Vec<&RawValue> = Vec::new();
         while let Some(item) = seq.next_element()? {
-            if let Some(first) = items.first()
-                && items.len() == BATCH_ITEMS_MAX
-            {
+            if items.len() == BATCH_ITEMS_MAX {
                 while seq.next_element::<IgnoredAny>()?.is_some() {}
-                return Ok(ControlFlow::Break(first));
+                return Ok(ControlFlow::Break(items));
             }
             items.push(item);
         }
@@ -411,7 +411,11 @@ mod tests {
         let first = r#"{"jsonrpc":"2.0","id":"one","method":"m"}"#;
         assert!(describe(of(BATCH_ITEMS_MAX, first).as_bytes()).starts_with("[m \"one\" -; m 2 -"));
         check(of(BATCH_ITEMS_MAX + 1, first), "\"one\": batch too large");
-        check(of(BATCH_ITEMS_MAX + 1, "{}"), "null: batch too large");
+        check(of(BATCH_ITEMS_MAX + 1, "{}"), "2: batch too large");
+        check(
+            format!("[{}1]", "1,".repeat(BATCH_ITEMS_MAX)),
+            "null: batch too large",
+        );
         check(of(BATCH_ITEMS_MAX + 1, first) + "]", "parse error");
     }
 
