@@ -138,10 +138,11 @@ knobs! {
     /// Connections that one worker holds; further ones wait to be accepted
     "max-connections" max_connections: usize = limits::CONNECTIONS_PER_WORKER,
         "CONNECTIONS", "a whole number from 1 to 1000000", |text| whole(text, 1, 1_000_000);
+    // actix measures it with a clock that it reads twice a second.
     /// How long a request's headers may take to arrive
     "header-timeout" header_timeout: Duration = limits::HEAD_TIMEOUT,
-        "TIME", "a time from 100ms to 1h, as 500ms, 12s or 1m",
-        |text| duration(text, Duration::from_millis(100), Duration::from_secs(3600));
+        "TIME", "a time from 1s to 1h, as 500ms, 12s or 1m",
+        |text| duration(text, Duration::from_secs(1), Duration::from_secs(3600));
     /// How long a request's body may take to arrive
     "body-timeout" body_timeout: Duration = limits::BODY_TIMEOUT,
         "TIME", "a time from 100ms to 1h, as 500ms, 12s or 1m",
