@@ -116,7 +116,7 @@ const WRONG: &[(&str, &str, &str)] = &[
     ("block-time", "fast", "500ms"),
     ("logs-deadline", "0ms", "1ms"),
     ("logs-deadline", "10", "1ms"),
-    ("header-timeout", "1ms", "100ms"),
+    ("header-timeout", "999ms", "1s"),
     ("body-timeout", "", "100ms"),
     ("keep-alive", "0s", "1s"),
     ("shutdown-grace", "1500ms", "whole seconds"),

@@ -3,9 +3,16 @@
 
 use std::{fs, path::PathBuf};
 
+use nearhead_chain::{
+    chain_file::{self, ChainReader},
+    encode::EncodeOptions,
+};
 use serde_json::Value;
 
-use crate::harness::{Connection, Server, check, json, vectors};
+use crate::{
+    harness::{Connection, Server, check, json, vectors},
+    in_process::InProcess,
+};
 
 /// Files of the folder's README; a vector that is not found is a vector that is not run.
 const FILES: usize = 84;
@@ -134,6 +141,26 @@ fn every_vector_over_http() {
     let server = Server::execution_apis(&["--omit-total-difficulty"]);
     let connection = std::cell::RefCell::new(server.connect());
     run(|pair| post(&mut connection.borrow_mut(), pair));
+}
+
+#[test]
+fn every_vector_in_process() {
+    let [genesis, chain] =
+        ["genesis.json", "chain.rlp"].map(|name| fs::read(vectors().join(name)).unwrap());
+    let system = actix::System::new();
+    let service = system.block_on(async {
+        let options = EncodeOptions {
+            omit_total_difficulty: true,
+        };
+        let mut service = InProcess::start(&chain_file::read_genesis(&genesis).unwrap(), options);
+        let blocks: Vec<_> = ChainReader::new(chain.as_slice())
+            .unwrap()
+            .map(Result::unwrap)
+            .collect();
+        service.advance(0, &blocks, true).await;
+        service
+    });
+    run(|pair| json(&system.block_on(service.answer(&pair.request))));
 }
 
 /// With the default options `totalDifficulty` of blocks is all that is added.

@@ -159,11 +159,6 @@ impl Output {
         }
     }
 
-    /// Everything written so far.
-    pub(crate) fn text(&self) -> String {
-        self.0.0.lock().unwrap().text.clone()
-    }
-
     /// Everything that was written, once the process has closed its pipes.
     pub(crate) fn into_text(self) -> String {
         let deadline = Instant::now() + PATIENCE;
@@ -298,17 +293,17 @@ impl Server {
         connection.receive()
     }
 
-    /// The value of a metric's series, such as `nearhead_requests_in_flight`; 0 where the series does not exist yet.
+    /// The value of a metric's series, such as `nearhead_requests_total{method="eth_chainId",outcome="ok"}`.
+    #[track_caller]
     pub(crate) fn metric(&self, series: &str) -> f64 {
-        let text = String::from_utf8(self.get("/metrics").body).unwrap();
-        text.lines()
-            .filter_map(|line| {
-                line.strip_prefix(series)?
-                    .strip_prefix(' ')?
-                    .parse::<f64>()
-                    .ok()
-            })
-            .sum()
+        let metrics = self.get("/metrics");
+        let line = metrics
+            .text()
+            .lines()
+            .find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
+        line.unwrap_or_else(|| panic!("there is no series {series}"))
+            .parse()
+            .unwrap()
     }
 }
 

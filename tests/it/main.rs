@@ -1,11 +1,35 @@
 //! The integration tests of nearhead: one binary, so that it is linked once.
+//!
+//! | module | what the program is held to |
+//! |---|---|
+//! | `conformance` | every execution-apis vector |
+//! | `geth` | a real geth over the same chain |
+//! | `proofs` | every proof, verified by alloy_trie against the header |
+//! | `window` | tags, numbers and hashes at the edges of the 128 blocks |
+//! | `reorg_sim` | thousands of applies and reverts against a naive model |
+//! | `bad_input` | the answer to each malformed request, over HTTP that is malformed too |
+//! | `admission` | permits, quotas, method sets, clients that leave, one view a batch |
+//! | `cli` | help, check, refusals, exit codes, secrecy of keys |
+//! | `shutdown` | SIGTERM with requests in flight |
+//! | `readme` | the README's own commands |
+//! | `tidy` | the rules of the code map and of STYLE |
+//!
+//! What they stand on: `harness` (the program as a process, raw HTTP), `in_process` (the service without HTTP), `dice`
+//! (seeded choices).
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod admission;
 mod bad_input;
+mod cli;
 mod conformance;
 mod dice;
 mod geth;
 mod harness;
+mod in_process;
 mod proofs;
+mod readme;
+mod reorg_sim;
 mod shutdown;
+mod tidy;
+mod window;

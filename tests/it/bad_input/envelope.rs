@@ -267,25 +267,31 @@ fn batches() -> Vec<Row> {
     ]
 }
 
-/// Nesting that a recursive parser would not survive.
+/// Nesting that a recursive parser would not survive: it is skipped, at any depth.
 fn depth_bombs() -> Vec<Row> {
     let parse_error = error("null", -32700, "parse error");
+    let invalid = error("null", -32600, "invalid request");
+    let surplus = error("1", -32602, "too many arguments, want at most 0");
     let depth = 1_000_000;
-    let nested = |depth: usize| format!("{}{}", "[".repeat(depth), "]".repeat(depth));
+    let nested = format!("{}{}", "[".repeat(depth), "]".repeat(depth));
+    let objects = format!("{}1{}", r#"{"a":"#.repeat(depth / 2), "}".repeat(depth / 2));
     let in_params = |params: &str| {
         format!(r#"{{"jsonrpc":"2.0","id":1,"method":"eth_chainId","params":{params}}}"#)
     };
+    let beside =
+        |value: &str| format!(r#"{{"jsonrpc":"2.0","id":1,"method":"eth_chainId","x":{value}}}"#);
     vec![
         Row::exact("[".repeat(depth), &*parse_error),
-        Row::exact("{\"a\":".repeat(depth), &*parse_error),
-        Row::exact(nested(depth), &*parse_error),
-        Row::exact(in_params(&nested(depth)), &*parse_error),
+        Row::exact(r#"{"a":"#.repeat(depth), &*parse_error),
         Row::exact(in_params(&"[".repeat(depth)), &*parse_error),
-        Row::exact(ask_chain_id(&nested(depth)), &*parse_error),
-        Row::exact(format!("[{}]", in_params(&nested(depth))), &*parse_error),
-        Row::exact(
-            in_params(&nested(60)),
-            error("1", -32602, "too many arguments, want at most 0"),
-        ),
+        Row::exact(format!("{nested}]"), &*parse_error),
+        Row::exact(&*nested, format!("[{invalid}]")),
+        Row::exact(&*objects, &*invalid),
+        Row::exact(ask_chain_id(&nested), &*invalid),
+        Row::exact(in_params(&nested), &*surplus),
+        Row::exact(in_params(&format!("[{objects}]")), &*surplus),
+        Row::exact(in_params(&objects), error("1", -32602, "non-array args")),
+        Row::exact(beside(&nested), chain_id("1")),
+        Row::exact(format!("[{}]", in_params(&nested)), format!("[{surplus}]")),
     ]
 }

@@ -48,7 +48,7 @@ const KEYS: (Kind, &str) = (Kind::Keys, r#"["0x0"]"#);
 const FILTER: (Kind, &str) = (Kind::Filter, "{}");
 const SLOT_MAP: (Kind, &str) = (
     Kind::SlotMap,
-    r#"{"0x7dcd17433742f4c0ca53122ab541d0ba67fc27df":["0x0"]}"#,
+    r#"{"0x7dcd17433742f4c0ca53122ab541d0ba67fc27df":["0x0000000000000000000000000000000000000000000000000000000000000000"]}"#,
 );
 
 const fn method(
@@ -412,7 +412,7 @@ fn bad_keys() -> Vec<Row> {
     rows.push(refused(
         "eth_getProof",
         keys(1025),
-        "too many keys, want at most 1024",
+        "too many keys: 1025 (want at most 1024)",
     ));
     rows.push(refused(
         "eth_getStorageValues",

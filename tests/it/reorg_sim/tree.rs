@@ -6,12 +6,11 @@ use alloy_genesis::Genesis;
 use alloy_primitives::{Address, B256, U256};
 use nearhead_chain::{
     block::{Block, RawBlock},
+    chain_file,
     dev::{DevConfig, Producer, Profile},
     encode::EncodeOptions,
 };
 use serde_json::Value;
-
-use crate::dice::Dice;
 
 /// A block as the tree knows it.
 pub(super) struct Node {
@@ -96,6 +95,7 @@ pub(super) struct Tree {
     nodes: HashMap<B256, Node>,
     /// Children of the genesis.
     first: Vec<B256>,
+    order: Vec<B256>,
 }
 
 impl Tree {
@@ -140,11 +140,14 @@ impl Tree {
                 parent.height = parent.height.max(height);
             }
         }
+        let mut genesis = Vec::new();
+        producer.genesis().write_json(&mut genesis).unwrap();
         Self {
-            genesis: producer.genesis().clone(),
+            genesis: chain_file::read_genesis(&genesis).unwrap(),
             root,
             nodes,
             first,
+            order,
         }
     }
 
@@ -153,22 +156,21 @@ impl Tree {
     }
 
     /// Hashes of all blocks but the genesis, in an order that depends on nothing.
-    pub(super) fn hashes(&self) -> Vec<B256> {
-        let mut hashes: Vec<B256> = self.nodes.keys().copied().collect();
-        hashes.sort_unstable();
-        hashes
+    /// Hashes of all blocks but the genesis, in the order in which they were made.
+    pub(super) fn hashes(&self) -> &[B256] {
+        &self.order
     }
 
-    /// A child of `parent`: mostly the one with the longest way up, so that a walk gets ahead; `None` at a leaf.
-    pub(super) fn child(&self, parent: &B256, dice: &mut Dice) -> Option<B256> {
-        let children = self
-            .nodes
+    /// Children of a block.
+    pub(super) fn children(&self, parent: &B256) -> &[B256] {
+        self.nodes
             .get(parent)
-            .map_or(&self.first, |node| &node.children);
-        if dice.one_in(3) && !children.is_empty() {
-            return Some(*dice.pick(children));
-        }
-        children
+            .map_or(&self.first, |node| &node.children)
+    }
+
+    /// The child of a block with the longest way up; `None` at a leaf.
+    pub(super) fn highest_child(&self, parent: &B256) -> Option<B256> {
+        self.children(parent)
             .iter()
             .max_by_key(|child| self.nodes[*child].height)
             .copied()

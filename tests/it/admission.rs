@@ -1,0 +1,232 @@
+//! What is let in and what is not: permits, quotas, method sets, clients that leave, one view a batch.
+
+use serde_json::{Value, json};
+
+use crate::harness::{Connection, Server, check, json as parse, wait_until};
+
+/// A dev chain that stands still.
+const STILL: [&str; 2] = ["--block-time", "0s"];
+
+/// A call as it is sent.
+fn request(method: &str, params: &Value) -> String {
+    json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).to_string()
+}
+
+/// The most expensive proof that is allowed: 1,024 slots that are not there.
+fn large_proof() -> String {
+    let keys: Vec<String> = (0..1024).map(|key| format!("{key:#066x}")).collect();
+    request(
+        "eth_getProof",
+        &json!(["0x00000000000000000000000000000000000000ff", keys, "latest"]),
+    )
+}
+
+#[test]
+fn overload_is_refused_and_the_connection_lives_on() {
+    let server = Server::start(&[&STILL[..], &["--workers", "2", "--pool-threads", "1"]].concat());
+    let body = large_proof();
+    let mut connections: Vec<Connection> = (0..64).map(|_| server.connect()).collect();
+    for connection in &mut connections {
+        let request = connection.request(&["content-type: application/json"], body.as_bytes());
+        connection.send(&request);
+    }
+    let refused =
+        r#"{"jsonrpc":"2.0","id":1,"error":{"code":-32002,"message":"resource unavailable"}}"#;
+    let (mut served, mut unavailable) = (0, 0);
+    for connection in &mut connections {
+        let response = connection.receive();
+        match response.status {
+            200 => {
+                served += 1;
+                let proofs = parse(&response.body)["result"]["storageProof"]
+                    .as_array()
+                    .map(Vec::len);
+                check("a proof for each key", &proofs, &Some(1024));
+            }
+            503 => {
+                unavailable += 1;
+                check("body", &response.text(), &refused);
+                let seconds = response
+                    .header("retry-after")
+                    .and_then(|seconds| seconds.parse::<u64>().ok());
+                assert!(
+                    seconds.is_some_and(|seconds| seconds > 0),
+                    "retry-after: {response:?}"
+                );
+            }
+            _ => panic!("{response:?}"),
+        }
+    }
+    assert!(
+        served > 0 && unavailable > 0,
+        "{served} served, {unavailable} refused"
+    );
+    for connection in &mut connections {
+        check(
+            "after",
+            &connection.post(request("eth_syncing", &json!([]))).status,
+            &200,
+        );
+    }
+    let free = r#"nearhead_permits_in_use{kind="proof_keys"}"#;
+    wait_until("all permits are given back", || server.metric(free) == 0.0);
+}
+
+/// Of a batch of slow queries only those are run that somebody waits for.
+#[test]
+fn a_client_that_leaves_cancels_its_queries() {
+    let server = Server::start(&[&STILL[..], &["--workers", "2"]].concat());
+    let answered =
+        || server.metric(r#"nearhead_requests_total{method="eth_getLogs",outcome="ok"}"#);
+    let measured = || server.metric(r#"nearhead_permits_in_use{kind="measured"}"#);
+    let topics: Vec<String> = (1..=5000).map(|topic| format!("{topic:#066x}")).collect();
+    let query = request(
+        "eth_getLogs",
+        &json!([{"fromBlock": "earliest", "topics": [topics]}]),
+    );
+    let queries = 14;
+    let mut connection = server.connect();
+    let batch = format!("[{}]", vec![query; queries].join(","));
+    let batch = connection.request(&["content-type: application/json"], batch.as_bytes());
+    connection.send(&batch);
+    wait_until("the first query is answered", || answered() >= 1.0);
+    drop(connection);
+    let in_flight = || server.metric("nearhead_http_requests_in_flight");
+    let alone = in_flight().min(1.0);
+    wait_until("the request is gone", || {
+        in_flight() <= alone && measured() == 0.0
+    });
+    assert!(
+        answered() < queries as f64,
+        "all {queries} queries were run for nobody"
+    );
+}
+
+#[test]
+fn a_batch_is_one_view() {
+    let server = Server::start(&["--block-time", "10ms"]);
+    let mut connection = server.connect();
+    let item = |method: &str, params: Value| json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
+    let pair = [
+        item("eth_blockNumber", json!([])),
+        item("eth_getBlockByNumber", json!(["latest", false])),
+    ];
+    let batch: Value = pair.iter().cycle().take(200).cloned().collect();
+    let batch = batch.to_string();
+    let mut heads = std::collections::BTreeSet::new();
+    wait_until("the head moved 20 times", || {
+        let answers = parse(&connection.post(&batch).body);
+        let first = answers[0]["result"].as_str().unwrap().to_owned();
+        for answer in answers.as_array().unwrap() {
+            let number = answer["result"]
+                .as_str()
+                .or_else(|| answer["result"]["number"].as_str());
+            check("one view", &number, &Some(first.as_str()));
+        }
+        heads.insert(first);
+        heads.len() > 20
+    });
+}
+
+#[test]
+fn a_quota_is_a_tenants_own() {
+    let server = Server::start(
+        &[
+            &STILL[..],
+            &["--api-key", "other=other-key", "--rate-limit", "5"],
+        ]
+        .concat(),
+    );
+    let ask = request("eth_chainId", &json!([]));
+    let mut connection = server.connect();
+    let mut refused = None;
+    for _ in 0..100 {
+        let response = connection.post(&ask);
+        if response.status != 200 {
+            refused = Some(response);
+            break;
+        }
+    }
+    let response = refused.expect("more than a burst is refused");
+    check("status", &response.status, &429);
+    let answer = parse(&response.body);
+    check("code", &answer["error"]["code"], &json!(-32005));
+    check(
+        "message",
+        &answer["error"]["message"],
+        &json!("project ID request rate exceeded"),
+    );
+    check("id", &answer["id"], &json!(1));
+    let data = &answer["error"]["data"];
+    check("allowed", &data["allowed_rps"], &json!(5));
+    assert!(
+        data["current_rps"].is_number() && data["backoff_seconds"].as_u64().is_some(),
+        "{data}"
+    );
+    let after = response
+        .header("retry-after")
+        .map(|seconds| seconds.parse::<u64>().unwrap());
+    check("retry-after", &after, &data["backoff_seconds"].as_u64());
+    let mut other = Connection::open(server.address, "/v3/other-key");
+    check("another tenant", &other.post(&ask).status, &200);
+    wait_until("the bucket fills again", || {
+        connection.post(&ask).status == 200
+    });
+}
+
+#[test]
+fn core_leaves_the_seven_alone() {
+    let server = Server::start(&[&STILL[..], &["--methods", "core"]].concat());
+    let mut connection = server.connect();
+    for method in &nearhead::rpc::METHODS {
+        let answer = connection.call(method.name, &json!([]));
+        let is_core = method.set == nearhead::rpc::MethodSet::Core;
+        let expected = if is_core { -32602 } else { -32601 };
+        check(method.name, &answer["error"]["code"], &json!(expected));
+    }
+    check(
+        "seven",
+        &nearhead::rpc::METHODS
+            .iter()
+            .filter(|m| m.set == nearhead::rpc::MethodSet::Core)
+            .count(),
+        &7,
+    );
+}
+
+#[test]
+fn metrics_count_what_was_asked() {
+    let server = Server::start(&STILL);
+    let mut connection = server.connect();
+    for _ in 0..3 {
+        connection.call("eth_chainId", &json!([]));
+        connection.call("eth_chainId", &json!([1]));
+    }
+    connection.call("no_such_method", &json!([]));
+    let count = |method: &str, outcome: &str| {
+        server.metric(&format!(
+            r#"nearhead_requests_total{{method="{method}",outcome="{outcome}"}}"#
+        ))
+    };
+    check("ok", &count("eth_chainId", "ok"), &3.0);
+    check("invalid", &count("eth_chainId", "invalid"), &3.0);
+    check("unknown", &count("other", "invalid"), &1.0);
+    check(
+        "latency",
+        &server.metric(r#"nearhead_request_seconds_count{method="eth_chainId"}"#),
+        &6.0,
+    );
+    assert!(server.metric("nearhead_head_number") >= 127.0);
+    let text = server.get("/metrics");
+    check(
+        "type",
+        &text
+            .header("content-type")
+            .map(|kind| kind.starts_with("text/plain")),
+        &Some(true),
+    );
+    assert!(
+        !text.text().contains("no_such_method"),
+        "a client's text is no label"
+    );
+}

@@ -1,0 +1,119 @@
+//! The service without HTTP: importer, head tracker and dispatcher in this process, driven block by block.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use actix::{Addr, Arbiter};
+use alloy_genesis::Genesis;
+use alloy_primitives::B256;
+use nearhead::{
+    access::{Keys, Quota, TenantId},
+    metrics::Metrics,
+    rpc::{Dispatcher, MethodSet},
+};
+use nearhead_actors::{
+    head::Head,
+    head_tracker::HeadTracker,
+    messages::AdvanceHead,
+    wiring::{Pools, Worker},
+};
+use nearhead_chain::{
+    block::{Block, RawBlock},
+    encode::EncodeOptions,
+    import::Importer,
+    window::WINDOW_BLOCKS,
+};
+use serde_json::{Value, json};
+
+use crate::harness;
+
+/// All parts but the edge; lives on one actix system.
+pub(crate) struct InProcess {
+    importer: Importer,
+    /// Canonical blocks that can be continued or reverted to, oldest first.
+    window: Vec<Arc<Block>>,
+    tracker: Addr<HeadTracker>,
+    dispatcher: Dispatcher,
+    tenant: TenantId,
+}
+
+impl InProcess {
+    /// Stands at the genesis.
+    pub(crate) fn start(genesis: &Genesis, options: EncodeOptions) -> Self {
+        let importer = Importer::new(genesis, options).unwrap();
+        let first = importer.genesis(&genesis.alloc).unwrap();
+        let head = Head::default();
+        let chain_id = importer.spec().chain_id();
+        let arbiter = Arbiter::current();
+        let (tracker, _) = HeadTracker::start(&arbiter, head.clone(), chain_id, Arc::clone(&first));
+        let keys = Keys::new([("test", "test")]);
+        let dispatcher = Dispatcher {
+            head,
+            worker: Worker::start(&Pools::start(1)),
+            quota: Arc::new(Quota::new(None, keys.tenants())),
+            metrics: Metrics::new().unwrap(),
+            methods: MethodSet::Companion,
+            logs_deadline: Duration::from_secs(10),
+        };
+        let tenant = keys.check("test").unwrap();
+        Self {
+            importer,
+            window: vec![first],
+            tracker,
+            dispatcher,
+            tenant,
+        }
+    }
+
+    /// Reverts so many blocks, imports and applies others; readable when this is done.
+    pub(crate) async fn advance<'a>(
+        &mut self,
+        reverted: usize,
+        raw: impl IntoIterator<Item = &'a RawBlock>,
+        settled: bool,
+    ) {
+        self.window.truncate(self.window.len() - reverted);
+        let mut applied = Vec::new();
+        for raw in raw {
+            let block = self
+                .importer
+                .import(raw.clone(), self.window.last().unwrap())
+                .unwrap();
+            self.window.push(Arc::clone(&block));
+            applied.push(block);
+        }
+        let head: Option<B256> = settled.then(|| self.window.last().unwrap().hash);
+        let change = AdvanceHead {
+            reverted,
+            applied,
+            safe: head,
+            finalized: head,
+        };
+        self.tracker.send(change).await.unwrap().unwrap();
+        let surplus = self.window.len().saturating_sub(WINDOW_BLOCKS);
+        self.window.drain(..surplus);
+    }
+
+    /// The answer to one body, as bytes; empty where there is none.
+    pub(crate) async fn answer(&self, body: &str) -> Vec<u8> {
+        let answer = self
+            .dispatcher
+            .answer(self.tenant, body.as_bytes(), Instant::now())
+            .await;
+        answer
+            .json
+            .iter()
+            .flat_map(|json| json.pieces())
+            .flatten()
+            .copied()
+            .collect()
+    }
+
+    /// The strictly parsed answer to a call with id 1.
+    pub(crate) async fn ask(&self, method: &str, params: &Value) -> Value {
+        let request = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
+        harness::json(&self.answer(&request.to_string()).await)
+    }
+}

@@ -1,0 +1,101 @@
+//! The README's own commands, run as printed.
+
+use std::{fs, path::Path, process::Command};
+
+use serde_json::Value;
+
+use crate::harness::{Process, Server, json};
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// The fenced blocks of the README in order: language and text.
+fn blocks() -> Vec<(String, String)> {
+    let readme = fs::read_to_string(root().join("README.md")).expect("there is a README.md");
+    let mut blocks = Vec::new();
+    let mut parts = readme.split("\n```");
+    parts.next();
+    while let Some(block) = parts.next() {
+        let (language, text) = block.split_once('\n').expect("a fence ends its line");
+        blocks.push((language.to_owned(), text.to_owned()));
+        parts.next();
+    }
+    blocks
+}
+
+/// The first block that holds this text.
+fn block_with(text: &str) -> String {
+    let found = blocks().into_iter().find(|(_, block)| block.contains(text));
+    found
+        .unwrap_or_else(|| panic!("no block of the README has {text:?}"))
+        .1
+}
+
+/// A shell in the project's folder.
+fn shell(script: &str) -> Command {
+    let mut command = Command::new("bash");
+    command
+        .args(["-euo", "pipefail", "-c", script])
+        .current_dir(root());
+    command
+}
+
+/// Types of the members of an answer, so that a README's example and today's answer can be compared.
+fn shape(value: &Value) -> Value {
+    match value {
+        Value::Null => "null".into(),
+        Value::Bool(_) => "boolean".into(),
+        Value::Number(_) => "number".into(),
+        Value::String(text) if text.starts_with("0x") => "hex".into(),
+        Value::String(_) => "string".into(),
+        Value::Array(items) => items.first().map(shape).into_iter().collect(),
+        Value::Object(members) => members
+            .iter()
+            .map(|(name, member)| (name.clone(), shape(member)))
+            .collect(),
+    }
+}
+
+#[test]
+fn the_first_screen_works_as_printed() {
+    let run = block_with("cargo run --release");
+    let curl = block_with("curl ");
+    // Built before, so that the wait for the URL is not a wait for a compiler.
+    let built = Command::new("cargo")
+        .args(["build", "--release", "--locked", "--quiet"])
+        .current_dir(root())
+        .status();
+    assert!(built.unwrap().success(), "cargo build --release");
+    let server = Server::of(&mut shell(run.trim()));
+    let (status, answer) = Process::start(&mut shell(&curl)).wait();
+    assert!(status.success(), "{curl}\n{answer}");
+    let start = answer
+        .find('{')
+        .unwrap_or_else(|| panic!("{curl} gave: {answer}"));
+    let end = answer.rfind('}').unwrap();
+    let answer = json(&answer.as_bytes()[start..=end]);
+    assert!(
+        answer.get("result").is_some_and(|result| !result.is_null()),
+        "{answer}"
+    );
+    let printed = blocks()
+        .into_iter()
+        .find(|(language, text)| language == "json" && text.contains("\"result\""));
+    let (_, printed) = printed.expect("the README prints the answer in a json block");
+    assert_eq!(
+        shape(&answer),
+        shape(&json(printed.as_bytes())),
+        "the answer that the README prints"
+    );
+    // The line that the start prints works when pasted.
+    let line = server.process.output.wait_for("a curl line", |text| {
+        text.lines()
+            .find_map(|line| line.find("curl ").map(|at| line[at..].to_owned()))
+    });
+    let (status, answer) = Process::start(&mut shell(&line)).wait();
+    assert!(
+        status.success() && answer.contains("\"result\""),
+        "{line}\n{answer}"
+    );
+}
