@@ -108,6 +108,16 @@ impl LogPostings {
         builder.finish()
     }
 
+    /// Bytes held.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.table.allocation_size()
+            + size_of_val(&*self.values)
+            + size_of_val(&*self.list_starts)
+            + size_of_val(&*self.positions)
+            + size_of_val(&*self.log_keys)
+    }
+
     /// Number of logs.
     pub(super) const fn len(&self) -> usize {
         self.log_keys.len()

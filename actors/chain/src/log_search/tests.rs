@@ -204,7 +204,9 @@ fn filters_mean_what_they_say() {
         log(2, &[6, 6, 6, 6], 9),
     ];
     let chain = chain(&[vec![logs.to_vec()]]);
-    let table: &[(&[u8], &[&[u8]], &[usize])] = &[
+    /// Addresses, topics by position, and which logs match.
+    type Row = (&'static [u8], &'static [&'static [u8]], &'static [usize]);
+    let table: &[Row] = &[
         // Anything at all.
         (&[], &[], &[0, 1, 2, 3, 4]),
         (&[1], &[], &[0, 1, 2]),

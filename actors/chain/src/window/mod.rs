@@ -16,6 +16,8 @@ mod transactions;
 mod window;
 
 #[cfg(test)]
+mod simulation;
+#[cfg(test)]
 mod tests;
 
 pub use block_id::{BlockId, BlockNumberOrTag, BlockTag, ResolveError};

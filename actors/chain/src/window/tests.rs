@@ -1,1 +1,575 @@
+//! Every sequence of changes against a plain list of blocks, every bound at its edge, every invariant shown to fail.
 
+#![expect(clippy::unwrap_used, reason = "tests are made to fail")]
+
+use std::sync::Arc;
+
+use alloy_primitives::B256;
+
+use super::{
+    BlockId, BlockNumberOrTag, BlockTag, REPLACED_BLOCKS_MAX, ResolveError, Snapshot,
+    WINDOW_BLOCKS, Window, WindowError, snapshot::Settled,
+};
+use crate::{
+    block::Block,
+    test_block::{TestBlock, transaction_hash},
+    trie::{NodeStore, State},
+};
+
+const CHAIN_ID: u64 = 7;
+
+/// A block of its own with transactions of these numbers.
+fn block(salt: u64, transactions: &[u64]) -> TestBlock {
+    let transactions = transactions
+        .iter()
+        .map(|number| (*number, Vec::new()))
+        .collect();
+    TestBlock { salt, transactions }
+}
+
+/// A window with blocks `0..count`, and these blocks; transaction N is in block N.
+fn window_of(count: u64) -> (Window, Vec<Arc<Block>>) {
+    let mut chain = vec![block(0, &[0]).genesis()];
+    let mut window = Window::new(CHAIN_ID, Arc::clone(&chain[0]));
+    for number in 1..count {
+        let next = block(0, &[number]).child_of(&chain[chain.len() - 1]);
+        window.apply(Arc::clone(&next)).unwrap();
+        window.check_invariants().unwrap();
+        chain.push(next);
+    }
+    (window, chain)
+}
+
+fn number(number: u64) -> BlockNumberOrTag {
+    BlockNumberOrTag::Number(number)
+}
+
+fn tag(tag: BlockTag) -> BlockNumberOrTag {
+    BlockNumberOrTag::Tag(tag)
+}
+
+fn hash(hash: B256, require_canonical: bool) -> BlockId {
+    BlockId::Hash {
+        hash,
+        require_canonical,
+    }
+}
+
+/// The number that was resolved to.
+fn resolved(result: Result<&Arc<Block>, ResolveError>) -> Result<u64, ResolveError> {
+    result.map(|block| block.number())
+}
+
+#[test]
+fn a_window_may_begin_anywhere() {
+    let first = block(0, &[]).orphan(1_000, Arc::from([B256::repeat_byte(1)]));
+    let window = Window::new(CHAIN_ID, Arc::clone(&first));
+    window.check_invariants().unwrap();
+    let view = window.snapshot();
+    assert_eq!(
+        (view.chain_id(), view.oldest(), view.head().number()),
+        (CHAIN_ID, 1_000, 1_000)
+    );
+    assert!(view.genesis().is_none());
+    let below = ResolveError::BelowWindow {
+        number: 0,
+        oldest: 1_000,
+    };
+    assert_eq!(resolved(view.resolve_block(number(0))), Err(below));
+}
+
+#[test]
+fn only_a_child_of_the_head_is_applied() {
+    let (mut window, chain) = window_of(4);
+    let before = window.snapshot();
+    let head = chain[3].hash;
+    let skipped = block(0, &[]).orphan(5, Arc::from([head]));
+    let no_child = block(0, &[]).orphan(4, Arc::from([B256::ZERO]));
+    for block in [&chain[3], &chain[2], &skipped, &no_child] {
+        let refused = window.apply(Arc::clone(block)).unwrap_err();
+        let (number, hash) = (block.number(), block.hash);
+        assert_eq!(refused, WindowError::NotAChild { number, hash, head });
+    }
+    window.check_invariants().unwrap();
+    assert!(
+        Arc::ptr_eq(&before, &window.snapshot()),
+        "a refused block changes nothing"
+    );
+}
+
+#[test]
+fn the_window_ends_at_128_blocks_and_the_genesis_stays() {
+    let (window, chain) = window_of(128);
+    let view = window.snapshot();
+    assert_eq!((view.oldest(), view.canonical().len()), (0, WINDOW_BLOCKS));
+    assert!(Arc::ptr_eq(view.genesis().unwrap(), &chain[0]));
+    assert_eq!(resolved(view.resolve_id(hash(chain[0].hash, true))), Ok(0));
+
+    let (window, chain) = window_of(131);
+    let view = window.snapshot();
+    assert_eq!((view.oldest(), view.canonical().len()), (3, WINDOW_BLOCKS));
+    let below = |number| ResolveError::BelowWindow { number, oldest: 3 };
+    // By number: the state is gone with the window, the block is not.
+    assert_eq!(resolved(view.resolve(number(0))), Err(below(0)));
+    assert_eq!(
+        resolved(view.resolve_id(BlockId::Number(number(0)))),
+        Err(below(0))
+    );
+    assert_eq!(resolved(view.resolve_block(number(0))), Ok(0));
+    assert_eq!(resolved(view.resolve_block(number(1))), Err(below(1)));
+    assert_eq!(resolved(view.resolve_block(number(3))), Ok(3));
+    assert_eq!(resolved(view.resolve(number(130))), Ok(130));
+    assert_eq!(
+        resolved(view.resolve(number(131))),
+        Err(ResolveError::AboveHead { number: 131 })
+    );
+    assert_eq!(resolved(view.resolve_block(tag(BlockTag::Earliest))), Ok(3));
+    assert_eq!(resolved(view.resolve(tag(BlockTag::Pending))), Ok(130));
+    // By hash.
+    assert_eq!(view.by_hash(&chain[0].hash).unwrap().hash, chain[0].hash);
+    assert!(view.is_canonical(&chain[0]));
+    assert!(view.by_hash(&chain[2].hash).is_none());
+    assert!(!view.is_canonical(&chain[2]));
+    for require_canonical in [true, false] {
+        let genesis = hash(chain[0].hash, require_canonical);
+        assert_eq!(resolved(view.resolve_id(genesis)), Err(below(0)));
+        let left = hash(chain[2].hash, require_canonical);
+        assert_eq!(
+            resolved(view.resolve_id(left)),
+            Err(ResolveError::UnknownHash)
+        );
+    }
+    // Transactions go with their blocks.
+    assert!(view.transaction(&transaction_hash(2)).is_none());
+    let (found, index) = view.transaction(&transaction_hash(3)).unwrap();
+    assert_eq!((found.number(), index), (3, 0));
+}
+
+#[test]
+fn ranges_are_cut_to_the_window() {
+    let view = window_of(131).0.snapshot();
+    let numbers = |from, to| {
+        let range = view.range(from, to).iter();
+        range.map(|block| block.number()).collect::<Vec<_>>()
+    };
+    assert_eq!(numbers(3, 5), [3, 4, 5]);
+    assert_eq!(numbers(130, 130), [130]);
+    assert_eq!(numbers(0, 3), [3]);
+    assert_eq!(numbers(129, u64::MAX), [129, 130]);
+    assert!(numbers(5, 4).is_empty());
+    assert!(numbers(0, 2).is_empty());
+    assert!(numbers(131, 140).is_empty());
+    assert_eq!(view.range(0, u64::MAX).len(), WINDOW_BLOCKS);
+}
+
+#[test]
+fn a_reader_keeps_the_view_it_has() {
+    let (mut window, chain) = window_of(128);
+    let old = window.snapshot();
+    assert!(
+        Arc::ptr_eq(&old, &window.snapshot()),
+        "one view for one state of the window"
+    );
+    let sibling = block(1, &[127, 500]).child_of(&chain[126]);
+    window
+        .advance(1, vec![Arc::clone(&sibling)], None, None)
+        .unwrap();
+    let next = block(1, &[501]).child_of(&sibling);
+    window.apply(next).unwrap();
+    window.check_invariants().unwrap();
+
+    assert_eq!((old.oldest(), old.head().hash), (0, chain[127].hash));
+    for (number, block) in (0..).zip(&chain) {
+        let (found, index) = old.transaction(&transaction_hash(number)).unwrap();
+        assert_eq!((found.hash, index), (block.hash, 0));
+        assert!(Arc::ptr_eq(old.by_hash(&block.hash).unwrap(), block));
+    }
+    assert!(old.transaction(&transaction_hash(500)).is_none());
+    assert!(old.by_hash(&sibling.hash).is_none());
+
+    let new = window.snapshot();
+    assert_eq!((new.oldest(), new.head().number()), (1, 128));
+    assert!(new.transaction(&transaction_hash(0)).is_none());
+    let (found, _) = new.transaction(&transaction_hash(127)).unwrap();
+    assert_eq!(
+        found.hash, sibling.hash,
+        "a transaction of both branches is the canonical one"
+    );
+    assert!(Arc::ptr_eq(
+        new.by_hash(&chain[127].hash).unwrap(),
+        &chain[127]
+    ));
+    let replaced =
+        |require_canonical| resolved(new.resolve_id(hash(chain[127].hash, require_canonical)));
+    assert_eq!(replaced(false), Ok(127));
+    assert_eq!(replaced(true), Err(ResolveError::NotCanonical));
+}
+
+#[test]
+fn nothing_keeps_the_state_of_a_block_that_left() {
+    let store = NodeStore::new();
+    let with_state = |block: Arc<Block>| {
+        let mut block = Arc::into_inner(block).unwrap();
+        block.state = Some(State::empty(&store));
+        Arc::new(block)
+    };
+    let genesis = with_state(block(0, &[0]).genesis());
+    let mut states = vec![Arc::downgrade(genesis.state.as_ref().unwrap())];
+    let mut window = Window::new(CHAIN_ID, genesis);
+    let mut advance = |window: &mut Window, reverted: usize, salt| {
+        let parent_place = window.snapshot().canonical().len() - 1 - reverted;
+        let parent = Arc::clone(&window.snapshot().canonical()[parent_place]);
+        let next = with_state(block(salt, &[]).child_of(&parent));
+        states.push(Arc::downgrade(next.state.as_ref().unwrap()));
+        window.advance(reverted, vec![next], None, None).unwrap();
+        window.check_invariants().unwrap();
+    };
+    advance(&mut window, 0, 0);
+    advance(&mut window, 1, 1);
+    for _ in 0..127 {
+        advance(&mut window, 0, 0);
+    }
+    // Head 128: the genesis has left; block 1 and the block that it replaced have not.
+    let held = |states: &[std::sync::Weak<State>]| {
+        states
+            .iter()
+            .map(|state| state.strong_count() > 0)
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(held(&states)[..4], [false, true, true, true]);
+    assert!(window.snapshot().genesis().unwrap().state.is_none());
+    let parent = Arc::clone(window.snapshot().head());
+    window.apply(block(0, &[]).child_of(&parent)).unwrap();
+    assert_eq!(held(&states)[..4], [false, false, false, true]);
+}
+
+#[test]
+fn a_reorg_may_be_as_deep_as_the_window() {
+    let (mut window, chain) = window_of(130);
+    assert_eq!(
+        window.advance(128, vec![], None, None).unwrap_err(),
+        WindowError::NothingToRevert
+    );
+    let mut branch = vec![block(1, &[900]).child_of(&chain[2])];
+    for number in 901..1_030 {
+        let next = block(1, &[number]).child_of(&branch[branch.len() - 1]);
+        branch.push(next);
+    }
+    let delta = window.advance(127, branch.clone(), None, None).unwrap();
+    window.check_invariants().unwrap();
+    let newest_first: Vec<_> = chain[3..].iter().rev().map(|block| block.hash).collect();
+    assert_eq!(
+        delta
+            .reverted
+            .iter()
+            .map(|block| block.hash)
+            .collect::<Vec<_>>(),
+        newest_first
+    );
+    assert_eq!(delta.applied.len(), branch.len());
+    let view = window.snapshot();
+    assert_eq!((view.head().number(), view.oldest()), (132, 5));
+    // What was replaced stays while its number does.
+    assert!(view.by_hash(&chain[4].hash).is_none());
+    assert!(view.by_hash(&chain[5].hash).is_some());
+    assert!(view.transaction(&transaction_hash(5)).is_none());
+
+    // And back: the blocks that were replaced are canonical again.
+    let (mut window, chain) = window_of(128);
+    let sibling = block(1, &[]).child_of(&chain[126]);
+    window
+        .advance(1, vec![Arc::clone(&sibling)], None, None)
+        .unwrap();
+    window
+        .advance(1, vec![Arc::clone(&chain[127])], None, None)
+        .unwrap();
+    window.check_invariants().unwrap();
+    let view = window.snapshot();
+    assert!(view.is_canonical(&chain[127]) && !view.is_canonical(&sibling));
+}
+
+#[test]
+fn replaced_blocks_are_bounded() {
+    let (mut window, chain) = window_of(3);
+    let siblings: Vec<_> = (1..=REPLACED_BLOCKS_MAX as u64 + 2)
+        .map(|salt| block(salt, &[salt]).child_of(&chain[2]))
+        .collect();
+    window.apply(Arc::clone(&siblings[0])).unwrap();
+    for sibling in &siblings[1..] {
+        window
+            .advance(1, vec![Arc::clone(sibling)], None, None)
+            .unwrap();
+    }
+    window.check_invariants().unwrap();
+    let view = window.snapshot();
+    let held: Vec<_> = siblings
+        .iter()
+        .map(|block| view.by_hash(&block.hash).is_some())
+        .collect();
+    // The last one is the head; the one replaced first is gone.
+    assert_eq!(
+        held.iter().filter(|held| **held).count(),
+        REPLACED_BLOCKS_MAX + 1
+    );
+    assert!(!held[0]);
+}
+
+#[test]
+fn an_advance_is_all_or_nothing() {
+    let (mut window, chain) = window_of(129);
+    window.set_safe(chain[120].hash).unwrap();
+    let before = window.snapshot();
+    let branch = block(1, &[900]).child_of(&chain[126]);
+    let stranger = B256::repeat_byte(9);
+    let (good, bad) = (
+        Arc::clone(&branch),
+        block(0, &[]).orphan(128, Arc::from([stranger])),
+    );
+    let not_canonical = |hash| WindowError::NotCanonical { hash };
+    let not_a_child = WindowError::NotAChild {
+        number: 128,
+        hash: bad.hash,
+        head: branch.hash,
+    };
+    type Advance = (
+        usize,
+        Vec<Arc<Block>>,
+        Option<B256>,
+        Option<B256>,
+        WindowError,
+    );
+    let table: Vec<Advance> = vec![
+        (128, vec![], None, None, WindowError::NothingToRevert),
+        (2, vec![Arc::clone(&good), bad], None, None, not_a_child),
+        (
+            2,
+            vec![Arc::clone(&good)],
+            Some(stranger),
+            None,
+            not_canonical(stranger),
+        ),
+        (
+            2,
+            vec![Arc::clone(&good)],
+            None,
+            Some(stranger),
+            not_canonical(stranger),
+        ),
+        // Reverted by this very advance.
+        (
+            2,
+            vec![good],
+            Some(chain[127].hash),
+            None,
+            not_canonical(chain[127].hash),
+        ),
+    ];
+    for (reverted, applied, safe, finalized, want) in table {
+        let refused = window
+            .advance(reverted, applied, safe, finalized)
+            .unwrap_err();
+        assert_eq!(refused, want);
+        window.check_invariants().unwrap();
+        assert!(Arc::ptr_eq(&before, &window.snapshot()));
+    }
+    window
+        .advance(
+            2,
+            vec![Arc::clone(&branch)],
+            Some(branch.hash),
+            Some(chain[126].hash),
+        )
+        .unwrap();
+    window.check_invariants().unwrap();
+    let view = window.snapshot();
+    assert_eq!(resolved(view.resolve(tag(BlockTag::Safe))), Ok(127));
+    assert_eq!(resolved(view.resolve(tag(BlockTag::Finalized))), Ok(126));
+}
+
+#[test]
+fn safe_and_finalized_follow_the_source() {
+    let (mut window, chain) = window_of(200);
+    let tags = [BlockTag::Safe, BlockTag::Finalized];
+    let resolve = |window: &Window| tags.map(|name| resolved(window.snapshot().resolve(tag(name))));
+    assert_eq!(resolve(&window), [Err(ResolveError::UnknownTag); 2]);
+    let stranger = B256::repeat_byte(9);
+    let replaced = block(1, &[]).child_of(&chain[198]);
+    window
+        .advance(1, vec![Arc::clone(&replaced)], None, None)
+        .unwrap();
+    window
+        .advance(1, vec![Arc::clone(&chain[199])], None, None)
+        .unwrap();
+    for hash in [stranger, replaced.hash] {
+        assert_eq!(
+            window.set_safe(hash),
+            Err(WindowError::NotCanonical { hash })
+        );
+        assert_eq!(
+            window.set_finalized(hash),
+            Err(WindowError::NotCanonical { hash })
+        );
+    }
+    // Below the window they are known, but not served.
+    window.set_finalized(chain[40].hash).unwrap();
+    window.set_safe(chain[72].hash).unwrap();
+    window.check_invariants().unwrap();
+    let below = |number, oldest| Err(ResolveError::BelowWindow { number, oldest });
+    assert_eq!(resolve(&window), [Ok(72), below(40, 72)]);
+    let next = block(0, &[]).child_of(&chain[199]);
+    window.advance(0, vec![next], None, None).unwrap();
+    assert_eq!(resolve(&window), [below(72, 73), below(40, 73)]);
+    // The genesis is below the window, and readable.
+    window.set_finalized(chain[0].hash).unwrap();
+    let view = window.snapshot();
+    assert_eq!(
+        resolved(view.resolve_block(tag(BlockTag::Finalized))),
+        Ok(0)
+    );
+    // What is reverted is not settled any more; what is below it stays so.
+    window.set_safe(chain[199].hash).unwrap();
+    window.set_finalized(chain[198].hash).unwrap();
+    window.advance(2, vec![replaced], None, None).unwrap();
+    window.check_invariants().unwrap();
+    assert_eq!(resolve(&window), [Err(ResolveError::UnknownTag), Ok(198)]);
+}
+
+#[test]
+fn a_settled_block_stays_known_however_far_below_it_is() {
+    let (mut window, chain) = window_of(2);
+    window.set_finalized(chain[1].hash).unwrap();
+    let mut head = Arc::clone(&chain[1]);
+    for _ in 0..500 {
+        head = block(0, &[]).child_of(&head);
+        window
+            .advance(0, vec![Arc::clone(&head)], None, Some(chain[1].hash))
+            .unwrap();
+    }
+    window.check_invariants().unwrap();
+    let below = ResolveError::BelowWindow {
+        number: 1,
+        oldest: 374,
+    };
+    assert_eq!(
+        resolved(window.snapshot().resolve(tag(BlockTag::Finalized))),
+        Err(below)
+    );
+    // Never set, and no ancestor that the oldest block names.
+    let hash = chain[0].hash;
+    window.set_safe(hash).unwrap();
+    let orphan = block(0, &[]).orphan(1_000, Arc::from([B256::repeat_byte(1)]));
+    let refused = Window::new(CHAIN_ID, orphan).set_safe(hash);
+    assert_eq!(refused, Err(WindowError::NotCanonical { hash }));
+}
+
+type Corrupt = fn(&mut Window, &mut Snapshot);
+
+#[test]
+fn every_invariant_can_fail() {
+    let table: &[(&str, Corrupt)] = &[
+        ("0 canonical blocks, want 1 to 128", |_, view| {
+            view.canonical.clear()
+        }),
+        ("129 canonical blocks, want 1 to 128", |_, view| {
+            let next = block(0, &[]).child_of(view.head());
+            view.canonical.push(next);
+        }),
+        ("block 4 follows block 2", |_, view| {
+            drop(view.canonical.remove(1))
+        }),
+        ("names the parent", |_, view| {
+            let parent = view.canonical[126].hash;
+            view.canonical[127] = block(0, &[]).orphan(129, Arc::from([!parent]));
+        }),
+        ("block 129 has total difficulty 9 after 128", |_, view| {
+            let mut wrong = view.head().without_state();
+            wrong.total_difficulty = Some(alloy_primitives::U256::from(9));
+            view.canonical[127] = Arc::new(wrong);
+        }),
+        ("513 replaced blocks, want at most 512", |window, _| {
+            let again = Arc::clone(&window.replaced[0]);
+            window.replaced.resize(513, again);
+        }),
+        (
+            "replaced block 1 is below the window, oldest is 2",
+            |window, _| {
+                let below = block(0, &[]).orphan(1, Arc::from([]));
+                window.replaced.push_back(below);
+            },
+        ),
+        ("replaced block 129 is canonical", |window, view| {
+            window.replaced.push_back(Arc::clone(view.head()));
+        }),
+        ("block 129 is not held by its hash", |_, view| {
+            let head = view.head().hash;
+            view.held.remove(&head);
+        }),
+        ("block 129 is not held by its hash", |_, view| {
+            let (head, other) = (view.head().hash, Arc::clone(&view.canonical[0]));
+            view.held.insert(head, other);
+        }),
+        ("130 blocks held by hash, want 129", |_, view| {
+            let other = block(9, &[]).orphan(100, Arc::from([]));
+            view.held.insert(other.hash, other);
+        }),
+        ("is found at None", |_, view| {
+            view.transactions.remove_oldest(&view.canonical[7])
+        }),
+        ("is found at Some(Place { number: 60", |_, view| {
+            view.transactions
+                .add_newest(&block(0, &[129]).orphan(60, Arc::from([])));
+        }),
+        ("129 transactions by hash, want 128", |window, view| {
+            view.transactions.add_newest(&window.replaced[0]);
+        }),
+        ("1 shadowed transactions, want 0", |_, view| {
+            let head = Arc::clone(view.head());
+            view.transactions.add_newest(&head);
+        }),
+        ("block 129 is held as the genesis", |_, view| {
+            view.genesis = Some(Arc::clone(view.head()));
+        }),
+        ("the genesis holds a state below the window", |_, view| {
+            let mut genesis = view.genesis.as_ref().unwrap().without_state();
+            genesis.state = Some(State::empty(&NodeStore::new()));
+            view.genesis = Some(Arc::new(genesis));
+        }),
+        ("safe block 130 is above the head 129", |_, view| {
+            let hash = view.head().hash;
+            view.safe = Some(Settled { number: 130, hash });
+        }),
+        ("finalized block 50", |_, view| {
+            let hash = view.head().hash;
+            view.finalized = Some(Settled { number: 50, hash });
+        }),
+    ];
+    for (want, corrupt) in table {
+        let (mut window, chain) = window_of(129);
+        let replaced = block(1, &[1_000]).child_of(&chain[128]);
+        window.apply(replaced).unwrap();
+        window
+            .advance(1, vec![block(0, &[129]).child_of(&chain[128])], None, None)
+            .unwrap();
+        window.check_invariants().unwrap();
+        let mut view = Snapshot::clone(&window.view);
+        corrupt(&mut window, &mut view);
+        window.view = Arc::new(view);
+        let violation = window.check_invariants().unwrap_err();
+        assert!(
+            violation.contains(want),
+            "want {want:?}, found {violation:?}"
+        );
+    }
+    let (mut window, _) = window_of(3);
+    let view = Arc::make_mut(&mut window.view);
+    view.genesis = Some(Arc::new(view.canonical[0].without_state()));
+    assert_eq!(
+        window.check_invariants(),
+        Err("the genesis is not canonical block 0".to_owned())
+    );
+    Arc::make_mut(&mut window.view).genesis = None;
+    assert_eq!(
+        window.check_invariants(),
+        Err("block 0 is not held as the genesis".to_owned())
+    );
+}

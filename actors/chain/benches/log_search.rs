@@ -1,0 +1,299 @@
+//! What a log search costs: `cargo bench -p nearhead-chain --bench log_search`.
+//!
+//! Figures are CPU-bound and of one thread; on a shared machine only the ratios mean something.
+
+use std::{
+    hint::black_box,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use alloy_primitives::{Address, B256, Bytes, Log, keccak256};
+use nearhead_chain::{
+    block,
+    block::Block,
+    encode, log_search,
+    log_search::{Cancellation, LogFilter, LogPostings, SearchError, search},
+};
+use rand_chacha::{
+    ChaCha8Rng,
+    rand_core::{Rng, SeedableRng},
+};
+use test_block::TestBlock;
+
+#[path = "../src/test_block.rs"]
+#[allow(dead_code, clippy::expect_used)]
+mod test_block;
+
+const BLOCKS: u64 = 128;
+const LOGS_MAX: usize = 10_000;
+
+/// An address of its own for each number.
+fn address(number: u64) -> Address {
+    Address::from_word(keccak256(number.to_be_bytes()))
+}
+
+/// A topic of its own for each number.
+fn topic(number: u64) -> B256 {
+    keccak256((number + (1 << 32)).to_be_bytes())
+}
+
+/// Emitters and events that are nowhere but in the logs that a filter is made for.
+const RARE: u64 = 1 << 20;
+const SELDOM: u64 = RARE + 1;
+const EVENT: u64 = RARE + 2;
+const OTHER_EVENT: u64 = RARE + 3;
+
+/// A mainnet-like log: few emitters and events make most of them, accounts are many.
+fn common_log(rng: &mut ChaCha8Rng) -> Log {
+    let mut below = |bound: u64| u64::from(rng.next_u32()) % bound;
+    let often_small = |one: u64, two: u64| one * two / 200;
+    let emitter = often_small(below(200), below(200));
+    let event = below(3 + emitter % 5);
+    let count = 1 + below(3);
+    let accounts = (0..count).map(|_| topic(1_000 + below(2_000)));
+    let topics = std::iter::once(topic(event)).chain(accounts).collect();
+    let data = vec![below(256) as u8; 32 * (1 + below(3) as usize)];
+    Log::new_unchecked(address(emitter), topics, data.into())
+}
+
+fn log(emitter: u64, event: u64) -> Log {
+    let topics = vec![topic(event), topic(1), topic(2)];
+    Log::new_unchecked(address(emitter), topics, Bytes::from(vec![1; 32]))
+}
+
+/// Blocks of `common` logs that no filter here means, in 250 receipts, and among them always the same few that one does.
+fn chain(common: usize) -> Vec<Arc<Block>> {
+    let mut rng = ChaCha8Rng::seed_from_u64(1);
+    let mut chain: Vec<Arc<Block>> = Vec::new();
+    for number in 0..BLOCKS {
+        let mut logs: Vec<Log> = (0..common).map(|_| common_log(&mut rng)).collect();
+        logs.push(log(SELDOM, EVENT));
+        if number == BLOCKS / 2 {
+            logs.push(log(RARE, EVENT));
+        }
+        // An emitter and an event that are common apart from each other, and rare together.
+        for place in 0..common / 10 {
+            logs[place * 10] = log(EVENT, OTHER_EVENT);
+            logs[place * 10 + 1] = log(OTHER_EVENT, EVENT);
+        }
+        if number % 10 == 0 {
+            logs[2] = log(EVENT, EVENT);
+        }
+        let receipts = logs.chunks(logs.len().div_ceil(250));
+        let transactions = (number * 250..)
+            .zip(receipts.map(<[Log]>::to_vec))
+            .collect();
+        let block = TestBlock {
+            salt: 0,
+            transactions,
+        };
+        chain.push(match chain.last() {
+            Some(parent) => block.child_of(parent),
+            None => block.genesis(),
+        });
+    }
+    chain
+}
+
+fn filter(addresses: Vec<Address>, topics: Vec<Vec<B256>>) -> LogFilter {
+    LogFilter { addresses, topics }
+}
+
+/// The median time of one run, of 9 rounds.
+fn median(mut run: impl FnMut()) -> Duration {
+    let begin = Instant::now();
+    run();
+    let once = begin.elapsed().max(Duration::from_nanos(50));
+    let runs = (20_000_000 / once.as_nanos()).clamp(1, 20_000) as u32;
+    let mut rounds = [(); 9].map(|()| {
+        let begin = Instant::now();
+        (0..runs).for_each(|_| run());
+        begin.elapsed() / runs
+    });
+    rounds.sort();
+    rounds[4]
+}
+
+fn micros(time: Duration) -> f64 {
+    time.as_nanos() as f64 / 1_000.0
+}
+
+/// Searches and gathers; what is refused is refused.
+fn answer(blocks: &[Arc<Block>], filter: &LogFilter) -> (usize, usize, usize) {
+    let cancel = Cancellation::default();
+    match search(blocks, filter, LOGS_MAX, &cancel) {
+        Ok(found) => {
+            let json = found.gather(&cancel).map(|json| json.pieces().len());
+            (found.count(), found.bytes(), json.unwrap_or_default())
+        }
+        Err(SearchError::TooMany { .. } | SearchError::Cancelled) => (LOGS_MAX + 1, 0, 0),
+    }
+}
+
+fn filters() -> Vec<(&'static str, LogFilter)> {
+    let many = |from: u64| (from..from + 4_900).map(address).collect::<Vec<_>>();
+    vec![
+        ("no match, address", filter(vec![address(RARE + 9)], vec![])),
+        (
+            "no match, address and event",
+            filter(vec![address(RARE + 9)], vec![vec![topic(0)]]),
+        ),
+        ("1 match, address", filter(vec![address(RARE)], vec![])),
+        (
+            "1 match, topic",
+            filter(vec![address(RARE)], vec![vec![topic(EVENT)]]),
+        ),
+        (
+            "13 matches, both common apart",
+            filter(vec![address(EVENT)], vec![vec![topic(EVENT)]]),
+        ),
+        (
+            "13 matches, with a wildcard",
+            filter(vec![address(EVENT)], vec![vec![topic(EVENT)], vec![]]),
+        ),
+        (
+            "128 matches, address",
+            filter(vec![address(SELDOM)], vec![]),
+        ),
+        (
+            "128 matches, 4,900 addresses",
+            filter([many(1 << 24), vec![address(SELDOM)]].concat(), vec![]),
+        ),
+        ("too many, everything", LogFilter::default()),
+        ("too many, 4,900 addresses", filter(many(0), vec![])),
+    ]
+}
+
+fn main() {
+    let small = chain(650);
+    let large = chain(6_500);
+    println!("{BLOCKS} blocks of 650 logs, and the same matches among 6,500 logs a block");
+    println!(
+        "{:32} {:>7} {:>9} {:>7} {:>10} {:>10} {:>6}",
+        "filter", "matches", "bytes", "pieces", "µs", "µs at 10x", "ratio"
+    );
+    for (name, filter) in filters() {
+        let (count, bytes, pieces) = answer(&small, &filter);
+        let one = median(|| _ = black_box(answer(&small, black_box(&filter))));
+        let ten = median(|| _ = black_box(answer(&large, black_box(&filter))));
+        let ratio = micros(ten) / micros(one);
+        println!(
+            "{name:32} {count:>7} {bytes:>9} {pieces:>7} {:>10.2} {:>10.2} {ratio:>6.2}",
+            micros(one),
+            micros(ten)
+        );
+    }
+    bulk(&small);
+    ingest(&small);
+    drop((small, large));
+    huge();
+    crossover();
+}
+
+/// Answers that are large: everything in a few blocks, one emitter in many.
+fn bulk(chain: &[Arc<Block>]) {
+    println!("\nbulk");
+    let all = (&chain[..15], LogFilter::default());
+    let event = (&chain[..60], filter(vec![], vec![vec![topic(0)]]));
+    for (name, (blocks, filter)) in [("15 whole blocks", all), ("one event in 60 blocks", event)] {
+        let cancel = Cancellation::default();
+        let (count, bytes, pieces) = answer(blocks, &filter);
+        let counting = median(|| _ = black_box(search(blocks, &filter, LOGS_MAX, &cancel).is_ok()));
+        let both = median(|| _ = black_box(answer(blocks, black_box(&filter))));
+        let gather = micros(both.saturating_sub(counting));
+        let speed = bytes as f64 / micros(both) / 1_000.0;
+        println!(
+            "{name:32} {count:>7} {bytes:>9} {pieces:>7}  count {:.1} µs, gather {gather:.1} µs, {speed:.1} GB/s",
+            micros(counting)
+        );
+    }
+}
+
+/// What it costs to index a block.
+fn ingest(chain: &[Arc<Block>]) {
+    let mut rng = ChaCha8Rng::seed_from_u64(2);
+    let logs: Vec<Log> = (0..650).map(|_| common_log(&mut rng)).collect();
+    let time = median(|| _ = black_box(LogPostings::new(logs.iter())));
+    println!(
+        "\nindexing 650 logs: {:.1} µs, {} bytes of postings a block",
+        micros(time),
+        chain[1].postings.bytes()
+    );
+}
+
+/// The adversarial block: 155,000 logs.
+fn huge() {
+    let logs: Vec<Log> = (0..155_000)
+        .map(|number| log(number % 2, number % 3))
+        .collect();
+    let time = median(|| _ = black_box(LogPostings::new(logs.iter())));
+    println!(
+        "\none block of 155,000 logs: indexed in {:.0} µs",
+        micros(time)
+    );
+    let block = TestBlock {
+        salt: 0,
+        transactions: vec![(0, logs)],
+    }
+    .genesis();
+    let blocks = std::slice::from_ref(&block);
+    let walk = filter(vec![], vec![vec![topic(0), topic(9)], vec![topic(2)]]);
+    let table = [
+        ("no match", filter(vec![address(9)], vec![])),
+        (
+            "too many, counted by adding up",
+            filter(vec![address(0)], vec![]),
+        ),
+        (
+            "no match, 51,667 candidates",
+            filter(
+                vec![address(0), address(9), address(10)],
+                [vec![vec![topic(0)]; 1], vec![vec![topic(9)]]].concat(),
+            ),
+        ),
+        ("no match, two groups", walk),
+    ];
+    for (name, filter) in table {
+        let time = median(|| _ = black_box(answer(blocks, black_box(&filter))));
+        println!("{name:32} {:>10.2} µs", micros(time));
+    }
+    let cancel = Cancellation::default();
+    let Ok(found) = search(blocks, &LogFilter::default(), usize::MAX, &cancel) else {
+        return;
+    };
+    let counting = median(|| {
+        _ = black_box(search(blocks, &LogFilter::default(), usize::MAX, &cancel).is_ok())
+    });
+    let gather = median(|| _ = black_box(found.gather(&cancel).is_ok()));
+    println!(
+        "all of it, {} MB              count {:.0} µs, gather {:.1} µs",
+        found.bytes() / 1_000_000,
+        micros(counting),
+        micros(gather)
+    );
+}
+
+/// What copying a run costs, from memory that no cache holds, against a slice of its own, which costs the body of a
+/// reply about 200 ns (one step for the slice, one for the comma after it).
+fn crossover() {
+    println!("\ncopying a run that no cache holds");
+    let source = vec![1_u8; 256 << 20];
+    let mut rng = ChaCha8Rng::seed_from_u64(3);
+    for bytes in [512, 1_024, 2_048, 4_096, 8_192, 16_384, 32_768] {
+        let mut buffer = Vec::with_capacity(1 << 20);
+        let runs = (1 << 20) / bytes;
+        let time = median(|| {
+            buffer.clear();
+            for _ in 0..runs {
+                let start = rng.next_u32() as usize % (source.len() - bytes);
+                buffer.extend_from_slice(&source[start..start + bytes]);
+            }
+            black_box(&buffer);
+        });
+        println!(
+            "{bytes:>6} bytes {:>8.0} ns",
+            micros(time) * 1_000.0 / f64::from(runs as u32)
+        );
+    }
+}

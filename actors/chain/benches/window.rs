@@ -1,0 +1,88 @@
+//! What a new head costs: `cargo bench -p nearhead-chain --bench window`.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use nearhead_chain::{block, block::Block, encode, log_search, window::Window};
+use test_block::TestBlock;
+
+#[path = "../src/test_block.rs"]
+#[allow(dead_code, clippy::expect_used)]
+mod test_block;
+
+const TRANSACTIONS: u64 = 250;
+const HEADS: u64 = 512;
+
+fn child_of(parent: &Block, salt: u64) -> Arc<Block> {
+    let first = (parent.number() + 1 + salt * 10_000) * TRANSACTIONS;
+    let transactions = (first..first + TRANSACTIONS)
+        .map(|number| (number, Vec::new()))
+        .collect();
+    TestBlock { salt, transactions }.child_of(parent)
+}
+
+fn report(name: &str, mut times: Vec<Duration>) {
+    times.sort();
+    let micros = |part: usize| times[(times.len() - 1) * part / 100].as_nanos() as f64 / 1_000.0;
+    println!(
+        "{name:48} median {:>8.1} µs, p99 {:>8.1} µs",
+        micros(50),
+        micros(99)
+    );
+}
+
+fn main() {
+    let mut head = TestBlock::default().genesis();
+    let mut window = Window::new(1, Arc::clone(&head));
+    // A reader is always a head behind, as in life: every change begins with a copy.
+    let mut reader = window.snapshot();
+    let (mut advances, mut releases, mut lookups) = (Vec::new(), Vec::new(), Vec::new());
+    for number in 0..HEADS {
+        head = child_of(&head, 0);
+        let applied = vec![Arc::clone(&head)];
+        let begin = Instant::now();
+        let advanced = window.advance(0, applied, None, None).is_ok();
+        let view = window.snapshot();
+        let time = begin.elapsed();
+        let begin = Instant::now();
+        reader = view;
+        let released = begin.elapsed();
+        let begin = Instant::now();
+        let found = head
+            .transaction_hashes
+            .iter()
+            .filter(|hash| reader.transaction(hash).is_some());
+        let is_there = found.count() == TRANSACTIONS as usize;
+        let looked_up = begin.elapsed() / TRANSACTIONS as u32;
+        assert!(advanced && is_there);
+        if number >= 128 {
+            advances.push(time);
+            releases.push(released);
+            lookups.push(looked_up);
+        }
+    }
+    println!("a full window, {TRANSACTIONS} transactions a block");
+    report("advance by one block, with the snapshot", advances);
+    report("release the snapshot before", releases);
+    report("a transaction by hash", lookups);
+    let reorgs = (1..=200).map(|salt| {
+        let depth = 10;
+        let mut parent = Arc::clone(&reader.canonical()[127 - depth]);
+        let mut branch = Vec::new();
+        for _ in 0..=depth {
+            parent = child_of(&parent, salt);
+            branch.push(Arc::clone(&parent));
+        }
+        let begin = Instant::now();
+        let advanced = window.advance(depth, branch, None, None).is_ok();
+        let view = window.snapshot();
+        let time = begin.elapsed();
+        assert!(advanced);
+        reader = view;
+        time
+    });
+    let reorgs = reorgs.collect();
+    report("a reorg of 10 blocks, 11 applied", reorgs);
+}
