@@ -22,7 +22,8 @@ use alloy_primitives::{Address, B256, Bloom, Bytes};
 use revm::database::State as EvmState;
 
 use super::{
-    ChainSpec, Rules,
+    ChainSpec, Rules, dao_fork,
+    net_gas::with_net_gas,
     state::{ParentState, StateError, state_update},
 };
 use crate::{
@@ -278,11 +279,17 @@ fn run(
         tx_count_hint: Some(body.transactions.len()),
         slot_number: None,
     };
-    let evm = EthEvmFactory::default().create_evm(database, env);
+    let mut evm = EthEvmFactory::default().create_evm(database, env);
+    if rules.meters_net_gas() {
+        evm = with_net_gas(evm);
+    }
     let mut executor = EthBlockExecutor::new(evm, context, rules, Receipts);
     let roots_in_receipts = !rules.has(EthereumHardfork::Byzantium);
     let mut base = Arc::clone(base);
 
+    if rules.is_dao_fork() {
+        dao_fork::move_balances(executor.evm.db_mut()).map_err(BlockExecutionError::other)?;
+    }
     executor.apply_pre_execution_changes()?;
     for (index, (transaction, sender)) in body.transactions.iter().zip(senders).enumerate() {
         executor

@@ -3,9 +3,14 @@
 //! [`execute`] runs a block that somebody else made, [`assemble`] makes one; both go through the same executor.
 
 mod block;
+mod dao_fork;
+mod net_gas;
 mod spec;
 mod state;
 
 pub use block::{BlockTemplate, ExecuteError, Executed, assemble, execute};
 pub use spec::{ChainSpec, Rules, SpecError};
 pub use state::StateError;
+
+#[cfg(test)]
+mod tests;

@@ -8,12 +8,8 @@ use alloy_primitives::{Address, U256};
 
 /// The rules of a chain: forks, blob schedule, deposit contract, chain id.
 ///
-/// Frontier to Osaka and BPO1 to BPO5 are followed. Two things are not exact, and neither can give a wrong answer,
-/// because the roots of every block are compared with its header:
-///
-/// - Blocks of Constantinople before Petersburg run with Petersburg's gas for SSTORE (revm has no EIP-1283). A block
-///   that depends on the difference is refused for its gas or its roots.
-/// - The seal of a block before the merge (ethash) is not checked; its difficulty is.
+/// Frontier to Osaka and BPO1 to BPO5 are followed, before the merge with ethash and after it with proof of stake. The
+/// seal of a block before the merge is not checked; its difficulty is.
 #[derive(Clone, Debug)]
 pub struct ChainSpec {
     chain_id: u64,
@@ -266,6 +262,23 @@ impl Rules<'_> {
         })
     }
 
+    /// Whether the block is Constantinople's and not Petersburg's yet: SSTORE is metered by EIP-1283.
+    #[must_use]
+    pub fn meters_net_gas(&self) -> bool {
+        let since = |fork| self.spec.fork(fork).active_at_block(self.number);
+        since(EthereumHardfork::Constantinople) && !since(EthereumHardfork::Petersburg)
+    }
+
+    /// Whether the balances of the DAO move in the block (EIP-779).
+    #[must_use]
+    pub fn is_dao_fork(&self) -> bool {
+        self.spec.dao_fork_supported
+            && self
+                .spec
+                .fork(EthereumHardfork::Dao)
+                .transitions_at_block(self.number)
+    }
+
     /// Extra data that the block must (`Ok`) or must not (`Err`) have because of the DAO fork
     /// (EIP-779: the first ten blocks); `None` where the fork says nothing.
     #[must_use]
@@ -296,15 +309,9 @@ impl EthereumHardforks for Rules<'_> {
                     ForkCondition::Never
                 }
             }
-            // The balances move only on the side that supports the fork.
-            (EthereumHardfork::Dao, at) => {
-                if self.spec.dao_fork_supported {
-                    at
-                } else {
-                    ForkCondition::Never
-                }
-            }
-            // revm's nearest rules; see ChainSpec.
+            // Its state change is made here and not by the executor.
+            (EthereumHardfork::Dao, _) => ForkCondition::Never,
+            // revm has no Constantinople of its own; see `meters_net_gas`.
             (EthereumHardfork::Petersburg, _) => self.spec.fork(EthereumHardfork::Constantinople),
             // As geth: forks by time wait for the merge and for London.
             (_, at @ ForkCondition::Timestamp(_)) => {
@@ -469,7 +476,7 @@ mod tests {
             (3, SpecId::TANGERINE),
             (6, SpecId::SPURIOUS_DRAGON),
             (9, SpecId::BYZANTIUM),
-            // Constantinople: Petersburg's rules are the nearest that there are.
+            // Constantinople is Petersburg with another SSTORE.
             (12, SpecId::PETERSBURG),
             (18, SpecId::ISTANBUL),
             (24, SpecId::BERLIN),

@@ -1,0 +1,60 @@
+//! Net gas metering for SSTORE as Constantinople had it (EIP-1283), and Petersburg took it back.
+//!
+//! revm has Petersburg alone. Istanbul's metering (EIP-2200) is the same but for its numbers and the stipend that it
+//! demands, so its formulas serve with the older numbers.
+
+use alloy_evm::{Database, EthEvm, precompiles::PrecompilesMap};
+use revm::{
+    bytecode::opcode::SSTORE,
+    context_interface::cfg::gas_params::GasId,
+    inspector::NoOpInspector,
+    interpreter::{
+        Host, Instruction, InstructionContext, InstructionExecResult, InstructionResult,
+        InterpreterTypes, instructions::host::sstore_with_gas_accounting,
+    },
+};
+
+/// Gas of an SSTORE that changes nothing, or changes again what the transaction has changed.
+const NO_CHANGE_GAS: u64 = 200;
+/// Gas of the first change of a slot from zero.
+const SET_GAS: u64 = 20_000;
+/// Gas of the first change of a slot from another value.
+const RESET_GAS: u64 = 5_000;
+
+/// An EVM of Petersburg with Constantinople's SSTORE.
+pub(super) fn with_net_gas<DB: Database>(
+    evm: EthEvm<DB, NoOpInspector, PrecompilesMap>,
+) -> EthEvm<DB, NoOpInspector, PrecompilesMap> {
+    let mut evm = evm.into_inner();
+    evm.ctx.cfg.gas_params.override_gas([
+        (GasId::sstore_static(), NO_CHANGE_GAS),
+        (
+            GasId::sstore_set_without_load_cost(),
+            SET_GAS - NO_CHANGE_GAS,
+        ),
+        (
+            GasId::sstore_reset_without_cold_load_cost(),
+            RESET_GAS - NO_CHANGE_GAS,
+        ),
+        (GasId::sstore_set_refund(), SET_GAS - NO_CHANGE_GAS),
+        (GasId::sstore_reset_refund(), RESET_GAS - NO_CHANGE_GAS),
+    ]);
+    evm.instruction
+        .insert_instruction(SSTORE, Instruction::new(sstore), 0);
+    EthEvm::new(evm, false)
+}
+
+fn sstore<W: InterpreterTypes, H: Host + ?Sized>(
+    context: InstructionContext<'_, H, W>,
+) -> InstructionExecResult {
+    sstore_with_gas_accounting(context, |context, _, slot| {
+        let params = context.host.gas_params();
+        let gas = params.sstore_dynamic_gas(true, &slot.data, false);
+        let refund = params.sstore_refund(true, &slot.data);
+        if !context.interpreter.gas.record_regular_cost(gas) {
+            return Err(InstructionResult::OutOfGas);
+        }
+        context.interpreter.gas.record_refund(refund);
+        Ok(())
+    })
+}
