@@ -18,6 +18,10 @@ use crate::{
 /// Look-ups in the index that are made on the worker's thread: some 50 ns each, so 0.1 ms at most.
 const WORKER_LOOKUPS_MAX: usize = 2_048;
 
+/// Logs in the range of a filter of several conditions that is counted on the worker's thread. Where no condition is
+/// rare, half of them may have to be looked at, some 5 ns each: 2.5 ms at most.
+const WORKER_CANDIDATES_MAX: usize = 1 << 20;
+
 /// Matches that are gathered on the worker's thread: some 20 ns each, less than the way to the pool and back.
 const WORKER_LOGS_MAX: usize = 1_024;
 
@@ -53,10 +57,10 @@ impl LogQueryActor {
     fn plan(&self, find: &FindLogs) -> Reply<Plan> {
         check_alive(find)?;
         let blocks = blocks_of(&find.snapshot, find.range)?;
-        let lookups = lookups(blocks.len(), &find.filter);
         let permits = &self.pools.log_units;
-        if lookups > WORKER_LOOKUPS_MAX {
-            let units = (lookups / LOOKUPS_PER_UNIT).min(COUNT_UNITS_MAX);
+        let work = count_work(blocks, &find.filter);
+        if work > WORKER_LOOKUPS_MAX {
+            let units = (work / LOOKUPS_PER_UNIT).min(COUNT_UNITS_MAX);
             return permits.take(units).map(Plan::Heavy);
         }
         let found = count(blocks, find)?;
@@ -173,8 +177,23 @@ fn query_error(error: SearchError, find: &FindLogs, blocks: &[Arc<Block>]) -> Qu
     }
 }
 
-/// Look-ups that counting takes at most: one for each value of the filter in each block.
-fn lookups(blocks: usize, filter: &LogFilter) -> usize {
-    let values = filter.addresses.len() + filter.topics.iter().map(Vec::len).sum::<usize>();
-    blocks.saturating_mul(values)
+/// How much work counting is at most, in look-ups: one for each value of the filter in each block, and where several
+/// conditions must hold, a look at the logs that have the rarest.
+fn count_work(blocks: &[Arc<Block>], filter: &LogFilter) -> usize {
+    let conditions =
+        std::iter::once(filter.addresses.len()).chain(filter.topics.iter().map(Vec::len));
+    let (mut values, mut several) = (0, 0);
+    for condition in conditions.filter(|values| *values > 0) {
+        values += condition;
+        several += 1;
+    }
+    let lookups = blocks.len().saturating_mul(values);
+    if several < 2 {
+        return lookups;
+    }
+    let logs: usize = blocks.iter().map(|block| block.json.log_count()).sum();
+    lookups.saturating_add(logs / (WORKER_CANDIDATES_MAX / WORKER_LOOKUPS_MAX))
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,207 @@
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+use std::{sync::mpsc, time::Duration};
+
+use actix::{Message, SyncContext};
+use alloy_primitives::{Address, B256};
+use nearhead_chain::{log_search::Cancellation, window::Window};
+
+use super::*;
+use crate::{
+    test_chain::{blocks, wait_until},
+    wiring::Worker,
+};
+
+/// Keeps a thread of the pool busy until the sender is dropped.
+#[derive(Message)]
+#[rtype(result = "()")]
+struct Occupy(mpsc::Receiver<()>);
+
+impl Handler<Occupy> for PoolActor {
+    type Result = ();
+
+    fn handle(&mut self, occupy: Occupy, _: &mut SyncContext<Self>) {
+        // An error: the sender was dropped.
+        let _ = occupy.0.recv();
+    }
+}
+
+struct Chain {
+    pools: Pools,
+    worker: Worker,
+    snapshot: Arc<Snapshot>,
+}
+
+impl Chain {
+    fn start() -> Self {
+        let mut blocks = blocks(54).into_iter();
+        let mut window = Window::new(1, blocks.next().unwrap());
+        for block in blocks {
+            window.apply(block).unwrap();
+        }
+        let pools = Pools::start(1);
+        Self {
+            worker: Worker::start(&pools),
+            pools,
+            snapshot: window.snapshot(),
+        }
+    }
+
+    fn find(&self, filter: LogFilter) -> FindLogs {
+        FindLogs {
+            snapshot: Arc::clone(&self.snapshot),
+            range: LogRange::Numbers {
+                from: 0,
+                to: self.snapshot.head().number(),
+            },
+            filter,
+            limit: 10_000,
+            deadline: Instant::now() + Duration::from_secs(60),
+            cancel: Cancellation::default(),
+        }
+    }
+
+    fn units_in_use(&self) -> usize {
+        self.pools.log_units.in_use()
+    }
+
+    /// Keeps the pool's only thread busy.
+    fn occupy(&self) -> (mpsc::SyncSender<()>, actix::dev::Request<PoolActor, Occupy>) {
+        let (release, released) = mpsc::sync_channel(0);
+        (release, self.pools.heavy.send(Occupy(released)))
+    }
+}
+
+/// `any` of these addresses or none of so many that do not exist: more look-ups than a worker makes itself.
+fn large(any: &[Address]) -> LogFilter {
+    let unknown = (0..4_000_u64)
+        .map(|salt| Address::from_word(B256::from(alloy_primitives::U256::from(salt))));
+    LogFilter {
+        addresses: any.iter().copied().chain(unknown).collect(),
+        topics: Vec::new(),
+    }
+}
+
+#[actix::test]
+async fn the_pool_answers_as_the_worker_does() {
+    let chain = Chain::start();
+    let all = chain
+        .worker
+        .logs
+        .send(chain.find(LogFilter::default()))
+        .await
+        .unwrap()
+        .unwrap();
+    assert!(all.json.len() > 10_000, "{}", all.json.len());
+    let emitter: Address = "0x7dcd17433742f4c0ca53122ab541d0ba67fc27df"
+        .parse()
+        .unwrap();
+    let small = LogFilter {
+        addresses: vec![emitter],
+        topics: Vec::new(),
+    };
+    let here = ask(&chain.worker.logs, chain.find(small)).await.unwrap();
+    let there = ask(&chain.worker.logs, chain.find(large(&[emitter])))
+        .await
+        .unwrap();
+    assert!(here.permit.is_none());
+    assert!(there.permit.is_some());
+    assert!(here.json.len() > 2);
+    assert_eq!(here.json.pieces().concat(), there.json.pieces().concat());
+    drop((all, there));
+    assert_eq!(chain.units_in_use(), 0);
+}
+
+#[actix::test]
+async fn a_deadline_cuts_what_queues_and_cancels_it() {
+    let chain = Chain::start();
+    let (release, occupied) = chain.occupy();
+    let mut find = chain.find(large(&[]));
+    find.deadline = Instant::now() + Duration::from_millis(20);
+    let cancel = find.cancel.clone();
+    let reply = ask(&chain.worker.logs, find).await;
+    assert!(matches!(reply, Err(QueryError::Timeout)));
+    assert!(
+        cancel.is_cancelled(),
+        "a query that runs already would stop"
+    );
+    drop(release);
+    occupied.await.unwrap();
+    wait_until("permits are given back", || chain.units_in_use() == 0);
+}
+
+#[actix::test]
+async fn what_is_late_or_cancelled_does_not_begin() {
+    let chain = Chain::start();
+    for filter in [LogFilter::default(), large(&[])] {
+        let mut late = chain.find(filter.clone());
+        late.deadline = Instant::now();
+        assert!(matches!(
+            ask(&chain.worker.logs, late).await,
+            Err(QueryError::Timeout)
+        ));
+        let cancelled = chain.find(filter);
+        cancelled.cancel.cancel();
+        assert!(matches!(
+            ask(&chain.worker.logs, cancelled).await,
+            Err(QueryError::Cancelled)
+        ));
+    }
+    // Cancelled while it queues.
+    let (release, occupied) = chain.occupy();
+    let find = chain.find(large(&[]));
+    let cancel = find.cancel.clone();
+    let reply = chain.worker.logs.send(find);
+    let reply = actix::spawn(reply);
+    tokio::task::yield_now().await;
+    cancel.cancel();
+    drop(release);
+    occupied.await.unwrap();
+    assert!(matches!(
+        reply.await.unwrap().unwrap(),
+        Err(QueryError::Cancelled)
+    ));
+    wait_until("permits are given back", || chain.units_in_use() == 0);
+}
+
+#[actix::test]
+async fn without_permits_large_queries_are_refused_and_small_ones_answered() {
+    let chain = Chain::start();
+    let everything = chain.pools.log_units.take(usize::MAX).unwrap();
+    let refused = ask(&chain.worker.logs, chain.find(large(&[]))).await;
+    assert!(matches!(refused, Err(QueryError::Unavailable)));
+    let small = LogFilter {
+        addresses: vec![Address::ZERO],
+        topics: Vec::new(),
+    };
+    assert!(ask(&chain.worker.logs, chain.find(small)).await.is_ok());
+    drop(everything);
+    assert!(
+        ask(&chain.worker.logs, chain.find(large(&[])))
+            .await
+            .is_ok()
+    );
+}
+
+#[actix::test]
+async fn too_many_are_told_with_what_fits() {
+    let chain = Chain::start();
+    let mut find = chain.find(LogFilter::default());
+    find.limit = 2;
+    let reply = ask(&chain.worker.logs, find).await;
+    let Err(QueryError::TooManyLogs {
+        from: 0,
+        fits_to: Some(fits_to),
+        limit: 2,
+    }) = reply
+    else {
+        panic!("{reply:?}")
+    };
+    let mut find = chain.find(LogFilter::default());
+    find.range = LogRange::Numbers {
+        from: 0,
+        to: fits_to,
+    };
+    find.limit = 2;
+    assert!(ask(&chain.worker.logs, find).await.is_ok());
+}
