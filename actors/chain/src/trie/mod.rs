@@ -23,6 +23,8 @@ mod node_store;
 mod proof;
 mod state;
 mod subtree;
+#[cfg(test)]
+mod tests;
 mod update;
 mod walker;
 

@@ -29,7 +29,7 @@ const CODE_SHARDS: usize = 64;
 pub struct NodeStore {
     pub(super) nodes: DashMap<B256, NodeEntry, FbBuildHasher<32>>,
     pub(super) codes: DashMap<B256, CodeEntry, FbBuildHasher<32>>,
-    node_bytes: AtomicUsize,
+    pub(super) node_bytes: AtomicUsize,
     code_bytes: AtomicUsize,
     pub(super) handles: Mutex<Handles>,
     /// Held over every change of reference counts: an acquire must not meet a release half done.

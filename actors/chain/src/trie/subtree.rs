@@ -31,6 +31,10 @@ enum Subtree {
 }
 
 /// What a node holds, taken apart so that updates can be applied to it.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "lives on the stack for the moment between a decode and its use"
+)]
 enum Parts {
     /// A leaf or an extension.
     Short(Subtree),
@@ -290,7 +294,7 @@ fn shared_by(path: &Nibbles, first: &Nibbles, last: &Nibbles) -> usize {
 fn nibble_at(key: &B256, depth: usize) -> u8 {
     debug_assert!(depth < KEY_NIBBLES, "keys are distinct and of one length");
     let byte = key[depth / 2];
-    if depth % 2 == 0 {
+    if depth.is_multiple_of(2) {
         byte >> 4
     } else {
         byte & 0x0f

@@ -55,7 +55,7 @@ impl Changes {
             .iter()
             .map(|(address, account)| (keccak256(address), account))
             .collect::<Vec<_>>();
-        accounts.sort_unstable_by(|a, b| a.0.cmp(&b.0));
+        accounts.sort_unstable_by_key(|(key, _)| *key);
         let mut updater = TrieUpdater::new(store);
         let root = updater.update_trie(parent, &accounts)?;
         Ok(Self {
@@ -111,7 +111,7 @@ impl LeafUpdate for &AccountUpdate {
             .map(|(slot, value)| (keccak256(slot.to_be_bytes::<32>()), *value))
             .collect::<Vec<_>>();
         // Stable, so that of two values of a slot the last one stays last.
-        slots.sort_by(|a, b| a.0.cmp(&b.0));
+        slots.sort_by_key(|(key, _)| *key);
         slots.dedup_by(|later, earlier| {
             let same = later.0 == earlier.0;
             if same {

@@ -1,0 +1,10 @@
+//! The trie against independent oracles: `alloy_trie`'s hash builder, root helpers and proof verifier.
+
+#![expect(clippy::unwrap_used)]
+
+mod concurrency;
+mod damage;
+mod invariants;
+mod keys;
+mod model;
+mod states;
