@@ -157,7 +157,7 @@ impl Plan {
     fn fill(&mut self) -> Result<(Readable, (DevSource, TrackerLink)), SourceError> {
         let mut source =
             DevSource::new(dev_config(&self.config), self.options(), &mut self.report)?;
-        let (link, readable) = self.link(source.chain_id(), source.first())?;
+        let (link, readable) = self.link(source.chain_id(), source.head())?;
         source.fill(&link, &mut self.report, &self.stop)?;
         Ok((readable, (source, link)))
     }

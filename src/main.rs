@@ -98,7 +98,8 @@ async fn run(config: Config, mut signals: Signals) -> ExitCode {
     tracing::info!("stopping: nothing new is accepted, what is in flight may finish");
     tokio::select! {
         () = service.stop() => ExitCode::SUCCESS,
-        () = signals.next() => fail(FAILED, &"stopped at once by a second signal"),
+        // A person at a terminal; supervisors may send SIGTERM twice, to the process and to its group.
+        _ = signals.interrupt.recv() => fail(FAILED, &"stopped at once"),
     }
 }
 

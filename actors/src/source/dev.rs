@@ -27,7 +27,6 @@ const FINALIZED_DEPTH: usize = 64;
 /// Makes a chain and hands it over as it grows.
 pub struct DevSource {
     producer: Producer,
-    first: Arc<Block>,
     depths: Depths,
 }
 
@@ -44,12 +43,7 @@ impl DevSource {
         let depths = Depths::beyond(config.reorg_every.map_or(0, |_| config.reorg_depth));
         let mut accounts = |done, total| report(Progress::Accounts { done, total });
         let producer = Producer::new(config, options, &mut accounts)?;
-        let first = Arc::clone(producer.head());
-        Ok(Self {
-            producer,
-            first,
-            depths,
-        })
+        Ok(Self { producer, depths })
     }
 
     /// The chain id.
@@ -58,10 +52,11 @@ impl DevSource {
         self.producer.genesis().rules().config.chain_id
     }
 
-    /// The genesis block.
+    /// The block that the chain stands at: the genesis until [`Self::fill`]. Nothing here keeps it, or its state would
+    /// be held for as long as the source runs.
     #[must_use]
-    pub const fn first(&self) -> &Arc<Block> {
-        &self.first
+    pub fn head(&self) -> &Arc<Block> {
+        self.producer.head()
     }
 
     /// Makes blocks until the window is full.

@@ -106,9 +106,9 @@ impl FilesSource {
             error,
         };
         let mut batch = Vec::with_capacity(BATCH_BLOCKS);
-        let (mut parent, mut blocks) = (Arc::clone(&first), 0);
+        let (genesis, mut parent, mut blocks) = (first.hash, first, 0);
         let reader = ChainReader::new(file).map_err(|error| malformed(1, error))?;
-        for raw in reader.after_genesis(first.hash) {
+        for raw in reader.after_genesis(genesis) {
             check_running(stop)?;
             let raw = raw.map_err(|error| malformed(parent.number() + 1, error))?;
             let block = importer.import(raw, &parent);
@@ -124,13 +124,22 @@ impl FilesSource {
             }
             report(Progress::Import {
                 blocks,
-                bytes: bytes.load(Ordering::Relaxed),
+                // Reading is ahead of importing: the whole is said at the end alone.
+                bytes: bytes
+                    .load(Ordering::Relaxed)
+                    .min(bytes_total.saturating_sub(1)),
                 bytes_total,
             });
         }
         hand_over(link, batch)?;
+        drop(parent);
         // Nothing is written from now on that would free what left the window.
         importer.store().release_retired();
+        report(Progress::Import {
+            blocks,
+            bytes: bytes_total,
+            bytes_total,
+        });
         Ok(())
     }
 }

@@ -157,7 +157,7 @@ impl Dev {
         let thread = thread::spawn(move || {
             let mut report: Report = Box::new(|_| {});
             let mut source = DevSource::new(config, EncodeOptions::default(), &mut report)?;
-            let first = Arc::clone(source.first());
+            let first = Arc::clone(source.head());
             let (link, _gone) = TrackerLink::start(&arbiter, shared, source.chain_id(), first)?;
             source.fill(&link, &mut report, &stopped)?;
             source.follow(&link, &ticked, &requested, &stopped)
