@@ -29,8 +29,14 @@ pub enum ExportError {
         error: io::Error,
     },
     /// The chain could not be made.
-    #[error(transparent)]
-    Dev(#[from] DevError),
+    #[error("{0}")]
+    Dev(Box<DevError>),
+}
+
+impl From<DevError> for ExportError {
+    fn from(error: DevError) -> Self {
+        Self::Dev(Box::new(error))
+    }
 }
 
 /// Writes the files, a block at a time, and gives back the head. The chain is the one that source `dev` makes of the

@@ -1,6 +1,6 @@
 //! The command line of nearhead: parse, start, wait for a signal.
 
-use std::{env, io, process::ExitCode, thread, time::Instant};
+use std::{io, process::ExitCode, thread, time::Instant};
 
 use mimalloc::MiMalloc;
 use nearhead::{
@@ -26,8 +26,7 @@ const FAILED: u8 = 1;
 const MISUSED: u8 = 2;
 
 fn main() -> ExitCode {
-    let environment = |name: &str| env::var_os(name);
-    match Command::resolve(env::args_os(), &environment) {
+    match Command::of_process() {
         Ok(Command::Serve(resolved)) => serve(resolved.config),
         Ok(Command::Check(resolved)) => print(&resolved.to_string()),
         Ok(Command::Export(export)) => write_files(&export),
@@ -79,7 +78,10 @@ async fn run(config: Config, mut signals: Signals) -> ExitCode {
     let (started, starting) = oneshot::channel();
     let wanted = config.clone();
     // Blocks until the head is readable; when a signal comes before, the process ends and this thread with it.
-    thread::spawn(move || started.send(Service::start_reporting(wanted, progress())));
+    thread::spawn(move || {
+        // An error: a signal came first.
+        let _ = started.send(Service::start_reporting(wanted, progress()));
+    });
     let service = tokio::select! {
         service = starting => service,
         () = signals.next() => return ExitCode::SUCCESS,

@@ -1,6 +1,7 @@
 //! From command line, environment and file to one configuration, each value with where it came from.
 
 use std::{
+    env,
     ffi::OsString,
     fmt, fs,
     path::{Path, PathBuf},
@@ -149,6 +150,15 @@ pub enum CommandError {
 }
 
 impl Command {
+    /// Reads this process's command line and environment.
+    ///
+    /// # Errors
+    /// As [`Self::resolve`].
+    #[expect(clippy::disallowed_methods, reason = "here, for the whole program")]
+    pub fn of_process() -> Result<Self, CommandError> {
+        Self::resolve(env::args_os(), &|name| env::var_os(name))
+    }
+
     /// Reads the command line (the program's name first), with the environment given as a function.
     ///
     /// # Errors

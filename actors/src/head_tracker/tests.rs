@@ -101,7 +101,7 @@ async fn whoever_is_told_can_read() {
         "the feed begins at the present view"
     );
     let head = tracked.head.clone();
-    let (seen, wait) = std::sync::mpsc::channel();
+    let (seen, wait) = std::sync::mpsc::sync_channel(1);
     let follower = std::thread::spawn(move || {
         while let Ok(told) = feed.changes.blocking_recv() {
             let read = head.load().unwrap();

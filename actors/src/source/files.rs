@@ -58,7 +58,7 @@ impl FilesSource {
         let first = importer.genesis(&parsed.alloc);
         let first = first.map_err(|error| SourceError::BadBlock {
             path: path(),
-            error,
+            error: Box::new(error),
         })?;
         Ok(Self {
             importer,
@@ -114,7 +114,7 @@ impl FilesSource {
             let block = importer.import(raw, &parent);
             let block = block.map_err(|error| SourceError::BadBlock {
                 path: path(),
-                error,
+                error: Box::new(error),
             })?;
             parent = Arc::clone(&block);
             blocks += 1;

@@ -59,11 +59,11 @@ pub enum SourceError {
         /// The file.
         path: PathBuf,
         /// Which block, which check, what was expected, what was found.
-        error: ImportError,
+        error: Box<ImportError>,
     },
     /// The dev chain could not be made.
-    #[error(transparent)]
-    Dev(#[from] DevError),
+    #[error("{0}")]
+    Dev(Box<DevError>),
     /// The window refused the blocks.
     #[error("the window refused a change: {0}")]
     Window(#[from] WindowError),
@@ -76,6 +76,12 @@ pub enum SourceError {
     /// The service is going away.
     #[error("stopped")]
     Stopped,
+}
+
+impl From<DevError> for SourceError {
+    fn from(error: DevError) -> Self {
+        Self::Dev(Box::new(error))
+    }
 }
 
 /// How far a source is until it can serve.
