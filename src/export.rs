@@ -108,3 +108,78 @@ impl<'a> Output<'a> {
         self.write(Write::flush)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+
+    use std::{fs, time::Duration};
+
+    use nearhead_chain::dev::Profile;
+
+    use super::*;
+    use crate::{
+        Service,
+        config::{ApiKey, Config, SourceKind},
+    };
+
+    fn into(folder: &Path, blocks: u64) -> Export {
+        Export {
+            genesis: folder.join("genesis.json"),
+            chain: folder.join("chain.rlp"),
+            blocks,
+            seed: 3,
+            profile: Profile::Small,
+            block_time: Duration::from_secs(1),
+        }
+    }
+
+    fn config() -> Config {
+        Config {
+            listen: ([127, 0, 0, 1], 0).into(),
+            block_time: Duration::ZERO,
+            seed: 3,
+            workers: 1,
+            pool_threads: 1,
+            api_keys: vec![ApiKey::new("a", "a")],
+            ..Config::default()
+        }
+    }
+
+    #[actix::test]
+    async fn what_is_exported_is_what_source_dev_serves_and_source_files_takes() {
+        let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/target/tmp/export"));
+        fs::create_dir_all(folder).unwrap();
+        let wanted = into(folder, 127);
+        let mut told = 0;
+        let mut report: Report = Box::new(move |progress| {
+            if let Progress::Blocks { done, total } = progress {
+                told += 1;
+                assert_eq!((done, total), (told, 127));
+            }
+        });
+        let head = export(&wanted, &mut report).unwrap();
+        assert_eq!(head.number(), 127);
+        let files = Config {
+            source: SourceKind::Files,
+            genesis: Some(wanted.genesis),
+            chain: Some(wanted.chain),
+            ..config()
+        };
+        for config in [config(), files] {
+            let service = Service::start(config).unwrap();
+            assert_eq!(service.head().load().unwrap().head().hash, head.hash);
+            service.stop().await;
+        }
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_written_is_named() {
+        let error = export(
+            &into(Path::new("/no/such"), 1),
+            &mut (Box::new(|_| {}) as Report),
+        );
+        let message = error.unwrap_err().to_string();
+        assert!(message.starts_with("/no/such/genesis.json: "), "{message}");
+    }
+}

@@ -202,7 +202,7 @@ impl Service {
     }
 
     /// Makes the dev source take one step now; done when the new head is readable. The number of blocks that it
-    /// reverted; `None` for another source, for a service that stopped, and while [`DEV_STEPS_WAITING_MAX`] steps wait.
+    /// reverted; `None` for another source, for a service that stopped, and while too many steps wait.
     pub async fn dev_step(&self) -> Option<usize> {
         let (answer, answered) = oneshot::channel();
         self.steps.try_send(StepRequest(answer)).ok()?;
@@ -296,7 +296,7 @@ impl Parts {
         };
         let draining = Arc::new(AtomicBool::new(false));
         let server = edge(&config, head, Arc::clone(&draining))
-            .and_then(|edge| serve(&config, edge, socket));
+            .and_then(|edge| serve(&config, edge, socket, failure.clone()));
         let (address, server) = match server {
             Ok(server) => server,
             Err(error) => {
@@ -367,6 +367,7 @@ fn serve(
     config: &Config,
     edge: Edge,
     socket: Socket,
+    failure: Failure,
 ) -> Result<(SocketAddr, ServerHandle), StartError> {
     let listen = |error| StartError::Listen {
         address: config.listen,
@@ -392,9 +393,10 @@ fn serve(
     let handle = server.handle();
     actix::spawn(async move {
         if let Err(error) = server.await {
-            tracing::error!(%error, "the HTTP server ended");
+            failure.tell(format!("the HTTP server ended: {error}"));
         }
     });
+    tracing::info!(%address, workers = config.workers, "listening");
     Ok((address, handle))
 }
 

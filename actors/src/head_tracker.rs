@@ -87,14 +87,15 @@ impl Handler<AdvanceHead> for HeadTracker {
         let HeadDelta { reverted, applied } =
             self.window.advance(reverted, applied, safe, finalized)?;
         self.publish();
-        tracing::debug!(
-            reverted = reverted.len(),
-            applied = applied.len(),
-            head = self.window.snapshot().head().number(),
-            still_read = self.retired.len(),
-            "head changed"
-        );
         let snapshot = self.window.snapshot();
+        let head = snapshot.head().number();
+        if reverted.is_empty() {
+            let still_read = self.retired.len();
+            tracing::debug!(head, applied = applied.len(), still_read, "head changed");
+        } else {
+            let (reverted, applied) = (reverted.len(), applied.len());
+            tracing::info!(head, reverted, applied, "reorg");
+        }
         // An error: nobody follows.
         let _ = self.followers.send(Arc::new(HeadChanged {
             reverted,
