@@ -250,7 +250,8 @@ fn precompiles_are_those_of_their_fork() {
         "7618b065f9832de4ca6ca971a7a1adc826d0f7c00181a5fb2ddf79ae00b4e10e"
     );
     use PrecompileSpecId as Since;
-    let rows: [(&str, u16, Since, Vec<u8>, Vec<u8>); 7] = [
+    type Row = (&'static str, u16, Since, Vec<u8>, Vec<u8>);
+    let rows: [Row; 7] = [
         // 3^5 mod 7.
         (
             "modexp",
