@@ -18,7 +18,8 @@ pub enum Profile {
 /// Numbers of a profile; pairs are inclusive ranges that every block draws from.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sizes {
-    /// Gas limit of every block.
+    /// Gas limit of every block: more than twice what blocks use, so that the base fee sinks to its floor of 7 wei in the
+    /// course of hours or minutes. If it rose without end, no sender could pay it some day (EIP-1559).
     pub(super) gas_limit: u64,
     /// Accounts that have keys and send transactions.
     pub(super) senders: u64,
@@ -56,7 +57,7 @@ impl Profile {
     /// The sizes of this profile.
     pub(super) const fn sizes(self) -> Sizes {
         const SMALL: Sizes = Sizes {
-            gas_limit: 30_000_000,
+            gas_limit: 4_000_000,
             senders: 32,
             population: 1_000,
             tokens: 2,
@@ -74,7 +75,7 @@ impl Profile {
             stores: (2, 3),
         };
         const MAINNET: Sizes = Sizes {
-            gas_limit: 36_000_000,
+            gas_limit: 45_000_000,
             senders: 1_000,
             population: 1_000_000,
             tokens: 64,
@@ -95,7 +96,7 @@ impl Profile {
             Self::Small => SMALL,
             Self::Mainnet => MAINNET,
             Self::P99 => Sizes {
-                gas_limit: 120_000_000,
+                gas_limit: 150_000_000,
                 memo_bytes: (100, 6_400),
                 transfers: (240, 260),
                 token_transfers: (270, 290),

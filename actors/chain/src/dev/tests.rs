@@ -131,6 +131,10 @@ fn a_window_of_small_blocks_holds_everything() {
     for _ in 0..128 {
         let (raw, block) = next(&mut producer);
         seen.block(&raw, &block);
+        assert!(
+            raw.header.gas_used < raw.header.gas_limit / 2,
+            "the base fee rises"
+        );
         let state = block.state.as_ref().unwrap();
         let delegated = state.account(&authority).unwrap().unwrap();
         seen.note(
@@ -322,6 +326,10 @@ fn check_sizes(profile: Profile, bounds: [(&str, std::ops::Range<usize>); 4]) {
     let mut sums = [0; 4];
     for _ in 0..BLOCKS {
         let (raw, block) = next(&mut producer);
+        assert!(
+            raw.header.gas_used < raw.header.gas_limit / 2,
+            "the base fee rises"
+        );
         let measured = [
             raw.body.transactions.len(),
             block.json.log_count(),
