@@ -5,11 +5,13 @@
 mod block;
 mod dao_fork;
 mod net_gas;
+mod rules;
 mod spec;
 mod state;
 
 pub use block::{BlockTemplate, ExecuteError, Executed, assemble, execute};
-pub use spec::{ChainSpec, Rules, SpecError};
+pub use rules::Rules;
+pub use spec::{ChainSpec, SpecError};
 pub use state::StateError;
 
 #[cfg(test)]

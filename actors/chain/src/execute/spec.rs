@@ -1,10 +1,11 @@
-//! The rules of a chain, and the rules of one block of it.
+//! The rules of a chain.
 
-use alloy_eips::{BlobScheduleBlobParams, eip7840::BlobParams};
-use alloy_evm::eth::spec::EthExecutorSpec;
+use alloy_eips::BlobScheduleBlobParams;
 use alloy_genesis::{ChainConfig, Genesis};
-use alloy_hardforks::{EthereumHardfork, EthereumHardforks, ForkCondition};
+use alloy_hardforks::{EthereumHardfork, ForkCondition};
 use alloy_primitives::{Address, U256};
+
+use super::Rules;
 
 /// The rules of a chain: forks, blob schedule, deposit contract, chain id.
 ///
@@ -15,9 +16,9 @@ pub struct ChainSpec {
     chain_id: u64,
     forks: Vec<(EthereumHardfork, ForkCondition)>,
     terminal_total_difficulty: Option<U256>,
-    blob_schedule: BlobScheduleBlobParams,
-    deposit_contract: Address,
-    dao_fork_supported: bool,
+    pub(super) blob_schedule: BlobScheduleBlobParams,
+    pub(super) deposit_contract: Address,
+    pub(super) dao_fork_supported: bool,
 }
 
 /// Why a genesis cannot be followed.
@@ -102,12 +103,7 @@ impl ChainSpec {
     /// `merged` says whether its parent's total difficulty has reached the terminal one ([`Self::merged_after`]).
     #[must_use]
     pub const fn rules(&self, number: u64, timestamp: u64, merged: bool) -> Rules<'_> {
-        Rules {
-            spec: self,
-            number,
-            timestamp,
-            merged,
-        }
+        Rules::new(self, number, timestamp, merged)
     }
 
     /// The rules of the genesis block's header: its forks by time need no total difficulty, as in geth.
@@ -128,7 +124,8 @@ impl ChainSpec {
         }
     }
 
-    fn fork(&self, fork: EthereumHardfork) -> ForkCondition {
+    /// When `fork` becomes active.
+    pub(super) fn fork(&self, fork: EthereumHardfork) -> ForkCondition {
         self.forks
             .iter()
             .find(|(name, _)| *name == fork)
@@ -199,140 +196,6 @@ impl ChainSpec {
             }
         }
         Ok(())
-    }
-}
-
-/// The rules of one block: what is active at its number and timestamp, before or after the merge.
-///
-/// The merge is a fact of the parent's total difficulty and of no number, so revm is told through this value.
-#[derive(Clone, Copy, Debug)]
-pub struct Rules<'a> {
-    spec: &'a ChainSpec,
-    number: u64,
-    timestamp: u64,
-    merged: bool,
-}
-
-impl Rules<'_> {
-    /// Whether `fork` is active in the block.
-    #[must_use]
-    pub fn has(&self, fork: EthereumHardfork) -> bool {
-        self.ethereum_fork_activation(fork)
-            .active_at_timestamp_or_number(self.timestamp, self.number)
-    }
-
-    /// Whether the block is made by proof of stake (EIP-3675).
-    #[must_use]
-    pub const fn merged(&self) -> bool {
-        self.merged
-    }
-
-    /// The chain's rules.
-    #[must_use]
-    pub const fn spec(&self) -> &ChainSpec {
-        self.spec
-    }
-
-    /// The fork by time whose hour has come before the merge; such a block cannot be.
-    #[must_use]
-    pub fn fork_before_merge(&self) -> Option<EthereumHardfork> {
-        let at = self.spec.fork(EthereumHardfork::Shanghai);
-        (!self.merged
-            && self.has(EthereumHardfork::London)
-            && at.active_at_timestamp(self.timestamp))
-        .then_some(EthereumHardfork::Shanghai)
-    }
-
-    /// Blob target, limits and price curve (EIP-4844, 7691, 7892); `None` before Cancun.
-    #[must_use]
-    pub fn blob_params(&self) -> Option<BlobParams> {
-        let schedule = &self.spec.blob_schedule;
-        if !self.has(EthereumHardfork::Cancun) {
-            return None;
-        }
-        if let Some(params) = schedule.active_scheduled_params_at_timestamp(self.timestamp) {
-            return Some(*params);
-        }
-        Some(if self.has(EthereumHardfork::Osaka) {
-            schedule.osaka
-        } else if self.has(EthereumHardfork::Prague) {
-            schedule.prague
-        } else {
-            schedule.cancun
-        })
-    }
-
-    /// Whether the block is Constantinople's and not Petersburg's yet: SSTORE is metered by EIP-1283.
-    #[must_use]
-    pub fn meters_net_gas(&self) -> bool {
-        let since = |fork| self.spec.fork(fork).active_at_block(self.number);
-        since(EthereumHardfork::Constantinople) && !since(EthereumHardfork::Petersburg)
-    }
-
-    /// Whether the balances of the DAO move in the block (EIP-779).
-    #[must_use]
-    pub fn is_dao_fork(&self) -> bool {
-        self.spec.dao_fork_supported
-            && self
-                .spec
-                .fork(EthereumHardfork::Dao)
-                .transitions_at_block(self.number)
-    }
-
-    /// Extra data that the block must (`Ok`) or must not (`Err`) have because of the DAO fork
-    /// (EIP-779: the first ten blocks); `None` where the fork says nothing.
-    #[must_use]
-    pub fn dao_fork_extra_data(&self) -> Option<Result<&'static [u8], &'static [u8]>> {
-        /// Blocks from the fork on that carry the mark.
-        const DAO_FORK_BLOCKS: u64 = 10;
-        const DAO_FORK_EXTRA_DATA: &[u8] = b"dao-hard-fork";
-        let ForkCondition::Block(first) = self.spec.fork(EthereumHardfork::Dao) else {
-            return None;
-        };
-        (self.number.checked_sub(first)? < DAO_FORK_BLOCKS).then_some(
-            if self.spec.dao_fork_supported {
-                Ok(DAO_FORK_EXTRA_DATA)
-            } else {
-                Err(DAO_FORK_EXTRA_DATA)
-            },
-        )
-    }
-}
-
-impl EthereumHardforks for Rules<'_> {
-    fn ethereum_fork_activation(&self, fork: EthereumHardfork) -> ForkCondition {
-        match (fork, self.spec.fork(fork)) {
-            (EthereumHardfork::Paris, _) => {
-                if self.merged {
-                    ForkCondition::ZERO_BLOCK
-                } else {
-                    ForkCondition::Never
-                }
-            }
-            // Its state change is made here and not by the executor.
-            (EthereumHardfork::Dao, _) => ForkCondition::Never,
-            // revm has no Constantinople of its own; see `meters_net_gas`.
-            (EthereumHardfork::Petersburg, _) => self.spec.fork(EthereumHardfork::Constantinople),
-            // As geth: forks by time wait for the merge and for London.
-            (_, at @ ForkCondition::Timestamp(_)) => {
-                let london = self
-                    .spec
-                    .fork(EthereumHardfork::London)
-                    .active_at_block(self.number);
-                if self.merged && london {
-                    at
-                } else {
-                    ForkCondition::Never
-                }
-            }
-            (_, at) => at,
-        }
-    }
-}
-
-impl EthExecutorSpec for Rules<'_> {
-    fn deposit_contract_address(&self) -> Option<Address> {
-        Some(self.spec.deposit_contract)
     }
 }
 
@@ -459,240 +322,4 @@ fn check_order(forks: &[(EthereumHardfork, ForkCondition)]) -> Result<(), SpecEr
 }
 
 #[cfg(test)]
-#[expect(clippy::unwrap_used, reason = "tests")]
-mod tests {
-    use alloy_evm::spec_by_timestamp_and_block_number;
-    use alloy_genesis::{CliqueConfig, ParliaConfig};
-    use revm::primitives::hardfork::SpecId;
-
-    use super::*;
-    use crate::fixture;
-
-    #[test]
-    fn every_fork_of_execution_apis_begins_at_its_block() {
-        let spec = ChainSpec::from_genesis(&fixture::genesis()).unwrap();
-        let expected = [
-            (1, SpecId::HOMESTEAD),
-            (3, SpecId::TANGERINE),
-            (6, SpecId::SPURIOUS_DRAGON),
-            (9, SpecId::BYZANTIUM),
-            // Constantinople is Petersburg with another SSTORE.
-            (12, SpecId::PETERSBURG),
-            (18, SpecId::ISTANBUL),
-            (24, SpecId::BERLIN),
-            (27, SpecId::LONDON),
-            (36, SpecId::MERGE),
-            (39, SpecId::SHANGHAI),
-            (42, SpecId::CANCUN),
-            (45, SpecId::PRAGUE),
-            (48, SpecId::OSAKA),
-        ];
-        for number in 1..=54 {
-            let timestamp = number * 10;
-            let rules = spec.rules(number, timestamp, number >= 36);
-            let (_, expected) = expected
-                .iter()
-                .rev()
-                .find(|(from, _)| *from <= number)
-                .unwrap();
-            assert_eq!(
-                spec_by_timestamp_and_block_number(&rules, timestamp, number),
-                *expected,
-                "block {number}"
-            );
-        }
-        let blobs = |number: u64| {
-            spec.rules(number, number * 10, true)
-                .blob_params()
-                .map(|params| {
-                    (
-                        params.target_blob_count,
-                        params.max_blob_count,
-                        params.max_blobs_per_tx,
-                        params.blob_base_cost,
-                    )
-                })
-        };
-        let expected = [
-            (41, None),
-            (42, Some((3, 6, 6, 0))),
-            (45, Some((6, 9, 9, 0))),
-            (48, Some((6, 9, 6, 8_192))),
-            (51, Some((10, 15, 6, 8_192))),
-            (54, Some((14, 21, 6, 8_192))),
-        ];
-        for (number, expected) in expected {
-            assert_eq!(blobs(number), expected, "block {number}");
-        }
-    }
-
-    #[test]
-    fn the_merge_is_where_total_difficulty_says() {
-        let terminal = U256::from(100);
-        let mut genesis = fixture::genesis();
-        genesis.config.terminal_total_difficulty = Some(terminal);
-        let spec = ChainSpec::from_genesis(&genesis).unwrap();
-        let one = U256::ONE;
-        for (difficulty, total, merged) in [
-            (one, Some(terminal - one), false),
-            (one, Some(terminal), true),
-            (U256::ZERO, Some(terminal + one), true),
-            (one, None, false),
-            (U256::ZERO, None, true),
-        ] {
-            assert_eq!(
-                spec.merged_after(difficulty, total),
-                merged,
-                "{difficulty} {total:?}"
-            );
-        }
-        // Forks by time wait for it.
-        assert!(!spec.rules(48, 480, false).has(EthereumHardfork::Shanghai));
-        assert_eq!(
-            spec.rules(48, 480, false).fork_before_merge(),
-            Some(EthereumHardfork::Shanghai)
-        );
-        assert_eq!(spec.rules(48, 480, true).fork_before_merge(), None);
-    }
-
-    #[test]
-    fn petersburg_comes_with_constantinople_where_it_is_not_named() {
-        let mut genesis = fixture::genesis();
-        genesis.config.petersburg_block = None;
-        let spec = ChainSpec::from_genesis(&genesis).unwrap();
-        assert!(spec.rules(12, 120, false).has(EthereumHardfork::Petersburg));
-        assert!(!spec.rules(11, 110, false).has(EthereumHardfork::Petersburg));
-    }
-
-    #[track_caller]
-    fn refused(change: impl FnOnce(&mut Genesis), expected: SpecError) {
-        let mut genesis = fixture::genesis();
-        change(&mut genesis);
-        assert_eq!(
-            ChainSpec::from_genesis(&genesis).map(|spec| spec.chain_id()),
-            Err(expected)
-        );
-    }
-
-    #[test]
-    fn what_cannot_be_followed_is_refused() {
-        use EthereumHardfork as Fork;
-        refused(|genesis| genesis.config.chain_id = 0, SpecError::NoChainId);
-        refused(
-            |genesis| {
-                genesis.config.clique = Some(CliqueConfig {
-                    period: None,
-                    epoch: None,
-                })
-            },
-            SpecError::Engine("clique"),
-        );
-        refused(
-            |genesis| {
-                genesis.config.parlia = Some(ParliaConfig {
-                    period: None,
-                    epoch: None,
-                })
-            },
-            SpecError::Engine("parlia"),
-        );
-        refused(
-            |genesis| genesis.config.amsterdam_time = Some(u64::MAX),
-            SpecError::Fork(Fork::Amsterdam),
-        );
-        refused(
-            |genesis| genesis.config.bogota_time = Some(u64::MAX),
-            SpecError::Fork(Fork::Bogota),
-        );
-        refused(
-            |genesis| genesis.config.terminal_total_difficulty = None,
-            SpecError::NoMerge(Fork::Shanghai),
-        );
-        refused(
-            |genesis| genesis.config.eip155_block = Some(5),
-            SpecError::SpuriousDragon {
-                eip155: Some(5),
-                eip158: Some(6),
-            },
-        );
-        refused(
-            |genesis| genesis.config.berlin_block = None,
-            SpecError::Order {
-                earlier: Fork::Berlin,
-                later: Fork::London,
-            },
-        );
-        refused(
-            |genesis| genesis.config.cancun_time = Some(389),
-            SpecError::Order {
-                earlier: Fork::Shanghai,
-                later: Fork::Cancun,
-            },
-        );
-        refused(
-            |genesis| genesis.config.bpo1_time = Some(479),
-            SpecError::Order {
-                earlier: Fork::Osaka,
-                later: Fork::Bpo1,
-            },
-        );
-        refused(
-            |genesis| assert!(genesis.config.blob_schedule.remove("bpo2").is_some()),
-            SpecError::BlobSchedule(Fork::Bpo2),
-        );
-        refused(
-            |genesis| {
-                genesis
-                    .config
-                    .blob_schedule
-                    .get_mut("prague")
-                    .unwrap()
-                    .update_fraction = 0
-            },
-            SpecError::BlobSchedule(Fork::Prague),
-        );
-        refused(
-            |genesis| {
-                genesis
-                    .config
-                    .blob_schedule
-                    .get_mut("cancun")
-                    .unwrap()
-                    .max_blob_count = 1 << 40
-            },
-            SpecError::BlobSchedule(Fork::Cancun),
-        );
-        refused(
-            |genesis| genesis.number = Some(1),
-            SpecError::OutOfRange {
-                field: "number",
-                value: 1,
-            },
-        );
-        refused(
-            |genesis| genesis.base_fee_per_gas = Some(u128::MAX),
-            SpecError::OutOfRange {
-                field: "baseFeePerGas",
-                value: u128::MAX,
-            },
-        );
-        refused(
-            |genesis| genesis.excess_blob_gas = Some(u64::MAX),
-            SpecError::OutOfRange {
-                field: "excessBlobGas",
-                value: u64::MAX.into(),
-            },
-        );
-    }
-
-    #[test]
-    fn without_an_address_no_log_is_a_deposit() {
-        let mut genesis = fixture::genesis();
-        genesis.config.deposit_contract_address = None;
-        let spec = ChainSpec::from_genesis(&genesis).unwrap();
-        assert_eq!(
-            spec.rules(48, 480, true).deposit_contract_address(),
-            Some(Address::ZERO)
-        );
-    }
-}
+mod tests;

@@ -1,0 +1,209 @@
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+use flate2::{Compression, write::GzEncoder};
+
+use super::*;
+use crate::fixture;
+
+fn gzip(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+    encoder.write_all(bytes).unwrap();
+    encoder.finish().unwrap()
+}
+
+/// Reads a few bytes at a time, as a pipe may.
+struct Slow<'a>(&'a [u8]);
+
+impl Read for Slow<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let length = buffer.len().min(7);
+        self.0.read(&mut buffer[..length])
+    }
+}
+
+/// Reads `bytes` plain, slowly and as gzip: the number of blocks and the error must not differ.
+#[track_caller]
+fn check(name: &str, bytes: &[u8], blocks: usize, error: Option<&str>) {
+    fn read(input: impl Read) -> (usize, Option<String>) {
+        let mut count = 0;
+        for block in ChainReader::new(input).unwrap() {
+            match block {
+                Ok(_) => count += 1,
+                Err(error) => return (count, Some(error.to_string())),
+            }
+        }
+        (count, None)
+    }
+    let expected = (blocks, error.map(str::to_owned));
+    assert_eq!(read(bytes), expected, "{name}, plain");
+    assert_eq!(read(Slow(bytes)), expected, "{name}, slow");
+    assert_eq!(read(gzip(bytes).as_slice()), expected, "{name}, gzip");
+}
+
+#[test]
+fn a_chain_file_is_read_to_its_end_or_to_its_first_fault() {
+    let chain = fixture::file("chain.rlp");
+    let first = alloy_rlp::encode(&fixture::blocks()[0]);
+    let length = first.len();
+    let after = |bytes: &[u8]| [first.as_slice(), bytes].concat();
+    check("whole", &chain, 54, None);
+    check("empty", &[], 0, None);
+    check("two files in one", &after(&chain), 55, None);
+    check(
+        "last byte missing",
+        &first[..length - 1],
+        0,
+        Some(&format!(
+            "item 0 at byte 0 is truncated: expected {length} bytes, found {}",
+            length - 1
+        )),
+    );
+    check(
+        "one byte of a second",
+        &after(&[0xf9]),
+        1,
+        Some(&format!(
+            "item 1 at byte {length} is truncated: expected 3 bytes, found 1"
+        )),
+    );
+    check(
+        "trailing text",
+        &after(b"\n"),
+        1,
+        Some(&format!(
+            "item 1 at byte {length}: expected an RLP list, found byte 0x0a"
+        )),
+    );
+    check(
+        "a string, no list",
+        &after(&[0x80]),
+        1,
+        Some(&format!(
+            "item 1 at byte {length}: expected an RLP list, found byte 0x80"
+        )),
+    );
+    check(
+        "an empty list",
+        &after(&[0xc0]),
+        1,
+        Some(&format!(
+            "item 1 at byte {length} is malformed: input too short"
+        )),
+    );
+    check(
+        "a claim of 2^64 bytes",
+        &[0xff; 9],
+        0,
+        Some(&format!(
+            "item 0 at byte 0: expected at most {BLOCK_RLP_BYTES_MAX} bytes, found {}",
+            u64::MAX
+        )),
+    );
+    check(
+        "a claim just within the bound",
+        &[0xfb, 0x07, 0xff, 0xff, 0xfb],
+        0,
+        Some(&format!(
+            "item 0 at byte 0 is truncated: expected {BLOCK_RLP_BYTES_MAX} bytes, found 5"
+        )),
+    );
+    check(
+        "a length that is not minimal",
+        &[0xf8, 0x01, 0xc0],
+        0,
+        Some("item 0 at byte 0 is malformed: non-canonical size"),
+    );
+}
+
+#[test]
+fn what_follows_an_error_is_not_read() {
+    let bytes = [&[0x80], fixture::file("chain.rlp").as_slice()].concat();
+    let mut reader = ChainReader::new(bytes.as_slice()).unwrap();
+    assert!(matches!(
+        reader.next(),
+        Some(Err(ChainFileError::NotABlock { .. }))
+    ));
+    assert!(reader.next().is_none());
+}
+
+#[test]
+fn damaged_gzip_is_an_error() {
+    let bytes = gzip(&fixture::file("chain.rlp"));
+    for (name, damaged) in [
+        ("truncated", bytes[..bytes.len() / 2].to_vec()),
+        ("garbage after", [&bytes, b"x".as_slice()].concat()),
+    ] {
+        let last = ChainReader::new(damaged.as_slice()).unwrap().last();
+        assert!(
+            matches!(last, Some(Err(ChainFileError::Io { .. }))),
+            "{name}: {last:?}"
+        );
+    }
+}
+
+#[test]
+fn the_genesis_is_left_out_where_the_file_begins_with_it() {
+    let chain = fixture::file("chain.rlp");
+    let header = fixture::genesis_header(&fixture::genesis());
+    let hash = header.hash_slow();
+    let mut exported = Vec::new();
+    write_block(
+        &mut exported,
+        &RawBlock {
+            header,
+            body: Default::default(),
+        },
+    )
+    .unwrap();
+    exported.extend_from_slice(&chain);
+    for bytes in [&chain, &exported] {
+        let blocks: Vec<_> = ChainReader::new(bytes.as_slice())
+            .unwrap()
+            .after_genesis(hash)
+            .map(Result::unwrap)
+            .collect();
+        assert_eq!(blocks, fixture::blocks());
+    }
+    let other = B256::repeat_byte(1);
+    let first = ChainReader::new(exported.as_slice())
+        .unwrap()
+        .after_genesis(other)
+        .next();
+    assert!(
+        matches!(first, Some(Err(ChainFileError::Genesis { expected, found })) if (expected, found) == (other, hash))
+    );
+}
+
+#[test]
+fn what_is_written_is_what_was_read() {
+    let mut written = Vec::new();
+    for block in fixture::blocks() {
+        write_block(&mut written, &block).unwrap();
+    }
+    assert_eq!(written, fixture::file("chain.rlp"));
+
+    let genesis = fixture::genesis();
+    let mut written = Vec::new();
+    write_genesis(&mut written, &genesis).unwrap();
+    assert_eq!(read_genesis(&written).unwrap(), genesis);
+    assert_eq!(read_genesis(&gzip(&written)).unwrap(), genesis);
+}
+
+#[test]
+fn a_genesis_may_leave_out_what_geth_lets_it_leave_out() {
+    let genesis = read_genesis(br#"{"config":{"chainId":7},"difficulty":"1","gasLimit":"0x1388","alloc":{"00000000000000000000000000000000000000aa":{"balance":"12"}}}"#).unwrap();
+    assert_eq!(
+        (
+            genesis.config.chain_id,
+            genesis.gas_limit,
+            genesis.alloc.len()
+        ),
+        (7, 5_000, 1)
+    );
+    let error = read_genesis(b"{\"config\":\n[]}").unwrap_err().to_string();
+    assert!(error.contains("line 2"), "{error}");
+    assert!(matches!(
+        read_genesis(&GZIP_MAGIC),
+        Err(ChainFileError::GenesisGzip(_))
+    ));
+}

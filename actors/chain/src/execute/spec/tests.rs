@@ -1,0 +1,238 @@
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+use alloy_evm::spec_by_timestamp_and_block_number;
+use alloy_genesis::{CliqueConfig, ParliaConfig};
+use revm::primitives::hardfork::SpecId;
+
+use alloy_evm::eth::spec::EthExecutorSpec;
+
+use super::*;
+use crate::fixture;
+
+#[test]
+fn every_fork_of_execution_apis_begins_at_its_block() {
+    let spec = ChainSpec::from_genesis(&fixture::genesis()).unwrap();
+    let expected = [
+        (1, SpecId::HOMESTEAD),
+        (3, SpecId::TANGERINE),
+        (6, SpecId::SPURIOUS_DRAGON),
+        (9, SpecId::BYZANTIUM),
+        // Constantinople is Petersburg with another SSTORE.
+        (12, SpecId::PETERSBURG),
+        (18, SpecId::ISTANBUL),
+        (24, SpecId::BERLIN),
+        (27, SpecId::LONDON),
+        (36, SpecId::MERGE),
+        (39, SpecId::SHANGHAI),
+        (42, SpecId::CANCUN),
+        (45, SpecId::PRAGUE),
+        (48, SpecId::OSAKA),
+    ];
+    for number in 1..=54 {
+        let timestamp = number * 10;
+        let rules = spec.rules(number, timestamp, number >= 36);
+        let (_, expected) = expected
+            .iter()
+            .rev()
+            .find(|(from, _)| *from <= number)
+            .unwrap();
+        assert_eq!(
+            spec_by_timestamp_and_block_number(&rules, timestamp, number),
+            *expected,
+            "block {number}"
+        );
+    }
+    let blobs = |number: u64| {
+        spec.rules(number, number * 10, true)
+            .blob_params()
+            .map(|params| {
+                (
+                    params.target_blob_count,
+                    params.max_blob_count,
+                    params.max_blobs_per_tx,
+                    params.blob_base_cost,
+                )
+            })
+    };
+    let expected = [
+        (41, None),
+        (42, Some((3, 6, 6, 0))),
+        (45, Some((6, 9, 9, 0))),
+        (48, Some((6, 9, 6, 8_192))),
+        (51, Some((10, 15, 6, 8_192))),
+        (54, Some((14, 21, 6, 8_192))),
+    ];
+    for (number, expected) in expected {
+        assert_eq!(blobs(number), expected, "block {number}");
+    }
+}
+
+#[test]
+fn the_merge_is_where_total_difficulty_says() {
+    let terminal = U256::from(100);
+    let mut genesis = fixture::genesis();
+    genesis.config.terminal_total_difficulty = Some(terminal);
+    let spec = ChainSpec::from_genesis(&genesis).unwrap();
+    let one = U256::ONE;
+    for (difficulty, total, merged) in [
+        (one, Some(terminal - one), false),
+        (one, Some(terminal), true),
+        (U256::ZERO, Some(terminal + one), true),
+        (one, None, false),
+        (U256::ZERO, None, true),
+    ] {
+        assert_eq!(
+            spec.merged_after(difficulty, total),
+            merged,
+            "{difficulty} {total:?}"
+        );
+    }
+    // Forks by time wait for it.
+    assert!(!spec.rules(48, 480, false).has(EthereumHardfork::Shanghai));
+    assert_eq!(
+        spec.rules(48, 480, false).fork_before_merge(),
+        Some(EthereumHardfork::Shanghai)
+    );
+    assert_eq!(spec.rules(48, 480, true).fork_before_merge(), None);
+}
+
+#[test]
+fn petersburg_comes_with_constantinople_where_it_is_not_named() {
+    let mut genesis = fixture::genesis();
+    genesis.config.petersburg_block = None;
+    let spec = ChainSpec::from_genesis(&genesis).unwrap();
+    assert!(spec.rules(12, 120, false).has(EthereumHardfork::Petersburg));
+    assert!(!spec.rules(11, 110, false).has(EthereumHardfork::Petersburg));
+}
+
+#[track_caller]
+fn refused(change: impl FnOnce(&mut Genesis), expected: SpecError) {
+    let mut genesis = fixture::genesis();
+    change(&mut genesis);
+    assert_eq!(
+        ChainSpec::from_genesis(&genesis).map(|spec| spec.chain_id()),
+        Err(expected)
+    );
+}
+
+#[test]
+fn what_cannot_be_followed_is_refused() {
+    use EthereumHardfork as Fork;
+    refused(|genesis| genesis.config.chain_id = 0, SpecError::NoChainId);
+    refused(
+        |genesis| {
+            genesis.config.clique = Some(CliqueConfig {
+                period: None,
+                epoch: None,
+            })
+        },
+        SpecError::Engine("clique"),
+    );
+    refused(
+        |genesis| {
+            genesis.config.parlia = Some(ParliaConfig {
+                period: None,
+                epoch: None,
+            })
+        },
+        SpecError::Engine("parlia"),
+    );
+    refused(
+        |genesis| genesis.config.amsterdam_time = Some(u64::MAX),
+        SpecError::Fork(Fork::Amsterdam),
+    );
+    refused(
+        |genesis| genesis.config.bogota_time = Some(u64::MAX),
+        SpecError::Fork(Fork::Bogota),
+    );
+    refused(
+        |genesis| genesis.config.terminal_total_difficulty = None,
+        SpecError::NoMerge(Fork::Shanghai),
+    );
+    refused(
+        |genesis| genesis.config.eip155_block = Some(5),
+        SpecError::SpuriousDragon {
+            eip155: Some(5),
+            eip158: Some(6),
+        },
+    );
+    refused(
+        |genesis| genesis.config.berlin_block = None,
+        SpecError::Order {
+            earlier: Fork::Berlin,
+            later: Fork::London,
+        },
+    );
+    refused(
+        |genesis| genesis.config.cancun_time = Some(389),
+        SpecError::Order {
+            earlier: Fork::Shanghai,
+            later: Fork::Cancun,
+        },
+    );
+    refused(
+        |genesis| genesis.config.bpo1_time = Some(479),
+        SpecError::Order {
+            earlier: Fork::Osaka,
+            later: Fork::Bpo1,
+        },
+    );
+    refused(
+        |genesis| assert!(genesis.config.blob_schedule.remove("bpo2").is_some()),
+        SpecError::BlobSchedule(Fork::Bpo2),
+    );
+    refused(
+        |genesis| {
+            genesis
+                .config
+                .blob_schedule
+                .get_mut("prague")
+                .unwrap()
+                .update_fraction = 0
+        },
+        SpecError::BlobSchedule(Fork::Prague),
+    );
+    refused(
+        |genesis| {
+            genesis
+                .config
+                .blob_schedule
+                .get_mut("cancun")
+                .unwrap()
+                .max_blob_count = 1 << 40
+        },
+        SpecError::BlobSchedule(Fork::Cancun),
+    );
+    refused(
+        |genesis| genesis.number = Some(1),
+        SpecError::OutOfRange {
+            field: "number",
+            value: 1,
+        },
+    );
+    refused(
+        |genesis| genesis.base_fee_per_gas = Some(u128::MAX),
+        SpecError::OutOfRange {
+            field: "baseFeePerGas",
+            value: u128::MAX,
+        },
+    );
+    refused(
+        |genesis| genesis.excess_blob_gas = Some(u64::MAX),
+        SpecError::OutOfRange {
+            field: "excessBlobGas",
+            value: u64::MAX.into(),
+        },
+    );
+}
+
+#[test]
+fn without_an_address_no_log_is_a_deposit() {
+    let mut genesis = fixture::genesis();
+    genesis.config.deposit_contract_address = None;
+    let spec = ChainSpec::from_genesis(&genesis).unwrap();
+    assert_eq!(
+        spec.rules(48, 480, true).deposit_contract_address(),
+        Some(Address::ZERO)
+    );
+}

@@ -1,0 +1,99 @@
+use super::*;
+
+#[test]
+fn each_promise_about_the_body_has_its_error() {
+    let chain = Chain::new();
+    let transactions_root = |good: &RawBlock, changed: &RawBlock| VerifyError::TransactionsRoot {
+        expected: proofs::calculate_transaction_root(&changed.body.transactions),
+        found: good.header.transactions_root,
+    };
+    chain.check(
+        "a transaction less",
+        40,
+        |block| drop(block.body.transactions.pop()),
+        transactions_root,
+    );
+    chain.check(
+        "transactions swapped",
+        40,
+        |block| block.body.transactions.swap(0, 1),
+        transactions_root,
+    );
+    chain.check(
+        "all transactions gone",
+        40,
+        |block| block.body.transactions.clear(),
+        |good, _| VerifyError::TransactionsRoot {
+            expected: EMPTY_ROOT_HASH,
+            found: good.header.transactions_root,
+        },
+    );
+    chain.check(
+        "an ommer less",
+        25,
+        |block| block.body.ommers.clear(),
+        |good, _| VerifyError::OmmersHash {
+            expected: EMPTY_OMMER_ROOT_HASH,
+            found: good.header.ommers_hash,
+        },
+    );
+    let amount = |block: &mut RawBlock| {
+        let list = block.body.withdrawals.as_mut().unwrap();
+        list.0[0].amount += 1;
+    };
+    chain.check("a withdrawal's amount", 40, amount, |good, changed| {
+        VerifyError::WithdrawalsRoot {
+            expected: changed.body.calculate_withdrawals_root(),
+            found: good.header.withdrawals_root,
+        }
+    });
+    chain.check(
+        "blob gas used",
+        43,
+        |block| block.header.blob_gas_used = Some(0),
+        |_, _| VerifyError::BlobGasUsed {
+            expected: Some(131_072),
+            found: Some(0),
+        },
+    );
+    // Blobs a block may have: 6 from Cancun, 9 from Prague and Osaka, 15 from BPO1, 21 from BPO2.
+    for (number, max) in [(42, 6), (44, 6), (45, 9), (48, 9), (51, 15), (54, 21)] {
+        let (max, found) = (max * 131_072, (max + 1) * 131_072);
+        chain.check(
+            "blob gas limit",
+            number,
+            |block| block.header.blob_gas_used = Some(found),
+            |_, _| VerifyError::BlobGasAboveLimit { max, found },
+        );
+    }
+    chain.check(
+        "excess blob gas",
+        43,
+        |block| block.header.excess_blob_gas = Some(1),
+        |_, _| VerifyError::ExcessBlobGas {
+            expected: Some(0),
+            found: Some(1),
+        },
+    );
+    let mut large = chain.blocks[48].clone();
+    let padding = TxLegacy {
+        input: Bytes::from(vec![0; 8 << 20]),
+        ..TxLegacy::default()
+    };
+    let padding = Signed::new_unhashed(padding, Signature::test_signature());
+    large.body.transactions.push(Transaction::Legacy(padding));
+    let length = alloy_rlp::encode(&large).len();
+    let too_large = VerifyError::BlockSize {
+        max: 8 << 20,
+        found: length,
+    };
+    assert_eq!(chain.judge(48, &large), Err(too_large), "from Osaka on");
+    large.header = chain.blocks[47].header.clone();
+    assert!(
+        matches!(
+            chain.judge(47, &large),
+            Err(VerifyError::TransactionsRoot { .. })
+        ),
+        "not before"
+    );
+}

@@ -1,0 +1,158 @@
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+mod body;
+mod difficulty;
+mod header;
+mod ommers;
+mod senders;
+
+use std::sync::Arc;
+
+use alloy_consensus::{EMPTY_OMMER_ROOT_HASH, EMPTY_ROOT_HASH, Header, Signed, TxLegacy, proofs};
+use alloy_eips::eip4895::Withdrawals;
+use alloy_genesis::Genesis;
+use alloy_hardforks::EthereumHardfork;
+use alloy_primitives::{B64, B256, Bytes, Signature, U256, uint};
+
+use super::*;
+use crate::{
+    block::{Kin, RawBlock, Transaction},
+    execute::{ChainSpec, Rules},
+    fixture,
+};
+
+/// The chain of execution-apis, as much of it as the checks look at.
+struct Chain {
+    spec: ChainSpec,
+    blocks: Vec<RawBlock>,
+}
+
+impl Chain {
+    fn new() -> Self {
+        Self::with_rules(|_| ())
+    }
+
+    /// The same blocks under other rules.
+    fn with_rules(change: impl FnOnce(&mut Genesis)) -> Self {
+        let mut genesis = fixture::genesis();
+        let header = fixture::genesis_header(&genesis);
+        change(&mut genesis);
+        let first = RawBlock {
+            header,
+            body: Default::default(),
+        };
+        let blocks = std::iter::once(first).chain(fixture::blocks()).collect();
+        Self {
+            spec: ChainSpec::from_genesis(&genesis).unwrap(),
+            blocks,
+        }
+    }
+
+    fn parent(&self, number: usize) -> &Header {
+        &self.blocks[number - 1].header
+    }
+
+    fn rules(&self, number: usize, timestamp: u64) -> Rules<'_> {
+        let total: U256 = self.blocks[..number]
+            .iter()
+            .map(|block| block.header.difficulty)
+            .sum();
+        let merged = self
+            .spec
+            .merged_after(self.parent(number).difficulty, Some(total));
+        self.spec.rules(number as u64, timestamp, merged)
+    }
+
+    fn kin(&self, number: usize) -> Vec<Arc<Kin>> {
+        let kin = |block: &RawBlock| Kin {
+            hash: block.header.hash_slow(),
+            header: block.header.clone(),
+            ommers: block.body.ommers_hashes().collect(),
+        };
+        self.blocks[..number]
+            .iter()
+            .rev()
+            .map(kin)
+            .map(Arc::new)
+            .collect()
+    }
+
+    /// Everything that is checked before execution, for a block in the place of block `number`.
+    fn judge(&self, number: usize, block: &RawBlock) -> Result<(), VerifyError> {
+        let rules = self.rules(number, block.header.timestamp);
+        let parent = self.parent(number);
+        check_header(&rules, parent, parent.hash_slow(), &block.header)?;
+        check_body(&rules, block)?;
+        check_ommers(&rules, &self.kin(number), &block.body.ommers)?;
+        recover_senders(&rules, &block.body.transactions).map(drop)
+    }
+
+    /// Changes one thing about block `number`; `expected` is what the good and the changed block are judged to.
+    #[track_caller]
+    fn check(
+        &self,
+        name: &str,
+        number: usize,
+        change: impl FnOnce(&mut RawBlock),
+        expected: impl FnOnce(&RawBlock, &RawBlock) -> VerifyError,
+    ) {
+        let good = &self.blocks[number];
+        let mut changed = good.clone();
+        change(&mut changed);
+        let verdict = self.judge(number, &changed);
+        assert_eq!(verdict, Err(expected(good, &changed)), "{name}");
+    }
+
+    /// As [`Self::check`] for the ommers of block `number`, with the header's hash of them put right.
+    #[track_caller]
+    fn check_ommers(
+        &self,
+        name: &str,
+        number: usize,
+        change: impl FnOnce(&mut Vec<Header>),
+        expected: impl FnOnce(&[Header]) -> VerifyError,
+    ) {
+        let change = |block: &mut RawBlock| {
+            change(&mut block.body.ommers);
+            block.header.ommers_hash = block.body.calculate_ommers_root();
+        };
+        self.check(name, number, change, |_, changed| {
+            expected(&changed.body.ommers)
+        });
+    }
+
+    /// As [`Self::check`] for the first transaction of block `number`, with the transactions root put right.
+    #[track_caller]
+    fn check_transaction(
+        &self,
+        name: &str,
+        number: usize,
+        change: impl FnOnce(&TxLegacy, &Signature) -> (TxLegacy, Signature),
+        expected: impl FnOnce(B256) -> VerifyError,
+    ) {
+        let change = |block: &mut RawBlock| {
+            let first = &mut block.body.transactions[0];
+            let signed = first.as_legacy().unwrap();
+            let (transaction, signature) = change(signed.tx(), signed.signature());
+            *first = Transaction::Legacy(Signed::new_unhashed(transaction, signature));
+            block.header.transactions_root =
+                proofs::calculate_transaction_root(&block.body.transactions);
+        };
+        self.check(name, number, change, |_, changed| {
+            expected(*changed.body.transactions[0].hash())
+        });
+    }
+}
+
+#[test]
+fn every_block_of_execution_apis_keeps_its_promises() {
+    let chain = Chain::new();
+    assert_eq!(chain.blocks.len(), 55);
+    for number in 1..chain.blocks.len() {
+        assert_eq!(
+            chain.judge(number, &chain.blocks[number]),
+            Ok(()),
+            "block {number}"
+        );
+    }
+}

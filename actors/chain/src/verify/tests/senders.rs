@@ -1,0 +1,78 @@
+use super::*;
+
+#[test]
+fn each_promise_of_a_signature_has_its_error() {
+    const ORDER: U256 =
+        uint!(0xfffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364141_U256);
+    let chain = Chain::new();
+    let mirrored = |signature: &Signature| {
+        Signature::new(signature.r(), ORDER - signature.s(), !signature.v())
+    };
+    let index = 0;
+    chain.check_transaction(
+        "a high s",
+        9,
+        |tx, signature| (tx.clone(), mirrored(signature)),
+        |hash| VerifyError::SignatureMalleable { index, hash },
+    );
+    chain.check_transaction(
+        "r of zero",
+        9,
+        |tx, signature| {
+            (
+                tx.clone(),
+                Signature::new(U256::ZERO, signature.s(), signature.v()),
+            )
+        },
+        |hash| VerifyError::Signature { index, hash },
+    );
+    let expected = chain.spec.chain_id();
+    chain.check_transaction(
+        "another chain",
+        9,
+        |tx, signature| {
+            (
+                TxLegacy {
+                    chain_id: Some(1),
+                    ..tx.clone()
+                },
+                *signature,
+            )
+        },
+        |hash| VerifyError::ChainId {
+            index,
+            hash,
+            expected,
+            found: 1,
+        },
+    );
+    chain.check_transaction(
+        "a chain id before EIP-155",
+        5,
+        |tx, signature| {
+            (
+                TxLegacy {
+                    chain_id: Some(expected),
+                    ..tx.clone()
+                },
+                *signature,
+            )
+        },
+        |hash| VerifyError::ReplayProtection { index, hash },
+    );
+    // Before Homestead a high s was valid, and the same sender's.
+    let frontier = Chain::with_rules(|genesis| {
+        genesis.config.homestead_block = Some(2);
+    });
+    let signed = frontier.blocks[1].body.transactions[0].as_legacy().unwrap();
+    let high = Transaction::Legacy(Signed::new_unhashed(
+        signed.tx().clone(),
+        mirrored(signed.signature()),
+    ));
+    let rules = frontier.rules(1, 10);
+    let low = frontier.blocks[1].body.transactions[0].clone();
+    assert_eq!(
+        recover_senders(&rules, &[high]),
+        recover_senders(&rules, &[low])
+    );
+}
