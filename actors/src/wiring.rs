@@ -253,10 +253,13 @@ impl Worker {
     /// [`QueryError::Unavailable`]: not admitted.
     pub async fn admit(&self, class: CostClass) -> Reply<Permit> {
         match class {
-            CostClass::Cheap => Arc::clone(&self.cheap)
-                .acquire_owned()
-                .await
-                .map_err(|_| QueryError::Unavailable),
+            CostClass::Cheap => match Arc::clone(&self.cheap).try_acquire_owned() {
+                Ok(permit) => Ok(permit),
+                // Boxed, so that who does not have to wait does not carry what waiting needs.
+                Err(_) => Box::pin(Arc::clone(&self.cheap).acquire_owned())
+                    .await
+                    .map_err(|_| QueryError::Unavailable),
+            },
             CostClass::Measured => self.pools.measured.take(1),
         }
     }

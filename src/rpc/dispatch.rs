@@ -180,7 +180,8 @@ impl Dispatcher {
         };
         match envelope {
             Envelope::Single(call) => self.answer_single(&view, call, now).await,
-            Envelope::Batch(items) => self.answer_batch(&view, items).await,
+            // Boxed, so that a single request does not carry what a batch needs.
+            Envelope::Batch(items) => Box::pin(self.answer_batch(&view, items)).await,
             Envelope::OversizedBatch(id) => {
                 let mut writer = Writer::default();
                 writer.text("[");
