@@ -10,7 +10,7 @@ use crate::limits::BATCH_ITEMS_MAX;
 
 /// A body, taken apart as far as it must be to answer it. Everything points into the body.
 #[derive(Debug)]
-pub(crate) enum Envelope<'a> {
+pub enum Envelope<'a> {
     /// One request.
     Single(Result<Call<'a>, Malformed<'a>>),
     /// Several requests; each is judged alone, when its turn comes.
@@ -21,26 +21,26 @@ pub(crate) enum Envelope<'a> {
 
 /// A request, or a notification where it has no id.
 #[derive(Debug)]
-pub(crate) struct Call<'a> {
+pub struct Call<'a> {
     /// The id as the client wrote it, byte for byte.
-    pub(crate) id: Option<&'a str>,
+    pub id: Option<&'a str>,
     /// The method's name.
-    pub(crate) method: Cow<'a, str>,
+    pub method: Cow<'a, str>,
     /// The parameters as the client wrote them.
-    pub(crate) params: Option<&'a RawValue>,
+    pub params: Option<&'a RawValue>,
 }
 
 /// Valid JSON that is not a request.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Malformed<'a> {
+pub struct Malformed<'a> {
     /// The id to answer with.
-    pub(crate) id: &'a str,
+    pub id: &'a str,
     /// What is wrong.
-    pub(crate) error: RpcError,
+    pub error: RpcError,
 }
 
 /// The id of an answer to what has none that could be echoed.
-pub(crate) const NULL_ID: &str = "null";
+pub const NULL_ID: &str = "null";
 
 impl<'a> Envelope<'a> {
     /// Takes a body apart.
@@ -49,7 +49,7 @@ impl<'a> Envelope<'a> {
     ///
     /// # Errors
     /// The body is not one JSON value in UTF-8, or an empty batch.
-    pub(crate) fn parse(body: &'a [u8]) -> Result<Self, RpcError> {
+    pub fn parse(body: &'a [u8]) -> Result<Self, RpcError> {
         let text = std::str::from_utf8(body).map_err(|_| RpcError::Parse)?;
         match text.trim_ascii_start().as_bytes().first() {
             Some(b'[') => Self::parse_batch(text),
@@ -85,7 +85,7 @@ impl<'a> Call<'a> {
     ///
     /// # Errors
     /// The item is not a request.
-    pub(crate) fn parse(item: &'a RawValue) -> Result<Self, Malformed<'a>> {
+    pub fn parse(item: &'a RawValue) -> Result<Self, Malformed<'a>> {
         let text = item.get();
         if !text.starts_with('{') {
             return Err(Malformed::without_id());

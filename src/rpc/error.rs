@@ -279,7 +279,7 @@ impl RpcError {
     }
 
     /// The method of this name does not exist.
-    pub(crate) fn method_not_found(method: &str) -> Self {
+    pub fn method_not_found(method: &str) -> Self {
         Self::MethodNotFound(echo(method).into())
     }
 

@@ -3,10 +3,11 @@
 
 mod answer;
 pub mod dispatch;
-mod envelope;
+pub mod envelope;
 mod error;
+pub mod log_query;
 mod methods;
-mod params;
+pub mod params;
 
 pub use answer::{Answer, Refusal};
 pub use dispatch::{Dispatcher, METHODS, Method, MethodSet};

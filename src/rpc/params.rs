@@ -19,11 +19,11 @@ use super::{
 const ARGUMENTS_MAX: usize = 4;
 
 /// Why a value cannot be read.
-pub(crate) type Why = Cow<'static, str>;
+pub type Why = Cow<'static, str>;
 
 /// The parameters of one request, read from the first to the last.
 #[derive(Debug)]
-pub(crate) struct Params<'a> {
+pub struct Params<'a> {
     arguments: [Option<&'a RawValue>; ARGUMENTS_MAX],
     given: usize,
     next: usize,
@@ -34,7 +34,7 @@ impl<'a> Params<'a> {
     ///
     /// # Errors
     /// It is anything else than an array.
-    pub(crate) fn new(params: Option<&'a RawValue>) -> Result<Self, RpcError> {
+    pub fn new(params: Option<&'a RawValue>) -> Result<Self, RpcError> {
         let text = params.map_or("null", RawValue::get);
         match text.as_bytes().first() {
             Some(b'n') => Ok(Self {
@@ -53,7 +53,7 @@ impl<'a> Params<'a> {
     ///
     /// # Errors
     /// It is missing, or `read` cannot read it.
-    pub(crate) fn required<T>(
+    pub fn required<T>(
         &mut self,
         read: impl FnOnce(&'a RawValue) -> Result<T, Why>,
     ) -> Result<T, RpcError> {
@@ -68,7 +68,7 @@ impl<'a> Params<'a> {
     ///
     /// # Errors
     /// `read` cannot read it.
-    pub(crate) fn optional<T>(
+    pub fn optional<T>(
         &mut self,
         default: T,
         read: impl FnOnce(&'a RawValue) -> Result<T, Why>,
@@ -84,7 +84,7 @@ impl<'a> Params<'a> {
     ///
     /// # Errors
     /// There are more parameters than were read.
-    pub(crate) const fn finish(self) -> Result<(), RpcError> {
+    pub const fn finish(self) -> Result<(), RpcError> {
         if self.given > self.next {
             return Err(RpcError::TooManyArguments { most: self.next });
         }
@@ -128,17 +128,17 @@ impl<'de> Visitor<'de> for ArgumentsVisitor {
 }
 
 /// Whether the value is null.
-pub(crate) fn is_null(raw: &RawValue) -> bool {
+pub fn is_null(raw: &RawValue) -> bool {
     raw.get() == "null"
 }
 
 /// A JSON string, whatever it holds.
-pub(crate) fn text(raw: &RawValue) -> Result<Cow<'_, str>, Why> {
+pub fn text(raw: &RawValue) -> Result<Cow<'_, str>, Why> {
     string(raw).ok_or(Cow::Borrowed("want a string"))
 }
 
 /// `true` or `false`.
-pub(crate) fn boolean(raw: &RawValue) -> Result<bool, Why> {
+pub fn boolean(raw: &RawValue) -> Result<bool, Why> {
     match raw.get() {
         "true" => Ok(true),
         "false" => Ok(false),
@@ -147,7 +147,7 @@ pub(crate) fn boolean(raw: &RawValue) -> Result<bool, Why> {
 }
 
 /// A QUANTITY of up to 64 bits: `0x` or `0X`, digits of either case, no leading zeros.
-pub(crate) fn quantity(raw: &RawValue) -> Result<u64, Why> {
+pub fn quantity(raw: &RawValue) -> Result<u64, Why> {
     quantity_text(&text(raw)?)
 }
 
@@ -188,7 +188,7 @@ fn fixed<const N: usize>(text: &str) -> Option<FixedBytes<N>> {
 }
 
 /// An address: 20 bytes, prefix required, any case, checksum not tested.
-pub(crate) fn address(raw: &RawValue) -> Result<Address, Why> {
+pub fn address(raw: &RawValue) -> Result<Address, Why> {
     address_text(&text(raw)?)
 }
 
@@ -200,12 +200,12 @@ pub(crate) fn address_text(text: &str) -> Result<Address, Why> {
 }
 
 /// A hash: 32 bytes, prefix required, any case.
-pub(crate) fn hash(raw: &RawValue) -> Result<B256, Why> {
+pub fn hash(raw: &RawValue) -> Result<B256, Why> {
     fixed(&text(raw)?).ok_or(Cow::Borrowed("want a hash: 0x and 64 hex digits"))
 }
 
 /// A number or tag of a block.
-pub(crate) fn block_number_or_tag(raw: &RawValue) -> Result<BlockNumberOrTag, Why> {
+pub fn block_number_or_tag(raw: &RawValue) -> Result<BlockNumberOrTag, Why> {
     number_or_tag_text(&text(raw)?)
 }
 
@@ -234,7 +234,7 @@ pub(crate) const LATEST: BlockId = BlockId::Number(BlockNumberOrTag::Tag(BlockTa
 
 /// The block parameter of the state methods (EIP-1898): QUANTITY, tag, 32-byte hash, `{blockHash, requireCanonical?}` or
 /// `{blockNumber}`.
-pub(crate) fn block_id(raw: &RawValue) -> Result<BlockId, Why> {
+pub fn block_id(raw: &RawValue) -> Result<BlockId, Why> {
     if raw.get().starts_with('{') {
         let [hash_member, number_member, canonical] =
             members(raw, ["blockHash", "blockNumber", "requireCanonical"])?;
@@ -270,7 +270,7 @@ const STORAGE_KEY_DIGITS: usize = 64;
 ///
 /// # Errors
 /// -32602 in geth's words, which execution-apis has in its vectors.
-pub(crate) fn storage_key(text: &str) -> Result<ProofKey, RpcError> {
+pub fn storage_key(text: &str) -> Result<ProofKey, RpcError> {
     let digits = strip_prefix(text).unwrap_or(text);
     let invalid = |what: &str| RpcError::InvalidParams(format!("{what}: {:?}", echo(text)).into());
     if digits.len() > STORAGE_KEY_DIGITS {
@@ -294,7 +294,7 @@ pub(crate) fn storage_key(text: &str) -> Result<ProofKey, RpcError> {
 }
 
 /// The items of an array.
-pub(crate) fn array(raw: &RawValue) -> Result<Vec<&RawValue>, Why> {
+pub fn array(raw: &RawValue) -> Result<Vec<&RawValue>, Why> {
     if !raw.get().starts_with('[') {
         return Err("want an array".into());
     }
@@ -303,7 +303,7 @@ pub(crate) fn array(raw: &RawValue) -> Result<Vec<&RawValue>, Why> {
 
 /// The named members of an object as they were written, null as absent; of a repeated one the last counts, others are
 /// ignored.
-pub(crate) fn members<'a, const N: usize>(
+pub fn members<'a, const N: usize>(
     raw: &'a RawValue,
     names: [&'static str; N],
 ) -> Result<[Option<&'a RawValue>; N], Why> {

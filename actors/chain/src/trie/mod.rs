@@ -30,7 +30,7 @@ mod walker;
 
 pub use error::TrieError;
 pub use invariants::InvariantError;
-pub use node::Reference;
+pub use node::{Reference, references};
 pub use node_store::{NodeStore, NodeStoreStats};
 pub use proof::{AccountProof, StorageProof};
 pub use state::State;

@@ -187,6 +187,16 @@ pub(super) fn push_references(rlp: &[u8], references: &mut Vec<Reference>) -> Re
     Ok(())
 }
 
+/// What the node with this RLP names, in the order in which it does.
+///
+/// # Errors
+/// The bytes are not a node of a trie that is keyed by keccak256.
+pub fn references(rlp: &[u8]) -> Result<Vec<Reference>> {
+    let mut references = Vec::new();
+    push_references(rlp, &mut references)?;
+    Ok(references)
+}
+
 /// Takes one RLP item, its header included, off the front of `rest`.
 fn split_item<'a>(rest: &mut &'a [u8]) -> Result<&'a [u8]> {
     let start = *rest;

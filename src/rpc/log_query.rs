@@ -1,0 +1,244 @@
+//! The filter object of eth_getLogs: read whole, then resolved in the order of checks that clients rely on.
+
+use std::borrow::Cow;
+
+use alloy_primitives::{Address, B256};
+use nearhead_actors::messages::LogRange;
+use nearhead_chain::{
+    log_search::LogFilter,
+    window::{BlockNumberOrTag, BlockTag, Snapshot},
+};
+use serde_json::value::RawValue;
+
+use super::{
+    error::RpcError,
+    params::{self, Why},
+};
+use crate::limits::TOPICS_MAX;
+
+/// A filter object as it was written: nothing in it was looked up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LogQuery {
+    /// Where to look.
+    pub blocks: LogBlocks,
+    /// What to look for.
+    pub filter: LogFilter,
+}
+
+/// Which blocks a filter object names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogBlocks {
+    /// One block, canonical or replaced (EIP-234).
+    Hash(B256),
+    /// All canonical blocks from one to the other; what is not given is `latest`.
+    Range {
+        /// The first.
+        from: BlockNumberOrTag,
+        /// The last.
+        to: BlockNumberOrTag,
+    },
+}
+
+impl LogQuery {
+    /// Reads a filter object; null members are as absent, unknown ones are ignored.
+    ///
+    /// # Errors
+    /// What is wrong with it, in the words that the client is told.
+    pub fn read(raw: &RawValue) -> Result<Self, Why> {
+        let [hash, from, to, address, topics] = params::members(
+            raw,
+            ["blockHash", "fromBlock", "toBlock", "address", "topics"],
+        )?;
+        let hash = hash.map(params::hash).transpose()?;
+        let from = from.map(params::block_number_or_tag).transpose()?;
+        let to = to.map(params::block_number_or_tag).transpose()?;
+        let latest = BlockNumberOrTag::Tag(BlockTag::Latest);
+        let blocks = match (hash, from, to) {
+            (Some(hash), None, None) => LogBlocks::Hash(hash),
+            (Some(_), ..) => {
+                return Err(
+                    "cannot specify both BlockHash and FromBlock/ToBlock, choose one or the other"
+                        .into(),
+                );
+            }
+            (None, from, to) => LogBlocks::Range {
+                from: from.unwrap_or(latest),
+                to: to.unwrap_or(latest),
+            },
+        };
+        let filter = LogFilter {
+            addresses: address.map(addresses).transpose()?.unwrap_or_default(),
+            topics: topics.map(positions).transpose()?.unwrap_or_default(),
+        };
+        Ok(Self { blocks, filter })
+    }
+}
+
+impl LogBlocks {
+    /// The blocks of the view, or `None` where there is nothing that could match: no log is pending.
+    pub(crate) fn resolve(&self, snapshot: &Snapshot) -> Result<Option<LogRange>, RpcError> {
+        let (from, to) = match *self {
+            Self::Hash(hash) => return Ok(Some(LogRange::Hash(hash))),
+            Self::Range { from, to } => (from, to),
+        };
+        if let (BlockNumberOrTag::Number(from), BlockNumberOrTag::Number(to)) = (from, to)
+            && from > to
+        {
+            return Err(invalid("invalid block range params"));
+        }
+        if let BlockNumberOrTag::Number(from) = from
+            && from < snapshot.oldest()
+        {
+            return Err(RpcError::PrunedHistory);
+        }
+        if from == BlockNumberOrTag::Tag(BlockTag::Pending) {
+            return Ok(None);
+        }
+        let number = |at| match at {
+            BlockNumberOrTag::Number(number) => Ok(number),
+            tag => snapshot
+                .resolve(tag)
+                .map(|block| block.number())
+                .map_err(|error| RpcError::of_logs(error.into())),
+        };
+        let (from, to) = (number(from)?, number(to)?);
+        if from > to {
+            return Err(invalid("invalid block range params"));
+        }
+        if to > snapshot.head().number() {
+            return Err(invalid("block range extends beyond current head block"));
+        }
+        Ok(Some(LogRange::Numbers { from, to }))
+    }
+}
+
+fn invalid(why: impl Into<Cow<'static, str>>) -> RpcError {
+    RpcError::InvalidParams(why.into())
+}
+
+/// One address, or an array of them; an empty array is any.
+fn addresses(raw: &RawValue) -> Result<Vec<Address>, Why> {
+    if raw.get().starts_with('[') {
+        params::array(raw)?
+            .into_iter()
+            .map(params::address)
+            .collect()
+    } else {
+        params::address(raw).map(|address| vec![address])
+    }
+}
+
+/// At most four positions.
+fn positions(raw: &RawValue) -> Result<Vec<Vec<B256>>, Why> {
+    let positions = params::array(raw)?;
+    if positions.len() > TOPICS_MAX {
+        return Err(format!("too many topics (want at most {TOPICS_MAX})").into());
+    }
+    positions.into_iter().map(position).collect()
+}
+
+/// null, a topic, or an array of topics; an empty one, and one that has null in it, is a wildcard.
+fn position(raw: &RawValue) -> Result<Vec<B256>, Why> {
+    if params::is_null(raw) {
+        return Ok(Vec::new());
+    }
+    if !raw.get().starts_with('[') {
+        return params::hash(raw).map(|topic| vec![topic]);
+    }
+    let items = params::array(raw)?;
+    let topics = items
+        .iter()
+        .filter(|item| !params::is_null(item))
+        .map(|item| params::hash(item));
+    let topics: Vec<B256> = topics.collect::<Result<_, _>>()?;
+    Ok(if topics.len() < items.len() {
+        Vec::new()
+    } else {
+        topics
+    })
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    const HASH: &str = "0x00000000000000000000000000000000000000000000000000000000deadbeef";
+    const ADDRESS: &str = "0x00000000000000000000000000000000deadbeef";
+
+    /// The filter in short: blocks, number of addresses, number of values at each position.
+    #[track_caller]
+    fn check(json: &str, expected: &str) {
+        let json = json.replace("HASH", HASH).replace("ADDRESS", ADDRESS);
+        let found = match LogQuery::read(serde_json::from_str(&json).unwrap()) {
+            Ok(LogQuery { blocks, filter }) => {
+                let blocks = match blocks {
+                    LogBlocks::Hash(_) => "hash".to_owned(),
+                    LogBlocks::Range { from, to } => format!("{from:?}..{to:?}"),
+                };
+                let topics: Vec<_> = filter.topics.iter().map(Vec::len).collect();
+                format!("{blocks} {} {topics:?}", filter.addresses.len())
+            }
+            Err(why) => format!("! {why}"),
+        };
+        assert_eq!(found, expected, "{json}");
+    }
+
+    #[test]
+    fn filters() {
+        let latest = "Tag(Latest)..Tag(Latest)";
+        check("{}", &format!("{latest} 0 []"));
+        check(
+            r#"{"fromBlock":null,"toBlock":null,"blockHash":null,"address":null,"topics":null,"x":1}"#,
+            &format!("{latest} 0 []"),
+        );
+        check(
+            r#"{"fromBlock":"earliest","toBlock":"0x5"}"#,
+            "Tag(Earliest)..Number(5) 0 []",
+        );
+        check(r#"{"blockHash":"HASH"}"#, "hash 0 []");
+        check(r#"{"address":"ADDRESS"}"#, &format!("{latest} 1 []"));
+        check(
+            r#"{"address":["ADDRESS","ADDRESS"]}"#,
+            &format!("{latest} 2 []"),
+        );
+        check(r#"{"address":[]}"#, &format!("{latest} 0 []"));
+        check(r#"{"topics":[]}"#, &format!("{latest} 0 []"));
+        check(
+            r#"{"topics":[null,"HASH",["HASH","HASH"],[]]}"#,
+            &format!("{latest} 0 [0, 1, 2, 0]"),
+        );
+        check(r#"{"topics":[["HASH",null]]}"#, &format!("{latest} 0 [0]"));
+    }
+
+    #[test]
+    fn bad_filters() {
+        let both = "! cannot specify both BlockHash and FromBlock/ToBlock, choose one or the other";
+        check(r#"{"blockHash":"HASH","fromBlock":"0x1"}"#, both);
+        check(r#"{"blockHash":"HASH","toBlock":"latest"}"#, both);
+        check("null", "! want an object");
+        check("[]", "! want an object");
+        check(r#""HASH""#, "! want an object");
+        check(r#"{"fromBlock":1}"#, "! want a string");
+        check(r#"{"address":[null]}"#, "! want a string");
+        check(
+            r#"{"address":"HASH"}"#,
+            "! want an address: 0x and 40 hex digits",
+        );
+        check(r#"{"address":{}}"#, "! want a string");
+        check(r#"{"topics":"HASH"}"#, "! want an array");
+        check(
+            r#"{"topics":["ADDRESS"]}"#,
+            "! want a hash: 0x and 64 hex digits",
+        );
+        check(
+            r#"{"topics":[[null,"0x1"]]}"#,
+            "! want a hash: 0x and 64 hex digits",
+        );
+        check(r#"{"topics":[[["HASH"]]]}"#, "! want a string");
+        check(
+            r#"{"topics":[null,null,null,null,null]}"#,
+            "! too many topics (want at most 4)",
+        );
+    }
+}
