@@ -3,6 +3,7 @@
 
 mod arbitrary;
 mod oracle;
+mod vectors;
 
 use alloy_primitives::{Address, B256, U256, address, b256};
 use alloy_trie::TrieAccount;
