@@ -1,6 +1,7 @@
 //! What is searched for.
 
 use alloy_primitives::{Address, B256};
+use hashbrown::{HashTable, hash_table::Entry};
 
 use super::postings::{Field, LogPostings, Term};
 
@@ -25,39 +26,44 @@ pub(super) struct Query {
 #[derive(Debug)]
 pub(super) struct Group {
     pub(super) field: Field,
-    /// Ascending, each once.
-    terms: Vec<Term>,
+    /// Each once.
+    terms: HashTable<Term>,
 }
 
 impl Query {
     /// `None` where no log can match: none has more than four topics.
     pub(super) fn new(filter: &LogFilter) -> Option<Self> {
         let fields = Field::TOPICS.get(..filter.topics.len())?;
-        let addresses = filter.addresses.iter();
-        let addresses = Group::new(Field::Address, addresses.map(Address::into_word));
+        let addresses = filter.addresses.iter().map(Address::into_word);
+        let mut addresses = Group::new(Field::Address, addresses);
         let topics = fields.iter().zip(&filter.topics);
         let topics = topics.map(|(field, values)| Group::new(*field, values.iter().copied()));
-        let mut groups: Vec<Group> = std::iter::once(addresses).chain(topics).collect();
-        let last = groups.last().filter(|last| last.terms.is_empty());
-        let present = last
-            .map(|last| last.field)
-            .filter(|field| *field != Field::Address);
-        if let [addresses, topics0, ..] = &mut groups[..]
-            && let Some(pairs) = Group::pairs(addresses, topics0)
+        let mut topics: Vec<Group> = topics.collect();
+        let last = topics.last().filter(|last| last.terms.is_empty());
+        let present = last.map(|last| last.field);
+        if let Some(topics0) = topics.first_mut()
+            && let Some(pairs) = Group::pairs(&addresses, topics0)
         {
-            *addresses = pairs;
+            addresses = pairs;
             topics0.terms.clear();
         }
-        groups.retain(|group| !group.terms.is_empty());
-        Some(Self { groups, present })
+        let groups = std::iter::once(addresses).chain(topics);
+        Some(Self {
+            groups: groups.filter(|group| !group.terms.is_empty()).collect(),
+            present,
+        })
     }
 }
 
 impl Group {
-    fn new(field: Field, values: impl Iterator<Item = B256>) -> Self {
-        let mut terms: Vec<Term> = values.map(|value| Term::new(field, value)).collect();
-        terms.sort_unstable();
-        terms.dedup();
+    fn new(field: Field, values: impl ExactSizeIterator<Item = B256>) -> Self {
+        let mut terms = HashTable::<Term>::with_capacity(values.len());
+        for term in values.map(|value| Term::new(field, value)) {
+            let hash_of = |term: &Term| term.hash;
+            if let Entry::Vacant(vacant) = terms.entry(term.hash, |other| *other == term, hash_of) {
+                vacant.insert(term);
+            }
+        }
         Self { field, terms }
     }
 
@@ -69,13 +75,15 @@ impl Group {
         if count == 0 || count > 2 * (addresses.len() + topics0.len()) {
             return None;
         }
-        let each = addresses.iter();
-        let terms = each.flat_map(|address| topics0.iter().map(|topic| Term::pair(address, topic)));
+        let mut terms = HashTable::with_capacity(count);
+        for address in addresses {
+            for topic0 in topics0 {
+                let pair = Term::pair(address, topic0);
+                terms.insert_unique(pair.hash, pair, |term: &Term| term.hash);
+            }
+        }
         let field = Field::Pair;
-        Some(Self {
-            field,
-            terms: terms.collect(),
-        })
+        Some(Self { field, terms })
     }
 
     /// Units of work that [`Self::find`] does.
@@ -86,18 +94,18 @@ impl Group {
     /// Adds those of the group's terms that the block has, as keys of its postings. Whichever is less is gone through:
     /// the terms, each looked up in the block, or the block's keys, each looked up in the terms.
     pub(super) fn find(&self, postings: &LogPostings, keys: &mut Vec<u32>) {
-        let in_block = postings.keys(self.field);
+        let field = self.field;
+        let in_block = postings.keys(field);
         if self.terms.len() <= in_block.len() {
-            keys.extend(
-                self.terms
-                    .iter()
-                    .filter_map(|term| postings.find(self.field, term)),
-            );
+            let found = self
+                .terms
+                .iter()
+                .filter_map(|term| postings.find(field, term));
+            keys.extend(found);
         } else {
             keys.extend(in_block.filter(|key| {
-                let value = postings.value(*key);
-                let by_value = |term: &Term| term.value.cmp(&value);
-                self.terms.binary_search_by(by_value).is_ok()
+                let term = postings.term(field, *key);
+                self.terms.find(term.hash, |other| *other == term).is_some()
             }));
         }
     }
