@@ -45,15 +45,10 @@ impl Handler<FindBlock> for BlockStoreActor {
 
     fn handle(&mut self, find: FindBlock, ctx: &mut Context<Self>) -> Self::Result {
         self.panics().guard(ctx, || {
-            let block = match block_at(&find.snapshot, find.at) {
+            let block = match find.at {
                 // graph-node checks the genesis at start, whatever the window holds.
-                Err(ResolveError::BelowWindow { number: 0, .. }) => {
-                    let Some(genesis) = find.snapshot.genesis() else {
-                        return Ok(None);
-                    };
-                    genesis
-                }
-                found => found?,
+                BlockAt::Number(number) => find.snapshot.resolve_block(number)?,
+                at @ BlockAt::Hash(_) => block_at(&find.snapshot, at)?,
             };
             Ok(Some(block.json.block(find.full).into()))
         })
