@@ -1,4 +1,4 @@
-//! Every sequence of changes against a plain list of blocks, every bound at its edge, every invariant shown to fail.
+//! Every bound at its edge, every refusal, and what a reader sees.
 
 #![expect(clippy::unwrap_used, reason = "tests are made to fail")]
 
@@ -7,8 +7,8 @@ use std::sync::Arc;
 use alloy_primitives::B256;
 
 use super::{
-    BlockId, BlockNumberOrTag, BlockTag, REPLACED_BLOCKS_MAX, ResolveError, Snapshot,
-    WINDOW_BLOCKS, Window, WindowError, snapshot::Settled,
+    BlockId, BlockNumberOrTag, BlockTag, REPLACED_BLOCKS_MAX, ResolveError, WINDOW_BLOCKS, Window,
+    WindowError,
 };
 use crate::{
     block::Block,
@@ -19,7 +19,7 @@ use crate::{
 const CHAIN_ID: u64 = 7;
 
 /// A block of its own with transactions of these numbers.
-fn block(salt: u64, transactions: &[u64]) -> TestBlock {
+pub(super) fn block(salt: u64, transactions: &[u64]) -> TestBlock {
     let transactions = transactions
         .iter()
         .map(|number| (*number, Vec::new()))
@@ -28,7 +28,7 @@ fn block(salt: u64, transactions: &[u64]) -> TestBlock {
 }
 
 /// A window with blocks `0..count`, and these blocks; transaction N is in block N.
-fn window_of(count: u64) -> (Window, Vec<Arc<Block>>) {
+pub(super) fn window_of(count: u64) -> (Window, Vec<Arc<Block>>) {
     let mut chain = vec![block(0, &[0]).genesis()];
     let mut window = Window::new(CHAIN_ID, Arc::clone(&chain[0]));
     for number in 1..count {
@@ -460,116 +460,4 @@ fn a_settled_block_stays_known_however_far_below_it_is() {
     let orphan = block(0, &[]).orphan(1_000, Arc::from([B256::repeat_byte(1)]));
     let refused = Window::new(CHAIN_ID, orphan).set_safe(hash);
     assert_eq!(refused, Err(WindowError::NotCanonical { hash }));
-}
-
-type Corrupt = fn(&mut Window, &mut Snapshot);
-
-#[test]
-fn every_invariant_can_fail() {
-    let table: &[(&str, Corrupt)] = &[
-        ("0 canonical blocks, want 1 to 128", |_, view| {
-            view.canonical.clear()
-        }),
-        ("129 canonical blocks, want 1 to 128", |_, view| {
-            let next = block(0, &[]).child_of(view.head());
-            view.canonical.push(next);
-        }),
-        ("block 4 follows block 2", |_, view| {
-            drop(view.canonical.remove(1))
-        }),
-        ("names the parent", |_, view| {
-            let parent = view.canonical[126].hash;
-            view.canonical[127] = block(0, &[]).orphan(129, Arc::from([!parent]));
-        }),
-        ("block 129 has total difficulty 9 after 128", |_, view| {
-            let mut wrong = view.head().without_state();
-            wrong.total_difficulty = Some(alloy_primitives::U256::from(9));
-            view.canonical[127] = Arc::new(wrong);
-        }),
-        ("513 replaced blocks, want at most 512", |window, _| {
-            let again = Arc::clone(&window.replaced[0]);
-            window.replaced.resize(513, again);
-        }),
-        (
-            "replaced block 1 is below the window, oldest is 2",
-            |window, _| {
-                let below = block(0, &[]).orphan(1, Arc::from([]));
-                window.replaced.push_back(below);
-            },
-        ),
-        ("replaced block 129 is canonical", |window, view| {
-            window.replaced.push_back(Arc::clone(view.head()));
-        }),
-        ("block 129 is not held by its hash", |_, view| {
-            let head = view.head().hash;
-            view.held.remove(&head);
-        }),
-        ("block 129 is not held by its hash", |_, view| {
-            let (head, other) = (view.head().hash, Arc::clone(&view.canonical[0]));
-            view.held.insert(head, other);
-        }),
-        ("130 blocks held by hash, want 129", |_, view| {
-            let other = block(9, &[]).orphan(100, Arc::from([]));
-            view.held.insert(other.hash, other);
-        }),
-        ("is found at None", |_, view| {
-            view.transactions.remove_oldest(&view.canonical[7])
-        }),
-        ("is found at Some(Place { number: 60", |_, view| {
-            view.transactions
-                .add_newest(&block(0, &[129]).orphan(60, Arc::from([])));
-        }),
-        ("129 transactions by hash, want 128", |window, view| {
-            view.transactions.add_newest(&window.replaced[0]);
-        }),
-        ("1 shadowed transactions, want 0", |_, view| {
-            let head = Arc::clone(view.head());
-            view.transactions.add_newest(&head);
-        }),
-        ("block 129 is held as the genesis", |_, view| {
-            view.genesis = Some(Arc::clone(view.head()));
-        }),
-        ("the genesis holds a state below the window", |_, view| {
-            let mut genesis = view.genesis.as_ref().unwrap().without_state();
-            genesis.state = Some(State::empty(&NodeStore::new()));
-            view.genesis = Some(Arc::new(genesis));
-        }),
-        ("safe block 130 is above the head 129", |_, view| {
-            let hash = view.head().hash;
-            view.safe = Some(Settled { number: 130, hash });
-        }),
-        ("finalized block 50", |_, view| {
-            let hash = view.head().hash;
-            view.finalized = Some(Settled { number: 50, hash });
-        }),
-    ];
-    for (want, corrupt) in table {
-        let (mut window, chain) = window_of(129);
-        let replaced = block(1, &[1_000]).child_of(&chain[128]);
-        window.apply(replaced).unwrap();
-        window
-            .advance(1, vec![block(0, &[129]).child_of(&chain[128])], None, None)
-            .unwrap();
-        window.check_invariants().unwrap();
-        let mut view = Snapshot::clone(&window.view);
-        corrupt(&mut window, &mut view);
-        window.view = Arc::new(view);
-        let violation = window.check_invariants().unwrap_err();
-        assert!(
-            violation.contains(want),
-            "want {want:?}, found {violation:?}"
-        );
-    }
-    let (mut window, _) = window_of(3);
-    let view = Arc::make_mut(&mut window.view);
-    view.genesis = Some(Arc::new(view.canonical[0].without_state()));
-    assert_eq!(
-        window.check_invariants(),
-        Err("the genesis is not canonical block 0".to_owned())
-    );
-    Arc::make_mut(&mut window.view).genesis = None;
-    assert_eq!(
-        window.check_invariants(),
-        Err("block 0 is not held as the genesis".to_owned())
-    );
 }
