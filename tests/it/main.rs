@@ -24,6 +24,7 @@ mod bad_input;
 mod cli;
 mod conformance;
 mod dice;
+mod fuzz_replay;
 mod geth;
 mod harness;
 mod in_process;

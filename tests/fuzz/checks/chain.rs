@@ -1,0 +1,211 @@
+//! Bytes that a peer or a file sends: blocks, chain files, trie nodes.
+
+use std::sync::{Arc, LazyLock};
+
+use alloy_consensus::{Header, Receipt as PlainReceipt};
+use alloy_primitives::{Address, B256, Log};
+use alloy_rlp::Decodable;
+use alloy_trie::{
+    EMPTY_ROOT_HASH, KECCAK_EMPTY, TrieAccount,
+    nodes::{RlpNode, TrieNode},
+};
+use nearhead_chain::{
+    block::{Block, BlockParts, RawBlock, Receipt},
+    chain_file::{ChainReader, read_genesis, write_block},
+    encode::{BlockJson, EncodeOptions},
+    import::Importer,
+    trie::{self, Reference},
+};
+use serde_json::Value;
+
+/// Everything that is read from a block's RLP can be written as RLP and as JSON, and is judged without a panic.
+pub fn block_rlp(input: &[u8]) {
+    let mut rest = input;
+    let Ok(block) = RawBlock::decode(&mut rest) else {
+        return;
+    };
+    check_rlp(&block);
+    check_json(&block);
+    check_import(block);
+}
+
+fn check_rlp(block: &RawBlock) {
+    let rlp = alloy_rlp::encode(block);
+    assert_eq!(
+        rlp.len(),
+        RawBlock::rlp_length_for(&block.header, &block.body)
+    );
+    let mut rest = rlp.as_slice();
+    assert_eq!(RawBlock::decode(&mut rest).as_ref(), Ok(block));
+    assert!(rest.is_empty());
+}
+
+/// The block's JSON, with one log for every transaction.
+fn check_json(block: &RawBlock) {
+    let transactions = &block.body.transactions;
+    let receipts: Vec<Receipt> = transactions
+        .iter()
+        .map(|transaction| {
+            let log = Log::new_unchecked(Address::ZERO, vec![B256::ZERO], Default::default());
+            let receipt = PlainReceipt {
+                logs: vec![log],
+                ..PlainReceipt::default()
+            };
+            Receipt::from_typed(transaction.tx_type(), receipt.with_bloom())
+        })
+        .collect();
+    let parts = BlockParts {
+        raw: block,
+        hash: block.header.hash_slow(),
+        rlp_length: RawBlock::rlp_length_for(&block.header, &block.body),
+        senders: &vec![Address::ZERO; transactions.len()],
+        receipts: &receipts,
+        blob_gas_price: None,
+        total_difficulty: None,
+    };
+    let json = BlockJson::encode(&parts, EncodeOptions::default()).unwrap();
+    let full: Value = serde_json::from_slice(&json.block(true)).unwrap();
+    let hashes: Value = serde_json::from_slice(&json.block(false)).unwrap();
+    let receipts: Value = serde_json::from_slice(&json.receipts()).unwrap();
+    assert_eq!(full["hash"], parts.hash.to_string());
+    for (index, transaction) in transactions.iter().enumerate() {
+        let hash = transaction.tx_hash().to_string();
+        let one: Value = serde_json::from_slice(&json.transaction(index).unwrap()).unwrap();
+        assert_eq!(one["hash"], hash);
+        assert_eq!(full["transactions"][index], one);
+        assert_eq!(hashes["transactions"][index], hash);
+        let log = &json.receipts()[json.log_range(index).unwrap()];
+        let log: Value = serde_json::from_slice(log).unwrap();
+        assert_eq!(receipts[index]["logs"][0], log);
+    }
+    for (index, uncle) in block.body.ommers.iter().enumerate() {
+        let one: Value = serde_json::from_slice(&json.uncle(index).unwrap()).unwrap();
+        assert_eq!(one["hash"], uncle.hash_slow().to_string());
+        assert_eq!(full["uncles"][index], one["hash"]);
+    }
+}
+
+/// A chain that has every fork from its genesis on.
+const GENESIS: &[u8] = br#"{
+    "config": {
+        "chainId": 1337, "homesteadBlock": 0, "eip150Block": 0, "eip155Block": 0, "eip158Block": 0,
+        "byzantiumBlock": 0, "constantinopleBlock": 0, "petersburgBlock": 0, "istanbulBlock": 0,
+        "berlinBlock": 0, "londonBlock": 0, "mergeNetsplitBlock": 0, "shanghaiTime": 0, "cancunTime": 0,
+        "pragueTime": 0, "osakaTime": 0, "terminalTotalDifficulty": 0, "terminalTotalDifficultyPassed": true,
+        "depositContractAddress": "0x00000000219ab540356cbb839cbe05303d7705fa",
+        "blobSchedule": {
+            "cancun": {"target": 3, "max": 6, "baseFeeUpdateFraction": 3338477},
+            "prague": {"target": 6, "max": 9, "baseFeeUpdateFraction": 5007716},
+            "osaka": {"target": 6, "max": 9, "baseFeeUpdateFraction": 5007716}
+        }
+    },
+    "nonce": "0x0", "timestamp": "0x0", "extraData": "0x", "gasLimit": "0xf4240", "difficulty": "0x0",
+    "mixHash": "0x0000000000000000000000000000000000000000000000000000000000000000",
+    "coinbase": "0x0000000000000000000000000000000000000000", "alloc": {}
+}"#;
+
+/// The chain and its first block.
+static CHAIN: LazyLock<(Importer, Arc<Block>)> = LazyLock::new(|| {
+    let genesis = read_genesis(GENESIS).unwrap();
+    let importer = Importer::new(&genesis, EncodeOptions::default()).unwrap();
+    let block = importer.genesis(&genesis.alloc).unwrap();
+    (importer, block)
+});
+
+/// The block as the child of a genesis: as it stands, then with a header that agrees with its parent, so that the body
+/// is judged as well.
+fn check_import(block: RawBlock) {
+    let (importer, genesis) = &*CHAIN;
+    let parent = &genesis.header;
+    let adopted = Header {
+        parent_hash: genesis.hash,
+        number: 1,
+        gas_limit: parent.gas_limit,
+        timestamp: block.header.timestamp.max(1),
+        ..block.header.clone()
+    };
+    let body = block.body.clone();
+    for block in [
+        block,
+        RawBlock {
+            header: adopted,
+            body,
+        },
+    ] {
+        let hash = block.header.hash_slow();
+        match importer.import(block, genesis) {
+            Ok(held) => assert_eq!(held.hash, hash),
+            Err(error) => assert_eq!(error.hash, hash),
+        }
+    }
+}
+
+/// The blocks of a file are the same when they are written and read again, and reading ends with the first error.
+pub fn chain_file(input: &[u8]) {
+    // What a genesis says is not looked into: alloy reads it.
+    drop(read_genesis(input));
+    let Ok(reader) = ChainReader::new(input) else {
+        return;
+    };
+    let mut blocks = Vec::new();
+    let mut failed = false;
+    for block in reader {
+        assert!(!failed, "a block after an error");
+        match block {
+            Ok(block) => blocks.push(block),
+            Err(error) => {
+                assert!(!error.to_string().is_empty());
+                failed = true;
+            }
+        }
+    }
+    let mut file = Vec::new();
+    for block in &blocks {
+        write_block(&mut file, block).unwrap();
+    }
+    let again: Vec<_> = ChainReader::new(file.as_slice())
+        .unwrap()
+        .map(Result::unwrap)
+        .collect();
+    assert_eq!(again, blocks);
+}
+
+/// A node that is accepted names what alloy's decoder says it names.
+pub fn trie_nodes(input: &[u8]) {
+    let Ok(found) = trie::references(input) else {
+        return;
+    };
+    let mut rest = input;
+    let node = TrieNode::decode(&mut rest).unwrap();
+    assert!(rest.is_empty());
+    let mut expected = Vec::new();
+    match &node {
+        TrieNode::EmptyRoot => panic!("the empty trie has no node"),
+        TrieNode::Branch(branch) => {
+            expected.extend(branch.stack.iter().filter_map(RlpNode::as_hash))
+        }
+        TrieNode::Extension(extension) => expected.extend(extension.child.as_hash()),
+        TrieNode::Leaf(leaf) => return check_leaf(&leaf.value, &found),
+    }
+    let expected: Vec<_> = expected.into_iter().map(Reference::Node).collect();
+    assert_eq!(found, expected);
+    assert_eq!(alloy_rlp::encode(&node), input);
+}
+
+/// A leaf names the storage and the code of its account; that of a slot names nothing.
+fn check_leaf(mut value: &[u8], found: &[Reference]) {
+    let mut expected = Vec::new();
+    if value
+        .first()
+        .is_some_and(|code| *code >= alloy_rlp::EMPTY_LIST_CODE)
+    {
+        let account = TrieAccount::decode(&mut value).unwrap();
+        if account.storage_root != EMPTY_ROOT_HASH {
+            expected.push(Reference::Node(account.storage_root));
+        }
+        if account.code_hash != KECCAK_EMPTY {
+            expected.push(Reference::Code(account.code_hash));
+        }
+    }
+    assert_eq!(found, expected);
+}

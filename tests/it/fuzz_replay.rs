@@ -1,0 +1,97 @@
+//! The fuzz targets' checks over their corpus, and over every seed cut short and with each byte changed.
+
+use std::{fs, path::PathBuf};
+
+#[path = "../fuzz/checks/mod.rs"]
+#[allow(
+    unreachable_pub,
+    reason = "public for the fuzz targets, which are another crate"
+)]
+mod checks;
+
+/// Seeds of more bytes than this are run as they are: they are large for the sake of being large.
+const SEED_BYTES_CHANGED: usize = 1024;
+
+fn folder(name: &str) -> PathBuf {
+    [env!("CARGO_MANIFEST_DIR"), "tests", "fuzz", name]
+        .iter()
+        .collect()
+}
+
+/// Names in a folder, without extension, sorted.
+fn names(folder: PathBuf) -> Vec<String> {
+    let entries = fs::read_dir(folder).unwrap();
+    let stem = |path: PathBuf| path.file_stem().unwrap().to_string_lossy().into_owned();
+    let mut names: Vec<_> = entries.map(|entry| stem(entry.unwrap().path())).collect();
+    names.sort();
+    names
+}
+
+/// Runs the check of `target` over its seeds.
+fn check(target: &str) {
+    let (_, check) = checks::TARGETS
+        .iter()
+        .find(|(name, _)| *name == target)
+        .unwrap();
+    let corpus = folder("corpus").join(target);
+    let seeds = fs::read_dir(corpus)
+        .unwrap()
+        .map(|entry| fs::read(entry.unwrap().path()).unwrap());
+    let mut count = 0;
+    for seed in seeds {
+        count += 1;
+        check(&seed);
+        if seed.len() > SEED_BYTES_CHANGED {
+            continue;
+        }
+        for position in 0..seed.len() {
+            check(&seed[..position]);
+            let mut changed = seed.clone();
+            for change in [0x01, 0x10, 0x80, 0xff] {
+                changed[position] = seed[position] ^ change;
+                check(&changed);
+            }
+        }
+    }
+    assert!(count > 0, "{target} has no seeds");
+}
+
+#[test]
+fn every_target_has_a_check_and_seeds() {
+    let checked: Vec<_> = checks::TARGETS
+        .iter()
+        .map(|(name, _)| (*name).to_owned())
+        .collect();
+    assert_eq!(names(folder("targets")), checked);
+    assert_eq!(names(folder("corpus")), checked);
+}
+
+#[test]
+fn block_rlp() {
+    check("block_rlp");
+}
+
+#[test]
+fn chain_file() {
+    check("chain_file");
+}
+
+#[test]
+fn envelope() {
+    check("envelope");
+}
+
+#[test]
+fn log_filter() {
+    check("log_filter");
+}
+
+#[test]
+fn params() {
+    check("params");
+}
+
+#[test]
+fn trie_nodes() {
+    check("trie_nodes");
+}
