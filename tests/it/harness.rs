@@ -150,11 +150,11 @@ impl Output {
                 return found;
             }
             let left = deadline.saturating_duration_since(Instant::now());
-            assert!(
-                captured.open_pipes > 0 && !left.is_zero(),
-                "{what} did not come; the output was:\n{}",
-                captured.text
-            );
+            if captured.open_pipes == 0 || left.is_zero() {
+                let text = captured.text.clone();
+                drop(captured);
+                panic!("{what} did not come; the output was:\n{text}");
+            }
             captured = self.0.1.wait_timeout(captured, left).unwrap().0;
         }
     }
