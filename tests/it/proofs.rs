@@ -1,9 +1,13 @@
 //! Every proof, verified against the header's stateRoot by a path that shares nothing with the one that made it:
 //! alloy_trie's verifier.
 
+use std::fs;
+
 use alloy_primitives::{Address, B256, Bytes, KECCAK256_EMPTY, U256, keccak256};
 use alloy_trie::{EMPTY_ROOT_HASH, Nibbles, TrieAccount, proof::verify_proof};
-use serde_json::Value;
+use serde_json::{Value, json};
+
+use crate::harness::{self, Server, vectors};
 
 /// Verifies an answer of eth_getProof: the account's proof against `state_root`, each slot's against the account's
 /// storage root, values and absences alike.
@@ -86,4 +90,86 @@ fn nodes(object: &Value, member: &str) -> Vec<Bytes> {
         .iter()
         .map(|node| node.as_str().unwrap().parse().unwrap())
         .collect()
+}
+
+/// All accounts of the genesis and somebody who is not there, at every height of the execution-apis chain.
+#[test]
+fn every_height_is_proven() {
+    let genesis = harness::json(&fs::read(vectors().join("genesis.json")).unwrap());
+    let mut addresses: Vec<String> = genesis["alloc"]
+        .as_object()
+        .unwrap()
+        .keys()
+        .map(|address| format!("0x{address}"))
+        .collect();
+    addresses.extend([
+        "0x00000000000000000000000000000000000000ff".to_owned(),
+        format!("0x{}", "f".repeat(40)),
+    ]);
+    let server = Server::execution_apis(&[]);
+    let mut connection = server.connect();
+    for number in 0..=54 {
+        let height = format!("{number:#x}");
+        let block = connection.result("eth_getBlockByNumber", &json!([height, false]));
+        let state_root = text(&block, "stateRoot").parse().unwrap();
+        for address in &addresses {
+            let proof = connection.result(
+                "eth_getProof",
+                &json!([address, ["0x0", "0x1", "0xffff"], height]),
+            );
+            verify(&proof, state_root);
+        }
+    }
+}
+
+/// The largest proof that is allowed: 1,024 slots of a contract, most of them not there.
+#[test]
+fn many_slots_are_proven() {
+    let server = Server::execution_apis(&[]);
+    let mut connection = server.connect();
+    let block = connection.result("eth_getBlockByNumber", &json!(["latest", false]));
+    let keys: Vec<String> = (0..1024).map(|slot| format!("{slot:#x}")).collect();
+    let proof = connection.result(
+        "eth_getProof",
+        &json!(["0x7dcd17433742f4c0ca53122ab541d0ba67fc27df", keys]),
+    );
+    let entries = proof["storageProof"].as_array().unwrap();
+    let present = entries
+        .iter()
+        .filter(|entry| entry["value"] != "0x0")
+        .count();
+    assert!(
+        entries.len() == 1024 && (1..1024).contains(&present),
+        "{present} of {}",
+        entries.len()
+    );
+    verify(&proof, text(&block, "stateRoot").parse().unwrap());
+}
+
+/// The verifier refuses what is not so: a proof is worth something only because of this.
+#[test]
+fn a_changed_answer_is_not_proven() {
+    let server = Server::execution_apis(&[]);
+    let mut connection = server.connect();
+    let block = connection.result("eth_getBlockByNumber", &json!(["latest", false]));
+    let state_root: B256 = text(&block, "stateRoot").parse().unwrap();
+    let params = json!(["0x7dcd17433742f4c0ca53122ab541d0ba67fc27df", ["0x0"]]);
+    let proof = connection.result("eth_getProof", &params);
+    verify(&proof, state_root);
+    let changed: [(&str, fn(&mut Value)); 4] = [
+        ("balance", |proof| proof["balance"] = json!("0x1")),
+        ("nonce", |proof| proof["nonce"] = json!("0x7")),
+        ("value", |proof| {
+            proof["storageProof"][0]["value"] = json!("0x39")
+        }),
+        ("a node is left out", |proof| {
+            _ = proof["accountProof"].as_array_mut().unwrap().pop()
+        }),
+    ];
+    for (name, change) in changed {
+        let mut proof = proof.clone();
+        change(&mut proof);
+        let verified = std::panic::catch_unwind(|| verify(&proof, state_root));
+        assert!(verified.is_err(), "{name}: verified all the same");
+    }
 }
