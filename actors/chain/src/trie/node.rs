@@ -150,6 +150,19 @@ pub enum Reference {
     Code(B256),
 }
 
+impl Reference {
+    /// What a node names, in the order in which it stands there, or why the bytes are not a node.
+    ///
+    /// # Errors
+    ///
+    /// What the decoder said; the bytes may come from anywhere.
+    pub fn named_by(rlp: &[u8]) -> Result<Vec<Self>> {
+        let mut references = Vec::new();
+        push_references(rlp, &mut references)?;
+        Ok(references)
+    }
+}
+
 impl std::fmt::Display for Reference {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {

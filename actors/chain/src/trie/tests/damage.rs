@@ -7,8 +7,7 @@ use alloy_trie::KECCAK_EMPTY;
 use proptest::prelude::*;
 
 use crate::trie::{
-    AccountUpdate, NodeStore, State, StateUpdate, TrieError,
-    node::{Node, push_references},
+    AccountUpdate, NodeStore, Reference, State, StateUpdate, TrieError, node::Node,
 };
 
 const ACCOUNTS: u8 = 40;
@@ -151,9 +150,7 @@ fn malformed_nodes_are_refused() {
         ),
     ];
     for (name, rlp) in cases {
-        let mut references = Vec::new();
-        assert!(push_references(&rlp, &mut references).is_err(), "{name}");
-        assert_eq!(references, [], "{name}");
+        assert!(Reference::named_by(&rlp).is_err(), "{name}");
     }
     // Well-formed, but not at every depth.
     let leaf = list(&[&[&[0xa1, 0x20][..], &[0; 32]].concat(), &[0x01]]);
@@ -214,6 +211,6 @@ proptest! {
                 prop_assert!(all.is_err() || branch.child(nibble).is_ok());
             }
         }
-        let _ = push_references(&rlp, &mut Vec::new());
+        let _ = Reference::named_by(&rlp);
     }
 }
