@@ -44,7 +44,7 @@ fn pairs() -> Vec<Pair> {
         "files of vectors in {}",
         vectors().display()
     );
-    files.iter().flat_map(|file| read(file)).collect()
+    files.iter().flat_map(read).collect()
 }
 
 /// The pairs of one file, of which there is at least one.

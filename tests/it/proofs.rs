@@ -156,7 +156,8 @@ fn a_changed_answer_is_not_proven() {
     let params = json!(["0x7dcd17433742f4c0ca53122ab541d0ba67fc27df", ["0x0"]]);
     let proof = connection.result("eth_getProof", &params);
     verify(&proof, state_root);
-    let changed: [(&str, fn(&mut Value)); 4] = [
+    type Change = fn(&mut Value);
+    let changed: [(&str, Change); 4] = [
         ("balance", |proof| proof["balance"] = json!("0x1")),
         ("nonce", |proof| proof["nonce"] = json!("0x7")),
         ("value", |proof| {

@@ -118,12 +118,12 @@ impl<'a> Walk<'a> {
     fn subject(&mut self) -> &'a Facts {
         let replaced = self.model.replaced();
         match self.dice.below(4) {
-            0 if !replaced.is_empty() => *self.dice.pick(&replaced),
+            0 if !replaced.is_empty() => self.dice.pick::<&Facts>(&replaced),
             1 => {
                 let all = self.tree.hashes();
                 &self.tree.node(self.dice.pick(all)).facts
             }
-            _ => *self.dice.pick(self.model.canonical()),
+            _ => self.dice.pick::<&Facts>(self.model.canonical()),
         }
     }
 

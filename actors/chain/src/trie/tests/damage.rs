@@ -6,9 +6,7 @@ use alloy_primitives::{Address, B256, U256, keccak256};
 use alloy_trie::KECCAK_EMPTY;
 use proptest::prelude::*;
 
-use crate::trie::{
-    AccountUpdate, NodeStore, Reference, State, StateUpdate, TrieError, node::Node,
-};
+use crate::trie::{AccountUpdate, NodeStore, Reference, State, StateUpdate, TrieError, node::Node};
 
 const ACCOUNTS: u8 = 40;
 
