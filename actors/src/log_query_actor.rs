@@ -5,13 +5,13 @@ use std::{sync::Arc, time::Instant};
 use actix::{Actor, Addr, Context, Handler, Response, Supervised};
 use nearhead_chain::{
     block::Block,
-    log_search::{self, Found, LogFilter, SearchError},
+    log_search::{self, Cancellation, Found, LogFilter, SearchError},
     window::{ResolveError, Snapshot},
 };
 
 use crate::{
     messages::{FindLogs, LogRange, QueryError, Reply, Weighed},
-    pool_actor::{Heavy, PoolActor},
+    pool_actor::{Heavy, HeavyQuery, PoolActor},
     wiring::{LOG_BYTES_MAX, LOG_BYTES_UNIT, Panics, Permit, Permits, Pools, ask},
 };
 
@@ -108,7 +108,7 @@ async fn find_on_pool(pool: Addr<PoolActor>, find: FindLogs, permit: Permit) -> 
     let reply = ask(
         &pool,
         Heavy {
-            message: find,
+            query: find,
             permit,
         },
     );
@@ -120,24 +120,31 @@ async fn find_on_pool(pool: Addr<PoolActor>, find: FindLogs, permit: Permit) -> 
         })
 }
 
-/// The whole query on the present thread. `held` admitted it; if the result turns out to be larger, more is taken.
-pub(crate) fn find_all(find: &FindLogs, permits: &Permits, mut held: Permit) -> Reply<Weighed> {
-    check_alive(find)?;
-    let blocks = blocks_of(&find.snapshot, find.range)?;
-    let found = count(blocks, find)?;
-    let missing = (found.bytes() / LOG_BYTES_UNIT)
-        .min(LOG_BYTES_MAX / LOG_BYTES_UNIT)
-        .saturating_sub(held.num_permits());
-    if missing > 0 {
-        held.merge(permits.take(missing)?);
+impl HeavyQuery for FindLogs {
+    type Output = Weighed;
+
+    fn cancellation(&self) -> &Cancellation {
+        &self.cancel
     }
-    let json = found
-        .gather(&find.cancel)
-        .map_err(|error| query_error(error, find, blocks))?;
-    Ok(Weighed {
-        json,
-        permit: Some(held),
-    })
+
+    fn run(&self, mut held: Permit, log_units: &Permits) -> Reply<Weighed> {
+        check_alive(self)?;
+        let blocks = blocks_of(&self.snapshot, self.range)?;
+        let found = count(blocks, self)?;
+        let missing = (found.bytes() / LOG_BYTES_UNIT)
+            .min(LOG_BYTES_MAX / LOG_BYTES_UNIT)
+            .saturating_sub(held.num_permits());
+        if missing > 0 {
+            held.merge(log_units.take(missing)?);
+        }
+        let json = found
+            .gather(&self.cancel)
+            .map_err(|error| query_error(error, self, blocks))?;
+        Ok(Weighed {
+            json,
+            permit: Some(held),
+        })
+    }
 }
 
 fn check_alive(find: &FindLogs) -> Reply<()> {

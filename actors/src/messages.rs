@@ -226,6 +226,8 @@ pub struct ReadStorageValues {
     pub at: BlockId,
     /// Accounts and slots; answered in the same order.
     pub slots: Vec<(Address, Vec<U256>)>,
+    /// Set when the client goes away: what still waits for its turn is not done.
+    pub cancel: Cancellation,
 }
 
 /// To the proof actor: an account, `None` where it is absent. Cheap.
@@ -264,6 +266,8 @@ pub struct ProveAccount {
     pub address: Address,
     /// Which slots, in request order, with how each is echoed.
     pub keys: Vec<ProofKey>,
+    /// Set when the client goes away: what still waits for its turn is not done.
+    pub cancel: Cancellation,
 }
 
 /// To the head tracker: blocks to take off the head, then blocks to put on; all verified by the sender.

@@ -1,12 +1,10 @@
 //! What is too heavy for a worker's own thread: bulk log queries, proofs of many keys.
 
 use actix::{Actor, Handler, Message, SyncContext};
-use alloy_primitives::U256;
+use nearhead_chain::log_search::Cancellation;
 
 use crate::{
-    log_query_actor,
-    messages::{FindLogs, ProveAccount, ReadStorageValues, Reply, Weighed},
-    proof_actor,
+    messages::{QueryError, Reply},
     wiring::{Panics, Permit, Permits},
 };
 
@@ -16,27 +14,35 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct PoolActor {
     log_units: Permits,
-    panics: Panics,
+    pub(crate) panics: Panics,
 }
 
-/// A message that crosses to the pool, with the permit that admitted it: given back when the work is done or dropped.
+/// A query that can run on the pool.
+pub(crate) trait HeavyQuery: Send + 'static {
+    /// What it answers.
+    type Output: Send + 'static;
+
+    /// Set when nobody waits for the answer any more.
+    fn cancellation(&self) -> &Cancellation;
+
+    /// The answer. The query was admitted with `held`; if it turns out to be larger, it takes more of `log_units`.
+    fn run(&self, held: Permit, log_units: &Permits) -> Reply<Self::Output>;
+}
+
+/// A query that crosses to the pool, with the permit that admitted it: given back when the work is done or dropped.
 #[derive(Debug)]
-pub(crate) struct Heavy<M> {
-    pub(crate) message: M,
+pub(crate) struct Heavy<Q> {
+    pub(crate) query: Q,
     pub(crate) permit: Permit,
 }
 
-impl<M: Message> Message for Heavy<M> {
-    type Result = M::Result;
+impl<Q: HeavyQuery> Message for Heavy<Q> {
+    type Result = Reply<Q::Output>;
 }
 
 impl PoolActor {
     pub(crate) const fn new(log_units: Permits, panics: Panics) -> Self {
         Self { log_units, panics }
-    }
-
-    pub(crate) const fn panics(&self) -> &Panics {
-        &self.panics
     }
 }
 
@@ -44,40 +50,15 @@ impl Actor for PoolActor {
     type Context = SyncContext<Self>;
 }
 
-impl Handler<Heavy<FindLogs>> for PoolActor {
-    type Result = Reply<Weighed>;
+impl<Q: HeavyQuery> Handler<Heavy<Q>> for PoolActor {
+    type Result = Reply<Q::Output>;
 
-    fn handle(&mut self, heavy: Heavy<FindLogs>, ctx: &mut SyncContext<Self>) -> Self::Result {
-        let Heavy { message, permit } = heavy;
-        self.panics().guard(ctx, || {
-            log_query_actor::find_all(&message, &self.log_units, permit)
-        })
-    }
-}
-
-impl Handler<Heavy<ProveAccount>> for PoolActor {
-    type Result = Reply<Weighed>;
-
-    fn handle(&mut self, heavy: Heavy<ProveAccount>, ctx: &mut SyncContext<Self>) -> Self::Result {
-        let Heavy { message, permit } = heavy;
-        self.panics().guard(ctx, || {
-            Ok(Weighed {
-                json: proof_actor::prove(&message)?,
-                permit: Some(permit),
-            })
-        })
-    }
-}
-
-impl Handler<Heavy<ReadStorageValues>> for PoolActor {
-    type Result = Reply<Vec<Vec<U256>>>;
-
-    fn handle(
-        &mut self,
-        heavy: Heavy<ReadStorageValues>,
-        ctx: &mut SyncContext<Self>,
-    ) -> Self::Result {
-        self.panics()
-            .guard(ctx, || proof_actor::read_values(&heavy.message))
+    fn handle(&mut self, heavy: Heavy<Q>, ctx: &mut SyncContext<Self>) -> Self::Result {
+        let Heavy { query, permit } = heavy;
+        if query.cancellation().is_cancelled() {
+            return Err(QueryError::Cancelled);
+        }
+        self.panics
+            .guard(ctx, || query.run(permit, &self.log_units))
     }
 }

@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use actix::{Actor, Addr, Context, Handler, Message, Response, Supervised, dev::ToEnvelope};
+use actix::{Actor, Addr, Context, Handler, Response, Supervised};
 use alloy_primitives::{Bytes, U256};
 use alloy_trie::TrieAccount;
 use nearhead_chain::{
     encode::value::{self, ProofKey},
     json::Json,
+    log_search::Cancellation,
     trie::State,
     window::{BlockId, Snapshot},
 };
@@ -17,8 +18,8 @@ use crate::{
         ProveAccount, QueryError, ReadAccount, ReadCode, ReadStorage, ReadStorageValues, Reply,
         Weighed,
     },
-    pool_actor::{Heavy, PoolActor},
-    wiring::{Panics, Pools, ask},
+    pool_actor::{Heavy, HeavyQuery, PoolActor},
+    wiring::{Panics, Permit, Permits, Pools, ask},
 };
 
 /// Keys and slots that are read on the worker's thread: at 5 to 10 µs each, 0.15 ms at most.
@@ -39,27 +40,21 @@ impl ProofActor {
         self.pools.panics()
     }
 
-    /// Runs `message` here if it has few keys, or admits it to the pool.
-    fn weigh<M, T>(
+    /// Runs `query` here if it has few keys, or admits it to the pool.
+    fn weigh<Q: HeavyQuery>(
         &self,
-        message: M,
+        query: Q,
         keys: usize,
         ctx: &mut Context<Self>,
-        here: impl FnOnce(&M) -> Reply<T>,
-    ) -> Response<Reply<T>>
-    where
-        M: Message<Result = Reply<T>> + Send + 'static,
-        T: Send + 'static,
-        PoolActor: Handler<Heavy<M>>,
-        <PoolActor as Actor>::Context: ToEnvelope<PoolActor, Heavy<M>>,
-    {
+        here: impl FnOnce(&Q) -> Reply<Q::Output>,
+    ) -> Response<Reply<Q::Output>> {
         if keys <= WORKER_KEYS_MAX {
-            return Response::reply(self.panics().guard(ctx, || here(&message)));
+            return Response::reply(self.panics().guard(ctx, || here(&query)));
         }
         match self.pools.proof_keys.take(keys) {
             Ok(permit) => {
                 let pool: Addr<PoolActor> = self.pools.heavy.clone();
-                Response::fut(async move { ask(&pool, Heavy { message, permit }).await })
+                Response::fut(async move { ask(&pool, Heavy { query, permit }).await })
             }
             Err(refused) => Response::reply(Err(refused)),
         }
@@ -124,8 +119,35 @@ impl Handler<ProveAccount> for ProofActor {
     }
 }
 
+impl HeavyQuery for ReadStorageValues {
+    type Output = Vec<Vec<U256>>;
+
+    fn cancellation(&self) -> &Cancellation {
+        &self.cancel
+    }
+
+    fn run(&self, _held: Permit, _: &Permits) -> Reply<Self::Output> {
+        read_values(self)
+    }
+}
+
+impl HeavyQuery for ProveAccount {
+    type Output = Weighed;
+
+    fn cancellation(&self) -> &Cancellation {
+        &self.cancel
+    }
+
+    fn run(&self, held: Permit, _: &Permits) -> Reply<Weighed> {
+        Ok(Weighed {
+            json: prove(self)?,
+            permit: Some(held),
+        })
+    }
+}
+
 /// The proof that is asked for, on the present thread.
-pub(crate) fn prove(ask: &ProveAccount) -> Reply<Json> {
+fn prove(ask: &ProveAccount) -> Reply<Json> {
     let slots: Vec<U256> = ask
         .keys
         .iter()
@@ -138,7 +160,7 @@ pub(crate) fn prove(ask: &ProveAccount) -> Reply<Json> {
 }
 
 /// The slots that are asked for, on the present thread.
-pub(crate) fn read_values(read: &ReadStorageValues) -> Reply<Vec<Vec<U256>>> {
+fn read_values(read: &ReadStorageValues) -> Reply<Vec<Vec<U256>>> {
     let state = state_at(&read.snapshot, read.at)?;
     let of_account = |(address, slots): &(_, Vec<U256>)| {
         slots
@@ -154,4 +176,70 @@ fn state_at(snapshot: &Snapshot, at: BlockId) -> Reply<&Arc<State>> {
     block.state.as_ref().ok_or(QueryError::NoState {
         number: block.number(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use alloy_primitives::Address;
+    use nearhead_chain::window::{BlockNumberOrTag, BlockTag};
+
+    use super::*;
+    use crate::test_chain::{Chain, wait_until};
+
+    /// A proof of so many slots of an account that does not exist.
+    fn prove(chain: &Chain, keys: usize) -> ProveAccount {
+        ProveAccount {
+            snapshot: Arc::clone(&chain.snapshot),
+            at: BlockId::Number(BlockNumberOrTag::Tag(BlockTag::Latest)),
+            address: Address::ZERO,
+            keys: (0..keys)
+                .map(|key| ProofKey::Full(U256::from(key)))
+                .collect(),
+            cancel: Cancellation::default(),
+        }
+    }
+
+    fn keys_in_use(chain: &Chain) -> usize {
+        chain.pools.proof_keys.in_use()
+    }
+
+    #[actix::test]
+    async fn many_keys_cross_to_the_pool_with_a_permit() {
+        let chain = Chain::start();
+        let here = ask(&chain.worker.proofs, prove(&chain, WORKER_KEYS_MAX)).await;
+        assert!(matches!(here, Ok(Weighed { permit: None, .. })));
+        let there = ask(&chain.worker.proofs, prove(&chain, WORKER_KEYS_MAX + 1)).await;
+        assert!(matches!(
+            there,
+            Ok(Weighed {
+                permit: Some(_),
+                ..
+            })
+        ));
+        assert_eq!(keys_in_use(&chain), WORKER_KEYS_MAX + 1);
+        drop(there);
+        assert_eq!(keys_in_use(&chain), 0);
+    }
+
+    #[actix::test]
+    async fn what_is_cancelled_while_it_queues_is_not_done() {
+        let chain = Chain::start();
+        let (release, occupied) = chain.occupy();
+        let prove = prove(&chain, WORKER_KEYS_MAX + 1);
+        let cancel = prove.cancel.clone();
+        let reply = actix::spawn(chain.worker.proofs.send(prove));
+        // It holds its permit: it was admitted.
+        while keys_in_use(&chain) == 0 {
+            tokio::task::yield_now().await;
+        }
+        cancel.cancel();
+        drop(release);
+        assert!(occupied.await.is_ok());
+        let reply = reply.await;
+        assert!(
+            matches!(reply, Ok(Ok(Err(QueryError::Cancelled)))),
+            "{reply:?}"
+        );
+        wait_until("permits are given back", || keys_in_use(&chain) == 0);
+    }
 }

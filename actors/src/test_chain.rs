@@ -1,13 +1,26 @@
-//! The chain of execution-apis, imported, for tests.
+//! The chain of execution-apis, imported, for tests; and actors that read it.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
-use std::{fs, path::PathBuf, sync::Arc, thread, time::Duration};
+use std::{
+    fs,
+    path::PathBuf,
+    sync::{Arc, mpsc},
+    thread,
+    time::Duration,
+};
 
+use actix::{Handler, Message, SyncContext};
 use nearhead_chain::{
     block::Block,
     chain_file::{ChainReader, read_genesis},
     encode::EncodeOptions,
     import::Importer,
+    window::{Snapshot, Window},
+};
+
+use crate::{
+    pool_actor::PoolActor,
+    wiring::{Pools, Worker},
 };
 
 /// A file of execution-apis.
@@ -43,4 +56,47 @@ pub(crate) fn wait_until(what: &str, mut state: impl FnMut() -> bool) {
         thread::park_timeout(Duration::from_millis(1));
     }
     panic!("waited in vain for: {what}");
+}
+
+/// One worker and a pool of one thread over the whole chain.
+pub(crate) struct Chain {
+    pub(crate) pools: Pools,
+    pub(crate) worker: Worker,
+    pub(crate) snapshot: Arc<Snapshot>,
+}
+
+impl Chain {
+    pub(crate) fn start() -> Self {
+        let mut blocks = blocks(54).into_iter();
+        let mut window = Window::new(1, blocks.next().unwrap());
+        for block in blocks {
+            window.apply(block).unwrap();
+        }
+        let pools = Pools::start(1);
+        Self {
+            worker: Worker::start(&pools),
+            pools,
+            snapshot: window.snapshot(),
+        }
+    }
+
+    /// Keeps the pool's only thread busy until the sender is dropped.
+    pub(crate) fn occupy(&self) -> (mpsc::SyncSender<()>, actix::dev::Request<PoolActor, Occupy>) {
+        let (release, released) = mpsc::sync_channel(0);
+        (release, self.pools.heavy.send(Occupy(released)))
+    }
+}
+
+/// Keeps a thread of the pool busy until the sender is dropped.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(crate) struct Occupy(mpsc::Receiver<()>);
+
+impl Handler<Occupy> for PoolActor {
+    type Result = ();
+
+    fn handle(&mut self, occupy: Occupy, _: &mut SyncContext<Self>) {
+        // An error: the sender was dropped.
+        let _ = occupy.0.recv();
+    }
 }

@@ -2,6 +2,7 @@
 //! connection they came.
 
 mod answer;
+mod cancel_on_drop;
 pub mod dispatch;
 pub mod envelope;
 mod error;

@@ -1,52 +1,13 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
-use std::{sync::mpsc, time::Duration};
+use std::time::Duration;
 
-use actix::{Message, SyncContext};
 use alloy_primitives::{Address, B256};
-use nearhead_chain::{log_search::Cancellation, window::Window};
 
 use super::*;
-use crate::{
-    test_chain::{blocks, wait_until},
-    wiring::Worker,
-};
-
-/// Keeps a thread of the pool busy until the sender is dropped.
-#[derive(Message)]
-#[rtype(result = "()")]
-struct Occupy(mpsc::Receiver<()>);
-
-impl Handler<Occupy> for PoolActor {
-    type Result = ();
-
-    fn handle(&mut self, occupy: Occupy, _: &mut SyncContext<Self>) {
-        // An error: the sender was dropped.
-        let _ = occupy.0.recv();
-    }
-}
-
-struct Chain {
-    pools: Pools,
-    worker: Worker,
-    snapshot: Arc<Snapshot>,
-}
+use crate::test_chain::{Chain, wait_until};
 
 impl Chain {
-    fn start() -> Self {
-        let mut blocks = blocks(54).into_iter();
-        let mut window = Window::new(1, blocks.next().unwrap());
-        for block in blocks {
-            window.apply(block).unwrap();
-        }
-        let pools = Pools::start(1);
-        Self {
-            worker: Worker::start(&pools),
-            pools,
-            snapshot: window.snapshot(),
-        }
-    }
-
     fn find(&self, filter: LogFilter) -> FindLogs {
         FindLogs {
             snapshot: Arc::clone(&self.snapshot),
@@ -63,12 +24,6 @@ impl Chain {
 
     fn units_in_use(&self) -> usize {
         self.pools.log_units.in_use()
-    }
-
-    /// Keeps the pool's only thread busy.
-    fn occupy(&self) -> (mpsc::SyncSender<()>, actix::dev::Request<PoolActor, Occupy>) {
-        let (release, released) = mpsc::sync_channel(0);
-        (release, self.pools.heavy.send(Occupy(released)))
     }
 }
 

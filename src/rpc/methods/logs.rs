@@ -7,11 +7,14 @@ use nearhead_actors::{
     messages::{FindLogs, Weighed},
     wiring::ask,
 };
-use nearhead_chain::{json::Json, log_search::Cancellation};
+use nearhead_chain::json::Json;
 
 use crate::{
     limits::{FILTER_VALUES_MAX, LOGS_MAX},
-    rpc::{dispatch::View, error::RpcError, log_query::LogQuery, params::Params},
+    rpc::{
+        cancel_on_drop::CancelOnDrop, dispatch::View, error::RpcError, log_query::LogQuery,
+        params::Params,
+    },
 };
 
 pub(crate) async fn get_logs(view: &View<'_>, mut params: Params<'_>) -> Result<Weighed, RpcError> {
@@ -26,25 +29,16 @@ pub(crate) async fn get_logs(view: &View<'_>, mut params: Params<'_>) -> Result<
         let why = format!("query exceeds {FILTER_VALUES_MAX} parameters");
         return Err(RpcError::InvalidParams(why.into()));
     }
-    let cancel = CancelOnDrop(Cancellation::default());
+    let cancel = CancelOnDrop::default();
     let find = FindLogs {
         snapshot: Arc::clone(&view.snapshot),
         range,
         filter,
         limit: LOGS_MAX,
         deadline,
-        cancel: cancel.0.clone(),
+        cancel: cancel.token(),
     };
     ask(&view.worker.logs, find)
         .await
         .map_err(RpcError::of_logs)
-}
-
-/// Cancels the query when the request is dropped because its client went away; after the answer it does nothing.
-struct CancelOnDrop(Cancellation);
-
-impl Drop for CancelOnDrop {
-    fn drop(&mut self) {
-        self.0.cancel();
-    }
 }

@@ -19,6 +19,7 @@ use serde_json::value::RawValue;
 use crate::{
     limits::STORAGE_KEYS_MAX,
     rpc::{
+        cancel_on_drop::CancelOnDrop,
         dispatch::View,
         error::RpcError,
         params::{self, LATEST, Params, Why},
@@ -106,11 +107,13 @@ pub(crate) async fn get_proof(view: &View<'_>, mut params: Params<'_>) -> Answer
         .map(|key| params::storage_key(key))
         .collect::<Result<_, _>>()?;
     let snapshot = Arc::clone(&view.snapshot);
+    let cancel = CancelOnDrop::default();
     let prove = ProveAccount {
         snapshot,
         at,
         address,
         keys,
+        cancel: cancel.token(),
     };
     ask(&view.worker.proofs, prove)
         .await
@@ -134,10 +137,12 @@ pub(crate) async fn get_storage_values(view: &View<'_>, mut params: Params<'_>) 
     });
     let slots: Vec<(Address, Vec<U256>)> = slots.collect::<Result<_, RpcError>>()?;
     let snapshot = Arc::clone(&view.snapshot);
+    let cancel = CancelOnDrop::default();
     let read = ReadStorageValues {
         snapshot,
         at,
         slots: slots.clone(),
+        cancel: cancel.token(),
     };
     let values = ask(&view.worker.proofs, read)
         .await
