@@ -1,39 +1,40 @@
 //! Routes: what answers which path, and what every answer carries.
 
+mod access_log;
 mod body;
+mod compression;
 mod peer;
 mod probes;
+mod route;
 
 use std::{
     rc::Rc,
     sync::{Arc, atomic::AtomicBool},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
-use actix_http::encoding::Encoder;
 use actix_web::{
     HttpRequest, HttpResponse,
-    body::BoxBody,
     dev::{Payload, ServiceRequest, ServiceResponse, fn_service},
     http::{
-        Method, StatusCode,
-        header::{
-            self, AcceptEncoding, ContentEncoding, Encoding, Header, HeaderName, HeaderValue,
-        },
+        StatusCode,
+        header::{self, HeaderValue},
     },
     web::ServiceConfig,
 };
 use nearhead_actors::{
     head::Head,
-    wiring::{Permit, Pools, Worker},
+    wiring::{Pools, Worker},
 };
 use nearhead_chain::json::Json;
-use tokio::sync::Semaphore;
 
 pub use self::peer::on_connect;
 use self::{
+    access_log::{Access, RequestIds},
     body::{BodyBudget, BodyRefusal, close_after, drain, read_body},
+    compression::Compression,
     peer::unless_gone,
+    route::Route,
 };
 use crate::{
     access::{Keys, Quota, TenantId},
@@ -102,51 +103,9 @@ pub fn configure(edge: &Edge, config: &mut ServiceConfig) {
 struct WorkerEdge {
     edge: Edge,
     dispatcher: Rc<Dispatcher>,
-    compressions: Arc<Semaphore>,
+    compression: Compression,
     bodies: BodyBudget,
-}
-
-/// What a request's verb and path ask for.
-#[derive(Debug, PartialEq, Eq)]
-enum Route<'a> {
-    /// JSON-RPC with this key. (WebSocket sessions are to come in by `GET /ws/v3/<key>`, beside this.)
-    Rpc(&'a str),
-    /// What a browser asks before it posts.
-    Preflight,
-    Health,
-    Ready,
-    Metrics,
-    /// The path is known, but not with this verb; what is allowed.
-    WrongVerb(&'static str),
-    Unknown,
-}
-
-impl<'a> Route<'a> {
-    fn of(verb: &Method, path: &'a str) -> Self {
-        let probe = |route| match *verb {
-            Method::GET | Method::HEAD => route,
-            Method::OPTIONS => Self::Preflight,
-            _ => Self::WrongVerb("GET, HEAD, OPTIONS"),
-        };
-        match path {
-            "/health" => probe(Self::Health),
-            "/ready" => probe(Self::Ready),
-            "/metrics" => probe(Self::Metrics),
-            _ => match path
-                .strip_prefix("/v3")
-                .map(|rest| rest.strip_prefix('/').unwrap_or(rest))
-            {
-                Some(key) if !key.contains('/') && (key.is_empty() || path.starts_with("/v3/")) => {
-                    match *verb {
-                        Method::POST => Self::Rpc(key),
-                        Method::OPTIONS => Self::Preflight,
-                        _ => Self::WrongVerb("POST, OPTIONS"),
-                    }
-                }
-                _ => Self::Unknown,
-            },
-        }
-    }
+    ids: RequestIds,
 }
 
 impl WorkerEdge {
@@ -162,28 +121,24 @@ impl WorkerEdge {
         Self {
             edge: edge.clone(),
             dispatcher: Rc::new(dispatcher),
-            compressions: Arc::new(Semaphore::new(limits::COMPRESSIONS_MAX)),
+            compression: Compression::default(),
             bodies: BodyBudget::default(),
+            ids: RequestIds::default(),
         }
     }
 
     async fn serve(&self, request: ServiceRequest) -> ServiceResponse {
         let (request, payload) = request.into_parts();
-        self.edge.metrics.in_flight.inc();
-        let in_flight = InFlight(&self.edge.metrics);
+        let mut access = Access::begin(&self.edge, &self.ids, &request);
         let mut response = match Route::of(request.method(), request.path()) {
-            Route::Rpc(key) => self.answer(&request, key, payload).await,
+            Route::Rpc(key) => self.answer(&request, key, payload, &mut access).await,
             other => self.answer_plain(other, payload).await,
         };
-        drop(in_flight);
-        let headers = response.headers_mut();
-        headers.insert(
+        response.headers_mut().insert(
             header::ACCESS_CONTROL_ALLOW_ORIGIN,
             HeaderValue::from_static("*"),
         );
-        if let Some(id) = request_id(&request) {
-            headers.insert(X_REQUEST_ID, id.clone());
-        }
+        access.end(&mut response);
         ServiceResponse::new(request, response)
     }
 
@@ -213,33 +168,36 @@ impl WorkerEdge {
 
     /// Answers a POST with this key. Whatever is refused is refused after its body was read, or the connection could
     /// not be used again.
-    async fn answer(&self, request: &HttpRequest, key: &str, payload: Payload) -> HttpResponse {
-        let arrived = Instant::now();
+    async fn answer(
+        &self,
+        request: &HttpRequest,
+        key: &str,
+        payload: Payload,
+        access: &mut Access<'_>,
+    ) -> HttpResponse {
         let timeout = self.edge.settings.body_timeout;
         let tenant = match self.admit(request, key) {
             Ok(tenant) => tenant,
             Err((status, error)) => {
-                self.edge
-                    .metrics
-                    .method(None)
-                    .answered(error.outcome(), Duration::ZERO);
+                self.count_refused(&error, access);
                 return match drain(payload, timeout).await {
                     Ok(()) => refuse(status, &error),
                     Err(refusal) => refuse_body(refusal),
                 };
             }
         };
+        access.tenant = Some(tenant);
         let (body, _charge) = match read_body(payload, timeout, &self.bodies).await {
             Ok(body) => body,
             Err(refusal) => {
-                self.edge
-                    .metrics
-                    .method(None)
-                    .answered(refusal.error().outcome(), arrived.elapsed());
+                self.count_refused(&refusal.error(), access);
                 return refuse_body(refusal);
             }
         };
-        let reply = RequestActor::answer(Rc::clone(&self.dispatcher), tenant, body, arrived);
+        let dispatcher = Rc::clone(&self.dispatcher);
+        let arrived = access.arrived;
+        let answer = async move { dispatcher.answer(tenant, &body, arrived).await };
+        let reply = RequestActor::answer(answer, access.span());
         let answer = match unless_gone(reply, request.conn_data().copied()).await {
             Some(Ok(answer)) => answer,
             Some(Err(_)) => {
@@ -248,8 +206,18 @@ impl WorkerEdge {
             }
             None => return close_after(HttpResponse::new(StatusCode::REQUEST_TIMEOUT)),
         };
-        log_access(&self.edge, request, tenant, &answer, arrived);
+        access.asked = answer.asked;
+        access.outcome = Some(answer.outcome);
         self.respond(request, answer)
+    }
+
+    /// Counts a request that was refused before it was a JSON-RPC request at all.
+    fn count_refused(&self, error: &RpcError, access: &mut Access<'_>) {
+        access.outcome = Some(error.outcome());
+        self.edge
+            .metrics
+            .method(None)
+            .answered(error.outcome(), access.arrived.elapsed());
     }
 
     /// Who asks, if what is asked can be a JSON-RPC request at all.
@@ -281,10 +249,9 @@ impl WorkerEdge {
         let Some(json) = answer.json else {
             return HttpResponse::new(status);
         };
-        let mut response = match self.compression(request, &json) {
-            Some((encoding, permit)) => compressed(status, encoding, json, answer.permits, permit),
-            None => HttpResponse::with_body(status, ReplyBody::boxed(json, answer.permits)),
-        };
+        let mut response = self
+            .compression
+            .response(request, status, json, answer.permits);
         let headers = response.headers_mut();
         headers.insert(
             header::CONTENT_TYPE,
@@ -295,51 +262,6 @@ impl WorkerEdge {
         }
         response
     }
-
-    /// How to compress a reply, if it is large, the client wants it, and not too many are being compressed.
-    fn compression(&self, request: &HttpRequest, json: &Json) -> Option<(ContentEncoding, Permit)> {
-        if json.len() < limits::COMPRESS_BYTES_MIN
-            || !request.headers().contains_key(header::ACCEPT_ENCODING)
-        {
-            return None;
-        }
-        let wanted = AcceptEncoding::parse(request).ok()?;
-        let offered = [
-            Encoding::identity(),
-            Encoding::zstd(),
-            Encoding::brotli(),
-            Encoding::gzip(),
-        ];
-        let encoding = match wanted.negotiate(offered.iter())? {
-            Encoding::Known(encoding) if encoding != ContentEncoding::Identity => encoding,
-            _ => return None,
-        };
-        Some((
-            encoding,
-            Arc::clone(&self.compressions).try_acquire_owned().ok()?,
-        ))
-    }
-}
-
-/// Counts a request down when it is answered, or dropped because the client went away.
-struct InFlight<'a>(&'a Metrics);
-
-impl Drop for InFlight<'_> {
-    fn drop(&mut self) {
-        self.0.in_flight.dec();
-    }
-}
-
-fn compressed(
-    status: StatusCode,
-    encoding: ContentEncoding,
-    json: Json,
-    mut permits: Vec<Permit>,
-    permit: Permit,
-) -> HttpResponse {
-    permits.push(permit);
-    HttpResponse::with_body(status, ReplyBody::new(json, permits))
-        .map_body(|head, body| BoxBody::new(Encoder::response(encoding, head, body)))
 }
 
 /// An answer of another status than 200, with a JSON-RPC error as its body.
@@ -393,38 +315,6 @@ fn is_json(request: &HttpRequest) -> bool {
     ]
     .iter()
     .any(|accepted| media_type.eq_ignore_ascii_case(accepted))
-}
-
-const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
-
-/// The client's own request id, if it can be repeated as it is.
-fn request_id(request: &HttpRequest) -> Option<&HeaderValue> {
-    let id = request.headers().get(X_REQUEST_ID)?;
-    let is_sane = (1..=limits::REQUEST_ID_BYTES_MAX).contains(&id.len())
-        && id.as_bytes().iter().all(u8::is_ascii_graphic);
-    is_sane.then_some(id)
-}
-
-/// One event a request, off by default; the path is left out, for it has the key.
-fn log_access(
-    edge: &Edge,
-    request: &HttpRequest,
-    tenant: TenantId,
-    answer: &Answer,
-    arrived: Instant,
-) {
-    if !tracing::enabled!(target: "nearhead::access", tracing::Level::DEBUG) {
-        return;
-    }
-    tracing::debug!(
-        target: "nearhead::access",
-        request_id = request_id(request).and_then(|id| id.to_str().ok()),
-        tenant = edge.keys.tenant_name(tenant),
-        method = answer.asked,
-        outcome = answer.outcome.label(),
-        bytes = answer.json.as_ref().map_or(0, Json::len),
-        micros = u64::try_from(arrived.elapsed().as_micros()).unwrap_or(u64::MAX),
-    );
 }
 
 #[cfg(test)]

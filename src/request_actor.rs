@@ -3,65 +3,46 @@
 use std::{
     future::{Future, poll_fn},
     pin::pin,
-    rc::Rc,
     task::Poll,
-    time::Instant,
 };
 
 use actix::{Actor, ActorContext, ActorFutureExt, AsyncContext, Context, WrapFuture};
-use bytes::Bytes;
 use tokio::sync::oneshot;
+use tracing::{Instrument, Span};
 
-use crate::{
-    access::TenantId,
-    rpc::{Answer, Dispatcher},
-};
+use crate::rpc::Answer;
 
-/// Answers one body; started on the arbiter of the worker that read it.
+/// Works out one answer; started on the arbiter of the worker that read the request.
 ///
 /// When the receiver of its reply is dropped because the client went away, so is everything that was going on for it.
-pub(crate) struct RequestActor {
-    dispatcher: Rc<Dispatcher>,
-    tenant: TenantId,
-    body: Bytes,
-    arrived: Instant,
-    reply: Option<oneshot::Sender<Answer>>,
+pub(crate) struct RequestActor<F> {
+    work: Option<(F, oneshot::Sender<Answer>)>,
+    span: Span,
 }
 
-impl RequestActor {
-    /// Starts the actor for a body that `arrived`; the answer comes through the receiver, or nothing if it panicked.
-    pub(crate) fn answer(
-        dispatcher: Rc<Dispatcher>,
-        tenant: TenantId,
-        body: Bytes,
-        arrived: Instant,
-    ) -> oneshot::Receiver<Answer> {
+// The work is moved out before it is first polled.
+impl<F> Unpin for RequestActor<F> {}
+
+impl<F: Future<Output = Answer> + 'static> RequestActor<F> {
+    /// Starts the actor; the answer comes through the receiver, or nothing if working it out panicked. What is logged
+    /// meanwhile stands in `span`.
+    pub(crate) fn answer(work: F, span: Span) -> oneshot::Receiver<Answer> {
         let (reply, answer) = oneshot::channel();
-        Self {
-            dispatcher,
-            tenant,
-            body,
-            arrived,
-            reply: Some(reply),
-        }
-        .start();
+        let work = Some((work, reply));
+        Self { work, span }.start();
         answer
     }
 }
 
-impl Actor for RequestActor {
+impl<F: Future<Output = Answer> + 'static> Actor for RequestActor<F> {
     type Context = Context<Self>;
 
     fn started(&mut self, ctx: &mut Context<Self>) {
-        let Some(reply) = self.reply.take() else {
+        let Some((work, reply)) = self.work.take() else {
             return;
         };
-        let (dispatcher, tenant, arrived) =
-            (Rc::clone(&self.dispatcher), self.tenant, self.arrived);
-        let body = std::mem::take(&mut self.body);
-        let work = async move {
-            deliver(dispatcher.answer(tenant, &body, arrived), reply).await;
-        };
+        let span = std::mem::replace(&mut self.span, Span::none());
+        let work = deliver(work, reply).instrument(span);
         ctx.spawn(work.into_actor(self).map(|(), _, ctx| ctx.stop()));
     }
 }
@@ -77,5 +58,34 @@ async fn deliver(answer: impl Future<Output = Answer>, mut reply: oneshot::Sende
     if let Some(answer) = answered {
         // Whoever went away in this moment does not need it.
         let _ = reply.send(answer);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::pending;
+
+    use super::*;
+    use crate::rpc::RpcError;
+
+    #[actix::test]
+    async fn one_that_panics_gives_no_answer_and_hurts_nobody() {
+        let ok = || async { Answer::error("1", &RpcError::Parse) };
+        let before = RequestActor::answer(ok(), Span::none());
+        let wild = RequestActor::answer(async { panic!("on purpose") }, Span::none());
+        let after = RequestActor::answer(ok(), Span::none());
+        assert!(wild.await.is_err());
+        assert!(before.await.is_ok() && after.await.is_ok());
+    }
+
+    #[actix::test]
+    async fn work_that_nobody_waits_for_is_dropped() {
+        let (alive, dropped) = oneshot::channel::<()>();
+        let work = async move {
+            let _alive = alive;
+            pending().await
+        };
+        drop(RequestActor::answer(work, Span::none()));
+        assert!(dropped.await.is_err());
     }
 }

@@ -8,6 +8,7 @@
 //! | `window` | tags, numbers and hashes at the edges of the 128 blocks |
 //! | `reorg_sim` | thousands of applies and reverts against a naive model |
 //! | `bad_input` | the answer to each malformed request, over HTTP that is malformed too |
+//! | `access_log` | who asked what, by ids that clients know, never a key |
 //! | `admission` | permits, quotas, method sets, clients that leave, one view a batch |
 //! | `cli` | help, check, refusals, exit codes, secrecy of keys |
 //! | `shutdown` | SIGTERM with requests in flight |
@@ -19,6 +20,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod access_log;
 mod admission;
 mod bad_input;
 mod cli;

@@ -1,0 +1,183 @@
+//! The access log: one event a request, however it ends, and the id that a client and an operator both know it by.
+
+use std::{
+    cell::Cell,
+    hash::{BuildHasher, RandomState},
+    time::Instant,
+};
+
+use actix_web::{
+    HttpRequest, HttpResponse,
+    body::{BodySize, MessageBody as _},
+    http::header::{HeaderName, HeaderValue},
+};
+use tracing::{Level, Span};
+
+use super::Edge;
+use crate::{access::TenantId, limits::REQUEST_ID_BYTES_MAX, rpc::Outcome};
+
+const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+
+/// Whether requests are logged; one load of a cached decision.
+fn is_on() -> bool {
+    tracing::enabled!(target: "nearhead::access", Level::DEBUG)
+}
+
+/// Makes up the ids of the requests that come without one; one on every worker.
+#[derive(Debug)]
+pub(super) struct RequestIds {
+    /// Tells workers and runs of the program apart.
+    worker: u32,
+    next: Cell<u32>,
+}
+
+impl Default for RequestIds {
+    fn default() -> Self {
+        // std's per-process random keys: an id has to be new, not secret.
+        let worker = RandomState::new().hash_one(0_u8) as u32;
+        Self {
+            worker,
+            next: Cell::new(0),
+        }
+    }
+}
+
+impl RequestIds {
+    /// The client's own id if it can be repeated as it is; else a new one if anybody is to see it.
+    fn of(&self, request: &HttpRequest) -> Option<HeaderValue> {
+        let is_sane = |id: &&HeaderValue| {
+            (1..=REQUEST_ID_BYTES_MAX).contains(&id.len())
+                && id.as_bytes().iter().all(u8::is_ascii_graphic)
+        };
+        match request.headers().get(X_REQUEST_ID).filter(is_sane) {
+            Some(id) => Some(id.clone()),
+            None if is_on() => self.make(),
+            None => None,
+        }
+    }
+
+    fn make(&self) -> Option<HeaderValue> {
+        let number = self.next.get();
+        self.next.set(number.wrapping_add(1));
+        HeaderValue::try_from(format!("{:08x}{number:08x}", self.worker)).ok()
+    }
+}
+
+/// One request from its arrival to its end: counted as in flight while it lives, and logged when it is dropped.
+///
+/// The path is left out, for it has the key.
+pub(super) struct Access<'a> {
+    edge: &'a Edge,
+    pub(super) arrived: Instant,
+    id: Option<HeaderValue>,
+    peer: Option<std::net::SocketAddr>,
+    /// Whose key it came with.
+    pub(super) tenant: Option<TenantId>,
+    /// A method's name, or what else it was.
+    pub(super) asked: &'static str,
+    /// What became of it; `None` where that is told by the status alone, or the client did not wait for it.
+    pub(super) outcome: Option<Outcome>,
+    status: Option<u16>,
+    bytes: u64,
+}
+
+impl<'a> Access<'a> {
+    pub(super) fn begin(edge: &'a Edge, ids: &RequestIds, request: &HttpRequest) -> Self {
+        edge.metrics.in_flight.inc();
+        Self {
+            edge,
+            arrived: Instant::now(),
+            id: ids.of(request),
+            peer: is_on().then(|| request.peer_addr()).flatten(),
+            tenant: None,
+            asked: "none",
+            outcome: None,
+            status: None,
+            bytes: 0,
+        }
+    }
+
+    /// What everything that is logged on behalf of this request stands in.
+    pub(super) fn span(&self) -> Span {
+        tracing::debug_span!(target: "nearhead::access", "request", id = self.id())
+    }
+
+    /// Notes what goes back, and tells the client the request's id.
+    pub(super) fn end(mut self, response: &mut HttpResponse) {
+        self.status = Some(response.status().as_u16());
+        if let BodySize::Sized(bytes) = response.body().size() {
+            self.bytes = bytes;
+        }
+        if let Some(id) = &self.id {
+            response.headers_mut().insert(X_REQUEST_ID, id.clone());
+        }
+    }
+
+    fn id(&self) -> Option<&str> {
+        self.id.as_ref().and_then(|id| id.to_str().ok())
+    }
+}
+
+impl Drop for Access<'_> {
+    fn drop(&mut self) {
+        self.edge.metrics.in_flight.dec();
+        if !is_on() {
+            return;
+        }
+        tracing::debug!(
+            target: "nearhead::access",
+            request_id = self.id(),
+            peer = self.peer.map(tracing::field::display),
+            tenant = self.tenant.map(|tenant| self.edge.keys.tenant_name(tenant)),
+            method = self.asked,
+            outcome = self.outcome.map(Outcome::label),
+            // None: the client was gone before there was an answer.
+            status = self.status,
+            bytes = self.bytes,
+            micros = u64::try_from(self.arrived.elapsed().as_micros()).unwrap_or(u64::MAX),
+        );
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use actix_web::test::TestRequest;
+
+    use super::*;
+
+    #[test]
+    fn ids_of_clients_are_repeated_when_they_are_sane() {
+        let longest = "a".repeat(REQUEST_ID_BYTES_MAX);
+        for (value, expected) in [
+            ("0af7651916cd43dd8448eb211c80319c", true),
+            ("a-b_c/d:1", true),
+            (longest.as_str(), true),
+            (&format!("{longest}a"), false),
+            ("", false),
+            ("a b", false),
+            ("a\tb", false),
+        ] {
+            let request = TestRequest::get()
+                .insert_header((X_REQUEST_ID, value))
+                .to_http_request();
+            let id = RequestIds::default().of(&request);
+            assert_eq!(id.is_some_and(|id| id == value), expected, "{value:?}");
+        }
+        let without = TestRequest::get().to_http_request();
+        assert_eq!(
+            RequestIds::default().of(&without),
+            None,
+            "nobody would see it"
+        );
+    }
+
+    #[test]
+    fn ids_that_are_made_up_differ() {
+        let (one, other) = (RequestIds::default(), RequestIds::default());
+        let mut ids = [one.make(), one.make(), other.make()].map(Option::unwrap);
+        assert!(ids.iter().all(|id| id.len() == 16));
+        ids.sort_by(|a, b| a.as_bytes().cmp(b.as_bytes()));
+        assert!(ids.windows(2).all(|pair| pair[0] != pair[1]), "{ids:?}");
+    }
+}

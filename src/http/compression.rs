@@ -1,0 +1,75 @@
+//! Whether a reply goes out compressed, and in which encoding.
+
+use std::sync::Arc;
+
+use actix_http::encoding::Encoder;
+use actix_web::{
+    HttpRequest, HttpResponse,
+    body::BoxBody,
+    http::{
+        StatusCode,
+        header::{self, AcceptEncoding, ContentEncoding, Encoding, Header},
+    },
+};
+use nearhead_actors::wiring::Permit;
+use nearhead_chain::json::Json;
+use tokio::sync::Semaphore;
+
+use crate::{
+    limits::{COMPRESS_BYTES_MIN, COMPRESSIONS_MAX},
+    reply::ReplyBody,
+};
+
+/// Compresses what is worth it, so many replies at a time; one on every worker.
+pub(super) struct Compression(Arc<Semaphore>);
+
+impl Default for Compression {
+    fn default() -> Self {
+        Self(Arc::new(Semaphore::new(COMPRESSIONS_MAX)))
+    }
+}
+
+impl Compression {
+    /// A response with this body, compressed if it is large, the client wants it, and not too many are being compressed.
+    pub(super) fn response(
+        &self,
+        request: &HttpRequest,
+        status: StatusCode,
+        json: Json,
+        mut permits: Vec<Permit>,
+    ) -> HttpResponse {
+        let wanted = (json.len() >= COMPRESS_BYTES_MIN)
+            .then(|| wanted(request))
+            .flatten();
+        let admitted = wanted.and_then(|encoding| {
+            let permit = Arc::clone(&self.0).try_acquire_owned().ok()?;
+            Some((encoding, permit))
+        });
+        let Some((encoding, permit)) = admitted else {
+            return HttpResponse::with_body(status, ReplyBody::boxed(json, permits));
+        };
+        permits.push(permit);
+        HttpResponse::with_body(status, ReplyBody::new(json, permits))
+            .map_body(|head, body| BoxBody::new(Encoder::response(encoding, head, body)))
+    }
+}
+
+/// The encoding that the client likes best among those that are offered, if it is any.
+fn wanted(request: &HttpRequest) -> Option<ContentEncoding> {
+    if !request.headers().contains_key(header::ACCEPT_ENCODING) {
+        return None;
+    }
+    let offered = [
+        Encoding::identity(),
+        Encoding::zstd(),
+        Encoding::brotli(),
+        Encoding::gzip(),
+    ];
+    match AcceptEncoding::parse(request)
+        .ok()?
+        .negotiate(offered.iter())?
+    {
+        Encoding::Known(encoding) if encoding != ContentEncoding::Identity => Some(encoding),
+        _ => None,
+    }
+}
