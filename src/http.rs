@@ -3,8 +3,9 @@
 mod access_log;
 mod body;
 mod compression;
-mod peer;
+mod connection;
 mod probes;
+mod reply;
 mod route;
 
 use std::{
@@ -28,19 +29,19 @@ use nearhead_actors::{
 };
 use nearhead_chain::json::Json;
 
-pub use self::peer::on_connect;
+pub use self::connection::on_connect;
 use self::{
     access_log::{Access, RequestIds},
     body::{BodyBudget, BodyRefusal, close_after, drain, read_body},
     compression::Compression,
-    peer::unless_gone,
+    connection::{Answering, Connection, Watch, unless_gone},
+    reply::ReplyBody,
     route::Route,
 };
 use crate::{
     access::{Keys, Quota, TenantId},
     limits,
     metrics::Metrics,
-    reply::ReplyBody,
     request_actor::RequestActor,
     rpc::{Answer, Dispatcher, MethodSet, Refusal, RpcError},
 };
@@ -73,6 +74,8 @@ pub struct EdgeSettings {
     pub logs_deadline: Duration,
     /// Longest wait for a request's whole body.
     pub body_timeout: Duration,
+    /// Longest from the end of one request to the whole head of the next.
+    pub asking_max: Duration,
     /// `/ready` fails when the head has not changed for longer than this; `None`: a head is always fresh.
     pub head_fresh_for: Option<Duration>,
 }
@@ -83,6 +86,7 @@ impl Default for EdgeSettings {
             methods: MethodSet::default(),
             logs_deadline: limits::LOGS_DEADLINE,
             body_timeout: limits::BODY_TIMEOUT,
+            asking_max: limits::KEEP_ALIVE + limits::HEAD_TIMEOUT,
             head_fresh_for: None,
         }
     }
@@ -106,6 +110,7 @@ struct WorkerEdge {
     compression: Compression,
     bodies: BodyBudget,
     ids: RequestIds,
+    watch: Rc<Watch>,
 }
 
 impl WorkerEdge {
@@ -124,20 +129,32 @@ impl WorkerEdge {
             compression: Compression::default(),
             bodies: BodyBudget::default(),
             ids: RequestIds::default(),
+            watch: Watch::start(edge.settings.asking_max, edge.metrics.slow_clients.clone()),
         }
     }
 
     async fn serve(&self, request: ServiceRequest) -> ServiceResponse {
         let (request, payload) = request.into_parts();
         let mut access = Access::begin(&self.edge, &self.ids, &request);
+        let answering = connection_of(&request).map(|connection| self.watch.answering(connection));
         let mut response = match Route::of(request.method(), request.path()) {
-            Route::Rpc(key) => self.answer(&request, key, payload, &mut access).await,
+            Route::Rpc(key) => match self.answer(&request, key, payload, &mut access).await {
+                Ok(answer) => self.respond(&request, answer, answering),
+                Err(response) => response,
+            },
             other => self.answer_plain(other, payload).await,
         };
         response.headers_mut().insert(
             header::ACCESS_CONTROL_ALLOW_ORIGIN,
             HeaderValue::from_static("*"),
         );
+        // Scripts in browsers read no other header of ours.
+        if request.headers().contains_key(header::ORIGIN) {
+            response.headers_mut().insert(
+                header::ACCESS_CONTROL_EXPOSE_HEADERS,
+                HeaderValue::from_static("retry-after, x-request-id"),
+            );
+        }
         access.end(&mut response);
         ServiceResponse::new(request, response)
     }
@@ -166,24 +183,24 @@ impl WorkerEdge {
         }
     }
 
-    /// Answers a POST with this key. Whatever is refused is refused after its body was read, or the connection could
-    /// not be used again.
+    /// Answers a POST with this key, or says in HTTP's way why not. Whatever is refused is refused after its body was
+    /// read, or the connection could not be used again.
     async fn answer(
         &self,
         request: &HttpRequest,
         key: &str,
         payload: Payload,
         access: &mut Access<'_>,
-    ) -> HttpResponse {
+    ) -> Result<Answer, HttpResponse> {
         let timeout = self.edge.settings.body_timeout;
         let tenant = match self.admit(request, key) {
             Ok(tenant) => tenant,
             Err((status, error)) => {
                 self.count_refused(&error, access);
-                return match drain(payload, timeout).await {
+                return Err(match drain(payload, timeout).await {
                     Ok(()) => refuse(status, &error),
                     Err(refusal) => refuse_body(refusal),
-                };
+                });
             }
         };
         access.tenant = Some(tenant);
@@ -191,24 +208,28 @@ impl WorkerEdge {
             Ok(body) => body,
             Err(refusal) => {
                 self.count_refused(&refusal.error(), access);
-                return refuse_body(refusal);
+                return Err(refuse_body(refusal));
             }
         };
         let dispatcher = Rc::clone(&self.dispatcher);
         let arrived = access.arrived;
         let answer = async move { dispatcher.answer(tenant, &body, arrived).await };
         let reply = RequestActor::answer(answer, access.span());
-        let answer = match unless_gone(reply, request.conn_data().copied()).await {
+        let connection = connection_of(request).map(Rc::as_ref);
+        let answer = match unless_gone(reply, connection).await {
             Some(Ok(answer)) => answer,
             Some(Err(_)) => {
                 self.edge.pools.panics().count();
                 Answer::error("null", &RpcError::Internal)
             }
-            None => return close_after(HttpResponse::new(StatusCode::REQUEST_TIMEOUT)),
+            None => {
+                let gone = HttpResponse::new(StatusCode::REQUEST_TIMEOUT);
+                return Err(close_after(gone));
+            }
         };
         access.asked = answer.asked;
         access.outcome = Some(answer.outcome);
-        self.respond(request, answer)
+        Ok(answer)
     }
 
     /// Counts a request that was refused before it was a JSON-RPC request at all.
@@ -235,7 +256,12 @@ impl WorkerEdge {
         Ok(tenant)
     }
 
-    fn respond(&self, request: &HttpRequest, answer: Answer) -> HttpResponse {
+    fn respond(
+        &self,
+        request: &HttpRequest,
+        answer: Answer,
+        answering: Option<Answering>,
+    ) -> HttpResponse {
         let (status, retry_after) = match answer.refusal {
             None => (StatusCode::OK, None),
             Some(Refusal::Unavailable) => (
@@ -249,9 +275,9 @@ impl WorkerEdge {
         let Some(json) = answer.json else {
             return HttpResponse::new(status);
         };
-        let mut response = self
-            .compression
-            .response(request, status, json, answer.permits);
+        let mut response =
+            self.compression
+                .response(request, status, json, answer.permits, answering);
         let headers = response.headers_mut();
         headers.insert(
             header::CONTENT_TYPE,
@@ -264,10 +290,15 @@ impl WorkerEdge {
     }
 }
 
+/// The connection that a request came by; none in tests without one.
+fn connection_of(request: &HttpRequest) -> Option<&Rc<Connection>> {
+    request.conn_data()
+}
+
 /// An answer of another status than 200, with a JSON-RPC error as its body.
 fn refuse(status: StatusCode, error: &RpcError) -> HttpResponse {
     let json = Answer::error("null", error).json.unwrap_or(Json::NULL);
-    let mut response = HttpResponse::with_body(status, ReplyBody::boxed(json, Vec::new()));
+    let mut response = HttpResponse::with_body(status, ReplyBody::boxed(json, Vec::new(), None));
     response.headers_mut().insert(
         header::CONTENT_TYPE,
         HeaderValue::from_static("application/json"),

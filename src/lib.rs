@@ -11,7 +11,7 @@
 //! | [`config`] | every knob in one table; flag, environment, file, messages | who reads the knobs |
 //! | `service` | starts and stops the parts; the only one that knows them all | JSON-RPC |
 //! | `feed` | the source's thread | HTTP, JSON-RPC, keys |
-//! | [`http`], `reply` | routes, HTTP's own answers, bodies written in pieces | what a method does; only `service` knows it |
+//! | [`http`] | routes, HTTP's own answers, bodies written in pieces, connections that are too slow | what a method does; only `service` knows it |
 //! | `request_actor` | one HTTP request, one reply | HTTP |
 //! | [`rpc`] | envelope, parameters, dispatch, handlers, error codes | HTTP (`actix_web`), the configuration |
 //! | [`access`] | key to tenant, token bucket a tenant | HTTP, JSON-RPC, the clock (time is passed in) |
@@ -43,7 +43,7 @@
 //! | dependency | where |
 //! |---|---|
 //! | actix | the actors, their arbiters and systems (`nearhead_actors`, `request_actor`, `service`) |
-//! | actix-web, actix-http | `http`, `reply`, `service` |
+//! | actix-web, actix-http | `http`, `service` |
 //! | actix-web-actors | nowhere yet: it comes with WebSocket sessions, in `session_actor.rs` alone |
 //! | serde_json | parsing what clients send (`rpc`) and genesis.json; answers are written by hand, once, at ingest |
 //! | alloy-primitives, alloy-rlp, alloy-trie | the pure package; primitives everywhere |
@@ -65,7 +65,6 @@ pub mod metrics;
 pub mod progress;
 #[cfg(test)]
 mod readme_tests;
-mod reply;
 mod request_actor;
 pub mod rpc;
 mod service;

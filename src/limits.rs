@@ -62,6 +62,10 @@ pub const HALF_CLOSED_GRACE: Duration = Duration::from_millis(20);
 /// out the others otherwise. Beyond it the reply goes on without.
 pub const WRITE_PERMIT_TIMEOUT: Duration = Duration::from_secs(2);
 
+/// Longest that a client may take for 64 KiB of a reply, or for a single byte of what stands in the kernel's buffer: who
+/// reads that slowly holds memory that others need, and is cut off. At 6.5 KB/s no link is that bad. Whole seconds.
+pub const WRITE_STALL_TIMEOUT: Duration = Duration::from_secs(10);
+
 /// Smallest reply in bytes that is compressed: below it a reply fits into few packets, and compressing it costs more
 /// than sending it.
 pub const COMPRESS_BYTES_MIN: usize = 16 << 10;
@@ -74,7 +78,7 @@ pub const COMPRESSIONS_MAX: usize = 8;
 pub const JOINED_REPLY_BYTES_MAX: usize = 8 << 10;
 
 /// Bytes of a reply that are handed to the connection at once: its buffer then stays small enough to be kept and reused,
-/// whatever the reply's size, and a client that does not read holds no more than this.
+/// whatever the reply's size.
 pub const CHUNK_BYTES: usize = 64 << 10;
 
 /// Longest `X-Request-Id` that is taken over, in bytes: a UUID has 36, a trace id with its span 55.

@@ -9,6 +9,7 @@ use nearhead_actors::{
     head::Head,
     wiring::{PermitUse, Pools},
 };
+use parking_lot::Mutex;
 use prometheus::{
     Gauge, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge,
     IntGaugeVec, Opts, Registry, TextEncoder,
@@ -30,8 +31,12 @@ pub struct Metrics {
     methods: Arc<[MethodMetrics]>,
     /// `nearhead_http_requests_in_flight`: HTTP requests that are being read or answered.
     pub in_flight: IntGauge,
+    /// `nearhead_slow_clients_total`: connections that were cut off because the client took too long.
+    pub slow_clients: IntCounter,
     /// `nearhead_panics_total`: handlers that panicked.
     panics: IntCounter,
+    /// Held while what others count is copied here: two scrapes at once would add it twice.
+    copying: Arc<Mutex<()>>,
     /// `nearhead_permits_in_use{kind}`, `nearhead_permits_available{kind}`.
     permits_in_use: IntGaugeVec,
     permits_available: IntGaugeVec,
@@ -99,7 +104,12 @@ impl Metrics {
                 "nearhead_http_requests_in_flight",
                 "HTTP requests that are being read or answered",
             )?,
+            slow_clients: IntCounter::new(
+                "nearhead_slow_clients_total",
+                "Connections that were cut off because the client took too long to ask or to read",
+            )?,
             panics: IntCounter::new("nearhead_panics_total", "Handlers that panicked")?,
+            copying: Arc::default(),
             permits_in_use: permits(
                 "nearhead_permits_in_use",
                 "Admission permits that are taken",
@@ -121,6 +131,8 @@ impl Metrics {
         this.registry.register(Box::new(latency))?;
         this.registry.register(Box::new(process_start))?;
         this.registry.register(Box::new(this.in_flight.clone()))?;
+        this.registry
+            .register(Box::new(this.slow_clients.clone()))?;
         this.registry.register(Box::new(this.panics.clone()))?;
         this.registry
             .register(Box::new(this.permits_in_use.clone()))?;
@@ -143,6 +155,7 @@ impl Metrics {
     /// # Errors
     /// A metric cannot be written: a defect.
     pub fn render(&self, head: &Head, pools: &Pools) -> Result<String, prometheus::Error> {
+        let _copying = self.copying.lock();
         self.panics
             .inc_by(pools.panics().total().saturating_sub(self.panics.get()));
         for PermitUse {

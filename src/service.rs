@@ -355,6 +355,7 @@ fn edge(config: &Config, head: Head, draining: Arc<AtomicBool>) -> Result<Edge, 
             },
             logs_deadline: config.logs_deadline,
             body_timeout: config.body_timeout,
+            asking_max: config.keep_alive + config.header_timeout,
             head_fresh_for: grows
                 .then(|| (config.block_time * HEAD_FRESH_BLOCKS).max(HEAD_FRESH_MIN)),
         },

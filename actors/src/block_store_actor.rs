@@ -15,7 +15,7 @@ use crate::{
         BlockAt, CountTransactions, CountUncles, FindBlock, FindBlockReceipts, FindReceipt,
         FindTransaction, FindUncle, Reply, TransactionAt,
     },
-    wiring::Panics,
+    wiring::{MAILBOX_CAPACITY, Panics},
 };
 
 /// Answers what a block's JSON answers; one on every worker's own arbiter.
@@ -36,6 +36,10 @@ impl BlockStoreActor {
 
 impl Actor for BlockStoreActor {
     type Context = Context<Self>;
+
+    fn started(&mut self, ctx: &mut Context<Self>) {
+        ctx.set_mailbox_capacity(MAILBOX_CAPACITY);
+    }
 }
 
 impl Supervised for BlockStoreActor {}

@@ -12,7 +12,9 @@ use nearhead_chain::{
 use crate::{
     messages::{FindLogs, LogRange, QueryError, Reply, Weighed},
     pool_actor::{Heavy, HeavyQuery, PoolActor},
-    wiring::{LOG_BYTES_MAX, LOG_BYTES_UNIT, Panics, Permit, Permits, Pools, ask},
+    wiring::{
+        MAILBOX_CAPACITY, Panics, Permit, Permits, Pools, REPLY_BYTES_MAX, REPLY_BYTES_UNIT, ask,
+    },
 };
 
 /// Look-ups in the index that are made on the worker's thread: some 50 ns each, so 0.1 ms at most.
@@ -25,11 +27,11 @@ const WORKER_CANDIDATES_MAX: usize = 1 << 20;
 /// Matches that are gathered on the worker's thread: some 20 ns each, less than the way to the pool and back.
 const WORKER_LOGS_MAX: usize = 1_024;
 
-/// Look-ups that are as much work as writing one unit of [`LOG_BYTES_UNIT`].
+/// Look-ups that are as much work as writing one unit of [`REPLY_BYTES_UNIT`].
 const LOOKUPS_PER_UNIT: usize = 256;
 
 /// Most permits that counting alone may hold: a quarter, so that a few large filters do not shut out everybody.
-const COUNT_UNITS_MAX: usize = LOG_BYTES_MAX / LOG_BYTES_UNIT / 4;
+const COUNT_UNITS_MAX: usize = REPLY_BYTES_MAX / REPLY_BYTES_UNIT / 4;
 
 /// Answers log queries; one on every worker's own arbiter. What is large crosses to the pool with a permit.
 #[derive(Debug)]
@@ -57,14 +59,14 @@ impl LogQueryActor {
     fn plan(&self, find: &FindLogs) -> Reply<Plan> {
         check_alive(find)?;
         let blocks = blocks_of(&find.snapshot, find.range)?;
-        let permits = &self.pools.log_units;
+        let permits = &self.pools.reply_units;
         let work = count_work(blocks, &find.filter);
         if work > WORKER_LOOKUPS_MAX {
             let units = (work / LOOKUPS_PER_UNIT).min(COUNT_UNITS_MAX);
             return permits.take(units).map(Plan::Heavy);
         }
         let found = count(blocks, find)?;
-        let permit = match found.bytes() / LOG_BYTES_UNIT {
+        let permit = match found.bytes() / REPLY_BYTES_UNIT {
             0 => None,
             units => Some(permits.take(units)?),
         };
@@ -82,6 +84,10 @@ impl LogQueryActor {
 
 impl Actor for LogQueryActor {
     type Context = Context<Self>;
+
+    fn started(&mut self, ctx: &mut Context<Self>) {
+        ctx.set_mailbox_capacity(MAILBOX_CAPACITY);
+    }
 }
 
 impl Supervised for LogQueryActor {}
@@ -127,23 +133,15 @@ impl HeavyQuery for FindLogs {
         &self.cancel
     }
 
-    fn run(&self, mut held: Permit, log_units: &Permits) -> Reply<Weighed> {
+    fn run(&self, held: Permit, reply_units: &Permits) -> Reply<Weighed> {
         check_alive(self)?;
         let blocks = blocks_of(&self.snapshot, self.range)?;
         let found = count(blocks, self)?;
-        let missing = (found.bytes() / LOG_BYTES_UNIT)
-            .min(LOG_BYTES_MAX / LOG_BYTES_UNIT)
-            .saturating_sub(held.num_permits());
-        if missing > 0 {
-            held.merge(log_units.take(missing)?);
-        }
+        let permit = reply_units.resize(held, found.bytes() / REPLY_BYTES_UNIT)?;
         let json = found
             .gather(&self.cancel)
             .map_err(|error| query_error(error, self, blocks))?;
-        Ok(Weighed {
-            json,
-            permit: Some(held),
-        })
+        Ok(Weighed { json, permit })
     }
 }
 

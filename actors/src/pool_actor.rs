@@ -13,7 +13,7 @@ use crate::{
 /// Its work is synchronous and watches its cancellation; after a panic the pool puts a new actor in its place.
 #[derive(Debug)]
 pub(crate) struct PoolActor {
-    log_units: Permits,
+    reply_units: Permits,
     pub(crate) panics: Panics,
 }
 
@@ -25,8 +25,8 @@ pub(crate) trait HeavyQuery: Send + 'static {
     /// Set when nobody waits for the answer any more.
     fn cancellation(&self) -> &Cancellation;
 
-    /// The answer. The query was admitted with `held`; if it turns out to be larger, it takes more of `log_units`.
-    fn run(&self, held: Permit, log_units: &Permits) -> Reply<Self::Output>;
+    /// The answer. What it weighs is known when it is worked out: `held` admitted the work, `reply_units` admit the reply.
+    fn run(&self, held: Permit, reply_units: &Permits) -> Reply<Self::Output>;
 }
 
 /// A query that crosses to the pool, with the permit that admitted it: given back when the work is done or dropped.
@@ -41,8 +41,11 @@ impl<Q: HeavyQuery> Message for Heavy<Q> {
 }
 
 impl PoolActor {
-    pub(crate) const fn new(log_units: Permits, panics: Panics) -> Self {
-        Self { log_units, panics }
+    pub(crate) const fn new(reply_units: Permits, panics: Panics) -> Self {
+        Self {
+            reply_units,
+            panics,
+        }
     }
 }
 
@@ -59,6 +62,6 @@ impl<Q: HeavyQuery> Handler<Heavy<Q>> for PoolActor {
             return Err(QueryError::Cancelled);
         }
         self.panics
-            .guard(ctx, || query.run(permit, &self.log_units))
+            .guard(ctx, || query.run(permit, &self.reply_units))
     }
 }

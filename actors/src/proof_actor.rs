@@ -19,7 +19,7 @@ use crate::{
         Weighed,
     },
     pool_actor::{Heavy, HeavyQuery, PoolActor},
-    wiring::{Panics, Permit, Permits, Pools, ask},
+    wiring::{MAILBOX_CAPACITY, Panics, Permit, Permits, Pools, REPLY_BYTES_UNIT, ask},
 };
 
 /// Keys and slots that are read on the worker's thread: at 5 to 10 µs each, 0.15 ms at most.
@@ -63,6 +63,10 @@ impl ProofActor {
 
 impl Actor for ProofActor {
     type Context = Context<Self>;
+
+    fn started(&mut self, ctx: &mut Context<Self>) {
+        ctx.set_mailbox_capacity(MAILBOX_CAPACITY);
+    }
 }
 
 impl Supervised for ProofActor {}
@@ -138,11 +142,13 @@ impl HeavyQuery for ProveAccount {
         &self.cancel
     }
 
-    fn run(&self, held: Permit, _: &Permits) -> Reply<Weighed> {
-        Ok(Weighed {
-            json: prove(self)?,
-            permit: Some(held),
-        })
+    fn run(&self, _held: Permit, reply_units: &Permits) -> Reply<Weighed> {
+        let json = prove(self)?;
+        let permit = match json.len() / REPLY_BYTES_UNIT {
+            0 => None,
+            units => Some(reply_units.take(units)?),
+        };
+        Ok(Weighed { json, permit })
     }
 }
 
@@ -179,6 +185,7 @@ fn state_at(snapshot: &Snapshot, at: BlockId) -> Reply<&Arc<State>> {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use alloy_primitives::Address;
     use nearhead_chain::window::{BlockNumberOrTag, BlockTag};
@@ -208,17 +215,26 @@ mod tests {
         let chain = Chain::start();
         let here = ask(&chain.worker.proofs, prove(&chain, WORKER_KEYS_MAX)).await;
         assert!(matches!(here, Ok(Weighed { permit: None, .. })));
-        let there = ask(&chain.worker.proofs, prove(&chain, WORKER_KEYS_MAX + 1)).await;
+        let there = ask(&chain.worker.proofs, prove(&chain, 1_024))
+            .await
+            .unwrap();
+        let units = there.json.len() / REPLY_BYTES_UNIT;
+        assert!(units > 0);
+        let weight = there.permit.as_ref().map_or(0, Permit::num_permits);
+        assert_eq!(weight, units, "the reply is weighed");
+        assert_eq!(keys_in_use(&chain), 0, "the work is done");
+        let (release, occupied) = chain.occupy();
+        let waiting = actix::spawn(chain.worker.proofs.send(prove(&chain, 20)));
+        while keys_in_use(&chain) == 0 {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(keys_in_use(&chain), 20);
+        drop(release);
+        occupied.await.unwrap();
         assert!(matches!(
-            there,
-            Ok(Weighed {
-                permit: Some(_),
-                ..
-            })
+            waiting.await,
+            Ok(Ok(Ok(Weighed { permit: None, .. })))
         ));
-        assert_eq!(keys_in_use(&chain), WORKER_KEYS_MAX + 1);
-        drop(there);
-        assert_eq!(keys_in_use(&chain), 0);
     }
 
     #[actix::test]

@@ -36,12 +36,17 @@ pub const CHEAP_PER_WORKER: usize = 256;
 /// Requests of class [`CostClass::Measured`] under way in all workers: each holds a few kilobytes while it is counted.
 pub const MEASURED_MAX: usize = 1_024;
 
-/// Bytes of large log results under way, being gathered or written: 85 results of 3 MB, and at the 3 to 5 GB/s that two
-/// cores write less than 0.1 s of work, so that whoever is admitted is not kept waiting.
-pub const LOG_BYTES_MAX: usize = 256 << 20;
+/// Messages that wait for one actor of a worker: whoever sends one holds a permit, so that there are never more, and
+/// no sender is parked.
+pub(crate) const MAILBOX_CAPACITY: usize = CHEAP_PER_WORKER + MEASURED_MAX;
 
-/// One permit of [`LOG_BYTES_MAX`]; a smaller result is not weighed.
-pub const LOG_BYTES_UNIT: usize = 64 << 10;
+/// Bytes of large replies under way that are made for one request (logs, proofs, batches), being worked out or written:
+/// 85 results of 3 MB, and at the 3 to 5 GB/s that two cores write less than 0.1 s of work, so that whoever is admitted
+/// is not kept waiting. What is held at ingest and shared by all is not weighed.
+pub const REPLY_BYTES_MAX: usize = 256 << 20;
+
+/// One permit of [`REPLY_BYTES_MAX`]; a smaller reply is not weighed.
+pub const REPLY_BYTES_UNIT: usize = 64 << 10;
 
 /// Storage keys and slots of large proofs under way: a key takes 5 to 10 µs, so 4,096 are some 20 ms on two cores.
 pub const PROOF_KEYS_MAX: usize = 4_096;
@@ -77,6 +82,20 @@ impl Permits {
             .map_err(|_| QueryError::Unavailable)
     }
 
+    /// What `held` is to be once the real weight is known: more is taken, or what is too much is given back.
+    ///
+    /// # Errors
+    /// [`QueryError::Unavailable`]: not that many are free; `held` is given back.
+    pub(crate) fn resize(&self, mut held: Permit, weight: usize) -> Reply<Option<Permit>> {
+        let weight = weight.min(self.most as usize);
+        match weight.checked_sub(held.num_permits()) {
+            None => drop(held.split(held.num_permits() - weight)),
+            Some(0) => {}
+            Some(missing) => held.merge(self.take(missing)?),
+        }
+        Ok((weight > 0).then_some(held))
+    }
+
     /// How many are free.
     #[must_use]
     pub fn available(&self) -> usize {
@@ -96,7 +115,7 @@ impl Permits {
 pub struct Pools {
     pub(crate) heavy: Addr<PoolActor>,
     measured: Permits,
-    pub(crate) log_units: Permits,
+    pub(crate) reply_units: Permits,
     pub(crate) proof_keys: Permits,
     workers: Arc<Mutex<Vec<Weak<Semaphore>>>>,
     panics: Panics,
@@ -123,20 +142,31 @@ impl Pools {
     )]
     pub fn start(threads: usize) -> Self {
         let panics = Panics::default();
-        let log_units = Permits::new(LOG_BYTES_MAX / LOG_BYTES_UNIT);
+        let reply_units = Permits::new(REPLY_BYTES_MAX / REPLY_BYTES_UNIT);
         let heavy = {
-            let (log_units, panics) = (log_units.clone(), panics.clone());
+            let (reply_units, panics) = (reply_units.clone(), panics.clone());
             SyncArbiter::start(threads.max(1), move || {
-                PoolActor::new(log_units.clone(), panics.clone())
+                PoolActor::new(reply_units.clone(), panics.clone())
             })
         };
         Self {
             heavy,
             measured: Permits::new(MEASURED_MAX),
-            log_units,
+            reply_units,
             proof_keys: Permits::new(PROOF_KEYS_MAX),
             workers: Arc::default(),
             panics,
+        }
+    }
+
+    /// Admits a reply of `bytes` that was made for one request, of which `held` units are admitted already.
+    ///
+    /// # Errors
+    /// [`QueryError::Unavailable`]: too many such bytes are under way.
+    pub fn weigh_reply(&self, bytes: usize, held: usize) -> Reply<Option<Permit>> {
+        match (bytes / REPLY_BYTES_UNIT).saturating_sub(held) {
+            0 => Ok(None),
+            units => self.reply_units.take(units).map(Some),
         }
     }
 
@@ -168,7 +198,7 @@ impl Pools {
                 available,
             },
             of("measured", &self.measured),
-            of("log_bytes_64k", &self.log_units),
+            of("reply_bytes_64k", &self.reply_units),
             of("proof_keys", &self.proof_keys),
         ]
     }
@@ -364,26 +394,59 @@ mod tests {
     #[actix::test]
     async fn permits_bound_what_is_under_way() {
         let pools = Pools::start(1);
-        let all = LOG_BYTES_MAX / LOG_BYTES_UNIT;
-        let half = pools.log_units.take(all / 2).unwrap();
-        let rest = pools.log_units.take(all / 2).unwrap();
+        let all = REPLY_BYTES_MAX / REPLY_BYTES_UNIT;
+        let half = pools.reply_units.take(all / 2).unwrap();
+        let rest = pools.reply_units.take(all / 2).unwrap();
         assert!(matches!(
-            pools.log_units.take(1),
+            pools.reply_units.take(1),
             Err(QueryError::Unavailable)
         ));
         let log_use = |pools: &Pools| pools.permits()[2];
         assert_eq!(
             log_use(&pools),
             PermitUse {
-                kind: "log_bytes_64k",
+                kind: "reply_bytes_64k",
                 in_use: all,
                 available: 0
             }
         );
         drop((half, rest));
         // What is larger than all there is takes all there is.
-        let everything = pools.log_units.take(usize::MAX).unwrap();
+        let everything = pools.reply_units.take(usize::MAX).unwrap();
         assert_eq!(everything.num_permits(), all);
+    }
+
+    #[actix::test]
+    async fn permits_follow_the_weight() {
+        let pools = Pools::start(1);
+        let units = &pools.reply_units;
+        let held = units.take(10).unwrap();
+        let held = units.resize(held, 4).unwrap().unwrap();
+        assert_eq!((held.num_permits(), units.in_use()), (4, 4));
+        let held = units.resize(held, 7).unwrap().unwrap();
+        assert_eq!((held.num_permits(), units.in_use()), (7, 7));
+        assert!(units.resize(held, 0).unwrap().is_none());
+        assert_eq!(units.in_use(), 0);
+        assert!(
+            pools
+                .weigh_reply(REPLY_BYTES_UNIT - 1, 0)
+                .unwrap()
+                .is_none()
+        );
+        assert!(
+            pools
+                .weigh_reply(9 * REPLY_BYTES_UNIT, 9)
+                .unwrap()
+                .is_none()
+        );
+        let rest = pools.weigh_reply(9 * REPLY_BYTES_UNIT, 2).unwrap().unwrap();
+        assert_eq!(rest.num_permits(), 7);
+        let _all = units.take(units.available()).unwrap();
+        assert!(matches!(
+            units.resize(rest, 8),
+            Err(QueryError::Unavailable)
+        ));
+        assert_eq!(units.available(), 7, "what was held is given back");
     }
 
     #[actix::test]

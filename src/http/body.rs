@@ -1,6 +1,13 @@
 //! Reads a request's body, within its bounds of size and time.
 
-use std::{cell::Cell, future::poll_fn, pin::Pin, rc::Rc, time::Duration};
+use std::{
+    cell::Cell,
+    future::{Future, poll_fn},
+    pin::Pin,
+    rc::Rc,
+    task::{Context, Poll, Waker},
+    time::Duration,
+};
 
 use actix_web::{
     HttpResponse,
@@ -9,6 +16,7 @@ use actix_web::{
 };
 use bytes::{Bytes, BytesMut};
 use futures_core::Stream;
+use tokio::time::{Sleep, sleep};
 
 use crate::{
     limits::{BODY_BYTES_MAX, BODY_BYTES_PER_WORKER, DRAIN_BYTES_MAX},
@@ -122,21 +130,35 @@ async fn read(
     if matches!(payload, Payload::None) {
         return Ok(());
     }
-    let all = async {
-        let mut seen = 0_usize;
-        while let Some(chunk) = poll_fn(|cx| Pin::new(&mut payload).poll_next(cx)).await {
+    let mut seen = 0_usize;
+    let mut polls = 0_u32;
+    let mut overdue: Option<Pin<Box<Sleep>>> = None;
+    poll_fn(|cx| {
+        // The connection feeds the payload, then polls its request: it needs no waker, which would have it polled twice.
+        let mut unwoken = Context::from_waker(Waker::noop());
+        while let Poll::Ready(chunk) = Pin::new(&mut payload).poll_next(&mut unwoken) {
+            let Some(chunk) = chunk else {
+                return Poll::Ready(Ok(()));
+            };
             let chunk = chunk.map_err(|_| BodyRefusal::Broken)?;
             seen = seen.saturating_add(chunk.len());
             take(chunk, seen);
             if seen > DRAIN_BYTES_MAX {
-                return Err(BodyRefusal::Endless);
+                return Poll::Ready(Err(BodyRefusal::Endless));
             }
         }
-        Ok(())
-    };
-    tokio::time::timeout(timeout, all)
-        .await
-        .unwrap_or(Err(BodyRefusal::TooSlow))
+        // Most bodies come with their heads, and are there at the second poll: only what is later needs a clock.
+        polls = polls.saturating_add(1);
+        if polls == 1 {
+            return Poll::Pending;
+        }
+        overdue
+            .get_or_insert_with(|| Box::pin(sleep(timeout)))
+            .as_mut()
+            .poll(cx)
+            .map(|()| Err(BodyRefusal::TooSlow))
+    })
+    .await
 }
 
 /// Chunks of a body: one alone is kept as it is, several are joined; nothing is kept once it is refused.

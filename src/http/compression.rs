@@ -7,7 +7,7 @@ use actix_web::{
     HttpRequest, HttpResponse,
     body::BoxBody,
     http::{
-        StatusCode,
+        StatusCode, Version,
         header::{self, AcceptEncoding, ContentEncoding, Encoding, Header},
     },
 };
@@ -15,10 +15,8 @@ use nearhead_actors::wiring::Permit;
 use nearhead_chain::json::Json;
 use tokio::sync::Semaphore;
 
-use crate::{
-    limits::{COMPRESS_BYTES_MIN, COMPRESSIONS_MAX},
-    reply::ReplyBody,
-};
+use super::{connection::Answering, reply::ReplyBody};
+use crate::limits::{COMPRESS_BYTES_MIN, COMPRESSIONS_MAX};
 
 /// Compresses what is worth it, so many replies at a time; one on every worker.
 pub(super) struct Compression(Arc<Semaphore>);
@@ -37,6 +35,7 @@ impl Compression {
         status: StatusCode,
         json: Json,
         mut permits: Vec<Permit>,
+        answering: Option<Answering>,
     ) -> HttpResponse {
         let wanted = (json.len() >= COMPRESS_BYTES_MIN)
             .then(|| wanted(request))
@@ -46,17 +45,20 @@ impl Compression {
             Some((encoding, permit))
         });
         let Some((encoding, permit)) = admitted else {
-            return HttpResponse::with_body(status, ReplyBody::boxed(json, permits));
+            return HttpResponse::with_body(status, ReplyBody::boxed(json, permits, answering));
         };
         permits.push(permit);
-        HttpResponse::with_body(status, ReplyBody::new(json, permits))
+        HttpResponse::with_body(status, ReplyBody::new(json, permits, answering))
             .map_body(|head, body| BoxBody::new(Encoder::response(encoding, head, body)))
     }
 }
 
 /// The encoding that the client likes best among those that are offered, if it is any.
 fn wanted(request: &HttpRequest) -> Option<ContentEncoding> {
-    if !request.headers().contains_key(header::ACCEPT_ENCODING) {
+    // A compressed reply is of unknown length, which HTTP/1.0 has no transfer coding for (RFC 9112 §6.1).
+    if request.version() < Version::HTTP_11
+        || !request.headers().contains_key(header::ACCEPT_ENCODING)
+    {
         return None;
     }
     let offered = [

@@ -1,11 +1,9 @@
 //! Method -> handler and cost class: the only registry, a line a method.
 
 use std::{
-    fmt,
     future::{Future, poll_fn},
     panic::{AssertUnwindSafe, catch_unwind},
     pin::Pin,
-    str::FromStr,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -13,7 +11,7 @@ use std::{
 use nearhead_actors::{
     head::Head,
     messages::Weighed,
-    wiring::{CostClass, Panics, Worker},
+    wiring::{CostClass, Panics, Permit, Worker},
 };
 use nearhead_chain::window::Snapshot;
 use serde_json::value::RawValue;
@@ -27,7 +25,7 @@ use super::{
 };
 use crate::{
     access::{Quota, TenantId},
-    limits::BATCH_REPLY_BYTES_MAX,
+    limits::{BATCH_ITEMS_MAX, BATCH_REPLY_BYTES_MAX},
     metrics::Metrics,
 };
 
@@ -106,27 +104,6 @@ impl MethodSet {
     }
 }
 
-impl FromStr for MethodSet {
-    type Err = &'static str;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        match text {
-            "companion" => Ok(Self::Companion),
-            "core" => Ok(Self::Core),
-            _ => Err("companion or core"),
-        }
-    }
-}
-
-impl fmt::Display for MethodSet {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Companion => "companion",
-            Self::Core => "core",
-        })
-    }
-}
-
 /// Answers bodies; one on every worker. Transports share it, so that all of them answer alike.
 #[derive(Clone)]
 pub struct Dispatcher {
@@ -156,22 +133,24 @@ impl Dispatcher {
     ///
     /// Dropping the future takes back what is queued and cancels what runs.
     pub async fn answer(&self, tenant: TenantId, body: &[u8], now: Instant) -> Answer {
-        let envelope = match Envelope::parse(body) {
-            Ok(envelope) => envelope,
-            Err(error) => return self.refuse(NULL_ID, &error),
-        };
-        let (id, requests) = match &envelope {
-            Envelope::Single(Ok(call)) => (call.id.unwrap_or(NULL_ID), 1),
-            Envelope::Single(Err(malformed)) => (malformed.id, 1),
-            Envelope::Batch(items) => (NULL_ID, items.len()),
-            Envelope::OversizedBatch(_) => (NULL_ID, 1),
+        let parsed = Envelope::parse(body);
+        let (id, requests) = match &parsed {
+            Ok(Envelope::Single(Ok(call))) => (call.id.unwrap_or(NULL_ID), 1),
+            Ok(Envelope::Single(Err(malformed))) => (malformed.id, 1),
+            Ok(Envelope::Batch(items)) => (NULL_ID, items.len()),
+            Ok(Envelope::OversizedBatch(_)) => (NULL_ID, BATCH_ITEMS_MAX),
+            Err(_) => (NULL_ID, 1),
         };
         let requests = u32::try_from(requests).unwrap_or(u32::MAX);
         if let Err(exceeded) = self.quota.take(tenant, requests, now) {
-            return self.refuse(id, &RpcError::RateExceeded(exceeded));
+            return self.refuse(id, &RpcError::RateExceeded(exceeded), now);
         }
+        let envelope = match parsed {
+            Ok(envelope) => envelope,
+            Err(error) => return self.refuse(NULL_ID, &error, now),
+        };
         let Some(snapshot) = self.head.load() else {
-            return self.refuse(id, &RpcError::Unavailable);
+            return self.refuse(id, &RpcError::Unavailable, now);
         };
         let view = View {
             snapshot,
@@ -181,7 +160,7 @@ impl Dispatcher {
         match envelope {
             Envelope::Single(call) => self.answer_single(&view, call, now).await,
             // Boxed, so that a single request does not carry what a batch needs.
-            Envelope::Batch(items) => Box::pin(self.answer_batch(&view, items)).await,
+            Envelope::Batch(items) => Box::pin(self.answer_batch(&view, items, now)).await,
             Envelope::OversizedBatch(id) => {
                 let mut writer = Writer::default();
                 writer.text("[");
@@ -199,10 +178,10 @@ impl Dispatcher {
         }
     }
 
-    fn refuse(&self, id: &str, error: &RpcError) -> Answer {
+    fn refuse(&self, id: &str, error: &RpcError, now: Instant) -> Answer {
         self.metrics
             .method(None)
-            .answered(error.outcome(), Duration::ZERO);
+            .answered(error.outcome(), now.elapsed());
         Answer::error(id, error)
     }
 
@@ -214,7 +193,7 @@ impl Dispatcher {
     ) -> Answer {
         let call = match call {
             Ok(call) => call,
-            Err(malformed) => return self.refuse(malformed.id, &malformed.error),
+            Err(malformed) => return self.refuse(malformed.id, &malformed.error, now),
         };
         // Nothing here has an effect, so what nobody wants the answer of is not done.
         let Some(id) = call.id else {
@@ -235,9 +214,9 @@ impl Dispatcher {
         }
     }
 
-    async fn answer_batch(&self, view: &View<'_>, items: Vec<&RawValue>) -> Answer {
+    async fn answer_batch(&self, view: &View<'_>, items: Vec<&RawValue>, now: Instant) -> Answer {
         let mut writer = Writer::default();
-        let mut permits = Vec::new();
+        let mut permits: Vec<Permit> = Vec::new();
         let mut is_full = false;
         for item in items {
             let call = Call::parse(item);
@@ -256,14 +235,15 @@ impl Dispatcher {
                 }
             };
             let id = call.id.unwrap_or(NULL_ID);
+            let method = self.find(&call.method);
             if is_full {
-                writer.error(id, &RpcError::ResponseTooLarge);
+                let error = RpcError::ResponseTooLarge;
+                let metrics = self.metrics.method(method);
+                metrics.answered(error.outcome(), Duration::ZERO);
+                writer.error(id, &error);
                 continue;
             }
-            match self
-                .call(view, self.find(&call.method), &call, Instant::now())
-                .await
-            {
+            match self.call(view, method, &call, Instant::now()).await {
                 Ok(Weighed { json, permit }) => {
                     let len = json.len();
                     is_full = writer.len() + response_len(id, len) > BATCH_REPLY_BYTES_MAX;
@@ -276,6 +256,12 @@ impl Dispatcher {
                 }
                 Err(error) => writer.error(id, &error),
             }
+        }
+        // What no item was weighed for, many small ones together may weigh.
+        let held = permits.iter().map(|permit| permit.num_permits()).sum();
+        match self.worker.pools().weigh_reply(writer.len(), held) {
+            Ok(permit) => permits.extend(permit),
+            Err(_) => return self.refuse(NULL_ID, &RpcError::Unavailable, now),
         }
         let json = (writer.len() > 0).then(|| {
             writer.text("]");

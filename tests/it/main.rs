@@ -10,6 +10,7 @@
 //! | `bad_input` | the answer to each malformed request, over HTTP that is malformed too |
 //! | `access_log` | who asked what, by ids that clients know, never a key |
 //! | `admission` | permits, quotas, method sets, clients that leave, one view a batch |
+//! | `slow_clients` | who asks or reads too slowly is cut off |
 //! | `cli` | help, check, refusals, exit codes, secrecy of keys |
 //! | `shutdown` | SIGTERM with requests in flight |
 //! | `readme` | the README's own commands |
@@ -34,5 +35,6 @@ mod proofs;
 mod readme;
 mod reorg_sim;
 mod shutdown;
+mod slow_clients;
 mod tidy;
 mod window;

@@ -131,6 +131,9 @@ pub(crate) async fn get_storage_values(view: &View<'_>, mut params: Params<'_>) 
     if count > STORAGE_KEYS_MAX {
         return Err(too_many(count, "slots"));
     }
+    if keys.len() > STORAGE_KEYS_MAX {
+        return Err(too_many(keys.len(), "accounts"));
+    }
     let slots = keys.iter().map(|(address, keys)| {
         let slots = keys.iter().map(|key| params::storage_key(key).map(slot_of));
         Ok((*address, slots.collect::<Result<_, _>>()?))

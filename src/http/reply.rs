@@ -16,15 +16,17 @@ use nearhead_actors::wiring::Permit;
 use nearhead_chain::json::Json;
 use tokio::{sync::oneshot, time::timeout};
 
+use super::connection::Answering;
 use crate::limits::{CHUNK_BYTES, WRITE_PERMIT_TIMEOUT};
 
 /// JSON of known length, handed to the connection in chunks of at most [`CHUNK_BYTES`]; nothing is copied here.
 #[derive(Debug)]
-pub(crate) struct ReplyBody {
+pub(super) struct ReplyBody {
     len: u64,
     present: Bytes,
     rest: vec::IntoIter<Bytes>,
     lease: Option<Lease>,
+    answering: Option<Answering>,
 }
 
 /// Permits that are given back when the last chunk is handed over, when the client goes away, or when it takes too long
@@ -48,8 +50,8 @@ impl Lease {
 }
 
 impl ReplyBody {
-    /// A body that keeps `permits` until it is written.
-    pub(crate) fn new(json: Json, permits: Vec<Permit>) -> Self {
+    /// A body that keeps `permits` until it is written, and notes how its connection takes it.
+    pub(super) fn new(json: Json, permits: Vec<Permit>, answering: Option<Answering>) -> Self {
         let len = json.len() as u64;
         let (present, rest) = match json {
             Json::Slice(slice) => (slice, Vec::new()),
@@ -60,16 +62,17 @@ impl ReplyBody {
             present,
             rest: rest.into_iter(),
             lease: Lease::new(permits),
+            answering,
         }
     }
 
     /// The body in the form that costs least: one small slice needs no chunks.
-    pub(crate) fn boxed(json: Json, permits: Vec<Permit>) -> BoxBody {
+    pub(super) fn boxed(json: Json, permits: Vec<Permit>, answering: Option<Answering>) -> BoxBody {
         match json {
             Json::Slice(slice) if slice.len() <= CHUNK_BYTES && permits.is_empty() => {
                 BoxBody::new(slice)
             }
-            json => BoxBody::new(Self::new(json, permits)),
+            json => BoxBody::new(Self::new(json, permits, answering)),
         }
     }
 }
@@ -91,9 +94,14 @@ impl MessageBody for ReplyBody {
                 Some(next) => this.present = next,
                 None => {
                     this.lease = None;
+                    this.answering = None;
                     return Poll::Ready(None);
                 }
             }
+        }
+        // The connection asks for a part when the one before has left its buffer.
+        if let Some(answering) = &this.answering {
+            answering.took();
         }
         let chunk = this.present.split_to(this.present.len().min(CHUNK_BYTES));
         Poll::Ready(Some(Ok(chunk)))
@@ -127,7 +135,7 @@ mod tests {
             large.clone(),
             Bytes::from_static(b"}"),
         ];
-        let body = ReplyBody::new(Json::Pieces(pieces.clone()), Vec::new());
+        let body = ReplyBody::new(Json::Pieces(pieces.clone()), Vec::new(), None);
         assert_eq!(body.size(), BodySize::Sized(4 + large.len() as u64 + 1));
         let chunks = chunks(body);
         assert!(
@@ -141,6 +149,6 @@ mod tests {
 
     #[test]
     fn an_empty_body_ends_at_once() {
-        assert!(chunks(ReplyBody::new(Json::Pieces(Vec::new()), Vec::new())).is_empty());
+        assert!(chunks(ReplyBody::new(Json::Pieces(Vec::new()), Vec::new(), None)).is_empty());
     }
 }
