@@ -2,7 +2,7 @@
 
 use std::{
     future::{Future, poll_fn},
-    pin::pin,
+    pin::Pin,
     task::Poll,
 };
 
@@ -15,42 +15,38 @@ use crate::rpc::Answer;
 /// Works out one answer; started on the arbiter of the worker that read the request.
 ///
 /// When the receiver of its reply is dropped because the client went away, so is everything that was going on for it.
-pub(crate) struct RequestActor<F> {
-    work: Option<(F, oneshot::Sender<Answer>)>,
-    span: Span,
-}
+pub(crate) struct RequestActor(Option<(Work, oneshot::Sender<Answer>, Span)>);
 
-// The work is moved out before it is first polled.
-impl<F> Unpin for RequestActor<F> {}
+/// Boxed once: the actor is moved several times before its work begins.
+type Work = Pin<Box<dyn Future<Output = Answer>>>;
 
-impl<F: Future<Output = Answer> + 'static> RequestActor<F> {
+impl RequestActor {
     /// Starts the actor; the answer comes through the receiver, or nothing if working it out panicked. What is logged
     /// meanwhile stands in `span`.
-    pub(crate) fn answer(work: F, span: Span) -> oneshot::Receiver<Answer> {
+    pub(crate) fn answer(
+        work: impl Future<Output = Answer> + 'static,
+        span: Span,
+    ) -> oneshot::Receiver<Answer> {
         let (reply, answer) = oneshot::channel();
-        let work = Some((work, reply));
-        Self { work, span }.start();
+        Self(Some((Box::pin(work), reply, span))).start();
         answer
     }
 }
 
-impl<F: Future<Output = Answer> + 'static> Actor for RequestActor<F> {
+impl Actor for RequestActor {
     type Context = Context<Self>;
 
     fn started(&mut self, ctx: &mut Context<Self>) {
-        let Some((work, reply)) = self.work.take() else {
-            return;
-        };
-        let span = std::mem::replace(&mut self.span, Span::none());
-        let work = deliver(work, reply).instrument(span);
-        ctx.spawn(work.into_actor(self).map(|(), _, ctx| ctx.stop()));
+        if let Some((work, reply, span)) = self.0.take() {
+            let work = deliver(work, reply).instrument(span);
+            ctx.spawn(work.into_actor(self).map(|(), _, ctx| ctx.stop()));
+        }
     }
 }
 
 /// Sends the answer when it is there, and gives up on it as soon as nobody waits for it.
-async fn deliver(answer: impl Future<Output = Answer>, mut reply: oneshot::Sender<Answer>) {
-    let mut answer = pin!(answer);
-    let answered = poll_fn(|cx| match answer.as_mut().poll(cx) {
+async fn deliver(mut work: Work, mut reply: oneshot::Sender<Answer>) {
+    let answered = poll_fn(|cx| match work.as_mut().poll(cx) {
         Poll::Ready(answer) => Poll::Ready(Some(answer)),
         Poll::Pending => reply.poll_closed(cx).map(|()| None),
     })

@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
+use alloy_primitives::{Address, B256, Bytes, U256, utils::keccak256_cached};
 use alloy_rlp::Decodable;
 use alloy_trie::TrieAccount;
 
@@ -86,7 +86,13 @@ impl State {
         visit: impl FnMut(&[u8]),
     ) -> Result<Option<TrieAccount>, TrieError> {
         let read = |mut value: &[u8]| TrieAccount::decode(&mut value);
-        walk(&self.store, self.root, &keccak256(address), visit, read)
+        walk(
+            &self.store,
+            self.root,
+            &keccak256_cached(address),
+            visit,
+            read,
+        )
     }
 
     /// Walks to a slot of the account with this storage root; zero where it is absent.
@@ -97,7 +103,7 @@ impl State {
         visit: impl FnMut(&[u8]),
     ) -> Result<U256, TrieError> {
         let read = |mut value: &[u8]| U256::decode(&mut value);
-        let key = keccak256(slot.to_be_bytes::<32>());
+        let key = keccak256_cached(slot.to_be_bytes::<32>());
         Ok(walk(&self.store, storage_root, &key, visit, read)?.unwrap_or_default())
     }
 }
