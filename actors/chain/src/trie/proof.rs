@@ -17,9 +17,7 @@ pub struct AccountProof {
 /// Nodes that prove one slot.
 #[derive(Clone, Debug)]
 pub struct StorageProof {
-    /// The slot.
-    pub slot: U256,
-    /// Its value, zero where absent.
+    /// The slot's value, zero where absent.
     pub value: U256,
     /// Nodes of the storage proof.
     pub nodes: Vec<Bytes>,
@@ -37,11 +35,7 @@ impl State {
             let mut nodes = Vec::new();
             let push = |rlp: &[u8]| nodes.push(Bytes::copy_from_slice(rlp));
             let value = self.walk_storage(storage_root, *slot, push)?;
-            Ok(StorageProof {
-                slot: *slot,
-                value,
-                nodes,
-            })
+            Ok(StorageProof { value, nodes })
         };
         let storage = slots
             .iter()
