@@ -27,6 +27,9 @@ impl State {
     /// Proof of an account and of slots of it (EIP-1186).
     ///
     /// An absence is proved by the nodes down to and including the one that shows it; an empty trie has no nodes.
+    ///
+    /// # Errors
+    /// As [`Self::storage`].
     pub fn prove(&self, address: &Address, slots: &[U256]) -> Result<AccountProof, TrieError> {
         let mut nodes = Vec::new();
         let account = self.walk_account(address, |rlp| nodes.push(Bytes::copy_from_slice(rlp)))?;

@@ -5,7 +5,7 @@ use std::sync::{Arc, atomic::Ordering};
 use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
 
 use crate::trie::{
-    AccountUpdate, InvariantError, NodeStore, Reference, State, StateUpdate,
+    AccountInfo, AccountUpdate, InvariantError, NodeStore, Reference, State, StateUpdate,
     node_store::{CodeEntry, NodeEntry},
 };
 
@@ -13,7 +13,11 @@ fn state_of_some_accounts(store: &Arc<NodeStore>) -> Arc<State> {
     let code = Bytes::from_static(b"code");
     let hash = keccak256(&code);
     let account = |index: u8| AccountUpdate {
-        info: Some((1, U256::from(index), hash)),
+        info: Some(AccountInfo {
+            nonce: 1,
+            balance: U256::from(index),
+            code_hash: hash,
+        }),
         storage_wiped: false,
         storage: (1..20)
             .map(|slot| (U256::from(slot), U256::from(index)))

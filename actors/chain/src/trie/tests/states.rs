@@ -7,7 +7,7 @@ use alloy_trie::{EMPTY_ROOT_HASH, KECCAK_EMPTY};
 use proptest::prelude::*;
 
 use super::model::Model;
-use crate::trie::{AccountUpdate, NodeStore, State, StateUpdate};
+use crate::trie::{AccountInfo, AccountUpdate, NodeStore, State, StateUpdate};
 
 const ACCOUNTS: u8 = 24;
 const SLOTS: u64 = 40;
@@ -34,8 +34,11 @@ fn any_account() -> impl Strategy<Value = AccountUpdate> {
         Just(U256::MAX),
         any::<u8>().prop_map(U256::from)
     ];
-    let info = (0..3_u64, balance, 0..4_u8)
-        .prop_map(|(nonce, balance, index)| (nonce, balance, keccak256(code(index))));
+    let info = (0..3_u64, balance, 0..4_u8).prop_map(|(nonce, balance, index)| AccountInfo {
+        nonce,
+        balance,
+        code_hash: keccak256(code(index)),
+    });
     // Few values, so that accounts come to have the same storage.
     let value = prop_oneof![2 => Just(0_u64), 3 => 1..3_u64, 1 => any::<u64>()];
     let slot = (0..SLOTS, value).prop_map(|(slot, value)| (U256::from(slot), U256::from(value)));
@@ -177,7 +180,11 @@ fn account(storage: &[(u64, u64)]) -> AccountUpdate {
         .iter()
         .map(|(slot, value)| (U256::from(*slot), U256::from(*value)));
     AccountUpdate {
-        info: Some((1, U256::from(2), KECCAK_EMPTY)),
+        info: Some(AccountInfo {
+            nonce: 1,
+            balance: U256::from(2),
+            code_hash: KECCAK_EMPTY,
+        }),
         storage_wiped: false,
         storage: storage.collect(),
     }
@@ -275,7 +282,11 @@ fn codes_live_as_long_as_an_account_names_them() {
     let store = NodeStore::new();
     let hash = keccak256(code(3));
     let with_code = AccountUpdate {
-        info: Some((1, U256::ZERO, hash)),
+        info: Some(AccountInfo {
+            nonce: 1,
+            balance: U256::ZERO,
+            code_hash: hash,
+        }),
         ..Default::default()
     };
     let mut change = update([(1, with_code.clone()), (2, with_code)]);
