@@ -191,10 +191,11 @@ proptest! {
         hashes.push(state.root());
         for (node, place, byte) in &changes {
             let mut entry = store.nodes.get_mut(node.get(&hashes)).unwrap();
-            let place = place.index(entry.rlp.len());
-            entry.rlp[place] = *byte;
+            let rlp = entry.rlp.as_mut().unwrap();
+            let place = place.index(rlp.len());
+            rlp[place] = *byte;
             if truncated && place > 0 {
-                entry.rlp = entry.rlp[..place].into();
+                *rlp = rlp[..place].into();
             }
         }
         for error in touch_all(&state) {

@@ -49,6 +49,13 @@ fn any_node(store: &NodeStore, state: &State) -> B256 {
     hashes.filter(|hash| *hash != state.root()).min().unwrap()
 }
 
+/// It names nothing, so that it is all that is wrong.
+fn any_storage_leaf(store: &NodeStore) -> B256 {
+    let is_short = |rlp: &Option<Box<[u8]>>| rlp.as_ref().is_some_and(|rlp| rlp.len() < 40);
+    let leaves = store.nodes.iter().filter(|entry| is_short(&entry.rlp));
+    leaves.map(|entry| *entry.key()).min().unwrap()
+}
+
 fn only_code(store: &NodeStore) -> B256 {
     *store.codes.iter().next().unwrap().key()
 }
@@ -85,7 +92,7 @@ fn a_count_too_high_or_too_low_is_found() {
 fn an_orphan_is_found() {
     check(|store, _| {
         let rlp = Box::from(alloy_rlp::encode(B256::ZERO));
-        let hash = keccak256(&rlp);
+        let (hash, rlp) = (keccak256(&rlp), Some(rlp));
         store.nodes.insert(hash, NodeEntry { refs: 1, rlp });
         Some(InvariantError::Unreachable {
             item: Reference::Node(hash),
@@ -94,7 +101,13 @@ fn an_orphan_is_found() {
     check(|store, _| {
         let code = Bytes::from_static(b"orphan");
         let hash = keccak256(&code);
-        store.codes.insert(hash, CodeEntry { refs: 1, code });
+        store.codes.insert(
+            hash,
+            CodeEntry {
+                refs: 1,
+                code: Some(code),
+            },
+        );
         Some(InvariantError::Unreachable {
             item: Reference::Code(hash),
         })
@@ -103,10 +116,8 @@ fn an_orphan_is_found() {
 
 #[test]
 fn a_missing_item_is_found() {
-    // A leaf of the storage names nothing, so it alone is missing.
     check(|store, _| {
-        let leaf = store.nodes.iter().filter(|entry| entry.rlp.len() < 40);
-        let hash = leaf.map(|entry| *entry.key()).min().unwrap();
+        let hash = any_storage_leaf(store);
         store.nodes.remove(&hash);
         Some(InvariantError::Missing {
             item: Reference::Node(hash),
@@ -124,17 +135,16 @@ fn a_missing_item_is_found() {
 #[test]
 fn changed_bytes_are_found() {
     check(|store, _| {
-        let leaf = store.nodes.iter().filter(|entry| entry.rlp.len() < 40);
-        let hash = leaf.map(|entry| *entry.key()).min().unwrap();
+        let hash = any_storage_leaf(store);
         let mut entry = store.nodes.get_mut(&hash).unwrap();
-        let last = entry.rlp.len() - 1;
-        entry.rlp[last] ^= 1;
-        let (item, actual) = (Reference::Node(hash), keccak256(&entry.rlp));
+        let rlp = entry.rlp.as_mut().unwrap();
+        *rlp.last_mut().unwrap() ^= 1;
+        let (item, actual) = (Reference::Node(hash), keccak256(rlp));
         Some(InvariantError::Content { item, actual })
     });
     check(|store, state| {
         let mut entry = store.nodes.get_mut(&state.root()).unwrap();
-        entry.rlp[0] = 0x80;
+        entry.rlp.as_mut().unwrap()[0] = 0x80;
         let item = Reference::Node(state.root());
         let why = alloy_rlp::Error::UnexpectedString;
         Some(InvariantError::Malformed { item, why })

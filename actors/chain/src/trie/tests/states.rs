@@ -7,7 +7,7 @@ use alloy_trie::{EMPTY_ROOT_HASH, KECCAK_EMPTY};
 use proptest::prelude::*;
 
 use super::model::Model;
-use crate::trie::{AccountInfo, AccountUpdate, NodeStore, State, StateUpdate};
+use crate::trie::{AccountInfo, AccountUpdate, NodeStore, State, StateUpdate, TrieError};
 
 const ACCOUNTS: u8 = 24;
 const SLOTS: u64 = 40;
@@ -97,9 +97,20 @@ fn any_step() -> impl Strategy<Value = Step> {
 }
 
 /// Runs the steps in a window of so many states; after each one the store holds what the states reach and no more.
+///
+/// The window is full before the first step, so that every block pushes one out.
 fn check(steps: &[Step], window: usize) {
     let store = NodeStore::new();
     let mut ring = VecDeque::from([(State::empty(&store), Model::default())]);
+    for number in 1..window as u64 {
+        let (head, model) = ring.back().unwrap();
+        let index = (number % u64::from(ACCOUNTS)) as u8;
+        let update = update([(index, account(&[(number % SLOTS, number)]))]);
+        let mut model = model.clone();
+        model.apply(&update);
+        let state = commit(head, &update);
+        ring.push_back((state, model));
+    }
     let mut pinned = Vec::new();
     for (number, step) in steps.iter().enumerate() {
         let (head, model) = ring.back().unwrap();
@@ -273,6 +284,53 @@ fn a_root_that_is_committed_twice_is_held_twice() {
     check_own_invariants(&store);
     assert_eq!(second.storage(&address(1), U256::ONE).unwrap(), U256::ONE);
     drop(second);
+    check_own_invariants(&store);
+    assert_eq!(store.stats(), Default::default());
+}
+
+#[test]
+fn a_commit_releases_what_dropped_handles_left() {
+    let store = NodeStore::new();
+    let empty = State::empty(&store);
+    let one = commit(&empty, &update([(1, account(&[(1, 1)]))]));
+    drop(one);
+    assert_eq!(store.stats().retired, 1);
+    let two = commit(&empty, &update([(2, account(&[(2, 2)]))]));
+    assert_eq!(store.stats().retired, 0);
+    store.check_invariants([two.root()]).unwrap();
+}
+
+#[test]
+fn a_state_held_in_part_is_counted_and_completed() {
+    let store = NodeStore::new();
+    let empty = State::empty(&store);
+    let hash = keccak256(code(3));
+    let mut with_code = account(&[(1, 1), (2, 2)]);
+    with_code.info.as_mut().unwrap().code_hash = hash;
+    let mut change = update([(1, with_code), (2, account(&[]))]);
+    change.code = [(hash, code(3))].into_iter().collect();
+    let whole = empty.update(&change).unwrap();
+    let mut part = empty.update(&change).unwrap();
+    let account = commit(&empty, &change).account(&address(1)).unwrap();
+    store.release_retired();
+    // The storage and the code of the one account that has any.
+    let storage_root = account.unwrap().storage_root;
+    part.nodes.remove(&storage_root).unwrap();
+    part.codes.clear();
+    let part = empty.commit(part);
+    store.check_invariants([part.root()]).unwrap();
+    assert_eq!(part.account(&address(1)).unwrap(), account);
+    assert_eq!(
+        part.storage(&address(1), U256::ONE),
+        Err(TrieError::MissingNode { hash: storage_root })
+    );
+    assert_eq!(part.code(&hash), Err(TrieError::MissingCode { hash }));
+    let whole = empty.commit(whole);
+    store.check_invariants([part.root(), whole.root()]).unwrap();
+    drop(part);
+    store.release_retired();
+    store.check_invariants([whole.root()]).unwrap();
+    drop(whole);
     check_own_invariants(&store);
     assert_eq!(store.stats(), Default::default());
 }
