@@ -103,21 +103,24 @@ impl Terms {
 }
 
 impl<'a> Query<'a> {
-    /// Looks for address and topic together wherever that needs no more than twice the look-ups: the postings answer it
-    /// at once, however many logs have one of the two. Most filters name an address and an event.
+    /// Looks for address and topic together as long as all pairs are no more than twice the filter's terms: the postings
+    /// answer a pair at once, however many logs have one of the two. Most filters name an address and an event.
     pub(super) fn new(terms: &'a FilterTerms) -> Self {
         let FilterTerms { addresses, topics } = terms;
         let mut groups = Vec::with_capacity(1 + topics.len());
+        let topic_terms: usize = topics.iter().map(Terms::len).sum();
+        let mut pairs_left = 2 * (addresses.len() + topic_terms);
         let mut has_pairs = false;
         let fields = Field::TOPICS.into_iter().zip(Field::PAIRS).zip(topics);
         for ((topic, pair), topics) in fields.filter(|(_, topics)| topics.len() > 0) {
             let pairs = addresses.len() * topics.len();
-            let is_pair = pairs > 0 && pairs <= 2 * (addresses.len() + topics.len());
-            has_pairs |= is_pair;
-            groups.push(match is_pair {
-                true => Group::new(pair, AnyOf::Pairs(addresses, topics)),
-                false => Group::new(topic, AnyOf::Values(topics)),
-            });
+            if pairs > 0 && pairs <= pairs_left {
+                pairs_left -= pairs;
+                has_pairs = true;
+                groups.push(Group::new(pair, AnyOf::Pairs(addresses, topics)));
+            } else {
+                groups.push(Group::new(topic, AnyOf::Values(topics)));
+            }
         }
         if addresses.len() > 0 && !has_pairs {
             groups.push(Group::new(Field::Address, AnyOf::Values(addresses)));
