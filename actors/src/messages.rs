@@ -10,7 +10,7 @@ use alloy_primitives::{Address, B256, Bytes, U256};
 use alloy_trie::TrieAccount;
 use nearhead_chain::{
     block::Block,
-    encode::value::ProofKey,
+    encode::ProofKey,
     json::Json,
     log_search::{Cancellation, LogFilter},
     trie::TrieError,

@@ -6,7 +6,7 @@ use actix::{Actor, Addr, Context, Handler, Response, Supervised};
 use alloy_primitives::{Bytes, U256};
 use alloy_trie::TrieAccount;
 use nearhead_chain::{
-    encode::value::{self, ProofKey},
+    encode,
     json::Json,
     log_search::Cancellation,
     trie::State,
@@ -154,15 +154,9 @@ impl HeavyQuery for ProveAccount {
 
 /// The proof that is asked for, on the present thread.
 fn prove(ask: &ProveAccount) -> Reply<Json> {
-    let slots: Vec<U256> = ask
-        .keys
-        .iter()
-        .map(|key| match *key {
-            ProofKey::Full(slot) | ProofKey::Short(slot) => slot,
-        })
-        .collect();
+    let slots: Vec<U256> = ask.keys.iter().map(|key| key.slot()).collect();
     let proof = state_at(&ask.snapshot, ask.at)?.prove(&ask.address, &slots)?;
-    Ok(value::proof(&ask.address, &proof, &ask.keys))
+    Ok(encode::proof(&ask.address, &proof, &ask.keys))
 }
 
 /// The slots that are asked for, on the present thread.
@@ -188,7 +182,10 @@ fn state_at(snapshot: &Snapshot, at: BlockId) -> Reply<&Arc<State>> {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use alloy_primitives::Address;
-    use nearhead_chain::window::{BlockNumberOrTag, BlockTag};
+    use nearhead_chain::{
+        encode::ProofKey,
+        window::{BlockNumberOrTag, BlockTag},
+    };
 
     use super::*;
     use crate::test_chain::{Chain, wait_until};

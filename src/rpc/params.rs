@@ -4,7 +4,7 @@ use std::{borrow::Cow, fmt};
 
 use alloy_primitives::{Address, B256, FixedBytes, U256};
 use nearhead_chain::{
-    encode::value::ProofKey,
+    encode::ProofKey,
     window::{BlockId, BlockNumberOrTag, BlockTag},
 };
 use serde::de::{Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};

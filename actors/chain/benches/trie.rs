@@ -12,7 +12,7 @@ use std::{
 
 use alloy_primitives::{Address, U256, keccak256};
 use alloy_trie::KECCAK_EMPTY;
-use nearhead_chain::trie::{AccountUpdate, NodeStore, State, StateUpdate};
+use nearhead_chain::trie::{AccountInfo, AccountUpdate, NodeStore, State, StateUpdate};
 
 /// Blocks that are held, as the window holds them.
 const WINDOW: usize = 128;
@@ -67,9 +67,12 @@ fn scatter(seed: u64, below: u64) -> u64 {
 }
 
 fn account(number: u64, storage: Vec<(U256, U256)>) -> AccountUpdate {
-    let info = Some((number, U256::from(number) << 48, KECCAK_EMPTY));
     AccountUpdate {
-        info,
+        info: Some(AccountInfo {
+            nonce: number,
+            balance: U256::from(number) << 48,
+            code_hash: KECCAK_EMPTY,
+        }),
         storage_wiped: false,
         storage,
     }

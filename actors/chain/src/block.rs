@@ -36,7 +36,7 @@ pub struct Kin {
 /// A verified block as the window holds it: facts for look-ups, JSON for answers.
 ///
 /// Made by [`crate::import::Importer`] alone: whoever has one may trust it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Block {
     /// The header.
     pub header: Header,
@@ -69,15 +69,8 @@ impl Block {
     #[must_use]
     pub fn without_state(&self) -> Self {
         Self {
-            header: self.header.clone(),
-            hash: self.hash,
-            transaction_hashes: self.transaction_hashes.clone(),
-            total_difficulty: self.total_difficulty,
-            ancestors: Arc::clone(&self.ancestors),
-            kin: self.kin.clone(),
-            json: self.json.clone(),
-            postings: self.postings.clone(),
             state: None,
+            ..self.clone()
         }
     }
 }

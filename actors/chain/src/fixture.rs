@@ -1,7 +1,10 @@
 //! The chain of execution-apis, for tests.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
-use std::{fs, path::Path};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 
 use alloy_consensus::Header;
 use alloy_genesis::Genesis;
@@ -16,13 +19,19 @@ use crate::{
 pub(crate) const HEAD: B256 =
     b256!("0xd226371d0b1551adb03fb52b71f08e3e11247fe9b1af994768af8cdaa8e7dcd7");
 
-/// A file of execution-apis.
-pub(crate) fn file(name: &str) -> Vec<u8> {
-    let folder = Path::new(concat!(
+/// A file or folder of execution-apis.
+pub(crate) fn path(name: &str) -> PathBuf {
+    Path::new(concat!(
         env!("CARGO_MANIFEST_DIR"),
         "/../../../shared/execution-apis"
-    ));
-    fs::read(folder.join(name)).unwrap()
+    ))
+    .join(name)
+}
+
+/// The content of a file of execution-apis.
+pub(crate) fn file(name: &str) -> Vec<u8> {
+    let path = path(name);
+    fs::read(&path).unwrap_or_else(|why| panic!("{}: {why}", path.display()))
 }
 
 /// genesis.json.

@@ -15,7 +15,7 @@ use crate::{
     encode::{BlockJson, EncodeError, EncodeOptions},
     execute::{self, ChainSpec, ExecuteError, Executed, Rules, SpecError},
     log_search::LogPostings,
-    trie::{AccountUpdate, NodeStore, State, StateUpdate, TrieError},
+    trie::{AccountInfo, AccountUpdate, NodeStore, State, StateUpdate, TrieError},
     verify::{self, VerifyError},
 };
 
@@ -371,11 +371,11 @@ fn insert_genesis_account(update: &mut StateUpdate, address: Address, account: &
     update.accounts.insert(
         address,
         AccountUpdate {
-            info: Some((
-                account.nonce.unwrap_or_default(),
-                account.balance,
+            info: Some(AccountInfo {
+                nonce: account.nonce.unwrap_or_default(),
+                balance: account.balance,
                 code_hash,
-            )),
+            }),
             storage_wiped: false,
             storage: storage
                 .map(|(slot, value)| ((*slot).into(), (*value).into()))

@@ -160,3 +160,32 @@ async fn too_many_are_told_with_what_fits() {
     find.limit = 2;
     assert!(ask(&chain.worker.logs, find).await.is_ok());
 }
+
+#[actix::test]
+async fn several_conditions_are_priced_by_the_logs_they_may_look_at() {
+    let chain = Chain::start();
+    // Its few logs many times over.
+    let blocks = chain.snapshot.range(0, chain.snapshot.head().number());
+    let blocks: Vec<_> = blocks.iter().cycle().take(10_000).cloned().collect();
+    let logs: usize = blocks.iter().map(|block| block.json.log_count()).sum();
+    let candidates = logs / (WORKER_CANDIDATES_MAX / WORKER_LOOKUPS_MAX);
+    assert!(candidates > 0, "{logs} logs");
+    let (address, topic) = (Address::ZERO, B256::ZERO);
+    /// Addresses, topics by position, the values looked up in each block, and whether candidates are looked at.
+    type Row = (Vec<Address>, Vec<Vec<B256>>, usize, bool);
+    let table: [Row; 8] = [
+        (vec![], vec![], 0, false),
+        (vec![], vec![vec![]], 0, false),
+        (vec![address], vec![], 1, false),
+        (vec![], vec![vec![], vec![topic]], 1, false),
+        (vec![address], vec![vec![topic, topic]], 3, true),
+        (vec![address], vec![vec![]], 1, true),
+        (vec![], vec![vec![topic], vec![]], 1, true),
+        (vec![address], vec![vec![topic], vec![]], 2, true),
+    ];
+    for (addresses, topics, values, walks) in table {
+        let filter = LogFilter { addresses, topics };
+        let work = blocks.len() * values + usize::from(walks) * candidates;
+        assert_eq!(count_work(&blocks, &filter), work, "{filter:?}");
+    }
+}

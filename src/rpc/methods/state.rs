@@ -10,7 +10,7 @@ use nearhead_actors::{
     wiring::ask,
 };
 use nearhead_chain::{
-    encode::value::{self, ProofKey},
+    encode::{ProofKey, value},
     json::Json,
     window::BlockId,
 };
@@ -33,7 +33,7 @@ pub(crate) async fn get_storage_at(view: &View<'_>, mut params: Params<'_>) -> A
     let key = params.required(params::text)?;
     let at = params.optional(LATEST, params::block_id)?;
     params.finish()?;
-    let slot = slot_of(params::storage_key(&key)?);
+    let slot = params::storage_key(&key)?.slot();
     let snapshot = Arc::clone(&view.snapshot);
     let read = ReadStorage {
         snapshot,
@@ -135,7 +135,9 @@ pub(crate) async fn get_storage_values(view: &View<'_>, mut params: Params<'_>) 
         return Err(too_many(keys.len(), "accounts"));
     }
     let slots = keys.iter().map(|(address, keys)| {
-        let slots = keys.iter().map(|key| params::storage_key(key).map(slot_of));
+        let slots = keys
+            .iter()
+            .map(|key| params::storage_key(key).map(ProofKey::slot));
         Ok((*address, slots.collect::<Result<_, _>>()?))
     });
     let slots: Vec<(Address, Vec<U256>)> = slots.collect::<Result<_, RpcError>>()?;
@@ -203,12 +205,6 @@ fn too_many(count: usize, what: &str) -> RpcError {
     RpcError::InvalidParams(
         format!("too many {what}: {count} (want at most {STORAGE_KEYS_MAX})").into(),
     )
-}
-
-const fn slot_of(key: ProofKey) -> U256 {
-    match key {
-        ProofKey::Full(slot) | ProofKey::Short(slot) => slot,
-    }
 }
 
 fn refused(error: QueryError, view: &View<'_>) -> RpcError {

@@ -20,7 +20,7 @@ use super::{
     population::Population,
     profile::Sizes,
 };
-use crate::trie::{AccountUpdate, NodeStore, State, StateUpdate, TrieError};
+use crate::trie::{AccountInfo, AccountUpdate, NodeStore, State, StateUpdate, TrieError};
 
 /// Chain id of every dev chain.
 pub const CHAIN_ID: u64 = 1337;
@@ -212,11 +212,11 @@ fn update(accounts: impl Iterator<Item = (Address, GenesisAccount)>) -> StateUpd
     let mut update = StateUpdate::default();
     for (address, account) in accounts {
         let code_hash = account.code_hash().unwrap_or(KECCAK_EMPTY);
-        let info = (
-            account.nonce.unwrap_or_default(),
-            account.balance,
+        let info = AccountInfo {
+            nonce: account.nonce.unwrap_or_default(),
+            balance: account.balance,
             code_hash,
-        );
+        };
         let storage = account
             .storage_slots()
             .map(|(slot, value)| (slot.into(), value))

@@ -13,10 +13,10 @@ use super::{
 };
 use crate::block::BlockParts;
 
-/// A block's JSON, in buffers that every answer is a slice of.
+/// A block's JSON, in buffers whose slices every answer is made of.
 ///
-/// A transaction is a slice of the full block, a receipt a slice of the array of all receipts, a log a slice of
-/// its receipt: what is served twice is held once.
+/// A transaction is a slice of the full block, a receipt a slice of the array of all receipts, a log a slice of its
+/// receipt: each is held once. Only the header's fields are held twice, once for each form of the block.
 #[derive(Clone, Debug)]
 pub struct BlockJson {
     /// The block with full transactions.

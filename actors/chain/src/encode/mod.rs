@@ -23,6 +23,7 @@ mod writer;
 mod tests;
 
 pub use block_json::{BlockJson, EncodeError};
+pub use proof::{ProofKey, proof};
 
 /// How blocks are written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -17,6 +17,16 @@ pub enum ProofKey {
     Short(U256),
 }
 
+impl ProofKey {
+    /// The slot that it names, however it is echoed.
+    #[must_use]
+    pub const fn slot(self) -> U256 {
+        match self {
+            Self::Full(slot) | Self::Short(slot) => slot,
+        }
+    }
+}
+
 /// The account proof of `address` with one storage proof for each of `keys`, in their order.
 ///
 /// `keys` are those that `proof` was made for. An absent account has nonce and balance zero, the code hash of

@@ -12,7 +12,7 @@ use revm::{
 
 use crate::{
     block::Block,
-    trie::{AccountUpdate, State, StateUpdate, TrieError},
+    trie::{self, AccountUpdate, State, StateUpdate, TrieError},
 };
 
 /// The state after a block, as the EVM reads it while the next one is executed.
@@ -106,9 +106,11 @@ pub(super) fn state_update(transitions: TransitionState, cache: &CacheState) -> 
         update.accounts.insert(
             address,
             AccountUpdate {
-                info: account
-                    .info
-                    .map(|info| (info.nonce, info.balance, info.code_hash)),
+                info: account.info.map(|info| trie::AccountInfo {
+                    nonce: info.nonce,
+                    balance: info.balance,
+                    code_hash: info.code_hash,
+                }),
                 storage_wiped: account.storage_was_destroyed,
                 storage,
             },

@@ -1,9 +1,15 @@
 //! What is searched for.
 
+use std::cmp::Reverse;
+
 use alloy_primitives::{Address, B256};
 use hashbrown::{HashTable, hash_table::Entry};
 
-use super::postings::{Field, LogPostings, Term};
+use super::{
+    SearchError,
+    cancellation::Pace,
+    postings::{Field, LogPostings, Term},
+};
 
 /// A filter as eth_getLogs means it: AND over members, OR within each; empty means any.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -14,99 +20,176 @@ pub struct LogFilter {
     pub topics: Vec<Vec<B256>>,
 }
 
-/// A filter made ready once for all blocks: every group must have one of its terms in a log.
+/// The terms of a filter, each hashed once for all blocks.
 #[derive(Debug)]
-pub(super) struct Query {
-    pub(super) groups: Vec<Group>,
+pub(super) struct FilterTerms {
+    addresses: Terms,
+    /// By position.
+    topics: Vec<Terms>,
+}
+
+/// Terms of one field, each once.
+#[derive(Debug)]
+struct Terms(HashTable<Term>);
+
+/// What a log must have: one of the terms of every group.
+#[derive(Debug)]
+pub(super) struct Query<'a> {
+    /// In the order in which they are looked up in a block, until one is not there.
+    pub(super) groups: Vec<Group<'a>>,
     /// A position whose topic must be there, whatever it is: a filter that ends in a wildcard.
     pub(super) present: Option<Field>,
 }
 
 /// Terms of one field, any of which will do.
-#[derive(Debug)]
-pub(super) struct Group {
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Group<'a> {
     pub(super) field: Field,
-    /// Each once.
-    terms: HashTable<Term>,
+    any_of: AnyOf<'a>,
 }
 
-impl Query {
+#[derive(Clone, Copy, Debug)]
+enum AnyOf<'a> {
+    /// Of addresses, or topics at one position.
+    Values(&'a Terms),
+    /// Of the pairs of one of these addresses and one of these topics.
+    Pairs(&'a Terms, &'a Terms),
+}
+
+impl FilterTerms {
     /// `None` where no log can match: none has more than four topics.
-    pub(super) fn new(filter: &LogFilter) -> Option<Self> {
-        let fields = Field::TOPICS.get(..filter.topics.len())?;
+    pub(super) fn new(
+        filter: &LogFilter,
+        pace: &mut Pace<'_>,
+    ) -> Result<Option<Self>, SearchError> {
+        let Some(fields) = Field::TOPICS.get(..filter.topics.len()) else {
+            return Ok(None);
+        };
         let addresses = filter.addresses.iter().map(Address::into_word);
-        let mut addresses = Group::new(Field::Address, addresses);
+        let addresses = Terms::new(Field::Address, addresses, pace)?;
         let topics = fields.iter().zip(&filter.topics);
-        let topics = topics.map(|(field, values)| Group::new(*field, values.iter().copied()));
-        let mut topics: Vec<Group> = topics.collect();
-        let last = topics.last().filter(|last| last.terms.is_empty());
-        let present = last.map(|last| last.field);
-        if let Some(topics0) = topics.first_mut()
-            && let Some(pairs) = Group::pairs(&addresses, topics0)
-        {
-            addresses = pairs;
-            topics0.terms.clear();
-        }
-        let groups = std::iter::once(addresses).chain(topics);
-        Some(Self {
-            groups: groups.filter(|group| !group.terms.is_empty()).collect(),
-            present,
-        })
+        let topics = topics.map(|(field, values)| Terms::new(*field, values.iter().copied(), pace));
+        let topics = topics.collect::<Result<_, _>>()?;
+        Ok(Some(Self { addresses, topics }))
     }
 }
 
-impl Group {
-    fn new(field: Field, values: impl ExactSizeIterator<Item = B256>) -> Self {
+impl Terms {
+    fn new(
+        field: Field,
+        values: impl ExactSizeIterator<Item = B256>,
+        pace: &mut Pace<'_>,
+    ) -> Result<Self, SearchError> {
         let mut terms = HashTable::<Term>::with_capacity(values.len());
-        for term in values.map(|value| Term::new(field, value)) {
+        for value in values {
+            pace.spend(1)?;
+            let term = Term::new(field, value);
             let hash_of = |term: &Term| term.hash;
             if let Entry::Vacant(vacant) = terms.entry(term.hash, |other| *other == term, hash_of) {
                 vacant.insert(term);
             }
         }
-        Self { field, terms }
+        Ok(Self(terms))
     }
 
-    /// Both groups as one, where that needs no more than twice the probes. Address and event is what most filters name,
-    /// and the postings answer it at once, however many logs have one of the two.
-    fn pairs(addresses: &Self, topics0: &Self) -> Option<Self> {
-        let (addresses, topics0) = (&addresses.terms, &topics0.terms);
-        let count = addresses.len() * topics0.len();
-        if count == 0 || count > 2 * (addresses.len() + topics0.len()) {
-            return None;
-        }
-        let mut terms = HashTable::with_capacity(count);
-        for address in addresses {
-            for topic0 in topics0 {
-                let pair = Term::pair(address, topic0);
-                terms.insert_unique(pair.hash, pair, |term: &Term| term.hash);
+    fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    fn has(&self, (hash, value): (u64, &B256)) -> bool {
+        let is_it = |term: &Term| term.value == *value;
+        self.0.find(hash, is_it).is_some()
+    }
+}
+
+impl<'a> Query<'a> {
+    /// Looks for address and topic together as long as all pairs are no more than twice the filter's terms: the postings
+    /// answer a pair at once, however many logs have one of the two. Most filters name an address and an event.
+    pub(super) fn new(terms: &'a FilterTerms) -> Self {
+        let FilterTerms { addresses, topics } = terms;
+        let mut groups = Vec::with_capacity(1 + topics.len());
+        let topic_terms: usize = topics.iter().map(Terms::len).sum();
+        let mut pairs_left = 2 * (addresses.len() + topic_terms);
+        let mut has_pairs = false;
+        let fields = Field::TOPICS.into_iter().zip(Field::PAIRS).zip(topics);
+        for ((topic, pair), topics) in fields.filter(|(_, topics)| topics.len() > 0) {
+            let pairs = addresses.len() * topics.len();
+            if pairs > 0 && pairs <= pairs_left {
+                pairs_left -= pairs;
+                has_pairs = true;
+                groups.push(Group::new(pair, AnyOf::Pairs(addresses, topics)));
+            } else {
+                groups.push(Group::new(topic, AnyOf::Values(topics)));
             }
         }
-        let field = Field::Pair;
-        Some(Self { field, terms })
+        if addresses.len() > 0 && !has_pairs {
+            groups.push(Group::new(Field::Address, AnyOf::Values(addresses)));
+        }
+        // Few terms are looked up soon. Of as many, the later position is the rarer: an event is in every block, an
+        // account that it names is mostly not, and the block is then done with.
+        groups.sort_by_key(|group| (group.count(), Reverse(group.field)));
+        let last = topics.len().checked_sub(1);
+        let wildcard = last.filter(|last| topics[*last].len() == 0);
+        let present = wildcard.map(|last| Field::TOPICS[last]);
+        Self { groups, present }
+    }
+}
+
+impl<'a> Group<'a> {
+    const fn new(field: Field, any_of: AnyOf<'a>) -> Self {
+        Self { field, any_of }
     }
 
-    /// Units of work that [`Self::find`] does.
-    pub(super) fn cost(&self, postings: &LogPostings) -> usize {
-        self.terms.len().min(postings.keys(self.field).len())
+    fn count(&self) -> usize {
+        match self.any_of {
+            AnyOf::Values(terms) => terms.len(),
+            AnyOf::Pairs(addresses, topics) => addresses.len() * topics.len(),
+        }
     }
 
-    /// Adds those of the group's terms that the block has, as keys of its postings. Whichever is less is gone through:
-    /// the terms, each looked up in the block, or the block's keys, each looked up in the terms.
-    pub(super) fn find(&self, postings: &LogPostings, keys: &mut Vec<u32>) {
-        let field = self.field;
-        let in_block = postings.keys(field);
-        if self.terms.len() <= in_block.len() {
-            let found = self
-                .terms
-                .iter()
-                .filter_map(|term| postings.find(field, term));
-            keys.extend(found);
-        } else {
-            keys.extend(in_block.filter(|key| {
-                let term = postings.term(field, *key);
-                self.terms.find(term.hash, |other| *other == term).is_some()
-            }));
+    /// Adds those of the terms that the block has, as keys of its postings. Whichever is less is gone through: the
+    /// terms, each looked up in the block, or the block's keys, each looked up in the terms.
+    pub(super) fn find(
+        &self,
+        postings: &LogPostings,
+        keys: &mut Vec<u32>,
+        pace: &mut Pace<'_>,
+    ) -> Result<(), SearchError> {
+        let in_block = postings.keys(self.field);
+        if self.count() > in_block.len() {
+            for key in in_block {
+                pace.spend(1)?;
+                keys.extend(self.has(postings, key).then_some(key));
+            }
+            return Ok(());
+        }
+        match self.any_of {
+            AnyOf::Values(terms) => {
+                for term in &terms.0 {
+                    pace.spend(1)?;
+                    keys.extend(postings.find(self.field, term));
+                }
+            }
+            AnyOf::Pairs(addresses, topics) => {
+                for address in &addresses.0 {
+                    for topic in &topics.0 {
+                        pace.spend(1)?;
+                        keys.extend(postings.find_pair(self.field, address, topic));
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether what a key of the block stands for is one of the terms.
+    fn has(&self, postings: &LogPostings, key: u32) -> bool {
+        match self.any_of {
+            AnyOf::Values(terms) => terms.has(postings.term(key)),
+            AnyOf::Pairs(addresses, topics) => {
+                let [address, topic] = postings.pair(key).map(|key| postings.term(key));
+                addresses.has(address) && topics.has(topic)
+            }
         }
     }
 }

@@ -3,7 +3,7 @@
 //! | file | what it is |
 //! |---|---|
 //! | [`LogFilter`] | what eth_getLogs asks; made into a query of hashed terms once a search |
-//! | [`LogPostings`] | one block's logs by address, by (position, topic) and by (address, topic 0) |
+//! | [`LogPostings`] | one block's logs by address, by (position, topic) and by both |
 //! | [`search`] | counts the matches of a filter in many blocks, within a limit |
 //! | [`Found`] | counted matches: their length, and the JSON array of them |
 //! | [`Cancellation`] | stops running work within a millisecond |

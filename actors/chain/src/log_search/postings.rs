@@ -5,8 +5,8 @@ use std::{hash::BuildHasher, ops::Range, sync::LazyLock};
 use alloy_primitives::{B256, Log, map::FbBuildHasher};
 use hashbrown::HashTable;
 
-/// Search structure over one block's logs: for each address, each topic at each position and each pair of address and
-/// topic 0, the positions of the logs that have it. Exact, without false positives.
+/// Search structure over one block's logs: for each address, each topic at each position and each pair of an address
+/// and a topic at its position, the positions of the logs that have it. Exact, without false positives.
 ///
 /// What a log has in one field is a *key*: a small number, dense within the block, field by field. A log has one key
 /// a field at most, so the lists of one field are disjoint and counting is adding up their lengths.
@@ -16,9 +16,11 @@ pub struct LogPostings {
     table: HashTable<u32>,
     /// First key of each field, and the number of keys at the end.
     field_starts: [u32; FIELDS + 1],
-    /// What each key stands for, up to the first of [`Field::Pair`]: an address (left-padded) or a topic.
+    /// What each key stands for, up to the first of [`Field::PAIRS`]: an address (left-padded) or a topic.
     values: Box<[B256]>,
-    /// The keys of address and topic 0 that each key of [`Field::Pair`] stands for.
+    /// Hashes of `values`: a large filter is compared with these, and with a value only where one is equal.
+    hashes: Box<[u64]>,
+    /// The keys of address and topic that each key of [`Field::PAIRS`] stands for.
     pairs: Box<[[u32; 2]]>,
     /// First place of each key's list in `positions`, and the length of `positions` at the end.
     list_starts: Box<[u32]>,
@@ -29,18 +31,21 @@ pub struct LogPostings {
 }
 
 /// What logs are found by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Field {
     Address,
     Topic0,
     Topic1,
     Topic2,
     Topic3,
-    /// Address and topic 0 together.
-    Pair,
+    /// Address and topic 0 together; the others likewise.
+    Pair0,
+    Pair1,
+    Pair2,
+    Pair3,
 }
 
-const FIELDS: usize = 6;
+const FIELDS: usize = 9;
 
 /// The key of a field that a log does not have.
 const ABSENT: u32 = u32::MAX;
@@ -48,14 +53,16 @@ const ABSENT: u32 = u32::MAX;
 impl Field {
     /// The fields of topics, by position.
     pub(super) const TOPICS: [Self; 4] = [Self::Topic0, Self::Topic1, Self::Topic2, Self::Topic3];
+    /// The fields of an address and a topic, by the topic's position.
+    pub(super) const PAIRS: [Self; 4] = [Self::Pair0, Self::Pair1, Self::Pair2, Self::Pair3];
 }
 
-/// What is looked for in a field, with its hash.
+/// A value that is looked for in a field, with its hash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Term {
-    /// An address (left-padded) or topic; then topic 0 where the field is [`Field::Pair`], else zero.
-    value: [B256; 2],
     pub(super) hash: u64,
+    /// An address (left-padded) or topic.
+    pub(super) value: B256,
 }
 
 /// One seed for all blocks, so that a filter is hashed once a search; a random one, so that nobody can choose topics
@@ -63,27 +70,18 @@ pub(super) struct Term {
 static HASHER: LazyLock<FbBuildHasher<32>> = LazyLock::new(FbBuildHasher::default);
 
 impl Term {
-    /// A value of any field but [`Field::Pair`].
+    /// A value of [`Field::Address`] or one of [`Field::TOPICS`].
     pub(super) fn new(field: Field, value: B256) -> Self {
         // Odd and large: the same topic at two positions differs in all parts of its hash.
         let salt = (field as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let hash = HASHER.hash_one(value) ^ salt;
-        let value = [value, B256::ZERO];
-        Self { value, hash }
-    }
-
-    /// An address and a topic 0.
-    pub(super) const fn pair(address: &Self, topic0: &Self) -> Self {
-        Self {
-            value: [address.value[0], topic0.value[0]],
-            hash: pair_hash(address.hash, topic0.hash),
-        }
+        Self { hash, value }
     }
 }
 
 /// Both hashes are seeded: nobody can choose pairs that collide either.
-const fn pair_hash(address: u64, topic0: u64) -> u64 {
-    address.rotate_left(32) ^ topic0
+const fn pair_hash(address: u64, topic: u64) -> u64 {
+    address.rotate_left(32) ^ topic
 }
 
 impl LogPostings {
@@ -92,21 +90,23 @@ impl LogPostings {
     pub fn new<'a>(logs: impl Iterator<Item = &'a Log>) -> Self {
         let logs: Vec<&Log> = logs.collect();
         let mut builder = Builder::new(logs.len());
-        for field in [Field::Address].into_iter().chain(Field::TOPICS) {
+        builder.begin_field(Field::Address);
+        for (position, log) in logs.iter().enumerate() {
+            builder.add(position, Field::Address, log.address.into_word());
+        }
+        for (index, field) in Field::TOPICS.into_iter().enumerate() {
             builder.begin_field(field);
             for (position, log) in logs.iter().enumerate() {
-                let value = match field {
-                    Field::Address => Some(log.address.into_word()),
-                    topic => log.topics().get(topic as usize - 1).copied(),
-                };
-                if let Some(value) = value {
-                    builder.add(position, field, value);
+                if let Some(topic) = log.topics().get(index) {
+                    builder.add(position, field, *topic);
                 }
             }
         }
-        builder.begin_field(Field::Pair);
-        for position in 0..logs.len() {
-            builder.add_pair(position);
+        for (topic, pair) in Field::TOPICS.into_iter().zip(Field::PAIRS) {
+            builder.begin_field(pair);
+            for position in 0..logs.len() {
+                builder.add_pair(position, topic, pair);
+            }
         }
         builder.finish()
     }
@@ -116,6 +116,7 @@ impl LogPostings {
     pub fn bytes(&self) -> usize {
         self.table.allocation_size()
             + size_of_val(&*self.values)
+            + size_of_val(&*self.hashes)
             + size_of_val(&*self.pairs)
             + size_of_val(&*self.list_starts)
             + size_of_val(&*self.positions)
@@ -133,33 +134,32 @@ impl LogPostings {
         self.field_starts[field]..self.field_starts[field + 1]
     }
 
-    /// What a key of this field stands for.
-    pub(super) fn term(&self, field: Field, key: u32) -> Term {
-        if field == Field::Pair {
-            let [address, topic0] = self.pairs[key as usize - self.values.len()];
-            let address = self.term(Field::Address, address);
-            Term::pair(&address, &self.term(Field::Topic0, topic0))
-        } else {
-            Term::new(field, self.values[key as usize])
-        }
+    /// The hash of what a key stands for, and the value; not of [`Field::PAIRS`].
+    pub(super) fn term(&self, key: u32) -> (u64, &B256) {
+        (self.hashes[key as usize], &self.values[key as usize])
     }
 
-    /// The key of a term, if any log has it.
+    /// The keys of address and topic that a key of [`Field::PAIRS`] stands for.
+    pub(super) fn pair(&self, key: u32) -> [u32; 2] {
+        self.pairs[key as usize - self.values.len()]
+    }
+
+    /// The key of a value of [`Field::Address`] or one of [`Field::TOPICS`], if any log has it.
     pub(super) fn find(&self, field: Field, term: &Term) -> Option<u32> {
-        let value = |key: u32| &self.values[key as usize];
-        let is_it = |key: &u32| {
-            self.keys(field).contains(key)
-                && match self
-                    .pairs
-                    .get((*key as usize).wrapping_sub(self.values.len()))
-                {
-                    None => *value(*key) == term.value[0],
-                    Some([address, topic0]) => {
-                        *value(*address) == term.value[0] && *value(*topic0) == term.value[1]
-                    }
-                }
-        };
+        let is_it = |key: &u32| self.keys(field).contains(key) && *self.term(*key).1 == term.value;
         self.table.find(term.hash, is_it).copied()
+    }
+
+    /// The key of an address and a topic, if any log has both.
+    pub(super) fn find_pair(&self, field: Field, address: &Term, topic: &Term) -> Option<u32> {
+        let is_it = |key: &u32| {
+            self.keys(field).contains(key) && {
+                let values = self.pair(*key).map(|key| *self.term(key).1);
+                values == [address.value, topic.value]
+            }
+        };
+        let hash = pair_hash(address.hash, topic.hash);
+        self.table.find(hash, is_it).copied()
     }
 
     /// Positions of the logs with one of these adjacent keys; ascending for one key.
@@ -214,20 +214,21 @@ impl Builder {
         self.log_keys[position][field as usize] = key;
     }
 
-    fn add_pair(&mut self, position: usize) {
-        let [address, topic0, ..] = self.log_keys[position];
-        if topic0 == ABSENT {
+    fn add_pair(&mut self, position: usize, topic: Field, pair: Field) {
+        let keys = self.log_keys[position];
+        let parts = [Field::Address, topic].map(|field| keys[field as usize]);
+        if parts.contains(&ABSENT) {
             return;
         }
-        let first = self.values.len();
-        let pair = [address, topic0];
-        let is_it = |key: u32| self.pairs.get((key as usize).wrapping_sub(first)) == Some(&pair);
-        let hash = pair_hash(self.hashes[address as usize], self.hashes[topic0 as usize]);
+        let (values, first) = (self.values.len(), self.field_starts[pair as usize]);
+        let is_it = |key: u32| key >= first && self.pairs[key as usize - values] == parts;
+        let [address, topic] = parts.map(|key| self.hashes[key as usize]);
+        let hash = pair_hash(address, topic);
         let key = key_of(&mut self.table, &mut self.hashes, hash, is_it);
-        if key as usize == first + self.pairs.len() {
-            self.pairs.push(pair);
+        if key as usize == values + self.pairs.len() {
+            self.pairs.push(parts);
         }
-        self.log_keys[position][Field::Pair as usize] = key;
+        self.log_keys[position][pair as usize] = key;
     }
 
     fn finish(mut self) -> LogPostings {
@@ -252,10 +253,12 @@ impl Builder {
                 positions[*start as usize] = position as u32;
             }
         }
+        self.hashes.truncate(self.values.len());
         LogPostings {
             table: self.table,
             field_starts: self.field_starts,
             values: self.values.into(),
+            hashes: self.hashes.into(),
             pairs: self.pairs.into(),
             list_starts: list_starts.into(),
             positions: positions.into(),

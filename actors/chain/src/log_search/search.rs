@@ -3,7 +3,10 @@
 use std::sync::Arc;
 
 use super::{
-    Cancellation, Found, LogFilter, LogPostings, cancellation::Pace, filter::Query, postings::Field,
+    Cancellation, Found, LogFilter, LogPostings,
+    cancellation::Pace,
+    filter::{FilterTerms, Query},
+    postings::Field,
 };
 use crate::block::Block;
 
@@ -25,8 +28,10 @@ pub enum SearchError {
 
 /// Counts the matches in `blocks` (ascending); [`Found::gather`] then builds the JSON array.
 ///
-/// A block costs one probe for each term of the filter, and then what matches: no log that cannot match is looked at.
-/// Memory is bounded by `limit`.
+/// A block costs one look-up for each term of the filter, or for each address or topic that it has where those are
+/// fewer. Filters of one condition, an address and a topic at any position being one, then cost what matches and no more.
+/// Where several conditions must hold, every log that fulfils the rarest of them is looked at. Memory is bounded by
+/// `limit`.
 ///
 /// # Errors
 /// [`SearchError::TooMany`] for more than `limit` matches, before any of them is looked up in the JSON;
@@ -39,7 +44,8 @@ pub fn search<'a>(
 ) -> Result<Found<'a>, SearchError> {
     let mut pace = Pace::begin(cancel)?;
     let mut matches = Matches::default();
-    if let Some(query) = Query::new(filter) {
+    if let Some(terms) = FilterTerms::new(filter, &mut pace)? {
+        let query = Query::new(&terms);
         let mut matcher = Matcher::new(&query, limit);
         for (index, block) in blocks.iter().enumerate() {
             let postings = &block.postings;
@@ -87,7 +93,7 @@ impl Matches {
 
 /// Matches one query against one block after the other; its buffers are used again.
 struct Matcher<'a> {
-    query: &'a Query,
+    query: &'a Query<'a>,
     limit: usize,
     /// Keys that the present block has of each group, group by group.
     keys: Vec<u32>,
@@ -106,7 +112,7 @@ struct Condition {
 }
 
 impl<'a> Matcher<'a> {
-    fn new(query: &'a Query, limit: usize) -> Self {
+    fn new(query: &'a Query<'a>, limit: usize) -> Self {
         let (keys, conditions) = (Vec::new(), Vec::new());
         Self {
             query,
@@ -173,9 +179,8 @@ impl<'a> Matcher<'a> {
         self.keys.clear();
         self.conditions.clear();
         for group in &self.query.groups {
-            pace.spend(group.cost(postings))?;
             let start = self.keys.len();
-            group.find(postings, &mut self.keys);
+            group.find(postings, &mut self.keys, pace)?;
             let keys = &mut self.keys[start..];
             if keys.is_empty() {
                 return Ok(false);

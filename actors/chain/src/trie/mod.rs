@@ -34,4 +34,4 @@ pub use node::{Reference, references};
 pub use node_store::{NodeStore, NodeStoreStats};
 pub use proof::{AccountProof, StorageProof};
 pub use state::State;
-pub use update::{AccountUpdate, Changes, StateUpdate};
+pub use update::{AccountInfo, AccountUpdate, Changes, StateUpdate};

@@ -1,5 +1,5 @@
 use alloy_primitives::B256;
-use alloy_rlp::{Decodable, EMPTY_STRING_CODE, Error, Header, Result};
+use alloy_rlp::{Decodable, EMPTY_LIST_CODE, EMPTY_STRING_CODE, Error, Header, Result};
 use alloy_trie::{EMPTY_ROOT_HASH, KECCAK_EMPTY, TrieAccount, nodes::RlpNode};
 use nybbles::Nibbles;
 
@@ -7,8 +7,6 @@ use nybbles::Nibbles;
 pub(super) const KEY_NIBBLES: usize = 64;
 /// First byte of the RLP of a 32-byte string.
 const HASH_CODE: u8 = EMPTY_STRING_CODE + 32;
-/// First byte of the RLP of an empty list; a list of up to 55 bytes adds its length.
-const EMPTY_LIST_CODE: u8 = 0xc0;
 /// A node of fewer bytes stands in its parent instead of its hash (yellow paper, appendix D).
 const INLINE_BYTES_MAX: usize = 31;
 
@@ -150,19 +148,6 @@ pub enum Reference {
     Code(B256),
 }
 
-impl Reference {
-    /// What a node names, in the order in which it stands there, or why the bytes are not a node.
-    ///
-    /// # Errors
-    ///
-    /// What the decoder said; the bytes may come from anywhere.
-    pub fn named_by(rlp: &[u8]) -> Result<Vec<Self>> {
-        let mut references = Vec::new();
-        push_references(rlp, &mut references)?;
-        Ok(references)
-    }
-}
-
 impl std::fmt::Display for Reference {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
@@ -172,7 +157,7 @@ impl std::fmt::Display for Reference {
     }
 }
 
-/// Appends what the node names, once for every time that it is named.
+/// Appends what the node names, once for every time that it is named; nothing where it is malformed.
 ///
 /// A leaf of the account trie has a list for its value, one of a storage trie a string: so one routine serves both.
 /// An inline node names nothing: it is shorter than a hash.
@@ -200,10 +185,10 @@ pub(super) fn push_references(rlp: &[u8], references: &mut Vec<Reference>) -> Re
     Ok(())
 }
 
-/// What the node with this RLP names, in the order in which it does.
+/// What the node with this RLP names, in the order in which it does; the bytes may come from anywhere.
 ///
 /// # Errors
-/// The bytes are not a node of a trie that is keyed by keccak256.
+/// What the decoder said: the bytes are not a node of a trie that is keyed by keccak256.
 pub fn references(rlp: &[u8]) -> Result<Vec<Reference>> {
     let mut references = Vec::new();
     push_references(rlp, &mut references)?;

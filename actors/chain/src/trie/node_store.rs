@@ -25,6 +25,9 @@ const CODE_SHARDS: usize = 64;
 
 /// All nodes and codes of the held states, by keccak256, each with the number of times that it is named.
 ///
+/// A state may be held in part: what it names and nobody brought has an entry without bytes, which is counted as any
+/// other. Who reads it is told that it is missing; a commit that brings it completes it for all.
+///
 /// There is one writer at a time, which commits and releases; readers never wait for it longer than one map entry takes.
 pub struct NodeStore {
     pub(super) nodes: DashMap<B256, NodeEntry, FbBuildHasher<32>>,
@@ -40,14 +43,16 @@ pub struct NodeStore {
 pub(super) struct NodeEntry {
     /// Stored parents, account leaves and handles that name the node; never zero.
     pub(super) refs: u32,
-    pub(super) rlp: Box<[u8]>,
+    /// `None` where the node is missing.
+    pub(super) rlp: Option<Box<[u8]>>,
 }
 
 /// A stored code.
 pub(super) struct CodeEntry {
     /// Stored account leaves that name the code; never zero.
     pub(super) refs: u32,
-    pub(super) code: Bytes,
+    /// `None` where the code is missing.
+    pub(super) code: Option<Bytes>,
 }
 
 /// Who holds roots.
@@ -62,11 +67,11 @@ pub(super) struct Handles {
 /// How much a store holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NodeStoreStats {
-    /// Stored nodes.
+    /// Nodes, those included that are named and missing.
     pub nodes: usize,
     /// Bytes of their RLP.
     pub node_bytes: usize,
-    /// Stored codes.
+    /// Codes, those included that are named and missing.
     pub codes: usize,
     /// Bytes of them.
     pub code_bytes: usize,
@@ -122,11 +127,10 @@ impl NodeStore {
         hash: &B256,
         read: impl FnOnce(&[u8]) -> alloy_rlp::Result<T>,
     ) -> Result<T, TrieError> {
-        let entry = self
-            .nodes
-            .get(hash)
-            .ok_or(TrieError::MissingNode { hash: *hash })?;
-        read(&entry.rlp).map_err(|why| TrieError::Malformed { hash: *hash, why })
+        let entry = self.nodes.get(hash);
+        let rlp = entry.as_ref().and_then(|entry| entry.rlp.as_deref());
+        let rlp = rlp.ok_or(TrieError::MissingNode { hash: *hash })?;
+        read(rlp).map_err(|why| TrieError::Malformed { hash: *hash, why })
     }
 
     /// The code with this hash; the code of keccak256 of nothing is empty.
@@ -134,11 +138,9 @@ impl NodeStore {
         if *hash == KECCAK_EMPTY {
             return Ok(Bytes::new());
         }
-        let entry = self
-            .codes
-            .get(hash)
-            .ok_or(TrieError::MissingCode { hash: *hash })?;
-        Ok(entry.code.clone())
+        let entry = self.codes.get(hash);
+        let code = entry.and_then(|entry| entry.code.clone());
+        code.ok_or(TrieError::MissingCode { hash: *hash })
     }
 
     /// Stores what the new root reaches and nobody stored before; the caller owes one handle to the root.
@@ -171,7 +173,7 @@ impl NodeStore {
         }
     }
 
-    /// Counts one more reference from outside, and those of every node that it brings into the store.
+    /// Counts one more reference from outside, and those of every node that comes to be stored by it.
     ///
     /// What is stored already has acquired what it names, so the walk stops there: the cost is that of what is new.
     fn acquire(&self, reference: Reference, changes: &mut Changes) {
@@ -179,28 +181,32 @@ impl NodeStore {
         while let Some(reference) = pending.pop() {
             match reference {
                 Reference::Node(hash) if hash == EMPTY_ROOT_HASH => {}
-                Reference::Node(hash) => match self.nodes.entry(hash) {
-                    MapEntry::Occupied(mut entry) => entry.get_mut().refs += 1,
-                    MapEntry::Vacant(entry) => {
-                        // Absent in both: the state is held in part, and a reader is told which node is missing.
-                        let Some(rlp) = changes.nodes.remove(&hash) else {
-                            continue;
-                        };
+                Reference::Node(hash) => {
+                    let missing = NodeEntry { refs: 0, rlp: None };
+                    let mut entry = self.nodes.entry(hash).or_insert(missing);
+                    entry.refs += 1;
+                    if entry.rlp.is_none()
+                        && let Some(rlp) = changes.nodes.remove(&hash)
+                    {
                         self.node_bytes.fetch_add(rlp.len(), Ordering::Relaxed);
                         push_named(&rlp, &mut pending);
-                        entry.insert(NodeEntry { refs: 1, rlp });
+                        entry.rlp = Some(rlp);
                     }
-                },
-                Reference::Code(hash) => match self.codes.entry(hash) {
-                    MapEntry::Occupied(mut entry) => entry.get_mut().refs += 1,
-                    MapEntry::Vacant(entry) => {
-                        let Some(code) = changes.codes.remove(&hash) else {
-                            continue;
-                        };
+                }
+                Reference::Code(hash) => {
+                    let missing = CodeEntry {
+                        refs: 0,
+                        code: None,
+                    };
+                    let mut entry = self.codes.entry(hash).or_insert(missing);
+                    entry.refs += 1;
+                    if entry.code.is_none()
+                        && let Some(code) = changes.codes.remove(&hash)
+                    {
                         self.code_bytes.fetch_add(code.len(), Ordering::Relaxed);
-                        entry.insert(CodeEntry { refs: 1, code });
+                        entry.code = Some(code);
                     }
-                },
+                }
             }
         }
     }
@@ -215,8 +221,9 @@ impl NodeStore {
                         continue;
                     };
                     entry.get_mut().refs -= 1;
-                    if entry.get().refs == 0 {
-                        let NodeEntry { rlp, .. } = entry.remove();
+                    if entry.get().refs == 0
+                        && let Some(rlp) = entry.remove().rlp
+                    {
                         self.node_bytes.fetch_sub(rlp.len(), Ordering::Relaxed);
                         push_named(&rlp, &mut pending);
                     }
@@ -226,8 +233,9 @@ impl NodeStore {
                         continue;
                     };
                     entry.get_mut().refs -= 1;
-                    if entry.get().refs == 0 {
-                        let CodeEntry { code, .. } = entry.remove();
+                    if entry.get().refs == 0
+                        && let Some(code) = entry.remove().code
+                    {
                         self.code_bytes.fetch_sub(code.len(), Ordering::Relaxed);
                     }
                 }
@@ -236,8 +244,7 @@ impl NodeStore {
     }
 }
 
-/// Appends what a stored node names. Of a malformed one that is what could be decoded: the same when it is acquired
-/// and when it is released.
+/// Appends what a stored node names; a malformed one names nothing, when it is acquired and when it is released.
 fn push_named(rlp: &[u8], pending: &mut Vec<Reference>) {
     let _ = push_references(rlp, pending);
 }

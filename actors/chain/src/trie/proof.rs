@@ -17,9 +17,7 @@ pub struct AccountProof {
 /// Nodes that prove one slot.
 #[derive(Clone, Debug)]
 pub struct StorageProof {
-    /// The slot.
-    pub slot: U256,
-    /// Its value, zero where absent.
+    /// The slot's value, zero where absent.
     pub value: U256,
     /// Nodes of the storage proof.
     pub nodes: Vec<Bytes>,
@@ -29,6 +27,9 @@ impl State {
     /// Proof of an account and of slots of it (EIP-1186).
     ///
     /// An absence is proved by the nodes down to and including the one that shows it; an empty trie has no nodes.
+    ///
+    /// # Errors
+    /// As [`Self::storage`].
     pub fn prove(&self, address: &Address, slots: &[U256]) -> Result<AccountProof, TrieError> {
         let mut nodes = Vec::new();
         let account = self.walk_account(address, |rlp| nodes.push(Bytes::copy_from_slice(rlp)))?;
@@ -37,11 +38,7 @@ impl State {
             let mut nodes = Vec::new();
             let push = |rlp: &[u8]| nodes.push(Bytes::copy_from_slice(rlp));
             let value = self.walk_storage(storage_root, *slot, push)?;
-            Ok(StorageProof {
-                slot: *slot,
-                value,
-                nodes,
-            })
+            Ok(StorageProof { value, nodes })
         };
         let storage = slots
             .iter()

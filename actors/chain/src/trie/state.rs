@@ -38,11 +38,17 @@ impl State {
     }
 
     /// The account at `address`.
+    ///
+    /// # Errors
+    /// [`TrieError::MissingNode`] or [`TrieError::Malformed`] for a node on the way.
     pub fn account(&self, address: &Address) -> Result<Option<TrieAccount>, TrieError> {
         self.walk_account(address, |_| {})
     }
 
     /// The value of a slot; zero for an absent account or slot.
+    ///
+    /// # Errors
+    /// As [`Self::account`], for either trie.
     pub fn storage(&self, address: &Address, slot: U256) -> Result<U256, TrieError> {
         match self.account(address)? {
             Some(account) => self.walk_storage(account.storage_root, slot, |_| {}),
@@ -51,11 +57,17 @@ impl State {
     }
 
     /// The code with this hash (empty for keccak256 of nothing).
+    ///
+    /// # Errors
+    /// [`TrieError::MissingCode`].
     pub fn code(&self, hash: &B256) -> Result<Bytes, TrieError> {
         self.store.code(hash)
     }
 
     /// Computes the state after `update`; nothing is stored yet.
+    ///
+    /// # Errors
+    /// As [`Self::storage`], for what the changes are made to and for what takes the place of a deleted sibling.
     pub fn update(&self, update: &StateUpdate) -> Result<Changes, TrieError> {
         Changes::compute(&self.store, self.root, update)
     }

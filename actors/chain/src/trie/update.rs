@@ -19,11 +19,22 @@ pub struct StateUpdate {
     pub code: B256Map<Bytes>,
 }
 
+/// An account without its storage.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AccountInfo {
+    /// Number of its transactions, or of the contracts that it created.
+    pub nonce: u64,
+    /// In wei.
+    pub balance: U256,
+    /// keccak256 of its code.
+    pub code_hash: B256,
+}
+
 /// What happens to one account.
 #[derive(Clone, Debug, Default)]
 pub struct AccountUpdate {
-    /// (nonce, balance, code hash) afterwards; `None` deletes the account and its storage.
-    pub info: Option<(u64, U256, B256)>,
+    /// The account afterwards; `None` deletes it and its storage.
+    pub info: Option<AccountInfo>,
     /// Whether the storage it had before is wiped first (self-destruct, re-creation).
     pub storage_wiped: bool,
     /// Slots afterwards; zero deletes, and of a slot that is named twice the last value counts.
@@ -91,7 +102,7 @@ impl LeafUpdate for &AccountUpdate {
         before: Option<&[u8]>,
         updater: &mut TrieUpdater<'_>,
     ) -> Result<Option<Vec<u8>>, TrieError> {
-        let Some((nonce, balance, code_hash)) = self.info else {
+        let Some(info) = self.info else {
             return Ok(None);
         };
         let storage_root = match before {
@@ -120,7 +131,7 @@ impl LeafUpdate for &AccountUpdate {
             same
         });
         let storage_root = updater.update_trie(storage_root, &slots)?;
-        let account = TrieAccount::new(nonce, balance, storage_root, code_hash);
+        let account = TrieAccount::new(info.nonce, info.balance, storage_root, info.code_hash);
         Ok(Some(alloy_rlp::encode(account)))
     }
 }

@@ -13,6 +13,10 @@ use crate::block::Block;
 /// Blocks that are served: the head and 127 below it.
 pub const WINDOW_BLOCKS: usize = 128;
 /// Replaced blocks that are held at most; the ones replaced first go first.
+///
+/// A height has had as many siblings as its source made it have, so without a bound a node that flips for ever would
+/// fill the memory. A typical block holds 1.2 MB of JSON and the nodes of its state: 512 of them are some 0.6 GB at the
+/// worst, and four times as many as a reorg of the whole window replaces.
 pub const REPLACED_BLOCKS_MAX: usize = 512;
 
 /// Owner of the ring; [`Self::snapshot`] is what others read.

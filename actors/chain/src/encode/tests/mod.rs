@@ -11,10 +11,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use self::arbitrary::Sample;
-use super::{
-    BlockJson, EncodeOptions, receipt, transaction,
-    value::{self, ProofKey},
-};
+use super::{BlockJson, EncodeOptions, ProofKey, receipt, transaction, value};
 use crate::{
     json::Json,
     trie::{AccountProof, StorageProof},
@@ -190,14 +187,13 @@ fn values_are_hex_strings() {
 const ACCOUNT: Address = address!("00000000000000000000000000000000000000aa");
 
 fn check_proof(proof: &AccountProof, keys: &[ProofKey], expected: &Value) {
-    let json = value::proof(&ACCOUNT, proof, keys);
+    let json = super::proof(&ACCOUNT, proof, keys);
     assert_eq!(parsed(&bytes(&json)), *expected);
 }
 
 #[test]
 fn proof_of_an_account_echoes_its_keys() {
-    let slot = |slot: u64, value: u64, nodes: &[&'static [u8]]| StorageProof {
-        slot: U256::from(slot),
+    let slot = |value: u64, nodes: &[&'static [u8]]| StorageProof {
         value: U256::from(value),
         nodes: nodes.iter().map(|node| (*node).into()).collect(),
     };
@@ -211,9 +207,9 @@ fn proof_of_an_account_echoes_its_keys() {
         account: Some(account),
         nodes: vec![[0xC0].into(), [0xC1, 0x80].into()],
         storage: vec![
-            slot(0, 0x38, &[b"\x01", b"\x02"]),
-            slot(0, 0x38, &[]),
-            slot(1, 0, &[]),
+            slot(0x38, &[b"\x01", b"\x02"]),
+            slot(0x38, &[]),
+            slot(0, &[]),
         ],
     };
     let keys = [

@@ -2,7 +2,7 @@
 
 use std::{
     fs,
-    path::{Path, PathBuf},
+    path::PathBuf,
     sync::{Arc, LazyLock},
 };
 
@@ -44,12 +44,10 @@ struct Answer {
 }
 
 fn answers(method: &str) -> Vec<Answer> {
-    let folder = Path::new(concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/../../../shared/execution-apis"
-    ));
+    let folder = fixture::path(method);
+    let entries = fs::read_dir(&folder).unwrap_or_else(|why| panic!("{}: {why}", folder.display()));
     let mut answers = Vec::new();
-    for entry in fs::read_dir(folder.join(method)).unwrap() {
+    for entry in entries {
         let path = entry.unwrap().path();
         let file = fs::read_to_string(&path).unwrap();
         let lines = file.lines().filter_map(|line| line.strip_prefix("<< "));

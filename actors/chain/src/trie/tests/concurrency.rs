@@ -13,7 +13,7 @@ use alloy_primitives::{Address, U256};
 use alloy_trie::KECCAK_EMPTY;
 use parking_lot::Mutex;
 
-use crate::trie::{AccountUpdate, NodeStore, State, StateUpdate};
+use crate::trie::{AccountInfo, AccountUpdate, NodeStore, State, StateUpdate};
 
 const ACCOUNTS: u8 = 32;
 const WINDOW: usize = 16;
@@ -22,7 +22,11 @@ const BLOCKS: u64 = 150;
 /// The block's update: every account has the block's number for a balance, and each block sets one more slot of each.
 fn update(number: u64) -> StateUpdate {
     let account = |index: u8| AccountUpdate {
-        info: Some((1, U256::from(number), KECCAK_EMPTY)),
+        info: Some(AccountInfo {
+            nonce: 1,
+            balance: U256::from(number),
+            code_hash: KECCAK_EMPTY,
+        }),
         storage_wiped: number.is_multiple_of(50),
         storage: vec![(
             U256::from(number % 7),

@@ -6,13 +6,19 @@ use alloy_primitives::{Address, B256, U256, keccak256};
 use alloy_trie::KECCAK_EMPTY;
 use proptest::prelude::*;
 
-use crate::trie::{AccountUpdate, NodeStore, Reference, State, StateUpdate, TrieError, node::Node};
+use crate::trie::{
+    AccountInfo, AccountUpdate, NodeStore, State, StateUpdate, TrieError, node::Node, references,
+};
 
 const ACCOUNTS: u8 = 40;
 
 fn account(index: u8) -> AccountUpdate {
     AccountUpdate {
-        info: Some((1, U256::from(index), KECCAK_EMPTY)),
+        info: Some(AccountInfo {
+            nonce: 1,
+            balance: U256::from(index),
+            code_hash: KECCAK_EMPTY,
+        }),
         storage_wiped: false,
         storage: (0..40)
             .map(|slot| (U256::from(slot), U256::from(slot + 1)))
@@ -148,7 +154,7 @@ fn malformed_nodes_are_refused() {
         ),
     ];
     for (name, rlp) in cases {
-        assert!(Reference::named_by(&rlp).is_err(), "{name}");
+        assert!(references(&rlp).is_err(), "{name}");
     }
     // Well-formed, but not at every depth.
     let leaf = list(&[&[&[0xa1, 0x20][..], &[0; 32]].concat(), &[0x01]]);
@@ -185,10 +191,11 @@ proptest! {
         hashes.push(state.root());
         for (node, place, byte) in &changes {
             let mut entry = store.nodes.get_mut(node.get(&hashes)).unwrap();
-            let place = place.index(entry.rlp.len());
-            entry.rlp[place] = *byte;
+            let rlp = entry.rlp.as_mut().unwrap();
+            let place = place.index(rlp.len());
+            rlp[place] = *byte;
             if truncated && place > 0 {
-                entry.rlp = entry.rlp[..place].into();
+                *rlp = rlp[..place].into();
             }
         }
         for error in touch_all(&state) {
@@ -209,6 +216,6 @@ proptest! {
                 prop_assert!(all.is_err() || branch.child(nibble).is_ok());
             }
         }
-        let _ = Reference::named_by(&rlp);
+        let _ = references(&rlp);
     }
 }

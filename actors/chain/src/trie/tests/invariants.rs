@@ -5,7 +5,7 @@ use std::sync::{Arc, atomic::Ordering};
 use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
 
 use crate::trie::{
-    AccountUpdate, InvariantError, NodeStore, Reference, State, StateUpdate,
+    AccountInfo, AccountUpdate, InvariantError, NodeStore, Reference, State, StateUpdate,
     node_store::{CodeEntry, NodeEntry},
 };
 
@@ -13,7 +13,11 @@ fn state_of_some_accounts(store: &Arc<NodeStore>) -> Arc<State> {
     let code = Bytes::from_static(b"code");
     let hash = keccak256(&code);
     let account = |index: u8| AccountUpdate {
-        info: Some((1, U256::from(index), hash)),
+        info: Some(AccountInfo {
+            nonce: 1,
+            balance: U256::from(index),
+            code_hash: hash,
+        }),
         storage_wiped: false,
         storage: (1..20)
             .map(|slot| (U256::from(slot), U256::from(index)))
@@ -43,6 +47,13 @@ fn check(damage: impl FnOnce(&NodeStore, &State) -> Option<InvariantError>) {
 fn any_node(store: &NodeStore, state: &State) -> B256 {
     let hashes = store.nodes.iter().map(|entry| *entry.key());
     hashes.filter(|hash| *hash != state.root()).min().unwrap()
+}
+
+/// It names nothing, so that it is all that is wrong.
+fn any_storage_leaf(store: &NodeStore) -> B256 {
+    let is_short = |rlp: &Option<Box<[u8]>>| rlp.as_ref().is_some_and(|rlp| rlp.len() < 40);
+    let leaves = store.nodes.iter().filter(|entry| is_short(&entry.rlp));
+    leaves.map(|entry| *entry.key()).min().unwrap()
 }
 
 fn only_code(store: &NodeStore) -> B256 {
@@ -81,7 +92,7 @@ fn a_count_too_high_or_too_low_is_found() {
 fn an_orphan_is_found() {
     check(|store, _| {
         let rlp = Box::from(alloy_rlp::encode(B256::ZERO));
-        let hash = keccak256(&rlp);
+        let (hash, rlp) = (keccak256(&rlp), Some(rlp));
         store.nodes.insert(hash, NodeEntry { refs: 1, rlp });
         Some(InvariantError::Unreachable {
             item: Reference::Node(hash),
@@ -90,7 +101,13 @@ fn an_orphan_is_found() {
     check(|store, _| {
         let code = Bytes::from_static(b"orphan");
         let hash = keccak256(&code);
-        store.codes.insert(hash, CodeEntry { refs: 1, code });
+        store.codes.insert(
+            hash,
+            CodeEntry {
+                refs: 1,
+                code: Some(code),
+            },
+        );
         Some(InvariantError::Unreachable {
             item: Reference::Code(hash),
         })
@@ -99,10 +116,8 @@ fn an_orphan_is_found() {
 
 #[test]
 fn a_missing_item_is_found() {
-    // A leaf of the storage names nothing, so it alone is missing.
     check(|store, _| {
-        let leaf = store.nodes.iter().filter(|entry| entry.rlp.len() < 40);
-        let hash = leaf.map(|entry| *entry.key()).min().unwrap();
+        let hash = any_storage_leaf(store);
         store.nodes.remove(&hash);
         Some(InvariantError::Missing {
             item: Reference::Node(hash),
@@ -120,17 +135,16 @@ fn a_missing_item_is_found() {
 #[test]
 fn changed_bytes_are_found() {
     check(|store, _| {
-        let leaf = store.nodes.iter().filter(|entry| entry.rlp.len() < 40);
-        let hash = leaf.map(|entry| *entry.key()).min().unwrap();
+        let hash = any_storage_leaf(store);
         let mut entry = store.nodes.get_mut(&hash).unwrap();
-        let last = entry.rlp.len() - 1;
-        entry.rlp[last] ^= 1;
-        let (item, actual) = (Reference::Node(hash), keccak256(&entry.rlp));
+        let rlp = entry.rlp.as_mut().unwrap();
+        *rlp.last_mut().unwrap() ^= 1;
+        let (item, actual) = (Reference::Node(hash), keccak256(rlp));
         Some(InvariantError::Content { item, actual })
     });
     check(|store, state| {
         let mut entry = store.nodes.get_mut(&state.root()).unwrap();
-        entry.rlp[0] = 0x80;
+        entry.rlp.as_mut().unwrap()[0] = 0x80;
         let item = Reference::Node(state.root());
         let why = alloy_rlp::Error::UnexpectedString;
         Some(InvariantError::Malformed { item, why })

@@ -10,14 +10,12 @@ use alloy_trie::{
 };
 use nybbles::Nibbles;
 
-use crate::trie::{AccountUpdate, State, StateUpdate};
+use crate::trie::{AccountInfo, AccountUpdate, State, StateUpdate};
 
 /// One account of the model.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Account {
-    nonce: u64,
-    balance: U256,
-    code_hash: B256,
+    info: AccountInfo,
     storage: BTreeMap<U256, U256>,
 }
 
@@ -31,7 +29,12 @@ impl Account {
             true => EMPTY_ROOT_HASH,
             false => storage_root_unhashed(storage),
         };
-        TrieAccount::new(self.nonce, self.balance, root, self.code_hash)
+        let AccountInfo {
+            nonce,
+            balance,
+            code_hash,
+        } = self.info;
+        TrieAccount::new(nonce, balance, root, code_hash)
     }
 }
 
@@ -52,12 +55,12 @@ impl Model {
                 storage_wiped,
                 storage,
             } = update;
-            let Some((nonce, balance, code_hash)) = *info else {
+            let Some(info) = *info else {
                 self.accounts.remove(address);
                 continue;
             };
             let account = self.accounts.entry(*address).or_default();
-            (account.nonce, account.balance, account.code_hash) = (nonce, balance, code_hash);
+            account.info = info;
             if *storage_wiped {
                 account.storage.clear();
             }
@@ -86,10 +89,10 @@ impl Model {
             if let Some(account) = expected {
                 let code = self
                     .codes
-                    .get(&account.code_hash)
+                    .get(&account.info.code_hash)
                     .cloned()
                     .unwrap_or_default();
-                assert_eq!(state.code(&account.code_hash).unwrap(), code);
+                assert_eq!(state.code(&account.info.code_hash).unwrap(), code);
             }
             let value_of = |slot: &U256| {
                 expected
@@ -132,10 +135,7 @@ fn check_proof(
     assert_eq!(proof.storage.len(), slots.len());
     for (entry, slot) in proof.storage.iter().zip(slots) {
         let expected = value_of(slot);
-        assert_eq!(
-            (entry.slot, entry.value),
-            (*slot, expected.unwrap_or_default())
-        );
+        assert_eq!(entry.value, expected.unwrap_or_default());
         assert_eq!(entry.nodes.is_empty(), storage_root == EMPTY_ROOT_HASH);
         let slot_key = key(&slot.to_be_bytes::<32>());
         verify_proof(

@@ -7,7 +7,7 @@ use alloy_trie::{EMPTY_ROOT_HASH, KECCAK_EMPTY};
 use proptest::prelude::*;
 
 use super::model::Model;
-use crate::trie::{AccountUpdate, NodeStore, State, StateUpdate};
+use crate::trie::{AccountInfo, AccountUpdate, NodeStore, State, StateUpdate, TrieError};
 
 const ACCOUNTS: u8 = 24;
 const SLOTS: u64 = 40;
@@ -34,8 +34,11 @@ fn any_account() -> impl Strategy<Value = AccountUpdate> {
         Just(U256::MAX),
         any::<u8>().prop_map(U256::from)
     ];
-    let info = (0..3_u64, balance, 0..4_u8)
-        .prop_map(|(nonce, balance, index)| (nonce, balance, keccak256(code(index))));
+    let info = (0..3_u64, balance, 0..4_u8).prop_map(|(nonce, balance, index)| AccountInfo {
+        nonce,
+        balance,
+        code_hash: keccak256(code(index)),
+    });
     // Few values, so that accounts come to have the same storage.
     let value = prop_oneof![2 => Just(0_u64), 3 => 1..3_u64, 1 => any::<u64>()];
     let slot = (0..SLOTS, value).prop_map(|(slot, value)| (U256::from(slot), U256::from(value)));
@@ -94,9 +97,20 @@ fn any_step() -> impl Strategy<Value = Step> {
 }
 
 /// Runs the steps in a window of so many states; after each one the store holds what the states reach and no more.
+///
+/// The window is full before the first step, so that every block pushes one out.
 fn check(steps: &[Step], window: usize) {
     let store = NodeStore::new();
     let mut ring = VecDeque::from([(State::empty(&store), Model::default())]);
+    for number in 1..window as u64 {
+        let (head, model) = ring.back().unwrap();
+        let index = (number % u64::from(ACCOUNTS)) as u8;
+        let update = update([(index, account(&[(number % SLOTS, number)]))]);
+        let mut model = model.clone();
+        model.apply(&update);
+        let state = commit(head, &update);
+        ring.push_back((state, model));
+    }
     let mut pinned = Vec::new();
     for (number, step) in steps.iter().enumerate() {
         let (head, model) = ring.back().unwrap();
@@ -177,7 +191,11 @@ fn account(storage: &[(u64, u64)]) -> AccountUpdate {
         .iter()
         .map(|(slot, value)| (U256::from(*slot), U256::from(*value)));
     AccountUpdate {
-        info: Some((1, U256::from(2), KECCAK_EMPTY)),
+        info: Some(AccountInfo {
+            nonce: 1,
+            balance: U256::from(2),
+            code_hash: KECCAK_EMPTY,
+        }),
         storage_wiped: false,
         storage: storage.collect(),
     }
@@ -271,11 +289,62 @@ fn a_root_that_is_committed_twice_is_held_twice() {
 }
 
 #[test]
+fn a_commit_releases_what_dropped_handles_left() {
+    let store = NodeStore::new();
+    let empty = State::empty(&store);
+    let one = commit(&empty, &update([(1, account(&[(1, 1)]))]));
+    drop(one);
+    assert_eq!(store.stats().retired, 1);
+    let two = commit(&empty, &update([(2, account(&[(2, 2)]))]));
+    assert_eq!(store.stats().retired, 0);
+    store.check_invariants([two.root()]).unwrap();
+}
+
+#[test]
+fn a_state_held_in_part_is_counted_and_completed() {
+    let store = NodeStore::new();
+    let empty = State::empty(&store);
+    let hash = keccak256(code(3));
+    let mut with_code = account(&[(1, 1), (2, 2)]);
+    with_code.info.as_mut().unwrap().code_hash = hash;
+    let mut change = update([(1, with_code), (2, account(&[]))]);
+    change.code = [(hash, code(3))].into_iter().collect();
+    let whole = empty.update(&change).unwrap();
+    let mut part = empty.update(&change).unwrap();
+    let account = commit(&empty, &change).account(&address(1)).unwrap();
+    store.release_retired();
+    // The storage and the code of the one account that has any.
+    let storage_root = account.unwrap().storage_root;
+    part.nodes.remove(&storage_root).unwrap();
+    part.codes.clear();
+    let part = empty.commit(part);
+    store.check_invariants([part.root()]).unwrap();
+    assert_eq!(part.account(&address(1)).unwrap(), account);
+    assert_eq!(
+        part.storage(&address(1), U256::ONE),
+        Err(TrieError::MissingNode { hash: storage_root })
+    );
+    assert_eq!(part.code(&hash), Err(TrieError::MissingCode { hash }));
+    let whole = empty.commit(whole);
+    store.check_invariants([part.root(), whole.root()]).unwrap();
+    drop(part);
+    store.release_retired();
+    store.check_invariants([whole.root()]).unwrap();
+    drop(whole);
+    check_own_invariants(&store);
+    assert_eq!(store.stats(), Default::default());
+}
+
+#[test]
 fn codes_live_as_long_as_an_account_names_them() {
     let store = NodeStore::new();
     let hash = keccak256(code(3));
     let with_code = AccountUpdate {
-        info: Some((1, U256::ZERO, hash)),
+        info: Some(AccountInfo {
+            nonce: 1,
+            balance: U256::ZERO,
+            code_hash: hash,
+        }),
         ..Default::default()
     };
     let mut change = update([(1, with_code.clone()), (2, with_code)]);
@@ -336,14 +405,8 @@ fn proofs_keep_the_order_and_the_duplicates_of_the_keys() {
     );
     let keys = [2, 9, 2, 1].map(U256::from);
     let proof = state.prove(&address(1), &keys).unwrap();
-    assert_eq!(
-        proof
-            .storage
-            .iter()
-            .map(|entry| entry.slot)
-            .collect::<Vec<_>>(),
-        keys
-    );
+    let values = proof.storage.iter().map(|entry| entry.value);
+    assert_eq!(values.collect::<Vec<_>>(), [2, 0, 2, 1].map(U256::from));
     assert_eq!(proof.storage[0].nodes, proof.storage[2].nodes);
     let absent = state.prove(&address(9), &keys).unwrap();
     assert_eq!(
