@@ -17,8 +17,8 @@ pub const BLOCK_RLP_BYTES_MAX: usize = 10 << 20;
 /// because a transaction of 10 bytes, which nobody signed, takes 30 times as many in memory.
 pub const BLOCK_TRANSACTIONS_MAX: usize = BLOCK_RLP_BYTES_MAX / 64;
 
-/// Bytes of genesis.json, after decompression: three times a genesis of a million accounts.
-pub const GENESIS_BYTES_MAX: u64 = 512 << 20;
+/// Bytes of genesis.json, after decompression: twice a genesis of a million accounts.
+pub const GENESIS_BYTES_MAX: u64 = 256 << 20;
 
 /// The first two bytes of gzip (RFC 1952); no RLP list of a block begins with 0x1f.
 const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
