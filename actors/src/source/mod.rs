@@ -113,6 +113,13 @@ pub enum Progress {
         /// Bytes of the file; 0 where nobody knows, as of a pipe.
         bytes_total: u64,
     },
+    /// Blocks of the dev chain that are written to a file.
+    Export {
+        /// Written.
+        done: u64,
+        /// To write.
+        total: u64,
+    },
 }
 
 /// Where a source reports how far it is; called often, so that it decides itself what to show.
