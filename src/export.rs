@@ -1,8 +1,9 @@
 //! `nearhead export`: the dev chain of a seed as genesis.json and chain.rlp.
 
 use std::{
-    fs::File,
+    fs::{File, Metadata},
     io::{self, BufWriter, Write},
+    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -28,6 +29,14 @@ pub enum ExportError {
         /// What the system said.
         error: io::Error,
     },
+    /// Both paths name one file.
+    #[error("--genesis {} and --chain {}: expected two files, found one", genesis.display(), chain.display())]
+    OneFile {
+        /// Where genesis.json was to go.
+        genesis: PathBuf,
+        /// Where chain.rlp was to go.
+        chain: PathBuf,
+    },
     /// The chain could not be made.
     #[error("{0}")]
     Dev(Box<DevError>),
@@ -43,7 +52,7 @@ impl From<DevError> for ExportError {
 /// same seed, profile and block time without reorgs.
 ///
 /// # Errors
-/// A file cannot be written, or a defect of the producer.
+/// A file cannot be written, both are one, or a defect of the producer.
 pub fn export(export: &Export, report: &mut Report) -> Result<Arc<Block>, ExportError> {
     let config = DevConfig {
         seed: export.seed,
@@ -53,8 +62,16 @@ pub fn export(export: &Export, report: &mut Report) -> Result<Arc<Block>, Export
         reorg_depth: 1,
     };
     // Both are opened before the first block is made: a path that cannot be written is told at once.
-    let genesis = Output::create(&export.genesis)?;
-    let mut chain = Output::create(&export.chain)?;
+    let mut genesis = Output::open(&export.genesis)?;
+    let mut chain = Output::open(&export.chain)?;
+    if genesis.is(&chain)? {
+        return Err(ExportError::OneFile {
+            genesis: export.genesis.clone(),
+            chain: export.chain.clone(),
+        });
+    }
+    genesis.clear()?;
+    chain.clear()?;
     let mut accounts = |done, total| report(Progress::Accounts { done, total });
     let mut producer = Producer::new(config, EncodeOptions::default(), &mut accounts)?;
     genesis.finish(|output| producer.genesis().write_json(output))?;
@@ -62,7 +79,7 @@ pub fn export(export: &Export, report: &mut Report) -> Result<Arc<Block>, Export
         for (raw, _) in producer.step()?.applied {
             chain.write(|output| write_block(output, &raw))?;
         }
-        report(Progress::Blocks {
+        report(Progress::Export {
             done,
             total: export.blocks,
         });
@@ -78,25 +95,46 @@ struct Output<'a> {
 }
 
 impl<'a> Output<'a> {
-    fn create(path: &'a Path) -> Result<Self, ExportError> {
-        let file = File::create(path).map_err(|error| ExportError::Write {
-            path: path.to_owned(),
-            error,
-        })?;
+    /// Opens the file, and makes it where there is none; what is in it stays until [`Self::clear`].
+    fn open(path: &'a Path) -> Result<Self, ExportError> {
+        let file = File::options()
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(path)
+            .map_err(fault_of(path))?;
         Ok(Self {
             path,
             file: BufWriter::new(file),
         })
     }
 
+    fn metadata(&self) -> Result<Metadata, ExportError> {
+        self.file.get_ref().metadata().map_err(fault_of(self.path))
+    }
+
+    /// Whether both are one file on disk, however it is named; a device may well be given twice.
+    fn is(&self, other: &Self) -> Result<bool, ExportError> {
+        let (own, other) = (self.metadata()?, other.metadata()?);
+        Ok(own.is_file() && (own.dev(), own.ino()) == (other.dev(), other.ino()))
+    }
+
+    /// Throws away what was in the file; a pipe or a device has nothing to throw away.
+    fn clear(&mut self) -> Result<(), ExportError> {
+        if self.metadata()?.is_file() {
+            self.file
+                .get_ref()
+                .set_len(0)
+                .map_err(fault_of(self.path))?;
+        }
+        Ok(())
+    }
+
     fn write(
         &mut self,
         write: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>,
     ) -> Result<(), ExportError> {
-        write(&mut self.file).map_err(|error| ExportError::Write {
-            path: self.path.to_owned(),
-            error,
-        })
+        write(&mut self.file).map_err(fault_of(self.path))
     }
 
     /// Writes the last bytes: a full disk is told, not dropped.
@@ -106,6 +144,13 @@ impl<'a> Output<'a> {
     ) -> Result<(), ExportError> {
         self.write(write)?;
         self.write(Write::flush)
+    }
+}
+
+fn fault_of(path: &Path) -> impl FnOnce(io::Error) -> ExportError {
+    move |error| ExportError::Write {
+        path: path.to_owned(),
+        error,
     }
 }
 
@@ -153,7 +198,7 @@ mod tests {
         let wanted = into(folder, 127);
         let mut told = 0;
         let mut report: Report = Box::new(move |progress| {
-            if let Progress::Blocks { done, total } = progress {
+            if let Progress::Export { done, total } = progress {
                 told += 1;
                 assert_eq!((done, total), (told, 127));
             }
@@ -181,5 +226,43 @@ mod tests {
         );
         let message = error.unwrap_err().to_string();
         assert!(message.starts_with("/no/such/genesis.json: "), "{message}");
+    }
+
+    /// Two paths of one file, named by `link`: refused, and what was in the file stays.
+    fn check_refused(name: &str, link: impl FnOnce(&Path, &Path)) {
+        let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/target/tmp/export"))
+            .join(format!("one-file-{name}"));
+        let _ = fs::remove_dir_all(&folder);
+        fs::create_dir_all(&folder).unwrap();
+        let wanted = into(&folder, 1);
+        fs::write(&wanted.genesis, "kept").unwrap();
+        link(&wanted.genesis, &wanted.chain);
+        let error = export(&wanted, &mut (Box::new(|_| {}) as Report)).unwrap_err();
+        assert!(
+            matches!(error, ExportError::OneFile { .. }),
+            "{name}: {error}"
+        );
+        assert_eq!(
+            fs::read_to_string(&wanted.genesis).unwrap(),
+            "kept",
+            "{name}"
+        );
+    }
+
+    #[test]
+    fn two_paths_of_one_file_are_refused() {
+        check_refused("hard-link", |file, link| fs::hard_link(file, link).unwrap());
+        check_refused("symbolic-link", |file, link| {
+            std::os::unix::fs::symlink(file, link).unwrap();
+        });
+        let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/target/tmp"));
+        let same = Export {
+            genesis: folder.join("export-same"),
+            chain: folder.join("../tmp/export-same"),
+            ..into(folder, 1)
+        };
+        fs::create_dir_all(folder).unwrap();
+        let error = export(&same, &mut (Box::new(|_| {}) as Report)).unwrap_err();
+        assert!(matches!(error, ExportError::OneFile { .. }), "{error}");
     }
 }

@@ -103,6 +103,8 @@ fn run(
             .fill()
             .map(|(readable, follow)| (readable, Some(follow))),
     };
+    // Ends a line of progress that is still open before anybody says something else.
+    drop(plan.report);
     let (readable, follow) = match prepared {
         Ok(prepared) => prepared,
         Err(error) => {

@@ -6,7 +6,8 @@ use mimalloc::MiMalloc;
 use nearhead::{
     Service, StartError,
     config::{Command, Config, Export},
-    export, logging,
+    export::{self, ExportError},
+    logging,
     progress::ProgressLine,
 };
 use nearhead_actors::source::Report;
@@ -52,8 +53,11 @@ fn progress() -> Report {
 }
 
 fn write_files(chosen: &Export) -> ExitCode {
-    match export::export(chosen, &mut progress()) {
+    // The report ends with this line, and with it a line of progress that is still open.
+    let outcome = export::export(chosen, &mut progress());
+    match outcome {
         Ok(head) => print(&format!("head {} {}\n", head.number(), head.hash)),
+        Err(error @ ExportError::OneFile { .. }) => fail(MISUSED, &error),
         Err(error) => fail(FAILED, &error),
     }
 }

@@ -9,12 +9,14 @@ use nearhead_actors::source::Progress;
 
 /// Shows progress: on a terminal one line that is rewritten, elsewhere a line now and then.
 #[derive(Debug)]
-pub struct ProgressLine<W> {
+pub struct ProgressLine<W: Write> {
     output: W,
     rewrites: bool,
     step: Option<&'static str>,
     step_began: Instant,
     shown: Option<Instant>,
+    /// A line was begun that is still to be rewritten.
+    open: bool,
 }
 
 impl ProgressLine<io::Stderr> {
@@ -39,6 +41,7 @@ impl<W: Write> ProgressLine<W> {
             step: None,
             step_began: now,
             shown: None,
+            open: false,
         }
     }
 
@@ -58,20 +61,27 @@ impl<W: Write> ProgressLine<W> {
             Some(shown) => now.saturating_duration_since(shown) >= pause,
             None => elapsed >= Self::SILENT,
         };
-        let finishes = line.done >= line.total && self.shown.is_some();
+        let finishes = line.total > 0 && line.done >= line.total && self.shown.is_some();
         if !due && !finishes {
             return;
         }
         self.shown = Some(now);
         let text = line.text(elapsed);
-        let (start, end) = match (self.rewrites, finishes) {
-            (true, false) => ("\r\x1b[K", ""),
-            (true, true) => ("\r\x1b[K", "\n"),
-            (false, _) => ("", "\n"),
-        };
+        let start = if self.rewrites { "\r\x1b[K" } else { "" };
+        self.open = self.rewrites && !finishes;
+        let end = if self.open { "" } else { "\n" };
         // A closed stderr is no reason to stop the work.
         let _ = write!(self.output, "{start}{text}{end}");
         let _ = self.output.flush();
+    }
+}
+
+/// Ends an open line, so that whatever is said next stands on one of its own.
+impl<W: Write> Drop for ProgressLine<W> {
+    fn drop(&mut self) {
+        if self.open {
+            let _ = self.output.write_all(b"\n");
+        }
     }
 }
 
@@ -81,6 +91,7 @@ struct Line {
     unit: &'static str,
     count: u64,
     done: u64,
+    /// 0 where it is not known.
     total: u64,
 }
 
@@ -91,6 +102,7 @@ impl Line {
                 ("making the genesis", "accounts", done, done, total)
             }
             Progress::Blocks { done, total } => ("making the window", "blocks", done, done, total),
+            Progress::Export { done, total } => ("writing the chain", "blocks", done, done, total),
             Progress::Import {
                 blocks,
                 bytes,
@@ -114,10 +126,13 @@ impl Line {
             done,
             total,
         } = *self;
-        let percent = u128::from(done) * 100 / u128::from(total.max(1));
+        let percent = match total {
+            0 => String::new(),
+            total => format!(" {}%,", u128::from(done) * 100 / u128::from(total)),
+        };
         let rate = u128::from(count) * 1000 / elapsed.as_millis().max(1);
         format!(
-            "{step}: {count} {unit}, {percent}%, {} s, {rate} {unit}/s",
+            "{step}: {count} {unit},{percent} {} s, {rate} {unit}/s",
             elapsed.as_secs()
         )
     }
@@ -127,13 +142,16 @@ impl Line {
 mod tests {
     use super::*;
 
+    /// What stands on stderr when all is over.
     fn shown(rewrites: bool, updates: &[(u64, Progress)]) -> String {
         let began = Instant::now();
-        let mut line = ProgressLine::new(Vec::new(), rewrites, began);
+        let mut output = Vec::new();
+        let mut line = ProgressLine::new(&mut output, rewrites, began);
         for (millis, progress) in updates {
             line.update(*progress, began + Duration::from_millis(*millis));
         }
-        String::from_utf8(line.output).unwrap_or_default()
+        drop(line);
+        String::from_utf8(output).unwrap_or_default()
     }
 
     const fn import(blocks: u64, bytes: u64) -> Progress {
@@ -178,5 +196,47 @@ mod tests {
         let expected = "\r\x1b[Kmaking the genesis: 5 accounts, 50%, 1 s, 5 accounts/s\
                         \r\x1b[Kimporting: 4 blocks, 100%, 2 s, 2 blocks/s\n";
         assert_eq!(shown(true, &updates), expected);
+    }
+
+    #[test]
+    fn a_line_is_ended_before_something_else_is_said() {
+        let updates = [(1_000, import(100, 100))];
+        let expected = "\r\x1b[Kimporting: 100 blocks, 10%, 1 s, 100 blocks/s\n";
+        assert_eq!(shown(true, &updates), expected);
+    }
+
+    #[test]
+    fn no_percentage_of_a_total_that_nobody_knows() {
+        let piped = |blocks| Progress::Import {
+            blocks,
+            bytes: 500,
+            bytes_total: 0,
+        };
+        let updates = [(1_000, piped(1)), (1_001, piped(2)), (2_000, piped(3))];
+        let expected = "importing: 1 blocks, 1 s, 1 blocks/s\n\
+                        importing: 3 blocks, 2 s, 1 blocks/s\n";
+        assert_eq!(shown(false, &updates), expected);
+    }
+
+    #[test]
+    fn each_step_says_what_it_is() {
+        let (done, total) = (5, 10);
+        for (progress, step) in [
+            (
+                Progress::Accounts { done, total },
+                "making the genesis: 5 accounts",
+            ),
+            (
+                Progress::Blocks { done, total },
+                "making the window: 5 blocks",
+            ),
+            (
+                Progress::Export { done, total },
+                "writing the chain: 5 blocks",
+            ),
+        ] {
+            let expected = format!("{step}, 50%, 1 s, 5 {}/s\n", Line::of(progress).unit);
+            assert_eq!(shown(false, &[(1_000, progress)]), expected);
+        }
     }
 }

@@ -9,8 +9,16 @@ use flate2::bufread::MultiGzDecoder;
 
 use crate::block::RawBlock;
 
-/// Bytes of RLP that one block may have: sixteen times what EIP-7934 allows, and what one damaged length can claim.
-pub const BLOCK_RLP_BYTES_MAX: usize = 128 << 20;
+/// Bytes of RLP that one block may have: what the networks carry. Neither a message of devp2p's eth protocol nor a
+/// payload of the beacon chain is larger, and from Osaka on the block is smaller still (EIP-7934).
+pub const BLOCK_RLP_BYTES_MAX: usize = 10 << 20;
+
+/// Transactions that one block may have: the signature alone takes 64 bytes of each. Counted before they are decoded,
+/// because a transaction of 10 bytes, which nobody signed, takes 30 times as many in memory.
+pub const BLOCK_TRANSACTIONS_MAX: usize = BLOCK_RLP_BYTES_MAX / 64;
+
+/// Bytes of genesis.json, after decompression: twice a genesis of a million accounts.
+pub const GENESIS_BYTES_MAX: u64 = 256 << 20;
 
 /// The first two bytes of gzip (RFC 1952); no RLP list of a block begins with 0x1f.
 const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
@@ -62,6 +70,16 @@ pub enum ChainFileError {
         /// Bytes that the block says it has.
         found: u64,
     },
+    /// A block with more transactions than can have been signed.
+    #[error("item {index} at byte {offset}: expected at most {max} transactions, found more")]
+    Transactions {
+        /// Blocks before this one.
+        index: u64,
+        /// Where the block begins.
+        offset: u64,
+        /// The bound.
+        max: usize,
+    },
     /// An RLP list that is no block.
     #[error("item {index} at byte {offset} is malformed: {source}")]
     Malformed {
@@ -86,29 +104,38 @@ pub enum ChainFileError {
     /// genesis.json could not be decompressed.
     #[error("genesis: {0}")]
     GenesisGzip(io::Error),
+    /// genesis.json is larger than any is.
+    #[error("genesis: expected at most {max} bytes, found more")]
+    GenesisTooLarge {
+        /// The bound.
+        max: u64,
+    },
 }
 
 /// Reads genesis.json (plain or gzip).
 ///
 /// # Errors
-/// [`ChainFileError::GenesisJson`] with line and column, or [`ChainFileError::GenesisGzip`].
+/// [`ChainFileError::GenesisJson`] with line and column, [`ChainFileError::GenesisGzip`], or
+/// [`ChainFileError::GenesisTooLarge`] beyond [`GENESIS_BYTES_MAX`].
 pub fn read_genesis(bytes: &[u8]) -> Result<Genesis, ChainFileError> {
-    if !bytes.starts_with(&GZIP_MAGIC) {
-        return Ok(serde_json::from_slice(bytes)?);
-    }
-    let mut json = Vec::new();
-    MultiGzDecoder::new(bytes)
-        .read_to_end(&mut json)
-        .map_err(ChainFileError::GenesisGzip)?;
-    Ok(serde_json::from_slice(&json)?)
+    read_genesis_within(GENESIS_BYTES_MAX, bytes)
 }
 
-/// Writes genesis.json in the form that [`read_genesis`] and geth read.
-///
-/// # Errors
-/// What `output` says.
-pub fn write_genesis(output: &mut impl Write, genesis: &Genesis) -> io::Result<()> {
-    Ok(serde_json::to_writer(output, genesis)?)
+fn read_genesis_within(max: u64, bytes: &[u8]) -> Result<Genesis, ChainFileError> {
+    let mut inflated = Vec::new();
+    let json = if bytes.starts_with(&GZIP_MAGIC) {
+        MultiGzDecoder::new(bytes)
+            .take(max.saturating_add(1))
+            .read_to_end(&mut inflated)
+            .map_err(ChainFileError::GenesisGzip)?;
+        &inflated
+    } else {
+        bytes
+    };
+    if json.len() as u64 > max {
+        return Err(ChainFileError::GenesisTooLarge { max });
+    }
+    Ok(serde_json::from_slice(json)?)
 }
 
 /// Writes one block in the form that [`ChainReader`] reads.
@@ -180,12 +207,6 @@ impl<R: Read> ChainReader<R> {
         self
     }
 
-    /// Bytes read so far, after decompression.
-    #[must_use]
-    pub const fn offset(&self) -> u64 {
-        self.offset
-    }
-
     fn read_block(&mut self) -> Result<Option<RawBlock>, ChainFileError> {
         let Some(length) = self.read_length()? else {
             return Ok(None);
@@ -197,6 +218,13 @@ impl<R: Read> ChainReader<R> {
             offset,
             source,
         };
+        if too_many_transactions(rlp).map_err(malformed)? {
+            return Err(ChainFileError::Transactions {
+                index,
+                offset,
+                max: BLOCK_TRANSACTIONS_MAX,
+            });
+        }
         let block = RawBlock::decode(&mut rlp).map_err(malformed)?;
         if !rlp.is_empty() {
             return Err(malformed(alloy_rlp::Error::UnexpectedLength));
@@ -288,6 +316,21 @@ impl<R: Read> ChainReader<R> {
             Err(ChainFileError::Genesis { expected, found })
         }
     }
+}
+
+/// Whether the block in `rlp` (a list of header, transactions, ommers, …) has more than [`BLOCK_TRANSACTIONS_MAX`].
+fn too_many_transactions(mut rlp: &[u8]) -> Result<bool, alloy_rlp::Error> {
+    let mut block = alloy_rlp::Header::decode_bytes(&mut rlp, true)?;
+    alloy_rlp::Header::decode_bytes(&mut block, true)?;
+    let mut transactions = alloy_rlp::Header::decode_bytes(&mut block, true)?;
+    for _ in 0..=BLOCK_TRANSACTIONS_MAX {
+        if transactions.is_empty() {
+            return Ok(false);
+        }
+        let length = alloy_rlp::Header::decode(&mut transactions)?.payload_length;
+        transactions = &transactions[length..];
+    }
+    Ok(true)
 }
 
 impl<R: Read> Input<R> {

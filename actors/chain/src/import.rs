@@ -1,28 +1,23 @@
 //! decode, verify, execute, encode: the only way from a raw block to a held one.
 
+pub(crate) mod genesis;
+
 use std::{fmt, iter, sync::Arc};
 
-use alloy_consensus::{BlockBody, EMPTY_ROOT_HASH, Header};
-use alloy_eips::{eip1559::INITIAL_BASE_FEE, eip4895::Withdrawals, eip7685::EMPTY_REQUESTS_HASH};
+use alloy_consensus::{BlockBody, Header};
+use alloy_eips::eip4895::Withdrawals;
 use alloy_genesis::{Genesis, GenesisAccount};
-use alloy_hardforks::EthereumHardfork;
-use alloy_primitives::{Address, B64, B256, U256, keccak256};
+use alloy_primitives::{Address, B256, U256};
 use alloy_rlp::Encodable;
-use revm::primitives::KECCAK_EMPTY;
 
 use crate::{
     block::{ANCESTORS_MAX, Block, BlockParts, KIN_MAX, Kin, RawBlock, Receipt},
     encode::{BlockJson, EncodeError, EncodeOptions},
     execute::{self, ChainSpec, ExecuteError, Executed, Rules, SpecError},
     log_search::LogPostings,
-    trie::{AccountInfo, AccountUpdate, NodeStore, State, StateUpdate, TrieError},
+    trie::{NodeStore, State, TrieError},
     verify::{self, VerifyError},
 };
-
-/// Accounts of a genesis that are put into the trie at once: bounds the memory of a large one.
-const GENESIS_ACCOUNTS_AT_ONCE: usize = 1 << 14;
-/// Gas limit of a genesis that names none, as in geth.
-const GENESIS_GAS_LIMIT: u64 = 4_712_388;
 
 /// Imports blocks of one chain over one node store.
 #[derive(Debug)]
@@ -91,7 +86,7 @@ impl Importer {
     /// A [`SpecError`] where the chain has rules that cannot be followed.
     pub fn new(genesis: &Genesis, options: EncodeOptions) -> Result<Self, SpecError> {
         let spec = ChainSpec::from_genesis(genesis)?;
-        let genesis = genesis_header(&spec.genesis_rules(genesis.timestamp), genesis);
+        let genesis = genesis::header(&spec.genesis_rules(genesis.timestamp), genesis);
         Ok(Self {
             spec,
             options,
@@ -120,8 +115,7 @@ impl Importer {
         &self,
         accounts: impl IntoIterator<Item = (&'a Address, &'a GenesisAccount)>,
     ) -> Result<Arc<Block>, ImportError> {
-        let state = self
-            .genesis_state(accounts)
+        let state = genesis::state(&self.store, accounts)
             .map_err(|error| ImportError::of(&self.genesis, error))?;
         self.genesis_with_state(state)
     }
@@ -193,22 +187,6 @@ impl Importer {
             .spec
             .merged_after(parent.header.difficulty, parent.total_difficulty);
         self.spec.rules(header.number, header.timestamp, merged)
-    }
-
-    fn genesis_state<'a>(
-        &self,
-        accounts: impl IntoIterator<Item = (&'a Address, &'a GenesisAccount)>,
-    ) -> Result<Arc<State>, TrieError> {
-        let mut state = State::empty(&self.store);
-        let mut accounts = accounts.into_iter().peekable();
-        while accounts.peek().is_some() {
-            let mut update = StateUpdate::default();
-            for (address, account) in accounts.by_ref().take(GENESIS_ACCOUNTS_AT_ONCE) {
-                insert_genesis_account(&mut update, *address, account);
-            }
-            state = state.commit(state.update(&update)?);
-        }
-        Ok(state)
     }
 
     fn hold_child(
@@ -322,66 +300,6 @@ fn verify_block(rules: &Rules<'_>, raw: &RawBlock, parent: &Block) -> Result<(),
     verify::check_header(rules, &parent.header, parent.hash, &raw.header)?;
     verify::check_body(rules, raw)?;
     verify::check_ommers(rules, &parent.kin, &raw.body.ommers)
-}
-
-/// The header of a genesis without accounts, field by field as geth makes it (core/genesis.go, `toBlockWithRoot`).
-fn genesis_header(rules: &Rules<'_>, genesis: &Genesis) -> Header {
-    let since = |fork| rules.has(fork).then_some(());
-    let base_fee = genesis
-        .base_fee_per_gas
-        .and_then(|fee| u64::try_from(fee).ok());
-    Header {
-        parent_hash: genesis.parent_hash.unwrap_or_default(),
-        beneficiary: genesis.coinbase,
-        difficulty: genesis.difficulty,
-        gas_limit: if genesis.gas_limit == 0 {
-            GENESIS_GAS_LIMIT
-        } else {
-            genesis.gas_limit
-        },
-        timestamp: genesis.timestamp,
-        extra_data: genesis.extra_data.clone(),
-        mix_hash: genesis.mix_hash,
-        nonce: B64::from(genesis.nonce),
-        base_fee_per_gas: since(EthereumHardfork::London)
-            .map(|()| base_fee.unwrap_or(INITIAL_BASE_FEE)),
-        withdrawals_root: since(EthereumHardfork::Shanghai).map(|()| EMPTY_ROOT_HASH),
-        blob_gas_used: since(EthereumHardfork::Cancun)
-            .map(|()| genesis.blob_gas_used.unwrap_or_default()),
-        excess_blob_gas: since(EthereumHardfork::Cancun)
-            .map(|()| genesis.excess_blob_gas.unwrap_or_default()),
-        parent_beacon_block_root: since(EthereumHardfork::Cancun).map(|()| B256::ZERO),
-        requests_hash: since(EthereumHardfork::Prague).map(|()| EMPTY_REQUESTS_HASH),
-        ..Header::default()
-    }
-}
-
-/// Empty accounts are kept, as in geth: EIP-161 is about accounts that a transaction touches.
-fn insert_genesis_account(update: &mut StateUpdate, address: Address, account: &GenesisAccount) {
-    let code_hash = account
-        .code
-        .as_ref()
-        .filter(|code| !code.is_empty())
-        .map_or(KECCAK_EMPTY, |code| {
-            let hash = keccak256(code);
-            update.code.insert(hash, code.clone());
-            hash
-        });
-    let storage = account.storage.iter().flatten();
-    update.accounts.insert(
-        address,
-        AccountUpdate {
-            info: Some(AccountInfo {
-                nonce: account.nonce.unwrap_or_default(),
-                balance: account.balance,
-                code_hash,
-            }),
-            storage_wiped: false,
-            storage: storage
-                .map(|(slot, value)| ((*slot).into(), (*value).into()))
-                .collect(),
-        },
-    );
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use nearhead_chain::{
 };
 use tokio::sync::oneshot;
 
-use super::{Progress, Report, SourceError, StopSignal, TrackerLink, check_running};
+use super::{Progress, Report, SourceError, StopSignal, TrackerLink, is_stopped};
 use crate::messages::AdvanceHead;
 
 /// Asks for one step now; answered with the number of blocks that were reverted once the new head is readable.
@@ -71,8 +71,7 @@ impl DevSource {
     ) -> Result<(), SourceError> {
         let total = WINDOW_BLOCKS as u64;
         while self.producer.head().number() + 1 < total {
-            check_running(stop)?;
-            self.step(link)?;
+            self.step(link, stop)?;
             report(Progress::Blocks {
                 done: self.producer.head().number() + 1,
                 total,
@@ -96,11 +95,11 @@ impl DevSource {
             select! {
                 recv(stop) -> _ => return Ok(()),
                 recv(ticks) -> _ => {
-                    self.step(link)?;
+                    self.step(link, stop)?;
                 }
                 recv(requests) -> request => {
                     let Ok(StepRequest(answer)) = request else { return Ok(()) };
-                    let reverted = self.step(link)?;
+                    let reverted = self.step(link, stop)?;
                     // Whoever asked may have gone.
                     let _ = answer.send(reverted);
                 }
@@ -108,9 +107,9 @@ impl DevSource {
         }
     }
 
-    /// One step, handed over; how many blocks it reverted.
-    fn step(&mut self, link: &TrackerLink) -> Result<usize, SourceError> {
-        let Step { reverted, applied } = self.producer.step()?;
+    /// One step, handed over; how many blocks it reverted. A long reorg is given up when the source is told to end.
+    fn step(&mut self, link: &TrackerLink, stop: &StopSignal) -> Result<usize, SourceError> {
+        let Step { reverted, applied } = self.producer.step_while(&mut || !is_stopped(stop))?;
         let applied = applied.into_iter().map(|(_, block)| block).collect();
         let (safe, finalized) = self.depths.settled(self.producer.head());
         link.advance(AdvanceHead {

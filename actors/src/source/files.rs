@@ -17,7 +17,7 @@ use nearhead_chain::{
     import::Importer,
 };
 
-use super::{Progress, Report, SourceError, StopSignal, TrackerLink, check_running};
+use super::{Progress, Report, SourceError, StopSignal, TrackerLink, is_stopped};
 use crate::messages::AdvanceHead;
 
 /// Blocks that are handed over in one message: few enough to bound what waits, enough to make the hop unnoticeable.
@@ -109,7 +109,9 @@ impl FilesSource {
         let (genesis, mut parent, mut blocks) = (first.hash, first, 0);
         let reader = ChainReader::new(file).map_err(|error| malformed(1, error))?;
         for raw in reader.after_genesis(genesis) {
-            check_running(stop)?;
+            if is_stopped(stop) {
+                return Err(SourceError::Stopped);
+            }
             let raw = raw.map_err(|error| malformed(parent.number() + 1, error))?;
             let block = importer.import(raw, &parent);
             let block = block.map_err(|error| SourceError::BadBlock {
@@ -122,12 +124,14 @@ impl FilesSource {
             if batch.len() == BATCH_BLOCKS {
                 hand_over(link, std::mem::take(&mut batch))?;
             }
+            let read = bytes.load(Ordering::Relaxed);
             report(Progress::Import {
                 blocks,
                 // Reading is ahead of importing: the whole is said at the end alone.
-                bytes: bytes
-                    .load(Ordering::Relaxed)
-                    .min(bytes_total.saturating_sub(1)),
+                bytes: match bytes_total {
+                    0 => read,
+                    total => read.min(total - 1),
+                },
                 bytes_total,
             });
         }
@@ -137,7 +141,7 @@ impl FilesSource {
         importer.store().release_retired();
         report(Progress::Import {
             blocks,
-            bytes: bytes_total,
+            bytes: bytes.load(Ordering::Relaxed).max(bytes_total),
             bytes_total,
         });
         Ok(())
@@ -161,6 +165,7 @@ fn hand_over(link: &TrackerLink, applied: Vec<Arc<Block>>) -> Result<(), SourceE
 /// A file that counts what was read of it.
 struct CountedFile {
     file: File,
+    /// Bytes; 0 where nobody knows, as of a pipe.
     length: u64,
     bytes: Arc<AtomicU64>,
 }

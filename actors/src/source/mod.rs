@@ -80,7 +80,10 @@ pub enum SourceError {
 
 impl From<DevError> for SourceError {
     fn from(error: DevError) -> Self {
-        Self::Dev(Box::new(error))
+        match error {
+            DevError::Stopped => Self::Stopped,
+            error => Self::Dev(Box::new(error)),
+        }
     }
 }
 
@@ -107,8 +110,15 @@ pub enum Progress {
         blocks: u64,
         /// Bytes of the file that were read.
         bytes: u64,
-        /// Bytes of the file.
+        /// Bytes of the file; 0 where nobody knows, as of a pipe.
         bytes_total: u64,
+    },
+    /// Blocks of the dev chain that are written to a file.
+    Export {
+        /// Written.
+        done: u64,
+        /// To write.
+        total: u64,
     },
 }
 
@@ -118,11 +128,11 @@ pub type Report = Box<dyn FnMut(Progress) + Send>;
 /// Tells a source to end: it does when the other end is dropped.
 pub type StopSignal = Receiver<Infallible>;
 
-/// Fails when the source was told to end.
-fn check_running(stop: &StopSignal) -> Result<(), SourceError> {
+/// Whether the source was told to end.
+fn is_stopped(stop: &StopSignal) -> bool {
     match stop.try_recv() {
-        Err(TryRecvError::Empty) => Ok(()),
-        Err(TryRecvError::Disconnected) => Err(SourceError::Stopped),
+        Err(TryRecvError::Empty) => false,
+        Err(TryRecvError::Disconnected) => true,
         Ok(never) => match never {},
     }
 }

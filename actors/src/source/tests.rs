@@ -76,6 +76,31 @@ async fn a_file_is_imported_and_settled() {
     }
 }
 
+/// A pipe has no length: how far it was read is told, of how much is not.
+#[actix::test]
+async fn a_chain_can_come_through_a_pipe() {
+    let bytes = fs::read(test_chain::path("chain.rlp")).unwrap();
+    let pipe = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../target/tmp"))
+        .join(format!("chain-{}.fifo", std::process::id()));
+    let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+    assert!(made.unwrap().success());
+    let writer = thread::spawn({
+        let (pipe, bytes) = (pipe.clone(), bytes.clone());
+        move || fs::write(pipe, bytes).unwrap()
+    });
+    let (outcome, snapshot, progress) = import(pipe.clone());
+    writer.join().unwrap();
+    fs::remove_file(pipe).unwrap();
+    outcome.unwrap();
+    assert_eq!(snapshot.head().number(), 54);
+    let expected = Progress::Import {
+        blocks: 54,
+        bytes: bytes.len() as u64,
+        bytes_total: 0,
+    };
+    assert_eq!(progress, Some(expected));
+}
+
 #[actix::test]
 async fn a_bad_block_is_named_and_nothing_after_it_is_handed_over() {
     let good = fs::read(test_chain::path("chain.rlp")).unwrap();
@@ -131,6 +156,16 @@ fn a_file_that_cannot_be_opened_is_named() {
     );
 }
 
+const fn config(reorg_every: Option<u64>, reorg_depth: u64) -> DevConfig {
+    DevConfig {
+        seed: 7,
+        profile: Profile::Small,
+        block_time_seconds: 1,
+        reorg_every,
+        reorg_depth,
+    }
+}
+
 /// A dev source whose ticks the test gives.
 struct Dev {
     head: Head,
@@ -142,13 +177,7 @@ struct Dev {
 
 impl Dev {
     fn start(reorg_every: Option<u64>, reorg_depth: u64) -> Self {
-        let config = DevConfig {
-            seed: 7,
-            profile: Profile::Small,
-            block_time_seconds: 1,
-            reorg_every,
-            reorg_depth,
-        };
+        let config = config(reorg_every, reorg_depth);
         let (ticks, ticked) = channel::bounded(0);
         let (requests, requested) = channel::bounded(0);
         let (stop, stopped) = channel::bounded(0);
@@ -202,6 +231,12 @@ async fn the_dev_chain_fills_the_window_then_makes_a_block_a_tick() {
     dev.thread.join().unwrap().unwrap();
 }
 
+/// The blocks that are safe and finalized, as the window says.
+fn settled(snapshot: &Snapshot) -> [Arc<Block>; 2] {
+    [BlockTag::Safe, BlockTag::Finalized]
+        .map(|tag| Arc::clone(snapshot.resolve(BlockNumberOrTag::Tag(tag)).unwrap()))
+}
+
 /// Reorgs as deep as settled blocks would be: none of those is ever replaced, and they never go back.
 #[actix::test]
 async fn a_settled_block_is_never_replaced() {
@@ -209,21 +244,42 @@ async fn a_settled_block_is_never_replaced() {
         let dev = Dev::start(Some(5), depth);
         dev.ticks.send(Instant::now()).unwrap();
         let mut reorgs = 0;
-        let mut finalized = 0;
-        for _ in 0..14 {
+        let (_, mut before) = dev.step().await;
+        for _ in 0..12 {
             let (reverted, snapshot) = dev.step().await;
             reorgs += usize::from(reverted > 0);
             assert!(reverted == 0 || reverted == usize::try_from(depth).unwrap());
-            let tag = BlockNumberOrTag::Tag(BlockTag::Finalized);
-            let number = snapshot.resolve(tag).unwrap().number();
-            assert!(
-                number >= finalized,
-                "finalized went back from {finalized} to {number}"
-            );
-            finalized = number;
+            for (old, new) in settled(&before).iter().zip(settled(&snapshot)) {
+                assert!(
+                    snapshot.is_canonical(old),
+                    "reorgs of {depth}: settled block {} was replaced",
+                    old.number()
+                );
+                assert!(new.number() >= old.number(), "a settled block went back");
+            }
+            before = snapshot;
         }
         assert_eq!(reorgs, 2, "one after every five blocks");
         drop(dev.stop);
         dev.thread.join().unwrap().unwrap();
     }
+}
+
+#[actix::test]
+async fn a_source_that_was_told_to_stop_makes_no_block() {
+    let (stop, stopped) = channel::bounded(0);
+    drop(stop);
+    let (head, arbiter) = (Head::default(), Arbiter::new().handle());
+    let shared = head.clone();
+    let outcome = thread::spawn(move || {
+        let mut report: Report = Box::new(|_| {});
+        let mut source = DevSource::new(config(None, 1), EncodeOptions::default(), &mut report)?;
+        let first = Arc::clone(source.head());
+        let (link, _gone) = TrackerLink::start(&arbiter, shared, source.chain_id(), first)?;
+        source.fill(&link, &mut report, &stopped)
+    });
+    let outcome = outcome.join().unwrap();
+    assert!(matches!(outcome, Err(SourceError::Stopped)), "{outcome:?}");
+    test_chain::wait_until("a view", || head.load().is_some());
+    assert_eq!(head.load().unwrap().head().number(), 0);
 }

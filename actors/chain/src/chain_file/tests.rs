@@ -101,10 +101,10 @@ fn a_chain_file_is_read_to_its_end_or_to_its_first_fault() {
     );
     check(
         "a claim just within the bound",
-        &[0xfb, 0x07, 0xff, 0xff, 0xfb],
+        &[0xfa, 0x9f, 0xff, 0xfc],
         0,
         Some(&format!(
-            "item 0 at byte 0 is truncated: expected {BLOCK_RLP_BYTES_MAX} bytes, found 5"
+            "item 0 at byte 0 is truncated: expected {BLOCK_RLP_BYTES_MAX} bytes, found 4"
         )),
     );
     check(
@@ -113,6 +113,34 @@ fn a_chain_file_is_read_to_its_end_or_to_its_first_fault() {
         0,
         Some("item 0 at byte 0 is malformed: non-canonical size"),
     );
+    check(
+        "as many transactions as can be",
+        &of_transactions(BLOCK_TRANSACTIONS_MAX),
+        1,
+        None,
+    );
+    check(
+        "a transaction more",
+        &of_transactions(BLOCK_TRANSACTIONS_MAX + 1),
+        0,
+        Some("item 0 at byte 0: expected at most 163840 transactions, found more"),
+    );
+}
+
+/// A block of the smallest transactions that can be decoded: 10 bytes each, all fields empty but v.
+fn of_transactions(count: usize) -> Vec<u8> {
+    const SMALLEST: [u8; 10] = [0xc9, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 27, 0x80, 0x80];
+    let list = |payload: &[u8]| {
+        let mut rlp = Vec::new();
+        alloy_rlp::Header {
+            list: true,
+            payload_length: payload.len(),
+        }
+        .encode(&mut rlp);
+        [rlp.as_slice(), payload].concat()
+    };
+    let header = alloy_rlp::encode(&fixture::blocks()[0].header);
+    list(&[header, list(&SMALLEST.repeat(count)), list(&[])].concat())
 }
 
 #[test]
@@ -183,10 +211,31 @@ fn what_is_written_is_what_was_read() {
     assert_eq!(written, fixture::file("chain.rlp"));
 
     let genesis = fixture::genesis();
-    let mut written = Vec::new();
-    write_genesis(&mut written, &genesis).unwrap();
+    let written = serde_json::to_vec(&genesis).unwrap();
     assert_eq!(read_genesis(&written).unwrap(), genesis);
     assert_eq!(read_genesis(&gzip(&written)).unwrap(), genesis);
+}
+
+#[test]
+fn a_genesis_is_bounded_after_decompression() {
+    let json = br#"{"config":{"chainId":7},"difficulty":"1","gasLimit":"1","alloc":{}}"#;
+    let length = json.len() as u64;
+    // Spaces behind it: a thousandth of them is left by gzip.
+    let bomb = [json.as_slice(), &[b' '; 1 << 20]].concat();
+    for (name, bytes) in [("plain", bomb.clone()), ("gzip", gzip(&bomb))] {
+        let refused = read_genesis_within(length, &bytes);
+        assert!(
+            matches!(refused, Err(ChainFileError::GenesisTooLarge { max }) if max == length),
+            "{name}"
+        );
+        assert!(
+            read_genesis_within(bomb.len() as u64, &bytes).is_ok(),
+            "{name}"
+        );
+    }
+    for bytes in [json.to_vec(), gzip(json)] {
+        assert!(read_genesis_within(length, &bytes).is_ok());
+    }
 }
 
 #[test]

@@ -45,7 +45,7 @@ const TOKEN_SOURCE: &str = "
     done: 1 0 MSTORE 32 0 RETURN
     fail: 0 0 REVERT";
 
-/// Pairs of words (to, amount): each adds to the reserve at slot 0, notes it in the block's slot and emits a `Swap` with
+/// Pairs of words (to, amount): each adds to the reserve at slot 0, notes it in the block's slot, one of 8,192, and emits a `Swap` with
 /// six words of data.
 const POOL_SOURCE: &str = "
     0
@@ -57,7 +57,7 @@ const POOL_SOURCE: &str = "
     0 SLOAD DUP3 ADD                        ; reserve to amount at
     DUP1 32 MSTORE
     DUP1 0 SSTORE
-    1 NUMBER ADD SSTORE                     ; to amount at
+    1 8192 NUMBER MOD ADD SSTORE            ; to amount at
     TIMESTAMP 64 MSTORE
     NUMBER 96 MSTORE
     BASEFEE 128 MSTORE
@@ -107,7 +107,7 @@ const FACTORY_SOURCE: &str = "
     DUP1 event:Created(address) 0 0 LOG2
     0 SSTORE STOP";
 
-/// Slots 0 to 13: one opcode or system contract of each fork.
+/// Slots 0 to 15: one opcode or system contract of each fork.
 const RECORDER_SOURCE: &str = "
     1 NUMBER SUB BLOCKHASH 0 SSTORE
     DIFFICULTY 1 SSTORE                     ; PREVRANDAO since the merge
@@ -127,6 +127,8 @@ const RECORDER_SOURCE: &str = "
     32 MLOAD 11 SSTORE
     CALLER 0 TSTORE 0 TLOAD 12 SSTORE
     TIMESTAMP CLZ 13 SSTORE
+    2 NUMBER SUB BLOCKHASH 14 SSTORE
+    256 NUMBER SUB BLOCKHASH 15 SSTORE      ; zero below block 256
     STOP";
 
 /// The canonical event's layout is the caller's to make ([`deposit`]).

@@ -9,7 +9,6 @@ use std::{
 use alloy_eips::{eip2935, eip4788, eip7002, eip7251, eip7840::BlobParams};
 use alloy_genesis::{ChainConfig, Genesis, GenesisAccount};
 use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
-use alloy_trie::KECCAK_EMPTY;
 use serde::{
     Serialize, Serializer,
     ser::{Error, SerializeMap},
@@ -20,7 +19,10 @@ use super::{
     population::Population,
     profile::Sizes,
 };
-use crate::trie::{AccountInfo, AccountUpdate, NodeStore, State, StateUpdate, TrieError};
+use crate::{
+    import::genesis,
+    trie::{NodeStore, State, TrieError},
+};
 
 /// Chain id of every dev chain.
 pub const CHAIN_ID: u64 = 1337;
@@ -28,8 +30,8 @@ pub const CHAIN_ID: u64 = 1337;
 /// 2026-01-01 00:00:00 UTC. The chain's time is its own: equal seeds give equal chains whenever they are made.
 pub const GENESIS_TIMESTAMP: u64 = 1_767_225_600;
 
-/// A million ether for every sender, in wei.
-const SENDER_BALANCE: U256 = U256::from_limbs([0x1bce_cced_a100_0000, 0xd3c2, 0, 0]);
+/// What every sender has, in wei: 2^120, which no chain lives long enough to spend.
+const SENDER_BALANCE: U256 = U256::from_limbs([0, 1 << 56, 0, 0]);
 
 /// What every sender holds of every token.
 const SENDER_TOKENS: u128 = 1 << 100;
@@ -127,15 +129,6 @@ impl DevGenesis {
         self.named.len() as u64 + self.population.len
     }
 
-    /// The whole genesis with every account in memory: about 250 bytes each.
-    #[must_use]
-    pub fn to_genesis(&self) -> Genesis {
-        Genesis {
-            alloc: self.accounts().collect(),
-            ..self.rules.clone()
-        }
-    }
-
     /// Writes genesis.json, an account at a time.
     ///
     /// # Errors
@@ -170,7 +163,7 @@ impl DevGenesis {
                         .iter()
                         .map(|&index| self.population.account(u64::from(index))),
                 );
-            let update = update(accounts);
+            let update = genesis::update(accounts);
             done += update.accounts.len() as u64;
             let changes = state.update(&update)?;
             state = state.commit(changes);
@@ -206,34 +199,6 @@ impl Serialize for Alloc<'_> {
 /// The part that makes an account.
 fn part(address: &Address) -> usize {
     usize::from(keccak256(address)[0] >> 4)
-}
-
-fn update(accounts: impl Iterator<Item = (Address, GenesisAccount)>) -> StateUpdate {
-    let mut update = StateUpdate::default();
-    for (address, account) in accounts {
-        let code_hash = account.code_hash().unwrap_or(KECCAK_EMPTY);
-        let info = AccountInfo {
-            nonce: account.nonce.unwrap_or_default(),
-            balance: account.balance,
-            code_hash,
-        };
-        let storage = account
-            .storage_slots()
-            .map(|(slot, value)| (slot.into(), value))
-            .collect();
-        if let Some(code) = account.code {
-            update.code.entry(code_hash).or_insert(code);
-        }
-        update.accounts.insert(
-            address,
-            AccountUpdate {
-                info: Some(info),
-                storage_wiped: false,
-                storage,
-            },
-        );
-    }
-    update
 }
 
 /// Every fork from the first block on; the blob schedules are those of Ethereum mainnet.

@@ -2,8 +2,6 @@
 
 use std::{collections::VecDeque, sync::Arc};
 
-use alloy_primitives::Address;
-
 use super::{
     assembler::AssembleError,
     contracts::Codes,
@@ -96,6 +94,9 @@ pub enum DevError {
     /// The parent's state is gone.
     #[error("the state of block {0} is not held")]
     NoState(u64),
+    /// Whoever asked for a step changed their mind.
+    #[error("stopped")]
+    Stopped,
 }
 
 impl Producer {
@@ -167,7 +168,8 @@ impl Producer {
     }
 
     /// Accounts whose keys derive from the seed, the ones that only authorize (EIP-7702) last.
-    pub fn signers(&self) -> impl Iterator<Item = Address> {
+    #[cfg(test)]
+    pub(super) fn signers(&self) -> impl Iterator<Item = alloy_primitives::Address> {
         self.traffic.signers.addresses()
     }
 
@@ -190,11 +192,23 @@ impl Producer {
     /// # Errors
     /// A defect of this program; the producer then stands where it stood, less what was reverted.
     pub fn step(&mut self) -> Result<Step, DevError> {
+        self.step_while(&mut || true)
+    }
+
+    /// As [`Self::step`] while `running` says so; it is asked before each block.
+    ///
+    /// # Errors
+    /// As [`Self::step`], and [`DevError::Stopped`]: what a reorg had made until then is nobody's, so that the producer
+    /// is of no use any more.
+    pub fn step_while(&mut self, running: &mut dyn FnMut() -> bool) -> Result<Step, DevError> {
         let head = self.head().number();
         let reverted = self.reorgs.as_mut().map_or(0, |reorgs| reorgs.due(head)) as usize;
         self.chain.truncate(self.chain.len() - reverted);
         let applied = (0..=reverted)
-            .map(|_| self.extend())
+            .map(|_| match running() {
+                true => self.extend(),
+                false => Err(DevError::Stopped),
+            })
             .collect::<Result<_, _>>()?;
         Ok(Step { reverted, applied })
     }
@@ -207,13 +221,14 @@ impl Producer {
             .as_ref()
             .ok_or(DevError::NoState(parent.number()))?;
         let branch = self.reorgs.map_or(0, |reorgs| reorgs.branch);
-        let template = self.traffic.block(&parent.header, state, branch)?;
+        let spec = self.importer.spec();
+        let template = self.traffic.block(spec, &parent.header, state, branch)?;
         let senders: Vec<_> = template
             .transactions
             .iter()
             .map(|signed| signed.signer())
             .collect();
-        let (raw, executed) = assemble(self.importer.spec(), &parent, template)?;
+        let (raw, executed) = assemble(spec, &parent, template)?;
         let block = self.importer.seal(&raw, &senders, executed, &parent)?;
         self.chain.push_back(Arc::clone(&block));
         let held = self.reorgs.map_or(0, |reorgs| reorgs.depth) as usize + 1;

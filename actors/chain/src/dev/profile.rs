@@ -18,9 +18,12 @@ pub enum Profile {
 /// Numbers of a profile; pairs are inclusive ranges that every block draws from.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sizes {
-    /// Gas limit of every block: more than twice what blocks use, so that the base fee sinks to its floor of 7 wei in the
-    /// course of hours or minutes. If it rose without end, no sender could pay it some day (EIP-1559).
+    /// Gas limit of every block: more than twice what blocks use without `ballast_gas`.
     pub(super) gas_limit: u64,
+    /// Gas that a block uses besides while the base fee is below what it was at the beginning: more than half of the
+    /// limit then, so that the fee rises again (EIP-1559). Zero where no transaction could use enough (EIP-7825): the fee
+    /// sinks to its floor of 7 wei there.
+    pub(super) ballast_gas: u64,
     /// Accounts that have keys and send transactions.
     pub(super) senders: u64,
     /// Accounts that are only there, some of them contracts with storage.
@@ -57,7 +60,8 @@ impl Profile {
     /// The sizes of this profile.
     pub(super) const fn sizes(self) -> Sizes {
         const SMALL: Sizes = Sizes {
-            gas_limit: 4_000_000,
+            gas_limit: 3_000_000,
+            ballast_gas: 800_000,
             senders: 32,
             population: 1_000,
             tokens: 2,
@@ -76,6 +80,7 @@ impl Profile {
         };
         const MAINNET: Sizes = Sizes {
             gas_limit: 45_000_000,
+            ballast_gas: 6_000_000,
             senders: 1_000,
             population: 1_000_000,
             tokens: 64,
@@ -96,7 +101,8 @@ impl Profile {
             Self::Small => SMALL,
             Self::Mainnet => MAINNET,
             Self::P99 => Sizes {
-                gas_limit: 150_000_000,
+                gas_limit: 140_000_000,
+                ballast_gas: 16_000_000,
                 memo_bytes: (100, 6_400),
                 transfers: (240, 260),
                 token_transfers: (270, 290),
@@ -107,6 +113,7 @@ impl Profile {
             },
             Self::Adversarial => Sizes {
                 gas_limit: 200_000_000,
+                ballast_gas: 0,
                 ..SMALL
             },
         }

@@ -1,6 +1,6 @@
 //! The one source of randomness of the dev chain: a ChaCha stream per purpose, equal on every machine.
 
-use alloy_primitives::{Address, B256, keccak256};
+use alloy_primitives::{B256, keccak256};
 use rand_chacha::{
     ChaCha8Rng,
     rand_core::{Rng, SeedableRng},
@@ -50,13 +50,6 @@ impl Random {
     /// 32 bytes.
     pub(super) fn hash(&mut self) -> B256 {
         let mut bytes = B256::ZERO;
-        self.fill(bytes.as_mut_slice());
-        bytes
-    }
-
-    /// An address that nobody has the key of.
-    pub(super) fn address(&mut self) -> Address {
-        let mut bytes = Address::ZERO;
         self.fill(bytes.as_mut_slice());
         bytes
     }

@@ -64,6 +64,13 @@ fn equal_configurations_give_equal_chains() {
     assert!(!others.contains(&first));
 }
 
+/// The base fee stays near one gwei, where it began.
+#[track_caller]
+fn check_base_fee(raw: &RawBlock) {
+    let fee = raw.header.base_fee_per_gas.unwrap();
+    assert!((700_000_000..1_300_000_000).contains(&fee), "{fee} wei");
+}
+
 /// Things that 128 small blocks must hold, each with how often it was seen.
 #[derive(Default)]
 struct Seen(BTreeMap<&'static str, usize>);
@@ -131,10 +138,7 @@ fn a_window_of_small_blocks_holds_everything() {
     for _ in 0..128 {
         let (raw, block) = next(&mut producer);
         seen.block(&raw, &block);
-        assert!(
-            raw.header.gas_used < raw.header.gas_limit / 2,
-            "the base fee rises"
-        );
+        check_base_fee(&raw);
         let state = block.state.as_ref().unwrap();
         let delegated = state.account(&authority).unwrap().unwrap();
         seen.note(
@@ -158,11 +162,12 @@ fn a_window_of_small_blocks_holds_everything() {
     }
     // One opcode or system contract of each fork, recorded in the last block.
     let state = producer.head().state.as_ref().unwrap();
-    for slot in 0..14 {
+    for slot in 0..16 {
         let value = state
             .storage(&contracts::RECORDER, U256::from(slot))
             .unwrap();
-        assert!(!value.is_zero() || slot == 5, "slot {slot}");
+        // The recorder may carry no blob, and there is no 256th block before this one.
+        assert!(!value.is_zero() || [5, 15].contains(&slot), "slot {slot}");
     }
     for (what, times) in [
         ("before EIP-155", 128),
@@ -206,7 +211,7 @@ fn another_importer_comes_to_the_same_hashes() {
     let mut json = Vec::new();
     producer.genesis().write_json(&mut json).unwrap();
     let genesis: Genesis = serde_json::from_slice(&json).unwrap();
-    assert!(genesis.alloc == producer.genesis().to_genesis().alloc);
+    assert!(genesis.alloc == producer.genesis().accounts().collect());
     assert_eq!(
         genesis.alloc.len() as u64,
         producer.genesis().account_count()
@@ -256,6 +261,26 @@ fn reorgs_replace_as_many_blocks_as_they_say() {
             assert_eq!(chain.last(), Some(&producer.head().hash));
         }
     }
+}
+
+#[test]
+fn a_reorg_is_given_up_between_two_blocks() {
+    let config = DevConfig {
+        reorg_every: Some(1),
+        reorg_depth: 8,
+        ..CONFIG
+    };
+    let mut producer = producer(config);
+    while producer.head().number() < 8 {
+        producer.step().unwrap();
+    }
+    let mut asked = 0;
+    let outcome = producer.step_while(&mut || {
+        asked += 1;
+        asked < 3
+    });
+    assert!(matches!(outcome, Err(DevError::Stopped)), "{outcome:?}");
+    assert_eq!((asked, producer.head().number()), (3, 2));
 }
 
 #[test]
@@ -313,7 +338,7 @@ fn progress_counts_every_account() {
 
 /// Blocks of a profile over a small state: their content does not depend on how many accounts there are.
 fn check_sizes(profile: Profile, bounds: [(&str, std::ops::Range<usize>); 4]) {
-    const BLOCKS: usize = 4;
+    const BLOCKS: usize = 12;
     let sizes = profile::Sizes {
         population: 2_000,
         holders: 500,
@@ -326,10 +351,7 @@ fn check_sizes(profile: Profile, bounds: [(&str, std::ops::Range<usize>); 4]) {
     let mut sums = [0; 4];
     for _ in 0..BLOCKS {
         let (raw, block) = next(&mut producer);
-        assert!(
-            raw.header.gas_used < raw.header.gas_limit / 2,
-            "the base fee rises"
-        );
+        check_base_fee(&raw);
         let measured = [
             raw.body.transactions.len(),
             block.json.log_count(),

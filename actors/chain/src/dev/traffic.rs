@@ -2,13 +2,12 @@
 
 use alloy_consensus::{Header, transaction::Recovered};
 use alloy_eips::{
-    eip1559::BaseFeeParams,
+    eip1559::INITIAL_BASE_FEE,
     eip2930::{AccessList, AccessListItem},
     eip4895::Withdrawal,
     eip7002::WITHDRAWAL_REQUEST_PREDEPLOY_ADDRESS,
     eip7251::CONSOLIDATION_REQUEST_PREDEPLOY_ADDRESS,
     eip7702::SignedAuthorization,
-    eip7840::BlobParams,
 };
 use alloy_primitives::{Address, B256, Bytes, TxKind, U256, map::AddressMap};
 
@@ -22,8 +21,9 @@ use super::{
 };
 use crate::{
     block::Transaction,
-    execute::BlockTemplate,
+    execute::{BlockTemplate, ChainSpec, Rules},
     trie::{State, TrieError},
+    verify,
 };
 
 /// Signers that never send: they only authorize (EIP-7702), so their code is not in the way of plain transfers.
@@ -31,6 +31,10 @@ const AUTHORITIES: usize = 8;
 
 /// Accounts that take turns in receiving the tips.
 const FEE_RECIPIENTS: u64 = 4;
+
+/// Addresses that are new to the chain until each was paid once, some 15 hours at a block a second: the state does not
+/// grow by them for ever.
+const STRANGERS: u64 = 1 << 16;
 
 /// Keys of the store contract that are written; few, so that many writes change or clear what is there.
 const STORE_KEYS: u64 = 256;
@@ -81,11 +85,15 @@ impl Traffic {
     /// What the block after `parent` holds if it is made on fork branch `branch`; `state` is the parent's.
     pub(super) fn block(
         &self,
+        spec: &ChainSpec,
         parent: &Header,
         state: &State,
         branch: u64,
     ) -> Result<BlockTemplate, TrieError> {
         let number = parent.number + 1;
+        let timestamp = parent.timestamp + self.block_time_seconds;
+        // The chain has merged before its genesis.
+        let fees = fees_after(&spec.rules(number, timestamp, true), parent);
         let mut draft = Draft {
             traffic: self,
             random: Random::of_block(self.seed, number, branch),
@@ -104,15 +112,16 @@ impl Traffic {
         draft.blobs();
         draft.requests();
         draft.set_code()?;
+        draft.ballast(&fees);
         Ok(BlockTemplate {
-            timestamp: parent.timestamp + self.block_time_seconds,
+            timestamp,
             beneficiary: self.population.address(1 + number % FEE_RECIPIENTS),
             gas_limit: parent.gas_limit,
             prev_randao,
             extra_data: format!("nearhead dev {branch}").into_bytes().into(),
             withdrawals,
             parent_beacon_block_root,
-            transactions: draft.sign(fees_after(parent))?,
+            transactions: draft.sign(fees)?,
         })
     }
 }
@@ -353,6 +362,16 @@ impl Draft<'_> {
         Ok(())
     }
 
+    /// Holds the base fee where it began: while it is lower, a creation that fails uses up gas.
+    fn ballast(&mut self, fees: &Fees) {
+        let gas_limit = self.traffic.sizes.ballast_gas;
+        if gas_limit > 0 && fees.base < u128::from(INITIAL_BASE_FEE) {
+            // Code that begins with 0xef costs all the gas there is (EIP-3541).
+            let code = self.traffic.codes.create_nothing[1].clone();
+            self.push(TxKind::Create, U256::ZERO, code, gas_limit, Shape::Any);
+        }
+    }
+
     fn push(&mut self, to: TxKind, value: U256, input: Bytes, gas_limit: u64, shape: Shape) {
         self.intents.push(Intent {
             call: Call {
@@ -365,7 +384,7 @@ impl Draft<'_> {
         });
     }
 
-    /// Somebody who can be sent to: known to the chain nine times in ten, or new.
+    /// Somebody who can be sent to: known to the chain from its beginning nine times in ten, or one of [`STRANGERS`].
     fn anyone(&mut self) -> Address {
         let Traffic {
             signers,
@@ -373,7 +392,7 @@ impl Draft<'_> {
             ..
         } = self.traffic;
         match self.random.below(10) {
-            0 => self.random.address(),
+            0 => population.address(population.len + self.random.below(STRANGERS)),
             1 => signers.address(self.random.index(signers.len() - AUTHORITIES)),
             _ => population.address(self.random.below(population.len)),
         }
@@ -455,19 +474,15 @@ fn access_list(call: &Call, sender: &Address) -> AccessList {
 }
 
 /// What the block after `parent` costs.
-fn fees_after(parent: &Header) -> Fees {
-    let base = parent
-        .next_block_base_fee(BaseFeeParams::ethereum())
-        .unwrap_or_default();
-    let blobs = BlobParams::bpo2();
-    let excess = blobs.next_block_excess_blob_gas_osaka(
-        parent.excess_blob_gas.unwrap_or_default(),
-        parent.blob_gas_used.unwrap_or_default(),
-        parent.base_fee_per_gas.unwrap_or_default(),
-    );
+fn fees_after(rules: &Rules<'_>, parent: &Header) -> Fees {
+    let base = verify::base_fee(rules, parent).unwrap_or_default();
+    let blob = rules
+        .blob_params()
+        .zip(verify::excess_blob_gas(rules, parent))
+        .map_or(0, |(params, excess)| params.calc_blob_fee(excess));
     Fees {
         base: u128::from(base),
-        blob: blobs.calc_blob_fee(excess),
+        blob,
         tip: 0,
     }
 }

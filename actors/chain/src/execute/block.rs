@@ -1,6 +1,6 @@
 //! One block through alloy-evm: executed as it was made, or made.
 
-use std::{borrow::Cow, mem, sync::Arc};
+use std::{borrow::Cow, cell::OnceCell, mem, sync::Arc};
 
 use alloy_consensus::{
     BlockBody, Eip658Value, Header, ReceiptEnvelope, TxType, proofs, transaction::Recovered,
@@ -11,7 +11,9 @@ use alloy_eips::{
 };
 use alloy_evm::{
     Evm, EvmEnv, EvmFactory,
-    block::{BlockExecutionError, BlockExecutor, BlockValidationError},
+    block::{
+        BlockExecutionError, BlockExecutor, BlockValidationError, InternalBlockExecutionError,
+    },
     eth::{
         EthBlockExecutionCtx, EthBlockExecutor, EthEvmFactory,
         receipt_builder::{ReceiptBuilder, ReceiptBuilderCtx},
@@ -101,9 +103,15 @@ pub enum ExecuteError {
         /// What the EVM said.
         why: String,
     },
-    /// The state could not be read or updated.
+    /// The state could not be read or updated: a fault here, which says nothing about the block.
     #[error(transparent)]
     State(#[from] StateError),
+    /// The executor failed otherwise, which says nothing about the block either.
+    #[error("executor failed: {why}")]
+    Internal {
+        /// What it said.
+        why: String,
+    },
     /// A block can be made after the merge only.
     #[error("block {number} is before the merge and cannot be made here")]
     BeforeMerge {
@@ -120,26 +128,31 @@ impl From<TrieError> for ExecuteError {
 
 impl ExecuteError {
     fn transaction(index: usize, hash: B256, error: BlockExecutionError) -> Self {
-        match error {
+        let why = match error {
+            BlockExecutionError::Internal(error) => return error.into(),
             BlockExecutionError::Validation(BlockValidationError::InvalidTx { error, .. }) => {
-                Self::Transaction {
-                    index,
-                    hash,
-                    why: error.to_string(),
-                }
+                error.to_string()
             }
-            other => Self::Transaction {
-                index,
-                hash,
-                why: other.to_string(),
-            },
-        }
+            BlockExecutionError::Validation(other) => other.to_string(),
+        };
+        Self::Transaction { index, hash, why }
     }
 }
 
 impl From<BlockExecutionError> for ExecuteError {
     fn from(error: BlockExecutionError) -> Self {
-        Self::Block {
+        match error {
+            BlockExecutionError::Internal(error) => error.into(),
+            BlockExecutionError::Validation(error) => Self::Block {
+                why: error.to_string(),
+            },
+        }
+    }
+}
+
+impl From<InternalBlockExecutionError> for ExecuteError {
+    fn from(error: InternalBlockExecutionError) -> Self {
+        Self::Internal {
             why: error.to_string(),
         }
     }
@@ -243,7 +256,23 @@ pub fn assemble(
     Ok((RawBlock { header, body }, executed))
 }
 
+/// Executes; a fault of the state goes before whatever the executor made of it.
 fn run(
+    rules: Rules<'_>,
+    parent: &Block,
+    header: &Header,
+    body: &BlockBody<Transaction>,
+    senders: &[Address],
+) -> Result<Executed, ExecuteError> {
+    let fault = OnceCell::new();
+    let outcome = run_noting(&fault, rules, parent, header, body, senders);
+    fault
+        .into_inner()
+        .map_or(outcome, |fault| Err(fault.into()))
+}
+
+fn run_noting(
+    fault: &OnceCell<StateError>,
     rules: Rules<'_>,
     parent: &Block,
     header: &Header,
@@ -263,6 +292,7 @@ fn run(
         .with_database_ref(ParentState {
             state: base,
             parent,
+            fault,
         })
         .with_bundle_update()
         .build();

@@ -1,6 +1,6 @@
 //! The rules of a chain.
 
-use alloy_eips::BlobScheduleBlobParams;
+use alloy_eips::{BlobScheduleBlobParams, eip7840::BlobParams};
 use alloy_genesis::{ChainConfig, Genesis};
 use alloy_hardforks::{EthereumHardfork, ForkCondition};
 use alloy_primitives::{Address, U256};
@@ -65,8 +65,13 @@ pub enum SpecError {
     },
 }
 
-/// Blob gas price above which a genesis is refused: e^64 wei is more than exists.
-const GENESIS_BLOB_PRICE_EXPONENT_MAX: u128 = 64;
+/// Blobs that a schedule may allow in a block, far above any network's.
+const BLOBS_MAX: u64 = u16::MAX as u64;
+/// Excess blob gas, and blob gas used, that a genesis may name: far above any network's, and what follows from it is
+/// computed in 64 bits. Their sum cannot overflow, nor can the product of blob gas used and [`BLOBS_MAX`] (EIP-7918).
+const GENESIS_BLOB_GAS_MAX: u64 = 1 << 40;
+/// Base fee that a genesis may name, in wei: it has to be able to rise.
+const GENESIS_BASE_FEE_MAX: u128 = u64::MAX as u128 / 2;
 
 impl ChainSpec {
     /// Reads the rules from a genesis.
@@ -88,7 +93,7 @@ impl ChainSpec {
             dao_fork_supported: config.dao_fork_support,
         };
         spec.check_blob_schedule(config)?;
-        spec.check_genesis_header(genesis)?;
+        check_genesis_header(genesis)?;
         Ok(spec)
     }
 
@@ -133,6 +138,10 @@ impl ChainSpec {
     }
 
     fn check_blob_schedule(&self, config: &ChainConfig) -> Result<(), SpecError> {
+        let schedule = &self.blob_schedule;
+        check_blobs(EthereumHardfork::Cancun, &schedule.cancun)?;
+        check_blobs(EthereumHardfork::Prague, &schedule.prague)?;
+        check_blobs(EthereumHardfork::Osaka, &schedule.osaka)?;
         for (fork, name) in [
             (EthereumHardfork::Bpo1, "bpo1"),
             (EthereumHardfork::Bpo2, "bpo2"),
@@ -140,63 +149,49 @@ impl ChainSpec {
             (EthereumHardfork::Bpo4, "bpo4"),
             (EthereumHardfork::Bpo5, "bpo5"),
         ] {
-            if self.fork(fork) != ForkCondition::Never && !config.blob_schedule.contains_key(name) {
-                return Err(SpecError::BlobSchedule(fork));
-            }
-        }
-        let schedule = &self.blob_schedule;
-        let fixed = [
-            (EthereumHardfork::Cancun, &schedule.cancun),
-            (EthereumHardfork::Prague, &schedule.prague),
-            (EthereumHardfork::Osaka, &schedule.osaka),
-        ];
-        let scheduled = schedule
-            .scheduled
-            .iter()
-            .map(|(_, params)| (EthereumHardfork::Bpo1, params));
-        for (fork, params) in fixed.into_iter().chain(scheduled) {
-            // Blob counts far above any network's would overflow gas arithmetic.
-            let plausible = params.max_blob_count <= u64::from(u16::MAX)
-                && params.target_blob_count <= params.max_blob_count;
-            if !plausible || params.max_blob_count == 0 || params.update_fraction == 0 {
-                return Err(SpecError::BlobSchedule(fork));
+            if self.fork(fork) != ForkCondition::Never {
+                let params = config.blob_schedule.get(name);
+                check_blobs(fork, params.ok_or(SpecError::BlobSchedule(fork))?)?;
             }
         }
         Ok(())
     }
+}
 
-    fn check_genesis_header(&self, genesis: &Genesis) -> Result<(), SpecError> {
-        if let Some(fee) = genesis.base_fee_per_gas
-            && fee > u128::from(u64::MAX / 2)
-        {
-            return Err(SpecError::OutOfRange {
-                field: "baseFeePerGas",
-                value: fee,
-            });
+/// Whether blocks can be made by these parameters.
+fn check_blobs(fork: EthereumHardfork, params: &BlobParams) -> Result<(), SpecError> {
+    let usable = (1..=BLOBS_MAX).contains(&params.max_blob_count)
+        && params.target_blob_count <= params.max_blob_count
+        && params.update_fraction > 0;
+    usable.then_some(()).ok_or(SpecError::BlobSchedule(fork))
+}
+
+/// Bounds on what the genesis block says of itself.
+fn check_genesis_header(genesis: &Genesis) -> Result<(), SpecError> {
+    let blob_gas = |gas: Option<u64>| gas.unwrap_or_default().into();
+    for (field, value, max) in [
+        ("number", genesis.number.unwrap_or_default().into(), 0),
+        (
+            "baseFeePerGas",
+            genesis.base_fee_per_gas.unwrap_or_default(),
+            GENESIS_BASE_FEE_MAX,
+        ),
+        (
+            "excessBlobGas",
+            blob_gas(genesis.excess_blob_gas),
+            GENESIS_BLOB_GAS_MAX.into(),
+        ),
+        (
+            "blobGasUsed",
+            blob_gas(genesis.blob_gas_used),
+            GENESIS_BLOB_GAS_MAX.into(),
+        ),
+    ] {
+        if value > max {
+            return Err(SpecError::OutOfRange { field, value });
         }
-        if let Some(number) = genesis.number
-            && number != 0
-        {
-            return Err(SpecError::OutOfRange {
-                field: "number",
-                value: number.into(),
-            });
-        }
-        let fraction = self
-            .genesis_rules(genesis.timestamp)
-            .blob_params()
-            .map_or(1, |params| params.update_fraction);
-        for (field, gas) in [
-            ("excessBlobGas", genesis.excess_blob_gas),
-            ("blobGasUsed", genesis.blob_gas_used),
-        ] {
-            let gas = u128::from(gas.unwrap_or_default());
-            if gas / fraction > GENESIS_BLOB_PRICE_EXPONENT_MAX {
-                return Err(SpecError::OutOfRange { field, value: gas });
-            }
-        }
-        Ok(())
     }
+    Ok(())
 }
 
 fn refuse_unsupported(config: &ChainConfig) -> Result<(), SpecError> {

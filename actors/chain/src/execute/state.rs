@@ -1,5 +1,7 @@
 //! revm's view of the state before a block, and what a block did to it as a [`StateUpdate`].
 
+use std::cell::OnceCell;
+
 use alloy_primitives::{Address, B256, U256};
 use revm::{
     DatabaseRef,
@@ -22,6 +24,26 @@ pub(super) struct ParentState<'a> {
     pub(super) state: &'a State,
     /// The block itself, for BLOCKHASH.
     pub(super) parent: &'a Block,
+    /// The first fault of the state. The executor hides it behind errors about the block: a system call that cannot read
+    /// its contract is reported as one that failed.
+    pub(super) fault: &'a OnceCell<StateError>,
+}
+
+impl ParentState<'_> {
+    /// Notes a fault on its way to the executor.
+    fn noted<T, E: Into<StateError>>(&self, read: Result<T, E>) -> Result<T, StateError> {
+        read.map_err(|error| self.fault.get_or_init(|| error.into()).clone())
+    }
+
+    fn block_hash(&self, number: u64) -> Option<B256> {
+        match self.parent.number().checked_sub(number)? {
+            0 => Some(self.parent.hash),
+            distance => {
+                let index = usize::try_from(distance - 1).ok()?;
+                self.parent.ancestors.get(index).copied()
+            }
+        }
+    }
 }
 
 /// Why the EVM could not read the state.
@@ -44,7 +66,8 @@ impl DatabaseRef for ParentState<'_> {
     type Error = StateError;
 
     fn basic_ref(&self, address: Address) -> Result<Option<AccountInfo>, StateError> {
-        Ok(self.state.account(&address)?.map(|account| AccountInfo {
+        let account = self.noted(self.state.account(&address))?;
+        Ok(account.map(|account| AccountInfo {
             balance: account.balance,
             nonce: account.nonce,
             code_hash: account.code_hash,
@@ -54,28 +77,19 @@ impl DatabaseRef for ParentState<'_> {
     }
 
     fn code_by_hash_ref(&self, hash: B256) -> Result<Bytecode, StateError> {
-        let code = self.state.code(&hash)?;
+        let code = self.noted(self.state.code(&hash))?;
         // Code that begins like a delegation (EIP-7702) and is none can have been deployed before London (EIP-3541).
         Ok(Bytecode::new_raw_checked(code.clone()).unwrap_or_else(|_| Bytecode::new_legacy(code)))
     }
 
     fn storage_ref(&self, address: Address, slot: U256) -> Result<U256, StateError> {
-        Ok(self.state.storage(&address, slot)?)
+        self.noted(self.state.storage(&address, slot))
     }
 
     /// revm asks for the 256 blocks before the one that it executes only.
     fn block_hash_ref(&self, number: u64) -> Result<B256, StateError> {
-        let unknown = StateError::UnknownAncestor { number };
-        match self.parent.number().checked_sub(number) {
-            Some(0) => Ok(self.parent.hash),
-            Some(distance) => {
-                let held = usize::try_from(distance - 1)
-                    .ok()
-                    .and_then(|index| self.parent.ancestors.get(index));
-                held.copied().ok_or(unknown)
-            }
-            None => Err(unknown),
-        }
+        let hash = self.block_hash(number);
+        self.noted(hash.ok_or(StateError::UnknownAncestor { number }))
     }
 }
 

@@ -3,16 +3,18 @@
 use std::sync::Arc;
 
 use alloy_consensus::{Header, Signed, TxLegacy, TxReceipt};
+use alloy_eips::eip4788::BEACON_ROOTS_ADDRESS;
 use alloy_evm::eth::dao_fork::{DAO_HARDFORK_ACCOUNTS, DAO_HARDFORK_BENEFICIARY};
 use alloy_genesis::{Genesis, GenesisAccount};
-use alloy_primitives::{Address, B256, Bytes, Signature, U256, address, hex};
+use alloy_primitives::{Address, B256, Bytes, Signature, U256, address, hex, keccak256};
 use revm::precompile::{PrecompileSpecId, Precompiles};
 
 use super::*;
 use crate::{
-    block::{Block, RawBlock, Transaction},
+    block::{ANCESTORS_MAX, Block, RawBlock, Transaction},
     encode::EncodeOptions,
     import::Importer,
+    trie::{AccountInfo, AccountUpdate, StateUpdate, TrieError},
 };
 
 const SENDER: Address = address!("0x1000000000000000000000000000000000000001");
@@ -214,6 +216,112 @@ fn a_block_needs_its_parents_state_and_one_sender_a_transaction() {
         matches!(error, ExecuteError::NoParentState { number: 0 }),
         "{error}"
     );
+}
+
+/// What block 1 comes to over a parent whose account `broken` cannot be read: its code is nowhere.
+#[track_caller]
+fn check_fault(name: &str, broken: Address, change: impl FnOnce(&mut Genesis)) {
+    let (importer, parent) = genesis(change);
+    let mut parent = Arc::into_inner(parent).unwrap();
+    let state = parent.state.take().unwrap();
+    let hash = B256::repeat_byte(7);
+    let account = AccountUpdate {
+        info: Some(AccountInfo {
+            nonce: 1,
+            balance: U256::ZERO,
+            code_hash: hash,
+        }),
+        ..AccountUpdate::default()
+    };
+    let update = StateUpdate {
+        accounts: [(broken, account)].into_iter().collect(),
+        ..StateUpdate::default()
+    };
+    parent.state = Some(state.commit(state.update(&update).unwrap()));
+    let call = TxLegacy {
+        gas_limit: 100_000,
+        to: CONTRACT.into(),
+        ..TxLegacy::default()
+    };
+    let (mut block, senders) = first_block(vec![call]);
+    block.header.parent_beacon_block_root = Some(B256::ZERO);
+    block.header.excess_blob_gas = Some(0);
+    let error = execute(importer.spec(), &parent, &block, &senders).unwrap_err();
+    let expected = StateError::Trie(TrieError::MissingCode { hash });
+    assert!(
+        matches!(&error, ExecuteError::State(fault) if *fault == expected),
+        "{name}: {error:?}"
+    );
+}
+
+#[test]
+fn a_fault_of_the_state_is_no_fault_of_the_block() {
+    check_fault("in a transaction", CONTRACT, |_| ());
+    check_fault("in a system call", BEACON_ROOTS_ADDRESS, |genesis| {
+        let config = &mut genesis.config;
+        let zero = Some(0);
+        for fork in [
+            &mut config.eip150_block,
+            &mut config.eip155_block,
+            &mut config.eip158_block,
+            &mut config.byzantium_block,
+            &mut config.constantinople_block,
+            &mut config.petersburg_block,
+            &mut config.istanbul_block,
+            &mut config.berlin_block,
+            &mut config.london_block,
+            &mut config.shanghai_time,
+            &mut config.cancun_time,
+        ] {
+            *fork = zero;
+        }
+        config.terminal_total_difficulty = Some(U256::ZERO);
+    });
+}
+
+/// BLOCKHASH names the 256 blocks before the one that is executed and no other.
+#[test]
+fn blockhash_reaches_256_blocks() {
+    const NUMBER: u64 = 300;
+    let hash_of = |number: u64| keccak256(number.to_be_bytes());
+    for (distance, known) in [
+        (0, false),
+        (1, true),
+        (2, true),
+        (255, true),
+        (256, true),
+        (257, false),
+    ] {
+        // NUMBER - distance BLOCKHASH, kept at slot 0.
+        let code = hex::decode(format!("61{distance:04x}430340600055"));
+        let (importer, parent) = genesis(|genesis| {
+            let contract = GenesisAccount {
+                code: Some(code.unwrap().into()),
+                ..GenesisAccount::default()
+            };
+            genesis.alloc.insert(CONTRACT, contract);
+        });
+        let mut parent = Arc::into_inner(parent).unwrap();
+        parent.header.number = NUMBER - 1;
+        parent.hash = hash_of(NUMBER - 1);
+        let ancestors = (2..).map(|below| hash_of(NUMBER - below));
+        parent.ancestors = ancestors.take(ANCESTORS_MAX).collect();
+        let call = TxLegacy {
+            gas_limit: 100_000,
+            to: CONTRACT.into(),
+            ..TxLegacy::default()
+        };
+        let (mut block, senders) = first_block(vec![call]);
+        block.header.number = NUMBER;
+        let executed = execute(importer.spec(), &parent, &block, &senders).unwrap();
+        let found = executed.commit().storage(&CONTRACT, U256::ZERO).unwrap();
+        let expected = if known {
+            hash_of(NUMBER - distance)
+        } else {
+            B256::ZERO
+        };
+        assert_eq!(B256::from(found), expected, "{distance} blocks before");
+    }
 }
 
 /// One call of each precompile that needs more than hashing, from its EIP or an identity of its group.

@@ -7,7 +7,7 @@ use alloy_consensus::{
     transaction::{Recovered, SignerRecoverable},
 };
 use alloy_eips::eip4895::Withdrawal;
-use alloy_primitives::{Bloom, Signature};
+use alloy_primitives::{Bloom, Signature, keccak256};
 
 use super::*;
 use crate::{

@@ -30,6 +30,15 @@ pub fn check_header(
     ensure_eq(parent_hash, header.parent_hash, |expected, found| {
         VerifyError::ParentHash { expected, found }
     })?;
+    check_child(rules, parent, header)
+}
+
+/// What blocks and ommers alike promise with regard to their parent.
+pub(super) fn check_child(
+    rules: &Rules<'_>,
+    parent: &Header,
+    header: &Header,
+) -> Result<(), VerifyError> {
     let number = parent.number.saturating_add(1);
     ensure_eq(number, header.number, |expected, found| {
         VerifyError::Number { expected, found }
@@ -47,12 +56,8 @@ pub fn check_header(
     check_presence(rules, header)
 }
 
-/// What blocks and ommers alike promise with regard to their parent.
-pub(super) fn check_lineage(
-    rules: &Rules<'_>,
-    parent: &Header,
-    header: &Header,
-) -> Result<(), VerifyError> {
+/// What every fork has in common: time, extra data, difficulty, gas, base fee.
+fn check_lineage(rules: &Rules<'_>, parent: &Header, header: &Header) -> Result<(), VerifyError> {
     if header.timestamp <= parent.timestamp {
         return Err(VerifyError::Timestamp {
             parent: parent.timestamp,

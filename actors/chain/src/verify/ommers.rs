@@ -5,7 +5,10 @@ use std::sync::Arc;
 use alloy_consensus::Header;
 use alloy_primitives::B256;
 
-use super::{VerifyError, header::check_lineage};
+use super::{
+    VerifyError,
+    header::{check_child, ensure_eq},
+};
 use crate::{
     block::{KIN_MAX, Kin},
     execute::Rules,
@@ -66,15 +69,12 @@ pub fn check_ommers(
     Ok(())
 }
 
+/// As a block before the merge is checked; what a block's body would say of its withdrawals root, an ommer has no body for.
 fn check_ommer(rules: &Rules<'_>, parent: &Header, ommer: &Header) -> Result<(), VerifyError> {
-    let expected = parent.number.saturating_add(1);
-    if ommer.number != expected {
-        return Err(VerifyError::Number {
-            expected,
-            found: ommer.number,
-        });
-    }
     // The ommer's own rules: a fork may lie between it and the block that includes it.
     let rules = rules.spec().rules(ommer.number, ommer.timestamp, false);
-    check_lineage(&rules, parent, ommer)
+    check_child(&rules, parent, ommer)?;
+    ensure_eq(None, ommer.withdrawals_root, |expected, found| {
+        VerifyError::WithdrawalsRoot { expected, found }
+    })
 }

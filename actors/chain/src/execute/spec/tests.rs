@@ -204,6 +204,13 @@ fn what_cannot_be_followed_is_refused() {
         SpecError::BlobSchedule(Fork::Cancun),
     );
     refused(
+        |genesis| {
+            let bpo2 = genesis.config.blob_schedule.get_mut("bpo2").unwrap();
+            bpo2.target_blob_count = bpo2.max_blob_count + 1;
+        },
+        SpecError::BlobSchedule(Fork::Bpo2),
+    );
+    refused(
         |genesis| genesis.number = Some(1),
         SpecError::OutOfRange {
             field: "number",
@@ -217,12 +224,44 @@ fn what_cannot_be_followed_is_refused() {
             value: u128::MAX,
         },
     );
+    const TOO_MUCH: u64 = (1 << 40) + 1;
     refused(
-        |genesis| genesis.excess_blob_gas = Some(u64::MAX),
+        |genesis| genesis.excess_blob_gas = Some(TOO_MUCH),
         SpecError::OutOfRange {
             field: "excessBlobGas",
-            value: u64::MAX.into(),
+            value: TOO_MUCH.into(),
         },
+    );
+    refused(
+        |genesis| genesis.blob_gas_used = Some(TOO_MUCH),
+        SpecError::OutOfRange {
+            field: "blobGasUsed",
+            value: TOO_MUCH.into(),
+        },
+    );
+}
+
+/// The largest values that a genesis may name overflow nothing in the block after it.
+#[test]
+fn the_blob_gas_after_any_genesis_can_be_computed() {
+    let mut genesis = fixture::genesis();
+    let cancun = genesis.config.blob_schedule.get_mut("cancun").unwrap();
+    (cancun.max_blob_count, cancun.target_blob_count) = (BLOBS_MAX, 0);
+    (cancun.update_fraction, cancun.blob_base_cost) = (1, 8_192);
+    genesis.excess_blob_gas = Some(GENESIS_BLOB_GAS_MAX);
+    genesis.blob_gas_used = Some(GENESIS_BLOB_GAS_MAX);
+    genesis.base_fee_per_gas = Some(GENESIS_BASE_FEE_MAX);
+    let spec = ChainSpec::from_genesis(&genesis).unwrap();
+    let parent = alloy_consensus::Header {
+        excess_blob_gas: genesis.excess_blob_gas,
+        blob_gas_used: genesis.blob_gas_used,
+        base_fee_per_gas: Some(u64::MAX / 2),
+        ..Default::default()
+    };
+    let rules = spec.rules(42, 420, true);
+    assert_eq!(
+        crate::verify::excess_blob_gas(&rules, &parent),
+        Some(2 * GENESIS_BLOB_GAS_MAX)
     );
 }
 

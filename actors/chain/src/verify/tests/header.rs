@@ -57,6 +57,32 @@ fn each_promise_about_the_parent_has_its_error() {
         |block| block.header.gas_limit = 100_000_000,
         |_, _| limits(100_000_000),
     );
+    let widest = |limit| {
+        let mut chain = Chain::new();
+        chain.blocks[39].header.gas_limit = limit;
+        chain
+    };
+    const GAS_LIMIT_MAX: u64 = i64::MAX as u64;
+    for (parent, found, min, max) in [
+        (5_001, 4_999, 5_000, 5_004),
+        (
+            GAS_LIMIT_MAX,
+            GAS_LIMIT_MAX + 1,
+            GAS_LIMIT_MAX - GAS_LIMIT_MAX / 1_024 + 1,
+            GAS_LIMIT_MAX,
+        ),
+    ] {
+        let chain = widest(parent);
+        chain.check(
+            "gas limit of any block",
+            40,
+            |block| {
+                block.header.parent_hash = chain.blocks[39].header.hash_slow();
+                block.header.gas_limit = found;
+            },
+            |_, _| VerifyError::GasLimit { min, max, found },
+        );
+    }
     chain.check(
         "gas used",
         40,
@@ -171,8 +197,12 @@ fn each_promise_about_the_seal_has_its_error() {
             },
         );
     }
+    let mut eleventh = chain.blocks[12].clone();
+    // It stands with an ommer of the ten before it, which carries none either.
+    eleventh.body.ommers.clear();
+    eleventh.header.ommers_hash = EMPTY_OMMER_ROOT_HASH;
     assert_eq!(
-        dao(true).judge(12, &dao(true).blocks[12]),
+        dao(true).judge(12, &eleventh),
         Ok(()),
         "the eleventh block carries no mark"
     );

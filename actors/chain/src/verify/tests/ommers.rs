@@ -73,31 +73,153 @@ fn each_promise_about_ommers_has_its_error() {
         Ok(()),
         "the parent of block 19 is the seventh generation"
     );
+}
+
+/// An ommer that block `number` may have: a sibling of the block two before it.
+fn ommer_of(chain: &Chain, number: usize) -> Header {
+    Header {
+        beneficiary: [9; 20].into(),
+        ..chain.blocks[number - 2].header.clone()
+    }
+}
+
+/// Changes the ommer of block `number`: refused because of `why`.
+#[track_caller]
+fn check_header(
+    chain: &Chain,
+    name: &str,
+    number: usize,
+    change: impl FnOnce(&mut Header),
+    why: impl FnOnce(&Header) -> VerifyError,
+) {
+    let good = ommer_of(chain, number);
+    let mut ommer = good.clone();
+    change(&mut ommer);
+    let hash = ommer.hash_slow();
     chain.check_ommers(
-        "number",
-        25,
-        |ommers| ommers[0].number += 1,
-        |ommers| VerifyError::OmmerHeader {
-            hash: ommers[0].hash_slow(),
-            why: Box::new(VerifyError::Number {
-                expected: good.number,
-                found: good.number + 1,
-            }),
+        name,
+        number,
+        |ommers| *ommers = vec![ommer],
+        |_| VerifyError::OmmerHeader {
+            hash,
+            why: Box::new(why(&good)),
         },
     );
-    chain.check_ommers(
+}
+
+#[test]
+fn an_ommers_header_is_checked_like_that_of_a_block_before_the_merge() {
+    let chain = Chain::new();
+    let mut unchanged = chain.blocks[33].clone();
+    unchanged.body.ommers.push(ommer_of(&chain, 33));
+    unchanged.header.ommers_hash = unchanged.body.calculate_ommers_root();
+    assert_eq!(chain.judge(33, &unchanged), Ok(()));
+
+    let zero = Some(B256::ZERO);
+    check_header(
+        &chain,
+        "number",
+        33,
+        |ommer| ommer.number += 1,
+        |_| VerifyError::Number {
+            expected: 31,
+            found: 32,
+        },
+    );
+    check_header(
+        &chain,
         "difficulty",
-        25,
-        |ommers| ommers[0].difficulty += U256::ONE,
-        |ommers| {
-            let why = VerifyError::Difficulty {
-                expected: good.difficulty,
-                found: good.difficulty + U256::ONE,
-            };
-            VerifyError::OmmerHeader {
-                hash: ommers[0].hash_slow(),
-                why: Box::new(why),
-            }
+        33,
+        |ommer| ommer.difficulty += U256::ONE,
+        |good| VerifyError::Difficulty {
+            expected: good.difficulty,
+            found: good.difficulty + U256::ONE,
+        },
+    );
+    check_header(
+        &chain,
+        "the time of Shanghai",
+        33,
+        |ommer| ommer.timestamp = 390,
+        |_| VerifyError::ForkBeforeMerge {
+            fork: EthereumHardfork::Shanghai,
+        },
+    );
+    check_header(
+        &chain,
+        "withdrawals root",
+        33,
+        |ommer| ommer.withdrawals_root = zero,
+        |_| VerifyError::WithdrawalsRoot {
+            expected: None,
+            found: zero,
+        },
+    );
+    check_header(
+        &chain,
+        "blob gas used",
+        33,
+        |ommer| ommer.blob_gas_used = Some(0),
+        |_| VerifyError::BlobGasUsed {
+            expected: None,
+            found: Some(0),
+        },
+    );
+    check_header(
+        &chain,
+        "excess blob gas",
+        33,
+        |ommer| ommer.excess_blob_gas = Some(0),
+        |_| VerifyError::ExcessBlobGas {
+            expected: None,
+            found: Some(0),
+        },
+    );
+    check_header(
+        &chain,
+        "beacon root",
+        33,
+        |ommer| ommer.parent_beacon_block_root = zero,
+        |_| VerifyError::ParentBeaconBlockRoot {
+            expected: false,
+            found: true,
+        },
+    );
+    check_header(
+        &chain,
+        "requests hash",
+        33,
+        |ommer| ommer.requests_hash = zero,
+        |_| VerifyError::RequestsHashPresence {
+            expected: false,
+            found: true,
+        },
+    );
+    // Block 10 is one of the fork's ten and block 12 is not.
+    let mark = Bytes::from_static(b"dao-hard-fork");
+    let dao = |supported| {
+        Chain::with_rules(move |genesis| {
+            genesis.config.dao_fork_block = Some(2);
+            genesis.config.dao_fork_support = supported;
+        })
+    };
+    check_header(
+        &dao(true),
+        "mark of the DAO fork missing",
+        12,
+        |_| (),
+        |good| VerifyError::DaoForkMissing {
+            expected: mark.clone(),
+            found: good.extra_data.clone(),
+        },
+    );
+    check_header(
+        &dao(false),
+        "mark of the DAO fork refused",
+        12,
+        |ommer| ommer.extra_data = mark.clone(),
+        |_| VerifyError::DaoForkMark {
+            found: mark.clone(),
         },
     );
 }
