@@ -245,7 +245,7 @@ impl<'a> Walk<'a> {
         match at {
             Ok(block) => {
                 let answer = self.system.ask("eth_getProof", &params).await;
-                proofs::verify(&answer["result"], block.state_root);
+                proofs::verify(&params, &answer["result"], block.state_root);
                 check(
                     &format!("eth_getProof {params}"),
                     &answer["result"]["storageProof"][0]["value"],
