@@ -168,6 +168,24 @@ mod tests {
         config::{ApiKey, Config, SourceKind},
     };
 
+    /// A folder of this process, gone with the value.
+    struct Folder(PathBuf);
+
+    impl Folder {
+        fn new() -> Self {
+            let name = format!("nearhead-export-{}", std::process::id());
+            let folder = std::env::temp_dir().join(name);
+            fs::create_dir_all(&folder).unwrap();
+            Self(folder)
+        }
+    }
+
+    impl Drop for Folder {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
     fn into(folder: &Path, blocks: u64) -> Export {
         Export {
             genesis: folder.join("genesis.json"),
@@ -193,9 +211,8 @@ mod tests {
 
     #[actix::test]
     async fn what_is_exported_is_what_source_dev_serves_and_source_files_takes() {
-        let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/target/tmp/export"));
-        fs::create_dir_all(folder).unwrap();
-        let wanted = into(folder, 127);
+        let folder = Folder::new();
+        let wanted = into(&folder.0, 127);
         let mut told = 0;
         let mut report: Report = Box::new(move |progress| {
             if let Progress::Export { done, total } = progress {

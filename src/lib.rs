@@ -46,10 +46,10 @@
 //! | actix-web, actix-http | `http`, `service` |
 //! | actix-web-actors | nowhere yet: it comes with WebSocket sessions, in `session_actor.rs` alone |
 //! | serde_json | parsing what clients send (`rpc`) and genesis.json; answers are written by hand, once, at ingest |
-//! | alloy-primitives, alloy-rlp, alloy-trie | the pure package; primitives everywhere |
-//! | crossbeam | channels between threads that are not async: ticks, steps and the stop signal of a source (`source::dev`, `feed`) |
+//! | alloy-primitives, alloy-rlp, alloy-trie | the pure package; primitives everywhere; an account as the trie has it in `nearhead_actors::messages` and `proof_actor` |
+//! | crossbeam | channels between threads that are not async: ticks, steps and the stop signal of a source (`source`, `feed`, `service`) |
 //! | dashmap | the trie's nodes by hash: read by all workers while a block is written |
-//! | parking_lot | a tenant's bucket (`access::quota`); the trie's list of held roots |
+//! | parking_lot | a tenant's bucket (`access::quota`); the list of workers (`nearhead_actors::wiring`); the trie's list of held roots |
 //! | tracing | log lines and spans; `logging` alone says where they go |
 //! | arc-swap | the pointer to the present view |
 //! | mimalloc | the program's allocator (`main.rs`) |

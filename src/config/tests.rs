@@ -6,14 +6,24 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// A file in the build's folder for temporary files, named after its text.
-fn file(text: &str) -> PathBuf {
-    let name = alloy_primitives::keccak256(text).to_string();
-    let folder = std::env::temp_dir().join(format!("nearhead-config-{}", std::process::id()));
-    fs::create_dir_all(&folder).unwrap();
-    let path = folder.join(name).with_extension("toml");
-    fs::write(&path, text).unwrap();
-    path
+/// A configuration file, gone with the value. In one test the same text has the same path.
+struct File(PathBuf);
+
+impl File {
+    fn new(text: &str) -> Self {
+        // Tests of one text run side by side, each on a thread of its own.
+        let owner = (std::process::id(), std::thread::current().id());
+        let name = alloy_primitives::keccak256(format!("{owner:?} {text}"));
+        let path = std::env::temp_dir().join(format!("nearhead-{name}.toml"));
+        fs::write(&path, text).unwrap();
+        Self(path)
+    }
+}
+
+impl Drop for File {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.0);
+    }
 }
 
 /// What the command line `flags`, the environment and the file's text give.
@@ -26,8 +36,9 @@ fn command(
         .chain(flags.iter().copied())
         .map(OsString::from)
         .collect();
-    if let Some(text) = toml {
-        arguments.extend([OsString::from("--config"), file(text).into_os_string()]);
+    let file = toml.map(File::new);
+    if let Some(File(path)) = &file {
+        arguments.extend([OsString::from("--config"), path.into()]);
     }
     let variable = |name: &str| {
         environment
@@ -155,7 +166,12 @@ fn flag_before_environment_before_file_before_default() {
             Some(&bad_file),
             Origin::Environment(variable.clone()),
         );
-        check(&rest, &[], Some(&in_file), Origin::File(file(&in_file)));
+        check(
+            &rest,
+            &[],
+            Some(&in_file),
+            Origin::File(File::new(&in_file).0.clone()),
+        );
     }
     let nothing = resolved(&[], &[], None);
     for knob in KNOBS.iter().filter(|knob| !knob.is_list()) {
@@ -170,8 +186,9 @@ fn flag_before_environment_before_file_before_default() {
 
 #[test]
 fn the_file_may_be_named_by_the_environment_and_hold_numbers_truths_and_lists() {
-    let path = file("workers = 3\nomit-total-difficulty = true\napi-key = [\"a=1\", \"b=2\"]\n");
-    let resolved = resolved(&[], &[("NEARHEAD_CONFIG", path.to_str().unwrap())], None);
+    let file =
+        File::new("workers = 3\nomit-total-difficulty = true\napi-key = [\"a=1\", \"b=2\"]\n");
+    let resolved = resolved(&[], &[("NEARHEAD_CONFIG", file.0.to_str().unwrap())], None);
     assert_eq!(resolved.config.workers, 3);
     assert!(resolved.config.omit_total_difficulty);
     assert_eq!(setting(&resolved, "api-key").value, "2 hidden (a, b)");
@@ -408,7 +425,7 @@ fn a_wrong_value_is_one_line_that_says_what_is_accepted() {
     for (flags, environment, toml, expected) in faults {
         let message = command(flags, environment, *toml).unwrap_err().to_string();
         let path = toml
-            .map(|text| file(text).display().to_string())
+            .map(|text| File::new(text).0.display().to_string())
             .unwrap_or_default();
         assert_eq!(
             message,

@@ -1,8 +1,8 @@
 //! The command line: help, check, refusals with their exit codes, and that a key is never told.
 
-use std::{fs, path::PathBuf};
+use std::{fs, path::PathBuf, process::Command};
 
-use crate::harness::{Connection, Process, Server, check, nearhead, scratch, vectors};
+use crate::harness::{Connection, KEY, Process, Server, check, json, nearhead, scratch, vectors};
 
 /// Exit code, standard output and error together.
 fn run(arguments: &[&str]) -> (Option<i32>, String) {
@@ -229,18 +229,26 @@ fn a_wrong_key_value_is_hidden() {
 /// Keys that are right, wrong, in a path that is not there: none is told, whatever is logged.
 #[test]
 fn keys_are_in_no_log_metric_or_error() {
+    for format in ["text", "json"] {
+        check_secrets_are_kept(format);
+    }
+}
+
+fn check_secrets_are_kept(format: &str) {
     let secrets = ["s3cr3t-of-alice", "s3cr3t-of-nobody"];
-    let process = nearhead([
+    let mut process = nearhead([
         "--listen",
         "127.0.0.1:0",
         "--api-key",
         "alice=s3cr3t-of-alice",
+        // Everything but the tries of the chain that is made at the start, which are megabytes of it.
         "--log-filter",
-        "trace",
+        "trace,trie=off",
+        "--log-format",
+        format,
         "--block-time",
         "0s",
     ]);
-    let mut process = process;
     let server = Server::of(&mut process);
     let mut said = String::new();
     for secret in secrets {
@@ -267,13 +275,98 @@ fn keys_are_in_no_log_metric_or_error() {
     server.process.terminate();
     let (_, output) = server.process.wait();
     said.push_str(&output);
-    assert!(
-        output.contains("eth_chainId"),
-        "requests are logged:\n{output}"
-    );
+    // What is not the greeting is a log line, and every one of them is an object.
+    let logged = output.lines().filter(|line| line.contains("eth_chainId"));
+    let logged: Vec<&str> = logged.filter(|line| !line.starts_with("try ")).collect();
+    assert!(!logged.is_empty(), "requests are not logged:\n{output}");
+    if format == "json" {
+        for line in output.lines().filter(|line| line.starts_with('{')) {
+            let line = json(line.as_bytes());
+            let has = |member: &str| line[member].is_string();
+            assert!(has("timestamp") && has("level") && has("target"), "{line}");
+        }
+        let other = logged.iter().find(|line| !line.starts_with('{'));
+        check("a line that is no JSON", &other, &None);
+    }
     for secret in secrets {
         let line = said.lines().find(|line| line.contains(secret));
-        check(&format!("a line with {secret}"), &line, &None);
+        check(&format!("{format}: a line with {secret}"), &line, &None);
+    }
+}
+
+/// What the start says: what is served and where, and a line to try it with, which tells no key.
+#[test]
+fn the_greeting_says_what_is_served_and_where() {
+    let [genesis, chain] =
+        ["genesis.json", "chain.rlp"].map(|name| vectors().join(name).display().to_string());
+    let files = [
+        "--source",
+        "files",
+        "--genesis",
+        &genesis,
+        "--chain",
+        &chain,
+    ];
+    let dev = ["--block-time", "0s", "--seed", "9"];
+    for (name, source, key) in [
+        ("dev, seed 9", &dev[..], None),
+        ("dev, seed 9", &dev, Some(KEY)),
+        ("files", &files, Some(KEY)),
+    ] {
+        for methods in ["companion", "core"] {
+            let mut command = nearhead(["--listen", "127.0.0.1:0", "--methods", methods]);
+            command.args(source);
+            command.args(key.into_iter().flat_map(|key| ["--api-key", key]));
+            check_greeting(&Server::of(&mut command), name, methods, key);
+        }
+    }
+}
+
+fn check_greeting(server: &Server, source: &str, methods: &str, key: Option<&str>) {
+    let said = |name: &str| {
+        server.process.output.wait_for(name, |text| {
+            let lines = text
+                .split_inclusive('\n')
+                .filter_map(|line| line.strip_suffix('\n'));
+            let mut said = lines.filter_map(|line| line.strip_prefix(name));
+            said.next().map(|said| said.trim_start().to_owned())
+        })
+    };
+    check(
+        "version",
+        &said("nearhead ").as_str(),
+        &env!("CARGO_PKG_VERSION"),
+    );
+    check("source", &said("source ").as_str(), &source);
+    let head = said("head ");
+    let (number, hash) = head.split_once(' ').unwrap();
+    let url = format!("http://{}/v3", server.address);
+    check("url", &said("url "), &format!("{url}/<API_KEY>"));
+
+    // Whoever has the key types it; the line works when it is pasted.
+    let (ask, shown) = match key {
+        Some(_) => ("printf 'key: '; read -r KEY; ", "$KEY"),
+        None => ("", "dev"),
+    };
+    let line = said("try ");
+    let start = format!("{ask}curl -s {url}/{shown} ");
+    assert!(
+        line.starts_with(&start),
+        "{line} does not begin with {start}"
+    );
+    let script = format!("{{ {line}; }} <<< '{}'", key.unwrap_or_default());
+    let (status, answer) = Process::start(Command::new("bash").args(["-c", &script])).wait();
+    assert!(status.success(), "{script}: {answer}");
+    let answer = json(&answer.as_bytes()[answer.find('{').unwrap()..]);
+    let number = format!("{:#x}", number.parse::<u64>().unwrap());
+    let result = &answer["result"];
+    match methods {
+        "core" => check(
+            "head",
+            &(&result["hash"], &result["number"]),
+            &(&hash.into(), &number.into()),
+        ),
+        _ => check("head", result, &number.into()),
     }
 }
 

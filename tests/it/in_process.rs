@@ -23,6 +23,7 @@ use nearhead_chain::{
     block::{Block, RawBlock},
     encode::EncodeOptions,
     import::Importer,
+    trie::NodeStore,
     window::WINDOW_BLOCKS,
 };
 use serde_json::{Value, json};
@@ -35,7 +36,8 @@ pub(crate) struct InProcess {
     /// Canonical blocks that can be continued or reverted to, oldest first.
     window: Vec<Arc<Block>>,
     tracker: Addr<HeadTracker>,
-    dispatcher: Dispatcher,
+    /// What answers; its knobs can be turned.
+    pub(crate) dispatcher: Dispatcher,
     tenant: TenantId,
 }
 
@@ -94,6 +96,11 @@ impl InProcess {
         self.tracker.send(change).await.unwrap().unwrap();
         let surplus = self.window.len().saturating_sub(WINDOW_BLOCKS);
         self.window.drain(..surplus);
+    }
+
+    /// The states that are held, by the window, by views or by what leaks.
+    pub(crate) fn states(&self) -> &NodeStore {
+        self.importer.store()
     }
 
     /// The answer to one body, as bytes; empty where there is none.

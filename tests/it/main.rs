@@ -8,6 +8,9 @@
 //! | `window` | tags, numbers and hashes at the edges of the 128 blocks |
 //! | `reorg_sim` | thousands of applies and reverts against a naive model |
 //! | `bad_input` | the answer to each malformed request, over HTTP that is malformed too |
+//! | `fuzz_replay` | the fuzz targets' checks over their corpus |
+//! | `errors` | the errors that no source and no client bring about in time |
+//! | `probes` | /ready in every state of the service |
 //! | `access_log` | who asked what, by ids that clients know, never a key |
 //! | `admission` | permits, quotas, method sets, clients that leave, one view a batch |
 //! | `slow_clients` | who asks or reads too slowly is cut off |
@@ -27,10 +30,12 @@ mod bad_input;
 mod cli;
 mod conformance;
 mod dice;
+mod errors;
 mod fuzz_replay;
 mod geth;
 mod harness;
 mod in_process;
+mod probes;
 mod proofs;
 mod readme;
 mod reorg_sim;

@@ -7,13 +7,16 @@ use alloy_primitives::{Address, B256, Bytes, KECCAK256_EMPTY, U256, keccak256};
 use alloy_trie::{EMPTY_ROOT_HASH, Nibbles, TrieAccount, proof::verify_proof};
 use serde_json::{Value, json};
 
-use crate::harness::{self, Server, vectors};
+use crate::harness::{self, Server, check, vectors};
 
-/// Verifies an answer of eth_getProof: the account's proof against `state_root`, each slot's against the account's
-/// storage root, values and absences alike.
+/// Verifies the answer to an eth_getProof of `params`: the account's proof against `state_root`, each slot's against the
+/// account's storage root, values and absences alike. Who and what is proven stands in the request: an answer about
+/// something else is none. The number of slots that hold something.
 #[track_caller]
-pub(crate) fn verify(answer: &Value, state_root: B256) {
-    let address: Address = text(answer, "address").parse().unwrap();
+pub(crate) fn verify(params: &Value, answer: &Value, state_root: B256) -> usize {
+    let address: Address = params[0].as_str().unwrap().parse().unwrap();
+    let keys = params[1].as_array().unwrap();
+    check("address", &answer["address"], &json!(address));
     let account = TrieAccount {
         nonce: quantity(answer, "nonce").to(),
         balance: quantity(answer, "balance"),
@@ -37,11 +40,12 @@ pub(crate) fn verify(answer: &Value, state_root: B256) {
         })
         .unwrap_or_else(|error| panic!("account {address} under {state_root}: {error}"));
 
-    for entry in answer["storageProof"]
-        .as_array()
-        .expect("storageProof is an array")
-    {
-        let key = slot(text(entry, "key"));
+    let entries = answer["storageProof"].as_array();
+    let entries = entries.expect("storageProof is an array");
+    check("an entry for each key", &entries.len(), &keys.len());
+    for (entry, key) in entries.iter().zip(keys) {
+        let key = slot(key.as_str().unwrap());
+        check("key", &slot(text(entry, "key")), &key);
         let value = quantity(entry, "value");
         let nodes = self::nodes(entry, "proof");
         if account.storage_root == EMPTY_ROOT_HASH {
@@ -65,11 +69,19 @@ pub(crate) fn verify(answer: &Value, state_root: B256) {
             )
         });
     }
+    let values = entries.iter().map(|entry| quantity(entry, "value"));
+    values.filter(|value| !value.is_zero()).count()
 }
 
-/// A storage key as eth_getProof echoes it: 32 bytes or a QUANTITY.
+/// The slot that a storage key names: 32 bytes or a QUANTITY.
 fn slot(key: &str) -> B256 {
     B256::from(U256::from_str_radix(key.strip_prefix("0x").unwrap(), 16).unwrap())
+}
+
+/// The state root of a block as eth_getBlockByNumber gives it.
+#[track_caller]
+pub(crate) fn state_root(block: &Value) -> B256 {
+    text(block, "stateRoot").parse().unwrap()
 }
 
 fn text<'a>(object: &'a Value, member: &str) -> &'a str {
@@ -96,30 +108,45 @@ fn nodes(object: &Value, member: &str) -> Vec<Bytes> {
 #[test]
 fn every_height_is_proven() {
     let genesis = harness::json(&fs::read(vectors().join("genesis.json")).unwrap());
-    let mut addresses: Vec<String> = genesis["alloc"]
+    let mut accounts: Vec<(String, Vec<String>)> = genesis["alloc"]
         .as_object()
         .unwrap()
-        .keys()
-        .map(|address| format!("0x{address}"))
+        .iter()
+        .map(|(address, account)| {
+            let slots = account["storage"].as_object();
+            let slots = slots.into_iter().flat_map(|slots| slots.keys().cloned());
+            (format!("0x{address}"), slots.collect())
+        })
         .collect();
-    addresses.extend([
-        "0x00000000000000000000000000000000000000ff".to_owned(),
-        format!("0x{}", "f".repeat(40)),
+    accounts.extend([
+        ("0x00000000000000000000000000000000000000ff".into(), vec![]),
+        (format!("0x{}", "f".repeat(40)), vec![]),
     ]);
+    let in_genesis: usize = accounts.iter().map(|(_, slots)| slots.len()).sum();
+    assert!(in_genesis > 0, "the genesis has no storage");
     let server = Server::execution_apis(&[]);
     let mut connection = server.connect();
+    let mut present = 0;
     for number in 0..=54 {
         let height = format!("{number:#x}");
         let block = connection.result("eth_getBlockByNumber", &json!([height, false]));
-        let state_root = text(&block, "stateRoot").parse().unwrap();
-        for address in &addresses {
-            let proof = connection.result(
-                "eth_getProof",
-                &json!([address, ["0x0", "0x1", "0xffff"], height]),
+        let state_root = state_root(&block);
+        for (address, slots) in &accounts {
+            let mut keys = slots.clone();
+            keys.extend(["0x0", "0x1", "0xffff"].map(String::from));
+            let params = json!([address, keys, height]);
+            present += verify(
+                &params,
+                &connection.result("eth_getProof", &params),
+                state_root,
             );
-            verify(&proof, state_root);
         }
     }
+    // Slots of the genesis are never cleared here, and contracts write others on the way.
+    assert!(
+        present > 55 * in_genesis,
+        "only {present} slots hold something"
+    );
 }
 
 /// The largest proof that is allowed: 1,024 slots of a contract, most of them not there.
@@ -129,21 +156,10 @@ fn many_slots_are_proven() {
     let mut connection = server.connect();
     let block = connection.result("eth_getBlockByNumber", &json!(["latest", false]));
     let keys: Vec<String> = (0..1024).map(|slot| format!("{slot:#x}")).collect();
-    let proof = connection.result(
-        "eth_getProof",
-        &json!(["0x7dcd17433742f4c0ca53122ab541d0ba67fc27df", keys]),
-    );
-    let entries = proof["storageProof"].as_array().unwrap();
-    let present = entries
-        .iter()
-        .filter(|entry| entry["value"] != "0x0")
-        .count();
-    assert!(
-        entries.len() == 1024 && (1..1024).contains(&present),
-        "{present} of {}",
-        entries.len()
-    );
-    verify(&proof, text(&block, "stateRoot").parse().unwrap());
+    let params = json!(["0x7dcd17433742f4c0ca53122ab541d0ba67fc27df", keys]);
+    let proof = connection.result("eth_getProof", &params);
+    let present = verify(&params, &proof, state_root(&block));
+    assert!((1..1024).contains(&present), "{present} of 1,024");
 }
 
 /// The verifier refuses what is not so: a proof is worth something only because of this.
@@ -152,16 +168,27 @@ fn a_changed_answer_is_not_proven() {
     let server = Server::execution_apis(&[]);
     let mut connection = server.connect();
     let block = connection.result("eth_getBlockByNumber", &json!(["latest", false]));
-    let state_root: B256 = text(&block, "stateRoot").parse().unwrap();
+    let state_root = state_root(&block);
     let params = json!(["0x7dcd17433742f4c0ca53122ab541d0ba67fc27df", ["0x0"]]);
     let proof = connection.result("eth_getProof", &params);
-    verify(&proof, state_root);
+    verify(&params, &proof, state_root);
+    // Sound proofs of what was not asked.
+    let nobody = json!(["0x00000000000000000000000000000000000000ff", ["0x0"]]);
+    let nobody = connection.result("eth_getProof", &nobody);
+    let other_slot = connection.result("eth_getProof", &json!([params[0], ["0x1"]]));
+    for (name, answer) in [("another account", nobody), ("another slot", other_slot)] {
+        let verified = std::panic::catch_unwind(|| verify(&params, &answer, state_root));
+        assert!(verified.is_err(), "{name}: verified all the same");
+    }
     type Change = fn(&mut Value);
-    let changed: [(&str, Change); 4] = [
+    let changed: [(&str, Change); 5] = [
         ("balance", |proof| proof["balance"] = json!("0x1")),
         ("nonce", |proof| proof["nonce"] = json!("0x7")),
         ("value", |proof| {
             proof["storageProof"][0]["value"] = json!("0x39")
+        }),
+        ("an entry is left out", |proof| {
+            _ = proof["storageProof"].as_array_mut().unwrap().pop()
         }),
         ("a node is left out", |proof| {
             _ = proof["accountProof"].as_array_mut().unwrap().pop()
@@ -170,7 +197,7 @@ fn a_changed_answer_is_not_proven() {
     for (name, change) in changed {
         let mut proof = proof.clone();
         change(&mut proof);
-        let verified = std::panic::catch_unwind(|| verify(&proof, state_root));
+        let verified = std::panic::catch_unwind(|| verify(&params, &proof, state_root));
         assert!(verified.is_err(), "{name}: verified all the same");
     }
 }

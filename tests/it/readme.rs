@@ -4,7 +4,7 @@ use std::{fs, path::Path, process::Command};
 
 use serde_json::Value;
 
-use crate::harness::{Process, Server, json};
+use crate::harness::{Process, Server, json, scratch};
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -67,7 +67,7 @@ fn the_first_screen_works_as_printed() {
         .current_dir(root())
         .status();
     assert!(built.unwrap().success(), "cargo build --release");
-    let server = Server::of(&mut shell(run.trim()));
+    let server = Server::of(&mut shell(&format!("exec {}", run.trim())));
     let (status, answer) = Process::start(&mut shell(&curl)).wait();
     assert!(status.success(), "{curl}\n{answer}");
     let start = answer
@@ -97,5 +97,42 @@ fn the_first_screen_works_as_printed() {
     assert!(
         status.success() && answer.contains("\"result\""),
         "{line}\n{answer}"
+    );
+    // The port is the same.
+    drop(server);
+    a_chain_of_files_is_served_as_printed();
+    tests_are_run_as_printed();
+}
+
+/// Exports a chain and serves it with a key that nobody here knows.
+fn a_chain_of_files_is_served_as_printed() {
+    let folder = scratch("readme");
+    // In another folder than the project's, where a developer may have files of these names.
+    let in_scratch = |line: &str| {
+        let manifest = root().join("Cargo.toml");
+        let cargo = format!(
+            "cargo() {{ exec cargo \"$1\" --manifest-path '{}' \"${{@:2}}\"; }}",
+            manifest.display()
+        );
+        let mut command = shell(&format!("{cargo}\n{line}"));
+        command.current_dir(&folder);
+        command
+    };
+    let commands = block_with(" export ");
+    let (export, serve) = commands.trim().split_once('\n').unwrap();
+    let (status, output) = Process::start(&mut in_scratch(export)).wait();
+    assert!(status.success(), "{export}\n{output}");
+    let server = Server::of(&mut in_scratch(serve));
+    let ready = json(&server.get("/ready").body);
+    assert_eq!(ready["head"], 200, "{ready}");
+}
+
+/// All that `tests/run` does but the tests themselves, of which this is one.
+fn tests_are_run_as_printed() {
+    let run = block_with("tests/run");
+    let (status, output) = Process::start(&mut shell(&format!("{} --list", run.trim()))).wait();
+    assert!(
+        status.success() && output.contains("readme::the_first_screen_works_as_printed: test"),
+        "{run}\n{output}"
     );
 }

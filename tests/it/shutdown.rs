@@ -1,10 +1,31 @@
 //! SIGTERM: nothing new is accepted, what is in flight is answered, the exit code is 0.
 
-use std::net::TcpStream;
+use std::{
+    net::TcpStream,
+    time::{Duration, Instant},
+};
 
-use crate::harness::{Server, check, wait_until};
+use serde_json::json;
+
+use crate::harness::{Connection, Server, check, json, wait_until};
 
 const REQUEST: &str = r#"{"jsonrpc":"2.0","id":1,"method":"eth_blockNumber"}"#;
+
+/// Sends the beginning of a request; returns when the server has begun with it.
+fn begin(server: &Server, connection: &mut Connection, part: &[u8]) {
+    let in_flight = || server.metric("nearhead_http_requests_in_flight");
+    let before = in_flight();
+    connection.send(part);
+    wait_until("the request is in flight", || in_flight() > before);
+}
+
+/// Tells the server to stop; returns when it lets nobody in any more.
+fn stop_accepting(server: &Server) {
+    server.process.terminate();
+    wait_until("nothing new is accepted", || {
+        TcpStream::connect(server.address).is_err()
+    });
+}
 
 #[test]
 fn a_request_in_flight_is_answered() {
@@ -12,14 +33,8 @@ fn a_request_in_flight_is_answered() {
     let mut connection = server.connect();
     let request = connection.request(&["content-type: application/json"], REQUEST.as_bytes());
     let (first, second) = request.split_at(request.len() - 10);
-    let in_flight = || server.metric("nearhead_http_requests_in_flight");
-    let before = in_flight();
-    connection.send(first);
-    wait_until("the request is in flight", || in_flight() > before);
-    server.process.terminate();
-    wait_until("nothing new is accepted", || {
-        TcpStream::connect(server.address).is_err()
-    });
+    begin(&server, &mut connection, first);
+    stop_accepting(&server);
     connection.send(second);
     let response = connection.receive();
     check(
@@ -31,14 +46,40 @@ fn a_request_in_flight_is_answered() {
     check(&output, &status.code(), &Some(0));
 }
 
+/// A load balancer that asks meanwhile is told: its probe was under way.
+#[test]
+fn a_server_that_is_going_away_is_not_ready() {
+    let server = Server::execution_apis(&["--shutdown-grace", "30s"]);
+    let mut probe = server.connect();
+    let head = "GET /ready HTTP/1.1\r\nhost: localhost\r\ncontent-length: 2\r\n\r\n";
+    begin(&server, &mut probe, head.as_bytes());
+    stop_accepting(&server);
+    probe.send(b"{}");
+    let response = probe.receive();
+    let missing = json(&response.body)["missing"].take();
+    check(
+        "ready",
+        &(response.status, missing),
+        &(503, json!(["the service is going away"])),
+    );
+    let (status, output) = server.process.wait();
+    check(&output, &status.code(), &Some(0));
+}
+
+/// The grace period of the test below.
+const GRACE: Duration = Duration::from_secs(1);
+
 #[test]
 fn a_request_that_never_ends_is_cut_after_the_grace_period() {
     let server = Server::execution_apis(&["--shutdown-grace", "1s"]);
     let mut connection = server.connect();
     let request = connection.request(&["content-type: application/json"], REQUEST.as_bytes());
-    connection.send(&request[..request.len() - 10]);
+    begin(&server, &mut connection, &request[..request.len() - 10]);
+    let told = Instant::now();
     server.process.terminate();
     connection.wait_closed();
+    let waited = told.elapsed();
+    assert!(waited >= GRACE, "cut off after {waited:?}");
     let (status, output) = server.process.wait();
     check(&output, &status.code(), &Some(0));
 }

@@ -1,6 +1,7 @@
 //! Rules that no compiler checks: who may know what, what may not be called, what the README has to say.
 
 use std::{
+    borrow::Cow,
     fs,
     path::{Path, PathBuf},
 };
@@ -35,6 +36,37 @@ impl Source {
         lines.filter(|(_, line)| !line.trim_start().starts_with("//"))
     }
 
+    /// What can be searched for words: lines of code outside of tests, and each import written out, so that
+    /// `use crate::{a, http::b};` has `crate::http` in it.
+    fn words(&self) -> impl Iterator<Item = (usize, Cow<'_, str>)> {
+        let lines = self.code(false).map(|(number, line)| (number, line.into()));
+        let imports = self.imports().into_iter();
+        lines.chain(imports.map(|(number, path)| (number, path.into())))
+    }
+
+    /// Paths that the file imports, with the line that each import begins on.
+    fn imports(&self) -> Vec<(usize, String)> {
+        let mut found = Vec::new();
+        let mut lines = self.code(false);
+        while let Some((number, line)) = lines.next() {
+            let Some((before, begun)) = line.split_once("use ") else {
+                continue;
+            };
+            if !(before.trim().is_empty() || before.trim().starts_with("pub")) {
+                continue;
+            }
+            let mut tree = begun.to_owned();
+            while !tree.contains(';') {
+                let Some((_, line)) = lines.next() else { break };
+                tree.push_str(line.trim());
+            }
+            let mut paths = Vec::new();
+            expand("", tree.trim_end_matches(';'), &mut paths);
+            found.extend(paths.into_iter().map(|path| (number, path)));
+        }
+        found
+    }
+
     /// Modules that the file declares for tests alone: paths without their ending.
     fn test_modules(&self) -> impl Iterator<Item = String> {
         let folder = match self
@@ -52,6 +84,54 @@ impl Source {
             Some(format!("{folder}/{}", name.strip_suffix(';')?))
         })
     }
+}
+
+/// Writes the paths of a use tree out: `a::{b, c::d}` is `a::b` and `a::c::d`.
+fn expand(prefix: &str, tree: &str, paths: &mut Vec<String>) {
+    let tree = tree.trim();
+    let Some((head, rest)) = tree.split_once('{') else {
+        if !tree.is_empty() {
+            paths.push(format!("{prefix}{tree}"));
+        }
+        return;
+    };
+    let prefix = format!("{prefix}{head}");
+    let inner = rest.strip_suffix('}').unwrap_or(rest);
+    let (mut depth, mut start) = (0, 0);
+    for (at, character) in inner.char_indices() {
+        match character {
+            '{' => depth += 1,
+            '}' => depth -= 1,
+            ',' if depth == 0 => {
+                expand(&prefix, &inner[start..at], paths);
+                start = at + 1;
+            }
+            _ => {}
+        }
+    }
+    expand(&prefix, &inner[start..], paths);
+}
+
+#[test]
+fn imports_are_written_out() {
+    let source = Source {
+        path: "src/x.rs".to_owned(),
+        text: "use a::b;\npub(crate) use c::{\n    d,\n    // Why.\n    e::{f, g},\n    h::i,\n};\nlet x = 1;\n"
+            .to_owned(),
+        is_test: false,
+    };
+    let imports = source.imports();
+    let expected = [
+        (1, "a::b"),
+        (2, "c::d"),
+        (2, "c::e::f"),
+        (2, "c::e::g"),
+        (2, "c::h::i"),
+    ];
+    assert_eq!(
+        imports,
+        expected.map(|(number, path)| (number, path.to_owned()))
+    );
 }
 
 /// All Rust files of the workspace whose path begins with one of these.
@@ -148,8 +228,71 @@ const BOUNDARIES: &[(&str, &[&str], &str)] = &[
     ),
     (
         "src/access",
-        &["actix", "crate::http", "crate::rpc"],
-        "keys and quotas know neither HTTP nor JSON-RPC",
+        &[
+            "actix",
+            "crate::http",
+            "crate::rpc",
+            "Instant::now",
+            "SystemTime",
+        ],
+        "keys and quotas know neither HTTP nor JSON-RPC, and are told the time",
+    ),
+    (
+        "src/request_actor.rs",
+        &["actix_web", "actix_http", "crate::http", "crate::reply"],
+        "a request's actor knows no HTTP",
+    ),
+    (
+        "src/service.rs",
+        &["serde_json", "RpcError", "Envelope", "Params"],
+        "who starts the parts does not know JSON-RPC",
+    ),
+    (
+        "src/feed.rs",
+        &[
+            "actix_web",
+            "crate::http",
+            "crate::rpc",
+            "crate::access",
+            "api_key",
+            "serde_json",
+        ],
+        "the source's thread knows no HTTP, no JSON-RPC and no keys",
+    ),
+    (
+        "src/export.rs",
+        &["actix_web", "crate::http", "crate::rpc", "serde_json"],
+        "exporting knows no HTTP and no JSON-RPC",
+    ),
+    (
+        "src/progress.rs",
+        &["actix_web", "crate::http", "crate::rpc", "serde_json"],
+        "progress knows no HTTP and no JSON-RPC",
+    ),
+    (
+        "src/logging.rs",
+        &["actix_web", "crate::http", "crate::rpc", "serde_json"],
+        "logging knows no HTTP and no JSON-RPC",
+    ),
+    (
+        "src/metrics.rs",
+        &["actix_web", "actix_http", "crate::http"],
+        "metrics do not know how they are asked for",
+    ),
+    (
+        "actors/src/head.rs",
+        &["_actor", "crate::wiring", "crate::source"],
+        "the pointer does not know who reads it",
+    ),
+    (
+        "actors/src/head_tracker",
+        &["crate::source", "crate::wiring"],
+        "the head tracker does not know where blocks come from",
+    ),
+    (
+        "actors/src/source",
+        &["_actor", "crate::wiring"],
+        "a source does not know who reads",
     ),
     (
         "src/config",
@@ -163,7 +306,7 @@ fn rooms_know_only_what_they_may() {
     let mut violations = Vec::new();
     for (folder, words, why) in BOUNDARIES {
         for source in sources(&[folder]) {
-            for (number, line) in source.code(false) {
+            for (number, line) in source.words() {
                 if !source.is_test && words.iter().any(|word| line.contains(word)) {
                     violations.push(format!(
                         "{}:{number}: {}  ({why})",
@@ -196,6 +339,17 @@ const ALONE: &[(&str, &[&str], &str)] = &[
         "every knob is in the table of config.rs",
     ),
     (
+        "crate::http",
+        &["src/service.rs", "src/http"],
+        "HTTP is one transport: only who starts it knows it",
+    ),
+    ("crate::reply", &["src/http"], "bodies in pieces are HTTP's"),
+    (
+        "head.store(",
+        &["actors/src/head_tracker"],
+        "one writer: the head tracker",
+    ),
+    (
         "process::exit",
         &["src/main.rs"],
         "the end of the process is main's decision",
@@ -215,11 +369,14 @@ const ALONE: &[(&str, &[&str], &str)] = &[
 #[test]
 fn some_things_have_one_place() {
     let mut violations = Vec::new();
-    for source in sources(&["src", "actors"]) {
+    for source in sources(&["src", "actors"])
+        .iter()
+        .filter(|source| !source.is_test)
+    {
         for (word, places, why) in ALONE {
             let allowed = places.iter().any(|place| source.path.starts_with(place));
             for (number, line) in source
-                .code(false)
+                .words()
                 .filter(|(_, line)| !allowed && line.contains(word))
             {
                 violations.push(format!(
@@ -231,6 +388,34 @@ fn some_things_have_one_place() {
         }
     }
     check_none("used out of its place", &violations);
+}
+
+/// Whether a line has one of JSON-RPC's error numbers: -32xxx, -39xxx or 4444, digits grouped or not.
+fn has_code(line: &str) -> bool {
+    let line = line.replace('_', "");
+    line.split(|character: char| !(character.is_ascii_digit() || character == '-'))
+        .any(|word| match word.strip_prefix('-') {
+            Some(digits) => {
+                digits.len() == 5 && (digits.starts_with("32") || digits.starts_with("39"))
+            }
+            None => word == "4444",
+        })
+}
+
+#[test]
+fn error_numbers_have_one_place() {
+    assert!(has_code("Self::Parse => -32700,") && has_code("-39_001") && has_code("=> 4444"));
+    assert!(!has_code("from -3 to 4") && !has_code("32700") && !has_code("x44445"));
+    let mut violations = Vec::new();
+    for source in sources(&["src", "actors"])
+        .iter()
+        .filter(|source| !source.is_test && source.path != "src/rpc/error.rs")
+    {
+        for (number, line) in source.code(false).filter(|(_, line)| has_code(line)) {
+            violations.push(format!("{}:{number}: {}", source.path, line.trim()));
+        }
+    }
+    check_none("an error's number outside of rpc::error", &violations);
 }
 
 /// Calls that no code makes, each with its reason; `.clippy.toml` bans what has a path.

@@ -13,13 +13,26 @@ use nearhead_chain::{
 use super::*;
 use crate::test_chain;
 
-/// A file of this test run.
-fn file(name: &str, bytes: &[u8]) -> PathBuf {
-    let folder = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../target/tmp"));
-    fs::create_dir_all(&folder).unwrap();
-    let path = folder.join(name);
-    fs::write(&path, bytes).unwrap();
-    path
+/// A file in a folder of this process and test, both gone with the value.
+struct TempFile(PathBuf);
+
+impl TempFile {
+    fn new(name: &str, bytes: &[u8]) -> Self {
+        let folder = format!("nearhead-source-{}-{name}", std::process::id());
+        let folder = std::env::temp_dir().join(folder);
+        fs::create_dir_all(&folder).unwrap();
+        let path = folder.join(name);
+        fs::write(&path, bytes).unwrap();
+        Self(path)
+    }
+}
+
+impl Drop for TempFile {
+    fn drop(&mut self) {
+        if let Some(folder) = self.0.parent() {
+            let _ = fs::remove_dir_all(folder);
+        }
+    }
 }
 
 /// Imports a chain file: what it ends with, the head that is readable then, and how far it said it was at the end.
@@ -56,10 +69,8 @@ async fn a_file_is_imported_and_settled() {
     let bytes = fs::read(test_chain::path("chain.rlp")).unwrap();
     let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
     gzip.write_all(&bytes).unwrap();
-    for chain in [
-        test_chain::path("chain.rlp"),
-        file("chain.rlp.gz", &gzip.finish().unwrap()),
-    ] {
+    let gzip = TempFile::new("chain.rlp.gz", &gzip.finish().unwrap());
+    for chain in [test_chain::path("chain.rlp"), gzip.0.clone()] {
         let length = fs::metadata(&chain).unwrap().len();
         let (outcome, snapshot, progress) = import(chain);
         outcome.unwrap();
@@ -124,7 +135,8 @@ async fn a_bad_block_is_named_and_nothing_after_it_is_handed_over() {
         ("noise.rlp", b"noise".to_vec(), "block 1 cannot be read", 0),
     ];
     for (name, bytes, expected, head) in cases {
-        let (outcome, snapshot, _) = import(file(name, &bytes));
+        let file = TempFile::new(name, &bytes);
+        let (outcome, snapshot, _) = import(file.0.clone());
         let message = outcome.unwrap_err().to_string();
         assert!(
             message.contains(name) && message.contains(expected),
@@ -147,7 +159,8 @@ fn a_file_that_cannot_be_opened_is_named() {
         missing.to_string().starts_with("/no/such/genesis.json: "),
         "{missing}"
     );
-    let noise = open(file("noise.json", b"{\"config\": 1}")).err().unwrap();
+    let noise = TempFile::new("noise.json", b"{\"config\": 1}");
+    let noise = open(noise.0.clone()).err().unwrap();
     assert!(
         noise
             .to_string()

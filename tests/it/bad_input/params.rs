@@ -1,6 +1,11 @@
 //! Every parameter of every method: what is refused, in which words, and what is not.
 
+use std::collections::BTreeSet;
+
+use nearhead::rpc;
+
 use super::Row;
+use crate::harness::check;
 
 /// What a parameter is; each refuses a table of values.
 #[derive(Clone, Copy)]
@@ -340,6 +345,13 @@ pub(super) fn rows() -> Vec<Row> {
     rows.extend(bad_keys());
     rows.extend(lenient());
     rows
+}
+
+#[test]
+fn every_method_has_its_rows() {
+    let here: BTreeSet<&str> = METHODS.iter().map(|method| method.name).collect();
+    let served: BTreeSet<&str> = rpc::METHODS.iter().map(|method| method.name).collect();
+    check("methods", &here, &served);
 }
 
 impl Method {

@@ -82,6 +82,6 @@ pub(super) fn quantity(number: u64) -> Value {
     format!("{number:#x}").into()
 }
 
-fn number(quantity: &Value) -> u64 {
+pub(super) fn number(quantity: &Value) -> u64 {
     u64::from_str_radix(quantity.as_str().unwrap().trim_start_matches("0x"), 16).unwrap()
 }

@@ -71,7 +71,8 @@ impl Geth {
                 "--http.api",
                 "eth,net,web3,debug",
             ])
-            .args(["--authrpc.port", "0", "--rpc.batch-request-limit", "0"]),
+            .args(["--authrpc.port", "0", "--rpc.batch-request-limit", "0"])
+            .args(["--rpc.batch-response-max-size", "0"]),
         );
         let address = process.output.wait_for("geth's HTTP server", |text| {
             let line = text

@@ -2,21 +2,34 @@
 //! answers what a naive model says: a plain list of canonical blocks and a map of replaced ones.
 //!
 //! The model knows a block as the JSON that was made of it when the tree was built, by an importer of its own; the
-//! system under test imports each block again, over the window that it has at that moment.
+//! system under test imports each block again, over the window that it has at that moment. So what is compared here is
+//! which block answers: what an answer says comes from nearhead's own encoder on both sides, and is compared with geth's
+//! and with the execution-apis vectors in `geth` and `conformance`.
 
 mod model;
 mod tree;
 
-use alloy_primitives::{Address, B256, U256};
+use std::{collections::BTreeMap, time::Instant};
+
+use alloy_primitives::{Address, B256};
+use nearhead::rpc::METHODS;
 use nearhead_chain::encode::EncodeOptions;
 use serde_json::{Value, json};
 
-use crate::{dice::Dice, harness::check, in_process::InProcess, proofs};
+use crate::{
+    dice::Dice,
+    harness::{PATIENCE, check},
+    in_process::InProcess,
+    proofs,
+};
 use model::{Answer, Model, on_the_wire};
-use tree::{Facts, Tree};
+use tree::{Account, Facts, Tree};
 
 /// Sequences of reverts and applies in one run; each is a different walk through the same tree.
 const SEQUENCES: usize = 700;
+
+/// Sequences from one look at all held states to the next: it takes as long as many sequences.
+const CHECK_STATES_EVERY: usize = 100;
 
 /// Blocks that stand before the first sequence: the window is full and has moved.
 const START: u64 = 132;
@@ -33,8 +46,8 @@ struct Walk<'a> {
     model: Model<'a>,
     system: InProcess,
     dice: Dice,
-    /// Answers that were compared.
-    compared: usize,
+    /// Answers that were compared, by method.
+    asked: BTreeMap<&'static str, usize>,
 }
 
 impl<'a> Walk<'a> {
@@ -44,7 +57,7 @@ impl<'a> Walk<'a> {
             model: Model::new(tree),
             system: InProcess::start(&tree.genesis, EncodeOptions::default()),
             dice: Dice::new(seed),
-            compared: 0,
+            asked: BTreeMap::new(),
         };
         let mut way = Vec::new();
         let mut at = walk.model.head().hash;
@@ -78,6 +91,10 @@ impl<'a> Walk<'a> {
 
     /// Reverts and applies in both; the model has done the reverts when the way up was chosen.
     async fn advance(&mut self, reverted: usize, way: &[B256]) {
+        // No source tells of a change that is none.
+        if reverted == 0 && way.is_empty() {
+            return;
+        }
         for hash in way {
             self.model.apply(&self.tree.node(hash).facts);
         }
@@ -104,14 +121,18 @@ impl<'a> Walk<'a> {
     }
 
     /// Asks the system and compares with what the model says.
-    async fn same(&mut self, method: &str, params: Value, expected: Answer) {
-        let actual = self.system.ask(method, &params).await;
+    async fn same(&mut self, method: &'static str, params: Value, expected: Answer) {
+        let actual = self.ask(method, &params).await;
         check(
             &format!("{method} {params}"),
             &actual,
             &on_the_wire(expected),
         );
-        self.compared += 1;
+    }
+
+    async fn ask(&mut self, method: &'static str, params: &Value) -> Value {
+        *self.asked.entry(method).or_default() += 1;
+        self.system.ask(method, params).await
     }
 
     /// A block to ask about: canonical, replaced, or one that may not be held.
@@ -130,61 +151,128 @@ impl<'a> Walk<'a> {
     /// Every method, about blocks that chance names.
     async fn compare(&mut self) {
         let head = self.model.head().number;
-        self.same("eth_blockNumber", json!([]), Ok(hex(head))).await;
-        let subject = self.subject();
-        let (hash, number) = (
-            subject.hash,
-            self.dice.between(head.saturating_sub(140), head + 2),
-        );
-        self.same(
-            "eth_getBlockByHash",
-            json!([hash, true]),
-            self.model.block_by_hash(&hash, true),
-        )
-        .await;
-        self.same(
-            "eth_getBlockByHash",
-            json!([hash, false]),
-            self.model.block_by_hash(&hash, false),
-        )
-        .await;
-        self.same(
-            "eth_getBlockByNumber",
-            json!([hex(number), true]),
-            self.model.block_by_number(number, true),
-        )
-        .await;
-        self.same(
-            "eth_getBlockReceipts",
-            json!([hash]),
-            self.model.receipts_by_hash(&hash),
-        )
-        .await;
-        self.same(
-            "eth_getUncleByBlockHashAndIndex",
-            json!([hash, "0x0"]),
-            Ok(Value::Null),
-        )
-        .await;
-        let index = self.dice.below(6);
-        let expected = self.model.transaction_by_number(number, index);
-        let place = json!([hex(number), hex(index as u64)]);
-        self.same("eth_getTransactionByBlockNumberAndIndex", place, expected)
-            .await;
-        if let Some(transaction) = subject
-            .transactions()
-            .first()
-            .map(|transaction| &transaction["hash"])
-        {
-            let receipt = self.model.receipt(transaction);
-            self.same("eth_getTransactionReceipt", json!([transaction]), receipt)
-                .await;
-            let expected = self.model.transaction(transaction);
-            self.same("eth_getTransactionByHash", json!([transaction]), expected)
-                .await;
+        let chain_id = self.tree.genesis.config.chain_id;
+        let version = concat!("nearhead/v", env!("CARGO_PKG_VERSION"));
+        for (method, expected) in [
+            ("eth_blockNumber", hex(head)),
+            ("eth_chainId", hex(chain_id)),
+            ("net_version", json!(chain_id.to_string())),
+            ("net_listening", json!(true)),
+            ("eth_accounts", json!([])),
+            ("eth_syncing", json!(false)),
+            ("web3_clientVersion", json!(version)),
+        ] {
+            self.same(method, json!([]), Ok(expected)).await;
         }
+        let subject = self.subject();
+        self.compare_by_hash(subject).await;
+        let number = self.dice.between(head.saturating_sub(140), head + 2);
+        self.compare_by_number(number).await;
+        self.compare_transaction(subject).await;
         self.compare_logs(subject).await;
         self.compare_state(subject).await;
+    }
+
+    async fn compare_by_hash(&mut self, subject: &Facts) {
+        let hash = subject.hash;
+        let index = self.dice.below(6);
+        let place = json!([hash, hex(index as u64)]);
+        let model = &self.model;
+        for (method, params, expected) in [
+            (
+                "eth_getBlockByHash",
+                json!([hash, true]),
+                model.of_hash(&hash, |block| block.full.clone()),
+            ),
+            (
+                "eth_getBlockByHash",
+                json!([hash, false]),
+                model.of_hash(&hash, |block| block.hashes.clone()),
+            ),
+            (
+                "eth_getBlockReceipts",
+                json!([hash]),
+                model.of_hash(&hash, Facts::all_receipts),
+            ),
+            (
+                "eth_getBlockTransactionCountByHash",
+                json!([hash]),
+                model.of_hash(&hash, Facts::transaction_count),
+            ),
+            (
+                "eth_getTransactionByBlockHashAndIndex",
+                place.clone(),
+                model.of_hash(&hash, |block| block.transaction(index)),
+            ),
+            // After the merge no block has uncles.
+            (
+                "eth_getUncleCountByBlockHash",
+                json!([hash]),
+                model.of_hash(&hash, |_| hex(0)),
+            ),
+            ("eth_getUncleByBlockHashAndIndex", place, Ok(Value::Null)),
+        ] {
+            self.same(method, params, expected).await;
+        }
+    }
+
+    async fn compare_by_number(&mut self, number: u64) {
+        let at = hex(number);
+        let index = self.dice.below(6);
+        let place = json!([at, hex(index as u64)]);
+        let model = &self.model;
+        for (method, params, expected) in [
+            (
+                "eth_getBlockByNumber",
+                json!([at, true]),
+                model.block_by_number(number, |block| block.full.clone()),
+            ),
+            (
+                "eth_getBlockByNumber",
+                json!([at, false]),
+                model.block_by_number(number, |block| block.hashes.clone()),
+            ),
+            (
+                "eth_getBlockReceipts",
+                json!([at]),
+                model.of_number(number, Facts::all_receipts),
+            ),
+            (
+                "eth_getBlockTransactionCountByNumber",
+                json!([at]),
+                model.of_number(number, Facts::transaction_count),
+            ),
+            (
+                "eth_getTransactionByBlockNumberAndIndex",
+                place.clone(),
+                model.of_number(number, |block| block.transaction(index)),
+            ),
+            (
+                "eth_getUncleCountByBlockNumber",
+                json!([at]),
+                model.of_number(number, |_| hex(0)),
+            ),
+            (
+                "eth_getUncleByBlockNumberAndIndex",
+                place,
+                model.of_number(number, |_| Value::Null),
+            ),
+        ] {
+            self.same(method, params, expected).await;
+        }
+    }
+
+    async fn compare_transaction(&mut self, subject: &Facts) {
+        let Some(transaction) = subject.transactions().first() else {
+            return;
+        };
+        let hash = &transaction["hash"];
+        let receipt = self.model.receipt(hash);
+        self.same("eth_getTransactionReceipt", json!([hash]), receipt)
+            .await;
+        let expected = self.model.transaction(hash);
+        self.same("eth_getTransactionByHash", json!([hash]), expected)
+            .await;
     }
 
     async fn compare_logs(&mut self, subject: &Facts) {
@@ -233,28 +321,67 @@ impl<'a> Walk<'a> {
             Some(canonical) => self.model.state_by_hash(&subject.hash, canonical == true),
             None => self.model.state_by_number(subject.number),
         };
-        let (address, slot, value) = match at.as_ref().ok().filter(|block| !block.slots.is_empty())
-        {
-            Some(block) => *self.dice.pick(&block.slots),
-            None => (Address::repeat_byte(7), U256::ZERO, U256::ZERO),
+        let nobody = Account::absent(Address::repeat_byte(7));
+        let account = match &at {
+            Ok(block) if !block.accounts.is_empty() => self.dice.pick(&block.accounts),
+            _ => &nobody,
         };
-        let expected = at.clone().map(|_| json!(B256::from(value)));
-        self.same("eth_getStorageAt", json!([address, slot, id]), expected)
-            .await;
-        let params = json!([address, [slot], id]);
+        let (address, (slot, value)) = (account.address, *self.dice.pick(&account.slots));
+        let who = format!("{address:#x}");
+        for (method, params, result) in [
+            ("eth_getBalance", json!([who, id]), json!(account.balance)),
+            (
+                "eth_getTransactionCount",
+                json!([who, id]),
+                hex(account.nonce),
+            ),
+            ("eth_getCode", json!([who, id]), json!(account.code)),
+            (
+                "eth_getStorageAt",
+                json!([who, slot, id]),
+                json!(B256::from(value)),
+            ),
+            (
+                "eth_getStorageValues",
+                json!([{ who.as_str(): [B256::from(slot)] }, id]),
+                json!({ who.as_str(): [B256::from(value)] }),
+            ),
+        ] {
+            let expected = at.clone().map(|_| result);
+            self.same(method, params, expected).await;
+        }
+        let params = json!([who, [slot], id]);
         match at {
             Ok(block) => {
-                let answer = self.system.ask("eth_getProof", &params).await;
-                proofs::verify(&answer["result"], block.state_root);
+                let answer = self.ask("eth_getProof", &params).await;
+                proofs::verify(&params, &answer["result"], block.state_root);
                 check(
                     &format!("eth_getProof {params}"),
                     &answer["result"]["storageProof"][0]["value"],
                     &json!(value),
                 );
-                self.compared += 1;
             }
             Err(error) => self.same("eth_getProof", params, Err(error)).await,
         }
+    }
+
+    /// The states that are held are those of blocks that are served: nothing that left the window or was replaced too
+    /// long ago keeps its own, and the store holds what they reach and no more.
+    async fn check_states(&self) {
+        let store = self.system.states();
+        // Held by the genesis' JSON alone, the state of the genesis goes with the window.
+        let most = self.model.canonical().len() + self.model.replaced().len();
+        let deadline = Instant::now() + PATIENCE;
+        // Views that were replaced are freed within a moment.
+        while store.held_roots().len() > most {
+            let held = store.held_roots().len();
+            assert!(
+                Instant::now() < deadline,
+                "{held} states are held, {most} are served"
+            );
+            tokio::task::yield_now().await;
+        }
+        store.check_invariants(store.held_roots()).unwrap();
     }
 }
 
@@ -283,14 +410,17 @@ fn every_answer_is_the_models() {
     for seed in 1..=3 {
         actix::System::new().block_on(async {
             let mut walk = Walk::start(&tree, seed).await;
-            for _ in 0..SEQUENCES {
+            for sequence in 0..SEQUENCES {
                 walk.sequence().await;
+                if sequence % CHECK_STATES_EVERY == 0 {
+                    walk.check_states().await;
+                }
             }
-            assert!(
-                walk.compared > 10 * SEQUENCES,
-                "only {} answers",
-                walk.compared
-            );
+            walk.check_states().await;
+            for method in &METHODS {
+                let asked = walk.asked.get(method.name).copied().unwrap_or_default();
+                assert!(asked >= SEQUENCES / 2, "{}: {asked} answers", method.name);
+            }
         });
     }
 }

@@ -90,29 +90,29 @@ impl<'a> Model<'a> {
         self.canonical.iter().any(|block| block.hash == *hash)
     }
 
-    /// eth_getBlockByHash.
-    pub(super) fn block_by_hash(&self, hash: &B256, full: bool) -> Answer {
-        Ok(self.by_hash(hash).map_or(Value::Null, |block| {
-            if full { &block.full } else { &block.hashes }.clone()
-        }))
+    /// Part of a block that is asked for by hash.
+    pub(super) fn of_hash(&self, hash: &B256, part: impl FnOnce(&Facts) -> Value) -> Answer {
+        Ok(self.by_hash(hash).map_or(Value::Null, part))
     }
 
-    /// eth_getBlockByNumber.
-    pub(super) fn block_by_number(&self, number: u64, full: bool) -> Answer {
-        let genesis = (number == 0).then_some(&self.tree.root);
-        match self.by_number(number).or(genesis) {
-            Some(block) => Ok(if full { &block.full } else { &block.hashes }.clone()),
+    /// Part of a block that is asked for by number.
+    pub(super) fn of_number(&self, number: u64, part: impl FnOnce(&Facts) -> Value) -> Answer {
+        match self.by_number(number) {
+            Some(block) => Ok(part(block)),
             None if number < self.oldest() => Err(pruned()),
             None => Ok(Value::Null),
         }
     }
 
-    /// eth_getTransactionByBlockNumberAndIndex.
-    pub(super) fn transaction_by_number(&self, number: u64, index: usize) -> Answer {
-        match self.by_number(number) {
-            Some(block) => Ok(block.transactions().get(index).cloned().unwrap_or_default()),
-            None if number < self.oldest() => Err(pruned()),
-            None => Ok(Value::Null),
+    /// eth_getBlockByNumber: the genesis is readable even out of the window.
+    pub(super) fn block_by_number(
+        &self,
+        number: u64,
+        form: impl FnOnce(&Facts) -> Value,
+    ) -> Answer {
+        match number {
+            0 => Ok(form(&self.tree.root)),
+            _ => self.of_number(number, form),
         }
     }
 
@@ -134,13 +134,6 @@ impl<'a> Model<'a> {
             .find(|receipt| receipt["transactionHash"] == *transaction)
             .cloned()
             .unwrap_or_default())
-    }
-
-    /// eth_getBlockReceipts of a hash.
-    pub(super) fn receipts_by_hash(&self, hash: &B256) -> Answer {
-        Ok(self
-            .by_hash(hash)
-            .map_or(Value::Null, |block| block.receipts.clone().into()))
     }
 
     /// eth_getLogs of canonical blocks; `wanted` says which.

@@ -3,12 +3,13 @@
 use std::collections::{BTreeSet, HashMap};
 
 use alloy_genesis::Genesis;
-use alloy_primitives::{Address, B256, U256};
+use alloy_primitives::{Address, B256, Bytes, U256};
 use nearhead_chain::{
     block::{Block, RawBlock},
     chain_file,
     dev::{DevConfig, Producer, Profile},
     encode::EncodeOptions,
+    trie::State,
 };
 use serde_json::Value;
 
@@ -36,8 +37,51 @@ pub(super) struct Facts {
     /// The block with hashes.
     pub(super) hashes: Value,
     pub(super) receipts: Vec<Value>,
-    /// (address, slot, value after the block).
-    pub(super) slots: Vec<(Address, U256, U256)>,
+    /// Those that its transactions went to, as they are after the block.
+    pub(super) accounts: Vec<Account>,
+}
+
+/// An account after a block.
+#[derive(Debug)]
+pub(super) struct Account {
+    pub(super) address: Address,
+    pub(super) balance: U256,
+    pub(super) nonce: u64,
+    pub(super) code: Bytes,
+    /// Some slots and their values.
+    pub(super) slots: Vec<(U256, U256)>,
+}
+
+impl Account {
+    /// One that is not there.
+    pub(super) fn absent(address: Address) -> Self {
+        Self {
+            address,
+            balance: U256::ZERO,
+            nonce: 0,
+            code: Bytes::new(),
+            slots: vec![(U256::ZERO, U256::ZERO)],
+        }
+    }
+
+    fn of(state: &State, address: Address) -> Self {
+        let slots = (0..3).map(U256::from);
+        let slots = slots.map(|slot| (slot, state.storage(&address, slot).unwrap()));
+        let slots = slots.collect();
+        match state.account(&address).unwrap() {
+            Some(account) => Self {
+                address,
+                balance: account.balance,
+                nonce: account.nonce,
+                code: state.code(&account.code_hash).unwrap(),
+                slots,
+            },
+            None => Self {
+                slots,
+                ..Self::absent(address)
+            },
+        }
+    }
 }
 
 impl Facts {
@@ -57,11 +101,9 @@ impl Facts {
             .iter()
             .filter_map(|transaction| transaction["to"].as_str().map(|to| to.parse().unwrap()))
             .collect();
-        let slots = targets
-            .iter()
-            .flat_map(|address| (0..3).map(move |slot| (*address, U256::from(slot))));
-        let slots = slots
-            .map(|(address, slot)| (address, slot, state.storage(&address, slot).unwrap()))
+        let accounts = targets.into_iter();
+        let accounts = accounts
+            .map(|address| Account::of(state, address))
             .collect();
         Self {
             number: block.number(),
@@ -71,8 +113,23 @@ impl Facts {
             hashes: parse(&block.json.block(false)),
             full,
             receipts,
-            slots,
+            accounts,
         }
+    }
+
+    /// All receipts.
+    pub(super) fn all_receipts(&self) -> Value {
+        self.receipts.clone().into()
+    }
+
+    /// How many transactions there are.
+    pub(super) fn transaction_count(&self) -> Value {
+        format!("{:#x}", self.transactions().len()).into()
+    }
+
+    /// The transaction at this place, or null.
+    pub(super) fn transaction(&self, index: usize) -> Value {
+        self.transactions().get(index).cloned().unwrap_or_default()
     }
 
     /// The transactions, in order.
@@ -155,7 +212,6 @@ impl Tree {
         &self.nodes[hash]
     }
 
-    /// Hashes of all blocks but the genesis, in an order that depends on nothing.
     /// Hashes of all blocks but the genesis, in the order in which they were made.
     pub(super) fn hashes(&self) -> &[B256] {
         &self.order

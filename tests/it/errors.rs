@@ -1,0 +1,139 @@
+//! The errors that no source and no client bring about in time: the service's parts are put into the state for them.
+
+use std::time::Duration;
+
+use nearhead::{
+    limits::BATCH_REPLY_BYTES_MAX,
+    rpc::{Answer, RpcError},
+};
+use nearhead_chain::{
+    chain_file::{self, ChainReader},
+    encode::EncodeOptions,
+};
+use serde_json::{Value, json};
+
+use crate::{
+    harness::{Server, check, json as parse, vectors},
+    in_process::InProcess,
+};
+
+/// The execution-apis chain up to block 4, of which nothing is settled.
+async fn unsettled() -> InProcess {
+    let [genesis, chain] =
+        ["genesis.json", "chain.rlp"].map(|name| std::fs::read(vectors().join(name)).unwrap());
+    let genesis = chain_file::read_genesis(&genesis).unwrap();
+    let mut system = InProcess::start(&genesis, EncodeOptions::default());
+    let blocks = ChainReader::new(&chain[..]).unwrap().take(4);
+    let blocks: Vec<_> = blocks.map(Result::unwrap).collect();
+    system.advance(0, &blocks, false).await;
+    system
+}
+
+/// An answer to the call with id 1.
+fn refused(code: i32, message: &str) -> Value {
+    json!({"jsonrpc": "2.0", "id": 1, "error": {"code": code, "message": message}})
+}
+
+#[actix::test]
+async fn safe_and_finalized_may_be_unknown() {
+    let system = unsettled().await;
+    let nobody = "0x00000000000000000000000000000000000000ff";
+    for tag in ["safe", "finalized"] {
+        for (method, params) in [
+            ("eth_getStorageAt", json!([nobody, "0x0", tag])),
+            ("eth_getProof", json!([nobody, [], tag])),
+            ("eth_getBalance", json!([nobody, tag])),
+            ("eth_getTransactionCount", json!([nobody, tag])),
+            ("eth_getCode", json!([nobody, tag])),
+            ("eth_getBlockByNumber", json!([tag, true])),
+            ("eth_getBlockReceipts", json!([tag])),
+            (
+                "eth_getTransactionByBlockNumberAndIndex",
+                json!([tag, "0x0"]),
+            ),
+            ("eth_getUncleByBlockNumberAndIndex", json!([tag, "0x0"])),
+            ("eth_getUncleCountByBlockNumber", json!([tag])),
+            ("eth_getBlockTransactionCountByNumber", json!([tag])),
+            ("eth_getLogs", json!([{"fromBlock": tag}])),
+            ("eth_getLogs", json!([{"fromBlock": "0x1", "toBlock": tag}])),
+        ] {
+            let answer = system.ask(method, &params).await;
+            let expected = refused(-39001, "Unknown block");
+            check(&format!("{method} {params}"), &answer, &expected);
+        }
+    }
+}
+
+#[actix::test]
+async fn a_query_that_takes_too_long_is_told_so() {
+    let mut system = unsettled().await;
+    let timed_out = refused(-32005, "query timeout exceeded");
+    for filter in [json!({}), json!({"fromBlock": "0x0", "toBlock": "latest"})] {
+        let params = json!([filter]);
+        system.dispatcher.logs_deadline = Duration::ZERO;
+        check(
+            "at once",
+            &system.ask("eth_getLogs", &params).await,
+            &timed_out,
+        );
+        system.dispatcher.logs_deadline = Duration::from_secs(3600);
+        let answer = system.ask("eth_getLogs", &params).await;
+        assert!(answer["result"].is_array(), "{answer}");
+    }
+}
+
+/// As many items of a batch are answered as fit; each of the others is told that it is too much.
+#[test]
+fn a_batch_reply_has_a_bound() {
+    let server = Server::start(&["--block-time", "0s"]);
+    let mut connection = server.connect();
+    let item = |id: usize| json!({"jsonrpc": "2.0", "id": id, "method": "eth_getLogs", "params": [{"fromBlock": "earliest"}]});
+    let one = connection.post(item(10).to_string()).body;
+    // The reply to a batch is "[", the items with a comma between them, and "]".
+    let fit = BATCH_REPLY_BYTES_MAX / (one.len() + 1);
+    assert!((2..900).contains(&fit), "an answer has {} bytes", one.len());
+    let asked = fit + 3;
+    // All ids have two digits, so that all answers have one length.
+    let mut batch: Vec<Value> = (10..10 + asked).map(item).collect();
+    batch.push(json!({"jsonrpc": "2.0", "id": "small", "method": "eth_chainId"}));
+    let response = connection.post(Value::from(batch).to_string());
+    check("status", &response.status, &200);
+    assert!(response.body.len() > BATCH_REPLY_BYTES_MAX - one.len());
+    let answers = parse(&response.body);
+    let answers = answers.as_array().unwrap();
+    check("answers", &answers.len(), &(asked + 1));
+    let result = &parse(&one)["result"];
+    for (index, answer) in answers.iter().enumerate() {
+        let id = if index < asked {
+            json!(10 + index)
+        } else {
+            json!("small")
+        };
+        let expected = if index < fit {
+            json!({"jsonrpc": "2.0", "id": id, "result": result})
+        } else {
+            json!({"jsonrpc": "2.0", "id": id, "error": {"code": -32003, "message": "response too large"}})
+        };
+        assert!(*answer == expected, "item {index} of which {fit} fit");
+    }
+}
+
+/// What a client is told of a panic is that and no more; the dispatcher and the actors turn their own into it.
+#[actix::test]
+async fn an_internal_error_says_no_more_and_panics_are_counted() {
+    let answer = Answer::error("1", &RpcError::Internal).json.unwrap();
+    let expected = r#"{"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"internal error"}}"#;
+    check(
+        "answer",
+        &answer.pieces().concat(),
+        &expected.as_bytes().to_vec(),
+    );
+    let system = unsettled().await;
+    let dispatcher = &system.dispatcher;
+    let pools = dispatcher.worker.pools();
+    for total in ["nearhead_panics_total 0\n", "nearhead_panics_total 1\n"] {
+        let metrics = dispatcher.metrics.render(&dispatcher.head, pools).unwrap();
+        assert!(metrics.contains(total), "no {total} in {metrics}");
+        pools.panics().count();
+    }
+}

@@ -1,0 +1,76 @@
+//! /ready in every state of the service, those besides that its clock and its source leave no time to look at.
+
+use std::{
+    sync::{Arc, atomic::AtomicBool},
+    time::Duration,
+};
+
+use actix_web::{App, test};
+use nearhead::{
+    access::{Keys, Quota},
+    http::{self, Edge, EdgeSettings},
+    metrics::Metrics,
+};
+use nearhead_actors::{head::Head, wiring::Pools};
+use nearhead_chain::encode::EncodeOptions;
+use serde_json::{Value, json};
+
+use crate::{
+    harness::{check, json as parse, vectors},
+    in_process::InProcess,
+};
+
+/// What /ready answers: status, and what is missing.
+async fn ready(head: &Head, fresh_for: Option<Duration>, draining: bool) -> (u16, Value) {
+    let edge = Edge {
+        head: head.clone(),
+        keys: Arc::new(Keys::new([("test", "test")])),
+        quota: Arc::new(Quota::unlimited()),
+        pools: Pools::start(1),
+        metrics: Metrics::new().unwrap(),
+        settings: EdgeSettings {
+            head_fresh_for: fresh_for,
+            ..EdgeSettings::default()
+        },
+        draining: Arc::new(AtomicBool::new(draining)),
+    };
+    let app = App::new().configure(|routes| http::configure(&edge, routes));
+    let app = test::init_service(app).await;
+    let request = test::TestRequest::get().uri("/ready").to_request();
+    let response = test::call_service(&app, request).await;
+    let status = response.status().as_u16();
+    let mut body = parse(&test::read_body(response).await);
+    check("ready", &body["ready"], &json!(status == 200));
+    (status, body["missing"].take())
+}
+
+#[actix::test]
+async fn what_is_missing_is_said() {
+    let genesis = std::fs::read(vectors().join("genesis.json")).unwrap();
+    let genesis = nearhead_chain::chain_file::read_genesis(&genesis).unwrap();
+    let mut system = InProcess::start(&genesis, EncodeOptions::default());
+    system.advance(0, [], false).await;
+    let (none, some) = (Head::default(), &system.dispatcher.head);
+    let (always, never, long) = (None, Some(Duration::ZERO), Some(Duration::from_secs(3600)));
+    let (no_block, stale, leaving) = (
+        "there is no block yet",
+        "the head is stale",
+        "the service is going away",
+    );
+    for (head, fresh_for, draining, missing) in [
+        (some, always, false, &[][..]),
+        (some, long, false, &[]),
+        (some, never, false, &[stale]),
+        (some, always, true, &[leaving]),
+        (some, never, true, &[leaving, stale]),
+        (&none, always, false, &[no_block]),
+        (&none, never, true, &[leaving, no_block]),
+    ] {
+        let status = if missing.is_empty() { 200 } else { 503 };
+        check(
+            &format!("fresh for {fresh_for:?}, draining: {draining}"),
+            &ready(head, fresh_for, draining).await,
+            &(status, json!(missing)),
+        );
+    }
+}
