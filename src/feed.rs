@@ -12,7 +12,7 @@ use actix::{Addr, ArbiterHandle};
 use crossbeam::channel::{self, Receiver, Sender};
 use nearhead_actors::{
     head::Head,
-    head_tracker::HeadTracker,
+    head_tracker::{HeadTracker, TrackerEnd},
     source::{DevSource, FilesSource, Report, SourceError, StepRequest, StopSignal, TrackerLink},
 };
 use nearhead_chain::{block::Block, dev::DevConfig, encode::EncodeOptions};
@@ -28,7 +28,7 @@ pub(crate) struct Feed {
     /// The head tracker that it feeds.
     pub(crate) tracker: Addr<HeadTracker>,
     /// Ends when the head tracker does.
-    pub(crate) tracker_gone: oneshot::Receiver<Infallible>,
+    pub(crate) tracker_end: TrackerEnd,
     stop: Sender<Infallible>,
     thread: thread::JoinHandle<()>,
 }
@@ -43,7 +43,7 @@ struct Plan {
     stop: StopSignal,
 }
 
-type Readable = (Addr<HeadTracker>, oneshot::Receiver<Infallible>);
+type Readable = (Addr<HeadTracker>, TrackerEnd);
 
 impl Feed {
     /// Starts the source and a head tracker on `arbiter`; done when the source's head is readable: the file is
@@ -75,10 +75,10 @@ impl Feed {
             .name("source".to_owned())
             .spawn(run)
             .map_err(StartError::Thread)?;
-        let (tracker, tracker_gone) = readable.await.map_err(|_| StartError::SourcePanicked)??;
+        let (tracker, tracker_end) = readable.await.map_err(|_| StartError::SourcePanicked)??;
         Ok(Self {
             tracker,
-            tracker_gone,
+            tracker_end,
             stop,
             thread,
         })
@@ -137,14 +137,14 @@ impl Plan {
         chain_id: u64,
         first: &Arc<Block>,
     ) -> Result<(TrackerLink, Readable), SourceError> {
-        let (link, gone) = TrackerLink::start(
+        let (link, end) = TrackerLink::start(
             &self.arbiter,
             self.head.clone(),
             chain_id,
             Arc::clone(first),
         )?;
         let tracker = link.tracker().clone();
-        Ok((link, (tracker, gone)))
+        Ok((link, (tracker, end)))
     }
 
     fn import(&mut self) -> Result<Readable, SourceError> {

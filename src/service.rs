@@ -311,7 +311,7 @@ impl Parts {
         }));
         let stop = tokio::select! {
             stop = stop => stop.ok(),
-            _ = &mut feed.tracker_gone => {
+            () = feed.tracker_end.wait() => {
                 failure.tell("the head tracker is gone".to_owned());
                 None
             }
@@ -320,10 +320,13 @@ impl Parts {
         server
             .stop(stop.as_ref().is_some_and(|stop| stop.graceful))
             .await;
-        let tracker = feed.tracker.clone();
+        let (tracker, mut tracker_end) = (feed.tracker.clone(), feed.tracker_end.clone());
         feed.stop();
         // Gone already where its death is why we stop.
-        let _ = tracker.send(StopHead).await;
+        tokio::select! {
+            _ = tracker.send(StopHead) => {}
+            () = tracker_end.wait() => {}
+        }
         arbiter.stop();
         if let Some(Stop { done, .. }) = stop {
             let _ = done.send(());

@@ -1,13 +1,13 @@
 //! The head tracker: owns the window, swaps the pointer, then tells.
 
-use std::{convert::Infallible, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use actix::{Actor, ActorContext, Addr, ArbiterHandle, AsyncContext, Context, Handler};
 use nearhead_chain::{
     block::Block,
     window::{HeadDelta, Window, WindowError},
 };
-use tokio::sync::{broadcast, oneshot};
+use tokio::sync::{broadcast, watch};
 
 use crate::{
     head::{Head, RetiredSnapshots},
@@ -17,35 +17,49 @@ use crate::{
 /// Owns the 128-block window: applies, reverts, makes the new view readable and announces it, in this order.
 ///
 /// It runs on an arbiter of its own, so that neither building a view nor freeing an old one delays a read. It is not
-/// restarted after a panic: the window might be half changed. Its death is told through [`HeadTracker::start`]'s
-/// receiver, and the process ends with a clear message.
+/// restarted after a panic: the window might be half changed. Its death is told through [`TrackerEnd`], and the process
+/// ends with a clear message.
 #[derive(Debug)]
 pub struct HeadTracker {
     window: Window,
     head: Head,
     retired: RetiredSnapshots,
     followers: broadcast::Sender<Arc<HeadChanged>>,
-    /// Dropped with the tracker: whoever waits for it learns of the death.
-    _alive: oneshot::Sender<Infallible>,
+    /// Dropped with the tracker: whoever waits for its end learns of it.
+    _alive: watch::Sender<()>,
 }
 
 /// Changes of the head that a follower may be behind; beyond, it is told how many it missed, and must close or resume:
 /// no change is left out silently. One a second: a follower that slept for a minute.
 pub const FOLLOWER_LAG_MAX: usize = 64;
 
+/// The end of a head tracker, for whatever reason; every clone learns of it.
+///
+/// Whoever waits for a tracker's answer must wait for its end beside it: a message that arrives while the tracker ends is
+/// neither handled nor dropped for as long as somebody holds the tracker's address.
+#[derive(Clone, Debug)]
+pub struct TrackerEnd(watch::Receiver<()>);
+
+impl TrackerEnd {
+    /// Waits until the tracker is gone.
+    pub async fn wait(&mut self) {
+        while self.0.changed().await.is_ok() {}
+    }
+}
+
 /// How often views that were replaced are looked at: they are freed this long after their last reader at most.
 const RELEASE_INTERVAL: Duration = Duration::from_millis(250);
 
 impl HeadTracker {
     /// Starts the tracker on `arbiter` with a window that begins with `first`, which is readable before any message is
-    /// handled. The receiver ends, with an error, when the tracker is gone for whatever reason.
+    /// handled; and its end.
     pub fn start(
         arbiter: &ArbiterHandle,
         head: Head,
         chain_id: u64,
         first: Arc<Block>,
-    ) -> (Addr<Self>, oneshot::Receiver<Infallible>) {
-        let (alive, gone) = oneshot::channel();
+    ) -> (Addr<Self>, TrackerEnd) {
+        let (alive, end) = watch::channel(());
         let (followers, _) = broadcast::channel(FOLLOWER_LAG_MAX);
         let address = Self::start_in_arbiter(arbiter, move |_| Self {
             window: Window::new(chain_id, first),
@@ -54,12 +68,15 @@ impl HeadTracker {
             followers,
             _alive: alive,
         });
-        (address, gone)
+        (address, TrackerEnd(end))
     }
 
     /// Makes the window's present view the one that everybody reads.
     fn publish(&mut self) {
-        if let Some(replaced) = self.head.store(self.window.snapshot()) {
+        let view = self.window.snapshot();
+        if let Some(replaced) = self.head.store(Arc::clone(&view))
+            && !Arc::ptr_eq(&replaced, &view)
+        {
             self.retired.push(replaced);
         }
     }

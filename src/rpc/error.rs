@@ -379,6 +379,12 @@ mod tests {
     }
 
     #[test]
+    fn a_panic_of_an_actor_is_an_internal_error() {
+        let error = RpcError::of_query(QueryError::Panicked);
+        assert_eq!((error.code(), error.outcome()), (-32603, Outcome::Internal));
+    }
+
+    #[test]
     fn every_error_is_written_as_an_object() {
         check(
             &RpcError::Parse,

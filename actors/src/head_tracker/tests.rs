@@ -12,7 +12,7 @@ struct Tracked {
     blocks: Vec<Arc<Block>>,
     head: Head,
     tracker: Addr<HeadTracker>,
-    gone: oneshot::Receiver<Infallible>,
+    end: TrackerEnd,
 }
 
 impl Tracked {
@@ -20,13 +20,13 @@ impl Tracked {
         let blocks = blocks(count);
         let head = Head::default();
         let first = Arc::clone(&blocks[0]);
-        let (tracker, gone) = HeadTracker::start(&Arbiter::new().handle(), head.clone(), 1, first);
+        let (tracker, end) = HeadTracker::start(&Arbiter::new().handle(), head.clone(), 1, first);
         wait_until("the first view", || head.load().is_some());
         Self {
             blocks,
             head,
             tracker,
-            gone,
+            end,
         }
     }
 
@@ -138,6 +138,19 @@ async fn a_follower_that_is_too_far_behind_is_told_so() {
 
 /// The tracker keeps a view until the last reader is gone, and frees it soon after without another change.
 #[actix::test]
+async fn a_change_of_nothing_keeps_nothing() {
+    let tracked = Tracked::start(0);
+    let view = Arc::downgrade(&tracked.view());
+    for _ in 0..3 {
+        tracked.advance(0, &[]).await.unwrap();
+    }
+    let held = || view.strong_count();
+    wait_until("nobody but the window and the pointer holds it", || {
+        held() == 2
+    });
+}
+
+#[actix::test]
 async fn a_replaced_view_is_freed_by_the_tracker() {
     let tracked = Tracked::start(1);
     let reader = tracked.view();
@@ -170,7 +183,7 @@ async fn its_death_is_told() {
     let tracked = Tracked::start(1);
     let view = tracked.view();
     tracked.tracker.send(Break).await.unwrap_err();
-    tracked.gone.await.unwrap_err();
+    tracked.end.clone().wait().await;
     assert!(
         Arc::ptr_eq(&view, &tracked.head.load().unwrap()),
         "what was readable stays readable"

@@ -14,15 +14,16 @@ use nearhead_chain::{
     block::Block, chain_file::ChainFileError, dev::DevError, execute::SpecError,
     import::ImportError, window::WindowError,
 };
-use tokio::{
-    runtime::{Builder, Runtime},
-    sync::oneshot,
-};
+use tokio::runtime::{Builder, Runtime};
 
 pub use dev::{DevSource, StepRequest};
 pub use files::FilesSource;
 
-use crate::{head::Head, head_tracker::HeadTracker, messages::AdvanceHead};
+use crate::{
+    head::Head,
+    head_tracker::{HeadTracker, TrackerEnd},
+    messages::AdvanceHead,
+};
 
 /// Why a source ended. Each says which block and which check.
 #[derive(Debug, thiserror::Error)]
@@ -141,11 +142,12 @@ fn is_stopped(stop: &StopSignal) -> bool {
 #[derive(Debug)]
 pub struct TrackerLink {
     tracker: Addr<HeadTracker>,
+    end: TrackerEnd,
     runtime: Runtime,
 }
 
 impl TrackerLink {
-    /// Starts a head tracker on `arbiter` whose window begins with `first`; with the receiver that ends with it.
+    /// Starts a head tracker on `arbiter` whose window begins with `first`; with its end.
     ///
     /// # Errors
     /// [`SourceError::Runtime`] where the system has no resources left.
@@ -154,12 +156,17 @@ impl TrackerLink {
         head: Head,
         chain_id: u64,
         first: Arc<Block>,
-    ) -> Result<(Self, oneshot::Receiver<Infallible>), SourceError> {
+    ) -> Result<(Self, TrackerEnd), SourceError> {
         let runtime = Builder::new_current_thread()
             .build()
             .map_err(SourceError::Runtime)?;
-        let (tracker, gone) = HeadTracker::start(arbiter, head, chain_id, first);
-        Ok((Self { tracker, runtime }, gone))
+        let (tracker, end) = HeadTracker::start(arbiter, head, chain_id, first);
+        let link = Self {
+            tracker,
+            end: end.clone(),
+            runtime,
+        };
+        Ok((link, end))
     }
 
     /// The head tracker.
@@ -170,6 +177,12 @@ impl TrackerLink {
 
     /// Hands a change over and waits until it is readable: no source can run ahead of the tracker.
     fn advance(&self, change: AdvanceHead) -> Result<(), SourceError> {
-        Ok(self.runtime.block_on(self.tracker.send(change))??)
+        let mut end = self.end.clone();
+        self.runtime.block_on(async {
+            tokio::select! {
+                advanced = self.tracker.send(change) => Ok(advanced??),
+                () = end.wait() => Err(MailboxError::Closed.into()),
+            }
+        })
     }
 }

@@ -10,6 +10,8 @@ use nearhead_chain::{
     window::{BlockNumberOrTag, BlockTag, Snapshot},
 };
 
+use tokio::sync::oneshot;
+
 use super::*;
 use crate::test_chain;
 

@@ -10,7 +10,7 @@ use nearhead::rpc::{
     params::{self, Params},
 };
 use nearhead_chain::{
-    encode::value::ProofKey,
+    encode::ProofKey,
     log_search::LogFilter,
     window::{BlockId, BlockNumberOrTag, BlockTag},
 };

@@ -6,7 +6,6 @@ use super::writer::JsonWriter;
 use crate::json::Json;
 
 // The fuzz targets' checks name it so.
-pub use super::ProofKey;
 
 /// QUANTITY: `"0x…"` without leading zeros.
 #[must_use]
