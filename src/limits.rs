@@ -77,9 +77,10 @@ pub const COMPRESSIONS_MAX: usize = 8;
 /// Largest reply in bytes that is put together in one buffer: below it a copy costs less than another slice does.
 pub const JOINED_REPLY_BYTES_MAX: usize = 8 << 10;
 
-/// Bytes of a reply that are handed to the connection at once: its buffer then stays small enough to be kept and reused,
-/// whatever the reply's size.
-pub const CHUNK_BYTES: usize = 64 << 10;
+/// Bytes of a reply that are handed to the connection at once: with a head before them they fit into the 128 KiB that
+/// actix keeps of a connection's buffer, so that it is reused whatever the reply's size. Larger parts had it allocated
+/// anew each time, smaller ones cost more system calls (`load-tests/compare`, full blocks).
+pub const CHUNK_BYTES: usize = 120 << 10;
 
 /// Longest `X-Request-Id` that is taken over, in bytes: a UUID has 36, a trace id with its span 55.
 pub const REQUEST_ID_BYTES_MAX: usize = 128;
