@@ -29,7 +29,7 @@ pub(super) fn write(
     transactions: impl FnOnce(&mut JsonWriter),
 ) {
     let header = &block.raw.header;
-    header_to_timestamp(w, header, &block.hash, block.rlp_length);
+    header_to_timestamp(w, header, &block.hash, Some(block.rlp_length));
     total_difficulty(w, block.total_difficulty, options);
     w.raw(r#","transactions":"#);
     transactions(w);
@@ -48,7 +48,7 @@ pub(super) fn write(
 /// Writes an uncle: a header alone, with the size of a block that has nothing else.
 pub(super) fn write_uncle(w: &mut JsonWriter, uncle: &Header, hash: &B256, options: EncodeOptions) {
     let rlp_length = RawBlock::rlp_length_for(uncle, &Default::default());
-    header_to_timestamp(w, uncle, hash, rlp_length);
+    header_to_timestamp(w, uncle, hash, Some(rlp_length));
     // Its ancestors may be known, but nobody sums their difficulties for it.
     total_difficulty(w, None, options);
     w.raw(r#","transactionsRoot":"#)
@@ -58,8 +58,22 @@ pub(super) fn write_uncle(w: &mut JsonWriter, uncle: &Header, hash: &B256, optio
     w.raw("}");
 }
 
+/// Writes a header alone, as newHeads has it.
+pub(super) fn write_header(w: &mut JsonWriter, header: &Header, hash: &B256) {
+    header_to_timestamp(w, header, hash, None);
+    w.raw(r#","transactionsRoot":"#)
+        .data(header.transactions_root);
+    withdrawals_root(w, header);
+    w.raw("}");
+}
+
 /// The members up to `timestamp`, in alphabetical order; those of a later fork are absent, not null.
-fn header_to_timestamp(w: &mut JsonWriter, header: &Header, hash: &B256, rlp_length: usize) {
+fn header_to_timestamp(
+    w: &mut JsonWriter,
+    header: &Header,
+    hash: &B256,
+    rlp_length: Option<usize>,
+) {
     w.raw("{");
     if let Some(fee) = header.base_fee_per_gas {
         w.raw(r#""baseFeePerGas":"#).number(fee).raw(",");
@@ -89,7 +103,9 @@ fn header_to_timestamp(w: &mut JsonWriter, header: &Header, hash: &B256, rlp_len
         w.raw(r#","requestsHash":"#).data(hash);
     }
     w.raw(r#","sha3Uncles":"#).data(header.ommers_hash);
-    w.raw(r#","size":"#).number(rlp_length as u64);
+    if let Some(length) = rlp_length {
+        w.raw(r#","size":"#).number(length as u64);
+    }
     w.raw(r#","stateRoot":"#).data(header.state_root);
     w.raw(r#","timestamp":"#).number(header.timestamp);
 }

@@ -1,8 +1,10 @@
-//! The small values that are made when they are asked for.
+//! The values that are made when they are asked for.
 
+use alloy_consensus::Header;
 use alloy_primitives::{B256, U256};
+use bytes::Bytes;
 
-use super::writer::JsonWriter;
+use super::{block, writer::JsonWriter};
 use crate::json::Json;
 
 // The fuzz targets' checks name it so.
@@ -29,6 +31,14 @@ pub fn data(bytes: &[u8]) -> Json {
     let mut writer = JsonWriter::with_capacity(2 + 2 + 2 * bytes.len());
     writer.data(bytes);
     writer.finish().into()
+}
+
+/// A header as newHeads has it: a block's members without those that its body makes.
+#[must_use]
+pub fn header(header: &Header, hash: &B256) -> Bytes {
+    let mut writer = JsonWriter::with_capacity(block::SIZE_HINT);
+    block::write_header(&mut writer, header, hash);
+    writer.finish()
 }
 
 /// DATA of 32 bytes: a hash, or a storage value of eth_getStorageAt.

@@ -12,7 +12,7 @@ use super::{
 };
 
 /// A filter as eth_getLogs means it: AND over members, OR within each; empty means any.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct LogFilter {
     /// Emitters; empty = any.
     pub addresses: Vec<Address>,

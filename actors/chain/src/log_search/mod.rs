@@ -4,12 +4,14 @@
 //! |---|---|
 //! | [`LogFilter`] | what eth_getLogs asks; made into a query of hashed terms once a search |
 //! | [`LogPostings`] | one block's logs by address, by (position, topic) and by both |
+//! | [`FilterIndex`] | many filters at once: which of them a log matches |
 //! | [`search`] | counts the matches of a filter in many blocks, within a limit |
 //! | [`Found`] | counted matches: their length, and the JSON array of them |
 //! | [`Cancellation`] | stops running work within a millisecond |
 
 mod cancellation;
 mod filter;
+mod filter_index;
 mod found;
 mod postings;
 mod search;
@@ -19,6 +21,7 @@ mod tests;
 
 pub use cancellation::Cancellation;
 pub use filter::LogFilter;
+pub use filter_index::{FilterId, FilterIndex};
 pub use found::Found;
 pub use postings::LogPostings;
 pub use search::{SearchError, search};

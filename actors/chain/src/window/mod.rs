@@ -4,11 +4,13 @@
 //! |---|---|
 //! | [`Window`] | the one owner: applies and reverts, hands out snapshots |
 //! | [`Snapshot`] | one view, immutable and consistent for ever: what every request reads |
+//! | [`Cursor`] | how far a follower is, and its next step to the head of a view |
 //! | `transactions` | canonical transactions by hash, shared between views |
 //! | `block_id` | how a request names a block, and why the name fails |
 //! | `invariants` | what is true of every window, as one check that every test calls |
 
 mod block_id;
+mod cursor;
 mod invariants;
 mod snapshot;
 mod transactions;
@@ -21,5 +23,6 @@ mod simulation;
 mod tests;
 
 pub use block_id::{BlockId, BlockNumberOrTag, BlockTag, ResolveError};
+pub use cursor::{Cursor, Lost, Step};
 pub use snapshot::Snapshot;
 pub use window::{HeadDelta, REPLACED_BLOCKS_MAX, WINDOW_BLOCKS, Window, WindowError};
