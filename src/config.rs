@@ -151,6 +151,15 @@ knobs! {
     "keep-alive" keep_alive: Duration = limits::KEEP_ALIVE,
         "TIME", "a time from 1s to 1h, as 500ms, 12s or 1m",
         |text| duration(text, Duration::from_secs(1), Duration::from_secs(3600));
+    /// WebSocket sessions of the whole service
+    "max-sessions" max_sessions: usize = limits::SESSIONS_MAX,
+        "SESSIONS", "a whole number from 0 to 10000000", |text| whole(text, 0, 10_000_000);
+    /// WebSocket sessions of one key's holder
+    "max-sessions-per-key" max_sessions_per_key: usize = limits::SESSIONS_MAX,
+        "SESSIONS", "a whole number from 0 to 10000000", |text| whole(text, 0, 10_000_000);
+    /// Bytes that may wait for a WebSocket session's client to read them; more ends the session
+    "session-bytes" session_bytes: usize = limits::SESSION_BYTES_MAX,
+        "BYTES", "a whole number from 65536 to 1073741824", |text| whole(text, 65_536, 1 << 30);
     /// How long requests in flight may take to finish when the process is told to stop; whole seconds
     "shutdown-grace" shutdown_grace: Duration = Duration::from_secs(10),
         "TIME", "a time in whole seconds from 0 to 1h, as 10s or 1m",

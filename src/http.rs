@@ -3,17 +3,20 @@
 mod access_log;
 mod body;
 mod compression;
-mod connection;
 mod probes;
 mod reply;
 mod route;
 
 use std::{
     rc::Rc,
-    sync::{Arc, atomic::AtomicBool},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
+use actix::Addr;
 use actix_web::{
     HttpRequest, HttpResponse,
     dev::{Payload, ServiceRequest, ServiceResponse, fn_service},
@@ -25,25 +28,30 @@ use actix_web::{
 };
 use nearhead_actors::{
     head::Head,
+    head_tracker::HeadTracker,
     wiring::{Pools, Worker},
 };
 use nearhead_chain::json::Json;
 
-pub use self::connection::on_connect;
 use self::{
     access_log::{Access, RequestIds},
-    body::{BodyBudget, BodyRefusal, close_after, drain, read_body},
+    body::{BodyRefusal, close_after, drain, read_body},
     compression::Compression,
-    connection::{Answering, Connection, Watch, unless_gone},
     reply::ReplyBody,
     route::Route,
 };
 use crate::{
-    access::{Keys, Quota, TenantId},
+    access::{Keys, Quota, SessionCaps, TenantId},
+    body_budget::BodyBudget,
+    connection::{Answering, Connection, Watch, unless_gone},
+    fanout_actor::FanoutActor,
     limits,
     metrics::Metrics,
     request_actor::RequestActor,
     rpc::{Answer, Dispatcher, MethodSet, Refusal, RpcError},
+    session_actor,
+    sessions::Sessions,
+    subscriptions::{Follower, Hub},
 };
 
 /// Everything that the answers of one service need; cloning shares it.
@@ -61,6 +69,10 @@ pub struct Edge {
     pub metrics: Metrics,
     /// Knobs.
     pub settings: EdgeSettings,
+    /// Tells of changes of the head.
+    pub tracker: Addr<HeadTracker>,
+    /// How many sessions may be open.
+    pub session_caps: SessionCaps,
     /// Set when the service is going away: `/ready` says so, answers go on.
     pub draining: Arc<AtomicBool>,
 }
@@ -74,6 +86,8 @@ pub struct EdgeSettings {
     pub logs_deadline: Duration,
     /// Longest wait for a request's whole body.
     pub body_timeout: Duration,
+    /// Bytes that may wait for one session's client.
+    pub session_bytes: usize,
     /// Longest from the end of one request to the whole head of the next.
     pub asking_max: Duration,
     /// `/ready` fails when the head has not changed for longer than this; `None`: a head is always fresh.
@@ -86,6 +100,7 @@ impl Default for EdgeSettings {
             methods: MethodSet::default(),
             logs_deadline: limits::LOGS_DEADLINE,
             body_timeout: limits::BODY_TIMEOUT,
+            session_bytes: limits::SESSION_BYTES_MAX,
             asking_max: limits::KEEP_ALIVE + limits::HEAD_TIMEOUT,
             head_fresh_for: None,
         }
@@ -111,6 +126,8 @@ struct WorkerEdge {
     bodies: BodyBudget,
     ids: RequestIds,
     watch: Rc<Watch>,
+    sessions: Rc<Sessions>,
+    hub: Rc<Hub>,
 }
 
 impl WorkerEdge {
@@ -123,13 +140,21 @@ impl WorkerEdge {
             methods: edge.settings.methods,
             logs_deadline: edge.settings.logs_deadline,
         };
+        let hub = Hub::new(edge.metrics.clone());
+        FanoutActor::start(edge.tracker.clone(), Rc::clone(&hub));
         Self {
             edge: edge.clone(),
+            sessions: Sessions::start(
+                edge.settings.session_bytes,
+                Arc::clone(&edge.draining),
+                edge.metrics.clone(),
+            ),
+            hub,
             dispatcher: Rc::new(dispatcher),
             compression: Compression::default(),
             bodies: BodyBudget::default(),
             ids: RequestIds::default(),
-            watch: Watch::start(edge.settings.asking_max, edge.metrics.slow_clients.clone()),
+            watch: Watch::start(edge.settings.asking_max, edge.metrics.clone()),
         }
     }
 
@@ -142,7 +167,10 @@ impl WorkerEdge {
                 Ok(answer) => self.respond(&request, answer, answering),
                 Err(response) => response,
             },
-            other => self.answer_plain(other, payload).await,
+            Route::Session(key) => {
+                self.open_session(&request, key, payload, answering.as_ref(), &mut access)
+            }
+            other => self.answer_plain(&request, other, payload).await,
         };
         response.headers_mut().insert(
             header::ACCESS_CONTROL_ALLOW_ORIGIN,
@@ -159,10 +187,23 @@ impl WorkerEdge {
         ServiceResponse::new(request, response)
     }
 
-    async fn answer_plain(&self, route: Route<'_>, payload: Payload) -> HttpResponse {
-        if let Err(refusal) = drain(payload, self.edge.settings.body_timeout).await {
-            return refuse_body(refusal);
+    async fn answer_plain(
+        &self,
+        request: &HttpRequest,
+        route: Route<'_>,
+        payload: Payload,
+    ) -> HttpResponse {
+        // What follows an upgrade has no end.
+        if request.head().upgrade() {
+            return close_after(self.answer_bodiless(route));
         }
+        match drain(payload, self.edge.settings.body_timeout).await {
+            Ok(()) => self.answer_bodiless(route),
+            Err(refusal) => refuse_body(refusal),
+        }
+    }
+
+    fn answer_bodiless(&self, route: Route<'_>) -> HttpResponse {
         match route {
             Route::Health => probes::health(),
             Route::Ready => probes::ready(&self.edge),
@@ -176,7 +217,7 @@ impl WorkerEdge {
                     .insert(header::ALLOW, HeaderValue::from_static(allowed));
                 response
             }
-            Route::Rpc(_) | Route::Unknown => {
+            Route::Rpc(_) | Route::Session(_) | Route::Unknown => {
                 let error = RpcError::InvalidHttp("unknown path, post to /v3/<api key>");
                 refuse(StatusCode::NOT_FOUND, &error)
             }
@@ -213,7 +254,7 @@ impl WorkerEdge {
         };
         let dispatcher = Rc::clone(&self.dispatcher);
         let arrived = access.arrived;
-        let answer = async move { dispatcher.answer(tenant, &body, arrived).await };
+        let answer = async move { dispatcher.answer(tenant, &body, arrived, None).await };
         let reply = RequestActor::answer(answer, access.span());
         let connection = connection_of(request).map(Rc::as_ref);
         let answer = match unless_gone(reply, connection).await {
@@ -230,6 +271,56 @@ impl WorkerEdge {
         access.asked = answer.asked;
         access.outcome = Some(answer.outcome);
         Ok(answer)
+    }
+
+    /// Opens a session, or says in HTTP's way why not. A refused handshake ends its connection: what follows it could be
+    /// anything.
+    fn open_session(
+        &self,
+        request: &HttpRequest,
+        key: &str,
+        payload: Payload,
+        answering: Option<&Answering>,
+        access: &mut Access<'_>,
+    ) -> HttpResponse {
+        access.asked = "session";
+        let Some(tenant) = self.edge.keys.check(key) else {
+            let error = RpcError::InvalidProjectId;
+            self.count_refused(&error, access);
+            return close_after(refuse(StatusCode::UNAUTHORIZED, &error));
+        };
+        access.tenant = Some(tenant);
+        let slot = self
+            .edge
+            .session_caps
+            .take(tenant)
+            .filter(|_| !self.edge.draining.load(Ordering::Relaxed));
+        let Some(slot) = slot else {
+            self.count_refused(&RpcError::Unavailable, access);
+            return close_after(refuse_body(BodyRefusal::Busy));
+        };
+        let line = answering
+            .map(Answering::becomes_session)
+            .unwrap_or_default();
+        let follower = Follower::new(Rc::clone(&self.hub));
+        let session = self.sessions.open(slot, follower, line);
+        let dispatcher = Rc::clone(&self.dispatcher);
+        let budget = self.bodies.clone();
+        session_actor::open(request, payload, session, dispatcher, tenant, budget).unwrap_or_else(
+            |_| {
+                let why = "not a WebSocket handshake of version 13";
+                let error = RpcError::InvalidHttp(why);
+                self.count_refused(&error, access);
+                let mut response = close_after(refuse(StatusCode::UPGRADE_REQUIRED, &error));
+                let headers = response.headers_mut();
+                headers.insert(header::UPGRADE, HeaderValue::from_static("websocket"));
+                headers.insert(
+                    header::SEC_WEBSOCKET_VERSION,
+                    HeaderValue::from_static("13"),
+                );
+                response
+            },
+        )
     }
 
     /// Counts a request that was refused before it was a JSON-RPC request at all.

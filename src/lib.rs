@@ -12,7 +12,11 @@
 //! | `service` | starts and stops the parts; the only one that knows them all | JSON-RPC |
 //! | `feed` | the source's thread | HTTP, JSON-RPC, keys |
 //! | [`http`] | routes, HTTP's own answers, bodies written in pieces, connections that are too slow | what a method does; only `service` knows it |
+//! | `connection`, `body_budget` | clients that leave or are too slow, by their sockets; memory that bodies take while they are read | HTTP, JSON-RPC |
 //! | `request_actor` | one HTTP request, one reply | HTTP |
+//! | `session_actor` | one WebSocket session: what its client sends | how bytes are bounded; the only one that knows actix-web-actors |
+//! | `sessions` | a worker's sessions: frames, budgets, heartbeat, eviction, shutdown | what is asked, what is told |
+//! | `subscriptions`, `fanout_actor` | who is told what when the head changes; feeds every worker from the head tracker | frames, budgets |
 //! | [`rpc`] | envelope, parameters, dispatch, handlers, error codes | HTTP (`actix_web`), the configuration |
 //! | [`access`] | key to tenant, token bucket a tenant | HTTP, JSON-RPC, the clock (time is passed in) |
 //! | [`limits`] | every bound of the edge, each with its reason | |
@@ -44,7 +48,7 @@
 //! |---|---|
 //! | actix | the actors, their arbiters and systems (`nearhead_actors`, `request_actor`, `service`) |
 //! | actix-web, actix-http | `http`, `service` |
-//! | actix-web-actors | nowhere yet: it comes with WebSocket sessions, in `session_actor.rs` alone |
+//! | actix-web-actors | a session's context and handshake, in `session_actor.rs` alone; it is deprecated, so that its version is pinned |
 //! | serde_json | parsing what clients send (`rpc`) and genesis.json; answers are written by hand, once, at ingest |
 //! | alloy-primitives, alloy-rlp, alloy-trie | the pure package; primitives everywhere; an account as the trie has it in `nearhead_actors::messages` and `proof_actor` |
 //! | crossbeam | channels between threads that are not async: ticks, steps and the stop signal of a source (`source`, `feed`, `service`) |
@@ -55,8 +59,11 @@
 //! | mimalloc | the program's allocator (`main.rs`) |
 
 pub mod access;
+mod body_budget;
 pub mod config;
+mod connection;
 pub mod export;
+mod fanout_actor;
 mod feed;
 pub mod http;
 pub mod limits;
@@ -68,5 +75,8 @@ mod readme_tests;
 mod request_actor;
 pub mod rpc;
 mod service;
+mod session_actor;
+mod sessions;
+mod subscriptions;
 
 pub use service::{Service, StartError};

@@ -66,6 +66,22 @@ pub const WRITE_PERMIT_TIMEOUT: Duration = Duration::from_secs(2);
 /// reads that slowly holds memory that others need, and is cut off. At 6.5 KB/s no link is that bad. Whole seconds.
 pub const WRITE_STALL_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// Largest message that a session takes, in bytes, whole or in pieces (the product's specification). A request larger
+/// than [`BODY_BYTES_MAX`] is answered with an error.
+pub const MESSAGE_BYTES_MAX: usize = 32 << 20;
+
+/// Bytes that may wait for one session's client to read them: some thousand notifications.
+pub const SESSION_BYTES_MAX: usize = 1 << 20;
+
+/// Requests of one session that are answered at the same time; the next one waits in its socket.
+pub const SESSION_REQUESTS_MAX: usize = 16;
+
+/// Subscriptions of one session.
+pub const SESSION_SUBSCRIPTIONS_MAX: usize = 128;
+
+/// Open sessions of the whole service, and of one tenant.
+pub const SESSIONS_MAX: usize = 1_000_000;
+
 /// Smallest reply in bytes that is compressed: below it a reply fits into few packets, and compressing it costs more
 /// than sending it.
 pub const COMPRESS_BYTES_MIN: usize = 16 << 10;

@@ -31,6 +31,14 @@ pub struct Metrics {
     methods: Arc<[MethodMetrics]>,
     /// `nearhead_http_requests_in_flight`: HTTP requests that are being read or answered.
     pub in_flight: IntGauge,
+    /// `nearhead_sessions`: WebSocket sessions that are open.
+    pub sessions: IntGauge,
+    /// `nearhead_sessions_closed_total{code}`: sessions that ended, by the code of the first close.
+    sessions_closed: IntCounterVec,
+    /// `nearhead_subscriptions`: subscriptions of all sessions.
+    pub subscriptions: IntGauge,
+    /// `nearhead_notifications_total`: notifications that were handed to sessions.
+    notifications: IntCounter,
     /// `nearhead_slow_clients_total`: connections that were cut off because the client took too long.
     pub slow_clients: IntCounter,
     /// `nearhead_panics_total`: handlers that panicked.
@@ -104,6 +112,22 @@ impl Metrics {
                 "nearhead_http_requests_in_flight",
                 "HTTP requests that are being read or answered",
             )?,
+            sessions: IntGauge::new("nearhead_sessions", "WebSocket sessions that are open")?,
+            sessions_closed: IntCounterVec::new(
+                Opts::new(
+                    "nearhead_sessions_closed_total",
+                    "WebSocket sessions that ended, by the code of the first close",
+                ),
+                &["code"],
+            )?,
+            subscriptions: IntGauge::new(
+                "nearhead_subscriptions",
+                "Subscriptions of all WebSocket sessions",
+            )?,
+            notifications: IntCounter::new(
+                "nearhead_notifications_total",
+                "Notifications that were handed to sessions",
+            )?,
             slow_clients: IntCounter::new(
                 "nearhead_slow_clients_total",
                 "Connections that were cut off because the client took too long to ask or to read",
@@ -131,6 +155,13 @@ impl Metrics {
         this.registry.register(Box::new(latency))?;
         this.registry.register(Box::new(process_start))?;
         this.registry.register(Box::new(this.in_flight.clone()))?;
+        this.registry.register(Box::new(this.sessions.clone()))?;
+        this.registry
+            .register(Box::new(this.sessions_closed.clone()))?;
+        this.registry
+            .register(Box::new(this.subscriptions.clone()))?;
+        this.registry
+            .register(Box::new(this.notifications.clone()))?;
         this.registry
             .register(Box::new(this.slow_clients.clone()))?;
         this.registry.register(Box::new(this.panics.clone()))?;
@@ -148,6 +179,20 @@ impl Metrics {
     #[must_use]
     pub fn method(&self, index: Option<usize>) -> &MethodMetrics {
         &self.methods[index.unwrap_or(METHODS.len())]
+    }
+
+    /// Counts a session that ends, by the code of the first close. Codes that clients make up are counted together.
+    pub fn session_closed(&self, code: u16) {
+        let code = match code {
+            1000..=1015 => code.to_string(),
+            _ => "other".to_owned(),
+        };
+        self.sessions_closed.with_label_values(&[&code]).inc();
+    }
+
+    /// Counts notifications.
+    pub fn notified(&self, count: usize) {
+        self.notifications.inc_by(count as u64);
     }
 
     /// Everything in Prometheus' text format, with what others hold read now.

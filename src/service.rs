@@ -26,8 +26,9 @@ use socket2::{Domain, Protocol, Socket, Type};
 use tokio::sync::{oneshot, watch};
 
 use crate::{
-    access::{Keys, Quota},
+    access::{Keys, Quota, SessionCaps},
     config::{self, Config, ConfigError, SourceKind},
+    connection,
     feed::Feed,
     http::{self, Edge, EdgeSettings},
     limits,
@@ -295,7 +296,7 @@ impl Parts {
             Err(error) => return drop(started.send(Err(error))),
         };
         let draining = Arc::new(AtomicBool::new(false));
-        let server = edge(&config, head, Arc::clone(&draining))
+        let server = edge(&config, head, feed.tracker.clone(), Arc::clone(&draining))
             .and_then(|edge| serve(&config, edge, socket, failure.clone()));
         let (address, server) = match server {
             Ok(server) => server,
@@ -335,7 +336,12 @@ impl Parts {
 }
 
 /// What answers, of a configuration.
-fn edge(config: &Config, head: Head, draining: Arc<AtomicBool>) -> Result<Edge, StartError> {
+fn edge(
+    config: &Config,
+    head: Head,
+    tracker: Addr<HeadTracker>,
+    draining: Arc<AtomicBool>,
+) -> Result<Edge, StartError> {
     let keys = Keys::new(
         config
             .api_keys
@@ -345,8 +351,11 @@ fn edge(config: &Config, head: Head, draining: Arc<AtomicBool>) -> Result<Edge, 
     let rate = (config.rate_limit > 0).then_some(config.rate_limit);
     let quota = Quota::new(rate, keys.tenants());
     let grows = config.source == SourceKind::Dev && !config.block_time.is_zero();
+    let (most, most_per_tenant) = (config.max_sessions, config.max_sessions_per_key);
     Ok(Edge {
         head,
+        tracker,
+        session_caps: SessionCaps::new(most, most_per_tenant, keys.tenants()),
         keys: Arc::new(keys),
         quota: Arc::new(quota),
         pools: Pools::start(config.pool_threads),
@@ -358,6 +367,7 @@ fn edge(config: &Config, head: Head, draining: Arc<AtomicBool>) -> Result<Edge, 
             },
             logs_deadline: config.logs_deadline,
             body_timeout: config.body_timeout,
+            session_bytes: config.session_bytes,
             asking_max: config.keep_alive + config.header_timeout,
             head_fresh_for: grows
                 .then(|| (config.block_time * HEAD_FRESH_BLOCKS).max(HEAD_FRESH_MIN)),
@@ -382,7 +392,7 @@ fn serve(
     let address = listener.local_addr().map_err(listen)?;
     let server =
         HttpServer::new(move || App::new().configure(|routes| http::configure(&edge, routes)))
-            .on_connect(http::on_connect)
+            .on_connect(connection::on_connect)
             .workers(config.workers)
             .max_connections(config.max_connections)
             .keep_alive(config.keep_alive)

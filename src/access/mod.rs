@@ -2,6 +2,8 @@
 
 mod keys;
 mod quota;
+mod session_caps;
 
 pub use keys::{Keys, TenantId};
 pub use quota::{Exceeded, Quota};
+pub use session_caps::{SessionCaps, SessionSlot};

@@ -1,10 +1,8 @@
 //! Reads a request's body, within its bounds of size and time.
 
 use std::{
-    cell::Cell,
     future::{Future, poll_fn},
     pin::Pin,
-    rc::Rc,
     task::{Context, Poll, Waker},
     time::Duration,
 };
@@ -19,7 +17,8 @@ use futures_core::Stream;
 use tokio::time::{Sleep, sleep};
 
 use crate::{
-    limits::{BODY_BYTES_MAX, BODY_BYTES_PER_WORKER, DRAIN_BYTES_MAX},
+    body_budget::{BodyBudget, Charge},
+    limits::{BODY_BYTES_MAX, DRAIN_BYTES_MAX},
     rpc::RpcError,
 };
 
@@ -55,37 +54,6 @@ impl BodyRefusal {
             Self::Broken => "request body broken off or malformed, send it again",
             Self::Busy => return RpcError::Unavailable,
         })
-    }
-}
-
-/// Bytes of large bodies that one worker holds; cloning shares the count.
-///
-/// The first chunk of a body is part of its connection's own buffer and is not counted.
-#[derive(Clone, Debug, Default)]
-pub(super) struct BodyBudget(Rc<Cell<usize>>);
-
-/// A part of the budget, given back when it is dropped.
-#[derive(Debug)]
-pub(super) struct Charge {
-    budget: BodyBudget,
-    bytes: usize,
-}
-
-impl Charge {
-    fn add(&mut self, bytes: usize) -> Result<(), BodyRefusal> {
-        let held = self.budget.0.get() + bytes;
-        if held > BODY_BYTES_PER_WORKER {
-            return Err(BodyRefusal::Busy);
-        }
-        self.budget.0.set(held);
-        self.bytes += bytes;
-        Ok(())
-    }
-}
-
-impl Drop for Charge {
-    fn drop(&mut self) {
-        self.budget.0.set(self.budget.0.get() - self.bytes);
     }
 }
 
@@ -171,7 +139,7 @@ struct Kept {
 
 impl Kept {
     fn new(budget: BodyBudget) -> Self {
-        let charge = Charge { budget, bytes: 0 };
+        let charge = budget.open();
         Self {
             first: Bytes::new(),
             joined: BytesMut::new(),
@@ -184,7 +152,7 @@ impl Kept {
         if self.refused.is_none()
             && let Err(refusal) = self.keep(chunk, seen)
         {
-            let budget = self.charge.budget.clone();
+            let budget = self.charge.budget();
             *self = Self {
                 refused: Some(refusal),
                 ..Self::new(budget)
@@ -200,7 +168,9 @@ impl Kept {
             self.first = chunk;
             return Ok(());
         }
-        self.charge.add(chunk.len())?;
+        self.charge
+            .add(chunk.len())
+            .map_err(|_| BodyRefusal::Busy)?;
         self.joined
             .extend_from_slice(&std::mem::take(&mut self.first));
         self.joined.extend_from_slice(&chunk);
@@ -219,6 +189,7 @@ impl Kept {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::limits::BODY_BYTES_PER_WORKER;
 
     /// Pushes chunks of these sizes: the length of the body and what it takes of the budget, or why it is refused.
     fn pushed(budget: &BodyBudget, sizes: &[usize]) -> Result<(usize, Charge), BodyRefusal> {
@@ -234,9 +205,9 @@ mod tests {
     #[track_caller]
     fn check(sizes: &[usize], expected: Result<(usize, usize), BodyRefusal>) {
         let budget = BodyBudget::default();
-        let found = pushed(&budget, sizes).map(|(len, charge)| (len, charge.bytes));
+        let found = pushed(&budget, sizes).map(|(len, charge)| (len, charge.bytes()));
         assert_eq!(found, expected, "{sizes:?}");
-        assert_eq!(budget.0.get(), 0, "given back");
+        assert_eq!(budget.taken(), 0, "given back");
     }
 
     #[test]

@@ -15,7 +15,8 @@ use nearhead_actors::wiring::Permit;
 use nearhead_chain::json::Json;
 use tokio::sync::Semaphore;
 
-use super::{connection::Answering, reply::ReplyBody};
+use super::reply::ReplyBody;
+use crate::connection::Answering;
 use crate::limits::{COMPRESS_BYTES_MIN, COMPRESSIONS_MAX};
 
 /// Compresses what is worth it, so many replies at a time; one on every worker.

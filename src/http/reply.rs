@@ -16,7 +16,7 @@ use nearhead_actors::wiring::Permit;
 use nearhead_chain::json::Json;
 use tokio::{sync::oneshot, time::timeout};
 
-use super::connection::Answering;
+use crate::connection::Answering;
 use crate::limits::{CHUNK_BYTES, WRITE_PERMIT_TIMEOUT};
 
 /// JSON of known length, handed to the connection in chunks of at most [`CHUNK_BYTES`]; nothing is copied here.

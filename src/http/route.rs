@@ -5,8 +5,10 @@ use actix_web::http::Method;
 /// What a request's verb and path ask for.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Route<'a> {
-    /// JSON-RPC with this key. (WebSocket sessions are to come in by `GET /ws/v3/<key>`, beside this.)
+    /// JSON-RPC with this key.
     Rpc(&'a str),
+    /// A WebSocket session with this key.
+    Session(&'a str),
     /// What a browser asks before it posts.
     Preflight,
     Health,
@@ -28,20 +30,27 @@ impl<'a> Route<'a> {
             "/health" => probe(Self::Health),
             "/ready" => probe(Self::Ready),
             "/metrics" => probe(Self::Metrics),
-            _ => match path
-                .strip_prefix("/v3")
-                .map(|rest| rest.strip_prefix('/').unwrap_or(rest))
-            {
-                Some(key) if !key.contains('/') && (key.is_empty() || path.starts_with("/v3/")) => {
-                    match *verb {
-                        Method::POST => Self::Rpc(key),
-                        Method::OPTIONS => Self::Preflight,
-                        _ => Self::WrongVerb("POST, OPTIONS"),
-                    }
-                }
-                _ => Self::Unknown,
+            _ => match (key_after("/v3", path), key_after("/ws/v3", path)) {
+                (Some(key), _) => match *verb {
+                    Method::POST => Self::Rpc(key),
+                    Method::OPTIONS => Self::Preflight,
+                    _ => Self::WrongVerb("POST, OPTIONS"),
+                },
+                (None, Some(key)) => match *verb {
+                    Method::GET => Self::Session(key),
+                    _ => Self::WrongVerb("GET"),
+                },
+                (None, None) => Self::Unknown,
             },
         }
+    }
+}
+
+/// The key that a path ends in, which may be missing.
+fn key_after<'a>(prefix: &str, path: &'a str) -> Option<&'a str> {
+    match path.strip_prefix(prefix)? {
+        "" => Some(""),
+        rest => rest.strip_prefix('/').filter(|key| !key.contains('/')),
     }
 }
 
@@ -73,6 +82,12 @@ mod tests {
             ("GET", "/ready", Route::Ready),
             ("GET", "/metrics", Route::Metrics),
             ("OPTIONS", "/metrics", Route::Preflight),
+            ("GET", "/ws/v3/key", Route::Session("key")),
+            ("GET", "/ws/v3", Route::Session("")),
+            ("GET", "/ws/v3/key/", Route::Unknown),
+            ("GET", "/ws/v3key", Route::Unknown),
+            ("GET", "/ws", Route::Unknown),
+            ("POST", "/ws/v3/key", Route::WrongVerb("GET")),
             ("POST", "/health", Route::WrongVerb(probe)),
             ("GET", "/health/", Route::Unknown),
             ("GET", "/", Route::Unknown),

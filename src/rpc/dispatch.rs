@@ -20,8 +20,9 @@ use super::{
     answer::{Answer, Writer, response_len},
     envelope::{Call, Envelope, Malformed, NULL_ID},
     error::{Outcome, RpcError},
-    methods::{blocks, companion, logs, state},
+    methods::{blocks, companion, logs, state, subscribe},
     params::Params,
+    subscriber::Subscriber,
 };
 use crate::{
     access::{Quota, TenantId},
@@ -57,7 +58,7 @@ macro_rules! method {
 
 /// Every method there is.
 #[rustfmt::skip]
-pub static METHODS: [Method; 27] = [
+pub static METHODS: [Method; 29] = [
     method!(Core Cheap "eth_getBlockByHash" => blocks::get_block_by_hash),
     method!(Core Measured "eth_getLogs" => logs::get_logs),
     method!(Core Measured "eth_getProof" => state::get_proof),
@@ -81,7 +82,9 @@ pub static METHODS: [Method; 27] = [
     method!(Companion Cheap "eth_getUncleByBlockNumberAndIndex" => blocks::get_uncle_by_block_number_and_index),
     method!(Companion Cheap "eth_getUncleCountByBlockHash" => blocks::get_uncle_count_by_block_hash),
     method!(Companion Cheap "eth_getUncleCountByBlockNumber" => blocks::get_uncle_count_by_block_number),
+    method!(Companion Cheap "eth_subscribe" => subscribe::subscribe),
     method!(Companion Cheap "eth_syncing" => companion::syncing),
+    method!(Companion Cheap "eth_unsubscribe" => subscribe::unsubscribe),
     method!(Companion Cheap "net_listening" => companion::listening),
     method!(Companion Cheap "net_version" => companion::network_version),
     method!(Companion Cheap "web3_clientVersion" => companion::client_version),
@@ -126,13 +129,21 @@ pub(crate) struct View<'a> {
     pub(crate) snapshot: Arc<Snapshot>,
     pub(crate) worker: &'a Worker,
     pub(crate) logs_deadline: Duration,
+    /// The connection, where it is one that can be told things.
+    pub(crate) subscriber: Option<&'a dyn Subscriber>,
 }
 
 impl Dispatcher {
-    /// Answers one body of `tenant`, which arrived at `now`.
+    /// Answers one body of `tenant`, which arrived at `now`, perhaps on a connection that can be told things.
     ///
     /// Dropping the future takes back what is queued and cancels what runs.
-    pub async fn answer(&self, tenant: TenantId, body: &[u8], now: Instant) -> Answer {
+    pub async fn answer(
+        &self,
+        tenant: TenantId,
+        body: &[u8],
+        now: Instant,
+        subscriber: Option<&dyn Subscriber>,
+    ) -> Answer {
         let parsed = Envelope::parse(body);
         let (id, requests) = match &parsed {
             Ok(Envelope::Single(Ok(call))) => (call.id.unwrap_or(NULL_ID), 1),
@@ -149,6 +160,12 @@ impl Dispatcher {
             Ok(envelope) => envelope,
             Err(error) => return self.refuse(NULL_ID, &error, now),
         };
+        let turn = match subscriber {
+            Some(subscriber) if self.may_be_large(&envelope) => {
+                subscriber.turn().acquire_owned().await.ok()
+            }
+            _ => None,
+        };
         let Some(snapshot) = self.head.load() else {
             return self.refuse(id, &RpcError::Unavailable, now);
         };
@@ -156,8 +173,9 @@ impl Dispatcher {
             snapshot,
             worker: &self.worker,
             logs_deadline: self.logs_deadline,
+            subscriber,
         };
-        match envelope {
+        let mut answer = match envelope {
             Envelope::Single(call) => self.answer_single(&view, call, now).await,
             // Boxed, so that a single request does not carry what a batch needs.
             Envelope::Batch(items) => Box::pin(self.answer_batch(&view, items, now)).await,
@@ -175,6 +193,19 @@ impl Dispatcher {
                     ..Answer::ok("batch", Some(writer.finish()), Vec::new())
                 }
             }
+        };
+        answer.permits.extend(turn);
+        answer
+    }
+
+    /// Whether the answer may be larger than what is held anyway.
+    fn may_be_large(&self, envelope: &Envelope<'_>) -> bool {
+        match envelope {
+            Envelope::Single(Ok(call)) => self
+                .find(&call.method)
+                .is_some_and(|method| METHODS[method].class == CostClass::Measured),
+            Envelope::Single(Err(_)) | Envelope::OversizedBatch(_) => false,
+            Envelope::Batch(_) => true,
         }
     }
 

@@ -2,6 +2,7 @@
 
 use std::{borrow::Cow, fmt::Write as _};
 
+use alloy_primitives::B256;
 use nearhead_actors::messages::QueryError;
 use nearhead_chain::window::{ResolveError, Snapshot};
 
@@ -80,6 +81,22 @@ pub enum RpcError {
     ResponseTooLarge,
     /// The tenant asks too often.
     RateExceeded(Exceeded),
+    /// Subscriptions were asked for where nothing can be told.
+    NotificationsUnsupported,
+    /// The session has no subscription of this id.
+    SubscriptionNotFound,
+    /// The session has as many subscriptions as it may have.
+    TooManySubscriptions {
+        /// How many that is.
+        most: usize,
+    },
+    /// What happened since a block is not held any more: a subscription cannot go on from it.
+    ResumeLost {
+        /// Number of the oldest block that is held.
+        number: u64,
+        /// Its hash.
+        hash: B256,
+    },
     /// The key is missing, unknown or revoked; which of them is not told.
     InvalidProjectId,
     /// Admission was refused, or there is no block yet: come back.
@@ -142,6 +159,8 @@ impl RpcError {
             Self::EmptyBatch | Self::BatchTooLarge => -32600,
             // https://www.jsonrpc.org/specification#error_object; ethers 6 and web3.py match its words
             Self::MethodNotFound(_) => -32601,
+            // https://github.com/ethereum/go-ethereum/blob/v1.17.4/rpc/subscription.go: notifications not supported
+            Self::NotificationsUnsupported => -32601,
             // https://www.jsonrpc.org/specification#error_object; never with `data`, Hive's rpc-compat rejects it
             Self::NonArrayArguments
             | Self::TooManyArguments { .. }
@@ -155,6 +174,7 @@ impl RpcError {
             | Self::HeaderForHashNotFound
             | Self::NotCanonical
             | Self::HistoricalState { .. }
+            | Self::SubscriptionNotFound
             | Self::UnknownLogsBlock => -32000,
             // https://eips.ethereum.org/EIPS/eip-1474#error-codes: resource unavailable
             Self::InvalidProjectId | Self::Unavailable => -32002,
@@ -162,11 +182,14 @@ impl RpcError {
             Self::ResponseTooLarge => -32003,
             // https://eips.ethereum.org/EIPS/eip-1474#error-codes: limit exceeded; clients retry on it, so nothing else
             // may have it
-            Self::TooManyLogs { .. } | Self::QueryTimeout | Self::RateExceeded(_) => -32005,
+            Self::TooManyLogs { .. }
+            | Self::TooManySubscriptions { .. }
+            | Self::QueryTimeout
+            | Self::RateExceeded(_) => -32005,
             // https://github.com/ethereum/go-ethereum/blob/v1.17.4/internal/ethapi/errors.go: unknown block
             Self::UnknownBlockTag => -39001,
             // https://github.com/ethereum/execution-apis/blob/main/src/eth/filter.yaml and EIP-4444
-            Self::PrunedHistory => 4444,
+            Self::PrunedHistory | Self::ResumeLost { .. } => 4444,
         }
     }
 
@@ -209,6 +232,12 @@ impl RpcError {
             Self::QueryTimeout => "query timeout exceeded",
             Self::ResponseTooLarge => "response too large",
             Self::RateExceeded(_) => "project ID request rate exceeded",
+            Self::NotificationsUnsupported => "notifications not supported",
+            Self::SubscriptionNotFound => "subscription not found",
+            Self::TooManySubscriptions { most } => {
+                return format!("too many subscriptions, at most {most} a session").into();
+            }
+            Self::ResumeLost { .. } => "the block to resume from is not held any more",
             Self::InvalidProjectId => "invalid project id",
             Self::Unavailable => "resource unavailable",
             Self::Internal => "internal error",
@@ -241,6 +270,12 @@ impl RpcError {
                     r#","data":{{"backoff_seconds":{backoff_seconds},"allowed_rps":{allowed_rps},"current_rps":{current_rps}}}"#
                 );
             }
+            Self::ResumeLost { number, hash } => {
+                let _ = write!(
+                    out,
+                    r#","data":{{"oldest":{{"number":"{number:#x}","hash":"{hash}"}}}}"#
+                );
+            }
             _ => {}
         }
         out.push('}');
@@ -270,6 +305,10 @@ impl RpcError {
             | Self::UnknownBlockTag
             | Self::UnknownLogsBlock
             | Self::TooManyLogs { .. }
+            | Self::NotificationsUnsupported
+            | Self::SubscriptionNotFound
+            | Self::TooManySubscriptions { .. }
+            | Self::ResumeLost { .. }
             | Self::ResponseTooLarge => Outcome::Invalid,
             Self::RateExceeded(_) | Self::InvalidProjectId => Outcome::Denied,
             Self::Unavailable => Outcome::Refused,

@@ -9,7 +9,9 @@ mod error;
 pub mod log_query;
 mod methods;
 pub mod params;
+mod subscriber;
 
 pub use answer::{Answer, Refusal};
 pub use dispatch::{Dispatcher, METHODS, Method, MethodSet};
 pub use error::{Outcome, RpcError};
+pub use subscriber::{Subscriber, Topic};

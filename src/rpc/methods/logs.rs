@@ -7,7 +7,7 @@ use nearhead_actors::{
     messages::{FindLogs, Weighed},
     wiring::ask,
 };
-use nearhead_chain::json::Json;
+use nearhead_chain::{json::Json, log_search::LogFilter};
 
 use crate::{
     limits::{FILTER_VALUES_MAX, LOGS_MAX},
@@ -24,11 +24,7 @@ pub(crate) async fn get_logs(view: &View<'_>, mut params: Params<'_>) -> Result<
     let Some(range) = blocks.resolve(&view.snapshot)? else {
         return Ok(Json::from(Bytes::from_static(b"[]")).into());
     };
-    let values = filter.addresses.len() + filter.topics.iter().map(Vec::len).sum::<usize>();
-    if values > FILTER_VALUES_MAX {
-        let why = format!("query exceeds {FILTER_VALUES_MAX} parameters");
-        return Err(RpcError::InvalidParams(why.into()));
-    }
+    check_filter(&filter)?;
     let cancel = CancelOnDrop::default();
     let find = FindLogs {
         snapshot: Arc::clone(&view.snapshot),
@@ -41,4 +37,14 @@ pub(crate) async fn get_logs(view: &View<'_>, mut params: Params<'_>) -> Result<
     ask(&view.worker.logs, find)
         .await
         .map_err(RpcError::of_logs)
+}
+
+/// Refuses a filter of more values than may be looked for at once.
+pub(super) fn check_filter(filter: &LogFilter) -> Result<(), RpcError> {
+    let values = filter.addresses.len() + filter.topics.iter().map(Vec::len).sum::<usize>();
+    if values > FILTER_VALUES_MAX {
+        let why = format!("query exceeds {FILTER_VALUES_MAX} parameters");
+        return Err(RpcError::InvalidParams(why.into()));
+    }
+    Ok(())
 }

@@ -4,3 +4,4 @@ pub(crate) mod blocks;
 pub(crate) mod companion;
 pub(crate) mod logs;
 pub(crate) mod state;
+pub(crate) mod subscribe;

@@ -20,15 +20,17 @@ use actix_web::{
     dev::Extensions,
     rt::{self, net::TcpStream},
 };
-use prometheus::IntCounter;
 use socket2::SockRef;
 use tokio::time::{Sleep, interval, sleep};
 
-use crate::limits::{HALF_CLOSED_GRACE, WRITE_STALL_TIMEOUT};
+use crate::{
+    limits::{HALF_CLOSED_GRACE, WRITE_STALL_TIMEOUT},
+    metrics::Metrics,
+};
 
 /// The socket that a request came by, and what is going on there; data of the connection.
 #[derive(Debug)]
-pub(super) struct Connection {
+pub(crate) struct Connection {
     socket: RawFd,
     doing: Cell<Doing>,
     /// When that began, or last went on.
@@ -45,6 +47,8 @@ enum Doing {
     Answering,
     /// The client takes a reply that does not fit into the connection's buffer.
     Taking,
+    /// A WebSocket session, which is looked after elsewhere.
+    Session,
 }
 
 /// Looks at a worker's connections, one every [`TICK`].
@@ -54,7 +58,7 @@ type Tick = u32;
 const TICK: Duration = Duration::from_secs(1);
 
 /// Remembers a connection's socket; for `HttpServer::on_connect`, which calls it once a connection.
-pub fn on_connect(io: &dyn Any, data: &mut Extensions) {
+pub(crate) fn on_connect(io: &dyn Any, data: &mut Extensions) {
     if let Some(stream) = io.downcast_ref::<TcpStream>() {
         // The kernel ends a connection whose client takes not a byte for so long, whatever it was sent. An error: the
         // watch alone has to do.
@@ -98,13 +102,12 @@ impl Connection {
 
 /// Watches the connections of one worker.
 #[derive(Debug)]
-pub(super) struct Watch {
+pub(crate) struct Watch {
     now: Cell<Tick>,
     connections: RefCell<Vec<Weak<Connection>>>,
     /// Longest that a whole request may take from the end of the one before.
     asking_max: Tick,
-    /// Counts those that were cut.
-    cut: IntCounter,
+    metrics: Metrics,
 }
 
 /// Longest that a client may take for a part of a reply.
@@ -112,15 +115,15 @@ const TAKING_MAX: Tick = WRITE_STALL_TIMEOUT.as_secs() as Tick;
 
 /// A connection whose request is being answered; afterwards the next one may come.
 #[derive(Debug)]
-pub(super) struct Answering {
+pub(crate) struct Answering {
     watch: Rc<Watch>,
     connection: Rc<Connection>,
 }
 
 impl Watch {
     /// Starts to watch on the present thread, for as long as somebody holds the watch.
-    pub(super) fn start(asking_max: Duration, cut: IntCounter) -> Rc<Self> {
-        let this = Rc::new(Self::new(asking_max, cut));
+    pub(crate) fn start(asking_max: Duration, metrics: Metrics) -> Rc<Self> {
+        let this = Rc::new(Self::new(asking_max, metrics));
         let watch = Rc::downgrade(&this);
         rt::spawn(async move {
             let mut ticks = interval(TICK);
@@ -135,17 +138,17 @@ impl Watch {
         this
     }
 
-    fn new(asking_max: Duration, cut: IntCounter) -> Self {
+    fn new(asking_max: Duration, metrics: Metrics) -> Self {
         Self {
             now: Cell::new(0),
             connections: RefCell::default(),
             asking_max: Tick::try_from(asking_max.as_secs()).unwrap_or(Tick::MAX),
-            cut,
+            metrics,
         }
     }
 
     /// Notes that a request began, and watches its connection from the first one on.
-    pub(super) fn answering(self: &Rc<Self>, connection: &Rc<Connection>) -> Answering {
+    pub(crate) fn answering(self: &Rc<Self>, connection: &Rc<Connection>) -> Answering {
         if !connection.is_watched.replace(true) {
             self.connections
                 .borrow_mut()
@@ -178,9 +181,10 @@ impl Watch {
                 Doing::Taking => passed >= TAKING_MAX,
                 // A client that closed with its request is not told of by the socket again.
                 Doing::Answering => passed >= 1 && connection.is_closed(),
+                Doing::Session => false,
             };
             if is_overdue {
-                self.cut.inc();
+                self.metrics.slow_clients.inc();
                 connection.cut();
             }
             !is_overdue
@@ -190,14 +194,43 @@ impl Watch {
 
 impl Answering {
     /// Notes that the client took a part of the reply.
-    pub(super) fn took(&self) {
+    pub(crate) fn took(&self) {
         self.watch.note(&self.connection, Doing::Taking);
+    }
+
+    /// Notes that the connection is a session from now on, which looks after itself.
+    pub(crate) fn becomes_session(&self) -> Line {
+        self.watch.note(&self.connection, Doing::Session);
+        Line(Rc::downgrade(&self.connection))
     }
 }
 
 impl Drop for Answering {
     fn drop(&mut self) {
-        self.watch.note(&self.connection, Doing::Asking);
+        if self.connection.doing.get() != Doing::Session {
+            self.watch.note(&self.connection, Doing::Asking);
+        }
+    }
+}
+
+/// A session's connection, as far as the session can end it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Line(Weak<Connection>);
+
+impl Line {
+    /// Ends it at once, whatever is still to be sent.
+    pub(crate) fn cut(&self) {
+        if let Some(connection) = self.0.upgrade() {
+            connection.cut();
+        }
+    }
+
+    /// Ends it when what the kernel was given is sent: the client need not wait for the time that actix keeps reading.
+    pub(crate) fn finish(&self) {
+        if let Some(connection) = self.0.upgrade() {
+            // An error: it has ended already.
+            let _ = connection.with_socket(|socket| socket.shutdown(Shutdown::Write));
+        }
     }
 }
 
@@ -205,7 +238,7 @@ impl Drop for Answering {
 ///
 /// TCP cannot tell a client that is gone from one that has said everything and still reads, so one whose side is closed
 /// has [`HALF_CLOSED_GRACE`] for its answer: enough for what is cheap, while what is long is not worked out for nobody.
-pub(super) async fn unless_gone<T>(
+pub(crate) async fn unless_gone<T>(
     answer: impl Future<Output = T>,
     connection: Option<&Connection>,
 ) -> Option<T> {
@@ -316,8 +349,8 @@ mod tests {
     }
 
     fn watch(asking_max: Tick) -> Rc<Watch> {
-        let cut = IntCounter::new("cut", "cut").unwrap();
-        Rc::new(Watch::new(Duration::from_secs(asking_max.into()), cut))
+        let metrics = Metrics::new().unwrap();
+        Rc::new(Watch::new(Duration::from_secs(asking_max.into()), metrics))
     }
 
     #[test]
@@ -344,7 +377,7 @@ mod tests {
             is_cut_after(TAKING_MAX + 1, &watch, &mut client),
             "reads too slowly"
         );
-        assert_eq!(watch.cut.get(), 2);
+        assert_eq!(watch.metrics.slow_clients.get(), 2);
     }
 
     #[test]

@@ -1,0 +1,73 @@
+//! How much of a worker's memory large bodies and messages may take while they are read.
+
+use std::{cell::Cell, rc::Rc};
+
+use crate::limits::BODY_BYTES_PER_WORKER;
+
+/// Bytes of large bodies and messages that one worker holds; cloning shares the count.
+///
+/// The first chunk of a body is part of its connection's own buffer and is not counted.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct BodyBudget(Rc<Cell<usize>>);
+
+/// A part of the budget, given back when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Charge {
+    budget: BodyBudget,
+    bytes: usize,
+}
+
+/// The budget is used up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct UsedUp;
+
+impl BodyBudget {
+    /// Takes nothing yet.
+    pub(crate) fn open(&self) -> Charge {
+        let budget = self.clone();
+        Charge { budget, bytes: 0 }
+    }
+
+    /// Takes so many bytes.
+    pub(crate) fn charge(&self, bytes: usize) -> Result<Charge, UsedUp> {
+        let mut charge = self.open();
+        charge.add(bytes)?;
+        Ok(charge)
+    }
+
+    /// Bytes that are taken.
+    #[cfg(test)]
+    pub(crate) fn taken(&self) -> usize {
+        self.0.get()
+    }
+}
+
+impl Charge {
+    /// Takes so many more bytes.
+    pub(crate) fn add(&mut self, bytes: usize) -> Result<(), UsedUp> {
+        let held = self.budget.0.get() + bytes;
+        if held > BODY_BYTES_PER_WORKER {
+            return Err(UsedUp);
+        }
+        self.budget.0.set(held);
+        self.bytes += bytes;
+        Ok(())
+    }
+
+    /// Bytes that it took.
+    #[cfg(test)]
+    pub(crate) const fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// The budget that it is a part of.
+    pub(crate) fn budget(&self) -> BodyBudget {
+        self.budget.clone()
+    }
+}
+
+impl Drop for Charge {
+    fn drop(&mut self) {
+        self.budget.0.set(self.budget.0.get() - self.bytes);
+    }
+}

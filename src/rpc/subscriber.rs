@@ -1,0 +1,37 @@
+//! What a connection that can be told things offers to the methods that ask for it.
+
+use std::sync::Arc;
+
+use alloy_primitives::B256;
+use nearhead_chain::log_search::LogFilter;
+use tokio::sync::Semaphore;
+
+use super::error::RpcError;
+
+/// What can be subscribed to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Topic {
+    /// Every new canonical block's header.
+    NewHeads,
+    /// Logs that match, of new blocks, and of replaced ones as removed.
+    Logs(LogFilter),
+    /// What each reorg replaced, and by what.
+    Reorgs,
+}
+
+/// A connection with subscriptions.
+pub trait Subscriber {
+    /// Subscribes, from the present head on or from after the block `since`; the subscription's id. What it is told
+    /// comes after the answer that has the id.
+    ///
+    /// # Errors
+    /// [`RpcError::ResumeLost`], [`RpcError::TooManySubscriptions`], [`RpcError::Unavailable`].
+    fn subscribe(&self, topic: Topic, since: Option<B256>) -> Result<String, RpcError>;
+
+    /// Ends a subscription; `false` where there is none of this id.
+    fn unsubscribe(&self, id: &str) -> bool;
+
+    /// One permit: the right to an answer that may be large, kept until the client has taken it. So a client that does
+    /// not read has one such answer worked out for it, and no more.
+    fn turn(&self) -> Arc<Semaphore>;
+}

@@ -1,0 +1,116 @@
+//! WebSocket sessions of one worker: who they are, what they have to send, when they end.
+//!
+//! | file | what it is |
+//! |---|---|
+//! | [`Sessions`] | all of a worker's: admission, heartbeat, eviction, shutdown, by one clock |
+//! | [`session`] | one of them, as everybody on its worker knows it |
+//! | `outbox` | bytes that wait, within a budget |
+//! | `frame` | frames: what is sent, where those that come in begin and end |
+//! | `inbound`, `outbound` | the two directions of a connection, as streams |
+//!
+//! The actor of a session is `session_actor`. actix runs it while its connection is polled: a client that does not read
+//! stops it. Whatever has to happen all the same, happens here.
+
+mod frame;
+mod inbound;
+mod outbound;
+mod outbox;
+mod session;
+
+use std::{
+    cell::{Cell, RefCell},
+    rc::{Rc, Weak},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use tokio::time::interval;
+
+pub(crate) use self::{
+    frame::{Opcode, header},
+    inbound::Inbound,
+    outbound::Outbound,
+    session::{Session, Why},
+};
+use crate::{access::SessionSlot, connection::Line, metrics::Metrics, subscriptions::Follower};
+
+/// All sessions of one worker.
+pub(crate) struct Sessions {
+    now: Cell<session::Tick>,
+    all: RefCell<Vec<Weak<Session>>>,
+    /// Bytes that may wait for one session.
+    budget: usize,
+    draining: Arc<AtomicBool>,
+    metrics: Metrics,
+}
+
+/// Between two looks at all sessions.
+const TICK: Duration = Duration::from_secs(1);
+
+impl Sessions {
+    /// Starts to look after sessions on the present thread, for as long as somebody holds the registry.
+    pub(crate) fn start(budget: usize, draining: Arc<AtomicBool>, metrics: Metrics) -> Rc<Self> {
+        let this = Rc::new(Self::new(budget, draining, metrics));
+        let sessions = Rc::downgrade(&this);
+        actix_web::rt::spawn(async move {
+            let mut ticks = interval(TICK);
+            loop {
+                ticks.tick().await;
+                match sessions.upgrade() {
+                    Some(sessions) => sessions.look(),
+                    None => return,
+                }
+            }
+        });
+        this
+    }
+
+    pub(crate) fn new(budget: usize, draining: Arc<AtomicBool>, metrics: Metrics) -> Self {
+        Self {
+            now: Cell::new(0),
+            all: RefCell::default(),
+            budget,
+            draining,
+            metrics,
+        }
+    }
+
+    fn now(&self) -> session::Tick {
+        self.now.get()
+    }
+
+    /// A new session on this connection.
+    pub(crate) fn open(
+        self: &Rc<Self>,
+        slot: SessionSlot,
+        follower: Follower,
+        line: Line,
+    ) -> Rc<Session> {
+        let session = Rc::new(Session::new(Rc::clone(self), slot, follower, line));
+        self.all.borrow_mut().push(Rc::downgrade(&session));
+        session
+    }
+
+    /// One tick later: heartbeats, evictions, shutdown.
+    fn look(&self) {
+        let now = self.now.get().wrapping_add(1);
+        self.now.set(now);
+        let is_draining = self.draining.load(Ordering::Relaxed);
+        self.all.borrow_mut().retain(|session| {
+            let Some(session) = session.upgrade() else {
+                return false;
+            };
+            if is_draining {
+                session.drain();
+            }
+            let stays = session.look(now);
+            if !stays {
+                session.line.cut();
+            }
+            stays
+        });
+    }
+}

@@ -1,0 +1,338 @@
+//! One session, as everybody on its worker knows it: what it has to send, what it is at, what it follows.
+
+use std::{
+    cell::{Cell, RefCell},
+    rc::Rc,
+    task::{Context, Waker},
+};
+
+use bytes::Bytes;
+use nearhead_actors::wiring::Permit;
+use nearhead_chain::json::Json;
+
+use super::{
+    Sessions,
+    frame::{self, Opcode},
+    outbox::Outbox,
+};
+use crate::{
+    access::SessionSlot,
+    connection::Line,
+    limits::{SESSION_REQUESTS_MAX, WRITE_STALL_TIMEOUT},
+    subscriptions::Follower,
+};
+
+/// Seconds since the worker began.
+pub(super) type Tick = u32;
+
+/// Seconds between two pings.
+const PING_EVERY: Tick = 30;
+
+/// Pings without an answer after which the other side is taken for gone.
+const UNANSWERED_MAX: u8 = 2;
+
+/// Seconds that a client has to take what is left and close its side.
+const CLOSE_MAX: Tick = 3;
+
+/// Seconds without a byte taken after which a client is taken for stalled.
+const STALL_MAX: Tick = WRITE_STALL_TIMEOUT.as_secs() as Tick;
+
+/// Why a session is closed (RFC 6455 §7.4.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Why {
+    pub(crate) code: u16,
+    pub(crate) reason: &'static str,
+}
+
+impl Why {
+    pub(crate) const GOING_AWAY: Self = Self::new(1001, "the service is going away");
+    pub(crate) const PROTOCOL: Self = Self::new(1002, "protocol violation");
+    pub(crate) const NOT_UTF8: Self = Self::new(1007, "text is not UTF-8");
+    pub(crate) const TOO_LARGE: Self = Self::new(1009, "message too large, send at most 32 MiB");
+    pub(crate) const OVER_BUDGET: Self = Self::new(1013, "too many bytes wait to be read");
+    pub(crate) const BUSY: Self = Self::new(1013, "too many large messages are being read");
+    pub(crate) const FELL_BEHIND: Self = Self::new(1013, "fell behind the window, subscribe again");
+    pub(crate) const NO_PONG: Self = Self::new(1001, "no pong");
+
+    const fn new(code: u16, reason: &'static str) -> Self {
+        Self { code, reason }
+    }
+}
+
+/// What a session is at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Open,
+    /// The service goes away: what is in flight is answered, nothing more is read.
+    Draining,
+    /// A close frame was sent at this time; nothing else follows.
+    Closing(Tick),
+    /// Both sides are done, or nothing can be saved.
+    Closed,
+}
+
+/// A session's shared part; its actor and its connection's stream own it, everybody else knows it weakly.
+pub(crate) struct Session {
+    /// The registry of its worker.
+    pub(super) sessions: Rc<Sessions>,
+    /// What it follows.
+    pub(crate) follower: Follower,
+    /// Its connection.
+    pub(super) line: Line,
+    outbox: RefCell<Outbox>,
+    budget: usize,
+    state: Cell<State>,
+    waker: Cell<Option<Waker>>,
+    in_flight: Cell<usize>,
+    /// A message was let in and its actor has not seen it yet.
+    is_handing_over: Cell<bool>,
+    heard_at: Cell<Tick>,
+    pinged_at: Cell<Tick>,
+    unanswered: Cell<u8>,
+    taken_at: Cell<Tick>,
+    _slot: SessionSlot,
+}
+
+impl Session {
+    pub(super) fn new(
+        sessions: Rc<Sessions>,
+        slot: SessionSlot,
+        follower: Follower,
+        line: Line,
+    ) -> Self {
+        let now = sessions.now();
+        sessions.metrics.sessions.inc();
+        Self {
+            budget: sessions.budget,
+            sessions,
+            follower,
+            line,
+            outbox: RefCell::default(),
+            state: Cell::new(State::Open),
+            waker: Cell::new(None),
+            in_flight: Cell::new(0),
+            is_handing_over: Cell::new(false),
+            heard_at: Cell::new(now),
+            pinged_at: Cell::new(now),
+            unanswered: Cell::new(0),
+            taken_at: Cell::new(now),
+            _slot: slot,
+        }
+    }
+
+    // --- what goes out -----------------------------------------------------------------------------------------------
+
+    /// Sends an answer. An answer may be larger than the budget: it was asked for, one at a time beyond it, and its
+    /// permits, kept until it is taken, bound all sessions together.
+    pub(crate) fn answer(&self, json: &Json, permits: Vec<Permit>) {
+        if !self.takes_messages() {
+            return;
+        }
+        let mut outbox = self.begin_sending();
+        let header = frame::header(Opcode::Text, json.len());
+        outbox.push(std::iter::once(header).chain(json.pieces().iter().cloned()));
+        outbox.hold(permits);
+        drop(outbox);
+        self.wake();
+    }
+
+    /// Sends a message in pieces, or closes the session if its budget is used up. Never waits.
+    pub(crate) fn notify(&self, pieces: [Bytes; 4]) {
+        if !self.takes_messages() {
+            return;
+        }
+        let len: usize = pieces.iter().map(Bytes::len).sum();
+        if self.outbox.borrow().len() + len > self.budget {
+            self.evict(Why::OVER_BUDGET);
+            return;
+        }
+        self.begin_sending().push(pieces);
+        self.wake();
+    }
+
+    /// Answers a ping.
+    pub(crate) fn pong(&self, payload: &[u8]) {
+        if self.takes_messages() {
+            self.begin_sending()
+                .push([frame::frame(Opcode::Pong, payload)]);
+        }
+    }
+
+    /// The outbox; a pause in which nothing was to be sent is no stall.
+    fn begin_sending(&self) -> std::cell::RefMut<'_, Outbox> {
+        let outbox = self.outbox.borrow_mut();
+        if outbox.len() == 0 {
+            self.taken_at.set(self.sessions.now());
+        }
+        outbox
+    }
+
+    /// Whether half of the budget is free: what the session asks for itself is done only then.
+    pub(crate) fn has_room(&self) -> bool {
+        self.outbox.borrow().len() <= self.budget / 2
+    }
+
+    /// Takes the next bytes to send.
+    pub(crate) fn take(&self, most: usize) -> Option<Bytes> {
+        let slice = self.outbox.borrow_mut().pop(most)?;
+        self.taken_at.set(self.sessions.now());
+        Some(slice)
+    }
+
+    // --- what comes in -----------------------------------------------------------------------------------------------
+
+    /// Whether another message may be read: one after the other, while answers can be sent.
+    pub(super) fn reads(&self) -> bool {
+        match self.state.get() {
+            State::Open => {
+                !self.is_handing_over.get()
+                    && self.in_flight.get() < SESSION_REQUESTS_MAX
+                    && self.has_room()
+            }
+            // The client's close is still to come.
+            State::Closing(_) => true,
+            State::Draining | State::Closed => false,
+        }
+    }
+
+    /// Notes that a whole message was let in.
+    pub(super) fn hands_over(&self) {
+        self.is_handing_over.set(true);
+    }
+
+    /// Notes that the actor has seen what was let in.
+    pub(crate) fn handed_over(&self) {
+        self.is_handing_over.set(false);
+    }
+
+    /// Notes that the other side is there.
+    pub(super) fn heard(&self) {
+        self.heard_at.set(self.sessions.now());
+        self.unanswered.set(0);
+    }
+
+    /// Notes that a request is being answered.
+    pub(crate) fn begin_request(&self) {
+        self.in_flight.set(self.in_flight.get() + 1);
+    }
+
+    /// Notes that a request was answered.
+    pub(crate) fn end_request(&self) {
+        self.in_flight.set(self.in_flight.get().saturating_sub(1));
+        if self.state.get() == State::Draining && self.in_flight.get() == 0 {
+            self.close(Why::GOING_AWAY);
+        }
+        // What was held back may be read now.
+        self.wake();
+    }
+
+    // --- how it ends -------------------------------------------------------------------------------------------------
+
+    /// Whether messages are still exchanged.
+    pub(crate) fn takes_messages(&self) -> bool {
+        matches!(self.state.get(), State::Open | State::Draining)
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.state.get() == State::Closed
+    }
+
+    /// Says why and closes, after what waits was sent.
+    pub(crate) fn close(&self, why: Why) {
+        if self.takes_messages() {
+            self.sessions.metrics.session_closed(why.code);
+            self.begin_sending()
+                .push([frame::close(why.code, why.reason)]);
+            self.state.set(State::Closing(self.sessions.now()));
+            self.wake();
+        }
+    }
+
+    /// Says why and closes, and throws away what waits: who does not read would not read that either.
+    pub(crate) fn evict(&self, why: Why) {
+        if self.takes_messages() {
+            self.outbox.borrow_mut().clear();
+            self.close(why);
+        }
+    }
+
+    /// The client closed: its close is answered, or was the answer to ours.
+    pub(crate) fn close_came(&self, code: Option<u16>) {
+        if self.takes_messages() {
+            self.sessions.metrics.session_closed(code.unwrap_or(1005));
+            let echo = match code {
+                Some(code) => frame::close(code, ""),
+                None => frame::frame(Opcode::Close, &[]),
+            };
+            self.begin_sending().push([echo]);
+        }
+        self.end();
+    }
+
+    /// Nothing more is exchanged: what waits is sent, and the connection ends.
+    pub(crate) fn end(&self) {
+        self.state.set(State::Closed);
+        self.wake();
+    }
+
+    /// Reads no more, and closes when everything in flight is answered.
+    pub(super) fn drain(&self) {
+        if self.state.get() == State::Open {
+            self.state.set(State::Draining);
+            if self.in_flight.get() == 0 {
+                self.close(Why::GOING_AWAY);
+            }
+        }
+    }
+
+    /// One second later: pings, closes what is silent; `false` if the connection is to be cut.
+    pub(super) fn look(&self, now: Tick) -> bool {
+        let since = |then: Tick| now.wrapping_sub(then);
+        let is_stalled = self.outbox.borrow().len() > 0 && since(self.taken_at.get()) > STALL_MAX;
+        if is_stalled {
+            self.sessions.metrics.session_closed(1013);
+            return false;
+        }
+        match self.state.get() {
+            State::Closing(began) => return since(began) <= CLOSE_MAX,
+            State::Closed => return since(self.heard_at.get()) <= CLOSE_MAX + STALL_MAX,
+            State::Open | State::Draining => {}
+        }
+        if since(self.pinged_at.get()) >= PING_EVERY {
+            self.pinged_at.set(now);
+            if self.unanswered.get() >= UNANSWERED_MAX {
+                self.close(Why::NO_PONG);
+                return false;
+            }
+            self.unanswered.set(self.unanswered.get() + 1);
+            self.begin_sending().push([frame::frame(Opcode::Ping, &[])]);
+            self.wake();
+        }
+        true
+    }
+
+    // --- who waits for it --------------------------------------------------------------------------------------------
+
+    /// Notes whom to wake when there is something to do.
+    pub(super) fn wakes(&self, cx: &Context<'_>) {
+        let waker = match self.waker.take() {
+            Some(waker) if waker.will_wake(cx.waker()) => waker,
+            _ => cx.waker().clone(),
+        };
+        self.waker.set(Some(waker));
+    }
+
+    /// Has the session's connection look at it.
+    pub(crate) fn wake(&self) {
+        if let Some(waker) = self.waker.take() {
+            waker.wake_by_ref();
+            self.waker.set(Some(waker));
+        }
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.sessions.metrics.sessions.dec();
+    }
+}

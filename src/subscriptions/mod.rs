@@ -1,0 +1,20 @@
+//! Who is told what when the head changes.
+//!
+//! | file | what it is |
+//! |---|---|
+//! | [`Hub`] | everybody on one worker who is told at once, and the view that they know |
+//! | [`Follower`] | one session's subscriptions; those that are behind catch up at their session's own pace |
+//! | `notice` | the JSON of a notification, in slices that all who get it share |
+//!
+//! A subscription begins as a cursor at a block and goes on step by step, as its session takes what it is told, until it
+//! is at the hub's view; then the hub tells it with all others. Both happen on the worker's thread, so that between the
+//! two nothing is left out and nothing comes twice. The actor that feeds the hub is `fanout_actor`.
+
+mod follower;
+mod hub;
+mod notice;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use follower::Follower;
+pub(crate) use hub::Hub;
