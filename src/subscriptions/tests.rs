@@ -465,11 +465,10 @@ fn run(seed: u64) -> Result<usize, String> {
                 }
             }
             told += client.told.len();
-            if (client.is_closed || client.session.is_none()) && dice.roll(2) == 0 {
-                if !client.resume(&world)? {
-                    let topic = client.topic.clone();
-                    *client = Client::new(&world, topic, history);
-                }
+            let is_away = client.is_closed || client.session.is_none();
+            if is_away && dice.roll(2) == 0 && !client.resume(&world)? {
+                let topic = client.topic.clone();
+                *client = Client::new(&world, topic, history);
             }
         }
         if dice.roll(4) == 0 {

@@ -35,7 +35,7 @@ pub(crate) struct InProcess {
     importer: Importer,
     /// Canonical blocks that can be continued or reverted to, oldest first.
     window: Vec<Arc<Block>>,
-    tracker: Addr<HeadTracker>,
+    pub(crate) tracker: Addr<HeadTracker>,
     /// What answers; its knobs can be turned.
     pub(crate) dispatcher: Dispatcher,
     tenant: TenantId,
@@ -107,7 +107,7 @@ impl InProcess {
     pub(crate) async fn answer(&self, body: &str) -> Vec<u8> {
         let answer = self
             .dispatcher
-            .answer(self.tenant, body.as_bytes(), Instant::now())
+            .answer(self.tenant, body.as_bytes(), Instant::now(), None)
             .await;
         answer
             .json

@@ -5,13 +5,14 @@ use std::{
     time::Duration,
 };
 
+use actix::Addr;
 use actix_web::{App, test};
 use nearhead::{
-    access::{Keys, Quota},
+    access::{Keys, Quota, SessionCaps},
     http::{self, Edge, EdgeSettings},
     metrics::Metrics,
 };
-use nearhead_actors::{head::Head, wiring::Pools};
+use nearhead_actors::{head::Head, head_tracker::HeadTracker, wiring::Pools};
 use nearhead_chain::encode::EncodeOptions;
 use serde_json::{Value, json};
 
@@ -21,9 +22,16 @@ use crate::{
 };
 
 /// What /ready answers: status, and what is missing.
-async fn ready(head: &Head, fresh_for: Option<Duration>, draining: bool) -> (u16, Value) {
+async fn ready(
+    head: &Head,
+    tracker: &Addr<HeadTracker>,
+    fresh_for: Option<Duration>,
+    draining: bool,
+) -> (u16, Value) {
     let edge = Edge {
         head: head.clone(),
+        tracker: tracker.clone(),
+        session_caps: SessionCaps::new(1, 1, 1),
         keys: Arc::new(Keys::new([("test", "test")])),
         quota: Arc::new(Quota::unlimited()),
         pools: Pools::start(1),
@@ -69,7 +77,7 @@ async fn what_is_missing_is_said() {
         let status = if missing.is_empty() { 200 } else { 503 };
         check(
             &format!("fresh for {fresh_for:?}, draining: {draining}"),
-            &ready(head, fresh_for, draining).await,
+            &ready(head, &system.tracker, fresh_for, draining).await,
             &(status, json!(missing)),
         );
     }

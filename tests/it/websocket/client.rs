@@ -1,0 +1,226 @@
+//! A WebSocket client at the level of frames: what is sent is what the test wrote.
+
+use std::{
+    io::{BufReader, ErrorKind, Read, Write},
+    net::{SocketAddr, TcpStream},
+};
+
+use serde_json::Value;
+
+use crate::harness::{self, PATIENCE};
+
+pub(super) const TEXT: u8 = 1;
+pub(super) const BINARY: u8 = 2;
+pub(super) const CONTINUATION: u8 = 0;
+pub(super) const CLOSE: u8 = 8;
+pub(super) const PING: u8 = 9;
+pub(super) const PONG: u8 = 10;
+
+/// What came.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Received {
+    /// A frame that is a whole message or a control frame.
+    Frame(u8, Vec<u8>),
+    /// The connection ended.
+    End,
+}
+
+pub(super) struct Client {
+    stream: BufReader<TcpStream>,
+    /// Notifications that came while something else was waited for.
+    pub(super) told: Vec<Value>,
+}
+
+/// The head of a handshake.
+pub(super) fn handshake(path: &str, headers: &[&str]) -> String {
+    let mut head = format!("GET {path} HTTP/1.1\r\nhost: localhost\r\n");
+    for header in headers {
+        head.push_str(header);
+        head.push_str("\r\n");
+    }
+    head + "\r\n"
+}
+
+pub(super) const HEADERS: &[&str] = &[
+    "connection: Upgrade",
+    "upgrade: websocket",
+    "sec-websocket-version: 13",
+    "sec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==",
+];
+
+impl Client {
+    /// Opens a session; panics if it is refused.
+    pub(super) fn open(address: SocketAddr, path: &str) -> Self {
+        let stream = TcpStream::connect(address).unwrap();
+        stream.set_nodelay(true).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_write_timeout(Some(PATIENCE)).unwrap();
+        let mut client = Self {
+            stream: BufReader::new(stream),
+            told: Vec::new(),
+        };
+        client.send_bytes(handshake(path, HEADERS).as_bytes());
+        let mut head = Vec::new();
+        while !head.ends_with(b"\r\n\r\n") {
+            let mut byte = [0];
+            client.stream.read_exact(&mut byte).unwrap();
+            head.push(byte[0]);
+        }
+        let head = String::from_utf8(head).unwrap();
+        assert!(head.starts_with("HTTP/1.1 101"), "{head}");
+        // The key above and its answer are the example of RFC 6455 §1.3.
+        let accept = "sec-websocket-accept: s3ppLMBiTxaQ9kYGzzhZRbK+xOo=";
+        assert!(
+            head.to_lowercase().contains(&accept.to_lowercase()),
+            "{head}"
+        );
+        client
+    }
+
+    pub(super) fn send_bytes(&mut self, bytes: &[u8]) {
+        match self.stream.get_mut().write_all(bytes) {
+            // The server may have said why and closed before the last byte.
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    ErrorKind::BrokenPipe | ErrorKind::ConnectionReset
+                ) => {}
+            result => result.unwrap(),
+        }
+    }
+
+    /// Sends a masked frame with this first byte.
+    pub(super) fn send(&mut self, first: u8, payload: &[u8]) {
+        self.send_bytes(&frame(first, payload));
+    }
+
+    pub(super) fn text(&mut self, text: &str) {
+        self.send(0x80 | TEXT, text.as_bytes());
+    }
+
+    /// The next frame.
+    pub(super) fn receive(&mut self) -> Received {
+        match self.try_receive() {
+            Ok((opcode, payload)) => Received::Frame(opcode, payload),
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset
+                ) =>
+            {
+                Received::End
+            }
+            Err(error) => panic!("nothing came: {error}"),
+        }
+    }
+
+    fn try_receive(&mut self) -> std::io::Result<(u8, Vec<u8>)> {
+        let mut head = [0; 2];
+        self.stream.read_exact(&mut head)?;
+        assert_eq!(head[0] & 0xf0, 0x80, "whole frames without reserved bits");
+        assert_eq!(head[1] & 0x80, 0, "a server does not mask");
+        let len = match head[1] {
+            126 => {
+                let mut len = [0; 2];
+                self.stream.read_exact(&mut len)?;
+                u64::from(u16::from_be_bytes(len))
+            }
+            127 => {
+                let mut len = [0; 8];
+                self.stream.read_exact(&mut len)?;
+                u64::from_be_bytes(len)
+            }
+            len => u64::from(len),
+        };
+        let mut payload = vec![0; usize::try_from(len).unwrap()];
+        self.stream.read_exact(&mut payload)?;
+        Ok((head[0] & 0x0f, payload))
+    }
+
+    /// The next message, as JSON; pings are answered.
+    #[track_caller]
+    pub(super) fn message(&mut self) -> Value {
+        loop {
+            match self.receive() {
+                Received::Frame(TEXT, payload) => return harness::json(&payload),
+                Received::Frame(PING, payload) => self.send(0x80 | PONG, &payload),
+                other => panic!("no message came: {other:?}"),
+            }
+        }
+    }
+
+    /// The answer to a request that was sent; notifications that come before it are kept.
+    #[track_caller]
+    pub(super) fn answer(&mut self) -> Value {
+        loop {
+            let message = self.message();
+            if message.get("method").is_none() {
+                return message;
+            }
+            self.told.push(message);
+        }
+    }
+
+    /// Calls a method and returns its answer.
+    #[track_caller]
+    pub(super) fn call(&mut self, method: &str, params: &Value) -> Value {
+        let request =
+            serde_json::json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
+        self.text(&request.to_string());
+        self.answer()
+    }
+
+    /// The next notification's params.
+    #[track_caller]
+    pub(super) fn notification(&mut self) -> Value {
+        let message = if self.told.is_empty() {
+            self.message()
+        } else {
+            self.told.remove(0)
+        };
+        assert_eq!(message["method"], "eth_subscription", "{message}");
+        message["params"].clone()
+    }
+
+    /// Reads to the close frame: its code, and its reason.
+    #[track_caller]
+    pub(super) fn close_code(&mut self) -> (u16, String) {
+        loop {
+            match self.receive() {
+                Received::Frame(CLOSE, payload) if payload.len() >= 2 => {
+                    let reason = String::from_utf8(payload[2..].to_vec()).unwrap();
+                    return (u16::from_be_bytes([payload[0], payload[1]]), reason);
+                }
+                Received::Frame(CLOSE, _) => return (1005, String::new()),
+                Received::Frame(..) => {}
+                Received::End => panic!("the connection ended without a close frame"),
+            }
+        }
+    }
+
+    /// Reads on until the connection ends.
+    pub(super) fn wait_end(&mut self) {
+        while self.receive() != Received::End {}
+    }
+}
+
+/// A masked frame with this first byte, as a client sends it.
+pub(super) fn frame(first: u8, payload: &[u8]) -> Vec<u8> {
+    const MASK: [u8; 4] = [0x37, 0xfa, 0x21, 0x3d];
+    let mut out = vec![first];
+    match payload.len() {
+        len @ 0..=125 => out.push(0x80 | len as u8),
+        len @ 126..=0xffff => {
+            out.push(0x80 | 126);
+            out.extend_from_slice(&(len as u16).to_be_bytes());
+        }
+        len => {
+            out.push(0x80 | 127);
+            out.extend_from_slice(&(len as u64).to_be_bytes());
+        }
+    }
+    out.extend_from_slice(&MASK);
+    let masked = payload.iter().zip(MASK.iter().cycle());
+    out.extend(masked.map(|(byte, mask)| byte ^ mask));
+    out
+}

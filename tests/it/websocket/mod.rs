@@ -1,0 +1,262 @@
+//! WebSocket sessions: everything that HTTP answers, RFC 6455 frame by frame, and how sessions end.
+//!
+//! Sequences of blocks, reorgs and resumes are held against a model in the service's own tests
+//! (src/subscriptions/tests.rs); here are real sockets.
+
+mod client;
+mod protocol;
+mod subscriptions;
+
+use serde_json::{Value, json};
+
+use self::client::{BINARY, CLOSE, Client, HEADERS, PING, PONG, Received, TEXT, handshake};
+use crate::harness::{Connection, KEY, Server, check, wait_until};
+
+const GOOD: &str = r#"{"jsonrpc":"2.0","id":1,"method":"eth_blockNumber"}"#;
+const GOOD_ANSWER: &str = r#"{"jsonrpc":"2.0","id":1,"result":"0x36"}"#;
+
+fn path() -> String {
+    format!("/ws/v3/{KEY}")
+}
+
+fn open(server: &Server) -> Client {
+    Client::open(server.address, &path())
+}
+
+fn metric(server: &Server, name: &str) -> f64 {
+    server.metric(name)
+}
+
+#[test]
+fn a_message_is_answered_as_a_body_is() {
+    let server = Server::execution_apis(&[]);
+    let (mut session, mut http) = (open(&server), server.connect());
+    let batch = format!("[{GOOD},{GOOD}]");
+    let deep = "[".repeat(100_000);
+    for body in [
+        GOOD,
+        &batch,
+        r#"{"jsonrpc":"2.0","id":null,"method":"net_version"}"#,
+        r#"{"jsonrpc":"2.0","id":"x","method":"eth_mine"}"#,
+        r#"{"jsonrpc":"2.0","id":1,"method":"eth_getLogs","params":[{"fromBlock":"0x0","toBlock":"0x36"}]}"#,
+        r#"{"jsonrpc":"2.0","id":1,"method":"eth_getBlockByNumber","params":["0x2d",true]}"#,
+        r#"{"jsonrpc":"2.0","id":1,"method":"eth_getStorageAt","params":["0x1"]}"#,
+        r#"{"jsonrpc":"2.0","id":1,"method":"eth_getBlockByHash","params":[true,true]}"#,
+        "",
+        "{",
+        "[]",
+        "1",
+        &deep,
+    ] {
+        let expected = http.post(body);
+        for opcode in [TEXT, BINARY] {
+            session.send(0x80 | opcode, body.as_bytes());
+            let case = &body[..body.len().min(200)];
+            check(
+                case,
+                &session.receive(),
+                &Received::Frame(TEXT, expected.body.clone()),
+            );
+        }
+    }
+    // What wants no answer gets none, and the next one does.
+    session.text(r#"{"jsonrpc":"2.0","method":"eth_blockNumber"}"#);
+    session.text(GOOD);
+    check(
+        "after a notification",
+        &session.receive(),
+        &Received::Frame(TEXT, GOOD_ANSWER.into()),
+    );
+}
+
+#[test]
+fn handshakes() {
+    let server = Server::execution_apis(&[]);
+    let lacking = |without: &str| -> Vec<&str> {
+        let all = HEADERS.iter().copied();
+        all.filter(|header| !header.starts_with(without)).collect()
+    };
+    let version = [
+        "connection: Upgrade",
+        "upgrade: websocket",
+        "sec-websocket-version: 5",
+        HEADERS[3],
+    ];
+    for (case, path, headers, status) in [
+        (
+            "unknown key",
+            "/ws/v3/unknown".to_owned(),
+            HEADERS.to_vec(),
+            401,
+        ),
+        ("no key", "/ws/v3".to_owned(), HEADERS.to_vec(), 401),
+        ("no upgrade", path(), lacking("upgrade"), 426),
+        ("no connection", path(), lacking("connection"), 426),
+        ("no version", path(), lacking("sec-websocket-version"), 426),
+        ("no key header", path(), lacking("sec-websocket-key"), 426),
+        ("another version", path(), version.to_vec(), 426),
+        (
+            "another path",
+            format!("/ws/v2/{KEY}"),
+            HEADERS.to_vec(),
+            404,
+        ),
+    ] {
+        let mut connection = Connection::open(server.address, &path);
+        connection.send(handshake(&path, &headers).as_bytes());
+        let response = connection.receive();
+        check(case, &response.status, &status);
+        let body: Value = harness_json(&response.body);
+        assert!(
+            body["error"]["code"].is_i64() && body["id"].is_null(),
+            "{case}: {body}"
+        );
+    }
+    let unknown = {
+        let mut connection = Connection::open(server.address, "/ws/v3/unknown");
+        connection.send(handshake("/ws/v3/unknown", HEADERS).as_bytes());
+        connection.receive()
+    };
+    check(
+        "the answer to an unknown key",
+        &unknown.text(),
+        &r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32002,"message":"invalid project id"}}"#,
+    );
+}
+
+fn harness_json(bytes: &[u8]) -> Value {
+    crate::harness::json(bytes)
+}
+
+#[test]
+fn sessions_are_capped_in_all_and_for_each_key() {
+    let server = Server::execution_apis(&[
+        "--api-key",
+        "other=other-key",
+        "--max-sessions",
+        "3",
+        "--max-sessions-per-key",
+        "2",
+    ]);
+    let refused = |path: &str| {
+        let mut connection = Connection::open(server.address, path);
+        connection.send(handshake(path, HEADERS).as_bytes());
+        let response = connection.receive();
+        (
+            response.status,
+            response.header("retry-after").map(str::to_owned),
+        )
+    };
+    let first = open(&server);
+    let _second = open(&server);
+    check(
+        "two of one key",
+        &refused(&path()),
+        &(503, Some("1".to_owned())),
+    );
+    let _third = Client::open(server.address, "/ws/v3/other-key");
+    check("three in all", &refused("/ws/v3/other-key").0, &503);
+    check("open", &metric(&server, "nearhead_sessions"), &3.0);
+    drop(first);
+    wait_until("a session ends with its connection", || {
+        metric(&server, "nearhead_sessions") == 2.0
+    });
+    let mut fourth = open(&server);
+    fourth.text(GOOD);
+    check(
+        "a new one",
+        &fourth.receive(),
+        &Received::Frame(TEXT, GOOD_ANSWER.into()),
+    );
+}
+
+#[test]
+fn shutdown_closes_with_going_away_after_what_is_in_flight() {
+    let server = Server::execution_apis(&["--shutdown-grace", "30s"]);
+    let mut idle = open(&server);
+    let mut busy = open(&server);
+    busy.text(GOOD);
+    server.process.terminate();
+    check(
+        "in flight",
+        &busy.receive(),
+        &Received::Frame(TEXT, GOOD_ANSWER.into()),
+    );
+    for session in [&mut idle, &mut busy] {
+        let (code, reason) = session.close_code();
+        check(&reason, &code, &1001);
+        session.send(0x80 | CLOSE, &1001_u16.to_be_bytes());
+        session.wait_end();
+    }
+    let (status, output) = server.process.wait();
+    check(&output, &status.code(), &Some(0));
+}
+
+#[test]
+fn a_client_that_leaves_is_forgotten_whatever_it_left() {
+    let server = Server::execution_apis(&[]);
+    for round in 0..200 {
+        let mut session = open(&server);
+        match round % 4 {
+            0 => {}
+            1 => session.text(GOOD),
+            2 => session.send_bytes(&[0x81, 0xfe, 0xff]),
+            _ => session.send(0x80 | CLOSE, &[]),
+        }
+    }
+    wait_until("all are gone", || {
+        metric(&server, "nearhead_sessions") == 0.0
+    });
+    check(
+        "subscriptions",
+        &metric(&server, "nearhead_subscriptions"),
+        &0.0,
+    );
+    let mut session = open(&server);
+    session.text(GOOD);
+    check(
+        "another",
+        &session.receive(),
+        &Received::Frame(TEXT, GOOD_ANSWER.into()),
+    );
+}
+
+/// It asks for 40 times 21 MB and reads nothing: it is read from no further, holds a few answers, and is cut off.
+#[test]
+fn who_does_not_read_is_cut_off_and_nobody_else_notices() {
+    let server = Server::execution_apis(&[]);
+    let logs = json!({"jsonrpc": "2.0", "id": 1, "method": "eth_getLogs",
+        "params": [{"fromBlock": "0x0", "toBlock": "latest"}]})
+    .to_string();
+    let mut deaf = open(&server);
+    let mut other = open(&server);
+    for _ in 0..40 {
+        deaf.text(&logs);
+    }
+    wait_until("something is answered", || {
+        metric(
+            &server,
+            r#"nearhead_requests_total{method="eth_getLogs",outcome="ok"}"#,
+        ) >= 1.0
+    });
+    other.text(GOOD);
+    check(
+        "meanwhile",
+        &other.receive(),
+        &Received::Frame(TEXT, GOOD_ANSWER.into()),
+    );
+    wait_until("it is cut off", || {
+        metric(&server, "nearhead_sessions") == 1.0
+    });
+    let answered = metric(
+        &server,
+        r#"nearhead_requests_total{method="eth_getLogs",outcome="ok"}"#,
+    );
+    assert!(answered < 40.0, "it was answered {answered} times");
+    other.send(0x80 | PING, b"there?");
+    check(
+        "afterwards",
+        &other.receive(),
+        &Received::Frame(PONG, b"there?".to_vec()),
+    );
+}
