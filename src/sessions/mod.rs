@@ -16,6 +16,8 @@ mod inbound;
 mod outbound;
 mod outbox;
 mod session;
+#[cfg(test)]
+mod tests;
 
 use std::{
     cell::{Cell, RefCell},

@@ -21,54 +21,83 @@ fn large_proof() -> Value {
     json!(["0xde00000000000000000000000000000000000001", keys, "latest"])
 }
 
-/// Proofs of so many keys are under way at a time.
-const KEYS_MAX: usize = 4096;
-
-/// A client that asks for all that is let in and does not read holds it: what others ask meanwhile is refused.
+/// Clients that ask for more at once than one thread can work out: what is not let in is told so, and comes back.
 #[test]
 fn overload_is_refused_and_the_connection_lives_on() {
     let server = Server::start(&[&STILL[..], &["--workers", "2", "--pool-threads", "1"]].concat());
     let proof = request("eth_getProof", &large_proof());
-    let mut holder = server.connect();
-    let proofs = KEYS_MAX / 1024;
-    // Some 8 MB: more than the sockets between them take, so that it stays unwritten.
-    let batch = format!("[{}]", vec![proof.as_str(); proofs].join(","));
-    let batch = holder.request(&["content-type: application/json"], batch.as_bytes());
-    holder.send(&batch);
-    let in_use = || server.metric(r#"nearhead_permits_in_use{kind="proof_keys"}"#);
-    wait_until("all permits are taken", || in_use() == KEYS_MAX as f64);
+    let mut clients: Vec<Connection> = (0..48).map(|_| server.connect()).collect();
+    let (mut answered, mut refused) = (0, 0);
+    // All at once they are 12 times what is let in; a pool that keeps up with them all is asked again.
+    wait_until("somebody is refused", || {
+        for client in &mut clients {
+            let request = client.request(&["content-type: application/json"], proof.as_bytes());
+            client.send(&request);
+        }
+        for client in &mut clients {
+            let response = client.receive();
+            if response.status == 200 {
+                answered += 1;
+                continue;
+            }
+            refused += 1;
+            let expected = r#"{"jsonrpc":"2.0","id":1,"error":{"code":-32002,"message":"resource unavailable"}}"#;
+            check(
+                "refused",
+                &(response.status, response.text()),
+                &(503, expected),
+            );
+            let seconds = response.header("retry-after").map(str::parse::<u64>);
+            assert!(
+                matches!(seconds, Some(Ok(1..))),
+                "retry-after: {response:?}"
+            );
+        }
+        refused > 0
+    });
+    assert!(answered >= 4, "{answered} were answered, {refused} refused");
+    for kind in ["proof_keys", "reply_bytes_64k", "measured"] {
+        let series = format!("nearhead_permits_in_use{{kind=\"{kind}\"}}");
+        wait_until("all permits are given back", || {
+            server.metric(&series) == 0.0
+        });
+    }
+    for client in &mut clients {
+        check("let in again", &client.post(&proof).status, &200);
+    }
+}
 
+/// Work is paid for while it is done: many large proofs and many large filters fit into one batch, one after the other.
+#[test]
+fn a_batch_may_ask_for_more_than_is_let_in_at_once() {
+    let server = Server::start(&STILL);
     let mut connection = server.connect();
-    let response = connection.post(&proof);
-    let refused =
-        r#"{"jsonrpc":"2.0","id":1,"error":{"code":-32002,"message":"resource unavailable"}}"#;
-    check(
-        "refused",
-        &(response.status, response.text()),
-        &(503, refused),
-    );
-    let seconds = response.header("retry-after").map(str::parse::<u64>);
-    assert!(
-        matches!(seconds, Some(Ok(1..))),
-        "retry-after: {response:?}"
-    );
-    let cheap = connection.post(request("eth_syncing", &json!([])));
-    check("what is cheap goes on", &cheap.status, &200);
-
     let block = connection.result("eth_getBlockByNumber", &json!(["latest", false]));
-    let answers = parse(&holder.receive().body);
-    let answers = answers.as_array().unwrap();
-    check("answers", &answers.len(), &proofs);
-    for answer in answers {
-        let present = proofs::verify(
-            &large_proof(),
-            &answer["result"],
-            proofs::state_root(&block),
-        );
+    let proof = request("eth_getProof", &large_proof());
+    let answers = parse(
+        &connection
+            .post(format!("[{}]", [proof.as_str(); 6].join(",")))
+            .body,
+    );
+    check("proofs", &answers.as_array().map(Vec::len), &Some(6));
+    for answer in answers.as_array().unwrap() {
+        let (asked, root) = (large_proof(), proofs::state_root(&block));
+        let present = proofs::verify(&asked, &answer["result"], root);
         assert!(present > 0, "no slot holds anything");
     }
-    wait_until("all permits are given back", || in_use() == 0.0);
-    check("let in again", &connection.post(&proof).status, &200);
+    let topics: Vec<String> = (1..=5_000).map(|topic| format!("{topic:#066x}")).collect();
+    let query = request(
+        "eth_getLogs",
+        &json!([{"fromBlock": "earliest", "topics": [topics]}]),
+    );
+    let answers = parse(
+        &connection
+            .post(format!("[{}]", [query.as_str(); 6].join(",")))
+            .body,
+    );
+    for answer in answers.as_array().unwrap() {
+        check("large filter", &answer["result"], &json!([]));
+    }
 }
 
 /// Of a batch of slow queries only those are run that somebody waits for.
@@ -178,6 +207,19 @@ fn a_quota_is_a_tenants_own() {
     wait_until("the bucket fills again", || {
         connection.post(&ask).status == 200
     });
+}
+
+/// What cannot be read is charged as what can, and a batch that is too large as the largest that is not.
+#[test]
+fn what_is_no_request_is_charged_too() {
+    let server = Server::start(&[&STILL[..], &["--rate-limit", "5"]].concat());
+    let mut connection = server.connect();
+    wait_until("garbage is refused", || connection.post("{").status == 429);
+    let batch = format!("[{}]", vec!["1"; 1_001].join(","));
+    wait_until("an oversized batch is let in once", || {
+        connection.post(&batch).status == 200
+    });
+    check("and is in debt then", &connection.post("{}").status, &429);
 }
 
 #[test]

@@ -648,6 +648,19 @@ fn compression() {
             &(None, &plain.body),
         );
     }
+    // A compressed reply has no length beforehand, and HTTP/1.0 has no other way to say where it ends.
+    let mut old = server.connect();
+    let request =
+        String::from_utf8(old.request(&[JSON, "accept-encoding: gzip"], large.as_bytes()));
+    old.send(
+        request
+            .unwrap()
+            .replacen("HTTP/1.1", "HTTP/1.0", 1)
+            .as_bytes(),
+    );
+    let response = old.receive();
+    let found = (response.header("content-encoding"), &response.body);
+    check("HTTP/1.0", &found, &(None, &plain.body));
     let small = compressed(&server, "gzip, br, zstd", GOOD.0);
     check(
         "small",
