@@ -18,6 +18,9 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 /// The key that test servers are started with.
 pub(crate) const KEY: &str = "integration-test-key";
 
+/// Methods that only a session answers: `websocket::subscriptions` asks them.
+pub(crate) const SESSION_METHODS: [&str; 2] = ["eth_subscribe", "eth_unsubscribe"];
+
 /// Folder of the execution-apis vectors and chain.
 pub(crate) fn vectors() -> PathBuf {
     let folder = Path::new(concat!(

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use nearhead::rpc;
 
 use super::Row;
-use crate::harness::check;
+use crate::harness::{SESSION_METHODS, check};
 
 /// What a parameter is; each refuses a table of values.
 #[derive(Clone, Copy)]
@@ -349,7 +349,8 @@ pub(super) fn rows() -> Vec<Row> {
 
 #[test]
 fn every_method_has_its_rows() {
-    let here: BTreeSet<&str> = METHODS.iter().map(|method| method.name).collect();
+    let mut here: BTreeSet<&str> = METHODS.iter().map(|method| method.name).collect();
+    here.extend(SESSION_METHODS);
     let served: BTreeSet<&str> = rpc::METHODS.iter().map(|method| method.name).collect();
     check("methods", &here, &served);
 }
