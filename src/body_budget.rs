@@ -28,13 +28,6 @@ impl BodyBudget {
         Charge { budget, bytes: 0 }
     }
 
-    /// Takes so many bytes.
-    pub(crate) fn charge(&self, bytes: usize) -> Result<Charge, UsedUp> {
-        let mut charge = self.open();
-        charge.add(bytes)?;
-        Ok(charge)
-    }
-
     /// Bytes that are taken.
     #[cfg(test)]
     pub(crate) fn taken(&self) -> usize {

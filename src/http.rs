@@ -84,7 +84,7 @@ pub struct EdgeSettings {
     pub methods: MethodSet,
     /// Longest run of eth_getLogs, from admission.
     pub logs_deadline: Duration,
-    /// Longest wait for a request's whole body.
+    /// Longest wait for a request's whole body, and for a session's whole message.
     pub body_timeout: Duration,
     /// Bytes that may wait for one session's client.
     pub session_bytes: usize,
@@ -146,6 +146,7 @@ impl WorkerEdge {
             edge: edge.clone(),
             sessions: Sessions::start(
                 edge.settings.session_bytes,
+                edge.settings.body_timeout,
                 Arc::clone(&edge.draining),
                 edge.metrics.clone(),
             ),

@@ -76,7 +76,7 @@ mod request_actor;
 pub mod rpc;
 mod service;
 mod session_actor;
-mod sessions;
+pub mod sessions;
 mod subscriptions;
 
 pub use service::{Service, StartError};

@@ -70,6 +70,14 @@ pub const WRITE_STALL_TIMEOUT: Duration = Duration::from_secs(10);
 /// than [`BODY_BYTES_MAX`] is answered with an error.
 pub const MESSAGE_BYTES_MAX: usize = 32 << 20;
 
+/// Bytes of a message that are not counted against [`BODY_BYTES_PER_WORKER`]: the usual request, so that it is answered
+/// whatever others send.
+pub const UNCOUNTED_MESSAGE_BYTES: usize = 16 << 10;
+
+/// Pings, pongs and closes that are read of one session within a second; more wait in its socket. A client needs one in 30
+/// seconds.
+pub const CONTROL_FRAMES_PER_SECOND: u32 = 100;
+
 /// Bytes that may wait for one session's client to read them: some thousand notifications.
 pub const SESSION_BYTES_MAX: usize = 1 << 20;
 

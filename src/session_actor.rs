@@ -27,15 +27,12 @@ pub(crate) struct SessionActor {
     tenant: TenantId,
     /// A message that is coming in pieces.
     message: Option<Pieces>,
-    budget: BodyBudget,
 }
 
 /// The first pieces of a message.
 struct Pieces {
     is_text: bool,
     bytes: BytesMut,
-    /// What they take of the worker's memory.
-    charges: Vec<Charge>,
 }
 
 /// Answers a handshake, and starts the session's actor if it is one.
@@ -51,13 +48,12 @@ pub(crate) fn open(
     budget: BodyBudget,
 ) -> Result<HttpResponse, ws::HandshakeError> {
     let mut response = ws::handshake(request)?;
-    let inbound = Inbound::new(payload, Rc::clone(&session), budget.clone());
+    let inbound = Inbound::new(payload, Rc::clone(&session), budget);
     let actor = SessionActor {
         session: Rc::clone(&session),
         dispatcher,
         tenant,
         message: None,
-        budget,
     };
     let codec = Codec::new().max_size(MESSAGE_BYTES_MAX);
     let context = WebsocketContext::with_codec(actor, inbound, codec);
@@ -65,8 +61,8 @@ pub(crate) fn open(
 }
 
 impl SessionActor {
-    /// Answers a whole message.
-    fn answer(&mut self, body: Bytes, ctx: &mut WebsocketContext<Self>) {
+    /// Answers a whole message, and holds what it takes of the worker's memory until then.
+    fn answer(&mut self, body: Bytes, charge: Option<Charge>, ctx: &mut WebsocketContext<Self>) {
         if body.len() > BODY_BYTES_MAX {
             let error = RpcError::InvalidHttp("request body too large, send at most 5 MiB");
             let refused = Answer::error(NULL_ID, &error);
@@ -79,7 +75,9 @@ impl SessionActor {
         session.begin_request();
         let answer = async move {
             let subscriber = Some(&session.follower as _);
-            dispatcher.answer(tenant, &body, now, subscriber).await
+            let answer = dispatcher.answer(tenant, &body, now, subscriber).await;
+            drop((body, charge));
+            answer
         };
         ctx.spawn(answer.into_actor(self).map(|answer, this, _| {
             if let Some(json) = &answer.json {
@@ -102,15 +100,9 @@ impl SessionActor {
             self.message = Some(Pieces {
                 is_text,
                 bytes: BytesMut::new(),
-                charges: Vec::new(),
             });
         }
         let message = self.message.as_mut().ok_or(Why::PROTOCOL)?;
-        if message.bytes.len() + bytes.len() > MESSAGE_BYTES_MAX {
-            return Err(Why::TOO_LARGE);
-        }
-        let charge = self.budget.charge(bytes.len()).map_err(|_| Why::BUSY)?;
-        message.charges.push(charge);
         message.bytes.extend_from_slice(&bytes);
         if !is_last {
             return Ok(None);
@@ -127,14 +119,15 @@ impl SessionActor {
     fn receive(
         &mut self,
         message: Result<Message, ProtocolError>,
+        charge: Option<Charge>,
         ctx: &mut WebsocketContext<Self>,
     ) -> Result<(), Why> {
         match message.map_err(|error| why_of(&error))? {
-            Message::Text(text) => self.answer(text.into_bytes(), ctx),
-            Message::Binary(bytes) => self.answer(bytes, ctx),
+            Message::Text(text) => self.answer(text.into_bytes(), charge, ctx),
+            Message::Binary(bytes) => self.answer(bytes, charge, ctx),
             Message::Continuation(item) => {
                 if let Some(whole) = self.piece(item)? {
-                    self.answer(whole, ctx);
+                    self.answer(whole, charge, ctx);
                 }
             }
             Message::Ping(payload) => self.session.pong(&payload),
@@ -161,7 +154,7 @@ impl StreamHandler<Result<Message, ProtocolError>> for SessionActor {
         message: Result<Message, ProtocolError>,
         ctx: &mut WebsocketContext<Self>,
     ) {
-        self.session.handed_over();
+        let charge = self.session.handed_over();
         if !self.session.takes_messages() {
             // Ours was sent: the client's close is all that is waited for.
             if !matches!(
@@ -173,7 +166,7 @@ impl StreamHandler<Result<Message, ProtocolError>> for SessionActor {
             }
             return;
         }
-        if let Err(why) = self.receive(message, ctx) {
+        if let Err(why) = self.receive(message, charge, ctx) {
             self.session.close(why);
             // What follows a violation has no meaning.
             ctx.stop();

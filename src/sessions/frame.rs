@@ -5,7 +5,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 /// What a frame carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub(crate) enum Opcode {
+pub enum Opcode {
     /// A whole message in UTF-8.
     Text = 1,
     /// The sender's last frame.
@@ -17,17 +17,17 @@ pub(crate) enum Opcode {
 }
 
 /// Longest payload of a control frame (RFC 6455 §5.5).
-pub(crate) const CONTROL_BYTES_MAX: usize = 125;
+pub const CONTROL_BYTES_MAX: usize = 125;
 
 /// The header of a whole, unmasked frame with a payload of `len` bytes.
-pub(crate) fn header(opcode: Opcode, len: usize) -> Bytes {
+pub fn header(opcode: Opcode, len: usize) -> Bytes {
     let mut out = BytesMut::with_capacity(10);
     put_header(&mut out, opcode, len);
     out.freeze()
 }
 
 /// A whole, unmasked frame.
-pub(crate) fn frame(opcode: Opcode, payload: &[u8]) -> Bytes {
+pub fn frame(opcode: Opcode, payload: &[u8]) -> Bytes {
     let mut out = BytesMut::with_capacity(10 + payload.len());
     put_header(&mut out, opcode, payload.len());
     out.put_slice(payload);
@@ -35,7 +35,7 @@ pub(crate) fn frame(opcode: Opcode, payload: &[u8]) -> Bytes {
 }
 
 /// A close frame with its reason, cut to what fits.
-pub(crate) fn close(code: u16, reason: &str) -> Bytes {
+pub fn close(code: u16, reason: &str) -> Bytes {
     let mut end = reason.len().min(CONTROL_BYTES_MAX - 2);
     while !reason.is_char_boundary(end) {
         end -= 1;
@@ -63,7 +63,7 @@ fn put_header(out: &mut BytesMut, opcode: Opcode, len: usize) {
 /// Finds where a client's frames begin and end in a stream of bytes, however it is cut. What is wrong with a frame is
 /// judged by whoever decodes it.
 #[derive(Debug, Default)]
-pub(crate) struct Boundaries {
+pub struct Boundaries {
     header: [u8; 14],
     have: usize,
     /// Bytes of the payload that did not come yet; `None` inside the header.
@@ -72,7 +72,7 @@ pub(crate) struct Boundaries {
 
 /// What was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Found {
+pub enum Found {
     /// The bytes ended first.
     Nothing,
     /// A header ended: a frame with a payload of so many bytes, of a message or a control frame.
@@ -83,15 +83,23 @@ pub(crate) enum Found {
         is_data: bool,
     },
     /// A frame ended.
-    End {
-        /// Whether a message ended with it.
-        is_message: bool,
-    },
+    End(FrameKind),
+}
+
+/// What a frame is to its message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FrameKind {
+    /// A part after which another follows.
+    Part,
+    /// The last part of a message, or all of it.
+    Last,
+    /// No part of a message.
+    Control,
 }
 
 impl Boundaries {
     /// Goes on to the next boundary in `bytes`: how many of them come before it, and what it is.
-    pub(crate) fn next(&mut self, bytes: &[u8]) -> (usize, Found) {
+    pub fn next(&mut self, bytes: &[u8]) -> (usize, Found) {
         let Some(left) = &mut self.left else {
             return self.next_in_header(bytes);
         };
@@ -101,9 +109,13 @@ impl Boundaries {
             return (taken, Found::Nothing);
         }
         const FIN: u8 = 0x80;
-        let is_message = self.is_data() && self.header[0] & FIN != 0;
+        let kind = match (self.is_data(), self.header[0] & FIN != 0) {
+            (false, _) => FrameKind::Control,
+            (true, false) => FrameKind::Part,
+            (true, true) => FrameKind::Last,
+        };
         (self.left, self.have) = (None, 0);
-        (taken, Found::End { is_message })
+        (taken, Found::End(kind))
     }
 
     fn next_in_header(&mut self, bytes: &[u8]) -> (usize, Found) {
@@ -144,7 +156,8 @@ impl Boundaries {
         2 + length + mask
     }
 
-    const fn is_data(&self) -> bool {
+    /// Whether the present frame, or the one that ended, is a part of a message.
+    pub const fn is_data(&self) -> bool {
         self.header[0] & 0x08 == 0
     }
 }
@@ -168,24 +181,24 @@ mod tests {
     #[test]
     fn boundaries_are_the_same_however_the_bytes_are_cut() {
         let frames = [
-            (masked(0x81, b"hello"), 5, true, true),
-            (masked(0x01, &[7; 126]), 126, true, false),
-            (masked(0x89, b""), 0, false, false),
-            (masked(0x80, &[7; 70_000]), 70_000, true, true),
-            (masked(0x82, b""), 0, true, true),
+            (masked(0x81, b"hello"), 5, FrameKind::Last),
+            (masked(0x01, &[7; 126]), 126, FrameKind::Part),
+            (masked(0x89, b""), 0, FrameKind::Control),
+            (masked(0x80, &[7; 70_000]), 70_000, FrameKind::Last),
+            (masked(0x82, b""), 0, FrameKind::Last),
         ];
         let bytes: Vec<u8> = frames.iter().flat_map(|frame| frame.0.clone()).collect();
         let mut ends = 0;
         let expected: Vec<(usize, Found)> = frames
             .iter()
-            .flat_map(|(frame, len, is_data, is_message)| {
+            .flat_map(|(frame, len, kind)| {
                 let start = ends;
                 ends += frame.len();
-                let (len, is_data, is_message) = (*len as u64, *is_data, *is_message);
+                let (len, is_data) = (*len as u64, *kind != FrameKind::Control);
                 let begin = start + frame.len() - len as usize;
                 [
                     (begin, Found::Begin { len, is_data }),
-                    (ends, Found::End { is_message }),
+                    (ends, Found::End(*kind)),
                 ]
             })
             .collect();

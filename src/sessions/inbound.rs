@@ -12,15 +12,16 @@ use futures_core::Stream;
 
 use super::{
     Session, Why,
-    frame::{Boundaries, CONTROL_BYTES_MAX, Found},
+    frame::{Boundaries, CONTROL_BYTES_MAX, Found, FrameKind},
 };
 use crate::{
     body_budget::{BodyBudget, Charge},
-    limits::MESSAGE_BYTES_MAX,
+    limits::{MESSAGE_BYTES_MAX, UNCOUNTED_MESSAGE_BYTES},
 };
 
-/// The bytes of a connection, held back at the end of every message until the session can answer the next one: who asks
-/// faster than it reads waits in its own socket.
+/// The bytes of a connection, let in frame by frame: the next one when the actor has seen the one before, the next message
+/// when the session can answer it. Who asks faster than it reads waits in its own socket. What a message may take of
+/// memory and of time is judged here too.
 pub(crate) struct Inbound {
     payload: Payload,
     session: Rc<Session>,
@@ -28,8 +29,12 @@ pub(crate) struct Inbound {
     /// Bytes that were read and not let in yet.
     rest: Bytes,
     budget: BodyBudget,
-    /// What a large frame takes of the worker's memory while it is put together.
-    charge: Option<Charge>,
+    /// Bytes of payload that the frames of the present message announced.
+    announced: usize,
+    /// Bytes of the present message that were let in, with its frames' headers.
+    len: usize,
+    /// What they take of the worker's memory.
+    charge: Charge,
 }
 
 impl Inbound {
@@ -39,8 +44,35 @@ impl Inbound {
             session,
             boundaries: Boundaries::default(),
             rest: Bytes::new(),
+            announced: 0,
+            len: 0,
+            charge: budget.open(),
             budget,
-            charge: None,
+        }
+    }
+
+    /// Goes through what was read, up to the end of a frame: how many bytes may be let in.
+    fn next_part(&mut self) -> Result<usize, Why> {
+        let mut end = 0;
+        loop {
+            let (taken, found) = self.boundaries.next(&self.rest[end..]);
+            end += taken;
+            if self.boundaries.is_data() {
+                self.count(taken)?;
+            }
+            match found {
+                Found::Nothing => return Ok(end),
+                Found::Begin { len, is_data } => self.begin(len, is_data)?,
+                Found::End(kind) => {
+                    let is_message = kind == FrameKind::Last;
+                    let message = is_message.then(|| {
+                        (self.announced, self.len) = (0, 0);
+                        std::mem::replace(&mut self.charge, self.budget.open())
+                    });
+                    self.session.hands_over(kind, message);
+                    return Ok(end);
+                }
+            }
         }
     }
 
@@ -51,10 +83,20 @@ impl Inbound {
             return if is_legal { Ok(()) } else { Err(Why::PROTOCOL) };
         }
         let len = usize::try_from(len).unwrap_or(usize::MAX);
-        if len > MESSAGE_BYTES_MAX {
+        self.announced = self.announced.saturating_add(len);
+        if self.announced > MESSAGE_BYTES_MAX {
             return Err(Why::TOO_LARGE);
         }
-        self.charge = Some(self.budget.charge(len).map_err(|_| Why::BUSY)?);
+        self.session.message_began();
+        Ok(())
+    }
+
+    /// Counts what is let in; the little that the usual message is, is not worth it.
+    fn count(&mut self, bytes: usize) -> Result<(), Why> {
+        self.len += bytes;
+        if self.len > UNCOUNTED_MESSAGE_BYTES {
+            self.charge.add(bytes).map_err(|_| Why::BUSY)?;
+        }
         Ok(())
     }
 }
@@ -78,27 +120,12 @@ impl Stream for Inbound {
             };
             this.session.heard();
         }
-        let mut end = 0;
-        loop {
-            let (taken, found) = this.boundaries.next(&this.rest[end..]);
-            end += taken;
-            match found {
-                Found::Nothing => break,
-                Found::Begin { len, is_data } => {
-                    if let Err(why) = this.begin(len, is_data) {
-                        this.session.close(why);
-                        return Poll::Ready(None);
-                    }
-                }
-                Found::End { is_message } => {
-                    this.charge = None;
-                    if is_message {
-                        this.session.hands_over();
-                    }
-                    break;
-                }
+        match this.next_part() {
+            Ok(end) => Poll::Ready(Some(Ok(this.rest.split_to(end)))),
+            Err(why) => {
+                this.session.close(why);
+                Poll::Ready(None)
             }
         }
-        Poll::Ready(Some(Ok(this.rest.split_to(end))))
     }
 }

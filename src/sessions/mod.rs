@@ -11,7 +11,7 @@
 //! The actor of a session is `session_actor`. actix runs it while its connection is polled: a client that does not read
 //! stops it. Whatever has to happen all the same, happens here.
 
-mod frame;
+pub mod frame;
 mod inbound;
 mod outbound;
 mod outbox;
@@ -45,6 +45,8 @@ pub(crate) struct Sessions {
     all: RefCell<Vec<Weak<Session>>>,
     /// Bytes that may wait for one session.
     budget: usize,
+    /// Longest that a message may take to come in.
+    message_max: session::Tick,
     draining: Arc<AtomicBool>,
     metrics: Metrics,
 }
@@ -54,8 +56,13 @@ const TICK: Duration = Duration::from_secs(1);
 
 impl Sessions {
     /// Starts to look after sessions on the present thread, for as long as somebody holds the registry.
-    pub(crate) fn start(budget: usize, draining: Arc<AtomicBool>, metrics: Metrics) -> Rc<Self> {
-        let this = Rc::new(Self::new(budget, draining, metrics));
+    pub(crate) fn start(
+        budget: usize,
+        message_max: Duration,
+        draining: Arc<AtomicBool>,
+        metrics: Metrics,
+    ) -> Rc<Self> {
+        let this = Rc::new(Self::new(budget, message_max, draining, metrics));
         let sessions = Rc::downgrade(&this);
         actix_web::rt::spawn(async move {
             let mut ticks = interval(TICK);
@@ -70,11 +77,18 @@ impl Sessions {
         this
     }
 
-    pub(crate) fn new(budget: usize, draining: Arc<AtomicBool>, metrics: Metrics) -> Self {
+    pub(crate) fn new(
+        budget: usize,
+        message_max: Duration,
+        draining: Arc<AtomicBool>,
+        metrics: Metrics,
+    ) -> Self {
         Self {
             now: Cell::new(0),
             all: RefCell::default(),
             budget,
+            message_max: session::Tick::try_from(message_max.as_secs())
+                .unwrap_or(session::Tick::MAX),
             draining,
             metrics,
         }

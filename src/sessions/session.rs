@@ -12,13 +12,14 @@ use nearhead_chain::json::Json;
 
 use super::{
     Sessions,
-    frame::{self, Opcode},
+    frame::{self, FrameKind, Opcode},
     outbox::Outbox,
 };
 use crate::{
     access::SessionSlot,
+    body_budget::Charge,
     connection::Line,
-    limits::{SESSION_REQUESTS_MAX, WRITE_STALL_TIMEOUT},
+    limits::{CONTROL_FRAMES_PER_SECOND, SESSION_REQUESTS_MAX, WRITE_STALL_TIMEOUT},
     subscriptions::Follower,
 };
 
@@ -48,6 +49,7 @@ impl Why {
     pub(crate) const GOING_AWAY: Self = Self::new(1001, "the service is going away");
     pub(crate) const PROTOCOL: Self = Self::new(1002, "protocol violation");
     pub(crate) const NOT_UTF8: Self = Self::new(1007, "text is not UTF-8");
+    pub(crate) const TOO_SLOW: Self = Self::new(1008, "message took too long");
     pub(crate) const TOO_LARGE: Self = Self::new(1009, "message too large, send at most 32 MiB");
     pub(crate) const OVER_BUDGET: Self = Self::new(1013, "too many bytes wait to be read");
     pub(crate) const BUSY: Self = Self::new(1013, "too many large messages are being read");
@@ -84,8 +86,13 @@ pub(crate) struct Session {
     state: Cell<State>,
     waker: Cell<Option<Waker>>,
     in_flight: Cell<usize>,
-    /// A message was let in and its actor has not seen it yet.
-    is_handing_over: Cell<bool>,
+    /// A frame was let in and the actor has not seen it yet; what its message takes of the worker's memory, if it is
+    /// the last one.
+    handing_over: RefCell<Option<Option<Charge>>>,
+    /// When the message began that is coming in.
+    message_since: Cell<Option<Tick>>,
+    /// Control frames that were let in since the last tick.
+    control_frames: Cell<u32>,
     heard_at: Cell<Tick>,
     pinged_at: Cell<Tick>,
     unanswered: Cell<u8>,
@@ -111,7 +118,9 @@ impl Session {
             state: Cell::new(State::Open),
             waker: Cell::new(None),
             in_flight: Cell::new(0),
-            is_handing_over: Cell::new(false),
+            handing_over: RefCell::new(None),
+            message_since: Cell::new(None),
+            control_frames: Cell::new(0),
             heard_at: Cell::new(now),
             pinged_at: Cell::new(now),
             unanswered: Cell::new(0),
@@ -181,28 +190,41 @@ impl Session {
 
     // --- what comes in -----------------------------------------------------------------------------------------------
 
-    /// Whether another message may be read: one after the other, while answers can be sent.
+    /// Whether more may be read: one frame after the other, while answers can be sent.
     pub(super) fn reads(&self) -> bool {
+        if self.handing_over.borrow().is_some()
+            || self.control_frames.get() >= CONTROL_FRAMES_PER_SECOND
+        {
+            return false;
+        }
         match self.state.get() {
-            State::Open => {
-                !self.is_handing_over.get()
-                    && self.in_flight.get() < SESSION_REQUESTS_MAX
-                    && self.has_room()
-            }
+            State::Open => self.in_flight.get() < SESSION_REQUESTS_MAX && self.has_room(),
             // The client's close is still to come.
             State::Closing(_) => true,
             State::Draining | State::Closed => false,
         }
     }
 
-    /// Notes that a whole message was let in.
-    pub(super) fn hands_over(&self) {
-        self.is_handing_over.set(true);
+    /// Notes that a message is coming in.
+    pub(super) fn message_began(&self) {
+        if self.message_since.get().is_none() {
+            self.message_since.set(Some(self.sessions.now()));
+        }
+    }
+
+    /// Notes that a whole frame was let in, and what its message takes of the worker's memory, if it is the last one.
+    pub(super) fn hands_over(&self, kind: FrameKind, message: Option<Charge>) {
+        match kind {
+            FrameKind::Part => {}
+            FrameKind::Last => self.message_since.set(None),
+            FrameKind::Control => self.control_frames.set(self.control_frames.get() + 1),
+        }
+        *self.handing_over.borrow_mut() = Some(message);
     }
 
     /// Notes that the actor has seen what was let in.
-    pub(crate) fn handed_over(&self) {
-        self.is_handing_over.set(false);
+    pub(crate) fn handed_over(&self) -> Option<Charge> {
+        self.handing_over.take().flatten()
     }
 
     /// Notes that the other side is there.
@@ -288,6 +310,9 @@ impl Session {
     /// One second later: pings, closes what is silent; `false` if the connection is to be cut.
     pub(super) fn look(&self, now: Tick) -> bool {
         let since = |then: Tick| now.wrapping_sub(then);
+        if self.control_frames.take() >= CONTROL_FRAMES_PER_SECOND {
+            self.wake();
+        }
         let is_stalled = self.outbox.borrow().len() > 0 && since(self.taken_at.get()) > STALL_MAX;
         if is_stalled {
             self.sessions.metrics.session_closed(1013);
@@ -297,6 +322,12 @@ impl Session {
             State::Closing(began) => return since(began) <= CLOSE_MAX,
             State::Closed => return since(self.heard_at.get()) <= CLOSE_MAX + STALL_MAX,
             State::Open | State::Draining => {}
+        }
+        if let Some(began) = self.message_since.get()
+            && since(began) > self.sessions.message_max
+        {
+            self.close(Why::TOO_SLOW);
+            return true;
         }
         if since(self.pinged_at.get()) >= PING_EVERY {
             self.pinged_at.set(now);

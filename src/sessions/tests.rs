@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
 
-use super::*;
+use super::{frame::FrameKind, *};
 use crate::{
     access::{Keys, SessionCaps},
     connection::Line,
@@ -14,10 +14,11 @@ use crate::{
 };
 
 const BUDGET: usize = 10_000;
+const MESSAGE_MAX: Duration = Duration::from_secs(30);
 
 fn registry() -> Rc<Sessions> {
     let (draining, metrics) = (Arc::default(), Metrics::new().unwrap());
-    Rc::new(Sessions::new(BUDGET, draining, metrics))
+    Rc::new(Sessions::new(BUDGET, MESSAGE_MAX, draining, metrics))
 }
 
 fn open(sessions: &Rc<Sessions>) -> Rc<Session> {
@@ -157,8 +158,49 @@ fn requests_wait_unread_while_others_are_answered_or_answers_are_not_taken() {
     assert!(!session.reads());
     taken(&session);
     assert!(session.reads());
-    session.hands_over();
-    assert!(!session.reads(), "one message after the other");
-    session.handed_over();
+    session.hands_over(FrameKind::Part, None);
+    assert!(!session.reads(), "one frame after the other");
+    assert!(session.handed_over().is_none());
     assert!(session.reads());
+}
+
+#[test]
+fn who_pings_without_end_is_read_a_little_every_second() {
+    let sessions = registry();
+    let session = open(&sessions);
+    for _ in 0..3 {
+        for _ in 0..crate::limits::CONTROL_FRAMES_PER_SECOND {
+            assert!(session.reads());
+            session.hands_over(FrameKind::Control, None);
+            session.handed_over();
+        }
+        assert!(!session.reads());
+        look(&sessions, 1);
+    }
+    assert!(session.reads());
+}
+
+#[test]
+fn a_message_has_its_time_however_it_comes() {
+    let sessions = registry();
+    let session = open(&sessions);
+    // A whole one is none that is coming in, nor are control frames part of one.
+    session.message_began();
+    session.hands_over(FrameKind::Last, None);
+    session.handed_over();
+    session.heard();
+    look(&sessions, 29);
+    assert_eq!(taken(&session), b"");
+    session.message_began();
+    for frame in [FrameKind::Part, FrameKind::Control, FrameKind::Part] {
+        look(&sessions, 10);
+        session.heard();
+        session.hands_over(frame, None);
+        session.handed_over();
+        session.message_began();
+        taken(&session);
+    }
+    assert!(session.takes_messages());
+    look(&sessions, 1);
+    assert_eq!(taken(&session), frame::close(1008, "message took too long"));
 }

@@ -7,6 +7,7 @@ use std::{
     collections::HashMap,
     rc::Rc,
     sync::{Arc, LazyLock, atomic::AtomicBool},
+    time::Duration,
 };
 
 use alloy_primitives::B256;
@@ -275,6 +276,7 @@ impl World {
             hub,
             sessions: Rc::new(Sessions::new(
                 budget,
+                Duration::MAX,
                 Arc::new(AtomicBool::new(false)),
                 metrics,
             )),

@@ -82,6 +82,11 @@ fn envelope() {
 }
 
 #[test]
+fn frames() {
+    check("frames");
+}
+
+#[test]
 fn log_filter() {
     check("log_filter");
 }
