@@ -2,8 +2,8 @@
 //!
 //! | file | what it is |
 //! |---|---|
-//! | [`Sessions`] | all of a worker's: admission, heartbeat, eviction, shutdown, by one clock |
-//! | [`session`] | one of them, as everybody on its worker knows it |
+//! | `Sessions` | all of a worker's: admission, heartbeat, eviction, shutdown, by one clock |
+//! | `session` | one of them, as everybody on its worker knows it |
 //! | `outbox` | bytes that wait, within a budget |
 //! | `frame` | frames: what is sent, where those that come in begin and end |
 //! | `inbound`, `outbound` | the two directions of a connection, as streams |
