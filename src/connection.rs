@@ -60,9 +60,9 @@ const TICK: Duration = Duration::from_secs(1);
 /// Remembers a connection's socket; for `HttpServer::on_connect`, which calls it once a connection.
 pub(crate) fn on_connect(io: &dyn Any, data: &mut Extensions) {
     if let Some(stream) = io.downcast_ref::<TcpStream>() {
-        // The kernel ends a connection whose client takes not a byte for so long, whatever it was sent. An error: the
-        // watch alone has to do.
-        let _ = SockRef::from(stream).set_tcp_user_timeout(Some(WRITE_STALL_TIMEOUT));
+        // The kernel ends a connection whose client takes not a byte for so long, whatever it was sent. An error: those
+        // who look after it have to do.
+        let _ = SockRef::from(stream).set_tcp_user_timeout(Some(2 * WRITE_STALL_TIMEOUT));
         data.insert(Rc::new(Connection::of(stream.as_raw_fd())));
     }
 }

@@ -51,6 +51,7 @@ impl Why {
     pub(crate) const NOT_UTF8: Self = Self::new(1007, "text is not UTF-8");
     pub(crate) const TOO_SLOW: Self = Self::new(1008, "message took too long");
     pub(crate) const TOO_LARGE: Self = Self::new(1009, "message too large, send at most 32 MiB");
+    pub(crate) const NOT_READING: Self = Self::new(1013, "nothing was read for 10 seconds");
     pub(crate) const OVER_BUDGET: Self = Self::new(1013, "too many bytes wait to be read");
     pub(crate) const BUSY: Self = Self::new(1013, "too many large messages are being read");
     pub(crate) const FELL_BEHIND: Self = Self::new(1013, "fell behind the window, subscribe again");
@@ -287,14 +288,23 @@ impl Session {
                 None => frame::frame(Opcode::Close, &[]),
             };
             self.begin_sending().push([echo]);
+            self.state.set(State::Closed);
         }
         self.end();
     }
 
     /// Nothing more is exchanged: what waits is sent, and the connection ends.
     pub(crate) fn end(&self) {
+        self.count_as_lost();
         self.state.set(State::Closed);
         self.wake();
+    }
+
+    /// Counts a session that ends without a close from either side.
+    fn count_as_lost(&self) {
+        if self.takes_messages() {
+            self.sessions.metrics.session_closed(1006);
+        }
     }
 
     /// Reads no more, and closes when everything in flight is answered.
@@ -314,9 +324,10 @@ impl Session {
             self.wake();
         }
         let is_stalled = self.outbox.borrow().len() > 0 && since(self.taken_at.get()) > STALL_MAX;
-        if is_stalled {
-            self.sessions.metrics.session_closed(1013);
-            return false;
+        if is_stalled && self.takes_messages() {
+            self.evict(Why::NOT_READING);
+            // The rest of a frame that was begun would come before the reason; a large one is not kept for that.
+            return self.outbox.borrow().len() <= self.budget;
         }
         match self.state.get() {
             State::Closing(began) => return since(began) <= CLOSE_MAX,
@@ -364,6 +375,7 @@ impl Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
+        self.count_as_lost();
         self.sessions.metrics.sessions.dec();
     }
 }

@@ -5,6 +5,7 @@
 use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
+use nearhead_chain::json::Json;
 
 use super::{frame::FrameKind, *};
 use crate::{
@@ -98,6 +99,25 @@ fn who_takes_nothing_for_ten_seconds_is_cut_off() {
         assert!(session.take(1).is_some());
     }
     look(&sessions, 10);
+    assert!(session.takes_messages());
+    look(&sessions, 1);
+    assert!(!session.takes_messages() && !is_cut(&sessions));
+    let close = frame::close(1013, "nothing was read for 10 seconds");
+    assert_eq!(taken(&session), [&[b'x'; 95], &close[..]].concat());
+    look(&sessions, 3);
+    assert!(!is_cut(&sessions));
+    look(&sessions, 1);
+    assert!(is_cut(&sessions));
+}
+
+#[test]
+fn what_is_left_of_a_large_frame_is_not_kept_to_say_why() {
+    let sessions = registry();
+    let session = open(&sessions);
+    let answer = Json::from(vec![b'1'; 2 * BUDGET]);
+    session.answer(&answer, Vec::new());
+    assert!(session.take(5).is_some());
+    look(&sessions, 10);
     assert!(!is_cut(&sessions));
     look(&sessions, 1);
     assert!(is_cut(&sessions));
@@ -131,7 +151,7 @@ fn shutdown_waits_for_what_is_in_flight_and_reads_no_more() {
     sessions.draining.store(true, Ordering::Relaxed);
     look(&sessions, 1);
     assert!(!session.reads() && session.takes_messages());
-    session.answer(&nearhead_chain::json::Json::NULL, Vec::new());
+    session.answer(&Json::NULL, Vec::new());
     session.end_request();
     let close = frame::close(1001, "the service is going away");
     assert_eq!(taken(&session), [&b"\x81\x04null"[..], &close].concat());

@@ -17,7 +17,7 @@
 //! | `cli` | help, check, refusals, exit codes, secrecy of keys |
 //! | `shutdown` | SIGTERM with requests in flight |
 //! | `readme` | the README's own commands |
-//! | `websocket` | sessions: every answer of HTTP, RFC 6455, subscriptions |
+//! | `websocket` | sessions: every answer of HTTP, RFC 6455, subscriptions, clients that mean harm |
 //! | `tidy` | the rules of the code map and of STYLE |
 //!
 //! What they stand on: `harness` (the program as a process, raw HTTP), `in_process` (the service without HTTP), `dice`

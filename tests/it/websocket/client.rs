@@ -25,6 +25,10 @@ pub(super) enum Received {
     End,
 }
 
+/// The other side has closed the connection.
+#[derive(Debug)]
+pub(super) struct ConnectionEnded;
+
 pub(super) struct Client {
     stream: BufReader<TcpStream>,
     /// Notifications that came while something else was waited for.
@@ -196,6 +200,30 @@ impl Client {
                 Received::End => panic!("the connection ended without a close frame"),
             }
         }
+    }
+
+    /// Sends as much as the other side takes now, or finds the connection ended; how many bytes were taken.
+    pub(super) fn try_send(&mut self, bytes: &[u8]) -> Result<usize, ConnectionEnded> {
+        let stream = self.stream.get_mut();
+        stream.set_nonblocking(true).unwrap();
+        let mut taken = 0;
+        let result = loop {
+            match stream.write(&bytes[taken..]) {
+                Ok(count) => taken += count,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break Ok(taken),
+                Err(_) => break Err(ConnectionEnded),
+            }
+            if taken == bytes.len() {
+                break Ok(taken);
+            }
+        };
+        stream.set_nonblocking(false).unwrap();
+        result
+    }
+
+    /// Takes a single byte from the socket; `false` when there is none any more.
+    pub(super) fn read_byte(&mut self) -> bool {
+        matches!(self.stream.get_mut().read(&mut [0]), Ok(1))
     }
 
     /// Reads on until the connection ends.

@@ -4,6 +4,7 @@
 //! (src/subscriptions/tests.rs); here are real sockets.
 
 mod client;
+mod hostile;
 mod protocol;
 mod subscriptions;
 
