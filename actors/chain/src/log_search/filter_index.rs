@@ -1,6 +1,6 @@
 //! Many filters at once: which of them a log matches, at a cost that follows the matches and not the filters.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet, hash_map::Entry};
 
 use alloy_primitives::{B256, map::B256Set};
 
@@ -13,12 +13,13 @@ use super::{
 ///
 /// Every filter is filed under *anchors*: the fields of some of its conditions, and one value of each. A log is looked up
 /// once for every set of fields that anchors name (a handful in practice, 32 at most), and what is found is checked whole.
-/// Conditions of one value are always part of the anchors, so that a filter is found by few logs that do not match it.
+/// As many conditions are part of the anchors as can be, the address first, so that a filter is found by few logs that do
+/// not match it: an event that everybody waits for tells nobody apart.
 #[derive(Debug)]
 pub struct FilterIndex<T> {
     filters: HashMap<FilterId, Filed<T>>,
     next: u64,
-    by_anchor: HashMap<u64, Vec<FilterId>>,
+    by_anchor: HashMap<u64, Ids>,
     /// Sets of fields that anchors name, with the number of their filters.
     shapes: Vec<(Shape, usize)>,
 }
@@ -29,6 +30,9 @@ pub struct FilterId(u64);
 
 /// A set of fields: a bit each.
 type Shape = u8;
+
+/// Anchors that a filter has besides two for each of its values: enough for a few of each of its conditions.
+const SMALL: usize = 64;
 
 const FIELDS: [Field; 5] = [
     Field::Address,
@@ -46,6 +50,44 @@ struct Filed<T> {
     conditions: Vec<(Field, B256Set)>,
     /// Topics that a log must have at least.
     topics: usize,
+}
+
+/// Filters under one anchor. Most anchors have one; many filters may share an anchor, and each comes and goes at the same
+/// cost.
+#[derive(Debug)]
+enum Ids {
+    One(FilterId),
+    Many(HashSet<FilterId>),
+}
+
+impl Ids {
+    fn add(&mut self, id: FilterId) {
+        match self {
+            Self::One(one) => *self = Self::Many(HashSet::from([*one, id])),
+            Self::Many(many) => {
+                many.insert(id);
+            }
+        }
+    }
+
+    /// Takes one out; whether any is left.
+    fn remove(&mut self, id: FilterId) -> bool {
+        match self {
+            Self::One(one) => *one != id,
+            Self::Many(many) => {
+                many.remove(&id);
+                !many.is_empty()
+            }
+        }
+    }
+
+    fn iter(&self) -> impl Iterator<Item = FilterId> {
+        let (one, many) = match self {
+            Self::One(one) => (Some(*one), None),
+            Self::Many(many) => (None, Some(many)),
+        };
+        one.into_iter().chain(many.into_iter().flatten().copied())
+    }
 }
 
 /// A log's values, with their hashes.
@@ -69,7 +111,12 @@ impl<T> FilterIndex<T> {
         self.next += 1;
         let filed = Filed::new(filter, value);
         for anchor in &filed.anchors {
-            self.by_anchor.entry(*anchor).or_default().push(id);
+            match self.by_anchor.entry(*anchor) {
+                Entry::Vacant(vacant) => {
+                    vacant.insert(Ids::One(id));
+                }
+                Entry::Occupied(occupied) => occupied.into_mut().add(id),
+            }
         }
         match self
             .shapes
@@ -87,12 +134,15 @@ impl<T> FilterIndex<T> {
     pub fn remove(&mut self, id: FilterId) -> Option<T> {
         let filed = self.filters.remove(&id)?;
         for anchor in &filed.anchors {
-            if let Some(ids) = self.by_anchor.get_mut(anchor) {
-                ids.retain(|other| *other != id);
-                if ids.is_empty() {
-                    self.by_anchor.remove(anchor);
-                }
+            if let Entry::Occupied(mut ids) = self.by_anchor.entry(*anchor)
+                && !ids.get_mut().remove(id)
+            {
+                ids.remove();
             }
+        }
+        if self.filters.is_empty() {
+            // Nothing is held for filters that are gone.
+            (self.filters, self.by_anchor) = (HashMap::new(), HashMap::new());
         }
         self.shapes.retain_mut(|(shape, filters)| {
             *filters -= usize::from(*shape == filed.shape);
@@ -141,12 +191,12 @@ impl<T> FilterIndex<T> {
             let Some(anchor) = terms.anchor(*shape) else {
                 continue;
             };
-            for id in self.by_anchor.get(&anchor).into_iter().flatten() {
-                if let Some(filed) = self.filters.get(id)
+            for id in self.by_anchor.get(&anchor).into_iter().flat_map(Ids::iter) {
+                if let Some(filed) = self.filters.get(&id)
                     && filed.shape == *shape
                     && filed.is_matched_by(&terms)
                 {
-                    found(*id, &filed.value);
+                    found(id, &filed.value);
                 }
             }
         }
@@ -160,20 +210,22 @@ impl<T> Filed<T> {
         let mut conditions = vec![(Field::Address, addresses.collect::<B256Set>())];
         conditions.extend(topics.map(|(field, values)| (*field, values.iter().copied().collect())));
         conditions.retain(|(_, values)| !values.is_empty());
-        // The fewest first; no more anchors than the filter has values.
-        conditions.sort_by_key(|(_, values)| values.len());
         let values_total: usize = conditions.iter().map(|(_, values)| values.len()).sum();
+        let anchors_max = 2 * values_total + SMALL;
         let mut shape = 0;
         let mut anchors = vec![Terms::EMPTY_ANCHOR];
         // In the order of the fields: the anchors of a log are made in it.
         let mut parts: Vec<&(Field, B256Set)> = Vec::new();
-        let mut count = 1;
-        for condition in &conditions {
-            count *= condition.1.len();
-            if count > values_total {
-                break;
+        let mut count = 1_usize;
+        // The address first, then the fewest values.
+        let mut order: Vec<&(Field, B256Set)> = conditions.iter().collect();
+        order.sort_by_key(|(field, values)| (*field != Field::Address, values.len()));
+        for condition in order {
+            let more = count.saturating_mul(condition.1.len());
+            if more <= anchors_max {
+                count = more;
+                parts.push(condition);
             }
-            parts.push(condition);
         }
         parts.sort_by_key(|(field, _)| *field as usize);
         for (field, values) in parts {
@@ -319,19 +371,40 @@ mod tests {
     }
 
     #[test]
-    fn many_values_make_no_more_anchors_than_values() {
+    fn many_values_make_no_more_than_two_anchors_each() {
         let many = |from: u64| (from..from + 60).map(|n| B256::left_padding_from(&n.to_be_bytes()));
         let filter = LogFilter {
             addresses: many(0).map(Address::from_word).collect(),
             topics: vec![vec![word(1)], many(100).collect(), many(200).collect()],
         };
         let filed = Filed::new(&filter, ());
-        assert_eq!(
-            filed.anchors.len(),
-            60,
-            "one of the large conditions, and topic 0"
-        );
+        assert_eq!(filed.anchors.len(), 60, "the addresses, each with topic 0");
         let any = Filed::new(&LogFilter::default(), ());
         assert_eq!((any.shape, any.anchors.len()), (0, 1));
+    }
+
+    #[test]
+    fn what_everybody_waits_for_finds_nobody_in_vain() {
+        // As many as wait for one of two events of one of three contracts, and a log of the event of another contract.
+        let mut index = FilterIndex::default();
+        let address = |n: u64| Address::from_word(B256::left_padding_from(&n.to_be_bytes()));
+        for n in 0..1_000 {
+            let filter = LogFilter {
+                addresses: vec![address(3 * n), address(3 * n + 1), address(3 * n + 2)],
+                topics: vec![vec![word(1), word(2)]],
+            };
+            index.insert(&filter, n);
+        }
+        let candidates = |number: u64| {
+            let log = Log::new_unchecked(address(number), vec![word(1), word(3)], Bytes::new());
+            let postings = LogPostings::new(std::iter::once(&log));
+            let terms = Terms::of(&postings, 0);
+            let under = index.shapes.iter().filter_map(|(shape, _)| {
+                let ids = index.by_anchor.get(&terms.anchor(*shape)?)?;
+                Some(ids.iter().count())
+            });
+            under.sum::<usize>()
+        };
+        assert_eq!((candidates(5_000), candidates(7)), (0, 1));
     }
 }

@@ -6,6 +6,7 @@
 //! | [`LogPostings`] | one block's logs by address, by (position, topic) and by both |
 //! | [`FilterIndex`] | many filters at once: which of them a log matches |
 //! | [`search`] | counts the matches of a filter in many blocks, within a limit |
+//! | [`BlockSearch`] | finds the matches of a filter in single blocks |
 //! | [`Found`] | counted matches: their length, and the JSON array of them |
 //! | [`Cancellation`] | stops running work within a millisecond |
 
@@ -24,4 +25,4 @@ pub use filter::LogFilter;
 pub use filter_index::{FilterId, FilterIndex};
 pub use found::Found;
 pub use postings::LogPostings;
-pub use search::{SearchError, search};
+pub use search::{BlockSearch, SearchError, search};

@@ -59,6 +59,36 @@ pub fn search<'a>(
     Found::new(blocks, &matches, &mut pace)
 }
 
+/// One filter, looked for in single blocks.
+#[derive(Debug)]
+pub struct BlockSearch(Option<FilterTerms>);
+
+impl BlockSearch {
+    /// Prepares to look for what matches.
+    #[must_use]
+    pub fn new(filter: &LogFilter) -> Self {
+        let never = Cancellation::default();
+        let terms = Pace::begin(&never).and_then(|mut pace| FilterTerms::new(filter, &mut pace));
+        // No error: nobody cancels.
+        Self(terms.ok().flatten())
+    }
+
+    /// Positions of the logs of a block that match, ascending.
+    #[must_use]
+    pub fn positions(&self, postings: &LogPostings) -> Vec<u32> {
+        let mut positions = Vec::new();
+        if let Some(terms) = &self.0 {
+            let query = Query::new(terms);
+            let never = Cancellation::default();
+            // No error: nobody cancels, and there is no limit.
+            let _ = Pace::begin(&never).and_then(|mut pace| {
+                Matcher::new(&query, usize::MAX).add_matches(postings, &mut positions, &mut pace)
+            });
+        }
+        positions
+    }
+}
+
 /// Positions of the logs that match, block by block.
 #[derive(Debug, Default)]
 pub(super) struct Matches {

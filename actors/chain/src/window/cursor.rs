@@ -44,6 +44,15 @@ impl Cursor {
         }
     }
 
+    /// A follower that knows everything up to this block's parent. The block is not the genesis.
+    #[must_use]
+    pub fn before(block: &Block) -> Self {
+        Self {
+            number: block.number().saturating_sub(1),
+            hash: block.header.parent_hash,
+        }
+    }
+
     /// Whether there is nothing left to tell of this view.
     #[must_use]
     pub fn is_at_head(&self, snapshot: &Snapshot) -> bool {
@@ -71,10 +80,10 @@ impl Cursor {
             // Only the genesis is held so far below the window.
             return Err(lost);
         }
-        *self = Self {
-            number: self.number.checked_sub(1).ok_or(lost)?,
-            hash: block.header.parent_hash,
-        };
+        if block.number() == 0 {
+            return Err(lost);
+        }
+        *self = Self::before(block);
         Ok(Some(Step::Remove(Arc::clone(block))))
     }
 

@@ -23,6 +23,7 @@ use crate::block::Block;
 #[derive(Clone, Debug)]
 pub struct Snapshot {
     pub(super) chain_id: u64,
+    pub(super) version: u64,
     /// Oldest first, numbers without a gap; never empty.
     pub(super) canonical: Vec<Arc<Block>>,
     /// Canonical and replaced blocks.
@@ -46,6 +47,12 @@ impl Snapshot {
     #[must_use]
     pub const fn chain_id(&self) -> u64 {
         self.chain_id
+    }
+
+    /// Tells views of one window apart: a later one has a larger version.
+    #[must_use]
+    pub const fn version(&self) -> u64 {
+        self.version
     }
 
     /// The newest block.

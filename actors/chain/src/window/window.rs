@@ -72,6 +72,7 @@ impl Window {
         Self {
             view: Arc::new(Snapshot {
                 chain_id,
+                version: 0,
                 held: [(first.hash, Arc::clone(&first))].into_iter().collect(),
                 transactions,
                 genesis: (first.number() == 0).then(|| Arc::clone(&first)),
@@ -132,7 +133,7 @@ impl Window {
         }
         // A reorg may return to a block that an earlier one replaced.
         self.replaced.retain(|replaced| replaced.hash != block.hash);
-        let view = Arc::make_mut(&mut self.view);
+        let view = changed(&mut self.view);
         view.transactions.add_newest(&block);
         view.held.insert(block.hash, Arc::clone(&block));
         view.canonical.push(block);
@@ -154,7 +155,7 @@ impl Window {
         if self.view.canonical.len() == 1 {
             return Err(WindowError::NothingToRevert);
         }
-        let view = Arc::make_mut(&mut self.view);
+        let view = changed(&mut self.view);
         let block = view.canonical.pop().ok_or(WindowError::NothingToRevert)?;
         view.transactions.remove_newest(&block);
         for settled in [&mut view.safe, &mut view.finalized] {
@@ -178,7 +179,7 @@ impl Window {
     /// [`WindowError::NotCanonical`].
     pub fn set_safe(&mut self, hash: B256) -> Result<(), WindowError> {
         let settled = self.settled(hash, self.view.safe)?;
-        Arc::make_mut(&mut self.view).safe = Some(settled);
+        changed(&mut self.view).safe = Some(settled);
         Ok(())
     }
 
@@ -188,7 +189,7 @@ impl Window {
     /// [`WindowError::NotCanonical`].
     pub fn set_finalized(&mut self, hash: B256) -> Result<(), WindowError> {
         let settled = self.settled(hash, self.view.finalized)?;
-        Arc::make_mut(&mut self.view).finalized = Some(settled);
+        changed(&mut self.view).finalized = Some(settled);
         Ok(())
     }
 
@@ -202,7 +203,7 @@ impl Window {
 
     /// Lets go of the oldest canonical block, and of the replaced blocks that are below the window without it.
     fn release_oldest(&mut self) {
-        let view = Arc::make_mut(&mut self.view);
+        let view = changed(&mut self.view);
         let oldest = view.canonical.remove(0);
         view.transactions.remove_oldest(&oldest);
         view.held.remove(&oldest.hash);
@@ -234,4 +235,11 @@ impl Window {
         let number = number.ok_or(WindowError::NotCanonical { hash })?;
         Ok(Settled { number, hash })
     }
+}
+
+/// The view, to be changed: whoever has a handle keeps the one before.
+fn changed(view: &mut Arc<Snapshot>) -> &mut Snapshot {
+    let view = Arc::make_mut(view);
+    view.version += 1;
+    view
 }
