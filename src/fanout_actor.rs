@@ -13,8 +13,8 @@ use crate::subscriptions::Hub;
 
 /// Follows the head tracker and hands every change to the worker's hub, in order.
 ///
-/// When the worker was asleep for so long that changes were missed, everybody who listens is told to begin anew, and it
-/// follows from the present view on.
+/// When the worker was asleep for so long that changes were missed, everybody who listens catches up with the view that it
+/// goes on with.
 pub(crate) struct FanoutActor {
     tracker: Addr<HeadTracker>,
     hub: Rc<Hub>,
@@ -51,9 +51,8 @@ async fn follow(tracker: Addr<HeadTracker>, hub: Rc<Hub>) {
                 Err(RecvError::Lagged(missed)) => {
                     tracing::warn!(
                         missed,
-                        "changes of the head were missed; subscribers begin anew"
+                        "changes of the head were missed; subscribers catch up"
                     );
-                    hub.give_up();
                     break;
                 }
             }

@@ -87,6 +87,16 @@ pub const SESSION_REQUESTS_MAX: usize = 16;
 /// Subscriptions of one session.
 pub const SESSION_SUBSCRIPTIONS_MAX: usize = 128;
 
+/// Addresses and topics in all subscriptions of one session: as many as one filter may have. One takes some 150 bytes.
+pub const SESSION_FILTER_VALUES_MAX: usize = FILTER_VALUES_MAX;
+
+/// Addresses and topics in all subscriptions of one worker's sessions: some 150 MB.
+pub const FILTER_VALUES_PER_WORKER: usize = 1_000_000;
+
+/// Steps along the chain that one session's subscriptions catch up by before others have their turn: a step costs some
+/// microseconds.
+pub const CATCH_UP_STEPS: usize = 32;
+
 /// Open sessions of the whole service, and of one tenant.
 pub const SESSIONS_MAX: usize = 1_000_000;
 

@@ -15,6 +15,7 @@ use crate::{
     limits::{BODY_BYTES_MAX, MESSAGE_BYTES_MAX},
     rpc::{Answer, Dispatcher, RpcError, envelope::NULL_ID},
     sessions::{Inbound, Outbound, Session, Why},
+    subscriptions::Asking,
 };
 
 /// Answers what its client sends, each message as HTTP answers a body.
@@ -73,17 +74,19 @@ impl SessionActor {
         let (session, dispatcher) = (Rc::clone(&self.session), Rc::clone(&self.dispatcher));
         let (tenant, now) = (self.tenant, Instant::now());
         session.begin_request();
+        let asking = Asking::new(Rc::clone(&session));
         let answer = async move {
-            let subscriber = Some(&session.follower as _);
-            let answer = dispatcher.answer(tenant, &body, now, subscriber).await;
+            let answer = dispatcher.answer(tenant, &body, now, Some(&asking)).await;
             drop((body, charge));
-            answer
+            (answer, asking)
         };
-        ctx.spawn(answer.into_actor(self).map(|answer, this, _| {
+        ctx.spawn(answer.into_actor(self).map(|(answer, asking), this, _| {
             if let Some(json) = &answer.json {
                 this.session.answer(json, answer.permits);
             }
-            this.session.follower.answered();
+            if answer.refusal.is_none() {
+                asking.answered();
+            }
             this.session.end_request();
         }));
     }

@@ -226,11 +226,11 @@ impl Dispatcher {
             Ok(call) => call,
             Err(malformed) => return self.refuse(malformed.id, &malformed.error, now),
         };
-        // Nothing here has an effect, so what nobody wants the answer of is not done.
+        let method = self.find(&call.method);
         let Some(id) = call.id else {
+            self.heed(view, method, &call, now).await;
             return Answer::ok("notification", None, Vec::new());
         };
-        let method = self.find(&call.method);
         let asked = method.map_or("unknown", |index| METHODS[index].name);
         match self.call(view, method, &call, now).await {
             Ok(Weighed { json, permit }) => Answer::ok(
@@ -251,7 +251,8 @@ impl Dispatcher {
         let mut is_full = false;
         for item in items {
             let call = Call::parse(item);
-            if matches!(call, Ok(Call { id: None, .. })) {
+            if let Ok(call @ Call { id: None, .. }) = &call {
+                self.heed(view, self.find(&call.method), call, now).await;
                 continue;
             }
             writer.text(if writer.len() == 0 { "[" } else { "," });
@@ -299,6 +300,14 @@ impl Dispatcher {
             writer.finish()
         });
         Answer::ok("batch", json, permits)
+    }
+
+    /// Does what nobody wants the answer of, if it has an effect: nothing has but the end of a subscription.
+    async fn heed(&self, view: &View<'_>, method: Option<usize>, call: &Call<'_>, began: Instant) {
+        if call.method == "eth_unsubscribe" {
+            // Whatever the answer is, nobody wants it.
+            let _ = self.call(view, method, call, began).await;
+        }
     }
 
     /// Position of a method that is answered here.

@@ -90,6 +90,11 @@ pub enum RpcError {
         /// How many that is.
         most: usize,
     },
+    /// The session's subscriptions have as many addresses and topics in all as they may have.
+    TooManyFilterValues {
+        /// How many that is.
+        most: usize,
+    },
     /// What happened since a block is not held any more: a subscription cannot go on from it.
     ResumeLost {
         /// Number of the oldest block that is held.
@@ -175,6 +180,8 @@ impl RpcError {
             | Self::NotCanonical
             | Self::HistoricalState { .. }
             | Self::SubscriptionNotFound
+            | Self::TooManySubscriptions { .. }
+            | Self::TooManyFilterValues { .. }
             | Self::UnknownLogsBlock => -32000,
             // https://eips.ethereum.org/EIPS/eip-1474#error-codes: resource unavailable
             Self::InvalidProjectId | Self::Unavailable => -32002,
@@ -182,10 +189,7 @@ impl RpcError {
             Self::ResponseTooLarge => -32003,
             // https://eips.ethereum.org/EIPS/eip-1474#error-codes: limit exceeded; clients retry on it, so nothing else
             // may have it
-            Self::TooManyLogs { .. }
-            | Self::TooManySubscriptions { .. }
-            | Self::QueryTimeout
-            | Self::RateExceeded(_) => -32005,
+            Self::TooManyLogs { .. } | Self::QueryTimeout | Self::RateExceeded(_) => -32005,
             // https://github.com/ethereum/go-ethereum/blob/v1.17.4/internal/ethapi/errors.go: unknown block
             Self::UnknownBlockTag => -39001,
             // https://github.com/ethereum/execution-apis/blob/main/src/eth/filter.yaml and EIP-4444
@@ -236,6 +240,10 @@ impl RpcError {
             Self::SubscriptionNotFound => "subscription not found",
             Self::TooManySubscriptions { most } => {
                 return format!("too many subscriptions, at most {most} a session").into();
+            }
+            Self::TooManyFilterValues { most } => {
+                let what = "too many addresses and topics in subscriptions";
+                return format!("{what}, at most {most} a session").into();
             }
             Self::ResumeLost { .. } => "the block to resume from is not held any more",
             Self::InvalidProjectId => "invalid project id",
@@ -308,6 +316,7 @@ impl RpcError {
             | Self::NotificationsUnsupported
             | Self::SubscriptionNotFound
             | Self::TooManySubscriptions { .. }
+            | Self::TooManyFilterValues { .. }
             | Self::ResumeLost { .. }
             | Self::ResponseTooLarge => Outcome::Invalid,
             Self::RateExceeded(_) | Self::InvalidProjectId => Outcome::Denied,

@@ -1,9 +1,9 @@
 //! What a connection that can be told things offers to the methods that ask for it.
 
-use std::sync::Arc;
+use std::{rc::Rc, sync::Arc};
 
 use alloy_primitives::B256;
-use nearhead_chain::log_search::LogFilter;
+use nearhead_chain::{log_search::LogFilter, window::Snapshot};
 use tokio::sync::Semaphore;
 
 use super::error::RpcError;
@@ -14,19 +14,26 @@ pub enum Topic {
     /// Every new canonical block's header.
     NewHeads,
     /// Logs that match, of new blocks, and of replaced ones as removed.
-    Logs(LogFilter),
+    Logs(Rc<LogFilter>),
     /// What each reorg replaced, and by what.
     Reorgs,
 }
 
 /// A connection with subscriptions.
 pub trait Subscriber {
-    /// Subscribes, from the present head on or from after the block `since`; the subscription's id. What it is told
-    /// comes after the answer that has the id.
+    /// Subscribes, from the head of `view` on or from after the block `since`; the subscription's id. What it is told comes
+    /// after the answer that has the id. `view` is what the rest of the request is answered from, so that between the two
+    /// nothing is missed.
     ///
     /// # Errors
-    /// [`RpcError::ResumeLost`], [`RpcError::TooManySubscriptions`], [`RpcError::Unavailable`].
-    fn subscribe(&self, topic: Topic, since: Option<B256>) -> Result<String, RpcError>;
+    /// [`RpcError::ResumeLost`], [`RpcError::TooManySubscriptions`], [`RpcError::TooManyFilterValues`],
+    /// [`RpcError::Unavailable`].
+    fn subscribe(
+        &self,
+        topic: Topic,
+        since: Option<B256>,
+        view: &Snapshot,
+    ) -> Result<String, RpcError>;
 
     /// Ends a subscription; `false` where there is none of this id.
     fn unsubscribe(&self, id: &str) -> bool;

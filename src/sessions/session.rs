@@ -52,7 +52,6 @@ impl Why {
     pub(crate) const TOO_SLOW: Self = Self::new(1008, "message took too long");
     pub(crate) const TOO_LARGE: Self = Self::new(1009, "message too large, send at most 32 MiB");
     pub(crate) const NOT_READING: Self = Self::new(1013, "nothing was read for 10 seconds");
-    pub(crate) const OVER_BUDGET: Self = Self::new(1013, "too many bytes wait to be read");
     pub(crate) const BUSY: Self = Self::new(1013, "too many large messages are being read");
     pub(crate) const FELL_BEHIND: Self = Self::new(1013, "fell behind the window, subscribe again");
     pub(crate) const NO_PONG: Self = Self::new(1001, "no pong");
@@ -146,18 +145,20 @@ impl Session {
         self.wake();
     }
 
-    /// Sends a message in pieces, or closes the session if its budget is used up. Never waits.
-    pub(crate) fn notify(&self, pieces: [Bytes; 4]) {
+    /// Sends a message in pieces, unless more would wait than the budget allows; whether it did. Never waits. A message
+    /// larger than the budget goes alone.
+    pub(crate) fn notify(&self, pieces: [Bytes; 4]) -> bool {
         if !self.takes_messages() {
-            return;
+            return true;
         }
+        let waiting = self.outbox.borrow().len();
         let len: usize = pieces.iter().map(Bytes::len).sum();
-        if self.outbox.borrow().len() + len > self.budget {
-            self.evict(Why::OVER_BUDGET);
-            return;
+        if waiting > 0 && waiting + len > self.budget {
+            return false;
         }
         self.begin_sending().push(pieces);
         self.wake();
+        true
     }
 
     /// Answers a ping.

@@ -1,53 +1,73 @@
 //! One session's subscriptions.
 
-use std::{cell::RefCell, collections::HashMap, rc::Rc, sync::Arc};
+use std::{
+    cell::{Cell, RefCell},
+    collections::{HashMap, VecDeque},
+    rc::Rc,
+    sync::Arc,
+};
 
 use alloy_primitives::B256;
-use nearhead_chain::{
-    block::Block,
-    log_search::FilterIndex,
-    window::{Cursor, Snapshot, Step},
-};
+use nearhead_chain::window::{Cursor, Snapshot};
 use tokio::sync::Semaphore;
 
 use super::{
+    catch_up::{Bookmark, CatchUp, Went},
     hub::{Hub, Place, SubscriptionId},
-    notice::{Notice, Start},
+    notice::Start,
 };
 use crate::{
-    limits::SESSION_SUBSCRIPTIONS_MAX,
+    limits::{
+        CATCH_UP_STEPS, FILTER_VALUES_PER_WORKER, SESSION_FILTER_VALUES_MAX,
+        SESSION_SUBSCRIPTIONS_MAX,
+    },
     rpc::{RpcError, Subscriber, Topic},
-    sessions::{Session, Why},
+    sessions::Session,
 };
 
 /// The subscriptions of one session.
 pub(crate) struct Follower {
     hub: Rc<Hub>,
     by_id: RefCell<HashMap<String, Subscription>>,
-    /// Those that do not know the hub's view yet.
-    behind: RefCell<Vec<CatchUp>>,
+    /// Those that are not told by the hub yet, or not any more; each has its turn.
+    behind: RefCell<VecDeque<CatchUp>>,
+    /// Addresses and topics of all of them.
+    values: Cell<usize>,
+    /// Listed with the hub to be looked at after the next change.
+    pub(super) waits_for_change: Cell<bool>,
     turn: Arc<Semaphore>,
 }
 
 struct Subscription {
-    id: SubscriptionId,
-    /// `None` while it catches up.
-    place: Option<Place>,
-}
-
-/// A subscription on its way to the hub's view.
-struct CatchUp {
-    id: String,
     number: SubscriptionId,
     topic: Topic,
-    /// The topic's filter alone.
-    filter: FilterIndex<()>,
     start: Start,
-    cursor: Cursor,
-    /// A block that is being told of: how many of its logs were looked at.
-    within: Option<(Step, usize)>,
-    /// Told only when the answer with its id was sent.
-    is_answered: bool,
+    state: State,
+}
+
+enum State {
+    /// The answer with its id was not sent yet. Where it begins, and the version of the view that this is part of.
+    Asked(Bookmark, u64),
+    /// On its way to the hub's view.
+    Behind,
+    /// The hub tells it.
+    Listed(Place),
+}
+
+impl Subscription {
+    /// Addresses and topics of its filter.
+    fn values(&self) -> usize {
+        values(&self.topic)
+    }
+}
+
+fn values(topic: &Topic) -> usize {
+    match topic {
+        Topic::Logs(filter) => {
+            filter.addresses.len() + filter.topics.iter().map(Vec::len).sum::<usize>()
+        }
+        Topic::NewHeads | Topic::Reorgs => 0,
+    }
 }
 
 impl Follower {
@@ -56,101 +76,145 @@ impl Follower {
             hub,
             by_id: RefCell::default(),
             behind: RefCell::default(),
+            values: Cell::new(0),
+            waits_for_change: Cell::new(false),
             turn: Arc::new(Semaphore::new(1)),
         }
     }
 
-    /// Notes that everything that was subscribed to was answered.
-    pub(crate) fn answered(&self) {
-        for catch_up in self.behind.borrow_mut().iter_mut() {
-            catch_up.is_answered = true;
+    /// Notes that the answer with this id was sent: it is told from now on.
+    fn begin(&self, id: &str) {
+        if let Some(subscription) = self.by_id.borrow_mut().get_mut(id)
+            && let State::Asked(bookmark, began_in) = &subscription.state
+        {
+            let catch_up = CatchUp::new(
+                subscription.number,
+                subscription.topic.clone(),
+                subscription.start.clone(),
+                *began_in,
+                bookmark.clone(),
+            );
+            subscription.state = State::Behind;
+            self.behind.borrow_mut().push_back(catch_up);
+        }
+    }
+
+    /// From now on the hub tells it no more: its session had no room, or changes were missed. It goes on at its own pace.
+    pub(super) fn falls_behind(&self, number: SubscriptionId, bookmark: Bookmark) {
+        let mut by_id = self.by_id.borrow_mut();
+        let mut all = by_id.values_mut();
+        let Some(subscription) = all.find(|subscription| subscription.number == number) else {
+            return;
+        };
+        if let State::Listed(place) = &subscription.state {
+            self.hub.unlist(number, place);
+            let (topic, start) = (subscription.topic.clone(), subscription.start.clone());
+            let catch_up = CatchUp::new(number, topic, start, 0, bookmark);
+            subscription.state = State::Behind;
+            self.behind.borrow_mut().push_back(catch_up);
         }
     }
 
     /// Tells what there is to tell, as far as the session has room for it.
     pub(crate) fn catch_up(&self, session: &Rc<Session>) {
-        if self.behind.borrow().is_empty() {
+        if self.behind.borrow().is_empty() || !session.takes_messages() {
             return;
         }
-        let Some(view) = self.hub.view() else {
-            return;
-        };
-        let mut behind = self.behind.take();
-        behind.retain_mut(|catch_up| {
-            if !catch_up.is_answered {
-                return true;
+        let view = self.hub.view();
+        let (mut steps, mut waiting) = (0, 0);
+        while waiting < self.behind.borrow().len() {
+            if steps == CATCH_UP_STEPS {
+                // Others first.
+                session.wake();
+                return;
             }
-            match catch_up.go_on(session, &view, &self.hub) {
-                Ok(false) => true,
-                Ok(true) => {
-                    self.join(catch_up, session);
-                    false
+            let Some(mut next) = self.behind.borrow_mut().pop_front() else {
+                return;
+            };
+            let went = match &view {
+                Some(view) => next.go_on(session, view, &self.hub),
+                None => Ok(Went::Waits),
+            };
+            match went {
+                Ok(Went::On) => {
+                    (steps, waiting) = (steps + 1, 0);
+                    self.behind.borrow_mut().push_back(next);
+                }
+                Ok(Went::ToHead) => self.join(&next, session),
+                Ok(Went::Waits) => {
+                    waiting += 1;
+                    self.behind.borrow_mut().push_back(next);
+                }
+                Ok(Went::Full) => {
+                    self.behind.borrow_mut().push_front(next);
+                    return;
                 }
                 Err(why) => {
                     session.close(why);
-                    false
+                    self.behind.borrow_mut().clear();
+                    return;
                 }
             }
-        });
-        // Nothing was added meanwhile: whoever subscribes runs on this thread, and not inside this.
-        *self.behind.borrow_mut() = behind;
+        }
+        if waiting > 0 {
+            self.hub.wakes_on_change(session);
+        }
+    }
+
+    /// Whether some are not told by the hub.
+    #[cfg(test)]
+    pub(super) fn is_behind(&self) -> bool {
+        !self.behind.borrow().is_empty()
+    }
+
+    /// Whether there is more to tell now.
+    #[cfg(test)]
+    pub(super) fn goes_on(&self) -> bool {
+        self.is_behind() && !self.waits_for_change.get()
     }
 
     /// From now on the hub tells it.
     fn join(&self, catch_up: &CatchUp, session: &Rc<Session>) {
-        if let Some(subscription) = self.by_id.borrow_mut().get_mut(&catch_up.id) {
-            let session = Rc::downgrade(session);
-            let start = catch_up.start.clone();
+        let mut by_id = self.by_id.borrow_mut();
+        let mut all = by_id.values_mut();
+        if let Some(subscription) = all.find(|subscription| subscription.number == catch_up.id) {
+            let (topic, start) = (&catch_up.topic, catch_up.start.clone());
             let place = self
                 .hub
-                .list(catch_up.number, &catch_up.topic, session, start);
-            subscription.place = Some(place);
+                .list(catch_up.id, topic, Rc::downgrade(session), start);
+            subscription.state = State::Listed(place);
         }
     }
-}
 
-impl Drop for Follower {
-    fn drop(&mut self) {
-        for subscription in self.by_id.get_mut().values() {
-            if let Some(place) = &subscription.place {
-                self.hub.unlist(subscription.id, place);
-            }
-        }
-        let count = self.by_id.get_mut().len();
-        self.hub.metrics.subscriptions.sub(count as i64);
-    }
-}
-
-impl Subscriber for Follower {
-    fn subscribe(&self, topic: Topic, since: Option<B256>) -> Result<String, RpcError> {
+    fn subscribe(
+        &self,
+        topic: Topic,
+        since: Option<B256>,
+        view: &Snapshot,
+    ) -> Result<String, RpcError> {
         if self.by_id.borrow().len() >= SESSION_SUBSCRIPTIONS_MAX {
-            return Err(RpcError::TooManySubscriptions {
-                most: SESSION_SUBSCRIPTIONS_MAX,
-            });
+            let most = SESSION_SUBSCRIPTIONS_MAX;
+            return Err(RpcError::TooManySubscriptions { most });
         }
-        let view = self.hub.view().ok_or(RpcError::Unavailable)?;
+        let values = values(&topic);
+        if self.values.get() + values > SESSION_FILTER_VALUES_MAX {
+            let most = SESSION_FILTER_VALUES_MAX;
+            return Err(RpcError::TooManyFilterValues { most });
+        }
+        if self.hub.values.get() + values > FILTER_VALUES_PER_WORKER {
+            return Err(RpcError::Unavailable);
+        }
         let cursor = match since {
             None => Cursor::after(view.head()),
-            Some(hash) => resume(&view, &hash)?,
+            Some(hash) => resume(view, &hash)?,
         };
+        self.count(|values_before| values_before + values);
         let (number, id) = self.hub.new_id();
-        let mut filter = FilterIndex::default();
-        if let Topic::Logs(wanted) = &topic {
-            filter.insert(wanted, ());
-        }
-        self.behind.borrow_mut().push(CatchUp {
-            start: Start::of(&id),
-            id: id.clone(),
+        let subscription = Subscription {
             number,
             topic,
-            filter,
-            cursor,
-            within: None,
-            is_answered: false,
-        });
-        let subscription = Subscription {
-            id: number,
-            place: None,
+            start: Start::of(&id),
+            state: State::Asked(Bookmark::at(cursor), view.version()),
         };
         self.by_id.borrow_mut().insert(id.clone(), subscription);
         self.hub.metrics.subscriptions.inc();
@@ -161,16 +225,36 @@ impl Subscriber for Follower {
         let Some(subscription) = self.by_id.borrow_mut().remove(id) else {
             return false;
         };
-        match &subscription.place {
-            Some(place) => self.hub.unlist(subscription.id, place),
-            None => self.behind.borrow_mut().retain(|other| other.id != id),
-        }
-        self.hub.metrics.subscriptions.dec();
+        self.forget(&subscription);
         true
     }
 
-    fn turn(&self) -> Arc<Semaphore> {
-        Arc::clone(&self.turn)
+    fn forget(&self, subscription: &Subscription) {
+        match &subscription.state {
+            State::Asked(..) => {}
+            State::Behind => {
+                let mut behind = self.behind.borrow_mut();
+                behind.retain(|other| other.id != subscription.number);
+            }
+            State::Listed(place) => self.hub.unlist(subscription.number, place),
+        }
+        let values = subscription.values();
+        self.count(|values_before| values_before - values);
+        self.hub.metrics.subscriptions.dec();
+    }
+
+    /// Changes the number of values, here and on the worker.
+    fn count(&self, change: impl Fn(usize) -> usize) {
+        self.values.set(change(self.values.get()));
+        self.hub.values.set(change(self.hub.values.get()));
+    }
+}
+
+impl Drop for Follower {
+    fn drop(&mut self) {
+        for subscription in self.by_id.take().values() {
+            self.forget(subscription);
+        }
     }
 }
 
@@ -186,84 +270,53 @@ fn resume(view: &Snapshot, since: &B256) -> Result<Cursor, RpcError> {
     Ok(cursor)
 }
 
-impl CatchUp {
-    /// Goes on for as long as the session has room; whether it knows the whole view now.
-    fn go_on(&mut self, session: &Session, view: &Snapshot, hub: &Hub) -> Result<bool, Why> {
-        if self.topic == Topic::Reorgs {
-            return self.tell_reorg(session, view, hub);
-        }
-        loop {
-            if !session.takes_messages() {
-                return Ok(false);
-            }
-            while let Some((step, done)) = &self.within {
-                if !session.has_room() {
-                    return Ok(false);
-                }
-                let (step, done) = (step.clone(), *done);
-                self.within = self
-                    .tell(session, hub, &step, done)
-                    .then_some((step, done + 1));
-            }
-            match self.cursor.step(view) {
-                Ok(Some(step)) => self.within = Some((step, 0)),
-                Ok(None) => return Ok(true),
-                Err(_) => return Err(Why::FELL_BEHIND),
-            }
+/// What one request of a session subscribes to: told of once it was answered, and forgotten if it never is.
+pub(crate) struct Asking {
+    session: Rc<Session>,
+    ids: RefCell<Vec<String>>,
+}
+
+impl Asking {
+    pub(crate) const fn new(session: Rc<Session>) -> Self {
+        Self {
+            session,
+            ids: RefCell::new(Vec::new()),
         }
     }
 
-    /// Tells of one part of a step; whether there may be another.
-    fn tell(&self, session: &Session, hub: &Hub, step: &Step, done: usize) -> bool {
-        let (block, is_removed): (&Arc<Block>, bool) = match step {
-            Step::Remove(block) => (block, true),
-            Step::Add(block) => (block, false),
-        };
-        match &self.topic {
-            Topic::NewHeads => {
-                if !is_removed {
-                    self.send(session, hub, &Notice::head(block));
-                }
-                false
-            }
-            Topic::Logs(_) => {
-                let count = block.json.log_count();
-                if done >= count {
-                    return false;
-                }
-                let position = if is_removed { count - 1 - done } else { done };
-                let mut matches = false;
-                self.filter
-                    .matches(&block.postings, position as u32, |_, ()| matches = true);
-                if matches && let Some(notice) = Notice::log(block, position, is_removed) {
-                    self.send(session, hub, &notice);
-                }
-                true
-            }
-            Topic::Reorgs => false,
+    /// Notes that the answer with the ids was sent.
+    pub(crate) fn answered(self) {
+        for id in self.ids.take() {
+            self.session.follower.begin(&id);
         }
     }
+}
 
-    /// What was replaced since, as one reorg.
-    fn tell_reorg(&mut self, session: &Session, view: &Snapshot, hub: &Hub) -> Result<bool, Why> {
-        let steps = self.cursor.path(view).map_err(|_| Why::FELL_BEHIND)?;
-        let reverted = steps.iter().filter_map(|step| match step {
-            Step::Remove(block) => Some(&**block),
-            Step::Add(_) => None,
-        });
-        let applied = steps.iter().filter_map(|step| match step {
-            Step::Add(block) => Some(&**block),
-            Step::Remove(_) => None,
-        });
-        if let Some(notice) = Notice::reorg(reverted, applied) {
-            self.send(session, hub, &notice);
+impl Drop for Asking {
+    fn drop(&mut self) {
+        for id in self.ids.take() {
+            self.session.follower.unsubscribe(&id);
         }
-        self.cursor = Cursor::after(view.head());
-        Ok(true)
+    }
+}
+
+impl Subscriber for Asking {
+    fn subscribe(
+        &self,
+        topic: Topic,
+        since: Option<B256>,
+        view: &Snapshot,
+    ) -> Result<String, RpcError> {
+        let id = self.session.follower.subscribe(topic, since, view)?;
+        self.ids.borrow_mut().push(id.clone());
+        Ok(id)
     }
 
-    fn send(&self, session: &Session, hub: &Hub, notice: &Notice) {
-        hub.metrics.notified(1);
-        session.notify(notice.pieces(&notice.frame(), &self.start));
+    fn unsubscribe(&self, id: &str) -> bool {
+        self.session.follower.unsubscribe(id)
+    }
+
+    fn turn(&self) -> Arc<Semaphore> {
+        Arc::clone(&self.session.follower.turn)
     }
 }

@@ -3,24 +3,24 @@
 use std::{
     cell::{Cell, RefCell},
     collections::HashMap,
-    hash::{BuildHasher, RandomState},
+    hash::{BuildHasher, Hash, RandomState},
     rc::{Rc, Weak},
     sync::Arc,
 };
 
+use bytes::Bytes;
 use nearhead_actors::messages::HeadChanged;
 use nearhead_chain::{
     block::Block,
     log_search::{FilterId, FilterIndex, LogFilter},
-    window::Snapshot,
+    window::{Cursor, Snapshot},
 };
 
-use super::notice::{Notice, Start};
-use crate::{
-    metrics::Metrics,
-    rpc::Topic,
-    sessions::{Session, Why},
+use super::{
+    catch_up::{Bookmark, Part},
+    notice::{Notice, Start},
 };
+use crate::{metrics::Metrics, rpc::Topic, sessions::Session};
 
 /// The subscriptions of one worker that know its present view, and that view.
 pub(crate) struct Hub {
@@ -28,7 +28,11 @@ pub(crate) struct Hub {
     heads: RefCell<Listeners>,
     reorgs: RefCell<Listeners>,
     logs: RefCell<FilterIndex<Filtered>>,
-    by_filter: RefCell<HashMap<LogFilter, FilterId>>,
+    by_filter: RefCell<HashMap<Rc<LogFilter>, FilterId>>,
+    /// Those with subscriptions that wait for the next change.
+    waiting: RefCell<Vec<Weak<Session>>>,
+    /// Addresses and topics of all subscriptions, listed here or not.
+    pub(super) values: Cell<usize>,
     ids: Ids,
     pub(super) metrics: Metrics,
 }
@@ -37,7 +41,7 @@ type Listeners = HashMap<SubscriptionId, Listener>;
 
 /// Everybody who asked for the same logs.
 struct Filtered {
-    filter: LogFilter,
+    filter: Rc<LogFilter>,
     listeners: Listeners,
 }
 
@@ -49,7 +53,12 @@ pub(super) struct SubscriptionId(u64);
 struct Listener {
     session: Weak<Session>,
     start: Start,
+    /// Its session had no room: what follows is told when it has.
+    is_late: Cell<bool>,
 }
+
+/// Subscriptions whose sessions had no room, and where each goes on.
+type Late = RefCell<Vec<(SubscriptionId, Rc<Session>, Bookmark)>>;
 
 /// Where a subscription is listed.
 #[derive(Debug)]
@@ -73,6 +82,8 @@ impl Hub {
             reorgs: RefCell::default(),
             logs: RefCell::default(),
             by_filter: RefCell::default(),
+            waiting: RefCell::default(),
+            values: Cell::new(0),
             ids: Ids {
                 hashers: [RandomState::new(), RandomState::new()],
                 next: Cell::new(0),
@@ -86,29 +97,53 @@ impl Hub {
         self.view.borrow().clone()
     }
 
-    /// Begins with a view.
+    /// Begins with a view, or goes on with one after changes were missed: whoever listens catches up with it.
     pub(crate) fn begin(&self, view: Arc<Snapshot>) {
-        *self.view.borrow_mut() = Some(view);
+        let before = self.view.replace(Some(view));
+        if let Some(before) = before {
+            let bookmark = Bookmark::at(Cursor::after(before.head()));
+            let late = Late::default();
+            let add = |listeners: &Listeners| {
+                for (id, listener) in listeners {
+                    listener.falls_behind(*id, &late, || bookmark.clone());
+                }
+            };
+            add(&self.heads.borrow());
+            add(&self.reorgs.borrow());
+            self.logs
+                .borrow()
+                .for_each(|filtered| add(&filtered.listeners));
+            fall_behind(late);
+        }
+        self.wake_waiting();
     }
 
-    /// Changes were missed: whoever listens is told to begin anew.
-    pub(crate) fn give_up(&self) {
-        *self.view.borrow_mut() = None;
-        let mut listeners: Vec<Rc<Session>> = Vec::new();
-        let mut add = |all: &Listeners| {
-            listeners.extend(
-                all.values()
-                    .filter_map(|listener| listener.session.upgrade()),
-            );
-        };
-        add(&self.heads.borrow());
-        add(&self.reorgs.borrow());
-        self.logs
-            .borrow()
-            .for_each(|filtered| add(&filtered.listeners));
-        for session in listeners {
-            session.evict(Why::FELL_BEHIND);
+    /// Has a session looked at after the next change.
+    pub(super) fn wakes_on_change(&self, session: &Rc<Session>) {
+        if !session.follower.waits_for_change.replace(true) {
+            self.waiting.borrow_mut().push(Rc::downgrade(session));
         }
+    }
+
+    fn wake_waiting(&self) {
+        for session in self.waiting.take() {
+            if let Some(session) = session.upgrade() {
+                session.follower.waits_for_change.set(false);
+                session.wake();
+            }
+        }
+    }
+
+    /// Whether nothing is held for anybody.
+    #[cfg(test)]
+    pub(super) fn is_unused(&self) -> bool {
+        let is_empty = |listeners: &RefCell<Listeners>| listeners.borrow().is_empty();
+        is_empty(&self.heads)
+            && is_empty(&self.reorgs)
+            && self.logs.borrow().is_empty()
+            && self.by_filter.borrow().is_empty()
+            && self.values.get() == 0
+            && self.metrics.subscriptions.get() == 0
     }
 
     /// A new id: its number here, and its text.
@@ -131,7 +166,11 @@ impl Hub {
         session: Weak<Session>,
         start: Start,
     ) -> Place {
-        let listener = Listener { session, start };
+        let listener = Listener {
+            session,
+            start,
+            is_late: Cell::new(false),
+        };
         match topic {
             Topic::NewHeads => {
                 self.heads.borrow_mut().insert(id, listener);
@@ -146,13 +185,13 @@ impl Hub {
                 let known = self.by_filter.borrow().get(filter).copied();
                 let filter_id = known.unwrap_or_else(|| {
                     let filtered = Filtered {
-                        filter: filter.clone(),
+                        filter: Rc::clone(filter),
                         listeners: Listeners::new(),
                     };
                     let filter_id = logs.insert(filter, filtered);
                     self.by_filter
                         .borrow_mut()
-                        .insert(filter.clone(), filter_id);
+                        .insert(Rc::clone(filter), filter_id);
                     filter_id
                 });
                 if let Some(filtered) = logs.get_mut(filter_id) {
@@ -166,18 +205,18 @@ impl Hub {
     /// Tells a subscription no more.
     pub(super) fn unlist(&self, id: SubscriptionId, place: &Place) {
         match place {
-            Place::Heads => drop(self.heads.borrow_mut().remove(&id)),
-            Place::Reorgs => drop(self.reorgs.borrow_mut().remove(&id)),
+            Place::Heads => remove(&mut self.heads.borrow_mut(), &id),
+            Place::Reorgs => remove(&mut self.reorgs.borrow_mut(), &id),
             Place::Logs(filter) => {
                 let mut logs = self.logs.borrow_mut();
                 let Some(filtered) = logs.get_mut(*filter) else {
                     return;
                 };
-                filtered.listeners.remove(&id);
+                remove(&mut filtered.listeners, &id);
                 if filtered.listeners.is_empty()
                     && let Some(filtered) = logs.remove(*filter)
                 {
-                    self.by_filter.borrow_mut().remove(&filtered.filter);
+                    remove(&mut self.by_filter.borrow_mut(), &filtered.filter);
                 }
             }
         }
@@ -185,27 +224,33 @@ impl Hub {
 
     /// Tells everybody of a change that builds on the present view.
     pub(crate) fn announce(&self, change: &HeadChanged) {
+        let late = Late::default();
         let reverted = change.reverted.iter().map(|block| &**block);
         let applied = change.applied.iter().map(|block| &**block);
         if !self.reorgs.borrow().is_empty()
-            && let Some(notice) = Notice::reorg(reverted.clone(), applied.clone())
+            && let Some(notice) = Notice::reorg(reverted, applied)
+            && let Some(before) = self.view()
         {
-            self.tell(&self.reorgs.borrow(), &notice);
+            let bookmark = || Bookmark::at(Cursor::after(before.head()));
+            self.tell(&self.reorgs.borrow(), &notice, &late, bookmark);
         }
-        for block in reverted {
-            self.tell_logs(block, true);
+        for block in &change.reverted {
+            self.tell_logs(block, true, &late);
         }
-        for block in applied {
+        for block in &change.applied {
             if !self.heads.borrow().is_empty() {
-                self.tell(&self.heads.borrow(), &Notice::head(block));
+                let bookmark = || Bookmark::at(Cursor::before(block));
+                self.tell(&self.heads.borrow(), &Notice::head(block), &late, bookmark);
             }
-            self.tell_logs(block, false);
+            self.tell_logs(block, false, &late);
         }
         *self.view.borrow_mut() = Some(Arc::clone(&change.snapshot));
+        fall_behind(late);
+        self.wake_waiting();
     }
 
     /// Tells of a block's logs, in reverse order if they are removed.
-    fn tell_logs(&self, block: &Block, is_removed: bool) {
+    fn tell_logs(&self, block: &Arc<Block>, is_removed: bool, late: &Late) {
         let logs = self.logs.borrow();
         if logs.is_empty() {
             return;
@@ -213,7 +258,19 @@ impl Hub {
         let count = block.json.log_count();
         for at in 0..count {
             let position = if is_removed { count - 1 - at } else { at };
-            let mut notice: Option<(Notice, bytes::Bytes)> = None;
+            let mut notice: Option<(Notice, Bytes)> = None;
+            let bookmark = || Bookmark {
+                cursor: if is_removed {
+                    Cursor::before(block)
+                } else {
+                    Cursor::after(block)
+                },
+                part: Some(Part {
+                    block: Arc::clone(block),
+                    is_removed,
+                    position: position as u32,
+                }),
+            };
             // A block has fewer than 2^32 logs: its JSON has fewer bytes.
             logs.matches(&block.postings, position as u32, |_, filtered| {
                 if notice.is_none() {
@@ -223,22 +280,70 @@ impl Hub {
                     });
                 }
                 if let Some((notice, frame)) = &notice {
-                    self.send(&filtered.listeners, notice, frame);
+                    self.send(&filtered.listeners, notice, frame, late, bookmark);
                 }
             });
         }
     }
 
-    fn tell(&self, listeners: &Listeners, notice: &Notice) {
-        self.send(listeners, notice, &notice.frame());
+    fn tell(
+        &self,
+        listeners: &Listeners,
+        notice: &Notice,
+        late: &Late,
+        bookmark: impl Fn() -> Bookmark,
+    ) {
+        self.send(listeners, notice, &notice.frame(), late, bookmark);
     }
 
-    fn send(&self, listeners: &Listeners, notice: &Notice, frame: &bytes::Bytes) {
-        self.metrics.notified(listeners.len());
-        for listener in listeners.values() {
-            if let Some(session) = listener.session.upgrade() {
-                session.notify(notice.pieces(frame, &listener.start));
+    /// Sends a notice to everybody who has room for it; the others go on from `bookmark` later.
+    fn send(
+        &self,
+        listeners: &Listeners,
+        notice: &Notice,
+        frame: &Bytes,
+        late: &Late,
+        bookmark: impl Fn() -> Bookmark,
+    ) {
+        let mut told = 0;
+        for (id, listener) in listeners {
+            if listener.is_late.get() {
+                continue;
+            }
+            let Some(session) = listener.session.upgrade() else {
+                continue;
+            };
+            if session.notify(notice.pieces(frame, &listener.start)) {
+                told += 1;
+            } else {
+                listener.falls_behind(*id, late, &bookmark);
             }
         }
+        self.metrics.notified(told);
+    }
+}
+
+impl Listener {
+    fn falls_behind(&self, id: SubscriptionId, late: &Late, bookmark: impl Fn() -> Bookmark) {
+        self.is_late.set(true);
+        if let Some(session) = self.session.upgrade() {
+            late.borrow_mut().push((id, session, bookmark()));
+        }
+    }
+}
+
+fn fall_behind(late: Late) {
+    for (id, session, bookmark) in late.into_inner() {
+        session.follower.falls_behind(id, bookmark);
+        session.wake();
+    }
+}
+
+/// Removes an entry; what many once took is given back when few are left.
+fn remove<K: Eq + Hash, V>(map: &mut HashMap<K, V>, key: &K) {
+    const SMALL: usize = 64;
+    map.remove(key);
+    if map.capacity() > SMALL && map.len() < map.capacity() / 4 {
+        map.shrink_to(2 * map.len());
     }
 }

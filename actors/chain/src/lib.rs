@@ -31,6 +31,6 @@ pub mod window;
 #[cfg(test)]
 mod fixture;
 
-#[cfg(test)]
+#[cfg(any(test, feature = "testing"))]
 #[expect(clippy::expect_used, reason = "tests are made to fail")]
-mod test_block;
+pub mod test_block;

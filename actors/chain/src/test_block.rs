@@ -13,32 +13,36 @@ use crate::{
 
 /// A block to be made.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct TestBlock {
+pub struct TestBlock {
     /// Tells siblings apart.
-    pub(crate) salt: u64,
+    pub salt: u64,
     /// One transaction each: its number, which its hash is made of, and its logs.
-    pub(crate) transactions: Vec<(u64, Vec<Log>)>,
+    pub transactions: Vec<(u64, Vec<Log>)>,
 }
 
 /// The hash of the transaction with this number.
-pub(crate) fn transaction_hash(number: u64) -> B256 {
+#[must_use]
+pub fn transaction_hash(number: u64) -> B256 {
     alloy_primitives::keccak256(number.to_be_bytes())
 }
 
 impl TestBlock {
     /// The block as block 0.
-    pub(crate) fn genesis(&self) -> Arc<Block> {
+    #[must_use]
+    pub fn genesis(&self) -> Arc<Block> {
         self.at(0, B256::ZERO, Arc::from([]), U256::ZERO)
     }
 
     /// The block as a block whose parent is not known here.
-    pub(crate) fn orphan(&self, number: u64, ancestors: Arc<[B256]>) -> Arc<Block> {
+    #[must_use]
+    pub fn orphan(&self, number: u64, ancestors: Arc<[B256]>) -> Arc<Block> {
         let parent = ancestors.first().copied().unwrap_or_default();
         self.at(number, parent, ancestors, U256::from(number))
     }
 
     /// The block as a child.
-    pub(crate) fn child_of(&self, parent: &Block) -> Arc<Block> {
+    #[must_use]
+    pub fn child_of(&self, parent: &Block) -> Arc<Block> {
         let older = parent.ancestors.iter().copied();
         let ancestors = std::iter::once(parent.hash).chain(older);
         let before = parent.total_difficulty.unwrap_or_default();

@@ -1,8 +1,10 @@
 //! eth_subscribe and eth_unsubscribe, on connections that can be told things.
 
+use std::rc::Rc;
+
 use alloy_primitives::B256;
 use nearhead_actors::messages::Weighed;
-use nearhead_chain::json::Json;
+use nearhead_chain::{json::Json, log_search::LogFilter};
 use serde_json::value::RawValue;
 
 use crate::rpc::{
@@ -14,7 +16,11 @@ use crate::rpc::{
     subscriber::{Subscriber, Topic},
 };
 
-/// `["newHeads"]`, `["logs", filter]`, `["reorgs"]`; then, if wanted, `{"since": hash}`.
+/// The block that a client holds already.
+const SINCE: &str = "since";
+
+/// `["newHeads"]`, `["logs", filter]`, `["reorgs"]`; then, if wanted, `{"since": hash}`. The blocks that a filter names are
+/// of no account, as everywhere: clients send them.
 pub(crate) async fn subscribe(
     view: &View<'_>,
     mut params: Params<'_>,
@@ -24,10 +30,9 @@ pub(crate) async fn subscribe(
         "newHeads" => Topic::NewHeads,
         "reorgs" => Topic::Reorgs,
         "logs" => {
-            let filter = params.optional(None, |raw| LogQuery::read(raw).map(Some))?;
-            let filter = filter.map(|query| query.filter).unwrap_or_default();
+            let filter = params.optional(LogFilter::default(), filter)?;
             check_filter(&filter)?;
-            Topic::Logs(filter)
+            Topic::Logs(Rc::new(filter))
         }
         _ => {
             let why = "no such subscription, there are newHeads, logs and reorgs";
@@ -41,7 +46,7 @@ pub(crate) async fn subscribe(
         since = params.optional(None, self::since)?;
     }
     params.finish()?;
-    let id = subscriber(view)?.subscribe(topic, since)?;
+    let id = subscriber(view)?.subscribe(topic, since, &view.snapshot)?;
     Ok(Json::from(format!("\"{id}\"").into_bytes()).into())
 }
 
@@ -62,8 +67,23 @@ fn subscriber<'a>(view: &View<'a>) -> Result<&'a dyn Subscriber, RpcError> {
     view.subscriber.ok_or(RpcError::NotificationsUnsupported)
 }
 
-/// `{"since": hash}`; null and `{}` are as absent.
+/// A filter object. A block to go on from would be ignored there, and blocks be missed without a word.
+fn filter(raw: &RawValue) -> Result<LogFilter, Why> {
+    let [since] = params::members(raw, [SINCE])?;
+    if since.is_some() {
+        return Err("since stands in an object of its own after the filter".into());
+    }
+    LogQuery::read(raw).map(|query| query.filter)
+}
+
+/// `{"since": hash}`; null and `{}` are as absent. Nothing else may stand there: what is misspelt would be missed without a
+/// word.
 fn since(raw: &RawValue) -> Result<Option<B256>, Why> {
-    let [since] = params::members(raw, ["since"])?;
+    let mut is_known = true;
+    params::each_member(raw, |name, _| is_known &= name == SINCE)?;
+    if !is_known {
+        return Err("unknown option, there is since".into());
+    }
+    let [since] = params::members(raw, [SINCE])?;
     since.map(params::hash).transpose()
 }

@@ -240,7 +240,7 @@ fn subscribes_to_everything(server: &Server) {
         if number < 128 {
             assert!(answer["result"].is_string(), "{answer}");
         } else {
-            check("one too many", &answer["error"]["code"], &json!(-32005));
+            check("one too many", &answer["error"]["code"], &json!(-32000));
         }
     }
     session.send(FIN | CLOSE, &[]);

@@ -187,7 +187,7 @@ fn subscriptions_are_asked_for_and_ended() {
         .map(|_| subscribe(&mut session, &json!(["newHeads"])))
         .collect();
     let answer = session.call("eth_subscribe", &json!(["newHeads"]));
-    check("one too many", &code(&answer), &json!(-32005));
+    check("one too many", &code(&answer), &json!(-32000));
     check("counted", &server.metric("nearhead_subscriptions"), &128.0);
     let mut stranger = open(&server);
     let answer = stranger.call("eth_unsubscribe", &json!([ids[0]]));

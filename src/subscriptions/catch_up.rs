@@ -1,0 +1,220 @@
+//! One subscription on its way to the present view.
+
+use std::{rc::Rc, sync::Arc};
+
+use nearhead_chain::{
+    block::Block,
+    log_search::{BlockSearch, LogFilter},
+    window::{Cursor, Snapshot, Step},
+};
+
+use super::{
+    hub::{Hub, SubscriptionId},
+    notice::{Notice, Start},
+};
+use crate::{
+    rpc::Topic,
+    sessions::{Session, Why},
+};
+
+/// A subscription that is told step by step, as its session takes it.
+pub(super) struct CatchUp {
+    pub(super) id: SubscriptionId,
+    pub(super) topic: Topic,
+    pub(super) start: Start,
+    /// Version of the view that it began with: an older one is not gone along.
+    pub(super) began_in: u64,
+    pub(super) bookmark: Bookmark,
+    /// What is left to tell of the block at the bookmark.
+    telling: Option<Telling>,
+    /// The topic's filter, made when it is first needed.
+    search: Option<BlockSearch>,
+}
+
+/// Where in the chain a subscription goes on.
+#[derive(Clone, Debug)]
+pub(super) struct Bookmark {
+    pub(super) cursor: Cursor,
+    /// A block that is told of in part.
+    pub(super) part: Option<Part>,
+}
+
+/// A block, and the position of the log that is told next.
+#[derive(Clone, Debug)]
+pub(super) struct Part {
+    pub(super) block: Arc<Block>,
+    pub(super) is_removed: bool,
+    pub(super) position: u32,
+}
+
+/// Logs of one block.
+struct Telling {
+    block: Arc<Block>,
+    is_removed: bool,
+    /// Those that match and are still to be told, the next one last.
+    positions: Vec<u32>,
+}
+
+/// How far it went.
+pub(super) enum Went {
+    /// A step further; there may be more.
+    On,
+    /// To the head of the view.
+    ToHead,
+    /// Nowhere: the view is older than what it knows.
+    Waits,
+    /// Until the session had no more room.
+    Full,
+}
+
+impl Bookmark {
+    /// Everything up to where the cursor is was told.
+    pub(super) const fn at(cursor: Cursor) -> Self {
+        Self { cursor, part: None }
+    }
+}
+
+impl Telling {
+    fn new(step: &Step, search: &BlockSearch) -> Self {
+        let (block, is_removed) = match step {
+            Step::Remove(block) => (block, true),
+            Step::Add(block) => (block, false),
+        };
+        let mut positions = search.positions(&block.postings);
+        if !is_removed {
+            positions.reverse();
+        }
+        Self {
+            block: Arc::clone(block),
+            is_removed,
+            positions,
+        }
+    }
+
+    fn of(part: &Part, search: &BlockSearch) -> Self {
+        let block = Arc::clone(&part.block);
+        let (step, before): (_, fn(u32, u32) -> bool) = if part.is_removed {
+            (Step::Remove(block), |at, next| at > next)
+        } else {
+            (Step::Add(block), |at, next| at < next)
+        };
+        let mut telling = Self::new(&step, search);
+        telling.positions.retain(|at| !before(*at, part.position));
+        telling
+    }
+}
+
+impl CatchUp {
+    pub(super) const fn new(
+        id: SubscriptionId,
+        topic: Topic,
+        start: Start,
+        began_in: u64,
+        bookmark: Bookmark,
+    ) -> Self {
+        Self {
+            id,
+            topic,
+            start,
+            began_in,
+            bookmark,
+            telling: None,
+            search: None,
+        }
+    }
+
+    /// Goes one step further, or as far as the session has room.
+    pub(super) fn go_on(
+        &mut self,
+        session: &Session,
+        view: &Snapshot,
+        hub: &Hub,
+    ) -> Result<Went, Why> {
+        if view.version() < self.began_in {
+            return Ok(Went::Waits);
+        }
+        match self.topic.clone() {
+            Topic::NewHeads => self.next_head(session, view, hub),
+            Topic::Logs(filter) => self.next_logs(&filter, session, view, hub),
+            Topic::Reorgs => self.next_reorg(session, view, hub),
+        }
+    }
+
+    fn next_head(&mut self, session: &Session, view: &Snapshot, hub: &Hub) -> Result<Went, Why> {
+        let mut cursor = self.bookmark.cursor;
+        let next = match cursor.step(view).map_err(|_| Why::FELL_BEHIND)? {
+            None => return Ok(Went::ToHead),
+            Some(Step::Add(block)) => Some(block),
+            // Nothing else would say that the chain went back to a block that was told already.
+            Some(Step::Remove(_)) => cursor.is_at_head(view).then(|| Arc::clone(view.head())),
+        };
+        if let Some(next) = next
+            && !self.tell(session, hub, &Notice::head(&next))
+        {
+            return Ok(Went::Full);
+        }
+        self.bookmark.cursor = cursor;
+        Ok(Went::On)
+    }
+
+    fn next_logs(
+        &mut self,
+        filter: &Rc<LogFilter>,
+        session: &Session,
+        view: &Snapshot,
+        hub: &Hub,
+    ) -> Result<Went, Why> {
+        let search = self.search.get_or_insert_with(|| BlockSearch::new(filter));
+        let mut telling = match (self.telling.take(), self.bookmark.part.take()) {
+            (Some(telling), _) => telling,
+            (None, Some(part)) => Telling::of(&part, search),
+            (None, None) => {
+                let step = self.bookmark.cursor.step(view);
+                match step.map_err(|_| Why::FELL_BEHIND)? {
+                    None => return Ok(Went::ToHead),
+                    Some(step) => Telling::new(&step, search),
+                }
+            }
+        };
+        while let Some(position) = telling.positions.last() {
+            let notice = Notice::log(&telling.block, *position as usize, telling.is_removed);
+            if let Some(notice) = notice
+                && !self.tell(session, hub, &notice)
+            {
+                self.telling = Some(telling);
+                return Ok(Went::Full);
+            }
+            telling.positions.pop();
+        }
+        Ok(Went::On)
+    }
+
+    /// What was replaced since, as one reorg.
+    fn next_reorg(&mut self, session: &Session, view: &Snapshot, hub: &Hub) -> Result<Went, Why> {
+        let steps = self.bookmark.cursor.path(view);
+        let steps = steps.map_err(|_| Why::FELL_BEHIND)?;
+        let reverted = steps.iter().filter_map(|step| match step {
+            Step::Remove(block) => Some(&**block),
+            Step::Add(_) => None,
+        });
+        let applied = steps.iter().filter_map(|step| match step {
+            Step::Add(block) => Some(&**block),
+            Step::Remove(_) => None,
+        });
+        if let Some(notice) = Notice::reorg(reverted, applied)
+            && !self.tell(session, hub, &notice)
+        {
+            return Ok(Went::Full);
+        }
+        self.bookmark.cursor = Cursor::after(view.head());
+        Ok(Went::ToHead)
+    }
+
+    /// Whether it was told: where it would fill more than a half of what may wait, it waits itself.
+    fn tell(&self, session: &Session, hub: &Hub, notice: &Notice) -> bool {
+        let is_told =
+            session.has_room() && session.notify(notice.pieces(&notice.frame(), &self.start));
+        hub.metrics.notified(usize::from(is_told));
+        is_told
+    }
+}

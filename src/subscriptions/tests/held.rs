@@ -1,0 +1,242 @@
+//! What a client holds of one subscription, and what it makes of what it is told.
+
+use std::{collections::HashMap, sync::Arc};
+
+use alloy_primitives::B256;
+use nearhead_chain::{
+    block::Block,
+    log_search::{BlockSearch, Cancellation, LogFilter, search},
+    window::{BlockNumberOrTag, Snapshot},
+};
+use serde_json::Value;
+
+use super::tree::TREE;
+use crate::rpc::Topic;
+
+/// A block as clients name it.
+pub(super) type Id = (u64, B256);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Held {
+    /// The chain.
+    Heads(Vec<Id>),
+    /// Matching logs of the chain: number and hash of the block, and index in it.
+    Logs(LogFilter, Vec<Place>),
+    /// Blocks of which it was told, and whether they are canonical.
+    Reorgs(HashMap<B256, (u64, bool)>),
+}
+
+pub(super) fn id(block: &Block) -> Id {
+    (block.number(), block.hash)
+}
+
+fn number(value: &Value) -> u64 {
+    u64::from_str_radix(value.as_str().unwrap().trim_start_matches("0x"), 16).unwrap()
+}
+
+fn hash(value: &Value) -> B256 {
+    value.as_str().unwrap().parse().unwrap()
+}
+
+/// Number and hash of a block in a notification.
+pub(super) fn id_of(value: &Value) -> Id {
+    (number(&value["number"]), hash(&value["hash"]))
+}
+
+/// Names a log.
+type Place = (u64, B256, u64);
+
+fn place(log: &Value) -> Place {
+    let (block, hash) = (number(&log["blockNumber"]), hash(&log["blockHash"]));
+    (block, hash, number(&log["logIndex"]))
+}
+
+impl Held {
+    /// What a client asks for before it subscribes, as eth_getBlockByNumber and eth_getLogs find it.
+    pub(super) fn read(topic: &Topic, view: &Snapshot) -> Self {
+        match topic {
+            Topic::Logs(filter) => {
+                let search = BlockSearch::new(filter);
+                let of_block = |block: &Arc<Block>| {
+                    let (number, hash) = id(block);
+                    let positions = search.positions(&block.postings).into_iter();
+                    positions.map(move |position| (number, hash, u64::from(position)))
+                };
+                let logs = view.canonical().iter().flat_map(of_block);
+                Self::Logs((**filter).clone(), logs.collect())
+            }
+            Topic::NewHeads => {
+                Self::Heads(view.canonical().iter().map(|block| id(block)).collect())
+            }
+            Topic::Reorgs => Self::Reorgs(HashMap::new()),
+        }
+    }
+
+    /// Applies what it is told, and refuses what does not follow.
+    pub(super) fn apply(&mut self, result: &Value) -> Result<(), String> {
+        match self {
+            Self::Heads(chain) => {
+                let head = id_of(result);
+                if chain.last() == Some(&head) {
+                    return Err(format!("head {head:?} twice"));
+                }
+                chain.retain(|(number, _)| *number < head.0);
+                let parent = hash(&result["parentHash"]);
+                if chain
+                    .last()
+                    .is_some_and(|last| *last != (head.0 - 1, parent))
+                {
+                    return Err(format!("head {head:?} does not follow {:?}", chain.last()));
+                }
+                chain.push(head);
+            }
+            Self::Logs(filter, logs) => {
+                let mut log = result.clone();
+                let is_removed = log["removed"] == true;
+                log["removed"] = false.into();
+                let place = place(&log);
+                if TREE.logs[&place.1].get(place.2 as usize) != Some(&log) {
+                    return Err(format!("there is no such log: {log}"));
+                }
+                if !matches(filter, &log) {
+                    return Err(format!("it does not match: {log}"));
+                }
+                let order = |(number, _, index): &Place| (*number, *index);
+                if is_removed {
+                    if logs.pop() != Some(place) {
+                        return Err(format!("removed what is not the last: {log}"));
+                    }
+                } else if logs.last().is_some_and(|last| order(last) >= order(&place)) {
+                    return Err(format!("{log} after a later one"));
+                } else {
+                    logs.push(place);
+                }
+            }
+            Self::Reorgs(blocks) => {
+                let ids = |name: &str| result[name].as_array().unwrap().iter().map(id_of);
+                let ancestor = id_of(&result["commonAncestor"]);
+                let mut last = None;
+                for (number, hash) in ids("reverted") {
+                    let block = TREE.block(&hash).ok_or("no such block")?;
+                    if last.is_some_and(|last| last != id(block)) || number != block.number() {
+                        return Err(format!("{number} is not what is reverted next"));
+                    }
+                    blocks.insert(hash, (number, false));
+                    last = Some((number - 1, block.header.parent_hash));
+                }
+                if last != Some(ancestor) {
+                    return Err(format!("{ancestor:?} is not the common ancestor"));
+                }
+                let mut last = ancestor;
+                for (number, hash) in ids("applied") {
+                    let block = TREE.block(&hash).ok_or("no such block")?;
+                    if (number - 1, block.header.parent_hash) != last {
+                        return Err(format!("{number} is not what is applied next"));
+                    }
+                    blocks.insert(hash, (number, true));
+                    last = (number, hash);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether it is what the view holds.
+    pub(super) fn check(&self, topic: &Topic, view: &Snapshot) -> Result<(), String> {
+        let oldest = view.oldest();
+        let differs = |held: String, expected: String| Err(format!("holds {held}, not {expected}"));
+        match (self, Self::read(topic, view)) {
+            (Self::Heads(held), Self::Heads(expected)) => {
+                let held: Vec<Id> = held
+                    .iter()
+                    .filter(|(number, _)| *number >= oldest)
+                    .copied()
+                    .collect();
+                if held != expected {
+                    return differs(format!("{held:?}"), format!("{expected:?}"));
+                }
+            }
+            (Self::Logs(_, held), Self::Logs(_, expected)) => {
+                let held = held.iter().filter(|(number, ..)| *number >= oldest);
+                let held: Vec<Place> = held.copied().collect();
+                if held != expected {
+                    return differs(format!("{held:?}"), format!("{expected:?}"));
+                }
+            }
+            (Self::Reorgs(blocks), _) => {
+                // One that was replaced may have come back as the next block, of which nobody is told here.
+                for (hash, (number, _)) in
+                    blocks.iter().filter(|(_, (_, is_canonical))| *is_canonical)
+                {
+                    let block = TREE.block(hash).ok_or("no such block")?;
+                    if *number >= oldest && !view.is_canonical(block) {
+                        return differs(format!("{number} {hash}"), "canonical".to_owned());
+                    }
+                }
+            }
+            (held, expected) => return differs(format!("{held:?}"), format!("{expected:?}")),
+        }
+        Ok(())
+    }
+
+    /// Whether it is what eth_getLogs and eth_getBlockByNumber answer from the view.
+    pub(super) fn check_answers(&self, view: &Snapshot) -> Result<(), String> {
+        let oldest = view.oldest();
+        let is_same = match self {
+            Self::Heads(chain) => chain.iter().all(|(number, hash)| {
+                let at = BlockNumberOrTag::Number(*number);
+                *number < oldest
+                    || view
+                        .resolve_block(at)
+                        .is_ok_and(|block| block.hash == *hash)
+            }),
+            Self::Logs(filter, logs) => {
+                let never = Cancellation::default();
+                let found = search(view.canonical(), filter, usize::MAX, &never);
+                let json = found.and_then(|found| found.gather(&never)).unwrap();
+                let answer: Vec<Value> = serde_json::from_slice(&json.pieces().concat()).unwrap();
+                let held = logs.iter().filter(|(number, ..)| *number >= oldest);
+                answer.iter().map(place).eq(held.copied())
+            }
+            Self::Reorgs(_) => true,
+        };
+        is_same
+            .then_some(())
+            .ok_or_else(|| "it is not what is answered".to_owned())
+    }
+
+    /// Forgets what came after this block.
+    pub(super) fn truncate(&mut self, number: u64) {
+        match self {
+            Self::Heads(chain) => chain.retain(|(other, _)| *other <= number),
+            Self::Logs(_, logs) => logs.retain(|(other, ..)| *other <= number),
+            Self::Reorgs(blocks) => blocks.clear(),
+        }
+    }
+}
+
+/// The block that a notification is about, and whether everything up to it was told.
+pub(super) fn told_of(topic: &Topic, result: &Value) -> Option<(Arc<Block>, bool)> {
+    let (hash, is_whole) = match topic {
+        Topic::NewHeads => (hash(&result["hash"]), true),
+        // There may be more logs of the block.
+        Topic::Logs(_) => (place(result).1, false),
+        Topic::Reorgs => {
+            let last = result["applied"].as_array()?.last();
+            (id_of(last.unwrap_or(&result["commonAncestor"])).1, true)
+        }
+    };
+    Some((Arc::clone(TREE.block(&hash)?), is_whole))
+}
+
+fn matches(filter: &LogFilter, log: &Value) -> bool {
+    let is = |value: &Value, wanted: String| value.as_str() == Some(&wanted);
+    let addresses = &filter.addresses;
+    let topics = log["topics"].as_array().unwrap();
+    let mut wanted = addresses.iter().map(|address| format!("{address:#x}"));
+    (addresses.is_empty() || wanted.any(|address| is(&log["address"], address)))
+        && topics.len() >= filter.topics.len()
+        && filter.topics.iter().zip(topics).all(|(values, topic)| {
+            values.is_empty() || values.iter().any(|value| is(topic, value.to_string()))
+        })
+}

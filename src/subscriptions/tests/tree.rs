@@ -1,0 +1,141 @@
+//! Every block that sequences move among: one long chain, and branches that leave it and each other anywhere.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, LazyLock},
+};
+
+use alloy_primitives::{Address, B256, Bytes, Log};
+use nearhead_chain::{
+    block::Block,
+    log_search::LogFilter,
+    test_block::TestBlock,
+    window::{WINDOW_BLOCKS, Window},
+};
+use serde_json::Value;
+
+use super::Dice;
+
+pub(super) struct Tree {
+    blocks: Vec<Arc<Block>>,
+    /// Their logs, as they are served.
+    pub(super) logs: HashMap<B256, Vec<Value>>,
+    by_hash: HashMap<B256, usize>,
+    /// Windows to begin with, whose heads are on the long chain.
+    pub(super) windows: Vec<Window>,
+    pub(super) filters: Vec<LogFilter>,
+}
+
+/// The way from one block to another.
+pub(super) struct Way {
+    pub(super) reverted: usize,
+    pub(super) applied: Vec<Arc<Block>>,
+}
+
+const LENGTH: usize = 420;
+const BRANCHES: usize = 60;
+
+pub(super) static TREE: LazyLock<Tree> = LazyLock::new(Tree::grow);
+
+fn word(value: usize) -> B256 {
+    B256::with_last_byte(value as u8)
+}
+
+fn address(value: usize) -> Address {
+    Address::with_last_byte(value as u8)
+}
+
+impl Tree {
+    fn grow() -> Self {
+        let mut dice = Dice(11);
+        let mut blocks = vec![block(&mut dice, 0).genesis()];
+        for salt in 1..LENGTH {
+            let next = block(&mut dice, salt as u64).child_of(&blocks[salt - 1]);
+            blocks.push(next);
+        }
+        let mut windows = Vec::new();
+        let mut window = Window::new(1, Arc::clone(&blocks[0]));
+        for block in &blocks[1..LENGTH - 100] {
+            window.apply(Arc::clone(block)).unwrap();
+            if block.number() % 50 == 49 {
+                windows.push(window.clone());
+            }
+        }
+        for _ in 0..BRANCHES {
+            // From anywhere, branches too, to any length.
+            let mut parent = Arc::clone(&blocks[1 + dice.roll(blocks.len() - 1)]);
+            for _ in 0..=dice.roll(140) {
+                parent = block(&mut dice, blocks.len() as u64).child_of(&parent);
+                blocks.push(Arc::clone(&parent));
+            }
+        }
+        let logs = blocks.iter().map(|block| (block.hash, logs_of(block)));
+        Self {
+            logs: logs.collect(),
+            by_hash: blocks.iter().map(|block| block.hash).zip(0..).collect(),
+            windows,
+            filters: (0..40).map(|_| filter(&mut dice)).collect(),
+            blocks,
+        }
+    }
+
+    pub(super) fn block(&self, hash: &B256) -> Option<&Arc<Block>> {
+        self.by_hash.get(hash).map(|at| &self.blocks[*at])
+    }
+
+    fn parent(&self, block: &Block) -> Option<&Arc<Block>> {
+        self.block(&block.header.parent_hash)
+    }
+
+    /// The way from `head` to a block that is chosen by chance: mostly a few blocks on, sometimes anywhere.
+    pub(super) fn way(&self, head: &Arc<Block>, dice: &mut Dice) -> Option<Way> {
+        let most = match dice.roll(4) {
+            0 => WINDOW_BLOCKS,
+            1 => 60,
+            _ => 5,
+        };
+        let target = &self.blocks[dice.roll(self.blocks.len())];
+        let (mut from, mut to) = (head, target);
+        let (mut reverted, mut applied) = (0, Vec::new());
+        while from.hash != to.hash {
+            if from.number() >= to.number() {
+                reverted += 1;
+                from = self.parent(from)?;
+            } else {
+                applied.push(Arc::clone(to));
+                to = self.parent(to)?;
+            }
+        }
+        applied.reverse();
+        applied.truncate(most);
+        let is_change = !applied.is_empty() && reverted < 128;
+        is_change.then_some(Way { reverted, applied })
+    }
+}
+
+/// Up to six logs, each of few addresses and topics, in up to two transactions.
+fn block(dice: &mut Dice, salt: u64) -> TestBlock {
+    let mut log = || {
+        let topics = (0..dice.roll(5)).map(|_| word(dice.roll(3))).collect();
+        Log::new_unchecked(address(dice.roll(4)), topics, Bytes::new())
+    };
+    let transactions = (0..2).map(|_| (0..salt as usize % 4).map(|_| log()).collect());
+    TestBlock {
+        salt,
+        transactions: (2 * salt..).zip(transactions).collect(),
+    }
+}
+
+fn filter(dice: &mut Dice) -> LogFilter {
+    let topics = (0..dice.roll(4)).map(|_| (0..dice.roll(3)).map(|_| word(dice.roll(3))).collect());
+    LogFilter {
+        topics: topics.collect(),
+        addresses: (0..dice.roll(3)).map(|_| address(dice.roll(5))).collect(),
+    }
+}
+
+fn logs_of(block: &Block) -> Vec<Value> {
+    let receipts = block.json.receipts();
+    let log = |at| serde_json::from_slice(&receipts[block.json.log_range(at).unwrap()]).unwrap();
+    (0..block.json.log_count()).map(log).collect()
+}
