@@ -18,6 +18,7 @@
 //! | `shutdown` | SIGTERM with requests in flight |
 //! | `readme` | the README's own commands |
 //! | `websocket` | sessions: every answer of HTTP, RFC 6455, subscriptions, clients that mean harm |
+//! | `clients` | ethers, viem, web3.js, web3.py, alloy: each asks, follows, and loses its line |
 //! | `tidy` | the rules of the code map and of STYLE |
 //!
 //! What they stand on: `harness` (the program as a process, raw HTTP), `in_process` (the service without HTTP), `dice`
@@ -29,6 +30,7 @@ mod access_log;
 mod admission;
 mod bad_input;
 mod cli;
+mod clients;
 mod conformance;
 mod dice;
 mod errors;

@@ -178,7 +178,10 @@ fn sources(places: &[&str]) -> Vec<Source> {
 
 fn walk(path: &Path, found: &mut Vec<PathBuf>) {
     if path.is_dir() {
-        if !["target", ".tools"].iter().any(|name| path.ends_with(name)) {
+        if !["target", ".tools", "node_modules"]
+            .iter()
+            .any(|name| path.ends_with(name))
+        {
             fs::read_dir(path)
                 .unwrap()
                 .for_each(|entry| walk(&entry.unwrap().path(), found));

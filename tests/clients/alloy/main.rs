@@ -1,0 +1,185 @@
+//! See ../README.md.
+
+use std::{env, fs};
+
+use alloy_provider::{
+    Provider, ProviderBuilder, RootProvider, WsConnect,
+    network::Ethereum,
+    transport::{TransportResult, impl_future},
+};
+use alloy_pubsub::{ConnectionHandle, PubSubConnect};
+use alloy_rpc_types_eth::{BlockId, Filter};
+use futures::StreamExt;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use tokio::signal::unix::{SignalKind, signal};
+
+type Anything<T> = Result<T, Box<dyn std::error::Error>>;
+
+/// Tells the test of a step, in one line.
+fn tell(step: &str, members: Value) {
+    let mut line = json!({ "step": step });
+    line.as_object_mut()
+        .unwrap()
+        .extend(members.as_object().unwrap().clone());
+    println!("{line}");
+}
+
+/// A parameter of JSON-RPC as alloy takes it.
+fn parameter<T: DeserializeOwned>(params: &Value, index: usize) -> Anything<T> {
+    Ok(serde_json::from_value(params[index].clone())?)
+}
+
+/// A call's parameter that is a place in a block.
+fn place(params: &Value) -> Anything<u64> {
+    let place: String = parameter(params, 1)?;
+    Ok(u64::from_str_radix(place.trim_start_matches("0x"), 16)?)
+}
+
+/// Makes a call by alloy's own method: its name and the answer.
+async fn call(
+    provider: &impl Provider,
+    method: &str,
+    params: &Value,
+) -> Anything<(&'static str, Value)> {
+    Ok(match method {
+        "eth_getStorageAt" => {
+            let call = provider.get_storage_at(parameter(params, 0)?, parameter(params, 1)?);
+            let value = call.block_id(parameter(params, 2)?).await?;
+            // The value is a number to alloy, and 32 bytes in JSON-RPC.
+            ("get_storage_at", json!(format!("{value:#066x}")))
+        }
+        "eth_getLogs" => {
+            let filter: Filter = parameter(params, 0)?;
+            ("get_logs", json!(provider.get_logs(&filter).await?))
+        }
+        "eth_getBlockByHash" => {
+            let call = provider.get_block_by_hash(parameter(params, 0)?);
+            let is_full = parameter(params, 1)?;
+            let call = if is_full { call.full() } else { call.hashes() };
+            ("get_block_by_hash", json!(call.await?))
+        }
+        "eth_getUncleByBlockHashAndIndex" => {
+            let block = BlockId::hash(parameter(params, 0)?);
+            let call = provider.get_uncle(block, place(params)?);
+            ("get_uncle", json!(call.await?))
+        }
+        "eth_getTransactionByBlockNumberAndIndex" => {
+            let (block, place) = (parameter(params, 0)?, usize::try_from(place(params)?)?);
+            let call = provider.get_transaction_by_block_number_and_index(block, place);
+            let by = "get_transaction_by_block_number_and_index";
+            (by, json!(call.await?))
+        }
+        "eth_getTransactionReceipt" => {
+            let call = provider.get_transaction_receipt(parameter(params, 0)?);
+            ("get_transaction_receipt", json!(call.await?))
+        }
+        "eth_getProof" => {
+            let call = provider.get_proof(parameter(params, 0)?, parameter(params, 1)?);
+            let call = call.block_id(parameter(params, 2)?);
+            ("get_proof", json!(call.await?))
+        }
+        _ => return Err(format!("no such method: {method}").into()),
+    })
+}
+
+async fn answer(over: &str, provider: &impl Provider, calls: &[Value]) -> Anything<()> {
+    for (index, request) in calls.iter().enumerate() {
+        let method = request["method"].as_str().unwrap_or_default();
+        let (by, value) = call(provider, method, &request["params"]).await?;
+        tell(
+            "answer",
+            json!({ "over": over, "call": index, "by": by, "value": value }),
+        );
+    }
+    Ok(())
+}
+
+async fn answers(http: &str, ws: &str, calls: &str) -> Anything<()> {
+    let calls: Vec<Value> = serde_json::from_slice(&fs::read(calls)?)?;
+    let over_http = RootProvider::<Ethereum>::new_http(http.parse()?);
+    answer("http", &over_http, &calls).await?;
+    let over_ws = ProviderBuilder::new()
+        .connect_ws(WsConnect::new(ws))
+        .await?;
+    answer("ws", &over_ws, &calls).await
+}
+
+/// alloy's own connection; it says when alloy makes it anew.
+struct Observed(WsConnect);
+
+impl PubSubConnect for Observed {
+    fn is_local(&self) -> bool {
+        self.0.is_local()
+    }
+
+    fn connect(&self) -> impl_future!(<Output = TransportResult<ConnectionHandle>>) {
+        self.0.connect()
+    }
+
+    fn try_reconnect(&self) -> impl_future!(<Output = TransportResult<ConnectionHandle>>) {
+        tell("lost", json!({ "by": "PubSubConnect::try_reconnect" }));
+        self.0.try_reconnect()
+    }
+}
+
+/// Connects again and subscribes again by itself.
+async fn follow(ws: &str) -> Anything<()> {
+    let mut terminated = signal(SignalKind::terminate())?;
+    let provider = ProviderBuilder::new()
+        .connect_pubsub_with(Observed(WsConnect::new(ws)))
+        .await?;
+    tell(
+        "subscribed",
+        json!({ "to": "heads", "by": "subscribe_blocks" }),
+    );
+    let heads = provider.subscribe_blocks().channel_size(4096).await?;
+    tell(
+        "subscribed",
+        json!({ "to": "logs", "by": "subscribe_logs" }),
+    );
+    let logs = provider
+        .subscribe_logs(&Filter::new())
+        .channel_size(4096)
+        .await?;
+    let subscriptions = [*heads.local_id(), *logs.local_id()];
+    let (mut heads, mut logs) = (heads.into_stream(), logs.into_stream());
+    loop {
+        tokio::select! {
+            Some(head) = heads.next() => tell("head", json!({ "value": head })),
+            Some(log) = logs.next() => tell("log", json!({ "value": log })),
+            _ = terminated.recv() => break,
+            else => return Err("the subscriptions ended".into()),
+        }
+    }
+    for subscription in subscriptions {
+        provider.unsubscribe(subscription).await?;
+    }
+    tell("unsubscribed", json!({ "by": "unsubscribe" }));
+    Ok(())
+}
+
+/// The version of alloy-provider that the lock file has.
+fn version() -> &'static str {
+    let (_, package) = include_str!("Cargo.lock")
+        .split_once("name = \"alloy-provider\"\nversion = \"")
+        .unwrap();
+    package.split('"').next().unwrap()
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Anything<()> {
+    tell(
+        "client",
+        json!({ "value": format!("alloy-provider {}", version()) }),
+    );
+    let arguments: Vec<String> = env::args().skip(1).collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match arguments[..] {
+        ["answers", http, ws, calls] => answers(http, ws, calls).await?,
+        ["follow", ws] => follow(ws).await?,
+        _ => return Err("answers HTTP WS CALLS, or follow WS".into()),
+    }
+    tell("end", json!({}));
+    Ok(())
+}

@@ -1,0 +1,108 @@
+import { JsonRpcProvider, WebSocketProvider, version } from 'ethers'
+import { answer, renamed, rpc, run, tell } from './steps.mjs'
+
+function log({ provider, ...log }) {
+  return renamed(log, { index: 'logIndex' })
+}
+
+/** ethers has a signature as an object of its own. */
+function authorization({ signature: { r, s, yParity }, ...authorization }) {
+  return { ...authorization, r: BigInt(r), s: BigInt(s), yParity }
+}
+
+function transaction({ provider, signature, chainId, authorizationList, ...transaction }) {
+  const { r, s, v, yParity, networkV } = signature
+  return {
+    ...renamed(transaction, { index: 'transactionIndex', gasLimit: 'gas', data: 'input' }),
+    // Zero to ethers where there is none, before EIP-155.
+    chainId: chainId || null,
+    authorizationList: authorizationList?.map(authorization),
+    r: BigInt(r),
+    s: BigInt(s),
+    ...(transaction.type === 0 ? { v: networkV ?? v } : { v: yParity, yParity }),
+  }
+}
+
+function block(block, full) {
+  const { provider, ...members } = block
+  return {
+    ...renamed(members, { prevRandao: 'mixHash' }),
+    transactions: full ? block.prefetchedTransactions.map(transaction) : block.transactions,
+  }
+}
+
+function receipt({ provider, logs, ...receipt }) {
+  const names = { hash: 'transactionHash', index: 'transactionIndex', gasPrice: 'effectiveGasPrice' }
+  return { ...renamed(receipt, names), logs: logs.map(log) }
+}
+
+function methods(provider) {
+  const send = (method) => ['raw send', (...params) => provider.send(method, params)]
+  return {
+    eth_getStorageAt: ['getStorage', (address, slot, at) => provider.getStorage(address, slot, at)],
+    eth_getLogs: ['getLogs', async (filter) => (await provider.getLogs(filter)).map(log)],
+    eth_getBlockByHash: ['getBlock', async (hash, full) => block(await provider.getBlock(hash, full), full)],
+    eth_getUncleByBlockHashAndIndex: send('eth_getUncleByBlockHashAndIndex'),
+    eth_getTransactionByBlockNumberAndIndex: send('eth_getTransactionByBlockNumberAndIndex'),
+    eth_getTransactionReceipt: [
+      'getTransactionReceipt',
+      async (hash) => receipt(await provider.getTransactionReceipt(hash)),
+    ],
+    eth_getProof: send('eth_getProof'),
+  }
+}
+
+async function answers(http, ws, calls) {
+  for (const [over, provider] of [
+    ['http', new JsonRpcProvider(http)],
+    ['ws', new WebSocketProvider(ws)],
+  ]) {
+    await answer(over, calls, methods(provider))
+    await provider.destroy()
+  }
+}
+
+/** A provider does not connect again: whoever holds it watches its socket, and goes on with the next one. */
+async function follow(ws, end) {
+  let head, last
+  const onHead = (value) => tell('head', { value: rpc((head = value)) })
+  const onLog = (value) => tell('log', { value: rpc(log((last = value))) })
+
+  const first = new WebSocketProvider(ws)
+  const lost = new Promise((resolve) => (first.websocket.onclose = () => resolve('lost')))
+  tell('subscribed', { to: 'numbers', by: 'on("block")' })
+  await first.on('block', (number) => tell('number', { value: rpc(number) }))
+  tell('subscribed', { to: 'added logs', by: 'on({ topics })' })
+  await first.on({ topics: [] }, (value) => tell('added', { value: rpc(log(value)) }))
+  tell('subscribed', { to: 'heads', by: 'raw send' })
+  await subscribe(first, ['newHeads'], onHead)
+  tell('subscribed', { to: 'logs', by: 'raw send' })
+  await subscribe(first, ['logs', {}], (value) => onLog(first._wrapLog(value, first._network)))
+  if ((await Promise.race([lost, end])) !== 'lost') throw new Error('the line was not lost')
+  tell('lost', { by: 'websocket.onclose' })
+
+  const second = new WebSocketProvider(ws)
+  // The last block may not have been told to its end: its logs are taken back, and told again.
+  const { parentHash } = await second.getBlock(last.blockHash)
+  tell('resumed', { by: 'raw send', heads: head.hash, logs: parentHash })
+  const subscriptions = [
+    await subscribe(second, ['newHeads', null, { since: head.hash }], onHead),
+    await subscribe(second, ['logs', {}, { since: parentHash }], (value) => onLog(second._wrapLog(value, second._network))),
+  ]
+  await end
+  for (const id of subscriptions) await second.send('eth_unsubscribe', [id])
+  tell('unsubscribed', { by: 'raw send' })
+  await second.destroy()
+}
+
+/**
+ * What its SocketSubscriber does. `on("block")` tells of a head nothing but its number, `on({ topics })` nothing of
+ * removed logs, and no event takes a `since`.
+ */
+async function subscribe(provider, params, receive) {
+  const id = await provider.send('eth_subscribe', params)
+  provider._register(id, { _handleMessage: receive })
+  return id
+}
+
+await run(`ethers ${version}`, { answers, follow })

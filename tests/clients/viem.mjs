@@ -1,0 +1,82 @@
+import { readFileSync } from 'node:fs'
+import { createPublicClient, http, webSocket } from 'viem'
+import { answer, rpc, run, tell } from './steps.mjs'
+
+const { version } = JSON.parse(readFileSync(new URL('node_modules/viem/package.json', import.meta.url)))
+
+function transaction({ typeHex, ...transaction }) {
+  return { ...transaction, type: typeHex }
+}
+
+function block(block) {
+  const full = block.transactions.map((each) => (typeof each === 'string' ? each : transaction(each)))
+  return { ...block, transactions: full }
+}
+
+const types = ['legacy', 'eip2930', 'eip1559', 'eip4844', 'eip7702']
+
+function receipt(receipt) {
+  const status = { reverted: 0, success: 1 }[receipt.status] ?? receipt.status
+  return { ...receipt, status, type: types.indexOf(receipt.type) }
+}
+
+/** The parameters of JSON-RPC as viem takes them. */
+function at(parameter) {
+  if (/^0x[0-9a-f]{64}$/.test(parameter)) return { blockHash: parameter }
+  return parameter.startsWith('0x') ? { blockNumber: BigInt(parameter) } : { blockTag: parameter }
+}
+
+function methods(client) {
+  const request = (method) => ['raw request', (...params) => client.request({ method, params })]
+  return {
+    eth_getStorageAt: ['getStorageAt', (address, slot, block) => client.getStorageAt({ address, slot, ...at(block) })],
+    eth_getLogs: ['getLogs', ({ blockHash }) => client.getLogs({ blockHash })],
+    eth_getBlockByHash: [
+      'getBlock',
+      async (blockHash, includeTransactions) => block(await client.getBlock({ blockHash, includeTransactions })),
+    ],
+    eth_getUncleByBlockHashAndIndex: request('eth_getUncleByBlockHashAndIndex'),
+    eth_getTransactionByBlockNumberAndIndex: [
+      'getTransaction',
+      async (block, index) => transaction(await client.getTransaction({ ...at(block), index: Number(index) })),
+    ],
+    eth_getTransactionReceipt: [
+      'getTransactionReceipt',
+      async (hash) => receipt(await client.getTransactionReceipt({ hash })),
+    ],
+    eth_getProof: [
+      'getProof',
+      (address, storageKeys, block) => client.getProof({ address, storageKeys, ...at(block) }),
+    ],
+  }
+}
+
+async function answers(url, ws, calls) {
+  await answer('http', calls, methods(createPublicClient({ transport: http(url) })))
+  const client = createPublicClient({ transport: webSocket(ws) })
+  await answer('ws', calls, methods(client))
+  await close(client)
+}
+
+/** Connects again and subscribes again by itself. */
+async function follow(ws, end) {
+  const client = createPublicClient({ transport: webSocket(ws, { reconnect: { delay: 100 } }) })
+  let lost = false
+  const onError = () => {
+    if (!lost) tell('lost', { by: 'onError' })
+    lost = true
+  }
+  tell('subscribed', { to: 'heads', by: 'watchBlockHeaders' })
+  const heads = client.watchBlockHeaders({ onBlockHeader: (head) => tell('head', { value: rpc(head) }), onError })
+  tell('subscribed', { to: 'logs', by: 'watchEvent' })
+  const logs = client.watchEvent({ onLogs: ([log]) => tell('log', { value: rpc(log) }), onError })
+  await end
+  await heads()
+  await logs()
+  tell('unsubscribed', { by: 'unwatch' })
+  await close(client)
+}
+
+const close = async (client) => (await client.transport.getRpcClient()).close()
+
+await run(`viem ${version}`, { answers, follow })

@@ -1,0 +1,64 @@
+import { Web3, WebSocketProvider } from 'web3'
+import { answer, rpc, run, tell } from './steps.mjs'
+
+/** web3.js has `data` beside `input`, and 32 bytes where JSON-RPC has a quantity. */
+function transaction({ data, r, s, ...transaction }) {
+  return { ...transaction, r: BigInt(r), s: BigInt(s) }
+}
+
+/** A block's nonce is eight bytes; web3.js makes a number of it. */
+function block({ nonce, transactions, ...block }) {
+  const full = transactions?.map((each) => (typeof each === 'string' ? each : transaction(each)))
+  return { ...block, nonce: `0x${nonce.toString(16).padStart(16, '0')}`, transactions: full }
+}
+
+function methods({ eth }) {
+  return {
+    eth_getStorageAt: ['getStorageAt', (address, slot, at) => eth.getStorageAt(address, slot, at)],
+    eth_getLogs: ['getPastLogs', (filter) => eth.getPastLogs(filter)],
+    eth_getBlockByHash: ['getBlock', async (hash, full) => block(await eth.getBlock(hash, full))],
+    eth_getUncleByBlockHashAndIndex: ['getUncle', async (hash, index) => block(await eth.getUncle(hash, index))],
+    eth_getTransactionByBlockNumberAndIndex: [
+      'getTransactionFromBlock',
+      // A number: text of even length is a hash to it.
+      async (number, index) => transaction(await eth.getTransactionFromBlock(Number(number), index)),
+    ],
+    eth_getTransactionReceipt: ['getTransactionReceipt', (hash) => eth.getTransactionReceipt(hash)],
+    eth_getProof: ['getProof', (address, keys, at) => eth.getProof(address, keys, at)],
+  }
+}
+
+async function answers(http, ws, calls) {
+  await answer('http', calls, methods(new Web3(http)))
+  const web3 = new Web3(ws)
+  await answer('ws', calls, methods(web3))
+  web3.provider.disconnect()
+}
+
+/** Connects again by itself; whoever holds it subscribes again. */
+async function follow(ws, end) {
+  const provider = new WebSocketProvider(ws, {}, { delay: 100 })
+  const { eth, subscriptionManager } = new Web3(provider)
+  async function subscribe() {
+    tell('subscribed', { to: 'heads', by: 'subscribe("newHeads")' })
+    const heads = await eth.subscribe('newHeads')
+    heads.on('data', (head) => tell('head', { value: rpc(block(head)) }))
+    tell('subscribed', { to: 'logs', by: 'subscribe("logs")' })
+    const logs = await eth.subscribe('logs', {})
+    logs.on('data', (log) => tell('log', { value: rpc(log) }))
+  }
+  async function subscribeAgain() {
+    tell('lost', { by: 'on("connect")' })
+    // What was subscribed to on the lost connection cannot be unsubscribed from on this one.
+    subscriptionManager.clear()
+    await subscribe()
+  }
+  provider.once('connect', () => provider.on('connect', subscribeAgain))
+  await subscribe()
+  await end
+  await subscriptionManager.unsubscribe()
+  tell('unsubscribed', { by: 'unsubscribe' })
+  provider.disconnect()
+}
+
+await run(`web3.js ${Web3.version}`, { answers, follow })

@@ -1,0 +1,142 @@
+"""See README.md."""
+
+import asyncio
+import json
+import signal
+import sys
+from importlib.metadata import version
+from inspect import isawaitable
+
+from web3 import AsyncWeb3, HTTPProvider, Web3, WebSocketProvider
+from web3.utils.subscriptions import EthSubscription, LogsSubscription, NewHeadsSubscription
+
+
+def tell(step, **members):
+    """Tells the test of a step, in one line."""
+    print(json.dumps({"step": step, **members}, separators=(",", ":")), flush=True)
+
+
+def rpc(value):
+    """A value of web3.py as JSON-RPC writes it."""
+    if isinstance(value, bool) or value is None:
+        return value
+    if isinstance(value, int):
+        return hex(value)
+    if isinstance(value, bytes):
+        return "0x" + bytes(value).hex()
+    if isinstance(value, str):
+        return value.lower() if value.startswith("0x") else value
+    if isinstance(value, (list, tuple)):
+        return [rpc(item) for item in value]
+    return {name: quantity(member) if name in ("r", "s") else rpc(member) for name, member in value.items()}
+
+
+def quantity(value):
+    """A part of a signature, which web3.py has as a number or as bytes."""
+    return hex(int.from_bytes(value) if isinstance(value, bytes) else value)
+
+
+def methods(w3):
+    """By JSON-RPC's name, the client's own and how to call it."""
+
+    def raw(method):
+        async def request(*params):
+            return (await answered(w3.provider.make_request(method, params)))["result"]
+
+        return "raw make_request", request
+
+    def proof(of, keys, at):
+        answer = dict(eth.get_proof(address(of), keys, at))
+        # A slot's value is a quantity; web3.py makes bytes of it.
+        answer["storageProof"] = [{**slot, "value": int.from_bytes(slot["value"])} for slot in answer["storageProof"]]
+        return answer
+
+    eth, address = w3.eth, w3.to_checksum_address
+    return {
+        "eth_getStorageAt": ("get_storage_at", lambda of, slot, at: eth.get_storage_at(address(of), int(slot, 16), at)),
+        "eth_getLogs": ("get_logs", eth.get_logs),
+        "eth_getBlockByHash": ("get_block", eth.get_block),
+        "eth_getUncleByBlockHashAndIndex": raw("eth_getUncleByBlockHashAndIndex"),
+        "eth_getTransactionByBlockNumberAndIndex": (
+            "get_transaction_by_block",
+            lambda block, index: eth.get_transaction_by_block(int(block, 16), int(index, 16)),
+        ),
+        "eth_getTransactionReceipt": ("get_transaction_receipt", eth.get_transaction_receipt),
+        # AsyncWeb3, which is the one with a WebSocket, has none.
+        "eth_getProof": ("get_proof", proof) if hasattr(eth, "get_proof") else raw("eth_getProof"),
+    }
+
+
+async def answered(result):
+    """Web3 answers, AsyncWeb3 lets wait for the answer."""
+    return await result if isawaitable(result) else result
+
+
+async def answer(over, w3, calls):
+    table = methods(w3)
+    for index, call in enumerate(calls):
+        by, method = table[call["method"]]
+        tell("answer", over=over, call=index, by=by, value=rpc(await answered(method(*call["params"]))))
+
+
+async def answers(http, ws, calls):
+    with open(calls) as file:
+        calls = json.load(file)
+    await answer("http", Web3(HTTPProvider(http)), calls)
+    async with AsyncWeb3(WebSocketProvider(ws)) as w3:
+        await answer("ws", w3, calls)
+
+
+async def follow(ws):
+    """Connects again by itself; whoever holds it subscribes again, here from where the last session ended."""
+    ended = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, ended.set)
+    held = {}
+    async for w3 in AsyncWeb3(WebSocketProvider(ws)):
+        heads, logs = await (resume(w3, held) if held else subscribe(w3))
+        receiving = asyncio.create_task(receive(w3, {heads: "head", logs: "log"}, held))
+        ending = asyncio.create_task(ended.wait())
+        await asyncio.wait([receiving, ending], return_when=asyncio.FIRST_COMPLETED)
+        if ended.is_set():
+            receiving.cancel()
+            await w3.subscription_manager.unsubscribe([heads, logs])
+            tell("unsubscribed", by="unsubscribe")
+            await w3.provider.disconnect()
+            break
+        ending.cancel()
+        tell("lost", by=type(receiving.exception()).__name__)
+
+
+async def subscribe(w3):
+    tell("subscribed", to="heads", by="NewHeadsSubscription")
+    tell("subscribed", to="logs", by="LogsSubscription")
+    return await w3.subscription_manager.subscribe([NewHeadsSubscription(), LogsSubscription()])
+
+
+async def resume(w3, held):
+    # The last block may not have been told to its end: its logs are taken back, and told again.
+    block = await w3.eth.get_block(held["log"]["blockHash"])
+    head, parent = "0x" + held["head"]["hash"].hex(), "0x" + block["parentHash"].hex()
+    tell("resumed", by="EthSubscription", heads=head, logs=parent)
+    since = [
+        EthSubscription(("newHeads", None, {"since": head})),
+        EthSubscription(("logs", {}, {"since": parent})),
+    ]
+    return await w3.subscription_manager.subscribe(since)
+
+
+async def receive(w3, kinds, held):
+    # Handlers would miss what comes before subscribe has returned, and a resumed subscription tells at once.
+    async for message in w3.socket.process_subscriptions():
+        kind = kinds[message["subscription"]]
+        held[kind] = message["result"]
+        tell(kind, value=rpc(message["result"]))
+
+
+def main(mode, *arguments):
+    tell("client", value=f"web3.py {version('web3')}")
+    asyncio.run({"answers": answers, "follow": follow}[mode](*arguments))
+    tell("end")
+
+
+main(*sys.argv[1:])

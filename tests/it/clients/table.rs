@@ -1,0 +1,56 @@
+//! The tables of tests/clients/README.md.
+
+use super::{Did, answers::METHODS};
+use crate::harness;
+
+/// Rows of what a follower does, below those of the seven methods.
+const FOLLOWER_ROWS: [&str; 6] = ["heads", "numbers", "logs", "added logs", "lost line", "end"];
+
+const README: &str = include_str!("../../clients/README.md");
+
+/// The README's column of this client is what it did, and so are its rows of what it leaves out.
+pub(super) fn check(client: &str, did: &Did) {
+    let mut lines = README
+        .lines()
+        .skip_while(|line| !line.starts_with("| step |"));
+    let head: Vec<&str> = cells(lines.next().unwrap()).collect();
+    let column = head.iter().position(|cell| *cell == client);
+    let column = column.unwrap_or_else(|| panic!("README.md has no column {client:?}: {head:?}"));
+    let shown: Vec<(String, String)> = lines
+        .skip(1)
+        .take_while(|line| line.starts_with('|'))
+        .map(|line| {
+            let row: Vec<&str> = cells(line).collect();
+            (plain(row[0]), plain(row[column]))
+        })
+        .collect();
+    let cell = |row: &str| did.rows.get(row).map_or("-", String::as_str).to_owned();
+    let rows = METHODS.into_iter().chain(FOLLOWER_ROWS);
+    let done: Vec<_> = rows.map(|row| (row.to_owned(), cell(row))).collect();
+    harness::check(&format!("README.md, {client}"), &shown, &done);
+
+    let name = client.split(' ').next().unwrap();
+    let rows = README
+        .lines()
+        .filter(|line| line.starts_with(&format!("| {name} | `")));
+    let shown: Vec<&str> = rows.collect();
+    let done: Vec<String> = did
+        .left_out
+        .iter()
+        .filter(|(_, members)| !members.is_empty())
+        .map(|(of, members)| {
+            let members: Vec<String> = members.iter().map(|member| format!("`{member}`")).collect();
+            format!("| {name} | `{of}` | {} |", members.join(", "))
+        })
+        .collect();
+    assert!(shown == done, "README.md should have:\n{}", done.join("\n"));
+}
+
+fn cells(line: &str) -> impl Iterator<Item = &str> {
+    line.trim_matches('|').split('|').map(str::trim)
+}
+
+/// A cell without its marks of code.
+fn plain(cell: &str) -> String {
+    cell.replace('`', "")
+}
