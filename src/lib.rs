@@ -12,7 +12,7 @@
 //! | `service` | starts and stops the parts; the only one that knows them all | JSON-RPC |
 //! | `feed` | the source's thread | HTTP, JSON-RPC, keys |
 //! | [`http`] | routes, HTTP's own answers, bodies written in pieces, connections that are too slow | what a method does; only `service` knows it |
-//! | `connection`, `body_budget` | clients that leave or are too slow, by their sockets; memory that bodies take while they are read | HTTP, JSON-RPC |
+//! | `connection`, `body_budget`, `clock` | clients that leave or are too slow, by their sockets; memory that bodies take while they are read; a look a second | HTTP, JSON-RPC |
 //! | `request_actor` | one HTTP request, one reply | HTTP |
 //! | `session_actor` | one WebSocket session: what its client sends | how bytes are bounded; the only one that knows actix-web-actors |
 //! | `sessions` | a worker's sessions: frames, budgets, heartbeat, eviction, shutdown | what is asked, what is told |
@@ -60,6 +60,7 @@
 
 pub mod access;
 mod body_budget;
+mod clock;
 pub mod config;
 mod connection;
 pub mod export;
