@@ -8,7 +8,7 @@ use std::{
 
 use actix::{Actor, ActorContext, ActorFutureExt, AsyncContext, StreamHandler, WrapFuture};
 use actix_http::ws::{Codec, Item, Message, ProtocolError};
-use actix_web::{HttpRequest, HttpResponse, dev::Payload};
+use actix_web::{HttpRequest, HttpResponse, HttpResponseBuilder, dev::Payload};
 use actix_web_actors::ws::{self, WebsocketContext};
 use bytes::Bytes;
 use nearhead_chain::json::Json;
@@ -33,19 +33,23 @@ pub(crate) struct SessionActor {
     pieces: Option<Pieces>,
 }
 
-/// Answers a handshake, and starts the session's actor if it is one.
+/// The answer to a handshake, without what follows it.
 ///
 /// # Errors
 /// What the handshake lacks.
+pub(crate) fn accept(request: &HttpRequest) -> Result<HttpResponseBuilder, ws::HandshakeError> {
+    ws::handshake(request)
+}
+
+/// Starts the session's actor behind the answer to its handshake.
 pub(crate) fn open(
-    request: &HttpRequest,
+    mut response: HttpResponseBuilder,
     payload: Payload,
     session: Rc<Session>,
     dispatcher: Rc<Dispatcher>,
     tenant: TenantId,
     budget: BodyBudget,
-) -> Result<HttpResponse, ws::HandshakeError> {
-    let mut response = ws::handshake(request)?;
+) -> HttpResponse {
     let inbound = Inbound::new(payload, Rc::clone(&session));
     let actor = SessionActor {
         session: Rc::clone(&session),
@@ -55,7 +59,7 @@ pub(crate) fn open(
         pieces: None,
     };
     let context = WebsocketContext::with_codec(actor, inbound, Codec::new());
-    Ok(response.streaming(Outbound::new(context, session)))
+    response.streaming(Outbound::new(context, session))
 }
 
 impl SessionActor {
