@@ -10,6 +10,7 @@
 //! | `main.rs` | the command line's end: start, greet, wait for a signal, exit code | how anything is answered; nobody knows it |
 //! | [`config`] | every knob in one table; flag, environment, file, messages | who reads the knobs |
 //! | `service` | starts and stops the parts; the only one that knows them all | JSON-RPC |
+//! | `descriptors` | how many connections the process may open | what they are for |
 //! | `feed` | the source's thread | HTTP, JSON-RPC, keys |
 //! | [`http`] | routes, HTTP's own answers, bodies written in pieces, connections that are too slow | what a method does; only `service` knows it |
 //! | `connection`, `body_budget`, `clock` | clients that leave or are too slow, by their sockets; memory that bodies take while they are read; a look a second | HTTP, JSON-RPC |
@@ -63,6 +64,7 @@ mod body_budget;
 mod clock;
 pub mod config;
 mod connection;
+mod descriptors;
 pub mod export;
 mod fanout_actor;
 mod feed;

@@ -27,8 +27,8 @@ pub const KEEP_ALIVE: Duration = Duration::from_secs(75);
 /// Longest wait for a client that was told to go: beyond it the socket is closed without a farewell.
 pub const DISCONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Open connections of one worker; more wait in the kernel's queue. An idle one costs some 20 KB.
-pub const CONNECTIONS_PER_WORKER: usize = 8_192;
+/// Open connections; more wait in the kernel's queue. An idle one costs some 20 KB, all of them 1.3 GB.
+pub const CONNECTIONS_MAX: usize = 65_536;
 
 /// Connections that wait in the kernel's queue for a worker: what a burst of reconnecting clients brings.
 pub const BACKLOG: i32 = 2_048;
@@ -96,9 +96,6 @@ pub const SESSION_REQUESTS_MAX: usize = 16;
 
 /// Subscriptions of one session.
 pub const SESSION_SUBSCRIPTIONS_MAX: usize = 128;
-
-/// Open sessions of the whole service, and of one tenant.
-pub const SESSIONS_MAX: usize = 1_000_000;
 
 /// Smallest reply in bytes that is compressed: below it a reply fits into few packets, and compressing it costs more
 /// than sending it.

@@ -5,6 +5,7 @@
 
 mod client;
 mod hostile;
+mod pace;
 mod protocol;
 mod subscriptions;
 
@@ -187,6 +188,24 @@ fn sessions_are_capped_in_all_and_for_each_key() {
         &fourth.receive(),
         &Received::Frame(TEXT, GOOD_ANSWER.into()),
     );
+}
+
+/// Unless somebody says otherwise, one key takes half of the connections and all keys together three quarters.
+#[test]
+fn sessions_leave_connections_for_others() {
+    let flags = ["--max-connections", "8", "--api-key", "other=other-key"];
+    let server = Server::execution_apis(&flags);
+    let status = |path: &str| {
+        let mut connection = Connection::open(server.address, path);
+        connection.send(handshake(path, HEADERS).as_bytes());
+        connection.receive().status
+    };
+    let _of_one_key: Vec<Client> = (0..4).map(|_| open(&server)).collect();
+    check("half of them", &status(&path()), &503);
+    let other = "/ws/v3/other-key";
+    let _of_another = [(); 2].map(|()| Client::open(server.address, other));
+    check("three quarters of them", &status(other), &503);
+    check("a probe", &server.get("/health").status, &200);
 }
 
 #[test]
