@@ -70,7 +70,7 @@ pub(crate) fn on_connect(io: &dyn Any, data: &mut Extensions) {
 }
 
 impl Connection {
-    const fn of(socket: RawFd) -> Self {
+    pub(crate) const fn of(socket: RawFd) -> Self {
         Self {
             socket,
             doing: Cell::new(Doing::Asking),
@@ -224,6 +224,12 @@ impl Drop for Answering {
 pub(crate) struct Line(Weak<Connection>);
 
 impl Line {
+    /// The line of a connection that nobody watches.
+    #[cfg(test)]
+    pub(crate) fn of(connection: &Rc<Connection>) -> Self {
+        Self(Rc::downgrade(connection))
+    }
+
     /// Whether the client has closed its side, whatever it sent before is read or not.
     pub(crate) fn is_gone(&self) -> bool {
         let closed = PollFlags::RDHUP | PollFlags::HUP | PollFlags::ERR;

@@ -4,6 +4,9 @@
 
 use std::{
     collections::VecDeque,
+    io::{Read as _, Write as _},
+    net::{Shutdown, TcpListener, TcpStream},
+    os::fd::AsRawFd,
     pin::Pin,
     sync::atomic::Ordering,
     task::{Context, Poll, Waker},
@@ -22,7 +25,7 @@ use super::{
 };
 use crate::{
     access::{Keys, SessionCaps},
-    connection::Line,
+    connection::{Connection, Line},
     subscriptions::Hub,
 };
 
@@ -35,10 +38,14 @@ fn registry() -> Rc<Sessions> {
 }
 
 fn open(sessions: &Rc<Sessions>) -> Rc<Session> {
+    open_on(sessions, Line::default())
+}
+
+fn open_on(sessions: &Rc<Sessions>, line: Line) -> Rc<Session> {
     let keys = Keys::new([("test", "test")]);
     let slot = SessionCaps::new(1, 1, 1).take(keys.check("test").unwrap());
     let follower = Follower::new(Hub::new(sessions.metrics.clone()));
-    sessions.open(slot.unwrap(), follower, Line::default())
+    sessions.open(slot.unwrap(), follower, line)
 }
 
 /// Everything that waits.
@@ -167,6 +174,48 @@ fn a_farewell_waits_for_what_is_taken_before_it() {
     look(&sessions, 1);
     assert!(is_cut(&sessions), "the client takes nothing");
     assert!(!session.takes_messages());
+}
+
+/// A client's socket, and the server's side of it.
+fn socket() -> (TcpStream, TcpStream, Rc<Connection>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let server = listener.accept().unwrap().0;
+    let connection = Rc::new(Connection::of(server.as_raw_fd()));
+    (client, server, connection)
+}
+
+#[test]
+fn who_leaves_while_it_is_answered_is_found_gone_whatever_it_left_unread() {
+    let sessions = registry();
+    let (mut client, _server, connection) = socket();
+    let session = open_on(&sessions, Line::of(&connection));
+    session.begin_request();
+    client.write_all(b"unread").unwrap();
+    look(&sessions, 5);
+    assert!(session.takes_messages());
+    client.shutdown(Shutdown::Write).unwrap();
+    look(&sessions, 1);
+    assert!(session.is_closed() && is_cut(&sessions));
+    let mut rest = Vec::new();
+    client.read_to_end(&mut rest).unwrap();
+    assert_eq!(rest, b"");
+}
+
+/// What was taken last may stand in the connection's buffer for as long as the socket takes nothing.
+#[test]
+fn what_was_taken_is_waited_for_until_the_socket_takes_it() {
+    let sessions = registry();
+    let (_client, mut server, connection) = socket();
+    let session = open_on(&sessions, Line::of(&connection));
+    server.set_nonblocking(true).unwrap();
+    while server.write(&[0; 1 << 20]).is_ok() {}
+    session.close(Why::GOING_AWAY);
+    taken(&session);
+    look(&sessions, 10);
+    assert!(!is_cut(&sessions));
+    look(&sessions, 1);
+    assert!(is_cut(&sessions));
 }
 
 #[test]

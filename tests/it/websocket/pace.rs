@@ -35,8 +35,7 @@ fn is_all_logs(received: &Received) {
     let Received::Frame(TEXT, payload) = received else {
         panic!("{received:?}");
     };
-    let answer = harness::json(payload);
-    assert!(answer["result"].as_array().unwrap().len() > 9_000);
+    assert!(payload.len() > 20_000_000 && payload.ends_with(b"}]}"));
 }
 
 /// Reads so many bytes at this rate, however seldom this thread runs.
@@ -271,6 +270,10 @@ fn a_message_that_finds_no_memory_is_refused_alone() {
     check("afterwards", &session.receive(), &good);
 }
 
+/// What the memory of the process may grow by for 50 idle sessions: a few buffers of the allocator, and less than a message
+/// takes for all of them.
+const GROWTH_KIB_MAX: i64 = 48 << 10;
+
 #[test]
 fn what_a_large_message_took_is_given_back() {
     let server = Server::execution_apis(&[]);
@@ -284,10 +287,10 @@ fn what_a_large_message_took_is_given_back() {
     };
     drop(send_one());
     let before = super::hostile::resident_kib(&server);
-    let sessions: Vec<Client> = (0..20).map(|_| send_one()).collect();
+    let _sessions: Vec<Client> = (0..50).map(|_| send_one()).collect();
     let counted = r#"nearhead_requests_total{method="other",outcome="invalid"}"#;
-    check("counted", &server.metric(counted), &21.0);
-    check("open", &server.metric("nearhead_sessions"), &20.0);
-    let each = (super::hostile::resident_kib(&server) - before) / sessions.len() as i64;
-    assert!(each < 400, "{each} KiB are resident for each session");
+    check("counted", &server.metric(counted), &51.0);
+    check("open", &server.metric("nearhead_sessions"), &50.0);
+    let grown = super::hostile::resident_kib(&server) - before;
+    assert!(grown < GROWTH_KIB_MAX, "by {grown} KiB");
 }
