@@ -17,8 +17,8 @@ use nearhead_chain::dev::Profile;
 use crate::limits;
 
 pub use resolve::{Command, CommandError, Export, Origin, Resolved, Setting};
-pub use value::{ApiKey, LogFormat, MethodSet, SourceKind};
-use value::{Show, api_keys, duration, names, path, whole};
+pub use value::{ApiKey, Cap, LogFormat, MethodSet, SourceKind};
+use value::{Show, api_keys, cap, duration, names, path, whole};
 
 /// One knob as the command line, the environment, the file and the documentation know it.
 #[derive(Debug)]
@@ -135,9 +135,9 @@ knobs! {
     /// Threads for heavy queries, beside the workers; the default is one a core
     "pool-threads" pool_threads: usize = cores(),
         "THREADS", "a whole number from 1 to 512", |text| whole(text, 1, 512);
-    /// Connections that one worker holds; further ones wait to be accepted
-    "max-connections" max_connections: usize = limits::CONNECTIONS_PER_WORKER,
-        "CONNECTIONS", "a whole number from 1 to 1000000", |text| whole(text, 1, 1_000_000);
+    /// Connections of the whole service, shared out among the workers; further ones wait to be accepted. Fewer where the process may not open as many descriptors
+    "max-connections" max_connections: usize = limits::CONNECTIONS_MAX,
+        "CONNECTIONS", "a whole number from 1 to 10000000", |text| whole(text, 1, 10_000_000);
     // actix measures it with a clock that it reads twice a second.
     /// How long a request's headers may take to arrive
     "header-timeout" header_timeout: Duration = limits::HEAD_TIMEOUT,
@@ -151,12 +151,12 @@ knobs! {
     "keep-alive" keep_alive: Duration = limits::KEEP_ALIVE,
         "TIME", "a time from 1s to 1h, as 500ms, 12s or 1m",
         |text| duration(text, Duration::from_secs(1), Duration::from_secs(3600));
-    /// WebSocket sessions of the whole service
-    "max-sessions" max_sessions: usize = limits::SESSIONS_MAX,
-        "SESSIONS", "a whole number from 0 to 10000000", |text| whole(text, 0, 10_000_000);
-    /// WebSocket sessions of one key's holder
-    "max-sessions-per-key" max_sessions_per_key: usize = limits::SESSIONS_MAX,
-        "SESSIONS", "a whole number from 0 to 10000000", |text| whole(text, 0, 10_000_000);
+    /// WebSocket sessions of the whole service; auto is three quarters of its connections, the rest is for everybody else
+    "max-sessions" max_sessions: Cap = Cap::Auto,
+        "SESSIONS", "auto or a whole number from 0 to 10000000", |text| cap(text, 0, 10_000_000);
+    /// WebSocket sessions of one key's holder; auto is half of the service's connections
+    "max-sessions-per-key" max_sessions_per_key: Cap = Cap::Auto,
+        "SESSIONS", "auto or a whole number from 0 to 10000000", |text| cap(text, 0, 10_000_000);
     /// Bytes that may wait for a WebSocket session's client to read them; more ends the session
     "session-bytes" session_bytes: usize = limits::SESSION_BYTES_MAX,
         "BYTES", "a whole number from 65536 to 1073741824", |text| whole(text, 65_536, 1 << 30);

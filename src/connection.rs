@@ -16,15 +16,17 @@ use std::{
     time::Duration,
 };
 
-use actix_web::{
-    dev::Extensions,
-    rt::{self, net::TcpStream},
+use actix_web::{dev::Extensions, rt::net::TcpStream};
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    io::Errno,
 };
 use socket2::SockRef;
-use tokio::time::{Sleep, interval, sleep};
+use tokio::time::{Sleep, sleep};
 
 use crate::{
-    limits::{HALF_CLOSED_GRACE, WRITE_STALL_TIMEOUT},
+    clock::every_second,
+    limits::{HALF_CLOSED_GRACE, UNSENT_BYTES, WRITE_STALL_TIMEOUT},
     metrics::Metrics,
 };
 
@@ -51,24 +53,24 @@ enum Doing {
     Session,
 }
 
-/// Looks at a worker's connections, one every [`TICK`].
+/// Looks at a worker's connections, one a second.
 type Tick = u32;
-
-/// Between two looks; all bounds that a look keeps are whole seconds.
-const TICK: Duration = Duration::from_secs(1);
 
 /// Remembers a connection's socket; for `HttpServer::on_connect`, which calls it once a connection.
 pub(crate) fn on_connect(io: &dyn Any, data: &mut Extensions) {
     if let Some(stream) = io.downcast_ref::<TcpStream>() {
+        let socket = SockRef::from(stream);
         // The kernel ends a connection whose client takes not a byte for so long, whatever it was sent. An error: those
         // who look after it have to do.
-        let _ = SockRef::from(stream).set_tcp_user_timeout(Some(2 * WRITE_STALL_TIMEOUT));
+        let _ = socket.set_tcp_user_timeout(Some(2 * WRITE_STALL_TIMEOUT));
+        // An error: a slow client is taken for a stalled one sooner.
+        let _ = socket.set_tcp_notsent_lowat(UNSENT_BYTES);
         data.insert(Rc::new(Connection::of(stream.as_raw_fd())));
     }
 }
 
 impl Connection {
-    const fn of(socket: RawFd) -> Self {
+    pub(crate) const fn of(socket: RawFd) -> Self {
         Self {
             socket,
             doing: Cell::new(Doing::Asking),
@@ -80,6 +82,19 @@ impl Connection {
     /// Whether the client has closed its side and everything it sent was read.
     fn is_closed(&self) -> bool {
         self.with_socket(|socket| matches!(socket.peek(&mut [MaybeUninit::uninit()]), Ok(0)))
+    }
+
+    /// What of `events` the socket is ready for now.
+    fn is_ready_for(&self, events: PollFlags) -> Result<bool, Errno> {
+        const NOW: Timespec = Timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
+        self.with_socket(|socket| {
+            let mut sockets = [PollFd::new(&*socket, events)];
+            poll(&mut sockets, Some(&NOW))?;
+            Ok(sockets[0].revents().intersects(events))
+        })
     }
 
     /// Ends the connection: whoever reads it or writes to it finds that out.
@@ -125,16 +140,7 @@ impl Watch {
     pub(crate) fn start(asking_max: Duration, metrics: Metrics) -> Rc<Self> {
         let this = Rc::new(Self::new(asking_max, metrics));
         let watch = Rc::downgrade(&this);
-        rt::spawn(async move {
-            let mut ticks = interval(TICK);
-            loop {
-                ticks.tick().await;
-                match watch.upgrade() {
-                    Some(watch) => watch.look(),
-                    None => return,
-                }
-            }
-        });
+        every_second(watch, Self::look);
         this
     }
 
@@ -218,6 +224,28 @@ impl Drop for Answering {
 pub(crate) struct Line(Weak<Connection>);
 
 impl Line {
+    /// The line of a connection that nobody watches.
+    #[cfg(test)]
+    pub(crate) fn of(connection: &Rc<Connection>) -> Self {
+        Self(Rc::downgrade(connection))
+    }
+
+    /// Whether the client has closed its side, whatever it sent before is read or not.
+    pub(crate) fn is_gone(&self) -> bool {
+        let closed = PollFlags::RDHUP | PollFlags::HUP | PollFlags::ERR;
+        self.is_ready_for(closed).unwrap_or(false)
+    }
+
+    /// Whether the kernel takes more to send.
+    pub(crate) fn is_writable(&self) -> bool {
+        self.is_ready_for(PollFlags::OUT).unwrap_or(true)
+    }
+
+    /// `None` if it cannot be told.
+    fn is_ready_for(&self, events: PollFlags) -> Option<bool> {
+        self.0.upgrade()?.is_ready_for(events).ok()
+    }
+
     /// Ends it at once, whatever is still to be sent.
     pub(crate) fn cut(&self) {
         if let Some(connection) = self.0.upgrade() {

@@ -3,6 +3,7 @@
 mod access_log;
 mod body;
 mod compression;
+mod handshake;
 mod probes;
 mod reply;
 mod route;
@@ -37,6 +38,7 @@ use self::{
     access_log::{Access, RequestIds},
     body::{BodyRefusal, close_after, drain, read_body},
     compression::Compression,
+    handshake::Fault,
     reply::ReplyBody,
     route::Route,
 };
@@ -291,6 +293,12 @@ impl WorkerEdge {
             return close_after(refuse(StatusCode::UNAUTHORIZED, &error));
         };
         access.tenant = Some(tenant);
+        let accepted = handshake::check(request)
+            .and_then(|()| session_actor::accept(request).map_err(|_| Fault::NotVersion13));
+        let response = match accepted {
+            Ok(response) => response,
+            Err(fault) => return self.refuse_handshake(fault, access),
+        };
         let slot = self
             .edge
             .session_caps
@@ -307,21 +315,30 @@ impl WorkerEdge {
         let session = self.sessions.open(slot, follower, line);
         let dispatcher = Rc::clone(&self.dispatcher);
         let budget = self.bodies.clone();
-        session_actor::open(request, payload, session, dispatcher, tenant, budget).unwrap_or_else(
-            |_| {
-                let why = "not a WebSocket handshake of version 13";
-                let error = RpcError::InvalidHttp(why);
-                self.count_refused(&error, access);
-                let mut response = close_after(refuse(StatusCode::UPGRADE_REQUIRED, &error));
-                let headers = response.headers_mut();
-                headers.insert(header::UPGRADE, HeaderValue::from_static("websocket"));
-                headers.insert(
-                    header::SEC_WEBSOCKET_VERSION,
-                    HeaderValue::from_static("13"),
-                );
-                response
-            },
-        )
+        session_actor::open(response, payload, session, dispatcher, tenant, budget)
+    }
+
+    fn refuse_handshake(&self, fault: Fault, access: &mut Access<'_>) -> HttpResponse {
+        let (status, why) = match fault {
+            Fault::NotVersion13 => (
+                StatusCode::UPGRADE_REQUIRED,
+                "not a WebSocket handshake of version 13",
+            ),
+            Fault::BadKey => (
+                StatusCode::BAD_REQUEST,
+                "sec-websocket-key must be 16 bytes in base64",
+            ),
+        };
+        let error = RpcError::InvalidHttp(why);
+        self.count_refused(&error, access);
+        let mut response = close_after(refuse(status, &error));
+        let headers = response.headers_mut();
+        headers.insert(header::UPGRADE, HeaderValue::from_static("websocket"));
+        headers.insert(
+            header::SEC_WEBSOCKET_VERSION,
+            HeaderValue::from_static("13"),
+        );
+        response
     }
 
     /// Counts a request that was refused before it was a JSON-RPC request at all.

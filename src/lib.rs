@@ -10,9 +10,10 @@
 //! | `main.rs` | the command line's end: start, greet, wait for a signal, exit code | how anything is answered; nobody knows it |
 //! | [`config`] | every knob in one table; flag, environment, file, messages | who reads the knobs |
 //! | `service` | starts and stops the parts; the only one that knows them all | JSON-RPC |
+//! | `descriptors` | how many connections the process may open | what they are for |
 //! | `feed` | the source's thread | HTTP, JSON-RPC, keys |
 //! | [`http`] | routes, HTTP's own answers, bodies written in pieces, connections that are too slow | what a method does; only `service` knows it |
-//! | `connection`, `body_budget` | clients that leave or are too slow, by their sockets; memory that bodies take while they are read | HTTP, JSON-RPC |
+//! | `connection`, `body_budget`, `clock` | clients that leave or are too slow, by their sockets; memory that bodies take while they are read; a look a second | HTTP, JSON-RPC |
 //! | `request_actor` | one HTTP request, one reply | HTTP |
 //! | `session_actor` | one WebSocket session: what its client sends | how bytes are bounded; the only one that knows actix-web-actors |
 //! | `sessions` | a worker's sessions: frames, budgets, heartbeat, eviction, shutdown | what is asked, what is told |
@@ -60,8 +61,10 @@
 
 pub mod access;
 mod body_budget;
+mod clock;
 pub mod config;
 mod connection;
+mod descriptors;
 pub mod export;
 mod fanout_actor;
 mod feed;

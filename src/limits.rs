@@ -27,8 +27,8 @@ pub const KEEP_ALIVE: Duration = Duration::from_secs(75);
 /// Longest wait for a client that was told to go: beyond it the socket is closed without a farewell.
 pub const DISCONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Open connections of one worker; more wait in the kernel's queue. An idle one costs some 20 KB.
-pub const CONNECTIONS_PER_WORKER: usize = 8_192;
+/// Open connections; more wait in the kernel's queue. An idle one costs some 20 KB, all of them 1.3 GB.
+pub const CONNECTIONS_MAX: usize = 65_536;
 
 /// Connections that wait in the kernel's queue for a worker: what a burst of reconnecting clients brings.
 pub const BACKLOG: i32 = 2_048;
@@ -59,12 +59,18 @@ pub const STORAGE_KEYS_MAX: usize = 1_024;
 pub const HALF_CLOSED_GRACE: Duration = Duration::from_millis(20);
 
 /// Longest that a reply keeps the permits that admitted it while it is written: a client that reads slowly would shut
-/// out the others otherwise. Beyond it the reply goes on without.
+/// out the others otherwise. Beyond it the reply goes on without. A session that takes nothing for so long while more
+/// than its budget waits, which is large answers, is cut off with all of it. Whole seconds.
 pub const WRITE_PERMIT_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Longest that a client may take for 64 KiB of a reply, or for a single byte of what stands in the kernel's buffer: who
-/// reads that slowly holds memory that others need, and is cut off. At 6.5 KB/s no link is that bad. Whole seconds.
+/// Longest that a client may take for the next part of a reply, which is [`CHUNK_BYTES`] and what the kernel waits for
+/// before it takes more, half of [`UNSENT_BYTES`]: who reads that slowly holds memory that others need, and is cut off.
+/// At 20 KB/s no link is that bad. Whole seconds.
 pub const WRITE_STALL_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Bytes that the kernel keeps of a connection and cannot send yet: by default it takes megabytes, and no more before a
+/// third of them is gone, so that a client who reads 100 KB/s would seem to take nothing for many seconds.
+pub const UNSENT_BYTES: u32 = 128 << 10;
 
 /// Largest message that a session takes, in bytes, whole or in pieces (the product's specification). A request larger
 /// than [`BODY_BYTES_MAX`] is answered with an error.
@@ -73,6 +79,10 @@ pub const MESSAGE_BYTES_MAX: usize = 32 << 20;
 /// Bytes of a message that are not counted against [`BODY_BYTES_PER_WORKER`]: the usual request, so that it is answered
 /// whatever others send.
 pub const UNCOUNTED_MESSAGE_BYTES: usize = 16 << 10;
+
+/// Words of four bytes of the largest frame that a session's message is decoded in: a larger one is cut into several, for
+/// the decoder keeps a buffer of the largest as long as the session lives.
+pub const FRAME_WORDS_MAX: u32 = 2_048;
 
 /// Pings, pongs and closes that are read of one session within a second; more wait in its socket. A client needs one in 30
 /// seconds.
@@ -96,9 +106,6 @@ pub const FILTER_VALUES_PER_WORKER: usize = 1_000_000;
 /// Steps along the chain that one session's subscriptions catch up by before others have their turn: a step costs some
 /// microseconds.
 pub const CATCH_UP_STEPS: usize = 32;
-
-/// Open sessions of the whole service, and of one tenant.
-pub const SESSIONS_MAX: usize = 1_000_000;
 
 /// Smallest reply in bytes that is compressed: below it a reply fits into few packets, and compressing it costs more
 /// than sending it.

@@ -28,7 +28,7 @@ use tokio::sync::{oneshot, watch};
 use crate::{
     access::{Keys, Quota, SessionCaps},
     config::{self, Config, ConfigError, SourceKind},
-    connection,
+    connection, descriptors,
     feed::Feed,
     http::{self, Edge, EdgeSettings},
     limits,
@@ -275,13 +275,14 @@ impl Parts {
         stop: oneshot::Receiver<Stop>,
     ) {
         let Self {
-            config,
+            mut config,
             socket,
             head,
             report,
             step_requests,
             failure,
         } = self;
+        config.max_connections = descriptors::connections(config.max_connections, config.workers);
         let arbiter = Arbiter::new();
         let feed = Feed::start(
             config.clone(),
@@ -351,7 +352,10 @@ fn edge(
     let rate = (config.rate_limit > 0).then_some(config.rate_limit);
     let quota = Quota::new(rate, keys.tenants());
     let grows = config.source == SourceKind::Dev && !config.block_time.is_zero();
-    let (most, most_per_tenant) = (config.max_sessions, config.max_sessions_per_key);
+    let connections = config.max_connections;
+    // A quarter of the connections is left for requests and probes, and half of them for who has another key.
+    let most = config.max_sessions.or(connections - connections / 4);
+    let most_per_tenant = config.max_sessions_per_key.or(connections.div_ceil(2));
     Ok(Edge {
         head,
         tracker,
@@ -394,7 +398,7 @@ fn serve(
         HttpServer::new(move || App::new().configure(|routes| http::configure(&edge, routes)))
             .on_connect(connection::on_connect)
             .workers(config.workers)
-            .max_connections(config.max_connections)
+            .max_connections(config.max_connections.div_ceil(config.workers))
             .keep_alive(config.keep_alive)
             .client_request_timeout(config.header_timeout)
             .client_disconnect_timeout(limits::DISCONNECT_TIMEOUT)

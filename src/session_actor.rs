@@ -1,20 +1,23 @@
 //! One WebSocket session: an actor that lives as long as its connection. The only file that knows actix-web-actors.
 
-use std::{io::ErrorKind, rc::Rc, time::Instant};
+use std::{
+    io::ErrorKind,
+    rc::Rc,
+    time::{Duration, Instant},
+};
 
 use actix::{Actor, ActorContext, ActorFutureExt, AsyncContext, StreamHandler, WrapFuture};
 use actix_http::ws::{Codec, Item, Message, ProtocolError};
-use actix_web::{HttpRequest, HttpResponse, dev::Payload};
+use actix_web::{HttpRequest, HttpResponse, HttpResponseBuilder, dev::Payload};
 use actix_web_actors::ws::{self, WebsocketContext};
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use nearhead_chain::json::Json;
 
 use crate::{
     access::TenantId,
     body_budget::{BodyBudget, Charge},
-    limits::{BODY_BYTES_MAX, MESSAGE_BYTES_MAX},
     rpc::{Answer, Dispatcher, RpcError, envelope::NULL_ID},
-    sessions::{Inbound, Outbound, Session, Why},
+    sessions::{Inbound, Outbound, Pieces, Refused, Session, Why},
     subscriptions::Asking,
 };
 
@@ -26,51 +29,43 @@ pub(crate) struct SessionActor {
     session: Rc<Session>,
     dispatcher: Rc<Dispatcher>,
     tenant: TenantId,
+    budget: BodyBudget,
     /// A message that is coming in pieces.
-    message: Option<Pieces>,
+    pieces: Option<Pieces>,
 }
 
-/// The first pieces of a message.
-struct Pieces {
-    is_text: bool,
-    bytes: BytesMut,
-}
-
-/// Answers a handshake, and starts the session's actor if it is one.
+/// The answer to a handshake, without what follows it.
 ///
 /// # Errors
 /// What the handshake lacks.
+pub(crate) fn accept(request: &HttpRequest) -> Result<HttpResponseBuilder, ws::HandshakeError> {
+    ws::handshake(request)
+}
+
+/// Starts the session's actor behind the answer to its handshake.
 pub(crate) fn open(
-    request: &HttpRequest,
+    mut response: HttpResponseBuilder,
     payload: Payload,
     session: Rc<Session>,
     dispatcher: Rc<Dispatcher>,
     tenant: TenantId,
     budget: BodyBudget,
-) -> Result<HttpResponse, ws::HandshakeError> {
-    let mut response = ws::handshake(request)?;
-    let inbound = Inbound::new(payload, Rc::clone(&session), budget);
+) -> HttpResponse {
+    let inbound = Inbound::new(payload, Rc::clone(&session));
     let actor = SessionActor {
         session: Rc::clone(&session),
         dispatcher,
         tenant,
-        message: None,
+        budget,
+        pieces: None,
     };
-    let codec = Codec::new().max_size(MESSAGE_BYTES_MAX);
-    let context = WebsocketContext::with_codec(actor, inbound, codec);
-    Ok(response.streaming(Outbound::new(context, session)))
+    let context = WebsocketContext::with_codec(actor, inbound, Codec::new());
+    response.streaming(Outbound::new(context, session))
 }
 
 impl SessionActor {
     /// Answers a whole message, and holds what it takes of the worker's memory until then.
     fn answer(&mut self, body: Bytes, charge: Option<Charge>, ctx: &mut WebsocketContext<Self>) {
-        if body.len() > BODY_BYTES_MAX {
-            let error = RpcError::InvalidHttp("request body too large, send at most 5 MiB");
-            let refused = Answer::error(NULL_ID, &error);
-            self.session
-                .answer(&refused.json.unwrap_or(Json::NULL), Vec::new());
-            return;
-        }
         let (session, dispatcher) = (Rc::clone(&self.session), Rc::clone(&self.dispatcher));
         let (tenant, now) = (self.tenant, Instant::now());
         session.begin_request();
@@ -91,8 +86,17 @@ impl SessionActor {
         }));
     }
 
-    /// Takes a piece of a message; the whole message with its last one.
-    fn piece(&mut self, item: Item) -> Result<Option<Bytes>, Why> {
+    /// Says why a message is not answered, as HTTP says it of a body.
+    fn refuse(&self, error: &RpcError) {
+        let refused = Answer::error(NULL_ID, error);
+        let metrics = self.dispatcher.metrics.method(None);
+        metrics.answered(refused.outcome, Duration::ZERO);
+        self.session
+            .answer(&refused.json.unwrap_or(Json::NULL), Vec::new());
+    }
+
+    /// Takes a piece of a message, and answers it with its last one.
+    fn piece(&mut self, item: Item, ctx: &mut WebsocketContext<Self>) -> Result<(), Why> {
         let (is_text, is_last, bytes) = match item {
             Item::FirstText(bytes) => (Some(true), false, bytes),
             Item::FirstBinary(bytes) => (Some(false), false, bytes),
@@ -100,46 +104,36 @@ impl SessionActor {
             Item::Last(bytes) => (None, true, bytes),
         };
         if let Some(is_text) = is_text {
-            self.message = Some(Pieces {
-                is_text,
-                bytes: BytesMut::new(),
-            });
+            self.pieces = Some(Pieces::new(is_text, &self.budget));
         }
-        let message = self.message.as_mut().ok_or(Why::PROTOCOL)?;
-        message.bytes.extend_from_slice(&bytes);
+        let mut pieces = self.pieces.take().ok_or(Why::PROTOCOL)?;
+        pieces.push(&bytes);
         if !is_last {
-            return Ok(None);
+            self.pieces = Some(pieces);
+            return Ok(());
         }
-        let Some(message) = self.message.take() else {
-            return Ok(None);
-        };
-        if message.is_text && std::str::from_utf8(&message.bytes).is_err() {
-            return Err(Why::NOT_UTF8);
+        match pieces.finish() {
+            Ok((body, charge)) => self.answer(body, Some(charge), ctx),
+            Err(Refused::NotUtf8) => return Err(Why::NOT_UTF8),
+            Err(Refused::TooLarge) => self.refuse(&RpcError::BODY_TOO_LARGE),
+            Err(Refused::Busy) => self.refuse(&RpcError::Unavailable),
         }
-        Ok(Some(message.bytes.freeze()))
+        Ok(())
     }
 
     fn receive(
         &mut self,
         message: Result<Message, ProtocolError>,
-        charge: Option<Charge>,
         ctx: &mut WebsocketContext<Self>,
     ) -> Result<(), Why> {
         match message.map_err(|error| why_of(&error))? {
-            Message::Text(text) => self.answer(text.into_bytes(), charge, ctx),
-            Message::Binary(bytes) => self.answer(bytes, charge, ctx),
-            Message::Continuation(item) => {
-                if let Some(whole) = self.piece(item)? {
-                    self.answer(whole, charge, ctx);
-                }
-            }
+            Message::Text(text) => self.answer(text.into_bytes(), None, ctx),
+            Message::Binary(bytes) => self.answer(bytes, None, ctx),
+            Message::Continuation(item) => self.piece(item, ctx)?,
             Message::Ping(payload) => self.session.pong(&payload),
             Message::Pong(_) | Message::Nop => {}
             Message::Close(reason) => {
                 let code = reason.map(|reason| u16::from(reason.code));
-                if code.is_some_and(|code| !is_sendable(code)) {
-                    return Err(Why::PROTOCOL);
-                }
                 self.session.close_came(code);
             }
         }
@@ -157,19 +151,16 @@ impl StreamHandler<Result<Message, ProtocolError>> for SessionActor {
         message: Result<Message, ProtocolError>,
         ctx: &mut WebsocketContext<Self>,
     ) {
-        let charge = self.session.handed_over();
+        self.session.handed_over();
         if !self.session.takes_messages() {
             // Ours was sent: the client's close is all that is waited for.
-            if !matches!(
-                message,
-                Ok(Message::Text(_) | Message::Binary(_) | Message::Continuation(_))
-            ) {
+            if matches!(message, Ok(Message::Close(_)) | Err(_)) {
                 self.session.end();
                 ctx.stop();
             }
             return;
         }
-        if let Err(why) = self.receive(message, charge, ctx) {
+        if let Err(why) = self.receive(message, ctx) {
             self.session.close(why);
             // What follows a violation has no meaning.
             ctx.stop();
@@ -180,11 +171,6 @@ impl StreamHandler<Result<Message, ProtocolError>> for SessionActor {
     fn finished(&mut self, ctx: &mut WebsocketContext<Self>) {
         ctx.stop();
     }
-}
-
-/// Whether a client may send this code (RFC 6455 §7.4).
-const fn is_sendable(code: u16) -> bool {
-    matches!(code, 1000..=1003 | 1007..=1014 | 3000..=4999)
 }
 
 /// The library says that text is not UTF-8 by an error of no kind of its own.

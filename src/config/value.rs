@@ -41,6 +41,26 @@ pub enum LogFormat {
     Json,
 }
 
+/// How many of something there may be at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cap {
+    /// As many as suits what else was configured.
+    Auto,
+    /// This many.
+    Of(usize),
+}
+
+impl Cap {
+    /// The number, which is `auto` where nothing else was asked for.
+    #[must_use]
+    pub const fn or(self, auto: usize) -> usize {
+        match self {
+            Self::Auto => auto,
+            Self::Of(count) => count,
+        }
+    }
+}
+
 /// A key and who holds it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ApiKey {
@@ -109,6 +129,15 @@ impl Show for Duration {
         match self.subsec_millis() {
             0 => format!("{}s", self.as_secs()),
             _ => format!("{}ms", self.as_millis()),
+        }
+    }
+}
+
+impl Show for Cap {
+    fn show(&self) -> String {
+        match self {
+            Self::Auto => "auto".to_owned(),
+            Self::Of(count) => count.to_string(),
         }
     }
 }
@@ -203,6 +232,14 @@ fn single(texts: &[String]) -> Option<&str> {
 /// One of a few words, or a value with a parser of its own.
 pub(super) fn names<T: Named>(texts: &[String]) -> Option<T> {
     T::named(single(texts)?)
+}
+
+/// `auto`, or a whole number within bounds.
+pub(super) fn cap(texts: &[String], least: usize, most: usize) -> Option<Cap> {
+    match texts {
+        [text] if text == "auto" => Some(Cap::Auto),
+        _ => whole(texts, least, most).map(Cap::Of),
+    }
 }
 
 /// A whole number between two bounds, both included.

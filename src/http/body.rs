@@ -49,7 +49,7 @@ impl BodyRefusal {
 
     pub(super) const fn error(self) -> RpcError {
         RpcError::InvalidHttp(match self {
-            Self::TooLarge | Self::Endless => "request body too large, send at most 5 MiB",
+            Self::TooLarge | Self::Endless => return RpcError::BODY_TOO_LARGE,
             Self::TooSlow => "request body too slow, send it in one go",
             Self::Broken => "request body broken off or malformed, send it again",
             Self::Busy => return RpcError::Unavailable,

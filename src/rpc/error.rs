@@ -110,6 +110,12 @@ pub enum RpcError {
     Internal,
 }
 
+impl RpcError {
+    /// What is said of a request that is larger than [`BODY_BYTES_MAX`](crate::limits::BODY_BYTES_MAX).
+    pub(crate) const BODY_TOO_LARGE: Self =
+        Self::InvalidHttp("request body too large, send at most 5 MiB");
+}
+
 /// What became of a request, as metrics count it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {

@@ -1,4 +1,4 @@
-//! WebSocket frames (RFC 6455 §5.2): what is sent, and where those that come in begin and end.
+//! WebSocket frames (RFC 6455 §5.2): what is sent, and how those that come in are cut.
 
 use bytes::{BufMut, Bytes, BytesMut};
 
@@ -45,48 +45,85 @@ pub fn close(code: u16, reason: &str) -> Bytes {
 }
 
 fn put_header(out: &mut BytesMut, opcode: Opcode, len: usize) {
-    const FIN: u8 = 0x80;
     out.put_u8(FIN | opcode as u8);
+    put_len(out, 0, len as u64);
+}
+
+/// The length of a payload, in as few bytes as it takes, with the bit that says whether a mask follows.
+fn put_len(out: &mut BytesMut, masked: u8, len: u64) {
     match len {
-        0..=125 => out.put_u8(len as u8),
+        0..=125 => out.put_u8(masked | len as u8),
         126..=0xffff => {
-            out.put_u8(126);
+            out.put_u8(masked | 126);
             out.put_u16(len as u16);
         }
         _ => {
-            out.put_u8(127);
-            out.put_u64(len as u64);
+            out.put_u8(masked | 127);
+            out.put_u64(len);
         }
     }
 }
 
-/// Finds where a client's frames begin and end in a stream of bytes, however it is cut. What is wrong with a frame is
-/// judged by whoever decodes it.
-#[derive(Debug, Default)]
-pub struct Boundaries {
-    header: [u8; 14],
+/// Cuts a client's large frames into smaller ones, in a stream of bytes, however it is cut itself: whoever decodes them
+/// holds a buffer as large as the largest frame, for as long as the connection lives. The messages stay what they are.
+/// What is wrong with a frame is judged by whoever decodes it.
+#[derive(Debug)]
+pub struct Reframer {
+    /// Largest payload of a message's frame; a multiple of the mask, which begins anew with each.
+    most: u64,
+    /// The client's present frame.
+    header: [u8; HEADER_BYTES_MAX],
     have: usize,
-    /// Bytes of the payload that did not come yet; `None` inside the header.
-    left: Option<u64>,
+    at: At,
+    /// Bytes of that frame's payload that are in none of our frames yet.
+    left: u64,
+    /// Bytes of our present frame's payload that did not come yet.
+    piece_left: u64,
 }
 
-/// What was found.
+/// Where a [`Reframer`] is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Found {
+enum At {
+    /// Within a client's header.
+    Header,
+    /// Before the first of our frames that a client's frame is cut into.
+    First,
+    /// Before another one.
+    Next,
+    /// Within the payload of one.
+    Payload,
+}
+
+const FIN: u8 = 0x80;
+const MASKED: u8 = 0x80;
+const MASK_BYTES: usize = 4;
+const HEADER_BYTES_MAX: usize = 2 + 8 + MASK_BYTES;
+
+/// What comes next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Next {
     /// The bytes ended first.
     Nothing,
-    /// A header ended: a frame with a payload of so many bytes, of a message or a control frame.
-    Begin {
-        /// Bytes of the payload.
-        len: u64,
-        /// Whether it is a part of a message.
-        is_data: bool,
-    },
-    /// A frame ended.
+    /// The client announced a frame with a payload of so many bytes.
+    Announced(Opening, u64),
+    /// These bytes are a part of our frames.
+    Bytes(Bytes),
+    /// One of our frames ended.
     End(FrameKind),
 }
 
-/// What a frame is to its message.
+/// What a client's frame is to its message, as its header says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Opening {
+    /// Its beginning.
+    Message,
+    /// Another part.
+    Continuation,
+    /// No part of a message.
+    Control,
+}
+
+/// What a frame that ended is to its message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FrameKind {
     /// A part after which another follows.
@@ -97,38 +134,46 @@ pub enum FrameKind {
     Control,
 }
 
-impl Boundaries {
-    /// Goes on to the next boundary in `bytes`: how many of them come before it, and what it is.
-    pub fn next(&mut self, bytes: &[u8]) -> (usize, Found) {
-        let Some(left) = &mut self.left else {
-            return self.next_in_header(bytes);
-        };
-        let taken = usize::try_from(*left).map_or(bytes.len(), |left| left.min(bytes.len()));
-        *left -= taken as u64;
-        if *left > 0 {
-            return (taken, Found::Nothing);
+impl Reframer {
+    /// One whose frames have at most `words` times four bytes of payload.
+    pub const fn new(words: u32) -> Self {
+        Self {
+            most: words as u64 * MASK_BYTES as u64,
+            header: [0; HEADER_BYTES_MAX],
+            have: 0,
+            at: At::Header,
+            left: 0,
+            piece_left: 0,
         }
-        const FIN: u8 = 0x80;
-        let kind = match (self.is_data(), self.header[0] & FIN != 0) {
-            (false, _) => FrameKind::Control,
-            (true, false) => FrameKind::Part,
-            (true, true) => FrameKind::Last,
-        };
-        (self.left, self.have) = (None, 0);
-        (taken, Found::End(kind))
     }
 
-    fn next_in_header(&mut self, bytes: &[u8]) -> (usize, Found) {
-        let mut taken = 0;
-        while self.have < self.header_len() {
-            let Some(byte) = bytes.get(taken) else {
-                return (taken, Found::Nothing);
-            };
-            self.header[self.have] = *byte;
-            self.have += 1;
-            taken += 1;
+    /// Goes on in `input`, as far as to the next thing that is to be known.
+    pub fn next(&mut self, input: &mut Bytes) -> Next {
+        match self.at {
+            At::Header => self.read_header(input),
+            At::First => Next::Bytes(self.begin(true)),
+            At::Next => Next::Bytes(self.begin(false)),
+            At::Payload if self.piece_left == 0 => Next::End(self.end()),
+            At::Payload if input.is_empty() => Next::Nothing,
+            At::Payload => {
+                let most = usize::try_from(self.piece_left).unwrap_or(usize::MAX);
+                let bytes = input.split_to(most.min(input.len()));
+                self.piece_left -= bytes.len() as u64;
+                Next::Bytes(bytes)
+            }
         }
-        let len = match self.header[1] & 0x7f {
+    }
+
+    fn read_header(&mut self, input: &mut Bytes) -> Next {
+        while self.have < self.header_len() {
+            if input.is_empty() {
+                return Next::Nothing;
+            }
+            let bytes = input.split_to(input.len().min(self.header_len() - self.have));
+            self.header[self.have..][..bytes.len()].copy_from_slice(&bytes);
+            self.have += bytes.len();
+        }
+        self.left = match self.header[1] & 0x7f {
             126 => u64::from(u16::from_be_bytes([self.header[2], self.header[3]])),
             127 => {
                 let mut wide = [0; 8];
@@ -137,9 +182,13 @@ impl Boundaries {
             }
             len => u64::from(len),
         };
-        self.left = Some(len);
-        let is_data = self.is_data();
-        (taken, Found::Begin { len, is_data })
+        self.at = At::First;
+        let opening = match self.header[0] & 0x0f {
+            0 => Opening::Continuation,
+            1..8 => Opening::Message,
+            _ => Opening::Control,
+        };
+        Next::Announced(opening, self.left)
     }
 
     /// Bytes of the header, as far as that can be told.
@@ -152,13 +201,55 @@ impl Boundaries {
             127 => 8,
             _ => 0,
         };
-        let mask = if self.header[1] & 0x80 != 0 { 4 } else { 0 };
-        2 + length + mask
+        2 + length + self.mask_len()
     }
 
-    /// Whether the present frame, or the one that ended, is a part of a message.
-    pub const fn is_data(&self) -> bool {
-        self.header[0] & 0x08 == 0
+    const fn mask_len(&self) -> usize {
+        if self.header[1] & MASKED != 0 {
+            MASK_BYTES
+        } else {
+            0
+        }
+    }
+
+    const fn is_control(&self) -> bool {
+        self.header[0] & 0x08 != 0
+    }
+
+    /// The header of our next frame.
+    fn begin(&mut self, is_first: bool) -> Bytes {
+        self.at = At::Payload;
+        self.piece_left = match self.is_control() {
+            true => self.left,
+            false => self.left.min(self.most),
+        };
+        self.left -= self.piece_left;
+        let header = &self.header[..self.have];
+        if is_first && self.left == 0 {
+            return Bytes::copy_from_slice(header);
+        }
+        // The opcode and the reserved bits belong to the first frame of a message, the end of it to the last one.
+        let opening = if is_first { header[0] & !FIN } else { 0 };
+        let end = if self.left == 0 { header[0] & FIN } else { 0 };
+        let mask = &header[self.have - self.mask_len()..];
+        let mut out = BytesMut::with_capacity(HEADER_BYTES_MAX);
+        out.put_u8(opening | end);
+        put_len(&mut out, header[1] & MASKED, self.piece_left);
+        out.put_slice(mask);
+        out.freeze()
+    }
+
+    fn end(&mut self) -> FrameKind {
+        if self.left > 0 {
+            self.at = At::Next;
+            return FrameKind::Part;
+        }
+        (self.at, self.have) = (At::Header, 0);
+        match (self.is_control(), self.header[0] & FIN != 0) {
+            (true, _) => FrameKind::Control,
+            (false, false) => FrameKind::Part,
+            (false, true) => FrameKind::Last,
+        }
     }
 }
 
@@ -178,48 +269,68 @@ mod tests {
         out
     }
 
+    /// What comes of `bytes` that come in chunks of `cut`: the bytes, and what was told of them.
+    fn reframed(bytes: &[u8], cut: usize, words: u32) -> (Vec<u8>, Vec<Next>) {
+        let mut reframer = Reframer::new(words);
+        let (mut out, mut told) = (Vec::new(), Vec::new());
+        for chunk in bytes.chunks(cut) {
+            let mut rest = Bytes::copy_from_slice(chunk);
+            loop {
+                match reframer.next(&mut rest) {
+                    Next::Nothing => break,
+                    Next::Bytes(bytes) => out.extend_from_slice(&bytes),
+                    other => told.push(other),
+                }
+            }
+            assert!(rest.is_empty());
+        }
+        (out, told)
+    }
+
     #[test]
-    fn boundaries_are_the_same_however_the_bytes_are_cut() {
+    fn small_frames_stay_as_they_are_however_they_are_cut() {
+        use {FrameKind::*, Opening::*};
         let frames = [
-            (masked(0x81, b"hello"), 5, FrameKind::Last),
-            (masked(0x01, &[7; 126]), 126, FrameKind::Part),
-            (masked(0x89, b""), 0, FrameKind::Control),
-            (masked(0x80, &[7; 70_000]), 70_000, FrameKind::Last),
-            (masked(0x82, b""), 0, FrameKind::Last),
+            (masked(0x81, b"hello"), Message, 5, Last),
+            (masked(0x01, &[7; 126]), Message, 126, Part),
+            (masked(0x89, b""), Opening::Control, 0, FrameKind::Control),
+            (masked(0x80, &[7; 70_000]), Continuation, 70_000, Last),
+            (masked(0x82, b""), Message, 0, Last),
         ];
         let bytes: Vec<u8> = frames.iter().flat_map(|frame| frame.0.clone()).collect();
-        let mut ends = 0;
-        let expected: Vec<(usize, Found)> = frames
+        let expected: Vec<Next> = frames
             .iter()
-            .flat_map(|(frame, len, kind)| {
-                let start = ends;
-                ends += frame.len();
-                let (len, is_data) = (*len as u64, *kind != FrameKind::Control);
-                let begin = start + frame.len() - len as usize;
-                [
-                    (begin, Found::Begin { len, is_data }),
-                    (ends, Found::End(*kind)),
-                ]
-            })
+            .flat_map(|(_, opening, len, kind)| [Next::Announced(*opening, *len), Next::End(*kind)])
             .collect();
         for cut in [1, 2, 3, 7, 1_000, bytes.len()] {
-            let mut boundaries = Boundaries::default();
-            let mut found = Vec::new();
-            let mut at = 0;
-            for chunk in bytes.chunks(cut) {
-                let mut rest = chunk;
-                loop {
-                    let (taken, what) = boundaries.next(rest);
-                    (at, rest) = (at + taken, &rest[taken..]);
-                    match what {
-                        Found::Nothing => break,
-                        what => found.push((at, what)),
-                    }
-                }
-                assert!(rest.is_empty());
-            }
-            assert_eq!(found, expected, "cut at {cut}");
+            let (out, told) = reframed(&bytes, cut, 20_000);
+            assert!(out == bytes, "cut at {cut}");
+            assert_eq!(told, expected, "cut at {cut}");
         }
+    }
+
+    #[test]
+    fn large_frames_become_small_ones() {
+        let payload: Vec<u8> = (0..300_u32).map(|at| at as u8).collect();
+        for (first, begins, ends) in [(0x81, 0x01, 0x80), (0x42, 0x42, 0x00), (0x80, 0x00, 0x80)] {
+            let expected = [
+                masked(begins, &payload[..128]),
+                masked(0x00, &payload[128..256]),
+                masked(ends, &payload[256..]),
+            ];
+            for cut in [1, 5, 131, 1_000] {
+                let (out, told) = reframed(&masked(first, &payload), cut, 32);
+                assert_eq!(out, expected.concat(), "{first:#x} cut at {cut}");
+                let pieces = told.iter().filter(|told| matches!(told, Next::End(_)));
+                assert_eq!(pieces.count(), 3);
+            }
+        }
+        let control = masked(0x89, &payload);
+        assert_eq!(reframed(&control, 9, 32).0, control, "none of a message");
+        let mut unmasked = frame(Opcode::Text, &payload).to_vec();
+        unmasked.truncate(4 + 127);
+        let (out, _) = reframed(&unmasked, 9, 32);
+        assert_eq!(out, [&b"\x01\x7e\0\x80"[..], &payload[..127]].concat());
     }
 
     #[test]

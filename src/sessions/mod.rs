@@ -5,7 +5,8 @@
 //! | `Sessions` | all of a worker's: admission, heartbeat, eviction, shutdown, by one clock |
 //! | `session` | one of them, as everybody on its worker knows it |
 //! | `outbox` | bytes that wait, within a budget |
-//! | `frame` | frames: what is sent, where those that come in begin and end |
+//! | `frame` | frames: what is sent, how those that come in are cut |
+//! | `message` | a message that comes in pieces, as far as it is kept |
 //! | `inbound`, `outbound` | the two directions of a connection, as streams |
 //!
 //! The actor of a session is `session_actor`. actix runs it while its connection is polled: a client that does not read
@@ -13,6 +14,7 @@
 
 pub mod frame;
 mod inbound;
+mod message;
 mod outbound;
 mod outbox;
 mod session;
@@ -29,15 +31,17 @@ use std::{
     time::Duration,
 };
 
-use tokio::time::interval;
-
 pub(crate) use self::{
     frame::{Opcode, header},
     inbound::Inbound,
+    message::{Pieces, Refused},
     outbound::Outbound,
     session::{Session, Why},
 };
-use crate::{access::SessionSlot, connection::Line, metrics::Metrics, subscriptions::Follower};
+use crate::{
+    access::SessionSlot, clock::every_second, connection::Line, metrics::Metrics,
+    subscriptions::Follower,
+};
 
 /// All sessions of one worker.
 pub(crate) struct Sessions {
@@ -51,9 +55,6 @@ pub(crate) struct Sessions {
     metrics: Metrics,
 }
 
-/// Between two looks at all sessions.
-const TICK: Duration = Duration::from_secs(1);
-
 impl Sessions {
     /// Starts to look after sessions on the present thread, for as long as somebody holds the registry.
     pub(crate) fn start(
@@ -64,16 +65,7 @@ impl Sessions {
     ) -> Rc<Self> {
         let this = Rc::new(Self::new(budget, message_max, draining, metrics));
         let sessions = Rc::downgrade(&this);
-        actix_web::rt::spawn(async move {
-            let mut ticks = interval(TICK);
-            loop {
-                ticks.tick().await;
-                match sessions.upgrade() {
-                    Some(sessions) => sessions.look(),
-                    None => return,
-                }
-            }
-        });
+        every_second(sessions, Self::look);
         this
     }
 

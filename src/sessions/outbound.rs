@@ -19,13 +19,15 @@ pub(crate) struct Outbound<S> {
     actor: Pin<Box<S>>,
     session: Rc<Session>,
     is_over: bool,
-    is_last_poll: bool,
-    /// Slices that were taken since the actor last ran.
+    /// Polls since everything was taken in which the socket took more.
+    idle_polls: u8,
+    /// Bytes that were taken since the actor last ran.
     run: usize,
 }
 
-/// Slices that are taken before the actor runs again: it costs as much as some slices do.
-const RUN_MAX: usize = 64;
+/// Bytes that are taken before the actor runs again: it costs as much as some slices do, and what the client says
+/// meanwhile, a ping, is heard of by it alone.
+const RUN_MAX: usize = CHUNK_BYTES;
 
 impl<S> Outbound<S> {
     pub(crate) fn new(actor: S, session: Rc<Session>) -> Self {
@@ -33,7 +35,7 @@ impl<S> Outbound<S> {
             actor: Box::pin(actor),
             session,
             is_over: false,
-            is_last_poll: false,
+            idle_polls: 0,
             run: RUN_MAX,
         }
     }
@@ -48,7 +50,7 @@ impl<S: Stream<Item = Result<Bytes, Error>>> Stream for Outbound<S> {
         if this.run < RUN_MAX
             && let Some(slice) = this.session.take(CHUNK_BYTES)
         {
-            this.run += 1;
+            this.run += slice.len();
             return Poll::Ready(Some(Ok(slice)));
         }
         this.run = 0;
@@ -67,8 +69,13 @@ impl<S: Stream<Item = Result<Bytes, Error>>> Stream for Outbound<S> {
         match this.session.take(CHUNK_BYTES) {
             Some(slice) => Poll::Ready(Some(Ok(slice))),
             None if this.is_over || this.session.is_closed() => {
-                // By the next poll the last bytes were given to the kernel.
-                if !std::mem::replace(&mut this.is_last_poll, true) {
+                // The connection's buffer is written after a poll, and whole if the socket takes it: no event tells.
+                if !this.session.line.is_writable() {
+                    this.idle_polls = 0;
+                    return Poll::Pending;
+                }
+                this.idle_polls += 1;
+                if this.idle_polls < 2 {
                     cx.waker().wake_by_ref();
                     return Poll::Pending;
                 }

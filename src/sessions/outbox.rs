@@ -5,11 +5,15 @@ use std::collections::VecDeque;
 use bytes::Bytes;
 use nearhead_actors::wiring::Permit;
 
+/// What a slice takes of memory besides its bytes: its place here, and what the allocator and `Bytes` keep beside them.
+pub(super) const SLICE_BYTES: usize = size_of::<Slice>() + 64;
+
 /// Bytes that wait for their connection to take them. Nobody who adds to it ever waits.
 #[derive(Debug, Default)]
 pub(super) struct Outbox {
     slices: VecDeque<Slice>,
-    len: usize,
+    /// Bytes that wait.
+    bytes: usize,
     /// Whether the slice that was taken last did not end its frame.
     is_within_frame: bool,
     /// Bytes that were added and taken since the beginning.
@@ -26,15 +30,18 @@ struct Slice {
 }
 
 impl Outbox {
-    /// Bytes that wait.
-    pub(super) const fn len(&self) -> usize {
-        self.len
+    /// What waits, as the memory that it takes.
+    pub(super) fn len(&self) -> usize {
+        self.bytes + self.slices.len() * SLICE_BYTES
     }
 
     /// Adds a frame in slices.
     pub(super) fn push(&mut self, frame: impl IntoIterator<Item = Bytes>) {
         for bytes in frame {
-            self.len += bytes.len();
+            if bytes.is_empty() {
+                continue;
+            }
+            self.bytes += bytes.len();
             self.added += bytes.len() as u64;
             let ends_frame = false;
             self.slices.push_back(Slice { bytes, ends_frame });
@@ -62,7 +69,7 @@ impl Outbox {
             self.is_within_frame = !next.ends_frame;
             next.bytes
         };
-        self.len -= slice.len();
+        self.bytes -= slice.len();
         self.taken += slice.len() as u64;
         while self
             .permits
@@ -90,8 +97,8 @@ impl Outbox {
             _ => 0,
         };
         self.slices.truncate(kept);
-        self.len = self.slices.iter().map(|slice| slice.bytes.len()).sum();
-        self.added = self.taken + self.len as u64;
+        self.bytes = self.slices.iter().map(|slice| slice.bytes.len()).sum();
+        self.added = self.taken + self.bytes as u64;
         self.permits.retain(|(end, _)| *end <= self.added);
     }
 }
@@ -114,7 +121,8 @@ mod tests {
         outbox.hold(take());
         outbox.push([Bytes::from_static(b"abc")]);
         outbox.hold(take());
-        assert_eq!((outbox.len(), permits.available_permits()), (13, 0));
+        assert_eq!((outbox.bytes, permits.available_permits()), (13, 0));
+        assert_eq!(outbox.len(), 13 + 2 * SLICE_BYTES);
         let mut out = Vec::new();
         for (most, len, available) in [(4, 4, 0), (4, 4, 0), (4, 2, 1), (4, 3, 2)] {
             let slice = outbox.pop(most).unwrap();
@@ -149,7 +157,7 @@ mod tests {
                 outbox.pop(1).unwrap();
             }
             outbox.clear();
-            assert_eq!(outbox.len(), left.len(), "after {taken} bytes");
+            assert_eq!(outbox.bytes, left.len(), "after {taken} bytes");
             outbox.push([Bytes::from_static(b"!")]);
             let mut out = Vec::new();
             while let Some(slice) = outbox.pop(10) {

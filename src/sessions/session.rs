@@ -17,9 +17,10 @@ use super::{
 };
 use crate::{
     access::SessionSlot,
-    body_budget::Charge,
     connection::Line,
-    limits::{CONTROL_FRAMES_PER_SECOND, SESSION_REQUESTS_MAX, WRITE_STALL_TIMEOUT},
+    limits::{
+        CONTROL_FRAMES_PER_SECOND, SESSION_REQUESTS_MAX, WRITE_PERMIT_TIMEOUT, WRITE_STALL_TIMEOUT,
+    },
     subscriptions::Follower,
 };
 
@@ -32,11 +33,17 @@ const PING_EVERY: Tick = 30;
 /// Pings without an answer after which the other side is taken for gone.
 const UNANSWERED_MAX: u8 = 2;
 
-/// Seconds that a client has to take what is left and close its side.
+/// Seconds that a client has to close its side when everything was sent, and to go on reading if it did not read.
 const CLOSE_MAX: Tick = 3;
+
+/// Seconds after the last ping that is waited for its answer: with the close, a session ends before the next one.
+const PONG_MAX: Tick = PING_EVERY - CLOSE_MAX - 1;
 
 /// Seconds without a byte taken after which a client is taken for stalled.
 const STALL_MAX: Tick = WRITE_STALL_TIMEOUT.as_secs() as Tick;
+
+/// The same while more than the budget waits, which is answers with their permits.
+const LARGE_STALL_MAX: Tick = WRITE_PERMIT_TIMEOUT.as_secs() as Tick;
 
 /// Why a session is closed (RFC 6455 §7.4.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,7 +59,6 @@ impl Why {
     pub(crate) const TOO_SLOW: Self = Self::new(1008, "message took too long");
     pub(crate) const TOO_LARGE: Self = Self::new(1009, "message too large, send at most 32 MiB");
     pub(crate) const NOT_READING: Self = Self::new(1013, "nothing was read for 10 seconds");
-    pub(crate) const BUSY: Self = Self::new(1013, "too many large messages are being read");
     pub(crate) const FELL_BEHIND: Self = Self::new(1013, "fell behind the window, subscribe again");
     pub(crate) const NO_PONG: Self = Self::new(1001, "no pong");
 
@@ -67,10 +73,21 @@ enum State {
     Open,
     /// The service goes away: what is in flight is answered, nothing more is read.
     Draining,
-    /// A close frame was sent at this time; nothing else follows.
+    /// A close frame is the last that is sent; a client that does not take a byte for so long is cut off.
     Closing(Tick),
     /// Both sides are done, or nothing can be saved.
     Closed,
+}
+
+/// What is known of the client's present message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Incoming {
+    /// There is none.
+    Nothing,
+    /// It was announced; nothing of it was let in yet.
+    Announced,
+    /// It is coming in since this time.
+    Since(Tick),
 }
 
 /// A session's shared part; its actor and its connection's stream own it, everybody else knows it weakly.
@@ -86,11 +103,9 @@ pub(crate) struct Session {
     state: Cell<State>,
     waker: Cell<Option<Waker>>,
     in_flight: Cell<usize>,
-    /// A frame was let in and the actor has not seen it yet; what its message takes of the worker's memory, if it is
-    /// the last one.
-    handing_over: RefCell<Option<Option<Charge>>>,
-    /// When the message began that is coming in.
-    message_since: Cell<Option<Tick>>,
+    /// Whether a frame was let in that the actor has not seen yet.
+    is_handing_over: Cell<bool>,
+    incoming: Cell<Incoming>,
     /// Control frames that were let in since the last tick.
     control_frames: Cell<u32>,
     heard_at: Cell<Tick>,
@@ -118,8 +133,8 @@ impl Session {
             state: Cell::new(State::Open),
             waker: Cell::new(None),
             in_flight: Cell::new(0),
-            handing_over: RefCell::new(None),
-            message_since: Cell::new(None),
+            is_handing_over: Cell::new(false),
+            incoming: Cell::new(Incoming::Nothing),
             control_frames: Cell::new(0),
             heard_at: Cell::new(now),
             pinged_at: Cell::new(now),
@@ -192,41 +207,58 @@ impl Session {
 
     // --- what comes in -----------------------------------------------------------------------------------------------
 
-    /// Whether more may be read: one frame after the other, while answers can be sent.
+    /// Whether more may be read: one frame after the other, and the next message when it can be answered.
     pub(super) fn reads(&self) -> bool {
-        if self.handing_over.borrow().is_some()
-            || self.control_frames.get() >= CONTROL_FRAMES_PER_SECOND
-        {
-            return false;
-        }
-        match self.state.get() {
-            State::Open => self.in_flight.get() < SESSION_REQUESTS_MAX && self.has_room(),
-            // The client's close is still to come.
-            State::Closing(_) => true,
-            State::Draining | State::Closed => false,
+        !self.is_handing_over.get()
+            && self.control_frames.get() < CONTROL_FRAMES_PER_SECOND
+            && self.state.get() != State::Closed
+            && !self.holds_back()
+    }
+
+    /// Whether the client's next message waits until it can be answered. One that was begun is read to its end.
+    fn holds_back(&self) -> bool {
+        self.incoming.get() == Incoming::Announced
+            && match self.state.get() {
+                State::Open => self.in_flight.get() >= SESSION_REQUESTS_MAX || !self.has_room(),
+                // The client's close may come behind it.
+                State::Closing(_) => false,
+                State::Draining | State::Closed => true,
+            }
+    }
+
+    /// Notes that the next message is there to be read.
+    pub(super) fn message_announced(&self) {
+        if self.incoming.get() == Incoming::Nothing {
+            self.incoming.set(Incoming::Announced);
         }
     }
 
-    /// Notes that a message is coming in.
-    pub(super) fn message_began(&self) {
-        if self.message_since.get().is_none() {
-            self.message_since.set(Some(self.sessions.now()));
+    /// Notes that bytes are let in.
+    pub(super) fn lets_in(&self) {
+        if self.incoming.get() == Incoming::Announced {
+            self.incoming.set(Incoming::Since(self.sessions.now()));
         }
     }
 
-    /// Notes that a whole frame was let in, and what its message takes of the worker's memory, if it is the last one.
-    pub(super) fn hands_over(&self, kind: FrameKind, message: Option<Charge>) {
+    /// Notes that a whole frame was let in.
+    pub(super) fn hands_over(&self, kind: FrameKind) {
         match kind {
             FrameKind::Part => {}
-            FrameKind::Last => self.message_since.set(None),
+            FrameKind::Last => self.incoming.set(Incoming::Nothing),
             FrameKind::Control => self.control_frames.set(self.control_frames.get() + 1),
         }
-        *self.handing_over.borrow_mut() = Some(message);
+        self.is_handing_over.set(true);
+    }
+
+    /// Whether there is something that the actor has not seen yet.
+    #[cfg(test)]
+    pub(super) fn is_handing_over(&self) -> bool {
+        self.is_handing_over.get()
     }
 
     /// Notes that the actor has seen what was let in.
-    pub(crate) fn handed_over(&self) -> Option<Charge> {
-        self.handing_over.take().flatten()
+    pub(crate) fn handed_over(&self) {
+        self.is_handing_over.set(false);
     }
 
     /// Notes that the other side is there.
@@ -263,24 +295,30 @@ impl Session {
 
     /// Says why and closes, after what waits was sent.
     pub(crate) fn close(&self, why: Why) {
-        if self.takes_messages() {
-            self.sessions.metrics.session_closed(why.code);
-            self.begin_sending()
-                .push([frame::close(why.code, why.reason)]);
-            self.state.set(State::Closing(self.sessions.now()));
-            self.wake();
-        }
+        self.close_unless_stalled(why, STALL_MAX);
     }
 
     /// Says why and closes, and throws away what waits: who does not read would not read that either.
     pub(crate) fn evict(&self, why: Why) {
         if self.takes_messages() {
             self.outbox.borrow_mut().clear();
-            self.close(why);
+            self.taken_at.set(self.sessions.now());
+            self.close_unless_stalled(why, CLOSE_MAX);
         }
     }
 
-    /// The client closed: its close is answered, or was the answer to ours.
+    fn close_unless_stalled(&self, why: Why, stall_max: Tick) {
+        if self.takes_messages() {
+            self.sessions.metrics.session_closed(why.code);
+            self.begin_sending()
+                .push([frame::close(why.code, why.reason)]);
+            self.state.set(State::Closing(stall_max));
+            self.wake();
+        }
+    }
+
+    /// The client closed: its close is answered, or was the answer to ours. What it was still to be sent is not, but for
+    /// the rest of a frame.
     pub(crate) fn close_came(&self, code: Option<u16>) {
         if self.takes_messages() {
             self.sessions.metrics.session_closed(code.unwrap_or(1005));
@@ -288,6 +326,7 @@ impl Session {
                 Some(code) => frame::close(code, ""),
                 None => frame::frame(Opcode::Close, &[]),
             };
+            self.outbox.borrow_mut().clear();
             self.begin_sending().push([echo]);
             self.state.set(State::Closed);
         }
@@ -298,6 +337,7 @@ impl Session {
     pub(crate) fn end(&self) {
         self.count_as_lost();
         self.state.set(State::Closed);
+        self.taken_at.set(self.sessions.now());
         self.wake();
     }
 
@@ -320,38 +360,71 @@ impl Session {
 
     /// One second later: pings, closes what is silent; `false` if the connection is to be cut.
     pub(super) fn look(&self, now: Tick) -> bool {
-        let since = |then: Tick| now.wrapping_sub(then);
         if self.control_frames.take() >= CONTROL_FRAMES_PER_SECOND {
             self.wake();
         }
-        let is_stalled = self.outbox.borrow().len() > 0 && since(self.taken_at.get()) > STALL_MAX;
-        if is_stalled && self.takes_messages() {
-            self.evict(Why::NOT_READING);
-            // The rest of a frame that was begun would come before the reason; a large one is not kept for that.
-            return self.outbox.borrow().len() <= self.budget;
+        if self.in_flight.get() > 0 && self.line.is_gone() {
+            // What it left unread may hide that from whoever reads.
+            self.end();
+            return false;
+        }
+        let (waiting, pause) = (self.outbox.borrow().len(), self.pause(now));
+        if waiting > self.budget && pause > LARGE_STALL_MAX {
+            self.abandon();
+            return false;
         }
         match self.state.get() {
-            State::Closing(began) => return since(began) <= CLOSE_MAX,
-            State::Closed => return since(self.heard_at.get()) <= CLOSE_MAX + STALL_MAX,
+            State::Closing(stall_max) => return self.still_ends(pause, stall_max),
+            State::Closed => return self.still_ends(pause, STALL_MAX),
             State::Open | State::Draining => {}
         }
-        if let Some(began) = self.message_since.get()
-            && since(began) > self.sessions.message_max
+        if waiting > 0 && pause > STALL_MAX {
+            self.evict(Why::NOT_READING);
+        } else if let Incoming::Since(began) = self.incoming.get()
+            && now.wrapping_sub(began) > self.sessions.message_max
         {
             self.close(Why::TOO_SLOW);
-            return true;
+        } else {
+            self.beat(now);
         }
-        if since(self.pinged_at.get()) >= PING_EVERY {
+        true
+    }
+
+    /// Seconds since the client took something, or there was something to take.
+    fn pause(&self, now: Tick) -> Tick {
+        now.wrapping_sub(self.taken_at.get())
+    }
+
+    /// Whether an end is waited for: everything is sent to whoever takes it, then the client closes its side.
+    fn still_ends(&self, pause: Tick, stall_max: Tick) -> bool {
+        // No event tells that the last bytes were given to the kernel.
+        self.wake();
+        let is_sent = self.outbox.borrow().len() == 0 && self.line.is_writable();
+        pause <= if is_sent { CLOSE_MAX } else { stall_max }
+    }
+
+    /// Drops what waits, with its permits.
+    fn abandon(&self) {
+        if self.takes_messages() {
+            self.sessions.metrics.session_closed(Why::NOT_READING.code);
+        }
+        self.state.set(State::Closed);
+        self.outbox.take();
+    }
+
+    /// Pings when it is time, and closes when nobody answers. What is not read cannot be held against the client.
+    fn beat(&self, now: Tick) {
+        let since_ping = now.wrapping_sub(self.pinged_at.get());
+        if since_ping >= PONG_MAX && self.unanswered.get() >= UNANSWERED_MAX && !self.holds_back() {
+            self.evict(Why::NO_PONG);
+        } else if since_ping >= PING_EVERY {
             self.pinged_at.set(now);
-            if self.unanswered.get() >= UNANSWERED_MAX {
-                self.close(Why::NO_PONG);
-                return false;
+            if !self.holds_back() {
+                self.unanswered.set(self.unanswered.get() + 1);
             }
-            self.unanswered.set(self.unanswered.get() + 1);
             self.begin_sending().push([frame::frame(Opcode::Ping, &[])]);
             self.wake();
         }
-        true
     }
 
     // --- who waits for it --------------------------------------------------------------------------------------------

@@ -2,15 +2,30 @@
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
-use std::sync::atomic::Ordering;
+use std::{
+    collections::VecDeque,
+    io::{Read as _, Write as _},
+    net::{Shutdown, TcpListener, TcpStream},
+    os::fd::AsRawFd,
+    pin::Pin,
+    sync::atomic::Ordering,
+    task::{Context, Poll, Waker},
+};
 
+use actix_web::{dev::Payload, error::PayloadError};
 use bytes::Bytes;
+use futures_core::Stream;
 use nearhead_chain::json::Json;
+use tokio::sync::Semaphore;
 
-use super::{frame::FrameKind, *};
+use super::{
+    frame::{FrameKind, Next, Reframer},
+    outbox::SLICE_BYTES,
+    *,
+};
 use crate::{
     access::{Keys, SessionCaps},
-    connection::Line,
+    connection::{Connection, Line},
     subscriptions::Hub,
 };
 
@@ -23,10 +38,14 @@ fn registry() -> Rc<Sessions> {
 }
 
 fn open(sessions: &Rc<Sessions>) -> Rc<Session> {
+    open_on(sessions, Line::default())
+}
+
+fn open_on(sessions: &Rc<Sessions>, line: Line) -> Rc<Session> {
     let keys = Keys::new([("test", "test")]);
     let slot = SessionCaps::new(1, 1, 1).take(keys.check("test").unwrap());
     let follower = Follower::new(Hub::new(sessions.metrics.clone()));
-    sessions.open(slot.unwrap(), follower, Line::default())
+    sessions.open(slot.unwrap(), follower, line)
 }
 
 /// Everything that waits.
@@ -67,11 +86,14 @@ fn two_pings_without_an_answer_end_a_session_within_90_seconds() {
         look(&sessions, 1);
         assert_eq!(taken(&session), b"\x89\x00", "ping {ping}");
     }
-    look(&sessions, 29);
-    assert!(session.takes_messages() && !is_cut(&sessions));
+    look(&sessions, 25);
+    assert!(session.takes_messages());
     look(&sessions, 1);
-    assert!(!session.takes_messages());
+    assert!(!session.takes_messages() && !is_cut(&sessions));
     assert_eq!(taken(&session), frame::close(1001, "no pong"));
+    look(&sessions, 3);
+    assert!(!is_cut(&sessions), "the close is on its way");
+    look(&sessions, 1);
     assert!(is_cut(&sessions));
 }
 
@@ -111,12 +133,85 @@ fn who_takes_nothing_for_ten_seconds_is_cut_off() {
 }
 
 #[test]
-fn what_is_left_of_a_large_frame_is_not_kept_to_say_why() {
+fn more_than_the_budget_is_held_for_two_seconds_alone() {
     let sessions = registry();
     let session = open(&sessions);
-    let answer = Json::from(vec![b'1'; 2 * BUDGET]);
-    session.answer(&answer, Vec::new());
-    assert!(session.take(5).is_some());
+    let permits = Arc::new(Semaphore::new(1));
+    let permit = Arc::clone(&permits).try_acquire_owned().unwrap();
+    session.answer(&Json::from(vec![b'1'; 2 * BUDGET]), vec![permit]);
+    for _ in 0..50 {
+        assert!(session.take(5).is_some());
+        session.heard();
+        look(&sessions, 2);
+    }
+    assert!(session.takes_messages() && permits.available_permits() == 0);
+    look(&sessions, 1);
+    assert!(is_cut(&sessions) && session.take(1).is_none());
+    assert_eq!(permits.available_permits(), 1);
+}
+
+#[test]
+fn a_farewell_waits_for_what_is_taken_before_it() {
+    let sessions = registry();
+    let session = open(&sessions);
+    session.answer(&Json::from(vec![b'1'; 99]), Vec::new());
+    sessions.draining.store(true, Ordering::Relaxed);
+    for _ in 0..5 {
+        look(&sessions, 10);
+        assert!(session.take(1).is_some());
+    }
+    let rest = taken(&session);
+    assert!(rest.ends_with(&frame::close(1001, "the service is going away")));
+    look(&sessions, 3);
+    assert!(!is_cut(&sessions));
+    look(&sessions, 1);
+    assert!(is_cut(&sessions), "the client does not close");
+
+    let session = open(&sessions);
+    session.answer(&Json::NULL, Vec::new());
+    look(&sessions, 10);
+    assert!(!is_cut(&sessions));
+    look(&sessions, 1);
+    assert!(is_cut(&sessions), "the client takes nothing");
+    assert!(!session.takes_messages());
+}
+
+/// A client's socket, and the server's side of it.
+fn socket() -> (TcpStream, TcpStream, Rc<Connection>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let server = listener.accept().unwrap().0;
+    let connection = Rc::new(Connection::of(server.as_raw_fd()));
+    (client, server, connection)
+}
+
+#[test]
+fn who_leaves_while_it_is_answered_is_found_gone_whatever_it_left_unread() {
+    let sessions = registry();
+    let (mut client, _server, connection) = socket();
+    let session = open_on(&sessions, Line::of(&connection));
+    session.begin_request();
+    client.write_all(b"unread").unwrap();
+    look(&sessions, 5);
+    assert!(session.takes_messages());
+    client.shutdown(Shutdown::Write).unwrap();
+    look(&sessions, 1);
+    assert!(session.is_closed() && is_cut(&sessions));
+    let mut rest = Vec::new();
+    client.read_to_end(&mut rest).unwrap();
+    assert_eq!(rest, b"");
+}
+
+/// What was taken last may stand in the connection's buffer for as long as the socket takes nothing.
+#[test]
+fn what_was_taken_is_waited_for_until_the_socket_takes_it() {
+    let sessions = registry();
+    let (_client, mut server, connection) = socket();
+    let session = open_on(&sessions, Line::of(&connection));
+    server.set_nonblocking(true).unwrap();
+    while server.write(&[0; 1 << 20]).is_ok() {}
+    session.close(Why::GOING_AWAY);
+    taken(&session);
     look(&sessions, 10);
     assert!(!is_cut(&sessions));
     look(&sessions, 1);
@@ -124,10 +219,22 @@ fn what_is_left_of_a_large_frame_is_not_kept_to_say_why() {
 }
 
 #[test]
+fn who_closes_is_sent_no_more_than_the_rest_of_a_frame() {
+    let sessions = registry();
+    let session = open(&sessions);
+    session.notify(message(100));
+    session.notify(message(100));
+    assert!(session.take(1).is_some());
+    session.close_came(Some(1000));
+    let echo = frame::close(1000, "");
+    assert_eq!(taken(&session), [&[b'x'; 99], &echo[..]].concat());
+}
+
+#[test]
 fn what_waits_is_within_the_budget_whatever_is_told() {
     let sessions = registry();
     let session = open(&sessions);
-    let all = BUDGET / 100;
+    let all = BUDGET / (100 + SLICE_BYTES);
     for _ in 0..all {
         session.notify(message(100));
     }
@@ -150,6 +257,7 @@ fn shutdown_waits_for_what_is_in_flight_and_reads_no_more() {
     session.begin_request();
     sessions.draining.store(true, Ordering::Relaxed);
     look(&sessions, 1);
+    session.message_announced();
     assert!(!session.reads() && session.takes_messages());
     session.answer(&Json::NULL, Vec::new());
     session.end_request();
@@ -163,9 +271,10 @@ fn shutdown_waits_for_what_is_in_flight_and_reads_no_more() {
 }
 
 #[test]
-fn requests_wait_unread_while_others_are_answered_or_answers_are_not_taken() {
+fn the_next_message_waits_while_others_are_answered_or_answers_are_not_taken() {
     let sessions = registry();
     let session = open(&sessions);
+    session.message_announced();
     let most = crate::limits::SESSION_REQUESTS_MAX;
     for _ in 0..most {
         assert!(session.reads());
@@ -176,12 +285,132 @@ fn requests_wait_unread_while_others_are_answered_or_answers_are_not_taken() {
     assert!(session.reads());
     session.notify(message(BUDGET / 2 + 1));
     assert!(!session.reads());
+    session.hands_over(FrameKind::Last);
+    session.handed_over();
+    assert!(session.reads(), "none is announced");
+    session.message_announced();
     taken(&session);
     assert!(session.reads());
-    session.hands_over(FrameKind::Part, None);
+    session.hands_over(FrameKind::Part);
     assert!(!session.reads(), "one frame after the other");
-    assert!(session.handed_over().is_none());
+    session.handed_over();
     assert!(session.reads());
+}
+
+/// What a client sends, chunk by chunk; then nothing more for now.
+#[derive(Clone, Default)]
+struct Sent(Rc<RefCell<VecDeque<Result<Bytes, PayloadError>>>>);
+
+impl Stream for Sent {
+    type Item = Result<Bytes, PayloadError>;
+
+    fn poll_next(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        match self.0.borrow_mut().pop_front() {
+            Some(chunk) => Poll::Ready(Some(chunk)),
+            None => Poll::Pending,
+        }
+    }
+}
+
+/// A client and what is let in of what it sends.
+struct Client {
+    sent: Sent,
+    session: Rc<Session>,
+    inbound: Inbound,
+}
+
+impl Client {
+    fn of(session: &Rc<Session>) -> Self {
+        let (sent, session) = (Sent::default(), Rc::clone(session));
+        let payload = Box::pin(sent.clone());
+        let inbound = Inbound::new(Payload::Stream { payload }, Rc::clone(&session));
+        Self {
+            sent,
+            session,
+            inbound,
+        }
+    }
+
+    fn send(&self, frames: &[&[u8]]) {
+        let chunk = Bytes::from(frames.concat());
+        self.sent.0.borrow_mut().push_back(Ok(chunk));
+    }
+
+    /// Frames that are let in now, as an actor sees them, until the end if it came.
+    fn frames(&mut self) -> (Vec<FrameKind>, bool) {
+        let (mut frames, mut reframer) = (Vec::new(), Reframer::new(u32::MAX));
+        loop {
+            match Pin::new(&mut self.inbound).poll_next(&mut Context::from_waker(Waker::noop())) {
+                Poll::Ready(Some(bytes)) => {
+                    let mut bytes = bytes.unwrap();
+                    loop {
+                        match reframer.next(&mut bytes) {
+                            Next::Nothing => break,
+                            Next::End(kind) => frames.push(kind),
+                            Next::Announced(..) | Next::Bytes(_) => {}
+                        }
+                    }
+                }
+                Poll::Ready(None) => return (frames, true),
+                Poll::Pending if self.session.is_handing_over() => self.session.handed_over(),
+                Poll::Pending => return (frames, false),
+            }
+        }
+    }
+}
+
+const PONG: &[u8] = b"\x8a\x80mask";
+const BEGIN: &[u8] = b"\x01\x81maskx";
+const END: &[u8] = b"\x80\x81maskx";
+
+#[test]
+fn a_message_that_was_begun_is_read_to_its_end_and_the_next_one_waits() {
+    use FrameKind::{Control, Last, Part};
+    let sessions = registry();
+    let session = open(&sessions);
+    let mut client = Client::of(&session);
+    client.send(&[PONG, BEGIN]);
+    assert_eq!(client.frames(), (vec![Control, Part], false));
+    let most = crate::limits::SESSION_REQUESTS_MAX;
+    (0..most).for_each(|_| session.begin_request());
+    // Whatever is going on, the server's own pause is none of the client's.
+    look(&sessions, 25);
+    client.send(&[END, PONG, BEGIN, END, PONG]);
+    assert_eq!(client.frames(), (vec![Last, Control], false));
+    for _ in 0..100 {
+        look(&sessions, 10);
+        taken(&session);
+    }
+    assert!(
+        session.takes_messages(),
+        "its pongs and its messages wait unread"
+    );
+    session.end_request();
+    assert_eq!(client.frames(), (vec![Part, Last, Control], false));
+    look(&sessions, 30);
+    assert!(session.takes_messages());
+}
+
+#[test]
+fn a_connection_that_breaks_is_the_end_of_what_comes() {
+    let sessions = registry();
+    let mut client = Client::of(&open(&sessions));
+    client.send(&[PONG, &BEGIN[..3]]);
+    let broken = Err(PayloadError::Incomplete(None));
+    client.sent.0.borrow_mut().push_back(broken);
+    assert_eq!(client.frames(), (vec![FrameKind::Control], true));
+}
+
+#[test]
+fn large_frames_are_let_in_as_small_ones() {
+    let sessions = registry();
+    let mut client = Client::of(&open(&sessions));
+    let len = 1 << 20;
+    client.send(&[b"\x82\xff\0\0\0\0\0\x10\0\0mask", &vec![b'x'; len]]);
+    let pieces = len / (4 * crate::limits::FRAME_WORDS_MAX as usize);
+    let mut expected = vec![FrameKind::Part; pieces];
+    expected[pieces - 1] = FrameKind::Last;
+    assert_eq!(client.frames(), (expected, false));
 }
 
 #[test]
@@ -191,7 +420,7 @@ fn who_pings_without_end_is_read_a_little_every_second() {
     for _ in 0..3 {
         for _ in 0..crate::limits::CONTROL_FRAMES_PER_SECOND {
             assert!(session.reads());
-            session.hands_over(FrameKind::Control, None);
+            session.hands_over(FrameKind::Control);
             session.handed_over();
         }
         assert!(!session.reads());
@@ -204,20 +433,24 @@ fn who_pings_without_end_is_read_a_little_every_second() {
 fn a_message_has_its_time_however_it_comes() {
     let sessions = registry();
     let session = open(&sessions);
+    let begin = || {
+        session.message_announced();
+        session.lets_in();
+    };
     // A whole one is none that is coming in, nor are control frames part of one.
-    session.message_began();
-    session.hands_over(FrameKind::Last, None);
+    begin();
+    session.hands_over(FrameKind::Last);
     session.handed_over();
     session.heard();
     look(&sessions, 29);
     assert_eq!(taken(&session), b"");
-    session.message_began();
+    begin();
     for frame in [FrameKind::Part, FrameKind::Control, FrameKind::Part] {
         look(&sessions, 10);
         session.heard();
-        session.hands_over(frame, None);
+        session.hands_over(frame);
         session.handed_over();
-        session.message_began();
+        begin();
         taken(&session);
     }
     assert!(session.takes_messages());

@@ -457,7 +457,7 @@ impl Connection {
             body: Vec::new(),
         };
         let chunked = response.header("transfer-encoding") == Some("chunked");
-        if status == 100 {
+        if status < 200 {
             return Some(response);
         }
         if chunked {

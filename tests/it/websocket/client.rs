@@ -6,6 +6,7 @@ use std::{
 };
 
 use serde_json::Value;
+use socket2::{Domain, Socket, Type};
 
 use crate::harness::{self, PATIENCE};
 
@@ -30,7 +31,7 @@ pub(super) enum Received {
 pub(super) struct ConnectionEnded;
 
 pub(super) struct Client {
-    stream: BufReader<TcpStream>,
+    pub(super) stream: BufReader<TcpStream>,
     /// Notifications that came while something else was waited for.
     pub(super) told: Vec<Value>,
 }
@@ -52,13 +53,28 @@ pub(super) const HEADERS: &[&str] = &[
     "sec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==",
 ];
 
+/// A connection, perhaps with so many bytes for what was not read.
+pub(super) fn connect(address: SocketAddr, receive_bytes: Option<usize>) -> TcpStream {
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+    if let Some(bytes) = receive_bytes {
+        socket.set_recv_buffer_size(bytes).unwrap();
+    }
+    socket.connect(&address.into()).unwrap();
+    let stream = TcpStream::from(socket);
+    stream.set_nodelay(true).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.set_write_timeout(Some(PATIENCE)).unwrap();
+    stream
+}
+
 impl Client {
     /// Opens a session; panics if it is refused.
     pub(super) fn open(address: SocketAddr, path: &str) -> Self {
-        let stream = TcpStream::connect(address).unwrap();
-        stream.set_nodelay(true).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        stream.set_write_timeout(Some(PATIENCE)).unwrap();
+        Self::on(connect(address, None), path)
+    }
+
+    /// Opens a session on this connection.
+    pub(super) fn on(stream: TcpStream, path: &str) -> Self {
         let mut client = Self {
             stream: BufReader::new(stream),
             told: Vec::new(),
@@ -219,6 +235,14 @@ impl Client {
         };
         stream.set_nonblocking(false).unwrap();
         result
+    }
+
+    /// Reads the header of a large message: its length.
+    pub(super) fn begin_text(&mut self) -> usize {
+        let mut header = [0; 10];
+        self.stream.read_exact(&mut header).unwrap();
+        assert_eq!(header[..2], [0x80 | TEXT, 127], "a large message");
+        u64::from_be_bytes(header[2..].try_into().unwrap()) as usize
     }
 
     /// Takes a single byte from the socket; `false` when there is none any more.

@@ -150,7 +150,7 @@ fn permits_in_use(server: &Server) -> f64 {
         .sum()
 }
 
-fn resident_kib(server: &Server) -> i64 {
+pub(super) fn resident_kib(server: &Server) -> i64 {
     let status = fs::read_to_string(format!("/proc/{}/status", server.process.id())).unwrap();
     let line = status
         .lines()

@@ -5,13 +5,14 @@
 
 mod client;
 mod hostile;
+mod pace;
 mod protocol;
 mod subscriptions;
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use self::client::{BINARY, CLOSE, Client, HEADERS, PING, PONG, Received, TEXT, handshake};
-use crate::harness::{Connection, KEY, Server, check, wait_until};
+use crate::harness::{self, Connection, KEY, Server, check, wait_until};
 
 const GOOD: &str = r#"{"jsonrpc":"2.0","id":1,"method":"eth_blockNumber"}"#;
 const GOOD_ANSWER: &str = r#"{"jsonrpc":"2.0","id":1,"result":"0x36"}"#;
@@ -22,10 +23,6 @@ fn path() -> String {
 
 fn open(server: &Server) -> Client {
     Client::open(server.address, &path())
-}
-
-fn metric(server: &Server, name: &str) -> f64 {
-    server.metric(name)
 }
 
 #[test]
@@ -72,17 +69,15 @@ fn a_message_is_answered_as_a_body_is() {
 
 #[test]
 fn handshakes() {
-    let server = Server::execution_apis(&[]);
+    // What is wrong with one is told whatever else is the matter.
+    let server = Server::execution_apis(&["--max-sessions", "0"]);
     let lacking = |without: &str| -> Vec<&str> {
         let all = HEADERS.iter().copied();
         all.filter(|header| !header.starts_with(without)).collect()
     };
-    let version = [
-        "connection: Upgrade",
-        "upgrade: websocket",
-        "sec-websocket-version: 5",
-        HEADERS[3],
-    ];
+    let with = |version, key| vec![HEADERS[0], HEADERS[1], version, key];
+    let (newer, older) = ("sec-websocket-version: 14", "sec-websocket-version: 8");
+    let short = "sec-websocket-key: c2hvcnQ=";
     for (case, path, headers, status) in [
         (
             "unknown key",
@@ -94,8 +89,10 @@ fn handshakes() {
         ("no upgrade", path(), lacking("upgrade"), 426),
         ("no connection", path(), lacking("connection"), 426),
         ("no version", path(), lacking("sec-websocket-version"), 426),
-        ("no key header", path(), lacking("sec-websocket-key"), 426),
-        ("another version", path(), version.to_vec(), 426),
+        ("no key header", path(), lacking("sec-websocket-key"), 400),
+        ("a short key", path(), with(HEADERS[2], short), 400),
+        ("a newer version", path(), with(newer, HEADERS[3]), 426),
+        ("an older version", path(), with(older, HEADERS[3]), 426),
         (
             "another path",
             format!("/ws/v2/{KEY}"),
@@ -107,12 +104,20 @@ fn handshakes() {
         connection.send(handshake(&path, &headers).as_bytes());
         let response = connection.receive();
         check(case, &response.status, &status);
-        let body: Value = harness_json(&response.body);
+        let body = harness::json(&response.body);
         assert!(
             body["error"]["code"].is_i64() && body["id"].is_null(),
             "{case}: {body}"
         );
     }
+    let mut connection = Connection::open(server.address, &path());
+    connection.send(handshake(&path(), HEADERS).as_bytes());
+    check("a good one", &connection.receive().status, &503);
+    let closed = server
+        .get("/metrics")
+        .text()
+        .contains("sessions_closed_total{");
+    assert!(!closed, "no session was opened");
     let unknown = {
         let mut connection = Connection::open(server.address, "/ws/v3/unknown");
         connection.send(handshake("/ws/v3/unknown", HEADERS).as_bytes());
@@ -125,8 +130,22 @@ fn handshakes() {
     );
 }
 
-fn harness_json(bytes: &[u8]) -> Value {
-    crate::harness::json(bytes)
+/// What is offered beside the protocol is not taken.
+#[test]
+fn a_session_has_no_extension_and_no_subprotocol() {
+    let server = Server::execution_apis(&[]);
+    let offers = [
+        "sec-websocket-extensions: permessage-deflate; client_max_window_bits",
+        "sec-websocket-protocol: chat, superchat",
+    ];
+    let headers = [HEADERS, &offers].concat();
+    let mut connection = Connection::open(server.address, &path());
+    connection.send(handshake(&path(), &headers).as_bytes());
+    let response = connection.receive();
+    check("status", &response.status, &101);
+    for name in ["sec-websocket-extensions", "sec-websocket-protocol"] {
+        check(name, &response.header(name), &None);
+    }
 }
 
 #[test]
@@ -157,10 +176,10 @@ fn sessions_are_capped_in_all_and_for_each_key() {
     );
     let _third = Client::open(server.address, "/ws/v3/other-key");
     check("three in all", &refused("/ws/v3/other-key").0, &503);
-    check("open", &metric(&server, "nearhead_sessions"), &3.0);
+    check("open", &server.metric("nearhead_sessions"), &3.0);
     drop(first);
     wait_until("a session ends with its connection", || {
-        metric(&server, "nearhead_sessions") == 2.0
+        server.metric("nearhead_sessions") == 2.0
     });
     let mut fourth = open(&server);
     fourth.text(GOOD);
@@ -169,6 +188,24 @@ fn sessions_are_capped_in_all_and_for_each_key() {
         &fourth.receive(),
         &Received::Frame(TEXT, GOOD_ANSWER.into()),
     );
+}
+
+/// Unless somebody says otherwise, one key takes half of the connections and all keys together three quarters.
+#[test]
+fn sessions_leave_connections_for_others() {
+    let flags = ["--max-connections", "8", "--api-key", "other=other-key"];
+    let server = Server::execution_apis(&flags);
+    let status = |path: &str| {
+        let mut connection = Connection::open(server.address, path);
+        connection.send(handshake(path, HEADERS).as_bytes());
+        connection.receive().status
+    };
+    let _of_one_key: Vec<Client> = (0..4).map(|_| open(&server)).collect();
+    check("half of them", &status(&path()), &503);
+    let other = "/ws/v3/other-key";
+    let _of_another = [(); 2].map(|()| Client::open(server.address, other));
+    check("three quarters of them", &status(other), &503);
+    check("a probe", &server.get("/health").status, &200);
 }
 
 #[test]
@@ -205,12 +242,10 @@ fn a_client_that_leaves_is_forgotten_whatever_it_left() {
             _ => session.send(0x80 | CLOSE, &[]),
         }
     }
-    wait_until("all are gone", || {
-        metric(&server, "nearhead_sessions") == 0.0
-    });
+    wait_until("all are gone", || server.metric("nearhead_sessions") == 0.0);
     check(
         "subscriptions",
-        &metric(&server, "nearhead_subscriptions"),
+        &server.metric("nearhead_subscriptions"),
         &0.0,
     );
     let mut session = open(&server);
@@ -235,10 +270,7 @@ fn who_does_not_read_is_cut_off_and_nobody_else_notices() {
         deaf.text(&logs);
     }
     wait_until("something is answered", || {
-        metric(
-            &server,
-            r#"nearhead_requests_total{method="eth_getLogs",outcome="ok"}"#,
-        ) >= 1.0
+        server.metric(r#"nearhead_requests_total{method="eth_getLogs",outcome="ok"}"#) >= 1.0
     });
     other.text(GOOD);
     check(
@@ -247,12 +279,9 @@ fn who_does_not_read_is_cut_off_and_nobody_else_notices() {
         &Received::Frame(TEXT, GOOD_ANSWER.into()),
     );
     wait_until("it is cut off", || {
-        metric(&server, "nearhead_sessions") == 1.0
+        server.metric("nearhead_sessions") == 1.0
     });
-    let answered = metric(
-        &server,
-        r#"nearhead_requests_total{method="eth_getLogs",outcome="ok"}"#,
-    );
+    let answered = server.metric(r#"nearhead_requests_total{method="eth_getLogs",outcome="ok"}"#);
     assert!(answered < 40.0, "it was answered {answered} times");
     other.send(0x80 | PING, b"there?");
     check(

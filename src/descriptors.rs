@@ -1,0 +1,52 @@
+//! How many connections the process may have open: each is a file descriptor.
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+/// Descriptors that are no connections: listening, polling and waking, a few a thread; files of a source; the log.
+const OTHERS: u64 = 128;
+const OTHERS_PER_WORKER: u64 = 4;
+
+/// As many of `wanted` connections as may be open at once, held by `workers`. The process's limit is raised as far as it
+/// may be where it is too low.
+pub(crate) fn connections(wanted: usize, workers: usize) -> usize {
+    let others = OTHERS + OTHERS_PER_WORKER * workers as u64;
+    let needed = others + wanted as u64;
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    let mut allowed = current.unwrap_or(u64::MAX);
+    if allowed < needed {
+        let raised = maximum.map_or(needed, |maximum| maximum.min(needed));
+        let limit = Rlimit {
+            current: Some(raised),
+            maximum,
+        };
+        if raised > allowed && setrlimit(Resource::Nofile, limit).is_ok() {
+            allowed = raised;
+        }
+    }
+    if allowed < needed {
+        tracing::warn!(
+            wanted,
+            allowed,
+            "fewer connections than configured: the process may not open so many descriptors, raise its limit (ulimit -n)"
+        );
+    }
+    let connections = allowed.saturating_sub(others).max(1);
+    usize::try_from(connections).map_or(wanted, |connections| connections.min(wanted))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn there_are_no_more_than_descriptors() {
+        let most = getrlimit(Resource::Nofile).maximum;
+        assert_eq!(connections(10, 1), 10);
+        if let Some(most) = most {
+            let allowed = most - OTHERS - 2 * OTHERS_PER_WORKER;
+            assert_eq!(connections(usize::MAX >> 1, 2) as u64, allowed);
+            let raised = getrlimit(Resource::Nofile).current;
+            assert_eq!(raised, Some(most), "the limit was raised");
+        }
+    }
+}

@@ -1,0 +1,296 @@
+//! Clients that are slow, leave, or send much at once, and what they may count on all the same.
+
+use std::{
+    io::{Read, Write},
+    net::Shutdown,
+    time::{Duration, Instant},
+};
+
+use serde_json::{Value, json};
+
+use super::{
+    GOOD, GOOD_ANSWER,
+    client::{BINARY, CLOSE, CONTINUATION, Client, PING, PONG, Received, TEXT, connect, frame},
+    open, path,
+};
+use crate::harness::{self, KEY, Server, check, wait_until};
+
+const FIN: u8 = 0x80;
+
+/// All logs of the execution-apis chain: 21 MB, more than sockets hold.
+const ALL_LOGS: &str = r#"{"jsonrpc":"2.0","id":1,"method":"eth_getLogs","params":[{"fromBlock":"0x0","toBlock":"latest"}]}"#;
+const LOGS_ANSWERED: &str = r#"nearhead_requests_total{method="eth_getLogs",outcome="ok"}"#;
+
+/// Asks for all logs; returns when they are being sent.
+fn ask_for_all_logs(server: &Server, session: &mut Client) {
+    let before = server.metric(LOGS_ANSWERED);
+    session.text(ALL_LOGS);
+    wait_until("they are answered", || {
+        server.metric(LOGS_ANSWERED) > before
+    });
+}
+
+#[track_caller]
+fn is_all_logs(received: &Received) {
+    let Received::Frame(TEXT, payload) = received else {
+        panic!("{received:?}");
+    };
+    assert!(payload.len() > 20_000_000 && payload.ends_with(b"}]}"));
+}
+
+/// Reads so many bytes at this rate, however seldom this thread runs.
+fn read_at(bytes_per_second: u32, bytes: usize, stream: &mut impl Read) {
+    let began = Instant::now();
+    let mut taken = 0;
+    wait_until("they are read", || {
+        let due = began.elapsed().as_secs_f64() * f64::from(bytes_per_second);
+        let due = (due as usize).min(bytes);
+        let mut part = vec![0; due - taken];
+        stream.read_exact(&mut part).unwrap();
+        taken = due;
+        taken == bytes
+    });
+}
+
+/// Slow enough that a third of a socket's largest buffer takes longer than a client may read nothing.
+const SLOW: u32 = 100_000;
+const SLOW_FOR: Duration = Duration::from_secs(14);
+
+#[test]
+fn who_reads_slowly_and_steadily_is_sent_everything() {
+    let server = Server::execution_apis(&[]);
+    let mut session = Client::on(connect(server.address, Some(32 << 10)), &path());
+    let mut http = connect(server.address, Some(32 << 10));
+    session.text(ALL_LOGS);
+    let head = format!(
+        "POST /v3/{KEY} HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{ALL_LOGS}",
+        ALL_LOGS.len()
+    );
+    http.write_all(head.as_bytes()).unwrap();
+    let bytes = SLOW as usize * SLOW_FOR.as_secs() as usize;
+    let session = std::thread::spawn(move || {
+        let len = session.begin_text();
+        read_at(SLOW, bytes, &mut session.stream);
+        let mut rest = Vec::new();
+        let left = (len - bytes) as u64;
+        let stream = session.stream.by_ref();
+        stream.take(left).read_to_end(&mut rest).unwrap();
+        (rest.len() as u64 == left && rest.ends_with(b"}]}")).then_some(session)
+    });
+    read_at(SLOW, bytes, &mut http);
+    let mut rest = Vec::new();
+    http.read_to_end(&mut rest).unwrap();
+    assert!(rest.ends_with(b"}]}"), "{} bytes are the rest", rest.len());
+    let mut session = session.join().unwrap().expect("everything was sent");
+    session.text(GOOD);
+    let good = Received::Frame(TEXT, GOOD_ANSWER.into());
+    check("afterwards", &session.receive(), &good);
+}
+
+#[test]
+fn shutdown_sends_everything_to_who_takes_a_while() {
+    let server = Server::execution_apis(&["--shutdown-grace", "60s"]);
+    let mut session = open(&server);
+    ask_for_all_logs(&server, &mut session);
+    server.process.terminate();
+    let len = session.begin_text();
+    // Longer than a client has to close when there is nothing more to send.
+    read_at(len as u32 / 6, len, &mut session.stream);
+    let (code, reason) = session.close_code();
+    check(&reason, &code, &1001);
+    session.send(FIN | CLOSE, &1001_u16.to_be_bytes());
+    session.wait_end();
+    let (status, output) = server.process.wait();
+    check(&output, &status.code(), &Some(0));
+}
+
+#[test]
+fn who_stops_reading_and_goes_on_is_told_why_it_is_closed() {
+    // All logs are within the budget: what was begun is sent.
+    let server = Server::execution_apis(&["--session-bytes", "67108864", "--workers", "1"]);
+    let mut session = open(&server);
+    ask_for_all_logs(&server, &mut session);
+    let closed = r#"nearhead_sessions_closed_total{code="1013"} 1"#;
+    wait_until("it is closed", || {
+        server.get("/metrics").text().contains(closed)
+    });
+    is_all_logs(&session.receive());
+    let expected = (1013, "nothing was read for 10 seconds".to_owned());
+    check("the reason", &session.close_code(), &expected);
+    // A pong is no close: the client has a moment for its own.
+    session.send(FIN | PONG, b"");
+    for _ in 0..20 {
+        check("open", &server.metric("nearhead_sessions"), &1.0);
+    }
+    session.send(FIN | CLOSE, &1013_u16.to_be_bytes());
+    session.wait_end();
+}
+
+#[test]
+fn a_ping_is_answered_between_large_answers() {
+    let server = Server::execution_apis(&[]);
+    let mut session = open(&server);
+    ask_for_all_logs(&server, &mut session);
+    session.send(FIN | PING, b"there?");
+    session.text(ALL_LOGS);
+    session.send(FIN | PING, b"still?");
+    is_all_logs(&session.receive());
+    let pong = |payload: &[u8]| Received::Frame(PONG, payload.to_vec());
+    check("the first pong", &session.receive(), &pong(b"there?"));
+    // The second one may come before the answer that was asked for before it.
+    let (first, second) = (session.receive(), session.receive());
+    let (answer, other) = match first {
+        Received::Frame(PONG, _) => (second, first),
+        _ => (first, second),
+    };
+    is_all_logs(&answer);
+    check("the second pong", &other, &pong(b"still?"));
+}
+
+#[test]
+fn who_closes_while_it_is_answered_gets_the_answer_that_was_begun_and_the_echo() {
+    let server = Server::execution_apis(&[]);
+    let mut session = open(&server);
+    ask_for_all_logs(&server, &mut session);
+    let len = session.begin_text();
+    session.send(FIN | CLOSE, &1000_u16.to_be_bytes());
+    read_at(len as u32 / 2, len, &mut session.stream);
+    check("the echo", &session.close_code().0, &1000);
+    session.wait_end();
+}
+
+#[test]
+fn what_comes_all_at_once_is_answered_a_few_at_a_time() {
+    let server = Server::execution_apis(&[]);
+    let mut session = open(&server);
+    let mut sent = Vec::new();
+    for id in 0..1_000_u32 {
+        // Some take longer than others.
+        let method = match id % 20 {
+            0 => json!(["eth_getLogs", [{"fromBlock": "0x0", "toBlock": "0x10"}]]),
+            _ => json!(["eth_blockNumber", []]),
+        };
+        let request = json!({"jsonrpc": "2.0", "id": id, "method": method[0], "params": method[1]});
+        sent.extend(frame(FIN | TEXT, request.to_string().as_bytes()));
+        sent.extend(frame(FIN | PING, &id.to_be_bytes()));
+    }
+    let (mut pings, mut missing) = (0_u32, Vec::from_iter(0..1_000_u64));
+    std::thread::scope(|scope| {
+        let mut writer = session.stream.get_ref().try_clone().unwrap();
+        scope.spawn(move || writer.write_all(&sent).unwrap());
+        while pings < 1_000 || !missing.is_empty() {
+            match session.receive() {
+                Received::Frame(PONG, payload) => {
+                    check("in order", &payload, &pings.to_be_bytes().to_vec());
+                    pings += 1;
+                }
+                Received::Frame(TEXT, payload) => {
+                    let id = harness::json(&payload)["id"].as_u64().unwrap();
+                    let overtaken = missing.iter().position(|other| *other == id).unwrap();
+                    assert!(overtaken < 16, "{id} overtook {overtaken}");
+                    missing.remove(overtaken);
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+    });
+}
+
+/// The twin of `admission::a_client_that_leaves_cancels_its_queries`.
+#[test]
+fn a_client_that_leaves_cancels_its_queries() {
+    let still = ["--block-time", "0", "--workers", "1"];
+    let server = Server::start(&still);
+    let topics: Vec<String> = (1..=15).map(|topic| format!("{topic:#066x}")).collect();
+    let params = json!([{"fromBlock": "earliest", "topics": [topics]}]);
+    let query = json!({"jsonrpc": "2.0", "id": 1, "method": "eth_getLogs", "params": params});
+    let batch = Value::from(vec![query; 400]).to_string();
+    let answered = || server.metric(LOGS_ANSWERED);
+    for _ in 0..2 {
+        let before = answered();
+        let mut leaver = open(&server);
+        let batches = 16;
+        for _ in 0..batches {
+            leaver.text(&batch);
+        }
+        // One that is held back, and the end of what comes behind it.
+        leaver.text(GOOD);
+        leaver.stream.get_ref().shutdown(Shutdown::Write).unwrap();
+        wait_until("it is gone", || server.metric("nearhead_sessions") == 0.0);
+        let (run, asked) = (answered() - before, f64::from(batches * 400));
+        assert!(run < asked, "all {asked} were run for nobody");
+    }
+}
+
+#[test]
+fn who_leaves_without_a_farewell_is_counted_as_that() {
+    let server = Server::execution_apis(&[]);
+    for sent in [&b""[..], &frame(FIN | TEXT, GOOD.as_bytes()), b"\x81"] {
+        open(&server).send_bytes(sent);
+    }
+    wait_until("all are gone", || server.metric("nearhead_sessions") == 0.0);
+    let metrics = server.get("/metrics");
+    let closed: Vec<&str> = metrics
+        .text()
+        .lines()
+        .filter(|line| line.starts_with("nearhead_sessions_closed_total"))
+        .collect();
+    check(
+        "closed",
+        &closed,
+        &vec![r#"nearhead_sessions_closed_total{code="1006"} 3"#],
+    );
+}
+
+#[test]
+fn a_message_that_finds_no_memory_is_refused_alone() {
+    let server = Server::execution_apis(&["--workers", "1"]);
+    let large = vec![b' '; 5 << 20];
+    let _hoarders: Vec<Client> = (0..26)
+        .map(|_| {
+            let mut hoarder = open(&server);
+            hoarder.send(BINARY, &large);
+            // It was read when this is answered.
+            hoarder.send(FIN | PING, b"");
+            let pong = Received::Frame(PONG, Vec::new());
+            check("read", &hoarder.receive(), &pong);
+            hoarder
+        })
+        .collect();
+    let mut session = open(&server);
+    session.send(TEXT, GOOD.as_bytes());
+    session.send(FIN | CONTINUATION, &large[..4 << 20]);
+    let refused = session.message();
+    check("the code", &refused["error"]["code"], &json!(-32002));
+    check("the id", &refused["id"], &Value::Null);
+    let counted = r#"nearhead_requests_total{method="other",outcome="refused"}"#;
+    check("counted", &server.metric(counted), &1.0);
+    session.text(GOOD);
+    let good = Received::Frame(TEXT, GOOD_ANSWER.into());
+    check("afterwards", &session.receive(), &good);
+}
+
+/// What the memory of the process may grow by for 50 idle sessions: a few buffers of the allocator, and less than a message
+/// takes for all of them.
+const GROWTH_KIB_MAX: i64 = 48 << 10;
+
+#[test]
+fn what_a_large_message_took_is_given_back() {
+    let server = Server::execution_apis(&[]);
+    let message = frame(FIN | BINARY, &vec![b' '; 32 << 20]);
+    let send_one = || {
+        let mut session = open(&server);
+        session.send_bytes(&message);
+        let refused = session.message();
+        check("refused", &refused["error"]["code"], &json!(-32600));
+        session
+    };
+    drop(send_one());
+    let before = super::hostile::resident_kib(&server);
+    let _sessions: Vec<Client> = (0..50).map(|_| send_one()).collect();
+    let counted = r#"nearhead_requests_total{method="other",outcome="invalid"}"#;
+    check("counted", &server.metric(counted), &51.0);
+    check("open", &server.metric("nearhead_sessions"), &50.0);
+    let grown = super::hostile::resident_kib(&server) - before;
+    assert!(grown < GROWTH_KIB_MAX, "by {grown} KiB");
+}
