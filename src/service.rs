@@ -207,7 +207,13 @@ impl Service {
     pub async fn dev_step(&self) -> Option<usize> {
         let (answer, answered) = oneshot::channel();
         self.steps.try_send(StepRequest(answer)).ok()?;
-        answered.await.ok()
+        let mut failure = self.failure.clone();
+        tokio::select! {
+            biased;
+            answer = answered => answer.ok(),
+            // What is asked while the source ends is neither heeded nor dropped for as long as somebody may ask more.
+            _ = failure.wait_for(Option::is_some) => None,
+        }
     }
 
     /// Ends when a part is gone without which the service cannot go on, with the reason.

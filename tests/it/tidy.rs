@@ -77,8 +77,16 @@ impl Source {
             Some(folder) => folder.to_owned(),
             None => self.path.trim_end_matches(".rs").to_owned(),
         };
-        let after = self.text.split("#[cfg(test)]\n").skip(1);
-        after.filter_map(move |after| {
+        // Those that the tests of other packages are given, too.
+        let text = self
+            .text
+            .replace(r#"#[cfg(any(test, feature = "testing"))]"#, "#[cfg(test)]");
+        let after: Vec<String> = text
+            .split("#[cfg(test)]\n")
+            .skip(1)
+            .map(str::to_owned)
+            .collect();
+        after.into_iter().filter_map(move |after| {
             let declared = after.lines().find(|line| !line.starts_with("#["))?;
             let (_, name) = declared.split_once("mod ")?;
             Some(format!("{folder}/{}", name.strip_suffix(';')?))

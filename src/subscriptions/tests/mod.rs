@@ -110,7 +110,7 @@ fn run(seed: u64, seen: &mut Seen) -> Result<(), String> {
             client.answer();
         }
         client.check(&view)?;
-        if seed % 8 == 0 {
+        if seed.is_multiple_of(8) {
             client.check_answers(&view)?;
         }
         seen.told += client.told;
