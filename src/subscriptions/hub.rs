@@ -6,6 +6,7 @@ use std::{
     hash::{BuildHasher, RandomState},
     rc::{Rc, Weak},
     sync::Arc,
+    time::Instant,
 };
 
 use nearhead_actors::messages::HeadChanged;
@@ -185,6 +186,7 @@ impl Hub {
 
     /// Tells everybody of a change that builds on the present view.
     pub(crate) fn announce(&self, change: &HeadChanged) {
+        let began = Instant::now();
         let reverted = change.reverted.iter().map(|block| &**block);
         let applied = change.applied.iter().map(|block| &**block);
         if !self.reorgs.borrow().is_empty()
@@ -202,6 +204,7 @@ impl Hub {
             self.tell_logs(block, false);
         }
         *self.view.borrow_mut() = Some(Arc::clone(&change.snapshot));
+        self.metrics.fanout.observe(began.elapsed().as_secs_f64());
     }
 
     /// Tells of a block's logs, in reverse order if they are removed.

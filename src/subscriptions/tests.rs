@@ -592,6 +592,12 @@ fn reorgs_are_told_with_their_common_ancestor() {
     }
     assert!(expected.len() > 10);
     assert_eq!(told, expected);
+    let fanout = &world.hub.metrics.fanout;
+    assert_eq!(
+        fanout.get_sample_count(),
+        history.changes.len() as u64,
+        "what each change took is measured"
+    );
 }
 
 #[test]
