@@ -4,7 +4,7 @@
 //!
 //! | path | what it is |
 //! |---|---|
-//! | `GET /idle` | a session of actix-web-actors whose actor does nothing |
+//! | `GET /idle` | a session of actix-web-actors whose actor does nothing but close |
 //! | `GET /told` | a session of actix-ws that is sent whatever is told |
 //! | `POST /tell` | sends the body to all of those; answers with the time at which that began, in nanoseconds |
 
@@ -14,7 +14,7 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
-use actix::{Actor, StreamHandler};
+use actix::{Actor, ActorContext, StreamHandler};
 use actix_web::{
     App, Error, HttpRequest, HttpResponse, HttpServer,
     error::ErrorInternalServerError,
@@ -27,7 +27,7 @@ use actix_ws::Message;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Does nothing.
+/// Does nothing but close.
 struct Idle;
 
 impl Actor for Idle {
@@ -37,9 +37,13 @@ impl Actor for Idle {
 impl StreamHandler<Result<ws::Message, ws::ProtocolError>> for Idle {
     fn handle(
         &mut self,
-        _: Result<ws::Message, ws::ProtocolError>,
-        _: &mut WebsocketContext<Self>,
+        message: Result<ws::Message, ws::ProtocolError>,
+        ctx: &mut WebsocketContext<Self>,
     ) {
+        if let Ok(ws::Message::Close(reason)) = message {
+            ctx.close(reason);
+            ctx.stop();
+        }
     }
 }
 

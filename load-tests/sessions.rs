@@ -232,7 +232,7 @@ impl Connection {
             }
             self.rest = bytes.to_vec();
             if len < buffer.len() {
-                // Nothing is left; what comes from now on is an event of its own.
+                // Nothing is left but perhaps the end; what comes from now on is an event of its own.
                 return Ok(true);
             }
         }
@@ -313,7 +313,7 @@ impl Sessions {
         let session = &mut self.all[index];
         let mut asks = std::mem::take(&mut session.asks);
         let (unanswered, by_number) = (&mut self.unanswered, &mut self.by_number);
-        let mut is_closing = session.is_closing;
+        let (is_closing, mut is_closed) = (session.is_closing, false);
         let is_open = session.read(&mut self.buffer, |stream, opcode, payload| {
             match opcode {
                 TEXT | BINARY if payload.get(..80).is_some_and(is_notification) => {
@@ -335,7 +335,7 @@ impl Sessions {
                     ask_next(&mut asks, stream)?;
                 }
                 PING => stream.write_all(&masked(PONG, payload))?,
-                CLOSE if is_closing => {}
+                CLOSE if is_closing => is_closed = true,
                 CLOSE => {
                     return Err(format!("closed: {:?}", payload.escape_ascii().to_string()).into());
                 }
@@ -343,17 +343,15 @@ impl Sessions {
             }
             Ok(())
         })?;
-        self.all[index].asks = asks;
-        if !is_open {
-            if !is_closing {
-                return Err("a session ended that was not told to".into());
-            }
-            is_closing = false;
+        let session = &mut self.all[index];
+        session.asks = asks;
+        if is_closed {
             self.open -= 1;
-            let stream = &mut self.all[index].stream;
-            self.poll.registry().deregister(stream)?;
+            self.poll.registry().deregister(&mut session.stream)?;
+            session.stream.shutdown(Shutdown::Both)?;
+        } else if !is_open {
+            return Err("a session ended without a close".into());
         }
-        self.all[index].is_closing = is_closing;
         Ok(())
     }
 
@@ -363,8 +361,6 @@ impl Sessions {
             session
                 .stream
                 .write_all(&masked(CLOSE, &1000_u16.to_be_bytes()))?;
-            // An actor that does nothing does not answer that either.
-            session.stream.shutdown(Shutdown::Write)?;
         }
         Ok(())
     }
@@ -514,14 +510,23 @@ fn main() -> Outcome<()> {
 }
 
 fn run(command: Command, sessions: &mut Sessions, events: &mut Events) -> Outcome<Value> {
+    // Heads are waited for without ever sleeping: to wake this would cost the server, whose clients are elsewhere in life.
+    let patience = match command {
+        Command::Heads { .. } => Duration::ZERO,
+        _ => Duration::from_secs(1),
+    };
     let mut wait = |sessions: &mut Sessions, seconds, is_done: &dyn Fn(&Sessions) -> bool| {
         let deadline = Instant::now() + Duration::from_secs(seconds);
         while !is_done(sessions) {
             if Instant::now() >= deadline {
-                return Err(format!("not within {seconds} s"));
+                let Sessions {
+                    open, unanswered, ..
+                } = sessions;
+                return Err(format!(
+                    "not within {seconds} s: {open} open, {unanswered} unanswered"
+                ));
             }
-            // Without ever sleeping: to wake it would cost the server, whose clients are elsewhere in life.
-            let turned = sessions.turn(events, Duration::ZERO);
+            let turned = sessions.turn(events, patience);
             turned.map_err(|error| error.to_string())?;
         }
         Ok(())
