@@ -1,6 +1,6 @@
 // Sessions that are held, some of which close and open again all the time; each asks something now and then, and every
 // answer is checked. `load-tests/run ws-hold` starts what it needs.
-import { WebSocket } from 'k6/websockets';
+import { WebSocket } from 'k6/experimental/websockets';
 import { check } from 'k6';
 import { Counter, Trend } from 'k6/metrics';
 

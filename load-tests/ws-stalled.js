@@ -2,14 +2,14 @@
 // the stalled ones are closed. `load-tests/run ws-stalled` starts what it needs.
 import http from 'k6/http';
 import stalling from 'k6/ws';
-import { WebSocket } from 'k6/websockets';
+import { WebSocket } from 'k6/experimental/websockets';
 import { check, sleep } from 'k6';
 import { Counter, Trend } from 'k6/metrics';
 
 const url = __ENV.NEARHEAD_WS_URL;
 const metricsUrl = __ENV.NEARHEAD_METRICS_URL;
 const seconds = Number(__ENV.SECONDS || 25);
-const stalled = Number(__ENV.STALLED || 20);
+const stalled = Number(__ENV.STALLED || 10);
 const reading = Number(__ENV.SESSIONS || 100);
 
 export const options = {
@@ -29,7 +29,7 @@ const answers = new Counter('answers');
 const answerMs = new Trend('answer_ms');
 const stalledClosed = new Counter('stalled_closed');
 
-// Megabytes in one answer: more than the kernel keeps for a client that does not read.
+// Megabytes in one answer; a few fill all that the kernel and k6 keep for a handler that does not read.
 const MUCH = JSON.stringify(Array.from({ length: 900 }, (_, id) => (
   { jsonrpc: '2.0', id, method: 'eth_getBlockByNumber', params: ['latest', true] })));
 
@@ -38,7 +38,7 @@ export function stall() {
   let end = null;
   stalling.connect(url, {}, (socket) => {
     socket.on('open', () => {
-      for (let times = 0; times < 4; times += 1) socket.send(MUCH);
+      for (let times = 0; times < 12; times += 1) socket.send(MUCH);
       sleep(seconds - 5);
     });
     socket.on('close', (code) => { end = end || `closed with ${code}`; });
