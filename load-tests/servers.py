@@ -108,10 +108,10 @@ class Server:
             self.process.wait()
 
 
-def start_nearhead(options, cores):
+def start_nearhead(options, cores, prefix=()):
     port = free_port()
     return Server("nearhead", [
-        str(TARGET / "release/nearhead"), "--listen", f"127.0.0.1:{port}", "--api-key", KEY, "--workers", "1", *options,
+        *prefix, str(TARGET / "release/nearhead"), "--listen", f"127.0.0.1:{port}", "--api-key", KEY, "--workers", "1", *options,
     ], port, f"/v3/{KEY}", cores).wait(300)
 
 

@@ -39,12 +39,12 @@ export function stall() {
   stalling.connect(url, {}, (socket) => {
     socket.on('open', () => {
       for (let times = 0; times < 12; times += 1) socket.send(MUCH);
-      sleep(seconds - 5);
+      sleep(seconds - 8);
+      // What was on its way comes now, and the end after it.
+      socket.setTimeout(() => socket.close(), 8000);
     });
     socket.on('close', (code) => { end = end || `closed with ${code}`; });
     socket.on('error', (error) => { end = end || error.error(); });
-    // What was on its way comes now, and the end after it.
-    socket.setTimeout(() => socket.close(), 10000);
   });
   check(end, { 'a stalled session is closed with 1013 or cut': (e) => e !== null && !/closed with (1000|1001)$/.test(e) });
   stalledClosed.add(1);
