@@ -10,7 +10,7 @@ use std::{
     net::{IpAddr, Shutdown, SocketAddr},
     sync::{
         Arc,
-        mpsc::{Receiver, TryRecvError, channel},
+        mpsc::{Receiver, TryRecvError, sync_channel},
     },
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
@@ -468,7 +468,7 @@ fn drive(
 
 /// Lines of stdin, each of which wakes the poll.
 fn commands(waker: Arc<Waker>) -> Receiver<String> {
-    let (send, receive) = channel();
+    let (send, receive) = sync_channel(16);
     std::thread::spawn(move || {
         for line in std::io::stdin().lock().lines().map_while(Result::ok) {
             if send.send(line).is_err() || waker.wake().is_err() {
