@@ -23,6 +23,11 @@ const LATENCY_SECONDS: [f64; 14] = [
     2.5, 10.0,
 ];
 
+/// Upper bounds of the fan-out histogram in seconds: nobody to tell is some microseconds, one session more half of one.
+const FANOUT_SECONDS: [f64; 10] = [
+    0.000_01, 0.000_1, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.1, 1.0,
+];
+
 /// All metrics; handles are resolved once, cloning shares them.
 #[derive(Clone, Debug)]
 pub struct Metrics {
@@ -39,6 +44,9 @@ pub struct Metrics {
     pub subscriptions: IntGauge,
     /// `nearhead_notifications_total`: notifications that were handed to sessions.
     notifications: IntCounter,
+    /// `nearhead_fanout_seconds`: what one change of the head takes one worker until every session has what it is to be
+    /// told; to send it is not part of that.
+    pub fanout: Histogram,
     /// `nearhead_slow_clients_total`: connections that were cut off because the client took too long.
     pub slow_clients: IntCounter,
     /// `nearhead_panics_total`: handlers that panicked.
@@ -128,6 +136,13 @@ impl Metrics {
                 "nearhead_notifications_total",
                 "Notifications that were handed to sessions",
             )?,
+            fanout: Histogram::with_opts(
+                HistogramOpts::new(
+                    "nearhead_fanout_seconds",
+                    "Time that a worker takes to hand one change of the head to all its sessions",
+                )
+                .buckets(FANOUT_SECONDS.to_vec()),
+            )?,
             slow_clients: IntCounter::new(
                 "nearhead_slow_clients_total",
                 "Connections that were cut off because the client took too long to ask or to read",
@@ -162,6 +177,7 @@ impl Metrics {
             .register(Box::new(this.subscriptions.clone()))?;
         this.registry
             .register(Box::new(this.notifications.clone()))?;
+        this.registry.register(Box::new(this.fanout.clone()))?;
         this.registry
             .register(Box::new(this.slow_clients.clone()))?;
         this.registry.register(Box::new(this.panics.clone()))?;

@@ -6,6 +6,7 @@ use std::{
     hash::{BuildHasher, Hash, RandomState},
     rc::{Rc, Weak},
     sync::Arc,
+    time::Instant,
 };
 
 use bytes::Bytes;
@@ -224,6 +225,7 @@ impl Hub {
 
     /// Tells everybody of a change that builds on the present view.
     pub(crate) fn announce(&self, change: &HeadChanged) {
+        let began = Instant::now();
         let late = Late::default();
         let reverted = change.reverted.iter().map(|block| &**block);
         let applied = change.applied.iter().map(|block| &**block);
@@ -247,6 +249,7 @@ impl Hub {
         *self.view.borrow_mut() = Some(Arc::clone(&change.snapshot));
         fall_behind(late);
         self.wake_waiting();
+        self.metrics.fanout.observe(began.elapsed().as_secs_f64());
     }
 
     /// Tells of a block's logs, in reverse order if they are removed.

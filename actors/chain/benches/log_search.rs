@@ -22,7 +22,7 @@ use rand_chacha::{
 use test_block::TestBlock;
 
 #[path = "../src/test_block.rs"]
-#[allow(dead_code, clippy::expect_used)]
+#[allow(dead_code, unreachable_pub, clippy::expect_used)]
 mod test_block;
 
 const BLOCKS: u64 = 128;

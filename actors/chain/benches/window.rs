@@ -9,7 +9,7 @@ use nearhead_chain::{block, block::Block, encode, log_search, window::Window};
 use test_block::TestBlock;
 
 #[path = "../src/test_block.rs"]
-#[allow(dead_code, clippy::expect_used)]
+#[allow(dead_code, unreachable_pub, clippy::expect_used)]
 mod test_block;
 
 const TRANSACTIONS: u64 = 250;

@@ -331,7 +331,9 @@ fn reorgs_are_told_with_their_common_ancestor() {
     let world = World::new(&TREE.windows[1], 1 << 24);
     let session = subscribe(&world, Topic::Reorgs);
     let mut expected: Vec<(Id, Vec<Id>, Vec<Id>)> = Vec::new();
+    let mut changes = 0;
     while expected.len() < 20 {
+        changes += 1;
         let change = world.advance(world.way(&mut dice).unwrap());
         world.hub.announce(&change);
         let ids = |blocks: &[Arc<Block>]| blocks.iter().map(|block| id(block)).collect();
@@ -352,6 +354,8 @@ fn reorgs_are_told_with_their_common_ancestor() {
         })
         .collect();
     assert_eq!(told, expected);
+    let measured = world.hub.metrics.fanout.get_sample_count();
+    assert_eq!(measured, changes, "what each change took");
 }
 
 #[test]

@@ -1,0 +1,143 @@
+"""What `compare` and `compare-ws` measure: servers as child processes, their CPU and their memory; and chains for them."""
+
+import http.client
+import json
+import os
+import pathlib
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+WORK = ROOT / "load-tests" / ".work"
+VECTORS = ROOT.parent / "shared" / "execution-apis"
+TARGET = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
+GETH = ROOT / "tests" / ".tools" / "bin" / "geth"
+KEY = "compare"
+
+
+class Failure(Exception):
+    """The run cannot give figures; the text says why."""
+
+
+def build(*examples):
+    """Builds what is measured."""
+    WORK.mkdir(parents=True, exist_ok=True)
+    named = [word for example in examples for word in ("--example", example)]
+    subprocess.run(["cargo", "build", "--release", "--workspace", "--quiet", "--bin", "nearhead", *named], cwd=ROOT, check=True)
+
+
+def install_geth():
+    if not GETH.exists():
+        subprocess.run([str(ROOT / "tests/setup")], check=True)
+
+
+def pinned(command, cores):
+    return ["taskset", "-c", cores, *command] if cores else command
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def request(method, params):
+    return json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}, separators=(",", ":"))
+
+
+class Server:
+    """A child process that answers JSON-RPC on a port of its own."""
+
+    def __init__(self, name, command, port, path, cores):
+        self.name, self.port, self.path = name, port, path
+        self.log = open(WORK / f"{name}.log", "wb")
+        self.process = subprocess.Popen(pinned(command, cores), stdout=self.log, stderr=self.log)
+
+    def wait(self, seconds):
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            if self.process.poll() is not None:
+                raise Failure(f"{self.name} exited with {self.process.returncode}: see {self.log.name}")
+            try:
+                socket.create_connection(("127.0.0.1", self.port), timeout=1).close()
+                return self
+            except OSError:
+                time.sleep(0.05)
+        raise Failure(f"{self.name} did not listen within {seconds} s: see {self.log.name}")
+
+    def cpu_seconds(self):
+        """User and system time of the whole process, in nanoseconds' steps: its clock, as clock_getcpuclockid(3) names it."""
+        return time.clock_gettime(~self.process.pid << 3 | 2)
+
+    def resident_kib(self):
+        status = pathlib.Path(f"/proc/{self.process.pid}/status").read_text()
+        return int(re.search(r"VmRSS:\s+(\d+)", status).group(1))
+
+    def ask(self, verb, path, body=None):
+        """The answer's payload, and the bytes of the whole answer."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        connection.request(verb, path, body, {"Content-Type": "application/json"} if body else {})
+        response = connection.getresponse()
+        payload = response.read()
+        head = sum(len(k) + len(v) + 4 for k, v in response.getheaders()) + len(f"HTTP/1.1 200 {response.reason}\r\n\r\n")
+        connection.close()
+        if response.status != 200:
+            raise Failure(f"{self.name} answered {response.status}: {payload[:200]!r}")
+        return payload, head + len(payload)
+
+    def post(self, body):
+        return self.ask("POST", self.path, body)
+
+    def call(self, method, params):
+        payload, _ = self.post(request(method, params))
+        answer = json.loads(payload)
+        if "error" in answer:
+            raise Failure(f"{self.name} answered {method} with {answer['error']}")
+        return answer["result"]
+
+    def stop(self):
+        self.process.terminate()
+        try:
+            self.process.wait(20)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+
+
+def start_nearhead(options, cores, prefix=()):
+    port = free_port()
+    return Server("nearhead", [
+        *prefix, str(TARGET / "release/nearhead"), "--listen", f"127.0.0.1:{port}", "--api-key", KEY, "--workers", "1", *options,
+    ], port, f"/v3/{KEY}", cores).wait(300)
+
+
+def files_of(genesis, chain):
+    """nearhead's options for an imported chain."""
+    return ["--source", "files", "--genesis", str(genesis), "--chain", str(chain)]
+
+
+def prepare_chain(name):
+    """The genesis and the blocks of a chain: that of execution-apis, or the dev chain's of a profile."""
+    if name == "execution-apis":
+        return VECTORS / "genesis.json", VECTORS / "chain.rlp"
+    genesis, chain = WORK / f"{name}.genesis.json", WORK / f"{name}.chain.rlp"
+    program = TARGET / "release/nearhead"
+    # Another program may make another chain.
+    if not chain.exists() or chain.stat().st_mtime < program.stat().st_mtime:
+        print(f"exporting the {name} chain", file=sys.stderr)
+        subprocess.run([str(program), "export", "--profile", name, "--blocks", "140",
+                        "--genesis", str(genesis), "--chain", str(chain)], check=True)
+    return genesis, chain
+
+
+GETH_COMMON = ["--nodiscover", "--maxpeers", "0", "--port", "0", "--ipcdisable", "--verbosity", "1"]
+
+
+def geth_data():
+    """An empty folder for geth."""
+    shutil.rmtree(WORK / "geth", ignore_errors=True)
+    return str(WORK / "geth")

@@ -1,0 +1,92 @@
+// Sessions that follow heads and logs: every head builds on the one before or on one that a reorg left, every log is of a
+// block that is told of. `load-tests/run ws-fanout` starts what it needs; its chain has reorgs.
+import { WebSocket } from 'k6/experimental/websockets';
+import { check } from 'k6';
+import { Counter, Trend } from 'k6/metrics';
+
+const url = __ENV.NEARHEAD_WS_URL;
+const seconds = Number(__ENV.SECONDS || 25);
+const sessions = Number(__ENV.SESSIONS || 200);
+const vus = 4;
+
+export const options = {
+  scenarios: { fanout: { executor: 'per-vu-iterations', vus, iterations: 1, maxDuration: `${seconds + 20}s` } },
+  thresholds: {
+    checks: ['rate==1'],
+    // A head a second, but for the beginning and the end.
+    heads: [`count>${sessions * (seconds - 5)}`],
+    logs: [`count>${sessions * (seconds - 5)}`],
+    removed: ['count>0'],
+    // Most of it is k6's own time, which parses every message.
+    head_spread_ms: ['p(95)<2000'],
+  },
+};
+
+const heads = new Counter('heads');
+const logs = new Counter('logs');
+const removed = new Counter('removed');
+// From the first session of a VU that is told of a head to each other one.
+const spread = new Trend('head_spread_ms');
+const firstTold = {};
+
+function follow(until) {
+  const socket = new WebSocket(url);
+  const topics = {};
+  // Hashes of the blocks that were told of, and logs that hold at present, by block.
+  const known = new Set();
+  const held = new Map();
+  let last = null;
+  let isClosing = false;
+  socket.onopen = () => {
+    ['newHeads', 'logs'].forEach((topic, index) => {
+      const params = topic === 'logs' ? [topic, {}] : [topic];
+      socket.send(JSON.stringify({ jsonrpc: '2.0', id: index + 1, method: 'eth_subscribe', params }));
+    });
+    setTimeout(() => {
+      isClosing = true;
+      socket.close(1000);
+    }, Math.max(1, until - Date.now()));
+  };
+  const onHead = (head) => {
+    heads.add(1);
+    firstTold[head.hash] = firstTold[head.hash] || Date.now();
+    spread.add(Date.now() - firstTold[head.hash]);
+    const isNext = last === null || head.parentHash === last.hash;
+    // The first block of a reorg's new branch builds on a block that was told of, or is older than the session.
+    const isBranch = last !== null && Number(head.number) <= Number(last.number)
+      && (known.has(head.parentHash) || Number(head.number) <= first);
+    check(head, { 'a head follows without a gap': () => isNext || isBranch });
+    if (last === null) first = Number(head.number);
+    known.add(head.hash);
+    last = head;
+  };
+  let first = 0;
+  const onLog = (log) => {
+    logs.add(1);
+    const key = `${log.blockHash} ${log.logIndex}`;
+    if (log.removed) {
+      removed.add(1);
+      // What is older than the session was never told to it.
+      check(log, { 'what is removed was held': () => held.delete(key) || Number(log.blockNumber) < first || first === 0 });
+    } else {
+      check(log, { 'no log comes twice': () => !held.has(key), 'a log is of the last head': () => last === null || log.blockHash === last.hash });
+      held.set(key, true);
+    }
+  };
+  socket.onmessage = ({ data }) => {
+    const message = JSON.parse(data);
+    if (message.method === undefined) {
+      check(message, { 'a subscription is answered with its id': (m) => /^0x[0-9a-f]+$/.test(m.result) });
+      topics[message.result] = message.id === 1 ? onHead : onLog;
+      return;
+    }
+    topics[message.params.subscription](message.params.result);
+  };
+  socket.onerror = (error) => check(error, { 'no session fails': () => isClosing });
+  socket.onclose = () => check(null, { 'no session ends that was not told to': () => isClosing });
+}
+
+export default function () {
+  const until = Date.now() + seconds * 1000;
+  for (let index = 0; index < sessions / vus; index += 1) follow(until);
+}
