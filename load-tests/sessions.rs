@@ -405,14 +405,15 @@ fn now() -> u128 {
         .as_nanos()
 }
 
-/// Drives connections of their own for so long; how many were answered, and in how many seconds.
+/// Drives connections of their own for so long; how many were answered, in how many seconds, and how long 99 of 100 waited
+/// at most.
 fn drive(
     protocol: Protocol,
     (server, path): (SocketAddr, &str),
     (body, bytes): (&str, usize),
     connections: usize,
     time: Duration,
-) -> Outcome<(usize, f64)> {
+) -> Outcome<Value> {
     let mut poll = Poll::new()?;
     let mut events = Events::with_capacity(1024);
     let mut all = HashMap::new();
@@ -425,11 +426,12 @@ fn drive(
         all.insert(token, Connection::new(socket, protocol, &poll, token)?);
     }
     let began = Instant::now();
+    let mut sent = vec![began; connections];
     for connection in all.values_mut() {
         connection.stream.write_all(&request)?;
     }
     let mut buffer = vec![0; 1 << 18];
-    let mut answers = 0;
+    let mut waited: Vec<Duration> = Vec::new();
     while !all.is_empty() {
         poll.poll(&mut events, Some(Duration::from_secs(10)))?;
         if events.is_empty() {
@@ -449,8 +451,10 @@ fn drive(
                     let text = payload[..payload.len().min(300)].escape_ascii();
                     return Err(format!("{} bytes, not {bytes}: {text}", payload.len()).into());
                 }
-                answers += 1;
-                is_done = began.elapsed() >= time;
+                let now = Instant::now();
+                waited.push(now - sent[token]);
+                sent[token] = now;
+                is_done = now - began >= time;
                 if !is_done {
                     stream.write_all(&request)?;
                 }
@@ -463,7 +467,12 @@ fn drive(
             }
         }
     }
-    Ok((answers, began.elapsed().as_secs_f64()))
+    let seconds = began.elapsed().as_secs_f64();
+    waited.sort_unstable();
+    let p99 = waited
+        .get(waited.len() * 99 / 100)
+        .map_or(0, Duration::as_micros);
+    Ok(json!({ "answers": waited.len(), "seconds": seconds, "p99_us": p99 as u64 }))
 }
 
 /// Lines of stdin, each of which wakes the poll.
@@ -575,9 +584,7 @@ fn run(command: Command, sessions: &mut Sessions, events: &mut Events) -> Outcom
             seconds,
         } => {
             let time = Duration::from_secs_f64(seconds);
-            let (answers, seconds) =
-                drive(over, (server, &path), (&body, bytes), connections, time)?;
-            Ok(json!({ "answers": answers, "seconds": seconds }))
+            drive(over, (server, &path), (&body, bytes), connections, time)
         }
         Command::Close => {
             sessions.close()?;

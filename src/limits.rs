@@ -98,7 +98,7 @@ pub const SESSION_REQUESTS_MAX: usize = 16;
 pub const SESSION_SUBSCRIPTIONS_MAX: usize = 128;
 
 /// Addresses and topics in all subscriptions of one session: as many as one filter may have. One takes some 150 bytes.
-pub const SESSION_FILTER_VALUES_MAX: usize = FILTER_VALUES_MAX;
+pub const SESSION_FILTER_VALUES_MAX: usize = 5_000;
 
 /// Addresses and topics in all subscriptions of one worker's sessions: some 150 MB.
 pub const FILTER_VALUES_PER_WORKER: usize = 1_000_000;

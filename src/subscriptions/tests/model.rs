@@ -209,7 +209,7 @@ impl Client {
                     left -= slice.len();
                     self.bytes.extend_from_slice(&slice);
                 }
-                None if session.follower.goes_on() => {}
+                None if session.takes_messages() && session.follower.goes_on() => {}
                 None => break,
             }
         }

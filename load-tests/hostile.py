@@ -1,0 +1,128 @@
+#!/usr/bin/env python3
+"""Clients that mean harm: load-tests/hostile.py DEED PORT PATH does one deed again and again until it is killed.
+
+`load-tests/compare-ws --only others` measures what the others notice of each.
+"""
+
+import json
+import os
+import select
+import socket
+import struct
+import sys
+import time
+
+PORT, PATH = int(sys.argv[2]), sys.argv[3]
+
+
+def frame(opcode, payload):
+    size = len(payload)
+    short = struct.pack("!BB", 0x80 | opcode, 0x80 | min(size, 126 if size < 1 << 16 else 127))
+    wide = b"" if size < 126 else struct.pack("!H", size) if size < 1 << 16 else struct.pack("!Q", size)
+    return short + wide + bytes(4) + payload
+
+
+def request(method, params):
+    return frame(1, json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode())
+
+
+def connect():
+    session = socket.create_connection(("127.0.0.1", PORT))
+    session.sendall((
+        f"GET {PATH} HTTP/1.1\r\nhost: x\r\nconnection: Upgrade\r\nupgrade: websocket\r\n"
+        "sec-websocket-version: 13\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+    ).encode())
+    if not session.recv(4096).startswith(b"HTTP/1.1 101"):
+        raise SystemExit("the handshake was refused")
+    return session
+
+
+def ask_for_too_much(session):
+    """Asks until nothing more is taken."""
+    requests = request("eth_getLogs", [{"fromBlock": "earliest", "toBlock": "latest"}]) * 100
+    session.setblocking(False)
+    while select.select([], [session], [], 1)[1]:
+        session.send(requests)
+    session.setblocking(True)
+
+
+def never_reads():
+    session = connect()
+    ask_for_too_much(session)
+    wait_for_end(session, read=0)
+
+
+def reads_a_byte_a_second():
+    session = connect()
+    ask_for_too_much(session)
+    wait_for_end(session, read=1)
+
+
+def wait_for_end(session, read):
+    """Until it is cut off: then nothing can be sent."""
+    while True:
+        time.sleep(1)
+        if read:
+            session.recv(read)
+        if select.select([], [session], [], 0)[1]:
+            session.send(b"\0")
+
+
+def sends_a_byte_a_second():
+    session = connect()
+    session.sendall(frame(1, bytes(100_000))[:14])
+    while True:
+        time.sleep(1)
+        session.sendall(b" ")
+
+
+def opens_and_drops():
+    for _ in range(1_000):
+        connect().close()
+
+
+def asks_for_10000_blocks_and_leaves():
+    session = connect()
+    session.setblocking(False)
+    requests = request("eth_getBlockByNumber", ["latest", True]) * 10_000
+    session.send(requests)
+    session.close()
+    time.sleep(0.1)
+
+
+def subscribes_to_everything_1000_times():
+    session = connect()
+    session.sendall(b"".join(request("eth_subscribe", [kind]) for kind in ["newHeads", "logs", "reorgs", "logs"] * 250))
+    session.settimeout(1)
+    taken = 0
+    while taken < 100_000:
+        taken += len(session.recv(1 << 16))
+    time.sleep(1)
+
+
+def floods_pings():
+    session = connect()
+    pings = frame(9, b"") * 10_000
+    session.setblocking(False)
+    while True:
+        readable, _, _ = select.select([session], [session], [])
+        if readable:
+            session.recv(1 << 16)
+        session.send(pings)
+
+
+DEEDS = {
+    deed.__name__: deed
+    for deed in (never_reads, reads_a_byte_a_second, sends_a_byte_a_second, opens_and_drops, asks_for_10000_blocks_and_leaves,
+                 subscribes_to_everything_1000_times, floods_pings)
+}
+
+if __name__ == "__main__":
+    # Whoever measures has the core first.
+    os.nice(19)
+    while True:
+        try:
+            DEEDS[sys.argv[1]]()
+        except (BlockingIOError, ConnectionError, TimeoutError):
+            # It was cut off, and comes again.
+            time.sleep(0.01)
