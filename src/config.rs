@@ -157,7 +157,7 @@ knobs! {
     /// WebSocket sessions of one key's holder; auto is half of the service's connections
     "max-sessions-per-key" max_sessions_per_key: Cap = Cap::Auto,
         "SESSIONS", "auto or a whole number from 0 to 10000000", |text| cap(text, 0, 10_000_000);
-    /// Bytes that may wait for a WebSocket session's client to read them; more ends the session
+    /// Bytes that may wait for a WebSocket session's client to read them; the rest is told when it has
     "session-bytes" session_bytes: usize = limits::SESSION_BYTES_MAX,
         "BYTES", "a whole number from 65536 to 1073741824", |text| whole(text, 65_536, 1 << 30);
     /// How long requests in flight may take to finish when the process is told to stop; whole seconds

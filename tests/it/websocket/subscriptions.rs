@@ -5,6 +5,8 @@ use serde_json::{Value, json};
 use super::{client::Client, open};
 use crate::harness::{Server, check};
 
+const HASH: &str = "0xabababababababababababababababababababababababababababababababab";
+
 /// A block every 100 ms, and every fourth step replaces three.
 fn reorganizing() -> Server {
     let chain = [
@@ -16,6 +18,11 @@ fn reorganizing() -> Server {
         "3",
     ];
     Server::start(&chain)
+}
+
+fn number(head: &Value) -> u64 {
+    let digits = head["number"].as_str().unwrap().strip_prefix("0x").unwrap();
+    u64::from_str_radix(digits, 16).unwrap()
 }
 
 fn subscribe(session: &mut Client, params: &Value) -> String {
@@ -55,7 +62,7 @@ fn whoever_is_told_of_a_block_can_read_it_everywhere() {
             );
             if let Some(last) = &last {
                 let follows = result["parentHash"] == last["hash"];
-                let is_reorg = result["number"].as_str() <= last["number"].as_str();
+                let is_reorg = number(result) <= number(last);
                 assert!(follows || is_reorg, "{result} after {last}");
             }
             last = Some(result.clone());
@@ -96,7 +103,7 @@ fn a_subscription_goes_on_from_the_block_that_a_client_holds() {
                     break;
                 }
                 assert!(
-                    last["number"].as_str() >= head["number"].as_str(),
+                    number(last) >= number(&head),
                     "a gap between {last} and {head}"
                 );
                 chain.pop();
@@ -167,6 +174,17 @@ fn subscriptions_are_asked_for_and_ended() {
             json!(["newHeads", {"since": "0x1"}]),
             -32602,
         ),
+        (
+            "eth_subscribe",
+            json!(["newHeads", {"Since": HASH}]),
+            -32602,
+        ),
+        (
+            "eth_subscribe",
+            json!(["newHeads", {"since": HASH, "until": HASH}]),
+            -32602,
+        ),
+        ("eth_subscribe", json!(["logs", {"since": HASH}]), -32602),
         ("eth_subscribe", json!(["newHeads", null, null, 1]), -32602),
         ("eth_unsubscribe", json!([]), -32602),
         ("eth_unsubscribe", json!(["0x1"]), -32000),
@@ -197,5 +215,22 @@ fn subscriptions_are_asked_for_and_ended() {
         check("ended", &answer["result"], &json!(true));
     }
     check("counted", &server.metric("nearhead_subscriptions"), &0.0);
-    subscribe(&mut session, &json!(["reorgs"]));
+    let last = subscribe(&mut session, &json!(["reorgs"]));
+    // Nobody wants to know, and it is ended all the same.
+    session.text(
+        &json!({"jsonrpc": "2.0", "method": "eth_unsubscribe", "params": [last]}).to_string(),
+    );
+    let answer = session.call("eth_unsubscribe", &json!([last]));
+    check("ended already", &code(&answer), &json!(-32000));
+    // 5,000 addresses and topics in all, however they are spread.
+    let filter = |values: usize| {
+        let topics = vec![vec![HASH; values]];
+        json!(["logs", {"topics": topics}])
+    };
+    let half = subscribe(&mut session, &filter(2_500));
+    subscribe(&mut session, &filter(2_500));
+    let answer = session.call("eth_subscribe", &filter(1));
+    check("too many values", &code(&answer), &json!(-32000));
+    session.call("eth_unsubscribe", &json!([half]));
+    subscribe(&mut session, &filter(1));
 }
