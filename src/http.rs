@@ -299,6 +299,11 @@ impl WorkerEdge {
             Ok(response) => response,
             Err(fault) => return self.refuse_handshake(fault, access),
         };
+        if let Err(exceeded) = self.edge.quota.take(tenant, 1, access.arrived) {
+            let error = RpcError::RateExceeded(exceeded);
+            self.count_refused(&error, access);
+            return close_after(self.respond(request, Answer::error("null", &error), None));
+        }
         let slot = self
             .edge
             .session_caps

@@ -209,6 +209,24 @@ fn sessions_leave_connections_for_others() {
 }
 
 #[test]
+fn a_handshake_is_a_request_of_its_key() {
+    let server = Server::execution_apis(&["--rate-limit", "1"]);
+    let mut refused = None;
+    wait_until("more than one a second is too many", || {
+        let mut connection = Connection::open(server.address, &path());
+        connection.send(handshake(&path(), HEADERS).as_bytes());
+        let response = connection.receive();
+        refused = (response.status != 101).then_some(response);
+        refused.is_some()
+    });
+    let refused = refused.unwrap();
+    check("status", &refused.status, &429);
+    check("retry-after", &refused.header("retry-after"), &Some("1"));
+    let error = crate::harness::json(&refused.body);
+    check("code", &error["error"]["code"], &json!(-32005));
+}
+
+#[test]
 fn shutdown_closes_with_going_away_after_what_is_in_flight() {
     let server = Server::execution_apis(&["--shutdown-grace", "30s"]);
     let mut idle = open(&server);
