@@ -27,6 +27,10 @@ const FAILED: u8 = 1;
 const MISUSED: u8 = 2;
 
 fn main() -> ExitCode {
+    // Half of an idle connection's buffers is never touched, and huge pages would make it resident all the same
+    // (load-tests/README.md). An error costs memory and nothing else.
+    #[cfg(target_os = "linux")]
+    let _ = rustix::thread::disable_transparent_huge_pages(true);
     match Command::of_process() {
         Ok(Command::Serve(resolved)) => serve(resolved.config),
         Ok(Command::Check(resolved)) => print(&resolved.to_string()),
