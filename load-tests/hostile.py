@@ -12,9 +12,6 @@ import struct
 import sys
 import time
 
-PORT, PATH = int(sys.argv[2]), sys.argv[3]
-
-
 def frame(opcode, payload):
     size = len(payload)
     short = struct.pack("!BB", 0x80 | opcode, 0x80 | min(size, 126 if size < 1 << 16 else 127))
@@ -27,9 +24,10 @@ def request(method, params):
 
 
 def connect():
-    session = socket.create_connection(("127.0.0.1", PORT))
+    port, path = int(sys.argv[2]), sys.argv[3]
+    session = socket.create_connection(("127.0.0.1", port))
     session.sendall((
-        f"GET {PATH} HTTP/1.1\r\nhost: x\r\nconnection: Upgrade\r\nupgrade: websocket\r\n"
+        f"GET {path} HTTP/1.1\r\nhost: x\r\nconnection: Upgrade\r\nupgrade: websocket\r\n"
         "sec-websocket-version: 13\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
     ).encode())
     if not session.recv(4096).startswith(b"HTTP/1.1 101"):

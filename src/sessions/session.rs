@@ -3,12 +3,14 @@
 use std::{
     cell::{Cell, RefCell},
     rc::Rc,
+    sync::Arc,
     task::{Context, Waker},
 };
 
 use bytes::Bytes;
 use nearhead_actors::wiring::Permit;
 use nearhead_chain::json::Json;
+use tokio::sync::Semaphore;
 
 use super::{
     Sessions,
@@ -103,12 +105,13 @@ pub(crate) struct Session {
     state: Cell<State>,
     waker: Cell<Option<Waker>>,
     in_flight: Cell<usize>,
+    /// The right to work out an answer that may be large.
+    turn: Arc<Semaphore>,
     /// Whether a frame was let in that the actor has not seen yet.
     is_handing_over: Cell<bool>,
     incoming: Cell<Incoming>,
     /// Control frames that were let in since the last tick.
     control_frames: Cell<u32>,
-    heard_at: Cell<Tick>,
     pinged_at: Cell<Tick>,
     unanswered: Cell<u8>,
     taken_at: Cell<Tick>,
@@ -133,10 +136,10 @@ impl Session {
             state: Cell::new(State::Open),
             waker: Cell::new(None),
             in_flight: Cell::new(0),
+            turn: Arc::new(Semaphore::new(1)),
             is_handing_over: Cell::new(false),
             incoming: Cell::new(Incoming::Nothing),
             control_frames: Cell::new(0),
-            heard_at: Cell::new(now),
             pinged_at: Cell::new(now),
             unanswered: Cell::new(0),
             taken_at: Cell::new(now),
@@ -263,8 +266,12 @@ impl Session {
 
     /// Notes that the other side is there.
     pub(super) fn heard(&self) {
-        self.heard_at.set(self.sessions.now());
         self.unanswered.set(0);
+    }
+
+    /// One permit, kept until an answer that may be large is taken.
+    pub(crate) fn turn(&self) -> Arc<Semaphore> {
+        Arc::clone(&self.turn)
     }
 
     /// Notes that a request is being answered.

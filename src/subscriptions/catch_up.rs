@@ -20,11 +20,11 @@ use crate::{
 /// A subscription that is told step by step, as its session takes it.
 pub(super) struct CatchUp {
     pub(super) id: SubscriptionId,
-    pub(super) topic: Topic,
-    pub(super) start: Start,
+    topic: Topic,
+    start: Start,
     /// Version of the view that it began with: an older one is not gone along.
-    pub(super) began_in: u64,
-    pub(super) bookmark: Bookmark,
+    began_in: u64,
+    bookmark: Bookmark,
     /// What is left to tell of the block at the bookmark.
     telling: Option<Telling>,
     /// The topic's filter, made when it is first needed.
@@ -75,32 +75,26 @@ impl Bookmark {
 }
 
 impl Telling {
-    fn new(step: &Step, search: &BlockSearch) -> Self {
-        let (block, is_removed) = match step {
-            Step::Remove(block) => (block, true),
-            Step::Add(block) => (block, false),
-        };
+    fn new(block: Arc<Block>, is_removed: bool, search: &BlockSearch) -> Self {
         let mut positions = search.positions(&block.postings);
         if !is_removed {
             positions.reverse();
         }
         Self {
-            block: Arc::clone(block),
+            block,
             is_removed,
             positions,
         }
     }
 
-    fn of(part: &Part, search: &BlockSearch) -> Self {
-        let block = Arc::clone(&part.block);
-        let (step, before): (_, fn(u32, u32) -> bool) = if part.is_removed {
-            (Step::Remove(block), |at, next| at > next)
-        } else {
-            (Step::Add(block), |at, next| at < next)
-        };
-        let mut telling = Self::new(&step, search);
-        telling.positions.retain(|at| !before(*at, part.position));
-        telling
+    /// What is left of a block that is told of in part.
+    fn rest(part: Part, search: &BlockSearch) -> Self {
+        let mut rest = Self::new(part.block, part.is_removed, search);
+        rest.positions.retain(|at| match part.is_removed {
+            true => *at <= part.position,
+            false => *at >= part.position,
+        });
+        rest
     }
 }
 
@@ -167,12 +161,13 @@ impl CatchUp {
         let search = self.search.get_or_insert_with(|| BlockSearch::new(filter));
         let mut telling = match (self.telling.take(), self.bookmark.part.take()) {
             (Some(telling), _) => telling,
-            (None, Some(part)) => Telling::of(&part, search),
+            (None, Some(part)) => Telling::rest(part, search),
             (None, None) => {
                 let step = self.bookmark.cursor.step(view);
                 match step.map_err(|_| Why::FELL_BEHIND)? {
                     None => return Ok(Went::ToHead),
-                    Some(step) => Telling::new(&step, search),
+                    Some(Step::Remove(block)) => Telling::new(block, true, search),
+                    Some(Step::Add(block)) => Telling::new(block, false, search),
                 }
             }
         };

@@ -35,7 +35,6 @@ pub(crate) struct Follower {
     values: Cell<usize>,
     /// Listed with the hub to be looked at after the next change.
     pub(super) waits_for_change: Cell<bool>,
-    turn: Arc<Semaphore>,
 }
 
 struct Subscription {
@@ -55,17 +54,18 @@ enum State {
 }
 
 impl Subscription {
-    /// Addresses and topics of its filter.
-    fn values(&self) -> usize {
-        values(&self.topic)
+    /// From now on it catches up, from this bookmark on, with views of this version and later ones.
+    fn catches_up(&mut self, bookmark: Bookmark, began_in: u64) -> CatchUp {
+        self.state = State::Behind;
+        let (topic, start) = (self.topic.clone(), self.start.clone());
+        CatchUp::new(self.number, topic, start, began_in, bookmark)
     }
 }
 
+/// Addresses and topics of its filter.
 fn values(topic: &Topic) -> usize {
     match topic {
-        Topic::Logs(filter) => {
-            filter.addresses.len() + filter.topics.iter().map(Vec::len).sum::<usize>()
-        }
+        Topic::Logs(filter) => filter.value_count(),
         Topic::NewHeads | Topic::Reorgs => 0,
     }
 }
@@ -78,7 +78,6 @@ impl Follower {
             behind: RefCell::default(),
             values: Cell::new(0),
             waits_for_change: Cell::new(false),
-            turn: Arc::new(Semaphore::new(1)),
         }
     }
 
@@ -87,31 +86,29 @@ impl Follower {
         if let Some(subscription) = self.by_id.borrow_mut().get_mut(id)
             && let State::Asked(bookmark, began_in) = &subscription.state
         {
-            let catch_up = CatchUp::new(
-                subscription.number,
-                subscription.topic.clone(),
-                subscription.start.clone(),
-                *began_in,
-                bookmark.clone(),
-            );
-            subscription.state = State::Behind;
+            let (bookmark, began_in) = (bookmark.clone(), *began_in);
+            let catch_up = subscription.catches_up(bookmark, began_in);
             self.behind.borrow_mut().push_back(catch_up);
         }
     }
 
     /// From now on the hub tells it no more: its session had no room, or changes were missed. It goes on at its own pace.
     pub(super) fn falls_behind(&self, number: SubscriptionId, bookmark: Bookmark) {
+        self.with(number, |subscription| {
+            if let State::Listed(place) = &subscription.state {
+                self.hub.unlist(number, place);
+                let catch_up = subscription.catches_up(bookmark, 0);
+                self.behind.borrow_mut().push_back(catch_up);
+            }
+        });
+    }
+
+    /// Does something with the subscription of this number, if there is one.
+    fn with(&self, number: SubscriptionId, work: impl FnOnce(&mut Subscription)) {
         let mut by_id = self.by_id.borrow_mut();
         let mut all = by_id.values_mut();
-        let Some(subscription) = all.find(|subscription| subscription.number == number) else {
-            return;
-        };
-        if let State::Listed(place) = &subscription.state {
-            self.hub.unlist(number, place);
-            let (topic, start) = (subscription.topic.clone(), subscription.start.clone());
-            let catch_up = CatchUp::new(number, topic, start, 0, bookmark);
-            subscription.state = State::Behind;
-            self.behind.borrow_mut().push_back(catch_up);
+        if let Some(subscription) = all.find(|subscription| subscription.number == number) {
+            work(subscription);
         }
     }
 
@@ -140,7 +137,7 @@ impl Follower {
                     (steps, waiting) = (steps + 1, 0);
                     self.behind.borrow_mut().push_back(next);
                 }
-                Ok(Went::ToHead) => self.join(&next, session),
+                Ok(Went::ToHead) => self.join(next.id, session),
                 Ok(Went::Waits) => {
                     waiting += 1;
                     self.behind.borrow_mut().push_back(next);
@@ -174,16 +171,12 @@ impl Follower {
     }
 
     /// From now on the hub tells it.
-    fn join(&self, catch_up: &CatchUp, session: &Rc<Session>) {
-        let mut by_id = self.by_id.borrow_mut();
-        let mut all = by_id.values_mut();
-        if let Some(subscription) = all.find(|subscription| subscription.number == catch_up.id) {
-            let (topic, start) = (&catch_up.topic, catch_up.start.clone());
-            let place = self
-                .hub
-                .list(catch_up.id, topic, Rc::downgrade(session), start);
+    fn join(&self, number: SubscriptionId, session: &Rc<Session>) {
+        self.with(number, |subscription| {
+            let (topic, start) = (&subscription.topic, subscription.start.clone());
+            let place = self.hub.list(number, topic, Rc::downgrade(session), start);
             subscription.state = State::Listed(place);
-        }
+        });
     }
 
     fn subscribe(
@@ -238,7 +231,7 @@ impl Follower {
             }
             State::Listed(place) => self.hub.unlist(subscription.number, place),
         }
-        let values = subscription.values();
+        let values = values(&subscription.topic);
         self.count(|values_before| values_before - values);
         self.hub.metrics.subscriptions.dec();
     }
@@ -317,6 +310,6 @@ impl Subscriber for Asking {
     }
 
     fn turn(&self) -> Arc<Semaphore> {
-        Arc::clone(&self.session.follower.turn)
+        self.session.turn()
     }
 }

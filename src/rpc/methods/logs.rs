@@ -41,8 +41,7 @@ pub(crate) async fn get_logs(view: &View<'_>, mut params: Params<'_>) -> Result<
 
 /// Refuses a filter of more values than may be looked for at once.
 pub(super) fn check_filter(filter: &LogFilter) -> Result<(), RpcError> {
-    let values = filter.addresses.len() + filter.topics.iter().map(Vec::len).sum::<usize>();
-    if values > FILTER_VALUES_MAX {
+    if filter.value_count() > FILTER_VALUES_MAX {
         let why = format!("query exceeds {FILTER_VALUES_MAX} parameters");
         return Err(RpcError::InvalidParams(why.into()));
     }

@@ -12,7 +12,7 @@ mod subscriptions;
 use serde_json::json;
 
 use self::client::{BINARY, CLOSE, Client, HEADERS, PING, PONG, Received, TEXT, handshake};
-use crate::harness::{self, Connection, KEY, Server, check, wait_until};
+use crate::harness::{self, Connection, KEY, Response, Server, check, wait_until};
 
 const GOOD: &str = r#"{"jsonrpc":"2.0","id":1,"method":"eth_blockNumber"}"#;
 const GOOD_ANSWER: &str = r#"{"jsonrpc":"2.0","id":1,"result":"0x36"}"#;
@@ -67,6 +67,13 @@ fn a_message_is_answered_as_a_body_is() {
     );
 }
 
+/// The answer to a handshake, on a connection of its own.
+fn shake_hands(server: &Server, path: &str, headers: &[&str]) -> Response {
+    let mut connection = Connection::open(server.address, path);
+    connection.send(handshake(path, headers).as_bytes());
+    connection.receive()
+}
+
 #[test]
 fn handshakes() {
     // What is wrong with one is told whatever else is the matter.
@@ -100,9 +107,7 @@ fn handshakes() {
             404,
         ),
     ] {
-        let mut connection = Connection::open(server.address, &path);
-        connection.send(handshake(&path, &headers).as_bytes());
-        let response = connection.receive();
+        let response = shake_hands(&server, &path, &headers);
         check(case, &response.status, &status);
         let body = harness::json(&response.body);
         assert!(
@@ -110,19 +115,14 @@ fn handshakes() {
             "{case}: {body}"
         );
     }
-    let mut connection = Connection::open(server.address, &path());
-    connection.send(handshake(&path(), HEADERS).as_bytes());
-    check("a good one", &connection.receive().status, &503);
+    let good = shake_hands(&server, &path(), HEADERS);
+    check("a good one", &good.status, &503);
     let closed = server
         .get("/metrics")
         .text()
         .contains("sessions_closed_total{");
     assert!(!closed, "no session was opened");
-    let unknown = {
-        let mut connection = Connection::open(server.address, "/ws/v3/unknown");
-        connection.send(handshake("/ws/v3/unknown", HEADERS).as_bytes());
-        connection.receive()
-    };
+    let unknown = shake_hands(&server, "/ws/v3/unknown", HEADERS);
     check(
         "the answer to an unknown key",
         &unknown.text(),
@@ -139,9 +139,7 @@ fn a_session_has_no_extension_and_no_subprotocol() {
         "sec-websocket-protocol: chat, superchat",
     ];
     let headers = [HEADERS, &offers].concat();
-    let mut connection = Connection::open(server.address, &path());
-    connection.send(handshake(&path(), &headers).as_bytes());
-    let response = connection.receive();
+    let response = shake_hands(&server, &path(), &headers);
     check("status", &response.status, &101);
     for name in ["sec-websocket-extensions", "sec-websocket-protocol"] {
         check(name, &response.header(name), &None);
@@ -159,9 +157,7 @@ fn sessions_are_capped_in_all_and_for_each_key() {
         "2",
     ]);
     let refused = |path: &str| {
-        let mut connection = Connection::open(server.address, path);
-        connection.send(handshake(path, HEADERS).as_bytes());
-        let response = connection.receive();
+        let response = shake_hands(&server, path, HEADERS);
         (
             response.status,
             response.header("retry-after").map(str::to_owned),
@@ -195,11 +191,7 @@ fn sessions_are_capped_in_all_and_for_each_key() {
 fn sessions_leave_connections_for_others() {
     let flags = ["--max-connections", "8", "--api-key", "other=other-key"];
     let server = Server::execution_apis(&flags);
-    let status = |path: &str| {
-        let mut connection = Connection::open(server.address, path);
-        connection.send(handshake(path, HEADERS).as_bytes());
-        connection.receive().status
-    };
+    let status = |path: &str| shake_hands(&server, path, HEADERS).status;
     let _of_one_key: Vec<Client> = (0..4).map(|_| open(&server)).collect();
     check("half of them", &status(&path()), &503);
     let other = "/ws/v3/other-key";
@@ -213,9 +205,7 @@ fn a_handshake_is_a_request_of_its_key() {
     let server = Server::execution_apis(&["--rate-limit", "1"]);
     let mut refused = None;
     wait_until("more than one a second is too many", || {
-        let mut connection = Connection::open(server.address, &path());
-        connection.send(handshake(&path(), HEADERS).as_bytes());
-        let response = connection.receive();
+        let response = shake_hands(&server, &path(), HEADERS);
         refused = (response.status != 101).then_some(response);
         refused.is_some()
     });

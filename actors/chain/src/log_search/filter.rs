@@ -20,6 +20,14 @@ pub struct LogFilter {
     pub topics: Vec<Vec<B256>>,
 }
 
+impl LogFilter {
+    /// Number of addresses and topics.
+    #[must_use]
+    pub fn value_count(&self) -> usize {
+        self.addresses.len() + self.topics.iter().map(Vec::len).sum::<usize>()
+    }
+}
+
 /// The terms of a filter, each hashed once for all blocks.
 #[derive(Debug)]
 pub(super) struct FilterTerms {

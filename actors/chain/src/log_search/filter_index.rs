@@ -151,12 +151,6 @@ impl<T> FilterIndex<T> {
         Some(filed.value)
     }
 
-    /// The value of a filter.
-    #[must_use]
-    pub fn get(&self, id: FilterId) -> Option<&T> {
-        self.filters.get(&id).map(|filed| &filed.value)
-    }
-
     /// The value of a filter, to be changed.
     pub fn get_mut(&mut self, id: FilterId) -> Option<&mut T> {
         self.filters.get_mut(&id).map(|filed| &mut filed.value)
@@ -165,12 +159,6 @@ impl<T> FilterIndex<T> {
     /// Calls `each` with the value of every filter.
     pub fn for_each(&self, mut each: impl FnMut(&T)) {
         self.filters.values().for_each(|filed| each(&filed.value));
-    }
-
-    /// Number of filters.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.filters.len()
     }
 
     /// Whether there is none.
