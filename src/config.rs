@@ -157,9 +157,9 @@ knobs! {
     /// WebSocket sessions of one key's holder; auto is half of the service's connections
     "max-sessions-per-key" max_sessions_per_key: Cap = Cap::Auto,
         "SESSIONS", "auto or a whole number from 0 to 10000000", |text| cap(text, 0, 10_000_000);
-    /// Bytes that may wait for a WebSocket session's client to read them; the rest is told when it has
+    /// Memory in bytes that what waits for a WebSocket session's client may take; the rest is told when it has read
     "session-bytes" session_bytes: usize = limits::SESSION_BYTES_MAX,
-        "BYTES", "a whole number from 65536 to 1073741824", |text| whole(text, 65_536, 1 << 30);
+        "BYTES", "a whole number from 524288 to 1073741824", |text| whole(text, 1 << 19, 1 << 30);
     /// How long requests in flight may take to finish when the process is told to stop; whole seconds
     "shutdown-grace" shutdown_grace: Duration = Duration::from_secs(10),
         "TIME", "a time in whole seconds from 0 to 1h, as 10s or 1m",

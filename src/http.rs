@@ -389,9 +389,10 @@ impl WorkerEdge {
         let Some(json) = answer.json else {
             return HttpResponse::new(status);
         };
-        let mut response =
-            self.compression
-                .response(request, status, json, answer.permits, answering);
+        let permits = answer.permit.into_iter().collect();
+        let mut response = self
+            .compression
+            .response(request, status, json, permits, answering);
         let headers = response.headers_mut();
         headers.insert(
             header::CONTENT_TYPE,

@@ -59,8 +59,7 @@ pub const STORAGE_KEYS_MAX: usize = 1_024;
 pub const HALF_CLOSED_GRACE: Duration = Duration::from_millis(20);
 
 /// Longest that a reply keeps the permits that admitted it while it is written: a client that reads slowly would shut
-/// out the others otherwise. Beyond it the reply goes on without. A session that takes nothing for so long while more
-/// than its budget waits, which is large answers, is cut off with all of it. Whole seconds.
+/// out the others otherwise. Beyond it the reply goes on without.
 pub const WRITE_PERMIT_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Longest that a client may take for the next part of a reply, which is [`CHUNK_BYTES`] and what the kernel waits for
@@ -88,7 +87,8 @@ pub const FRAME_WORDS_MAX: u32 = 2_048;
 /// seconds.
 pub const CONTROL_FRAMES_PER_SECOND: u32 = 100;
 
-/// Bytes that may wait for one session's client to read them: some thousand notifications.
+/// Memory that what waits for one session's client may take, answers and notifications: some thousand notifications, and
+/// answers of any size, which are put together as they are taken.
 pub const SESSION_BYTES_MAX: usize = 1 << 20;
 
 /// Requests of one session that are answered at the same time; the next one waits in its socket.
@@ -117,6 +117,13 @@ pub const COMPRESSIONS_MAX: usize = 8;
 
 /// Largest reply in bytes that is put together in one buffer: below it a copy costs less than another slice does.
 pub const JOINED_REPLY_BYTES_MAX: usize = 8 << 10;
+
+/// The same for the results in a batch, of which there may be so many that their copies would be much to hold.
+pub const JOINED_ITEM_BYTES_MAX: usize = 512;
+
+/// Largest result in bytes that is kept until it is written, where it could be made as it is taken: a proof with some
+/// slots, any contract's code. In a batch it is [`JOINED_ITEM_BYTES_MAX`].
+pub const KEPT_RESULT_BYTES_MAX: usize = 64 << 10;
 
 /// Bytes of a reply that are handed to the connection at once: with a head before them they fit into the 128 KiB that
 /// actix keeps of a connection's buffer, so that it is reused whatever the reply's size. Larger parts had it allocated

@@ -76,8 +76,9 @@ impl SessionActor {
             (answer, asking)
         };
         ctx.spawn(answer.into_actor(self).map(|(answer, asking), this, _| {
-            if let Some(json) = &answer.json {
-                this.session.answer(json, answer.permits);
+            // What a batch was admitted by is given back: what it holds is within the session's budget from here on.
+            if let Some(json) = answer.json {
+                this.session.answer(json, answer.turn);
             }
             if answer.refusal.is_none() {
                 asking.answered();
@@ -92,7 +93,7 @@ impl SessionActor {
         let metrics = self.dispatcher.metrics.method(None);
         metrics.answered(refused.outcome, Duration::ZERO);
         self.session
-            .answer(&refused.json.unwrap_or(Json::NULL), Vec::new());
+            .answer(refused.json.unwrap_or(Json::NULL), None);
     }
 
     /// Takes a piece of a message, and answers it with its last one.

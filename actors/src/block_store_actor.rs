@@ -54,7 +54,7 @@ impl Handler<FindBlock> for BlockStoreActor {
                 BlockAt::Number(number) => find.snapshot.resolve_block(number)?,
                 at @ BlockAt::Hash(_) => block_at(&find.snapshot, at)?,
             };
-            Ok(Some(block.json.block(find.full).into()))
+            Ok(Some(Json::shared(block.json.block(find.full))))
         })
     }
 }
@@ -74,7 +74,7 @@ impl Handler<FindTransaction> for BlockStoreActor {
                     item(index, |index| block.json.transaction(index))
                 }
             };
-            Ok(json.map(Json::from))
+            Ok(json.map(Json::shared))
         })
     }
 }
@@ -87,7 +87,7 @@ impl Handler<FindReceipt> for BlockStoreActor {
             let place = find.snapshot.transaction(&find.transaction);
             Ok(place
                 .and_then(|(block, index)| block.json.receipt(index))
-                .map(Json::from))
+                .map(Json::shared))
         })
     }
 }
@@ -98,7 +98,7 @@ impl Handler<FindBlockReceipts> for BlockStoreActor {
     fn handle(&mut self, find: FindBlockReceipts, ctx: &mut Context<Self>) -> Self::Result {
         self.panics().guard(ctx, || {
             let block = block_at(&find.snapshot, find.at)?;
-            Ok(Some(block.json.receipts().into()))
+            Ok(Some(Json::shared(block.json.receipts())))
         })
     }
 }
@@ -109,7 +109,7 @@ impl Handler<FindUncle> for BlockStoreActor {
     fn handle(&mut self, find: FindUncle, ctx: &mut Context<Self>) -> Self::Result {
         self.panics().guard(ctx, || {
             let block = block_at(&find.snapshot, find.at)?;
-            Ok(item(find.index, |index| block.json.uncle(index)).map(Json::from))
+            Ok(item(find.index, |index| block.json.uncle(index)).map(Json::shared))
         })
     }
 }

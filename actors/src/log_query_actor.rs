@@ -1,20 +1,19 @@
-//! Logs that match a filter: counted from the index first, gathered where the count says.
+//! Logs that match a filter: counted from the index, gathered as the answer is taken.
 
 use std::{sync::Arc, time::Instant};
 
 use actix::{Actor, Addr, Context, Handler, Response, Supervised};
 use nearhead_chain::{
     block::Block,
+    json::Json,
     log_search::{self, Cancellation, Found, LogFilter, SearchError},
     window::{ResolveError, Snapshot},
 };
 
 use crate::{
-    messages::{FindLogs, LogRange, QueryError, Reply, Weighed},
+    messages::{FindLogs, LogRange, QueryError, Reply},
     pool_actor::{Heavy, HeavyQuery, PoolActor},
-    wiring::{
-        MAILBOX_CAPACITY, Panics, Permit, Permits, Pools, REPLY_BYTES_MAX, REPLY_BYTES_UNIT, ask,
-    },
+    wiring::{LOOKUPS_MAX, MAILBOX_CAPACITY, Panics, Permit, Pools, ask},
 };
 
 /// Look-ups in the index that are made on the worker's thread: some 50 ns each, so 0.1 ms at most.
@@ -24,27 +23,13 @@ const WORKER_LOOKUPS_MAX: usize = 2_048;
 /// rare, half of them may have to be looked at, some 5 ns each: 2.5 ms at most.
 const WORKER_CANDIDATES_MAX: usize = 1 << 20;
 
-/// Matches that are gathered on the worker's thread: some 20 ns each, less than the way to the pool and back.
-const WORKER_LOGS_MAX: usize = 1_024;
-
-/// Look-ups that are as much work as writing one unit of [`REPLY_BYTES_UNIT`].
-const LOOKUPS_PER_UNIT: usize = 256;
-
-/// Most permits that counting alone may hold: a quarter, so that a few large filters do not shut out everybody.
-const COUNT_UNITS_MAX: usize = REPLY_BYTES_MAX / REPLY_BYTES_UNIT / 4;
+/// Most look-ups that one query is charged: a quarter, so that a few large filters do not shut out everybody.
+const CHARGED_LOOKUPS_MAX: usize = LOOKUPS_MAX / 4;
 
 /// Answers log queries; one on every worker's own arbiter. What is large crosses to the pool with a permit.
 #[derive(Debug)]
 pub struct LogQueryActor {
     pools: Pools,
-}
-
-/// What is to be done after the count.
-enum Plan {
-    /// It was little work and is done.
-    Done(Weighed),
-    /// It is admitted to the pool.
-    Heavy(Permit),
 }
 
 impl LogQueryActor {
@@ -56,29 +41,16 @@ impl LogQueryActor {
         self.pools.panics()
     }
 
-    fn plan(&self, find: &FindLogs) -> Reply<Plan> {
+    /// The permit by which the query is admitted to the pool, if it is too much work for a worker.
+    fn admit(&self, find: &FindLogs) -> Reply<Option<Permit>> {
         check_alive(find)?;
         let blocks = blocks_of(&find.snapshot, find.range)?;
-        let permits = &self.pools.reply_units;
         let work = count_work(blocks, &find.filter);
-        if work > WORKER_LOOKUPS_MAX {
-            let units = (work / LOOKUPS_PER_UNIT).min(COUNT_UNITS_MAX);
-            return permits.take(units).map(Plan::Heavy);
+        if work <= WORKER_LOOKUPS_MAX {
+            return Ok(None);
         }
-        let found = count(blocks, find)?;
-        let permit = match found.bytes() / REPLY_BYTES_UNIT {
-            0 => None,
-            units => Some(permits.take(units)?),
-        };
-        match permit {
-            Some(permit) if found.count() > WORKER_LOGS_MAX => Ok(Plan::Heavy(permit)),
-            permit => {
-                let json = found
-                    .gather(&find.cancel)
-                    .map_err(|error| query_error(error, find, blocks))?;
-                Ok(Plan::Done(Weighed { json, permit }))
-            }
-        }
+        let lookups = work.min(CHARGED_LOOKUPS_MAX);
+        self.pools.lookups.take(lookups).map(Some)
     }
 }
 
@@ -93,14 +65,16 @@ impl Actor for LogQueryActor {
 impl Supervised for LogQueryActor {}
 
 impl Handler<FindLogs> for LogQueryActor {
-    type Result = Response<Reply<Weighed>>;
+    type Result = Response<Reply<Json>>;
 
     fn handle(&mut self, find: FindLogs, ctx: &mut Context<Self>) -> Self::Result {
-        match self.panics().guard(ctx, || self.plan(&find)) {
-            Ok(Plan::Done(weighed)) => Response::reply(Ok(weighed)),
-            Ok(Plan::Heavy(permit)) => {
-                Response::fut(find_on_pool(self.pools.heavy.clone(), find, permit))
-            }
+        let here = self.panics().guard(ctx, || match self.admit(&find)? {
+            Some(permit) => Ok(Err(permit)),
+            None => find_logs(&find).map(Ok),
+        });
+        match here {
+            Ok(Ok(json)) => Response::reply(Ok(json)),
+            Ok(Err(permit)) => Response::fut(find_on_pool(self.pools.heavy.clone(), find, permit)),
             Err(error) => Response::reply(Err(error)),
         }
     }
@@ -108,7 +82,7 @@ impl Handler<FindLogs> for LogQueryActor {
 
 /// Hands the query to the pool and watches the clock, which a thread that is searching cannot: whether it still queues
 /// or already runs, it is cancelled when the deadline passes.
-async fn find_on_pool(pool: Addr<PoolActor>, find: FindLogs, permit: Permit) -> Reply<Weighed> {
+async fn find_on_pool(pool: Addr<PoolActor>, find: FindLogs, permit: Permit) -> Reply<Json> {
     let cancel = find.cancel.clone();
     let deadline = find.deadline.into();
     let reply = ask(
@@ -127,21 +101,15 @@ async fn find_on_pool(pool: Addr<PoolActor>, find: FindLogs, permit: Permit) -> 
 }
 
 impl HeavyQuery for FindLogs {
-    type Output = Weighed;
+    type Output = Json;
 
     fn cancellation(&self) -> &Cancellation {
         &self.cancel
     }
 
-    fn run(&self, held: Permit, reply_units: &Permits) -> Reply<Weighed> {
+    fn run(&self) -> Reply<Json> {
         check_alive(self)?;
-        let blocks = blocks_of(&self.snapshot, self.range)?;
-        let found = count(blocks, self)?;
-        let permit = reply_units.resize(held, found.bytes() / REPLY_BYTES_UNIT)?;
-        let json = found
-            .gather(&self.cancel)
-            .map_err(|error| query_error(error, self, blocks))?;
-        Ok(Weighed { json, permit })
+        find_logs(self)
     }
 }
 
@@ -165,8 +133,10 @@ fn blocks_of(snapshot: &Snapshot, range: LogRange) -> Reply<&[Arc<Block>]> {
     }
 }
 
-fn count<'a>(blocks: &'a [Arc<Block>], find: &FindLogs) -> Reply<Found<'a>> {
+fn find_logs(find: &FindLogs) -> Reply<Json> {
+    let blocks = blocks_of(&find.snapshot, find.range)?;
     log_search::search(blocks, &find.filter, find.limit, &find.cancel)
+        .map(Found::into_json)
         .map_err(|error| query_error(error, find, blocks))
 }
 

@@ -18,8 +18,6 @@ use nearhead_chain::{
 };
 use tokio::sync::broadcast;
 
-use crate::wiring::Permit;
-
 /// Why a query has no answer. The edge maps each to its JSON-RPC code; nothing here knows codes.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum QueryError {
@@ -61,22 +59,6 @@ pub enum QueryError {
 
 /// A query's reply.
 pub type Reply<T> = Result<T, QueryError>;
-
-/// A value that may be large, with the permit that its size was admitted by: whoever writes it keeps the permit until
-/// it is written, so that what is admitted bounds what is under way.
-#[derive(Debug)]
-pub struct Weighed {
-    /// The value.
-    pub json: Json,
-    /// `None` for a value that is too small to be weighed.
-    pub permit: Option<Permit>,
-}
-
-impl From<Json> for Weighed {
-    fn from(json: Json) -> Self {
-        Self { json, permit: None }
-    }
-}
 
 /// A block by hash (canonical or replaced) or by number or tag (canonical).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -184,9 +166,9 @@ pub enum LogRange {
     },
 }
 
-/// To the log query actor: the logs that match. Measured: counted from the index first, weighed by bytes.
+/// To the log query actor: the logs that match. Measured by look-ups.
 #[derive(Clone, Debug, Message)]
-#[rtype(result = "Reply<Weighed>")]
+#[rtype(result = "Reply<Json>")]
 pub struct FindLogs {
     /// The view to read.
     pub snapshot: Arc<Snapshot>,
@@ -254,9 +236,9 @@ pub struct ReadCode {
     pub address: Address,
 }
 
-/// To the proof actor: an EIP-1186 proof as JSON. Measured: weighed by keys.
+/// To the proof actor: an EIP-1186 proof as JSON. Measured by keys.
 #[derive(Clone, Debug, Message)]
-#[rtype(result = "Reply<Weighed>")]
+#[rtype(result = "Reply<Json>")]
 pub struct ProveAccount {
     /// The view to read.
     pub snapshot: Arc<Snapshot>,
@@ -266,6 +248,8 @@ pub struct ProveAccount {
     pub address: Address,
     /// Which slots, in request order, with how each is echoed.
     pub keys: Vec<ProofKey>,
+    /// Bytes up to which the answer is kept; a larger one is made as it is taken.
+    pub kept_max: usize,
     /// Set when the client goes away: what still waits for its turn is not done.
     pub cancel: Cancellation,
 }

@@ -5,7 +5,7 @@ use nearhead_chain::log_search::Cancellation;
 
 use crate::{
     messages::{QueryError, Reply},
-    wiring::{Panics, Permit, Permits},
+    wiring::{Panics, Permit},
 };
 
 /// One on every thread of the pool; all take from one queue, which is as short as the permits are few.
@@ -13,7 +13,6 @@ use crate::{
 /// Its work is synchronous and watches its cancellation; after a panic the pool puts a new actor in its place.
 #[derive(Debug)]
 pub(crate) struct PoolActor {
-    reply_units: Permits,
     pub(crate) panics: Panics,
 }
 
@@ -25,8 +24,8 @@ pub(crate) trait HeavyQuery: Send + 'static {
     /// Set when nobody waits for the answer any more.
     fn cancellation(&self) -> &Cancellation;
 
-    /// The answer. What it weighs is known when it is worked out: `held` admitted the work, `reply_units` admit the reply.
-    fn run(&self, held: Permit, reply_units: &Permits) -> Reply<Self::Output>;
+    /// The answer.
+    fn run(&self) -> Reply<Self::Output>;
 }
 
 /// A query that crosses to the pool, with the permit that admitted it: given back when the work is done or dropped.
@@ -41,11 +40,8 @@ impl<Q: HeavyQuery> Message for Heavy<Q> {
 }
 
 impl PoolActor {
-    pub(crate) const fn new(reply_units: Permits, panics: Panics) -> Self {
-        Self {
-            reply_units,
-            panics,
-        }
+    pub(crate) const fn new(panics: Panics) -> Self {
+        Self { panics }
     }
 }
 
@@ -57,11 +53,14 @@ impl<Q: HeavyQuery> Handler<Heavy<Q>> for PoolActor {
     type Result = Reply<Q::Output>;
 
     fn handle(&mut self, heavy: Heavy<Q>, ctx: &mut SyncContext<Self>) -> Self::Result {
-        let Heavy { query, permit } = heavy;
+        // The permit is given back when the work is done.
+        let Heavy {
+            query,
+            permit: _permit,
+        } = heavy;
         if query.cancellation().is_cancelled() {
             return Err(QueryError::Cancelled);
         }
-        self.panics
-            .guard(ctx, || query.run(permit, &self.reply_units))
+        self.panics.guard(ctx, || query.run())
     }
 }

@@ -16,10 +16,9 @@ use nearhead_chain::{
 use crate::{
     messages::{
         ProveAccount, QueryError, ReadAccount, ReadCode, ReadStorage, ReadStorageValues, Reply,
-        Weighed,
     },
     pool_actor::{Heavy, HeavyQuery, PoolActor},
-    wiring::{MAILBOX_CAPACITY, Panics, Permit, Permits, Pools, REPLY_BYTES_UNIT, ask},
+    wiring::{MAILBOX_CAPACITY, Panics, Pools, ask},
 };
 
 /// Keys and slots that are read on the worker's thread: at 5 to 10 µs each, 0.15 ms at most.
@@ -115,11 +114,11 @@ impl Handler<ReadStorageValues> for ProofActor {
 }
 
 impl Handler<ProveAccount> for ProofActor {
-    type Result = Response<Reply<Weighed>>;
+    type Result = Response<Reply<Json>>;
 
     fn handle(&mut self, ask: ProveAccount, ctx: &mut Context<Self>) -> Self::Result {
         let keys = ask.keys.len();
-        self.weigh(ask, keys, ctx, |ask| prove(ask).map(Weighed::from))
+        self.weigh(ask, keys, ctx, prove)
     }
 }
 
@@ -130,33 +129,32 @@ impl HeavyQuery for ReadStorageValues {
         &self.cancel
     }
 
-    fn run(&self, _held: Permit, _: &Permits) -> Reply<Self::Output> {
+    fn run(&self) -> Reply<Self::Output> {
         read_values(self)
     }
 }
 
 impl HeavyQuery for ProveAccount {
-    type Output = Weighed;
+    type Output = Json;
 
     fn cancellation(&self) -> &Cancellation {
         &self.cancel
     }
 
-    fn run(&self, _held: Permit, reply_units: &Permits) -> Reply<Weighed> {
-        let json = prove(self)?;
-        let permit = match json.len() / REPLY_BYTES_UNIT {
-            0 => None,
-            units => Some(reply_units.take(units)?),
-        };
-        Ok(Weighed { json, permit })
+    fn run(&self) -> Reply<Json> {
+        prove(self)
     }
 }
 
 /// The proof that is asked for, on the present thread.
 fn prove(ask: &ProveAccount) -> Reply<Json> {
-    let slots: Vec<U256> = ask.keys.iter().map(|key| key.slot()).collect();
-    let proof = state_at(&ask.snapshot, ask.at)?.prove(&ask.address, &slots)?;
-    Ok(encode::proof(&ask.address, &proof, &ask.keys))
+    let state = state_at(&ask.snapshot, ask.at)?;
+    Ok(encode::proof(
+        state,
+        ask.address,
+        ask.keys.clone(),
+        ask.kept_max,
+    )?)
 }
 
 /// The slots that are asked for, on the present thread.
@@ -199,6 +197,7 @@ mod tests {
             keys: (0..keys)
                 .map(|key| ProofKey::Full(U256::from(key)))
                 .collect(),
+            kept_max: 1 << 16,
             cancel: Cancellation::default(),
         }
     }
@@ -211,14 +210,12 @@ mod tests {
     async fn many_keys_cross_to_the_pool_with_a_permit() {
         let chain = Chain::start();
         let here = ask(&chain.worker.proofs, prove(&chain, WORKER_KEYS_MAX)).await;
-        assert!(matches!(here, Ok(Weighed { permit: None, .. })));
+        assert!(matches!(here, Ok(json) if json.held() == json.len()));
         let there = ask(&chain.worker.proofs, prove(&chain, 1_024))
             .await
             .unwrap();
-        let units = there.json.len() / REPLY_BYTES_UNIT;
-        assert!(units > 0);
-        let weight = there.permit.as_ref().map_or(0, Permit::num_permits);
-        assert_eq!(weight, units, "the reply is weighed");
+        let (len, held) = (there.len(), there.held());
+        assert!(held < len / 2, "{held} bytes are held of {len}");
         assert_eq!(keys_in_use(&chain), 0, "the work is done");
         let (release, occupied) = chain.occupy();
         let waiting = actix::spawn(chain.worker.proofs.send(prove(&chain, 20)));
@@ -228,10 +225,7 @@ mod tests {
         assert_eq!(keys_in_use(&chain), 20);
         drop(release);
         occupied.await.unwrap();
-        assert!(matches!(
-            waiting.await,
-            Ok(Ok(Ok(Weighed { permit: None, .. })))
-        ));
+        assert!(matches!(waiting.await, Ok(Ok(Ok(_)))));
     }
 
     #[actix::test]

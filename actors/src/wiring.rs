@@ -40,13 +40,15 @@ pub const MEASURED_MAX: usize = 1_024;
 /// no sender is parked.
 pub(crate) const MAILBOX_CAPACITY: usize = CHEAP_PER_WORKER + MEASURED_MAX;
 
-/// Bytes of large replies under way that are made for one request (logs, proofs, batches), being worked out or written:
-/// 85 results of 3 MB, and at the 3 to 5 GB/s that two cores write less than 0.1 s of work, so that whoever is admitted
-/// is not kept waiting. What is held at ingest and shared by all is not weighed.
-pub const REPLY_BYTES_MAX: usize = 256 << 20;
+/// Bytes that the answers of large batches hold until they are written. What a single request's answer holds is small:
+/// it is put together as it is taken; what is held at ingest is shared by all.
+pub const BATCH_BYTES_MAX: usize = 256 << 20;
 
-/// One permit of [`REPLY_BYTES_MAX`]; a smaller reply is not weighed.
-pub const REPLY_BYTES_UNIT: usize = 64 << 10;
+/// One permit of [`BATCH_BYTES_MAX`]; a smaller answer is not weighed.
+pub const BATCH_BYTES_UNIT: usize = 64 << 10;
+
+/// Look-ups of large log queries under way in the pool, some 50 ns each: 50 ms of work, which two cores do in half of it.
+pub const LOOKUPS_MAX: usize = 1 << 20;
 
 /// Storage keys and slots of large proofs under way: a key takes 5 to 10 µs, so 4,096 are some 20 ms on two cores.
 pub const PROOF_KEYS_MAX: usize = 4_096;
@@ -82,20 +84,6 @@ impl Permits {
             .map_err(|_| QueryError::Unavailable)
     }
 
-    /// What `held` is to be once the real weight is known: more is taken, or what is too much is given back.
-    ///
-    /// # Errors
-    /// [`QueryError::Unavailable`]: not that many are free; `held` is given back.
-    pub(crate) fn resize(&self, mut held: Permit, weight: usize) -> Reply<Option<Permit>> {
-        let weight = weight.min(self.most as usize);
-        match weight.checked_sub(held.num_permits()) {
-            None => drop(held.split(held.num_permits() - weight)),
-            Some(0) => {}
-            Some(missing) => held.merge(self.take(missing)?),
-        }
-        Ok((weight > 0).then_some(held))
-    }
-
     /// How many are free.
     #[must_use]
     pub fn available(&self) -> usize {
@@ -115,7 +103,8 @@ impl Permits {
 pub struct Pools {
     pub(crate) heavy: Addr<PoolActor>,
     measured: Permits,
-    pub(crate) reply_units: Permits,
+    batch_units: Permits,
+    pub(crate) lookups: Permits,
     pub(crate) proof_keys: Permits,
     workers: Arc<Mutex<Vec<Weak<Semaphore>>>>,
     panics: Panics,
@@ -142,31 +131,29 @@ impl Pools {
     )]
     pub fn start(threads: usize) -> Self {
         let panics = Panics::default();
-        let reply_units = Permits::new(REPLY_BYTES_MAX / REPLY_BYTES_UNIT);
         let heavy = {
-            let (reply_units, panics) = (reply_units.clone(), panics.clone());
-            SyncArbiter::start(threads.max(1), move || {
-                PoolActor::new(reply_units.clone(), panics.clone())
-            })
+            let panics = panics.clone();
+            SyncArbiter::start(threads.max(1), move || PoolActor::new(panics.clone()))
         };
         Self {
             heavy,
             measured: Permits::new(MEASURED_MAX),
-            reply_units,
+            batch_units: Permits::new(BATCH_BYTES_MAX / BATCH_BYTES_UNIT),
+            lookups: Permits::new(LOOKUPS_MAX),
             proof_keys: Permits::new(PROOF_KEYS_MAX),
             workers: Arc::default(),
             panics,
         }
     }
 
-    /// Admits a reply of `bytes` that was made for one request, of which `held` units are admitted already.
+    /// Admits a batch's answer that holds so many bytes.
     ///
     /// # Errors
-    /// [`QueryError::Unavailable`]: too many such bytes are under way.
-    pub fn weigh_reply(&self, bytes: usize, held: usize) -> Reply<Option<Permit>> {
-        match (bytes / REPLY_BYTES_UNIT).saturating_sub(held) {
+    /// [`QueryError::Unavailable`]: too many such bytes are held.
+    pub fn weigh_batch(&self, bytes: usize) -> Reply<Option<Permit>> {
+        match bytes / BATCH_BYTES_UNIT {
             0 => Ok(None),
-            units => self.reply_units.take(units).map(Some),
+            units => self.batch_units.take(units).map(Some),
         }
     }
 
@@ -178,7 +165,7 @@ impl Pools {
 
     /// The permits of every kind.
     #[must_use]
-    pub fn permits(&self) -> [PermitUse; 4] {
+    pub fn permits(&self) -> [PermitUse; 5] {
         let cheap_free: Vec<usize> = self
             .workers
             .lock()
@@ -198,7 +185,8 @@ impl Pools {
                 available,
             },
             of("measured", &self.measured),
-            of("reply_bytes_64k", &self.reply_units),
+            of("batch_bytes_64k", &self.batch_units),
+            of("log_lookups", &self.lookups),
             of("proof_keys", &self.proof_keys),
         ]
     }
@@ -394,59 +382,40 @@ mod tests {
     #[actix::test]
     async fn permits_bound_what_is_under_way() {
         let pools = Pools::start(1);
-        let all = REPLY_BYTES_MAX / REPLY_BYTES_UNIT;
-        let half = pools.reply_units.take(all / 2).unwrap();
-        let rest = pools.reply_units.take(all / 2).unwrap();
+        let half = pools.lookups.take(LOOKUPS_MAX / 2).unwrap();
+        let rest = pools.lookups.take(LOOKUPS_MAX / 2).unwrap();
         assert!(matches!(
-            pools.reply_units.take(1),
+            pools.lookups.take(1),
             Err(QueryError::Unavailable)
         ));
-        let log_use = |pools: &Pools| pools.permits()[2];
-        assert_eq!(
-            log_use(&pools),
-            PermitUse {
-                kind: "reply_bytes_64k",
-                in_use: all,
-                available: 0
-            }
-        );
+        let expected = PermitUse {
+            kind: "log_lookups",
+            in_use: LOOKUPS_MAX,
+            available: 0,
+        };
+        assert!(pools.permits().contains(&expected));
         drop((half, rest));
         // What is larger than all there is takes all there is.
-        let everything = pools.reply_units.take(usize::MAX).unwrap();
-        assert_eq!(everything.num_permits(), all);
+        let everything = pools.lookups.take(usize::MAX).unwrap();
+        assert_eq!(everything.num_permits(), LOOKUPS_MAX);
     }
 
     #[actix::test]
-    async fn permits_follow_the_weight() {
+    async fn batches_are_weighed_by_what_they_hold() {
         let pools = Pools::start(1);
-        let units = &pools.reply_units;
-        let held = units.take(10).unwrap();
-        let held = units.resize(held, 4).unwrap().unwrap();
-        assert_eq!((held.num_permits(), units.in_use()), (4, 4));
-        let held = units.resize(held, 7).unwrap().unwrap();
-        assert_eq!((held.num_permits(), units.in_use()), (7, 7));
-        assert!(units.resize(held, 0).unwrap().is_none());
-        assert_eq!(units.in_use(), 0);
-        assert!(
-            pools
-                .weigh_reply(REPLY_BYTES_UNIT - 1, 0)
-                .unwrap()
-                .is_none()
-        );
-        assert!(
-            pools
-                .weigh_reply(9 * REPLY_BYTES_UNIT, 9)
-                .unwrap()
-                .is_none()
-        );
-        let rest = pools.weigh_reply(9 * REPLY_BYTES_UNIT, 2).unwrap().unwrap();
-        assert_eq!(rest.num_permits(), 7);
-        let _all = units.take(units.available()).unwrap();
+        let units = |bytes| {
+            let permit = pools.weigh_batch(bytes).unwrap();
+            permit.map_or(0, |permit| permit.num_permits())
+        };
+        assert_eq!(units(BATCH_BYTES_UNIT - 1), 0);
+        assert_eq!(units(9 * BATCH_BYTES_UNIT), 9);
+        let everything = pools.weigh_batch(BATCH_BYTES_MAX).unwrap();
         assert!(matches!(
-            units.resize(rest, 8),
+            pools.weigh_batch(BATCH_BYTES_UNIT),
             Err(QueryError::Unavailable)
         ));
-        assert_eq!(units.available(), 7, "what was held is given back");
+        drop(everything);
+        assert_eq!(units(BATCH_BYTES_MAX), BATCH_BYTES_MAX / BATCH_BYTES_UNIT);
     }
 
     #[actix::test]

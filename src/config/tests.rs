@@ -83,7 +83,7 @@ const OTHERS: &[(&str, &str, &str)] = &[
     ("keep-alive", "1h", "3600s"),
     ("max-sessions", "8", "8"),
     ("max-sessions-per-key", "7", "7"),
-    ("session-bytes", "65536", "65536"),
+    ("session-bytes", "524288", "524288"),
     ("shutdown-grace", "0", "0s"),
     ("api-key", "alice=secret", "1 hidden (alice)"),
     ("rate-limit", "100", "100"),

@@ -42,13 +42,13 @@ impl Compression {
             .then(|| wanted(request))
             .flatten();
         let admitted = wanted.and_then(|encoding| {
-            let permit = Arc::clone(&self.0).try_acquire_owned().ok()?;
-            Some((encoding, permit))
+            let place = Arc::clone(&self.0).try_acquire_owned().ok()?;
+            Some((encoding, place))
         });
-        let Some((encoding, permit)) = admitted else {
+        let Some((encoding, place)) = admitted else {
             return HttpResponse::with_body(status, ReplyBody::boxed(json, permits, answering));
         };
-        permits.push(permit);
+        permits.push(place);
         HttpResponse::with_body(status, ReplyBody::new(json, permits, answering))
             .map_body(|head, body| BoxBody::new(Encoder::response(encoding, head, body)))
     }

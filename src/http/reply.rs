@@ -1,7 +1,6 @@
-//! A reply's body: slices that were made at ingest, written as they are.
+//! A reply's body: slices that were made at ingest, written as they are, and what is put together as it is written.
 
 use std::{
-    convert::Infallible,
     pin::Pin,
     task::{Context, Poll},
     vec,
@@ -13,18 +12,18 @@ use actix_web::{
 };
 use bytes::Bytes;
 use nearhead_actors::wiring::Permit;
-use nearhead_chain::json::Json;
+use nearhead_chain::json::{Json, Piece, Torn};
 use tokio::{sync::oneshot, time::timeout};
 
 use crate::connection::Answering;
 use crate::limits::{CHUNK_BYTES, WRITE_PERMIT_TIMEOUT};
 
-/// JSON of known length, handed to the connection in chunks of at most [`CHUNK_BYTES`]; nothing is copied here.
+/// JSON of known length, handed to the connection in chunks of at most [`CHUNK_BYTES`].
 #[derive(Debug)]
 pub(super) struct ReplyBody {
     len: u64,
-    present: Bytes,
-    rest: vec::IntoIter<Bytes>,
+    present: Option<Piece>,
+    rest: vec::IntoIter<Piece>,
     lease: Option<Lease>,
     answering: Option<Answering>,
 }
@@ -54,8 +53,8 @@ impl ReplyBody {
     pub(super) fn new(json: Json, permits: Vec<Permit>, answering: Option<Answering>) -> Self {
         let len = json.len() as u64;
         let (present, rest) = match json {
-            Json::Slice(slice) => (slice, Vec::new()),
-            Json::Pieces(pieces) => (Bytes::new(), pieces),
+            Json::One(piece) => (Some(piece), Vec::new()),
+            Json::Many(pieces) => (None, pieces),
         };
         Self {
             len,
@@ -69,7 +68,9 @@ impl ReplyBody {
     /// The body in the form that costs least: one small slice needs no chunks.
     pub(super) fn boxed(json: Json, permits: Vec<Permit>, answering: Option<Answering>) -> BoxBody {
         match json {
-            Json::Slice(slice) if slice.len() <= CHUNK_BYTES && permits.is_empty() => {
+            Json::One(Piece::Own(slice) | Piece::Shared(slice))
+                if slice.len() <= CHUNK_BYTES && permits.is_empty() =>
+            {
                 BoxBody::new(slice)
             }
             json => BoxBody::new(Self::new(json, permits, answering)),
@@ -78,33 +79,32 @@ impl ReplyBody {
 }
 
 impl MessageBody for ReplyBody {
-    type Error = Infallible;
+    type Error = Torn;
 
     fn size(&self) -> BodySize {
         BodySize::Sized(self.len)
     }
 
-    fn poll_next(
-        self: Pin<&mut Self>,
-        _: &mut Context<'_>,
-    ) -> Poll<Option<Result<Bytes, Infallible>>> {
+    fn poll_next(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Bytes, Torn>>> {
         let this = self.get_mut();
-        while this.present.is_empty() {
-            match this.rest.next() {
-                Some(next) => this.present = next,
-                None => {
-                    this.lease = None;
-                    this.answering = None;
-                    return Poll::Ready(None);
-                }
+        let piece = loop {
+            match &mut this.present {
+                Some(piece) if !piece.is_empty() => break piece,
+                present => match this.rest.next() {
+                    Some(next) => *present = Some(next),
+                    None => {
+                        this.lease = None;
+                        this.answering = None;
+                        return Poll::Ready(None);
+                    }
+                },
             }
-        }
+        };
         // The connection asks for a part when the one before has left its buffer.
         if let Some(answering) = &this.answering {
             answering.took();
         }
-        let chunk = this.present.split_to(this.present.len().min(CHUNK_BYTES));
-        Poll::Ready(Some(Ok(chunk)))
+        Poll::Ready(Some(piece.take(CHUNK_BYTES)))
     }
 }
 
@@ -129,13 +129,14 @@ mod tests {
                 .map(|at| at as u8)
                 .collect::<Vec<_>>(),
         );
-        let pieces = vec![
+        let pieces = [
             Bytes::from_static(b"head"),
             Bytes::new(),
             large.clone(),
             Bytes::from_static(b"}"),
         ];
-        let body = ReplyBody::new(Json::Pieces(pieces.clone()), Vec::new(), None);
+        let shared = pieces.iter().cloned().map(Piece::Shared).collect();
+        let body = ReplyBody::new(Json::Many(shared), Vec::new(), None);
         assert_eq!(body.size(), BodySize::Sized(4 + large.len() as u64 + 1));
         let chunks = chunks(body);
         assert!(
@@ -149,6 +150,6 @@ mod tests {
 
     #[test]
     fn an_empty_body_ends_at_once() {
-        assert!(chunks(ReplyBody::new(Json::Pieces(Vec::new()), Vec::new(), None)).is_empty());
+        assert!(chunks(ReplyBody::new(Json::Many(Vec::new()), Vec::new(), None)).is_empty());
     }
 }

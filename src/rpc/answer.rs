@@ -1,8 +1,7 @@
 //! What goes back: the envelope's head, slices that were made at ingest, a closing brace.
 
-use bytes::Bytes;
 use nearhead_actors::wiring::Permit;
-use nearhead_chain::json::Json;
+use nearhead_chain::json::{Json, Piece, Torn};
 
 use super::error::{Outcome, RpcError};
 use crate::limits::JOINED_REPLY_BYTES_MAX;
@@ -14,8 +13,10 @@ pub struct Answer {
     pub json: Option<Json>,
     /// Why nothing of the body was answered, for transports that say so in their own way.
     pub refusal: Option<Refusal>,
-    /// What the answer was admitted by; kept until it is written.
-    pub permits: Vec<Permit>,
+    /// What a batch's answer was admitted by; kept until it is written.
+    pub permit: Option<Permit>,
+    /// The right of a session to an answer that may be large; kept until its client has taken it.
+    pub turn: Option<Permit>,
     /// What was asked, for the access log: a method's name, or `batch`.
     pub asked: &'static str,
     /// What became of it; the items of a batch have their own, which metrics count.
@@ -51,23 +52,25 @@ impl Answer {
     /// A single error.
     #[must_use]
     pub fn error(id: &str, error: &RpcError) -> Self {
-        let mut writer = Writer::default();
+        let mut writer = Writer::new(0);
         writer.error(id, error);
         Self {
             json: Some(writer.finish()),
             refusal: Refusal::of(error),
-            permits: Vec::new(),
+            permit: None,
+            turn: None,
             asked: "none",
             outcome: error.outcome(),
         }
     }
 
     /// An answer that is not an error as a whole.
-    pub(crate) const fn ok(asked: &'static str, json: Option<Json>, permits: Vec<Permit>) -> Self {
+    pub(crate) const fn ok(asked: &'static str, json: Option<Json>) -> Self {
         Self {
             json,
             refusal: None,
-            permits,
+            permit: None,
+            turn: None,
             asked,
             outcome: Outcome::Ok,
         }
@@ -78,34 +81,52 @@ const HEAD: &str = r#"{"jsonrpc":"2.0","id":"#;
 const RESULT: &str = r#","result":"#;
 const ERROR: &str = r#","error":"#;
 
-/// Puts a reply together: what is small is copied into one buffer, what is large stays the slice that it is.
-#[derive(Debug, Default)]
+/// Puts a reply together: what is small is copied into one buffer, what is large stays the pieces that it is.
+#[derive(Debug)]
 pub(crate) struct Writer {
-    done: Vec<Bytes>,
+    done: Vec<Piece>,
     done_len: usize,
+    /// Bytes that `done` holds by itself.
+    done_held: usize,
     open: Vec<u8>,
+    /// Largest result that is copied.
+    copied_max: usize,
 }
 
 impl Writer {
+    /// A writer that copies results of up to `copied_max` bytes.
+    pub(crate) const fn new(copied_max: usize) -> Self {
+        Self {
+            done: Vec::new(),
+            done_len: 0,
+            done_held: 0,
+            open: Vec::new(),
+            copied_max,
+        }
+    }
+
     /// The whole reply to a single request that has a result.
-    pub(crate) fn single(id: &str, result: &Json) -> Json {
+    pub(crate) fn single(id: &str, result: Json) -> Result<Json, Torn> {
         let result_len = result.len();
-        let copied = if result_len <= JOINED_REPLY_BYTES_MAX {
+        let mut writer = Self::new(JOINED_REPLY_BYTES_MAX);
+        let copied = if result_len <= writer.copied_max {
             result_len
         } else {
             0
         };
-        let mut writer = Self {
-            open: Vec::with_capacity(HEAD.len() + id.len() + RESULT.len() + copied + 1),
-            ..Self::default()
-        };
-        writer.result(id, result, result_len);
-        writer.finish()
+        writer.open = Vec::with_capacity(HEAD.len() + id.len() + RESULT.len() + copied + 1);
+        writer.result(id, result, result_len)?;
+        Ok(writer.finish())
     }
 
     /// Bytes so far.
     pub(crate) const fn len(&self) -> usize {
         self.done_len + self.open.len()
+    }
+
+    /// Bytes that it holds by itself, with the places of the pieces.
+    pub(crate) const fn held(&self) -> usize {
+        self.done_held + self.done.len() * size_of::<Piece>() + self.open.len()
     }
 
     /// Writes text.
@@ -114,20 +135,26 @@ impl Writer {
     }
 
     /// Writes a response object with a result of `result_len` bytes.
-    pub(crate) fn result(&mut self, id: &str, result: &Json, result_len: usize) {
+    ///
+    /// # Errors
+    /// [`Torn`]: the result cannot be copied; what was written is of no use any more.
+    pub(crate) fn result(&mut self, id: &str, result: Json, result_len: usize) -> Result<(), Torn> {
         self.text(HEAD);
         self.text(id);
         self.text(RESULT);
-        if result_len <= JOINED_REPLY_BYTES_MAX {
-            for piece in result.pieces() {
-                self.open.extend_from_slice(piece);
-            }
+        if result_len <= self.copied_max {
+            result.write(&mut self.open)?;
         } else {
             self.close();
             self.done_len += result_len;
-            self.done.extend_from_slice(result.pieces());
+            self.done_held += result.held();
+            match result {
+                Json::One(piece) => self.done.push(piece),
+                Json::Many(pieces) => self.done.extend(pieces),
+            }
         }
         self.text("}");
+        Ok(())
     }
 
     /// Writes a response object with an error.
@@ -145,13 +172,15 @@ impl Writer {
             return Json::from(self.open);
         }
         self.close();
-        Json::Pieces(self.done)
+        Json::Many(self.done)
     }
 
     fn close(&mut self) {
         if !self.open.is_empty() {
             self.done_len += self.open.len();
-            self.done.push(Bytes::from(std::mem::take(&mut self.open)));
+            self.done_held += self.open.len();
+            let open = std::mem::take(&mut self.open);
+            self.done.push(Piece::Own(open.into()));
         }
     }
 }
@@ -162,11 +191,16 @@ pub(crate) const fn response_len(id: &str, result_len: usize) -> usize {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
+    use bytes::Bytes;
+
     use super::*;
 
-    fn written(json: &Json) -> Vec<u8> {
-        json.pieces().concat()
+    fn written(json: Json) -> Vec<u8> {
+        let mut out = Vec::new();
+        assert_eq!(json.write(&mut out), Ok(()));
+        out
     }
 
     #[test]
@@ -177,7 +211,7 @@ mod tests {
             (JOINED_REPLY_BYTES_MAX + 1, 3),
         ] {
             let slice = Bytes::from(vec![b'7'; len]);
-            let reply = Writer::single("1", &Json::Slice(slice.clone()));
+            let reply = Writer::single("1", Json::shared(slice.clone())).unwrap();
             assert_eq!(reply.pieces().len(), pieces);
             assert_eq!(reply.len(), response_len("1", len));
             let expected = [
@@ -186,33 +220,31 @@ mod tests {
                 b"}",
             ]
             .concat();
-            assert_eq!(written(&reply), expected);
-            if pieces == 3 {
-                assert_eq!(
-                    reply.pieces()[1].as_ptr(),
-                    slice.as_ptr(),
-                    "nothing was copied"
-                );
+            if let [_, Piece::Shared(middle), _] = reply.pieces() {
+                assert_eq!(middle.as_ptr(), slice.as_ptr(), "nothing was copied");
+                assert_eq!(reply.held(), reply.len() - len);
             }
+            assert_eq!(written(reply), expected);
         }
     }
 
     #[test]
-    fn a_writer_knows_its_length() {
-        let mut writer = Writer::default();
-        let large = Json::Pieces(vec![
-            Bytes::from(vec![b'1'; 9_000]),
-            Bytes::from_static(b"23"),
+    fn a_writer_knows_its_length_and_what_it_holds() {
+        let mut writer = Writer::new(8);
+        let large = Json::Many(vec![
+            Piece::Own(Bytes::from(vec![b'1'; 9_000])),
+            Piece::Shared(Bytes::from_static(b"23")),
         ]);
         writer.text("[");
-        writer.result("\"a\"", &large, large.len());
+        writer.result("\"a\"", large, 9_002).unwrap();
         writer.text(",");
         writer.error("null", &RpcError::Parse);
         writer.text("]");
-        let len = writer.len();
+        let (len, held) = (writer.len(), writer.held());
+        assert_eq!(held, len - 2 + 3 * size_of::<Piece>());
         let reply = writer.finish();
         assert_eq!(reply.len(), len);
-        let text = String::from_utf8(written(&reply)).unwrap_or_default();
+        let text = String::from_utf8(written(reply)).unwrap();
         assert!(
             text.starts_with(r#"[{"jsonrpc":"2.0","id":"a","result":111"#),
             "{text}"

@@ -10,10 +10,9 @@ use std::{
 
 use nearhead_actors::{
     head::Head,
-    messages::Weighed,
-    wiring::{CostClass, Panics, Permit, Worker},
+    wiring::{CostClass, Panics, Worker},
 };
-use nearhead_chain::window::Snapshot;
+use nearhead_chain::{json::Json, window::Snapshot};
 use serde_json::value::RawValue;
 
 use super::{
@@ -26,7 +25,9 @@ use super::{
 };
 use crate::{
     access::{Quota, TenantId},
-    limits::{BATCH_ITEMS_MAX, BATCH_REPLY_BYTES_MAX},
+    limits::{
+        BATCH_ITEMS_MAX, BATCH_REPLY_BYTES_MAX, JOINED_ITEM_BYTES_MAX, KEPT_RESULT_BYTES_MAX,
+    },
     metrics::Metrics,
 };
 
@@ -43,7 +44,7 @@ pub struct Method {
 
 type Handler = for<'a> fn(&'a View<'a>, Params<'a>) -> Pending<'a>;
 
-type Pending<'a> = Pin<Box<dyn Future<Output = Result<Weighed, RpcError>> + 'a>>;
+type Pending<'a> = Pin<Box<dyn Future<Output = Result<Json, RpcError>> + 'a>>;
 
 macro_rules! method {
     ($set:ident $class:ident $name:literal => $handler:path) => {
@@ -129,6 +130,8 @@ pub(crate) struct View<'a> {
     pub(crate) snapshot: Arc<Snapshot>,
     pub(crate) worker: &'a Worker,
     pub(crate) logs_deadline: Duration,
+    /// Bytes up to which a result is kept; a larger one is made as it is taken.
+    pub(crate) kept_max: usize,
     /// The connection, where it is one that can be told things.
     pub(crate) subscriber: Option<&'a dyn Subscriber>,
 }
@@ -173,6 +176,10 @@ impl Dispatcher {
             snapshot,
             worker: &self.worker,
             logs_deadline: self.logs_deadline,
+            kept_max: match envelope {
+                Envelope::Batch(_) => JOINED_ITEM_BYTES_MAX,
+                _ => KEPT_RESULT_BYTES_MAX,
+            },
             subscriber,
         };
         let mut answer = match envelope {
@@ -180,7 +187,7 @@ impl Dispatcher {
             // Boxed, so that a single request does not carry what a batch needs.
             Envelope::Batch(items) => Box::pin(self.answer_batch(&view, items, now)).await,
             Envelope::OversizedBatch(id) => {
-                let mut writer = Writer::default();
+                let mut writer = Writer::new(0);
                 writer.text("[");
                 writer.error(id, &RpcError::BatchTooLarge);
                 writer.text("]");
@@ -190,11 +197,11 @@ impl Dispatcher {
                 let outcome = Outcome::Invalid;
                 Answer {
                     outcome,
-                    ..Answer::ok("batch", Some(writer.finish()), Vec::new())
+                    ..Answer::ok("batch", Some(writer.finish()))
                 }
             }
         };
-        answer.permits.extend(turn);
+        answer.turn = turn;
         answer
     }
 
@@ -229,15 +236,12 @@ impl Dispatcher {
         let method = self.find(&call.method);
         let Some(id) = call.id else {
             self.heed(view, method, &call, now).await;
-            return Answer::ok("notification", None, Vec::new());
+            return Answer::ok("notification", None);
         };
         let asked = method.map_or("unknown", |index| METHODS[index].name);
-        match self.call(view, method, &call, now).await {
-            Ok(Weighed { json, permit }) => Answer::ok(
-                asked,
-                Some(Writer::single(id, &json)),
-                permit.into_iter().collect(),
-            ),
+        let result = self.call(view, method, &call, now).await;
+        match result.and_then(|json| Ok(Writer::single(id, json)?)) {
+            Ok(json) => Answer::ok(asked, Some(json)),
             Err(error) => Answer {
                 asked,
                 ..Answer::error(id, &error)
@@ -246,8 +250,8 @@ impl Dispatcher {
     }
 
     async fn answer_batch(&self, view: &View<'_>, items: Vec<&RawValue>, now: Instant) -> Answer {
-        let mut writer = Writer::default();
-        let mut permits: Vec<Permit> = Vec::new();
+        let mut writer = Writer::new(JOINED_ITEM_BYTES_MAX);
+        let room = view.subscriber.map_or(usize::MAX, Subscriber::room);
         let mut is_full = false;
         for item in items {
             let call = Call::parse(item);
@@ -276,30 +280,30 @@ impl Dispatcher {
                 continue;
             }
             match self.call(view, method, &call, Instant::now()).await {
-                Ok(Weighed { json, permit }) => {
+                Ok(json) => {
                     let len = json.len();
-                    is_full = writer.len() + response_len(id, len) > BATCH_REPLY_BYTES_MAX;
+                    is_full = writer.len() + response_len(id, len) > BATCH_REPLY_BYTES_MAX
+                        || writer.held() + json.held() > room;
                     if is_full {
                         writer.error(id, &RpcError::ResponseTooLarge);
-                    } else {
-                        writer.result(id, &json, len);
-                        permits.extend(permit);
+                    } else if writer.result(id, json, len).is_err() {
+                        return self.refuse(NULL_ID, &RpcError::Internal, now);
                     }
                 }
                 Err(error) => writer.error(id, &error),
             }
         }
-        // What no item was weighed for, many small ones together may weigh.
-        let held = permits.iter().map(|permit| permit.num_permits()).sum();
-        match self.worker.pools().weigh_reply(writer.len(), held) {
-            Ok(permit) => permits.extend(permit),
-            Err(_) => return self.refuse(NULL_ID, &RpcError::Unavailable, now),
-        }
+        let Ok(permit) = self.worker.pools().weigh_batch(writer.held()) else {
+            return self.refuse(NULL_ID, &RpcError::Unavailable, now);
+        };
         let json = (writer.len() > 0).then(|| {
             writer.text("]");
             writer.finish()
         });
-        Answer::ok("batch", json, permits)
+        Answer {
+            permit,
+            ..Answer::ok("batch", json)
+        }
     }
 
     /// Does what nobody wants the answer of, if it has an effect: nothing has but the end of a subscription.
@@ -324,7 +328,7 @@ impl Dispatcher {
         method: Option<usize>,
         call: &Call<'_>,
         began: Instant,
-    ) -> Result<Weighed, RpcError> {
+    ) -> Result<Json, RpcError> {
         let reply = match method.map(|index| &METHODS[index]) {
             Some(method) => guard(self.worker.pools().panics(), run(view, method, call)).await,
             None => Err(RpcError::method_not_found(&call.method)),
@@ -356,7 +360,7 @@ async fn guard<T>(
     .await
 }
 
-async fn run(view: &View<'_>, method: &Method, call: &Call<'_>) -> Result<Weighed, RpcError> {
+async fn run(view: &View<'_>, method: &Method, call: &Call<'_>) -> Result<Json, RpcError> {
     let params = Params::new(call.params)?;
     let _permit = view
         .worker

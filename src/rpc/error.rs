@@ -4,7 +4,10 @@ use std::{borrow::Cow, fmt::Write as _};
 
 use alloy_primitives::B256;
 use nearhead_actors::messages::QueryError;
-use nearhead_chain::window::{ResolveError, Snapshot};
+use nearhead_chain::{
+    json::Torn,
+    window::{ResolveError, Snapshot},
+};
 
 use crate::access::Exceeded;
 
@@ -108,6 +111,13 @@ pub enum RpcError {
     Unavailable,
     /// A defect of this program.
     Internal,
+}
+
+impl From<Torn> for RpcError {
+    fn from(_: Torn) -> Self {
+        tracing::error!("{Torn}");
+        Self::Internal
+    }
 }
 
 impl RpcError {

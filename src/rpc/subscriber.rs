@@ -41,4 +41,8 @@ pub trait Subscriber {
     /// One permit: the right to an answer that may be large, kept until the client has taken it. So a client that does
     /// not read has one such answer worked out for it, and no more.
     fn turn(&self) -> Arc<Semaphore>;
+
+    /// Bytes that the answer to a batch may hold until the client has taken it: what a client asks for and does not read
+    /// is bounded too.
+    fn room(&self) -> usize;
 }

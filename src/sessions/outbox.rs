@@ -1,105 +1,100 @@
-//! What a session still has to send: slices in order, within a budget of bytes.
+//! What a session still has to send: pieces in order, and what they hold of memory.
 
 use std::collections::VecDeque;
 
 use bytes::Bytes;
 use nearhead_actors::wiring::Permit;
+use nearhead_chain::json::{Piece, Torn};
 
-/// What a slice takes of memory besides its bytes: its place here, and what the allocator and `Bytes` keep beside them.
-pub(super) const SLICE_BYTES: usize = size_of::<Slice>() + 64;
+/// What a piece takes of memory besides its bytes: its place here, and what the allocator and `Bytes` keep beside them.
+pub(super) const PIECE_BYTES: usize = size_of::<Waiting>() + 64;
 
-/// Bytes that wait for their connection to take them. Nobody who adds to it ever waits.
+/// What waits for its connection to take it. Nobody who adds to it ever waits.
 #[derive(Debug, Default)]
 pub(super) struct Outbox {
-    slices: VecDeque<Slice>,
-    /// Bytes that wait.
-    bytes: usize,
-    /// Whether the slice that was taken last did not end its frame.
+    pieces: VecDeque<Waiting>,
+    /// Bytes that the pieces hold.
+    held: usize,
+    /// Whether the bytes that were taken last did not end their frame.
     is_within_frame: bool,
     /// Bytes that were added and taken since the beginning.
     added: u64,
     taken: u64,
-    /// Permits of what was admitted, each with the number of bytes after which it is written.
-    permits: VecDeque<(u64, Vec<Permit>)>,
+    /// A permit, and the number of bytes after which what it was given for is taken.
+    permit: Option<(u64, Permit)>,
 }
 
 #[derive(Debug)]
-struct Slice {
-    bytes: Bytes,
+struct Waiting {
+    piece: Piece,
     ends_frame: bool,
 }
 
 impl Outbox {
-    /// What waits, as the memory that it takes.
-    pub(super) fn len(&self) -> usize {
-        self.bytes + self.slices.len() * SLICE_BYTES
+    /// What waits, as the memory that it takes. What everybody shares is not counted, nor is what was not made yet.
+    pub(super) fn held(&self) -> usize {
+        self.held + self.pieces.len() * PIECE_BYTES
     }
 
-    /// Adds a frame in slices.
-    pub(super) fn push(&mut self, frame: impl IntoIterator<Item = Bytes>) {
-        for bytes in frame {
-            if bytes.is_empty() {
+    /// Whether nothing waits.
+    pub(super) fn is_empty(&self) -> bool {
+        self.pieces.is_empty()
+    }
+
+    /// Adds a frame in pieces.
+    pub(super) fn push(&mut self, frame: impl IntoIterator<Item = Piece>) {
+        for piece in frame {
+            if piece.is_empty() {
                 continue;
             }
-            self.bytes += bytes.len();
-            self.added += bytes.len() as u64;
+            self.held += piece.held();
+            self.added += piece.len() as u64;
             let ends_frame = false;
-            self.slices.push_back(Slice { bytes, ends_frame });
+            self.pieces.push_back(Waiting { piece, ends_frame });
         }
-        if let Some(last) = self.slices.back_mut() {
+        if let Some(last) = self.pieces.back_mut() {
             last.ends_frame = true;
         }
     }
 
-    /// Keeps permits until everything that was added so far is taken.
-    pub(super) fn hold(&mut self, permits: Vec<Permit>) {
-        if !permits.is_empty() {
-            self.permits.push_back((self.added, permits));
-        }
+    /// Keeps a permit until everything that was added so far is taken.
+    pub(super) fn keep(&mut self, permit: Permit) {
+        self.permit = Some((self.added, permit));
     }
 
-    /// Takes the next slice, of `most` bytes at most.
-    pub(super) fn pop(&mut self, most: usize) -> Option<Bytes> {
-        let next = self.slices.front_mut()?;
-        let slice = if next.bytes.len() > most {
-            self.is_within_frame = true;
-            next.bytes.split_to(most)
-        } else {
-            let next = self.slices.pop_front()?;
-            self.is_within_frame = !next.ends_frame;
-            next.bytes
+    /// Takes the next bytes, `most` at most.
+    pub(super) fn pop(&mut self, most: usize) -> Result<Option<Bytes>, Torn> {
+        let Some(next) = self.pieces.front_mut() else {
+            return Ok(None);
         };
-        self.bytes -= slice.len();
-        self.taken += slice.len() as u64;
-        while self
-            .permits
-            .front()
-            .is_some_and(|(end, _)| *end <= self.taken)
-        {
-            self.permits.pop_front();
+        let held_before = next.piece.held();
+        let bytes = next.piece.take(most)?;
+        self.held = self.held + next.piece.held() - held_before;
+        self.is_within_frame = !(next.piece.is_empty() && next.ends_frame);
+        if next.piece.is_empty() {
+            self.held -= next.piece.held();
+            self.pieces.pop_front();
         }
-        if self.slices.is_empty() {
+        self.taken += bytes.len() as u64;
+        self.permit.take_if(|(end, _)| *end <= self.taken);
+        if self.pieces.is_empty() {
             // An idle session holds no memory for what it once had to send.
-            *self = Self {
-                added: self.added,
-                taken: self.taken,
-                is_within_frame: self.is_within_frame,
-                ..Self::default()
-            };
+            self.pieces = VecDeque::new();
         }
-        Some(slice)
+        Ok(Some(bytes))
     }
 
     /// Throws away the frames that were not begun; what follows a begun one must not be taken for a part of it.
     pub(super) fn clear(&mut self) {
-        let kept = match self.slices.iter().position(|slice| slice.ends_frame) {
+        let kept = match self.pieces.iter().position(|waiting| waiting.ends_frame) {
             Some(end) if self.is_within_frame => end + 1,
             _ => 0,
         };
-        self.slices.truncate(kept);
-        self.bytes = self.slices.iter().map(|slice| slice.bytes.len()).sum();
-        self.added = self.taken + self.bytes as u64;
-        self.permits.retain(|(end, _)| *end <= self.added);
+        self.pieces.truncate(kept);
+        self.held = self.pieces.iter().map(|waiting| waiting.piece.held()).sum();
+        let left: usize = self.pieces.iter().map(|waiting| waiting.piece.len()).sum();
+        self.added = self.taken + left as u64;
+        self.permit.take_if(|(end, _)| *end > self.added);
     }
 }
 
@@ -108,40 +103,49 @@ impl Outbox {
 mod tests {
     use std::sync::Arc;
 
+    use nearhead_chain::json::Plan;
     use tokio::sync::Semaphore;
 
     use super::*;
 
+    fn own(text: &'static str) -> Piece {
+        Piece::Own(text.into())
+    }
+
     #[test]
-    fn bytes_come_out_as_they_went_in_and_permits_with_their_last_one() {
-        let permits = Arc::new(Semaphore::new(2));
-        let take = || vec![Arc::clone(&permits).try_acquire_owned().unwrap()];
+    fn bytes_come_out_as_they_went_in_and_the_permit_with_its_last_one() {
+        let permits = Arc::new(Semaphore::new(1));
         let mut outbox = Outbox::default();
-        outbox.push([Bytes::from_static(b"0123456789")]);
-        outbox.hold(take());
-        outbox.push([Bytes::from_static(b"abc")]);
-        outbox.hold(take());
-        assert_eq!((outbox.bytes, permits.available_permits()), (13, 0));
-        assert_eq!(outbox.len(), 13 + 2 * SLICE_BYTES);
+        outbox.push([own("0123456789"), Piece::Shared("shared".into())]);
+        outbox.keep(Arc::clone(&permits).try_acquire_owned().unwrap());
+        outbox.push([own("abc")]);
+        assert_eq!(outbox.held(), 13 + 3 * PIECE_BYTES);
         let mut out = Vec::new();
-        for (most, len, available) in [(4, 4, 0), (4, 4, 0), (4, 2, 1), (4, 3, 2)] {
-            let slice = outbox.pop(most).unwrap();
-            assert_eq!((slice.len(), permits.available_permits()), (len, available));
-            out.extend_from_slice(&slice);
+        for (most, len, available) in [
+            (4, 4, 0),
+            (4, 4, 0),
+            (4, 2, 0),
+            (4, 4, 0),
+            (4, 2, 1),
+            (4, 3, 1),
+        ] {
+            let bytes = outbox.pop(most).unwrap().unwrap();
+            assert_eq!((bytes.len(), permits.available_permits()), (len, available));
+            out.extend_from_slice(&bytes);
         }
-        assert_eq!((out.as_slice(), outbox.len()), (&b"0123456789abc"[..], 0));
-        assert_eq!(outbox.pop(4), None);
-        outbox.push([Bytes::from_static(b"z")]);
-        outbox.hold(take());
+        assert_eq!(out, b"0123456789sharedabc");
+        assert!(outbox.is_empty() && outbox.held() == 0);
+        assert_eq!(outbox.pop(4), Ok(None));
+        outbox.push([own("z")]);
+        outbox.keep(Arc::clone(&permits).try_acquire_owned().unwrap());
         outbox.clear();
-        assert_eq!((outbox.pop(4), outbox.len()), (None, 0));
-        assert_eq!(permits.available_permits(), 2);
+        assert_eq!((outbox.pop(4), outbox.held()), (Ok(None), 0));
+        assert_eq!(permits.available_permits(), 1);
     }
 
     #[test]
     fn a_frame_that_was_begun_is_finished() {
-        let slices =
-            |texts: [&'static str; 2]| texts.map(|text| Bytes::from_static(text.as_bytes()));
+        let pieces = |texts: [&'static str; 2]| texts.map(own);
         for (taken, left) in [
             (0, ""),
             (1, "bcd"),
@@ -151,19 +155,68 @@ mod tests {
             (5, "fgh"),
         ] {
             let mut outbox = Outbox::default();
-            outbox.push(slices(["ab", "cd"]));
-            outbox.push(slices(["ef", "gh"]));
+            outbox.push(pieces(["ab", "cd"]));
+            outbox.push(pieces(["ef", "gh"]));
             for _ in 0..taken {
-                outbox.pop(1).unwrap();
+                outbox.pop(1).unwrap().unwrap();
             }
             outbox.clear();
-            assert_eq!(outbox.bytes, left.len(), "after {taken} bytes");
-            outbox.push([Bytes::from_static(b"!")]);
+            assert_eq!(outbox.held, left.len(), "after {taken} bytes");
+            outbox.push([own("!")]);
             let mut out = Vec::new();
-            while let Some(slice) = outbox.pop(10) {
-                out.extend_from_slice(&slice);
+            while let Some(bytes) = outbox.pop(10).unwrap() {
+                out.extend_from_slice(&bytes);
             }
             assert_eq!(out, [left.as_bytes(), b"!"].concat(), "after {taken} bytes");
         }
+    }
+
+    /// So many bytes that are made a few at a time, until they cannot be.
+    #[derive(Debug)]
+    struct Made {
+        left: usize,
+        torn_at: usize,
+    }
+
+    impl Plan for Made {
+        fn len(&self) -> usize {
+            self.left
+        }
+
+        fn held(&self) -> usize {
+            self.left / 1_000
+        }
+
+        fn take(&mut self, most: usize) -> Result<Bytes, Torn> {
+            if self.left == self.torn_at {
+                return Err(Torn);
+            }
+            let len = most.min(self.left);
+            self.left -= len;
+            Ok(vec![b'x'; len].into())
+        }
+    }
+
+    #[test]
+    fn what_is_made_as_it_is_taken_holds_what_its_plan_does() {
+        let mut outbox = Outbox::default();
+        let plan = |torn_at| {
+            Piece::Planned(Box::new(Made {
+                left: 100_000,
+                torn_at,
+            }))
+        };
+        outbox.push([plan(usize::MAX), own("end")]);
+        for left in [90, 80, 70] {
+            assert_eq!(outbox.pop(10_000).unwrap().unwrap().len(), 10_000);
+            assert_eq!(outbox.held(), left + 3 + 2 * PIECE_BYTES);
+        }
+        while outbox.pop(10_000).unwrap().is_some() {}
+        assert_eq!(outbox.held(), 0);
+        outbox.push([plan(50_000)]);
+        for _ in 0..5 {
+            assert!(outbox.pop(10_000).is_ok());
+        }
+        assert_eq!(outbox.pop(10_000), Err(Torn));
     }
 }

@@ -9,7 +9,7 @@ use std::{
 
 use bytes::Bytes;
 use nearhead_actors::wiring::Permit;
-use nearhead_chain::json::Json;
+use nearhead_chain::json::{Json, Piece};
 use tokio::sync::Semaphore;
 
 use super::{
@@ -21,7 +21,8 @@ use crate::{
     access::SessionSlot,
     connection::Line,
     limits::{
-        CONTROL_FRAMES_PER_SECOND, SESSION_REQUESTS_MAX, WRITE_PERMIT_TIMEOUT, WRITE_STALL_TIMEOUT,
+        CONTROL_FRAMES_PER_SECOND, JOINED_REPLY_BYTES_MAX, SESSION_REQUESTS_MAX,
+        WRITE_STALL_TIMEOUT,
     },
     subscriptions::Follower,
 };
@@ -44,8 +45,8 @@ const PONG_MAX: Tick = PING_EVERY - CLOSE_MAX - 1;
 /// Seconds without a byte taken after which a client is taken for stalled.
 const STALL_MAX: Tick = WRITE_STALL_TIMEOUT.as_secs() as Tick;
 
-/// The same while more than the budget waits, which is answers with their permits.
-const LARGE_STALL_MAX: Tick = WRITE_PERMIT_TIMEOUT.as_secs() as Tick;
+/// What the answers to single requests that are under way may hold together.
+const SINGLE_ANSWERS_MAX: usize = SESSION_REQUESTS_MAX * JOINED_REPLY_BYTES_MAX;
 
 /// Why a session is closed (RFC 6455 §7.4.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -149,32 +150,33 @@ impl Session {
 
     // --- what goes out -----------------------------------------------------------------------------------------------
 
-    /// Sends an answer. An answer may be larger than the budget: it was asked for, one at a time beyond it, and its
-    /// permits, kept until it is taken, bound all sessions together.
-    pub(crate) fn answer(&self, json: &Json, permits: Vec<Permit>) {
+    /// Sends an answer, whose `turn` is over when it is taken. However large it is, it holds little until then.
+    pub(crate) fn answer(&self, json: Json, turn: Option<Permit>) {
         if !self.takes_messages() {
             return;
         }
         let mut outbox = self.begin_sending();
         let header = frame::header(Opcode::Text, json.len());
-        outbox.push(std::iter::once(header).chain(json.pieces().iter().cloned()));
-        outbox.hold(permits);
+        outbox.push(std::iter::once(Piece::Own(header)).chain(json.into_pieces()));
+        if let Some(turn) = turn {
+            outbox.keep(turn);
+        }
         drop(outbox);
         self.wake();
     }
 
-    /// Sends a message in pieces, unless more would wait than the budget allows; whether it did. Never waits. A message
-    /// larger than the budget goes alone.
+    /// Sends a message in pieces, unless more would wait than half of the budget, the other half being for answers;
+    /// whether it did. Never waits. A message larger than that goes alone.
     pub(crate) fn notify(&self, pieces: [Bytes; 4]) -> bool {
         if !self.takes_messages() {
             return true;
         }
-        let waiting = self.outbox.borrow().len();
+        let waiting = self.outbox.borrow().held();
         let len: usize = pieces.iter().map(Bytes::len).sum();
-        if waiting > 0 && waiting + len > self.budget {
+        if waiting > 0 && waiting + len > self.budget / 2 {
             return false;
         }
-        self.begin_sending().push(pieces);
+        self.begin_sending().push(pieces.map(Piece::Own));
         self.wake();
         true
     }
@@ -183,14 +185,14 @@ impl Session {
     pub(crate) fn pong(&self, payload: &[u8]) {
         if self.takes_messages() {
             self.begin_sending()
-                .push([frame::frame(Opcode::Pong, payload)]);
+                .push([Piece::Own(frame::frame(Opcode::Pong, payload))]);
         }
     }
 
     /// The outbox; a pause in which nothing was to be sent is no stall.
     fn begin_sending(&self) -> std::cell::RefMut<'_, Outbox> {
         let outbox = self.outbox.borrow_mut();
-        if outbox.len() == 0 {
+        if outbox.is_empty() {
             self.taken_at.set(self.sessions.now());
         }
         outbox
@@ -198,14 +200,29 @@ impl Session {
 
     /// Whether half of the budget is free: what the session asks for itself is done only then.
     pub(crate) fn has_room(&self) -> bool {
-        self.outbox.borrow().len() <= self.budget / 2
+        self.outbox.borrow().held() <= self.budget / 2
+    }
+
+    /// Bytes that the answer to a batch may hold: with what waits when it is read, half of the budget, and with the
+    /// answers beside it, it is within the budget.
+    pub(crate) fn room(&self) -> usize {
+        (self.budget / 2).saturating_sub(SINGLE_ANSWERS_MAX)
     }
 
     /// Takes the next bytes to send.
     pub(crate) fn take(&self, most: usize) -> Option<Bytes> {
-        let slice = self.outbox.borrow_mut().pop(most)?;
+        let popped = self.outbox.borrow_mut().pop(most);
+        let Ok(bytes) = popped else {
+            // What follows would be taken for a part of the message that is torn.
+            self.count_as_lost();
+            self.state.set(State::Closed);
+            self.outbox.take();
+            self.line.cut();
+            return None;
+        };
+        let bytes = bytes?;
         self.taken_at.set(self.sessions.now());
-        Some(slice)
+        Some(bytes)
     }
 
     // --- what comes in -----------------------------------------------------------------------------------------------
@@ -318,7 +335,7 @@ impl Session {
         if self.takes_messages() {
             self.sessions.metrics.session_closed(why.code);
             self.begin_sending()
-                .push([frame::close(why.code, why.reason)]);
+                .push([Piece::Own(frame::close(why.code, why.reason))]);
             self.state.set(State::Closing(stall_max));
             self.wake();
         }
@@ -334,7 +351,7 @@ impl Session {
                 None => frame::frame(Opcode::Close, &[]),
             };
             self.outbox.borrow_mut().clear();
-            self.begin_sending().push([echo]);
+            self.begin_sending().push([Piece::Own(echo)]);
             self.state.set(State::Closed);
         }
         self.end();
@@ -375,17 +392,13 @@ impl Session {
             self.end();
             return false;
         }
-        let (waiting, pause) = (self.outbox.borrow().len(), self.pause(now));
-        if waiting > self.budget && pause > LARGE_STALL_MAX {
-            self.abandon();
-            return false;
-        }
+        let pause = self.pause(now);
         match self.state.get() {
             State::Closing(stall_max) => return self.still_ends(pause, stall_max),
             State::Closed => return self.still_ends(pause, STALL_MAX),
             State::Open | State::Draining => {}
         }
-        if waiting > 0 && pause > STALL_MAX {
+        if pause > STALL_MAX && !self.outbox.borrow().is_empty() {
             self.evict(Why::NOT_READING);
         } else if let Incoming::Since(began) = self.incoming.get()
             && now.wrapping_sub(began) > self.sessions.message_max
@@ -406,17 +419,8 @@ impl Session {
     fn still_ends(&self, pause: Tick, stall_max: Tick) -> bool {
         // No event tells that the last bytes were given to the kernel.
         self.wake();
-        let is_sent = self.outbox.borrow().len() == 0 && self.line.is_writable();
+        let is_sent = self.outbox.borrow().is_empty() && self.line.is_writable();
         pause <= if is_sent { CLOSE_MAX } else { stall_max }
-    }
-
-    /// Drops what waits, with its permits.
-    fn abandon(&self) {
-        if self.takes_messages() {
-            self.sessions.metrics.session_closed(Why::NOT_READING.code);
-        }
-        self.state.set(State::Closed);
-        self.outbox.take();
     }
 
     /// Pings when it is time, and closes when nobody answers. What is not read cannot be held against the client.
@@ -429,7 +433,8 @@ impl Session {
             if !self.holds_back() {
                 self.unanswered.set(self.unanswered.get() + 1);
             }
-            self.begin_sending().push([frame::frame(Opcode::Ping, &[])]);
+            self.begin_sending()
+                .push([Piece::Own(frame::frame(Opcode::Ping, &[]))]);
             self.wake();
         }
     }

@@ -15,8 +15,7 @@ use std::{
 use actix_web::{dev::Payload, error::PayloadError};
 use bytes::Bytes;
 use futures_core::Stream;
-use nearhead_chain::json::Json;
-use tokio::sync::Semaphore;
+use nearhead_chain::json::{Json, Plan, Torn};
 
 use super::{
     frame::{FrameKind, Next, Reframer},
@@ -28,7 +27,7 @@ use crate::{
     subscriptions::Hub,
 };
 
-const BUDGET: usize = 10_000;
+const BUDGET: usize = 1 << 20;
 const MESSAGE_MAX: Duration = Duration::from_secs(30);
 
 fn registry() -> Rc<Sessions> {
@@ -132,28 +131,67 @@ fn who_takes_nothing_for_ten_seconds_is_cut_off() {
 }
 
 #[test]
-fn more_than_the_budget_is_held_for_two_seconds_alone() {
+fn a_turn_ends_when_the_answer_is_taken_or_the_client_is_evicted() {
     let sessions = registry();
     let session = open(&sessions);
-    let permits = Arc::new(Semaphore::new(1));
-    let permit = Arc::clone(&permits).try_acquire_owned().unwrap();
-    session.answer(&Json::from(vec![b'1'; 2 * BUDGET]), vec![permit]);
-    for _ in 0..50 {
-        assert!(session.take(5).is_some());
-        session.heard();
-        look(&sessions, 2);
+    let large = || Json::shared(vec![b'1'; 2 * BUDGET].into());
+    let turn = |session: &Session| session.turn().try_acquire_owned();
+    session.answer(large(), Some(turn(&session).unwrap()));
+    assert!(session.has_room(), "what is shared is not held");
+    session.answer(Json::NULL, None);
+    assert!(turn(&session).is_err());
+    for _ in 0..2 * BUDGET {
+        session.take(1);
     }
-    assert!(session.takes_messages() && permits.available_permits() == 0);
+    assert!(turn(&session).is_err(), "the frame's header came first");
+    taken(&session);
+    session.answer(large(), Some(turn(&session).unwrap()));
+    look(&sessions, 10);
+    assert!(session.takes_messages() && turn(&session).is_err());
     look(&sessions, 1);
-    assert!(is_cut(&sessions) && session.take(1).is_none());
-    assert_eq!(permits.available_permits(), 1);
+    assert!(!session.takes_messages() && turn(&session).is_ok());
+}
+
+/// An answer that ends before it should.
+#[derive(Debug)]
+struct Short(usize);
+
+impl Plan for Short {
+    fn len(&self) -> usize {
+        self.0
+    }
+
+    fn held(&self) -> usize {
+        0
+    }
+
+    fn take(&mut self, most: usize) -> Result<Bytes, Torn> {
+        self.0 = self.0.checked_sub(most).ok_or(Torn)?;
+        Ok(vec![b'x'; most].into())
+    }
+}
+
+#[test]
+fn an_answer_that_cannot_be_ended_ends_the_connection() {
+    let sessions = registry();
+    let (mut client, _server, connection) = socket();
+    let session = open_on(&sessions, Line::of(&connection));
+    session.answer(Json::planned(Short(1_000)), None);
+    session.notify(message(100));
+    assert!(session.take(1_000).is_some(), "the frame's header");
+    assert!(session.take(600).is_some());
+    assert!(session.take(600).is_none());
+    assert!(session.is_closed() && taken(&session).is_empty());
+    let mut rest = Vec::new();
+    client.read_to_end(&mut rest).unwrap();
+    assert_eq!(rest, b"");
 }
 
 #[test]
 fn a_farewell_waits_for_what_is_taken_before_it() {
     let sessions = registry();
     let session = open(&sessions);
-    session.answer(&Json::from(vec![b'1'; 99]), Vec::new());
+    session.answer(Json::from(vec![b'1'; 99]), None);
     sessions.draining.store(true, Ordering::Relaxed);
     for _ in 0..5 {
         look(&sessions, 10);
@@ -167,7 +205,7 @@ fn a_farewell_waits_for_what_is_taken_before_it() {
     assert!(is_cut(&sessions), "the client does not close");
 
     let session = open(&sessions);
-    session.answer(&Json::NULL, Vec::new());
+    session.answer(Json::NULL, None);
     look(&sessions, 10);
     assert!(!is_cut(&sessions));
     look(&sessions, 1);
@@ -237,7 +275,7 @@ fn what_waits_is_within_the_budget_whatever_is_told() {
     while session.notify(message(100)) {
         told += 1;
     }
-    assert!((BUDGET / 1_000..=BUDGET / 100).contains(&told), "{told}");
+    assert!((BUDGET / 2_000..=BUDGET / 200).contains(&told), "{told}");
     assert!((0..10_000).all(|_| !session.notify(message(100))));
     assert!(session.takes_messages(), "who reads may be told later");
     assert_eq!(taken(&session).len(), 100 * told);
@@ -255,7 +293,7 @@ fn shutdown_waits_for_what_is_in_flight_and_reads_no_more() {
     look(&sessions, 1);
     session.message_announced();
     assert!(!session.reads() && session.takes_messages());
-    session.answer(&Json::NULL, Vec::new());
+    session.answer(Json::NULL, None);
     session.end_request();
     let close = frame::close(1001, "the service is going away");
     assert_eq!(taken(&session), [&b"\x81\x04null"[..], &close].concat());

@@ -312,4 +312,8 @@ impl Subscriber for Asking {
     fn turn(&self) -> Arc<Semaphore> {
         self.session.turn()
     }
+
+    fn room(&self) -> usize {
+        self.session.room()
+    }
 }

@@ -56,7 +56,7 @@ fn overload_is_refused_and_the_connection_lives_on() {
         refused > 0
     });
     assert!(answered >= 4, "{answered} were answered, {refused} refused");
-    for kind in ["proof_keys", "reply_bytes_64k", "measured"] {
+    for kind in ["proof_keys", "log_lookups", "batch_bytes_64k", "measured"] {
         let series = format!("nearhead_permits_in_use{{kind=\"{kind}\"}}");
         wait_until("all permits are given back", || {
             server.metric(&series) == 0.0

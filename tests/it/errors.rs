@@ -125,7 +125,7 @@ async fn an_internal_error_says_no_more_and_panics_are_counted() {
     let expected = r#"{"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"internal error"}}"#;
     check(
         "answer",
-        &answer.pieces().concat(),
+        &answer.into_bytes(),
         &expected.as_bytes().to_vec(),
     );
     let system = unsettled().await;

@@ -23,6 +23,7 @@ use nearhead_chain::{
     block::{Block, RawBlock},
     encode::EncodeOptions,
     import::Importer,
+    json::Json,
     trie::NodeStore,
     window::WINDOW_BLOCKS,
 };
@@ -109,13 +110,7 @@ impl InProcess {
             .dispatcher
             .answer(self.tenant, body.as_bytes(), Instant::now(), None)
             .await;
-        answer
-            .json
-            .iter()
-            .flat_map(|json| json.pieces())
-            .flatten()
-            .copied()
-            .collect()
+        answer.json.map(Json::into_bytes).unwrap_or_default()
     }
 
     /// The strictly parsed answer to a call with id 1.

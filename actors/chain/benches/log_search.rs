@@ -12,7 +12,9 @@ use alloy_primitives::{Address, B256, Bytes, Log, keccak256};
 use nearhead_chain::{
     block,
     block::Block,
-    encode, log_search,
+    encode,
+    json::Json,
+    log_search,
     log_search::{Cancellation, LogFilter, LogPostings, SearchError, search},
 };
 use rand_chacha::{
@@ -124,13 +126,25 @@ fn micros(time: Duration) -> f64 {
     time.as_nanos() as f64 / 1_000.0
 }
 
+/// Takes the whole value, as a connection does; the number of parts.
+fn parts(json: Json) -> usize {
+    let mut parts = 0;
+    for mut piece in json.into_pieces() {
+        while !piece.is_empty() {
+            parts += usize::from(black_box(piece.take(120 << 10)).is_ok());
+        }
+    }
+    parts
+}
+
 /// Searches and gathers; what is refused is refused.
 fn answer(blocks: &[Arc<Block>], filter: &LogFilter) -> (usize, usize, usize) {
     let cancel = Cancellation::default();
     match search(blocks, filter, LOGS_MAX, &cancel) {
         Ok(found) => {
-            let json = found.gather(&cancel).map(|json| json.pieces().len());
-            (found.count(), found.bytes(), json.unwrap_or_default())
+            let count = found.count();
+            let json = found.into_json();
+            (count, json.len(), parts(json))
         }
         Err(SearchError::TooMany { .. } | SearchError::Cancelled) => (LOGS_MAX + 1, 0, 0),
     }
@@ -229,10 +243,10 @@ fn bulk(chain: &[Arc<Block>]) {
         let counting =
             measure(|| _ = black_box(search(blocks, &filter, LOGS_MAX, &cancel).is_ok()));
         let both = measure(|| _ = black_box(answer(blocks, black_box(&filter))));
-        let gather = micros(both.saturating_sub(counting));
+        let take = micros(both.saturating_sub(counting));
         let speed = bytes as f64 / micros(both) / 1_000.0;
         println!(
-            "{name:32} {count:>7} {bytes:>9} {pieces:>7}  count {:.1} µs, gather {gather:.1} µs, {speed:.1} GB/s",
+            "{name:32} {count:>7} {bytes:>9} {pieces:>7}  count {:.1} µs, take {take:.1} µs, {speed:.1} GB/s",
             micros(counting)
         );
     }
@@ -282,18 +296,17 @@ fn huge() {
         println!("{name:32} {:>10.2} µs", micros(time));
     }
     let cancel = Cancellation::default();
-    let Ok(found) = search(blocks, &LogFilter::default(), usize::MAX, &cancel) else {
+    let all = || search(blocks, &LogFilter::default(), usize::MAX, &cancel);
+    let Ok(bytes) = all().map(|found| found.into_json().len()) else {
         return;
     };
-    let counting = measure(|| {
-        _ = black_box(search(blocks, &LogFilter::default(), usize::MAX, &cancel).is_ok())
-    });
-    let gather = measure(|| _ = black_box(found.gather(&cancel).is_ok()));
+    let counting = measure(|| _ = black_box(all().is_ok()));
+    let both = measure(|| _ = black_box(all().map(|found| parts(found.into_json())).is_ok()));
     println!(
-        "all of it, {} MB              count {:.0} µs, gather {:.1} µs",
-        found.bytes() / 1_000_000,
+        "all of it, {} MB              count {:.0} µs, take {:.1} µs",
+        bytes / 1_000_000,
         micros(counting),
-        micros(gather)
+        micros(both.saturating_sub(counting))
     );
 }
 

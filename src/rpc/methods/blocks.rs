@@ -6,7 +6,7 @@ use alloy_primitives::B256;
 use nearhead_actors::{
     messages::{
         BlockAt, CountTransactions, CountUncles, FindBlock, FindBlockReceipts, FindReceipt,
-        FindTransaction, FindUncle, QueryError, Reply, TransactionAt, Weighed,
+        FindTransaction, FindUncle, QueryError, Reply, TransactionAt,
     },
     wiring::ask,
 };
@@ -23,7 +23,7 @@ use crate::rpc::{
     params::{self, Params, Why},
 };
 
-type Answered = Result<Weighed, RpcError>;
+type Answered = Result<Json, RpcError>;
 
 pub(crate) async fn get_block_by_hash(view: &View<'_>, mut params: Params<'_>) -> Answered {
     let at = params.required(by_hash)?;
@@ -41,7 +41,7 @@ pub(crate) async fn get_block_by_number(view: &View<'_>, mut params: Params<'_>)
 
 async fn find_block(view: &View<'_>, at: BlockAt, full: bool) -> Answered {
     if is_pending(at) {
-        return Ok(Json::NULL.into());
+        return Ok(Json::NULL);
     }
     let snapshot = Arc::clone(&view.snapshot);
     found(ask(&view.worker.blocks, FindBlock { snapshot, at, full }).await)
@@ -69,7 +69,7 @@ pub(crate) async fn get_transaction_by_block_number_and_index(
     let (at, index) = place(&mut params, by_number)?;
     params.finish()?;
     if is_pending(at) {
-        return Ok(Json::NULL.into());
+        return Ok(Json::NULL);
     }
     find_transaction(view, TransactionAt::Index(at, index)).await
 }
@@ -112,7 +112,7 @@ pub(crate) async fn get_block_receipts(view: &View<'_>, mut params: Params<'_>) 
         }
     };
     if is_pending(at) {
-        return Ok(Json::NULL.into());
+        return Ok(Json::NULL);
     }
     let snapshot = Arc::clone(&view.snapshot);
     found(ask(&view.worker.blocks, FindBlockReceipts { snapshot, at }).await)
@@ -138,7 +138,7 @@ pub(crate) async fn get_uncle_by_block_number_and_index(
 
 async fn find_uncle(view: &View<'_>, at: BlockAt, index: u64) -> Answered {
     if is_pending(at) {
-        return Ok(Json::NULL.into());
+        return Ok(Json::NULL);
     }
     let snapshot = Arc::clone(&view.snapshot);
     found(
@@ -174,7 +174,7 @@ pub(crate) async fn get_block_transaction_count_by_number(
 
 async fn count_transactions(view: &View<'_>, at: BlockAt) -> Answered {
     if is_pending(at) {
-        return Ok(Json::NULL.into());
+        return Ok(Json::NULL);
     }
     let snapshot = Arc::clone(&view.snapshot);
     let count = ask(&view.worker.blocks, CountTransactions { snapshot, at }).await;
@@ -201,7 +201,7 @@ pub(crate) async fn get_uncle_count_by_block_number(
 
 async fn count_uncles(view: &View<'_>, at: BlockAt) -> Answered {
     if is_pending(at) {
-        return Ok(Json::NULL.into());
+        return Ok(Json::NULL);
     }
     let snapshot = Arc::clone(&view.snapshot);
     let count = ask(&view.worker.blocks, CountUncles { snapshot, at }).await;
@@ -235,10 +235,10 @@ const fn is_pending(at: BlockAt) -> bool {
 /// null for what is above the head or has an unknown hash; the rest as for every method.
 fn found(reply: Reply<Option<Json>>) -> Answered {
     match reply {
-        Ok(Some(json)) => Ok(json.into()),
+        Ok(Some(json)) => Ok(json),
         Ok(None)
         | Err(QueryError::Resolve(ResolveError::AboveHead { .. } | ResolveError::UnknownHash)) => {
-            Ok(Json::NULL.into())
+            Ok(Json::NULL)
         }
         Err(error) => Err(RpcError::of_query(error)),
     }

@@ -1,12 +1,10 @@
 //! What real clients ask before they ask anything else; answered from the view, without a message.
 
-use bytes::Bytes;
-use nearhead_actors::messages::Weighed;
 use nearhead_chain::{encode::value, json::Json};
 
 use crate::rpc::{dispatch::View, error::RpcError, params::Params};
 
-type Answered = Result<Weighed, RpcError>;
+type Answered = Result<Json, RpcError>;
 
 pub(crate) async fn accounts(_: &View<'_>, params: Params<'_>) -> Answered {
     constant(params, "[]")
@@ -14,12 +12,12 @@ pub(crate) async fn accounts(_: &View<'_>, params: Params<'_>) -> Answered {
 
 pub(crate) async fn block_number(view: &View<'_>, params: Params<'_>) -> Answered {
     params.finish()?;
-    Ok(value::number(view.snapshot.head().number()).into())
+    Ok(value::number(view.snapshot.head().number()))
 }
 
 pub(crate) async fn chain_id(view: &View<'_>, params: Params<'_>) -> Answered {
     params.finish()?;
-    Ok(value::number(view.snapshot.chain_id()).into())
+    Ok(value::number(view.snapshot.chain_id()))
 }
 
 pub(crate) async fn client_version(_: &View<'_>, params: Params<'_>) -> Answered {
@@ -35,7 +33,9 @@ pub(crate) async fn listening(_: &View<'_>, params: Params<'_>) -> Answered {
 
 pub(crate) async fn network_version(view: &View<'_>, params: Params<'_>) -> Answered {
     params.finish()?;
-    Ok(Json::from(format!("\"{}\"", view.snapshot.chain_id()).into_bytes()).into())
+    Ok(Json::from(
+        format!("\"{}\"", view.snapshot.chain_id()).into_bytes(),
+    ))
 }
 
 pub(crate) async fn syncing(_: &View<'_>, params: Params<'_>) -> Answered {
@@ -44,5 +44,5 @@ pub(crate) async fn syncing(_: &View<'_>, params: Params<'_>) -> Answered {
 
 fn constant(params: Params<'_>, json: &'static str) -> Answered {
     params.finish()?;
-    Ok(Json::from(Bytes::from_static(json.as_bytes())).into())
+    Ok(Json::fixed(json))
 }

@@ -2,11 +2,7 @@
 
 use std::{sync::Arc, time::Instant};
 
-use bytes::Bytes;
-use nearhead_actors::{
-    messages::{FindLogs, Weighed},
-    wiring::ask,
-};
+use nearhead_actors::{messages::FindLogs, wiring::ask};
 use nearhead_chain::{json::Json, log_search::LogFilter};
 
 use crate::{
@@ -17,12 +13,12 @@ use crate::{
     },
 };
 
-pub(crate) async fn get_logs(view: &View<'_>, mut params: Params<'_>) -> Result<Weighed, RpcError> {
+pub(crate) async fn get_logs(view: &View<'_>, mut params: Params<'_>) -> Result<Json, RpcError> {
     let deadline = Instant::now() + view.logs_deadline;
     let LogQuery { blocks, filter } = params.required(LogQuery::read)?;
     params.finish()?;
     let Some(range) = blocks.resolve(&view.snapshot)? else {
-        return Ok(Json::from(Bytes::from_static(b"[]")).into());
+        return Ok(Json::fixed("[]"));
     };
     check_filter(&filter)?;
     let cancel = CancelOnDrop::default();

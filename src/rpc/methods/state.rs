@@ -4,9 +4,7 @@ use std::{borrow::Cow, sync::Arc};
 
 use alloy_primitives::{Address, B256, U256};
 use nearhead_actors::{
-    messages::{
-        ProveAccount, QueryError, ReadAccount, ReadCode, ReadStorage, ReadStorageValues, Weighed,
-    },
+    messages::{ProveAccount, QueryError, ReadAccount, ReadCode, ReadStorage, ReadStorageValues},
     wiring::ask,
 };
 use nearhead_chain::{
@@ -26,7 +24,7 @@ use crate::{
     },
 };
 
-type Answered = Result<Weighed, RpcError>;
+type Answered = Result<Json, RpcError>;
 
 pub(crate) async fn get_storage_at(view: &View<'_>, mut params: Params<'_>) -> Answered {
     let address = params.required(params::address)?;
@@ -44,7 +42,7 @@ pub(crate) async fn get_storage_at(view: &View<'_>, mut params: Params<'_>) -> A
     let value = ask(&view.worker.proofs, read)
         .await
         .map_err(|error| refused(error, view))?;
-    Ok(value::hash(&B256::from(value)).into())
+    Ok(value::hash(&B256::from(value)))
 }
 
 pub(crate) async fn get_balance(view: &View<'_>, params: Params<'_>) -> Answered {
@@ -52,7 +50,9 @@ pub(crate) async fn get_balance(view: &View<'_>, params: Params<'_>) -> Answered
     let account = ask(&view.worker.proofs, read)
         .await
         .map_err(|error| refused(error, view))?;
-    Ok(value::quantity(account.map_or(U256::ZERO, |account| account.balance)).into())
+    Ok(value::quantity(
+        account.map_or(U256::ZERO, |account| account.balance),
+    ))
 }
 
 pub(crate) async fn get_transaction_count(view: &View<'_>, params: Params<'_>) -> Answered {
@@ -60,7 +60,7 @@ pub(crate) async fn get_transaction_count(view: &View<'_>, params: Params<'_>) -
     let account = ask(&view.worker.proofs, read)
         .await
         .map_err(|error| refused(error, view))?;
-    Ok(value::number(account.map_or(0, |account| account.nonce)).into())
+    Ok(value::number(account.map_or(0, |account| account.nonce)))
 }
 
 pub(crate) async fn get_code(view: &View<'_>, params: Params<'_>) -> Answered {
@@ -77,7 +77,7 @@ pub(crate) async fn get_code(view: &View<'_>, params: Params<'_>) -> Answered {
     let code = ask(&view.worker.proofs, read)
         .await
         .map_err(|error| refused(error, view))?;
-    Ok(value::data(&code).into())
+    Ok(value::shared_data(code, view.kept_max))
 }
 
 fn account(view: &View<'_>, mut params: Params<'_>) -> Result<ReadAccount, RpcError> {
@@ -113,6 +113,7 @@ pub(crate) async fn get_proof(view: &View<'_>, mut params: Params<'_>) -> Answer
         at,
         address,
         keys,
+        kept_max: view.kept_max,
         cancel: cancel.token(),
     };
     ask(&view.worker.proofs, prove)
@@ -152,7 +153,7 @@ pub(crate) async fn get_storage_values(view: &View<'_>, mut params: Params<'_>) 
     let values = ask(&view.worker.proofs, read)
         .await
         .map_err(|error| refused(error, view))?;
-    Ok(values_by_address(&slots, &values).into())
+    Ok(values_by_address(&slots, &values))
 }
 
 /// Accounts, each with the keys of its slots as they were written.

@@ -3,7 +3,6 @@
 use std::rc::Rc;
 
 use alloy_primitives::B256;
-use nearhead_actors::messages::Weighed;
 use nearhead_chain::{json::Json, log_search::LogFilter};
 use serde_json::value::RawValue;
 
@@ -21,10 +20,7 @@ const SINCE: &str = "since";
 
 /// `["newHeads"]`, `["logs", filter]`, `["reorgs"]`; then, if wanted, `{"since": hash}`. The blocks that a filter names are
 /// of no account, as everywhere: clients send them.
-pub(crate) async fn subscribe(
-    view: &View<'_>,
-    mut params: Params<'_>,
-) -> Result<Weighed, RpcError> {
+pub(crate) async fn subscribe(view: &View<'_>, mut params: Params<'_>) -> Result<Json, RpcError> {
     let kind = params.required(params::text)?;
     let topic = match &*kind {
         "newHeads" => Topic::NewHeads,
@@ -47,20 +43,17 @@ pub(crate) async fn subscribe(
     }
     params.finish()?;
     let id = subscriber(view)?.subscribe(topic, since, &view.snapshot)?;
-    Ok(Json::from(format!("\"{id}\"").into_bytes()).into())
+    Ok(Json::from(format!("\"{id}\"").into_bytes()))
 }
 
 /// `[id]`; whether there was such a subscription.
-pub(crate) async fn unsubscribe(
-    view: &View<'_>,
-    mut params: Params<'_>,
-) -> Result<Weighed, RpcError> {
+pub(crate) async fn unsubscribe(view: &View<'_>, mut params: Params<'_>) -> Result<Json, RpcError> {
     let id = params.required(params::text)?;
     params.finish()?;
     if !subscriber(view)?.unsubscribe(&id) {
         return Err(RpcError::SubscriptionNotFound);
     }
-    Ok(Json::from(b"true".to_vec()).into())
+    Ok(Json::fixed("true"))
 }
 
 fn subscriber<'a>(view: &View<'a>) -> Result<&'a dyn Subscriber, RpcError> {

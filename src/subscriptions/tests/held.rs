@@ -193,8 +193,8 @@ impl Held {
             Self::Logs(filter, logs) => {
                 let never = Cancellation::default();
                 let found = search(view.canonical(), filter, usize::MAX, &never);
-                let json = found.and_then(|found| found.gather(&never)).unwrap();
-                let answer: Vec<Value> = serde_json::from_slice(&json.pieces().concat()).unwrap();
+                let json = found.unwrap().into_json().into_bytes();
+                let answer: Vec<Value> = serde_json::from_slice(&json).unwrap();
                 let held = logs.iter().filter(|(number, ..)| *number >= oldest);
                 answer.iter().map(place).eq(held.copied())
             }

@@ -74,7 +74,7 @@ fn parsed(json: &str) -> Value {
 /// The answer is valid JSON that has the id as the client wrote it: a number, a string or null.
 fn check_answer(id: &str, error: &RpcError) {
     assert!(!id.starts_with(['{', '[', 't', 'f']), "{id}");
-    let answer = Answer::error(id, error).json.unwrap().pieces().concat();
+    let answer = Answer::error(id, error).json.unwrap().into_bytes();
     let members: std::collections::BTreeMap<String, &RawValue> =
         serde_json::from_slice(&answer).unwrap();
     assert_eq!(members["id"].get(), id);

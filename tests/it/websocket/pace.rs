@@ -270,6 +270,82 @@ fn a_message_that_finds_no_memory_is_refused_alone() {
     check("afterwards", &session.receive(), &good);
 }
 
+/// A proof of 1,024 slots of the dev chain's token: over a megabyte.
+fn large_proof(id: u32) -> Value {
+    let keys: Vec<String> = (0..1024).map(|key| format!("{key:#x}")).collect();
+    let params = json!(["0xde00000000000000000000000000000000000001", keys, "latest"]);
+    json!({"jsonrpc": "2.0", "id": id, "method": "eth_getProof", "params": params})
+}
+
+#[test]
+fn what_is_asked_and_not_read_holds_little() {
+    let server = Server::start(&["--block-time", "0"]);
+    let ask = large_proof(1).to_string();
+    // One answer is read, so that what the first one needs is there.
+    let mut reader = open(&server);
+    reader.text(&ask);
+    let whole = reader.receive();
+    let Received::Frame(TEXT, payload) = &whole else {
+        panic!("{whole:?}");
+    };
+    assert!(payload.len() > 1_000_000, "{} bytes", payload.len());
+    let answered =
+        || server.metric(r#"nearhead_requests_total{method="eth_getProof",outcome="ok"}"#);
+    let before = super::hostile::resident_kib(&server);
+    let mut stalled: Vec<Client> = (0..100)
+        .map(|_| Client::on(connect(server.address, Some(4 << 10)), &path()))
+        .collect();
+    for session in &mut stalled {
+        let before = answered();
+        for _ in 0..16 {
+            session.text(&ask);
+        }
+        wait_until("it has an answer", || answered() > before);
+    }
+    let grown = super::hostile::resident_kib(&server) - before;
+    let most = 512 * stalled.len() as i64;
+    assert!(grown < most, "by {grown} KiB");
+    reader.text(&ask);
+    check("afterwards", &(reader.receive() == whole), &true);
+}
+
+#[test]
+fn a_batch_that_would_hold_too_much_is_answered_as_far_as_there_is_room() {
+    let server = Server::start(&["--block-time", "0", "--session-bytes", "524288"]);
+    let slots: Vec<String> = (0..1024).map(|slot| format!("{slot:#x}")).collect();
+    let token = "0xde00000000000000000000000000000000000001";
+    // 70 KB each that are made for it alone.
+    let values = |id: u32| {
+        let params = json!([{ token: slots }, "latest"]);
+        json!({"jsonrpc": "2.0", "id": id, "method": "eth_getStorageValues", "params": params})
+    };
+    // What is put together as it is taken holds next to nothing.
+    let code = |id: u32| json!({"jsonrpc": "2.0", "id": id, "method": "eth_getCode", "params": [token, "latest"]});
+    let batch: Value = (0..100).map(code).chain((100..104).map(values)).collect();
+    let mut session = open(&server);
+    session.text(&batch.to_string());
+    let told = session.message();
+    let http = server.connect().post(batch.to_string());
+    let http = harness::json(&http.body);
+    for (index, (told, http)) in told
+        .as_array()
+        .unwrap()
+        .iter()
+        .zip(http.as_array().unwrap())
+        .enumerate()
+    {
+        assert!(http["error"].is_null(), "item {index} over HTTP: {http}");
+        if index < 101 {
+            check("an item for which there is room", told, http);
+        } else {
+            check("one too many", &told["error"]["code"], &json!(-32003));
+        }
+    }
+    session.text(GOOD);
+    let good = session.message();
+    check("afterwards", &good["id"], &json!(1));
+}
+
 /// What the memory of the process may grow by for 50 idle sessions: a few buffers of the allocator, and less than a message
 /// takes for all of them.
 const GROWTH_KIB_MAX: i64 = 48 << 10;

@@ -1,12 +1,18 @@
 //! The answer of eth_getProof (EIP-1186).
 
-use alloy_primitives::{Address, Bytes, U256};
+use std::sync::Arc;
+
+use alloy_primitives::{Address, B256, Bytes, U256};
+use alloy_trie::{EMPTY_ROOT_HASH, TrieAccount};
 
 use super::writer::JsonWriter;
 use crate::{
-    json::Json,
-    trie::{AccountProof, StorageProof},
+    json::{Json, Plan, Torn},
+    trie::{State, StorageProof, TrieError},
 };
+
+/// Bytes after which what was written of a proof is handed over: some four slots of a large trie.
+const PART_BYTES: usize = 32 << 10;
 
 /// How a storage key of eth_getProof is echoed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,31 +33,137 @@ impl ProofKey {
     }
 }
 
-/// The account proof of `address` with one storage proof for each of `keys`, in their order.
+/// The account proof of `address` with one storage proof for each of `keys`, in their order (EIP-1186).
 ///
-/// `keys` are those that `proof` was made for. An absent account has nonce and balance zero, the code hash of
-/// nothing and the empty storage root; its nodes prove the exclusion.
-#[must_use]
-pub fn proof(address: &Address, proof: &AccountProof, keys: &[ProofKey]) -> Json {
-    debug_assert_eq!(keys.len(), proof.storage.len());
-    let account = proof.account.unwrap_or_default();
-    let mut w = JsonWriter::with_capacity(size_hint(proof));
+/// An absent account has nonce and balance zero, the code hash of nothing and the empty storage root; its nodes prove
+/// the exclusion. A proof of more than `kept_max` bytes is not kept: it is made again as it is taken.
+///
+/// # Errors
+/// As [`State::prove`].
+pub fn proof(
+    state: &Arc<State>,
+    address: Address,
+    keys: Vec<ProofKey>,
+    kept_max: usize,
+) -> Result<Json, TrieError> {
+    let mut plan = ProofPlan {
+        state: Arc::clone(state),
+        address,
+        keys,
+        next: Part::Account,
+        made: bytes::Bytes::new(),
+        left: 0,
+    };
+    let mut kept = Vec::new();
+    while let Some(part) = plan.make()? {
+        plan.left += part.len();
+        if plan.left <= kept_max {
+            kept.extend_from_slice(&part);
+        } else {
+            kept = Vec::new();
+        }
+    }
+    if plan.left <= kept_max {
+        return Ok(kept.into());
+    }
+    plan.next = Part::Account;
+    Ok(Json::planned(plan))
+}
+
+/// A proof that is made part by part. The state that it holds keeps every node of it.
+#[derive(Debug)]
+struct ProofPlan {
+    state: Arc<State>,
+    address: Address,
+    keys: Vec<ProofKey>,
+    next: Part,
+    /// What was made and not taken.
+    made: bytes::Bytes,
+    /// Bytes that are still to be taken.
+    left: usize,
+}
+
+/// What comes next.
+#[derive(Clone, Copy, Debug)]
+enum Part {
+    /// The account.
+    Account,
+    /// The slots from this one on, of the account's storage.
+    Slots { storage_root: B256, from: usize },
+    /// Nothing.
+    End,
+}
+
+impl ProofPlan {
+    /// Makes the next part; `None` after the last one.
+    fn make(&mut self) -> Result<Option<bytes::Bytes>, TrieError> {
+        let mut w = JsonWriter::with_capacity(PART_BYTES / 2);
+        let (storage_root, mut from) = match self.next {
+            Part::Account => {
+                let proof = self.state.prove(&self.address, &[])?;
+                let account = proof.account.unwrap_or_default();
+                write_account(&mut w, &self.address, &account, &proof.nodes);
+                let present = proof.account.map(|account| account.storage_root);
+                (present.unwrap_or(EMPTY_ROOT_HASH), 0)
+            }
+            Part::Slots { storage_root, from } => (storage_root, from),
+            Part::End => return Ok(None),
+        };
+        while w.len() < PART_BYTES
+            && let Some(key) = self.keys.get(from)
+        {
+            if from > 0 {
+                w.raw(",");
+            }
+            write_slot(
+                &mut w,
+                *key,
+                &self.state.prove_slot(storage_root, key.slot())?,
+            );
+            from += 1;
+        }
+        self.next = if from < self.keys.len() {
+            Part::Slots { storage_root, from }
+        } else {
+            w.raw("]}");
+            Part::End
+        };
+        Ok(Some(w.finish()))
+    }
+}
+
+impl Plan for ProofPlan {
+    fn len(&self) -> usize {
+        self.left
+    }
+
+    fn held(&self) -> usize {
+        size_of::<Self>() + size_of_val(&self.keys[..]) + self.made.len()
+    }
+
+    fn take(&mut self, most: usize) -> Result<bytes::Bytes, Torn> {
+        if self.made.is_empty() {
+            self.made = self.make().ok().flatten().ok_or(Torn)?;
+        }
+        let part = self.made.split_to(most.min(self.made.len()));
+        self.left = self.left.checked_sub(part.len()).ok_or(Torn)?;
+        Ok(part)
+    }
+}
+
+/// The proof up to the first slot.
+fn write_account(w: &mut JsonWriter, address: &Address, account: &TrieAccount, nodes: &[Bytes]) {
     w.raw(r#"{"address":"#).data(address);
     w.raw(r#","accountProof":"#);
-    nodes(&mut w, &proof.nodes);
+    write_nodes(w, nodes);
     w.raw(r#","balance":"#).quantity(account.balance);
     w.raw(r#","codeHash":"#).data(account.code_hash);
     w.raw(r#","nonce":"#).number(account.nonce);
     w.raw(r#","storageHash":"#).data(account.storage_root);
-    w.raw(r#","storageProof":"#);
-    w.array(keys.iter().zip(&proof.storage), |w, (key, storage)| {
-        storage_proof(w, *key, storage);
-    });
-    w.raw("}");
-    w.finish().into()
+    w.raw(r#","storageProof":["#);
 }
 
-fn storage_proof(w: &mut JsonWriter, key: ProofKey, proof: &StorageProof) {
+fn write_slot(w: &mut JsonWriter, key: ProofKey, proof: &StorageProof) {
     w.raw(r#"{"key":"#);
     match key {
         ProofKey::Full(key) => w.data(key.to_be_bytes::<32>()),
@@ -59,21 +171,12 @@ fn storage_proof(w: &mut JsonWriter, key: ProofKey, proof: &StorageProof) {
     };
     w.raw(r#","value":"#).quantity(proof.value);
     w.raw(r#","proof":"#);
-    nodes(w, &proof.nodes);
+    write_nodes(w, &proof.nodes);
     w.raw("}");
 }
 
-fn nodes(w: &mut JsonWriter, nodes: &[Bytes]) {
+fn write_nodes(w: &mut JsonWriter, nodes: &[Bytes]) {
     w.array(nodes, |w, node| {
         w.data(node);
     });
-}
-
-/// At least the bytes of the answer, and not many more.
-fn size_hint(proof: &AccountProof) -> usize {
-    const ACCOUNT: usize = 400;
-    const STORAGE: usize = 180;
-    let nodes = |nodes: &[Bytes]| -> usize { nodes.iter().map(|node| 5 + 2 * node.len()).sum() };
-    let storage = |proof: &StorageProof| STORAGE + nodes(&proof.nodes);
-    ACCOUNT + nodes(&proof.nodes) + proof.storage.iter().map(storage).sum::<usize>()
 }

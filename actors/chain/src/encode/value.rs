@@ -1,20 +1,18 @@
 //! The values that are made when they are asked for.
 
 use alloy_consensus::Header;
-use alloy_primitives::{B256, U256};
+use alloy_primitives::{B256, U256, hex};
 use bytes::Bytes;
 
 use super::{block, writer::JsonWriter};
-use crate::json::Json;
-
-// The fuzz targets' checks name it so.
+use crate::json::{Json, Plan, Torn};
 
 /// QUANTITY: `"0x…"` without leading zeros.
 #[must_use]
 pub fn quantity(value: U256) -> Json {
     let mut writer = JsonWriter::with_capacity(2 + 2 + 64);
     writer.quantity(value);
-    writer.finish().into()
+    Json::own(writer.finish())
 }
 
 /// QUANTITY of up to 64 bits.
@@ -22,7 +20,7 @@ pub fn quantity(value: U256) -> Json {
 pub fn number(value: u64) -> Json {
     let mut writer = JsonWriter::with_capacity(2 + 2 + 16);
     writer.number(value);
-    writer.finish().into()
+    Json::own(writer.finish())
 }
 
 /// DATA: `"0x…"`, two digits a byte.
@@ -30,7 +28,53 @@ pub fn number(value: u64) -> Json {
 pub fn data(bytes: &[u8]) -> Json {
     let mut writer = JsonWriter::with_capacity(2 + 2 + 2 * bytes.len());
     writer.data(bytes);
-    writer.finish().into()
+    Json::own(writer.finish())
+}
+
+/// DATA of bytes that are held anyway; of more than `kept_max` digits it is written as it is taken.
+#[must_use]
+pub fn shared_data(bytes: alloy_primitives::Bytes, kept_max: usize) -> Json {
+    if 2 * bytes.len() <= kept_max {
+        return data(&bytes);
+    }
+    Json::planned(Digits {
+        bytes: bytes.0,
+        is_begun: false,
+    })
+}
+
+/// Bytes as hex digits in quotes.
+#[derive(Debug)]
+struct Digits {
+    /// Those that are still to be written.
+    bytes: Bytes,
+    is_begun: bool,
+}
+
+/// Digits that are written at once.
+const DIGITS_MAX: usize = 32 << 10;
+
+impl Plan for Digits {
+    fn len(&self) -> usize {
+        match (self.is_begun, self.bytes.len()) {
+            (true, 0) => 0,
+            (true, bytes) => 2 * bytes + 1,
+            (false, bytes) => 3 + 2 * bytes + 1,
+        }
+    }
+
+    fn held(&self) -> usize {
+        size_of::<Self>()
+    }
+
+    fn take(&mut self, most: usize) -> Result<Bytes, Torn> {
+        let begin: &[u8] = if self.is_begun { b"" } else { b"\"0x" };
+        self.is_begun = true;
+        let room = (most.min(DIGITS_MAX) - begin.len() - 1) / 2;
+        let part = self.bytes.split_to(room.min(self.bytes.len()));
+        let end: &[u8] = if self.bytes.is_empty() { b"\"" } else { b"" };
+        Ok([begin, hex::encode(part).as_bytes(), end].concat().into())
+    }
 }
 
 /// A header as newHeads has it: a block's members without those that its body makes.

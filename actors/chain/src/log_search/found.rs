@@ -1,29 +1,43 @@
-//! Matches that were counted, and the JSON made of them.
+//! Matches that were counted, and the JSON array made of them as it is taken.
 
 use std::{ops::Range, sync::Arc};
 
 use bytes::Bytes;
 
-use super::{Cancellation, SearchError, cancellation::Pace, search::Matches};
-use crate::{block::Block, json::Json};
+use super::{SearchError, cancellation::Pace, search::Matches};
+use crate::{
+    block::Block,
+    json::{Json, Plan, Torn},
+};
 
 /// Matches that were counted and not gathered yet.
 #[derive(Debug)]
-pub struct Found<'a> {
-    blocks: &'a [Arc<Block>],
+pub struct Found {
+    count: usize,
+    array: LogArray,
+}
+
+/// The JSON array of matching logs, by where they stand in the JSON of their blocks.
+#[derive(Debug)]
+struct LogArray {
     /// In block order, then log order.
     runs: Vec<Run>,
-    count: usize,
-    bytes: usize,
+    /// The receipts of each block that has runs, and where its runs end.
+    blocks: Vec<(Bytes, usize)>,
+    /// The run that is taken next, how much of it was taken, and its block.
+    run: usize,
+    taken: usize,
+    block: usize,
+    is_begun: bool,
+    /// Bytes that are still to be taken.
+    left: usize,
 }
 
 /// Matching logs that stand next to each other in a block's receipts, the commas between them included.
 #[derive(Clone, Copy, Debug)]
 struct Run {
-    /// Index of the block.
-    block: usize,
-    start: usize,
-    end: usize,
+    start: u32,
+    end: u32,
 }
 
 /// Shorter runs are copied into one buffer, longer ones are shared slices. A slice costs the reply's body about 200 ns (a
@@ -31,50 +45,57 @@ struct Run {
 /// written, costs the same (`benches/log_search.rs`).
 const SHARED_BYTES_MIN: usize = 4 * 1024;
 
-/// Bytes that count as one unit of work, page faults of a new buffer included.
-const BYTES_PER_UNIT: usize = 256;
+/// Bytes that are copied into one buffer at most.
+const COPIED_BYTES_MAX: usize = 64 * 1024;
 
 impl Run {
     const fn len(self) -> usize {
-        self.end - self.start
-    }
-
-    const fn is_shared(self) -> bool {
-        self.len() >= SHARED_BYTES_MIN
+        (self.end - self.start) as usize
     }
 }
 
-impl<'a> Found<'a> {
+impl Found {
     pub(super) fn new(
-        blocks: &'a [Arc<Block>],
+        blocks: &[Arc<Block>],
         matches: &Matches,
         pace: &mut Pace<'_>,
     ) -> Result<Self, SearchError> {
         let mut runs: Vec<Run> = Vec::new();
+        let mut receipts = Vec::new();
+        let mut bytes = 0;
         for (block, positions) in matches.by_block() {
             let json = &blocks[block].json;
+            let first = runs.len();
             for position in positions {
                 pace.spend(1)?;
-                // Postings and JSON are made of the same receipts.
+                // Postings and JSON are made of the same receipts, and positions in a buffer are 32 bits wide.
                 let Some(Range { start, end }) = json.log_range(*position as usize) else {
                     continue;
                 };
-                match runs.last_mut() {
+                let (start, end) = (start as u32, end as u32);
+                match runs[first..].last_mut() {
                     // One comma apart. Between logs of two receipts there is more.
-                    Some(run) if run.block == block && run.end + 1 == start => run.end = end,
-                    _ => runs.push(Run { block, start, end }),
+                    Some(run) if run.end + 1 == start => run.end = end,
+                    _ => runs.push(Run { start, end }),
                 }
             }
+            bytes += runs[first..].iter().map(|run| run.len()).sum::<usize>();
+            receipts.push((json.receipts(), runs.len()));
         }
+        runs.shrink_to_fit();
         let brackets = 2;
         let commas = runs.len().saturating_sub(1);
-        let bytes = brackets + commas + runs.iter().map(|run| run.len()).sum::<usize>();
-        let count = matches.len();
         Ok(Self {
-            blocks,
-            runs,
-            count,
-            bytes,
+            count: matches.len(),
+            array: LogArray {
+                runs,
+                blocks: receipts,
+                run: 0,
+                taken: 0,
+                block: 0,
+                is_begun: false,
+                left: brackets + commas + bytes,
+            },
         })
     }
 
@@ -84,57 +105,89 @@ impl<'a> Found<'a> {
         self.count
     }
 
-    /// Bytes of the JSON array, known before it is built.
-    #[must_use]
-    pub const fn bytes(&self) -> usize {
-        self.bytes
-    }
-
     /// The JSON array, ordered by block, then log index.
-    ///
-    /// # Errors
-    /// [`SearchError::Cancelled`].
-    pub fn gather(&self, cancel: &Cancellation) -> Result<Json, SearchError> {
-        let mut pace = Pace::begin(cancel)?;
-        let shared = self.runs.iter().filter(|run| run.is_shared());
-        let copied_bytes = self.bytes - shared.map(|run| run.len()).sum::<usize>();
-        let mut copied = Vec::with_capacity(copied_bytes);
-        // Shared slices, and how much of `copied` goes before each.
-        let mut shared = Vec::new();
-        copied.push(b'[');
-        for runs in self.runs.chunk_by(|one, next| one.block == next.block) {
-            let receipts = self.blocks[runs[0].block].json.receipts();
-            for run in runs {
-                if copied.len() > 1 || !shared.is_empty() {
-                    copied.push(b',');
-                }
-                if run.is_shared() {
-                    pace.spend(1)?;
-                    shared.push((copied.len(), receipts.slice(run.start..run.end)));
-                } else {
-                    pace.spend(1 + run.len() / BYTES_PER_UNIT)?;
-                    copied.extend_from_slice(&receipts[run.start..run.end]);
-                }
-            }
+    #[must_use]
+    pub fn into_json(self) -> Json {
+        match self.array.runs.is_empty() {
+            true => Json::fixed("[]"),
+            false => Json::planned(self.array),
         }
-        copied.push(b']');
-        Ok(interleave(copied.into(), shared))
     }
 }
 
-/// `copied`, with each shared slice at its place.
-fn interleave(copied: Bytes, shared: Vec<(usize, Bytes)>) -> Json {
-    if shared.is_empty() {
-        return Json::Slice(copied);
+impl LogArray {
+    /// The rest of the run that is taken next.
+    fn rest(&self) -> Option<(&Bytes, Range<usize>)> {
+        let run = self.runs.get(self.run)?;
+        let receipts = &self.blocks[self.block].0;
+        Some((receipts, run.start as usize + self.taken..run.end as usize))
     }
-    let mut pieces = Vec::with_capacity(2 * shared.len() + 1);
-    let mut start = 0;
-    for (end, slice) in shared {
-        // Never empty: a bracket or a comma goes before every slice.
-        pieces.push(copied.slice(start..end));
-        pieces.push(slice);
-        start = end;
+
+    /// Notes that `bytes` of the next run were taken.
+    fn advance(&mut self, bytes: usize) {
+        self.left -= bytes;
+        self.taken += bytes;
+        if self
+            .runs
+            .get(self.run)
+            .is_some_and(|run| self.taken == run.len())
+        {
+            (self.run, self.taken) = (self.run + 1, 0);
+            if self.run == self.blocks[self.block].1 && self.run < self.runs.len() {
+                self.block += 1;
+            }
+        }
     }
-    pieces.push(copied.slice(start..));
-    Json::Pieces(pieces)
+
+    /// Copies what comes next, up to `most` bytes or to a run that is worth a slice of its own.
+    fn copy(&mut self, most: usize) -> Bytes {
+        let mut copied = Vec::with_capacity(most.min(self.left));
+        while copied.len() < most && self.left > 0 {
+            // A bracket or a comma goes before every run, and a bracket after the last one.
+            if self.taken == 0 && !self.is_begun {
+                copied.push(match self.run {
+                    0 => b'[',
+                    run if run == self.runs.len() => b']',
+                    _ => b',',
+                });
+                self.left -= 1;
+                self.is_begun = true;
+                continue;
+            }
+            let Some((receipts, rest)) = self.rest() else {
+                break;
+            };
+            if rest.len() >= SHARED_BYTES_MIN {
+                break;
+            }
+            let bytes = rest.len().min(most - copied.len());
+            copied.extend_from_slice(&receipts[rest.start..rest.start + bytes]);
+            self.advance(bytes);
+            self.is_begun = self.taken > 0;
+        }
+        copied.into()
+    }
+}
+
+impl Plan for LogArray {
+    fn len(&self) -> usize {
+        self.left
+    }
+
+    fn held(&self) -> usize {
+        size_of::<Self>() + size_of_val(&self.runs[..]) + size_of_val(&self.blocks[..])
+    }
+
+    fn take(&mut self, most: usize) -> Result<Bytes, Torn> {
+        let large = self
+            .rest()
+            .filter(|(_, rest)| self.is_begun && rest.len() >= SHARED_BYTES_MIN);
+        let Some((receipts, rest)) = large else {
+            return Ok(self.copy(most.min(COPIED_BYTES_MAX)));
+        };
+        let slice = receipts.slice(rest.start..rest.start + rest.len().min(most));
+        self.advance(slice.len());
+        self.is_begun = self.taken > 0;
+        Ok(slice)
+    }
 }

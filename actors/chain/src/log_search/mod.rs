@@ -1,4 +1,4 @@
-//! Logs by emitter and topic: counted from each block's postings first, gathered as slices of its JSON after.
+//! Logs by emitter and topic: counted from each block's postings first, gathered from its JSON as they are taken.
 //!
 //! | file | what it is |
 //! |---|---|

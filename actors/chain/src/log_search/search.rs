@@ -26,7 +26,7 @@ pub enum SearchError {
     Cancelled,
 }
 
-/// Counts the matches in `blocks` (ascending); [`Found::gather`] then builds the JSON array.
+/// Counts the matches in `blocks` (ascending); [`Found::into_json`] then is the JSON array.
 ///
 /// A block costs one look-up for each term of the filter, or for each address or topic that it has where those are
 /// fewer. Filters of one condition, an address and a topic at any position being one, then cost what matches and no more.
@@ -36,12 +36,12 @@ pub enum SearchError {
 /// # Errors
 /// [`SearchError::TooMany`] for more than `limit` matches, before any of them is looked up in the JSON;
 /// [`SearchError::Cancelled`].
-pub fn search<'a>(
-    blocks: &'a [Arc<Block>],
+pub fn search(
+    blocks: &[Arc<Block>],
     filter: &LogFilter,
     limit: usize,
     cancel: &Cancellation,
-) -> Result<Found<'a>, SearchError> {
+) -> Result<Found, SearchError> {
     let mut pace = Pace::begin(cancel)?;
     let mut matches = Matches::default();
     if let Some(terms) = FilterTerms::new(filter, &mut pace)? {

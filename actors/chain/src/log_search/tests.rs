@@ -112,8 +112,19 @@ fn scan(chain: &[Arc<Block>], logs: &[Vec<Vec<Log>>], filter: &LogFilter) -> (Ve
     ([&b"["[..], &found.join(&b","[..]), b"]"].concat(), counts)
 }
 
-fn concat(json: &Json) -> Vec<u8> {
-    json.pieces().concat()
+/// The whole value, taken in parts of `most` bytes.
+fn taken(json: Json, most: usize) -> Vec<u8> {
+    let len = json.len();
+    let mut out = Vec::new();
+    for mut piece in json.into_pieces() {
+        while !piece.is_empty() {
+            let part = piece.take(most).unwrap();
+            assert!((1..=most).contains(&part.len()));
+            out.extend_from_slice(&part);
+            assert_eq!(piece.len(), len - out.len());
+        }
+    }
+    out
 }
 
 /// Searches with every limit that matters and compares with the scan.
@@ -122,14 +133,10 @@ fn check(logs: &[Vec<Vec<Log>>], filter: &LogFilter) {
     let (json, counts) = scan(&chain, logs, filter);
     let count: usize = counts.iter().sum();
     let cancel = Cancellation::default();
-    for limit in [count, count + 1, usize::MAX] {
+    for (limit, most) in [(count, 64), (count + 1, 1_000), (usize::MAX, usize::MAX)] {
         let found = search(&chain, filter, limit, &cancel).unwrap();
         assert_eq!(found.count(), count, "{filter:?}");
-        assert_eq!(found.bytes(), json.len(), "{filter:?}");
-        let gathered = found.gather(&cancel).unwrap();
-        assert_eq!(gathered.len(), json.len());
-        assert!(concat(&gathered) == json, "{filter:?}");
-        assert!(gathered.pieces().iter().all(|piece| !piece.is_empty()));
+        assert!(taken(found.into_json(), most) == json, "{filter:?}");
     }
     for limit in [count.saturating_sub(1), count / 2, 0] {
         if limit == count {
@@ -258,8 +265,8 @@ fn filters_mean_what_they_say() {
 fn an_empty_search_is_an_empty_array() {
     let cancel = Cancellation::default();
     let found = search(&[], &LogFilter::default(), 0, &cancel).unwrap();
-    assert_eq!((found.count(), found.bytes()), (0, 2));
-    assert_eq!(concat(&found.gather(&cancel).unwrap()), b"[]");
+    assert_eq!(found.count(), 0);
+    assert_eq!(taken(found.into_json(), 64), b"[]");
     check(&[vec![], vec![vec![]]], &LogFilter::default());
 }
 
@@ -303,7 +310,7 @@ fn exactly_ten_thousand_are_answered() {
 }
 
 #[test]
-fn neighbours_are_one_slice_and_small_runs_one_buffer() {
+fn large_runs_are_slices_and_small_ones_are_copied_together() {
     let large = || log(1, &[], 3_000);
     let receipts = vec![
         vec![large(), large(), log(2, &[], 0), log(2, &[], 0)],
@@ -311,29 +318,45 @@ fn neighbours_are_one_slice_and_small_runs_one_buffer() {
     ];
     let chain = chain(&[receipts]);
     let cancel = Cancellation::default();
-    let pieces = |filter: &LogFilter| {
-        let found = search(&chain, filter, 10, &cancel).unwrap();
-        found.gather(&cancel).unwrap().pieces().len()
+    let json = |filter: &LogFilter| search(&chain, filter, 10, &cancel).unwrap().into_json();
+    let parts = |filter: &LogFilter| {
+        let mut parts = Vec::new();
+        for mut piece in json(filter).into_pieces() {
+            while !piece.is_empty() {
+                parts.push(piece.take(usize::MAX).unwrap());
+            }
+        }
+        parts
     };
     // Bracket, one receipt, comma, the other, bracket.
-    assert_eq!(pieces(&LogFilter::default()), 5);
-    assert_eq!(pieces(&filter(&[1], &[])), 5);
-    assert_eq!(pieces(&filter(&[2], &[])), 1);
+    assert_eq!(parts(&LogFilter::default()).len(), 5);
+    assert_eq!(parts(&filter(&[1], &[])).len(), 5);
+    assert_eq!(parts(&filter(&[2], &[])).len(), 1);
     // What is shared is not a copy.
-    let found = search(&chain, &filter(&[1], &[]), 10, &cancel).unwrap();
-    let gathered = found.gather(&cancel).unwrap();
     let receipts = chain[0].json.receipts();
     let start = chain[0].json.log_range(0).unwrap().start;
-    assert_eq!(gathered.pieces()[1].as_ptr(), receipts[start..].as_ptr());
+    assert_eq!(
+        parts(&filter(&[1], &[]))[1].as_ptr(),
+        receipts[start..].as_ptr()
+    );
+}
+
+#[test]
+fn an_answer_that_nobody_takes_holds_little() {
+    // Every other log matches: as many runs as there can be.
+    let logs = (0..20_000_usize).map(|index| log((index % 2) as u8, &[], 100));
+    let chain = chain(&[vec![logs.collect()]]);
+    let found = search(&chain, &filter(&[1], &[]), 10_000, &Cancellation::default()).unwrap();
+    let json = found.into_json();
+    assert!(json.len() > 4_000_000, "{} bytes", json.len());
+    assert!(json.held() < 90_000, "{} bytes are held", json.held());
 }
 
 #[test]
 fn cancelled_work_does_not_begin() {
     let chain = chain(&[vec![vec![log(1, &[2], 0)]]]);
     let cancel = Cancellation::default();
-    let found = search(&chain, &LogFilter::default(), 10, &cancel).unwrap();
     cancel.cancel();
-    assert_eq!(found.gather(&cancel).unwrap_err(), SearchError::Cancelled);
     let refused = search(&chain, &LogFilter::default(), 10, &cancel).unwrap_err();
     assert_eq!(refused, SearchError::Cancelled);
 }
@@ -364,38 +387,11 @@ fn a_cancel_is_seen_anywhere_in_one_huge_block() {
             in_search >= units / LOOK_EVERY,
             "{in_search} looks for {units} units"
         );
-        found.gather(&token).unwrap();
-        let last = looks(&token);
         for look in [1, 2, in_search / 2, in_search] {
             let token = cancelled_at(look);
             let cancelled = search(&chain, &filter, 155_000, &token).unwrap_err();
             assert_eq!((cancelled, looks(&token)), (SearchError::Cancelled, look));
         }
-        for look in [1, last - in_search] {
-            let token = cancelled_at(look);
-            let cancelled = found.gather(&token).unwrap_err();
-            assert_eq!((cancelled, looks(&token)), (SearchError::Cancelled, look));
-        }
-    }
-}
-
-#[test]
-fn a_cancel_is_seen_while_small_runs_are_copied() {
-    let logs = (0..20_000_usize).map(|index| log((index % 2) as u8, &[], 100));
-    let chain = chain(&[vec![logs.collect()]]);
-    let found = search(&chain, &filter(&[1], &[]), 10_000, &Cancellation::default()).unwrap();
-    let token = Cancellation::default();
-    found.gather(&token).unwrap();
-    let all = looks(&token);
-    assert!(
-        all > found.bytes() / (256 * 1_024),
-        "{all} looks for {} bytes",
-        found.bytes()
-    );
-    for look in 1..=all {
-        let token = cancelled_at(look);
-        assert_eq!(found.gather(&token).unwrap_err(), SearchError::Cancelled);
-        assert_eq!(looks(&token), look);
     }
 }
 

@@ -1,4 +1,4 @@
-use alloy_primitives::{Address, Bytes, U256};
+use alloy_primitives::{Address, B256, Bytes, U256};
 use alloy_trie::{EMPTY_ROOT_HASH, TrieAccount};
 
 use super::{State, TrieError};
@@ -34,20 +34,25 @@ impl State {
         let mut nodes = Vec::new();
         let account = self.walk_account(address, |rlp| nodes.push(Bytes::copy_from_slice(rlp)))?;
         let storage_root = account.map_or(EMPTY_ROOT_HASH, |account| account.storage_root);
-        let prove_slot = |slot: &U256| {
-            let mut nodes = Vec::new();
-            let push = |rlp: &[u8]| nodes.push(Bytes::copy_from_slice(rlp));
-            let value = self.walk_storage(storage_root, *slot, push)?;
-            Ok(StorageProof { value, nodes })
-        };
         let storage = slots
             .iter()
-            .map(prove_slot)
+            .map(|slot| self.prove_slot(storage_root, *slot))
             .collect::<Result<_, TrieError>>()?;
         Ok(AccountProof {
             account,
             nodes,
             storage,
         })
+    }
+
+    /// Proof of a slot of the account with this storage root.
+    ///
+    /// # Errors
+    /// As [`Self::storage`].
+    pub fn prove_slot(&self, storage_root: B256, slot: U256) -> Result<StorageProof, TrieError> {
+        let mut nodes = Vec::new();
+        let push = |rlp: &[u8]| nodes.push(Bytes::copy_from_slice(rlp));
+        let value = self.walk_storage(storage_root, slot, push)?;
+        Ok(StorageProof { value, nodes })
     }
 }

@@ -5,8 +5,10 @@ mod arbitrary;
 mod oracle;
 mod vectors;
 
-use alloy_primitives::{Address, B256, U256, address, b256};
-use alloy_trie::TrieAccount;
+use std::sync::Arc;
+
+use alloy_primitives::{Address, U256, address, b256};
+use alloy_trie::KECCAK_EMPTY;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -14,7 +16,7 @@ use self::arbitrary::Sample;
 use super::{BlockJson, EncodeOptions, ProofKey, receipt, transaction, value};
 use crate::{
     json::Json,
-    trie::{AccountProof, StorageProof},
+    trie::{AccountInfo, AccountUpdate, NodeStore, State, StateUpdate},
 };
 
 fn parsed(bytes: &[u8]) -> Value {
@@ -161,8 +163,11 @@ fn total_difficulty_is_an_option() {
     }
 }
 
-fn bytes(json: &Json) -> Vec<u8> {
-    json.pieces().concat()
+fn bytes(json: Json) -> Vec<u8> {
+    let (len, mut out) = (json.len(), Vec::new());
+    json.write(&mut out).unwrap();
+    assert_eq!(out.len(), len);
+    out
 }
 
 #[test]
@@ -180,80 +185,136 @@ fn values_are_hex_strings() {
         (value::hash(&hash), json!(hash.to_string())),
     ];
     for (json, expected) in table {
-        assert_eq!(parsed(&bytes(&json)), expected);
+        assert_eq!(parsed(&bytes(json)), expected);
+    }
+}
+
+#[test]
+fn code_is_written_as_it_is_taken() {
+    for len in [0, 1, 31, 32, 33, 1_000, 24_576] {
+        let code: Vec<u8> = (0..len).map(|at| at as u8).collect();
+        let kept = bytes(value::data(&code));
+        for most in [0, 64, 65, 1_000, usize::MAX] {
+            let mut json = value::shared_data(code.clone().into(), 0);
+            if len > 0 {
+                assert!(json.held() < 64, "{} bytes are held", json.held());
+            }
+            let mut out = Vec::new();
+            let Json::One(piece) = &mut json else {
+                panic!("{json:?}")
+            };
+            while !piece.is_empty() {
+                let part = piece.take(most).unwrap();
+                assert!(part.len() <= most.max(64));
+                out.extend_from_slice(&part);
+                assert_eq!(out.len() + piece.len(), kept.len());
+            }
+            assert_eq!(out, kept, "{len} bytes of code, {most} at most");
+        }
     }
 }
 
 const ACCOUNT: Address = address!("00000000000000000000000000000000000000aa");
 
-fn check_proof(proof: &AccountProof, keys: &[ProofKey], expected: &Value) {
-    let json = super::proof(&ACCOUNT, proof, keys);
-    assert_eq!(parsed(&bytes(&json)), *expected);
+/// A state of two accounts, the one of which has a slot.
+fn state() -> Arc<State> {
+    let empty = State::empty(&NodeStore::new());
+    let account = |balance: u64, storage: Vec<(U256, U256)>| AccountUpdate {
+        info: Some(AccountInfo {
+            nonce: 1,
+            balance: U256::from(balance),
+            code_hash: KECCAK_EMPTY,
+        }),
+        storage_wiped: false,
+        storage,
+    };
+    let mut update = StateUpdate::default();
+    let slots = (0..40).map(|slot| (U256::from(slot), U256::from(0x38)));
+    update
+        .accounts
+        .insert(ACCOUNT, account(0x100, slots.collect()));
+    update
+        .accounts
+        .insert(Address::ZERO, account(1, Vec::new()));
+    empty.commit(empty.update(&update).unwrap())
+}
+
+/// The proof of `address`, kept and planned, against what the state proves.
+fn check_proof(address: Address, keys: &[(ProofKey, &str)]) {
+    let state = state();
+    let slots: Vec<U256> = keys.iter().map(|(key, _)| key.slot()).collect();
+    let proved = state.prove(&address, &slots).unwrap();
+    let account = proved.account.unwrap_or_default();
+    let storage: Vec<Value> = keys
+        .iter()
+        .zip(&proved.storage)
+        .map(|((_, key), slot)| json!({"key": key, "value": format!("{:#x}", slot.value), "proof": slot.nodes}))
+        .collect();
+    let expected = json!({
+        "address": address,
+        "accountProof": proved.nodes,
+        "balance": format!("{:#x}", account.balance),
+        "codeHash": account.code_hash,
+        "nonce": format!("{:#x}", account.nonce),
+        "storageHash": account.storage_root,
+        "storageProof": storage,
+    });
+    let keys: Vec<ProofKey> = keys.iter().map(|(key, _)| *key).collect();
+    let of = |kept_max| super::proof(&state, address, keys.clone(), kept_max).unwrap();
+    let kept = bytes(of(usize::MAX));
+    assert_eq!(parsed(&kept), expected);
+    let planned = of(kept.len() - 1);
+    assert!(
+        planned.held() < 400 + 64 * keys.len(),
+        "{} bytes are held",
+        planned.held()
+    );
+    assert_eq!(bytes(planned), kept);
+    assert_eq!(of(kept.len()).held(), kept.len(), "it is kept");
 }
 
 #[test]
 fn proof_of_an_account_echoes_its_keys() {
-    let slot = |value: u64, nodes: &[&'static [u8]]| StorageProof {
-        value: U256::from(value),
-        nodes: nodes.iter().map(|node| (*node).into()).collect(),
-    };
-    let account = TrieAccount {
-        nonce: 1,
-        balance: U256::from(0x100),
-        storage_root: B256::repeat_byte(2),
-        code_hash: B256::repeat_byte(3),
-    };
-    let proof = AccountProof {
-        account: Some(account),
-        nodes: vec![[0xC0].into(), [0xC1, 0x80].into()],
-        storage: vec![
-            slot(0x38, &[b"\x01", b"\x02"]),
-            slot(0x38, &[]),
-            slot(0, &[]),
-        ],
-    };
-    let keys = [
-        ProofKey::Short(U256::ZERO),
-        ProofKey::Full(U256::ZERO),
-        ProofKey::Full(U256::from(1)),
-    ];
-    check_proof(
-        &proof,
-        &keys,
-        &json!({
-            "address": "0x00000000000000000000000000000000000000aa",
-            "accountProof": ["0xc0", "0xc180"],
-            "balance": "0x100",
-            "codeHash": B256::repeat_byte(3).to_string(),
-            "nonce": "0x1",
-            "storageHash": B256::repeat_byte(2).to_string(),
-            "storageProof": [
-                {"key": "0x0", "value": "0x38", "proof": ["0x01", "0x02"]},
-                {"key": format!("0x{}", "0".repeat(64)), "value": "0x38", "proof": []},
-                {"key": format!("0x{}1", "0".repeat(63)), "value": "0x0", "proof": []},
-            ],
-        }),
+    let zeros = "0".repeat(63);
+    let (zero, one, many) = (
+        format!("0x0{zeros}"),
+        format!("0x{zeros}1"),
+        format!("0x{}64", "0".repeat(62)),
     );
+    check_proof(
+        ACCOUNT,
+        &[
+            (ProofKey::Short(U256::ZERO), "0x0"),
+            (ProofKey::Full(U256::ZERO), &zero),
+            (ProofKey::Full(U256::from(1)), &one),
+            (ProofKey::Short(U256::from(0x64)), "0x64"),
+            (ProofKey::Full(U256::from(0x64)), &many),
+        ],
+    );
+    let long = vec![(ProofKey::Short(U256::from(7)), "0x7"); 1_024];
+    check_proof(ACCOUNT, &long);
 }
 
 #[test]
 fn proof_of_an_absent_account_has_the_empty_hashes() {
-    let proof = AccountProof {
-        account: None,
-        nodes: vec![[0x80].into()],
-        storage: Vec::new(),
-    };
-    check_proof(
-        &proof,
-        &[],
-        &json!({
-            "address": "0x00000000000000000000000000000000000000aa",
-            "accountProof": ["0x80"],
-            "balance": "0x0",
-            "codeHash": "0xc5d2460186f7233c927e7db2dcc703c0e500b653ca82273b7bfad8045d85a470",
-            "nonce": "0x0",
-            "storageHash": "0x56e81f171bcc55a6ff8345e692c0f86e5b48e01b996cadc001622fb5e363b421",
-            "storageProof": [],
-        }),
-    );
+    let absent = address!("00000000000000000000000000000000000000bb");
+    check_proof(absent, &[(ProofKey::Short(U256::ZERO), "0x0")]);
+    let json = bytes(super::proof(&state(), absent, Vec::new(), usize::MAX).unwrap());
+    let json = parsed(&json);
+    let expected = [
+        ("balance", "0x0"),
+        ("nonce", "0x0"),
+        (
+            "codeHash",
+            "0xc5d2460186f7233c927e7db2dcc703c0e500b653ca82273b7bfad8045d85a470",
+        ),
+        (
+            "storageHash",
+            "0x56e81f171bcc55a6ff8345e692c0f86e5b48e01b996cadc001622fb5e363b421",
+        ),
+    ];
+    for (member, value) in expected {
+        assert_eq!(json[member], value);
+    }
+    assert_eq!(json["storageProof"], json!([]));
 }
