@@ -16,7 +16,7 @@ pub use body::{check_body, check_roots};
 pub use difficulty::difficulty;
 pub use error::VerifyError;
 pub use header::{base_fee, check_header, excess_blob_gas};
-pub use ommers::check_ommers;
+pub use ommers::{OMMERS_MAX, check_ommers};
 pub use outcome::{check_outcome, check_receipts, logs_bloom};
 pub use senders::{recover_senders, recover_senders_of};
 

@@ -42,8 +42,19 @@ fn an_honest_node_is_believed() {
         for block in &chain.blocks {
             let statement = Statement::of(block);
             let asks = [Asked::Hash(block.hash), Asked::Number(block.number())];
+            // And with the members in another order: what is equal byte for byte is not compared.
+            let sorted = Statement {
+                block: parsed(&statement.block).to_string().into(),
+                receipts: parsed(&statement.receipts).to_string().into(),
+                ommers: statement
+                    .ommers
+                    .iter()
+                    .map(|ommer| parsed(ommer).to_string().into())
+                    .collect(),
+            };
             for asked in asks {
                 assert!(check(chain, asked, &statement, block).is_empty());
+                assert!(check(chain, asked, &sorted, block).is_empty());
             }
             count += 1;
         }
@@ -257,6 +268,19 @@ fn a_stated_block_says_what_else_to_ask_for() {
     stated["gasLimit"] = json!("0x1");
     let fault = StatedBlock::read(stated.to_string().as_bytes()).unwrap_err();
     assert_eq!(fault.reason(), "block_hash");
+    // What it makes us ask for is bounded.
+    let mut stated = parsed(&chain.blocks[9].json.block(false));
+    for (name, count, bounded) in [
+        ("uncles", 2, false),
+        ("uncles", 3, true),
+        ("transactions", 163_841, true),
+    ] {
+        let hashes = vec![stated["hash"].clone(); count];
+        stated[name] = hashes.into();
+        let read = StatedBlock::read(stated.to_string().as_bytes());
+        assert_eq!(read.is_err(), bounded, "{count} {name}");
+        stated[name] = json!([]);
+    }
     let fault = StatedBlock::read(b"null").unwrap_err();
     assert_eq!(
         (fault.reason(), fault.to_string().as_str()),
