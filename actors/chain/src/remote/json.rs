@@ -6,11 +6,11 @@ use serde::de::{self, DeserializeSeed, MapAccess, SeqAccess, Visitor};
 
 use super::fault::{Answer, NodeFault, cut};
 
-/// Bytes that an answer may have: a block of 300 million gas with nothing but empty logs (375 gas and some 480 bytes of JSON
-/// each) has more receipts than that, and none has been as large.
-pub const ANSWER_BYTES_MAX: usize = 256 << 20;
-/// Values that an answer may have: 500,000 logs of 16 each. Taken apart they are some 320 MB, whatever the bytes say.
-const VALUES_MAX: usize = 8_000_000;
+/// Bytes that an answer may have: the receipts of a block of 100 million gas with nothing but empty logs, of 375 gas and
+/// some 480 bytes of JSON each.
+pub const ANSWER_BYTES_MAX: usize = 128 << 20;
+/// Values that an answer may have: those of as many logs. Taken apart they are some 160 MB, however short their text.
+const VALUES_MAX: usize = 4_000_000;
 /// Members that an object may have: a block has 30 with those that only some nodes state. Names are compared each with
 /// each.
 const MEMBERS_MAX: usize = 64;

@@ -348,8 +348,10 @@ fn read_receipts(
     }
     let receipts = list.iter().zip(transactions).enumerate();
     receipts
-        .map(|(index, (value, transaction))| {
-            receipt::read(value, transaction).map_err(|why| why.in_item(index).of(answer))
+        .map(|(index, (value, transaction))| match value {
+            // What a node says of a transaction whose receipt it does not have yet.
+            Value::Null => Err(NodeFault::Absent { answer }),
+            value => receipt::read(value, transaction).map_err(|why| why.in_item(index).of(answer)),
         })
         .collect()
 }

@@ -5,6 +5,7 @@ mod arbitrary;
 mod blocks;
 mod liar;
 mod proofs;
+mod random;
 
 use std::sync::{Arc, LazyLock};
 
