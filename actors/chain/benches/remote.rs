@@ -1,7 +1,9 @@
-//! What verifying a node's answers about a block costs, and for what: `cargo bench -p nearhead-chain --bench remote [-- PROFILE...]`
+//! What verifying a node's answers about a block costs, and for what.
 //!
-//! The blocks are those of the dev chain, of the sizes of mainnet. Times are medians over the blocks, of one thread; nothing is
-//! asserted.
+//! `cargo bench -p nearhead-chain --bench remote [-- PROFILE...]`
+//!
+//! The blocks are those of the dev chain, of the sizes of mainnet. Times are of one thread: the least of some rounds for
+//! each block, and the median over the blocks. Nothing is asserted.
 #![allow(missing_docs, clippy::expect_used)]
 
 use std::{
@@ -25,6 +27,8 @@ use serde_json::Value;
 
 /// Blocks that are measured, after as many that are not.
 const BLOCKS: usize = 15;
+/// Times that each block is measured.
+const ROUNDS: usize = 5;
 
 const PROFILES: [(&str, Profile); 3] = [
     ("small", Profile::Small),
@@ -76,7 +80,7 @@ fn measure(name: &str, profile: Profile) {
     for number in 0..2 * BLOCKS {
         let step = producer.step().expect("a block is made");
         for (raw, block) in step.applied.iter().filter(|_| number >= BLOCKS) {
-            for (times, time) in times.iter_mut().zip(parts(&verifier, raw, block)) {
+            for (times, time) in times.iter_mut().zip(least(&verifier, raw, block)) {
                 times.push(time);
             }
             let full = block.json.block(true);
@@ -113,7 +117,20 @@ fn measure(name: &str, profile: Profile) {
     );
 }
 
-/// The time of each of [`PARTS`] for one block.
+/// The least time of each of [`PARTS`] over some rounds: what the work takes, and nobody else's.
+fn least(verifier: &Verifier, raw: &RawBlock, block: &Block) -> [Duration; 6] {
+    let mut least = parts(verifier, raw, block);
+    for _ in 1..ROUNDS {
+        for (least, time) in least.iter_mut().zip(parts(verifier, raw, block)) {
+            *least = (*least).min(time);
+        }
+    }
+    let [signatures, hashing, encoding, postings, _, all] = least;
+    least[4] = all.saturating_sub(signatures + hashing + encoding + postings);
+    least
+}
+
+/// The time of each of [`PARTS`] for one block, but for the JSON's: that is what is left of all.
 fn parts(verifier: &Verifier, raw: &RawBlock, block: &Block) -> [Duration; 6] {
     let (full, receipts_json) = (block.json.block(true), block.json.receipts());
     let answers = Answers {
@@ -161,8 +178,7 @@ fn parts(verifier: &Verifier, raw: &RawBlock, block: &Block) -> [Duration; 6] {
     let logs = || receipts.iter().flat_map(|receipt| receipt.logs());
     let (_, postings) = time(|| LogPostings::new(logs()));
     let hashing = roots + blooms;
-    let rest = all.saturating_sub(signatures + hashing + encoding + postings);
-    [signatures, hashing, encoding, postings, rest, all]
+    [signatures, hashing, encoding, postings, Duration::ZERO, all]
 }
 
 /// The receipts that the JSON says, without their blooms.

@@ -1,7 +1,8 @@
 //! What goes where a store has a bound in bytes.
 //!
-//! Bounded is what the process holds for the store: the bytes of nodes and codes, and [`ENTRY_BYTES`] for each entry, that of
-//! a node included which is named and missing. A branch names up to sixteen of those, so they are most of the memory.
+//! Bounded is what the process holds for the store: the bytes of nodes and codes, and [`ENTRY_BYTES`] for each entry,
+//! that of a node included which is named and missing. A branch names up to sixteen of those, so they are most of the
+//! memory.
 //!
 //! First goes what no held root reaches any more: reference counts see to that, before anything is evicted. Then what was
 //! read longest ago, the leaves first: a node that leads to stored ones stays until they are gone, so that what is left can
