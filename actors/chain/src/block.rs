@@ -35,7 +35,7 @@ pub struct Kin {
 
 /// A verified block as the window holds it: facts for look-ups, JSON for answers.
 ///
-/// Made by [`crate::import::Importer`] alone: whoever has one may trust it.
+/// Made by [`crate::import::Importer`] and [`crate::remote::Verifier`] alone: whoever has one may trust it.
 #[derive(Clone, Debug)]
 pub struct Block {
     /// The header.

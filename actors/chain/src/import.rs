@@ -1,4 +1,4 @@
-//! decode, verify, execute, encode: the only way from a raw block to a held one.
+//! decode, verify, execute, encode: the way from a raw block to a held one.
 
 pub(crate) mod genesis;
 
@@ -247,32 +247,42 @@ impl Importer {
             };
             iter::once(Arc::new(own)).chain(lineage.kin).collect()
         };
-        Ok(Block {
-            header: header.clone(),
-            hash,
-            transaction_hashes: raw
-                .body
-                .transactions
-                .iter()
-                .map(|transaction| *transaction.hash())
-                .collect(),
-            total_difficulty,
-            ancestors: lineage.ancestors,
-            kin,
-            json,
-            postings: LogPostings::new(receipts.iter().flat_map(|receipt| receipt.logs())),
-            state: None,
-        })
+        Ok(hold_block(&parts, json, lineage.ancestors, kin))
+    }
+}
+
+/// A block as it is held, still without its state, of what was verified and encoded.
+pub(crate) fn hold_block(
+    parts: &BlockParts<'_>,
+    json: BlockJson,
+    ancestors: Arc<[B256]>,
+    kin: Vec<Arc<Kin>>,
+) -> Block {
+    let transactions = parts.raw.body.transactions.iter();
+    let logs = parts.receipts.iter().flat_map(|receipt| receipt.logs());
+    Block {
+        header: parts.raw.header.clone(),
+        hash: parts.hash,
+        transaction_hashes: transactions
+            .map(|transaction| *transaction.hash())
+            .collect(),
+        total_difficulty: parts.total_difficulty,
+        ancestors,
+        kin,
+        json,
+        postings: LogPostings::new(logs),
+        state: None,
     }
 }
 
 /// What a block takes over from its parent.
-struct Lineage {
+pub(crate) struct Lineage {
     /// The parent's.
-    total_difficulty: Option<U256>,
-    ancestors: Arc<[B256]>,
+    pub(crate) total_difficulty: Option<U256>,
+    /// The parent and its ancestors.
+    pub(crate) ancestors: Arc<[B256]>,
     /// The parent's, with a place left for the block itself.
-    kin: Vec<Arc<Kin>>,
+    pub(crate) kin: Vec<Arc<Kin>>,
 }
 
 impl Lineage {
@@ -284,7 +294,7 @@ impl Lineage {
         }
     }
 
-    fn below(parent: &Block) -> Self {
+    pub(crate) fn below(parent: &Block) -> Self {
         Self {
             total_difficulty: parent.total_difficulty,
             ancestors: iter::once(parent.hash)

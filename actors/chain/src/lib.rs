@@ -9,7 +9,8 @@
 //! | [`chain_file`] | genesis.json and chain.rlp as bytes: read and written |
 //! | [`verify`] | what a header promises, checked one by one |
 //! | [`execute`] | one block through revm: receipts, requests, state changes |
-//! | [`import`] | decode, verify, execute, encode: the only way from a [`block::RawBlock`] to a [`block::Block`] |
+//! | [`import`] | decode, verify, execute, encode: the way from a [`block::RawBlock`] to a [`block::Block`] |
+//! | [`remote`] | what a node says, checked: the other way to a [`block::Block`] |
 //! | [`trie`] | state by node hash, any of the 128 blocks at one cost |
 //! | [`encode`] | JSON bytes, made once |
 //! | [`log_search`] | postings per block; count first, gather after |
@@ -24,6 +25,7 @@ pub mod execute;
 pub mod import;
 pub mod json;
 pub mod log_search;
+pub mod remote;
 pub mod trie;
 pub mod verify;
 pub mod window;

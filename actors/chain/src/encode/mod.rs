@@ -20,7 +20,7 @@ pub mod value;
 mod writer;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 pub use block_json::{BlockJson, EncodeError};
 pub use proof::{ProofKey, proof};

@@ -3,13 +3,13 @@ use alloy_primitives::B256;
 /// Why a state could not be read.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 pub enum TrieError {
-    /// A node that the path needs is not in the store.
+    /// A node that the path needs is not in the store; a proof of what was asked brings it, and what is below it.
     #[error("trie node {hash} is missing")]
     MissingNode {
         /// keccak256 of the node.
         hash: B256,
     },
-    /// A code is not in the store.
+    /// A code is not in the store; the account that names it is.
     #[error("code {hash} is missing")]
     MissingCode {
         /// keccak256 of the code.

@@ -11,12 +11,15 @@
 //! | `subtree` | many updates to one trie, each changed node decoded and hashed once |
 //! | `update` | what a block does to accounts, and the nodes that come of it |
 //! | `proof` | walks that keep their nodes (EIP-1186) |
+//! | `verify` | a walk over the nodes that a proof brings |
+//! | `eviction` | what goes where a store has a bound in bytes |
 //! | `invariants` | the store against a recount of what the held roots reach |
 //!
 //! Readers take no lock over a walk: a node is found, read and let go. Whoever holds a [`State`] can walk it while one
 //! writer commits, because a node goes only after the last handle that reaches it.
 
 mod error;
+mod eviction;
 mod invariants;
 mod node;
 mod node_store;
@@ -26,6 +29,7 @@ mod subtree;
 #[cfg(test)]
 mod tests;
 mod update;
+mod verify;
 mod walker;
 
 pub use error::TrieError;
@@ -35,3 +39,4 @@ pub use node_store::{NodeStore, NodeStoreStats};
 pub use proof::{AccountProof, StorageProof};
 pub use state::State;
 pub use update::{AccountInfo, AccountUpdate, Changes, StateUpdate};
+pub use verify::{ProofError, ProofFlaw, ProofPart};

@@ -25,6 +25,17 @@ impl State {
         })
     }
 
+    /// A handle to a state of which nothing need be known yet: what is read and not there is missing until
+    /// [`NodeStore::insert_proof`] and [`NodeStore::insert_code`] bring it.
+    #[must_use]
+    pub fn hold(store: &Arc<NodeStore>, root: B256) -> Arc<Self> {
+        store.hold(root);
+        Arc::new(Self {
+            store: Arc::clone(store),
+            root,
+        })
+    }
+
     /// The state root.
     #[must_use]
     pub const fn root(&self) -> B256 {
@@ -99,7 +110,7 @@ impl State {
     ) -> Result<Option<TrieAccount>, TrieError> {
         let read = |mut value: &[u8]| TrieAccount::decode(&mut value);
         walk(
-            &self.store,
+            &*self.store,
             self.root,
             &keccak256_cached(address),
             visit,
@@ -116,7 +127,7 @@ impl State {
     ) -> Result<U256, TrieError> {
         let read = |mut value: &[u8]| U256::decode(&mut value);
         let key = keccak256_cached(slot.to_be_bytes::<32>());
-        Ok(walk(&self.store, storage_root, &key, visit, read)?.unwrap_or_default())
+        Ok(walk(&*self.store, storage_root, &key, visit, read)?.unwrap_or_default())
     }
 }
 

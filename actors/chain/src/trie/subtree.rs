@@ -9,6 +9,7 @@ use nybbles::Nibbles;
 use super::{
     NodeStore, TrieError,
     node::{KEY_NIBBLES, Node},
+    walker::NodeSource,
 };
 
 /// What is known of a subtree before its parent has its final shape.

@@ -1,13 +1,10 @@
-//! From a root to a key.
+//! From a root to a key, over nodes that are stored or nodes that a proof brings.
 
 use alloy_primitives::B256;
 use alloy_trie::EMPTY_ROOT_HASH;
 use nybbles::Nibbles;
 
-use super::{
-    NodeStore, TrieError,
-    node::{Child, KEY_NIBBLES, Node},
-};
+use super::node::{Child, KEY_NIBBLES, Node};
 
 /// Where one stored node leads.
 enum Step<T> {
@@ -19,16 +16,29 @@ enum Step<T> {
     Absent,
 }
 
+/// Where a walk takes its nodes from.
+pub(super) trait NodeSource {
+    /// Why a node cannot be read.
+    type Error;
+
+    /// Reads the node with this hash, the next one on the way.
+    fn read_node<T>(
+        &self,
+        hash: &B256,
+        read: impl FnOnce(&[u8]) -> alloy_rlp::Result<T>,
+    ) -> Result<T, Self::Error>;
+}
+
 /// Walks from `root` to `key` and reads the value where it stands; `None` where the key is absent.
 ///
 /// `visit` sees the RLP of every stored node on the way, the root first: what an EIP-1186 proof consists of.
-pub(super) fn walk<T>(
-    store: &NodeStore,
+pub(super) fn walk<S: NodeSource, T>(
+    source: &S,
     root: B256,
     key: &B256,
     mut visit: impl FnMut(&[u8]),
     read: impl Fn(&[u8]) -> alloy_rlp::Result<T>,
-) -> Result<Option<T>, TrieError> {
+) -> Result<Option<T>, S::Error> {
     if root == EMPTY_ROOT_HASH {
         return Ok(None);
     }
@@ -36,7 +46,7 @@ pub(super) fn walk<T>(
     let mut depth = 0;
     let mut hash = root;
     loop {
-        let step = store.read_node(&hash, |rlp| {
+        let step = source.read_node(&hash, |rlp| {
             visit(rlp);
             step(rlp, &key, &mut depth, &read)
         })?;

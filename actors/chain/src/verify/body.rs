@@ -26,6 +26,26 @@ pub fn check_body(rules: &Rules<'_>, raw: &RawBlock) -> Result<(), VerifyError> 
         }
     }
     ensure_eq(
+        rules.has(EthereumHardfork::Shanghai),
+        body.withdrawals.is_some(),
+        |expected, found| VerifyError::Withdrawals { expected, found },
+    )?;
+    check_roots(raw)?;
+    let expected = rules
+        .has(EthereumHardfork::Cancun)
+        .then(|| blob_gas_used(raw));
+    ensure_eq(expected, header.blob_gas_used, |expected, found| {
+        VerifyError::BlobGasUsed { expected, found }
+    })
+}
+
+/// Checks what no rules are needed for: the roots of transactions, ommers and withdrawals, and blob gas where the header has it.
+///
+/// # Errors
+/// The first promise that does not hold.
+pub fn check_roots(raw: &RawBlock) -> Result<(), VerifyError> {
+    let (header, body) = (&raw.header, &raw.body);
+    ensure_eq(
         proofs::calculate_transaction_root(&body.transactions),
         header.transactions_root,
         |expected, found| VerifyError::TransactionsRoot { expected, found },
@@ -36,24 +56,19 @@ pub fn check_body(rules: &Rules<'_>, raw: &RawBlock) -> Result<(), VerifyError> 
         |expected, found| VerifyError::OmmersHash { expected, found },
     )?;
     ensure_eq(
-        rules.has(EthereumHardfork::Shanghai),
-        body.withdrawals.is_some(),
-        |expected, found| VerifyError::Withdrawals { expected, found },
-    )?;
-    ensure_eq(
         body.calculate_withdrawals_root(),
         header.withdrawals_root,
         |expected, found| VerifyError::WithdrawalsRoot { expected, found },
     )?;
-    let blob_gas = || {
-        body.transactions
-            .iter()
-            .filter_map(|transaction| transaction.blob_gas_used())
-            .sum::<u64>()
-    };
-    ensure_eq(
-        rules.has(EthereumHardfork::Cancun).then(blob_gas),
-        header.blob_gas_used,
-        |expected, found| VerifyError::BlobGasUsed { expected, found },
-    )
+    let expected = header.blob_gas_used.map(|_| blob_gas_used(raw));
+    ensure_eq(expected, header.blob_gas_used, |expected, found| {
+        VerifyError::BlobGasUsed { expected, found }
+    })
+}
+
+fn blob_gas_used(raw: &RawBlock) -> u64 {
+    let transactions = raw.body.transactions.iter();
+    transactions
+        .filter_map(|transaction| transaction.blob_gas_used())
+        .sum()
 }

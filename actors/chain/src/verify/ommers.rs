@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// Ommers that a block may have (yellow paper, 11.1).
-const OMMERS_MAX: usize = 2;
+pub const OMMERS_MAX: usize = 2;
 
 /// Checks the ommers of the block after `kin[0]`; `kin` are the parent and its ancestors, the parent first.
 ///

@@ -1,8 +1,8 @@
-//! The 128-block ring: apply, revert, resolve.
+//! The 128-block ring: apply, revert, extend, resolve.
 //!
 //! | file | what it is |
 //! |---|---|
-//! | [`Window`] | the one owner: applies and reverts, hands out snapshots |
+//! | [`Window`] | the one owner: applies, reverts, extends below, hands out snapshots |
 //! | [`Snapshot`] | one view, immutable and consistent for ever: what every request reads |
 //! | [`Cursor`] | how far a follower is, and its next step to the head of a view |
 //! | `transactions` | canonical transactions by hash, shared between views |

@@ -461,3 +461,201 @@ fn a_settled_block_stays_known_however_far_below_it_is() {
     let refused = Window::new(CHAIN_ID, orphan).set_safe(hash);
     assert_eq!(refused, Err(WindowError::NotCanonical { hash }));
 }
+
+/// A window that begins with the head and is filled newest first, as from a node.
+#[test]
+fn a_window_is_filled_from_its_head_down() {
+    let (_, chain) = window_of(140);
+    let mut window = Window::new(CHAIN_ID, Arc::clone(&chain[139]));
+    let mut version = 0;
+    for number in (12..139).rev() {
+        window.extend_below(Arc::clone(&chain[number])).unwrap();
+        window.check_invariants().unwrap();
+        let view = window.snapshot();
+        assert_eq!((view.oldest(), view.head().number()), (number as u64, 139));
+        assert!(view.version() > version);
+        version = view.version();
+        let (found, index) = view.transaction(&transaction_hash(number as u64)).unwrap();
+        assert_eq!((found.hash, index), (chain[number].hash, 0));
+        assert!(view.by_hash(&chain[number].hash).is_some());
+    }
+    let before = window.snapshot();
+    assert_eq!(before.canonical().len(), WINDOW_BLOCKS);
+    assert_eq!(
+        window.extend_below(Arc::clone(&chain[11])),
+        Err(WindowError::Full)
+    );
+    assert!(Arc::ptr_eq(&before, &window.snapshot()));
+    assert!(before.genesis().is_none());
+    // It moves on as any other.
+    window
+        .apply(block(0, &[140]).child_of(&chain[139]))
+        .unwrap();
+    window.check_invariants().unwrap();
+    assert_eq!(window.snapshot().oldest(), 13);
+}
+
+#[test]
+fn a_short_chain_is_filled_down_to_its_genesis() {
+    let (_, chain) = window_of(3);
+    let mut window = Window::new(CHAIN_ID, Arc::clone(&chain[2]));
+    for number in [1, 0] {
+        window.extend_below(Arc::clone(&chain[number])).unwrap();
+        window.check_invariants().unwrap();
+    }
+    let view = window.snapshot();
+    assert!(Arc::ptr_eq(view.genesis().unwrap(), &chain[0]));
+    let again = window.extend_below(Arc::clone(&chain[0]));
+    assert!(matches!(again, Err(WindowError::NotTheParent { .. })));
+}
+
+#[test]
+fn only_the_parent_of_the_oldest_block_is_put_under_it() {
+    let (_, chain) = window_of(10);
+    let mut window = Window::new(CHAIN_ID, Arc::clone(&chain[8]));
+    let before = window.snapshot();
+    let sibling = block(1, &[]).child_of(&chain[6]);
+    let parent = chain[7].hash;
+    for block in [&chain[8], &chain[9], &chain[6], &sibling] {
+        let refused = window.extend_below(Arc::clone(block)).unwrap_err();
+        let (number, hash) = (block.number(), block.hash);
+        let want = WindowError::NotTheParent {
+            number,
+            hash,
+            parent,
+        };
+        assert_eq!(refused, want);
+    }
+    let mut other_total = chain[7].without_state();
+    other_total.total_difficulty = Some(alloy_primitives::U256::from(70));
+    let (number, hash) = (7, parent);
+    assert_eq!(
+        window.extend_below(Arc::new(other_total.clone())),
+        Err(WindowError::TotalDifficulty { number, hash })
+    );
+    assert!(Arc::ptr_eq(&before, &window.snapshot()));
+    // Where one does not know it there is nothing to compare.
+    other_total.total_difficulty = None;
+    window.extend_below(Arc::new(other_total)).unwrap();
+    window.check_invariants().unwrap();
+}
+
+/// Of two places of a transaction the newer one is found, and the older one after a revert.
+#[test]
+fn a_transaction_that_is_there_twice_is_found_in_the_newer_block() {
+    let first = block(0, &[5, 5, 6]).genesis();
+    let second = block(0, &[7, 5]).child_of(&first);
+    let third = block(0, &[5]).child_of(&second);
+    let mut window = Window::new(CHAIN_ID, Arc::clone(&third));
+    let mut check = |change: &dyn Fn(&mut Window), five, six| {
+        change(&mut window);
+        window.check_invariants().unwrap();
+        let view = window.snapshot();
+        let place = |number| {
+            let (block, index) = view.transaction(&transaction_hash(number))?;
+            Some((block.number(), index))
+        };
+        assert_eq!((place(5), place(6)), (five, six));
+    };
+    check(&|_| {}, Some((2, 0)), None);
+    check(
+        &|window| window.extend_below(Arc::clone(&second)).unwrap(),
+        Some((2, 0)),
+        None,
+    );
+    check(
+        &|window| window.extend_below(Arc::clone(&first)).unwrap(),
+        Some((2, 0)),
+        Some((0, 2)),
+    );
+    check(
+        &|window| drop(window.revert().unwrap()),
+        Some((1, 1)),
+        Some((0, 2)),
+    );
+    check(
+        &|window| drop(window.revert().unwrap()),
+        Some((0, 1)),
+        Some((0, 2)),
+    );
+}
+
+#[test]
+fn a_reorg_deeper_than_the_window_begins_anew() {
+    let (mut window, chain) = window_of(200);
+    let sibling = block(1, &[]).child_of(&chain[198]);
+    window
+        .advance(1, vec![sibling.clone()], Some(chain[150].hash), None)
+        .unwrap();
+    let old = window.snapshot();
+    let mut branch = vec![block(2, &[]).child_of(&chain[20])];
+    for _ in 0..178 {
+        let next = block(2, &[]).child_of(&branch[branch.len() - 1]);
+        branch.push(next);
+    }
+    let head = Arc::clone(&branch[branch.len() - 1]);
+    let delta = window.reset(Arc::clone(&head));
+    window.check_invariants().unwrap();
+    assert_eq!(delta.reverted.len(), WINDOW_BLOCKS);
+    assert_eq!(delta.reverted[0].hash, sibling.hash);
+    assert_eq!(delta.applied[0].hash, head.hash);
+    let view = window.snapshot();
+    assert!(view.version() > old.version());
+    assert_eq!((view.oldest(), view.head().number()), (199, 199));
+    assert!(view.by_hash(&sibling.hash).is_none() && view.by_hash(&chain[199].hash).is_none());
+    assert!(view.transaction(&transaction_hash(150)).is_none());
+    assert_eq!(
+        view.genesis().unwrap().hash,
+        chain[0].hash,
+        "it is that of both"
+    );
+    assert_eq!(
+        resolved(view.resolve(tag(BlockTag::Safe))),
+        Err(ResolveError::UnknownTag)
+    );
+    for parent in branch.iter().rev().skip(1).take(127) {
+        window.extend_below(Arc::clone(parent)).unwrap();
+    }
+    window.check_invariants().unwrap();
+    assert_eq!(window.snapshot().oldest(), 72);
+    // The old view is what it was.
+    assert_eq!((old.oldest(), old.head().hash), (72, sibling.hash));
+    // A window that starts at block 0 has a genesis of its own.
+    let other = block(9, &[]).genesis();
+    window.reset(Arc::clone(&other));
+    window.check_invariants().unwrap();
+    assert_eq!(window.snapshot().genesis().unwrap().hash, other.hash);
+}
+
+#[test]
+fn a_settled_block_far_below_is_the_sources_word_until_it_is_reached() {
+    let (_, chain) = window_of(400);
+    let orphan = block(0, &[]).orphan(399, Arc::from([chain[398].hash]));
+    let mut window = Window::new(CHAIN_ID, orphan);
+    let stranger = B256::repeat_byte(9);
+    let refused = Err(WindowError::NotCanonical { hash: stranger });
+    // The block itself, its parent by name, above the head.
+    for number in [399, 398, 400, u64::MAX] {
+        assert_eq!(window.set_safe_at(number, stranger), refused);
+        assert_eq!(window.set_finalized_at(number, stranger), refused);
+    }
+    window.set_safe_at(397, chain[397].hash).unwrap();
+    window.set_finalized_at(396, stranger).unwrap();
+    window.check_invariants().unwrap();
+    let tags = [BlockTag::Safe, BlockTag::Finalized];
+    let resolve = |window: &Window| tags.map(|name| resolved(window.snapshot().resolve(tag(name))));
+    let below = |number, oldest| Err(ResolveError::BelowWindow { number, oldest });
+    assert_eq!(resolve(&window), [below(397, 399), below(396, 399)]);
+    for number in [398, 397, 396] {
+        window.extend_below(Arc::clone(&chain[number])).unwrap();
+        window.check_invariants().unwrap();
+    }
+    assert_eq!(resolve(&window), [Ok(397), Err(ResolveError::UnknownTag)]);
+    window.set_finalized_at(396, chain[396].hash).unwrap();
+    assert_eq!(resolve(&window), [Ok(397), Ok(396)]);
+    // By number and hash the genesis is known as well where it is held.
+    let (mut window, chain) = window_of(400);
+    assert_eq!(window.set_safe_at(0, stranger), refused);
+    window.set_safe_at(0, chain[0].hash).unwrap();
+    window.check_invariants().unwrap();
+}

@@ -47,6 +47,17 @@ impl TransactionIndex {
         }
     }
 
+    /// Adds the transactions of a block that is older than all before.
+    pub(super) fn add_oldest(&mut self, block: &Block) {
+        for (hash, place) in places(block).rev() {
+            if self.places.contains_key(&hash) {
+                self.shadowed.insert(0, (hash, place));
+            } else {
+                self.places.insert(hash, place);
+            }
+        }
+    }
+
     /// Removes the transactions of the newest block.
     pub(super) fn remove_newest(&mut self, block: &Block) {
         for (hash, _) in places(block).rev() {

@@ -52,6 +52,27 @@ pub enum WindowError {
         /// The head's hash.
         head: B256,
     },
+    /// The block is not the parent of the oldest block.
+    #[error("block {number} {hash} is not the parent {parent} of the oldest block")]
+    NotTheParent {
+        /// Its number.
+        number: u64,
+        /// Its hash.
+        hash: B256,
+        /// The hash that the oldest block names.
+        parent: B256,
+    },
+    /// The block's total difficulty is not the one that leads to the oldest block's.
+    #[error("block {number} {hash} has a total difficulty that does not lead to its child's")]
+    TotalDifficulty {
+        /// Its number.
+        number: u64,
+        /// Its hash.
+        hash: B256,
+    },
+    /// There is no room for an older block.
+    #[error("the window is full")]
+    Full,
     /// Nothing is left that could be reverted.
     #[error("the oldest block of the window cannot be reverted")]
     NothingToRevert,
@@ -64,7 +85,7 @@ pub enum WindowError {
 }
 
 impl Window {
-    /// A window that begins with `first` (the genesis, or a node's oldest backfilled block).
+    /// A window that begins with `first` (the genesis, or a node's head, under which its ancestors come).
     #[must_use]
     pub fn new(chain_id: u64, first: Arc<Block>) -> Self {
         let mut transactions = TransactionIndex::default();
@@ -143,6 +164,60 @@ impl Window {
         Ok(())
     }
 
+    /// Puts the parent of the oldest block under it: how a window that began with a node's head is filled.
+    ///
+    /// A safe or finalized block of that number turns out to be this one, or to be none of this chain.
+    ///
+    /// # Errors
+    /// [`WindowError::Full`], [`WindowError::NotTheParent`], [`WindowError::TotalDifficulty`].
+    pub fn extend_below(&mut self, block: Arc<Block>) -> Result<(), WindowError> {
+        let oldest = &self.view.canonical[0];
+        let (number, hash) = (block.number(), block.hash);
+        if self.view.canonical.len() == WINDOW_BLOCKS {
+            return Err(WindowError::Full);
+        }
+        let parent = oldest.header.parent_hash;
+        if hash != parent || number.checked_add(1) != Some(oldest.number()) {
+            return Err(WindowError::NotTheParent {
+                number,
+                hash,
+                parent,
+            });
+        }
+        if let (Some(before), Some(after)) = (block.total_difficulty, oldest.total_difficulty)
+            && before.checked_add(oldest.header.difficulty) != Some(after)
+        {
+            return Err(WindowError::TotalDifficulty { number, hash });
+        }
+        let view = changed(&mut self.view);
+        view.transactions.add_oldest(&block);
+        view.held.insert(hash, Arc::clone(&block));
+        if number == 0 {
+            view.genesis = Some(Arc::clone(&block));
+        }
+        for settled in [&mut view.safe, &mut view.finalized] {
+            settled.take_if(|settled| settled.number == number && settled.hash != hash);
+        }
+        view.canonical.insert(0, block);
+        Ok(())
+    }
+
+    /// Begins anew with `first`, where a reorg is deeper than the window: nothing of it is held any more but the genesis,
+    /// and safe and finalized are not known until the source names them again.
+    pub fn reset(&mut self, first: Arc<Block>) -> HeadDelta {
+        let before = Arc::clone(&self.view);
+        let applied = vec![Arc::clone(&first)];
+        let Self { view, replaced } = Self::new(before.chain_id, first);
+        (self.view, self.replaced) = (view, replaced);
+        let view = Arc::make_mut(&mut self.view);
+        view.version = before.version + 1;
+        let genesis = before.genesis.as_ref();
+        let genesis = genesis.map(|genesis| Arc::new(genesis.without_state()));
+        view.genesis = view.genesis.take().or(genesis);
+        let reverted = before.canonical.iter().rev().cloned().collect();
+        HeadDelta { reverted, applied }
+    }
+
     /// Reverts the head; it stays readable by hash until its number falls below the window.
     ///
     /// A safe or finalized block that is reverted is not known any more until the source names another: its parent
@@ -173,7 +248,7 @@ impl Window {
     /// Sets the safe block: a canonical one, in the window or below it.
     ///
     /// Below the window it is recognised among the ancestors that the oldest block names, and where it was set
-    /// before. A source whose safe block is further below has to leave it unset.
+    /// before. One further below is set by [`Self::set_safe_at`].
     ///
     /// # Errors
     /// [`WindowError::NotCanonical`].
@@ -189,6 +264,27 @@ impl Window {
     /// [`WindowError::NotCanonical`].
     pub fn set_finalized(&mut self, hash: B256) -> Result<(), WindowError> {
         let settled = self.settled(hash, self.view.finalized)?;
+        changed(&mut self.view).finalized = Some(settled);
+        Ok(())
+    }
+
+    /// Sets the safe block by the number and hash of a header that was verified: a canonical one, or one so far below the
+    /// window that nothing here links it. Such a one is the source's word, until the window reaches it.
+    ///
+    /// # Errors
+    /// [`WindowError::NotCanonical`].
+    pub fn set_safe_at(&mut self, number: u64, hash: B256) -> Result<(), WindowError> {
+        let settled = self.settled_at(number, hash)?;
+        changed(&mut self.view).safe = Some(settled);
+        Ok(())
+    }
+
+    /// Sets the finalized block, as [`Self::set_safe_at`] does the safe one.
+    ///
+    /// # Errors
+    /// [`WindowError::NotCanonical`].
+    pub fn set_finalized_at(&mut self, number: u64, hash: B256) -> Result<(), WindowError> {
+        let settled = self.settled_at(number, hash)?;
         changed(&mut self.view).finalized = Some(settled);
         Ok(())
     }
@@ -233,6 +329,22 @@ impl Window {
             named.next().map(|(number, _)| number)
         });
         let number = number.ok_or(WindowError::NotCanonical { hash })?;
+        Ok(Settled { number, hash })
+    }
+
+    fn settled_at(&self, number: u64, hash: B256) -> Result<Settled, WindowError> {
+        let view = &self.view;
+        let named = || {
+            let generation = usize::try_from(view.oldest().checked_sub(number)?.checked_sub(1)?);
+            let ancestors = &view.canonical[0].ancestors;
+            ancestors.get(generation.ok()?).copied()
+        };
+        let genesis = || Some(view.genesis()?.hash).filter(|_| number == 0);
+        let held = view.by_number(number).map(|block| block.hash);
+        let canonical = held.or_else(named).or_else(genesis);
+        if number > view.head().number() || canonical.is_some_and(|canonical| canonical != hash) {
+            return Err(WindowError::NotCanonical { hash });
+        }
         Ok(Settled { number, hash })
     }
 }

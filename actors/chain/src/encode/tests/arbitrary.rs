@@ -16,16 +16,16 @@ use crate::block::{BlockParts, RawBlock, Receipt, Transaction};
 
 /// A block with everything that its encoder is given.
 #[derive(Clone, Debug)]
-pub(super) struct Sample {
-    pub(super) raw: RawBlock,
-    pub(super) senders: Vec<Address>,
-    pub(super) receipts: Vec<Receipt>,
-    pub(super) blob_gas_price: Option<u128>,
-    pub(super) total_difficulty: Option<U256>,
+pub(crate) struct Sample {
+    pub(crate) raw: RawBlock,
+    pub(crate) senders: Vec<Address>,
+    pub(crate) receipts: Vec<Receipt>,
+    pub(crate) blob_gas_price: Option<u128>,
+    pub(crate) total_difficulty: Option<U256>,
 }
 
 impl Sample {
-    pub(super) fn parts(&self) -> BlockParts<'_> {
+    pub(crate) fn parts(&self) -> BlockParts<'_> {
         BlockParts {
             raw: &self.raw,
             hash: self.raw.header.hash_slow(),
@@ -275,7 +275,7 @@ fn withdrawals() -> impl Strategy<Value = Option<Withdrawals>> {
 }
 
 /// A block with up to 5 transactions and 2 uncles.
-pub(super) fn block() -> impl Strategy<Value = Sample> {
+pub(crate) fn block() -> impl Strategy<Value = Sample> {
     let each = vec((transaction(), address(), receipt()), 0..=5);
     let body = (each, vec(header(), 0..=2), withdrawals());
     (header(), body, u128(), proptest::option::of(u256())).prop_map(

@@ -1,7 +1,7 @@
 //! Every byte that a block serves, against values built from the alloy types without the writer.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-mod arbitrary;
+pub(crate) mod arbitrary;
 mod oracle;
 mod vectors;
 

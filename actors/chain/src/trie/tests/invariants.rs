@@ -93,7 +93,8 @@ fn an_orphan_is_found() {
     check(|store, _| {
         let rlp = Box::from(alloy_rlp::encode(B256::ZERO));
         let (hash, rlp) = (keccak256(&rlp), Some(rlp));
-        store.nodes.insert(hash, NodeEntry { refs: 1, rlp });
+        let (refs, used) = (1, 0.into());
+        store.nodes.insert(hash, NodeEntry { refs, rlp, used });
         Some(InvariantError::Unreachable {
             item: Reference::Node(hash),
         })
@@ -106,6 +107,7 @@ fn an_orphan_is_found() {
             CodeEntry {
                 refs: 1,
                 code: Some(code),
+                used: 0.into(),
             },
         );
         Some(InvariantError::Unreachable {

@@ -95,7 +95,7 @@ impl Bench {
             for key in keys.clone() {
                 let mut proof = Vec::new();
                 let visit = |rlp: &[u8]| proof.push(Bytes::copy_from_slice(rlp));
-                let found = walk(&self.store, *root, key, visit, |value| Ok(value.to_vec()));
+                let found = walk(&*self.store, *root, key, visit, |value| Ok(value.to_vec()));
                 assert_eq!(
                     found.as_ref().unwrap().as_ref(),
                     values.get(key),

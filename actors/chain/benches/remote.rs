@@ -1,0 +1,225 @@
+//! What verifying a node's answers about a block costs, and for what.
+//!
+//! `cargo bench -p nearhead-chain --bench remote [-- PROFILE...]`
+//!
+//! The blocks are those of the dev chain, of the sizes of mainnet. Times are of one thread: the least of some rounds for
+//! each block, and the median over the blocks. Nothing is asserted.
+#![allow(missing_docs, clippy::expect_used)]
+
+use std::{
+    hint::black_box,
+    time::{Duration, Instant},
+};
+
+use alloy_consensus::{Eip658Value, Receipt as PlainReceipt};
+use alloy_primitives::{B256, Bytes, Log};
+use alloy_rlp::{Decodable, Encodable};
+use nearhead_chain::{
+    block::{Block, BlockParts, RawBlock, Receipt, Transaction},
+    dev::{CHAIN_ID, DevConfig, Producer, Profile},
+    encode::{BlockJson, EncodeOptions},
+    log_search::LogPostings,
+    remote::{Answers, Asked, BlobRules, StatedBlock, Verifier},
+    trie::NodeStore,
+    verify,
+};
+use serde_json::Value;
+
+/// Blocks that are measured, after as many that are not.
+const BLOCKS: usize = 15;
+/// Times that each block is measured.
+const ROUNDS: usize = 5;
+
+const PROFILES: [(&str, Profile); 3] = [
+    ("small", Profile::Small),
+    ("mainnet", Profile::Mainnet),
+    ("p99", Profile::P99),
+];
+
+/// What is timed.
+const PARTS: [&str; 6] = [
+    "signatures",
+    "hashes and roots",
+    "encoding",
+    "log postings",
+    "JSON: read, compare",
+    "all",
+];
+
+fn main() {
+    let wanted: Vec<_> = std::env::args()
+        .skip(1)
+        .filter(|word| !word.starts_with('-'))
+        .collect();
+    for (name, profile) in PROFILES {
+        if wanted.is_empty() || wanted.iter().any(|word| word == name) {
+            measure(name, profile);
+        }
+    }
+}
+
+fn measure(name: &str, profile: Profile) {
+    let config = DevConfig {
+        seed: 1,
+        profile,
+        block_time_seconds: 1,
+        reorg_every: None,
+        reorg_depth: 1,
+    };
+    let mut producer =
+        Producer::new(config, EncodeOptions::default(), &mut |_, _| ()).expect("a genesis is made");
+    let verifier = Verifier::new(
+        CHAIN_ID,
+        BlobRules::of_chain(CHAIN_ID),
+        EncodeOptions::default(),
+        NodeStore::new(),
+    );
+    let mut times = <[Vec<Duration>; 6]>::default();
+    let (mut headers, mut plain) = (Vec::new(), Vec::new());
+    let mut sizes = [0; 4];
+    for number in 0..2 * BLOCKS {
+        let step = producer.step().expect("a block is made");
+        for (raw, block) in step.applied.iter().filter(|_| number >= BLOCKS) {
+            for (times, time) in times.iter_mut().zip(least(&verifier, raw, block)) {
+                times.push(time);
+            }
+            let full = block.json.block(true);
+            headers.push(time(|| StatedBlock::read(&full).expect("it is honest")).1);
+            plain.push(time(|| values(block)).1);
+            let size = [
+                raw.body.transactions.len(),
+                block.json.log_count(),
+                block.json.receipts().len(),
+                full.len(),
+            ];
+            sizes
+                .iter_mut()
+                .zip(size)
+                .for_each(|(sum, one)| *sum += one);
+        }
+    }
+    let [transactions, logs, receipts, full] = sizes.map(|sum| sum / BLOCKS);
+    println!(
+        "{name}: {transactions} transactions, {logs} logs, {} KB of receipts, {} KB of full block",
+        receipts / 1000,
+        full / 1000
+    );
+    let all = median(&mut times[5]);
+    for (part, times) in PARTS.iter().zip(&mut times) {
+        let time = median(times);
+        let share = 100.0 * time.as_secs_f64() / all.as_secs_f64();
+        println!("  {part:<20} {:>7} µs {share:>5.1} %", time.as_micros());
+    }
+    println!(
+        "  beside it: the header alone {} µs, both answers as values of serde_json {} µs",
+        median(&mut headers).as_micros(),
+        median(&mut plain).as_micros()
+    );
+}
+
+/// The least time of each of [`PARTS`] over some rounds: what the work takes, and nobody else's.
+fn least(verifier: &Verifier, raw: &RawBlock, block: &Block) -> [Duration; 6] {
+    let mut least = parts(verifier, raw, block);
+    for _ in 1..ROUNDS {
+        for (least, time) in least.iter_mut().zip(parts(verifier, raw, block)) {
+            *least = (*least).min(time);
+        }
+    }
+    let [signatures, hashing, encoding, postings, _, all] = least;
+    least[4] = all.saturating_sub(signatures + hashing + encoding + postings);
+    least
+}
+
+/// The time of each of [`PARTS`] for one block, but for the JSON's: that is what is left of all.
+fn parts(verifier: &Verifier, raw: &RawBlock, block: &Block) -> [Duration; 6] {
+    let (full, receipts_json) = (block.json.block(true), block.json.receipts());
+    let answers = Answers {
+        block: &full,
+        receipts: &receipts_json,
+        ommers: &[],
+    };
+    let (_, all) = time(|| {
+        verifier
+            .verify(Asked::Hash(block.hash), &answers)
+            .expect("honest")
+    });
+    // Decoded anew: hashes of transactions are kept once they are made.
+    let raw = RawBlock::decode(&mut alloy_rlp::encode(raw).as_slice()).expect("it was encoded");
+    let plain = receipts_of(&raw.body.transactions, &receipts_json);
+    let (receipts, blooms) = time(|| -> Vec<Receipt> {
+        let receipts = raw.body.transactions.iter().zip(plain);
+        receipts
+            .map(|(transaction, plain)| {
+                Receipt::from_typed(transaction.tx_type(), plain.with_bloom())
+            })
+            .collect()
+    });
+    let ((), roots) = time(|| {
+        black_box(raw.header.hash_slow());
+        for transaction in &raw.body.transactions {
+            black_box(transaction.hash());
+        }
+        verify::check_roots(&raw).expect("they are right");
+        verify::check_receipts(&raw.header, &receipts).expect("they are right");
+    });
+    let (senders, signatures) = time(|| {
+        verify::recover_senders_of(CHAIN_ID, &raw.body.transactions).expect("all are signed")
+    });
+    let parts = BlockParts {
+        raw: &raw,
+        hash: block.hash,
+        rlp_length: raw.length(),
+        senders: &senders,
+        receipts: &receipts,
+        blob_gas_price: Some(1),
+        total_difficulty: block.total_difficulty,
+    };
+    let (_, encoding) = time(|| BlockJson::encode(&parts, EncodeOptions::default()));
+    let logs = || receipts.iter().flat_map(|receipt| receipt.logs());
+    let (_, postings) = time(|| LogPostings::new(logs()));
+    let hashing = roots + blooms;
+    [signatures, hashing, encoding, postings, Duration::ZERO, all]
+}
+
+/// The receipts that the JSON says, without their blooms.
+fn receipts_of(transactions: &[Transaction], json: &[u8]) -> Vec<PlainReceipt> {
+    let stated: Vec<Value> = serde_json::from_slice(json).expect("it is JSON");
+    let text = |value: &Value| value.as_str().expect("it is text").to_owned();
+    let log = |log: &Value| {
+        let topics = log["topics"].as_array().expect("it is an array");
+        let topics: Vec<B256> = topics
+            .iter()
+            .map(|topic| text(topic).parse().expect("it is a hash"))
+            .collect();
+        let data: Bytes = text(&log["data"]).parse().expect("it is data");
+        let address = text(&log["address"]).parse().expect("it is an address");
+        Log::new_unchecked(address, topics, data)
+    };
+    let receipt = |stated: &Value| {
+        let gas = text(&stated["cumulativeGasUsed"]);
+        let logs = stated["logs"].as_array().expect("it is an array");
+        PlainReceipt {
+            status: Eip658Value::Eip658(stated["status"] == "0x1"),
+            cumulative_gas_used: u64::from_str_radix(&gas[2..], 16).expect("it is a quantity"),
+            logs: logs.iter().map(log).collect(),
+        }
+    };
+    assert_eq!(stated.len(), transactions.len());
+    stated.iter().map(receipt).collect()
+}
+
+fn values(block: &Block) -> [Value; 2] {
+    let answers = [block.json.block(true), block.json.receipts()];
+    answers.map(|json| serde_json::from_slice(&json).expect("it is JSON"))
+}
+
+fn time<T>(work: impl FnOnce() -> T) -> (T, Duration) {
+    let begin = Instant::now();
+    let result = black_box(work());
+    (result, begin.elapsed())
+}
+
+fn median(times: &mut [Duration]) -> Duration {
+    times.sort_unstable();
+    times[times.len() / 2]
+}

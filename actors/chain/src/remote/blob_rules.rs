@@ -1,0 +1,132 @@
+//! The price of blob gas, the one thing that a block's JSON says and its header leaves to the chain's rules.
+
+use alloy_consensus::Header;
+use alloy_eips::eip7840::BlobParams;
+use alloy_hardforks::{EthereumChainHardforks, EthereumHardforks};
+
+use crate::execute::ChainSpec;
+
+/// Blob parameters of a chain whose genesis may not be known.
+///
+/// A wrong guess serves nothing false: nodes state the price, and the first block with a blob is refused.
+#[derive(Clone, Debug)]
+pub struct BlobRules(Source);
+
+#[derive(Clone, Debug)]
+enum Source {
+    Genesis(Box<ChainSpec>),
+    Network(EthereumChainHardforks),
+    Header,
+}
+
+impl BlobRules {
+    /// As a genesis has it.
+    #[must_use]
+    pub fn of_genesis(spec: ChainSpec) -> Self {
+        Self(Source::Genesis(Box::new(spec)))
+    }
+
+    /// As is known of mainnet, Sepolia, Holesky and Hoodi; of any other chain, what the header shows: Prague's
+    /// parameters with requests in it, else Cancun's.
+    #[must_use]
+    pub fn of_chain(chain_id: u64) -> Self {
+        Self(match chain_id {
+            1 => Source::Network(EthereumChainHardforks::mainnet()),
+            17_000 => Source::Network(EthereumChainHardforks::holesky()),
+            560_048 => Source::Network(EthereumChainHardforks::hoodi()),
+            11_155_111 => Source::Network(EthereumChainHardforks::sepolia()),
+            _ => Source::Header,
+        })
+    }
+
+    /// Price of a unit of blob gas in wei (EIP-4844); `None` before Cancun.
+    pub(super) fn price(&self, header: &Header) -> Option<u128> {
+        header.excess_blob_gas?;
+        let params = match &self.0 {
+            Source::Genesis(spec) => {
+                let merged = header.difficulty.is_zero();
+                spec.rules(header.number, header.timestamp, merged)
+                    .blob_params()?
+            }
+            // BPO1 and BPO2 have the same parameters on all four (EIP-7892); Osaka has Prague's.
+            Source::Network(forks) if forks.is_bpo2_active_at_timestamp(header.timestamp) => {
+                BlobParams::bpo2()
+            }
+            Source::Network(forks) if forks.is_bpo1_active_at_timestamp(header.timestamp) => {
+                BlobParams::bpo1()
+            }
+            Source::Network(_) | Source::Header if header.requests_hash.is_some() => {
+                BlobParams::prague()
+            }
+            Source::Network(_) | Source::Header => BlobParams::cancun(),
+        };
+        header.blob_fee(params)
+    }
+
+    /// What to do where a node is right and these rules are not.
+    pub(super) const fn advice(&self) -> &'static str {
+        match self.0 {
+            Source::Genesis(_) => "if the node is right, the blobSchedule of the genesis is not",
+            Source::Network(_) | Source::Header => {
+                "if the node is right, name the chain's genesis with --genesis"
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests are made to fail")]
+mod tests {
+    use super::*;
+    use crate::fixture;
+
+    #[test]
+    fn the_price_follows_the_parameters_of_the_hour() {
+        let excess = 100_000_000;
+        let fee = |params: BlobParams| Some(params.calc_blob_fee(excess));
+        let header = |timestamp, requests: bool| Header {
+            timestamp,
+            excess_blob_gas: Some(excess),
+            requests_hash: requests.then_some(Default::default()),
+            ..Header::default()
+        };
+        // The hours of mainnet: Cancun, Prague, BPO1, BPO2.
+        for (chain_id, timestamp, requests, params) in [
+            (1, 1_710_338_135, false, BlobParams::cancun()),
+            (1, 1_746_612_311, true, BlobParams::prague()),
+            (1, 1_765_290_070, true, BlobParams::prague()),
+            (1, 1_765_290_071, true, BlobParams::bpo1()),
+            (1, 1_767_747_671, true, BlobParams::bpo2()),
+            (17_000, 1_759_800_000, true, BlobParams::bpo1()),
+            (560_048, 1_762_955_544, true, BlobParams::bpo2()),
+            (11_155_111, 1_761_607_008, true, BlobParams::bpo2()),
+            (31_337, 1_767_747_671, true, BlobParams::prague()),
+            (31_337, 1_767_747_671, false, BlobParams::cancun()),
+        ] {
+            let price = BlobRules::of_chain(chain_id).price(&header(timestamp, requests));
+            assert_eq!(price, fee(params), "{chain_id} at {timestamp}");
+        }
+        assert_eq!(BlobRules::of_chain(1).price(&Header::default()), None);
+    }
+
+    #[test]
+    fn a_genesis_has_its_own_schedule() {
+        let excess = 100_000_000;
+        let spec = ChainSpec::from_genesis(&fixture::genesis());
+        let rules = spec.map(BlobRules::of_genesis).unwrap();
+        let blocks = fixture::blocks();
+        for (number, params) in [
+            (42, BlobParams::cancun()),
+            (45, BlobParams::prague()),
+            (48, BlobParams::osaka()),
+            (51, BlobParams::bpo1()),
+            (54, BlobParams::bpo2()),
+        ] {
+            let mut header = blocks[number - 1].header.clone();
+            header.excess_blob_gas = Some(excess);
+            let price = rules.price(&header);
+            assert_eq!(price, Some(params.calc_blob_fee(excess)), "block {number}");
+        }
+        assert_eq!(rules.price(&blocks[40].header), None);
+    }
+}

@@ -1,0 +1,372 @@
+//! What a node states, member by member, against what was derived here.
+//!
+//! The derived side is the JSON that will be served, so whatever follows from what the hashes cover is found here where a
+//! node says otherwise: a sender, a price, an index, the address of a contract.
+
+use std::collections::BTreeSet;
+
+use super::{
+    fault::{Flaw, Wrong, cut},
+    json::Value,
+};
+
+/// Names that are kept of members that are not served: enough to say which client it is.
+const IGNORED_MAX: usize = 32;
+
+/// Members that hold a number: equal by value. All other text is data.
+const QUANTITIES: [&str; 33] = [
+    "amount",
+    "baseFeePerGas",
+    "blobGasPrice",
+    "blobGasUsed",
+    "blockNumber",
+    "blockTimestamp",
+    "chainId",
+    "cumulativeGasUsed",
+    "difficulty",
+    "effectiveGasPrice",
+    "excessBlobGas",
+    "gas",
+    "gasLimit",
+    "gasPrice",
+    "gasUsed",
+    "index",
+    "logIndex",
+    "maxFeePerBlobGas",
+    "maxFeePerGas",
+    "maxPriorityFeePerGas",
+    "nonce",
+    "number",
+    "r",
+    "s",
+    "size",
+    "status",
+    "timestamp",
+    "transactionIndex",
+    "type",
+    "v",
+    "validatorIndex",
+    "value",
+    "yParity",
+];
+
+/// What an object is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Block,
+    Ommer,
+    Transaction,
+    Withdrawal,
+    Receipt,
+    Log,
+    /// An item of an access list, an authorization.
+    Part,
+}
+
+impl Kind {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Block => "block",
+            Self::Ommer => "ommer",
+            Self::Transaction => "transaction",
+            Self::Withdrawal => "withdrawal",
+            Self::Receipt => "receipt",
+            Self::Log => "log",
+            Self::Part => "part",
+        }
+    }
+
+    /// What the objects in a member of this kind are.
+    fn below(self, name: &str) -> Self {
+        match (self, name) {
+            (Self::Block, "transactions") => Self::Transaction,
+            (Self::Block, "withdrawals") => Self::Withdrawal,
+            (Self::Receipt, "logs") => Self::Log,
+            _ => Self::Part,
+        }
+    }
+
+    /// Whether nothing covers the member: it is taken from the node as it is, or not served at all.
+    fn is_uncovered(self, name: &str) -> bool {
+        matches!(self, Self::Block | Self::Ommer) && name == "totalDifficulty"
+    }
+
+    /// Whether some nodes leave the member out, or null, with good reason. What is served in its place is derived.
+    fn may_be_absent(self, name: &str, derived: &[(&str, Value<'_>)]) -> bool {
+        let is = |member: &str, text: &str| {
+            let found = derived.iter().find(|(name, _)| *name == member);
+            found.is_some_and(|(_, value)| *value == Value::Text(text))
+        };
+        match (self, name) {
+            (Self::Block | Self::Ommer, "size")
+            // An ommer has none, so an answer need not say so.
+            | (Self::Ommer, "uncles")
+            | (Self::Transaction | Self::Log, "blockTimestamp") => true,
+            // One says what the other says: a transaction without both could not be read.
+            (Self::Transaction, "v" | "yParity") => !is("type", "0x0"),
+            // v says it.
+            (Self::Transaction, "chainId") => is("type", "0x0"),
+            // Some say that a creation that failed created nothing.
+            (Self::Receipt, "contractAddress") => is("status", "0x0"),
+            _ => false,
+        }
+    }
+}
+
+/// Names of members that a node states and that are not served, as `kind.member`; 32 of them at most.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Ignored(BTreeSet<String>);
+
+impl Ignored {
+    fn add(&mut self, kind: Kind, name: &str) {
+        if self.0.len() < IGNORED_MAX {
+            self.0.insert(format!("{}.{}", kind.name(), cut(name)));
+        }
+    }
+
+    pub(super) fn into_names(self) -> Vec<String> {
+        self.0.into_iter().collect()
+    }
+}
+
+/// Compares an object, or an array of objects, of one kind.
+pub(super) fn compare(
+    kind: Kind,
+    stated: &Value<'_>,
+    derived: &Value<'_>,
+    ignored: &mut Ignored,
+) -> Result<(), Wrong> {
+    compare_member(kind, "", stated, derived, ignored)
+}
+
+fn compare_member(
+    kind: Kind,
+    name: &str,
+    stated: &Value<'_>,
+    derived: &Value<'_>,
+    ignored: &mut Ignored,
+) -> Result<(), Wrong> {
+    match (stated, derived) {
+        (Value::Text(stated), Value::Text(derived)) => {
+            let is_same = stated == derived
+                || if QUANTITIES.binary_search(&name).is_ok() {
+                    same_quantity(stated, derived)
+                } else {
+                    same_data(stated, derived)
+                };
+            is_same
+                .then_some(())
+                .ok_or_else(|| Wrong::differs(stated, derived))
+        }
+        (Value::Array(stated), Value::Array(derived)) => {
+            if stated.len() != derived.len() {
+                let items = |count| format!("of {count} items");
+                return Err(Wrong::differs(items(stated.len()), items(derived.len())));
+            }
+            for (index, (stated, derived)) in stated.iter().zip(derived).enumerate() {
+                compare_member(kind, name, stated, derived, ignored)
+                    .map_err(|why| why.in_item(index))?;
+            }
+            Ok(())
+        }
+        (Value::Object(stated), Value::Object(derived)) => {
+            compare_members(kind, stated, derived, ignored)
+        }
+        (Value::Bool(stated), Value::Bool(derived)) if stated == derived => Ok(()),
+        (Value::Null, Value::Null) => Ok(()),
+        (Value::Null, _) => Err(Wrong::new(Flaw::Missing)),
+        _ => Err(Wrong::differs(in_words(stated), in_words(derived))),
+    }
+}
+
+fn compare_members(
+    kind: Kind,
+    stated: &[(&str, Value<'_>)],
+    derived: &[(&str, Value<'_>)],
+    ignored: &mut Ignored,
+) -> Result<(), Wrong> {
+    let mut found = 0;
+    for (place, (name, value)) in derived.iter().enumerate() {
+        // Most nodes write members in one order.
+        let here = stated.get(place).filter(|(here, _)| here == name);
+        let member = here.or_else(|| stated.iter().find(|(other, _)| other == name));
+        found += usize::from(member.is_some());
+        let absent = (*name, Value::Null);
+        let (_, member) = member.unwrap_or(&absent);
+        let may_be_absent = || *member == Value::Null && kind.may_be_absent(name, derived);
+        if !kind.is_uncovered(name) && !may_be_absent() {
+            compare_member(kind.below(name), name, member, value, ignored)
+                .map_err(|why| why.in_member(name))?;
+        }
+    }
+    if found < stated.len() {
+        let is_served = |name| derived.iter().any(|(served, _)| served == name);
+        for (name, _) in stated.iter().filter(|(name, _)| !is_served(name)) {
+            ignored.add(kind, name);
+        }
+    }
+    Ok(())
+}
+
+/// By value: leading zeros and the case of digits do not count. `derived` is well-formed.
+fn same_quantity(stated: &str, derived: &str) -> bool {
+    fn value(text: &str) -> Option<&str> {
+        let digits = text
+            .strip_prefix("0x")
+            .filter(|digits| !digits.is_empty())?;
+        Some(digits.trim_start_matches('0'))
+    }
+    match (value(stated), value(derived)) {
+        (Some(stated), Some(derived)) => stated.eq_ignore_ascii_case(derived),
+        _ => false,
+    }
+}
+
+/// The case of digits does not count, that of the prefix does.
+fn same_data(stated: &str, derived: &str) -> bool {
+    match (stated.strip_prefix("0x"), derived.strip_prefix("0x")) {
+        (Some(stated), Some(derived)) => stated.eq_ignore_ascii_case(derived),
+        _ => false,
+    }
+}
+
+fn in_words<'a>(value: &Value<'a>) -> &'a str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(true) => "true",
+        Value::Bool(false) => "false",
+        Value::Number => "a number",
+        Value::Text(text) => text,
+        Value::Escaped => "text with an escape",
+        Value::Array(_) => "an array",
+        Value::Object(_) => "an object",
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests are made to fail")]
+mod tests {
+    use super::{
+        super::{fault::Answer, json::parse},
+        *,
+    };
+
+    /// What is wrong, empty where nothing is, and what is ignored.
+    fn check(kind: Kind, stated: &str, derived: &str, want: &str, names: &[&str]) {
+        let [stated, derived] =
+            [stated, derived].map(|json| parse(Answer::Block, json.as_bytes()).unwrap());
+        let mut ignored = Ignored::default();
+        let found = compare(kind, &stated, &derived, &mut ignored);
+        let found = found.map_err(|why| why.of(Answer::Block).to_string());
+        assert_eq!(found.err().unwrap_or_default(), want);
+        assert_eq!(ignored.into_names(), names);
+    }
+
+    #[test]
+    fn quantities_are_in_order() {
+        assert!(QUANTITIES.is_sorted(), "they are searched by halves");
+    }
+
+    #[test]
+    fn members_are_compared_by_what_they_hold() {
+        let block = |stated, derived, want| check(Kind::Block, stated, derived, want, &[]);
+        block(r#"{"number":"0x0A"}"#, r#"{"number":"0xa"}"#, "");
+        block(r#"{"number":"0x000"}"#, r#"{"number":"0x0"}"#, "");
+        block(
+            r#"{"number":"0x"}"#,
+            r#"{"number":"0x0"}"#,
+            "block: number is 0x, expected 0x0",
+        );
+        block(
+            r#"{"number":"0xb"}"#,
+            r#"{"number":"0xa"}"#,
+            "block: number is 0xb, expected 0xa",
+        );
+        block(
+            r#"{"number":10}"#,
+            r#"{"number":"0xa"}"#,
+            "block: number is a number, expected 0xa",
+        );
+        block(r#"{"hash":"0xAB"}"#, r#"{"hash":"0xab"}"#, "");
+        block(
+            r#"{"hash":"0x0ab"}"#,
+            r#"{"hash":"0xab"}"#,
+            "block: hash is 0x0ab, expected 0xab",
+        );
+        block(
+            r#"{"hash":"ab"}"#,
+            r#"{"hash":"0xab"}"#,
+            "block: hash is ab, expected 0xab",
+        );
+        block("{}", r#"{"hash":"0xab"}"#, "block: hash is missing");
+        block(
+            r#"{"hash":null}"#,
+            r#"{"hash":"0xab"}"#,
+            "block: hash is missing",
+        );
+        block(
+            r#"{"uncles":["0x1","0x2"]}"#,
+            r#"{"uncles":["0x1"]}"#,
+            "block: uncles is of 2 items, expected of 1 items",
+        );
+        block(
+            r#"{"transactions":[{"v":"0x1","to":"0x1"}]}"#,
+            r#"{"transactions":[{"to":null,"v":"0x1"}]}"#,
+            "block: transactions[0].to is 0x1, expected null",
+        );
+        block(
+            r#"{"transactions":[{}]}"#,
+            r#"{"transactions":[{"to":null}]}"#,
+            "",
+        );
+        check(
+            Kind::Log,
+            r#"{"removed":true}"#,
+            r#"{"removed":false}"#,
+            "block: removed is true, expected false",
+            &[],
+        );
+    }
+
+    #[test]
+    fn what_is_not_served_is_named() {
+        check(
+            Kind::Receipt,
+            r#"[{"l1Fee":"0x1","logs":[{"x":1}]},{"l1Fee":null,"logs":[{}]}]"#,
+            r#"[{"logs":[{}]},{"logs":[{}]}]"#,
+            "",
+            &["log.x", "receipt.l1Fee"],
+        );
+        let many: Vec<_> = (0..50).map(|n| format!("\"{n}\":0")).collect();
+        let stated = format!("{{{}}}", many.join(","));
+        let mut ignored = Ignored::default();
+        let stated = parse(Answer::Block, stated.as_bytes()).unwrap();
+        compare(Kind::Block, &stated, &Value::Object(vec![]), &mut ignored).unwrap();
+        assert_eq!(ignored.into_names().len(), IGNORED_MAX);
+    }
+
+    #[test]
+    fn what_may_be_absent_is_absent_with_a_reason() {
+        let gone = |kind, derived, want| check(kind, "{}", derived, want, &[]);
+        gone(Kind::Block, r#"{"size":"0x1","totalDifficulty":"0x1"}"#, "");
+        gone(Kind::Log, r#"{"blockTimestamp":"0x1"}"#, "");
+        for (derived, want) in [
+            (r#"{"yParity":"0x1"}"#, ""),
+            (r#"{"v":"0x1"}"#, ""),
+            (r#"{"chainId":"0x1"}"#, "block: chainId is missing"),
+        ] {
+            gone(Kind::Transaction, derived, want);
+        }
+        let legacy = |derived, want| {
+            check(Kind::Transaction, r#"{"type":"0x0"}"#, derived, want, &[]);
+        };
+        legacy(r#"{"type":"0x0","v":"0x1b"}"#, "block: v is missing");
+        legacy(r#"{"type":"0x0","chainId":"0x1"}"#, "");
+        let receipt = |derived, want| {
+            check(Kind::Receipt, r#"{"status":"0x0"}"#, derived, want, &[]);
+        };
+        receipt(r#"{"status":"0x0","contractAddress":"0x1"}"#, "");
+        let want = "block: contractAddress is missing";
+        gone(Kind::Receipt, r#"{"contractAddress":"0x1"}"#, want);
+    }
+}

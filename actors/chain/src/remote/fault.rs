@@ -1,0 +1,273 @@
+//! What is wrong with a node's answer.
+
+use std::fmt;
+
+use alloy_primitives::B256;
+
+use crate::{encode::EncodeError, trie::ProofError, verify::VerifyError};
+
+/// Characters of a node's text that a message repeats.
+const CHARS_MAX: usize = 80;
+
+/// Which answer of a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// The block, with its transactions in full.
+    Block,
+    /// The receipts of the block.
+    Receipts,
+    /// The ommer with this index.
+    Ommer(usize),
+    /// An account proof.
+    Proof,
+    /// A code.
+    Code,
+}
+
+impl fmt::Display for Answer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Block => f.write_str("block"),
+            Self::Receipts => f.write_str("receipts"),
+            Self::Ommer(index) => write!(f, "ommer {index}"),
+            Self::Proof => f.write_str("proof"),
+            Self::Code => f.write_str("code"),
+        }
+    }
+}
+
+/// What is wrong with one member of an answer.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Flaw {
+    /// It is not there, or null.
+    #[error("is missing")]
+    Missing,
+    /// It is something else than it has to be, or a number beyond its range.
+    #[error("is not {expected}")]
+    Shape {
+        /// What it has to be.
+        expected: &'static str,
+    },
+    /// It is not what follows from what the block hash covers.
+    #[error("is {stated}, expected {derived}")]
+    Differs {
+        /// What the node says.
+        stated: String,
+        /// What follows.
+        derived: String,
+    },
+}
+
+/// Why an answer is not believed; each variant is a promise that the node broke.
+///
+/// Only [`Self::Absent`] is no lie: a node may be behind, or have forgotten.
+#[derive(Debug, thiserror::Error)]
+pub enum NodeFault {
+    /// The answer is null.
+    #[error("{answer} is not there")]
+    Absent {
+        /// Which one.
+        answer: Answer,
+    },
+    /// The answer is larger than any is.
+    #[error("{answer}: expected at most {max} bytes, found {found}")]
+    TooLarge {
+        /// Which one.
+        answer: Answer,
+        /// The bound.
+        max: usize,
+        /// Its bytes.
+        found: usize,
+    },
+    /// The answer is not JSON, names a member twice, or has more in it than any has.
+    #[error("{answer} is malformed: {why}")]
+    Malformed {
+        /// Which one.
+        answer: Answer,
+        /// What the parser said.
+        why: String,
+    },
+    /// A member of the answer is wrong.
+    #[error("{answer}: {path} {flaw}")]
+    Member {
+        /// Which one.
+        answer: Answer,
+        /// Where in it.
+        path: String,
+        /// What is wrong.
+        flaw: Flaw,
+    },
+    /// A transaction of a type that this program does not know, so nothing about its block can be checked.
+    #[error("block {number} has a transaction of type {found:#x}, which is not supported")]
+    TransactionType {
+        /// The block's number.
+        number: u64,
+        /// The type.
+        found: u64,
+    },
+    /// The hash that the node states is not that of the header.
+    #[error("block hash: expected {derived}, found {stated}")]
+    BlockHash {
+        /// What the node says.
+        stated: B256,
+        /// keccak256 of the header's RLP.
+        derived: B256,
+    },
+    /// Another block than was asked for.
+    #[error("asked for {asked}, found block {number} {hash}")]
+    AnotherBlock {
+        /// What was asked for.
+        asked: String,
+        /// The number of what came.
+        number: u64,
+        /// The hash of what came.
+        hash: B256,
+    },
+    /// Not one receipt for each transaction, or not one header for each ommer.
+    #[error("{answer}: expected {expected}, found {found}")]
+    Count {
+        /// Of what.
+        answer: Answer,
+        /// As many as the block has.
+        expected: usize,
+        /// As many as came.
+        found: usize,
+    },
+    /// Transactions, receipts, ommers or withdrawals are not those that the header promises.
+    #[error(transparent)]
+    Header(#[from] VerifyError),
+    /// The block cannot be held.
+    #[error(transparent)]
+    Encode(#[from] EncodeError),
+    /// The price of blob gas is not what follows from the parameters that are assumed.
+    #[error("blob gas price is {stated}, expected {derived}: {advice}")]
+    BlobGasPrice {
+        /// What the node says.
+        stated: String,
+        /// What follows.
+        derived: String,
+        /// What to do where the node is right.
+        advice: &'static str,
+    },
+    /// An account proof does not prove.
+    #[error(transparent)]
+    Proof(#[from] ProofError),
+    /// A code is not that of its hash.
+    #[error("code: expected keccak256 {expected}, found {found}")]
+    CodeHash {
+        /// The account's code hash.
+        expected: B256,
+        /// keccak256 of what came.
+        found: B256,
+    },
+}
+
+impl NodeFault {
+    /// The promise in one word, for a metric: few, and the same for ever.
+    #[must_use]
+    pub const fn reason(&self) -> &'static str {
+        match self {
+            Self::Absent { .. } => "absent",
+            Self::TooLarge { .. } => "too_large",
+            Self::Malformed { .. } => "malformed",
+            Self::Member { answer, flaw, .. } => match (flaw, answer) {
+                (Flaw::Missing, _) => "missing_member",
+                (Flaw::Shape { .. }, _) => "malformed_member",
+                (Flaw::Differs { .. }, Answer::Block) => "block_member",
+                (Flaw::Differs { .. }, Answer::Receipts) => "receipt_member",
+                (Flaw::Differs { .. }, Answer::Ommer(_)) => "ommer_member",
+                (Flaw::Differs { .. }, Answer::Proof | Answer::Code) => "proof_member",
+            },
+            Self::TransactionType { .. } => "transaction_type",
+            Self::BlockHash { .. } => "block_hash",
+            Self::AnotherBlock { .. } => "another_block",
+            Self::Count { .. } => "count",
+            Self::Header(why) => header_reason(why),
+            Self::Encode(_) => "too_large",
+            Self::BlobGasPrice { .. } => "blob_gas_price",
+            Self::Proof(_) => "proof",
+            Self::CodeHash { .. } => "code_hash",
+        }
+    }
+}
+
+const fn header_reason(why: &VerifyError) -> &'static str {
+    match why {
+        VerifyError::TransactionsRoot { .. } => "transactions_root",
+        VerifyError::OmmersHash { .. } => "ommers_hash",
+        VerifyError::WithdrawalsRoot { .. } => "withdrawals_root",
+        VerifyError::BlobGasUsed { .. } => "blob_gas_used",
+        VerifyError::GasUsed { .. } => "gas_used",
+        VerifyError::ReceiptsRoot { .. } => "receipts_root",
+        VerifyError::LogsBloom { .. } => "logs_bloom",
+        VerifyError::Signature { .. } => "signature",
+        VerifyError::ChainId { .. } => "chain_id",
+        _ => "header",
+    }
+}
+
+/// A wrong member, before it is known which answer it stands in.
+#[derive(Debug)]
+pub(super) struct Wrong {
+    path: String,
+    flaw: Flaw,
+}
+
+impl Wrong {
+    pub(super) const fn new(flaw: Flaw) -> Self {
+        let path = String::new();
+        Self { path, flaw }
+    }
+
+    pub(super) const fn shape(expected: &'static str) -> Self {
+        Self::new(Flaw::Shape { expected })
+    }
+
+    pub(super) fn differs(stated: impl fmt::Display, derived: impl fmt::Display) -> Self {
+        let (stated, derived) = (cut(&stated.to_string()), cut(&derived.to_string()));
+        Self::new(Flaw::Differs { stated, derived })
+    }
+
+    /// The same, one object further up.
+    pub(super) fn in_member(mut self, name: &str) -> Self {
+        let separator = match self.path.as_bytes().first() {
+            None | Some(b'[') => "",
+            Some(_) => ".",
+        };
+        self.path = format!("{name}{separator}{}", self.path);
+        self
+    }
+
+    /// The same, one array further up.
+    pub(super) fn in_item(self, index: usize) -> Self {
+        self.in_member(&format!("[{index}]"))
+    }
+
+    /// What the node states and what follows, where they differ in a member of this name.
+    pub(super) fn difference_in(&self, name: &str) -> Option<(&str, &str)> {
+        match &self.flaw {
+            Flaw::Differs { stated, derived } if self.path.rsplit('.').next() == Some(name) => {
+                Some((stated, derived))
+            }
+            _ => None,
+        }
+    }
+
+    pub(super) fn of(self, answer: Answer) -> NodeFault {
+        let Self { path, flaw } = self;
+        let path = if path.is_empty() {
+            "it".to_owned()
+        } else {
+            path
+        };
+        NodeFault::Member { answer, path, flaw }
+    }
+}
+
+/// As much of a node's text as a message repeats.
+pub(super) fn cut(text: &str) -> String {
+    match text.char_indices().nth(CHARS_MAX) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}

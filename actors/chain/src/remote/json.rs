@@ -1,0 +1,200 @@
+//! A node's JSON, taken apart as it stands: bounded, nothing copied, nothing guessed.
+
+use std::cell::Cell;
+
+use serde::de::{self, DeserializeSeed, MapAccess, SeqAccess, Visitor};
+
+use super::fault::{Answer, NodeFault, cut};
+
+/// Bytes that an answer may have: the receipts of a block of 100 million gas with nothing but empty logs, of 375 gas and
+/// some 480 bytes of JSON each.
+pub const ANSWER_BYTES_MAX: usize = 128 << 20;
+/// Values that an answer may have: those of as many logs. Taken apart they are some 160 MB, however short their text.
+const VALUES_MAX: usize = 4_000_000;
+/// Members that an object may have: a block has 30 with those that only some nodes state. Names are compared each with
+/// each.
+const MEMBERS_MAX: usize = 64;
+
+/// One JSON value over the bytes that it was read from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Value<'a> {
+    Null,
+    Bool(bool),
+    /// Quantities are text, so no member that is read is a number.
+    Number,
+    Text(&'a str),
+    /// Text with an escape in it: hex has none, so no member that is read is one.
+    Escaped,
+    Array(Vec<Self>),
+    Object(Vec<(&'a str, Self)>),
+}
+
+/// Takes an answer apart.
+pub(super) fn parse(answer: Answer, json: &[u8]) -> Result<Value<'_>, NodeFault> {
+    if json.len() > ANSWER_BYTES_MAX {
+        let (max, found) = (ANSWER_BYTES_MAX, json.len());
+        return Err(NodeFault::TooLarge { answer, max, found });
+    }
+    let left = Cell::new(VALUES_MAX);
+    let malformed = |why: serde_json::Error| NodeFault::Malformed {
+        answer,
+        why: cut(&why.to_string()),
+    };
+    let mut deserializer = serde_json::Deserializer::from_slice(json);
+    let value = Seed(&left)
+        .deserialize(&mut deserializer)
+        .map_err(malformed)?;
+    deserializer.end().map_err(malformed)?;
+    match value {
+        Value::Null => Err(NodeFault::Absent { answer }),
+        value => Ok(value),
+    }
+}
+
+/// Makes a value; counts down what is left of [`VALUES_MAX`].
+#[derive(Clone, Copy)]
+struct Seed<'c>(&'c Cell<usize>);
+
+impl<'de> DeserializeSeed<'de> for Seed<'_> {
+    type Value = Value<'de>;
+
+    fn deserialize<D: de::Deserializer<'de>>(
+        self,
+        deserializer: D,
+    ) -> Result<Value<'de>, D::Error> {
+        let left = self.0.get().checked_sub(1);
+        self.0
+            .set(left.ok_or_else(|| de::Error::custom("too many values"))?);
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Seed<'_> {
+    type Value = Value<'de>;
+
+    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("a JSON value")
+    }
+
+    fn visit_unit<E>(self) -> Result<Value<'de>, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Value<'de>, E> {
+        Ok(Value::Bool(value))
+    }
+
+    fn visit_u64<E>(self, _: u64) -> Result<Value<'de>, E> {
+        Ok(Value::Number)
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<Value<'de>, E> {
+        Ok(Value::Number)
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<Value<'de>, E> {
+        Ok(Value::Number)
+    }
+
+    fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Value<'de>, E> {
+        Ok(Value::Text(text))
+    }
+
+    fn visit_str<E>(self, _: &str) -> Result<Value<'de>, E> {
+        Ok(Value::Escaped)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut access: A) -> Result<Value<'de>, A::Error> {
+        let mut items = Vec::new();
+        while let Some(item) = access.next_element_seed(self)? {
+            items.push(item);
+        }
+        Ok(Value::Array(items))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Value<'de>, A::Error> {
+        let mut members: Vec<(&str, Value<'_>)> = Vec::new();
+        // A name with an escape in it cannot be borrowed, and is refused: two names could be one.
+        while let Some(name) = access.next_key::<&str>()? {
+            if members.iter().any(|(before, _)| *before == name) {
+                return Err(de::Error::custom("a member is there twice"));
+            }
+            if members.len() == MEMBERS_MAX {
+                return Err(de::Error::custom("too many members"));
+            }
+            members.push((name, access.next_value_seed(self)?));
+        }
+        Ok(Value::Object(members))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(json: &str, expected: Result<Value<'_>, &str>) {
+        let found = parse(Answer::Block, json.as_bytes());
+        match (found, expected) {
+            (Ok(found), Ok(expected)) => assert_eq!(found, expected),
+            (Err(found), Err(expected)) => {
+                assert!(found.to_string().contains(expected), "{json}: {found}");
+            }
+            (found, expected) => panic!("{json}: {found:?}, want {expected:?}"),
+        }
+    }
+
+    #[test]
+    fn what_is_not_plain_is_refused() {
+        check(r#""0x1""#, Ok(Value::Text("0x1")));
+        check(r#"["a\u0062", 1, -1, 1.5]"#, {
+            let number = Value::Number;
+            Ok(Value::Array(vec![
+                Value::Escaped,
+                number.clone(),
+                number.clone(),
+                number,
+            ]))
+        });
+        check(
+            r#" {"a":true,"b":[null]} "#,
+            Ok(Value::Object(vec![
+                ("a", Value::Bool(true)),
+                ("b", Value::Array(vec![Value::Null])),
+            ])),
+        );
+        check("null", Err("is not there"));
+        let deep = "[".repeat(1_000);
+        let many = format!(
+            "{{{}}}",
+            (0..65)
+                .map(|n| format!("\"{n}\":0"))
+                .collect::<Vec<_>>()
+                .join(",")
+        );
+        for (json, why) in [
+            ("", "EOF"),
+            (r#"{"a":1"#, "EOF"),
+            (r#"{"a":"0x"#, "EOF"),
+            ("{} {}", "trailing"),
+            (r#"{"a":1,"a":1}"#, "there twice"),
+            (r#"{"a":{"b":1,"b":2}}"#, "there twice"),
+            (r#"{"\u0061":1}"#, "borrowed string"),
+            ("1e999", "out of range"),
+            (&deep, "recursion limit"),
+            (&many, "too many members"),
+        ] {
+            check(json, Err(why));
+        }
+    }
+
+    #[test]
+    fn answers_are_bounded() {
+        let bytes = vec![b' '; ANSWER_BYTES_MAX + 1];
+        assert!(matches!(
+            parse(Answer::Block, &bytes),
+            Err(NodeFault::TooLarge { .. })
+        ));
+        let values = format!("[{}0]", "0,".repeat(VALUES_MAX));
+        check(&values, Err("too many values"));
+    }
+}

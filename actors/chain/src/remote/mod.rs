@@ -1,0 +1,35 @@
+//! What a node says, checked: from its JSON to a block, a proof or a code that may be trusted.
+//!
+//! Of a node nothing is believed. What it states is decoded to what the chain hashes, hashed again, and written as JSON
+//! again; then all that it stated is compared with that, member by member.
+//!
+//! | file | what it is responsible for |
+//! |---|---|
+//! | [`Verifier`] | a block with its receipts and ommers |
+//! | [`verify_proof`], [`verify_code`] | account proofs and codes |
+//! | [`BlobRules`] | the price of blob gas where no genesis says it |
+//! | [`NodeFault`] | which promise a node broke |
+//! | `json` | an answer taken apart, within bounds |
+//! | `reader` | members by name and kind |
+//! | `header`, `transaction`, `receipt` | what hashes cover, from JSON |
+//! | `compare` | what follows from it, against what the node states |
+
+mod blob_rules;
+mod compare;
+mod fault;
+mod header;
+mod json;
+mod proof;
+mod reader;
+mod receipt;
+mod transaction;
+mod verifier;
+
+#[cfg(test)]
+mod tests;
+
+pub use blob_rules::BlobRules;
+pub use fault::{Answer, Flaw, NodeFault};
+pub use json::ANSWER_BYTES_MAX;
+pub use proof::{verify_code, verify_proof};
+pub use verifier::{Answers, Asked, StatedBlock, Verified, Verifier};

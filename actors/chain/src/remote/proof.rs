@@ -1,0 +1,124 @@
+//! The answers about the state: account proofs (EIP-1186) and codes.
+
+use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
+use alloy_trie::TrieAccount;
+
+use super::{
+    fault::{Answer, NodeFault, Wrong},
+    json::{Value, parse},
+    reader::{Reader, array, bytes, fixed, u64, u256},
+};
+use crate::trie::AccountProof;
+
+/// What a node says of an account and of slots of it.
+struct Stated {
+    address: Address,
+    account: TrieAccount,
+    nodes: Vec<Bytes>,
+    storage: Vec<StatedSlot>,
+}
+
+/// What a node says of a slot.
+struct StatedSlot {
+    key: U256,
+    value: U256,
+    nodes: Vec<Bytes>,
+}
+
+/// Verifies the answer of eth_getProof for `address` and `slots` against a state root.
+///
+/// What is given back is read from the nodes; what the node says beside them is compared with it.
+///
+/// # Errors
+/// A [`NodeFault`]: the nodes do not prove, or something else was said than they do.
+pub fn verify_proof(
+    json: &[u8],
+    state_root: B256,
+    address: &Address,
+    slots: &[U256],
+) -> Result<AccountProof, NodeFault> {
+    let wrong = |wrong: Wrong| wrong.of(Answer::Proof);
+    let stated = read(&parse(Answer::Proof, json)?).map_err(wrong)?;
+    equal("address", stated.address, *address).map_err(wrong)?;
+    if stated.storage.len() != slots.len() {
+        return Err(NodeFault::Count {
+            answer: Answer::Proof,
+            expected: slots.len(),
+            found: stated.storage.len(),
+        });
+    }
+    let mut values = Vec::with_capacity(slots.len());
+    let mut storage = Vec::with_capacity(slots.len());
+    for (index, (slot, asked)) in stated.storage.into_iter().zip(slots).enumerate() {
+        equal("key", slot.key, *asked).map_err(|why| wrong(in_slot(index, why)))?;
+        values.push(slot.value);
+        storage.push((*asked, slot.nodes));
+    }
+    let proof = AccountProof::verify(state_root, address, stated.nodes, storage)?;
+    // An absent account is stated as one that has nothing.
+    let account = proof.account.unwrap_or_default();
+    equal("nonce", stated.account.nonce, account.nonce).map_err(wrong)?;
+    equal("balance", stated.account.balance, account.balance).map_err(wrong)?;
+    equal("codeHash", stated.account.code_hash, account.code_hash).map_err(wrong)?;
+    let storage_root = account.storage_root;
+    equal("storageHash", stated.account.storage_root, storage_root).map_err(wrong)?;
+    for (index, (stated, proven)) in values.into_iter().zip(&proof.storage).enumerate() {
+        equal("value", stated, proven.value).map_err(|why| wrong(in_slot(index, why)))?;
+    }
+    Ok(proof)
+}
+
+/// Verifies the answer of eth_getCode for an account with this code hash.
+///
+/// # Errors
+/// A [`NodeFault`], where it is another code or none.
+pub fn verify_code(json: &[u8], code_hash: B256) -> Result<Bytes, NodeFault> {
+    let answer = Answer::Code;
+    let code = bytes(&parse(answer, json)?).map_err(|why| why.of(answer))?;
+    let found = keccak256(&code);
+    if found == code_hash {
+        Ok(code)
+    } else {
+        Err(NodeFault::CodeHash {
+            expected: code_hash,
+            found,
+        })
+    }
+}
+
+fn read(value: &Value<'_>) -> Result<Stated, Wrong> {
+    let answer = Reader::new(value)?;
+    Ok(Stated {
+        address: answer.get("address", fixed)?,
+        account: TrieAccount {
+            nonce: answer.get("nonce", u64)?,
+            balance: answer.get("balance", u256)?,
+            storage_root: answer.get("storageHash", fixed)?,
+            code_hash: answer.get("codeHash", fixed)?,
+        },
+        nodes: answer.get("accountProof", |nodes| array(nodes, bytes))?,
+        storage: answer.get("storageProof", |slots| array(slots, read_slot))?,
+    })
+}
+
+/// A key is echoed in full or as a quantity: it is read by value.
+fn read_slot(value: &Value<'_>) -> Result<StatedSlot, Wrong> {
+    let slot = Reader::new(value)?;
+    Ok(StatedSlot {
+        key: slot.get("key", u256)?,
+        value: slot.get("value", u256)?,
+        nodes: slot.get("proof", |nodes| array(nodes, bytes))?,
+    })
+}
+
+fn in_slot(index: usize, why: Wrong) -> Wrong {
+    why.in_item(index).in_member("storageProof")
+}
+
+fn equal<T: PartialEq + std::fmt::Display>(name: &str, stated: T, derived: T) -> Result<(), Wrong> {
+    if stated == derived {
+        Ok(())
+    } else {
+        Err(Wrong::differs(stated, derived).in_member(name))
+    }
+}

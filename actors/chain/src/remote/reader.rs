@@ -1,0 +1,214 @@
+//! Members of a node's JSON by name and kind.
+
+use alloy_primitives::{Bytes, FixedBytes, U256, hex};
+
+use super::{
+    fault::{Flaw, Wrong},
+    json::Value,
+};
+
+/// An object whose members are read by name; those that nobody asks for are left alone.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Reader<'v, 'a>(&'v [(&'a str, Value<'a>)]);
+
+impl<'v, 'a> Reader<'v, 'a> {
+    pub(super) fn new(value: &'v Value<'a>) -> Result<Self, Wrong> {
+        match value {
+            Value::Object(members) => Ok(Self(members)),
+            _ => Err(Wrong::shape("an object")),
+        }
+    }
+
+    /// A member that has to be there.
+    pub(super) fn get<T>(
+        self,
+        name: &str,
+        read: impl FnOnce(&'v Value<'a>) -> Result<T, Wrong>,
+    ) -> Result<T, Wrong> {
+        let missing = || Wrong::new(Flaw::Missing).in_member(name);
+        self.find(name, read)?.ok_or_else(missing)
+    }
+
+    /// A member that may be absent, or null.
+    pub(super) fn find<T>(
+        self,
+        name: &str,
+        read: impl FnOnce(&'v Value<'a>) -> Result<T, Wrong>,
+    ) -> Result<Option<T>, Wrong> {
+        let member = self.0.iter().find(|(found, _)| *found == name);
+        match member {
+            None | Some((_, Value::Null)) => Ok(None),
+            Some((_, value)) => read(value).map(Some).map_err(|why| why.in_member(name)),
+        }
+    }
+}
+
+/// QUANTITY of up to 256 bits; leading zeros are let pass, since some nodes pad.
+pub(super) fn u256(value: &Value<'_>) -> Result<U256, Wrong> {
+    const EXPECTED: &str = "a quantity of at most 256 bits";
+    let digits = digits(value, EXPECTED)?;
+    let is_hex = !digits.is_empty() && digits.bytes().all(|digit| digit.is_ascii_hexdigit());
+    let number = is_hex.then(|| U256::from_str_radix(digits, 16).ok());
+    number.flatten().ok_or(Wrong::shape(EXPECTED))
+}
+
+/// QUANTITY of up to 128 bits.
+pub(super) fn u128(value: &Value<'_>) -> Result<u128, Wrong> {
+    u256(value)?
+        .try_into()
+        .map_err(|_| Wrong::shape("a quantity of at most 128 bits"))
+}
+
+/// QUANTITY of up to 64 bits.
+pub(super) fn u64(value: &Value<'_>) -> Result<u64, Wrong> {
+    u256(value)?
+        .try_into()
+        .map_err(|_| Wrong::shape("a quantity of at most 64 bits"))
+}
+
+/// QUANTITY of up to 8 bits.
+pub(super) fn u8(value: &Value<'_>) -> Result<u8, Wrong> {
+    u256(value)?
+        .try_into()
+        .map_err(|_| Wrong::shape("a quantity of at most 8 bits"))
+}
+
+/// QUANTITY that is 0 or 1.
+pub(super) fn bit(value: &Value<'_>) -> Result<bool, Wrong> {
+    match u256(value)?.try_into() {
+        Ok(0_u8) => Ok(false),
+        Ok(1) => Ok(true),
+        _ => Err(Wrong::shape("0x0 or 0x1")),
+    }
+}
+
+/// DATA of any length.
+pub(super) fn bytes(value: &Value<'_>) -> Result<Bytes, Wrong> {
+    const EXPECTED: &str = "data";
+    let decoded = hex::decode(digits(value, EXPECTED)?);
+    decoded.map(Bytes::from).map_err(|_| Wrong::shape(EXPECTED))
+}
+
+/// DATA of N bytes: a hash, an address, a bloom.
+pub(super) fn fixed<const N: usize, T: From<FixedBytes<N>>>(value: &Value<'_>) -> Result<T, Wrong> {
+    const EXPECTED: &str = "data of its length";
+    let mut bytes = [0; N];
+    // It refuses any other number of digits.
+    hex::decode_to_slice(digits(value, EXPECTED)?, &mut bytes)
+        .map_err(|_| Wrong::shape(EXPECTED))?;
+    Ok(FixedBytes(bytes).into())
+}
+
+/// An array, each item read alike.
+pub(super) fn array<'v, 'a, T>(
+    value: &'v Value<'a>,
+    mut read: impl FnMut(&'v Value<'a>) -> Result<T, Wrong>,
+) -> Result<Vec<T>, Wrong> {
+    let Value::Array(items) = value else {
+        return Err(Wrong::shape("an array"));
+    };
+    let items = items.iter().enumerate();
+    items
+        .map(|(index, item)| read(item).map_err(|why| why.in_item(index)))
+        .collect()
+}
+
+/// What follows the prefix. A second prefix is no digit: the decoder of hex would take it off as well.
+fn digits<'a>(value: &Value<'a>, expected: &'static str) -> Result<&'a str, Wrong> {
+    let Value::Text(text) = value else {
+        return Err(Wrong::shape(expected));
+    };
+    let digits = text.strip_prefix("0x");
+    let digits = digits.filter(|digits| !digits.starts_with("0x"));
+    digits.ok_or(Wrong::shape(expected))
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests are made to fail")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantities_are_read_by_value() {
+        let max = format!("0x{}", "f".repeat(64));
+        let padded = format!("0x{}1", "0".repeat(63));
+        for (text, expected) in [
+            ("0x0", Some(U256::ZERO)),
+            ("0x00", Some(U256::ZERO)),
+            ("0xaB", Some(U256::from(0xab))),
+            (&max, Some(U256::MAX)),
+            (&padded, Some(U256::from(1))),
+            ("", None),
+            ("0x", None),
+            ("1", None),
+            ("0X1", None),
+            ("0x0x1", None),
+            ("0x-1", None),
+            ("0x+1", None),
+            ("0x1_0", None),
+            ("0x 1", None),
+            ("0xé", None),
+            (&format!("{max}f"), None),
+        ] {
+            assert_eq!(u256(&Value::Text(text)).ok(), expected, "{text}");
+        }
+        for value in [
+            Value::Null,
+            Value::Number,
+            Value::Bool(true),
+            Value::Escaped,
+        ] {
+            assert!(u256(&value).is_err());
+        }
+        for (text, bits) in [("0x1", 1), ("0xff", 8), ("0xffffffffffffffff", 64)] {
+            let text = Value::Text(text);
+            assert_eq!(
+                [
+                    bit(&text).is_ok(),
+                    u8(&text).is_ok(),
+                    u64(&text).is_ok(),
+                    u128(&text).is_ok()
+                ],
+                [bits == 1, bits <= 8, true, true]
+            );
+        }
+        assert!(u64(&Value::Text("0x10000000000000000")).is_err());
+        assert!(u128(&Value::Text(&format!("0x1{}", "0".repeat(32)))).is_err());
+    }
+
+    #[test]
+    fn data_has_its_length() {
+        for (text, expected) in [
+            ("0x", Some(&[][..])),
+            ("0xaB01", Some(&[0xab, 1][..])),
+            ("0xa", None),
+            ("ab", None),
+            ("0x0xab", None),
+            ("0xag", None),
+        ] {
+            let found = bytes(&Value::Text(text)).ok().map(|bytes| bytes.to_vec());
+            assert_eq!(found.as_deref(), expected, "{text}");
+        }
+        let two = |text| fixed::<2, FixedBytes<2>>(&Value::Text(text)).is_ok();
+        assert_eq!(
+            ["0xabcd", "0xabc", "0xabcdef", "0x", "abcd", "0x0xabcd"].map(two),
+            [true, false, false, false, false, false]
+        );
+    }
+
+    #[test]
+    fn what_is_wrong_is_named_by_its_path() {
+        let items = Value::Array(vec![
+            Value::Object(vec![("a", Value::Text("0x1"))]),
+            Value::Object(vec![("a", Value::Null)]),
+        ]);
+        let answer = Value::Object(vec![("items", items)]);
+        let read = |value| Reader::new(value)?.get("a", u64);
+        let wrong = Reader::new(&answer)
+            .unwrap()
+            .get("items", |items| array(items, read))
+            .unwrap_err();
+        let fault = wrong.of(super::super::fault::Answer::Block);
+        assert_eq!(fault.to_string(), "block: items[1].a is missing");
+    }
+}

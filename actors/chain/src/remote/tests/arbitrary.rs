@@ -1,0 +1,159 @@
+//! What nobody thought of: random JSON, random changes of true answers. Nothing panics, nothing false is served.
+
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::{
+    super::{Answers, Asked, StatedBlock, verify_code, verify_proof},
+    Chain, DEV, EXECUTION_APIS, Statement,
+    liar::at,
+    parsed, served,
+};
+
+/// A value as a node might send one, or might not.
+fn value() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<f64>().prop_map(Value::from),
+        any::<u64>().prop_map(|number| json!(format!("{number:#x}"))),
+        "0x[0-9a-f]{0,70}".prop_map(Value::from),
+        "\\PC{0,10}".prop_map(Value::from),
+    ];
+    leaf.prop_recursive(3, 24, 6, |inner| {
+        let name = prop::sample::select(vec![
+            "hash",
+            "number",
+            "transactions",
+            "uncles",
+            "withdrawals",
+            "type",
+            "logs",
+            "topics",
+            "address",
+            "accountProof",
+            "storageProof",
+            "proof",
+            "status",
+            "v",
+            "accessList",
+        ]);
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+            prop::collection::vec((name, inner), 0..6).prop_map(|members| {
+                let members = members
+                    .into_iter()
+                    .map(|(name, value)| (name.to_owned(), value));
+                Value::Object(members.collect())
+            }),
+        ]
+    })
+}
+
+fn chains() -> [&'static Chain; 2] {
+    [&EXECUTION_APIS, &DEV]
+}
+
+/// A chain's place in [`chains`], and a block of it.
+fn any_block() -> impl Strategy<Value = (usize, usize)> {
+    prop_oneof![
+        (0..55_usize).prop_map(|block| (0, block)),
+        (0..11_usize).prop_map(|block| (1, block)),
+    ]
+}
+
+/// A path to any value, chosen by dice.
+fn any_path(value: &Value, dice: &[prop::sample::Index]) -> Vec<super::liar::Step> {
+    use super::liar::Step;
+    let mut path = Vec::new();
+    let mut value = value;
+    for dice in dice {
+        let step = match value {
+            Value::Object(members) if !members.is_empty() => {
+                let (name, below) = members.iter().nth(dice.index(members.len())).unwrap();
+                value = below;
+                Step::Member(name.clone())
+            }
+            Value::Array(items) if !items.is_empty() => {
+                let index = dice.index(items.len());
+                value = &items[index];
+                Step::Item(index)
+            }
+            _ => break,
+        };
+        path.push(step);
+    }
+    path
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(256))]
+
+    #[test]
+    fn random_answers_never_panic(block in value(), receipts in value(), ommer in value()) {
+        let [block, receipts, ommer] = [block, receipts, ommer].map(|value| value.to_string());
+        let (block, receipts, ommer) = (block.as_bytes(), receipts.as_bytes(), ommer.as_bytes());
+        let answers = Answers { block, receipts, ommers: &[ommer] };
+        prop_assert!(DEV.verifier.verify(Asked::Number(1), &answers).is_err());
+        prop_assert!(StatedBlock::read(block).is_err());
+        prop_assert!(verify_proof(block, Default::default(), &Default::default(), &[]).is_err());
+        prop_assert!(verify_code(block, Default::default()).is_err());
+    }
+
+    #[test]
+    fn random_bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        prop_assert!(StatedBlock::read(&bytes).is_err());
+        prop_assert!(verify_code(&bytes, Default::default()).is_err());
+    }
+
+    /// Any values anywhere in true answers: what is served is the truth, or nothing.
+    #[test]
+    fn random_changes_serve_nothing_false(
+        (chain, block) in any_block(),
+        changes in prop::collection::vec((any::<bool>(), any::<[prop::sample::Index; 5]>(), 1..6_usize, value()), 1..4),
+    ) {
+        let chain = chains()[chain];
+        let block = &chain.blocks[block];
+        let mut told = Statement::of(block);
+        for (of_receipts, dice, depth, change) in changes {
+            let answer = if of_receipts { &mut told.receipts } else { &mut told.block };
+            let mut value = parsed(answer);
+            let path = any_path(&value, &dice[..depth.min(5)]);
+            if path.last() == Some(&super::liar::Step::Member("totalDifficulty".to_owned())) {
+                continue;
+            }
+            *at(&mut value, &path) = change;
+            *answer = value.to_string().into();
+        }
+        if let Ok(verified) = told.verify(&chain.verifier, Asked::Hash(block.hash)) {
+            prop_assert!(served(&verified.block) == served(block));
+        }
+    }
+
+    /// A bit of the text is another one.
+    #[test]
+    fn changed_bytes_serve_nothing_false(
+        (chain, block) in any_block(),
+        of_receipts: bool,
+        place: prop::sample::Index,
+        bit in 0..8_u8,
+    ) {
+        let chain = chains()[chain];
+        let block = &chain.blocks[block];
+        let mut told = Statement::of(block);
+        let answer = if of_receipts { &mut told.receipts } else { &mut told.block };
+        let place = place.index(answer.len());
+        answer[place] ^= 1 << bit;
+        if let Ok(verified) = told.verify(&chain.verifier, Asked::Hash(block.hash)) {
+            let mut found = verified.block.json.block(false).to_vec();
+            let mut want = block.json.block(false).to_vec();
+            for json in [&mut found, &mut want] {
+                let mut value = parsed(json);
+                value["totalDifficulty"] = Value::Null;
+                *json = value.to_string().into();
+            }
+            prop_assert!(found == want);
+            prop_assert!(verified.block.json.receipts() == block.json.receipts());
+        }
+    }
+}

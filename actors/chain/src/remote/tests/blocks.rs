@@ -1,0 +1,289 @@
+//! Honest nodes, and nodes that answer something else than they were asked.
+
+use alloy_primitives::{B256, U256, hex};
+use serde_json::{Value, json};
+
+use super::{
+    super::{Asked, BlobRules, NodeFault, StatedBlock},
+    Chain, DEV, EXECUTION_APIS, Statement, parsed, served, verifier,
+};
+use crate::block::Block;
+
+fn chains() -> [&'static Chain; 2] {
+    [&EXECUTION_APIS, &DEV]
+}
+
+/// The same block, verified.
+#[track_caller]
+fn check(chain: &Chain, asked: Asked<'_>, statement: &Statement, block: &Block) -> Vec<String> {
+    let verified = statement.verify(&chain.verifier, asked).unwrap();
+    let found = &verified.block;
+    assert_eq!(served(found), served(block));
+    assert_eq!(found.hash, block.hash);
+    assert_eq!(found.header, block.header);
+    assert_eq!(found.transaction_hashes, block.transaction_hashes);
+    assert_eq!(found.total_difficulty, block.total_difficulty);
+    assert_eq!(
+        found.state.as_ref().unwrap().root(),
+        block.header.state_root
+    );
+    assert_eq!(
+        found.ancestors.first(),
+        block.ancestors.first(),
+        "the parent is named"
+    );
+    verified.ignored
+}
+
+#[test]
+fn an_honest_node_is_believed() {
+    let mut count = 0;
+    for chain in chains() {
+        for block in &chain.blocks {
+            let statement = Statement::of(block);
+            let asks = [Asked::Hash(block.hash), Asked::Number(block.number())];
+            // And with the members in another order: what is equal byte for byte is not compared.
+            let sorted = Statement {
+                block: parsed(&statement.block).to_string().into(),
+                receipts: parsed(&statement.receipts).to_string().into(),
+                ommers: statement
+                    .ommers
+                    .iter()
+                    .map(|ommer| parsed(ommer).to_string().into())
+                    .collect(),
+            };
+            for asked in asks {
+                assert!(check(chain, asked, &statement, block).is_empty());
+                assert!(check(chain, asked, &sorted, block).is_empty());
+            }
+            count += 1;
+        }
+        for pair in chain.blocks.windows(2) {
+            let [parent, child] = pair else {
+                unreachable!()
+            };
+            check(chain, Asked::ChildOf(parent), &Statement::of(child), child);
+            check(
+                chain,
+                Asked::ParentOf(child),
+                &Statement::of(parent),
+                parent,
+            );
+        }
+    }
+    assert_eq!(count, 55 + 11);
+}
+
+#[test]
+fn a_child_takes_over_what_its_parent_knows() {
+    let chain = &EXECUTION_APIS;
+    let [parent, child] = [&chain.blocks[20], &chain.blocks[21]];
+    let mut statement = Statement::of(child);
+    let mut stated = parsed(&statement.block);
+    stated["totalDifficulty"] = json!("0x7");
+    statement.block = stated.to_string().into();
+    let of = |asked| statement.verify(&chain.verifier, asked).unwrap().block;
+    let block = of(Asked::ChildOf(parent));
+    assert_eq!(block.total_difficulty, child.total_difficulty);
+    assert_eq!(block.ancestors, child.ancestors);
+    let block = of(Asked::Hash(child.hash));
+    assert_eq!(
+        block.total_difficulty,
+        Some(U256::from(7)),
+        "nothing else is known"
+    );
+    assert_eq!(*block.ancestors, [parent.hash]);
+    let block = of(Asked::ParentOf(&chain.blocks[22]));
+    assert_eq!(block.total_difficulty, child.total_difficulty);
+}
+
+/// Members that some clients leave out, or write in another way.
+#[test]
+fn clients_may_differ_in_what_is_no_lie() {
+    let chain = &DEV;
+    let block = &chain.blocks[5];
+    let mut statement = Statement::of(block);
+    let mut full = parsed(&statement.block);
+    let mut receipts = parsed(&statement.receipts);
+    let remove = |value: &mut Value, name: &str| drop(value.as_object_mut().unwrap().remove(name));
+    remove(&mut full, "size");
+    full["author"] = full["miner"].clone();
+    full["difficulty"] = json!("0x00");
+    full["miner"] = json!(upper(&full["miner"]));
+    for transaction in full["transactions"].as_array_mut().unwrap() {
+        remove(transaction, "blockTimestamp");
+        remove(transaction, "yParity");
+        for name in ["r", "s"] {
+            let value: U256 = transaction[name].as_str().unwrap().parse().unwrap();
+            transaction[name] = json!(format!("0x{}", hex::encode(B256::from(value))));
+        }
+        transaction["from"] = json!(upper(&transaction["from"]));
+        transaction["creates"] = Value::Null;
+    }
+    for receipt in receipts.as_array_mut().unwrap() {
+        if receipt["contractAddress"].is_null() {
+            remove(receipt, "contractAddress");
+        }
+        for log in receipt["logs"].as_array_mut().unwrap() {
+            remove(log, "blockTimestamp");
+            log["transactionLogIndex"] = json!("0x0");
+        }
+    }
+    statement.block = full.to_string().into();
+    statement.receipts = receipts.to_string().into();
+    let ignored = check(chain, Asked::Hash(block.hash), &statement, block);
+    let names = [
+        "block.author",
+        "log.transactionLogIndex",
+        "transaction.creates",
+    ];
+    assert_eq!(ignored, names);
+}
+
+fn upper(data: &Value) -> String {
+    format!("0x{}", data.as_str().unwrap()[2..].to_uppercase())
+}
+
+#[test]
+fn another_block_than_asked_for_is_refused() {
+    let chain = &EXECUTION_APIS;
+    let [before, block, after] = [&chain.blocks[29], &chain.blocks[30], &chain.blocks[31]];
+    let statement = Statement::of(block);
+    for asked in [
+        Asked::Hash(before.hash),
+        Asked::Number(31),
+        Asked::ChildOf(after),
+        Asked::ChildOf(block),
+        Asked::ParentOf(before),
+        Asked::ParentOf(block),
+    ] {
+        let fault = statement.verify(&chain.verifier, asked).unwrap_err();
+        assert_eq!(fault.reason(), "another_block", "{asked:?}: {fault}");
+    }
+}
+
+#[test]
+fn answers_of_two_blocks_are_not_mixed() {
+    let chain = &EXECUTION_APIS;
+    let mut refused = 0;
+    for block in &chain.blocks {
+        for other in &chain.blocks {
+            if block.header.receipts_root == other.header.receipts_root {
+                continue;
+            }
+            let statement = Statement {
+                receipts: Statement::of(other).receipts,
+                ..Statement::of(block)
+            };
+            let fault = statement.verify(&chain.verifier, Asked::Hash(block.hash));
+            let reason = fault.unwrap_err().reason();
+            assert!(matches!(reason, "count" | "receipts_root"), "{reason}");
+            refused += 1;
+        }
+    }
+    assert!(refused > 1_000, "{refused}");
+}
+
+#[test]
+fn a_type_that_is_not_known_is_named_with_its_block() {
+    let chain = &DEV;
+    let block = &chain.blocks[3];
+    let mut statement = Statement::of(block);
+    let mut stated = parsed(&statement.block);
+    // A deposit of the OP stack.
+    stated["transactions"][0]["type"] = json!("0x7e");
+    statement.block = stated.to_string().into();
+    let fault = statement
+        .verify(&chain.verifier, Asked::Number(3))
+        .unwrap_err();
+    assert!(matches!(
+        fault,
+        NodeFault::TransactionType {
+            number: 3,
+            found: 0x7e
+        }
+    ));
+    assert_eq!(
+        fault.to_string(),
+        "block 3 has a transaction of type 0x7e, which is not supported"
+    );
+    assert_eq!(fault.reason(), "transaction_type");
+}
+
+#[test]
+fn another_chain_and_other_blob_rules_are_found() {
+    let chain = &EXECUTION_APIS;
+    let other = verifier(1, BlobRules::of_chain(1));
+    let with_chain_id = chain.blocks.iter().find(|block| {
+        let stated = parsed(&block.json.block(true));
+        stated["transactions"][0]["chainId"].is_string()
+    });
+    let block = with_chain_id.unwrap();
+    let fault = Statement::of(block)
+        .verify(&other, Asked::Hash(block.hash))
+        .unwrap_err();
+    assert_eq!(fault.reason(), "chain_id");
+    let with_blobs = chain
+        .blocks
+        .iter()
+        .find(|block| block.header.blob_gas_used > Some(0));
+    let block = with_blobs.unwrap();
+    let mut statement = Statement::of(block);
+    let mut stated = parsed(&statement.receipts);
+    let receipts = stated.as_array_mut().unwrap().iter_mut();
+    let mut with_price = receipts.filter(|receipt| receipt["blobGasPrice"].is_string());
+    with_price.next().unwrap()["blobGasPrice"] = json!("0x2");
+    statement.receipts = stated.to_string().into();
+    let chain_id = 3_503_995_874_084_926;
+    let guess = verifier(chain_id, BlobRules::of_chain(chain_id));
+    let fault = statement
+        .verify(&guess, Asked::Hash(block.hash))
+        .unwrap_err();
+    assert_eq!(fault.reason(), "blob_gas_price");
+    assert_eq!(
+        fault.to_string(),
+        "blob gas price is 0x2, expected 0x1: if the node is right, name the chain's genesis with --genesis"
+    );
+}
+
+#[test]
+fn a_stated_block_says_what_else_to_ask_for() {
+    let chain = &EXECUTION_APIS;
+    for block in &chain.blocks {
+        let want = StatedBlock {
+            header: block.header.clone(),
+            hash: block.hash,
+            transactions: block.transaction_hashes.clone(),
+            ommers: block.json.uncle_count(),
+        };
+        for full in [true, false] {
+            assert_eq!(StatedBlock::read(&block.json.block(full)).unwrap(), want);
+        }
+        let announced = crate::encode::value::header(&block.header, &block.hash);
+        let announced = StatedBlock::read(&announced).unwrap();
+        assert_eq!(announced.hash, block.hash);
+        assert!(announced.transactions.is_empty());
+    }
+    let mut stated = parsed(&chain.blocks[9].json.block(false));
+    stated["gasLimit"] = json!("0x1");
+    let fault = StatedBlock::read(stated.to_string().as_bytes()).unwrap_err();
+    assert_eq!(fault.reason(), "block_hash");
+    // What it makes us ask for is bounded.
+    let mut stated = parsed(&chain.blocks[9].json.block(false));
+    for (name, count, bounded) in [
+        ("uncles", 2, false),
+        ("uncles", 3, true),
+        ("transactions", 163_841, true),
+    ] {
+        let hashes = vec![stated["hash"].clone(); count];
+        stated[name] = hashes.into();
+        let read = StatedBlock::read(stated.to_string().as_bytes());
+        assert_eq!(read.is_err(), bounded, "{count} {name}");
+        stated[name] = json!([]);
+    }
+    let fault = StatedBlock::read(b"null").unwrap_err();
+    assert_eq!(
+        (fault.reason(), fault.to_string().as_str()),
+        ("absent", "block is not there")
+    );
+}

@@ -1,0 +1,562 @@
+//! One thing is changed in what an honest node says, and it is found: every member of every kind of object, in every way.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use alloy_primitives::{Address, U256};
+use serde_json::{Value, json};
+
+use super::{
+    super::{Asked, verify_code, verify_proof},
+    Chain, DEV, EXECUTION_APIS, Statement, parsed, served,
+};
+use crate::{
+    block::Block,
+    encode::{ProofKey, proof},
+    trie::State,
+};
+
+/// A member, or an item, of a JSON value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    Member(String),
+    Item(usize),
+}
+
+pub(super) type Path = Vec<Step>;
+
+/// A way to lie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Lie {
+    /// The last digit is another one; true is false; null is an address.
+    OtherEnd,
+    /// The first digit is another one.
+    OtherStart,
+    /// A digit less.
+    Shorter,
+    /// Two digits more.
+    Longer,
+    /// No digits.
+    NoDigits,
+    /// The member, or the item, is gone.
+    Removed,
+    Null,
+    Number,
+    Text,
+    Object,
+    List,
+    /// An item twice.
+    Doubled,
+    /// The first and the last item change places.
+    Swapped,
+    /// A null after the last item.
+    Extended,
+}
+
+const LIES: [Lie; 14] = [
+    Lie::OtherEnd,
+    Lie::OtherStart,
+    Lie::Shorter,
+    Lie::Longer,
+    Lie::NoDigits,
+    Lie::Removed,
+    Lie::Null,
+    Lie::Number,
+    Lie::Text,
+    Lie::Object,
+    Lie::List,
+    Lie::Doubled,
+    Lie::Swapped,
+    Lie::Extended,
+];
+
+/// What is not found, and why it need not be: what is served in its place does not come from the node.
+///
+/// The total difficulty alone is taken from the node. No block of these chains has a creation that failed, of which some
+/// say that it created nothing: `compare` has its test.
+const EXCEPTIONS: &[(&str, &[Lie], &str)] = &[
+    (
+        "block.totalDifficulty",
+        NOT_SHAPE,
+        "nothing covers it, and it is the node's",
+    ),
+    (
+        "ommer.totalDifficulty",
+        &LIES,
+        "nothing covers it, and it is not served",
+    ),
+    ("block.size", ABSENT, "some leave it out, it is ours"),
+    ("ommer.size", ABSENT, "some leave it out, it is ours"),
+    ("ommer.uncles", ABSENT, "an ommer has none"),
+    (
+        "transaction.blockTimestamp",
+        ABSENT,
+        "few have it, it is ours",
+    ),
+    ("log.blockTimestamp", ABSENT, "few have it, it is ours"),
+    ("typed transaction.v", ABSENT, "yParity says it"),
+    ("typed transaction.yParity", ABSENT, "v says it"),
+    ("legacy transaction.chainId", ABSENT, "v says it"),
+];
+
+const ABSENT: &[Lie] = &[Lie::Removed, Lie::Null];
+const NOT_SHAPE: &[Lie] = &[
+    Lie::OtherEnd,
+    Lie::OtherStart,
+    Lie::Shorter,
+    Lie::Longer,
+    Lie::Removed,
+    Lie::Null,
+];
+
+/// Every path of a value, itself left out, members in their order.
+fn paths(value: &Value, path: &Path, found: &mut Vec<Path>) {
+    let mut add = |step: Step, below: &Value| {
+        let mut path = path.clone();
+        path.push(step);
+        found.push(path.clone());
+        paths(below, &path, found);
+    };
+    match value {
+        Value::Object(members) => {
+            for (name, below) in members {
+                add(Step::Member(name.clone()), below);
+            }
+        }
+        Value::Array(items) => {
+            for (index, below) in items.iter().enumerate() {
+                add(Step::Item(index), below);
+            }
+        }
+        _ => {}
+    }
+}
+
+pub(super) fn at<'v>(value: &'v mut Value, path: &[Step]) -> &'v mut Value {
+    path.iter().fold(value, |value, step| match step {
+        Step::Member(name) => &mut value[name],
+        Step::Item(index) => &mut value[index],
+    })
+}
+
+/// The value with a lie in it; `None` where it does not apply, or would change nothing.
+pub(super) fn tell(lie: Lie, truth: &Value, path: &[Step]) -> Option<Value> {
+    let mut told = truth.clone();
+    let place = at(&mut told, path);
+    let text = place.as_str().map(str::to_owned);
+    let digits = text.as_deref().and_then(|text| text.strip_prefix("0x"));
+    let flip = |digit: &str| format!("{:x}", u8::from_str_radix(digit, 16).unwrap() ^ 1);
+    match lie {
+        Lie::OtherEnd => match (&*place, digits) {
+            (Value::Bool(value), _) => *place = json!(!value),
+            (Value::Null, _) => *place = json!("0x00000000000000000000000000000000000000aa"),
+            (_, Some(digits)) if !digits.is_empty() => {
+                let (rest, last) = digits.split_at(digits.len() - 1);
+                *place = json!(format!("0x{rest}{}", flip(last)));
+            }
+            _ => return None,
+        },
+        Lie::OtherStart => {
+            let digits = digits.filter(|digits| digits.len() > 1)?;
+            *place = json!(format!("0x{}{}", flip(&digits[..1]), &digits[1..]));
+        }
+        Lie::Shorter => {
+            let digits = digits.filter(|digits| digits.len() > 1)?;
+            *place = json!(format!("0x{}", &digits[1..]));
+        }
+        Lie::Longer => *place = json!(format!("0x11{}", digits?)),
+        Lie::NoDigits => {
+            digits.filter(|digits| !digits.is_empty())?;
+            *place = json!("0x");
+        }
+        Lie::Null => *place = Value::Null,
+        Lie::Number => *place = json!(1),
+        Lie::Text => *place = json!("zz"),
+        Lie::Object => *place = json!({}),
+        Lie::List => *place = json!([]),
+        Lie::Removed => {
+            let (last, parent) = path.split_last()?;
+            match (last, at(&mut told, parent)) {
+                (Step::Member(name), Value::Object(members)) => drop(members.remove(name)),
+                (Step::Item(index), Value::Array(items)) => drop(items.remove(*index)),
+                _ => return None,
+            }
+        }
+        Lie::Doubled => {
+            let items = place.as_array_mut()?;
+            items.insert(0, items.first()?.clone());
+        }
+        Lie::Swapped => {
+            let items = place.as_array_mut()?;
+            let last = items.len().checked_sub(1)?;
+            items.swap(0, last);
+        }
+        Lie::Extended => place.as_array_mut()?.push(Value::Null),
+    }
+    // null and absent are one thing to say.
+    let is_absence = matches!(lie, Lie::Removed | Lie::Null);
+    let was_null = *at(&mut truth.clone(), path) == Value::Null;
+    (told != *truth && !(is_absence && was_null)).then_some(told)
+}
+
+/// What kind of member stands at a path of an answer: indexes left out, objects by what they are.
+fn kind(root: &str, answer: &Value, path: &[Step]) -> String {
+    let mut kind = root.to_owned();
+    let mut value = answer;
+    for step in path {
+        match step {
+            Step::Member(name) => {
+                value = &value[name];
+                kind = format!("{kind}.{name}");
+            }
+            Step::Item(index) => {
+                value = &value[index];
+                kind = match kind.as_str() {
+                    "block.transactions" => format!("{} transaction", of_type(value)),
+                    "block.withdrawals" => "withdrawal".to_owned(),
+                    "receipts" if value["status"] == "0x0" => "failed receipt".to_owned(),
+                    "receipts" => format!("{} receipt", of_type(value)),
+                    kind if kind.ends_with("receipt.logs") => "log".to_owned(),
+                    kind => format!("{kind}[]"),
+                };
+            }
+        }
+    }
+    kind
+}
+
+fn of_type(value: &Value) -> String {
+    let creates = if value["to"].is_null() {
+        "creating "
+    } else {
+        ""
+    };
+    format!("{creates}type {}", value["type"].as_str().unwrap())
+}
+
+/// Whether a row of the exceptions is about this kind of member.
+fn is_exception(kind: &str, lie: Lie) -> Option<&'static str> {
+    let name = |kind: &str| {
+        let (object, member) = kind.rsplit_once('.').unwrap_or((kind, ""));
+        (object.to_owned(), member.to_owned())
+    };
+    let (object, member) = name(kind);
+    let rows = EXCEPTIONS.iter().filter(|(row, lies, _)| {
+        let (row_object, row_member) = name(row);
+        let is_legacy = object.ends_with("type 0x0 transaction");
+        let is_same = match row_object.as_str() {
+            "transaction" => object.ends_with(" transaction"),
+            "typed transaction" => object.ends_with(" transaction") && !is_legacy,
+            "legacy transaction" => is_legacy,
+            row_object => object == row_object,
+        };
+        is_same && row_member == member && lies.contains(&lie)
+    });
+    let mut rows = rows.map(|(row, ..)| *row);
+    rows.next()
+}
+
+/// Counts of a run.
+#[derive(Default)]
+struct Tally {
+    /// Lies that were found, by kind of member.
+    found: BTreeMap<String, usize>,
+    /// Reasons that they were found for.
+    reasons: BTreeMap<&'static str, usize>,
+    /// Exceptions that were met.
+    exceptions: BTreeSet<&'static str>,
+}
+
+impl Tally {
+    fn rows(&self) -> usize {
+        self.found.values().sum()
+    }
+}
+
+/// Tells every lie about every kind of member of one answer that was not told yet.
+fn lie_about(
+    (chain, block): (&Chain, &Block),
+    root: &str,
+    truth: &Value,
+    with: impl Fn(Vec<u8>) -> Statement,
+    tally: &mut Tally,
+) {
+    let honest = served(block);
+    let mut all = Vec::new();
+    paths(truth, &Vec::new(), &mut all);
+    let known: BTreeSet<_> = tally.found.keys().cloned().collect();
+    let mut here = BTreeSet::new();
+    for path in all {
+        let kind = kind(root, truth, &path);
+        // Once a kind: but of a list that was empty before, its items are new.
+        if known.contains(&kind) || !here.insert(kind.clone()) {
+            continue;
+        }
+        for lie in LIES {
+            let Some(told) = tell(lie, truth, &path) else {
+                continue;
+            };
+            let statement = with(told.to_string().into_bytes());
+            match (
+                statement.verify(&chain.verifier, Asked::Hash(block.hash)),
+                is_exception(&kind, lie),
+            ) {
+                (Err(fault), _) => {
+                    *tally.found.entry(kind.clone()).or_default() += 1;
+                    *tally.reasons.entry(fault.reason()).or_default() += 1;
+                    assert!(fault.to_string().len() < 400, "{fault}");
+                }
+                (Ok(verified), Some(row)) => {
+                    tally.exceptions.insert(row);
+                    if row != "block.totalDifficulty" {
+                        assert!(served(&verified.block) == honest, "{kind} {lie:?}");
+                    }
+                }
+                (Ok(_), None) => panic!("block {}: {kind}: {lie:?} was believed", block.number()),
+            }
+        }
+    }
+}
+
+fn lie_about_block(chain: &Chain, block: &Block, tally: &mut Tally) {
+    let truth = Statement::of(block);
+    let at = (chain, block);
+    let with_block = |block| Statement {
+        block,
+        ..truth.clone()
+    };
+    lie_about(at, "block", &parsed(&truth.block), with_block, tally);
+    let with_receipts = |receipts| Statement {
+        receipts,
+        ..truth.clone()
+    };
+    lie_about(
+        at,
+        "receipts",
+        &parsed(&truth.receipts),
+        with_receipts,
+        tally,
+    );
+    if let Some(first) = truth.ommers.first() {
+        let with_ommer = |ommer| {
+            let mut told = truth.clone();
+            told.ommers[0] = ommer;
+            told
+        };
+        lie_about(at, "ommer", &parsed(first), with_ommer, tally);
+    }
+}
+
+#[test]
+fn every_lie_about_a_block_is_found() {
+    let mut tally = Tally::default();
+    for chain in [&EXECUTION_APIS, &DEV] {
+        for block in &chain.blocks {
+            lie_about_block(chain, block, &mut tally);
+        }
+    }
+    for kind in [
+        "block.hash",
+        "block.requestsHash",
+        "block.totalDifficulty",
+        "block.uncles[]",
+        "ommer.stateRoot",
+        "withdrawal.amount",
+        "type 0x0 transaction.v",
+        "creating type 0x0 transaction.to",
+        "type 0x1 transaction.accessList[].storageKeys[]",
+        "type 0x2 transaction.gasPrice",
+        "type 0x3 transaction.blobVersionedHashes[]",
+        "type 0x4 transaction.authorizationList[].yParity",
+        "type 0x0 receipt.root",
+        "creating type 0x0 receipt.contractAddress",
+        "failed receipt.status",
+        "type 0x3 receipt.blobGasPrice",
+        "type 0x4 receipt.effectiveGasPrice",
+        "log.logIndex",
+        "log.topics[]",
+        "log.removed",
+    ] {
+        assert!(tally.found.contains_key(kind), "{kind} is not in any block");
+    }
+    for (row, ..) in EXCEPTIONS {
+        assert!(tally.exceptions.contains(row), "{row} is no exception");
+    }
+    let (rows, kinds) = (tally.rows(), tally.found.len());
+    println!(
+        "{rows} lies about {kinds} members were found: {:?}",
+        tally.reasons
+    );
+    assert!(rows > 2_000 && kinds > 200, "{rows} rows, {kinds} kinds");
+}
+
+/// Texts that are no whole answer, and answers that are there and should not be.
+#[test]
+fn every_lie_about_a_whole_answer_is_found() {
+    let chain = &EXECUTION_APIS;
+    // It has ommers and transactions.
+    let has_ommer = |block: &&std::sync::Arc<Block>| {
+        block.json.uncle_count() > 0 && block.json.transaction_count() > 0
+    };
+    let ommers = chain
+        .blocks
+        .iter()
+        .find(|block| block.json.uncle_count() > 0)
+        .unwrap();
+    let block = chain.blocks.iter().find(has_ommer).unwrap_or(ommers);
+    let truth = Statement::of(block);
+    let mut rows = 0;
+    let mut check = |told: Statement| {
+        let verified = told.verify(&chain.verifier, Asked::Hash(block.hash));
+        assert!(verified.is_err(), "{told:?}");
+        rows += 1;
+    };
+    let texts = |truth: &[u8]| -> Vec<Vec<u8>> {
+        let cuts = (0..truth.len()).step_by(1 + truth.len() / 60);
+        let text = String::from_utf8(truth.to_vec()).unwrap();
+        let member = text
+            .find("\":")
+            .map(|end| &text[text.find('"').unwrap()..end + 1]);
+        let twice = member.map(|name| text.replacen('{', &format!("{{{name}:\"0x1\","), 1));
+        let escaped = text.replacen("\"hash\"", "\"h\\u0061sh\"", 1);
+        let more = [
+            "null",
+            "{}",
+            "[]",
+            "1",
+            "\"0x\"",
+            "[null]",
+            &format!("{text}{text}"),
+            &format!("[{text}]"),
+            &escaped,
+        ]
+        .map(|text| text.as_bytes().to_vec());
+        let more = more.into_iter().chain(twice.map(String::into_bytes));
+        let more = more.filter(|told| told != truth);
+        cuts.map(|end| truth[..end].to_vec()).chain(more).collect()
+    };
+    for block in texts(&truth.block) {
+        check(Statement {
+            block,
+            ..truth.clone()
+        });
+    }
+    for receipts in texts(&truth.receipts) {
+        check(Statement {
+            receipts,
+            ..truth.clone()
+        });
+    }
+    for ommer in texts(&truth.ommers[0]) {
+        let ommers = [vec![ommer], truth.ommers[1..].to_vec()].concat();
+        check(Statement {
+            ommers,
+            ..truth.clone()
+        });
+    }
+    check(Statement {
+        ommers: vec![],
+        ..truth.clone()
+    });
+    let ommers = [truth.ommers.clone(), truth.ommers.clone()].concat();
+    check(Statement { ommers, ..truth });
+    println!("{rows} lies about whole answers were found");
+    assert!(rows > 150, "{rows}");
+}
+
+#[test]
+fn every_lie_about_a_proof_is_found() {
+    let mut rows = 0;
+    let mut kinds = BTreeSet::new();
+    for (state, address, slots) in proofs() {
+        let keys = slots.iter().map(|slot| ProofKey::Full(*slot)).collect();
+        let honest = proof(&state, address, keys, usize::MAX).unwrap();
+        let truth = parsed(&honest.into_bytes());
+        let verify = |told: &Value| {
+            verify_proof(told.to_string().as_bytes(), state.root(), &address, &slots)
+        };
+        verify(&truth).unwrap();
+        let mut all = Vec::new();
+        paths(&truth, &Vec::new(), &mut all);
+        for path in all {
+            for lie in LIES {
+                let Some(told) = tell(lie, &truth, &path) else {
+                    continue;
+                };
+                let kind = kind("proof", &truth, &path);
+                // A key is echoed by value, as long or as short as it was asked for.
+                if verify(&told).is_ok() {
+                    assert_eq!(
+                        (kind.as_str(), lie),
+                        ("proof.storageProof[].key", Lie::Shorter)
+                    );
+                    continue;
+                }
+                kinds.insert(kind);
+                rows += 1;
+            }
+        }
+    }
+    println!(
+        "{rows} lies about {} members of proofs were found",
+        kinds.len()
+    );
+    assert!(rows > 500 && kinds.len() == 13, "{rows} rows, {kinds:?}");
+}
+
+/// Accounts with and without storage and code, absent ones, slots that are set and that are not.
+fn proofs() -> Vec<(std::sync::Arc<State>, Address, Vec<U256>)> {
+    let state = DEV.blocks[10].state.clone().unwrap();
+    let mut addresses = BTreeSet::from([Address::repeat_byte(0xee)]);
+    for block in &DEV.blocks {
+        for receipt in parsed(&block.json.receipts()).as_array().unwrap() {
+            addresses.insert(receipt["from"].as_str().unwrap().parse().unwrap());
+            for log in receipt["logs"].as_array().unwrap() {
+                addresses.insert(log["address"].as_str().unwrap().parse().unwrap());
+            }
+        }
+    }
+    let slots = [0_u64, 1, 2, 99];
+    let mut seen = BTreeSet::new();
+    let mut found = Vec::new();
+    for address in addresses {
+        let account = state.account(&address).unwrap();
+        let values = slots.map(|slot| state.storage(&address, U256::from(slot)).unwrap());
+        let what = (
+            account.map(|account| account.storage_root == alloy_trie::EMPTY_ROOT_HASH),
+            values.iter().any(|value| !value.is_zero()),
+        );
+        if seen.insert(what) {
+            found.push((
+                std::sync::Arc::clone(&state),
+                address,
+                slots.map(U256::from).to_vec(),
+            ));
+        }
+    }
+    assert!(found.len() >= 3, "{seen:?}");
+    found
+}
+
+#[test]
+fn every_lie_about_a_code_is_found() {
+    let code = [0x60, 0x00, 0x5b];
+    let hash = alloy_primitives::keccak256(code);
+    let verify = |told: &str| verify_code(told.as_bytes(), hash);
+    assert_eq!(verify(r#""0x60005b""#).unwrap().as_ref(), code);
+    assert_eq!(verify(r#""0x60005B""#).unwrap().as_ref(), code);
+    for (told, reason) in [
+        (r#""0x60005c""#, "code_hash"),
+        (r#""0x6000""#, "code_hash"),
+        (r#""0x60005b00""#, "code_hash"),
+        (r#""0x""#, "code_hash"),
+        (r#""0x60005""#, "malformed_member"),
+        (r#""60005b""#, "malformed_member"),
+        (r#"["0x60005b"]"#, "malformed_member"),
+        ("1", "malformed_member"),
+        ("null", "absent"),
+        (r#""0x60005b"#, "malformed"),
+        ("", "malformed"),
+    ] {
+        assert_eq!(verify(told).unwrap_err().reason(), reason, "{told}");
+    }
+}

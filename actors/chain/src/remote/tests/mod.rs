@@ -1,0 +1,119 @@
+//! Blocks and proofs as nodes state them, honest and not.
+#![expect(clippy::unwrap_used, reason = "tests are made to fail")]
+
+mod arbitrary;
+mod blocks;
+mod liar;
+mod proofs;
+mod random;
+
+use std::sync::{Arc, LazyLock};
+
+use serde_json::Value;
+
+use super::{Answers, Asked, BlobRules, NodeFault, Verified, Verifier};
+use crate::{
+    block::Block,
+    dev::{CHAIN_ID, DevConfig, Producer, Profile},
+    encode::EncodeOptions,
+    execute::ChainSpec,
+    fixture,
+    import::Importer,
+    trie::NodeStore,
+};
+
+/// A chain that was executed, and who verifies what nodes say of it.
+pub(super) struct Chain {
+    pub(super) blocks: Vec<Arc<Block>>,
+    pub(super) verifier: Verifier,
+}
+
+/// 55 blocks, from Frontier to BPO2: ommers, receipts with roots, withdrawals, every type of transaction.
+pub(super) static EXECUTION_APIS: LazyLock<Chain> = LazyLock::new(|| {
+    let genesis = fixture::genesis();
+    let importer = Importer::new(&genesis, EncodeOptions::default()).unwrap();
+    let mut blocks = vec![importer.genesis(&genesis.alloc).unwrap()];
+    for raw in fixture::blocks() {
+        let block = importer.import(raw, blocks.last().unwrap()).unwrap();
+        blocks.push(block);
+    }
+    let rules = BlobRules::of_genesis(ChainSpec::from_genesis(&genesis).unwrap());
+    Chain {
+        blocks,
+        verifier: verifier(genesis.config.chain_id, rules),
+    }
+});
+
+/// Ten blocks of the dev chain: all forks active, all kinds of transactions, creations, logs.
+pub(super) static DEV: LazyLock<Chain> = LazyLock::new(|| {
+    let config = DevConfig {
+        seed: 7,
+        profile: Profile::Small,
+        block_time_seconds: 1,
+        reorg_every: None,
+        reorg_depth: 1,
+    };
+    let mut producer = Producer::new(config, EncodeOptions::default(), &mut |_, _| ()).unwrap();
+    let mut blocks = vec![Arc::clone(producer.head())];
+    for _ in 0..10 {
+        let step = producer.step().unwrap();
+        blocks.extend(step.applied.into_iter().map(|(_, block)| block));
+    }
+    Chain {
+        blocks,
+        verifier: verifier(CHAIN_ID, BlobRules::of_chain(CHAIN_ID)),
+    }
+});
+
+fn verifier(chain_id: u64, rules: BlobRules) -> Verifier {
+    Verifier::new(chain_id, rules, EncodeOptions::default(), NodeStore::new())
+}
+
+/// All answers of a node about one block.
+#[derive(Clone, Debug)]
+pub(super) struct Statement {
+    pub(super) block: Vec<u8>,
+    pub(super) receipts: Vec<u8>,
+    pub(super) ommers: Vec<Vec<u8>>,
+}
+
+impl Statement {
+    /// The truth.
+    pub(super) fn of(block: &Block) -> Self {
+        let ommers = (0..block.json.uncle_count()).map(|index| block.json.uncle(index).unwrap());
+        Self {
+            block: block.json.block(true).to_vec(),
+            receipts: block.json.receipts().to_vec(),
+            ommers: ommers.map(|ommer| ommer.to_vec()).collect(),
+        }
+    }
+
+    pub(super) fn verify(&self, by: &Verifier, asked: Asked<'_>) -> Result<Verified, NodeFault> {
+        let ommers: Vec<_> = self.ommers.iter().map(Vec::as_slice).collect();
+        let answers = Answers {
+            block: &self.block,
+            receipts: &self.receipts,
+            ommers: &ommers,
+        };
+        by.verify(asked, &answers)
+    }
+}
+
+/// Everything that a block serves.
+pub(super) fn served(block: &Block) -> [Vec<u8>; 4] {
+    let Statement {
+        block: full,
+        receipts,
+        ommers,
+    } = Statement::of(block);
+    [
+        full,
+        block.json.block(false).to_vec(),
+        receipts,
+        ommers.concat(),
+    ]
+}
+
+pub(super) fn parsed(json: &[u8]) -> Value {
+    serde_json::from_slice(json).unwrap()
+}

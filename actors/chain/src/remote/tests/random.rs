@@ -1,0 +1,128 @@
+//! Random blocks, signed and rooted: every fork's header, every type of transaction, creations that failed, ommers.
+
+use alloy_consensus::{SignableTransaction, Signed, proofs};
+use alloy_primitives::Signature;
+use proptest::prelude::*;
+use serde_json::Value;
+
+use super::{
+    super::{Asked, BlobRules},
+    Statement, parsed, verifier,
+};
+use crate::{
+    block::{Receipt, Transaction},
+    encode::{
+        BlockJson, EncodeOptions,
+        tests::arbitrary::{self, Sample},
+    },
+    verify,
+};
+
+/// None of the chains that are known.
+const CHAIN_ID: u64 = 31_337;
+
+/// The transaction on this chain, with a signature that somebody could have made.
+fn signed(transaction: &Transaction) -> Transaction {
+    fn sign<T: SignableTransaction<Signature>>(transaction: T) -> Transaction
+    where
+        Transaction: From<Signed<T>>,
+    {
+        transaction.into_signed(Signature::test_signature()).into()
+    }
+    match transaction.clone() {
+        Transaction::Legacy(legacy) => {
+            let mut legacy = legacy.strip_signature();
+            legacy.chain_id = legacy.chain_id.map(|_| CHAIN_ID);
+            sign(legacy)
+        }
+        Transaction::Eip2930(typed) => {
+            let mut typed = typed.strip_signature();
+            typed.chain_id = CHAIN_ID;
+            sign(typed)
+        }
+        Transaction::Eip1559(typed) => {
+            let mut typed = typed.strip_signature();
+            typed.chain_id = CHAIN_ID;
+            sign(typed)
+        }
+        Transaction::Eip4844(typed) => {
+            let mut typed = typed.strip_signature();
+            typed.chain_id = CHAIN_ID;
+            sign(typed)
+        }
+        Transaction::Eip7702(typed) => {
+            let mut typed = typed.strip_signature();
+            typed.chain_id = CHAIN_ID;
+            sign(typed)
+        }
+    }
+}
+
+/// A block whose header promises what is in it.
+fn sound_block() -> impl Strategy<Value = Sample> {
+    arbitrary::block().prop_map(|mut sample| {
+        let Sample {
+            raw,
+            receipts,
+            senders,
+            blob_gas_price,
+            ..
+        } = &mut sample;
+        for transaction in &mut raw.body.transactions {
+            *transaction = signed(transaction);
+        }
+        let (header, body) = (&mut raw.header, &raw.body);
+        header.transactions_root = proofs::calculate_transaction_root(&body.transactions);
+        header.receipts_root = proofs::calculate_receipt_root(receipts);
+        header.logs_bloom = verify::logs_bloom(receipts);
+        header.ommers_hash = body.calculate_ommers_root();
+        header.withdrawals_root = body.calculate_withdrawals_root();
+        header.gas_used = receipts.last().map_or(0, Receipt::cumulative_gas_used);
+        let blobs = body.transactions.iter();
+        let blobs = blobs.filter_map(alloy_consensus::Transaction::blob_gas_used);
+        header.blob_gas_used = header.blob_gas_used.map(|_| blobs.sum());
+        *blob_gas_price = BlobRules::of_chain(CHAIN_ID).price(header);
+        *senders = verify::recover_senders_of(CHAIN_ID, &raw.body.transactions).unwrap();
+        sample
+    })
+}
+
+/// As some clients state it: a creation that failed created nothing.
+fn without_failed_creations(receipts: &[u8]) -> Vec<u8> {
+    let mut receipts = parsed(receipts);
+    for receipt in receipts.as_array_mut().unwrap() {
+        if receipt["status"] == "0x0" {
+            receipt["contractAddress"] = Value::Null;
+        }
+    }
+    receipts.to_string().into()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(256))]
+
+    #[test]
+    fn random_honest_blocks_are_believed(sample in sound_block()) {
+        let parts = sample.parts();
+        let json = BlockJson::encode(&parts, EncodeOptions::default()).unwrap();
+        let uncles = (0..json.uncle_count()).map(|index| json.uncle(index).unwrap());
+        let mut statement = Statement {
+            block: json.block(true).to_vec(),
+            receipts: json.receipts().to_vec(),
+            ommers: uncles.map(|uncle| uncle.to_vec()).collect(),
+        };
+        let verifier = verifier(CHAIN_ID, BlobRules::of_chain(CHAIN_ID));
+        for other in [false, true] {
+            if other {
+                statement.block = parsed(&statement.block).to_string().into();
+                statement.receipts = without_failed_creations(&statement.receipts);
+            }
+            let verified = statement.verify(&verifier, Asked::Hash(parts.hash));
+            let verified = verified.map_err(|fault| TestCaseError::fail(fault.to_string()))?;
+            prop_assert_eq!(&verified.block.json.block(true), &json.block(true));
+            prop_assert_eq!(&verified.block.json.block(false), &json.block(false));
+            prop_assert_eq!(&verified.block.json.receipts(), &json.receipts());
+            prop_assert!(verified.ignored.is_empty());
+        }
+    }
+}

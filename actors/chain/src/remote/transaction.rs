@@ -1,0 +1,178 @@
+//! A transaction from a node's JSON. What its hash does not cover is not read here.
+
+use alloy_consensus::{
+    SignableTransaction, TxEip1559, TxEip2930, TxEip4844, TxEip7702, TxLegacy,
+    transaction::from_eip155_value,
+};
+use alloy_eips::{
+    eip2930::{AccessList, AccessListItem},
+    eip7702::{Authorization, SignedAuthorization},
+};
+use alloy_primitives::{Signature, TxKind};
+
+use super::{
+    fault::Wrong,
+    json::Value,
+    reader::{Reader, array, bit, bytes, fixed, u8, u64, u128, u256},
+};
+use crate::block::Transaction;
+
+/// Why a transaction cannot be read.
+#[derive(Debug)]
+pub(super) enum Unread {
+    /// It is of a type that this program does not know.
+    Type(u64),
+    /// It is wrong.
+    Wrong(Wrong),
+}
+
+impl From<Wrong> for Unread {
+    fn from(wrong: Wrong) -> Self {
+        Self::Wrong(wrong)
+    }
+}
+
+/// Reads a transaction in full.
+pub(super) fn read(value: &Value<'_>) -> Result<Transaction, Unread> {
+    let tx = Reader::new(value)?;
+    Ok(match tx.get("type", u64)? {
+        0 => legacy(tx)?,
+        1 => eip2930(tx)?,
+        2 => eip1559(tx)?,
+        3 => eip4844(tx)?,
+        4 => eip7702(tx)?,
+        unknown => return Err(Unread::Type(unknown)),
+    })
+}
+
+/// `v` says the chain as well (EIP-155).
+fn legacy(tx: Reader<'_, '_>) -> Result<Transaction, Wrong> {
+    const EXPECTED: &str = "27, 28, or 35 and more with a chain id of 64 bits";
+    let v = tx.get("v", u128)?;
+    let (parity, chain_id) =
+        from_eip155_value(v).ok_or_else(|| Wrong::shape(EXPECTED).in_member("v"))?;
+    let transaction = TxLegacy {
+        chain_id,
+        nonce: tx.get("nonce", u64)?,
+        gas_price: tx.get("gasPrice", u128)?,
+        gas_limit: tx.get("gas", u64)?,
+        to: recipient(tx)?,
+        value: tx.get("value", u256)?,
+        input: tx.get("input", bytes)?,
+    };
+    Ok(transaction.into_signed(signature(tx, parity)?).into())
+}
+
+fn eip2930(tx: Reader<'_, '_>) -> Result<Transaction, Wrong> {
+    let transaction = TxEip2930 {
+        chain_id: tx.get("chainId", u64)?,
+        nonce: tx.get("nonce", u64)?,
+        gas_price: tx.get("gasPrice", u128)?,
+        gas_limit: tx.get("gas", u64)?,
+        to: recipient(tx)?,
+        value: tx.get("value", u256)?,
+        input: tx.get("input", bytes)?,
+        access_list: access_list(tx)?,
+    };
+    Ok(transaction.into_signed(typed_signature(tx)?).into())
+}
+
+fn eip1559(tx: Reader<'_, '_>) -> Result<Transaction, Wrong> {
+    let transaction = TxEip1559 {
+        chain_id: tx.get("chainId", u64)?,
+        nonce: tx.get("nonce", u64)?,
+        gas_limit: tx.get("gas", u64)?,
+        max_fee_per_gas: tx.get("maxFeePerGas", u128)?,
+        max_priority_fee_per_gas: tx.get("maxPriorityFeePerGas", u128)?,
+        to: recipient(tx)?,
+        value: tx.get("value", u256)?,
+        input: tx.get("input", bytes)?,
+        access_list: access_list(tx)?,
+    };
+    Ok(transaction.into_signed(typed_signature(tx)?).into())
+}
+
+fn eip4844(tx: Reader<'_, '_>) -> Result<Transaction, Wrong> {
+    let transaction = TxEip4844 {
+        chain_id: tx.get("chainId", u64)?,
+        nonce: tx.get("nonce", u64)?,
+        gas_limit: tx.get("gas", u64)?,
+        max_fee_per_gas: tx.get("maxFeePerGas", u128)?,
+        max_priority_fee_per_gas: tx.get("maxPriorityFeePerGas", u128)?,
+        to: tx.get("to", fixed)?,
+        value: tx.get("value", u256)?,
+        input: tx.get("input", bytes)?,
+        access_list: access_list(tx)?,
+        blob_versioned_hashes: tx.get("blobVersionedHashes", |list| array(list, fixed))?,
+        max_fee_per_blob_gas: tx.get("maxFeePerBlobGas", u128)?,
+    };
+    Ok(transaction.into_signed(typed_signature(tx)?).into())
+}
+
+fn eip7702(tx: Reader<'_, '_>) -> Result<Transaction, Wrong> {
+    let transaction = TxEip7702 {
+        chain_id: tx.get("chainId", u64)?,
+        nonce: tx.get("nonce", u64)?,
+        gas_limit: tx.get("gas", u64)?,
+        max_fee_per_gas: tx.get("maxFeePerGas", u128)?,
+        max_priority_fee_per_gas: tx.get("maxPriorityFeePerGas", u128)?,
+        to: tx.get("to", fixed)?,
+        value: tx.get("value", u256)?,
+        input: tx.get("input", bytes)?,
+        access_list: access_list(tx)?,
+        authorization_list: tx.get("authorizationList", |list| array(list, authorization))?,
+    };
+    Ok(transaction.into_signed(typed_signature(tx)?).into())
+}
+
+fn recipient(tx: Reader<'_, '_>) -> Result<TxKind, Wrong> {
+    Ok(tx.find("to", fixed)?.map_or(TxKind::Create, TxKind::Call))
+}
+
+fn access_list(tx: Reader<'_, '_>) -> Result<AccessList, Wrong> {
+    let item = |value| {
+        let item = Reader::new(value)?;
+        Ok(AccessListItem {
+            address: item.get("address", fixed)?,
+            storage_keys: item.get("storageKeys", |keys| array(keys, fixed))?,
+        })
+    };
+    tx.get("accessList", |list| array(list, item))
+        .map(AccessList)
+}
+
+fn authorization(value: &Value<'_>) -> Result<SignedAuthorization, Wrong> {
+    let signed = Reader::new(value)?;
+    let inner = Authorization {
+        chain_id: signed.get("chainId", u256)?,
+        address: signed.get("address", fixed)?,
+        nonce: signed.get("nonce", u64)?,
+    };
+    let y_parity = signed.get("yParity", u8)?;
+    let (r, s) = (signed.get("r", u256)?, signed.get("s", u256)?);
+    Ok(SignedAuthorization::new_unchecked(inner, y_parity, r, s))
+}
+
+/// The parity is in `yParity`, in `v`, or in both; that both agree is found when they are compared with ours.
+fn typed_signature(tx: Reader<'_, '_>) -> Result<Signature, Wrong> {
+    let parity = match tx.find("yParity", bit)? {
+        Some(parity) => parity,
+        None => tx.get("v", bit)?,
+    };
+    signature(tx, parity)
+}
+
+fn signature(tx: Reader<'_, '_>, parity: bool) -> Result<Signature, Wrong> {
+    let (r, s) = (tx.get("r", u256)?, tx.get("s", u256)?);
+    Ok(Signature::new(r, s, parity))
+}
+
+impl Unread {
+    /// The same, as item `index` of a block's transactions.
+    pub(super) fn in_block(self, index: usize) -> Self {
+        match self {
+            Self::Wrong(wrong) => Self::Wrong(wrong.in_item(index).in_member("transactions")),
+            Self::Type(unknown) => Self::Type(unknown),
+        }
+    }
+}

@@ -1,0 +1,176 @@
+use std::cell::Cell;
+
+use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
+use alloy_rlp::{Decodable, EMPTY_STRING_CODE};
+use alloy_trie::{EMPTY_ROOT_HASH, TrieAccount};
+
+use super::{
+    AccountProof, StorageProof,
+    walker::{NodeSource, walk},
+};
+
+/// An account proof that does not prove.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{part}: {flaw}")]
+pub struct ProofError {
+    /// Which part of it.
+    pub part: ProofPart,
+    /// What is wrong.
+    pub flaw: ProofFlaw,
+}
+
+/// A part of an account proof.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProofPart {
+    /// The way from the state root to the account.
+    Account,
+    /// The way from the account's storage root to a slot.
+    Slot(U256),
+}
+
+impl std::fmt::Display for ProofPart {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Account => f.write_str("account proof"),
+            Self::Slot(slot) => write!(f, "storage proof of {slot:#x}"),
+        }
+    }
+}
+
+/// What is wrong with a proof.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ProofFlaw {
+    /// It ends where another node has to follow.
+    #[error("expected a node {expected} after {found} nodes, found none")]
+    Short {
+        /// keccak256 of the node.
+        expected: B256,
+        /// Nodes that it has.
+        found: usize,
+    },
+    /// A node is not the one that the state root, or the node before it, names.
+    #[error("expected a node {expected}, found {found}")]
+    Node {
+        /// keccak256 of the node.
+        expected: B256,
+        /// keccak256 of what is there.
+        found: B256,
+    },
+    /// There are nodes after the one that shows the value, or its absence.
+    #[error("expected {expected} nodes, found {found}")]
+    Long {
+        /// Nodes that are needed.
+        expected: usize,
+        /// Nodes that it has.
+        found: usize,
+    },
+    /// A node, or what it holds, cannot be decoded: the hash is right, so the chain itself has it so.
+    #[error("node {hash} is malformed: {why}")]
+    Malformed {
+        /// keccak256 of the node.
+        hash: B256,
+        /// What the decoder said.
+        why: alloy_rlp::Error,
+    },
+}
+
+/// The nodes of one way, taken in their order.
+struct Way<'n> {
+    nodes: &'n [Bytes],
+    taken: Cell<usize>,
+}
+
+impl NodeSource for Way<'_> {
+    type Error = ProofFlaw;
+
+    fn read_node<T>(
+        &self,
+        hash: &B256,
+        read: impl FnOnce(&[u8]) -> alloy_rlp::Result<T>,
+    ) -> Result<T, ProofFlaw> {
+        let taken = self.taken.get();
+        let node = self.nodes.get(taken).ok_or(ProofFlaw::Short {
+            expected: *hash,
+            found: taken,
+        })?;
+        self.taken.set(taken + 1);
+        let found = keccak256(node);
+        if found != *hash {
+            return Err(ProofFlaw::Node {
+                expected: *hash,
+                found,
+            });
+        }
+        read(node).map_err(|why| ProofFlaw::Malformed { hash: *hash, why })
+    }
+}
+
+impl AccountProof {
+    /// Verifies the nodes of a proof against a state root: each is hashed, in its order from the root, and there is none
+    /// that the way does not need. Account and values are those that the nodes hold.
+    ///
+    /// # Errors
+    /// A [`ProofError`] with the first node that is not the one that has to be there.
+    pub fn verify(
+        state_root: B256,
+        address: &Address,
+        nodes: Vec<Bytes>,
+        storage: Vec<(U256, Vec<Bytes>)>,
+    ) -> Result<Self, ProofError> {
+        let (account, nodes) = follow(state_root, keccak256(address), nodes, |mut value| {
+            TrieAccount::decode(&mut value)
+        })
+        .map_err(|flaw| ProofError {
+            part: ProofPart::Account,
+            flaw,
+        })?;
+        let storage_root = account.map_or(EMPTY_ROOT_HASH, |account| account.storage_root);
+        let verify_slot = |(slot, nodes): (U256, Vec<Bytes>)| {
+            let key = keccak256(slot.to_be_bytes::<32>());
+            let (value, nodes) = follow(storage_root, key, nodes, |mut value| {
+                U256::decode(&mut value)
+            })
+            .map_err(|flaw| ProofError {
+                part: ProofPart::Slot(slot),
+                flaw,
+            })?;
+            let value = value.unwrap_or_default();
+            Ok(StorageProof { value, nodes })
+        };
+        let storage = storage
+            .into_iter()
+            .map(verify_slot)
+            .collect::<Result<_, ProofError>>()?;
+        Ok(Self {
+            account,
+            nodes,
+            storage,
+        })
+    }
+}
+
+/// Follows a key along `nodes`, which are given back as eth_getProof has them.
+fn follow<T>(
+    root: B256,
+    key: B256,
+    mut nodes: Vec<Bytes>,
+    read: impl Fn(&[u8]) -> alloy_rlp::Result<T>,
+) -> Result<(Option<T>, Vec<Bytes>), ProofFlaw> {
+    // An empty trie has no nodes; some clients write the RLP of nothing for it.
+    let is_nothing =
+        |nodes: &[Bytes]| matches!(nodes, [node] if node.as_ref() == [EMPTY_STRING_CODE]);
+    if root == EMPTY_ROOT_HASH && is_nothing(&nodes) {
+        nodes.clear();
+    }
+    let way = Way {
+        nodes: &nodes,
+        taken: Cell::new(0),
+    };
+    let value = walk(&way, root, &key, |_| {}, read)?;
+    let (expected, found) = (way.taken.get(), nodes.len());
+    if expected == found {
+        Ok((value, nodes))
+    } else {
+        Err(ProofFlaw::Long { expected, found })
+    }
+}
