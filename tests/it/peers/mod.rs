@@ -1,0 +1,28 @@
+//! Real nodes to stand behind: what a test needs of them, and what may go wrong between them and their client.
+//!
+//! | file | what it is |
+//! |---|---|
+//! | `anvil` | a node whose blocks the test makes, takes back and replaces |
+//! | `geth` | a node that is led, or leads itself |
+//! | `engine` | leads a geth block by block: head, safe, finalized, reorgs (`payload`, `jwt`) |
+//! | `branches` | the blocks that it is told of |
+
+mod branches;
+mod engine;
+mod geth;
+mod jwt;
+mod payload;
+
+use serde_json::Value;
+
+pub(crate) use self::{
+    branches::{Branches, of_files},
+    engine::{Engine, Forkchoice},
+    geth::Geth,
+    payload::Payload,
+};
+
+/// The number that a QUANTITY is.
+pub(crate) fn quantity(value: &Value) -> u64 {
+    u64::from_str_radix(value.as_str().unwrap().trim_start_matches("0x"), 16).unwrap()
+}
