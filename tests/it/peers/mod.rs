@@ -6,20 +6,28 @@
 //! | `geth` | a node that is led, or leads itself |
 //! | `engine` | leads a geth block by block: head, safe, finalized, reorgs (`payload`, `jwt`) |
 //! | `branches` | the blocks that it is told of |
+//! | `wallet` | signs transactions of every type |
+//! | `traffic` | an anvil whose blocks have something of everything |
 
+mod anvil;
 mod branches;
 mod engine;
 mod geth;
 mod jwt;
 mod payload;
+mod traffic;
+mod wallet;
 
 use serde_json::Value;
 
 pub(crate) use self::{
+    anvil::Anvil,
     branches::{Branches, of_files},
     engine::{Engine, Forkchoice},
     geth::Geth,
     payload::Payload,
+    traffic::anvil_with_traffic,
+    wallet::{EMPTY_BLOB, Wallet},
 };
 
 /// The number that a QUANTITY is.
