@@ -7,6 +7,7 @@
 //! | `engine` | leads a geth block by block: head, safe, finalized, reorgs (`payload`, `jwt`) |
 //! | `branches` | the blocks that it is told of |
 //! | `wallet` | signs transactions of every type |
+//! | `proxy` | stands between a client and its nodes, and lies, stalls, cuts, refuses, counts |
 //! | `traffic` | an anvil whose blocks have something of everything |
 
 mod anvil;
@@ -15,6 +16,7 @@ mod engine;
 mod geth;
 mod jwt;
 mod payload;
+pub(crate) mod proxy;
 mod traffic;
 mod wallet;
 
