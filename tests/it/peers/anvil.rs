@@ -6,11 +6,15 @@ use std::{
     sync::atomic::{AtomicUsize, Ordering},
 };
 
-use alloy_primitives::{B256, Bytes};
+use alloy_primitives::{B256, Bytes, b256};
 use serde_json::{Value, json};
 
 use super::quantity;
 use crate::harness::{Connection, Process, installed, scratch};
+
+/// The key of the first account that anvil gives ether to.
+pub(crate) const FIRST_KEY: B256 =
+    b256!("ac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80");
 
 /// A running anvil.
 pub(crate) struct Anvil {

@@ -3,6 +3,7 @@
 //! | file | what it is |
 //! |---|---|
 //! | `anvil` | a node whose blocks the test makes, takes back and replaces |
+//! | `anvil_blocks` | what an anvil says of its blocks holds together |
 //! | `geth` | a node that is led, or leads itself |
 //! | `engine` | leads a geth block by block: head, safe, finalized, reorgs (`payload`, `jwt`) |
 //! | `branches` | the blocks that it is told of |
@@ -11,6 +12,8 @@
 //! | `traffic` | an anvil whose blocks have something of everything |
 
 mod anvil;
+#[cfg(test)]
+mod anvil_blocks;
 mod branches;
 mod engine;
 mod geth;

@@ -102,20 +102,20 @@ fn with_blobs(transaction: &Transaction) -> Bytes {
 #[cfg(test)]
 mod tests {
     use alloy_consensus::{TxEip1559, TxEip2930, TxEip7702, TxLegacy};
-    use alloy_primitives::{TxKind, U256, b256};
+    use alloy_primitives::{TxKind, U256};
     use serde_json::json;
 
     use super::*;
-    use crate::{harness::check, peers::Anvil};
-
-    /// The first account that anvil gives ether to.
-    const FIRST: B256 = b256!("ac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80");
+    use crate::{
+        harness::check,
+        peers::{Anvil, anvil::FIRST_KEY},
+    };
 
     #[test]
     fn anvil_takes_every_type() {
         let mut anvil = Anvil::start(&["--no-mining", "--chain-id", "31337"]);
         let (chain_id, gas_limit, fee) = (31337, 100_000, 10_000_000_000);
-        let (wallet, other) = (Wallet::of(FIRST), Wallet::of_dev_chain(0, 0));
+        let (wallet, other) = (Wallet::of(FIRST_KEY), Wallet::of_dev_chain(0, 0));
         let (to, value) = (other.address, U256::from(1));
         let authorization = other.authorize(Authorization {
             chain_id: U256::from(chain_id),
