@@ -220,9 +220,17 @@ impl Process {
         self.signal("TERM");
     }
 
-    /// Sends SIGSTOP: the process keeps its sockets, and does nothing.
+    /// Sends SIGSTOP: the process keeps its sockets, and does nothing. Returns when all of its threads have stopped.
     pub(crate) fn freeze(&self) {
         self.signal("STOP");
+        let is_stopped = |thread: std::io::Result<std::fs::DirEntry>| {
+            let status = std::fs::read_to_string(thread.unwrap().path().join("status"));
+            status.is_ok_and(|status| status.contains("\nState:\tT"))
+        };
+        let threads = format!("/proc/{}/task", self.id());
+        wait_until("stopped", || {
+            std::fs::read_dir(&threads).unwrap().all(is_stopped)
+        });
     }
 
     /// Sends SIGCONT.

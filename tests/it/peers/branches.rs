@@ -32,7 +32,7 @@ pub(crate) struct Branches {
 }
 
 impl Branches {
-    /// A trunk of so many blocks, and a branch that replaces the last `depth` of them.
+    /// A trunk of so many blocks, and a branch that replaces the last `depth` of them, 127 at most.
     pub(crate) fn make(name: &str, seed: u64, blocks: u64, depth: u64) -> Self {
         let config = DevConfig {
             seed,
@@ -60,8 +60,8 @@ impl Branches {
     }
 }
 
-/// The blocks of genesis.json and chain.rlp; what is before the merge is in the second list's place: nobody can be told
-/// of it over the engine API.
+/// The blocks of genesis.json and chain.rlp: those before the merge, which are to be imported, for the engine API takes
+/// none of them; and those after it.
 pub(crate) fn of_files(genesis: &Path, chain: &Path) -> (Vec<RawBlock>, Vec<Payload>) {
     let mut execution = Execution::of(genesis);
     let (mut before, mut payloads) = (Vec::new(), Vec::new());

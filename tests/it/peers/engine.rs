@@ -101,7 +101,8 @@ mod tests {
         let (trunk, branch) = (&chain.trunk, &chain.branch);
         let types: BTreeSet<u8> = trunk.iter().flat_map(Payload::types).collect();
         check("types", &types, &BTreeSet::from([0, 1, 2, 3, 4]));
-        let geth = Geth::at_genesis(&scratch("peers-engine"), &chain.genesis);
+        let folder = scratch("peers-engine");
+        let geth = Geth::at_genesis(&folder, &chain.genesis);
         let mut engine = Engine::of(&geth);
         let mut connection = geth.connect();
 
@@ -154,6 +155,16 @@ mod tests {
             &hash_of(&mut connection, "latest"),
             &json!(trunk[60].hash),
         );
+
+        // Stopped and started again, it is led on from where it stood.
+        geth.process.terminate();
+        assert!(geth.process.wait().0.success());
+        let geth = Geth::serve(&folder);
+        let hash = hash_of(&mut geth.connect(), "latest");
+        check("restarted", &hash, &json!(trunk[60].hash));
+        Engine::of(&geth).extend(&trunk[61..]);
+        let hash = hash_of(&mut geth.connect(), "latest");
+        check("led on", &hash, &json!(trunk[69].hash));
     }
 
     /// Paris to the newest fork: every version of the method.

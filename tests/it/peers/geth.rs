@@ -115,6 +115,7 @@ mod tests {
     use crate::{
         harness::{PATIENCE, check, scratch, wait_until},
         peers::quantity,
+        websocket::client::Client,
     };
 
     #[test]
@@ -135,6 +136,12 @@ mod tests {
         wait_until("a block after it", || {
             quantity(&connection.result("eth_blockNumber", &json!([]))) > number
         });
+
+        // The same over a session.
+        let mut session = Client::open(geth.address, "/");
+        session.call("eth_subscribe", &json!(["newHeads"]));
+        let head = session.notification()["result"].clone();
+        assert!(quantity(&head["number"]) > number, "{head}");
 
         // Frozen, it takes a connection and a request, and answers when it is thawed.
         geth.process.freeze();

@@ -10,9 +10,10 @@
 //! | `wallet` | signs transactions of every type |
 //! | `proxy` | stands between a client and its nodes, and lies, stalls, cuts, refuses, counts |
 //! | `traffic` | an anvil whose blocks have something of everything |
+//!
+//! What a node said and every lie that could be told of it is in `proxy::rows`: the table of a liar's test.
 
 mod anvil;
-#[cfg(test)]
 mod anvil_blocks;
 mod branches;
 mod engine;
