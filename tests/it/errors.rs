@@ -34,29 +34,34 @@ fn refused(code: i32, message: &str) -> Value {
     json!({"jsonrpc": "2.0", "id": 1, "error": {"code": code, "message": message}})
 }
 
+/// A call of every method that takes a tag.
+pub(crate) fn calls_with_tag(tag: &str) -> Vec<(&'static str, Value)> {
+    let nobody = "0x00000000000000000000000000000000000000ff";
+    vec![
+        ("eth_getStorageAt", json!([nobody, "0x0", tag])),
+        ("eth_getProof", json!([nobody, [], tag])),
+        ("eth_getBalance", json!([nobody, tag])),
+        ("eth_getTransactionCount", json!([nobody, tag])),
+        ("eth_getCode", json!([nobody, tag])),
+        ("eth_getBlockByNumber", json!([tag, true])),
+        ("eth_getBlockReceipts", json!([tag])),
+        (
+            "eth_getTransactionByBlockNumberAndIndex",
+            json!([tag, "0x0"]),
+        ),
+        ("eth_getUncleByBlockNumberAndIndex", json!([tag, "0x0"])),
+        ("eth_getUncleCountByBlockNumber", json!([tag])),
+        ("eth_getBlockTransactionCountByNumber", json!([tag])),
+        ("eth_getLogs", json!([{"fromBlock": tag}])),
+        ("eth_getLogs", json!([{"fromBlock": "0x1", "toBlock": tag}])),
+    ]
+}
+
 #[actix::test]
 async fn safe_and_finalized_may_be_unknown() {
     let system = unsettled().await;
-    let nobody = "0x00000000000000000000000000000000000000ff";
     for tag in ["safe", "finalized"] {
-        for (method, params) in [
-            ("eth_getStorageAt", json!([nobody, "0x0", tag])),
-            ("eth_getProof", json!([nobody, [], tag])),
-            ("eth_getBalance", json!([nobody, tag])),
-            ("eth_getTransactionCount", json!([nobody, tag])),
-            ("eth_getCode", json!([nobody, tag])),
-            ("eth_getBlockByNumber", json!([tag, true])),
-            ("eth_getBlockReceipts", json!([tag])),
-            (
-                "eth_getTransactionByBlockNumberAndIndex",
-                json!([tag, "0x0"]),
-            ),
-            ("eth_getUncleByBlockNumberAndIndex", json!([tag, "0x0"])),
-            ("eth_getUncleCountByBlockNumber", json!([tag])),
-            ("eth_getBlockTransactionCountByNumber", json!([tag])),
-            ("eth_getLogs", json!([{"fromBlock": tag}])),
-            ("eth_getLogs", json!([{"fromBlock": "0x1", "toBlock": tag}])),
-        ] {
+        for (method, params) in calls_with_tag(tag) {
             let answer = system.ask(method, &params).await;
             let expected = refused(-39001, "Unknown block");
             check(&format!("{method} {params}"), &answer, &expected);

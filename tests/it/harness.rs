@@ -35,6 +35,17 @@ pub(crate) fn vectors() -> PathBuf {
     folder.to_path_buf()
 }
 
+/// A file of the project that tests/setup puts there, or the project has.
+pub(crate) fn installed(path: &str) -> PathBuf {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
+    assert!(
+        path.exists(),
+        "{} is missing: run tests/setup",
+        path.display()
+    );
+    path
+}
+
 /// An empty folder of this name under the build directory.
 pub(crate) fn scratch(name: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
@@ -206,8 +217,30 @@ impl Process {
 
     /// Sends SIGTERM.
     pub(crate) fn terminate(&self) {
+        self.signal("TERM");
+    }
+
+    /// Sends SIGSTOP: the process keeps its sockets, and does nothing. Returns when all of its threads have stopped.
+    pub(crate) fn freeze(&self) {
+        self.signal("STOP");
+        let is_stopped = |thread: std::io::Result<std::fs::DirEntry>| {
+            let status = std::fs::read_to_string(thread.unwrap().path().join("status"));
+            status.is_ok_and(|status| status.contains("\nState:\tT"))
+        };
+        let threads = format!("/proc/{}/task", self.id());
+        wait_until("stopped", || {
+            std::fs::read_dir(&threads).unwrap().all(is_stopped)
+        });
+    }
+
+    /// Sends SIGCONT.
+    pub(crate) fn thaw(&self) {
+        self.signal("CONT");
+    }
+
+    fn signal(&self, name: &str) {
         // The shell's own: the program is not installed everywhere.
-        let kill = format!("kill {}", self.id());
+        let kill = format!("kill -{name} {}", self.id());
         let sent = Command::new("bash").args(["-c", &kill]).status().unwrap();
         assert!(sent.success(), "{kill}");
     }

@@ -10,14 +10,13 @@ mod told;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    path::{Path, PathBuf},
     process::Command,
 };
 
 use serde_json::{Value, json};
 
 use self::{line::Line, told::Told};
-use crate::harness::{self, KEY, Process, Server, check, wait_until};
+use crate::harness::{self, KEY, Process, Server, check, installed, wait_until};
 
 /// Blocks that each reorg of the followed chain replaces.
 const REORG_DEPTH: u64 = 3;
@@ -67,17 +66,6 @@ fn node(script: &str) -> Command {
     let mut command = Command::new("node");
     command.arg(installed("tests/clients").join(script));
     command
-}
-
-/// A file of the project that tests/setup puts there, or the project has.
-fn installed(path: &str) -> PathBuf {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
-    assert!(
-        path.exists(),
-        "{} is missing: run tests/setup",
-        path.display()
-    );
-    path
 }
 
 /// `client` names its files.

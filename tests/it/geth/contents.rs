@@ -9,6 +9,8 @@ use std::{
 
 use serde_json::{Value, json};
 
+pub(super) use crate::peers::quantity as number;
+
 use crate::harness::{self, Connection};
 
 /// What the chain holds.
@@ -80,8 +82,4 @@ fn add(slots: &mut Slots, accounts: &Value) {
 
 pub(super) fn quantity(number: u64) -> Value {
     format!("{number:#x}").into()
-}
-
-pub(super) fn number(quantity: &Value) -> u64 {
-    u64::from_str_radix(quantity.as_str().unwrap().trim_start_matches("0x"), 16).unwrap()
 }

@@ -2,7 +2,7 @@
 //! filter is the same JSON, but for the differences of one table.
 
 mod contents;
-mod node;
+mod settled;
 
 use std::path::Path;
 
@@ -13,15 +13,16 @@ use serde_json::{Value, json};
 use crate::{
     dice::Dice,
     harness::{Connection, Server, check, json as parse, scratch, vectors},
+    peers::Geth,
     proofs, window,
 };
 use contents::{Contents, number, quantity};
-use node::Geth;
 
 /// The chains, by the names of their folders.
 const EXECUTION_APIS: &str = "geth-execution-apis";
 const DEV: &str = "geth-dev";
 const BURST: &str = "geth-burst";
+const SETTLED: &str = "geth-settled";
 
 /// A difference from geth that is on purpose: what turns our answer into geth's.
 struct Difference {
@@ -51,7 +52,7 @@ const DIFFERENCES: &[Difference] = &[
     Difference {
         methods: &["eth_getBlockByHash", "eth_getBlockByNumber"],
         reason: "§7: totalDifficulty is part of the product's specification; geth dropped it with the merge",
-        shows_on: &[EXECUTION_APIS, DEV],
+        shows_on: &[EXECUTION_APIS, DEV, SETTLED],
         undo: |_, ours, _| remove(&mut ours["result"], "totalDifficulty", Value::is_string),
     },
     Difference {
@@ -72,7 +73,7 @@ const DIFFERENCES: &[Difference] = &[
     Difference {
         methods: &["eth_getProof"],
         reason: "§11: an absent account has the hashes of nothing, against which its proof verifies; geth has zeros",
-        shows_on: &[EXECUTION_APIS, DEV],
+        shows_on: &[EXECUTION_APIS, DEV, SETTLED],
         undo: |_, ours, theirs| {
             if theirs["result"]["codeHash"] != json!(B256::ZERO) {
                 return Undone::NothingToDo;
@@ -147,11 +148,14 @@ impl Both {
     /// Starts both with the chain of these files.
     fn start(name: &'static str, genesis: &Path, chain: &Path) -> Self {
         let geth = Geth::start(&scratch(name), genesis, chain);
-        let server = Server::files(genesis, chain, &[]);
+        Self::of(name, Server::files(genesis, chain, &[]), geth)
+    }
+
+    fn of(chain: &'static str, server: Server, geth: Geth) -> Self {
         Self {
-            chain: name,
+            chain,
             nearhead: server.connect(),
-            geth: Connection::open(geth.address, "/"),
+            geth: geth.connect(),
             _servers: (server, geth),
             calls: Vec::new(),
             compared: 0,

@@ -30,7 +30,7 @@ pub(super) enum Received {
 #[derive(Debug)]
 pub(super) struct ConnectionEnded;
 
-pub(super) struct Client {
+pub(crate) struct Client {
     pub(super) stream: BufReader<TcpStream>,
     /// Notifications that came while something else was waited for.
     pub(super) told: Vec<Value>,
@@ -69,7 +69,7 @@ pub(super) fn connect(address: SocketAddr, receive_bytes: Option<usize>) -> TcpS
 
 impl Client {
     /// Opens a session; panics if it is refused.
-    pub(super) fn open(address: SocketAddr, path: &str) -> Self {
+    pub(crate) fn open(address: SocketAddr, path: &str) -> Self {
         Self::on(connect(address, None), path)
     }
 
@@ -114,7 +114,7 @@ impl Client {
         self.send_bytes(&frame(first, payload));
     }
 
-    pub(super) fn text(&mut self, text: &str) {
+    pub(crate) fn text(&mut self, text: &str) {
         self.send(0x80 | TEXT, text.as_bytes());
     }
 
@@ -183,7 +183,7 @@ impl Client {
 
     /// Calls a method and returns its answer.
     #[track_caller]
-    pub(super) fn call(&mut self, method: &str, params: &Value) -> Value {
+    pub(crate) fn call(&mut self, method: &str, params: &Value) -> Value {
         let request =
             serde_json::json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
         self.text(&request.to_string());
@@ -192,7 +192,7 @@ impl Client {
 
     /// The next notification's params.
     #[track_caller]
-    pub(super) fn notification(&mut self) -> Value {
+    pub(crate) fn notification(&mut self) -> Value {
         let message = if self.told.is_empty() {
             self.message()
         } else {
@@ -251,7 +251,7 @@ impl Client {
     }
 
     /// Reads on until the connection ends.
-    pub(super) fn wait_end(&mut self) {
+    pub(crate) fn wait_end(&mut self) {
         while self.receive() != Received::End {}
     }
 }

@@ -3,7 +3,7 @@
 //! Sequences of blocks, reorgs and resumes are held against a model in the service's own tests
 //! (src/subscriptions/tests.rs); here are real sockets.
 
-mod client;
+pub(crate) mod client;
 mod hostile;
 mod pace;
 mod protocol;

@@ -1,0 +1,112 @@
+//! Chains to tell a node of: those of files, and those that part and go on apart.
+
+use std::{
+    collections::HashMap,
+    fs::{self, File},
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use alloy_consensus::transaction::SignerRecoverable;
+use alloy_primitives::{Address, B256};
+use nearhead_chain::{
+    block::{Block, RawBlock},
+    chain_file::{ChainReader, read_genesis},
+    dev::{DevConfig, Producer, Profile},
+    encode::EncodeOptions,
+    execute::execute,
+    import::Importer,
+};
+
+use super::payload::Payload;
+use crate::harness::scratch;
+
+/// Two branches of a dev chain. The branch is one block longer than what it replaces.
+pub(crate) struct Branches {
+    /// Where they begin, as a file.
+    pub(crate) genesis: PathBuf,
+    /// Blocks from 1 on.
+    pub(crate) trunk: Vec<Payload>,
+    /// Blocks that replace the end of the trunk.
+    pub(crate) branch: Vec<Payload>,
+}
+
+impl Branches {
+    /// A trunk of so many blocks, and a branch that replaces the last `depth` of them, 127 at most.
+    pub(crate) fn make(name: &str, seed: u64, blocks: u64, depth: u64) -> Self {
+        let config = DevConfig {
+            seed,
+            profile: Profile::Small,
+            block_time_seconds: 12,
+            reorg_every: Some(blocks),
+            reorg_depth: depth,
+        };
+        let mut producer = Producer::new(config, EncodeOptions::default(), &mut |_, _| {}).unwrap();
+        let genesis = scratch(name).join("genesis.json");
+        let file = File::create(&genesis).unwrap();
+        producer.genesis().write_json(file).unwrap();
+        let mut execution = Execution::of(&genesis);
+        let mut step = |reverted: u64| {
+            let step = producer.step().unwrap();
+            assert_eq!(step.reverted as u64, reverted);
+            let raw = step.applied.into_iter().map(|(raw, _)| raw);
+            raw.map(|raw| execution.payload(raw)).collect::<Vec<_>>()
+        };
+        Self {
+            genesis,
+            trunk: (0..blocks).flat_map(|_| step(0)).collect(),
+            branch: step(depth),
+        }
+    }
+}
+
+/// The blocks of genesis.json and chain.rlp: those before the merge, which are to be imported, for the engine API takes
+/// none of them; and those after it.
+pub(crate) fn of_files(genesis: &Path, chain: &Path) -> (Vec<RawBlock>, Vec<Payload>) {
+    let mut execution = Execution::of(genesis);
+    let (mut before, mut payloads) = (Vec::new(), Vec::new());
+    for raw in ChainReader::new(File::open(chain).unwrap()).unwrap() {
+        let raw = raw.unwrap();
+        let is_merged = raw.header.difficulty.is_zero();
+        let payload = execution.payload(raw);
+        match is_merged {
+            true => payloads.push(payload),
+            false => before.push(payload.raw),
+        }
+    }
+    (before, payloads)
+}
+
+/// Executes blocks for the requests that their RLP does not have.
+struct Execution {
+    importer: Importer,
+    blocks: HashMap<B256, Arc<Block>>,
+}
+
+impl Execution {
+    fn of(genesis: &Path) -> Self {
+        let genesis = read_genesis(&fs::read(genesis).unwrap()).unwrap();
+        let importer = Importer::new(&genesis, EncodeOptions::default()).unwrap();
+        let first = importer.genesis(&genesis.alloc).unwrap();
+        Self {
+            importer,
+            blocks: HashMap::from([(first.hash, first)]),
+        }
+    }
+
+    fn payload(&mut self, raw: RawBlock) -> Payload {
+        let parent = &self.blocks[&raw.header.parent_hash];
+        let transactions = raw.body.transactions.iter();
+        let senders: Vec<Address> = transactions
+            .map(|one| one.recover_signer().unwrap())
+            .collect();
+        let executed = execute(self.importer.spec(), parent, &raw, &senders).unwrap();
+        let requests = executed.requests.clone();
+        let block = self
+            .importer
+            .seal(&raw, &senders, executed, parent)
+            .unwrap();
+        self.blocks.insert(block.hash, block);
+        Payload::of(raw, &requests)
+    }
+}

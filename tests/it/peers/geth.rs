@@ -1,0 +1,161 @@
+//! geth as a process.
+
+use std::{
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use crate::harness::{Connection, Process, installed};
+
+/// A running geth.
+pub(crate) struct Geth {
+    /// Where HTTP and WebSocket are answered.
+    pub(crate) address: SocketAddr,
+    /// What the engine API's secret is in, and everything else.
+    pub(super) folder: PathBuf,
+    /// Stops it when dropped.
+    pub(crate) process: Process,
+}
+
+impl Geth {
+    /// Imports the chain into an archive below `folder` and serves it; panics unless the whole chain was taken.
+    pub(crate) fn start(folder: &Path, genesis: &Path, chain: &Path) -> Self {
+        run(folder, &["init", genesis.to_str().unwrap()]);
+        run(folder, &["import", chain.to_str().unwrap()]);
+        Self::serve(folder)
+    }
+
+    /// Serves the genesis: what comes after it is told over the engine API.
+    pub(crate) fn at_genesis(folder: &Path, genesis: &Path) -> Self {
+        run(folder, &["init", genesis.to_str().unwrap()]);
+        Self::serve(folder)
+    }
+
+    /// A chain of geth's own, of one block every so many seconds.
+    pub(crate) fn dev(folder: &Path, period_seconds: u64) -> Self {
+        let period = period_seconds.to_string();
+        Self::listen(folder, &["--dev", "--dev.period", &period])
+    }
+
+    /// Serves what a geth that was stopped has left in `folder`.
+    pub(crate) fn serve(folder: &Path) -> Self {
+        Self::listen(folder, &["--syncmode", "full"])
+    }
+
+    fn listen(folder: &Path, arguments: &[&str]) -> Self {
+        let process = Process::start(
+            geth(folder, arguments)
+                .args(["--port", "0", "--nodiscover", "--maxpeers", "0"])
+                .args(["--nat", "none", "--ipcdisable"])
+                .args(["--http", "--http.port", "0"])
+                .args(["--http.api", "eth,net,web3,debug"])
+                // The same port as HTTP: both are given 0.
+                .args(["--ws", "--ws.port", "0", "--ws.api", "eth,net,web3"])
+                .args(["--authrpc.port", "0", "--rpc.batch-request-limit", "0"])
+                .args(["--rpc.batch-response-max-size", "0"]),
+        );
+        let address = listening(&process, "auth=false");
+        Self {
+            address,
+            folder: folder.to_path_buf(),
+            process,
+        }
+    }
+
+    /// Where the engine API is; a chain of geth's own has none.
+    pub(super) fn engine(&self) -> SocketAddr {
+        listening(&self.process, "auth=true")
+    }
+
+    /// A connection to ask it over.
+    pub(crate) fn connect(&self) -> Connection {
+        Connection::open(self.address, "/")
+    }
+}
+
+/// The address of the server of this kind.
+fn listening(process: &Process, kind: &str) -> SocketAddr {
+    process.output.wait_for("geth's HTTP server", |text| {
+        let is_told = |line: &&str| line.contains("HTTP server started") && line.contains(kind);
+        let (_, endpoint) = text.lines().find(is_told)?.split_once("endpoint=")?;
+        endpoint.split(' ').next()?.parse().ok()
+    })
+}
+
+/// geth over the archive below `folder`.
+fn geth(folder: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(installed("tests/.tools/bin/geth"));
+    // By hash and archive: the state of every block. Preimages: debug_accountRange names accounts and slots.
+    command
+        .args(["--datadir", folder.to_str().unwrap()])
+        .args(["--state.scheme", "hash", "--gcmode", "archive"])
+        .args(["--cache", "64", "--cache.preimages", "--verbosity", "3"])
+        .args(arguments)
+        .env("HOME", folder);
+    command
+}
+
+/// Runs a command of geth's to its end.
+fn run(folder: &Path, step: &[&str]) {
+    let (status, text) = Process::start(&mut geth(folder, step)).wait();
+    assert!(status.success(), "geth {step:?}: {text}");
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        io::{ErrorKind, Read},
+        time::Duration,
+    };
+
+    use serde_json::json;
+
+    use super::*;
+    use crate::{
+        harness::{PATIENCE, check, scratch, wait_until},
+        peers::quantity,
+        websocket::client::Client,
+    };
+
+    #[test]
+    fn a_chain_of_its_own_grows_and_takes_transactions() {
+        let geth = Geth::dev(&scratch("peers-geth-dev"), 1);
+        let mut connection = geth.connect();
+        let account = connection.result("eth_accounts", &json!([]))[0].clone();
+        let sent = json!([{"from": account, "to": account, "value": "0x1"}]);
+        let hash = connection.result("eth_sendTransaction", &sent);
+        // An error until geth has looked through its transactions.
+        let receipt = |connection: &mut Connection| {
+            connection.call("eth_getTransactionReceipt", &json!([hash]))["result"].take()
+        };
+        wait_until("the transaction", || {
+            receipt(&mut connection)["status"] == "0x1"
+        });
+        let number = quantity(&receipt(&mut connection)["blockNumber"]);
+        wait_until("a block after it", || {
+            quantity(&connection.result("eth_blockNumber", &json!([]))) > number
+        });
+
+        // The same over a session.
+        let mut session = Client::open(geth.address, "/");
+        session.call("eth_subscribe", &json!(["newHeads"]));
+        let head = session.notification()["result"].clone();
+        assert!(quantity(&head["number"]) > number, "{head}");
+
+        // Frozen, it takes a connection and a request, and answers when it is thawed.
+        geth.process.freeze();
+        let mut frozen = geth.connect();
+        let request = frozen.request(&[], br#"{"jsonrpc":"2.0","id":1,"method":"eth_chainId"}"#);
+        frozen.send(&request);
+        let mut stream = frozen.stream();
+        stream
+            .set_read_timeout(Some(Duration::from_millis(200)))
+            .unwrap();
+        let nothing = stream.read(&mut [0]).unwrap_err().kind();
+        check("frozen", &nothing, &ErrorKind::WouldBlock);
+        geth.process.thaw();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        check("thawed", &stream.read(&mut [0]).unwrap(), &1);
+    }
+}

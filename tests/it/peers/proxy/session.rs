@@ -1,0 +1,145 @@
+//! A WebSocket session through a proxy: frames (RFC 6455) are passed on whole, and what the node says may be changed.
+
+use std::{
+    io::{self, BufReader, Read, Write},
+    net::{Shutdown, TcpStream},
+    sync::Mutex,
+};
+
+use super::{
+    http::{self, Message},
+    state::{Call, State},
+};
+
+const TEXT: u8 = 0x81;
+
+/// Serves the session that this request asks for, to its end.
+pub(super) fn serve(
+    state: &State,
+    mut client: BufReader<TcpStream>,
+    request: Message,
+) -> io::Result<()> {
+    let mut node = http::connect(state.next_node())?;
+    let _kept = state.keep(node.get_ref());
+    // Compressed frames could not be read.
+    let request = request.without(&["sec-websocket-extensions"]);
+    request.write(node.get_mut())?;
+    let Some(answer) = Message::read(&mut node)? else {
+        return Ok(());
+    };
+    answer.write(client.get_mut())?;
+    let (mut to_client, mut to_node) = (client.get_ref().try_clone()?, node.get_ref().try_clone()?);
+    // Those whose answer has not come yet, and those whose has.
+    let calls = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let _ = ask(state, &mut client, &mut to_node, &calls);
+            let _ = to_node.shutdown(Shutdown::Both);
+        });
+        let result = tell(state, &mut node, &mut to_client, &calls);
+        let _ = to_client.shutdown(Shutdown::Both);
+        result
+    })
+}
+
+/// Passes on what the client sends.
+fn ask(
+    state: &State,
+    client: &mut impl Read,
+    node: &mut impl Write,
+    calls: &Mutex<Vec<Call>>,
+) -> io::Result<()> {
+    loop {
+        let frame = Frame::read(client)?;
+        calls.lock().unwrap().extend(state.calls_of(&frame.payload));
+        frame.write(node)?;
+    }
+}
+
+/// Passes on what the node sends, with the faults of the moment.
+fn tell(
+    state: &State,
+    node: &mut impl Read,
+    client: &mut impl Write,
+    calls: &Mutex<Vec<Call>>,
+) -> io::Result<()> {
+    loop {
+        let mut frame = Frame::read(node)?;
+        if frame.first == TEXT {
+            if !state.wait() {
+                return Ok(());
+            }
+            let changed = state.falsify(&calls.lock().unwrap(), &frame.payload);
+            frame.payload = changed.unwrap_or(frame.payload);
+            if state.cuts() {
+                let bytes = frame.bytes();
+                return client.write_all(&bytes[..bytes.len() / 2]);
+            }
+        }
+        frame.write(client)?;
+    }
+}
+
+/// A frame, not masked any more.
+struct Frame {
+    first: u8,
+    is_masked: bool,
+    payload: Vec<u8>,
+}
+
+impl Frame {
+    fn read(stream: &mut impl Read) -> io::Result<Self> {
+        let [first, second] = bytes(stream)?;
+        let length = match second & 0x7f {
+            126 => u64::from(u16::from_be_bytes(bytes(stream)?)),
+            127 => u64::from_be_bytes(bytes(stream)?),
+            length => u64::from(length),
+        };
+        let is_masked = second & 0x80 != 0;
+        let mask: [u8; 4] = match is_masked {
+            true => bytes(stream)?,
+            false => [0; 4],
+        };
+        let mut payload = vec![0; usize::try_from(length).unwrap()];
+        stream.read_exact(&mut payload)?;
+        let masked = payload.iter_mut().zip(mask.iter().cycle());
+        masked.for_each(|(byte, mask)| *byte ^= mask);
+        Ok(Self {
+            first,
+            is_masked,
+            payload,
+        })
+    }
+
+    fn bytes(&self) -> Vec<u8> {
+        // A mask of zeros changes nothing, and is one.
+        let mask_bit = u8::from(self.is_masked) << 7;
+        let mut bytes = vec![self.first];
+        match self.payload.len() {
+            length @ 0..=125 => bytes.push(mask_bit | length as u8),
+            length @ 126..=0xffff => {
+                bytes.push(mask_bit | 126);
+                bytes.extend((length as u16).to_be_bytes());
+            }
+            length => {
+                bytes.push(mask_bit | 127);
+                bytes.extend((length as u64).to_be_bytes());
+            }
+        }
+        if self.is_masked {
+            bytes.extend([0; 4]);
+        }
+        bytes.extend(&self.payload);
+        bytes
+    }
+
+    fn write(&self, stream: &mut impl Write) -> io::Result<()> {
+        stream.write_all(&self.bytes())
+    }
+}
+
+fn bytes<const N: usize>(stream: &mut impl Read) -> io::Result<[u8; N]> {
+    let mut bytes = [0; N];
+    stream.read_exact(&mut bytes)?;
+    Ok(bytes)
+}

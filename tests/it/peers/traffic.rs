@@ -1,0 +1,127 @@
+//! Mixed traffic on anvil: what the dev chain's blocks do, done there once more.
+//!
+//! Transfers, token transfers, creations, deep storage, reverts, transactions of types 0, 1, 2 and 4: the dev chain has
+//! all of it in every few blocks, signed, and the same for equal seeds. What it sends as type 3 is sent as type 2: a block
+//! of anvil's that has blobs does not hold together (`anvil_blocks`). A geth that is led has them all.
+
+use std::{collections::BTreeMap, path::Path};
+
+use alloy_consensus::{Transaction as _, TxEip1559, Typed2718, transaction::SignerRecoverable};
+use alloy_eips::Encodable2718;
+use alloy_primitives::{Address, Bytes};
+use nearhead_chain::{block::RawBlock, chain_file::ChainReader, dev::CHAIN_ID};
+use serde_json::{Value, json};
+
+use super::{Anvil, Wallet, quantity};
+use crate::{harness::check, window};
+
+/// Senders of the dev chain's small profile.
+const SENDERS: u64 = 32;
+
+/// An anvil that has made so many blocks of the traffic of this seed; each of them holds every transaction of the dev
+/// chain's block with its number.
+pub(crate) fn anvil_with_traffic(name: &str, seed: u64, blocks: u64) -> Anvil {
+    let arguments = ["--seed", &seed.to_string(), "--blocks", &blocks.to_string()];
+    let (genesis, chain) = window::export(name, &arguments);
+    let mut anvil = Anvil::start(&[
+        "--no-mining",
+        "--init",
+        genesis.to_str().unwrap(),
+        "--chain-id",
+        &CHAIN_ID.to_string(),
+    ]);
+    let wallets = (0..SENDERS).map(|index| Wallet::of_dev_chain(seed, index));
+    let wallets = wallets.map(|wallet| (wallet.address, wallet)).collect();
+    for block in raw_blocks(&chain) {
+        repeat(&mut anvil, &block, &wallets);
+    }
+    anvil
+}
+
+fn raw_blocks(chain: &Path) -> impl Iterator<Item = RawBlock> {
+    let file = std::fs::File::open(chain).unwrap();
+    ChainReader::new(file).unwrap().map(Result::unwrap)
+}
+
+/// Makes a block of the same transactions, at the same time and for the same fee.
+fn repeat(anvil: &mut Anvil, block: &RawBlock, wallets: &BTreeMap<Address, Wallet>) {
+    let header = &block.header;
+    let fee = header.base_fee_per_gas.unwrap();
+    let fee = json!([format!("{fee:#x}")]);
+    anvil.call("evm_setNextBlockTimestamp", json!([header.timestamp]));
+    anvil.call("anvil_setNextBlockBaseFeePerGas", fee);
+    anvil.call("anvil_setCoinbase", json!([header.beneficiary]));
+    let transactions = &block.body.transactions;
+    for transaction in transactions {
+        let sent: Bytes = match transaction.as_eip4844() {
+            Some(signed) => {
+                let blobs = signed.tx();
+                wallets[&transaction.recover_signer().unwrap()].sign(TxEip1559 {
+                    chain_id: blobs.chain_id,
+                    nonce: blobs.nonce,
+                    gas_limit: blobs.gas_limit,
+                    max_fee_per_gas: blobs.max_fee_per_gas,
+                    max_priority_fee_per_gas: blobs.max_priority_fee_per_gas,
+                    to: blobs.to.into(),
+                    value: blobs.value,
+                    access_list: blobs.access_list.clone(),
+                    input: blobs.input.clone(),
+                })
+            }
+            None => transaction.encoded_2718().into(),
+        };
+        anvil.send(&sent);
+    }
+    anvil.call("evm_mine", json!([]));
+    let made = anvil.call("eth_getBlockByNumber", json!(["latest", true]));
+    check("number", &quantity(&made["number"]), &header.number);
+    let nonces = |one: &Value| (quantity(&one["type"]), quantity(&one["nonce"]));
+    let included: Vec<_> = made["transactions"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(nonces)
+        .collect();
+    let sent = transactions.iter().map(|one| match one.ty() {
+        3 => (2, one.nonce()),
+        kind => (u64::from(kind), one.nonce()),
+    });
+    check("in the block", &included, &sent.collect());
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn two_hundred_blocks_of_everything() {
+        let mut anvil = anvil_with_traffic("peers-traffic", 3, 200);
+        check("head", &anvil.head().0, &200);
+        let (mut types, mut creations, mut logs, mut reverted) = (BTreeSet::new(), 0, 0, 0);
+        for number in 1..=200 {
+            let params = json!([format!("{number:#x}")]);
+            for receipt in anvil
+                .call("eth_getBlockReceipts", params)
+                .as_array()
+                .unwrap()
+            {
+                types.insert(quantity(&receipt["type"]));
+                creations += u64::from(receipt["contractAddress"].is_string());
+                logs += receipt["logs"].as_array().unwrap().len();
+                reverted += u64::from(receipt["status"] == "0x0");
+            }
+        }
+        check("types", &types, &BTreeSet::from([0, 1, 2, 4]));
+        println!("{creations} creations, {logs} logs, {reverted} reverted");
+        assert!(creations > 20 && logs > 1_000 && reverted > 20);
+        // The same again is the same chain.
+        let hash = anvil.head().1;
+        let short = anvil_with_traffic("peers-traffic-again", 3, 20).head().1;
+        let params = json!(["0x14", false]);
+        let twentieth = anvil.call("eth_getBlockByNumber", params)["hash"].clone();
+        check("again", &json!(short), &twentieth);
+        assert_ne!(short, hash);
+    }
+}

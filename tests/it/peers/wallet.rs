@@ -1,0 +1,189 @@
+//! Signs transactions of every type as a node takes them.
+
+use alloy_consensus::{
+    EthereumTypedTransaction, SignableTransaction, TxEip4844, crypto::secp256k1::recover_signer,
+};
+use alloy_eips::{
+    Encodable2718,
+    eip7702::{Authorization, SignedAuthorization},
+};
+use alloy_primitives::{Address, B256, Bytes, FixedBytes, Signature, keccak256};
+use alloy_rlp::Encodable;
+use nearhead_chain::block::Transaction;
+use secp256k1::{Message, Secp256k1, SecretKey};
+
+/// An account that has a key.
+#[derive(Clone)]
+pub(crate) struct Wallet {
+    secret: SecretKey,
+    pub(crate) address: Address,
+}
+
+impl Wallet {
+    /// The account that sends as number `index` on the dev chain of this seed: the derivation is part of its
+    /// documentation.
+    pub(crate) fn of_dev_chain(seed: u64, index: u64) -> Self {
+        let mut preimage = b"nearhead dev signer".to_vec();
+        preimage.extend(seed.to_be_bytes());
+        preimage.extend(index.to_be_bytes());
+        Self::of(keccak256(preimage))
+    }
+
+    /// The account of this secret key.
+    pub(crate) fn of(secret: B256) -> Self {
+        let secret = SecretKey::from_byte_array(secret.0).unwrap();
+        let public = secret
+            .public_key(&Secp256k1::new())
+            .serialize_uncompressed();
+        let address = Address::from_slice(&keccak256(&public[1..])[12..]);
+        Self { secret, address }
+    }
+
+    /// Signs a transaction; of type 3, its blobs are all empty ones and have to be named [`EMPTY_BLOB`].
+    pub(crate) fn sign(
+        &self,
+        transaction: impl Into<EthereumTypedTransaction<TxEip4844>>,
+    ) -> Bytes {
+        let transaction: EthereumTypedTransaction<TxEip4844> = transaction.into();
+        let signature = self.signature(transaction.signature_hash());
+        with_blobs(&Transaction::new_unhashed(transaction, signature))
+    }
+
+    /// Lets this account run the code of another one (EIP-7702).
+    pub(crate) fn authorize(&self, authorization: Authorization) -> SignedAuthorization {
+        let signature = self.signature(authorization.signature_hash());
+        authorization.into_signed(signature)
+    }
+
+    fn signature(&self, hash: B256) -> Signature {
+        let (recovery, rs) = Secp256k1::new()
+            .sign_ecdsa_recoverable(Message::from_digest(hash.0), &self.secret)
+            .serialize_compact();
+        let signature = Signature::from_bytes_and_parity(&rs, i32::from(recovery) & 1 == 1);
+        debug_assert_eq!(recover_signer(&signature, hash).ok(), Some(self.address));
+        signature
+    }
+}
+
+/// The versioned hash of a blob of zeros: that of the point at infinity, to which nothing has to be computed.
+pub(crate) const EMPTY_BLOB: B256 = B256::new(alloy_primitives::hex!(
+    "010657f37554c781402a22917dee2f75def7ab966d7b770905398eba3c444014"
+));
+
+/// Bytes of a blob, and cells that its extension has (EIP-7594).
+const BLOB_BYTES: usize = 4096 * 32;
+const CELLS: usize = 128;
+
+/// A transaction as it is sent: blobs, commitments and proofs go with one of type 3.
+fn with_blobs(transaction: &Transaction) -> Bytes {
+    let encoded = transaction.encoded_2718();
+    let Some(signed) = transaction.as_eip4844() else {
+        return encoded.into();
+    };
+    let blobs = signed.tx().blob_versioned_hashes.len();
+    // Commitment and proof of the polynomial that is zero everywhere: the point at infinity, compressed.
+    let mut infinity = FixedBytes::<48>::ZERO;
+    infinity[0] = 0xc0;
+    let mut payload = encoded[1..].to_vec();
+    1_u8.encode(&mut payload);
+    vec![Bytes::from(vec![0; BLOB_BYTES]); blobs].encode(&mut payload);
+    vec![infinity; blobs].encode(&mut payload);
+    vec![infinity; blobs * CELLS].encode(&mut payload);
+    let mut sent = vec![encoded[0]];
+    let header = alloy_rlp::Header {
+        list: true,
+        payload_length: payload.len(),
+    };
+    header.encode(&mut sent);
+    sent.extend(payload);
+    sent.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use alloy_consensus::{TxEip1559, TxEip2930, TxEip7702, TxLegacy};
+    use alloy_primitives::{TxKind, U256};
+    use serde_json::json;
+
+    use super::*;
+    use crate::{
+        harness::check,
+        peers::{Anvil, anvil::FIRST_KEY},
+    };
+
+    #[test]
+    fn anvil_takes_every_type() {
+        let mut anvil = Anvil::start(&["--no-mining", "--chain-id", "31337"]);
+        let (chain_id, gas_limit, fee) = (31337, 100_000, 10_000_000_000);
+        let (wallet, other) = (Wallet::of(FIRST_KEY), Wallet::of_dev_chain(0, 0));
+        let (to, value) = (other.address, U256::from(1));
+        let authorization = other.authorize(Authorization {
+            chain_id: U256::from(chain_id),
+            address: Address::repeat_byte(1),
+            nonce: 0,
+        });
+        let legacy = TxLegacy {
+            chain_id: Some(chain_id),
+            gas_price: fee,
+            gas_limit,
+            to: TxKind::Call(to),
+            value,
+            ..TxLegacy::default()
+        };
+        let eip2930 = TxEip2930 {
+            chain_id,
+            nonce: 1,
+            gas_price: fee,
+            gas_limit,
+            to: TxKind::Call(to),
+            ..TxEip2930::default()
+        };
+        let eip1559 = TxEip1559 {
+            chain_id,
+            nonce: 2,
+            gas_limit,
+            max_fee_per_gas: fee,
+            to: TxKind::Create,
+            ..TxEip1559::default()
+        };
+        let eip4844 = TxEip4844 {
+            chain_id,
+            nonce: 3,
+            gas_limit,
+            max_fee_per_gas: fee,
+            to,
+            max_fee_per_blob_gas: fee,
+            blob_versioned_hashes: vec![EMPTY_BLOB; 2],
+            ..TxEip4844::default()
+        };
+        let eip7702 = TxEip7702 {
+            chain_id,
+            nonce: 4,
+            gas_limit,
+            max_fee_per_gas: fee,
+            to,
+            authorization_list: vec![authorization],
+            ..TxEip7702::default()
+        };
+        let signed = [
+            wallet.sign(legacy),
+            wallet.sign(eip2930),
+            wallet.sign(eip1559),
+            wallet.sign(eip4844),
+            wallet.sign(eip7702),
+        ];
+        let hashes = signed.map(|raw| anvil.send(&raw));
+        anvil.mine(1);
+        let block = anvil.call("eth_getBlockByNumber", json!(["latest", true]));
+        for (kind, hash) in hashes.iter().enumerate() {
+            let transaction = &block["transactions"][kind];
+            check("hash", &transaction["hash"], &json!(hash));
+            check("type", &transaction["type"], &json!(format!("{kind:#x}")));
+            check("sender", &transaction["from"], &json!(wallet.address));
+        }
+        check("blobs", &block["blobGasUsed"], &json!("0x40000"));
+        let code = anvil.call("eth_getCode", json!([other.address, "latest"]));
+        let delegated = "0xef01000101010101010101010101010101010101010101";
+        check("delegation", &code, &json!(delegated));
+    }
+}
