@@ -4,8 +4,13 @@
 //! |---|---|
 //! | [`Endpoint`] | how a node is configured: URL, authorization, headers; shown without its secrets |
 //! | [`client`] | one node's calls: timeouts, bounds, one enum of failures; the only files that know JSON |
+//! | [`health`] | which node is followed, and when the others are tried again; told the time |
+//! | [`Chain`] | our own chain, as far as following needs it |
 
+mod chain;
 pub mod client;
 mod endpoint;
+pub mod health;
 
+pub use chain::Chain;
 pub use endpoint::{Endpoint, EndpointError, Scheme};
