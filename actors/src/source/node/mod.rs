@@ -5,12 +5,14 @@
 //! | [`Endpoint`] | how a node is configured: URL, authorization, headers; shown without its secrets |
 //! | [`client`] | one node's calls: timeouts, bounds, one enum of failures; the only files that know JSON |
 //! | [`health`] | which node is followed, and when the others are tried again; told the time |
+//! | [`plan`] | which blocks to ask for next; knows hashes alone |
 //! | [`Chain`] | our own chain, as far as following needs it |
 
 mod chain;
 pub mod client;
 mod endpoint;
 pub mod health;
+pub mod plan;
 
 pub use chain::Chain;
 pub use endpoint::{Endpoint, EndpointError, Scheme};
