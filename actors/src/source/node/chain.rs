@@ -1,5 +1,7 @@
 //! Our own chain, as far as following needs it.
 
+use std::sync::Arc;
+
 use alloy_primitives::B256;
 use nearhead_chain::window::Snapshot;
 
@@ -13,6 +15,35 @@ pub trait Chain {
 
     /// The block of this number; `None` out of the window.
     fn hash_at(&self, number: u64) -> Option<B256>;
+}
+
+/// Without a block there is nothing that another would have to go beyond.
+impl<C: Chain> Chain for Option<C> {
+    fn head(&self) -> (u64, B256) {
+        self.as_ref().map_or_else(Default::default, C::head)
+    }
+
+    fn oldest(&self) -> u64 {
+        self.as_ref().map_or(0, C::oldest)
+    }
+
+    fn hash_at(&self, number: u64) -> Option<B256> {
+        self.as_ref()?.hash_at(number)
+    }
+}
+
+impl<C: Chain> Chain for Arc<C> {
+    fn head(&self) -> (u64, B256) {
+        C::head(self)
+    }
+
+    fn oldest(&self) -> u64 {
+        C::oldest(self)
+    }
+
+    fn hash_at(&self, number: u64) -> Option<B256> {
+        C::hash_at(self, number)
+    }
 }
 
 impl Chain for Snapshot {

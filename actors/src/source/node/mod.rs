@@ -6,11 +6,13 @@
 //! | [`client`] | one node's calls: timeouts, bounds, one enum of failures; the only files that know JSON |
 //! | [`health`] | which node is followed, and when the others are tried again; told the time |
 //! | [`plan`] | which blocks to ask for next; knows hashes alone |
+//! | [`follow`] | the task that asks, and hands over what it is answered |
 //! | [`Chain`] | our own chain, as far as following needs it |
 
 mod chain;
 pub mod client;
 mod endpoint;
+pub mod follow;
 pub mod health;
 pub mod plan;
 

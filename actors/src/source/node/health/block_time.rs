@@ -14,13 +14,17 @@ const MAX: Duration = Duration::from_secs(60);
 /// Estimate before there is an interval: mainnet's slot.
 const UNKNOWN: Duration = Duration::from_secs(12);
 
+/// Arrivals from which on they count for more than what headers say: the first of them may be any wait.
+const ARRIVALS: usize = 5;
+
 /// The chain's block time, estimated.
 ///
-/// Headers count whole seconds, which says nothing on a chain of several blocks a second: from the second block on that
-/// arrives while we watch, it is arrivals that count.
+/// Headers count whole seconds, which says little on a chain of several blocks a second: where enough blocks have
+/// arrived while we watch, it is their arrivals that count.
 #[derive(Clone, Debug)]
 pub struct BlockTime {
     estimate: Duration,
+    is_learned: bool,
     intervals: VecDeque<Duration>,
     last: Option<(u64, Duration)>,
 }
@@ -29,6 +33,7 @@ impl Default for BlockTime {
     fn default() -> Self {
         Self {
             estimate: UNKNOWN,
+            is_learned: false,
             intervals: VecDeque::with_capacity(INTERVALS),
             last: None,
         }
@@ -42,14 +47,16 @@ impl BlockTime {
         self.estimate
     }
 
-    /// Tells of two blocks of the chain, by number and seconds; taken while no arrivals are known.
+    /// Tells of two blocks of the chain, by number and seconds; of use until enough have arrived.
     pub fn learn(&mut self, older: (u64, u64), newer: (u64, u64)) {
         let blocks = newer.0.saturating_sub(older.0);
-        if self.intervals.is_empty() && blocks > 0 {
-            let seconds = newer.1.saturating_sub(older.1) as f64 / blocks as f64;
+        let seconds = newer.1.saturating_sub(older.1);
+        // Blocks of one second say that they are fast, not how fast.
+        if self.intervals.len() < ARRIVALS && blocks > 0 && seconds > 0 {
             // Seconds of a header may be anything.
-            let seconds = seconds.min(MAX.as_secs_f64());
+            let seconds = (seconds as f64 / blocks as f64).min(MAX.as_secs_f64());
             self.estimate = Duration::from_secs_f64(seconds).clamp(MIN, MAX);
+            self.is_learned = true;
         }
     }
 
@@ -68,6 +75,9 @@ impl BlockTime {
         }
         self.intervals
             .push_back(now.saturating_sub(last_now) / blocks);
+        if self.is_learned && self.intervals.len() < ARRIVALS {
+            return;
+        }
         let mut sorted: Vec<_> = self.intervals.iter().copied().collect();
         sorted.sort_unstable();
         self.estimate = sorted[sorted.len() / 2].clamp(MIN, MAX);

@@ -53,6 +53,8 @@ struct Node {
     head_since: Moment,
     /// When it last named a head, this one or another.
     heard: Moment,
+    /// The block time as it was then: a node is not silent because blocks turn out to be faster.
+    heard_at_pace: Duration,
     finalized: Option<(u64, B256)>,
     is_syncing: bool,
     /// Since when others are ahead.
@@ -166,15 +168,19 @@ impl Health {
         self.nodes[node].head.as_ref()
     }
 
-    /// How long until a node is to be asked for its head; `tells` where it also tells of heads by itself.
+    /// When a node that was asked for its head at `asked` is to be asked again; `tells` where it also tells of heads by
+    /// itself.
     #[must_use]
-    pub fn pause(&self, node: NodeId, now: Moment, tells: bool) -> Duration {
+    pub fn ask_at(&self, node: NodeId, asked: Moment, tells: bool) -> Moment {
         let block_time = self.block_time();
-        match self.nodes[node].trouble {
-            Some(trouble) if trouble.until > now => trouble.until - now,
+        let pause = match self.followed == Some(node) {
             _ if tells => block_time,
-            _ if self.followed == Some(node) => block_time / 4,
-            _ => block_time / 2,
+            true => block_time / 4,
+            false => block_time / 2,
+        };
+        match self.nodes[node].trouble {
+            Some(trouble) if trouble.until > asked => trouble.until,
+            _ => asked + pause,
         }
     }
 
@@ -191,9 +197,11 @@ impl Health {
         if !self.may_ask(node, now) {
             return;
         }
+        let block_time = self.block_time();
         let node = &mut self.nodes[node];
         node.trouble = None;
         node.heard = now;
+        node.heard_at_pace = block_time;
         if node.head.is_none_or(|before| before.hash != head.hash) {
             node.head = Some(head);
             node.head_since = now;
@@ -259,7 +267,8 @@ impl Health {
         for node in 0..self.nodes.len() {
             let found = &self.nodes[node];
             let silent_for = now.saturating_sub(found.heard);
-            if found.usable().is_some() && silent_for >= self.block_time() * SILENT_BLOCKS {
+            let block_time = self.block_time().max(found.heard_at_pace);
+            if found.usable().is_some() && silent_for >= block_time * SILENT_BLOCKS {
                 self.failed(node, now, Verdict::Fault(Fault::Silent));
             }
         }

@@ -53,6 +53,8 @@ pub(super) struct Descent<T> {
 #[derive(Clone, Debug)]
 enum Waiting<T> {
     Asked(Ask),
+    /// A guess that was not answered as it should: the block is asked for by hash, in its turn.
+    Missed,
     Found(Found<T>),
 }
 
@@ -75,6 +77,9 @@ impl<T> Descent<T> {
             return Vec::new();
         };
         let mut asks = Vec::new();
+        if let Some(Waiting::Missed) = self.waiting.get(&number) {
+            self.waiting.remove(&number);
+        }
         let mut want = |ask: Ask| {
             self.waiting.entry(ask.number()).or_insert_with(|| {
                 asks.push(ask);
@@ -87,31 +92,30 @@ impl<T> Descent<T> {
         asks
     }
 
-    /// A question was answered. What was not asked for, or is another block than was asked for, is not taken; then it is
-    /// asked for again.
+    /// A question was answered. What was not asked for, or is another block than was asked for, is not taken.
     pub(super) fn got(&mut self, ask: Ask, found: Found<T>) {
         let fits = match ask {
             Ask::Hash { number, hash } => (found.number, found.hash) == (number, hash),
             Ask::Number(number) => found.number == number,
         };
-        if let Some(waiting @ Waiting::Asked(_)) = self.waiting.get_mut(&ask.number())
-            && matches!(waiting, Waiting::Asked(asked) if *asked == ask)
-        {
-            if fits {
-                *waiting = Waiting::Found(found);
-            } else {
-                self.waiting.remove(&ask.number());
-            }
+        if !fits {
+            self.lost(ask);
+        } else if let Some(waiting) = self.asked(ask) {
+            *waiting = Waiting::Found(found);
         }
     }
 
-    /// A question was not answered: it is asked again.
+    /// A question was not answered: it is asked again, by hash.
     pub(super) fn lost(&mut self, ask: Ask) {
-        if let Some(Waiting::Asked(asked)) = self.waiting.get(&ask.number())
-            && *asked == ask
-        {
-            self.waiting.remove(&ask.number());
+        if let Some(waiting) = self.asked(ask) {
+            *waiting = Waiting::Missed;
         }
+    }
+
+    /// The place of a question that is open.
+    fn asked(&mut self, ask: Ask) -> Option<&mut Waiting<T>> {
+        let waiting = self.waiting.get_mut(&ask.number());
+        waiting.filter(|waiting| matches!(waiting, Waiting::Asked(asked) if *asked == ask))
     }
 
     /// The next block, once it is there.
@@ -124,7 +128,7 @@ impl<T> Descent<T> {
                 Some(found)
             }
             // A guess that was wrong.
-            Waiting::Found(_) => None,
+            Waiting::Found(_) | Waiting::Missed => None,
             asked @ Waiting::Asked(_) => {
                 self.waiting.insert(number, asked);
                 None

@@ -151,7 +151,7 @@ fn a_fault_leaves_a_node_at_once_and_lets_it_come_back() {
     let faulty = NodeState::Faulty(Fault::Timeout);
     assert_eq!(scene.choose(), Some((Some(0), Some(1), Why::Left(faulty))));
     assert!(!scene.health.may_ask(0, scene.now));
-    assert_eq!(scene.health.pause(0, scene.now, true), wait);
+    assert_eq!(scene.health.ask_at(0, scene.now, true), scene.now + wait);
     // What else was under way fails with it, and is no other trouble; what it says is not heard.
     assert_eq!(scene.fails(0, Fault::Connection), Duration::ZERO);
     scene.named(0, 0, 101);
@@ -281,8 +281,9 @@ fn of_two_forks_the_justified_one_is_followed() {
 #[test]
 fn nodes_are_asked_as_often_as_it_helps() {
     let mut scene = Scene::new(2);
-    let millis =
-        |scene: &Scene, node, tells| scene.health.pause(node, scene.now, tells).as_millis();
+    let millis = |scene: &Scene, node, tells| {
+        (scene.health.ask_at(node, scene.now, tells) - scene.now).as_millis()
+    };
     assert_eq!(millis(&scene, 0, false), 250);
     assert_eq!(millis(&scene, 0, true), 1_000);
     assert_eq!(millis(&scene, 1, false), 500);

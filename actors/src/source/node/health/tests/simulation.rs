@@ -46,7 +46,7 @@ struct Node {
     mode: Mode,
     /// Since which step.
     since: u64,
-    next_poll: Moment,
+    asked: Option<Moment>,
 }
 
 struct World {
@@ -75,7 +75,7 @@ impl World {
         let nodes = (0..count).map(|_| Node {
             mode: Mode::Honest,
             since: 0,
-            next_poll: Duration::ZERO,
+            asked: None,
         });
         Self {
             health,
@@ -122,7 +122,9 @@ impl World {
     /// Asks a node for its head.
     fn poll(&mut self, id: NodeId) {
         let (now, head) = (self.now(), head_at(self.step));
-        if now < self.nodes[id].next_poll || !self.health.may_ask(id, now) {
+        let asked = self.nodes[id].asked;
+        let is_due = asked.is_none_or(|asked| self.health.ask_at(id, asked, false) <= now);
+        if !is_due || !self.health.may_ask(id, now) {
             return;
         }
         let answer = match self.nodes[id].mode {
@@ -144,7 +146,7 @@ impl World {
                 assert!(wait.is_some_and(|wait| wait <= BACKOFF_MAX * 5 / 4));
             }
         }
-        self.nodes[id].next_poll = now + self.health.pause(id, now, false);
+        self.nodes[id].asked = Some(now);
     }
 
     /// Goes where the followed node is, as far as what it gives holds.

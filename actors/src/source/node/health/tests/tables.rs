@@ -124,11 +124,13 @@ fn block_time_is_the_median_of_what_was_seen() {
     check_block_time(Some([(10, 1_000), (20, 1_020)]), &[], 2_000);
     check_block_time(Some([(10, 1_000), (10, 1_020)]), &[], 12_000);
     check_block_time(Some([(10, 1_000), (9, 1_020)]), &[], 12_000);
-    check_block_time(Some([(10, 1_000), (20, 1_000)]), &[], 200);
-    check_block_time(Some([(10, 1_000), (11, 0)]), &[], 200);
+    check_block_time(Some([(10, 1_000), (20, 1_000)]), &[], 12_000);
+    check_block_time(Some([(10, 1_000), (20, 1_001)]), &[], 200);
+    check_block_time(Some([(10, 1_000), (11, 0)]), &[], 12_000);
     check_block_time(Some([(0, 0), (1, u64::MAX)]), &[], 60_000);
     // Arrivals count for more than what headers say.
-    check_block_time(Some([(10, 0), (20, 20)]), &[(1, 500)], 500);
+    check_block_time(Some([(10, 0), (20, 20)]), &[(1, 500); 4], 2_000);
+    check_block_time(Some([(10, 0), (20, 20)]), &[(1, 500); 5], 500);
     check_block_time(None, &[(1, 500), (2, 1_000), (1, 9_000)], 500);
     check_block_time(None, &[(1, 0)], 200);
     check_block_time(None, &[(1, 999_999)], 60_000);
