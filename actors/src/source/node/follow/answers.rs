@@ -103,7 +103,7 @@ impl<P: Peer, S: HeadSink> Follower<P, S> {
                 self.arrived(ask, purpose, block);
             }
             Err(error) => {
-                self.lost(ask, purpose);
+                self.lost(node, ask, purpose);
                 match &error {
                     FetchError::Call(CallError::NotFound) => self.missing(node, ask, purpose),
                     FetchError::Call(error) => self.fails(node, Verdict::from(error), error),
@@ -124,8 +124,10 @@ impl<P: Peer, S: HeadSink> Follower<P, S> {
             block,
         };
         match purpose {
-            Purpose::Way(turn) => {
-                if let Some(way) = self.way.as_mut().filter(|way| way.turn == turn) {
+            Purpose::Way => {
+                let now = self.now();
+                if let Some(way) = &mut self.way {
+                    way.moved = now;
                     match &mut way.to {
                         Goal::Route(route) => route.got(ask, found(block)),
                         Goal::Begin { block: head, .. } if block.hash == way.head.hash => {
@@ -135,9 +137,8 @@ impl<P: Peer, S: HeadSink> Follower<P, S> {
                     }
                 }
             }
-            Purpose::Filling(turn) => {
-                let filling = self.filling.as_mut();
-                if let Some(filling) = filling.filter(|filling| filling.turn == turn) {
+            Purpose::Filling => {
+                if let Some(filling) = &mut self.filling {
                     filling.blocks.got(ask, found(block));
                 }
             }
@@ -146,10 +147,10 @@ impl<P: Peer, S: HeadSink> Follower<P, S> {
 
     /// A question of a way or a filling was not answered. A way ends with it, unless it was a guess: the node may name
     /// another head by now.
-    fn lost(&mut self, ask: Ask, purpose: Purpose) {
+    fn lost(&mut self, node: NodeId, ask: Ask, purpose: Purpose) {
         match purpose {
-            Purpose::Way(turn) => {
-                let Some(way) = self.way.as_mut().filter(|way| way.turn == turn) else {
+            Purpose::Way => {
+                let Some(way) = self.way.as_mut().filter(|way| way.node == node) else {
                     return;
                 };
                 match (&mut way.to, ask) {
@@ -157,9 +158,8 @@ impl<P: Peer, S: HeadSink> Follower<P, S> {
                     _ => self.way = None,
                 }
             }
-            Purpose::Filling(turn) => {
-                let filling = self.filling.as_mut();
-                if let Some(filling) = filling.filter(|filling| filling.turn == turn) {
+            Purpose::Filling => {
+                if let Some(filling) = &mut self.filling {
                     filling.blocks.lost(ask);
                 }
             }
@@ -173,15 +173,14 @@ impl<P: Peer, S: HeadSink> Follower<P, S> {
         match (ask, purpose) {
             (Ask::Number(_), _) => {}
             // It may have forgotten old blocks, and be as good as any for new ones.
-            (_, Purpose::Filling(turn)) => {
-                let filling = self.filling.as_mut();
-                if let Some(filling) = filling.filter(|filling| filling.turn == turn) {
+            (_, Purpose::Filling) => {
+                if let Some(filling) = &mut self.filling {
                     let (node, number) = (node.peer.name(), ask.number());
                     tracing::warn!(node, number, "the node does not have a block of the window");
                     filling.hold_until = now + block_time * FORGETFUL_BLOCKS;
                 }
             }
-            (_, Purpose::Way(_)) => {
+            (_, Purpose::Way) => {
                 node.missing += 1;
                 if node.missing >= MISSING_MAX {
                     let why = "the node does not have a block that it named";
@@ -232,9 +231,7 @@ impl<P: Peer, S: HeadSink> Follower<P, S> {
         let newest = (number, block.header.timestamp);
         self.sink.begin(block).await?;
         self.health.advanced(way.node, self.now(), number);
-        self.turn += 1;
         self.filling = Some(Filling {
-            turn: self.turn,
             blocks: Backfill::below(number, parent_hash, number),
             oldest: (number, parent_hash),
             newest,

@@ -33,6 +33,9 @@ use work::{Done, Purpose, Settled};
 /// Questions for blocks that backfill leaves to a new head, so that it does not wait for its turn.
 const HEAD_RESERVE: usize = 2;
 
+/// Shortest time without a block, on the way to a head, after which another node is tried: a far one takes so long.
+const STUCK_MIN: Duration = Duration::from_secs(1);
+
 /// What is followed by.
 #[derive(Clone, Copy, Debug)]
 pub struct FollowConfig {
@@ -89,8 +92,6 @@ pub struct Follower<P: Peer, S> {
     questions: JoinSet<Done<P::Heads>>,
     way: Option<Way>,
     filling: Option<Filling>,
-    /// Counts ways and fillings.
-    turn: u64,
     /// No way is begun before: a node did not have what it named.
     hold_until: Moment,
 }
@@ -114,8 +115,9 @@ struct Node<P> {
 /// The way to a head that a node named.
 struct Way {
     node: NodeId,
-    turn: u64,
     head: HeadClaim,
+    /// When the last block arrived on it, or when it began.
+    moved: Moment,
     to: Goal,
 }
 
@@ -138,7 +140,6 @@ impl Goal {
 
 /// The blocks below the oldest.
 struct Filling {
-    turn: u64,
     blocks: Backfill<Arc<Block>>,
     /// Number and parent of the oldest block that is held.
     oldest: (u64, B256),
@@ -172,7 +173,6 @@ impl<P: Peer, S: HeadSink> Follower<P, S> {
             questions: JoinSet::new(),
             way: None,
             filling: None,
-            turn: 0,
             hold_until: Duration::ZERO,
         }
     }
@@ -251,6 +251,7 @@ impl<P: Peer, S: HeadSink> Follower<P, S> {
 
     /// Chooses the node, and its head to go to.
     fn choose(&mut self) {
+        self.leave_if_stuck();
         let (now, view) = (self.now(), self.sink.view());
         if let Some(switch) = self.health.choose(now, &view) {
             self.switched(switch);
@@ -259,14 +260,26 @@ impl<P: Peer, S: HeadSink> Follower<P, S> {
             && now >= self.hold_until
             && let Some((node, head)) = self.health.target(now, &view)
         {
-            self.turn += 1;
             let route = |view: &S::View| Goal::Route(Route::to(head.number, head.hash, view));
             self.way = Some(Way {
                 node,
-                turn: self.turn,
                 head,
+                moved: now,
                 to: view.as_ref().map_or(Goal::BEGIN, route),
             });
+        }
+    }
+
+    /// Leaves a node that names heads and gives no blocks, if there is another: a call's own time may be many blocks.
+    fn leave_if_stuck(&mut self) {
+        let (now, patience) = (self.now(), self.health.block_time().max(STUCK_MIN));
+        let way = self.way.as_ref();
+        let stuck = way.filter(|way| now.saturating_sub(way.moved) >= patience);
+        if let Some(node) = stuck.map(|way| way.node)
+            && self.health.has_other(node)
+        {
+            let why = "no block within one block time";
+            self.fails(node, Verdict::Fault(Fault::Timeout), &why);
         }
     }
 
@@ -280,11 +293,9 @@ impl<P: Peer, S: HeadSink> Follower<P, S> {
         (self.tell)(Event::Switched(switch));
         self.way = None;
         // What was asked of the one before is asked of the other.
-        self.turn += 1;
-        let (turn, head) = (self.turn, self.sink.view().map(|view| view.head().0));
+        let head = self.sink.view().map(|view| view.head().0);
         if let Some(filling) = &mut self.filling {
             let (number, parent_hash) = filling.oldest;
-            filling.turn = turn;
             filling.hold_until = Duration::ZERO;
             filling.blocks = Backfill::below(number, parent_hash, head.unwrap_or(number));
         }
@@ -315,16 +326,14 @@ impl<P: Peer, S: HeadSink> Follower<P, S> {
                 }
                 _ => Vec::new(),
             };
-            let purpose = Purpose::Way(way.turn);
-            asks.extend(new.into_iter().map(|ask| (ask, purpose)));
+            asks.extend(new.into_iter().map(|ask| (ask, Purpose::Way)));
         }
         let now = self.now();
         let filling = self.filling.as_mut();
         if let Some(filling) = filling.filter(|filling| filling.hold_until <= now) {
             let width = width.saturating_sub(HEAD_RESERVE).max(1);
-            let purpose = Purpose::Filling(filling.turn);
             let new = filling.blocks.ask(width);
-            asks.extend(new.into_iter().map(|ask| (ask, purpose)));
+            asks.extend(new.into_iter().map(|ask| (ask, Purpose::Filling)));
         }
         for (ask, purpose) in asks {
             let peer = self.nodes[followed].peer.clone();

@@ -32,11 +32,11 @@ pub(super) enum Answer<H> {
     },
 }
 
-/// What a block is for: the question's turn tells those of earlier ways and fillings apart.
+/// What a block is for. A late answer to a question of an earlier way or filling is as good as any: it was verified.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Purpose {
-    Way(u64),
-    Filling(u64),
+    Way,
+    Filling,
 }
 
 /// What a node says of itself.

@@ -162,6 +162,13 @@ impl Health {
         }
     }
 
+    /// Whether another node than this one could be followed.
+    #[must_use]
+    pub fn has_other(&self, node: NodeId) -> bool {
+        let mut others = self.nodes.iter().enumerate();
+        others.any(|(id, other)| id != node && other.usable().is_some())
+    }
+
     /// The head that a node last named.
     #[must_use]
     pub fn named(&self, node: NodeId) -> Option<&HeadClaim> {

@@ -130,6 +130,7 @@ async fn a_node_that_fails_is_left_for_another() {
     let error = |error| Says::Error(error);
     check_is_left(Says::SameHead, 2, NodeState::Lagging).await;
     check_is_left(Says::Nothing, 2, NodeState::Lagging).await;
+    check_is_left(Says::HeadsAlone, 2, faulty(Fault::Timeout)).await;
     check_is_left(Says::BadBlocks, 1, faulty(Fault::BadBlock)).await;
     check_is_left(Says::NoBlocks, 1, faulty(Fault::Missing)).await;
     check_is_left(
@@ -162,8 +163,8 @@ async fn a_node_that_fails_is_left_for_another() {
     check_is_left(error(limited), 1, NodeState::Limited).await;
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_node_that_has_forgotten_old_blocks_is_followed_for_new_ones() {
+/// Checks that the head is followed by a node that has forgotten old blocks, which come from whoever has them later.
+async fn check_forgetful(later: impl FnOnce(&Scene)) {
     let mut scene = Scene::new(2, 300);
     scene.nodes[0].says(Says::Pruned(280));
     scene.runs(2_000).await;
@@ -176,16 +177,33 @@ async fn a_node_that_has_forgotten_old_blocks_is_followed_for_new_ones() {
     let asked = scene.nodes[0].take_blocks();
     let in_vain = asked.iter().filter(|number| **number < 280).count();
     assert!((15..30).contains(&in_vain), "{asked:?}");
-    assert!(
-        !scene
-            .events()
-            .iter()
-            .any(|event| matches!(event, Event::Failed { .. }))
-    );
-    // Whoever has them gives them.
-    scene.nodes[0].says(Says::Error(CallError::Connection("gone".into())));
-    scene.runs(2_000).await;
+    let is_fault = |event: &Event| matches!(event, Event::Failed { .. });
+    assert!(!scene.events().iter().any(is_fault));
+    later(&scene);
+    scene.runs(10_000).await;
     scene.check_holds(0, 128);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_has_forgotten_old_blocks_is_followed_for_new_ones() {
+    check_forgetful(|scene| scene.nodes[0].says(Says::Truth)).await;
+    let gone = Says::Error(CallError::Connection("gone".into()));
+    check_forgetful(|scene| scene.nodes[0].says(gone)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn guesses_that_are_not_answered_cost_time_alone() {
+    let mut scene = Scene::new(1, 300);
+    scene.nodes[0].says(Says::NoNumbers);
+    scene.runs(1_000).await;
+    scene.check_holds(0, 128);
+    scene.nodes[0].take_blocks();
+    scene.mine(20);
+    scene.runs(1_000).await;
+    scene.check_holds(0, 128);
+    assert!(scene.nodes[0].take_blocks().len() <= 40);
+    let is_fault = |event: &Event| matches!(event, Event::Failed { .. });
+    assert!(!scene.events().iter().any(is_fault));
 }
 
 #[tokio::test(start_paused = true)]

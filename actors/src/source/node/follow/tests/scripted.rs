@@ -105,6 +105,10 @@ pub(super) enum Says {
     OtherChain,
     /// It has forgotten the blocks before this one.
     Pruned(u64),
+    /// It gives no block, and does not say so.
+    HeadsAlone,
+    /// It has no block by number.
+    NoNumbers,
     /// Every third answer is that of a node three blocks behind.
     StaleNowAndThen,
 }
@@ -272,9 +276,15 @@ impl Peer for Scripted {
         let (says, question) = self.answers().await?;
         let chain = self.state.lock().chain;
         let is_stale = matches!(says, Says::StaleNowAndThen) && question % 3 == 0;
+        if matches!(says, Says::HeadsAlone) {
+            sleep_until(Instant::now() + TIMEOUT).await;
+            return Err(CallError::Timeout(TIMEOUT).into());
+        }
+        let has_no_number = matches!(says, Says::NoNumbers) && matches!(ask, Ask::Number(_));
         let is_pruned = matches!(says, Says::Pruned(oldest) if ask.number() < oldest);
         if matches!(says, Says::NoBlocks)
             || is_pruned
+            || has_no_number
             || is_stale && ask.number() + 3 > self.chains.head(chain)
         {
             return Err(CallError::NotFound.into());
