@@ -2,6 +2,7 @@
 
 mod dev;
 mod files;
+pub mod node;
 
 #[cfg(test)]
 mod tests;

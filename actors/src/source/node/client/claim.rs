@@ -1,0 +1,89 @@
+//! What a node says of a block before anybody has checked it.
+
+use alloy_primitives::{B256, U64};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::CallError;
+
+/// A block as a node names it: enough to ask for the block, which is then checked; nothing here is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HeadClaim {
+    /// Its number.
+    pub number: u64,
+    /// Its hash.
+    pub hash: B256,
+    /// Its parent's hash.
+    pub parent_hash: B256,
+    /// Seconds since 1970.
+    pub timestamp: u64,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Fields {
+    number: U64,
+    hash: B256,
+    parent_hash: B256,
+    timestamp: U64,
+}
+
+impl HeadClaim {
+    /// Reads a header's or a block's JSON.
+    ///
+    /// # Errors
+    /// [`CallError::Malformed`]: a field is missing or is not what it should be.
+    pub fn parse(json: &RawValue) -> Result<Self, CallError> {
+        let fields: Fields =
+            serde_json::from_str(json.get()).map_err(|error| CallError::malformed(&error))?;
+        Ok(Self {
+            number: fields.number.to(),
+            hash: fields.hash,
+            parent_hash: fields.parent_hash,
+            timestamp: fields.timestamp.to(),
+        })
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    const FULL: &str = r#"{"number":"0x10","hash":"0x0101010101010101010101010101010101010101010101010101010101010101",
+        "parentHash":"0x0202020202020202020202020202020202020202020202020202020202020202","timestamp":"0xffffffffffffffff",
+        "other":[{}]}"#;
+
+    fn parse(text: &str) -> Result<HeadClaim, CallError> {
+        HeadClaim::parse(&RawValue::from_string(text.to_owned()).unwrap())
+    }
+
+    #[test]
+    fn a_claim_is_read() {
+        let claim = HeadClaim {
+            number: 16,
+            hash: B256::repeat_byte(1),
+            parent_hash: B256::repeat_byte(2),
+            timestamp: u64::MAX,
+        };
+        assert_eq!(parse(FULL), Ok(claim));
+    }
+
+    #[test]
+    fn what_is_no_claim_is_malformed() {
+        for (from, to) in [
+            ("\"0x10\"", "null"),
+            ("\"0x10\"", "\"0x10000000000000000\""),
+            ("\"number\"", "\"numbers\""),
+            ("0x0101", "0x01"),
+            ("parentHash", "parent_hash"),
+            ("0xffffffffffffffff", "-1"),
+            (FULL, "[]"),
+            (FULL, "7"),
+        ] {
+            let text = FULL.replace(from, to);
+            let error = parse(&text).unwrap_err();
+            assert!(matches!(error, CallError::Malformed(_)), "{text}: {error}");
+        }
+    }
+}

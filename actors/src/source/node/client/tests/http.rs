@@ -1,0 +1,412 @@
+use alloy_primitives::hex;
+use serde_json::{Value, json};
+use tokio::time;
+
+use super::{
+    server::{Reply, Script},
+    *,
+};
+
+/// Has one call made and answered with `result`; checks what was asked, and that the answer is passed on as it is.
+async fn check_asks<F>(call: impl FnOnce(NodeClient) -> F, method: &str, params: Value)
+where
+    F: Future<Output = Result<Box<RawValue>, CallError>>,
+{
+    // Neither order nor spaces nor what nobody knows is touched.
+    let answer = r#"{"z": 1,  "a": [null,"\u0041"], "number":"not one"}"#;
+    let (url, script) = Script::of([Reply::result(answer)]).serve().await;
+    let found = call(client(&url, limits())).await.unwrap();
+    assert_eq!(found.get(), answer, "{method}");
+    let asked = script.asked.lock().pop().unwrap();
+    assert_eq!((asked.method.as_str(), asked.params), (method, params));
+}
+
+#[tokio::test]
+async fn every_call_asks_by_hash_and_passes_the_answer_on_as_it_is() {
+    let hash = format!("{HASH}");
+    let address = Address::repeat_byte(2);
+    let account = hex::encode_prefixed(address);
+    check_asks(
+        |node| async move { node.block_by_hash(HASH).await },
+        "eth_getBlockByHash",
+        json!([hash, true]),
+    )
+    .await;
+    check_asks(
+        |node| async move { node.block_by_number(300).await },
+        "eth_getBlockByNumber",
+        json!(["0x12c", true]),
+    )
+    .await;
+    check_asks(
+        |node| async move { node.uncle(HASH, 1).await },
+        "eth_getUncleByBlockHashAndIndex",
+        json!([hash, "0x1"]),
+    )
+    .await;
+    check_asks(
+        |node| async move { node.proof(address, &[HASH, B256::ZERO], HASH).await },
+        "eth_getProof",
+        json!([account, [hash, format!("{}", B256::ZERO)], hash]),
+    )
+    .await;
+    check_asks(
+        |node| async move { node.code(address, HASH).await },
+        "eth_getCode",
+        json!([account, hash]),
+    )
+    .await;
+    check_asks(
+        |node| async move {
+            match node.block_receipts(HASH, &[]).await? {
+                ReceiptsAnswer::Whole(json) => Ok(json),
+                ReceiptsAnswer::Single(_) => Err(CallError::NotFound),
+            }
+        },
+        "eth_getBlockReceipts",
+        json!([hash]),
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn what_is_small_is_read() {
+    let claim =
+        format!(r#"{{"number":"0x10","hash":"{HASH}","parentHash":"{HASH}","timestamp":"0x1"}}"#);
+    let results = [
+        "\"0x539\"",
+        "\"0x10\"",
+        r#""a\nb""#,
+        "false",
+        r#"{"startingBlock":"0x0"}"#,
+        &claim,
+        &claim,
+        "null",
+    ];
+    let (url, script) = Script::of(results.map(Reply::result)).serve().await;
+    let node = client(&url, limits());
+    assert_eq!(node.chain_id().await, Ok(1_337));
+    assert_eq!(node.block_number().await, Ok(16));
+    assert_eq!(node.client_version().await, Ok("a b".into()));
+    assert_eq!(node.is_syncing().await, Ok(false));
+    assert_eq!(node.is_syncing().await, Ok(true));
+    assert_eq!(node.head(Tag::Safe).await.unwrap().number, 16);
+    assert_eq!(node.header_by_hash(HASH).await.unwrap().hash, HASH);
+    assert_eq!(node.head(Tag::Finalized).await, Err(CallError::NotFound));
+    let asked = script.asked.lock();
+    assert_eq!(asked[5].params, json!(["safe", false]));
+    assert_eq!(asked[6].params, json!([format!("{HASH}"), false]));
+    assert_eq!(asked[7].params, json!(["finalized", false]));
+}
+
+/// Checks the kind of failure that an answer is.
+async fn check_fails(reply: Reply, expected: CallError) {
+    let (url, _script) = Script::of([reply]).serve().await;
+    let error = client(&url, limits()).block_number().await.unwrap_err();
+    match (&error, &expected) {
+        // The texts are those of other crates.
+        (CallError::Connection(_), CallError::Connection(_)) => {}
+        (CallError::Malformed(_), CallError::Malformed(_)) => {}
+        _ => assert_eq!(error, expected),
+    }
+}
+
+#[tokio::test]
+async fn every_failure_has_its_kind() {
+    let limited = |seconds: Option<u64>| CallError::RateLimited {
+        retry_after: seconds.map(Duration::from_secs),
+    };
+    let rpc = |code, message: &str| CallError::Rpc {
+        code,
+        message: message.into(),
+    };
+    let malformed = || CallError::Malformed("".into());
+    let cut = || CallError::Connection("".into());
+    let error_body = r#"{"jsonrpc":"2.0","id":0,"error":{"code":-32601,"message":"no"}}"#;
+    let long = "x".repeat(5_000);
+    let shown_long = long[..200].to_owned();
+    let table = [
+        (Reply::http(429, "", "slow down"), limited(None)),
+        (Reply::http(429, "retry-after: 7\r\n", ""), limited(Some(7))),
+        (
+            Reply::http(429, "retry-after: 999999\r\n", ""),
+            limited(Some(3_600)),
+        ),
+        (Reply::http(429, "retry-after: soon\r\n", ""), limited(None)),
+        // The status is what counts: the body's number says nothing.
+        (Reply::http(429, "", error_body), limited(None)),
+        (Reply::http(503, "retry-after: 2\r\n", ""), limited(Some(2))),
+        (Reply::http(503, "", ""), CallError::Refused { status: 503 }),
+        (
+            Reply::http(401, "", "who are you"),
+            CallError::Refused { status: 401 },
+        ),
+        (
+            Reply::http(404, "", &long),
+            CallError::Refused { status: 404 },
+        ),
+        (
+            Reply::http(500, "", r#"{"result":1,"id":0}"#),
+            CallError::Refused { status: 500 },
+        ),
+        (Reply::http(400, "", error_body), CallError::MethodMissing),
+        // Followed, it would take the operator's headers with it.
+        (
+            Reply::http(307, "location: http://127.0.0.1:1/\r\n", ""),
+            CallError::Refused { status: 307 },
+        ),
+        (Reply::Error(-32_005, "limit exceeded"), limited(None)),
+        (
+            Reply::Error(-32_007, "50/second request limit reached"),
+            limited(None),
+        ),
+        (Reply::Error(429, "compute units"), limited(None)),
+        (Reply::Error(-32_601, "no"), CallError::MethodMissing),
+        (Reply::Error(-32_004, "no"), CallError::MethodMissing),
+        (Reply::Error(-32_001, "no"), CallError::NotFound),
+        (
+            Reply::Error(-32_000, "header not found"),
+            rpc(-32_000, "header not found"),
+        ),
+        (
+            Reply::Error(-32_602, "bad\r\n\u{1b}[31m"),
+            rpc(-32_602, "bad   [31m"),
+        ),
+        (Reply::result("null"), CallError::NotFound),
+        (Reply::result("[]"), malformed()),
+        (Reply::result("\"0x10000000000000000\""), malformed()),
+        (Reply::result("\"0x1"), malformed()),
+        (Reply::http(200, "", "garbage"), malformed()),
+        (Reply::http(200, "", ""), malformed()),
+        (Reply::http(200, "", "\u{fffd}{}"), malformed()),
+        (
+            Reply::http(200, "", r#"{"jsonrpc":"2.0","id":0}"#),
+            malformed(),
+        ),
+        (
+            Reply::http(200, "", r#"[{"id":0,"result":"0x1"}]"#),
+            malformed(),
+        ),
+        (Reply::http(200, "", &"[".repeat(4_000)), malformed()),
+        (Reply::Raw("garbage\r\n\r\n".to_owned()), cut()),
+        (Reply::Raw(String::new()), cut()),
+        (
+            Reply::Raw("HTTP/1.1 200 OK\r\ncontent-length: 50\r\n\r\n{\"id\":0,\"re".to_owned()),
+            cut(),
+        ),
+        (
+            Reply::Raw(
+                "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\n{\"id\"\r\n".to_owned(),
+            ),
+            cut(),
+        ),
+        (
+            Reply::Result(format!("\"{}\"", "0".repeat(4_096))),
+            CallError::TooLarge { limit: 4_096 },
+        ),
+        // Said to be long, and never sent.
+        (
+            Reply::Raw("HTTP/1.1 200 OK\r\ncontent-length: 99999999999\r\n\r\n".to_owned()),
+            CallError::TooLarge { limit: 4_096 },
+        ),
+        (
+            Reply::Raw(format!(
+                "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n1388\r\n{long}\r\n0\r\n\r\n"
+            )),
+            CallError::TooLarge { limit: 4_096 },
+        ),
+        (
+            Reply::http(
+                400,
+                "",
+                &format!(
+                    r#"{{"id":0,"error":{{"code":1,"message":"{}"}}}}"#,
+                    &long[..3_000]
+                ),
+            ),
+            rpc(1, &shown_long),
+        ),
+    ];
+    for (reply, expected) in table {
+        check_fails(reply, expected).await;
+    }
+}
+
+#[tokio::test]
+async fn a_failure_does_not_show_the_url() {
+    // A port that nobody listens on.
+    let free = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = free.local_addr().unwrap();
+    drop(free);
+    for scheme in ["http", "https", "ws", "wss"] {
+        let url = format!("{scheme}://user:secret@{address}/secret?secret#x=secret");
+        // Where the system has no certificates there is no TLS.
+        let Ok(node) = NodeClient::new(url.parse().unwrap(), limits()) else {
+            assert!(scheme.ends_with('s'), "{scheme}");
+            continue;
+        };
+        let error = node.block_number().await.unwrap_err();
+        assert!(matches!(error, CallError::Connection(_)), "{error}");
+        for shown in [format!("{error} {error:?}"), format!("{node:?}")] {
+            assert!(!shown.contains("secret"), "{shown}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn headers_and_authorization_are_sent() {
+    let (url, script) = Script::of([Reply::result("\"0x1\"")]).serve().await;
+    let url = url.replace("http://", "http://user:pass@");
+    let node = client(&format!("{url}/path?key=1#X-Key=a%20b"), limits());
+    assert_eq!(node.chain_id().await, Ok(1));
+    let head = script.asked.lock()[0].head.clone();
+    for line in [
+        "post /path?key=1 http/1.1\r\n",
+        "authorization: basic dxnlcjpwyxnz\r\n",
+        "x-key: a b\r\n",
+        "content-type: application/json\r\n",
+    ] {
+        assert!(head.contains(line), "{head}");
+    }
+    assert!(!head.contains("accept-encoding"), "{head}");
+}
+
+#[tokio::test]
+async fn a_call_ends_in_time() {
+    let (url, script) = Script::of([Reply::Silence]).serve().await;
+    let node = client(&url, limits());
+    let call = tokio::spawn(async move { node.block_number().await });
+    script.arrived.notified().await;
+    time::pause();
+    let timeout = limits().timeout;
+    assert_eq!(call.await.unwrap(), Err(CallError::Timeout(timeout)));
+}
+
+#[tokio::test]
+async fn who_never_has_a_turn_is_not_the_nodes_fault() {
+    let (url, script) = Script::of([Reply::Silence, Reply::Silence]).serve().await;
+    let one = CallLimits {
+        concurrency: 1,
+        ..limits()
+    };
+    let node = client(&url, one);
+    let calls: Vec<_> = (0..3)
+        .map(|_| {
+            let node = node.clone();
+            tokio::spawn(async move { node.block_number().await })
+        })
+        .collect();
+    script.arrived.notified().await;
+    time::pause();
+    let mut labels = Vec::new();
+    for call in calls {
+        labels.push(call.await.unwrap().unwrap_err().label());
+    }
+    assert_eq!(labels, ["timeout", "timeout", "busy"]);
+}
+
+#[tokio::test]
+async fn calls_under_way_are_bounded() {
+    let mut script = Script::of((0..8).map(|_| Reply::result("\"0x1\"")));
+    // Nobody is answered before two are there: fewer would wait for ever.
+    script.together = Some(tokio::sync::Barrier::new(2));
+    let (url, script) = script.serve().await;
+    let two = CallLimits {
+        concurrency: 2,
+        ..limits()
+    };
+    let node = client(&url, two);
+    let mut calls = JoinSet::new();
+    for _ in 0..8 {
+        let node = node.clone();
+        calls.spawn(async move { node.block_number().await });
+    }
+    assert_eq!(calls.join_all().await, vec![Ok(1); 8]);
+    assert_eq!(script.most_under_way(), 2);
+}
+
+#[tokio::test]
+async fn a_node_without_lists_of_receipts_is_asked_for_each_and_remembered() {
+    for code in [-32_601, -32_004, -32_602] {
+        let first = Reply::Error(code, "no");
+        // One call at a time, so that the answers are those of the requests in their order.
+        let singles = ["1", "2", "3", "4", "null"].map(Reply::result);
+        let replies = std::iter::once(first).chain(singles);
+        let (url, script) = Script::of(replies).serve().await;
+        let one = CallLimits {
+            concurrency: 1,
+            ..limits()
+        };
+        let node = client(&url, one);
+        let hashes = [1, 2, 3].map(B256::repeat_byte);
+        let ReceiptsAnswer::Single(found) = node.block_receipts(HASH, &hashes).await.unwrap()
+        else {
+            panic!("a list");
+        };
+        let found: Vec<_> = found.iter().map(|json| json.get()).collect();
+        assert_eq!(found, ["1", "2", "3"]);
+        let missing = node.block_receipts(HASH, &hashes[..2]).await;
+        assert_eq!(missing.unwrap_err(), CallError::NotFound);
+        let none = node.block_receipts(HASH, &[]).await.unwrap();
+        assert!(matches!(none, ReceiptsAnswer::Single(none) if none.is_empty()));
+        let methods = script.methods();
+        assert_eq!(methods[0], "eth_getBlockReceipts");
+        assert!(
+            methods[1..]
+                .iter()
+                .all(|method| method == "eth_getTransactionReceipt")
+        );
+        assert_eq!(methods.len(), 6);
+    }
+}
+
+#[tokio::test]
+async fn single_receipts_are_fetched_together_and_stay_in_order() {
+    let script = Script::of([Reply::Error(-32_601, "no")]);
+    script
+        .replies
+        .lock()
+        .extend((0..8).map(|_| Reply::result("{}")));
+    let (url, script) = script.serve().await;
+    let hashes: Vec<_> = (0..8).map(B256::repeat_byte).collect();
+    let node = client(&url, limits());
+    let ReceiptsAnswer::Single(found) = node.block_receipts(HASH, &hashes).await.unwrap() else {
+        panic!("a list");
+    };
+    assert_eq!(found.len(), 8);
+    assert!(script.most_under_way() <= limits().concurrency);
+}
+
+#[tokio::test]
+async fn other_failures_of_receipts_are_not_remembered() {
+    let replies = [
+        Reply::Error(-32_000, "busy"),
+        Reply::http(429, "", ""),
+        Reply::result("null"),
+        Reply::result("[]"),
+    ];
+    let (url, script) = Script::of(replies).serve().await;
+    let node = client(&url, limits());
+    let mut labels = Vec::new();
+    for _ in 0..3 {
+        let answer = node.block_receipts(HASH, &[HASH]).await;
+        labels.push(answer.unwrap_err().label());
+    }
+    assert_eq!(labels, ["rpc", "rate_limited", "not_found"]);
+    let found = node.block_receipts(HASH, &[HASH]).await.unwrap();
+    assert!(matches!(found, ReceiptsAnswer::Whole(json) if json.get() == "[]"));
+    let methods = script.methods();
+    assert!(
+        methods
+            .iter()
+            .all(|method| method == "eth_getBlockReceipts")
+    );
+}
+
+#[tokio::test]
+async fn http_tells_of_no_heads() {
+    let (url, script) = Script::of([]).serve().await;
+    let error = client(&url, limits()).subscribe_heads().await.unwrap_err();
+    assert_eq!(error, CallError::MethodMissing);
+    assert!(script.methods().is_empty());
+}

@@ -1,0 +1,162 @@
+//! A node of the test's own: HTTP, one scripted answer for each request.
+
+use std::{collections::VecDeque, sync::Arc};
+
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::{TcpListener, TcpStream},
+    sync::{Barrier, Notify},
+};
+
+/// What is answered.
+pub(super) enum Reply {
+    /// This result, as it is written here.
+    Result(String),
+    /// A JSON-RPC error.
+    Error(i64, &'static str),
+    /// HTTP: status line, headers and body as they are written here; then the connection is closed.
+    Raw(String),
+    /// Nothing, for ever.
+    Silence,
+}
+
+impl Reply {
+    pub(super) fn result(text: &str) -> Self {
+        Self::Result(text.to_owned())
+    }
+
+    pub(super) fn http(status: u16, headers: &str, body: &str) -> Self {
+        let length = body.len();
+        Self::Raw(format!(
+            "HTTP/1.1 {status} X\r\n{headers}content-length: {length}\r\n\r\n{body}"
+        ))
+    }
+}
+
+/// What was asked.
+#[derive(Clone, Debug)]
+pub(super) struct Asked {
+    /// The request's line and headers.
+    pub(super) head: String,
+    pub(super) method: String,
+    pub(super) params: Value,
+}
+
+#[derive(Default)]
+pub(super) struct Script {
+    pub(super) replies: Mutex<VecDeque<Reply>>,
+    pub(super) asked: Mutex<Vec<Asked>>,
+    /// Told of every request.
+    pub(super) arrived: Notify,
+    /// Waited for before a request is answered.
+    pub(super) together: Option<Barrier>,
+    under_way: Mutex<(usize, usize)>,
+}
+
+impl Script {
+    pub(super) fn of(replies: impl IntoIterator<Item = Reply>) -> Self {
+        Self {
+            replies: Mutex::new(replies.into_iter().collect()),
+            ..Self::default()
+        }
+    }
+
+    pub(super) fn methods(&self) -> Vec<String> {
+        let asked = self.asked.lock();
+        asked.iter().map(|asked| asked.method.clone()).collect()
+    }
+
+    /// Requests that were answered at the same time, at most.
+    pub(super) fn most_under_way(&self) -> usize {
+        self.under_way.lock().1
+    }
+
+    /// Serves the script until the test ends; where.
+    pub(super) async fn serve(self) -> (String, Arc<Self>) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let script = Arc::new(self);
+        let shared = Arc::clone(&script);
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                let script = Arc::clone(&shared);
+                tokio::spawn(async move { script.connection(stream).await });
+            }
+        });
+        (url, script)
+    }
+
+    async fn connection(&self, mut stream: TcpStream) {
+        while let Some((head, body)) = request(&mut stream).await {
+            let body: Value = serde_json::from_slice(&body).unwrap();
+            self.asked.lock().push(Asked {
+                head,
+                method: body["method"].as_str().unwrap().to_owned(),
+                params: body["params"].clone(),
+            });
+            self.arrived.notify_one();
+            let id = &body["id"];
+            self.begin();
+            if let Some(together) = &self.together {
+                together.wait().await;
+            }
+            self.under_way.lock().0 -= 1;
+            let reply = self.replies.lock().pop_front();
+            let answer = match reply {
+                Some(Reply::Result(text)) => {
+                    format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{text}}}"#)
+                }
+                Some(Reply::Error(code, message)) => {
+                    json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}})
+                        .to_string()
+                }
+                Some(Reply::Raw(text)) => {
+                    let _ = stream.write_all(text.as_bytes()).await;
+                    return;
+                }
+                Some(Reply::Silence) => std::future::pending().await,
+                None => return,
+            };
+            let Reply::Raw(answer) = Reply::http(200, "", &answer) else {
+                return;
+            };
+            if stream.write_all(answer.as_bytes()).await.is_err() {
+                return;
+            }
+        }
+    }
+
+    fn begin(&self) {
+        let mut under_way = self.under_way.lock();
+        under_way.0 += 1;
+        under_way.1 = under_way.1.max(under_way.0);
+    }
+}
+
+/// The next request: its head and its body.
+async fn request(stream: &mut TcpStream) -> Option<(String, Vec<u8>)> {
+    let mut read = Vec::new();
+    let end = loop {
+        if let Some(at) = read.windows(4).position(|window| window == b"\r\n\r\n") {
+            break at + 4;
+        }
+        if stream.read_buf(&mut read).await.ok()? == 0 {
+            return None;
+        }
+    };
+    let body = read.split_off(end);
+    let head = String::from_utf8(read).unwrap().to_lowercase();
+    let length = head
+        .lines()
+        .find_map(|line| line.strip_prefix("content-length: "));
+    let length: usize = length.unwrap().parse().unwrap();
+    let mut body = body;
+    while body.len() < length {
+        if stream.read_buf(&mut body).await.ok()? == 0 {
+            return None;
+        }
+    }
+    Some((head, body))
+}

@@ -1,0 +1,250 @@
+use std::future::Future;
+
+use futures_util::{SinkExt, StreamExt};
+use serde_json::{Value, json};
+use tokio::net::{TcpListener, TcpStream};
+use tokio_tungstenite::{
+    WebSocketStream, accept_hdr_async,
+    tungstenite::{
+        Message,
+        handshake::server::{ErrorResponse, Request, Response},
+    },
+};
+
+use super::*;
+
+type Socket = WebSocketStream<TcpStream>;
+
+/// The next connection, whose handshake is judged by `judge`.
+async fn accept(
+    listener: &TcpListener,
+    judge: impl FnOnce(&Request) -> Option<ErrorResponse> + Unpin,
+) -> Option<Socket> {
+    let (stream, _) = listener.accept().await.unwrap();
+    #[expect(clippy::result_large_err, reason = "the crate's signature")]
+    let callback = |request: &Request, response: Response| match judge(request) {
+        Some(refused) => Err(refused),
+        None => Ok(response),
+    };
+    accept_hdr_async(stream, callback).await.ok()
+}
+
+/// The next request; `None` when the client has gone.
+async fn asked(socket: &mut Socket) -> Option<Value> {
+    loop {
+        match socket.next().await?.ok()? {
+            Message::Text(text) => return Some(serde_json::from_str(&text).unwrap()),
+            Message::Close(_) => return None,
+            _ => {}
+        }
+    }
+}
+
+async fn send(socket: &mut Socket, message: &Value) {
+    let text = message.to_string();
+    socket.send(Message::Text(text.into())).await.unwrap();
+}
+
+/// Reads a request and answers it with `result`; its method.
+async fn answer(socket: &mut Socket, result: Value) -> String {
+    let request = asked(socket).await.unwrap();
+    let id = &request["id"];
+    send(
+        socket,
+        &json!({"jsonrpc": "2.0", "id": id, "result": result}),
+    )
+    .await;
+    request["method"].as_str().unwrap().to_owned()
+}
+
+async fn tell(socket: &mut Socket, subscription: &str, result: Value) {
+    let params = json!({"subscription": subscription, "result": result});
+    let message = json!({"jsonrpc": "2.0", "method": "eth_subscription", "params": params});
+    send(socket, &message).await;
+}
+
+fn head(number: u64) -> Value {
+    json!({"number": U64::from(number), "hash": HASH, "parentHash": HASH, "timestamp": "0x1"})
+}
+
+/// Runs what a node does on its listener beside what its client does.
+async fn beside<N, C>(node: impl FnOnce(TcpListener) -> N, with: impl FnOnce(NodeClient) -> C)
+where
+    N: Future<Output = ()> + Send + 'static,
+    C: Future<Output = ()>,
+{
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("ws://user:pass@{}/#X-Key=a", listener.local_addr().unwrap());
+    let node = tokio::spawn(node(listener));
+    with(client(&url, limits())).await;
+    node.await.unwrap();
+}
+
+#[tokio::test]
+async fn calls_share_one_connection_that_is_opened_with_the_headers() {
+    beside(
+        |listener| async move {
+            let judge = |request: &Request| {
+                let header = |name| request.headers().get(name).unwrap().to_str().unwrap();
+                assert_eq!(header("authorization"), "Basic dXNlcjpwYXNz");
+                assert_eq!(header("x-key"), "a");
+                None
+            };
+            let mut socket = accept(&listener, judge).await.unwrap();
+            // Answered in another order than asked: the first is kept waiting.
+            let first = asked(&mut socket).await.unwrap();
+            let second = asked(&mut socket).await.unwrap();
+            for request in [second, first] {
+                let (id, method) = (&request["id"], request["method"].as_str().unwrap());
+                let result = if method == "eth_chainId" {
+                    "0x1"
+                } else {
+                    "0x2"
+                };
+                send(
+                    &mut socket,
+                    &json!({"jsonrpc": "2.0", "id": id, "result": result}),
+                )
+                .await;
+            }
+        },
+        |node| async move {
+            let (id, number) = tokio::join!(node.chain_id(), node.block_number());
+            assert_eq!((id, number), (Ok(1), Ok(2)));
+        },
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn heads_are_told_until_the_connection_ends() {
+    beside(
+        |listener| async move {
+            let mut socket = accept(&listener, |_| None).await.unwrap();
+            let method = answer(&mut socket, json!("0xabc")).await;
+            assert_eq!(method, "eth_subscribe");
+            tell(&mut socket, "0xabc", head(7)).await;
+            // Another's.
+            tell(&mut socket, "0xdef", head(8)).await;
+            tell(&mut socket, "0xabc", head(9)).await;
+            tell(&mut socket, "0xabc", json!({"number": "0x1"})).await;
+            // Not before the client has read all of it.
+            answer(&mut socket, json!("0x9")).await;
+            drop(socket);
+            // The next question opens another connection.
+            let mut socket = accept(&listener, |_| None).await.unwrap();
+            assert_eq!(answer(&mut socket, json!("0xdef")).await, "eth_subscribe");
+            let request = asked(&mut socket).await.unwrap();
+            assert_eq!(request["method"], "eth_unsubscribe");
+            assert_eq!(request["params"], json!(["0xdef"]));
+        },
+        |node| async move {
+            let mut heads = node.subscribe_heads().await.unwrap();
+            assert_eq!(heads.next().await.unwrap().number, 7);
+            assert_eq!(heads.next().await.unwrap().number, 9);
+            assert_eq!(heads.next().await.unwrap_err().label(), "malformed");
+            assert_eq!(node.block_number().await, Ok(9));
+            assert_eq!(heads.next().await.unwrap_err().label(), "connection");
+            // The call that meets the closed connection fails, the one after it has a new one.
+            let first = node.subscribe_heads().await;
+            let heads = match first {
+                Ok(heads) => heads,
+                Err(error) => {
+                    assert_eq!(error.label(), "connection");
+                    node.subscribe_heads().await.unwrap()
+                }
+            };
+            drop(heads);
+        },
+    )
+    .await;
+}
+
+/// Checks that whatever a node sends in place of an answer fails the call, and that the next call has a new connection.
+async fn check_ends_the_connection(message: Option<Message>) {
+    beside(
+        |listener| async move {
+            let mut socket = accept(&listener, |_| None).await.unwrap();
+            asked(&mut socket).await.unwrap();
+            if let Some(message) = message {
+                // The client may be gone before it is sent to its end.
+                let _ = socket.send(message).await;
+            }
+            drop(socket);
+            let mut socket = accept(&listener, |_| None).await.unwrap();
+            answer(&mut socket, json!("0x5")).await;
+        },
+        |node| async move {
+            let error = node.block_number().await.unwrap_err();
+            assert_eq!(error.label(), "connection", "{error}");
+            assert_eq!(node.block_number().await, Ok(5));
+        },
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn what_is_no_answer_ends_the_connection() {
+    check_ends_the_connection(None).await;
+    check_ends_the_connection(Some(Message::Text("garbage".into()))).await;
+    check_ends_the_connection(Some(Message::Binary(vec![1].into()))).await;
+    check_ends_the_connection(Some(Message::Close(None))).await;
+    let long = format!(r#"{{"id":0,"result":"0x{}"}}"#, "0".repeat(5_000));
+    check_ends_the_connection(Some(Message::Text(long.into()))).await;
+}
+
+#[tokio::test]
+async fn a_refused_handshake_says_why() {
+    let refusals = [
+        (401, None, CallError::Refused { status: 401 }),
+        (
+            429,
+            Some("3"),
+            CallError::RateLimited {
+                retry_after: Some(Duration::from_secs(3)),
+            },
+        ),
+    ];
+    for (status, retry_after, expected) in refusals {
+        beside(
+            move |listener| async move {
+                let judge = |_: &Request| {
+                    let mut refused = ErrorResponse::new(None);
+                    *refused.status_mut() = status.try_into().unwrap();
+                    if let Some(seconds) = retry_after {
+                        let headers = refused.headers_mut();
+                        headers.insert("retry-after", seconds.try_into().unwrap());
+                    }
+                    Some(refused)
+                };
+                assert!(accept(&listener, judge).await.is_none());
+            },
+            |node| async move {
+                assert_eq!(node.block_number().await, Err(expected));
+            },
+        )
+        .await;
+    }
+}
+
+#[tokio::test]
+async fn a_call_without_an_answer_leaves_its_connection() {
+    beside(
+        |listener| async move {
+            let mut silent = accept(&listener, |_| None).await.unwrap();
+            asked(&mut silent).await.unwrap();
+            tokio::time::pause();
+            // The client's side ends when nobody waits for the answer.
+            assert_eq!(asked(&mut silent).await, None);
+            tokio::time::resume();
+            let mut socket = accept(&listener, |_| None).await.unwrap();
+            answer(&mut socket, json!("0x5")).await;
+        },
+        |node| async move {
+            let timeout = limits().timeout;
+            assert_eq!(node.block_number().await, Err(CallError::Timeout(timeout)));
+            assert_eq!(node.block_number().await, Ok(5));
+        },
+    )
+    .await;
+}

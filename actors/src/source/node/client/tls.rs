@@ -1,0 +1,21 @@
+//! TLS for both transports.
+
+use std::sync::Arc;
+
+use rustls::{ClientConfig, RootCertStore, crypto::ring};
+use rustls_platform_verifier::BuilderVerifierExt;
+
+/// A configuration that believes whom the system believes.
+pub(super) fn system() -> Result<ClientConfig, rustls::Error> {
+    let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()));
+    let builder = builder.with_safe_default_protocol_versions()?;
+    Ok(builder.with_platform_verifier()?.with_no_client_auth())
+}
+
+/// A configuration that believes nobody, for a client that does not use TLS but has to be given one.
+pub(super) fn nobody() -> Result<ClientConfig, rustls::Error> {
+    let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()));
+    let builder = builder.with_safe_default_protocol_versions()?;
+    let builder = builder.with_root_certificates(RootCertStore::empty());
+    Ok(builder.with_no_client_auth())
+}

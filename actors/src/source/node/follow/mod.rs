@@ -1,0 +1,366 @@
+//! Follows the best of several nodes.
+//!
+//! One task decides; what it waits for are the answers to its own questions, so that there is no queue: one question a
+//! node for its head, one for the heads that it tells of, and as many for blocks as may be under way.
+
+mod answers;
+mod peer;
+mod work;
+
+#[cfg(test)]
+mod tests;
+
+use std::{sync::Arc, time::Duration};
+
+use alloy_primitives::B256;
+use nearhead_chain::block::Block;
+use tokio::{
+    sync::oneshot,
+    task::JoinSet,
+    time::{self, Instant},
+};
+
+pub use peer::{FetchError, HeadFeed, HeadSink, Peer};
+
+use super::{
+    chain::Chain,
+    client::HeadClaim,
+    health::{Fault, Health, Moment, NodeId, Switch, Verdict},
+    plan::{Ask, Backfill, Route},
+};
+use work::{Done, Purpose, Settled};
+
+/// Questions for blocks that backfill leaves to a new head, so that it does not wait for its turn.
+const HEAD_RESERVE: usize = 2;
+
+/// Shortest time without a block, on the way to a head, after which another node is tried: a far one takes so long.
+const STUCK_MIN: Duration = Duration::from_secs(1);
+
+/// What is followed by.
+#[derive(Clone, Copy, Debug)]
+pub struct FollowConfig {
+    /// The chain that all nodes must be of.
+    pub chain_id: u64,
+    /// Blocks that are fetched at the same time; at least one.
+    pub concurrency: usize,
+    /// Decides by how much waits differ from those of other services.
+    pub seed: u64,
+}
+
+/// What happened, for metrics and for whoever shows progress.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// Another node is followed, or none.
+    Switched(Switch),
+    /// A node is left alone for a while.
+    Failed {
+        /// Which.
+        node: NodeId,
+        /// What it did; `None`: it asked to be left alone.
+        fault: Option<Fault>,
+        /// For how long.
+        wait: Duration,
+    },
+    /// The window began, or began anew, with a block of this number.
+    Began(u64),
+    /// So many blocks are missing below the oldest that is held.
+    Missing(u64),
+}
+
+/// Where events are told; called often, and not to wait.
+pub type Tell = Box<dyn FnMut(Event) + Send>;
+
+/// Why following ended.
+#[derive(Debug, thiserror::Error)]
+pub enum FollowError<E> {
+    /// Whoever holds the blocks cannot go on.
+    #[error("{0}")]
+    Sink(E),
+    /// A defect of this program; the panic's message is on stderr.
+    #[error("a question to a node panicked")]
+    Panicked,
+}
+
+/// Follows the best of several nodes, and fills the window from it.
+pub struct Follower<P: Peer, S> {
+    nodes: Vec<Node<P>>,
+    sink: S,
+    tell: Tell,
+    config: FollowConfig,
+    health: Health,
+    began: Instant,
+    questions: JoinSet<Done<P::Heads>>,
+    way: Option<Way>,
+    filling: Option<Filling>,
+    /// No way is begun before: a node did not have what it named.
+    hold_until: Moment,
+}
+
+/// One node as it is spoken to.
+struct Node<P> {
+    peer: P,
+    /// When it last answered or failed to say its head, before which it is not asked again.
+    asked: Option<Moment>,
+    is_asked: bool,
+    /// Whether its chain is known to be ours.
+    is_known: bool,
+    /// Whether it tells of heads; `None`: it is to be asked to.
+    tells: Option<bool>,
+    settled: Settled,
+    settled_at: Option<Moment>,
+    /// Times in a row that it did not have what it named.
+    missing: u32,
+}
+
+/// The way to a head that a node named.
+struct Way {
+    node: NodeId,
+    head: HeadClaim,
+    /// When the last block arrived on it, or when it began.
+    moved: Moment,
+    to: Goal,
+}
+
+enum Goal {
+    /// From our head.
+    Route(Route<Arc<Block>>),
+    /// The window begins with the head; once it was asked for, and is there.
+    Begin {
+        is_asked: bool,
+        block: Option<Arc<Block>>,
+    },
+}
+
+impl Goal {
+    const BEGIN: Self = Self::Begin {
+        is_asked: false,
+        block: None,
+    };
+}
+
+/// The blocks below the oldest.
+struct Filling {
+    blocks: Backfill<Arc<Block>>,
+    /// Number and parent of the oldest block that is held.
+    oldest: (u64, B256),
+    /// Number and seconds of the block that the window began with.
+    newest: (u64, u64),
+    /// Nothing is asked for before: the node does not have it.
+    hold_until: Moment,
+}
+
+impl<P: Peer, S: HeadSink> Follower<P, S> {
+    /// A follower of these nodes, in the operator's order; `tell` is told what happens.
+    pub fn new(peers: Vec<P>, sink: S, config: FollowConfig, tell: Tell) -> Self {
+        let nodes = peers.into_iter().map(|peer| Node {
+            peer,
+            asked: None,
+            is_asked: false,
+            is_known: false,
+            tells: None,
+            settled: Settled::default(),
+            settled_at: None,
+            missing: 0,
+        });
+        let nodes: Vec<_> = nodes.collect();
+        Self {
+            health: Health::new(nodes.len(), config.seed),
+            nodes,
+            sink,
+            tell,
+            config,
+            began: Instant::now(),
+            questions: JoinSet::new(),
+            way: None,
+            filling: None,
+            hold_until: Duration::ZERO,
+        }
+    }
+
+    /// Follows until `stop` is told, or its other end is dropped.
+    ///
+    /// # Errors
+    /// Whoever holds the blocks cannot go on. No node can end it.
+    pub async fn run(
+        mut self,
+        mut stop: oneshot::Receiver<()>,
+    ) -> Result<(), FollowError<S::Error>> {
+        loop {
+            self.poll();
+            self.choose();
+            self.ask_for_blocks();
+            let pause = self.pause();
+            tokio::select! {
+                biased;
+                _ = &mut stop => return Ok(()),
+                Some(done) = self.questions.join_next() => {
+                    self.take(done.map_err(|_| FollowError::Panicked)?);
+                    self.go_on().await.map_err(FollowError::Sink)?;
+                }
+                () = time::sleep(pause) => {}
+            }
+        }
+    }
+
+    fn now(&self) -> Moment {
+        self.began.elapsed()
+    }
+
+    /// How long there is nothing to do if nothing is heard: until a node is to be asked, or a quarter of a block time, in
+    /// which what is behind or silent is noticed.
+    fn pause(&self) -> Duration {
+        let now = self.now();
+        let polls = (0..self.nodes.len()).filter_map(|id| self.poll_at(id));
+        let hold = Some(self.hold_until).filter(|until| *until > now);
+        let next = polls.chain(hold).map(|at| at.saturating_sub(now)).min();
+        let look = self.health.block_time() / 4;
+        // A timer that has just fired may be early by less than its own resolution.
+        next.unwrap_or(look).clamp(Duration::from_millis(1), look)
+    }
+
+    /// When a node is to be asked for its head; `None` while it is.
+    fn poll_at(&self, id: NodeId) -> Option<Moment> {
+        let node = &self.nodes[id];
+        let tells = node.tells == Some(true);
+        let at = |asked| self.health.ask_at(id, asked, tells);
+        (!node.is_asked).then(|| node.asked.map_or(Duration::ZERO, at))
+    }
+
+    /// Asks nodes for their heads, those whose time it is.
+    fn poll(&mut self) {
+        let (now, block_time) = (self.now(), self.health.block_time());
+        for id in 0..self.nodes.len() {
+            if self.poll_at(id).is_none_or(|at| at > now) {
+                continue;
+            }
+            let node = &mut self.nodes[id];
+            node.is_asked = true;
+            let last = node.settled_at;
+            let with_settled = last.is_none_or(|at| now.saturating_sub(at) >= block_time);
+            if with_settled {
+                node.settled_at = Some(now);
+            }
+            let poll = work::poll(id, node.peer.clone(), !node.is_known, with_settled);
+            self.questions.spawn(poll);
+            if node.tells.is_none() && node.is_known {
+                node.tells = Some(true);
+                self.questions.spawn(work::subscribe(id, node.peer.clone()));
+            }
+        }
+    }
+
+    /// Chooses the node, and its head to go to.
+    fn choose(&mut self) {
+        self.leave_if_stuck();
+        let (now, view) = (self.now(), self.sink.view());
+        if let Some(switch) = self.health.choose(now, &view) {
+            self.switched(switch);
+        }
+        if self.way.is_none()
+            && now >= self.hold_until
+            && let Some((node, head)) = self.health.target(now, &view)
+        {
+            let route = |view: &S::View| Goal::Route(Route::to(head.number, head.hash, view));
+            self.way = Some(Way {
+                node,
+                head,
+                moved: now,
+                to: view.as_ref().map_or(Goal::BEGIN, route),
+            });
+        }
+    }
+
+    /// Leaves a node that names heads and gives no blocks, if there is another: a call's own time may be many blocks.
+    fn leave_if_stuck(&mut self) {
+        let (now, patience) = (self.now(), self.health.block_time().max(STUCK_MIN));
+        let way = self.way.as_ref();
+        let stuck = way.filter(|way| now.saturating_sub(way.moved) >= patience);
+        if let Some(node) = stuck.map(|way| way.node)
+            && self.health.has_other(node)
+        {
+            let why = "no block within one block time";
+            self.fails(node, Verdict::Fault(Fault::Timeout), &why);
+        }
+    }
+
+    fn switched(&mut self, switch: Switch) {
+        let name = |id: Option<NodeId>| Some(self.nodes[id?].peer.name());
+        let (from, to) = (name(switch.from), name(switch.to));
+        match to {
+            Some(to) => tracing::info!(from, to, why = %switch.why, "another node is followed"),
+            None => tracing::warn!(from, why = %switch.why, "no node can be followed"),
+        }
+        (self.tell)(Event::Switched(switch));
+        self.way = None;
+        // What was asked of the one before is asked of the other.
+        let head = self.sink.view().map(|view| view.head().0);
+        if let Some(filling) = &mut self.filling {
+            let (number, parent_hash) = filling.oldest;
+            filling.hold_until = Duration::ZERO;
+            filling.blocks = Backfill::below(number, parent_hash, head.unwrap_or(number));
+        }
+    }
+
+    fn ask_for_blocks(&mut self) {
+        let Some(followed) = self.health.followed() else {
+            return;
+        };
+        let width = self.config.concurrency.max(1);
+        let view = self.sink.view();
+        let mut asks = Vec::new();
+        if let Some(way) = &mut self.way {
+            let new = match (&mut way.to, &view) {
+                (Goal::Route(route), Some(view)) => route.ask(width, view),
+                (
+                    Goal::Begin {
+                        is_asked: is_asked @ false,
+                        ..
+                    },
+                    _,
+                ) => {
+                    *is_asked = true;
+                    vec![Ask::Hash {
+                        number: way.head.number,
+                        hash: way.head.hash,
+                    }]
+                }
+                _ => Vec::new(),
+            };
+            asks.extend(new.into_iter().map(|ask| (ask, Purpose::Way)));
+        }
+        let now = self.now();
+        let filling = self.filling.as_mut();
+        if let Some(filling) = filling.filter(|filling| filling.hold_until <= now) {
+            let width = width.saturating_sub(HEAD_RESERVE).max(1);
+            let new = filling.blocks.ask(width);
+            asks.extend(new.into_iter().map(|ask| (ask, Purpose::Filling)));
+        }
+        for (ask, purpose) in asks {
+            let peer = self.nodes[followed].peer.clone();
+            self.questions
+                .spawn(work::fetch(followed, peer, ask, purpose));
+        }
+    }
+
+    /// A call or a check failed.
+    fn fails(&mut self, node: NodeId, verdict: Verdict, why: &dyn std::fmt::Display) {
+        let now = self.now();
+        let Some(wait) = self.health.failed(node, now, verdict) else {
+            return;
+        };
+        let found = &mut self.nodes[node];
+        // Who comes back may be another.
+        found.is_known = false;
+        found.missing = 0;
+        let name = found.peer.name();
+        let fault = match verdict {
+            Verdict::Fault(fault) => Some(fault),
+            Verdict::Limited(_) | Verdict::Innocent => None,
+        };
+        match fault {
+            Some(fault) => tracing::warn!(node = name, fault = fault.label(), ?wait, "{why}"),
+            None => tracing::info!(node = name, ?wait, "the node asks to be asked less"),
+        }
+        (self.tell)(Event::Failed { node, fault, wait });
+    }
+}

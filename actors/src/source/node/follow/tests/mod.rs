@@ -1,0 +1,340 @@
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+mod scene;
+mod scripted;
+
+use super::*;
+use crate::source::node::{
+    client::CallError,
+    health::{NodeState, Why},
+};
+use scene::Scene;
+use scripted::{Chains, Says};
+
+#[tokio::test(start_paused = true)]
+async fn a_window_is_filled_and_the_head_followed() {
+    let mut scene = Scene::new(1, 300);
+    scene.runs(1_000).await;
+    scene.check_holds(0, 128);
+    assert_eq!(scene.events()[..2], [scene::first(0), Event::Began(300)]);
+    assert_eq!(scene.events().last(), Some(&Event::Missing(0)));
+    // Newest first, each once.
+    let asked = scene.nodes[0].take_blocks();
+    assert_eq!(asked.len(), 128, "{asked:?}");
+    assert_eq!(asked[0], 300);
+    let windows = asked.windows(16);
+    for (at, near) in windows.enumerate() {
+        let newest = 300 - at as u64;
+        assert!(
+            near.iter().all(|number| *number + 16 > newest - 16),
+            "{near:?}"
+        );
+    }
+    for _ in 0..20 {
+        scene.mine(1);
+        scene.runs(1_000).await;
+        scene.check_holds(0, 128);
+    }
+    let asked = scene.nodes[0].take_blocks();
+    assert_eq!(asked, (301..=320).collect::<Vec<_>>());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_short_chain_is_held_from_its_genesis() {
+    let mut scene = Scene::new(1, 2);
+    scene.runs(1_000).await;
+    scene.check_holds(0, 3);
+    scene.mine(130);
+    scene.runs(20_000).await;
+    scene.check_holds(0, 128);
+}
+
+/// Checks that the chain is followed through a reorg.
+async fn check_reorg(depth: u64, blocks: u64, begins_anew: bool) {
+    let mut scene = Scene::new(1, 300);
+    scene.runs(1_000).await;
+    scene.take_events();
+    scene.nodes[0].take_blocks();
+    scene.chains().fork(0, 300 - depth, blocks);
+    scene.runs(30_000).await;
+    // What left the window at its lower end is not fetched again for a head that is lower now.
+    let lower = if begins_anew {
+        0
+    } else {
+        depth.saturating_sub(blocks)
+    };
+    scene.check_holds(0, 128 - lower as usize);
+    let began = Event::Began(300 - depth + blocks);
+    assert_eq!(scene.events().contains(&began), begins_anew, "{depth}");
+    let asked = scene.nodes[0].take_blocks().len() as u64;
+    let least = if begins_anew { 128 } else { blocks };
+    assert!(asked >= least && asked <= 2 * 128 + 32, "{depth}: {asked}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn reorgs_of_any_depth_are_followed() {
+    for depth in [1, 5, 60, 127] {
+        check_reorg(depth, depth + 1, false).await;
+        check_reorg(depth, depth, false).await;
+    }
+    // A lower head of another branch, which the only node keeps naming.
+    check_reorg(9, 3, false).await;
+    check_reorg(128, 129, true).await;
+    check_reorg(200, 201, true).await;
+    // No block of the window is left.
+    check_reorg(0, 128, true).await;
+    check_reorg(0, 1_000, true).await;
+}
+
+/// Checks that a node that becomes like this is left for an honest one within so many block times, and why.
+async fn check_is_left(says: Says, blocks: u64, state: NodeState) {
+    let mut scene = Scene::new(2, 300);
+    scene.runs(2_000).await;
+    scene.take_events();
+    scene.nodes[0].says(says);
+    for _ in 0..blocks {
+        scene.mine(1);
+        scene.runs(1_000).await;
+    }
+    scene.check_holds(0, 128);
+    let switched = Switch {
+        from: Some(0),
+        to: Some(1),
+        why: Why::Left(state),
+    };
+    let events = scene.take_events();
+    assert!(events.contains(&Event::Switched(switched)), "{events:?}");
+    let fault = match state {
+        NodeState::Faulty(fault) => Some(fault),
+        _ => None,
+    };
+    let is_told = |event: &Event| matches!(event, Event::Failed { node: 0, fault: told, .. } if *told == fault);
+    assert_eq!(
+        events.iter().any(is_told),
+        state != NodeState::Lagging,
+        "{events:?}"
+    );
+    // Back to its senses, it is live again, and nobody is left for it.
+    scene.nodes[0].says(Says::Truth);
+    scene.runs(100_000).await;
+    scene.nodes[0].take_blocks();
+    scene.nodes[1].says(Says::Error(CallError::Connection("gone".into())));
+    scene.mine(1);
+    scene.runs(1_000).await;
+    scene.check_holds(0, 128);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_fails_is_left_for_another() {
+    let faulty = |fault| NodeState::Faulty(fault);
+    let error = |error| Says::Error(error);
+    check_is_left(Says::SameHead, 2, NodeState::Lagging).await;
+    check_is_left(Says::Nothing, 2, NodeState::Lagging).await;
+    check_is_left(Says::HeadsAlone, 2, faulty(Fault::Timeout)).await;
+    check_is_left(Says::BadBlocks, 1, faulty(Fault::BadBlock)).await;
+    check_is_left(Says::NoBlocks, 1, faulty(Fault::Missing)).await;
+    check_is_left(
+        error(CallError::Connection("".into())),
+        1,
+        faulty(Fault::Connection),
+    )
+    .await;
+    check_is_left(
+        error(CallError::Timeout(Duration::ZERO)),
+        1,
+        faulty(Fault::Timeout),
+    )
+    .await;
+    check_is_left(
+        error(CallError::Malformed("".into())),
+        1,
+        faulty(Fault::Malformed),
+    )
+    .await;
+    check_is_left(
+        error(CallError::Refused { status: 403 }),
+        1,
+        faulty(Fault::Refused),
+    )
+    .await;
+    let limited = CallError::RateLimited {
+        retry_after: Some(Duration::from_secs(30)),
+    };
+    check_is_left(error(limited), 1, NodeState::Limited).await;
+}
+
+/// Checks that the head is followed by a node that has forgotten old blocks, which come from whoever has them later.
+async fn check_forgetful(later: impl FnOnce(&Scene)) {
+    let mut scene = Scene::new(2, 300);
+    scene.nodes[0].says(Says::Pruned(280));
+    scene.runs(2_000).await;
+    for held in 22..40 {
+        scene.mine(1);
+        scene.runs(1_000).await;
+        scene.check_holds(0, held);
+    }
+    // Asked again now and then, in vain; guesses are not.
+    let asked = scene.nodes[0].take_blocks();
+    let in_vain = asked.iter().filter(|number| **number < 280).count();
+    assert!((15..30).contains(&in_vain), "{asked:?}");
+    let is_fault = |event: &Event| matches!(event, Event::Failed { .. });
+    assert!(!scene.events().iter().any(is_fault));
+    later(&scene);
+    scene.runs(10_000).await;
+    scene.check_holds(0, 128);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_has_forgotten_old_blocks_is_followed_for_new_ones() {
+    check_forgetful(|scene| scene.nodes[0].says(Says::Truth)).await;
+    let gone = Says::Error(CallError::Connection("gone".into()));
+    check_forgetful(|scene| scene.nodes[0].says(gone)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn guesses_that_are_not_answered_cost_time_alone() {
+    let mut scene = Scene::new(1, 300);
+    scene.nodes[0].says(Says::NoNumbers);
+    scene.runs(1_000).await;
+    scene.check_holds(0, 128);
+    scene.nodes[0].take_blocks();
+    scene.mine(20);
+    scene.runs(1_000).await;
+    scene.check_holds(0, 128);
+    assert!(scene.nodes[0].take_blocks().len() <= 40);
+    let is_fault = |event: &Event| matches!(event, Event::Failed { .. });
+    assert!(!scene.events().iter().any(is_fault));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_of_another_chain_is_never_followed() {
+    let mut scene = Scene::new(2, 300);
+    scene.nodes[0].says(Says::OtherChain);
+    scene.runs(5_000).await;
+    scene.check_holds(0, 128);
+    assert!(scene.nodes[0].take_blocks().is_empty());
+    let events = scene.events();
+    let is_told = |event: &Event| {
+        matches!(
+            event,
+            Event::Failed {
+                node: 0,
+                fault: Some(Fault::WrongChain),
+                ..
+            }
+        )
+    };
+    assert!(events.iter().any(is_told), "{events:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_is_asked_less_is_asked_again_after_the_wait() {
+    let mut scene = Scene::new(1, 300);
+    scene.runs(2_000).await;
+    scene.nodes[0].says(Says::Error(CallError::RateLimited {
+        retry_after: Some(Duration::from_secs(30)),
+    }));
+    scene.mine(1);
+    scene.runs(1_000).await;
+    scene.nodes[0].says(Says::Truth);
+    let before = scene.nodes[0].questions();
+    scene.runs(28_000).await;
+    assert_eq!(scene.nodes[0].questions(), before);
+    scene.runs(4_000).await;
+    scene.check_holds(0, 128);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stale_replica_behind_one_url_does_not_take_the_head_back() {
+    let mut scene = Scene::new(1, 300);
+    scene.runs(2_000).await;
+    scene.take_events();
+    scene.nodes[0].says(Says::StaleNowAndThen);
+    for _ in 0..50 {
+        scene.mine(1);
+        scene.runs(1_000).await;
+        assert!(scene.head() + 1 >= scene.chains().head(0));
+    }
+    assert!(scene.went_up_only());
+    let faults = scene.take_events();
+    let is_fault = |event: &&Event| matches!(event, Event::Failed { .. });
+    assert_eq!(faults.iter().filter(is_fault).count(), 0, "{faults:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_head_does_not_go_back_for_another_node() {
+    let mut scene = Scene::new(2, 300);
+    // The second has a fork of its own, and is behind.
+    scene.chains().add_fork(0, 290, 5);
+    scene.nodes[1].is_on(1);
+    scene.runs(2_000).await;
+    scene.nodes[0].says(Says::Nothing);
+    for head in 296..310 {
+        scene.runs(4_000).await;
+        assert_eq!(scene.head(), head.max(301) - 1, "{head}");
+        scene.chains().mine(1, 1);
+    }
+    scene.runs(4_000).await;
+    scene.check_holds(1, 128);
+    assert!(scene.went_up_only());
+}
+
+#[tokio::test(start_paused = true)]
+async fn heads_that_a_node_tells_of_are_not_waited_for() {
+    let mut scene = Scene::new(1, 300);
+    scene.nodes[0].tells_of_heads();
+    scene.runs(5_000).await;
+    let before = scene.nodes[0].questions();
+    for _ in 0..10 {
+        scene.mine(1);
+        scene.nodes[0].tell();
+        scene.runs(2).await;
+        scene.check_holds(0, 128);
+        scene.runs(998).await;
+    }
+    // The block, and once in a block time the head, twice what is settled, and whether it is syncing.
+    let asked = scene.nodes[0].questions() - before;
+    assert!(asked <= 10 * 5 + 5, "{asked}");
+    // One that stops telling is asked.
+    scene.mine(1);
+    scene.runs(1_100).await;
+    scene.check_holds(0, 128);
+    // And one whose connection ends is asked to tell again.
+    scene.nodes[0].hangs_up();
+    scene.runs(2_000).await;
+    scene.mine(1);
+    scene.nodes[0].tell();
+    scene.runs(2).await;
+    scene.check_holds(0, 128);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_settled_is_taken_if_it_is_ours() {
+    let mut scene = Scene::new(1, 300);
+    scene.runs(2_000).await;
+    let hash = |scene: &Scene, chain, number| scene.chains().block(chain, number).unwrap().hash;
+    let claims = [(290, true), (300, true), (290, false), (100, true)];
+    scene.chains().add_fork(0, 280, 30);
+    for (number, is_ours) in claims {
+        let chain = usize::from(!is_ours);
+        scene.nodes[0].settles(chain, number);
+        scene.runs(1_500).await;
+        scene.mine(1);
+        scene.runs(1_000).await;
+        let expected = (is_ours && number > 172).then(|| hash(&scene, 0, number));
+        assert_eq!(scene.settled(), (expected, expected), "{number} {is_ours}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_holds_the_blocks_can_end_it_and_so_can_a_stop() {
+    let mut scene = Scene::new(1, 300);
+    scene.runs(2_000).await;
+    scene.refuses();
+    scene.mine(1);
+    assert_eq!(scene.ends().await.unwrap_err().to_string(), "refused");
+    let mut scene = Scene::new(1, 300);
+    scene.runs(2_000).await;
+    scene.stop();
+    assert!(scene.ends().await.is_ok());
+}

@@ -1,0 +1,126 @@
+//! The questions that are asked beside each other, and their answers.
+
+use std::sync::Arc;
+
+use nearhead_chain::block::Block;
+
+use super::{FetchError, HeadFeed, Peer};
+use crate::source::node::{
+    client::{CallError, HeadClaim, Tag},
+    health::NodeId,
+    plan::Ask,
+};
+
+/// A question that was answered.
+pub(super) struct Done<H> {
+    pub(super) node: NodeId,
+    pub(super) answer: Answer<H>,
+}
+
+pub(super) enum Answer<H> {
+    /// To [`poll`].
+    Polled(Result<Named, CallError>),
+    /// To [`subscribe`].
+    Subscribed(Result<H, CallError>),
+    /// To [`next`].
+    Told(H, Result<HeadClaim, CallError>),
+    /// To [`fetch`].
+    Fetched {
+        ask: Ask,
+        purpose: Purpose,
+        block: Result<Arc<Block>, FetchError>,
+    },
+}
+
+/// What a block is for. A late answer to a question of an earlier way or filling is as good as any: it was verified.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Purpose {
+    Way,
+    Filling,
+}
+
+/// What a node says of itself.
+pub(super) struct Named {
+    /// `None`: it was not asked.
+    pub(super) chain_id: Option<u64>,
+    pub(super) is_syncing: bool,
+    pub(super) head: HeadClaim,
+    /// `None`: it was not asked.
+    pub(super) settled: Option<Settled>,
+}
+
+/// Blocks that a node takes for settled, if it says so.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Settled {
+    pub(super) safe: Option<HeadClaim>,
+    pub(super) finalized: Option<HeadClaim>,
+}
+
+/// Asks a node for its head, and for what is asked more seldom.
+pub(super) async fn poll<P: Peer>(
+    node: NodeId,
+    peer: P,
+    identify: bool,
+    with_settled: bool,
+) -> Done<P::Heads> {
+    let named = async {
+        let chain_id = match identify {
+            true => Some(peer.chain_id().await?),
+            false => None,
+        };
+        // A node that cannot say so is taken for one that is not.
+        let is_syncing = with_settled && peer.is_syncing().await.unwrap_or(false);
+        let head = peer.head(Tag::Latest).await?;
+        let settled = match with_settled {
+            // So is a node of a chain that has no such blocks.
+            true => Some(Settled {
+                safe: peer.head(Tag::Safe).await.ok(),
+                finalized: peer.head(Tag::Finalized).await.ok(),
+            }),
+            false => None,
+        };
+        Ok(Named {
+            chain_id,
+            is_syncing,
+            head,
+            settled,
+        })
+    };
+    Done {
+        node,
+        answer: Answer::Polled(named.await),
+    }
+}
+
+/// Asks a node to tell of heads.
+pub(super) async fn subscribe<P: Peer>(node: NodeId, peer: P) -> Done<P::Heads> {
+    let answer = Answer::Subscribed(peer.heads().await);
+    Done { node, answer }
+}
+
+/// Waits for the next head that a node tells of.
+pub(super) async fn next<H: HeadFeed>(node: NodeId, mut heads: H) -> Done<H> {
+    let told = heads.next().await;
+    Done {
+        node,
+        answer: Answer::Told(heads, told),
+    }
+}
+
+/// Fetches a block.
+pub(super) async fn fetch<P: Peer>(
+    node: NodeId,
+    peer: P,
+    ask: Ask,
+    purpose: Purpose,
+) -> Done<P::Heads> {
+    let block = peer.block(ask).await;
+    Done {
+        node,
+        answer: Answer::Fetched {
+            ask,
+            purpose,
+            block,
+        },
+    }
+}

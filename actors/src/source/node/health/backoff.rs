@@ -1,0 +1,51 @@
+//! How long a node is left alone.
+
+use std::time::Duration;
+
+/// Longest that a node is left alone for its faults, before chance adds or takes a quarter.
+pub const BACKOFF_MAX: Duration = Duration::from_secs(60);
+
+/// Shortest and longest first wait: a quarter of a block time between them.
+const FIRST_MIN: Duration = Duration::from_millis(100);
+const FIRST_MAX: Duration = Duration::from_secs(3);
+
+/// Doublings that a lie begins with: sixteen times the first wait.
+const LIE_DOUBLINGS: u32 = 4;
+
+/// Waits that double with every strike, each longer or shorter by up to a quarter, so that several services do not all
+/// come back to a node at the same moment. The same seed gives the same waits.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Backoff {
+    seed: u64,
+}
+
+impl Backoff {
+    pub(super) const fn new(seed: u64) -> Self {
+        Self { seed }
+    }
+
+    /// The wait after the `strikes`th strike in a row (from 1) of this node.
+    pub(super) fn wait(
+        self,
+        node: usize,
+        strikes: u32,
+        is_lie: bool,
+        block_time: Duration,
+    ) -> Duration {
+        let lie = if is_lie { LIE_DOUBLINGS } else { 0 };
+        let doublings = (strikes.saturating_sub(1)).saturating_add(lie).min(20);
+        let first = (block_time / 4).clamp(FIRST_MIN, FIRST_MAX);
+        let wait = first.saturating_mul(1 << doublings).min(BACKOFF_MAX);
+        let chance = mixed(self.seed ^ mixed(node as u64 ^ u64::from(strikes) << 32));
+        // 0.75 to 1.25 of it, in 1024ths.
+        wait * (768 + (chance % 512) as u32) / 1_024
+    }
+}
+
+/// A number of which every bit depends on every bit of `value` (SplitMix64).
+const fn mixed(value: u64) -> u64 {
+    let value = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    value ^ (value >> 31)
+}

@@ -1,0 +1,371 @@
+//! Which node is followed.
+//!
+//! Told what nodes said and did and when, it says what each of them is, whom to follow, and which head of theirs to go
+//! to. It asks nobody, and has no clock.
+
+mod backoff;
+mod block_time;
+mod state;
+
+#[cfg(test)]
+mod tests;
+
+use std::{cmp::Reverse, fmt, time::Duration};
+
+use alloy_primitives::B256;
+
+pub use backoff::BACKOFF_MAX;
+pub use block_time::BlockTime;
+pub use state::{Fault, NodeState, Verdict};
+
+use super::{chain::Chain, client::HeadClaim};
+use backoff::Backoff;
+
+/// Block times without a word after which a node is [`Fault::Silent`].
+const SILENT_BLOCKS: u32 = 3;
+
+/// Block times without a fault after which earlier ones are forgotten.
+const FORGIVEN_BLOCKS: u32 = 16;
+
+/// A node, by its place in the configuration.
+pub type NodeId = usize;
+
+/// A moment: the time since whoever tells it began. It never goes back.
+pub type Moment = Duration;
+
+/// What is known of all nodes, and whom we follow.
+#[derive(Clone, Debug)]
+pub struct Health {
+    nodes: Vec<Node>,
+    followed: Option<NodeId>,
+    /// Number of our head when the followed node was chosen, until it took us further: what is not above it is lag.
+    floor: Option<u64>,
+    head: Option<u64>,
+    block_time: BlockTime,
+    backoff: Backoff,
+}
+
+/// What is known of one node.
+#[derive(Clone, Debug, Default)]
+struct Node {
+    head: Option<HeadClaim>,
+    /// Since when it names this head.
+    head_since: Moment,
+    /// When it last named a head, this one or another.
+    heard: Moment,
+    /// The block time as it was then: a node is not silent because blocks turn out to be faster.
+    heard_at_pace: Duration,
+    finalized: Option<(u64, B256)>,
+    is_syncing: bool,
+    /// Since when others are ahead.
+    behind_since: Option<Moment>,
+    trouble: Option<Trouble>,
+    /// Troubles in a row.
+    strikes: u32,
+    /// When the last trouble ended.
+    quiet_since: Moment,
+}
+
+/// Why a node is left alone, and until when. It lasts until the node names a head after that.
+#[derive(Clone, Copy, Debug)]
+struct Trouble {
+    /// `None`: it is limited.
+    fault: Option<Fault>,
+    until: Moment,
+}
+
+impl Node {
+    /// The head of a node that can be followed.
+    fn usable(&self) -> Option<&HeadClaim> {
+        let is_usable = self.trouble.is_none() && !self.is_syncing;
+        self.head.as_ref().filter(|_| is_usable)
+    }
+}
+
+/// Why another node is followed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Why {
+    /// There was none before.
+    First,
+    /// The one before is not what it was.
+    Left(NodeState),
+    /// The other has finalized a later block, and that is not one of ours.
+    Justified,
+}
+
+impl fmt::Display for Why {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::First => f.write_str("none was followed"),
+            Self::Left(state) => write!(f, "the one before is {state}"),
+            Self::Justified => f.write_str("it has finalized a later block, of another fork"),
+        }
+    }
+}
+
+/// Another node is followed from now on, or none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Switch {
+    /// The one before.
+    pub from: Option<NodeId>,
+    /// The one from now on.
+    pub to: Option<NodeId>,
+    /// Why.
+    pub why: Why,
+}
+
+impl Health {
+    /// So many nodes, of which nothing is known; equal seeds give equal waits.
+    #[must_use]
+    pub fn new(nodes: usize, seed: u64) -> Self {
+        Self {
+            nodes: vec![Node::default(); nodes],
+            followed: None,
+            floor: None,
+            head: None,
+            block_time: BlockTime::default(),
+            backoff: Backoff::new(seed),
+        }
+    }
+
+    /// The chain's block time.
+    #[must_use]
+    pub const fn block_time(&self) -> Duration {
+        self.block_time.get()
+    }
+
+    /// Tells of two of our blocks, by number and seconds.
+    pub fn learn_block_time(&mut self, older: (u64, u64), newer: (u64, u64)) {
+        self.block_time.learn(older, newer);
+    }
+
+    /// The node that is followed.
+    #[must_use]
+    pub const fn followed(&self) -> Option<NodeId> {
+        self.followed
+    }
+
+    /// What a node is.
+    #[must_use]
+    pub fn state(&self, node: NodeId, now: Moment) -> NodeState {
+        let node = &self.nodes[node];
+        match node.trouble {
+            Some(Trouble { fault: None, .. }) => NodeState::Limited,
+            Some(Trouble {
+                fault: Some(fault), ..
+            }) => NodeState::Faulty(fault),
+            None if node.usable().is_none() => NodeState::Syncing,
+            None => match node.behind_since {
+                Some(since) if now.saturating_sub(since) >= self.patience() => NodeState::Lagging,
+                _ => NodeState::Live,
+            },
+        }
+    }
+
+    /// Whether another node than this one could be followed.
+    #[must_use]
+    pub fn has_other(&self, node: NodeId) -> bool {
+        let mut others = self.nodes.iter().enumerate();
+        others.any(|(id, other)| id != node && other.usable().is_some())
+    }
+
+    /// The head that a node last named.
+    #[must_use]
+    pub fn named(&self, node: NodeId) -> Option<&HeadClaim> {
+        self.nodes[node].head.as_ref()
+    }
+
+    /// When a node that was asked for its head at `asked` is to be asked again; `tells` where it also tells of heads by
+    /// itself.
+    #[must_use]
+    pub fn ask_at(&self, node: NodeId, asked: Moment, tells: bool) -> Moment {
+        let block_time = self.block_time();
+        let pause = match self.followed == Some(node) {
+            _ if tells => block_time,
+            true => block_time / 4,
+            false => block_time / 2,
+        };
+        match self.nodes[node].trouble {
+            Some(trouble) if trouble.until > asked => trouble.until,
+            _ => asked + pause,
+        }
+    }
+
+    /// Whether a node may be asked anything.
+    #[must_use]
+    pub fn may_ask(&self, node: NodeId, now: Moment) -> bool {
+        self.nodes[node]
+            .trouble
+            .is_none_or(|trouble| trouble.until <= now)
+    }
+
+    /// A node named its head. What it says while it is left alone is not heard.
+    pub fn heard(&mut self, node: NodeId, now: Moment, head: HeadClaim) {
+        if !self.may_ask(node, now) {
+            return;
+        }
+        let block_time = self.block_time();
+        let node = &mut self.nodes[node];
+        node.trouble = None;
+        node.heard = now;
+        node.heard_at_pace = block_time;
+        if node.head.is_none_or(|before| before.hash != head.hash) {
+            node.head = Some(head);
+            node.head_since = now;
+        }
+        self.compare(now);
+    }
+
+    /// A node named the newest block that it takes for final.
+    pub fn settled(&mut self, node: NodeId, finalized: Option<(u64, B256)>) {
+        self.nodes[node].finalized = finalized;
+    }
+
+    /// A node said whether it is syncing.
+    pub fn syncing(&mut self, node: NodeId, now: Moment, is_syncing: bool) {
+        self.nodes[node].is_syncing = is_syncing;
+        self.compare(now);
+    }
+
+    /// A call failed, or what it answered failed a check; how long the node is left alone for it.
+    pub fn failed(&mut self, node: NodeId, now: Moment, verdict: Verdict) -> Option<Duration> {
+        let (fault, at_least) = match verdict {
+            Verdict::Innocent => return None,
+            Verdict::Limited(wait) => (None, wait.unwrap_or_default()),
+            Verdict::Fault(fault) => (Some(fault), Duration::ZERO),
+        };
+        // Calls that were under way fail together: that is one trouble, named by the worst of it.
+        let is_lie = fault.is_some_and(Fault::is_lie);
+        let block_time = self.block_time();
+        let found = &mut self.nodes[node];
+        if let Some(trouble) = found.trouble
+            && trouble.until > now
+            && (!is_lie || trouble.fault.is_some_and(Fault::is_lie))
+        {
+            return None;
+        }
+        if now.saturating_sub(found.quiet_since) >= block_time * FORGIVEN_BLOCKS {
+            found.strikes = 0;
+        }
+        found.strikes = found.strikes.saturating_add(1);
+        let wait = self.backoff.wait(node, found.strikes, is_lie, block_time);
+        let wait = wait.max(at_least);
+        let until = now + wait;
+        found.trouble = Some(Trouble { fault, until });
+        found.quiet_since = until;
+        found.behind_since = None;
+        self.compare(now);
+        Some(wait)
+    }
+
+    /// Our head is this now, by what this node gave.
+    pub fn advanced(&mut self, node: NodeId, now: Moment, number: u64) {
+        self.head = Some(number);
+        self.block_time.arrived(number, now);
+        if self.followed == Some(node) {
+            self.floor = None;
+        }
+        self.compare(now);
+    }
+
+    /// Finds nodes that have become silent, and chooses whom to follow. To be called after whatever was told, and every
+    /// quarter of a block time.
+    pub fn choose(&mut self, now: Moment, chain: &impl Chain) -> Option<Switch> {
+        for node in 0..self.nodes.len() {
+            let found = &self.nodes[node];
+            let silent_for = now.saturating_sub(found.heard);
+            let block_time = self.block_time().max(found.heard_at_pace);
+            if found.usable().is_some() && silent_for >= block_time * SILENT_BLOCKS {
+                self.failed(node, now, Verdict::Fault(Fault::Silent));
+            }
+        }
+        let (to, why) = self.better(now, chain)?;
+        let from = self.followed;
+        self.followed = to;
+        if to.is_some() {
+            self.floor = self.head;
+        }
+        Some(Switch { from, to, why })
+    }
+
+    /// The head to go to: that of the followed node, unless it only is behind.
+    #[must_use]
+    pub fn target(&self, now: Moment, chain: &impl Chain) -> Option<(NodeId, HeadClaim)> {
+        let followed = self.followed?;
+        let node = &self.nodes[followed];
+        let head = node.usable()?;
+        if chain.hash_at(head.number) == Some(head.hash) {
+            return None;
+        }
+        let (ours, _) = chain.head();
+        if head.number <= ours {
+            if self.floor.is_some() {
+                return None;
+            }
+            // One URL may be several nodes: a lower head is a reorg if it is still the head after a while.
+            let is_kept = now.saturating_sub(node.head_since) >= self.patience();
+            if head.number < ours && !is_kept {
+                return None;
+            }
+        }
+        Some((followed, *head))
+    }
+
+    /// How long a node may be behind, and how long a lower head has to be named.
+    fn patience(&self) -> Duration {
+        self.block_time() / 2
+    }
+
+    /// Notes who is behind.
+    fn compare(&mut self, now: Moment) {
+        let heads = self.nodes.iter().filter_map(Node::usable);
+        let best = heads.map(|head| head.number).max().max(self.head);
+        for node in &mut self.nodes {
+            let number = node.usable().map(|head| head.number);
+            if number.is_some() && number < best {
+                node.behind_since.get_or_insert(now);
+            } else {
+                node.behind_since = None;
+            }
+        }
+    }
+
+    /// Whom to follow instead, if anybody, and why.
+    fn better(&self, now: Moment, chain: &impl Chain) -> Option<(Option<NodeId>, Why)> {
+        let ids = 0..self.nodes.len();
+        // The operator's order decides between equals.
+        let best = ids
+            .filter_map(|id| Some((id, self.nodes[id].usable()?.number)))
+            .max_by_key(|(id, number)| (*number, Reverse(self.nodes[*id].strikes), Reverse(*id)));
+        let Some(followed) = self.followed else {
+            return best.map(|(id, _)| (Some(id), Why::First));
+        };
+        let left = Why::Left(self.state(followed, now));
+        let Some(head) = self.nodes[followed].usable() else {
+            return Some((best.map(|(id, _)| id), left));
+        };
+        if let Some(rival) = self.justified_rival(followed, chain) {
+            return Some((Some(rival), Why::Justified));
+        }
+        let is_lagging = self.state(followed, now) == NodeState::Lagging;
+        let ahead = best.filter(|(_, number)| *number > head.number);
+        let (id, _) = ahead.filter(|_| is_lagging)?;
+        Some((Some(id), left))
+    }
+
+    /// A node that has finalized a later block than the followed one, which is not ours.
+    fn justified_rival(&self, followed: NodeId, chain: &impl Chain) -> Option<NodeId> {
+        let number = self.nodes[followed].finalized.map(|(number, _)| number);
+        let rivals = self.nodes.iter().enumerate().filter_map(|(id, node)| {
+            let head = node.usable()?;
+            // Whose head is one of our blocks has no fork, whatever it says of its finalized block.
+            let is_ours = chain.hash_at(head.number) == Some(head.hash);
+            let finalized = node.finalized.filter(|_| id != followed && !is_ours)?;
+            let ours = chain.hash_at(finalized.0)?;
+            (Some(finalized.0) > number && ours != finalized.1).then_some((finalized.0, id))
+        });
+        rivals
+            .max_by_key(|(number, id)| (*number, Reverse(*id)))
+            .map(|(_, id)| id)
+    }
+}

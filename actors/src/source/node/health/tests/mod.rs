@@ -1,0 +1,41 @@
+mod policy;
+mod simulation;
+mod tables;
+
+use super::*;
+
+/// Our chain: hashes from a number on.
+pub(super) struct Ours {
+    pub(super) oldest: u64,
+    pub(super) hashes: Vec<B256>,
+}
+
+impl Chain for Ours {
+    fn head(&self) -> (u64, B256) {
+        let last = self.hashes.len() - 1;
+        (self.oldest + last as u64, self.hashes[last])
+    }
+
+    fn oldest(&self) -> u64 {
+        self.oldest
+    }
+
+    fn hash_at(&self, number: u64) -> Option<B256> {
+        let at = number.checked_sub(self.oldest)?;
+        self.hashes.get(at as usize).copied()
+    }
+}
+
+/// The block of this number on a fork; fork 0 is the chain itself.
+fn hash(fork: u64, number: u64) -> B256 {
+    B256::left_padding_from(&[fork.to_be_bytes(), number.to_be_bytes()].concat())
+}
+
+fn claim(fork: u64, number: u64) -> HeadClaim {
+    HeadClaim {
+        number,
+        hash: hash(fork, number),
+        parent_hash: hash(fork, number.saturating_sub(1)),
+        timestamp: number,
+    }
+}

@@ -1,0 +1,302 @@
+use super::*;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// Nodes on a chain of a block a second, told what happens.
+struct Scene {
+    health: Health,
+    ours: Ours,
+    now: Moment,
+}
+
+impl Scene {
+    /// Our head is block 100, and every node has named it.
+    fn new(nodes: usize) -> Self {
+        let mut scene = Self {
+            health: Health::new(nodes, 1),
+            ours: Ours {
+                oldest: 0,
+                hashes: (0..=100).map(|number| hash(0, number)).collect(),
+            },
+            now: 10 * SECOND,
+        };
+        scene.health.learn_block_time((0, 0), (10, 10));
+        for node in 0..nodes {
+            scene.named(node, 0, 100);
+        }
+        scene.health.advanced(0, scene.now, 100);
+        assert_eq!(scene.choose(), Some((None, Some(0), Why::First)));
+        scene
+    }
+
+    fn named(&mut self, node: NodeId, fork: u64, number: u64) {
+        self.health.heard(node, self.now, claim(fork, number));
+    }
+
+    fn fails(&mut self, node: NodeId, fault: Fault) -> Duration {
+        let verdict = Verdict::Fault(fault);
+        self.health
+            .failed(node, self.now, verdict)
+            .unwrap_or_default()
+    }
+
+    fn later(&mut self, millis: u64) {
+        self.now += Duration::from_millis(millis);
+    }
+
+    fn choose(&mut self) -> Option<(Option<NodeId>, Option<NodeId>, Why)> {
+        let switch = self.health.choose(self.now, &self.ours)?;
+        Some((switch.from, switch.to, switch.why))
+    }
+
+    fn state(&self, node: NodeId) -> NodeState {
+        self.health.state(node, self.now)
+    }
+
+    /// The head to go to.
+    fn target(&self) -> Option<(NodeId, u64)> {
+        let (node, head) = self.health.target(self.now, &self.ours)?;
+        Some((node, head.number))
+    }
+
+    /// Our chain becomes that of a fork up to this number, by what a node gave.
+    fn goes_to(&mut self, node: NodeId, fork: u64, since: u64, number: u64) {
+        self.ours.hashes.truncate(since as usize);
+        self.ours
+            .hashes
+            .extend((since..=number).map(|number| hash(fork, number)));
+        self.health.advanced(node, self.now, number);
+    }
+}
+
+#[test]
+fn a_node_is_syncing_until_it_names_a_head() {
+    let mut health = Health::new(2, 1);
+    let ours = Ours {
+        oldest: 0,
+        hashes: vec![hash(0, 0)],
+    };
+    assert_eq!(health.state(0, SECOND), NodeState::Syncing);
+    assert_eq!(health.choose(SECOND, &ours), None);
+    assert_eq!(health.target(SECOND, &ours), None);
+    health.syncing(1, SECOND, true);
+    health.heard(1, SECOND, claim(0, 9));
+    assert_eq!(health.state(1, SECOND), NodeState::Syncing);
+    assert_eq!(health.choose(SECOND, &ours), None);
+    health.heard(0, SECOND, claim(0, 5));
+    assert_eq!(health.state(0, SECOND), NodeState::Live);
+    assert_eq!(
+        health.choose(SECOND, &ours).and_then(|switch| switch.to),
+        Some(0)
+    );
+    assert_eq!(health.target(SECOND, &ours), Some((0, claim(0, 5))));
+    // What a syncing node names does not make others lag.
+    assert_eq!(health.state(0, 5 * SECOND), NodeState::Live);
+    health.syncing(1, SECOND, false);
+    assert_eq!(health.state(1, SECOND), NodeState::Live);
+    assert_eq!(health.named(1).map(|head| head.number), Some(9));
+}
+
+#[test]
+fn the_followed_node_is_kept_while_it_is_live() {
+    let mut scene = Scene::new(3);
+    scene.named(1, 0, 101);
+    scene.later(499);
+    assert_eq!((scene.choose(), scene.state(0)), (None, NodeState::Live));
+    scene.named(0, 0, 101);
+    scene.later(1);
+    assert_eq!((scene.choose(), scene.state(0)), (None, NodeState::Live));
+    assert_eq!(scene.target(), Some((0, 101)));
+}
+
+#[test]
+fn a_node_that_falls_behind_is_left_within_one_block_time() {
+    let mut scene = Scene::new(3);
+    scene.named(2, 0, 101);
+    scene.later(500);
+    assert_eq!(scene.state(0), NodeState::Lagging);
+    let left = Why::Left(NodeState::Lagging);
+    assert_eq!(scene.choose(), Some((Some(0), Some(2), left)));
+    assert_eq!(scene.target(), Some((2, 101)));
+    // Back at the head it is live, and not followed for that.
+    scene.goes_to(2, 0, 101, 101);
+    scene.named(0, 0, 101);
+    assert_eq!((scene.choose(), scene.state(0)), (None, NodeState::Live));
+}
+
+#[test]
+fn a_silent_node_is_left_after_three_block_times() {
+    let mut scene = Scene::new(2);
+    scene.later(2_000);
+    scene.named(1, 0, 100);
+    scene.later(999);
+    assert_eq!((scene.choose(), scene.state(0)), (None, NodeState::Live));
+    scene.later(1);
+    let silent = NodeState::Faulty(Fault::Silent);
+    assert_eq!(scene.choose(), Some((Some(0), Some(1), Why::Left(silent))));
+    // Nobody is better than a silent node.
+    scene.later(2_000);
+    assert_eq!(scene.choose(), Some((Some(1), None, Why::Left(silent))));
+    assert_eq!((scene.choose(), scene.target()), (None, None));
+    // Whoever speaks first is followed.
+    scene.named(0, 0, 100);
+    assert_eq!(scene.choose(), Some((None, Some(0), Why::First)));
+}
+
+#[test]
+fn a_fault_leaves_a_node_at_once_and_lets_it_come_back() {
+    let mut scene = Scene::new(2);
+    let wait = scene.fails(0, Fault::Timeout);
+    assert!(wait <= SECOND / 2, "within one block time: {wait:?}");
+    let faulty = NodeState::Faulty(Fault::Timeout);
+    assert_eq!(scene.choose(), Some((Some(0), Some(1), Why::Left(faulty))));
+    assert!(!scene.health.may_ask(0, scene.now));
+    assert_eq!(scene.health.ask_at(0, scene.now, true), scene.now + wait);
+    // What else was under way fails with it, and is no other trouble; what it says is not heard.
+    assert_eq!(scene.fails(0, Fault::Connection), Duration::ZERO);
+    scene.named(0, 0, 101);
+    assert_eq!(scene.state(0), faulty);
+    scene.now += wait;
+    assert!(scene.health.may_ask(0, scene.now));
+    assert_eq!(scene.state(0), faulty);
+    let longer = scene.fails(0, Fault::Refused);
+    assert!(longer > wait, "{wait:?} {longer:?}");
+    scene.now += longer;
+    scene.named(0, 0, 100);
+    assert_eq!((scene.state(0), scene.choose()), (NodeState::Live, None));
+    // Long ago is forgotten.
+    scene.later(16_000);
+    assert_eq!(scene.fails(0, Fault::Timeout), wait);
+}
+
+#[test]
+fn a_lie_counts_for_more_than_what_came_with_it() {
+    let mut scene = Scene::new(2);
+    let wait = scene.fails(0, Fault::Timeout);
+    let longer = scene.fails(0, Fault::BadBlock);
+    assert!(longer > wait * 8, "{wait:?} {longer:?}");
+    assert_eq!(scene.state(0), NodeState::Faulty(Fault::BadBlock));
+    assert_eq!(scene.fails(0, Fault::BadBlock), Duration::ZERO);
+}
+
+#[test]
+fn a_limited_node_is_left_alone_and_not_called_faulty() {
+    let mut scene = Scene::new(2);
+    let asked_for = Some(20 * SECOND);
+    let wait = scene
+        .health
+        .failed(0, scene.now, Verdict::Limited(asked_for));
+    assert_eq!(wait, asked_for);
+    let limited = Why::Left(NodeState::Limited);
+    assert_eq!(scene.choose(), Some((Some(0), Some(1), limited)));
+    scene.later(19_999);
+    assert!(!scene.health.may_ask(0, scene.now));
+    scene.later(1);
+    scene.named(0, 0, 100);
+    assert_eq!(scene.state(0), NodeState::Live);
+    // It need not say how long.
+    let wait = scene.health.failed(0, scene.now, Verdict::Limited(None));
+    assert!(wait.is_some_and(|wait| wait > Duration::ZERO));
+    assert_eq!(scene.health.failed(1, scene.now, Verdict::Innocent), None);
+}
+
+#[test]
+fn a_lower_head_of_another_node_is_lag() {
+    let mut scene = Scene::new(2);
+    // The other one is behind, on a fork of its own.
+    scene.named(1, 7, 98);
+    scene.fails(0, Fault::Connection);
+    assert!(scene.choose().is_some_and(|(_, to, _)| to == Some(1)));
+    for number in [98, 99, 100] {
+        scene.named(1, 7, number);
+        scene.later(900);
+        assert_eq!((scene.choose(), scene.target()), (None, None), "{number}");
+    }
+    scene.named(1, 7, 101);
+    assert_eq!(scene.target(), Some((1, 101)));
+    scene.goes_to(1, 7, 96, 101);
+    // From now on it is its chain: a lower head of another branch is a reorg, if it stays.
+    scene.named(1, 8, 101);
+    assert_eq!(scene.target(), Some((1, 101)));
+    scene.named(1, 8, 99);
+    assert_eq!(scene.target(), None);
+    let patience = scene.health.block_time() / 2;
+    scene.now += patience;
+    assert_eq!(scene.target(), Some((1, 99)));
+    // And a lower head of this branch is not.
+    scene.named(1, 7, 99);
+    scene.now += patience;
+    assert_eq!(scene.target(), None);
+}
+
+#[test]
+fn one_url_that_is_two_nodes_does_not_take_the_head_back() {
+    let mut scene = Scene::new(1);
+    for number in 101..120 {
+        scene.later(500);
+        scene.named(0, 0, number - 3);
+        assert_eq!((scene.choose(), scene.target()), (None, None));
+        scene.later(500);
+        scene.named(0, 0, number);
+        assert_eq!((scene.choose(), scene.target()), (None, Some((0, number))));
+        scene.goes_to(0, 0, number, number);
+    }
+}
+
+#[test]
+fn of_two_forks_the_justified_one_is_followed() {
+    let mut scene = Scene::new(3);
+    let settle = |scene: &mut Scene, node, fork, number| {
+        scene
+            .health
+            .settled(node, Some((number, hash(fork, number))));
+    };
+    // Both have finalized the same: nothing to choose.
+    settle(&mut scene, 0, 0, 60);
+    settle(&mut scene, 1, 0, 60);
+    scene.named(1, 5, 101);
+    assert_eq!(scene.choose(), None);
+    // Later, and of the same chain.
+    settle(&mut scene, 1, 0, 90);
+    assert_eq!(scene.choose(), None);
+    // Later, and another chain, of a node whose head is one of ours: nonsense.
+    settle(&mut scene, 2, 5, 95);
+    assert_eq!(scene.choose(), None);
+    // Later, and another chain.
+    settle(&mut scene, 1, 5, 90);
+    assert_eq!(scene.choose(), Some((Some(0), Some(1), Why::Justified)));
+    assert_eq!(scene.target(), Some((1, 101)));
+    scene.goes_to(1, 5, 85, 101);
+    scene.named(0, 0, 101);
+    assert_eq!(scene.choose(), None);
+    // And back, if that is what is finalized.
+    settle(&mut scene, 0, 0, 91);
+    assert_eq!(scene.choose(), Some((Some(1), Some(0), Why::Justified)));
+    // Not higher than ours: the head does not go back for it.
+    assert_eq!(scene.target(), None);
+    scene.named(0, 0, 102);
+    assert_eq!(scene.target(), Some((0, 102)));
+}
+
+#[test]
+fn nodes_are_asked_as_often_as_it_helps() {
+    let mut scene = Scene::new(2);
+    let millis = |scene: &Scene, node, tells| {
+        (scene.health.ask_at(node, scene.now, tells) - scene.now).as_millis()
+    };
+    assert_eq!(millis(&scene, 0, false), 250);
+    assert_eq!(millis(&scene, 0, true), 1_000);
+    assert_eq!(millis(&scene, 1, false), 500);
+    let wait = scene.fails(1, Fault::Silent);
+    assert_eq!(millis(&scene, 1, true), wait.as_millis());
+}
+
+#[test]
+fn between_equals_the_operators_order_decides_and_strikes_before_it() {
+    let mut scene = Scene::new(4);
+    let wait = scene.fails(1, Fault::Timeout);
+    scene.now += wait;
+    scene.named(1, 0, 100);
+    scene.fails(0, Fault::Timeout);
+    assert!(scene.choose().is_some_and(|(_, to, _)| to == Some(2)));
+}

@@ -1,0 +1,286 @@
+//! Nodes with faults of every kind over thousands of blocks, and what has to be true of whom we follow all the time.
+
+use super::*;
+
+/// Steps in a block time; everything happens on a step.
+const STEPS: u64 = 16;
+const BLOCK_TIME: Duration = Duration::from_millis(1_600);
+const STEP: Duration = Duration::from_millis(100);
+const BLOCKS: u64 = 400;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mode {
+    Honest,
+    /// So many blocks behind.
+    Behind(u64),
+    /// Names the head that it had when it began to.
+    Frozen(u64),
+    /// Does not answer; the call fails in time.
+    Silent,
+    /// Answers with an error.
+    Failing(Fault),
+    Limited,
+    /// Names a head far ahead, which nobody has.
+    Boasting,
+    /// Names honest heads, and gives blocks that fail their checks.
+    Lying,
+    /// Is two nodes, one of them three blocks behind.
+    Stale,
+    /// Has a chain of its own since a block.
+    Forked(u64),
+}
+
+/// Equal seeds give equal numbers (xorshift).
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self, sides: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 11) % sides
+    }
+}
+
+struct Node {
+    mode: Mode,
+    /// Since which step.
+    since: u64,
+    asked: Option<Moment>,
+}
+
+struct World {
+    health: Health,
+    ours: Ours,
+    nodes: Vec<Node>,
+    dice: Dice,
+    step: u64,
+    /// Who gave our head, as long as it is followed.
+    given_by: Option<NodeId>,
+    /// Since when it has been so that somebody else would have been better.
+    wrong_since: Option<u64>,
+}
+
+/// The chain's head at a step.
+const fn head_at(step: u64) -> u64 {
+    100 + step / STEPS
+}
+
+impl World {
+    fn new(seed: u64) -> Self {
+        let mut dice = Dice(seed | 1 << 40);
+        let count = 1 + dice.roll(4);
+        let mut health = Health::new(count as usize, seed);
+        health.learn_block_time((0, 0), (10, 16));
+        let nodes = (0..count).map(|_| Node {
+            mode: Mode::Honest,
+            since: 0,
+            asked: None,
+        });
+        Self {
+            health,
+            ours: Ours {
+                oldest: 0,
+                hashes: (0..=100).map(|number| hash(0, number)).collect(),
+            },
+            nodes: nodes.collect(),
+            dice,
+            step: 0,
+            given_by: None,
+            wrong_since: None,
+        }
+    }
+
+    fn now(&self) -> Moment {
+        STEP * self.step as u32
+    }
+
+    fn change_modes(&mut self) {
+        for at in 0..self.nodes.len() {
+            if self.dice.roll(STEPS * 20) > 0 {
+                continue;
+            }
+            let head = head_at(self.step);
+            let mode = match self.dice.roll(18) {
+                0 => Mode::Behind(1 + self.dice.roll(5)),
+                1 => Mode::Frozen(head),
+                2 => Mode::Silent,
+                3 => Mode::Failing(Fault::Connection),
+                4 => Mode::Failing(Fault::Malformed),
+                5 => Mode::Limited,
+                6 => Mode::Boasting,
+                7 => Mode::Lying,
+                8 => Mode::Stale,
+                9 => Mode::Forked(head - self.dice.roll(4)),
+                _ => Mode::Honest,
+            };
+            self.nodes[at].mode = mode;
+            self.nodes[at].since = self.step;
+        }
+    }
+
+    /// Asks a node for its head.
+    fn poll(&mut self, id: NodeId) {
+        let (now, head) = (self.now(), head_at(self.step));
+        let asked = self.nodes[id].asked;
+        let is_due = asked.is_none_or(|asked| self.health.ask_at(id, asked, false) <= now);
+        if !is_due || !self.health.may_ask(id, now) {
+            return;
+        }
+        let answer = match self.nodes[id].mode {
+            Mode::Honest | Mode::Lying => Ok(claim(0, head)),
+            Mode::Behind(blocks) => Ok(claim(0, head - blocks)),
+            Mode::Frozen(head) => Ok(claim(0, head)),
+            Mode::Silent => Err(Verdict::Fault(Fault::Timeout)),
+            Mode::Failing(fault) => Err(Verdict::Fault(fault)),
+            Mode::Limited => Err(Verdict::Limited(None)),
+            Mode::Boasting => Ok(claim(9, head + 1_000 + self.dice.roll(9))),
+            Mode::Stale => Ok(claim(0, head - 3 * self.dice.roll(2))),
+            Mode::Forked(since) if head > since => Ok(claim(1 + id as u64, head)),
+            Mode::Forked(_) => Ok(claim(0, head)),
+        };
+        match answer {
+            Ok(head) => self.health.heard(id, now, head),
+            Err(verdict) => {
+                let wait = self.health.failed(id, now, verdict);
+                assert!(wait.is_some_and(|wait| wait <= BACKOFF_MAX * 5 / 4));
+            }
+        }
+        self.nodes[id].asked = Some(now);
+    }
+
+    /// Goes where the followed node is, as far as what it gives holds.
+    fn go(&mut self) {
+        let now = self.now();
+        let Some((id, head)) = self.health.target(now, &self.ours) else {
+            return;
+        };
+        let before = self.ours.head().0;
+        let fork = match self.nodes[id].mode {
+            Mode::Lying => return self.fails(id, Fault::BadBlock),
+            Mode::Boasting => return self.fails(id, Fault::Missing),
+            Mode::Forked(since) if head.hash == hash(1 + id as u64, head.number) => {
+                Some((1 + id as u64, since))
+            }
+            _ => None,
+        };
+        let hashes = (0..=head.number).map(|number| match fork {
+            Some((fork, since)) if number > since => hash(fork, number),
+            _ => hash(0, number),
+        });
+        let hashes: Vec<_> = hashes.collect();
+        if hashes.last() != Some(&head.hash) {
+            // It has changed its mind since.
+            return self.fails(id, Fault::Missing);
+        }
+        self.ours.hashes = hashes;
+        self.health.advanced(id, now, head.number);
+        // A node may change its mind; who comes after it may not take us back.
+        let is_same = self.given_by == Some(id);
+        assert!(is_same || head.number > before, "{before} {head:?} by {id}");
+        self.given_by = Some(id);
+    }
+
+    fn fails(&mut self, id: NodeId, fault: Fault) {
+        let now = self.now();
+        self.health.failed(id, now, Verdict::Fault(fault));
+    }
+
+    fn choose(&mut self) {
+        if self.health.choose(self.now(), &self.ours).is_some() {
+            self.given_by = None;
+        }
+    }
+
+    /// One step: everything that a driver does, then the invariants.
+    fn step(&mut self) {
+        self.change_modes();
+        for id in 0..self.nodes.len() {
+            self.poll(id);
+        }
+        // As often as somebody is left, somebody else is asked at once.
+        for _ in 0..=self.nodes.len() {
+            self.choose();
+            self.go();
+        }
+        self.choose();
+        self.check();
+        self.step += 1;
+    }
+
+    fn check(&mut self) {
+        let now = self.now();
+        let states: Vec<_> = (0..self.nodes.len())
+            .map(|id| self.health.state(id, now))
+            .collect();
+        let is_live = states.contains(&NodeState::Live);
+        let followed = self.health.followed().map(|id| states[id]);
+        assert!(
+            !matches!(
+                followed,
+                Some(NodeState::Faulty(_) | NodeState::Limited | NodeState::Syncing)
+            ),
+            "followed: {followed:?}"
+        );
+        assert!(
+            followed.is_some() || !is_live,
+            "nobody is followed: {states:?}"
+        );
+        // A node that lags is left within one block time where another is ahead.
+        let followed_head = self.health.followed().and_then(|id| self.health.named(id));
+        let is_wrong = followed_head.is_some_and(|head| {
+            (0..states.len()).any(|id| {
+                let named = self.health.named(id);
+                states[id] == NodeState::Live
+                    && named.is_some_and(|other| other.number > head.number)
+            })
+        });
+        self.wrong_since = is_wrong.then(|| self.wrong_since.unwrap_or(self.step));
+        let wrong_for = self.wrong_since.map_or(0, |since| self.step - since);
+        assert!(wrong_for < STEPS, "step {}: {states:?}", self.step);
+        // Where one has been honest for as long as the longest wait, we are where it is, whatever the others do.
+        let longest = (BACKOFF_MAX * 5 / 4).as_millis() / STEP.as_millis();
+        let settled = longest as u64 + 4 * STEPS;
+        let is_honest = |node: &Node| node.mode == Mode::Honest && self.step - node.since > settled;
+        if self.nodes.iter().any(is_honest) {
+            let (ours, _) = self.ours.head();
+            let behind = head_at(self.step).saturating_sub(ours);
+            assert!(
+                behind <= 1,
+                "step {}: {behind} behind {states:?}",
+                self.step
+            );
+        }
+    }
+}
+
+#[test]
+fn the_head_never_goes_back_and_somebody_good_is_followed() {
+    let mut honest_steps = 0;
+    for seed in 0..60 {
+        let mut world = World::new(seed);
+        for _ in 0..BLOCKS * STEPS {
+            world.step();
+        }
+        assert!(world.health.block_time() <= BLOCK_TIME * 2, "{seed}");
+        honest_steps += world.ours.head().0;
+    }
+    // The worlds are not such that nothing can be done in them.
+    assert!(honest_steps > 60 * 350, "{honest_steps}");
+}
+
+#[test]
+fn equal_seeds_give_equal_decisions() {
+    let run = |seed| {
+        let mut world = World::new(seed);
+        let mut followed = Vec::new();
+        for _ in 0..100 * STEPS {
+            world.step();
+            followed.push(world.health.followed());
+        }
+        followed
+    };
+    for seed in 0..5 {
+        assert_eq!(run(seed), run(seed));
+    }
+}

@@ -1,0 +1,20 @@
+//! Source `node`: real nodes, none of them trusted.
+//!
+//! | file | what it is |
+//! |---|---|
+//! | [`Endpoint`] | how a node is configured: URL, authorization, headers; shown without its secrets |
+//! | [`client`] | one node's calls: timeouts, bounds, one enum of failures; the only files that know JSON |
+//! | [`health`] | which node is followed, and when the others are tried again; told the time |
+//! | [`plan`] | which blocks to ask for next; knows hashes alone |
+//! | [`follow`] | the task that asks, and hands over what it is answered |
+//! | [`Chain`] | our own chain, as far as following needs it |
+
+mod chain;
+pub mod client;
+mod endpoint;
+pub mod follow;
+pub mod health;
+pub mod plan;
+
+pub use chain::Chain;
+pub use endpoint::{Endpoint, EndpointError, Scheme};

@@ -1,0 +1,77 @@
+use super::*;
+
+/// Fills a window that holds `held` blocks below and with its head, while the head moves on.
+fn fill(seed: u64, held: u64) {
+    let mut dice = Dice(seed << 20);
+    let mut tree = Tree::of(&mut dice);
+    let mut head = dice.roll(tree.len()) as usize;
+    let room = tree.number(head) + 200;
+    let top = tree.grow(head, 200);
+    let width = 1 + dice.roll(16) as usize;
+    let tree = tree;
+    let mut oldest = tree
+        .ancestor(head, (tree.number(head) + 1).saturating_sub(held))
+        .expect("there");
+    let parent_hash = tree.found(oldest).parent_hash;
+    let mut backfill = Backfill::below(tree.number(oldest), parent_hash, tree.number(head));
+    let mut node = Node::new(&tree, top);
+    node.others = vec![dice.roll(tree.len()) as usize];
+    node.loses_one_in = [0, 2, 5][dice.roll(3) as usize];
+    while backfill.missing() > 0 {
+        node.is_asked(backfill.ask(width));
+        match node.answers(&mut dice).expect("what is not full asks") {
+            (ask, Some(found)) => backfill.got(ask, found),
+            (ask, None) => backfill.lost(ask),
+        }
+        while let Some(block) = backfill.take() {
+            assert_eq!(tree.parent(oldest), Some(block), "seed {seed}");
+            oldest = block;
+        }
+        if dice.roll(20) == 0 && tree.number(head) < room {
+            head = tree
+                .ancestor(top, tree.number(head) + 1)
+                .expect("below the top");
+            backfill.head_is(tree.number(head));
+        }
+    }
+    let lowest = (tree.number(head) + 1).saturating_sub(128);
+    assert!(tree.number(oldest) <= lowest, "seed {seed}");
+    assert!(node.most_open <= width, "seed {seed}: {}", node.most_open);
+    assert_eq!(backfill.ask(width), []);
+    assert_eq!(backfill.take(), None);
+}
+
+#[test]
+fn a_window_is_filled_downwards_without_a_gap() {
+    for seed in 1..=200 {
+        fill(seed, 1 + seed % 130);
+    }
+}
+
+/// Checks what is asked for first.
+fn check_asks(oldest: u64, head: u64, width: usize, expected: &[u64]) {
+    let tree = Tree::chain(300);
+    let parent_hash = tree.found(oldest as usize).parent_hash;
+    let mut backfill = Backfill::<usize>::below(oldest, parent_hash, head);
+    let asks = backfill.ask(width);
+    let numbers: Vec<_> = asks.iter().map(Ask::number).collect();
+    assert_eq!(numbers, expected, "{oldest} {head}");
+    let is_by_hash = |ask: &Ask| matches!(ask, Ask::Hash { .. });
+    assert_eq!(
+        asks.iter().filter(|ask| is_by_hash(ask)).count(),
+        asks.len().min(1)
+    );
+}
+
+#[test]
+fn newest_blocks_are_asked_for_first_and_none_that_is_not_needed() {
+    check_asks(200, 200, 4, &[199, 198, 197, 196]);
+    check_asks(200, 200, 0, &[199]);
+    check_asks(75, 200, 4, &[74, 73]);
+    check_asks(73, 200, 4, &[]);
+    check_asks(2, 2, 4, &[1, 0]);
+    check_asks(1, 127, 4, &[0]);
+    check_asks(1, 128, 4, &[]);
+    check_asks(0, 0, 4, &[]);
+    check_asks(0, 300, 4, &[]);
+}

@@ -1,0 +1,171 @@
+use nearhead_chain::window::WINDOW_BLOCKS;
+
+use super::*;
+
+/// What the way from a window to a block is, found by looking at the whole tree.
+fn expected(ours: &View<'_>, head: usize) -> Outcome<usize> {
+    let tree = ours.tree;
+    let (ours_number, _) = ours.head();
+    let mut applied = Vec::new();
+    let mut block = head;
+    while ours.hash_at(tree.number(block)) != Some(tree.hash(block)) {
+        applied.push(block);
+        match tree.parent(block) {
+            Some(parent) => block = parent,
+            None => return Outcome::Refill,
+        }
+    }
+    if tree.number(head) >= ours_number + WINDOW_BLOCKS as u64 {
+        return Outcome::Refill;
+    }
+    applied.reverse();
+    Outcome::Advance {
+        reverted: (ours_number - tree.number(block)) as usize,
+        applied,
+    }
+}
+
+/// Goes a route to its end.
+fn go(ours: &View<'_>, node: &mut Node<'_>, width: usize, dice: &mut Dice) -> Outcome<usize> {
+    let tree = ours.tree;
+    let mut route = Route::to(tree.number(node.head), tree.hash(node.head), ours);
+    loop {
+        if let Some(outcome) = route.outcome(ours) {
+            return outcome;
+        }
+        node.is_asked(route.ask(width, ours));
+        match node
+            .answers(dice)
+            .expect("a route that is not at its end asks")
+        {
+            (ask, Some(found)) => route.got(ask, found),
+            (ask, None) => route.lost(ask),
+        }
+    }
+}
+
+#[test]
+fn a_route_is_the_way_over_the_common_ancestor() {
+    let (mut advances, mut refills) = (0, 0);
+    for seed in 1..=400 {
+        let mut dice = Dice(seed << 20);
+        let tree = Tree::of(&mut dice);
+        let width = 1 + dice.roll(16) as usize;
+        let ours = tree.window(dice.roll(tree.len()) as usize, 1 + dice.roll(128));
+        let mut node = Node::new(&tree, dice.roll(tree.len()) as usize);
+        let is_ours = ours.hash_at(tree.number(node.head)) == Some(tree.hash(node.head));
+        if is_ours {
+            continue;
+        }
+        // It has other chains in between, and forgets to answer.
+        node.others = (0..dice.roll(3))
+            .map(|_| dice.roll(tree.len()) as usize)
+            .collect();
+        node.loses_one_in = [0, 2, 5][dice.roll(3) as usize];
+        let outcome = go(&ours, &mut node, width, &mut dice);
+        assert_eq!(outcome, expected(&ours, node.head), "seed {seed}");
+        assert!(node.most_open <= width, "seed {seed}");
+        match outcome {
+            Outcome::Advance { .. } => advances += 1,
+            Outcome::Refill => refills += 1,
+        }
+    }
+    assert!(advances > 80 && refills > 80, "{advances} {refills}");
+}
+
+/// Checks how many questions a route takes, of a node that answers as it should.
+fn check_asks(reorg: u64, blocks: usize, width: usize, asks: std::ops::RangeInclusive<usize>) {
+    let mut tree = Tree::chain(300);
+    let fork = tree.ancestor(300, 300 - reorg).expect("in the chain");
+    let head = tree.grow(fork, blocks);
+    let ours = tree.window(300, 128);
+    let mut node = Node::new(&tree, head);
+    let outcome = go(&ours, &mut node, width, &mut Dice(7));
+    assert!(
+        matches!(&outcome, Outcome::Advance { reverted, applied }
+            if *reverted as u64 == reorg && applied.len() == blocks),
+        "{reorg} {blocks}: {outcome:?}"
+    );
+    assert!(
+        asks.contains(&node.asked),
+        "{reorg} {blocks}: {} asked",
+        node.asked
+    );
+}
+
+#[test]
+fn a_route_asks_for_little_more_than_it_needs() {
+    check_asks(0, 1, 16, 1..=1);
+    check_asks(0, 127, 16, 127..=127);
+    check_asks(1, 1, 16, 1..=1);
+    check_asks(1, 2, 16, 2..=2);
+    check_asks(2, 3, 16, 3..=5);
+    check_asks(5, 6, 16, 6..=16);
+    check_asks(60, 61, 16, 61..=77);
+    check_asks(127, 127, 16, 127..=143);
+    check_asks(127, 128, 1, 128..=128);
+}
+
+#[test]
+fn what_cannot_be_joined_is_not_asked_for() {
+    let mut tree = Tree::chain(600);
+    let fork = tree.grow(100, 300);
+    let below = tree.grow(50, 2);
+    let ours = tree.window(300, 128);
+    // Too far ahead; below the window; at its oldest block, which cannot be reverted.
+    let at_oldest = tree.hash(below);
+    for (number, hash) in [(428, tree.hash(428)), (52, at_oldest), (173, at_oldest)] {
+        let mut route = Route::<usize>::to(number, hash, &ours);
+        assert_eq!(route.ask(16, &ours), [], "{number}");
+        assert_eq!(route.outcome(&ours), Some(Outcome::Refill), "{number}");
+    }
+    // Deeper than the window: known when its end is reached.
+    let mut node = Node::new(&tree, fork);
+    assert_eq!(go(&ours, &mut node, 16, &mut Dice(7)), Outcome::Refill);
+    let needed = 400 - 173;
+    assert!(
+        (needed..=needed + 16).contains(&node.asked),
+        "{}",
+        node.asked
+    );
+}
+
+#[test]
+fn an_answer_to_another_question_is_not_taken() {
+    let tree = Tree::chain(300);
+    let ours = tree.window(290, 128);
+    let mut route = Route::to(292, tree.hash(292), &ours);
+    let asks = route.ask(4, &ours);
+    let by_hash = Ask::Hash {
+        number: 292,
+        hash: tree.hash(292),
+    };
+    assert_eq!(asks, [by_hash, Ask::Number(291)]);
+    // Another block than was asked for: asked for again, and not guessed again.
+    route.got(by_hash, tree.found(291));
+    route.got(Ask::Number(291), tree.found(290));
+    assert_eq!(route.ask(4, &ours), [by_hash]);
+    // Never asked.
+    route.got(Ask::Number(292), tree.found(292));
+    route.got(Ask::Number(280), tree.found(280));
+    route.lost(Ask::Number(292));
+    assert_eq!(route.ask(4, &ours), []);
+    assert_eq!(route.outcome(&ours), None);
+    // Twice.
+    for _ in 0..2 {
+        route.got(by_hash, tree.found(292));
+        route.lost(by_hash);
+    }
+    assert_eq!(route.outcome(&ours), None);
+    let by_hash = Ask::Hash {
+        number: 291,
+        hash: tree.hash(291),
+    };
+    assert_eq!(route.ask(4, &ours), [by_hash]);
+    route.got(by_hash, tree.found(291));
+    let outcome = Outcome::Advance {
+        reverted: 0,
+        applied: vec![291, 292],
+    };
+    assert_eq!(route.outcome(&ours), Some(outcome));
+}

@@ -1,0 +1,120 @@
+//! Blocks that are numbers and hashes alone.
+
+use alloy_primitives::B256;
+
+use super::{Chain, Found};
+
+/// Equal seeds give equal numbers (xorshift).
+pub(super) struct Dice(pub(super) u64);
+
+impl Dice {
+    pub(super) fn roll(&mut self, sides: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 11) % sides
+    }
+}
+
+/// Number and parent of every block; block 0 is the genesis.
+pub(super) struct Tree {
+    blocks: Vec<(u64, Option<usize>)>,
+}
+
+impl Tree {
+    /// One chain of so many blocks on the genesis.
+    pub(super) fn chain(length: usize) -> Self {
+        let mut tree = Self {
+            blocks: vec![(0, None)],
+        };
+        tree.grow(0, length);
+        tree
+    }
+
+    /// A chain with branches that leave it and each other anywhere.
+    pub(super) fn of(dice: &mut Dice) -> Self {
+        let mut tree = Self::chain(1 + dice.roll(400) as usize);
+        for _ in 0..dice.roll(12) {
+            let parent = dice.roll(tree.blocks.len() as u64) as usize;
+            let length = if dice.roll(2) == 0 { 8 } else { 200 };
+            tree.grow(parent, 1 + dice.roll(length) as usize);
+        }
+        tree
+    }
+
+    /// Adds a branch on a block; its last block.
+    pub(super) fn grow(&mut self, parent: usize, length: usize) -> usize {
+        (0..length).fold(parent, |parent, _| {
+            self.blocks.push((self.blocks[parent].0 + 1, Some(parent)));
+            self.blocks.len() - 1
+        })
+    }
+
+    pub(super) fn len(&self) -> u64 {
+        self.blocks.len() as u64
+    }
+
+    pub(super) fn number(&self, block: usize) -> u64 {
+        self.blocks[block].0
+    }
+
+    pub(super) fn hash(&self, block: usize) -> B256 {
+        B256::left_padding_from(&(1 + block as u64).to_be_bytes())
+    }
+
+    pub(super) fn by_hash(&self, hash: B256) -> Option<usize> {
+        (0..self.blocks.len()).find(|block| self.hash(*block) == hash)
+    }
+
+    pub(super) fn parent(&self, block: usize) -> Option<usize> {
+        self.blocks[block].1
+    }
+
+    /// The block of this number under a block, or itself.
+    pub(super) fn ancestor(&self, block: usize, number: u64) -> Option<usize> {
+        let mut under = std::iter::successors(Some(block), |block| self.parent(*block));
+        under.find(|block| self.number(*block) == number)
+    }
+
+    pub(super) fn found(&self, block: usize) -> Found<usize> {
+        Found {
+            number: self.number(block),
+            hash: self.hash(block),
+            parent_hash: self
+                .parent(block)
+                .map_or(B256::ZERO, |parent| self.hash(parent)),
+            block,
+        }
+    }
+
+    /// The window whose head is this block.
+    pub(super) fn window(&self, head: usize, length: u64) -> View<'_> {
+        View {
+            tree: self,
+            head,
+            oldest: (self.number(head) + 1).saturating_sub(length),
+        }
+    }
+}
+
+/// Our chain.
+pub(super) struct View<'a> {
+    pub(super) tree: &'a Tree,
+    pub(super) head: usize,
+    pub(super) oldest: u64,
+}
+
+impl Chain for View<'_> {
+    fn head(&self) -> (u64, B256) {
+        (self.tree.number(self.head), self.tree.hash(self.head))
+    }
+
+    fn oldest(&self) -> u64 {
+        self.oldest
+    }
+
+    fn hash_at(&self, number: u64) -> Option<B256> {
+        let block = self.tree.ancestor(self.head, number)?;
+        (number >= self.oldest).then(|| self.tree.hash(block))
+    }
+}
