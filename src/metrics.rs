@@ -49,6 +49,8 @@ pub struct Metrics {
     pub fanout: Histogram,
     /// `nearhead_slow_clients_total`: connections that were cut off because the client took too long.
     pub slow_clients: IntCounter,
+    /// `nearhead_node_faults_total{node, reason}`: what nodes did wrong; a node by its place in the configuration.
+    node_faults: IntCounterVec,
     /// `nearhead_panics_total`: handlers that panicked.
     panics: IntCounter,
     /// Held while what others count is copied here: two scrapes at once would add it twice.
@@ -147,6 +149,13 @@ impl Metrics {
                 "nearhead_slow_clients_total",
                 "Connections that were cut off because the client took too long to ask or to read",
             )?,
+            node_faults: IntCounterVec::new(
+                Opts::new(
+                    "nearhead_node_faults_total",
+                    "What nodes did wrong, by their place in the configuration and by reason",
+                ),
+                &["node", "reason"],
+            )?,
             panics: IntCounter::new("nearhead_panics_total", "Handlers that panicked")?,
             copying: Arc::default(),
             permits_in_use: permits(
@@ -180,6 +189,7 @@ impl Metrics {
         this.registry.register(Box::new(this.fanout.clone()))?;
         this.registry
             .register(Box::new(this.slow_clients.clone()))?;
+        this.registry.register(Box::new(this.node_faults.clone()))?;
         this.registry.register(Box::new(this.panics.clone()))?;
         this.registry
             .register(Box::new(this.permits_in_use.clone()))?;
@@ -204,6 +214,12 @@ impl Metrics {
             _ => "other".to_owned(),
         };
         self.sessions_closed.with_label_values(&[&code]).inc();
+    }
+
+    /// Counts what a node did wrong.
+    pub fn node_failed(&self, node: usize, reason: &'static str) {
+        let node = node.to_string();
+        self.node_faults.with_label_values(&[&node, reason]).inc();
     }
 
     /// Counts notifications.
