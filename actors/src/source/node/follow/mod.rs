@@ -25,7 +25,7 @@ pub use peer::{FetchError, HeadFeed, HeadSink, Peer};
 use super::{
     chain::Chain,
     client::HeadClaim,
-    health::{Health, Moment, NodeId, Switch, Verdict},
+    health::{Fault, Health, Moment, NodeId, Switch, Verdict},
     plan::{Ask, Backfill, Route},
 };
 use work::{Done, Purpose, Settled};
