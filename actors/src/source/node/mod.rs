@@ -7,6 +7,7 @@
 //! | [`health`] | which node is followed, and when the others are tried again; told the time |
 //! | [`plan`] | which blocks to ask for next; knows hashes alone |
 //! | [`follow`] | the task that asks, and hands over what it is answered |
+//! | [`StateSource`] | state that is not held: fetched, verified, kept |
 //! | [`Chain`] | our own chain, as far as following needs it |
 
 mod chain;
@@ -15,6 +16,8 @@ mod endpoint;
 pub mod follow;
 pub mod health;
 pub mod plan;
+mod state;
 
 pub use chain::Chain;
 pub use endpoint::{Endpoint, EndpointError, Scheme};
+pub use state::{BlockRef, StateCounts, StateSource};
