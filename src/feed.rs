@@ -16,7 +16,7 @@ use nearhead_actors::{
     head_tracker::{HeadTracker, TrackerEnd},
     source::{
         DevSource, FilesSource, Report, SourceError, StepRequest, StopSignal, TrackerLink,
-        node::{self, NodeConfig, NodeSource},
+        node::{self, NodeConfig, NodeSource, StateSource},
     },
 };
 use nearhead_chain::{block::Block, dev::DevConfig, encode::EncodeOptions};
@@ -34,6 +34,8 @@ pub(crate) struct Feed {
     pub(crate) tracker: Addr<HeadTracker>,
     /// Ends when the head tracker does.
     pub(crate) tracker_end: TrackerEnd,
+    /// Where state comes from that is not held here; `None` where all of it is.
+    pub(crate) state: Option<StateSource>,
     stop: Sender<Infallible>,
     thread: thread::JoinHandle<()>,
 }
@@ -49,7 +51,12 @@ struct Plan {
     metrics: Metrics,
 }
 
-type Readable = (Addr<HeadTracker>, TrackerEnd);
+/// What is there once the head is readable.
+struct Readable {
+    tracker: Addr<HeadTracker>,
+    tracker_end: TrackerEnd,
+    state: Option<StateSource>,
+}
 
 impl Feed {
     /// Starts the source and a head tracker on `arbiter`; done when the source's head is readable: the file is
@@ -83,10 +90,15 @@ impl Feed {
             .name("source".to_owned())
             .spawn(run)
             .map_err(StartError::Thread)?;
-        let (tracker, tracker_end) = readable.await.map_err(|_| StartError::SourcePanicked)??;
+        let Readable {
+            tracker,
+            tracker_end,
+            state,
+        } = readable.await.map_err(|_| StartError::SourcePanicked)??;
         Ok(Self {
             tracker,
             tracker_end,
+            state,
             stop,
             thread,
         })
@@ -152,8 +164,12 @@ impl Plan {
             chain_id,
             Arc::clone(first),
         )?;
-        let tracker = link.tracker().clone();
-        Ok((link, (tracker, end)))
+        let readable = Readable {
+            tracker: link.tracker().clone(),
+            tracker_end: end,
+            state: None,
+        };
+        Ok((link, readable))
     }
 
     /// Follows nodes until told to stop.
@@ -190,7 +206,7 @@ impl Plan {
             &stop,
         )
         .and_then(|source| {
-            let count = move |event| {
+            let count = move |event: node::follow::Event| {
                 if let node::follow::Event::Failed {
                     node,
                     reason: Some(reason),
@@ -200,7 +216,14 @@ impl Plan {
                     metrics.node_failed(node, reason);
                 }
             };
-            let started = |readable| tell(Ok(readable));
+            let state = Some(source.state().clone());
+            let started = |(tracker, tracker_end)| {
+                tell(Ok(Readable {
+                    tracker,
+                    tracker_end,
+                    state,
+                }));
+            };
             source.follow((arbiter, head), started, report, Box::new(count), &stop)
         });
         match (outcome, ready.take()) {

@@ -7,6 +7,7 @@ use std::{
 
 use nearhead_actors::{
     head::Head,
+    source::node::StateSource,
     wiring::{PermitUse, Pools},
 };
 use parking_lot::Mutex;
@@ -58,6 +59,10 @@ pub struct Metrics {
     /// `nearhead_permits_in_use{kind}`, `nearhead_permits_available{kind}`.
     permits_in_use: IntGaugeVec,
     permits_available: IntGaugeVec,
+    /// `nearhead_state_reads_total{outcome}`: reads of state that is held in part, by whether something was fetched.
+    state_reads: IntCounterVec,
+    /// `nearhead_state_fetches_total{outcome}`: calls to nodes for state.
+    state_fetches: IntCounterVec,
     /// `nearhead_head_number`, `nearhead_head_age_seconds`.
     head_number: IntGauge,
     head_age_seconds: Gauge,
@@ -166,6 +171,20 @@ impl Metrics {
                 "nearhead_permits_available",
                 "Admission permits that are free",
             )?,
+            state_reads: IntCounterVec::new(
+                Opts::new(
+                    "nearhead_state_reads_total",
+                    "Reads of state that is held in part: hit, or miss where something had to be fetched",
+                ),
+                &["outcome"],
+            )?,
+            state_fetches: IntCounterVec::new(
+                Opts::new(
+                    "nearhead_state_fetches_total",
+                    "Calls to nodes for state: verified, refuted by a check, or failed",
+                ),
+                &["outcome"],
+            )?,
             head_number: IntGauge::new(
                 "nearhead_head_number",
                 "Number of the newest block that is served",
@@ -195,6 +214,9 @@ impl Metrics {
             .register(Box::new(this.permits_in_use.clone()))?;
         this.registry
             .register(Box::new(this.permits_available.clone()))?;
+        this.registry.register(Box::new(this.state_reads.clone()))?;
+        this.registry
+            .register(Box::new(this.state_fetches.clone()))?;
         this.registry.register(Box::new(this.head_number.clone()))?;
         this.registry
             .register(Box::new(this.head_age_seconds.clone()))?;
@@ -248,6 +270,10 @@ impl Metrics {
                 .with_label_values(&[kind])
                 .set(gauge(available as u64));
         }
+        if let Some(counts) = pools.state_source().map(StateSource::counts) {
+            copy(&self.state_reads, &counts.reads());
+            copy(&self.state_fetches, &counts.fetches());
+        }
         if let Some(snapshot) = head.load() {
             self.head_number.set(gauge(snapshot.head().number()));
         }
@@ -255,6 +281,14 @@ impl Metrics {
             self.head_age_seconds.set(age.as_secs_f64());
         }
         TextEncoder::new().encode_to_string(&self.registry.gather())
+    }
+}
+
+/// Brings counters to what others counted, by outcome.
+fn copy(counters: &IntCounterVec, counted: &[(&str, u64)]) {
+    for (outcome, total) in counted {
+        let counter = counters.with_label_values(&[*outcome]);
+        counter.inc_by(total.saturating_sub(counter.get()));
     }
 }
 

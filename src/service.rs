@@ -19,7 +19,7 @@ use nearhead_actors::{
     head::Head,
     head_tracker::HeadTracker,
     messages::StopHead,
-    source::{Report, SourceError, StepRequest},
+    source::{Report, SourceError, StepRequest, node::StateSource},
     wiring::Pools,
 };
 use socket2::{Domain, Protocol, Socket, Type};
@@ -311,7 +311,13 @@ impl Parts {
         };
         let draining = Arc::new(AtomicBool::new(false));
         let tracker = feed.tracker.clone();
-        let edge = edge(&config, head, tracker, metrics, Arc::clone(&draining));
+        let state = feed.state.take();
+        let edge = edge(
+            &config,
+            (head, tracker, state),
+            metrics,
+            Arc::clone(&draining),
+        );
         let server = serve(&config, edge, socket, failure.clone());
         let (address, server) = match server {
             Ok(server) => server,
@@ -353,11 +359,11 @@ impl Parts {
 /// What answers, of a configuration.
 fn edge(
     config: &Config,
-    head: Head,
-    tracker: Addr<HeadTracker>,
+    (head, tracker, state): (Head, Addr<HeadTracker>, Option<StateSource>),
     metrics: Metrics,
     draining: Arc<AtomicBool>,
 ) -> Edge {
+    let pools = Pools::start(config.pool_threads);
     let keys = Keys::new(
         config
             .api_keys
@@ -377,7 +383,10 @@ fn edge(
         session_caps: SessionCaps::new(most, most_per_tenant, keys.tenants()),
         keys: Arc::new(keys),
         quota: Arc::new(quota),
-        pools: Pools::start(config.pool_threads),
+        pools: match state {
+            Some(state) => pools.with_state_source(state),
+            None => pools,
+        },
         metrics,
         settings: EdgeSettings {
             methods: match config.methods {

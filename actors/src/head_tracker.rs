@@ -150,7 +150,11 @@ impl Handler<BeginHead> for HeadTracker {
 impl Handler<ExtendBelow> for HeadTracker {
     type Result = Result<(), WindowError>;
 
-    fn handle(&mut self, ExtendBelow { block }: ExtendBelow, _: &mut Self::Context) -> Self::Result {
+    fn handle(
+        &mut self,
+        ExtendBelow { block }: ExtendBelow,
+        _: &mut Self::Context,
+    ) -> Self::Result {
         self.window.extend_below(block)?;
         self.publish();
         Ok(())

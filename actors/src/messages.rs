@@ -24,7 +24,7 @@ pub enum QueryError {
     /// The block parameter names nothing that is served.
     #[error(transparent)]
     Resolve(#[from] ResolveError),
-    /// The state cannot be read: a defect with an executed chain.
+    /// The state cannot be read: a defect with an executed chain; where it is held in part, the rest is to be fetched.
     #[error(transparent)]
     Trie(#[from] TrieError),
     /// The state of this block is not held.
@@ -33,6 +33,9 @@ pub enum QueryError {
         /// The block's number.
         number: u64,
     },
+    /// The state of this block is held in part, and none of the configured nodes gives the rest.
+    #[error("state not available from the configured nodes")]
+    StateUnavailable,
     /// More logs match than may be returned.
     #[error("more than {limit} logs match")]
     TooManyLogs {

@@ -1,6 +1,13 @@
 //! Source `node`: from URLs to a window that follows them.
 
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
 
 use actix::{Addr, ArbiterHandle};
 use nearhead_chain::{
@@ -12,14 +19,15 @@ use nearhead_chain::{
 };
 use tokio::{
     runtime::{Builder, Runtime},
-    sync::oneshot,
+    sync::{mpsc, oneshot},
     time,
 };
 
 use super::{
-    Endpoint,
+    Endpoint, StateSource,
     client::{ANSWER_BYTES_MAX, CallLimits, ClientError, NodeClient},
     follow::{Event, FollowConfig, FollowError, Follower, Tell},
+    health::Complaint,
     sink::TrackerSink,
     verified::{UnknownType, VerifiedNode},
 };
@@ -31,6 +39,9 @@ use crate::{
 
 /// Pause before nodes that could not be reached at the start are tried again.
 const START_RETRY: Duration = Duration::from_secs(1);
+
+/// Complaints of nodes that wait for the follower; more of them say nothing new.
+const COMPLAINTS_MAX: usize = 64;
 
 /// How nodes are followed.
 #[derive(Clone, Debug)]
@@ -56,6 +67,10 @@ pub struct NodeSource {
     unknown: UnknownType,
     chain_id: u64,
     concurrency: usize,
+    state: StateSource,
+    complaints: mpsc::Receiver<Complaint>,
+    /// The node that is followed.
+    preferred: Arc<AtomicUsize>,
 }
 
 /// The head tracker, and its end.
@@ -83,7 +98,11 @@ impl NodeSource {
         let clients: Vec<NodeClient> = {
             let _inside = runtime.enter();
             let client = |endpoint| NodeClient::new(endpoint, limits);
-            config.endpoints.into_iter().map(client).collect::<Result<_, _>>()?
+            config
+                .endpoints
+                .into_iter()
+                .map(client)
+                .collect::<Result<_, _>>()?
         };
         let chain_id = match &spec {
             Some(spec) => spec.chain_id(),
@@ -96,6 +115,14 @@ impl NodeSource {
         let store = NodeStore::bounded(config.state_bytes_max);
         let verifier = Arc::new(Verifier::new(chain_id, rules, config.options, store));
         let unknown = UnknownType::default();
+        let (complain, complaints) = mpsc::channel(COMPLAINTS_MAX);
+        let preferred = Arc::new(AtomicUsize::new(0));
+        let state = StateSource::new(
+            clients.clone(),
+            runtime.handle().clone(),
+            Arc::clone(&preferred),
+            complain,
+        );
         let node = |client| VerifiedNode::new(client, Arc::clone(&verifier), unknown.clone());
         Ok(Self {
             nodes: clients.into_iter().map(node).collect(),
@@ -103,7 +130,16 @@ impl NodeSource {
             unknown,
             chain_id,
             concurrency: config.concurrency,
+            state,
+            complaints,
+            preferred,
         })
+    }
+
+    /// Where state comes from that is not held.
+    #[must_use]
+    pub const fn state(&self) -> &StateSource {
+        &self.state
     }
 
     /// The chain id.
@@ -137,15 +173,26 @@ impl NodeSource {
             unknown,
             chain_id,
             concurrency,
+            complaints,
+            preferred,
+            ..
         } = self;
         let (first, mut first_started) = oneshot::channel();
         let sink = TrackerSink::new(arbiter, head, chain_id, first);
         let mut total = 0;
         let tell = Box::new(move |event: Event| {
-            if let Event::Missing(missing) = event {
-                total = total.max(missing);
-                let done = total - missing;
-                report(Progress::Backfill { done, total });
+            match event {
+                Event::Missing(missing) => {
+                    total = total.max(missing);
+                    let done = total - missing;
+                    report(Progress::Backfill { done, total });
+                }
+                Event::Switched(switch) => {
+                    if let Some(node) = switch.to {
+                        preferred.store(node, Ordering::Relaxed);
+                    }
+                }
+                Event::Failed { .. } | Event::Began(_) => {}
             }
             tell(event);
         });
@@ -162,7 +209,7 @@ impl NodeSource {
             drop(end);
         });
         let outcome = runtime.block_on(async {
-            let following = Follower::new(nodes, sink, config, tell).run(ended);
+            let following = Follower::new(nodes, sink, config, tell).run(complaints, ended);
             let mut following = std::pin::pin!(following);
             let mut look = time::interval(Duration::from_millis(100));
             loop {

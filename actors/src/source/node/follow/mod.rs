@@ -15,7 +15,7 @@ use std::{sync::Arc, time::Duration};
 use alloy_primitives::B256;
 use nearhead_chain::block::Block;
 use tokio::{
-    sync::oneshot,
+    sync::{mpsc, oneshot},
     task::JoinSet,
     time::{self, Instant},
 };
@@ -25,7 +25,7 @@ pub use peer::{FetchError, HeadFeed, HeadSink, Peer};
 use super::{
     chain::Chain,
     client::HeadClaim,
-    health::{Fault, Health, Moment, NodeId, Switch, Verdict},
+    health::{Complaint, Fault, Health, Moment, NodeId, Switch, Verdict},
     plan::{Ask, Backfill, Route},
 };
 use work::{Done, Purpose, Settled};
@@ -177,12 +177,13 @@ impl<P: Peer, S: HeadSink> Follower<P, S> {
         }
     }
 
-    /// Follows until `stop` is told, or its other end is dropped.
+    /// Follows until `stop` is told, or its other end is dropped; hears what others complain of nodes.
     ///
     /// # Errors
     /// Whoever holds the blocks cannot go on. No node can end it.
     pub async fn run(
         mut self,
+        mut complaints: mpsc::Receiver<Complaint>,
         mut stop: oneshot::Receiver<()>,
     ) -> Result<(), FollowError<S::Error>> {
         loop {
@@ -196,6 +197,9 @@ impl<P: Peer, S: HeadSink> Follower<P, S> {
                 Some(done) = self.questions.join_next() => {
                     self.take(done.map_err(|_| FollowError::Panicked)?);
                     self.go_on().await.map_err(FollowError::Sink)?;
+                }
+                Some(Complaint { node, verdict, why }) = complaints.recv() => {
+                    self.fails(node, verdict, &why);
                 }
                 () = time::sleep(pause) => {}
             }
