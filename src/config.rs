@@ -235,17 +235,13 @@ pub enum ConfigError {
     /// The source is `node` and no node is named.
     #[error("--source node needs --node URL")]
     NoNode,
-    /// Nodes are named and nobody said to follow them.
-    #[error("--node is given, but the source is {source_kind}: add --source node")]
-    UnusedNode {
-        /// The source.
-        source_kind: &'static str,
-    },
-    /// Files are named and nobody said to read them.
-    #[error("--{given} is given, but the source is dev (the default): add --source files")]
-    UnusedFile {
+    /// Files or nodes are named and nobody said to read or to follow them.
+    #[error("--{given} is given, but the source is dev (the default): add --source {wanted}")]
+    Unused {
         /// The knob that would be ignored.
         given: &'static str,
+        /// The source that it is for.
+        wanted: &'static str,
     },
 }
 
@@ -263,13 +259,8 @@ impl Config {
                 }
             }
         }
-        match (self.source, self.nodes.is_empty()) {
-            (SourceKind::Node, true) => return Err(ConfigError::NoNode),
-            (SourceKind::Dev | SourceKind::Files, false) => {
-                let source_kind = self.source.name();
-                return Err(ConfigError::UnusedNode { source_kind });
-            }
-            _ => {}
+        if self.source == SourceKind::Node && self.nodes.is_empty() {
+            return Err(ConfigError::NoNode);
         }
         if self.api_keys.is_empty() {
             if self.source != SourceKind::Dev || !self.listen.ip().is_loopback() {

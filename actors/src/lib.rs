@@ -8,6 +8,7 @@ pub mod head_tracker;
 pub mod log_query_actor;
 pub mod messages;
 mod now_or_later;
+mod permits;
 mod pool_actor;
 pub mod proof_actor;
 pub mod source;

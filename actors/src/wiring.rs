@@ -10,7 +10,7 @@ use std::{
 
 use actix::{ActorContext, Addr, Handler, Message, Supervisor, SyncArbiter, dev::ToEnvelope};
 use parking_lot::Mutex;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::Semaphore;
 
 use crate::{
     block_store_actor::BlockStoreActor,
@@ -20,6 +20,8 @@ use crate::{
     proof_actor::ProofActor,
     source::node::StateSource,
 };
+
+pub use crate::permits::{Permit, Permits};
 
 /// What a request costs, which decides how it is admitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,52 +57,9 @@ pub const LOOKUPS_MAX: usize = 1 << 20;
 pub const PROOF_KEYS_MAX: usize = 4_096;
 
 /// Accounts whose state is waited for from nodes, all reads together: each takes tens of kilobytes until it is verified,
-/// and at 10 ms a call they are 25,000 a second, more than any node gives.
-pub const REMOTE_MAX: usize = 256;
-
-/// The right to have one request, or so many bytes or keys of it, under way; given back when it is dropped.
-pub type Permit = OwnedSemaphorePermit;
-
-/// A bounded amount of something that is under way.
-#[derive(Clone, Debug)]
-pub struct Permits {
-    free: Arc<Semaphore>,
-    most: u32,
-}
-
-impl Permits {
-    fn new(most: usize) -> Self {
-        Self {
-            free: Arc::new(Semaphore::new(most)),
-            most: u32::try_from(most).unwrap_or(u32::MAX),
-        }
-    }
-
-    /// `weight` permits, or all there are if `weight` is more; nobody waits.
-    ///
-    /// # Errors
-    /// [`QueryError::Unavailable`]: not that many are free.
-    pub fn take(&self, weight: usize) -> Reply<Permit> {
-        let weight = u32::try_from(weight)
-            .unwrap_or(u32::MAX)
-            .clamp(1, self.most);
-        Arc::clone(&self.free)
-            .try_acquire_many_owned(weight)
-            .map_err(|_| QueryError::Unavailable)
-    }
-
-    /// How many are free.
-    #[must_use]
-    pub fn available(&self) -> usize {
-        self.free.available_permits()
-    }
-
-    /// How many are taken.
-    #[must_use]
-    pub fn in_use(&self) -> usize {
-        (self.most as usize).saturating_sub(self.available())
-    }
-}
+/// and at 10 ms a call they are 12,000 a second, more than any node gives. Half of what one worker has under way, so that a
+/// node which stalls does not keep it from what is held.
+pub const REMOTE_MAX: usize = 128;
 
 /// Threads for heavy work, the permits of the whole service, and the number of panics; started once a service, cloning
 /// shares them.

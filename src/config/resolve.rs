@@ -226,11 +226,11 @@ impl Resolved {
                 .position(|knob| knob.name == name)
                 .map(|at| &origins[at])
         };
-        for given in ["genesis", "chain"] {
+        for (given, wanted) in [("genesis", "files"), ("chain", "files"), ("node", "node")] {
             let ignored =
                 config.source == SourceKind::Dev && origin("source") == Some(&Origin::Default);
             if ignored && origin(given) != Some(&Origin::Default) {
-                return Err(ConfigError::UnusedFile { given }.into());
+                return Err(ConfigError::Unused { given, wanted }.into());
             }
         }
         let config = config.complete()?;

@@ -336,7 +336,7 @@ fn a_wrong_value_is_one_line_that_says_what_is_accepted() {
             &["--source", "Dev"],
             &[],
             None,
-            r#"--source "Dev": expected dev or files"#,
+            r#"--source "Dev": expected dev, files or node"#,
         ),
         (
             &["--log-filter", "a=b=c"],
@@ -415,6 +415,24 @@ fn a_wrong_value_is_one_line_that_says_what_is_accepted() {
             &[],
             None,
             "--chain is given, but the source is dev (the default): add --source files",
+        ),
+        (
+            &["--node", "http://127.0.0.1:1"],
+            &[],
+            None,
+            "--node is given, but the source is dev (the default): add --source node",
+        ),
+        (
+            &["--source", "node", "--api-key", "k"],
+            &[],
+            None,
+            "--source node needs --node URL",
+        ),
+        (
+            &["--source", "node", "--node", "ftp://user:swordfish@host"],
+            &[],
+            None,
+            "--node (hidden): expected a URL with http, https, ws or wss, at most 16 of them",
         ),
         (
             &["--listen", "0.0.0.0:1"],

@@ -95,14 +95,16 @@ impl NodeSource {
             timeout: config.timeout,
             answer_bytes_max: ANSWER_BYTES_MAX,
         };
-        let clients: Vec<NodeClient> = {
+        // State is asked for in turns of its own: a new head does not wait for it.
+        let [clients, state_clients] = {
             let _inside = runtime.enter();
-            let client = |endpoint| NodeClient::new(endpoint, limits);
-            config
-                .endpoints
-                .into_iter()
-                .map(client)
-                .collect::<Result<_, _>>()?
+            let clients = || -> Result<Vec<NodeClient>, ClientError> {
+                let endpoints = config.endpoints.iter();
+                endpoints
+                    .map(|endpoint| NodeClient::new(endpoint.clone(), limits))
+                    .collect()
+            };
+            [clients()?, clients()?]
         };
         let chain_id = match &spec {
             Some(spec) => spec.chain_id(),
@@ -118,7 +120,7 @@ impl NodeSource {
         let (complain, complaints) = mpsc::channel(COMPLAINTS_MAX);
         let preferred = Arc::new(AtomicUsize::new(0));
         let state = StateSource::new(
-            clients.clone(),
+            state_clients,
             runtime.handle().clone(),
             Arc::clone(&preferred),
             complain,

@@ -21,7 +21,7 @@ pub use counts::StateCounts;
 use super::{client::NodeClient, health::Complaint};
 use crate::{
     messages::{QueryError, Reply},
-    wiring::Permits,
+    permits::Permits,
 };
 use flights::{Flights, Wanted};
 
