@@ -3,7 +3,7 @@
 //! # Code map
 //! Three packages; the direction of dependence is a fact of their manifests. `nearhead-chain` (actors/chain) is pure: it
 //! knows no async, no actix, no sockets, no files, no clock. `nearhead-actors` (actors) is the mailboxes: it knows actix
-//! and tokio, and no HTTP, no JSON-RPC, no keys, no configuration. `nearhead` (src) is the edge, and knows both.
+//! and tokio, and no HTTP, no JSON-RPC, no keys, no configuration, but for a node that it asks (`source::node`). `nearhead` (src) is the edge, and knows both.
 //!
 //! | room of the edge | what it does | what it must not know |
 //! |---|---|---|
@@ -29,6 +29,8 @@
 //! | `head` | the one pointer to the present view; written by the head tracker alone | who reads |
 //! | `head_tracker` | owns the window: swaps the pointer, then tells | where blocks come from |
 //! | `source` | a thread that verifies blocks and hands them over, waiting for each to be readable | who reads |
+//! | `source::node` | real nodes: which is followed, which blocks to ask for, state that is not held; its own table is there | who reads |
+//! | `permits`, `state_read`, `now_or_later` | what is under way; one read of state, tried again when it was fetched | codes and JSON-RPC |
 //! | `block_store_actor`, `log_query_actor`, `proof_actor` | one kind of query each, over the view that the request took | codes and JSON-RPC |
 //! | `wiring` | starts them on every worker and in the pool; permits; what a panic does | what is asked |
 //! | `messages` | every message: what it asks, what it answers, what it costs | |
@@ -36,7 +38,8 @@
 //! The rooms of the pure package are listed at the head of `nearhead_chain`.
 //!
 //! # Invariants
-//! - A block is stored only by the importer, after its last check; whoever holds a `Block` may trust it.
+//! - A block is made only by the importer, or by the verifier of a node's answers, after its last check; whoever holds a
+//!   `Block` may trust it.
 //! - A view is immutable, and readable before anybody is told of it. A request, and every item of a batch, takes it once.
 //! - Nothing waits in an unbounded queue: a permit is taken before a message is sent, a source waits for its answer, a
 //!   follower that is too far behind is told so.
@@ -54,7 +57,7 @@
 //! | alloy-primitives, alloy-rlp, alloy-trie | the pure package; primitives everywhere; an account as the trie has it in `nearhead_actors::messages` and `proof_actor` |
 //! | crossbeam | channels between threads that are not async: ticks, steps and the stop signal of a source (`source`, `feed`, `service`) |
 //! | dashmap | the trie's nodes by hash: read by all workers while a block is written |
-//! | parking_lot | a tenant's bucket (`access::quota`); the list of workers (`nearhead_actors::wiring`); the trie's list of held roots |
+//! | parking_lot | a tenant's bucket (`access::quota`); the list of workers (`nearhead_actors::wiring`); the trie's list of held roots; what is fetched from nodes |
 //! | tracing | log lines and spans; `logging` alone says where they go |
 //! | arc-swap | the pointer to the present view |
 //! | mimalloc | the program's allocator (`main.rs`) |
