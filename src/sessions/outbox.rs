@@ -43,6 +43,16 @@ impl Outbox {
         self.pieces.is_empty()
     }
 
+    /// What waits, piece by piece, but for what is not made yet.
+    #[cfg(test)]
+    pub(super) fn pieces(&self) -> Vec<Bytes> {
+        let bytes = |waiting: &Waiting| match &waiting.piece {
+            Piece::Own(bytes) | Piece::Shared(bytes) => Some(bytes.clone()),
+            Piece::Planned(_) => None,
+        };
+        self.pieces.iter().filter_map(bytes).collect()
+    }
+
     /// Adds a frame in pieces.
     pub(super) fn push(&mut self, frame: impl IntoIterator<Item = Piece>) {
         for piece in frame {

@@ -212,6 +212,12 @@ impl Session {
         (self.budget / 2).saturating_sub(SINGLE_ANSWERS_MAX)
     }
 
+    /// What waits, before it is put together.
+    #[cfg(test)]
+    pub(crate) fn waiting(&self) -> Vec<Bytes> {
+        self.outbox.borrow().pieces()
+    }
+
     /// Takes the next bytes to send.
     pub(crate) fn take(&self, most: usize) -> Option<Bytes> {
         let popped = self.outbox.borrow_mut().pop(most);

@@ -310,9 +310,15 @@ fn subscribe(world: &World, topic: Topic) -> Rc<Session> {
 fn told(session: &Rc<Session>) -> Vec<(Bytes, Value)> {
     let (mut bytes, mut slices) = (Vec::new(), Vec::new());
     session.follower.catch_up(session);
-    while let Some(slice) = session.take(usize::MAX) {
-        bytes.extend_from_slice(&slice);
-        slices.push(slice);
+    loop {
+        let waiting = session.waiting();
+        if waiting.is_empty() {
+            break;
+        }
+        slices.extend(waiting);
+        while let Some(taken) = session.take(usize::MAX) {
+            bytes.extend_from_slice(&taken);
+        }
         session.follower.catch_up(session);
     }
     // Header, start, value, end.

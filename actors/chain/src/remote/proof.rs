@@ -55,13 +55,19 @@ pub fn verify_proof(
         storage.push((*asked, slot.nodes));
     }
     let proof = AccountProof::verify(state_root, address, stated.nodes, storage)?;
-    // An absent account is stated as one that has nothing.
+    // An absent account is stated as one that has nothing; geth says zero for what that hashes to.
+    let is_absent = proof.account.is_none();
+    let hash = |stated: B256, derived| match is_absent && stated.is_zero() {
+        true => derived,
+        false => stated,
+    };
     let account = proof.account.unwrap_or_default();
     equal("nonce", stated.account.nonce, account.nonce).map_err(wrong)?;
     equal("balance", stated.account.balance, account.balance).map_err(wrong)?;
-    equal("codeHash", stated.account.code_hash, account.code_hash).map_err(wrong)?;
-    let storage_root = account.storage_root;
-    equal("storageHash", stated.account.storage_root, storage_root).map_err(wrong)?;
+    let code_hash = hash(stated.account.code_hash, account.code_hash);
+    equal("codeHash", code_hash, account.code_hash).map_err(wrong)?;
+    let storage_root = hash(stated.account.storage_root, account.storage_root);
+    equal("storageHash", storage_root, account.storage_root).map_err(wrong)?;
     for (index, (stated, proven)) in values.into_iter().zip(&proof.storage).enumerate() {
         equal("value", stated, proven.value).map_err(|why| wrong(in_slot(index, why)))?;
     }

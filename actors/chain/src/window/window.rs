@@ -62,14 +62,6 @@ pub enum WindowError {
         /// The hash that the oldest block names.
         parent: B256,
     },
-    /// The block's total difficulty is not the one that leads to the oldest block's.
-    #[error("block {number} {hash} has a total difficulty that does not lead to its child's")]
-    TotalDifficulty {
-        /// Its number.
-        number: u64,
-        /// Its hash.
-        hash: B256,
-    },
     /// There is no room for an older block.
     #[error("the window is full")]
     Full,
@@ -169,7 +161,7 @@ impl Window {
     /// A safe or finalized block of that number turns out to be this one, or to be none of this chain.
     ///
     /// # Errors
-    /// [`WindowError::Full`], [`WindowError::NotTheParent`], [`WindowError::TotalDifficulty`].
+    /// [`WindowError::Full`], [`WindowError::NotTheParent`].
     pub fn extend_below(&mut self, block: Arc<Block>) -> Result<(), WindowError> {
         let oldest = &self.view.canonical[0];
         let (number, hash) = (block.number(), block.hash);
@@ -183,11 +175,6 @@ impl Window {
                 hash,
                 parent,
             });
-        }
-        if let (Some(before), Some(after)) = (block.total_difficulty, oldest.total_difficulty)
-            && before.checked_add(oldest.header.difficulty) != Some(after)
-        {
-            return Err(WindowError::TotalDifficulty { number, hash });
         }
         let view = changed(&mut self.view);
         view.transactions.add_oldest(&block);

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use alloy_primitives::{Address, Bytes, U256, keccak256};
-use alloy_trie::{Nibbles, proof::verify_proof as alloy_verify};
+use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
+use alloy_trie::{KECCAK_EMPTY, Nibbles, proof::verify_proof as alloy_verify};
 use proptest::prelude::*;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{
     super::{verify_code, verify_proof},
@@ -127,6 +127,32 @@ fn what_is_missing_is_fetched_once() {
     drop(held);
     store.release_retired();
     assert_eq!(store.stats(), Default::default());
+}
+
+#[test]
+fn an_absent_account_may_be_stated_with_zero_hashes() {
+    let empty = State::empty(&NodeStore::new());
+    let mut update = StateUpdate::default();
+    update.accounts.insert(address(1), AccountUpdate::default());
+    let info = AccountInfo {
+        nonce: 1,
+        balance: slot(1),
+        code_hash: KECCAK_EMPTY,
+    };
+    let present = AccountUpdate {
+        info: Some(info),
+        ..AccountUpdate::default()
+    };
+    update.accounts.insert(address(2), present);
+    let state = empty.commit(empty.update(&update).unwrap());
+    for (account, is_fine) in [(address(1), true), (address(2), false)] {
+        let mut told: Value = serde_json::from_slice(&stated(&state, &account, &[])).unwrap();
+        for member in ["codeHash", "storageHash"] {
+            told[member] = json!(B256::ZERO);
+        }
+        let verified = verify_proof(told.to_string().as_bytes(), state.root(), &account, &[]);
+        assert_eq!(verified.is_ok(), is_fine, "{account}");
+    }
 }
 
 /// The dev chain's own states: what one block's proof brought is there for the others.

@@ -210,9 +210,10 @@ impl Health {
         node.heard = now;
         node.heard_at_pace = block_time;
         if node.head.is_none_or(|before| before.hash != head.hash) {
-            node.head = Some(head);
             node.head_since = now;
         }
+        // What it says of the same block may have been wrong before.
+        node.head = Some(head);
         self.compare(now);
     }
 
