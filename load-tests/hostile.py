@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Clients that mean harm: load-tests/hostile.py DEED PORT PATH does one deed again and again until it is killed.
+"""Clients that mean harm: load-tests/hostile.py DEED PORT PATH does one deed, most of them again and again until it is killed.
 
 `load-tests/compare-ws --only others` measures what the others notice of each.
 """
@@ -74,8 +74,14 @@ def sends_a_byte_a_second():
         session.sendall(b" ")
 
 
-def opens_and_drops():
+def opens_and_drops_1000_times():
     for _ in range(1_000):
+        connect().close()
+    raise SystemExit
+
+
+def opens_and_drops_without_end():
+    while True:
         connect().close()
 
 
@@ -111,8 +117,9 @@ def floods_pings():
 
 DEEDS = {
     deed.__name__: deed
-    for deed in (never_reads, reads_a_byte_a_second, sends_a_byte_a_second, opens_and_drops, asks_for_10000_blocks_and_leaves,
-                 subscribes_to_everything_1000_times, floods_pings)
+    for deed in (never_reads, reads_a_byte_a_second, sends_a_byte_a_second, opens_and_drops_1000_times,
+                 opens_and_drops_without_end, asks_for_10000_blocks_and_leaves, subscribes_to_everything_1000_times,
+                 floods_pings)
 }
 
 if __name__ == "__main__":

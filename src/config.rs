@@ -12,13 +12,14 @@ mod tests;
 
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
+use nearhead_actors::source::node::Endpoint;
 use nearhead_chain::dev::Profile;
 
 use crate::limits;
 
 pub use resolve::{Command, CommandError, Export, Origin, Resolved, Setting};
 pub use value::{ApiKey, Cap, LogFormat, MethodSet, SourceKind};
-use value::{Show, api_keys, cap, duration, names, path, whole};
+use value::{Show, api_keys, cap, duration, names, nodes, path, whole};
 
 /// One knob as the command line, the environment, the file and the documentation know it.
 #[derive(Debug)]
@@ -59,7 +60,7 @@ impl Knob {
 
     /// Whether it may be given several times.
     fn is_list(&self) -> bool {
-        self.name == "api-key"
+        matches!(self.name, "api-key" | "node")
     }
 }
 
@@ -99,15 +100,29 @@ macro_rules! knobs {
 
 knobs! {
 "Source":
-    /// What feeds the service: `dev` makes a chain of its own, `files` imports one
+    /// What feeds the service: `dev` makes a chain of its own, `files` imports one, `node` follows real nodes
     "source" source: SourceKind = SourceKind::Dev,
-        "SOURCE", "dev or files", names;
-    /// Genesis of the chain to import, in the form of genesis.json
+        "SOURCE", "dev, files or node", names;
+    /// Genesis of the chain, in the form of genesis.json: what is imported begins with it; to follow nodes it is needed where the chain has prices of blob gas of its own
     "genesis" genesis: Option<PathBuf> = None,
         "FILE", "the path of a file", path;
     /// Blocks to import, in the form of `geth export`; may be gzipped
     "chain" chain: Option<PathBuf> = None,
         "FILE", "the path of a file", path;
+"Nodes":
+    /// A node to follow, over http, https, ws or wss; may be given several times, the best is followed. `user:password@` in the URL is sent as basic authorization, what stands after `#` as headers. In the environment, several are separated by commas; in the file they are a list
+    "node" nodes: Vec<Endpoint> = Vec::new(),
+        "URL[#HEADER=VALUE&...]", "a URL with http, https, ws or wss, at most 16 of them", nodes;
+    /// Calls to one node that may be under way
+    "node-concurrency" node_concurrency: usize = 16,
+        "CALLS", "a whole number from 1 to 1024", |text| whole(text, 1, 1_024);
+    /// Longest wait for a node's answer
+    "node-timeout" node_timeout: Duration = Duration::from_secs(10),
+        "TIME", "a time from 100ms to 5m, as 500ms, 12s or 1m",
+        |text| duration(text, Duration::from_millis(100), Duration::from_secs(300));
+    /// Bytes of state that are held of what nodes were asked for; what was read longest ago goes first
+    "state-bytes" state_bytes: usize = 512 << 20,
+        "BYTES", "a whole number from 1048576 to 1099511627776", |text| whole(text, 1 << 20, 1 << 40);
 "Dev chain":
     /// What everything random is made from; the same seed gives the same chain
     "seed" seed: u64 = 1,
@@ -217,6 +232,15 @@ pub enum ConfigError {
         /// The knob that is missing.
         missing: &'static str,
     },
+    /// The source is `node` and no node is named.
+    #[error("--source node needs --node URL")]
+    NoNode,
+    /// Nodes are named and nobody said to follow them.
+    #[error("--node is given, but the source is {source_kind}: add --source node")]
+    UnusedNode {
+        /// The source.
+        source_kind: &'static str,
+    },
     /// Files are named and nobody said to read them.
     #[error("--{given} is given, but the source is dev (the default): add --source files")]
     UnusedFile {
@@ -238,6 +262,14 @@ impl Config {
                     return Err(ConfigError::MissingFile { missing });
                 }
             }
+        }
+        match (self.source, self.nodes.is_empty()) {
+            (SourceKind::Node, true) => return Err(ConfigError::NoNode),
+            (SourceKind::Dev | SourceKind::Files, false) => {
+                let source_kind = self.source.name();
+                return Err(ConfigError::UnusedNode { source_kind });
+            }
+            _ => {}
         }
         if self.api_keys.is_empty() {
             if self.source != SourceKind::Dev || !self.listen.ip().is_loopback() {

@@ -1,6 +1,6 @@
 //! Tells a worker's subscribers of every change of the head; one on every worker.
 
-use std::rc::Rc;
+use std::{rc::Rc, sync::Arc};
 
 use actix::{Actor, ActorFutureExt, Addr, AsyncContext, Context, WrapFuture};
 use nearhead_actors::{
@@ -46,6 +46,8 @@ async fn follow(tracker: Addr<HeadTracker>, hub: Rc<Hub>) {
         hub.begin(snapshot);
         loop {
             match changes.recv().await {
+                // Who knows a block of before is told that its way is lost.
+                Ok(change) if change.begins_anew => hub.begin(Arc::clone(&change.snapshot)),
                 Ok(change) => hub.announce(&change),
                 Err(RecvError::Closed) => return,
                 Err(RecvError::Lagged(missed)) => {

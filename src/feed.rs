@@ -1,6 +1,7 @@
 //! The source's thread: from nothing to a readable head, then on until the service stops.
 
 use std::{
+    cell::Cell,
     convert::Infallible,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
@@ -13,13 +14,17 @@ use crossbeam::channel::{self, Receiver, Sender};
 use nearhead_actors::{
     head::Head,
     head_tracker::{HeadTracker, TrackerEnd},
-    source::{DevSource, FilesSource, Report, SourceError, StepRequest, StopSignal, TrackerLink},
+    source::{
+        DevSource, FilesSource, Report, SourceError, StepRequest, StopSignal, TrackerLink,
+        node::{self, NodeConfig, NodeSource, StateSource},
+    },
 };
 use nearhead_chain::{block::Block, dev::DevConfig, encode::EncodeOptions};
 use tokio::sync::oneshot;
 
 use crate::{
     config::{Config, SourceKind},
+    metrics::Metrics,
     service::{Failure, StartError},
 };
 
@@ -29,6 +34,8 @@ pub(crate) struct Feed {
     pub(crate) tracker: Addr<HeadTracker>,
     /// Ends when the head tracker does.
     pub(crate) tracker_end: TrackerEnd,
+    /// Where state comes from that is not held here; `None` where all of it is.
+    pub(crate) state: Option<StateSource>,
     stop: Sender<Infallible>,
     thread: thread::JoinHandle<()>,
 }
@@ -41,9 +48,15 @@ struct Plan {
     report: Report,
     steps: Receiver<StepRequest>,
     stop: StopSignal,
+    metrics: Metrics,
 }
 
-type Readable = (Addr<HeadTracker>, TrackerEnd);
+/// What is there once the head is readable.
+struct Readable {
+    tracker: Addr<HeadTracker>,
+    tracker_end: TrackerEnd,
+    state: Option<StateSource>,
+}
 
 impl Feed {
     /// Starts the source and a head tracker on `arbiter`; done when the source's head is readable: the file is
@@ -55,6 +68,7 @@ impl Feed {
         report: Report,
         steps: Receiver<StepRequest>,
         failure: Failure,
+        metrics: Metrics,
     ) -> Result<Self, StartError> {
         let (stop, stopped) = channel::bounded(0);
         let (ready, readable) = oneshot::channel();
@@ -65,6 +79,7 @@ impl Feed {
             report,
             steps,
             stop: stopped,
+            metrics,
         };
         let run = move || match catch_unwind(AssertUnwindSafe(|| run(plan, ready))) {
             Ok(Ok(()) | Err(SourceError::Stopped)) => {}
@@ -75,10 +90,15 @@ impl Feed {
             .name("source".to_owned())
             .spawn(run)
             .map_err(StartError::Thread)?;
-        let (tracker, tracker_end) = readable.await.map_err(|_| StartError::SourcePanicked)??;
+        let Readable {
+            tracker,
+            tracker_end,
+            state,
+        } = readable.await.map_err(|_| StartError::SourcePanicked)??;
         Ok(Self {
             tracker,
             tracker_end,
+            state,
             stop,
             thread,
         })
@@ -98,6 +118,7 @@ fn run(
     ready: oneshot::Sender<Result<Readable, SourceError>>,
 ) -> Result<(), SourceError> {
     let prepared = match plan.config.source {
+        SourceKind::Node => return plan.follow_nodes(ready),
         SourceKind::Files => plan.import().map(|readable| (readable, None)),
         SourceKind::Dev => plan
             .fill()
@@ -143,8 +164,75 @@ impl Plan {
             chain_id,
             Arc::clone(first),
         )?;
-        let tracker = link.tracker().clone();
-        Ok((link, (tracker, end)))
+        let readable = Readable {
+            tracker: link.tracker().clone(),
+            tracker_end: end,
+            state: None,
+        };
+        Ok((link, readable))
+    }
+
+    /// Follows nodes until told to stop.
+    fn follow_nodes(
+        self,
+        ready: oneshot::Sender<Result<Readable, SourceError>>,
+    ) -> Result<(), SourceError> {
+        let options = self.options();
+        let Self {
+            config,
+            arbiter,
+            head,
+            report,
+            stop,
+            metrics,
+            ..
+        } = self;
+        let ready = Cell::new(Some(ready));
+        let tell = |readable| {
+            if let Some(ready) = ready.take() {
+                // Whoever started the service may have gone.
+                let _ = ready.send(readable);
+            }
+        };
+        let outcome = NodeSource::connect(
+            NodeConfig {
+                endpoints: config.nodes,
+                concurrency: config.node_concurrency,
+                timeout: config.node_timeout,
+                state_bytes_max: config.state_bytes,
+                genesis: config.genesis,
+                options,
+            },
+            &stop,
+        )
+        .and_then(|source| {
+            let count = move |event: node::follow::Event| {
+                if let node::follow::Event::Failed {
+                    node,
+                    reason: Some(reason),
+                    ..
+                } = event
+                {
+                    metrics.node_failed(node, reason);
+                }
+            };
+            let state = Some(source.state().clone());
+            let started = |(tracker, tracker_end)| {
+                tell(Ok(Readable {
+                    tracker,
+                    tracker_end,
+                    state,
+                }));
+            };
+            source.follow((arbiter, head), started, report, Box::new(count), &stop)
+        });
+        match (outcome, ready.take()) {
+            (Err(error), Some(ready)) => {
+                let _ = ready.send(Err(error));
+                Ok(())
+            }
+            (outcome, _) => outcome,
+        }
     }
 
     fn import(&mut self) -> Result<Readable, SourceError> {

@@ -119,6 +119,10 @@ fn greeting(service: &Service, config: &Config) -> String {
     let source = match config.source {
         SourceKind::Dev => format!("dev, seed {}", config.seed),
         SourceKind::Files => "files".to_owned(),
+        SourceKind::Node => {
+            let nodes: Vec<String> = config.nodes.iter().map(ToString::to_string).collect();
+            format!("node, {}", nodes.join(", "))
+        }
     };
     let (number, hash) = match service.head().load() {
         Some(snapshot) => (snapshot.head().number(), snapshot.head().hash.to_string()),

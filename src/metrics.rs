@@ -7,6 +7,7 @@ use std::{
 
 use nearhead_actors::{
     head::Head,
+    source::node::StateSource,
     wiring::{PermitUse, Pools},
 };
 use parking_lot::Mutex;
@@ -49,6 +50,8 @@ pub struct Metrics {
     pub fanout: Histogram,
     /// `nearhead_slow_clients_total`: connections that were cut off because the client took too long.
     pub slow_clients: IntCounter,
+    /// `nearhead_node_faults_total{node, reason}`: what nodes did wrong; a node by its place in the configuration.
+    node_faults: IntCounterVec,
     /// `nearhead_panics_total`: handlers that panicked.
     panics: IntCounter,
     /// Held while what others count is copied here: two scrapes at once would add it twice.
@@ -56,6 +59,10 @@ pub struct Metrics {
     /// `nearhead_permits_in_use{kind}`, `nearhead_permits_available{kind}`.
     permits_in_use: IntGaugeVec,
     permits_available: IntGaugeVec,
+    /// `nearhead_state_reads_total{outcome}`: reads of state that is held in part, by whether something was fetched.
+    state_reads: IntCounterVec,
+    /// `nearhead_state_fetches_total{outcome}`: calls to nodes for state.
+    state_fetches: IntCounterVec,
     /// `nearhead_head_number`, `nearhead_head_age_seconds`.
     head_number: IntGauge,
     head_age_seconds: Gauge,
@@ -147,6 +154,13 @@ impl Metrics {
                 "nearhead_slow_clients_total",
                 "Connections that were cut off because the client took too long to ask or to read",
             )?,
+            node_faults: IntCounterVec::new(
+                Opts::new(
+                    "nearhead_node_faults_total",
+                    "What nodes did wrong, by their place in the configuration and by reason",
+                ),
+                &["node", "reason"],
+            )?,
             panics: IntCounter::new("nearhead_panics_total", "Handlers that panicked")?,
             copying: Arc::default(),
             permits_in_use: permits(
@@ -156,6 +170,20 @@ impl Metrics {
             permits_available: permits(
                 "nearhead_permits_available",
                 "Admission permits that are free",
+            )?,
+            state_reads: IntCounterVec::new(
+                Opts::new(
+                    "nearhead_state_reads_total",
+                    "Reads of state that is held in part: hit, or miss where something had to be fetched",
+                ),
+                &["outcome"],
+            )?,
+            state_fetches: IntCounterVec::new(
+                Opts::new(
+                    "nearhead_state_fetches_total",
+                    "Calls to nodes for state: verified, refuted by a check, or failed",
+                ),
+                &["outcome"],
             )?,
             head_number: IntGauge::new(
                 "nearhead_head_number",
@@ -180,11 +208,15 @@ impl Metrics {
         this.registry.register(Box::new(this.fanout.clone()))?;
         this.registry
             .register(Box::new(this.slow_clients.clone()))?;
+        this.registry.register(Box::new(this.node_faults.clone()))?;
         this.registry.register(Box::new(this.panics.clone()))?;
         this.registry
             .register(Box::new(this.permits_in_use.clone()))?;
         this.registry
             .register(Box::new(this.permits_available.clone()))?;
+        this.registry.register(Box::new(this.state_reads.clone()))?;
+        this.registry
+            .register(Box::new(this.state_fetches.clone()))?;
         this.registry.register(Box::new(this.head_number.clone()))?;
         this.registry
             .register(Box::new(this.head_age_seconds.clone()))?;
@@ -204,6 +236,12 @@ impl Metrics {
             _ => "other".to_owned(),
         };
         self.sessions_closed.with_label_values(&[&code]).inc();
+    }
+
+    /// Counts what a node did wrong.
+    pub fn node_failed(&self, node: usize, reason: &'static str) {
+        let node = node.to_string();
+        self.node_faults.with_label_values(&[&node, reason]).inc();
     }
 
     /// Counts notifications.
@@ -232,6 +270,10 @@ impl Metrics {
                 .with_label_values(&[kind])
                 .set(gauge(available as u64));
         }
+        if let Some(counts) = pools.state_source().map(StateSource::counts) {
+            copy(&self.state_reads, &counts.reads());
+            copy(&self.state_fetches, &counts.fetches());
+        }
         if let Some(snapshot) = head.load() {
             self.head_number.set(gauge(snapshot.head().number()));
         }
@@ -239,6 +281,14 @@ impl Metrics {
             self.head_age_seconds.set(age.as_secs_f64());
         }
         TextEncoder::new().encode_to_string(&self.registry.gather())
+    }
+}
+
+/// Brings counters to what others counted, by outcome.
+fn copy(counters: &IntCounterVec, counted: &[(&str, u64)]) {
+    for (outcome, total) in counted {
+        let counter = counters.with_label_values(&[*outcome]);
+        counter.inc_by(total.saturating_sub(counter.get()));
     }
 }
 

@@ -102,6 +102,9 @@ impl Line {
                 ("making the genesis", "accounts", done, done, total)
             }
             Progress::Blocks { done, total } => ("making the window", "blocks", done, done, total),
+            Progress::Backfill { done, total } => {
+                ("filling the window", "blocks", done, done, total)
+            }
             Progress::Export { done, total } => ("writing the chain", "blocks", done, done, total),
             Progress::Import {
                 blocks,
@@ -229,6 +232,10 @@ mod tests {
             (
                 Progress::Blocks { done, total },
                 "making the window: 5 blocks",
+            ),
+            (
+                Progress::Backfill { done, total },
+                "filling the window: 5 blocks",
             ),
             (
                 Progress::Export { done, total },

@@ -1,6 +1,8 @@
 //! README.md's tables, compared with what they are tables of.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
+use nearhead_actors::source::node::health::{Fault, NodeState};
+
 use crate::{
     config::KNOBS,
     rpc::dispatch::{METHODS, MethodSet},
@@ -35,6 +37,22 @@ fn options() {
         format!("| `{name}` | {accepts} | {default} | {help} |")
     });
     check("| option | accepts | default | what it is for |", rows);
+}
+
+#[test]
+fn node_states() {
+    let rows = NodeState::ALL
+        .iter()
+        .map(|(state, says)| format!("| `{}` | {says} |", state.label()));
+    check("| state | the node |", rows);
+}
+
+#[test]
+fn node_faults() {
+    let rows = Fault::ALL
+        .iter()
+        .map(|fault| format!("| `{}` | {fault} |", fault.label()));
+    check("| reason | what the node did |", rows);
 }
 
 #[test]

@@ -19,7 +19,7 @@ use nearhead_actors::{
     head::Head,
     head_tracker::HeadTracker,
     messages::StopHead,
-    source::{Report, SourceError, StepRequest},
+    source::{Report, SourceError, StepRequest, node::StateSource},
     wiring::Pools,
 };
 use socket2::{Domain, Protocol, Socket, Type};
@@ -289,6 +289,12 @@ impl Parts {
             failure,
         } = self;
         config.max_connections = descriptors::connections(config.max_connections, config.workers);
+        let metrics = match Metrics::new() {
+            Ok(metrics) => metrics,
+            Err(error) => {
+                return drop(started.send(Err(StartError::Metrics(error.to_string()))));
+            }
+        };
         let arbiter = Arbiter::new();
         let feed = Feed::start(
             config.clone(),
@@ -297,14 +303,22 @@ impl Parts {
             report,
             step_requests,
             failure.clone(),
+            metrics.clone(),
         );
         let mut feed = match feed.await {
             Ok(feed) => feed,
             Err(error) => return drop(started.send(Err(error))),
         };
         let draining = Arc::new(AtomicBool::new(false));
-        let server = edge(&config, head, feed.tracker.clone(), Arc::clone(&draining))
-            .and_then(|edge| serve(&config, edge, socket, failure.clone()));
+        let tracker = feed.tracker.clone();
+        let state = feed.state.take();
+        let edge = edge(
+            &config,
+            (head, tracker, state),
+            metrics,
+            Arc::clone(&draining),
+        );
+        let server = serve(&config, edge, socket, failure.clone());
         let (address, server) = match server {
             Ok(server) => server,
             Err(error) => {
@@ -345,10 +359,11 @@ impl Parts {
 /// What answers, of a configuration.
 fn edge(
     config: &Config,
-    head: Head,
-    tracker: Addr<HeadTracker>,
+    (head, tracker, state): (Head, Addr<HeadTracker>, Option<StateSource>),
+    metrics: Metrics,
     draining: Arc<AtomicBool>,
-) -> Result<Edge, StartError> {
+) -> Edge {
+    let pools = Pools::start(config.pool_threads);
     let keys = Keys::new(
         config
             .api_keys
@@ -362,14 +377,17 @@ fn edge(
     // A quarter of the connections is left for requests and probes, and half of them for who has another key.
     let most = config.max_sessions.or(connections - connections / 4);
     let most_per_tenant = config.max_sessions_per_key.or(connections.div_ceil(2));
-    Ok(Edge {
+    Edge {
         head,
         tracker,
         session_caps: SessionCaps::new(most, most_per_tenant, keys.tenants()),
         keys: Arc::new(keys),
         quota: Arc::new(quota),
-        pools: Pools::start(config.pool_threads),
-        metrics: Metrics::new().map_err(|error| StartError::Metrics(error.to_string()))?,
+        pools: match state {
+            Some(state) => pools.with_state_source(state),
+            None => pools,
+        },
+        metrics,
         settings: EdgeSettings {
             methods: match config.methods {
                 config::MethodSet::Companion => dispatch::MethodSet::Companion,
@@ -383,7 +401,7 @@ fn edge(
                 .then(|| (config.block_time * HEAD_FRESH_BLOCKS).max(HEAD_FRESH_MIN)),
         },
         draining,
-    })
+    }
 }
 
 /// Begins to listen.

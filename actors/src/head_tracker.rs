@@ -11,7 +11,7 @@ use tokio::sync::{broadcast, watch};
 
 use crate::{
     head::{Head, RetiredSnapshots},
-    messages::{AdvanceHead, FollowHead, HeadChanged, HeadFeed, StopHead},
+    messages::{AdvanceHead, BeginHead, ExtendBelow, FollowHead, HeadChanged, HeadFeed, StopHead},
 };
 
 /// Owns the 128-block window: applies, reverts, makes the new view readable and announces it, in this order.
@@ -71,6 +71,12 @@ impl HeadTracker {
         (address, TrackerEnd(end))
     }
 
+    /// Tells all followers.
+    fn tell(&self, change: HeadChanged) {
+        // An error: nobody follows.
+        let _ = self.followers.send(Arc::new(change));
+    }
+
     /// Makes the window's present view the one that everybody reads.
     fn publish(&mut self) {
         let view = self.window.snapshot();
@@ -113,12 +119,44 @@ impl Handler<AdvanceHead> for HeadTracker {
             let (reverted, applied) = (reverted.len(), applied.len());
             tracing::info!(head, reverted, applied, "reorg");
         }
-        // An error: nobody follows.
-        let _ = self.followers.send(Arc::new(HeadChanged {
+        self.tell(HeadChanged {
             reverted,
             applied,
+            begins_anew: false,
             snapshot,
-        }));
+        });
+        Ok(())
+    }
+}
+
+impl Handler<BeginHead> for HeadTracker {
+    type Result = ();
+
+    fn handle(&mut self, BeginHead { first }: BeginHead, _: &mut Self::Context) {
+        let HeadDelta { reverted, applied } = self.window.reset(first);
+        self.publish();
+        let snapshot = self.window.snapshot();
+        let head = snapshot.head().number();
+        tracing::warn!(head, "the window begins anew");
+        self.tell(HeadChanged {
+            reverted,
+            applied,
+            begins_anew: true,
+            snapshot,
+        });
+    }
+}
+
+impl Handler<ExtendBelow> for HeadTracker {
+    type Result = Result<(), WindowError>;
+
+    fn handle(
+        &mut self,
+        ExtendBelow { block }: ExtendBelow,
+        _: &mut Self::Context,
+    ) -> Self::Result {
+        self.window.extend_below(block)?;
+        self.publish();
         Ok(())
     }
 }

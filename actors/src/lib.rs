@@ -7,9 +7,11 @@ pub mod head;
 pub mod head_tracker;
 pub mod log_query_actor;
 pub mod messages;
+mod now_or_later;
 mod pool_actor;
 pub mod proof_actor;
 pub mod source;
+mod state_read;
 #[cfg(test)]
 mod test_chain;
 pub mod wiring;

@@ -24,7 +24,7 @@ pub enum QueryError {
     /// The block parameter names nothing that is served.
     #[error(transparent)]
     Resolve(#[from] ResolveError),
-    /// The state cannot be read: a defect with an executed chain.
+    /// The state cannot be read: a defect with an executed chain; where it is held in part, the rest is to be fetched.
     #[error(transparent)]
     Trie(#[from] TrieError),
     /// The state of this block is not held.
@@ -33,6 +33,9 @@ pub enum QueryError {
         /// The block's number.
         number: u64,
     },
+    /// The state of this block is held in part, and none of the configured nodes gives the rest.
+    #[error("state not available from the configured nodes")]
+    StateUnavailable,
     /// More logs match than may be returned.
     #[error("more than {limit} logs match")]
     TooManyLogs {
@@ -270,6 +273,22 @@ pub struct AdvanceHead {
     pub finalized: Option<B256>,
 }
 
+/// To the head tracker: begin anew with this block; nothing that was held before is held any more but the genesis.
+#[derive(Clone, Debug, Message)]
+#[rtype(result = "()")]
+pub struct BeginHead {
+    /// The new head.
+    pub first: Arc<Block>,
+}
+
+/// To the head tracker: put a verified block under the oldest, whose parent it is. Nobody is told: the head stays.
+#[derive(Clone, Debug, Message)]
+#[rtype(result = "Result<(), nearhead_chain::window::WindowError>")]
+pub struct ExtendBelow {
+    /// The block.
+    pub block: Arc<Block>,
+}
+
 /// Fact: the head changed, and the new snapshot is already readable.
 #[derive(Clone, Debug, Message)]
 #[rtype(result = "()")]
@@ -278,6 +297,8 @@ pub struct HeadChanged {
     pub reverted: Vec<Arc<Block>>,
     /// New canonical blocks, oldest first.
     pub applied: Vec<Arc<Block>>,
+    /// Whether the window began anew: no way leads from the view before to this one.
+    pub begins_anew: bool,
     /// The view after the change.
     pub snapshot: Arc<Snapshot>,
 }

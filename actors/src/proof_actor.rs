@@ -2,29 +2,32 @@
 
 use std::sync::Arc;
 
-use actix::{Actor, Addr, Context, Handler, Response, Supervised};
-use alloy_primitives::{Bytes, U256};
+use actix::{Actor, Context, Handler, Supervised};
+use alloy_primitives::{Address, Bytes, U256};
 use alloy_trie::TrieAccount;
-use nearhead_chain::{
-    encode,
-    json::Json,
-    log_search::Cancellation,
-    trie::State,
-    window::{BlockId, Snapshot},
-};
+use nearhead_chain::{json::Json, trie::State};
 
 use crate::{
     messages::{
         ProveAccount, QueryError, ReadAccount, ReadCode, ReadStorage, ReadStorageValues, Reply,
     },
-    pool_actor::{Heavy, HeavyQuery, PoolActor},
+    now_or_later::NowOrLater,
+    pool_actor::{Heavy, HeavyQuery},
+    source::node::{BlockRef, StateSource},
+    state_read::{StateRead, is_missing},
     wiring::{MAILBOX_CAPACITY, Panics, Pools, ask},
 };
 
 /// Keys and slots that are read on the worker's thread: at 5 to 10 µs each, 0.15 ms at most.
 const WORKER_KEYS_MAX: usize = 16;
 
+/// Times that one read has the state completed. What it needs is there after the first, unless it was evicted before it
+/// was read; a store in which that happens again and again is too small for what is asked of it.
+const COMPLETIONS_MAX: usize = 3;
+
 /// Answers what the state trie answers; one on every worker's own arbiter. Many keys cross to the pool with a permit.
+///
+/// Where a block's state is held in part, what a read misses is fetched, and the read is run again.
 #[derive(Debug)]
 pub struct ProofActor {
     pools: Pools,
@@ -39,25 +42,128 @@ impl ProofActor {
         self.pools.panics()
     }
 
-    /// Runs `query` here if it has few keys, or admits it to the pool.
-    fn weigh<Q: HeavyQuery>(
-        &self,
-        query: Q,
-        keys: usize,
-        ctx: &mut Context<Self>,
-        here: impl FnOnce(&Q) -> Reply<Q::Output>,
-    ) -> Response<Reply<Q::Output>> {
-        if keys <= WORKER_KEYS_MAX {
-            return Response::reply(self.panics().guard(ctx, || here(&query)));
+    /// Runs `read` here.
+    fn answer<R: StateRead>(&self, read: R, ctx: &mut Context<Self>) -> NowOrLater<R::Answer> {
+        let reply = self.panics().guard(ctx, || read.answer());
+        let Some(source) = self.pools.state_source() else {
+            return NowOrLater::Now(reply);
+        };
+        source.counts().read(&reply);
+        if !is_missing(&reply) {
+            return NowOrLater::Now(reply);
         }
-        match self.pools.proof_keys.take(keys) {
-            Ok(permit) => {
-                let pool: Addr<PoolActor> = self.pools.heavy.clone();
-                Response::fut(async move { ask(&pool, Heavy { query, permit }).await })
+        let (pools, source) = (self.pools.clone(), source.clone());
+        NowOrLater::later(async move {
+            let again = async || pools.panics().catch(|| read.answer());
+            complete(&pools, &source, &read, again).await
+        })
+    }
+
+    /// Runs `read` here if it has few keys, or admits it to the pool.
+    fn weigh<R>(&self, read: R, keys: usize, ctx: &mut Context<Self>) -> NowOrLater<R::Output>
+    where
+        R: StateRead<Answer = <R as HeavyQuery>::Output> + HeavyQuery,
+    {
+        if keys <= WORKER_KEYS_MAX {
+            return self.answer(read, ctx);
+        }
+        let permit = match self.pools.proof_keys.take(keys) {
+            Ok(permit) => permit,
+            Err(refused) => return NowOrLater::Now(Err(refused)),
+        };
+        let pools = self.pools.clone();
+        NowOrLater::later(async move {
+            let Some(source) = pools.state_source() else {
+                let heavy = Heavy {
+                    query: read,
+                    permit,
+                };
+                return ask(&pools.heavy, heavy).await;
+            };
+            let query = read.clone();
+            let reply = ask(&pools.heavy, Heavy { query, permit }).await;
+            source.counts().read(&reply);
+            if !is_missing(&reply) {
+                return reply;
             }
-            Err(refused) => Response::reply(Err(refused)),
+            // Without a permit while it waits for nodes: it does not keep the pool busy then.
+            let again = async || {
+                let permit = pools.proof_keys.take(keys)?;
+                let query = read.clone();
+                ask(&pools.heavy, Heavy { query, permit }).await
+            };
+            complete(&pools, source, &read, again).await
+        })
+    }
+}
+
+/// Has what `read` misses fetched, and runs it again.
+async fn complete<R: StateRead>(
+    pools: &Pools,
+    source: &StateSource,
+    read: &R,
+    again: impl AsyncFn() -> Reply<R::Answer>,
+) -> Reply<R::Answer> {
+    let (block, state) = read.block()?;
+    let block = BlockRef {
+        hash: block.hash,
+        number: block.number(),
+        state: Arc::clone(state),
+    };
+    let with_code = read.wants_code();
+    for _ in 0..COMPLETIONS_MAX {
+        let missing = missing(state, read.wanted(), with_code).await;
+        source
+            .complete(&pools.remote, &block, &missing, with_code)
+            .await?;
+        let reply = again().await;
+        if !is_missing(&reply) {
+            return reply;
         }
     }
+    tracing::warn!(
+        block = block.number,
+        "state was evicted before it was read: the store is too small"
+    );
+    Err(QueryError::Unavailable)
+}
+
+/// What is not held of what is wanted.
+async fn missing(
+    state: &State,
+    mut wanted: Vec<(Address, Vec<U256>)>,
+    with_code: bool,
+) -> Vec<(Address, Vec<U256>)> {
+    let mut walks = 0_usize;
+    let mut missing = Vec::new();
+    for (address, slots) in wanted.drain(..) {
+        let mut found = Vec::new();
+        let is_whole = match state.account(&address) {
+            Err(_) => false,
+            Ok(None) => true,
+            Ok(Some(account)) => {
+                for slot in &slots {
+                    walks += 1;
+                    if walks.is_multiple_of(WORKER_KEYS_MAX) {
+                        tokio::task::yield_now().await;
+                    }
+                    if state.storage(&address, *slot).is_err() {
+                        found.push(*slot);
+                    }
+                }
+                found.is_empty() && !(with_code && state.code(&account.code_hash).is_err())
+            }
+        };
+        walks += 1;
+        if walks.is_multiple_of(WORKER_KEYS_MAX) {
+            tokio::task::yield_now().await;
+        }
+        if !is_whole {
+            let is_account_held = !found.is_empty();
+            missing.push((address, if is_account_held { found } else { slots }));
+        }
+    }
+    missing
 }
 
 impl Actor for ProofActor {
@@ -71,118 +177,54 @@ impl Actor for ProofActor {
 impl Supervised for ProofActor {}
 
 impl Handler<ReadStorage> for ProofActor {
-    type Result = Reply<U256>;
+    type Result = NowOrLater<U256>;
 
     fn handle(&mut self, read: ReadStorage, ctx: &mut Context<Self>) -> Self::Result {
-        self.panics().guard(ctx, || {
-            Ok(state_at(&read.snapshot, read.at)?.storage(&read.address, read.slot)?)
-        })
+        self.answer(read, ctx)
     }
 }
 
 impl Handler<ReadAccount> for ProofActor {
-    type Result = Reply<Option<TrieAccount>>;
+    type Result = NowOrLater<Option<TrieAccount>>;
 
     fn handle(&mut self, read: ReadAccount, ctx: &mut Context<Self>) -> Self::Result {
-        self.panics().guard(ctx, || {
-            Ok(state_at(&read.snapshot, read.at)?.account(&read.address)?)
-        })
+        self.answer(read, ctx)
     }
 }
 
 impl Handler<ReadCode> for ProofActor {
-    type Result = Reply<Bytes>;
+    type Result = NowOrLater<Bytes>;
 
     fn handle(&mut self, read: ReadCode, ctx: &mut Context<Self>) -> Self::Result {
-        self.panics().guard(ctx, || {
-            let state = state_at(&read.snapshot, read.at)?;
-            match state.account(&read.address)? {
-                Some(account) => Ok(state.code(&account.code_hash)?),
-                None => Ok(Bytes::new()),
-            }
-        })
+        self.answer(read, ctx)
     }
 }
 
 impl Handler<ReadStorageValues> for ProofActor {
-    type Result = Response<Reply<Vec<Vec<U256>>>>;
+    type Result = NowOrLater<Vec<Vec<U256>>>;
 
     fn handle(&mut self, read: ReadStorageValues, ctx: &mut Context<Self>) -> Self::Result {
         let slots = read.slots.iter().map(|(_, slots)| slots.len()).sum();
-        self.weigh(read, slots, ctx, read_values)
+        self.weigh(read, slots, ctx)
     }
 }
 
 impl Handler<ProveAccount> for ProofActor {
-    type Result = Response<Reply<Json>>;
+    type Result = NowOrLater<Json>;
 
-    fn handle(&mut self, ask: ProveAccount, ctx: &mut Context<Self>) -> Self::Result {
-        let keys = ask.keys.len();
-        self.weigh(ask, keys, ctx, prove)
+    fn handle(&mut self, prove: ProveAccount, ctx: &mut Context<Self>) -> Self::Result {
+        let keys = prove.keys.len();
+        self.weigh(prove, keys, ctx)
     }
-}
-
-impl HeavyQuery for ReadStorageValues {
-    type Output = Vec<Vec<U256>>;
-
-    fn cancellation(&self) -> &Cancellation {
-        &self.cancel
-    }
-
-    fn run(&self) -> Reply<Self::Output> {
-        read_values(self)
-    }
-}
-
-impl HeavyQuery for ProveAccount {
-    type Output = Json;
-
-    fn cancellation(&self) -> &Cancellation {
-        &self.cancel
-    }
-
-    fn run(&self) -> Reply<Json> {
-        prove(self)
-    }
-}
-
-/// The proof that is asked for, on the present thread.
-fn prove(ask: &ProveAccount) -> Reply<Json> {
-    let state = state_at(&ask.snapshot, ask.at)?;
-    Ok(encode::proof(
-        state,
-        ask.address,
-        ask.keys.clone(),
-        ask.kept_max,
-    )?)
-}
-
-/// The slots that are asked for, on the present thread.
-fn read_values(read: &ReadStorageValues) -> Reply<Vec<Vec<U256>>> {
-    let state = state_at(&read.snapshot, read.at)?;
-    let of_account = |(address, slots): &(_, Vec<U256>)| {
-        slots
-            .iter()
-            .map(|slot| Ok(state.storage(address, *slot)?))
-            .collect()
-    };
-    read.slots.iter().map(of_account).collect()
-}
-
-fn state_at(snapshot: &Snapshot, at: BlockId) -> Reply<&Arc<State>> {
-    let block = snapshot.resolve_id(at)?;
-    block.state.as_ref().ok_or(QueryError::NoState {
-        number: block.number(),
-    })
 }
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
-    use alloy_primitives::Address;
     use nearhead_chain::{
         encode::ProofKey,
-        window::{BlockNumberOrTag, BlockTag},
+        log_search::Cancellation,
+        window::{BlockId, BlockNumberOrTag, BlockTag},
     };
 
     use super::*;

@@ -18,6 +18,7 @@ use crate::{
     messages::{QueryError, Reply},
     pool_actor::PoolActor,
     proof_actor::ProofActor,
+    source::node::StateSource,
 };
 
 /// What a request costs, which decides how it is admitted.
@@ -52,6 +53,10 @@ pub const LOOKUPS_MAX: usize = 1 << 20;
 
 /// Storage keys and slots of large proofs under way: a key takes 5 to 10 µs, so 4,096 are some 20 ms on two cores.
 pub const PROOF_KEYS_MAX: usize = 4_096;
+
+/// Accounts whose state is waited for from nodes, all reads together: each takes tens of kilobytes until it is verified,
+/// and at 10 ms a call they are 25,000 a second, more than any node gives.
+pub const REMOTE_MAX: usize = 256;
 
 /// The right to have one request, or so many bytes or keys of it, under way; given back when it is dropped.
 pub type Permit = OwnedSemaphorePermit;
@@ -106,6 +111,8 @@ pub struct Pools {
     batch_units: Permits,
     pub(crate) lookups: Permits,
     pub(crate) proof_keys: Permits,
+    pub(crate) remote: Permits,
+    state_source: Option<StateSource>,
     workers: Arc<Mutex<Vec<Weak<Semaphore>>>>,
     panics: Panics,
 }
@@ -141,9 +148,26 @@ impl Pools {
             batch_units: Permits::new(BATCH_BYTES_MAX / BATCH_BYTES_UNIT),
             lookups: Permits::new(LOOKUPS_MAX),
             proof_keys: Permits::new(PROOF_KEYS_MAX),
+            remote: Permits::new(REMOTE_MAX),
+            state_source: None,
             workers: Arc::default(),
             panics,
         }
+    }
+
+    /// The same, where what is missing of a state is fetched from `source`; before any [`Worker`] is started.
+    #[must_use]
+    pub fn with_state_source(self, source: StateSource) -> Self {
+        Self {
+            state_source: Some(source),
+            ..self
+        }
+    }
+
+    /// Where missing state is fetched; `None` where all of it is held.
+    #[must_use]
+    pub const fn state_source(&self) -> Option<&StateSource> {
+        self.state_source.as_ref()
     }
 
     /// Admits a batch's answer that holds so many bytes.
@@ -165,7 +189,7 @@ impl Pools {
 
     /// The permits of every kind.
     #[must_use]
-    pub fn permits(&self) -> [PermitUse; 5] {
+    pub fn permits(&self) -> [PermitUse; 6] {
         let cheap_free: Vec<usize> = self
             .workers
             .lock()
@@ -188,6 +212,7 @@ impl Pools {
             of("batch_bytes_64k", &self.batch_units),
             of("log_lookups", &self.lookups),
             of("proof_keys", &self.proof_keys),
+            of("remote_accounts", &self.remote),
         ]
     }
 }
@@ -215,11 +240,19 @@ impl Panics {
         ctx: &mut impl ActorContext,
         work: impl FnOnce() -> Reply<T>,
     ) -> Reply<T> {
+        let reply = self.catch(work);
         // What the work could have left half done is the actor's own state, and the actor starts anew.
+        if matches!(reply, Err(QueryError::Panicked)) {
+            ctx.stop();
+        }
+        reply
+    }
+
+    /// Runs work that has no part in an actor's own state. A panic is its answer, and is counted.
+    pub(crate) fn catch<T>(&self, work: impl FnOnce() -> Reply<T>) -> Reply<T> {
         catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| {
             self.count();
-            tracing::error!("a handler panicked; its actor is started again");
-            ctx.stop();
+            tracing::error!("a handler panicked");
             Err(QueryError::Panicked)
         })
     }

@@ -8,8 +8,12 @@ use std::{
     time::Duration,
 };
 
+use nearhead_actors::source::node::Endpoint;
 use nearhead_chain::dev::Profile;
 use tracing_subscriber::EnvFilter;
+
+/// Nodes that are followed at most: each is asked for its head twice a block time.
+const NODES_MAX: usize = 16;
 
 /// What feeds the service.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -19,6 +23,8 @@ pub enum SourceKind {
     Dev,
     /// genesis.json and chain.rlp.
     Files,
+    /// Real nodes.
+    Node,
 }
 
 /// Which methods are answered.
@@ -142,6 +148,16 @@ impl Show for Cap {
     }
 }
 
+impl Show for Vec<Endpoint> {
+    fn show(&self) -> String {
+        let nodes: Vec<String> = self.iter().map(ToString::to_string).collect();
+        match nodes.is_empty() {
+            true => "none".to_owned(),
+            false => nodes.join(", "),
+        }
+    }
+}
+
 impl Show for Vec<ApiKey> {
     fn show(&self) -> String {
         let mut tenants: Vec<&str> = self.iter().map(|key| key.tenant.as_str()).collect();
@@ -192,7 +208,7 @@ macro_rules! words {
 }
 
 words! {
-    SourceKind { Dev = "dev", Files = "files" }
+    SourceKind { Dev = "dev", Files = "files", Node = "node" }
     MethodSet { Companion = "companion", Core = "core" }
     LogFormat { Text = "text", Json = "json" }
     Profile { Small = "small", Mainnet = "mainnet", P99 = "p99", Adversarial = "adversarial" }
@@ -205,6 +221,7 @@ impl SourceKind {
         match self {
             Self::Dev => "dev",
             Self::Files => "files",
+            Self::Node => "node",
         }
     }
 }
@@ -292,6 +309,15 @@ pub(super) fn api_keys(texts: &[String]) -> Option<Vec<ApiKey>> {
         keys.push(key);
     }
     Some(keys)
+}
+
+/// Nodes; each text may hold several, separated by commas.
+pub(super) fn nodes(texts: &[String]) -> Option<Vec<Endpoint>> {
+    let texts = texts.iter().flat_map(|text| text.split(','));
+    let nodes: Vec<Endpoint> = texts
+        .map(|text| text.trim().parse().ok())
+        .collect::<Option<_>>()?;
+    (nodes.len() <= NODES_MAX).then_some(nodes)
 }
 
 /// Directives of tracing's filter.

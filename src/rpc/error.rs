@@ -63,6 +63,8 @@ pub enum RpcError {
         /// The oldest block that is served.
         oldest: u64,
     },
+    /// None of the configured nodes gives what is missing of the state that was asked for.
+    StateUnavailable,
     /// Blocks were asked for below the window (EIP-4444).
     PrunedHistory,
     /// safe or finalized is not known.
@@ -135,7 +137,7 @@ pub enum Outcome {
     Invalid,
     /// Not allowed: key or quota.
     Denied,
-    /// Not admitted: no permit was free.
+    /// Not admitted, or not to be had now: no permit was free, or no node gives the state.
     Refused,
     /// It took too long.
     Timeout,
@@ -195,6 +197,7 @@ impl RpcError {
             | Self::HeaderForHashNotFound
             | Self::NotCanonical
             | Self::HistoricalState { .. }
+            | Self::StateUnavailable
             | Self::SubscriptionNotFound
             | Self::TooManySubscriptions { .. }
             | Self::TooManyFilterValues { .. }
@@ -243,6 +246,7 @@ impl RpcError {
                 return format!("historical state not available: block {block}, oldest {oldest}")
                     .into();
             }
+            Self::StateUnavailable => "state not available from the configured nodes",
             Self::PrunedHistory => "pruned history unavailable",
             Self::UnknownBlockTag => "Unknown block",
             Self::UnknownLogsBlock => "unknown block",
@@ -336,7 +340,7 @@ impl RpcError {
             | Self::ResumeLost { .. }
             | Self::ResponseTooLarge => Outcome::Invalid,
             Self::RateExceeded(_) | Self::InvalidProjectId => Outcome::Denied,
-            Self::Unavailable => Outcome::Refused,
+            Self::Unavailable | Self::StateUnavailable => Outcome::Refused,
             Self::QueryTimeout => Outcome::Timeout,
             Self::Internal => Outcome::Internal,
         }
@@ -397,6 +401,7 @@ impl RpcError {
             },
             QueryError::Timeout => Self::QueryTimeout,
             QueryError::Unavailable => Self::Unavailable,
+            QueryError::StateUnavailable => Self::StateUnavailable,
             // Whoever cancelled does not read the answer.
             QueryError::Cancelled | QueryError::Panicked => Self::Internal,
             QueryError::Trie(_) | QueryError::NoState { .. } => {
@@ -482,6 +487,16 @@ mod tests {
             }),
             r#"{"code":-32005,"message":"project ID request rate exceeded","data":{"backoff_seconds":1,"allowed_rps":2,"current_rps":3}}"#,
         );
+    }
+
+    #[test]
+    fn a_state_that_no_node_gives_is_said_so() {
+        let error = RpcError::of_query(QueryError::StateUnavailable);
+        check(
+            &error,
+            r#"{"code":-32000,"message":"state not available from the configured nodes"}"#,
+        );
+        assert_eq!(error.outcome(), Outcome::Refused);
     }
 
     #[test]

@@ -6,6 +6,8 @@ use bytes::Bytes;
 use nearhead_actors::wiring::Permit;
 use nearhead_chain::json::{Piece, Torn};
 
+use crate::limits::JOINED_REPLY_BYTES_MAX;
+
 /// What a piece takes of memory besides its bytes: its place here, and what the allocator and `Bytes` keep beside them.
 pub(super) const PIECE_BYTES: usize = size_of::<Waiting>() + 64;
 
@@ -62,8 +64,31 @@ impl Outbox {
         self.permit = Some((self.added, permit));
     }
 
-    /// Takes the next bytes, `most` at most.
+    /// Takes the next bytes, `most` at most. Small pieces that follow each other come together: a copy costs less than
+    /// another step does.
     pub(super) fn pop(&mut self, most: usize) -> Result<Option<Bytes>, Torn> {
+        let most_joined = most.min(JOINED_REPLY_BYTES_MAX);
+        let mut len = 0;
+        let mut count = 0;
+        for waiting in &self.pieces {
+            if len + waiting.piece.len() > most_joined {
+                break;
+            }
+            len += waiting.piece.len();
+            count += 1;
+        }
+        if count < 2 {
+            return self.pop_piece(most);
+        }
+        let mut joined = Vec::with_capacity(len);
+        for _ in 0..count {
+            joined.extend_from_slice(&self.pop_piece(most_joined)?.unwrap_or_default());
+        }
+        Ok(Some(joined.into()))
+    }
+
+    /// Takes the next bytes of the first piece.
+    fn pop_piece(&mut self, most: usize) -> Result<Option<Bytes>, Torn> {
         let Some(next) = self.pieces.front_mut() else {
             return Ok(None);
         };

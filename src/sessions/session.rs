@@ -111,6 +111,8 @@ pub(crate) struct Session {
     /// Whether a frame was let in that the actor has not seen yet.
     is_handing_over: Cell<bool>,
     incoming: Cell<Incoming>,
+    /// Whether nothing was read when it was looked at last.
+    is_held_back: Cell<bool>,
     /// Control frames that were let in since the last tick.
     control_frames: Cell<u32>,
     pinged_at: Cell<Tick>,
@@ -140,6 +142,7 @@ impl Session {
             turn: Arc::new(Semaphore::new(1)),
             is_handing_over: Cell::new(false),
             incoming: Cell::new(Incoming::Nothing),
+            is_held_back: Cell::new(false),
             control_frames: Cell::new(0),
             pinged_at: Cell::new(now),
             unanswered: Cell::new(0),
@@ -229,10 +232,17 @@ impl Session {
 
     /// Whether more may be read: one frame after the other, and the next message when it can be answered.
     pub(super) fn reads(&self) -> bool {
-        !self.is_handing_over.get()
+        let reads = !self.is_handing_over.get()
             && self.control_frames.get() < CONTROL_FRAMES_PER_SECOND
             && self.state.get() != State::Closed
-            && !self.holds_back()
+            && !self.holds_back();
+        self.is_held_back.set(!reads);
+        reads
+    }
+
+    /// Whether something was not read when it was looked at last, that may be read now.
+    pub(super) fn was_held_back(&self) -> bool {
+        self.is_held_back.take()
     }
 
     /// Whether the client's next message waits until it can be answered. One that was begun is read to its end.

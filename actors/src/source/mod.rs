@@ -75,6 +75,15 @@ pub enum SourceError {
     /// The thread could not get what it waits with.
     #[error("cannot wait for the head tracker: {0}")]
     Runtime(io::Error),
+    /// The chain has transactions of a type that is not known here.
+    #[error("{why}: chains with such transactions are not supported")]
+    UnknownTransaction {
+        /// The block and the type.
+        why: String,
+    },
+    /// Nodes cannot be asked.
+    #[error("{0}")]
+    Node(String),
     /// The service is going away.
     #[error("stopped")]
     Stopped,
@@ -114,6 +123,13 @@ pub enum Progress {
         bytes: u64,
         /// Bytes of the file; 0 where nobody knows, as of a pipe.
         bytes_total: u64,
+    },
+    /// Blocks below a node's head.
+    Backfill {
+        /// Held.
+        done: u64,
+        /// To be held.
+        total: u64,
     },
     /// Blocks of the dev chain that are written to a file.
     Export {

@@ -68,6 +68,7 @@ impl World {
         HeadChanged {
             reverted: delta.reverted,
             applied: delta.applied,
+            begins_anew: false,
             snapshot: window.snapshot(),
         }
     }

@@ -70,7 +70,9 @@ pub fn proof(
     Ok(Json::planned(plan))
 }
 
-/// A proof that is made part by part. The state that it holds keeps every node of it.
+/// A proof that is made part by part. The state that it holds keeps every node of it, but in a store with a bound: there
+/// what was read last goes last, so that it is torn only where nearly the whole bound is brought or read anew before it is
+/// taken.
 #[derive(Debug)]
 struct ProofPlan {
     state: Arc<State>,

@@ -7,7 +7,11 @@
 //! | [`health`] | which node is followed, and when the others are tried again; told the time |
 //! | [`plan`] | which blocks to ask for next; knows hashes alone |
 //! | [`follow`] | the task that asks, and hands over what it is answered |
+//! | [`StateSource`] | state that is not held: fetched, verified, kept |
 //! | [`Chain`] | our own chain, as far as following needs it |
+//! | `verified` | a node whose blocks are checked before anybody sees them |
+//! | `sink` | the head tracker, as blocks are handed to it |
+//! | [`NodeSource`] | all of it together |
 
 mod chain;
 pub mod client;
@@ -15,6 +19,12 @@ mod endpoint;
 pub mod follow;
 pub mod health;
 pub mod plan;
+mod sink;
+mod source;
+mod state;
+mod verified;
 
 pub use chain::Chain;
 pub use endpoint::{Endpoint, EndpointError, Scheme};
+pub use source::{NodeConfig, NodeSource, Started};
+pub use state::{BlockRef, StateCounts, StateSource};

@@ -13,7 +13,7 @@ mod tls;
 mod ws;
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;
 
 use std::{
     fmt,

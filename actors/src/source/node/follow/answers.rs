@@ -107,9 +107,9 @@ impl<P: Peer, S: HeadSink> Follower<P, S> {
                 match &error {
                     FetchError::Call(CallError::NotFound) => self.missing(node, ask, purpose),
                     FetchError::Call(error) => self.fails(node, Verdict::from(error), error),
-                    FetchError::BadBlock(_) => {
-                        let why = format!("block {}: {error}", ask.number());
-                        self.fails(node, Verdict::Fault(Fault::BadBlock), &why);
+                    FetchError::BadBlock { reason, why } => {
+                        let why = format!("block {}: {why}", ask.number());
+                        self.fails_by(node, Verdict::Fault(Fault::BadBlock), reason, &why);
                     }
                 }
             }

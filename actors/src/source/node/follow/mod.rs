@@ -15,7 +15,7 @@ use std::{sync::Arc, time::Duration};
 use alloy_primitives::B256;
 use nearhead_chain::block::Block;
 use tokio::{
-    sync::oneshot,
+    sync::{mpsc, oneshot},
     task::JoinSet,
     time::{self, Instant},
 };
@@ -25,7 +25,7 @@ pub use peer::{FetchError, HeadFeed, HeadSink, Peer};
 use super::{
     chain::Chain,
     client::HeadClaim,
-    health::{Fault, Health, Moment, NodeId, Switch, Verdict},
+    health::{Complaint, Fault, Health, Moment, NodeId, Switch, Verdict},
     plan::{Ask, Backfill, Route},
 };
 use work::{Done, Purpose, Settled};
@@ -56,8 +56,8 @@ pub enum Event {
     Failed {
         /// Which.
         node: NodeId,
-        /// What it did; `None`: it asked to be left alone.
-        fault: Option<Fault>,
+        /// What it did, in one word: [`Fault::label`], or the check that a block failed; `None`: it asked to be left alone.
+        reason: Option<&'static str>,
         /// For how long.
         wait: Duration,
     },
@@ -177,12 +177,13 @@ impl<P: Peer, S: HeadSink> Follower<P, S> {
         }
     }
 
-    /// Follows until `stop` is told, or its other end is dropped.
+    /// Follows until `stop` is told, or its other end is dropped; hears what others complain of nodes.
     ///
     /// # Errors
     /// Whoever holds the blocks cannot go on. No node can end it.
     pub async fn run(
         mut self,
+        mut complaints: mpsc::Receiver<Complaint>,
         mut stop: oneshot::Receiver<()>,
     ) -> Result<(), FollowError<S::Error>> {
         loop {
@@ -196,6 +197,9 @@ impl<P: Peer, S: HeadSink> Follower<P, S> {
                 Some(done) = self.questions.join_next() => {
                     self.take(done.map_err(|_| FollowError::Panicked)?);
                     self.go_on().await.map_err(FollowError::Sink)?;
+                }
+                Some(Complaint { node, verdict, why }) = complaints.recv() => {
+                    self.fails(node, verdict, &why);
                 }
                 () = time::sleep(pause) => {}
             }
@@ -344,6 +348,21 @@ impl<P: Peer, S: HeadSink> Follower<P, S> {
 
     /// A call or a check failed.
     fn fails(&mut self, node: NodeId, verdict: Verdict, why: &dyn std::fmt::Display) {
+        let reason = match verdict {
+            Verdict::Fault(fault) => fault.label(),
+            Verdict::Limited(_) | Verdict::Innocent => "limited",
+        };
+        self.fails_by(node, verdict, reason, why);
+    }
+
+    /// The same, for a reason that says more than the fault does.
+    fn fails_by(
+        &mut self,
+        node: NodeId,
+        verdict: Verdict,
+        reason: &'static str,
+        why: &dyn std::fmt::Display,
+    ) {
         let now = self.now();
         let Some(wait) = self.health.failed(node, now, verdict) else {
             return;
@@ -353,14 +372,11 @@ impl<P: Peer, S: HeadSink> Follower<P, S> {
         found.is_known = false;
         found.missing = 0;
         let name = found.peer.name();
-        let fault = match verdict {
-            Verdict::Fault(fault) => Some(fault),
-            Verdict::Limited(_) | Verdict::Innocent => None,
-        };
-        match fault {
-            Some(fault) => tracing::warn!(node = name, fault = fault.label(), ?wait, "{why}"),
+        let reason = matches!(verdict, Verdict::Fault(_)).then_some(reason);
+        match reason {
+            Some(reason) => tracing::warn!(node = name, reason, ?wait, "{why}"),
             None => tracing::info!(node = name, ?wait, "the node asks to be asked less"),
         }
-        (self.tell)(Event::Failed { node, fault, wait });
+        (self.tell)(Event::Failed { node, reason, wait });
     }
 }

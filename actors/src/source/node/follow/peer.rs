@@ -20,8 +20,13 @@ pub enum FetchError {
     #[error(transparent)]
     Call(#[from] CallError),
     /// What came is not the block: which check it failed.
-    #[error("{0}")]
-    BadBlock(Box<str>),
+    #[error("{why}")]
+    BadBlock {
+        /// The check in one word, for metrics.
+        reason: &'static str,
+        /// The check in words.
+        why: Box<str>,
+    },
 }
 
 /// One node, asked; cloning shares it.

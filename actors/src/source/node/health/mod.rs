@@ -16,7 +16,7 @@ use alloy_primitives::B256;
 
 pub use backoff::BACKOFF_MAX;
 pub use block_time::BlockTime;
-pub use state::{Fault, NodeState, Verdict};
+pub use state::{Complaint, Fault, NodeState, Verdict};
 
 use super::{chain::Chain, client::HeadClaim};
 use backoff::Backoff;

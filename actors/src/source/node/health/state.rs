@@ -2,6 +2,7 @@
 
 use std::{fmt, time::Duration};
 
+use super::NodeId;
 use crate::source::node::client::CallError;
 
 /// What a node is to us. README's table is made of [`Self::ALL`].
@@ -136,6 +137,17 @@ pub enum Verdict {
     Limited(Option<Duration>),
     /// It did something wrong.
     Fault(Fault),
+}
+
+/// What somebody else than the follower found out about a node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Complaint {
+    /// Which node.
+    pub node: NodeId,
+    /// What it says of it.
+    pub verdict: Verdict,
+    /// What was found, for the log.
+    pub why: String,
 }
 
 impl From<&CallError> for Verdict {

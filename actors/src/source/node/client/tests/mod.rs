@@ -1,7 +1,7 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 mod http;
-mod server;
+pub(in crate::source::node) mod server;
 mod websocket;
 
 use super::*;

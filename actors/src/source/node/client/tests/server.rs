@@ -11,7 +11,7 @@ use tokio::{
 };
 
 /// What is answered.
-pub(super) enum Reply {
+pub(in crate::source::node) enum Reply {
     /// This result, as it is written here.
     Result(String),
     /// A JSON-RPC error.
@@ -23,11 +23,11 @@ pub(super) enum Reply {
 }
 
 impl Reply {
-    pub(super) fn result(text: &str) -> Self {
+    pub(in crate::source::node) fn result(text: &str) -> Self {
         Self::Result(text.to_owned())
     }
 
-    pub(super) fn http(status: u16, headers: &str, body: &str) -> Self {
+    pub(in crate::source::node) fn http(status: u16, headers: &str, body: &str) -> Self {
         let length = body.len();
         Self::Raw(format!(
             "HTTP/1.1 {status} X\r\n{headers}content-length: {length}\r\n\r\n{body}"
@@ -37,44 +37,58 @@ impl Reply {
 
 /// What was asked.
 #[derive(Clone, Debug)]
-pub(super) struct Asked {
+pub(in crate::source::node) struct Asked {
     /// The request's line and headers.
-    pub(super) head: String,
-    pub(super) method: String,
-    pub(super) params: Value,
+    pub(in crate::source::node) head: String,
+    pub(in crate::source::node) method: String,
+    pub(in crate::source::node) params: Value,
 }
 
+/// Makes the answer to a request.
+type Answers = Box<dyn Fn(&Asked) -> Reply + Send + Sync>;
+
 #[derive(Default)]
-pub(super) struct Script {
-    pub(super) replies: Mutex<VecDeque<Reply>>,
-    pub(super) asked: Mutex<Vec<Asked>>,
+pub(in crate::source::node) struct Script {
+    pub(in crate::source::node) replies: Mutex<VecDeque<Reply>>,
+    pub(in crate::source::node) asked: Mutex<Vec<Asked>>,
     /// Told of every request.
-    pub(super) arrived: Notify,
+    pub(in crate::source::node) arrived: Notify,
+    /// Makes the answers, where they depend on what is asked.
+    pub(in crate::source::node) answers: Option<Answers>,
     /// Waited for before a request is answered.
-    pub(super) together: Option<Barrier>,
+    pub(in crate::source::node) together: Option<Barrier>,
     under_way: Mutex<(usize, usize)>,
 }
 
 impl Script {
-    pub(super) fn of(replies: impl IntoIterator<Item = Reply>) -> Self {
+    pub(in crate::source::node) fn of(replies: impl IntoIterator<Item = Reply>) -> Self {
         Self {
             replies: Mutex::new(replies.into_iter().collect()),
             ..Self::default()
         }
     }
 
-    pub(super) fn methods(&self) -> Vec<String> {
+    pub(in crate::source::node) fn answering(
+        answers: impl Fn(&Asked) -> Reply + Send + Sync + 'static,
+    ) -> Self {
+        Self {
+            answers: Some(Box::new(answers)),
+            ..Self::default()
+        }
+    }
+
+    pub(in crate::source::node) fn methods(&self) -> Vec<String> {
         let asked = self.asked.lock();
         asked.iter().map(|asked| asked.method.clone()).collect()
     }
 
     /// Requests that were answered at the same time, at most.
-    pub(super) fn most_under_way(&self) -> usize {
+    pub(in crate::source::node) fn most_under_way(&self) -> usize {
         self.under_way.lock().1
     }
 
     /// Serves the script until the test ends; where.
-    pub(super) async fn serve(self) -> (String, Arc<Self>) {
+    pub(in crate::source::node) async fn serve(self) -> (String, Arc<Self>) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let script = Arc::new(self);
@@ -91,11 +105,12 @@ impl Script {
     async fn connection(&self, mut stream: TcpStream) {
         while let Some((head, body)) = request(&mut stream).await {
             let body: Value = serde_json::from_slice(&body).unwrap();
-            self.asked.lock().push(Asked {
+            let asked = Asked {
                 head,
                 method: body["method"].as_str().unwrap().to_owned(),
                 params: body["params"].clone(),
-            });
+            };
+            self.asked.lock().push(asked.clone());
             self.arrived.notify_one();
             let id = &body["id"];
             self.begin();
@@ -103,7 +118,10 @@ impl Script {
                 together.wait().await;
             }
             self.under_way.lock().0 -= 1;
-            let reply = self.replies.lock().pop_front();
+            let reply = match &self.answers {
+                Some(answers) => Some(answers(&asked)),
+                None => self.replies.lock().pop_front(),
+            };
             let answer = match reply {
                 Some(Reply::Result(text)) => {
                     format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{text}}}"#)

@@ -104,11 +104,12 @@ async fn check_is_left(says: Says, blocks: u64, state: NodeState) {
     };
     let events = scene.take_events();
     assert!(events.contains(&Event::Switched(switched)), "{events:?}");
-    let fault = match state {
-        NodeState::Faulty(fault) => Some(fault),
+    let reason = match state {
+        NodeState::Faulty(Fault::BadBlock) => Some("gas_used"),
+        NodeState::Faulty(fault) => Some(fault.label()),
         _ => None,
     };
-    let is_told = |event: &Event| matches!(event, Event::Failed { node: 0, fault: told, .. } if *told == fault);
+    let is_told = |event: &Event| matches!(event, Event::Failed { node: 0, reason: told, .. } if *told == reason);
     assert_eq!(
         events.iter().any(is_told),
         state != NodeState::Lagging,
@@ -219,7 +220,7 @@ async fn a_node_of_another_chain_is_never_followed() {
             event,
             Event::Failed {
                 node: 0,
-                fault: Some(Fault::WrongChain),
+                reason: Some("wrong_chain"),
                 ..
             }
         )

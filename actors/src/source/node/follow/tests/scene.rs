@@ -6,6 +6,7 @@ use alloy_primitives::B256;
 use nearhead_chain::{block::Block, window::WINDOW_BLOCKS};
 use parking_lot::{Mutex, MutexGuard};
 use tokio::{
+    sync::mpsc,
     sync::oneshot,
     time::{Duration, Instant, sleep_until},
 };
@@ -151,7 +152,7 @@ impl Scene {
             nodes,
             held,
             stop: Some(stop),
-            follower: Box::pin(follower.run(stopped)),
+            follower: Box::pin(follower.run(mpsc::channel(1).1, stopped)),
         }
     }
 

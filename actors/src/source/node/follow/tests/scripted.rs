@@ -290,7 +290,10 @@ impl Peer for Scripted {
             return Err(CallError::NotFound.into());
         }
         if matches!(says, Says::BadBlocks) {
-            return Err(FetchError::BadBlock("its gas is wrong".into()));
+            return Err(FetchError::BadBlock {
+                reason: "gas_used",
+                why: "its gas is wrong".into(),
+            });
         }
         let block = match ask {
             Ask::Hash { hash, .. } => self.chains.by_hash(chain, hash),

@@ -1,0 +1,277 @@
+//! Source `node`: from URLs to a window that follows them.
+
+use std::{
+    path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use actix::{Addr, ArbiterHandle};
+use nearhead_chain::{
+    chain_file::read_genesis,
+    encode::EncodeOptions,
+    execute::ChainSpec,
+    remote::{BlobRules, Verifier},
+    trie::NodeStore,
+};
+use tokio::{
+    runtime::{Builder, Runtime},
+    sync::{mpsc, oneshot},
+    time,
+};
+
+use super::{
+    Endpoint, StateSource,
+    client::{ANSWER_BYTES_MAX, CallLimits, ClientError, NodeClient},
+    follow::{Event, FollowConfig, FollowError, Follower, Tell},
+    health::Complaint,
+    sink::TrackerSink,
+    verified::{UnknownType, VerifiedNode},
+};
+use crate::{
+    head::Head,
+    head_tracker::{HeadTracker, TrackerEnd},
+    source::{Progress, Report, SourceError, StopSignal},
+};
+
+/// Pause before nodes that could not be reached at the start are tried again.
+const START_RETRY: Duration = Duration::from_secs(1);
+
+/// Complaints of nodes that wait for the follower; more of them say nothing new.
+const COMPLAINTS_MAX: usize = 64;
+
+/// How nodes are followed.
+#[derive(Clone, Debug)]
+pub struct NodeConfig {
+    /// The nodes, in the operator's order.
+    pub endpoints: Vec<Endpoint>,
+    /// Calls to one node that may be under way.
+    pub concurrency: usize,
+    /// Longest wait for a node's answer.
+    pub timeout: Duration,
+    /// Bytes of state that are held at most.
+    pub state_bytes_max: usize,
+    /// The chain's genesis, where it is known: it says what blob gas costs.
+    pub genesis: Option<PathBuf>,
+    /// How blocks are written.
+    pub options: EncodeOptions,
+}
+
+/// Real nodes of one chain.
+pub struct NodeSource {
+    runtime: Runtime,
+    nodes: Vec<VerifiedNode>,
+    unknown: UnknownType,
+    chain_id: u64,
+    concurrency: usize,
+    state: StateSource,
+    complaints: mpsc::Receiver<Complaint>,
+    /// The node that is followed.
+    preferred: Arc<AtomicUsize>,
+}
+
+/// The head tracker, and its end.
+pub type Started = (Addr<HeadTracker>, TrackerEnd);
+
+impl NodeSource {
+    /// Asks the nodes for their chain, until one answers or `stop` is told.
+    ///
+    /// # Errors
+    /// The genesis cannot be read, or the system has no resources left; [`SourceError::Stopped`].
+    pub fn connect(config: NodeConfig, stop: &StopSignal) -> Result<Self, SourceError> {
+        let spec = config.genesis.map(read_spec).transpose()?;
+        // One thread asks; blocks are checked beside it, on as many threads as there are cores.
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let runtime = Builder::new_current_thread()
+            .enable_all()
+            .max_blocking_threads(cores + 1)
+            .build()
+            .map_err(SourceError::Runtime)?;
+        let limits = CallLimits {
+            concurrency: config.concurrency,
+            timeout: config.timeout,
+            answer_bytes_max: ANSWER_BYTES_MAX,
+        };
+        let clients: Vec<NodeClient> = {
+            let _inside = runtime.enter();
+            let client = |endpoint| NodeClient::new(endpoint, limits);
+            config
+                .endpoints
+                .into_iter()
+                .map(client)
+                .collect::<Result<_, _>>()?
+        };
+        let chain_id = match &spec {
+            Some(spec) => spec.chain_id(),
+            None => runtime.block_on(first_chain_id(&clients, stop))?,
+        };
+        let rules = match spec {
+            Some(spec) => BlobRules::of_genesis(spec),
+            None => BlobRules::of_chain(chain_id),
+        };
+        let store = NodeStore::bounded(config.state_bytes_max);
+        let verifier = Arc::new(Verifier::new(chain_id, rules, config.options, store));
+        let unknown = UnknownType::default();
+        let (complain, complaints) = mpsc::channel(COMPLAINTS_MAX);
+        let preferred = Arc::new(AtomicUsize::new(0));
+        let state = StateSource::new(
+            clients.clone(),
+            runtime.handle().clone(),
+            Arc::clone(&preferred),
+            complain,
+        );
+        let node = |client| VerifiedNode::new(client, Arc::clone(&verifier), unknown.clone());
+        Ok(Self {
+            nodes: clients.into_iter().map(node).collect(),
+            runtime,
+            unknown,
+            chain_id,
+            concurrency: config.concurrency,
+            state,
+            complaints,
+            preferred,
+        })
+    }
+
+    /// Where state comes from that is not held.
+    #[must_use]
+    pub const fn state(&self) -> &StateSource {
+        &self.state
+    }
+
+    /// The chain id.
+    #[must_use]
+    pub const fn chain_id(&self) -> u64 {
+        self.chain_id
+    }
+
+    /// The nodes as they are shown, in the operator's order.
+    #[must_use]
+    pub fn names(&self) -> Vec<String> {
+        self.nodes.iter().map(super::follow::Peer::name).collect()
+    }
+
+    /// Follows the best node until told to stop; `started` is told when the first block is readable.
+    ///
+    /// # Errors
+    /// The head tracker is gone; [`SourceError::UnknownTransaction`] where the first block that a node states has a
+    /// transaction of a type that is not known here.
+    pub fn follow(
+        self,
+        (arbiter, head): (ArbiterHandle, Head),
+        started: impl FnOnce(Started),
+        mut report: Report,
+        mut tell: Tell,
+        stop: &StopSignal,
+    ) -> Result<(), SourceError> {
+        let Self {
+            runtime,
+            nodes,
+            unknown,
+            chain_id,
+            concurrency,
+            complaints,
+            preferred,
+            ..
+        } = self;
+        let (first, mut first_started) = oneshot::channel();
+        let sink = TrackerSink::new(arbiter, head, chain_id, first);
+        let mut total = 0;
+        let tell = Box::new(move |event: Event| {
+            match event {
+                Event::Missing(missing) => {
+                    total = total.max(missing);
+                    let done = total - missing;
+                    report(Progress::Backfill { done, total });
+                }
+                Event::Switched(switch) => {
+                    if let Some(node) = switch.to {
+                        preferred.store(node, Ordering::Relaxed);
+                    }
+                }
+                Event::Failed { .. } | Event::Began(_) => {}
+            }
+            tell(event);
+        });
+        let config = FollowConfig {
+            chain_id,
+            concurrency,
+            seed: u64::from(std::process::id()),
+        };
+        let (end, ended) = oneshot::channel::<()>();
+        let stop = stop.clone();
+        runtime.spawn_blocking(move || {
+            // It is told to end by the other side's end.
+            let _ = stop.recv();
+            drop(end);
+        });
+        let outcome = runtime.block_on(async {
+            let following = Follower::new(nodes, sink, config, tell).run(complaints, ended);
+            let mut following = std::pin::pin!(following);
+            let mut look = time::interval(Duration::from_millis(100));
+            loop {
+                tokio::select! {
+                    outcome = &mut following => return outcome,
+                    tracker = &mut first_started => {
+                        if let Ok(tracker) = tracker {
+                            started(tracker);
+                        }
+                        return following.await;
+                    }
+                    _ = look.tick() => {
+                        if let Some(why) = unknown.lock().clone() {
+                            return Err(FollowError::Sink(SourceError::UnknownTransaction { why }));
+                        }
+                    }
+                }
+            }
+        });
+        // The thread that waits for the stop may wait for long.
+        runtime.shutdown_background();
+        match outcome {
+            Ok(()) => Ok(()),
+            Err(FollowError::Sink(error)) => Err(error),
+            Err(error @ FollowError::Panicked) => Err(SourceError::Node(error.to_string())),
+        }
+    }
+}
+
+impl From<ClientError> for SourceError {
+    fn from(error: ClientError) -> Self {
+        Self::Node(error.to_string())
+    }
+}
+
+/// The chain that the first node that answers is of.
+async fn first_chain_id(clients: &[NodeClient], stop: &StopSignal) -> Result<u64, SourceError> {
+    loop {
+        for client in clients {
+            match client.chain_id().await {
+                Ok(chain_id) => return Ok(chain_id),
+                Err(error) => {
+                    tracing::warn!(node = %client.endpoint(), %error, "the node does not say its chain");
+                }
+            }
+            if crate::source::is_stopped(stop) {
+                return Err(SourceError::Stopped);
+            }
+        }
+        time::sleep(START_RETRY).await;
+    }
+}
+
+fn read_spec(path: PathBuf) -> Result<ChainSpec, SourceError> {
+    let bytes = std::fs::read(&path).map_err(|error| SourceError::Read {
+        path: path.clone(),
+        error,
+    })?;
+    let genesis = read_genesis(&bytes).map_err(|error| SourceError::Malformed {
+        path: path.clone(),
+        number: 0,
+        error,
+    })?;
+    ChainSpec::from_genesis(&genesis).map_err(|error| SourceError::Rules { path, error })
+}

@@ -1,0 +1,201 @@
+use super::*;
+use crate::wiring::{REMOTE_MAX, ask};
+
+#[actix::test]
+async fn a_miss_is_fetched_once_and_is_a_hit_then() {
+    let scene = Scene::of(&[honest]).await;
+    for (hits, slot) in [(0, 5), (1, 5), (2, 5)] {
+        let value = ask(&scene.worker.proofs, scene.read_storage(0, slot)).await;
+        assert_eq!(value.unwrap(), stored(0, slot));
+        assert_eq!(scene.counts(), ([hits, 1], [1, 0, 0]));
+    }
+    // What was brought with it is a hit, too.
+    let account = ask(&scene.worker.proofs, scene.read_account(0)).await;
+    assert_eq!(account.unwrap(), FULL.account(&address(0)).unwrap());
+    assert_eq!(scene.counts(), ([3, 1], [1, 0, 0]));
+    scene.is_idle().await;
+}
+
+#[actix::test]
+async fn equal_reads_make_one_call() {
+    let scene = Scene::of(&[honest]).await;
+    let reads: Vec<_> = (0..50)
+        .map(|_| actix::spawn(scene.worker.proofs.send(scene.read_storage(3, 7))))
+        .collect();
+    for read in reads {
+        assert_eq!(read.await.unwrap().unwrap().unwrap(), stored(3, 7));
+    }
+    assert_eq!(scene.calls(0), 1);
+    let ([hits, misses], _) = scene.counts();
+    assert_eq!(hits + misses, 50);
+    scene.is_idle().await;
+}
+
+#[actix::test]
+async fn what_is_absent_is_proved_absent() {
+    let scene = Scene::of(&[honest]).await;
+    let absent = ACCOUNTS + 1;
+    for _ in 0..2 {
+        let value = ask(&scene.worker.proofs, scene.read_storage(absent, 1)).await;
+        assert_eq!(value.unwrap(), U256::ZERO);
+        let account = ask(&scene.worker.proofs, scene.read_account(absent)).await;
+        assert_eq!(account.unwrap(), None);
+        let code = ask(&scene.worker.proofs, scene.read_code(absent)).await;
+        assert_eq!(code.unwrap(), Bytes::new());
+    }
+    assert_eq!(scene.nodes[0].methods(), ["eth_getProof"]);
+    // A slot that is not there, of an account that is.
+    let value = ask(&scene.worker.proofs, scene.read_storage(3, 1_000)).await;
+    assert_eq!(value.unwrap(), U256::ZERO);
+    assert_eq!(scene.calls(0), 2);
+}
+
+#[actix::test]
+async fn code_is_fetched_where_an_account_names_it() {
+    let scene = Scene::of(&[honest]).await;
+    for _ in 0..2 {
+        for (account, expected) in [(3, code(3)), (1, Bytes::new())] {
+            let found = ask(&scene.worker.proofs, scene.read_code(account)).await;
+            assert_eq!(found.unwrap(), expected);
+        }
+    }
+    let asked = ["eth_getProof", "eth_getCode", "eth_getProof"];
+    assert_eq!(scene.nodes[0].methods(), asked);
+    // Of an account that is known, the code alone.
+    let account = ask(&scene.worker.proofs, scene.read_account(6)).await;
+    assert!(account.unwrap().is_some());
+    let found = ask(&scene.worker.proofs, scene.read_code(6)).await;
+    assert_eq!(found.unwrap(), code(6));
+    assert_eq!(
+        scene.nodes[0].methods()[3..],
+        ["eth_getProof", "eth_getCode"]
+    );
+}
+
+#[actix::test]
+async fn proofs_of_many_keys_go_through_the_pool() {
+    let scene = Scene::of(&[honest]).await;
+    for keys in [1_024, 1_024, 1_025, 3] {
+        let json = ask(&scene.worker.proofs, scene.prove(0, keys)).await;
+        let expected = proof(&FULL, address(0), keys_to(keys), usize::MAX).unwrap();
+        assert_eq!(json.unwrap().into_bytes(), expected.into_bytes(), "{keys}");
+    }
+    // The second and the last had everything; of the third one slot was missing.
+    let asked = scene.nodes[0].asked.lock();
+    let slots: Vec<_> = asked
+        .iter()
+        .map(|asked| asked.params[1].as_array().unwrap().len())
+        .collect();
+    assert_eq!(slots, [1_024, 1]);
+    assert_eq!(scene.counts().0, [2, 2]);
+    assert_eq!(scene.pools.proof_keys.in_use(), 0);
+}
+
+#[actix::test]
+async fn values_of_many_accounts_are_fetched_beside_each_other() {
+    let scene = Scene::of(&[honest]).await;
+    // Some of it is there.
+    for account in [0, 3] {
+        let value = ask(&scene.worker.proofs, scene.read_storage(account, 1)).await;
+        assert_eq!(value.unwrap(), stored(account, 1));
+    }
+    let wanted: Vec<(u64, Vec<u64>)> = (0..ACCOUNTS + 5).map(|at| (at, vec![1, 2])).collect();
+    let expected: Vec<Vec<U256>> = wanted
+        .iter()
+        .map(|(account, slots)| slots.iter().map(|slot| stored(*account, *slot)).collect())
+        .collect();
+    for _ in 0..2 {
+        let found = ask(&scene.worker.proofs, scene.read_values(&wanted)).await;
+        assert_eq!(found.unwrap(), expected);
+    }
+    assert!(scene.nodes[0].most_under_way() <= ACCOUNTS_AT_ONCE);
+    let asked = scene.nodes[0].asked.lock().clone();
+    assert!(asked.len() <= wanted.len() + 2);
+    let of_first = asked
+        .iter()
+        .filter(|asked| asked.params[0] == format!("{:#x}", address(0)));
+    let slots: Vec<_> = of_first
+        .map(|asked| asked.params[1].as_array().unwrap().len())
+        .collect();
+    assert_eq!(slots, [1, 1], "what was there is not asked for again");
+    scene.is_idle().await;
+}
+
+#[actix::test]
+async fn who_goes_away_gives_up_what_nobody_else_waits_for() {
+    let scene = Scene::of(&[|_| NodeReply::Silence]).await;
+    let holders = Arc::strong_count(&scene.source.shared);
+    let read = || actix::spawn(scene.worker.proofs.send(scene.read_storage(0, 1)));
+    let flights = &scene.source.shared.flights;
+    let (first, second) = (read(), read());
+    until("both wait", || flights.waiting() == 2).await;
+    scene.nodes[0].arrived.notified().await;
+    assert_eq!((flights.len(), scene.pools.remote.in_use()), (1, 2));
+    first.abort();
+    until("one is gone", || flights.waiting() == 1).await;
+    assert_eq!(flights.len(), 1);
+    second.abort();
+    scene.is_idle().await;
+    until("the task is gone", || {
+        Arc::strong_count(&scene.source.shared) == holders
+    })
+    .await;
+    assert_eq!(scene.calls(0), 1);
+    // Who comes then asks anew.
+    let third = read();
+    until("it asks", || scene.calls(0) == 2).await;
+    drop(third);
+}
+
+#[actix::test]
+async fn without_a_permit_it_is_refused() {
+    let scene = Scene::of(&[honest]).await;
+    let all = scene.pools.remote.take(REMOTE_MAX).unwrap();
+    let refused = ask(&scene.worker.proofs, scene.read_storage(0, 1)).await;
+    assert!(
+        matches!(refused, Err(QueryError::Unavailable)),
+        "{refused:?}"
+    );
+    let refused = ask(&scene.worker.proofs, scene.prove(0, 100)).await;
+    assert!(
+        matches!(refused, Err(QueryError::Unavailable)),
+        "{refused:?}"
+    );
+    assert_eq!(scene.calls(0), 0);
+    drop(all);
+    let value = ask(&scene.worker.proofs, scene.read_storage(0, 1)).await;
+    assert_eq!(value.unwrap(), stored(0, 1));
+    // A hit needs none.
+    let all = scene.pools.remote.take(REMOTE_MAX).unwrap();
+    let value = ask(&scene.worker.proofs, scene.read_storage(0, 1)).await;
+    assert_eq!(value.unwrap(), stored(0, 1));
+    drop(all);
+    scene.is_idle().await;
+}
+
+#[actix::test]
+async fn what_was_evicted_is_fetched_again() {
+    let store = NodeStore::bounded(40_000);
+    let scene = Scene::over(&store, &[honest]).await;
+    for round in 0..3 {
+        for account in 0..ACCOUNTS {
+            let value = ask(&scene.worker.proofs, scene.read_storage(account, round)).await;
+            assert_eq!(value.unwrap(), stored(account, round));
+        }
+    }
+    let ([hits, misses], [verified, refuted, failed]) = scene.counts();
+    assert_eq!((hits + misses, refuted + failed), (180, 0));
+    assert!(
+        misses > ACCOUNTS && verified >= misses,
+        "{misses} {verified}"
+    );
+}
+
+#[actix::test]
+async fn a_store_that_is_too_small_is_no_endless_loop() {
+    let store = NodeStore::bounded(1);
+    let scene = Scene::over(&store, &[honest]).await;
+    let read = ask(&scene.worker.proofs, scene.read_storage(0, 1)).await;
+    assert!(matches!(read, Err(QueryError::Unavailable)), "{read:?}");
+    assert_eq!(scene.calls(0), 3);
+}
