@@ -293,7 +293,8 @@ impl Server {
     pub(crate) fn listening(command: &mut Command) -> Self {
         let process = Process::start(command);
         let address = process.output.wait_for("the URL", |text| {
-            let (_, after) = text.split_once("http://")?;
+            // Not that of a node, which log lines have.
+            let (_, after) = text.split_once("\nurl     http://")?;
             let end = after.find(|c: char| !(c.is_ascii_digit() || c == '.' || c == ':'))?;
             after[..end].parse().ok()
         });

@@ -122,7 +122,15 @@ fn a_led_geth() {
     same.blocks(151 - WINDOW..=150);
     same.finish(GETH);
     check_pruned(&server, 150 - WINDOW);
-    // The genesis stays readable.
+}
+
+/// Although it is not in the window.
+#[test]
+fn the_genesis_stays_readable() {
+    let (genesis, payloads) = led::chain("node-genesis", 18, 135);
+    let mut geth = Led::at("node-genesis-geth", &genesis, &payloads);
+    geth.go_to(&payloads[134]);
+    let server = follow(&[http(geth.address())]);
     let mut same = Same::between(&server, geth.address());
     for full in [true, false] {
         let genesis = same.ask("block", "eth_getBlockByNumber", json!(["0x0", full]));

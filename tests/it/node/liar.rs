@@ -323,7 +323,7 @@ fn check_unfilled(row: &Row, node: SocketAddr, wanted: (u64, B256)) {
     let at = json!([format!("{:#x}", row.block), true]);
     // What is null is a block that the node does not have, which is no fault of an old one.
     let is_absent = row.lie.path.is_empty() && row.lie.change == Change::Null;
-    wait_until("found out", || {
+    wait_until(&format!("{:?} is found out", row.lie), || {
         let answer = ours.call("eth_getBlockByNumber", &at);
         let case = format!("{:?}: {answer}", row.lie);
         check(&case, &answer["error"]["code"], &json!(4444));

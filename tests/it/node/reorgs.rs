@@ -210,6 +210,9 @@ fn deeper_than_the_window() {
     }
     // Whoever comes back is told of what follows.
     let mut sessions = servers.each_ref().map(Told::open);
+    for told in &mut sessions {
+        told.read_to(head, 0);
+    }
     anvil.mine(3);
     let (_, head) = anvil.head();
     for told in &mut sessions {

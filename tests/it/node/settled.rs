@@ -57,11 +57,13 @@ fn safe_and_finalized_through_a_reorg() {
     for server in &servers {
         wait_settled(server, json!(trunk[71].hash), json!(trunk[41].hash));
     }
+    println!("named with the head");
     // They move although the head does not.
     settle(&mut geth, &trunk[131], trunk[75].hash, trunk[45].hash);
     for server in &servers {
         wait_settled(server, json!(trunk[75].hash), json!(trunk[45].hash));
     }
+    println!("named without a head");
     settle(&mut geth, &trunk[139], trunk[75].hash, trunk[45].hash);
     // A reorg that leaves both where they are.
     geth.tell(branch);

@@ -189,6 +189,7 @@ fn a_node_that_is_not_there_at_the_start() {
     let server = begin(&[http(nobody), ws(nobody), http(node.address())]);
     wait_head(&server, wanted);
     wait_fault(&server, 0, &["connection"]);
+    wait_until("ready", || server.get("/ready").status == 200);
     let genesis = server
         .connect()
         .result("eth_getBlockByNumber", &json!(["0x0", false]));
