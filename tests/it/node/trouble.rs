@@ -106,7 +106,8 @@ fn a_restarted_process() {
     anvil.mine(30);
     let proxy = Proxy::to(&[anvil.address]);
     let servers = [http(proxy.address), ws(proxy.address)].map(|url| follow(&[url]));
-    for behind in [0, 4] {
+    // An anvil that was started again cannot be rolled back.
+    for behind in [4, 0] {
         let head_before = anvil.head();
         for server in &servers {
             wait_head(server, head_before);
