@@ -55,13 +55,14 @@ impl Told {
         }
     }
 
-    /// Takes what comes until this block is the head, and all of its logs are told.
-    fn read_to(&mut self, head: B256, logs: usize) {
+    /// Takes what comes until this block is the head, and there are so many logs in the window.
+    fn read_to(&mut self, (number, head): (u64, B256), logs: usize) {
+        let oldest = number.saturating_sub(127);
         let is_there = |this: &Self| {
             let last = this.heads.last().is_some_and(|last| hash(last) == head);
-            let of_head = json!(head);
-            let told = this.logs.values().filter(|log| log["blockHash"] == of_head);
-            last && told.count() == logs
+            let held = this.logs.values();
+            let held = held.filter(|log| quantity(&log["blockNumber"]) >= oldest);
+            last && held.count() == logs
         };
         while !is_there(self) {
             self.read();
@@ -126,9 +127,10 @@ impl Told {
     }
 }
 
-/// Logs of the node's head.
-fn logs_of_head(anvil: &Anvil, head: B256) -> usize {
-    let logs = json!([{"blockHash": head}]);
+/// Logs of the node's newest blocks, as many as a window has.
+fn logs_of_window(anvil: &Anvil, head: u64) -> usize {
+    let oldest = format!("{:#x}", head.saturating_sub(127));
+    let logs = json!([{"fromBlock": oldest, "toBlock": "latest"}]);
     let logs = anvil.connect().result("eth_getLogs", &logs);
     logs.as_array().unwrap().len()
 }
@@ -137,6 +139,7 @@ fn logs_of_head(anvil: &Anvil, head: B256) -> usize {
 fn a_session_is_told_of_every_depth() {
     let mut anvil = anvil_with_traffic("node-reorgs", 29, 140);
     let servers = [http(anvil.address), ws(anvil.address)].map(|url| follow(&[url]));
+    anvil.mine(1);
     let mut sessions = servers.each_ref().map(|server| {
         wait_head(server, anvil.head());
         Told::open(server)
@@ -146,10 +149,10 @@ fn a_session_is_told_of_every_depth() {
             anvil.reorg(depth);
         }
         let (number, head) = anvil.head();
-        let logs = logs_of_head(&anvil, head);
+        let logs = logs_of_window(&anvil, number);
         for (server, told) in servers.iter().zip(&mut sessions) {
             wait_head(server, (number, head));
-            told.read_to(head, logs);
+            told.read_to((number, head), logs);
             // A reorg of the whole window leaves one block that both have: the oldest.
             told.check(&anvil, number - 127);
             let mut same = Same::between(server, anvil.address);
@@ -178,7 +181,7 @@ fn a_session_is_told_of_every_depth() {
     let (number, head) = anvil.head();
     for (server, told) in servers.iter().zip(&mut sessions) {
         wait_head(server, (number, head));
-        told.read_to(head, 0);
+        told.read_to((number, head), logs_of_window(&anvil, number));
         told.check(&anvil, number - 126);
     }
 }
@@ -189,6 +192,7 @@ fn deeper_than_the_window() {
     let mut anvil = Anvil::start(&["--no-mining"]);
     anvil.mine(250);
     let servers = [http(anvil.address), ws(anvil.address)].map(|url| follow(&[url]));
+    anvil.mine(1);
     let mut sessions = servers.each_ref().map(|server| {
         wait_head(server, anvil.head());
         Told::open(server)
@@ -209,14 +213,32 @@ fn deeper_than_the_window() {
         check("the session", &told.session.close_code().0, &1013);
     }
     // Whoever comes back is told of what follows.
-    let mut sessions = servers.each_ref().map(Told::open);
+    anvil.mine(1);
+    let (number, head) = anvil.head();
+    let mut sessions = servers.each_ref().map(|server| {
+        wait_head(server, (number, head));
+        Told::open(server)
+    });
     for told in &mut sessions {
-        told.read_to(head, 0);
+        told.read_to((number, head), logs_of_window(&anvil, number));
     }
     anvil.mine(3);
-    let (_, head) = anvil.head();
+    let (number, head) = anvil.head();
     for told in &mut sessions {
-        told.read_to(head, 0);
+        told.read_to((number, head), logs_of_window(&anvil, number));
         told.check(&anvil, number - 120);
     }
+}
+
+/// Blocks that were put below the first one are a session's to begin with, before the head has ever changed.
+#[test]
+fn a_session_begins_anywhere_in_the_window() {
+    let mut anvil = Anvil::start(&["--no-mining"]);
+    anvil.mine(150);
+    let server = follow(&[http(anvil.address)]);
+    let (number, head) = anvil.head();
+    wait_head(&server, (number, head));
+    let mut told = Told::open(&server);
+    told.read_to((number, head), logs_of_window(&anvil, number));
+    told.check(&anvil, number - 127);
 }
