@@ -55,9 +55,10 @@ impl Told {
         }
     }
 
-    /// Takes what comes until this block is the head, and there are so many logs in the window.
+    /// Takes what comes until this block is the head, and there are so many logs in the window above its oldest block,
+    /// which a subscription begins after.
     fn read_to(&mut self, (number, head): (u64, B256), logs: usize) {
-        let oldest = number.saturating_sub(127);
+        let oldest = number.saturating_sub(126);
         let is_there = |this: &Self| {
             let last = this.heads.last().is_some_and(|last| hash(last) == head);
             let held = this.logs.values();
@@ -127,9 +128,9 @@ impl Told {
     }
 }
 
-/// Logs of the node's newest blocks, as many as a window has.
+/// Logs of the node's newest blocks, as many as a window has above its oldest one.
 fn logs_of_window(anvil: &Anvil, head: u64) -> usize {
-    let oldest = format!("{:#x}", head.saturating_sub(127));
+    let oldest = format!("{:#x}", head.saturating_sub(126));
     let logs = json!([{"fromBlock": oldest, "toBlock": "latest"}]);
     let logs = anvil.connect().result("eth_getLogs", &logs);
     logs.as_array().unwrap().len()
@@ -154,7 +155,7 @@ fn a_session_is_told_of_every_depth() {
             wait_head(server, (number, head));
             told.read_to((number, head), logs);
             // A reorg of the whole window leaves one block that both have: the oldest.
-            told.check(&anvil, number - 127);
+            told.check(&anvil, number - 126);
             let mut same = Same::between(server, anvil.address);
             same.chain();
             same.blocks(number - depth.min(20)..=number);
@@ -240,5 +241,5 @@ fn a_session_begins_anywhere_in_the_window() {
     wait_head(&server, (number, head));
     let mut told = Told::open(&server);
     told.read_to((number, head), logs_of_window(&anvil, number));
-    told.check(&anvil, number - 127);
+    told.check(&anvil, number - 126);
 }

@@ -200,7 +200,7 @@ fn limited() {
     let retry_after_seconds = 2;
     // Calls that are refused: more than are under way at first. A session knows no 429.
     for (refusal, calls) in [
-        (Refusal::LimitExceeded, 10),
+        (Refusal::LimitExceeded, 6),
         (
             Refusal::TooManyRequests {
                 retry_after_seconds,
