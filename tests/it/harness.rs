@@ -284,15 +284,21 @@ impl Server {
 
     /// Waits until the process that `command` starts is ready.
     pub(crate) fn of(command: &mut Command) -> Self {
+        let server = Self::listening(command);
+        wait_until("ready", || server.get("/ready").status == 200);
+        server
+    }
+
+    /// Waits until the process that `command` starts has said where it listens.
+    pub(crate) fn listening(command: &mut Command) -> Self {
         let process = Process::start(command);
         let address = process.output.wait_for("the URL", |text| {
-            let (_, after) = text.split_once("http://")?;
+            // Not that of a node, which log lines have.
+            let (_, after) = text.split_once("\nurl     http://")?;
             let end = after.find(|c: char| !(c.is_ascii_digit() || c == '.' || c == ':'))?;
             after[..end].parse().ok()
         });
-        let server = Self { process, address };
-        wait_until("ready", || server.get("/ready").status == 200);
-        server
+        Self { process, address }
     }
 
     /// Serves the execution-apis chain.

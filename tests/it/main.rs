@@ -5,6 +5,7 @@
 //! | `conformance` | every execution-apis vector |
 //! | `geth` | a real geth over the same chain |
 //! | `peers` | real nodes, and what goes wrong between them and their client: what `source node` is tested with |
+//! | `node` | real nodes that are followed: heads, reorgs, failures, lies, state |
 //! | `proofs` | every proof, verified by alloy_trie against the header |
 //! | `window` | tags, numbers and hashes at the edges of the 128 blocks |
 //! | `reorg_sim` | thousands of applies and reverts against a naive model |
@@ -39,6 +40,7 @@ mod fuzz_replay;
 mod geth;
 mod harness;
 mod in_process;
+mod node;
 mod peers;
 mod probes;
 mod proofs;

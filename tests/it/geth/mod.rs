@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use crate::{
     dice::Dice,
     harness::{Connection, Server, check, json as parse, scratch, vectors},
+    node,
     peers::Geth,
     proofs, window,
 };
@@ -23,6 +24,9 @@ const EXECUTION_APIS: &str = "geth-execution-apis";
 const DEV: &str = "geth-dev";
 const BURST: &str = "geth-burst";
 const SETTLED: &str = "geth-settled";
+/// Those that nearhead has from the geth itself, which knows no total difficulty.
+pub(crate) const FOLLOWED_EXECUTION_APIS: &str = "geth-followed-execution-apis";
+pub(crate) const FOLLOWED_DEV: &str = "geth-followed-dev";
 
 /// A difference from geth that is on purpose: what turns our answer into geth's.
 struct Difference {
@@ -53,7 +57,19 @@ const DIFFERENCES: &[Difference] = &[
         methods: &["eth_getBlockByHash", "eth_getBlockByNumber"],
         reason: "§7: totalDifficulty is part of the product's specification; geth dropped it with the merge",
         shows_on: &[EXECUTION_APIS, DEV, SETTLED],
-        undo: |_, ours, _| remove(&mut ours["result"], "totalDifficulty", Value::is_string),
+        undo: |_, ours, _| match ours["result"]["totalDifficulty"] {
+            Value::Null if ours["result"].is_object() => Undone::NothingToDo,
+            _ => remove(&mut ours["result"], "totalDifficulty", Value::is_string),
+        },
+    },
+    Difference {
+        methods: &["eth_getBlockByHash", "eth_getBlockByNumber"],
+        reason: "§7: totalDifficulty is the node's where the chain was not executed: null, for geth dropped it",
+        shows_on: &[FOLLOWED_EXECUTION_APIS, FOLLOWED_DEV],
+        undo: |_, ours, _| match ours["result"].get("totalDifficulty") {
+            Some(Value::Null) => remove(&mut ours["result"], "totalDifficulty", Value::is_null),
+            _ => Undone::NothingToDo,
+        },
     },
     Difference {
         methods: &[
@@ -61,7 +77,7 @@ const DIFFERENCES: &[Difference] = &[
             "eth_getUncleByBlockNumberAndIndex",
         ],
         reason: "§8: an uncle's totalDifficulty is null; geth dropped the member",
-        shows_on: &[EXECUTION_APIS],
+        shows_on: &[EXECUTION_APIS, FOLLOWED_EXECUTION_APIS],
         undo: |_, ours, _| remove(&mut ours["result"], "totalDifficulty", Value::is_null),
     },
     Difference {
@@ -73,7 +89,13 @@ const DIFFERENCES: &[Difference] = &[
     Difference {
         methods: &["eth_getProof"],
         reason: "§11: an absent account has the hashes of nothing, against which its proof verifies; geth has zeros",
-        shows_on: &[EXECUTION_APIS, DEV, SETTLED],
+        shows_on: &[
+            EXECUTION_APIS,
+            DEV,
+            SETTLED,
+            FOLLOWED_EXECUTION_APIS,
+            FOLLOWED_DEV,
+        ],
         undo: |_, ours, theirs| {
             if theirs["result"]["codeHash"] != json!(B256::ZERO) {
                 return Undone::NothingToDo;
@@ -473,7 +495,16 @@ fn random_filter(dice: &mut Dice, logs: &[Value], contents: &Contents) -> Value 
 
 /// Compares all there is.
 fn compare(name: &'static str, genesis: &Path, chain: &Path, head: u64) {
-    let mut both = Both::start(name, genesis, chain);
+    compare_all(Both::start(name, genesis, chain), genesis, head);
+}
+
+/// Compares all there is with a nearhead that follows the geth.
+pub(crate) fn compare_followed(chain: &'static str, genesis: &Path, server: Server, geth: Geth) {
+    let (head, _) = node::head(&mut geth.connect());
+    compare_all(Both::of(chain, server, geth), genesis, head);
+}
+
+fn compare_all(mut both: Both, genesis: &Path, head: u64) {
     let contents = Contents::of(&mut both.geth, genesis);
     check("geth took the chain whole", &contents.window.end(), &&head);
     let mut dice = Dice::new(0x6e65_6172);

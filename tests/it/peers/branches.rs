@@ -37,7 +37,8 @@ impl Branches {
         let config = DevConfig {
             seed,
             profile: Profile::Small,
-            block_time_seconds: 12,
+            // Whoever follows it waits for no longer than it seems to take.
+            block_time_seconds: 1,
             reorg_every: Some(blocks),
             reorg_depth: depth,
         };

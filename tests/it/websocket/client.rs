@@ -204,7 +204,7 @@ impl Client {
 
     /// Reads to the close frame: its code, and its reason.
     #[track_caller]
-    pub(super) fn close_code(&mut self) -> (u16, String) {
+    pub(crate) fn close_code(&mut self) -> (u16, String) {
         loop {
             match self.receive() {
                 Received::Frame(CLOSE, payload) if payload.len() >= 2 => {

@@ -1,0 +1,124 @@
+//! Real nodes that are followed: anvil, geth, and a geth that is led, with everything that may go wrong between.
+//!
+//! | file | what is held |
+//! |---|---|
+//! | `following` | the window is filled and the head followed, over HTTP and WebSocket; every answer is the node's own |
+//! | `reorgs` | reorgs of any depth, and what a session is told of them |
+//! | `settled` | safe and finalized |
+//! | `trouble` | nodes that are frozen, slow, cut off, limited, of another chain, or two behind one URL |
+//! | `switching` | another node is followed, and the head does not go back for it |
+//! | `liar` | nothing false is served, whatever is false in what a node says of blocks (`exceptions`: what is not found) |
+//! | `heads_liar` | nor in the heads that it tells of |
+//! | `state` | accounts, slots, codes and proofs at every block, and lies about them |
+//!
+//! `same` compares the answers, `led` is a geth that stands wherever the test wants it.
+
+mod exceptions;
+mod following;
+mod heads_liar;
+mod led;
+mod liar;
+mod reorgs;
+mod same;
+mod settled;
+mod state;
+mod switching;
+mod trouble;
+
+use std::{collections::BTreeMap, fs::File, net::SocketAddr, time::Instant};
+
+use alloy_primitives::B256;
+use nearhead_chain::chain_file::{ChainReader, write_block};
+use serde_json::{Value, json};
+
+use crate::{
+    harness::{Connection, KEY, PATIENCE, Server, nearhead, scratch, vectors, wait_until},
+    peers::{Geth, quantity},
+};
+
+fn http(address: SocketAddr) -> String {
+    format!("http://{address}")
+}
+
+fn ws(address: SocketAddr) -> String {
+    format!("ws://{address}")
+}
+
+/// The arguments of a nearhead that follows these nodes.
+fn arguments(nodes: &[String]) -> Vec<&str> {
+    let nodes = nodes.iter().flat_map(|url| ["--node", url.as_str()]);
+    ["--source", "node"].into_iter().chain(nodes).collect()
+}
+
+/// Follows these nodes; returns when the window is filled.
+fn follow(nodes: &[String]) -> Server {
+    Server::start(&arguments(nodes))
+}
+
+/// Follows these nodes; returns when there is a block.
+fn begin(nodes: &[String]) -> Server {
+    let fixed = ["--listen", "127.0.0.1:0", "--api-key", KEY];
+    let arguments = arguments(nodes);
+    Server::listening(&mut nearhead(fixed.into_iter().chain(arguments)))
+}
+
+/// A geth that has imported the execution-apis chain up to this block.
+fn chain_of_execution_apis(name: &str, blocks: usize) -> Geth {
+    let [genesis, chain] = ["genesis.json", "chain.rlp"].map(|file| vectors().join(file));
+    let folder = scratch(name);
+    let imported = folder.join("blocks.rlp");
+    let mut file = File::create(&imported).unwrap();
+    let all = ChainReader::new(File::open(chain).unwrap()).unwrap();
+    all.take(blocks)
+        .for_each(|raw| write_block(&mut file, &raw.unwrap()).unwrap());
+    Geth::start(&folder, &genesis, &imported)
+}
+
+/// Number and hash of the head that is served, or that a node has.
+pub(crate) fn head(connection: &mut Connection) -> (u64, B256) {
+    let block = connection.result("eth_getBlockByNumber", &json!(["latest", false]));
+    (quantity(&block["number"]), hash(&block))
+}
+
+fn hash(block: &Value) -> B256 {
+    block["hash"].as_str().unwrap().parse().unwrap()
+}
+
+/// Waits until this block is the head.
+#[track_caller]
+fn wait_head(server: &Server, wanted: (u64, B256)) {
+    let mut connection = server.connect();
+    wait_until(&format!("head {wanted:?}"), || {
+        head(&mut connection) == wanted
+    });
+}
+
+/// Faults of a node that were counted, by reason.
+fn faults(server: &Server, node: usize) -> BTreeMap<String, u64> {
+    let metrics = server.get("/metrics");
+    let node = format!("node=\"{node}\"");
+    let series = metrics.text().lines().filter_map(|line| {
+        let labels = line.strip_prefix("nearhead_node_faults_total{")?;
+        let (labels, count) = labels.split_once("} ")?;
+        let (_, reason) = labels.split_once("reason=\"")?;
+        let is_meant = labels.split(',').any(|label| label == node);
+        let reason = reason.split('"').next()?.to_owned();
+        (is_meant && count != "0").then(|| (reason, count.parse().unwrap()))
+    });
+    series.collect()
+}
+
+/// Waits until a node has done something that is counted by one of these reasons.
+#[track_caller]
+fn wait_fault(server: &Server, node: usize, reasons: &[&str]) {
+    let mut seen = BTreeMap::new();
+    let deadline = Instant::now() + PATIENCE;
+    while !reasons.iter().any(|reason| seen.contains_key(*reason)) {
+        assert!(
+            Instant::now() < deadline,
+            "node {node} has none of {reasons:?}, but {seen:?}"
+        );
+        seen = faults(server, node);
+        std::thread::park_timeout(std::time::Duration::from_millis(5));
+    }
+}

@@ -1,0 +1,292 @@
+//! Accounts, slots, codes and proofs of every block of the window, which nodes are asked for: they are the node's own, they
+//! verify against the header, and a lie about them is not served.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Mutex,
+};
+
+use alloy_primitives::B256;
+use nearhead_chain::dev::contracts::STORE;
+use serde_json::{Value, json};
+
+use super::{
+    arguments, chain_of_execution_apis, faults, follow, head, http, led, led::Led, wait_head, ws,
+};
+use crate::{
+    geth::{FOLLOWED_DEV, FOLLOWED_EXECUTION_APIS, compare_followed},
+    harness::{Connection, Server, check, vectors, wait_until},
+    peers::{
+        Payload, anvil_with_traffic,
+        proxy::{Fault, Lie, Proxy, Refusal, rows, rows::Recorded},
+    },
+    proofs,
+};
+
+#[test]
+fn the_execution_apis_chain() {
+    let geth = chain_of_execution_apis("node-state-execution-apis", 54);
+    let server = follow(&[http(geth.address)]);
+    let genesis = vectors().join("genesis.json");
+    compare_followed(FOLLOWED_EXECUTION_APIS, &genesis, server, geth);
+}
+
+#[test]
+fn a_led_geth() {
+    let (genesis, payloads) = led::chain("node-state-led", 7, 150);
+    let mut geth = Led::at("node-state-led-geth", &genesis, &payloads);
+    let wanted = geth.go_to(&payloads[149]);
+    let server = follow(&[ws(geth.address())]);
+    wait_head(&server, wanted);
+    compare_followed(FOLLOWED_DEV, &genesis, server, geth.geth);
+}
+
+/// anvil proves less than geth: what it does is verified, and equal.
+#[test]
+fn an_anvil() {
+    let anvil = anvil_with_traffic("node-state-anvil", 53, 30);
+    let server = follow(&[http(anvil.address)]);
+    let (mut ours, mut node) = (server.connect(), anvil.connect());
+    let store = format!("{STORE:#x}");
+    for number in 1..=30 {
+        let height = format!("{number:#x}");
+        let block = ours.result("eth_getBlockByNumber", &json!([height, false]));
+        let slots: Vec<B256> = (0..6_u64)
+            .map(|slot| B256::left_padding_from(&slot.to_be_bytes()))
+            .collect();
+        for address in [&store, &format!("0x{}", "77".repeat(20))] {
+            // anvil keeps slots that were cleared, with a zero: only of the account are proofs what they have to be.
+            let params = json!([address, [], height]);
+            let proof = ours.result("eth_getProof", &params);
+            proofs::verify(&params, &proof, proofs::state_root(&block));
+            let params = json!([address, slots, height]);
+            let [proof, theirs] = [&mut ours, &mut node].map(|connection| {
+                let answer = connection.result("eth_getProof", &params);
+                answer["storageProof"].clone()
+            });
+            let of = |proof: &Value, member: &str| -> Vec<Value> {
+                let slots = proof.as_array().unwrap().iter();
+                slots.map(|slot| slot[member].clone()).collect()
+            };
+            // Of no storage it proves an empty string, where there is nothing to prove.
+            let is_empty = address != &store;
+            for member in ["value", "proof"]
+                .into_iter()
+                .take(if is_empty { 1 } else { 2 })
+            {
+                let case = format!("{params}: {member}");
+                check(&case, &of(&proof, member), &of(&theirs, member));
+            }
+            for method in ["eth_getBalance", "eth_getTransactionCount", "eth_getCode"] {
+                let params = json!([address, height]);
+                let theirs = node.result(method, &params);
+                check(
+                    &format!("{method} {params}"),
+                    &ours.result(method, &params),
+                    &theirs,
+                );
+            }
+            for slot in &slots {
+                let params = json!([address, slot, height]);
+                let [ours, theirs] = [&mut ours, &mut node]
+                    .map(|connection| connection.result("eth_getStorageAt", &params));
+                check(&params.to_string(), &ours, &theirs);
+            }
+        }
+    }
+}
+
+/// A chain, and what its node says of an account that has code and storage.
+struct Subject {
+    geth: Led,
+    payloads: Vec<Payload>,
+    recorded: Vec<Recorded>,
+}
+
+impl Subject {
+    fn make(name: &str) -> Self {
+        let (genesis, payloads) = led::chain(name, 3, 12);
+        let mut geth = Led::at(&format!("{name}-geth"), &genesis, &payloads);
+        geth.go_to(&payloads[11]);
+        let mut node = geth.connect();
+        let store = format!("{STORE:#x}");
+        let filter = json!([{"fromBlock": "0x1", "toBlock": "0xc", "address": store}]);
+        let logs = node.result("eth_getLogs", &filter);
+        // The store tells of the key that it writes to. One slot that holds something, and one that does not.
+        let slots = [logs[0]["data"].clone(), json!(B256::repeat_byte(0xff))];
+        let recorded = Recorded::of_account(&mut node, &store, &slots, &json!("0xc"));
+        Self {
+            geth,
+            payloads,
+            recorded,
+        }
+    }
+
+    /// The calls that lead to what was recorded, and their answers.
+    fn calls(&self) -> Vec<(&'static str, Value, Value)> {
+        let [proof, code] = &self.recorded[..] else {
+            panic!("a proof and a code");
+        };
+        let params = &proof.params;
+        let key = |at: usize| json!([params[0], params[1][at], params[2]]);
+        let account = json!([params[0], params[2]]);
+        let word = |at: usize| {
+            let value = proof.result["storageProof"][at]["value"].as_str().unwrap();
+            let value: alloy_primitives::U256 = value.parse().unwrap();
+            json!(B256::from(value))
+        };
+        vec![
+            ("eth_getProof", params.clone(), proof.result.clone()),
+            ("eth_getCode", code.params.clone(), code.result.clone()),
+            (
+                "eth_getBalance",
+                account.clone(),
+                proof.result["balance"].clone(),
+            ),
+            (
+                "eth_getTransactionCount",
+                account,
+                proof.result["nonce"].clone(),
+            ),
+            ("eth_getStorageAt", key(0), word(0)),
+            ("eth_getStorageAt", key(1), word(1)),
+        ]
+    }
+}
+
+/// Asks everything; every answer is true, or an error. Whether all are true.
+fn ask(ours: &mut Connection, calls: &[(&str, Value, Value)], case: &str) -> bool {
+    let answers = calls.iter().map(|(method, params, truth)| {
+        let answer = ours.call(method, params);
+        let case = format!("{case}: {method} {params}: {answer}");
+        match answer.get("result") {
+            Some(result) => check(&case, result, truth),
+            None => check(&case, &answer["error"]["code"], &json!(-32000)),
+        }
+        answer.get("result").is_some()
+    });
+    answers.filter(|is_true| !is_true).count() == 0
+}
+
+#[test]
+fn every_member_of_a_proof_and_of_a_code() {
+    let subject = Subject::make("node-state-liar");
+    let calls = subject.calls();
+    let lies = rows::one_a_member(&rows::lies(&subject.recorded));
+    assert!(lies.len() >= 20, "{} lies", lies.len());
+    let (count, waiting) = (lies.len(), Mutex::new(lies));
+    let reasons: Mutex<BTreeMap<String, usize>> = Mutex::default();
+    let missed: Mutex<Vec<String>> = Mutex::default();
+    std::thread::scope(|scope| {
+        for _ in 0..6 {
+            scope.spawn(|| {
+                while let Some(lie) = { waiting.lock().unwrap().pop() } {
+                    let case = format!("{lie:?}");
+                    match find_out(&subject, &calls, lie) {
+                        Some(reason) => {
+                            *reasons.lock().unwrap().entry(reason).or_default() += 1;
+                        }
+                        None => missed.lock().unwrap().push(case),
+                    }
+                }
+            });
+        }
+    });
+    println!("{count} lies: {:?}", reasons.lock().unwrap());
+    check("not found", &*missed.lock().unwrap(), &Vec::new());
+}
+
+/// The reason that a liar is found out by; `None` where it is not.
+fn find_out(subject: &Subject, calls: &[(&str, Value, Value)], lie: Lie) -> Option<String> {
+    let case = format!("{lie:?}");
+    let proxy = Proxy::to(&[subject.geth.address()]);
+    proxy.fail(vec![Fault::Lie(lie)]);
+    let server = follow(&[http(proxy.address)]);
+    let mut ours = server.connect();
+    let mut reason = None;
+    for _ in 0..40 {
+        ask(&mut ours, calls, &case);
+        reason = faults(&server, 0).into_keys().next();
+        if reason.is_some() && proxy.applied() > 0 {
+            break;
+        }
+        std::thread::park_timeout(std::time::Duration::from_millis(25));
+    }
+    proxy.heal();
+    wait_until(&case, || ask(&mut ours, calls, &case));
+    reason
+}
+
+/// Who lies is left, and the next one asked: the first answer is true.
+#[test]
+fn the_next_node_is_asked() {
+    let subject = Subject::make("node-state-next");
+    let calls = subject.calls();
+    let all = rows::lies(&subject.recorded);
+    let mut seen = BTreeSet::new();
+    let lies = all
+        .into_iter()
+        .filter(|lie| seen.insert((lie.methods[0], format!("{:?}", lie.change))));
+    let lies: Vec<Lie> = lies.take(8).collect();
+    std::thread::scope(|scope| {
+        for lie in lies {
+            scope.spawn(|| {
+                let case = format!("{lie:?}");
+                let proxies = [0, 1].map(|_| Proxy::to(&[subject.geth.address()]));
+                // Whichever is followed.
+                proxies[0].fail(vec![Fault::Lie(lie)]);
+                let urls = proxies.each_ref().map(|proxy| http(proxy.address));
+                let server = follow(&urls);
+                let mut ours = server.connect();
+                assert!(ask(&mut ours, &calls, &case), "{case}: an error");
+                let wanted = (12, subject.payloads[11].hash);
+                check(&case, &head(&mut ours), &wanted);
+            });
+        }
+    });
+}
+
+/// A node without eth_getProof is followed, and says so when it is asked about the state.
+#[test]
+fn a_node_that_proves_nothing() {
+    let subject = Subject::make("node-state-none");
+    let calls = subject.calls();
+    let proxy = Proxy::to(&[subject.geth.address()]);
+    let refused = Fault::Refuse(Some("eth_getProof"), Refusal::NoMethod);
+    proxy.fail(vec![refused]);
+    let server = follow(&[http(proxy.address)]);
+    let mut ours = server.connect();
+    for (method, params, _) in &calls {
+        let answer = ours.call(method, params);
+        let error =
+            json!({"code": -32000, "message": "state not available from the configured nodes"});
+        check(&format!("{method} {params}"), &answer["error"], &error);
+    }
+    check("faults", &faults(&server, 0).len(), &0);
+    // Another one, beside it, does.
+    let urls = [http(proxy.address), http(subject.geth.address())];
+    let server = Server::start(&arguments(&urls));
+    assert!(ask(&mut server.connect(), &calls, "beside another"));
+}
+
+/// What was proven once is not asked for again, neither for this block nor, where it did not change, for its neighbours.
+#[test]
+fn what_is_held_is_not_asked_for() {
+    let subject = Subject::make("node-state-held");
+    let calls = subject.calls();
+    let proxy = Proxy::to(&[subject.geth.address()]);
+    let server = follow(&[http(proxy.address)]);
+    let mut ours = server.connect();
+    assert!(ask(&mut ours, &calls, "first"));
+    let asked = |method| proxy.calls(method);
+    let before = [asked("eth_getProof"), asked("eth_getCode")];
+    assert!(before[0] > 0 && before[1] > 0, "{before:?}");
+    for _ in 0..5 {
+        assert!(ask(&mut ours, &calls, "again"));
+    }
+    check(
+        "calls",
+        &[asked("eth_getProof"), asked("eth_getCode")],
+        &before,
+    );
+}

@@ -1,0 +1,265 @@
+//! One node that is in trouble: what is served stays as it was, and following goes on when the trouble ends.
+
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use super::{
+    begin, follow, head, http, led,
+    led::Led,
+    same::{ANVIL, ANVIL_EMPTY, GETH, Same},
+    wait_fault, wait_head, ws,
+};
+use crate::{
+    harness::{KEY, Server, check, scratch, wait_until},
+    peers::{
+        Anvil, Geth, anvil_with_traffic,
+        proxy::{Fault, Proxy, Refusal},
+        quantity,
+    },
+    websocket::client::Client,
+};
+
+/// Reasons by which a node counts as gone.
+const GONE: &[&str] = &["silent", "timeout", "connection"];
+
+/// An anvil of some blocks behind a proxy, and who follows it over HTTP and over WebSocket.
+fn behind_a_proxy(blocks: u64) -> (Anvil, Proxy, [Server; 2]) {
+    let mut anvil = Anvil::start(&["--no-mining"]);
+    anvil.mine(blocks);
+    let proxy = Proxy::to(&[anvil.address]);
+    let servers = [http(proxy.address), ws(proxy.address)].map(|url| follow(&[url]));
+    for server in &servers {
+        wait_head(server, anvil.head());
+    }
+    (anvil, proxy, servers)
+}
+
+#[test]
+fn frozen_cut_and_slow() {
+    let (mut anvil, proxy, servers) = behind_a_proxy(20);
+    for (fault, reasons) in [
+        (Fault::Freeze, GONE),
+        (Fault::Cut, &["connection", "malformed"][..]),
+        (Fault::Refuse(None, Refusal::NoMethod), &["method_missing"]),
+        (
+            Fault::Refuse(Some("eth_getBlockByHash"), Refusal::NoMethod),
+            &["method_missing"],
+        ),
+    ] {
+        let before = anvil.head();
+        proxy.fail(vec![fault.clone()]);
+        anvil.mine(1);
+        for server in &servers {
+            wait_fault(server, 0, reasons);
+            let served = head(&mut server.connect());
+            check(&format!("{fault:?}"), &served, &before);
+        }
+        proxy.heal();
+        for server in &servers {
+            wait_head(server, anvil.head());
+        }
+    }
+    // Slow is no fault.
+    proxy.fail(vec![Fault::Slow(Duration::from_millis(200))]);
+    anvil.mine(3);
+    for server in &servers {
+        wait_head(server, anvil.head());
+        let mut same = Same::between(server, anvil.address);
+        same.blocks(0..=anvil.head().0);
+        same.finish(ANVIL_EMPTY);
+    }
+}
+
+/// A process that takes connections and answers nothing.
+#[test]
+fn a_stopped_process() {
+    let geth = Geth::dev(&scratch("node-stopped"), 1);
+    let servers = [http(geth.address), ws(geth.address)].map(|url| follow(&[url]));
+    for server in &servers {
+        let mut ours = server.connect();
+        let (first, _) = head(&mut ours);
+        wait_until("blocks", || head(&mut ours).0 > first + 1);
+    }
+    geth.process.freeze();
+    for server in &servers {
+        wait_fault(server, 0, GONE);
+        head(&mut server.connect());
+    }
+    geth.process.thaw();
+    let (now, _) = head(&mut geth.connect());
+    for server in &servers {
+        let mut ours = server.connect();
+        wait_until("on", || head(&mut ours).0 > now);
+        let mut same = Same::between(server, geth.address);
+        same.blocks(0..=now);
+        same.finish(GETH);
+    }
+}
+
+/// Killed, and started again: as it was, and with an older head.
+#[test]
+fn a_restarted_process() {
+    let file = scratch("node-restarted").join("state.json");
+    let arguments = ["--no-mining", "--state", file.to_str().unwrap()];
+    let mut anvil = Anvil::start(&arguments);
+    anvil.mine(30);
+    let proxy = Proxy::to(&[anvil.address]);
+    let servers = [http(proxy.address), ws(proxy.address)].map(|url| follow(&[url]));
+    // An anvil that was started again cannot be rolled back.
+    for behind in [4, 0] {
+        let head_before = anvil.head();
+        for server in &servers {
+            wait_head(server, head_before);
+        }
+        if behind > 0 {
+            anvil.roll_back(behind);
+        }
+        anvil.process.terminate();
+        assert!(anvil.process.wait().0.success());
+        proxy.disconnect();
+        for server in &servers {
+            wait_fault(server, 0, &["connection"]);
+        }
+        anvil = Anvil::start(&arguments);
+        proxy.ask(&[anvil.address]);
+        // The head need not go back: whoever was away may only be behind.
+        anvil.mine(behind + 2);
+        for server in &servers {
+            wait_head(server, anvil.head());
+            let mut same = Same::between(server, anvil.address);
+            same.blocks(0..=anvil.head().0);
+            same.finish(ANVIL_EMPTY);
+        }
+    }
+}
+
+/// The URL leads to a node of another chain from now on, which is longer: nothing of it is served.
+#[test]
+fn another_chain_behind_the_url() {
+    let (mut anvil, proxy, servers) = behind_a_proxy(20);
+    let before = anvil.head();
+    let mut other = Anvil::start(&["--no-mining", "--chain-id", "77"]);
+    other.mine(50);
+    proxy.ask(&[other.address]);
+    proxy.disconnect();
+    for server in &servers {
+        let mut ours = server.connect();
+        wait_until("the fault", || {
+            check("the head", &head(&mut ours), &before);
+            super::faults(server, 0).contains_key("wrong_chain")
+        });
+    }
+    proxy.ask(&[anvil.address]);
+    proxy.disconnect();
+    anvil.mine(1);
+    for server in &servers {
+        wait_head(server, anvil.head());
+    }
+}
+
+/// The first node names the chain; one of another chain is left alone.
+#[test]
+fn another_chain_beside_the_first() {
+    let mut anvils = ["31337", "77"].map(|id| Anvil::start(&["--no-mining", "--chain-id", id]));
+    anvils[0].mine(3);
+    anvils[1].mine(40);
+    let urls = [0, 1].map(|at: usize| http(anvils[at].address));
+    let server = follow(&urls);
+    wait_fault(&server, 1, &["wrong_chain"]);
+    for _ in 0..3 {
+        anvils[0].mine(1);
+        wait_head(&server, anvils[0].head());
+    }
+    let mut same = Same::between(&server, anvils[0].address);
+    same.chain();
+    same.blocks(0..=6);
+    same.finish(ANVIL_EMPTY);
+}
+
+#[test]
+fn without_receipts_of_whole_blocks() {
+    let anvil = anvil_with_traffic("node-no-block-receipts", 43, 12);
+    let proxy = Proxy::to(&[anvil.address]);
+    let refused = Some("eth_getBlockReceipts");
+    proxy.fail(vec![Fault::Refuse(refused, Refusal::NoMethod)]);
+    for url in [http(proxy.address), ws(proxy.address)] {
+        let server = follow(&[url]);
+        let mut same = Same::between(&server, anvil.address);
+        same.blocks(0..=12);
+        same.finish(ANVIL);
+        check("faults", &super::faults(&server, 0).len(), &0);
+    }
+    assert!(proxy.calls("eth_getTransactionReceipt") > 100);
+}
+
+/// Whoever says that it is asked too much is asked less.
+#[test]
+fn limited() {
+    let (mut anvil, proxy, servers) = behind_a_proxy(20);
+    let retry_after_seconds = 2;
+    // Calls that are refused: more than are under way at first. A session knows no 429.
+    for (refusal, calls) in [
+        (Refusal::LimitExceeded, 6),
+        (
+            Refusal::TooManyRequests {
+                retry_after_seconds,
+            },
+            4,
+        ),
+    ] {
+        let before = anvil.head();
+        proxy.fail(vec![Fault::Refuse(None, refusal)]);
+        anvil.mine(1);
+        let began = Instant::now();
+        wait_until("limited", || proxy.applied() >= calls);
+        let took = began.elapsed();
+        println!("{refusal:?}: {calls} calls in {took:?}");
+        assert!(took > Duration::from_secs(1), "{refusal:?}: {took:?}");
+        check("the head", &head(&mut servers[0].connect()), &before);
+        proxy.heal();
+        for server in &servers {
+            wait_head(server, anvil.head());
+            check("faults", &super::faults(server, 0).len(), &0);
+        }
+    }
+}
+
+/// Two replicas behind one URL, one of them three blocks behind: the head goes forward, block by block.
+#[test]
+fn stale_replicas() {
+    let (genesis, payloads) = led::chain("node-stale", 47, 30);
+    let mut replicas =
+        ["node-stale-fresh", "node-stale-old"].map(|name| Led::at(name, &genesis, &payloads));
+    let proxy = Proxy::to(&[replicas[0].address(), replicas[1].address()]);
+    let mut go_to = |number: usize| {
+        replicas[1].go_to(&payloads[number - 4]);
+        replicas[0].go_to(&payloads[number - 1])
+    };
+    let first = go_to(8);
+    let server = begin(&[http(proxy.address)]);
+    wait_head(&server, first);
+    let mut session = Client::open(server.address, &format!("/ws/v3/{KEY}"));
+    for subject in ["newHeads", "reorgs"] {
+        session.call("eth_subscribe", &json!([subject]));
+    }
+    let mut ours = server.connect();
+    let mut highest = first.0;
+    for number in 9..=24 {
+        let wanted = go_to(number);
+        wait_until("the head", || {
+            let (number, hash) = head(&mut ours);
+            assert!(number >= highest, "{number} after {highest}");
+            highest = number;
+            check("of the chain", &hash, &payloads[number as usize - 1].hash);
+            number == wanted.0
+        });
+    }
+    for number in 9..=24 {
+        let told = session.notification()["result"].clone();
+        check("told", &quantity(&told["number"]), &number);
+    }
+    let mut same = Same::between(&server, replicas[0].address());
+    same.blocks(1..=24);
+    same.finish(GETH);
+}
