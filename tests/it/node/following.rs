@@ -4,18 +4,14 @@ use alloy_primitives::B256;
 use serde_json::{Value, json};
 
 use super::{
-    begin, chain_of_execution_apis, follow, head, http, led,
+    chain_of_execution_apis, follow, head, http, led,
     led::Led,
     same::{ANVIL, ANVIL_EMPTY, GETH, GETH_OMMERS, Same},
     wait_head, ws,
 };
 use crate::{
     harness::{Server, check, scratch, wait_until},
-    peers::{
-        Anvil, Geth, anvil_with_traffic,
-        proxy::{Change, Fault, Lie, Proxy},
-        quantity,
-    },
+    peers::{Anvil, Geth, anvil_with_traffic, quantity},
 };
 
 /// Blocks of the window.
@@ -129,25 +125,6 @@ fn a_led_geth() {
     check_pruned(&server, 150 - WINDOW);
 }
 
-/// Although it is not in the window.
-#[test]
-fn the_genesis_stays_readable() {
-    let (genesis, payloads) = led::chain("node-genesis", 18, 135);
-    let mut geth = Led::at("node-genesis-geth", &genesis, &payloads);
-    geth.go_to(&payloads[134]);
-    let server = follow(&[http(geth.address())]);
-    let mut same = Same::between(&server, geth.address());
-    for full in [true, false] {
-        let genesis = same.ask("block", "eth_getBlockByNumber", json!(["0x0", full]));
-        same.ask(
-            "block",
-            "eth_getBlockByHash",
-            json!([genesis["hash"], full]),
-        );
-    }
-    same.finish(GETH);
-}
-
 /// All forks, ommers among them.
 #[test]
 fn the_execution_apis_chain() {
@@ -165,60 +142,4 @@ fn the_execution_apis_chain() {
         );
     }
     same.finish(GETH_OMMERS);
-}
-
-/// What is not there yet is said to be so, and is never null.
-#[test]
-fn answers_are_given_while_the_window_is_filled() {
-    let mut anvil = Anvil::start(&["--no-mining"]);
-    anvil.mine(200);
-    let proxy = Proxy::to(&[anvil.address]);
-    // One block of the window is not to be had.
-    let params = json!(["0x96", false]);
-    let missing = anvil.connect().result("eth_getBlockByNumber", &params);
-    proxy.fail(vec![Fault::Lie(Lie {
-        methods: &["eth_getBlockByNumber", "eth_getBlockByHash"],
-        only: Some(("/hash".into(), missing["hash"].clone())),
-        path: String::new(),
-        change: Change::Null,
-    })]);
-    let server = begin(&[http(proxy.address)]);
-    let mut ours = server.connect();
-    wait_head(&server, anvil.head());
-    let above = json!(["0x97", false]);
-    wait_until("the block above", || {
-        ours.call("eth_getBlockByNumber", &above)["result"].is_object()
-    });
-    let ready = server.get("/ready");
-    check("not ready", &ready.status, &503);
-    assert!(
-        ready.text().contains("the window is not filled yet"),
-        "{}",
-        ready.text()
-    );
-    let nobody = format!("0x{}", "00".repeat(20));
-    for (method, params, code) in [
-        ("eth_getBlockByNumber", params, 4444),
-        ("eth_getBlockReceipts", json!(["0x96"]), 4444),
-        (
-            "eth_getTransactionByBlockNumberAndIndex",
-            json!(["0x96", "0x0"]),
-            4444,
-        ),
-        (
-            "eth_getLogs",
-            json!([{"fromBlock": "0x96", "toBlock": "0xa0"}]),
-            4444,
-        ),
-        ("eth_getStorageAt", json!([nobody, "0x0", "0x96"]), -32000),
-    ] {
-        let answer = ours.call(method, &params);
-        let case = format!("{method} {params}: {answer}");
-        check(&case, &answer["error"]["code"], &json!(code));
-    }
-    proxy.heal();
-    wait_until("ready", || server.get("/ready").status == 200);
-    let mut same = Same::between(&server, anvil.address);
-    same.blocks(201 - WINDOW..=200);
-    same.finish(ANVIL_EMPTY);
 }

@@ -7,12 +7,12 @@ use serde_json::{Value, json};
 
 use super::{
     follow, hash, http,
-    same::{ANVIL, ANVIL_EMPTY, Same},
+    same::{ANVIL_EMPTY, Same},
     wait_head, ws,
 };
 use crate::{
     harness::{KEY, Server, check, wait_until},
-    peers::{Anvil, anvil_with_traffic, quantity},
+    peers::{Anvil, quantity},
     websocket::client::Client,
 };
 
@@ -136,58 +136,6 @@ fn logs_of_window(anvil: &Anvil, head: u64) -> usize {
     logs.as_array().unwrap().len()
 }
 
-#[test]
-fn a_session_is_told_of_every_depth() {
-    let mut anvil = anvil_with_traffic("node-reorgs", 29, 140);
-    let servers = [http(anvil.address), ws(anvil.address)].map(|url| follow(&[url]));
-    anvil.mine(1);
-    let mut sessions = servers.each_ref().map(|server| {
-        wait_head(server, anvil.head());
-        Told::open(server)
-    });
-    for depth in [0, 1, 5, 60, 127] {
-        if depth > 0 {
-            anvil.reorg(depth);
-        }
-        let (number, head) = anvil.head();
-        let logs = logs_of_window(&anvil, number);
-        for (server, told) in servers.iter().zip(&mut sessions) {
-            wait_head(server, (number, head));
-            told.read_to((number, head), logs);
-            // A reorg of the whole window leaves one block that both have: the oldest.
-            told.check(&anvil, number - 126);
-            let mut same = Same::between(server, anvil.address);
-            same.chain();
-            same.blocks(number - 20..=number);
-            // Deep reorgs leave no transactions in these.
-            same.finish(if depth < 20 { ANVIL } else { ANVIL_EMPTY });
-            while depth > 0 && told.reorg.is_none() {
-                told.read();
-            }
-            let expected = (depth > 0).then_some((depth as usize, depth as usize));
-            check("the reorg", &told.reorg.take(), &expected);
-        }
-    }
-
-    // Back by some blocks, and on from there.
-    anvil.roll_back(3);
-    let (number, head) = anvil.head();
-    for (server, told) in servers.iter().zip(&mut sessions) {
-        wait_head(server, (number, head));
-        while told.reorg.is_none() {
-            told.read();
-        }
-        check("rolled back", &told.reorg.take(), &Some((3, 0)));
-    }
-    anvil.mine(2);
-    let (number, head) = anvil.head();
-    for (server, told) in servers.iter().zip(&mut sessions) {
-        wait_head(server, (number, head));
-        told.read_to((number, head), logs_of_window(&anvil, number));
-        told.check(&anvil, number - 126);
-    }
-}
-
 /// No block that is held is of the new chain: the window begins anew, and who is subscribed is told that the way is lost.
 #[test]
 fn deeper_than_the_window() {
@@ -230,17 +178,4 @@ fn deeper_than_the_window() {
         told.read_to((number, head), logs_of_window(&anvil, number));
         told.check(&anvil, number - 120);
     }
-}
-
-/// Blocks that were put below the first one are a session's to begin with, before the head has ever changed.
-#[test]
-fn a_session_begins_anywhere_in_the_window() {
-    let mut anvil = Anvil::start(&["--no-mining"]);
-    anvil.mine(150);
-    let server = follow(&[http(anvil.address)]);
-    let (number, head) = anvil.head();
-    wait_head(&server, (number, head));
-    let mut told = Told::open(&server);
-    told.read_to((number, head), logs_of_window(&anvil, number));
-    told.check(&anvil, number - 126);
 }

@@ -1,6 +1,6 @@
 //! One node that is in trouble: what is served stays as it was, and following goes on when the trouble ends.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::json;
 
@@ -97,67 +97,6 @@ fn a_stopped_process() {
     }
 }
 
-/// Killed, and started again: as it was, and with an older head.
-#[test]
-fn a_restarted_process() {
-    let file = scratch("node-restarted").join("state.json");
-    let arguments = ["--no-mining", "--state", file.to_str().unwrap()];
-    let mut anvil = Anvil::start(&arguments);
-    anvil.mine(30);
-    let proxy = Proxy::to(&[anvil.address]);
-    let servers = [http(proxy.address), ws(proxy.address)].map(|url| follow(&[url]));
-    // An anvil that was started again cannot be rolled back.
-    for behind in [4, 0] {
-        let head_before = anvil.head();
-        for server in &servers {
-            wait_head(server, head_before);
-        }
-        if behind > 0 {
-            anvil.roll_back(behind);
-        }
-        anvil.process.terminate();
-        assert!(anvil.process.wait().0.success());
-        proxy.disconnect();
-        for server in &servers {
-            wait_fault(server, 0, &["connection"]);
-        }
-        anvil = Anvil::start(&arguments);
-        proxy.ask(&[anvil.address]);
-        // The head need not go back: whoever was away may only be behind.
-        anvil.mine(behind + 2);
-        for server in &servers {
-            wait_head(server, anvil.head());
-            let mut same = Same::between(server, anvil.address);
-            same.blocks(0..=anvil.head().0);
-            same.finish(ANVIL_EMPTY);
-        }
-    }
-}
-
-/// The URL leads to a node of another chain from now on, which is longer: nothing of it is served.
-#[test]
-fn another_chain_behind_the_url() {
-    let (mut anvil, proxy, servers) = behind_a_proxy(20);
-    let before = anvil.head();
-    let mut other = Anvil::start(&["--no-mining", "--chain-id", "77"]);
-    other.mine(50);
-    proxy.ask(&[other.address]);
-    proxy.disconnect();
-    for server in &servers {
-        let mut ours = server.connect();
-        wait_until("the fault", || {
-            check("the head", &head(&mut ours), &before);
-            super::faults(server, 0).contains_key("wrong_chain")
-        });
-    }
-    proxy.ask(&[anvil.address]);
-    proxy.disconnect();
-    anvil.mine(1);
-    for server in &servers {
-        wait_head(server, anvil.head());
-    }
-}
-
 /// The first node names the chain; one of another chain is left alone.
 #[test]
 fn another_chain_beside_the_first() {
@@ -191,38 +130,6 @@ fn without_receipts_of_whole_blocks() {
         check("faults", &super::faults(&server, 0).len(), &0);
     }
     assert!(proxy.calls("eth_getTransactionReceipt") > 100);
-}
-
-/// Whoever says that it is asked too much is asked less.
-#[test]
-fn limited() {
-    let (mut anvil, proxy, servers) = behind_a_proxy(20);
-    let retry_after_seconds = 2;
-    // Calls that are refused: more than are under way at first. A session knows no 429.
-    for (refusal, calls) in [
-        (Refusal::LimitExceeded, 6),
-        (
-            Refusal::TooManyRequests {
-                retry_after_seconds,
-            },
-            4,
-        ),
-    ] {
-        let before = anvil.head();
-        proxy.fail(vec![Fault::Refuse(None, refusal)]);
-        anvil.mine(1);
-        let began = Instant::now();
-        wait_until("limited", || proxy.applied() >= calls);
-        let took = began.elapsed();
-        println!("{refusal:?}: {calls} calls in {took:?}");
-        assert!(took > Duration::from_secs(1), "{refusal:?}: {took:?}");
-        check("the head", &head(&mut servers[0].connect()), &before);
-        proxy.heal();
-        for server in &servers {
-            wait_head(server, anvil.head());
-            check("faults", &super::faults(server, 0).len(), &0);
-        }
-    }
 }
 
 /// Two replicas behind one URL, one of them three blocks behind: the head goes forward, block by block.
