@@ -1,7 +1,7 @@
 //! Source `files`: genesis.json and chain.rlp, every block verified and executed; whatever a file holds is settled.
 
 use std::{
-    fs::{self, File},
+    fs::File,
     io::{self, Read},
     path::{Path, PathBuf},
     sync::{
@@ -11,13 +11,12 @@ use std::{
 };
 
 use nearhead_chain::{
-    block::Block,
-    chain_file::{ChainReader, read_genesis},
-    encode::EncodeOptions,
-    import::Importer,
+    block::Block, chain_file::ChainReader, encode::EncodeOptions, import::Importer,
 };
 
-use super::{Progress, Report, SourceError, StopSignal, TrackerLink, is_stopped};
+use super::{
+    Progress, Report, SourceError, StopSignal, TrackerLink, is_stopped, read_genesis_file,
+};
 use crate::messages::AdvanceHead;
 
 /// Blocks that are handed over in one message: few enough to bound what waits, enough to make the hop unnoticeable.
@@ -42,15 +41,7 @@ impl FilesSource {
         options: EncodeOptions,
     ) -> Result<Self, SourceError> {
         let path = || genesis.to_owned();
-        let bytes = fs::read(genesis).map_err(|error| SourceError::Read {
-            path: path(),
-            error,
-        })?;
-        let parsed = read_genesis(&bytes).map_err(|error| SourceError::Malformed {
-            path: path(),
-            number: 0,
-            error,
-        })?;
+        let parsed = read_genesis_file(genesis)?;
         let importer = Importer::new(&parsed, options).map_err(|error| SourceError::Rules {
             path: path(),
             error,

@@ -7,13 +7,23 @@ pub mod node;
 #[cfg(test)]
 mod tests;
 
-use std::{convert::Infallible, io, path::PathBuf, sync::Arc};
+use std::{
+    convert::Infallible,
+    fs, io,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
-use actix::{Addr, ArbiterHandle, MailboxError};
+use actix::{Addr, ArbiterHandle, Context, Handler, MailboxError, Message, dev::ToEnvelope};
+use alloy_genesis::Genesis;
 use crossbeam::channel::{Receiver, TryRecvError};
 use nearhead_chain::{
-    block::Block, chain_file::ChainFileError, dev::DevError, execute::SpecError,
-    import::ImportError, window::WindowError,
+    block::Block,
+    chain_file::{ChainFileError, read_genesis},
+    dev::DevError,
+    execute::SpecError,
+    import::ImportError,
+    window::WindowError,
 };
 use tokio::runtime::{Builder, Runtime};
 
@@ -194,12 +204,39 @@ impl TrackerLink {
 
     /// Hands a change over and waits until it is readable: no source can run ahead of the tracker.
     fn advance(&self, change: AdvanceHead) -> Result<(), SourceError> {
-        let mut end = self.end.clone();
-        self.runtime.block_on(async {
-            tokio::select! {
-                advanced = self.tracker.send(change) => Ok(advanced??),
-                () = end.wait() => Err(MailboxError::Closed.into()),
-            }
-        })
+        let advanced = ask_tracker(&self.tracker, &self.end, change);
+        Ok(self.runtime.block_on(advanced)??)
     }
+}
+
+/// Waits for the head tracker's answer, or for its end.
+async fn ask_tracker<M>(
+    tracker: &Addr<HeadTracker>,
+    end: &TrackerEnd,
+    message: M,
+) -> Result<M::Result, MailboxError>
+where
+    M: Message + Send + 'static,
+    M::Result: Send,
+    HeadTracker: Handler<M>,
+    Context<HeadTracker>: ToEnvelope<HeadTracker, M>,
+{
+    let mut end = end.clone();
+    tokio::select! {
+        answer = tracker.send(message) => answer,
+        () = end.wait() => Err(MailboxError::Closed),
+    }
+}
+
+/// Reads a genesis file.
+fn read_genesis_file(path: &Path) -> Result<Genesis, SourceError> {
+    let bytes = fs::read(path).map_err(|error| SourceError::Read {
+        path: path.to_owned(),
+        error,
+    })?;
+    read_genesis(&bytes).map_err(|error| SourceError::Malformed {
+        path: path.to_owned(),
+        number: 0,
+        error,
+    })
 }

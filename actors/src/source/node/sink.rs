@@ -2,16 +2,16 @@
 
 use std::sync::Arc;
 
-use actix::{Addr, ArbiterHandle, Handler, Message, dev::ToEnvelope};
+use actix::{ArbiterHandle, Context, Handler, MailboxError, Message, dev::ToEnvelope};
 use nearhead_chain::{block::Block, window::Snapshot};
 use tokio::sync::oneshot;
 
-use super::follow::HeadSink;
+use super::{follow::HeadSink, source::Started};
 use crate::{
     head::Head,
-    head_tracker::{HeadTracker, TrackerEnd},
+    head_tracker::HeadTracker,
     messages::{AdvanceHead, BeginHead, ExtendBelow, FollowHead},
-    source::SourceError,
+    source::{SourceError, ask_tracker},
 };
 
 /// A head tracker that is started with the first block.
@@ -19,9 +19,9 @@ pub(super) struct TrackerSink {
     arbiter: ArbiterHandle,
     head: Head,
     chain_id: u64,
-    tracker: Option<(Addr<HeadTracker>, TrackerEnd)>,
+    tracker: Option<Started>,
     /// Told when the first block is readable.
-    started: Option<oneshot::Sender<(Addr<HeadTracker>, TrackerEnd)>>,
+    started: Option<oneshot::Sender<Started>>,
 }
 
 impl TrackerSink {
@@ -29,7 +29,7 @@ impl TrackerSink {
         arbiter: ArbiterHandle,
         head: Head,
         chain_id: u64,
-        started: oneshot::Sender<(Addr<HeadTracker>, TrackerEnd)>,
+        started: oneshot::Sender<Started>,
     ) -> Self {
         Self {
             arbiter,
@@ -45,16 +45,12 @@ impl TrackerSink {
         M: Message + Send + 'static,
         M::Result: Send,
         HeadTracker: Handler<M>,
-        actix::Context<HeadTracker>: ToEnvelope<HeadTracker, M>,
+        Context<HeadTracker>: ToEnvelope<HeadTracker, M>,
     {
         let Some((tracker, end)) = &self.tracker else {
-            return Err(actix::MailboxError::Closed.into());
+            return Err(MailboxError::Closed.into());
         };
-        let mut end = end.clone();
-        tokio::select! {
-            answer = tracker.send(message) => Ok(answer?),
-            () = end.wait() => Err(actix::MailboxError::Closed.into()),
-        }
+        Ok(ask_tracker(tracker, end, message).await?)
     }
 }
 

@@ -11,7 +11,6 @@ use std::{
 
 use actix::{Addr, ArbiterHandle};
 use nearhead_chain::{
-    chain_file::read_genesis,
     encode::EncodeOptions,
     execute::ChainSpec,
     remote::{BlobRules, Verifier},
@@ -34,7 +33,7 @@ use super::{
 use crate::{
     head::Head,
     head_tracker::{HeadTracker, TrackerEnd},
-    source::{Progress, Report, SourceError, StopSignal},
+    source::{Progress, Report, SourceError, StopSignal, is_stopped, read_genesis_file},
 };
 
 /// Pause before nodes that could not be reached at the start are tried again.
@@ -144,18 +143,6 @@ impl NodeSource {
         &self.state
     }
 
-    /// The chain id.
-    #[must_use]
-    pub const fn chain_id(&self) -> u64 {
-        self.chain_id
-    }
-
-    /// The nodes as they are shown, in the operator's order.
-    #[must_use]
-    pub fn names(&self) -> Vec<String> {
-        self.nodes.iter().map(super::follow::Peer::name).collect()
-    }
-
     /// Follows the best node until told to stop; `started` is told when the first block is readable.
     ///
     /// # Errors
@@ -257,7 +244,7 @@ async fn first_chain_id(clients: &[NodeClient], stop: &StopSignal) -> Result<u64
                     tracing::warn!(node = %client.endpoint(), %error, "the node does not say its chain");
                 }
             }
-            if crate::source::is_stopped(stop) {
+            if is_stopped(stop) {
                 return Err(SourceError::Stopped);
             }
         }
@@ -266,14 +253,6 @@ async fn first_chain_id(clients: &[NodeClient], stop: &StopSignal) -> Result<u64
 }
 
 fn read_spec(path: PathBuf) -> Result<ChainSpec, SourceError> {
-    let bytes = std::fs::read(&path).map_err(|error| SourceError::Read {
-        path: path.clone(),
-        error,
-    })?;
-    let genesis = read_genesis(&bytes).map_err(|error| SourceError::Malformed {
-        path: path.clone(),
-        number: 0,
-        error,
-    })?;
+    let genesis = read_genesis_file(&path)?;
     ChainSpec::from_genesis(&genesis).map_err(|error| SourceError::Rules { path, error })
 }

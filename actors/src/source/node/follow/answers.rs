@@ -109,7 +109,7 @@ impl<P: Peer, S: HeadSink> Follower<P, S> {
                     FetchError::Call(error) => self.fails(node, Verdict::from(error), error),
                     FetchError::BadBlock { reason, why } => {
                         let why = format!("block {}: {why}", ask.number());
-                        self.fails_by(node, Verdict::Fault(Fault::BadBlock), reason, &why);
+                        self.fails_by(node, Verdict::Fault(Fault::BadBlock), Some(reason), &why);
                     }
                 }
             }

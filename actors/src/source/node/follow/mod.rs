@@ -349,8 +349,8 @@ impl<P: Peer, S: HeadSink> Follower<P, S> {
     /// A call or a check failed.
     fn fails(&mut self, node: NodeId, verdict: Verdict, why: &dyn std::fmt::Display) {
         let reason = match verdict {
-            Verdict::Fault(fault) => fault.label(),
-            Verdict::Limited(_) | Verdict::Innocent => "limited",
+            Verdict::Fault(fault) => Some(fault.label()),
+            Verdict::Limited(_) | Verdict::Innocent => None,
         };
         self.fails_by(node, verdict, reason, why);
     }
@@ -360,7 +360,7 @@ impl<P: Peer, S: HeadSink> Follower<P, S> {
         &mut self,
         node: NodeId,
         verdict: Verdict,
-        reason: &'static str,
+        reason: Option<&'static str>,
         why: &dyn std::fmt::Display,
     ) {
         let now = self.now();
@@ -372,7 +372,6 @@ impl<P: Peer, S: HeadSink> Follower<P, S> {
         found.is_known = false;
         found.missing = 0;
         let name = found.peer.name();
-        let reason = matches!(verdict, Verdict::Fault(_)).then_some(reason);
         match reason {
             Some(reason) => tracing::warn!(node = name, reason, ?wait, "{why}"),
             None => tracing::info!(node = name, ?wait, "the node asks to be asked less"),
