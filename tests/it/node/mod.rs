@@ -5,6 +5,7 @@
 //! | `following` | the window is filled and the head followed, over HTTP and WebSocket; every answer is the node's own |
 //! | `reorgs` | reorgs that are deeper than the window |
 //! | `trouble` | nodes that are frozen, slow, cut off, limited, of another chain, or two behind one URL |
+//! | `tls` | nodes behind TLS |
 //! | `switching` | another node is followed, and the head does not go back for it |
 //! | `liar` | nothing false is served, whatever is false in what a node says of blocks (`exceptions`: what is not found) |
 //! | `state` | accounts, slots, codes and proofs at every block, and lies about them |
@@ -19,6 +20,7 @@ mod reorgs;
 mod same;
 mod state;
 mod switching;
+mod tls;
 mod trouble;
 
 use std::{collections::BTreeMap, fs::File, net::SocketAddr, time::Instant};
