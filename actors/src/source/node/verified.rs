@@ -5,7 +5,7 @@ use std::sync::Arc;
 use alloy_primitives::B256;
 use nearhead_chain::{
     block::Block,
-    remote::{Answers, Asked, NodeFault, StatedBlock, Verified, Verifier},
+    remote::{Answers, Asked, NodeFault, StatedBlock, Verified, VerifiedBody, Verifier},
 };
 use parking_lot::Mutex;
 use serde_json::value::RawValue;
@@ -29,6 +29,13 @@ pub(super) struct VerifiedNode {
 ///
 /// Before a block was verified it may be the chain that is not known here; afterwards it is the node's fault.
 pub(super) type UnknownType = Arc<Mutex<Option<String>>>;
+
+/// A block as it was stated, and what was made of it.
+struct Answered {
+    block: Box<RawValue>,
+    ommers: Vec<Box<RawValue>>,
+    body: VerifiedBody,
+}
 
 impl VerifiedNode {
     pub(super) const fn new(
@@ -60,45 +67,34 @@ impl VerifiedNode {
     }
 
     async fn fetch(&self, ask: Ask) -> Result<Arc<Block>, FetchError> {
-        let (json, early) = match ask {
-            // Two questions at once: a new head is not to wait for two answers in turn.
-            Ask::Hash { hash, .. } => {
-                let (block, receipts) =
-                    tokio::join!(self.client.block_by_hash(hash), self.receipts(hash, None));
-                (block?, receipts.ok().flatten())
-            }
-            Ask::Number(number) => (self.client.block_by_number(number).await?, None),
+        // Two questions at once, and the block is checked while its receipts are under way: a new head is not to wait.
+        let early = async {
+            Ok(match ask {
+                Ask::Hash { hash, .. } => self.receipts(hash, None).await.ok().flatten(),
+                Ask::Number(_) => None,
+            })
         };
-        let (json, stated) = on_pool(move || {
-            let stated = StatedBlock::read(json.get().as_bytes());
-            stated.map(|stated| (json, stated))
-        })
-        .await
-        .map_err(|fault| self.judge(&fault))?;
+        let (answered, early) = tokio::try_join!(self.body(ask), early)?;
+        let Answered {
+            block,
+            ommers,
+            body,
+        } = answered;
         let receipts = match early {
             Some(receipts) => receipts,
             None => self
-                .receipts(stated.hash, Some(&stated.transactions))
+                .receipts(body.hash(), Some(&body.transactions()))
                 .await?
                 .ok_or(CallError::NotFound)?,
         };
-        let mut ommers = Vec::new();
-        for index in 0..stated.ommers {
-            ommers.push(self.client.uncle(stated.hash, index as u64).await?);
-        }
         let verifier = Arc::clone(&self.verifier);
         let Verified { block, ignored } = on_pool(move || {
-            let ommers: Vec<&[u8]> = ommers.iter().map(|ommer| text(ommer)).collect();
             let answers = Answers {
-                block: text(&json),
+                block: text(&block),
                 receipts: receipts.as_bytes(),
-                ommers: &ommers,
+                ommers: &texts(&ommers),
             };
-            let asked = match ask {
-                Ask::Hash { hash, .. } => Asked::Hash(hash),
-                Ask::Number(number) => Asked::Number(number),
-            };
-            verifier.verify(asked, &answers)
+            verifier.verify_rest(body, &answers)
         })
         .await
         .map_err(|fault| self.judge(&fault))?;
@@ -106,6 +102,38 @@ impl VerifiedNode {
             tracing::debug!(node = %self.client.endpoint(), ?ignored, "members that are not served");
         }
         Ok(block)
+    }
+
+    /// A block and its ommers, checked as far as that goes without receipts.
+    async fn body(&self, ask: Ask) -> Result<Answered, FetchError> {
+        let (asked, json) = match ask {
+            Ask::Hash { hash, .. } => (Asked::Hash(hash), self.client.block_by_hash(hash).await?),
+            Ask::Number(number) => {
+                let json = self.client.block_by_number(number).await?;
+                (Asked::Number(number), json)
+            }
+        };
+        let (block, stated) = on_pool(move || {
+            let stated = StatedBlock::read(text(&json));
+            stated.map(|stated| (json, stated))
+        })
+        .await
+        .map_err(|fault| self.judge(&fault))?;
+        let mut ommers = Vec::new();
+        for index in 0..stated.ommers {
+            ommers.push(self.client.uncle(stated.hash, index as u64).await?);
+        }
+        let verifier = Arc::clone(&self.verifier);
+        on_pool(move || {
+            let body = verifier.verify_body(asked, text(&block), &texts(&ommers))?;
+            Ok(Answered {
+                block,
+                ommers,
+                body,
+            })
+        })
+        .await
+        .map_err(|fault| self.judge(&fault))
     }
 
     fn judge(&self, fault: &NodeFault) -> FetchError {
@@ -140,6 +168,10 @@ async fn on_pool<T: Send + 'static>(
 
 fn text(json: &RawValue) -> &[u8] {
     json.get().as_bytes()
+}
+
+fn texts(jsons: &[Box<RawValue>]) -> Vec<&[u8]> {
+    jsons.iter().map(|json| text(json)).collect()
 }
 
 impl Peer for VerifiedNode {
