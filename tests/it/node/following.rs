@@ -4,26 +4,15 @@ use alloy_primitives::B256;
 use serde_json::{Value, json};
 
 use super::{
-    chain_of_execution_apis, follow, head, http, led,
+    WINDOW, chain_of_execution_apis, check_pruned, follow, head, http, led,
     led::Led,
     same::{ANVIL, ANVIL_EMPTY, GETH, GETH_OMMERS, Same},
     wait_head, ws,
 };
 use crate::{
-    harness::{Server, check, scratch, wait_until},
+    harness::{check, scratch, wait_until},
     peers::{Anvil, Geth, anvil_with_traffic, quantity},
 };
-
-/// Blocks of the window.
-const WINDOW: u64 = 128;
-
-/// Asserts what is answered about the block below the window: it is gone, not absent.
-fn check_pruned(server: &Server, number: u64) {
-    let params = json!([format!("{number:#x}"), false]);
-    let answer = server.connect().call("eth_getBlockByNumber", &params);
-    let error = json!({"code": 4444, "message": "pruned history unavailable"});
-    check(&params.to_string(), &answer["error"], &error);
-}
 
 #[test]
 fn an_anvil_over_http_and_websocket() {
@@ -34,7 +23,7 @@ fn an_anvil_over_http_and_websocket() {
         let mut same = Same::between(server, anvil.address);
         same.chain();
         let window = (141 - WINDOW..=140).step_by(step);
-        window.for_each(|number| same.block(number));
+        window.for_each(|number| _ = same.block(number));
         same.finish(ANVIL);
         check_pruned(server, 140 - WINDOW);
     }

@@ -3,6 +3,7 @@
 //! | file | what is held |
 //! |---|---|
 //! | `following` | the window is filled and the head followed, over HTTP and WebSocket; every answer is the node's own |
+//! | `conformance` | every method at every block of a chain that grows |
 //! | `reorgs` | reorgs that are deeper than the window |
 //! | `trouble` | nodes that are frozen, slow, cut off, limited, of another chain, or two behind one URL |
 //! | `switching` | another node is followed, and the head does not go back for it |
@@ -11,6 +12,7 @@
 //!
 //! `same` compares the answers, `led` is a geth that stands wherever the test wants it.
 
+mod conformance;
 mod exceptions;
 mod following;
 mod led;
@@ -28,7 +30,7 @@ use nearhead_chain::chain_file::{ChainReader, write_block};
 use serde_json::{Value, json};
 
 use crate::{
-    harness::{Connection, KEY, PATIENCE, Server, nearhead, scratch, vectors, wait_until},
+    harness::{Connection, KEY, PATIENCE, Server, check, nearhead, scratch, vectors, wait_until},
     peers::{Geth, quantity},
 };
 
@@ -38,6 +40,17 @@ fn http(address: SocketAddr) -> String {
 
 fn ws(address: SocketAddr) -> String {
     format!("ws://{address}")
+}
+
+/// Blocks of the window.
+const WINDOW: u64 = 128;
+
+/// Asserts what is answered about the block below the window: it is gone, not absent.
+fn check_pruned(server: &Server, number: u64) {
+    let params = json!([format!("{number:#x}"), false]);
+    let answer = server.connect().call("eth_getBlockByNumber", &params);
+    let error = json!({"code": 4444, "message": "pruned history unavailable"});
+    check(&params.to_string(), &answer["error"], &error);
 }
 
 /// The arguments of a nearhead that follows these nodes.
