@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `following` | the window is filled and the head followed, over HTTP and WebSocket; every answer is the node's own |
 //! | `conformance` | every method at every block of a chain that grows |
-//! | `reorgs` | reorgs that are deeper than the window |
+//! | `reorgs` | reorgs of any depth, rollbacks, and what a session is told of them |
 //! | `trouble` | nodes that are frozen, slow, cut off, limited, of another chain, or two behind one URL |
 //! | `switching` | another node is followed, and the head does not go back for it |
 //! | `liar` | nothing false is served, whatever is false in what a node says of blocks (`exceptions`: what is not found) |

@@ -6,13 +6,13 @@ use alloy_primitives::B256;
 use serde_json::{Value, json};
 
 use super::{
-    follow, hash, http,
-    same::{ANVIL_EMPTY, Same},
+    follow, hash, head, http,
+    same::{ANVIL, ANVIL_EMPTY, Same},
     wait_head, ws,
 };
 use crate::{
     harness::{KEY, Server, check, wait_until},
-    peers::{Anvil, quantity},
+    peers::{Anvil, anvil_with_traffic, proxy::Proxy, quantity},
     websocket::client::Client,
 };
 
@@ -136,6 +136,87 @@ fn logs_of_window(anvil: &Anvil, head: u64) -> usize {
     logs.as_array().unwrap().len()
 }
 
+/// A session that only applies what it is told holds what is answered, whatever depth a reorg has.
+#[test]
+fn a_session_is_told_of_every_depth() {
+    let mut anvil = anvil_with_traffic("node-reorgs", 29, 140);
+    let servers = [http(anvil.address), ws(anvil.address)].map(|url| follow(&[url]));
+    anvil.mine(1);
+    let mut sessions = servers.each_ref().map(|server| {
+        wait_head(server, anvil.head());
+        Told::open(server)
+    });
+    for depth in [0, 1, 5, 60, 127] {
+        if depth > 0 {
+            anvil.reorg(depth);
+        }
+        let (number, head) = anvil.head();
+        let logs = logs_of_window(&anvil, number);
+        for (server, told) in servers.iter().zip(&mut sessions) {
+            wait_head(server, (number, head));
+            told.read_to((number, head), logs);
+            // A reorg of the whole window leaves one block that both have: the oldest.
+            told.check(&anvil, number - 126);
+            let mut same = Same::between(server, anvil.address);
+            same.chain();
+            same.blocks(number - 20..=number);
+            // Deep reorgs leave no transactions in these.
+            same.finish(if depth < 20 { ANVIL } else { ANVIL_EMPTY });
+            while depth > 0 && told.reorg.is_none() {
+                told.read();
+            }
+            let expected = (depth > 0).then_some((depth as usize, depth as usize));
+            check("the reorg", &told.reorg.take(), &expected);
+        }
+    }
+}
+
+/// A head that is lower on the same branch is lag, and nobody is told. When the node goes on from there, on another branch,
+/// that is one reorg, to a lower head too.
+#[test]
+fn a_session_is_told_of_what_follows_a_rollback() {
+    let mut anvil = anvil_with_traffic("node-rollback", 30, 140);
+    let proxy = Proxy::to(&[anvil.address]);
+    let servers = [http(proxy.address), ws(proxy.address)].map(|url| follow(&[url]));
+    let mut sessions = servers.each_ref().map(|server| {
+        wait_head(server, anvil.head());
+        Told::open(server)
+    });
+    for (depth, blocks) in [(1, 1), (3, 5), (20, 7)] {
+        let before = anvil.head();
+        anvil.roll_back(depth);
+        let asked = proxy.calls("eth_getBlockByNumber");
+        wait_until("the lower head is heard", || {
+            for server in &servers {
+                check("the head", &head(&mut server.connect()), &before);
+            }
+            proxy.calls("eth_getBlockByNumber") > asked + 20
+        });
+        anvil.mine_others(blocks);
+        for (server, told) in servers.iter().zip(&mut sessions) {
+            wait_head(server, anvil.head());
+            while told.reorg.is_none() {
+                told.read();
+            }
+            // The first of the blocks may have been seen alone.
+            let (reverted, applied) = told.reorg.take().unwrap();
+            check("reverted", &reverted, &(depth as usize));
+            assert!((1..=blocks as usize).contains(&applied), "{applied}");
+        }
+        anvil.mine(depth);
+        let (number, head) = anvil.head();
+        for (server, told) in servers.iter().zip(&mut sessions) {
+            wait_head(server, (number, head));
+            told.read_to((number, head), logs_of_window(&anvil, number));
+            told.check(&anvil, number - 126);
+            let mut same = Same::between(server, anvil.address);
+            same.chain();
+            same.blocks(number - 30..=number);
+            same.finish(ANVIL);
+        }
+    }
+}
+
 /// No block that is held is of the new chain: the window begins anew, and who is subscribed is told that the way is lost.
 #[test]
 fn deeper_than_the_window() {
@@ -148,6 +229,7 @@ fn deeper_than_the_window() {
         Told::open(server)
     });
     let replaced = anvil.head().1;
+    let known = sessions[0].heads.last().unwrap()["hash"].clone();
     anvil.reorg(200);
     let (number, head) = anvil.head();
     for (server, told) in servers.iter().zip(&mut sessions) {
@@ -160,7 +242,23 @@ fn deeper_than_the_window() {
         let params = json!([replaced, false]);
         let gone = server.connect().result("eth_getBlockByHash", &params);
         check("replaced", &gone, &Value::Null);
-        check("the session", &told.session.close_code().0, &1013);
+        let (code, reason) = told.session.close_code();
+        check("the session", &code, &1013);
+        assert!(!reason.is_empty(), "closed without a reason");
+        // What it knew is no way back: it is told where to begin.
+        let mut session = Client::open(server.address, &format!("/ws/v3/{KEY}"));
+        let oldest = json!([format!("{:#x}", number - 127), false]);
+        let oldest = anvil.connect().result("eth_getBlockByNumber", &oldest);
+        for subject in [json!(["newHeads"]), json!(["logs", {}]), json!(["reorgs"])] {
+            let mut params = subject.clone();
+            params.as_array_mut().unwrap().resize(2, Value::Null);
+            params.as_array_mut().unwrap().push(json!({"since": known}));
+            let answer = session.call("eth_subscribe", &params);
+            let error = &answer["error"];
+            let data = json!({"oldest": {"number": oldest["number"], "hash": oldest["hash"]}});
+            check(&subject.to_string(), &error["code"], &json!(4444));
+            check(&subject.to_string(), &error["data"], &data);
+        }
     }
     // Whoever comes back is told of what follows.
     anvil.mine(1);
