@@ -52,6 +52,8 @@ pub struct Metrics {
     pub slow_clients: IntCounter,
     /// `nearhead_node_faults_total{node, reason}`: what nodes did wrong; a node by its place in the configuration.
     node_faults: IntCounterVec,
+    /// `nearhead_node_limited_total{node}`: how often nodes asked to be asked less.
+    node_limited: IntCounterVec,
     /// `nearhead_panics_total`: handlers that panicked.
     panics: IntCounter,
     /// Held while what others count is copied here: two scrapes at once would add it twice.
@@ -161,6 +163,13 @@ impl Metrics {
                 ),
                 &["node", "reason"],
             )?,
+            node_limited: IntCounterVec::new(
+                Opts::new(
+                    "nearhead_node_limited_total",
+                    "How often nodes asked to be asked less, by their place in the configuration",
+                ),
+                &["node"],
+            )?,
             panics: IntCounter::new("nearhead_panics_total", "Handlers that panicked")?,
             copying: Arc::default(),
             permits_in_use: permits(
@@ -209,6 +218,8 @@ impl Metrics {
         this.registry
             .register(Box::new(this.slow_clients.clone()))?;
         this.registry.register(Box::new(this.node_faults.clone()))?;
+        this.registry
+            .register(Box::new(this.node_limited.clone()))?;
         this.registry.register(Box::new(this.panics.clone()))?;
         this.registry
             .register(Box::new(this.permits_in_use.clone()))?;
@@ -236,6 +247,12 @@ impl Metrics {
             _ => "other".to_owned(),
         };
         self.sessions_closed.with_label_values(&[&code]).inc();
+    }
+
+    /// Counts that a node asked to be asked less.
+    pub fn node_limited(&self, node: usize) {
+        let node = node.to_string();
+        self.node_limited.with_label_values(&[&node]).inc();
     }
 
     /// Counts what a node did wrong.

@@ -117,6 +117,15 @@ fn faults(server: &Server, node: usize) -> BTreeMap<String, u64> {
     series.collect()
 }
 
+/// How often a node has asked to be asked less.
+fn limited(server: &Server, node: usize) -> u64 {
+    let metrics = server.get("/metrics");
+    let series = format!("nearhead_node_limited_total{{node=\"{node}\"}} ");
+    let mut lines = metrics.text().lines();
+    let count = lines.find_map(|line| line.strip_prefix(&series));
+    count.map_or(0, |count| count.parse().unwrap())
+}
+
 /// Waits until a node has done something that is counted by one of these reasons.
 #[track_caller]
 fn wait_fault(server: &Server, node: usize, reasons: &[&str]) {

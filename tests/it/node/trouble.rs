@@ -132,7 +132,47 @@ fn without_receipts_of_whole_blocks() {
     assert!(proxy.calls("eth_getTransactionReceipt") > 100);
 }
 
-/// Two replicas behind one URL, one of them three blocks behind: the head goes forward, block by block.
+/// The only node says that it is asked too much: what is there is served, it is asked less, and followed when it is over.
+#[test]
+fn limited() {
+    let (genesis, payloads) = led::chain("node-limited-alone", 73, 22);
+    let mut geth = Led::at("node-limited-alone-geth", &genesis, &payloads);
+    let mut before = geth.go_to(&payloads[19]);
+    let proxy = Proxy::to(&[geth.address()]);
+    let servers = [http(proxy.address), ws(proxy.address)].map(|url| follow(&[url]));
+    let too_many = Refusal::TooManyRequests {
+        retry_after_seconds: 1,
+    };
+    // A session has no HTTP status.
+    for (refusal, servers, next) in [
+        (Refusal::LimitExceeded, &servers[..], &payloads[20]),
+        (too_many, &servers[..1], &payloads[21]),
+    ] {
+        proxy.fail(vec![Fault::Refuse(None, refusal)]);
+        let wanted = geth.go_to(next);
+        let times = 2;
+        for server in servers {
+            let counted = super::limited(server, 0);
+            let mut ours = server.connect();
+            wait_until("limited", || {
+                check("the head", &head(&mut ours), &before);
+                super::limited(server, 0) >= counted + times
+            });
+        }
+        let calls = proxy.applied();
+        println!("{refusal:?}: {calls} calls while limited {times} times");
+        assert!(calls < 30, "{refusal:?}: {calls} calls");
+        proxy.heal();
+        for server in servers {
+            wait_head(server, wanted);
+            check("faults", &super::faults(server, 0).len(), &0);
+        }
+        before = wanted;
+    }
+}
+
+/// Two replicas behind one URL, one of them three blocks behind: the head goes forward, block by block, and whatever is
+/// answered together is of one block.
 #[test]
 fn stale_replicas() {
     let (genesis, payloads) = led::chain("node-stale", 47, 30);
