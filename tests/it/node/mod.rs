@@ -6,6 +6,7 @@
 //! | `conformance` | every method at every block of a chain that grows |
 //! | `reorgs` | reorgs of any depth, rollbacks, and what a session is told of them |
 //! | `trouble` | nodes that are frozen, slow, cut off, limited, of another chain, or two behind one URL |
+//! | `restarts` | nodes whose process ends and is started again |
 //! | `switching` | another node is followed, and the head does not go back for it |
 //! | `liar` | nothing false is served, whatever is false in what a node says of blocks (`exceptions`: what is not found) |
 //! | `state` | accounts, slots, codes and proofs at every block, and lies about them |
@@ -18,6 +19,7 @@ mod following;
 mod led;
 mod liar;
 mod reorgs;
+mod restarts;
 mod same;
 mod state;
 mod switching;
@@ -41,6 +43,9 @@ fn http(address: SocketAddr) -> String {
 fn ws(address: SocketAddr) -> String {
     format!("ws://{address}")
 }
+
+/// Reasons by which a node counts as gone.
+const GONE: &[&str] = &["silent", "timeout", "connection"];
 
 /// Blocks of the window.
 const WINDOW: u64 = 128;

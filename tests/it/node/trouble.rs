@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::{
-    begin, follow, head, http, led,
+    GONE, begin, follow, head, http, led,
     led::Led,
     same::{ANVIL, ANVIL_EMPTY, GETH, Same},
     wait_fault, wait_head, ws,
@@ -19,9 +19,6 @@ use crate::{
     },
     websocket::client::Client,
 };
-
-/// Reasons by which a node counts as gone.
-const GONE: &[&str] = &["silent", "timeout", "connection"];
 
 /// An anvil of some blocks behind a proxy, and who follows it over HTTP and over WebSocket.
 fn behind_a_proxy(blocks: u64) -> (Anvil, Proxy, [Server; 2]) {
