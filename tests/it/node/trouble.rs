@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use serde_json::json;
+use alloy_primitives::B256;
+use nearhead_chain::dev::contracts::STORE;
+use serde_json::{Value, json};
 
 use super::{
     GONE, begin, follow, head, http, led,
@@ -11,12 +13,13 @@ use super::{
     wait_fault, wait_head, ws,
 };
 use crate::{
-    harness::{KEY, Server, check, scratch, wait_until},
+    harness::{self, Connection, KEY, Server, check, scratch, wait_until},
     peers::{
         Anvil, Geth, anvil_with_traffic,
         proxy::{Fault, Proxy, Refusal},
         quantity,
     },
+    proofs,
     websocket::client::Client,
 };
 
@@ -188,17 +191,20 @@ fn stale_replicas() {
         session.call("eth_subscribe", &json!([subject]));
     }
     let mut ours = server.connect();
-    let mut highest = first.0;
+    let (mut highest, mut proven) = (first.0, 0);
     for number in 9..=24 {
         let wanted = go_to(number);
         wait_until("the head", || {
-            let (number, hash) = head(&mut ours);
+            let (number, hash, is_proven) = latest(&mut ours);
             assert!(number >= highest, "{number} after {highest}");
             highest = number;
+            proven += usize::from(is_proven);
             check("of the chain", &hash, &payloads[number as usize - 1].hash);
             number == wanted.0
         });
     }
+    println!("{proven} times with a proof");
+    assert!(proven > 0, "nothing was proven");
     for number in 9..=24 {
         let told = session.notification()["result"].clone();
         check("told", &quantity(&told["number"]), &number);
@@ -206,4 +212,45 @@ fn stale_replicas() {
     let mut same = Same::between(&server, replicas[0].address());
     same.blocks(1..=24);
     same.finish(GETH);
+}
+
+/// Everything about the latest block in one batch: number and hash, and whether there was a proof.
+fn latest(ours: &mut Connection) -> (u64, B256, bool) {
+    let calls = [
+        ("eth_getBlockByNumber", json!(["latest", false])),
+        ("eth_getBlockReceipts", json!(["latest"])),
+        ("eth_getLogs", json!([{}])),
+        ("eth_getProof", json!([STORE, ["0x0"], "latest"])),
+        ("eth_blockNumber", json!([])),
+    ];
+    let batch = calls.iter().map(
+        |(method, params)| json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}),
+    );
+    let answers = ours.post(json!(batch.collect::<Vec<_>>()).to_string());
+    let answers = harness::json(&answers.body);
+    let [block, receipts, logs, proof, number] = [0, 1, 2, 3, 4].map(|at| &answers[at]["result"]);
+    check("number", number, &block["number"]);
+    let hashes = block["transactions"].as_array().unwrap().iter();
+    let listed = receipts.as_array().unwrap();
+    let transactions = listed.iter().map(|receipt| &receipt["transactionHash"]);
+    check(
+        "receipts",
+        &transactions.collect::<Vec<_>>(),
+        &hashes.collect(),
+    );
+    let of_receipts = listed
+        .iter()
+        .flat_map(|receipt| receipt["logs"].as_array().unwrap());
+    check(
+        "logs",
+        &logs.as_array().unwrap().iter().collect::<Vec<_>>(),
+        &of_receipts.collect(),
+    );
+    // The one that is asked may not have the block.
+    match proof {
+        Value::Null => check("code", &answers[3]["error"]["code"], &json!(-32000)),
+        proof => _ = proofs::verify(&calls[3].1, proof, proofs::state_root(block)),
+    }
+    let hash = block["hash"].as_str().unwrap().parse().unwrap();
+    (quantity(number), hash, proof.is_object())
 }
