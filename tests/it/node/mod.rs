@@ -7,6 +7,7 @@
 //! | `reorgs` | reorgs of any depth, rollbacks, and what a session is told of them |
 //! | `trouble` | nodes that are frozen, slow, cut off, limited, of another chain, or two behind one URL |
 //! | `restarts` | nodes whose process ends and is started again |
+//! | `unknown_types` | chains with transactions of a type that is not known |
 //! | `switching` | another node is followed, and the head does not go back for it |
 //! | `liar` | nothing false is served, whatever is false in what a node says of blocks (`exceptions`: what is not found) |
 //! | `state` | accounts, slots, codes and proofs at every block, and lies about them |
@@ -24,6 +25,7 @@ mod same;
 mod state;
 mod switching;
 mod trouble;
+mod unknown_types;
 
 use std::{collections::BTreeMap, fs::File, net::SocketAddr, time::Instant};
 
