@@ -10,15 +10,19 @@
 //! | `unknown_types` | chains with transactions of a type that is not known |
 //! | `switching` | another node is followed, and the head does not go back for it |
 //! | `liar` | nothing false is served, whatever is false in what a node says of blocks (`exceptions`: what is not found) |
+//! | `fields` | that every member of what nodes state is lied about |
+//! | `notices` | lies in the heads that a node tells of |
 //! | `state` | accounts, slots, codes and proofs at every block, and lies about them |
 //!
 //! `same` compares the answers, `led` is a geth that stands wherever the test wants it.
 
 mod conformance;
 mod exceptions;
+mod fields;
 mod following;
 mod led;
 mod liar;
+mod notices;
 mod reorgs;
 mod restarts;
 mod same;

@@ -85,14 +85,14 @@ fn an_anvil() {
 }
 
 /// A chain, and what its node says of an account that has code and storage.
-struct Subject {
+pub(super) struct Subject {
     geth: Led,
     payloads: Vec<Payload>,
-    recorded: Vec<Recorded>,
+    pub(super) recorded: Vec<Recorded>,
 }
 
 impl Subject {
-    fn make(name: &str) -> Self {
+    pub(super) fn make(name: &str) -> Self {
         let (genesis, payloads) = led::chain(name, 3, 12);
         let mut geth = Led::at(&format!("{name}-geth"), &genesis, &payloads);
         geth.go_to(&payloads[11]);
@@ -108,6 +108,11 @@ impl Subject {
             payloads,
             recorded,
         }
+    }
+
+    /// What is lied about.
+    pub(super) fn lies(&self) -> Vec<Lie> {
+        rows::one_a_member(&rows::lies(&self.recorded))
     }
 
     /// The calls that lead to what was recorded, and their answers.
@@ -160,7 +165,7 @@ fn ask(ours: &mut Connection, calls: &[(&str, Value, Value)], case: &str) -> boo
 fn every_member_of_a_proof_and_of_a_code() {
     let subject = Subject::make("node-state-liar");
     let calls = subject.calls();
-    let lies = rows::one_a_member(&rows::lies(&subject.recorded));
+    let lies = subject.lies();
     assert!(lies.len() >= 20, "{} lies", lies.len());
     let (count, waiting) = (lies.len(), Mutex::new(lies));
     let reasons: Mutex<BTreeMap<String, usize>> = Mutex::default();
