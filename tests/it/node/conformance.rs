@@ -17,6 +17,7 @@ use crate::{
     dice::Dice,
     geth::random_filter,
     peers::{Payload, quantity},
+    proofs,
 };
 
 /// Blocks that are followed one by one.
@@ -30,8 +31,9 @@ const SLOTS_PROVEN: usize = 48;
 struct Seen {
     /// Accounts and their slots.
     slots: BTreeMap<String, BTreeSet<B256>>,
-    /// Hashes of the blocks, from the first on.
+    /// Hashes and state roots of the blocks, from the first on.
     hashes: Vec<Value>,
+    state_roots: Vec<B256>,
     /// Some logs of each block.
     logs: Vec<Value>,
     /// Transactions by type.
@@ -77,6 +79,7 @@ impl Seen {
         }
         self.logs.extend(logs.into_iter().take(8));
         self.hashes.push(block["hash"].clone());
+        self.state_roots.push(proofs::state_root(block));
         accounts
     }
 
@@ -136,11 +139,17 @@ fn compare_account(same: &mut Same, seen: &Seen, dice: &mut Dice, account: &str,
         same.ask("state", method, json!([account, at]));
     }
     let keys = seen.keys(account, dice, SLOTS_PROVEN);
-    for key in keys.iter().rev().take(4) {
+    for key in keys.iter().rev().take(3) {
         same.ask("state", "eth_getStorageAt", json!([account, key, at]));
     }
-    let hash = &seen.hashes[usize::try_from(number - 1).unwrap()];
-    same.proof(json!([account, keys, at]), hash);
+    let words: Vec<&Value> = keys.iter().filter(|key| *key != "0x0").collect();
+    same.ask(
+        "state",
+        "eth_getStorageValues",
+        json!([{account: words}, at]),
+    );
+    let state_root = seen.state_roots[usize::try_from(number - 1).unwrap()];
+    same.proof(json!([account, keys, at]), state_root);
 }
 
 #[test]

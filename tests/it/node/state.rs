@@ -3,6 +3,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    net::SocketAddr,
     sync::Mutex,
 };
 
@@ -10,7 +11,7 @@ use alloy_primitives::B256;
 use nearhead_chain::dev::contracts::STORE;
 use serde_json::{Value, json};
 
-use super::{arguments, chain_of_execution_apis, faults, follow, head, http, led, led::Led};
+use super::{arguments, chain_of_execution_apis, faults, follow, head, http, led, led::Led, ws};
 use crate::{
     geth::{FOLLOWED_EXECUTION_APIS, compare_followed},
     harness::{Connection, Server, check, vectors, wait_until},
@@ -167,15 +168,19 @@ fn every_member_of_a_proof_and_of_a_code() {
     let calls = subject.calls();
     let lies = subject.lies();
     assert!(lies.len() >= 20, "{} lies", lies.len());
-    let (count, waiting) = (lies.len(), Mutex::new(lies));
+    let count = lies.len();
+    // Every other one is told over WebSocket.
+    let urls: [fn(SocketAddr) -> String; 2] = [http, ws];
+    let waiting = lies.into_iter().zip(urls.into_iter().cycle());
+    let waiting = Mutex::new(waiting.collect::<Vec<_>>());
     let reasons: Mutex<BTreeMap<String, usize>> = Mutex::default();
     let missed: Mutex<Vec<String>> = Mutex::default();
     std::thread::scope(|scope| {
         for _ in 0..6 {
             scope.spawn(|| {
-                while let Some(lie) = { waiting.lock().unwrap().pop() } {
+                while let Some((lie, url)) = { waiting.lock().unwrap().pop() } {
                     let case = format!("{lie:?}");
-                    match find_out(&subject, &calls, lie) {
+                    match find_out(&subject, &calls, lie, url) {
                         Some(reason) => {
                             *reasons.lock().unwrap().entry(reason).or_default() += 1;
                         }
@@ -190,11 +195,16 @@ fn every_member_of_a_proof_and_of_a_code() {
 }
 
 /// The reason that a liar is found out by; `None` where it is not.
-fn find_out(subject: &Subject, calls: &[(&str, Value, Value)], lie: Lie) -> Option<String> {
+fn find_out(
+    subject: &Subject,
+    calls: &[(&str, Value, Value)],
+    lie: Lie,
+    url: fn(SocketAddr) -> String,
+) -> Option<String> {
     let case = format!("{lie:?}");
     let proxy = Proxy::to(&[subject.geth.address()]);
     proxy.fail(vec![Fault::Lie(lie)]);
-    let server = follow(&[http(proxy.address)]);
+    let server = follow(&[url(proxy.address)]);
     let mut ours = server.connect();
     let mut reason = None;
     for _ in 0..40 {
