@@ -4,19 +4,23 @@
 //! |---|---|
 //! | `following` | the window is filled and the head followed, over HTTP and WebSocket; every answer is the node's own |
 //! | `reorgs` | reorgs that are deeper than the window |
+//! | `settled` | safe and finalized |
 //! | `trouble` | nodes that are frozen, slow, cut off, limited, of another chain, or two behind one URL |
 //! | `switching` | another node is followed, and the head does not go back for it |
 //! | `liar` | nothing false is served, whatever is false in what a node says of blocks (`exceptions`: what is not found) |
+//! | `heads_liar` | nor in the heads that it tells of |
 //! | `state` | accounts, slots, codes and proofs at every block, and lies about them |
 //!
 //! `same` compares the answers, `led` is a geth that stands wherever the test wants it.
 
 mod exceptions;
 mod following;
+mod heads_liar;
 mod led;
 mod liar;
 mod reorgs;
 mod same;
+mod settled;
 mod state;
 mod switching;
 mod trouble;
