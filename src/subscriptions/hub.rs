@@ -98,6 +98,14 @@ impl Hub {
         self.view.borrow().clone()
     }
 
+    /// Goes on with this view if it has the head that is known: what was put below it, nobody is told of.
+    pub(super) fn deepens_to(&self, view: &Arc<Snapshot>) -> bool {
+        let mut known = self.view.borrow_mut();
+        let known = known.as_mut();
+        let known = known.filter(|known| known.head().hash == view.head().hash);
+        known.map(|known| *known = Arc::clone(view)).is_some()
+    }
+
     /// Begins with a view, or goes on with one after changes were missed: whoever listens catches up with it.
     pub(crate) fn begin(&self, view: Arc<Snapshot>) {
         let before = self.view.replace(Some(view));

@@ -5,7 +5,7 @@
 //! Every other liar is asked over WebSocket.
 
 use std::{
-    collections::{BTreeMap, HashSet},
+    collections::{BTreeMap, BTreeSet, HashSet},
     net::SocketAddr,
     path::PathBuf,
     time::{Duration, Instant},
@@ -15,13 +15,13 @@ use alloy_primitives::B256;
 use serde_json::{Value, json};
 
 use super::{
-    chain_of_execution_apis, exceptions, faults, follow, head, http, led,
+    begin, chain_of_execution_apis, exceptions, faults, follow, head, http, led,
     led::Led,
     same::{GETH, GETH_OMMERS, Only, Same},
     wait_head, ws,
 };
 use crate::{
-    harness::{Connection, KEY, PATIENCE, Server, check},
+    harness::{Connection, KEY, PATIENCE, Server, check, wait_until},
     peers::{
         Anvil, Geth, Payload,
         proxy::{Change, Fault, Lie, Proxy, Refusal, rows, rows::Recorded},
@@ -306,6 +306,50 @@ fn what_is_not_found_is_not_served() {
     same.blocks(0..=*BLOCKS.last().unwrap());
     same.finish(GETH);
     check("faults", &faults(&server, 0).len(), &0);
+}
+
+/// Neither is the window filled with it: what is above is served, what is false is not there, and not null.
+#[test]
+fn a_window_is_not_filled_with_lies() {
+    let (genesis, payloads, rows) = dev_chain("node-liar-window");
+    let mut geth = Led::at("node-liar-window-geth", &genesis, &payloads);
+    let wanted = geth.go_to(payloads.last().unwrap());
+    let mut seen = BTreeSet::new();
+    let rows = rows.iter().filter(|row| {
+        let is_below = row.block < wanted.0;
+        let kind = (row.lie.methods[0], format!("{:?}", row.lie.change));
+        is_below && seen.insert(kind)
+    });
+    let rows: Vec<&Row> = rows.take(16).collect();
+    assert!(rows.len() >= 12, "{} lies", rows.len());
+    std::thread::scope(|scope| {
+        for row in &rows {
+            scope.spawn(|| check_unfilled(row, geth.address(), wanted));
+        }
+    });
+}
+
+fn check_unfilled(row: &Row, node: SocketAddr, wanted: (u64, B256)) {
+    let proxy = Proxy::to(&[node]);
+    proxy.fail(faults_of(&row.lie));
+    let server = begin(&[http(proxy.address)]);
+    let mut ours = server.connect();
+    wait_head(&server, wanted);
+    let at = json!([format!("{:#x}", row.block), true]);
+    // What is null is a block that the node does not have, which is no fault of an old one.
+    let is_absent = row.lie.path.is_empty() && row.lie.change == Change::Null;
+    wait_until(&format!("{:?} is found out", row.lie), || {
+        let answer = ours.call("eth_getBlockByNumber", &at);
+        let case = format!("{:?}: {answer}", row.lie);
+        check(&case, &answer["error"]["code"], &json!(4444));
+        proxy.applied() > 2 && (is_absent || !faults(&server, 0).is_empty())
+    });
+    check("ready", &server.get("/ready").status, &503);
+    proxy.heal();
+    wait_until("filled", || server.get("/ready").status == 200);
+    let mut same = Same::between(&server, node);
+    same.block(row.block);
+    same.finish(GETH);
 }
 
 /// The one thing that nobody can check. Where it does not fit that of its neighbours it may be refused; everything else is

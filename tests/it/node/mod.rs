@@ -5,6 +5,7 @@
 //! | `following` | the window is filled and the head followed, over HTTP and WebSocket; every answer is the node's own |
 //! | `conformance` | every method at every block of a chain that grows |
 //! | `reorgs` | reorgs of any depth, rollbacks, and what a session is told of them |
+//! | `settled` | safe and finalized |
 //! | `trouble` | nodes that are frozen, slow, cut off, limited, of another chain, or two behind one URL |
 //! | `restarts` | nodes whose process ends and is started again |
 //! | `unknown_types` | chains with transactions of a type that is not known |
@@ -12,6 +13,7 @@
 //! | `liar` | nothing false is served, whatever is false in what a node says of blocks (`exceptions`: what is not found) |
 //! | `fields` | that every member of what nodes state is lied about |
 //! | `notices` | lies in the heads that a node tells of |
+//! | `heads_liar` | nor in the heads that it tells of |
 //! | `state` | accounts, slots, codes and proofs at every block, and lies about them |
 //!
 //! `same` compares the answers, `led` is a geth that stands wherever the test wants it.
@@ -20,12 +22,14 @@ mod conformance;
 mod exceptions;
 mod fields;
 mod following;
+mod heads_liar;
 mod led;
 mod liar;
 mod notices;
 mod reorgs;
 mod restarts;
 mod same;
+mod settled;
 mod state;
 mod switching;
 mod trouble;

@@ -11,9 +11,11 @@ use alloy_primitives::B256;
 use nearhead_chain::dev::contracts::STORE;
 use serde_json::{Value, json};
 
-use super::{arguments, chain_of_execution_apis, faults, follow, head, http, led, led::Led, ws};
+use super::{
+    arguments, chain_of_execution_apis, faults, follow, head, http, led, led::Led, wait_head, ws,
+};
 use crate::{
-    geth::{FOLLOWED_EXECUTION_APIS, compare_followed},
+    geth::{FOLLOWED_DEV, FOLLOWED_EXECUTION_APIS, compare_followed},
     harness::{Connection, Server, check, vectors, wait_until},
     peers::{
         Payload, anvil_with_traffic,
@@ -28,6 +30,16 @@ fn the_execution_apis_chain() {
     let server = follow(&[http(geth.address)]);
     let genesis = vectors().join("genesis.json");
     compare_followed(FOLLOWED_EXECUTION_APIS, &genesis, server, geth);
+}
+
+#[test]
+fn a_led_geth() {
+    let (genesis, payloads) = led::chain("node-state-led", 7, 150);
+    let mut geth = Led::at("node-state-led-geth", &genesis, &payloads);
+    let wanted = geth.go_to(&payloads[149]);
+    let server = follow(&[ws(geth.address())]);
+    wait_head(&server, wanted);
+    compare_followed(FOLLOWED_DEV, &genesis, server, geth.geth);
 }
 
 /// anvil proves less than geth: what it does is verified, and equal.

@@ -97,6 +97,30 @@ fn a_stopped_process() {
     }
 }
 
+/// The URL leads to a node of another chain from now on, which is longer: nothing of it is served.
+#[test]
+fn another_chain_behind_the_url() {
+    let (mut anvil, proxy, servers) = behind_a_proxy(20);
+    let before = anvil.head();
+    let mut other = Anvil::start(&["--no-mining", "--chain-id", "77"]);
+    other.mine(50);
+    proxy.ask(&[other.address]);
+    proxy.disconnect();
+    for server in &servers {
+        let mut ours = server.connect();
+        wait_until("the fault", || {
+            check("the head", &head(&mut ours), &before);
+            super::faults(server, 0).contains_key("wrong_chain")
+        });
+    }
+    proxy.ask(&[anvil.address]);
+    proxy.disconnect();
+    anvil.mine(1);
+    for server in &servers {
+        wait_head(server, anvil.head());
+    }
+}
+
 /// The first node names the chain; one of another chain is left alone.
 #[test]
 fn another_chain_beside_the_first() {
