@@ -247,6 +247,15 @@ impl Hub {
         for block in &change.reverted {
             self.tell_logs(block, true, &late);
         }
+        // Nothing else would say that the chain went back to a block that was told already.
+        if change.applied.is_empty()
+            && !self.heads.borrow().is_empty()
+            && let Some(before) = self.view()
+        {
+            let bookmark = || Bookmark::at(Cursor::after(before.head()));
+            let notice = Notice::head(change.snapshot.head());
+            self.tell(&self.heads.borrow(), &notice, &late, bookmark);
+        }
         for block in &change.applied {
             if !self.heads.borrow().is_empty() {
                 let bookmark = || Bookmark::at(Cursor::before(block));

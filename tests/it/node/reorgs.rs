@@ -6,13 +6,13 @@ use alloy_primitives::B256;
 use serde_json::{Value, json};
 
 use super::{
-    follow, hash, head, http,
+    follow, hash, http,
     same::{ANVIL, ANVIL_EMPTY, Same},
     wait_head, ws,
 };
 use crate::{
     harness::{KEY, Server, check, wait_until},
-    peers::{Anvil, anvil_with_traffic, proxy::Proxy, quantity},
+    peers::{Anvil, anvil_with_traffic, quantity},
     websocket::client::Client,
 };
 
@@ -58,7 +58,11 @@ impl Told {
     /// Takes what comes until this block is the head, and there are so many logs in the window above its oldest block,
     /// which a subscription begins after.
     fn read_to(&mut self, (number, head): (u64, B256), logs: usize) {
-        let oldest = number.saturating_sub(126);
+        self.read_from(number.saturating_sub(126), head, logs);
+    }
+
+    /// The same, and logs are those of the block `oldest` and after it.
+    fn read_from(&mut self, oldest: u64, head: B256, logs: usize) {
         let is_there = |this: &Self| {
             let last = this.heads.last().is_some_and(|last| hash(last) == head);
             let held = this.logs.values();
@@ -130,8 +134,12 @@ impl Told {
 
 /// Logs of the node's newest blocks, as many as a window has above its oldest one.
 fn logs_of_window(anvil: &Anvil, head: u64) -> usize {
-    let oldest = format!("{:#x}", head.saturating_sub(126));
-    let logs = json!([{"fromBlock": oldest, "toBlock": "latest"}]);
+    logs_from(anvil, head.saturating_sub(126))
+}
+
+/// Logs that the node has from this block on.
+fn logs_from(anvil: &Anvil, oldest: u64) -> usize {
+    let logs = json!([{"fromBlock": format!("{oldest:#x}"), "toBlock": "latest"}]);
     let logs = anvil.connect().result("eth_getLogs", &logs);
     logs.as_array().unwrap().len()
 }
@@ -171,50 +179,68 @@ fn a_session_is_told_of_every_depth() {
     }
 }
 
-/// A head that is lower on the same branch is lag, and nobody is told. When the node goes on from there, on another branch,
-/// that is one reorg, to a lower head too.
+/// A rollback is told as a reorg that applies nothing, and the head that is left; what is made after it, on another
+/// branch, follows.
 #[test]
-fn a_session_is_told_of_what_follows_a_rollback() {
+fn a_session_is_told_of_a_rollback() {
     let mut anvil = anvil_with_traffic("node-rollback", 30, 140);
-    let proxies = [(); 2].map(|()| Proxy::to(&[anvil.address]));
-    let urls = [http(proxies[0].address), ws(proxies[1].address)];
-    let servers = urls.map(|url| follow(&[url]));
+    let servers = [http(anvil.address), ws(anvil.address)].map(|url| follow(&[url]));
     let mut sessions = servers.each_ref().map(|server| {
         wait_head(server, anvil.head());
         Told::open(server)
     });
-    for (depth, blocks) in [(1, 1), (3, 5), (20, 7)] {
-        let before = anvil.head();
+    for depth in [1, 3, 20] {
+        let oldest = anvil.head().0 - 126;
         anvil.roll_back(depth);
-        for (server, proxy) in servers.iter().zip(&proxies) {
-            let asked = proxy.calls("eth_getBlockByNumber");
-            wait_until("the lower head is heard", || {
-                check("the head", &head(&mut server.connect()), &before);
-                proxy.calls("eth_getBlockByNumber") > asked + 4
-            });
-        }
-        anvil.mine_others(blocks);
+        let (number, head) = anvil.head();
         for (server, told) in servers.iter().zip(&mut sessions) {
-            wait_head(server, anvil.head());
+            wait_head(server, (number, head));
+            told.read_from(oldest, head, logs_from(&anvil, oldest));
             while told.reorg.is_none() {
                 told.read();
             }
-            // The first of the blocks may have been seen alone.
-            let (reverted, applied) = told.reorg.take().unwrap();
-            check("reverted", &reverted, &(depth as usize));
-            assert!((1..=blocks as usize).contains(&applied), "{applied}");
+            check("the reorg", &told.reorg.take(), &Some((depth as usize, 0)));
+            told.check(&anvil, oldest);
         }
-        anvil.mine(depth);
+        anvil.mine_others(depth + 2);
         let (number, head) = anvil.head();
         for (server, told) in servers.iter().zip(&mut sessions) {
             wait_head(server, (number, head));
             told.read_to((number, head), logs_of_window(&anvil, number));
             told.check(&anvil, number - 126);
+            check("no reorg", &told.reorg, &None);
             let mut same = Same::between(server, anvil.address);
             same.chain();
             same.blocks(number - 30..=number);
             same.finish(ANVIL);
         }
+    }
+}
+
+/// A node that goes on at once from a block below its head was not rolled back: that is one reorg, to a lower head.
+#[test]
+fn a_session_is_told_of_a_lower_head() {
+    let mut anvil = anvil_with_traffic("node-lower", 32, 140);
+    let servers = [http(anvil.address), ws(anvil.address)].map(|url| follow(&[url]));
+    let mut sessions = servers.each_ref().map(|server| {
+        wait_head(server, anvil.head());
+        Told::open(server)
+    });
+    let oldest = anvil.head().0 - 126;
+    anvil.roll_back(20);
+    anvil.mine_others(7);
+    let (number, head) = anvil.head();
+    for (server, told) in servers.iter().zip(&mut sessions) {
+        wait_head(server, (number, head));
+        told.read_from(oldest, head, logs_from(&anvil, oldest));
+        while told.reorg.is_none() {
+            told.read();
+        }
+        // The first of the blocks may have been seen alone.
+        let (reverted, applied) = told.reorg.take().unwrap();
+        check("reverted", &reverted, &20);
+        assert!((1..=7).contains(&applied), "{applied}");
+        told.check(&anvil, oldest);
     }
 }
 
