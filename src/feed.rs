@@ -207,13 +207,11 @@ impl Plan {
         )
         .and_then(|source| {
             let count = move |event: node::follow::Event| {
-                if let node::follow::Event::Failed {
-                    node,
-                    reason: Some(reason),
-                    ..
-                } = event
-                {
-                    metrics.node_failed(node, reason);
+                if let node::follow::Event::Failed { node, reason, .. } = event {
+                    match reason {
+                        Some(reason) => metrics.node_failed(node, reason),
+                        None => metrics.node_limited(node),
+                    }
                 }
             };
             let state = Some(source.state().clone());

@@ -57,6 +57,8 @@ pub struct Metrics {
     pub slow_clients: IntCounter,
     /// `nearhead_node_faults_total{node, reason}`: what nodes did wrong; a node by its place in the configuration.
     node_faults: IntCounterVec,
+    /// `nearhead_node_limited_total{node}`: how often nodes asked to be asked less.
+    node_limited: IntCounterVec,
     /// `nearhead_panics_total`: handlers that panicked.
     panics: IntCounter,
     /// Held while what others count is copied here: two scrapes at once would add it twice.
@@ -169,6 +171,13 @@ impl Metrics {
                 ),
                 &["node", "reason"],
             )?,
+            node_limited: IntCounterVec::new(
+                Opts::new(
+                    "nearhead_node_limited_total",
+                    "How often nodes asked to be asked less, by their place in the configuration",
+                ),
+                &["node"],
+            )?,
             panics: IntCounter::new("nearhead_panics_total", "Handlers that panicked")?,
             copying: Arc::default(),
             permits_in_use: permits(
@@ -226,6 +235,7 @@ impl Metrics {
             Box::new(self.head_number.clone()),
             Box::new(self.head_age_seconds.clone()),
             Box::new(self.node_faults.clone()),
+            Box::new(self.node_limited.clone()),
             Box::new(self.state_reads.clone()),
             Box::new(self.state_fetches.clone()),
             Box::new(self.process_start.clone()),
@@ -245,6 +255,12 @@ impl Metrics {
             _ => "other".to_owned(),
         };
         self.sessions_closed.with_label_values(&[&code]).inc();
+    }
+
+    /// Counts that a node asked to be asked less.
+    pub fn node_limited(&self, node: usize) {
+        let node = node.to_string();
+        self.node_limited.with_label_values(&[&node]).inc();
     }
 
     /// Counts what a node did wrong.

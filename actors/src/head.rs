@@ -25,7 +25,7 @@ impl Head {
         self.snapshot.load_full()
     }
 
-    /// How long ago the view last changed; `None` until the first block is there.
+    /// How long ago the head last changed; `None` until the first block is there. What is put below it does not count.
     #[must_use]
     pub fn age(&self) -> Option<Duration> {
         self.stored_at.load().as_ref().map(|at| at.elapsed())
@@ -33,8 +33,14 @@ impl Head {
 
     /// Makes `snapshot` the present view and gives back the one before.
     pub(crate) fn store(&self, snapshot: Arc<Snapshot>) -> Option<Arc<Snapshot>> {
+        let head = snapshot.head().hash;
         let before = self.snapshot.swap(Some(snapshot));
-        self.stored_at.store(Some(Arc::new(Instant::now())));
+        if before
+            .as_ref()
+            .is_none_or(|before| before.head().hash != head)
+        {
+            self.stored_at.store(Some(Arc::new(Instant::now())));
+        }
         before
     }
 }

@@ -11,7 +11,10 @@ use tokio::sync::{broadcast, watch};
 
 use crate::{
     head::{Head, RetiredSnapshots},
-    messages::{AdvanceHead, BeginHead, ExtendBelow, FollowHead, HeadChanged, HeadFeed, StopHead},
+    messages::{
+        AdvanceHead, BeginHead, ExtendBelow, FollowHead, HeadChanged, HeadFeed, KeepGenesis,
+        SettleHead, StopHead,
+    },
 };
 
 /// Owns the 128-block window: applies, reverts, makes the new view readable and announces it, in this order.
@@ -158,6 +161,39 @@ impl Handler<ExtendBelow> for HeadTracker {
         self.window.extend_below(block)?;
         self.publish();
         Ok(())
+    }
+}
+
+impl Handler<KeepGenesis> for HeadTracker {
+    type Result = Result<(), WindowError>;
+
+    fn handle(
+        &mut self,
+        KeepGenesis { block }: KeepGenesis,
+        _: &mut Self::Context,
+    ) -> Self::Result {
+        self.window.keep_genesis(&block)?;
+        self.publish();
+        Ok(())
+    }
+}
+
+impl Handler<SettleHead> for HeadTracker {
+    type Result = ();
+
+    fn handle(&mut self, SettleHead { safe, finalized }: SettleHead, _: &mut Self::Context) {
+        let set = [
+            ("safe", safe, Window::set_safe_at as fn(&mut _, _, _) -> _),
+            ("finalized", finalized, Window::set_finalized_at),
+        ];
+        for (tag, named, set) in set {
+            if let Some((number, hash)) = named
+                && let Err(why) = set(&mut self.window, number, hash)
+            {
+                tracing::debug!(tag, number, %why, "the source's block is not taken");
+            }
+        }
+        self.publish();
     }
 }
 

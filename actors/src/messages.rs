@@ -289,6 +289,25 @@ pub struct ExtendBelow {
     pub block: Arc<Block>,
 }
 
+/// To the head tracker: keep the verified genesis of a chain whose window began above it. Nobody is told.
+#[derive(Clone, Debug, Message)]
+#[rtype(result = "Result<(), nearhead_chain::window::WindowError>")]
+pub struct KeepGenesis {
+    /// Block 0.
+    pub block: Arc<Block>,
+}
+
+/// To the head tracker: the source calls these blocks safe and finalized now, by number and hash. What is not canonical, in
+/// the window or below it, changes nothing, and neither does `None`. Nobody is told: the head stays.
+#[derive(Clone, Copy, Debug, Message)]
+#[rtype(result = "()")]
+pub struct SettleHead {
+    /// The safe block, if known.
+    pub safe: Option<(u64, B256)>,
+    /// The finalized block, if known.
+    pub finalized: Option<(u64, B256)>,
+}
+
 /// Fact: the head changed, and the new snapshot is already readable.
 #[derive(Clone, Debug, Message)]
 #[rtype(result = "()")]

@@ -30,6 +30,7 @@ pub(super) fn ready(edge: &Edge) -> HttpResponse {
         Some(snapshot) => {
             let (head, blocks) = (snapshot.head().number(), snapshot.canonical().len());
             let age = edge.head.age().unwrap_or_default();
+            let wanted = head.saturating_add(1).min(WINDOW_BLOCKS as u64);
             if blocks < WINDOW_BLOCKS && snapshot.oldest() > 0 {
                 missing.push("the window is not filled yet");
             }
@@ -43,7 +44,7 @@ pub(super) fn ready(edge: &Edge) -> HttpResponse {
             // Writing to a string cannot fail.
             let _ = write!(
                 facts,
-                r#","head":{head},"blocks":{blocks},"head_age_seconds":{:.3}"#,
+                r#","head":{head},"blocks":{blocks},"blocks_wanted":{wanted},"head_age_seconds":{:.3}"#,
                 age.as_secs_f64()
             );
         }

@@ -32,7 +32,7 @@ pub trait Subscriber {
         &self,
         topic: Topic,
         since: Option<B256>,
-        view: &Snapshot,
+        view: &Arc<Snapshot>,
     ) -> Result<String, RpcError>;
 
     /// Ends a subscription; `false` where there is none of this id.

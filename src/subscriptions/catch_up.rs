@@ -22,8 +22,8 @@ pub(super) struct CatchUp {
     pub(super) id: SubscriptionId,
     topic: Topic,
     start: Start,
-    /// Version of the view that it began with: an older one is not gone along.
-    began_in: u64,
+    /// The view that it began with, until the hub's is as new: an older one is not gone along.
+    began_in: Option<Arc<Snapshot>>,
     bookmark: Bookmark,
     /// What is left to tell of the block at the bookmark.
     telling: Option<Telling>,
@@ -103,7 +103,7 @@ impl CatchUp {
         id: SubscriptionId,
         topic: Topic,
         start: Start,
-        began_in: u64,
+        began_in: Option<Arc<Snapshot>>,
         bookmark: Bookmark,
     ) -> Self {
         Self {
@@ -124,8 +124,16 @@ impl CatchUp {
         view: &Snapshot,
         hub: &Hub,
     ) -> Result<Went, Why> {
-        if view.version() < self.began_in {
-            return Ok(Went::Waits);
+        let newer = self.began_in.take();
+        if let Some(newer) = newer.filter(|newer| view.version() < newer.version()) {
+            // The next step goes along it.
+            let went = if hub.deepens_to(&newer) {
+                Went::On
+            } else {
+                Went::Waits
+            };
+            self.began_in = Some(newer);
+            return Ok(went);
         }
         match self.topic.clone() {
             Topic::NewHeads => self.next_head(session, view, hub),

@@ -45,8 +45,8 @@ struct Subscription {
 }
 
 enum State {
-    /// The answer with its id was not sent yet. Where it begins, and the version of the view that this is part of.
-    Asked(Bookmark, u64),
+    /// The answer with its id was not sent yet. Where it begins, and the view that this is part of.
+    Asked(Bookmark, Arc<Snapshot>),
     /// On its way to the hub's view.
     Behind,
     /// The hub tells it.
@@ -54,8 +54,8 @@ enum State {
 }
 
 impl Subscription {
-    /// From now on it catches up, from this bookmark on, with views of this version and later ones.
-    fn catches_up(&mut self, bookmark: Bookmark, began_in: u64) -> CatchUp {
+    /// From now on it catches up, from this bookmark on, with this view and later ones.
+    fn catches_up(&mut self, bookmark: Bookmark, began_in: Option<Arc<Snapshot>>) -> CatchUp {
         self.state = State::Behind;
         let (topic, start) = (self.topic.clone(), self.start.clone());
         CatchUp::new(self.number, topic, start, began_in, bookmark)
@@ -86,8 +86,8 @@ impl Follower {
         if let Some(subscription) = self.by_id.borrow_mut().get_mut(id)
             && let State::Asked(bookmark, began_in) = &subscription.state
         {
-            let (bookmark, began_in) = (bookmark.clone(), *began_in);
-            let catch_up = subscription.catches_up(bookmark, began_in);
+            let (bookmark, began_in) = (bookmark.clone(), Arc::clone(began_in));
+            let catch_up = subscription.catches_up(bookmark, Some(began_in));
             self.behind.borrow_mut().push_back(catch_up);
         }
     }
@@ -97,7 +97,7 @@ impl Follower {
         self.with(number, |subscription| {
             if let State::Listed(place) = &subscription.state {
                 self.hub.unlist(number, place);
-                let catch_up = subscription.catches_up(bookmark, 0);
+                let catch_up = subscription.catches_up(bookmark, None);
                 self.behind.borrow_mut().push_back(catch_up);
             }
         });
@@ -117,9 +117,9 @@ impl Follower {
         if self.behind.borrow().is_empty() || !session.takes_messages() {
             return;
         }
-        let view = self.hub.view();
         let (mut steps, mut waiting) = (0, 0);
         while waiting < self.behind.borrow().len() {
+            let view = self.hub.view();
             if steps == CATCH_UP_STEPS {
                 // Others first.
                 session.wake();
@@ -183,7 +183,7 @@ impl Follower {
         &self,
         topic: Topic,
         since: Option<B256>,
-        view: &Snapshot,
+        view: &Arc<Snapshot>,
     ) -> Result<String, RpcError> {
         if self.by_id.borrow().len() >= SESSION_SUBSCRIPTIONS_MAX {
             let most = SESSION_SUBSCRIPTIONS_MAX;
@@ -207,7 +207,7 @@ impl Follower {
             number,
             topic,
             start: Start::of(&id),
-            state: State::Asked(Bookmark::at(cursor), view.version()),
+            state: State::Asked(Bookmark::at(cursor), Arc::clone(view)),
         };
         self.by_id.borrow_mut().insert(id.clone(), subscription);
         self.hub.metrics.subscriptions.inc();
@@ -298,7 +298,7 @@ impl Subscriber for Asking {
         &self,
         topic: Topic,
         since: Option<B256>,
-        view: &Snapshot,
+        view: &Arc<Snapshot>,
     ) -> Result<String, RpcError> {
         let id = self.session.follower.subscribe(topic, since, view)?;
         self.ids.borrow_mut().push(id.clone());

@@ -99,6 +99,14 @@ impl Hub {
         self.view.borrow().clone()
     }
 
+    /// Goes on with this view if it has the head that is known: what was put below it, nobody is told of.
+    pub(super) fn deepens_to(&self, view: &Arc<Snapshot>) -> bool {
+        let mut known = self.view.borrow_mut();
+        let known = known.as_mut();
+        let known = known.filter(|known| known.head().hash == view.head().hash);
+        known.map(|known| *known = Arc::clone(view)).is_some()
+    }
+
     /// Begins with a view, or goes on with one after changes were missed: whoever listens catches up with it.
     pub(crate) fn begin(&self, view: Arc<Snapshot>) {
         let before = self.view.replace(Some(view));
@@ -239,6 +247,15 @@ impl Hub {
         }
         for block in &change.reverted {
             self.tell_logs(block, true, &late);
+        }
+        // Nothing else would say that the chain went back to a block that was told already.
+        if change.applied.is_empty()
+            && !self.heads.borrow().is_empty()
+            && let Some(before) = self.view()
+        {
+            let bookmark = || Bookmark::at(Cursor::after(before.head()));
+            let notice = Notice::head(change.snapshot.head());
+            self.tell(&self.heads.borrow(), &notice, &late, bookmark);
         }
         for block in &change.applied {
             if !self.heads.borrow().is_empty() {

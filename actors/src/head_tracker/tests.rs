@@ -89,6 +89,40 @@ async fn a_refused_change_changes_nothing_and_is_not_told() {
     );
 }
 
+/// What is put below the head is readable, and so is what is settled; nobody is told, and the head is no fresher for it.
+#[actix::test]
+async fn what_leaves_the_head_is_readable_and_not_told() {
+    let blocks = blocks(50);
+    let (head, newest) = (Head::default(), Arc::clone(&blocks[50]));
+    let (tracker, _) = HeadTracker::start(&Arbiter::new().handle(), head.clone(), 1, newest);
+    wait_until("the first view", || head.load().is_some());
+    let mut feed = tracker.send(FollowHead).await.unwrap();
+    let age = head.age().unwrap();
+    let block = Arc::clone(&blocks[49]);
+    tracker.send(ExtendBelow { block }).await.unwrap().unwrap();
+    let block = Arc::clone(&blocks[0]);
+    tracker.send(KeepGenesis { block }).await.unwrap().unwrap();
+    // The safe block is canonical, the finalized one is not.
+    let settle = SettleHead {
+        safe: Some((49, blocks[49].hash)),
+        finalized: Some((50, blocks[49].hash)),
+    };
+    tracker.send(settle).await.unwrap();
+    let view = head.load().unwrap();
+    assert_eq!(view.oldest(), 49);
+    assert_eq!(view.genesis().unwrap().hash, blocks[0].hash);
+    let named = [BlockTag::Safe, BlockTag::Finalized].map(|tag| {
+        view.resolve(BlockNumberOrTag::Tag(tag))
+            .ok()
+            .map(|block| block.number())
+    });
+    assert_eq!(named, [Some(49), None]);
+    tracker.send(settle).await.unwrap();
+    assert!(Arc::ptr_eq(&view, &head.load().unwrap()));
+    assert!(feed.changes.try_recv().is_err(), "nobody is told");
+    assert!(head.age().unwrap() > age);
+}
+
 /// A follower on another thread reads, at once, the very view that it is told of. Told too early, it would read the
 /// one before: in most runs within a few changes.
 #[actix::test]

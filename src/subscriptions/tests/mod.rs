@@ -17,7 +17,7 @@ use std::{rc::Rc, sync::Arc};
 
 use bytes::Bytes;
 use nearhead_actors::messages::HeadChanged;
-use nearhead_chain::{block::Block, log_search::LogFilter};
+use nearhead_chain::{block::Block, log_search::LogFilter, window::Window};
 use serde_json::Value;
 
 use self::{
@@ -394,6 +394,45 @@ fn a_notification_is_made_once_for_all_who_get_it() {
             count = places[0].len();
             assert!(places.iter().all(|other| *other == places[0]), "{topic:?}");
         }
+    }
+}
+
+/// A window that began with its head was filled since the worker was told of it: who asks goes on from anywhere in it, and
+/// the head need not change first.
+#[test]
+fn a_subscription_goes_on_from_a_block_that_was_put_below() {
+    let blocks = TREE.windows[2].snapshot().canonical().to_vec();
+    let (head, below) = blocks.split_last().unwrap();
+    let window = Window::new(1, Arc::clone(head));
+    let mut dice = Dice(7);
+    for topic in [Topic::NewHeads, Topic::Logs(Rc::default()), Topic::Reorgs] {
+        let world = World::new(&window, 1 << 24);
+        let first = subscribe(&world, topic.clone());
+        for block in below.iter().rev().take(100) {
+            world.extend_below(block);
+        }
+        let since = &below[below.len() - 100];
+        let session = world.session();
+        let asking = Asking::new(Rc::clone(&session));
+        let view = world.view();
+        asking
+            .subscribe(topic.clone(), Some(since.hash), &view)
+            .unwrap();
+        asking.answered();
+        let logs = |block: &Arc<Block>| block.json.log_count();
+        let since_then = view.range(since.number() + 1, u64::MAX);
+        let expected = match topic {
+            Topic::NewHeads => 100,
+            Topic::Logs(_) => since_then.iter().map(logs).sum(),
+            Topic::Reorgs => 0,
+        };
+        assert_eq!(told(&session).len(), expected, "{topic:?}");
+        assert!(!session.follower.is_behind(), "{topic:?}");
+        // From now on both are told the same.
+        let change = world.advance(world.way(&mut dice).unwrap());
+        world.hub.announce(&change);
+        let [first, second] = [told(&first), told(&session)];
+        assert_eq!(first, second, "{topic:?}");
     }
 }
 

@@ -9,7 +9,10 @@ use std::{
 
 use alloy_primitives::B256;
 use nearhead_actors::messages::HeadChanged;
-use nearhead_chain::window::{REPLACED_BLOCKS_MAX, Snapshot, Window};
+use nearhead_chain::{
+    block::Block,
+    window::{REPLACED_BLOCKS_MAX, Snapshot, Window},
+};
 use serde_json::Value;
 
 use super::{
@@ -71,6 +74,13 @@ impl World {
             begins_anew: false,
             snapshot: window.snapshot(),
         }
+    }
+
+    /// Puts a block below the oldest; nobody is told.
+    pub(super) fn extend_below(&self, block: &Arc<Block>) {
+        let mut window = self.window.borrow_mut();
+        window.extend_below(Arc::clone(block)).unwrap();
+        self.served.replace(window.snapshot());
     }
 
     /// A way on from the head; `None` where a branch ended that a window of few blocks cannot leave.
@@ -143,7 +153,7 @@ impl Client {
     }
 
     /// Reads and subscribes, both in this view.
-    pub(super) fn subscribe(&mut self, topic: Topic, view: &Snapshot) -> Result<(), String> {
+    pub(super) fn subscribe(&mut self, topic: Topic, view: &Arc<Snapshot>) -> Result<(), String> {
         let Some(session) = &self.session else {
             return Ok(());
         };
@@ -258,7 +268,7 @@ impl Client {
     }
 
     /// Comes back with the last block that it knows of each subscription; those that are lost begin anew.
-    pub(super) fn come_back(&mut self, world: &World, view: &Snapshot) -> Result<(), String> {
+    pub(super) fn come_back(&mut self, world: &World, view: &Arc<Snapshot>) -> Result<(), String> {
         self.leave();
         self.bytes.clear();
         self.is_closed = false;

@@ -4,7 +4,7 @@
 mod contents;
 mod settled;
 
-use std::path::Path;
+use std::{ops::RangeInclusive, path::Path};
 
 use alloy_primitives::{B256, KECCAK256_EMPTY};
 use alloy_trie::EMPTY_ROOT_HASH;
@@ -422,20 +422,28 @@ fn compare_logs(both: &mut Both, contents: &Contents, dice: &mut Dice) {
         logs.extend((0..16).map(|_| dice.pick(block).clone()));
     }
     assert!(!logs.is_empty(), "the chain has no logs");
+    let hashes = contents.served().iter().map(|block| block["hash"].clone());
+    let hashes: Vec<Value> = hashes.collect();
     for _ in 0..400 {
-        both.same("eth_getLogs", json!([random_filter(dice, &logs, contents)]));
+        let filter = random_filter(dice, &logs, &contents.window, &hashes);
+        both.same("eth_getLogs", json!([filter]));
     }
 }
 
-/// A filter made of what some log holds, made wider or narrower by chance.
-fn random_filter(dice: &mut Dice, logs: &[Value], contents: &Contents) -> Value {
-    let (oldest, head) = contents.window.clone().into_inner();
+/// A filter made of what some log of these blocks holds, made wider or narrower by chance.
+pub(crate) fn random_filter(
+    dice: &mut Dice,
+    logs: &[Value],
+    blocks: &RangeInclusive<u64>,
+    hashes: &[Value],
+) -> Value {
+    let (oldest, head) = blocks.clone().into_inner();
     let mut filter = serde_json::Map::new();
     if dice.one_in(4) {
         let hash = if dice.one_in(2) {
             &dice.pick(logs)["blockHash"]
         } else {
-            &dice.pick(contents.served())["hash"]
+            dice.pick(hashes)
         };
         filter.insert("blockHash".into(), hash.clone());
     } else {

@@ -4,25 +4,34 @@ use alloy_primitives::B256;
 use serde_json::{Value, json};
 
 use super::{
-    chain_of_execution_apis, follow, head, http, led,
+    WINDOW, begin, chain_of_execution_apis, check_pruned, follow, head, http, led,
     led::Led,
     same::{ANVIL, ANVIL_EMPTY, GETH, GETH_OMMERS, Same},
     wait_head, ws,
 };
 use crate::{
-    harness::{Server, check, scratch, wait_until},
-    peers::{Anvil, Geth, anvil_with_traffic, quantity},
+    harness::{KEY, Server, check, scratch, wait_until},
+    peers::{
+        Anvil, Geth, anvil_with_traffic,
+        proxy::{Change, Fault, Lie, Proxy},
+        quantity,
+    },
+    websocket::client::Client,
 };
 
-/// Blocks of the window.
-const WINDOW: u64 = 128;
-
-/// Asserts what is answered about the block below the window: it is gone, not absent.
-fn check_pruned(server: &Server, number: u64) {
-    let params = json!([format!("{number:#x}"), false]);
-    let answer = server.connect().call("eth_getBlockByNumber", &params);
-    let error = json!({"code": 4444, "message": "pruned history unavailable"});
-    check(&params.to_string(), &answer["error"], &error);
+/// What is said of how far the window is filled.
+#[track_caller]
+fn check_ready(server: &Server, status: u16, blocks: u64) {
+    let ready = server.get("/ready");
+    let body: Value = serde_json::from_str(ready.text()).unwrap();
+    check(ready.text(), &ready.status, &status);
+    check("blocks", &body["blocks"], &json!(blocks));
+    check("of", &body["blocks_wanted"], &json!(WINDOW));
+    let missing = match status {
+        200 => json!([]),
+        _ => json!(["the window is not filled yet"]),
+    };
+    check("missing", &body["missing"], &missing);
 }
 
 #[test]
@@ -34,7 +43,7 @@ fn an_anvil_over_http_and_websocket() {
         let mut same = Same::between(server, anvil.address);
         same.chain();
         let window = (141 - WINDOW..=140).step_by(step);
-        window.for_each(|number| same.block(number));
+        window.for_each(|number| _ = same.block(number));
         same.finish(ANVIL);
         check_pruned(server, 140 - WINDOW);
     }
@@ -125,6 +134,70 @@ fn a_led_geth() {
     check_pruned(&server, 150 - WINDOW);
 }
 
+/// Although it is not in the window.
+#[test]
+fn the_genesis_stays_readable() {
+    let (genesis, payloads) = led::chain("node-genesis", 18, 135);
+    let mut geth = Led::at("node-genesis-geth", &genesis, &payloads);
+    geth.go_to(&payloads[134]);
+    let server = follow(&[http(geth.address())]);
+    let mut ours = server.connect();
+    let first = json!(["0x0", false]);
+    wait_until("the genesis", || {
+        ours.call("eth_getBlockByNumber", &first)["result"].is_object()
+    });
+    let mut same = Same::between(&server, geth.address());
+    for full in [true, false] {
+        let genesis = same.ask("block", "eth_getBlockByNumber", json!(["0x0", full]));
+        same.ask(
+            "block",
+            "eth_getBlockByHash",
+            json!([genesis["hash"], full]),
+        );
+    }
+    same.finish(GETH);
+    // Its state does not.
+    let nobody = format!("0x{}", "00".repeat(20));
+    let answer = ours.call("eth_getBalance", &json!([nobody, "0x0"]));
+    let error =
+        json!({"code": -32000, "message": "historical state not available: block 0, oldest 8"});
+    check("its state", &answer["error"], &error);
+}
+
+/// What was put below the first block is a session's to go on from, before the head has ever changed.
+#[test]
+fn a_session_goes_on_from_anywhere_in_the_window() {
+    let mut anvil = Anvil::start(&["--no-mining"]);
+    anvil.mine(150);
+    let server = follow(&[http(anvil.address)]);
+    wait_head(&server, anvil.head());
+    let oldest = json!([format!("{:#x}", 151 - WINDOW), false]);
+    let oldest = server.connect().result("eth_getBlockByNumber", &oldest);
+    let mut session = Client::open(server.address, &format!("/ws/v3/{KEY}"));
+    let since = json!(["newHeads", {"since": oldest["hash"]}]);
+    session.call("eth_subscribe", &since);
+    for number in 152 - WINDOW..=150 {
+        let told = session.notification()["result"].clone();
+        check("told", &quantity(&told["number"]), &number);
+    }
+}
+
+/// A head that is lower than before, and the blocks below it that had left the window.
+#[test]
+fn a_window_whose_head_goes_back_is_filled_again() {
+    let mut anvil = Anvil::start(&["--no-mining"]);
+    anvil.mine(200);
+    let server = follow(&[http(anvil.address)]);
+    wait_head(&server, anvil.head());
+    anvil.roll_back(40);
+    wait_head(&server, anvil.head());
+    wait_until("ready", || server.get("/ready").status == 200);
+    check_ready(&server, 200, WINDOW);
+    let mut same = Same::between(&server, anvil.address);
+    same.blocks(161 - WINDOW..=160);
+    same.finish(ANVIL_EMPTY);
+}
+
 /// All forks, ommers among them.
 #[test]
 fn the_execution_apis_chain() {
@@ -142,4 +215,56 @@ fn the_execution_apis_chain() {
         );
     }
     same.finish(GETH_OMMERS);
+}
+
+/// What is not there yet is said to be so, and is never null.
+#[test]
+fn answers_are_given_while_the_window_is_filled() {
+    let mut anvil = Anvil::start(&["--no-mining"]);
+    anvil.mine(200);
+    let proxy = Proxy::to(&[anvil.address]);
+    // One block of the window is not to be had.
+    let params = json!(["0x96", false]);
+    let missing = anvil.connect().result("eth_getBlockByNumber", &params);
+    proxy.fail(vec![Fault::Lie(Lie {
+        methods: &["eth_getBlockByNumber", "eth_getBlockByHash"],
+        only: Some(("/hash".into(), missing["hash"].clone())),
+        path: String::new(),
+        change: Change::Null,
+    })]);
+    let server = begin(&[http(proxy.address)]);
+    let mut ours = server.connect();
+    wait_head(&server, anvil.head());
+    let above = json!(["0x97", false]);
+    wait_until("the block above", || {
+        ours.call("eth_getBlockByNumber", &above)["result"].is_object()
+    });
+    // Blocks 151 to 200.
+    check_ready(&server, 503, 50);
+    let nobody = format!("0x{}", "00".repeat(20));
+    for (method, params, code) in [
+        ("eth_getBlockByNumber", params, 4444),
+        ("eth_getBlockReceipts", json!(["0x96"]), 4444),
+        (
+            "eth_getTransactionByBlockNumberAndIndex",
+            json!(["0x96", "0x0"]),
+            4444,
+        ),
+        (
+            "eth_getLogs",
+            json!([{"fromBlock": "0x96", "toBlock": "0xa0"}]),
+            4444,
+        ),
+        ("eth_getStorageAt", json!([nobody, "0x0", "0x96"]), -32000),
+    ] {
+        let answer = ours.call(method, &params);
+        let case = format!("{method} {params}: {answer}");
+        check(&case, &answer["error"]["code"], &json!(code));
+    }
+    proxy.heal();
+    wait_until("ready", || server.get("/ready").status == 200);
+    check_ready(&server, 200, WINDOW);
+    let mut same = Same::between(&server, anvil.address);
+    same.blocks(201 - WINDOW..=200);
+    same.finish(ANVIL_EMPTY);
 }

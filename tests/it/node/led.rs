@@ -6,9 +6,11 @@ use std::{
 };
 
 use alloy_primitives::B256;
+use serde_json::{Value, json};
 
+use super::head;
 use crate::{
-    harness::{Connection, scratch},
+    harness::{Connection, check, scratch},
     peers::{Branches, Engine, Forkchoice, Geth, Payload, of_files},
     window,
 };
@@ -30,6 +32,33 @@ impl Led {
         let mut engine = Engine::of(&geth);
         engine.tell(payloads);
         Self { geth, engine }
+    }
+
+    /// Ends the process, which is told to end or killed; where it has left its chain.
+    pub(super) fn end(self, is_killed: bool) -> PathBuf {
+        let Geth {
+            folder, process, ..
+        } = self.geth;
+        if !is_killed {
+            process.terminate();
+            assert!(process.wait().0.success());
+        }
+        folder
+    }
+
+    /// Another process over what one has left.
+    pub(super) fn again(folder: &Path) -> Self {
+        let geth = Geth::serve(folder);
+        let engine = Engine::of(&geth);
+        Self { geth, engine }
+    }
+
+    /// Takes it back to a block below its head: the engine API leads to none.
+    pub(super) fn set_back(&mut self, number: u64) {
+        let params = json!([format!("{number:#x}")]);
+        let answer = self.connect().call("debug_setHead", &params);
+        check("debug_setHead", &answer["result"], &Value::Null);
+        check("set back", &head(&mut self.connect()).0, &number);
     }
 
     pub(super) fn address(&self) -> SocketAddr {

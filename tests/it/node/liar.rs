@@ -2,9 +2,10 @@
 //!
 //! A server has an honest node that is a block behind, and as many liars as it may have nodes: they are followed one after
 //! the other, until each has been found out, and none of them got its block served. Then the honest one has the block.
+//! Every other liar is asked over WebSocket.
 
 use std::{
-    collections::{BTreeMap, HashSet},
+    collections::{BTreeMap, BTreeSet, HashSet},
     net::SocketAddr,
     path::PathBuf,
     time::{Duration, Instant},
@@ -14,13 +15,13 @@ use alloy_primitives::B256;
 use serde_json::{Value, json};
 
 use super::{
-    chain_of_execution_apis, exceptions, faults, follow, head, http, led,
+    begin, chain_of_execution_apis, exceptions, faults, follow, head, http, led,
     led::Led,
     same::{GETH, GETH_OMMERS, Only, Same},
-    wait_head,
+    wait_head, ws,
 };
 use crate::{
-    harness::{Connection, KEY, PATIENCE, Server, check},
+    harness::{Connection, KEY, PATIENCE, Server, check, wait_until},
     peers::{
         Anvil, Geth, Payload,
         proxy::{Change, Fault, Lie, Proxy, Refusal, rows, rows::Recorded},
@@ -37,33 +38,38 @@ const SERVERS: usize = 4;
 
 /// Blocks that are lied about. Even, so that whoever says another number says a higher one: a lower one is lag, and
 /// nobody is asked for it.
-const BLOCKS: [u64; 3] = [10, 12, 14];
+pub(super) const BLOCKS: [u64; 3] = [10, 12, 14];
 
-/// A lie, and the answer that it is told in.
-struct Row {
-    lie: Lie,
+/// A lie, and the block that it is about.
+pub(super) struct Row {
+    pub(super) lie: Lie,
     block: u64,
-    exception: Option<&'static str>,
 }
 
-/// The rows about these answers, one for each member.
-fn rows_of(recorded: &[Recorded]) -> Vec<Row> {
-    let mut lies = rows::one_a_member(&rows::lies(recorded));
+/// The answer that a lie is told in.
+pub(super) fn answer<'a>(lie: &Lie, recorded: &'a [Recorded]) -> &'a Recorded {
+    let (path, value) = lie.only.as_ref().unwrap();
+    let mut answers = recorded.iter();
+    let is_meant = |one: &&Recorded| {
+        lie.methods.contains(&one.method) && one.result.pointer(path) == Some(value)
+    };
+    answers.find(is_meant).unwrap()
+}
+
+/// The rows about these answers, one for each member; what is not found out is left out.
+pub(super) fn rows_of(recorded: &[Recorded]) -> Vec<Row> {
+    let mut lies = rows::lies(recorded);
+    lies.retain(|lie| exceptions::of(lie, &answer(lie, recorded).result).is_none());
+    let mut lies = rows::one_a_member(&lies);
     // Receipts one by one are checked as a list is, where each of them is lied about.
     let mut single = (0..).map(|count| count % 4 == 0);
     lies.retain(|lie| lie.methods != ["eth_getTransactionReceipt"] || single.next() == Some(true));
     let row = |lie: Lie| {
-        let (path, value) = lie.only.as_ref().unwrap();
-        let mut answers = recorded.iter().filter(|one| {
-            let is_its_method = lie.methods.contains(&one.method);
-            is_its_method && one.result.pointer(path) == Some(value)
-        });
-        let result = &answers.next().unwrap().result;
+        let result = &answer(&lie, recorded).result;
         let places = ["/number", "/blockNumber", "/0/blockNumber"];
         let number = places.iter().find_map(|place| result.pointer(place));
         Row {
             block: number.map(quantity).unwrap(),
-            exception: exceptions::of(&lie, result),
             lie,
         }
     };
@@ -101,8 +107,9 @@ impl<'a> Stage<'a> {
             proxy.fail(faults_of(&row.lie).split_off(1));
         }
         let honest = Proxy::to(&[before]);
-        let urls = liars.iter().map(|(_, proxy)| proxy).chain([&honest]);
-        let urls: Vec<String> = urls.map(|proxy| http(proxy.address)).collect();
+        let urls = liars.iter().zip([http, ws].iter().cycle());
+        let urls = urls.map(|((_, proxy), url)| url(proxy.address));
+        let urls: Vec<String> = urls.chain([http(honest.address)]).collect();
         let server = follow(&urls);
         let mut session = Client::open(server.address, &format!("/ws/v3/{KEY}"));
         for subject in ["newHeads", "reorgs"] {
@@ -121,6 +128,8 @@ impl<'a> Stage<'a> {
         for (row, proxy) in &self.liars {
             proxy.fail(faults_of(&row.lie));
             proxy.ask(&[next]);
+            // A session stays with its node.
+            proxy.disconnect();
         }
     }
 
@@ -135,8 +144,11 @@ impl<'a> Stage<'a> {
             check("beyond the head", &answer, &Value::Null);
             let liars = self.liars.iter().enumerate();
             let found = liars.map(|(node, (row, proxy))| {
-                let mut reasons = faults(&self.server, node).into_keys();
-                let reason = reasons.next().filter(|_| proxy.applied() > 0);
+                let mut reasons = faults(&self.server, node);
+                // By which it came to the next block.
+                reasons.remove("connection");
+                let reason = reasons.into_keys().next();
+                let reason = reason.filter(|_| proxy.applied() > 0);
                 (*row, reason)
             });
             let found: Vec<_> = found.collect();
@@ -212,13 +224,13 @@ fn every_member_of_a_block() {
     let mut nodes =
         ["node-liar-before", "node-liar-next"].map(|name| Led::at(name, &genesis, &payloads));
     let mut tally = Tally::default();
-    let count = rows.iter().filter(|row| row.exception.is_none()).count();
+    let count = rows.len();
     for number in BLOCKS {
         let number = usize::try_from(number).unwrap();
         nodes[0].go_to(&payloads[number - 2]);
         nodes[1].go_to(&payloads[number - 1]);
-        let rows = rows.iter().filter(|row| row.exception.is_none());
-        let rows: Vec<&Row> = rows.filter(|row| row.block == number as u64).collect();
+        let rows = rows.iter().filter(|row| row.block == number as u64);
+        let rows: Vec<&Row> = rows.collect();
         assert!(!rows.is_empty(), "nobody lies about block {number}");
         let nodes = nodes.each_ref().map(Led::address);
         tell(nodes, &rows, GETH, &mut tally);
@@ -248,7 +260,7 @@ fn every_member_of_an_ommer() {
     let rows = rows.iter().filter(|row| {
         let is_of_ommer = row.lie.methods[0].starts_with("eth_getUncle");
         // Block 3 itself has nothing that others have not but its ommer.
-        row.exception.is_none() && (is_of_ommer || row.lie.path.starts_with("/uncles"))
+        is_of_ommer || row.lie.path.starts_with("/uncles")
     });
     let rows: Vec<&Row> = rows.collect();
     let mut tally = Tally::default();
@@ -294,6 +306,50 @@ fn what_is_not_found_is_not_served() {
     same.blocks(0..=*BLOCKS.last().unwrap());
     same.finish(GETH);
     check("faults", &faults(&server, 0).len(), &0);
+}
+
+/// Neither is the window filled with it: what is above is served, what is false is not there, and not null.
+#[test]
+fn a_window_is_not_filled_with_lies() {
+    let (genesis, payloads, rows) = dev_chain("node-liar-window");
+    let mut geth = Led::at("node-liar-window-geth", &genesis, &payloads);
+    let wanted = geth.go_to(payloads.last().unwrap());
+    let mut seen = BTreeSet::new();
+    let rows = rows.iter().filter(|row| {
+        let is_below = row.block < wanted.0;
+        let kind = (row.lie.methods[0], format!("{:?}", row.lie.change));
+        is_below && seen.insert(kind)
+    });
+    let rows: Vec<&Row> = rows.take(16).collect();
+    assert!(rows.len() >= 12, "{} lies", rows.len());
+    std::thread::scope(|scope| {
+        for row in &rows {
+            scope.spawn(|| check_unfilled(row, geth.address(), wanted));
+        }
+    });
+}
+
+fn check_unfilled(row: &Row, node: SocketAddr, wanted: (u64, B256)) {
+    let proxy = Proxy::to(&[node]);
+    proxy.fail(faults_of(&row.lie));
+    let server = begin(&[http(proxy.address)]);
+    let mut ours = server.connect();
+    wait_head(&server, wanted);
+    let at = json!([format!("{:#x}", row.block), true]);
+    // What is null is a block that the node does not have, which is no fault of an old one.
+    let is_absent = row.lie.path.is_empty() && row.lie.change == Change::Null;
+    wait_until(&format!("{:?} is found out", row.lie), || {
+        let answer = ours.call("eth_getBlockByNumber", &at);
+        let case = format!("{:?}: {answer}", row.lie);
+        check(&case, &answer["error"]["code"], &json!(4444));
+        proxy.applied() > 2 && (is_absent || !faults(&server, 0).is_empty())
+    });
+    check("ready", &server.get("/ready").status, &503);
+    proxy.heal();
+    wait_until("filled", || server.get("/ready").status == 200);
+    let mut same = Same::between(&server, node);
+    same.block(row.block);
+    same.finish(GETH);
 }
 
 /// The one thing that nobody can check. Where it does not fit that of its neighbours it may be refused; everything else is

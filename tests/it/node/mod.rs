@@ -3,25 +3,39 @@
 //! | file | what is held |
 //! |---|---|
 //! | `following` | the window is filled and the head followed, over HTTP and WebSocket; every answer is the node's own |
-//! | `reorgs` | reorgs that are deeper than the window |
+//! | `conformance` | every method at every block of a chain that grows |
+//! | `reorgs` | reorgs of any depth, rollbacks, and what a session is told of them |
+//! | `settled` | safe and finalized |
 //! | `trouble` | nodes that are frozen, slow, cut off, limited, of another chain, or two behind one URL |
 //! | `tls` | nodes behind TLS |
+//! | `restarts` | nodes whose process ends and is started again |
+//! | `unknown_types` | chains with transactions of a type that is not known |
 //! | `switching` | another node is followed, and the head does not go back for it |
 //! | `liar` | nothing false is served, whatever is false in what a node says of blocks (`exceptions`: what is not found) |
+//! | `fields` | that every member of what nodes state is lied about |
+//! | `notices` | lies in the heads that a node tells of |
+//! | `heads_liar` | nor in the heads that it tells of |
 //! | `state` | accounts, slots, codes and proofs at every block, and lies about them |
 //!
 //! `same` compares the answers, `led` is a geth that stands wherever the test wants it.
 
+mod conformance;
 mod exceptions;
+mod fields;
 mod following;
+mod heads_liar;
 mod led;
 mod liar;
+mod notices;
 mod reorgs;
+mod restarts;
 mod same;
+mod settled;
 mod state;
 mod switching;
 mod tls;
 mod trouble;
+mod unknown_types;
 
 use std::{collections::BTreeMap, fs::File, net::SocketAddr, time::Instant};
 
@@ -30,7 +44,7 @@ use nearhead_chain::chain_file::{ChainReader, write_block};
 use serde_json::{Value, json};
 
 use crate::{
-    harness::{Connection, KEY, PATIENCE, Server, nearhead, scratch, vectors, wait_until},
+    harness::{Connection, KEY, PATIENCE, Server, check, nearhead, scratch, vectors, wait_until},
     peers::{Geth, quantity},
 };
 
@@ -40,6 +54,20 @@ fn http(address: SocketAddr) -> String {
 
 fn ws(address: SocketAddr) -> String {
     format!("ws://{address}")
+}
+
+/// Reasons by which a node counts as gone.
+const GONE: &[&str] = &["silent", "timeout", "connection"];
+
+/// Blocks of the window.
+const WINDOW: u64 = 128;
+
+/// Asserts what is answered about the block below the window: it is gone, not absent.
+fn check_pruned(server: &Server, number: u64) {
+    let params = json!([format!("{number:#x}"), false]);
+    let answer = server.connect().call("eth_getBlockByNumber", &params);
+    let error = json!({"code": 4444, "message": "pruned history unavailable"});
+    check(&params.to_string(), &answer["error"], &error);
 }
 
 /// The arguments of a nearhead that follows these nodes.
@@ -104,6 +132,15 @@ fn faults(server: &Server, node: usize) -> BTreeMap<String, u64> {
         (is_meant && count != "0").then(|| (reason, count.parse().unwrap()))
     });
     series.collect()
+}
+
+/// How often a node has asked to be asked less.
+fn limited(server: &Server, node: usize) -> u64 {
+    let metrics = server.get("/metrics");
+    let series = format!("nearhead_node_limited_total{{node=\"{node}\"}} ");
+    let mut lines = metrics.text().lines();
+    let count = lines.find_map(|line| line.strip_prefix(&series));
+    count.map_or(0, |count| count.parse().unwrap())
 }
 
 /// Waits until a node has done something that is counted by one of these reasons.

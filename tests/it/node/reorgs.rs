@@ -7,12 +7,12 @@ use serde_json::{Value, json};
 
 use super::{
     follow, hash, http,
-    same::{ANVIL_EMPTY, Same},
+    same::{ANVIL, ANVIL_EMPTY, Same},
     wait_head, ws,
 };
 use crate::{
     harness::{KEY, Server, check, wait_until},
-    peers::{Anvil, quantity},
+    peers::{Anvil, anvil_with_traffic, quantity},
     websocket::client::Client,
 };
 
@@ -58,7 +58,11 @@ impl Told {
     /// Takes what comes until this block is the head, and there are so many logs in the window above its oldest block,
     /// which a subscription begins after.
     fn read_to(&mut self, (number, head): (u64, B256), logs: usize) {
-        let oldest = number.saturating_sub(126);
+        self.read_from(number.saturating_sub(126), head, logs);
+    }
+
+    /// The same, and logs are those of the block `oldest` and after it.
+    fn read_from(&mut self, oldest: u64, head: B256, logs: usize) {
         let is_there = |this: &Self| {
             let last = this.heads.last().is_some_and(|last| hash(last) == head);
             let held = this.logs.values();
@@ -130,10 +134,114 @@ impl Told {
 
 /// Logs of the node's newest blocks, as many as a window has above its oldest one.
 fn logs_of_window(anvil: &Anvil, head: u64) -> usize {
-    let oldest = format!("{:#x}", head.saturating_sub(126));
-    let logs = json!([{"fromBlock": oldest, "toBlock": "latest"}]);
+    logs_from(anvil, head.saturating_sub(126))
+}
+
+/// Logs that the node has from this block on.
+fn logs_from(anvil: &Anvil, oldest: u64) -> usize {
+    let logs = json!([{"fromBlock": format!("{oldest:#x}"), "toBlock": "latest"}]);
     let logs = anvil.connect().result("eth_getLogs", &logs);
     logs.as_array().unwrap().len()
+}
+
+/// A session that only applies what it is told holds what is answered, whatever depth a reorg has.
+#[test]
+fn a_session_is_told_of_every_depth() {
+    let mut anvil = anvil_with_traffic("node-reorgs", 29, 140);
+    let servers = [http(anvil.address), ws(anvil.address)].map(|url| follow(&[url]));
+    anvil.mine(1);
+    let mut sessions = servers.each_ref().map(|server| {
+        wait_head(server, anvil.head());
+        Told::open(server)
+    });
+    for depth in [0, 1, 5, 60, 127] {
+        if depth > 0 {
+            anvil.reorg(depth);
+        }
+        let (number, head) = anvil.head();
+        let logs = logs_of_window(&anvil, number);
+        for (server, told) in servers.iter().zip(&mut sessions) {
+            wait_head(server, (number, head));
+            told.read_to((number, head), logs);
+            // A reorg of the whole window leaves one block that both have: the oldest.
+            told.check(&anvil, number - 126);
+            let mut same = Same::between(server, anvil.address);
+            same.chain();
+            same.blocks(number - 20..=number);
+            // Deep reorgs leave no transactions in these.
+            same.finish(if depth < 20 { ANVIL } else { ANVIL_EMPTY });
+            while depth > 0 && told.reorg.is_none() {
+                told.read();
+            }
+            let expected = (depth > 0).then_some((depth as usize, depth as usize));
+            check("the reorg", &told.reorg.take(), &expected);
+        }
+    }
+}
+
+/// A rollback is told as a reorg that applies nothing, and the head that is left; what is made after it, on another
+/// branch, follows.
+#[test]
+fn a_session_is_told_of_a_rollback() {
+    let mut anvil = anvil_with_traffic("node-rollback", 30, 140);
+    let servers = [http(anvil.address), ws(anvil.address)].map(|url| follow(&[url]));
+    let mut sessions = servers.each_ref().map(|server| {
+        wait_head(server, anvil.head());
+        Told::open(server)
+    });
+    for depth in [1, 3, 20] {
+        let oldest = anvil.head().0 - 126;
+        anvil.roll_back(depth);
+        let (number, head) = anvil.head();
+        for (server, told) in servers.iter().zip(&mut sessions) {
+            wait_head(server, (number, head));
+            told.read_from(oldest, head, logs_from(&anvil, oldest));
+            while told.reorg.is_none() {
+                told.read();
+            }
+            check("the reorg", &told.reorg.take(), &Some((depth as usize, 0)));
+            told.check(&anvil, oldest);
+        }
+        anvil.mine_others(depth + 2);
+        let (number, head) = anvil.head();
+        for (server, told) in servers.iter().zip(&mut sessions) {
+            wait_head(server, (number, head));
+            told.read_to((number, head), logs_of_window(&anvil, number));
+            told.check(&anvil, number - 126);
+            check("no reorg", &told.reorg, &None);
+            let mut same = Same::between(server, anvil.address);
+            same.chain();
+            same.blocks(number - 30..=number);
+            same.finish(ANVIL);
+        }
+    }
+}
+
+/// A node that goes on at once from a block below its head was not rolled back: that is one reorg, to a lower head.
+#[test]
+fn a_session_is_told_of_a_lower_head() {
+    let mut anvil = anvil_with_traffic("node-lower", 32, 140);
+    let servers = [http(anvil.address), ws(anvil.address)].map(|url| follow(&[url]));
+    let mut sessions = servers.each_ref().map(|server| {
+        wait_head(server, anvil.head());
+        Told::open(server)
+    });
+    let oldest = anvil.head().0 - 126;
+    anvil.roll_back(20);
+    anvil.mine_others(7);
+    let (number, head) = anvil.head();
+    for (server, told) in servers.iter().zip(&mut sessions) {
+        wait_head(server, (number, head));
+        told.read_from(oldest, head, logs_from(&anvil, oldest));
+        while told.reorg.is_none() {
+            told.read();
+        }
+        // The first of the blocks may have been seen alone.
+        let (reverted, applied) = told.reorg.take().unwrap();
+        check("reverted", &reverted, &20);
+        assert!((1..=7).contains(&applied), "{applied}");
+        told.check(&anvil, oldest);
+    }
 }
 
 /// No block that is held is of the new chain: the window begins anew, and who is subscribed is told that the way is lost.
@@ -148,6 +256,7 @@ fn deeper_than_the_window() {
         Told::open(server)
     });
     let replaced = anvil.head().1;
+    let known = sessions[0].heads.last().unwrap()["hash"].clone();
     anvil.reorg(200);
     let (number, head) = anvil.head();
     for (server, told) in servers.iter().zip(&mut sessions) {
@@ -160,7 +269,23 @@ fn deeper_than_the_window() {
         let params = json!([replaced, false]);
         let gone = server.connect().result("eth_getBlockByHash", &params);
         check("replaced", &gone, &Value::Null);
-        check("the session", &told.session.close_code().0, &1013);
+        let (code, reason) = told.session.close_code();
+        check("the session", &code, &1013);
+        assert!(!reason.is_empty(), "closed without a reason");
+        // What it knew is no way back: it is told where to begin.
+        let mut session = Client::open(server.address, &format!("/ws/v3/{KEY}"));
+        let oldest = json!([format!("{:#x}", number - 127), false]);
+        let oldest = anvil.connect().result("eth_getBlockByNumber", &oldest);
+        for subject in [json!(["newHeads"]), json!(["logs", {}]), json!(["reorgs"])] {
+            let mut params = subject.clone();
+            params.as_array_mut().unwrap().resize(2, Value::Null);
+            params.as_array_mut().unwrap().push(json!({"since": known}));
+            let answer = session.call("eth_subscribe", &params);
+            let error = &answer["error"];
+            let data = json!({"oldest": {"number": oldest["number"], "hash": oldest["hash"]}});
+            check(&subject.to_string(), &error["code"], &json!(4444));
+            check(&subject.to_string(), &error["data"], &data);
+        }
     }
     // Whoever comes back is told of what follows.
     anvil.mine(1);

@@ -2,9 +2,14 @@
 
 use std::{collections::BTreeSet, net::SocketAddr, ops::RangeInclusive};
 
+use alloy_primitives::{B256, KECCAK256_EMPTY};
+use alloy_trie::EMPTY_ROOT_HASH;
 use serde_json::{Value, json};
 
-use crate::harness::{Connection, Server, check};
+use crate::{
+    harness::{Connection, Server, check},
+    proofs,
+};
 
 /// Both, and what was compared.
 pub(super) struct Same {
@@ -75,12 +80,12 @@ impl Same {
     pub(super) fn blocks(&mut self, numbers: RangeInclusive<u64>) {
         let range =
             json!([{"fromBlock": quantity(*numbers.start()), "toBlock": quantity(*numbers.end())}]);
-        numbers.for_each(|number| self.block(number));
+        numbers.for_each(|number| _ = self.block(number));
         self.ask("log", "eth_getLogs", range);
     }
 
-    /// Everything that is to be asked of a block by every method that finds it, its receipts and transactions.
-    pub(super) fn block(&mut self, number: u64) {
+    /// Everything that is to be asked of a block by every method that finds it, its receipts and transactions; the block.
+    pub(super) fn block(&mut self, number: u64) -> Value {
         let number = quantity(number);
         let block = self.ask("block", "eth_getBlockByNumber", json!([number, true]));
         let hash = &block["hash"];
@@ -113,6 +118,39 @@ impl Same {
             self.ask("transaction", "eth_getTransactionByHash", hash.clone());
             self.ask("receipt", "eth_getTransactionReceipt", hash);
         }
+        block
+    }
+
+    /// A proof: the node's own, and verified against the state root.
+    pub(super) fn proof(&mut self, params: Value, state_root: B256) {
+        let ours = self.ours.result("eth_getProof", &params);
+        proofs::verify(&params, &ours, state_root);
+        let mut theirs = self.theirs.result("eth_getProof", &params);
+        // geth says zero of an absent account's hashes, against which no proof verifies.
+        if theirs["codeHash"] == json!(B256::ZERO) {
+            theirs["codeHash"] = json!(KECCAK256_EMPTY);
+            theirs["storageHash"] = json!(EMPTY_ROOT_HASH);
+        }
+        check(&format!("eth_getProof {params}"), &ours, &theirs);
+        self.compared += 1;
+    }
+
+    /// The same call to both, which both refuse for the same reason. What an argument or a number of them should be, each
+    /// says in its own words.
+    pub(super) fn refusal(&mut self, method: &str, params: Value) {
+        let [ours, theirs] = [&mut self.ours, &mut self.theirs].map(|connection| {
+            let error = connection.call(method, &params)["error"].take();
+            let message = error["message"].as_str().unwrap_or_default();
+            let reason = match message.split_once(": ") {
+                Some((argument, _)) if argument.starts_with("invalid argument ") => argument,
+                _ if message.starts_with("too many ") => "too many",
+                _ => message,
+            };
+            (error["code"].as_i64(), reason.to_owned())
+        });
+        check(&format!("{method} {params}"), &ours, &theirs);
+        assert!(theirs.0.is_some(), "{method} {params} is answered");
+        self.compared += 1;
     }
 
     /// What is to be asked without naming a block.
@@ -140,9 +178,9 @@ impl Same {
         theirs
     }
 
-    /// The members that only one states are these and no others.
+    /// The members that only one states are these and no others; how many answers were compared.
     #[track_caller]
-    pub(super) fn finish(self, only: Only<'_>) {
+    pub(super) fn finish(self, only: Only<'_>) -> usize {
         let set = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
         let expected = Apart {
             ours: set(only.ours),
@@ -152,6 +190,7 @@ impl Same {
         check("members of one side", &self.apart, &expected);
         assert!(self.compared > 0, "nothing was compared");
         println!("{} answers are the same", self.compared);
+        self.compared
     }
 }
 

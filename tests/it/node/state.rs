@@ -3,6 +3,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    net::SocketAddr,
     sync::Mutex,
 };
 
@@ -10,9 +11,11 @@ use alloy_primitives::B256;
 use nearhead_chain::dev::contracts::STORE;
 use serde_json::{Value, json};
 
-use super::{arguments, chain_of_execution_apis, faults, follow, head, http, led, led::Led};
+use super::{
+    arguments, chain_of_execution_apis, faults, follow, head, http, led, led::Led, wait_head, ws,
+};
 use crate::{
-    geth::{FOLLOWED_EXECUTION_APIS, compare_followed},
+    geth::{FOLLOWED_DEV, FOLLOWED_EXECUTION_APIS, compare_followed},
     harness::{Connection, Server, check, vectors, wait_until},
     peers::{
         Payload, anvil_with_traffic,
@@ -27,6 +30,16 @@ fn the_execution_apis_chain() {
     let server = follow(&[http(geth.address)]);
     let genesis = vectors().join("genesis.json");
     compare_followed(FOLLOWED_EXECUTION_APIS, &genesis, server, geth);
+}
+
+#[test]
+fn a_led_geth() {
+    let (genesis, payloads) = led::chain("node-state-led", 7, 150);
+    let mut geth = Led::at("node-state-led-geth", &genesis, &payloads);
+    let wanted = geth.go_to(&payloads[149]);
+    let server = follow(&[ws(geth.address())]);
+    wait_head(&server, wanted);
+    compare_followed(FOLLOWED_DEV, &genesis, server, geth.geth);
 }
 
 /// anvil proves less than geth: what it does is verified, and equal.
@@ -85,14 +98,14 @@ fn an_anvil() {
 }
 
 /// A chain, and what its node says of an account that has code and storage.
-struct Subject {
+pub(super) struct Subject {
     geth: Led,
     payloads: Vec<Payload>,
-    recorded: Vec<Recorded>,
+    pub(super) recorded: Vec<Recorded>,
 }
 
 impl Subject {
-    fn make(name: &str) -> Self {
+    pub(super) fn make(name: &str) -> Self {
         let (genesis, payloads) = led::chain(name, 3, 12);
         let mut geth = Led::at(&format!("{name}-geth"), &genesis, &payloads);
         geth.go_to(&payloads[11]);
@@ -108,6 +121,11 @@ impl Subject {
             payloads,
             recorded,
         }
+    }
+
+    /// What is lied about.
+    pub(super) fn lies(&self) -> Vec<Lie> {
+        rows::one_a_member(&rows::lies(&self.recorded))
     }
 
     /// The calls that lead to what was recorded, and their answers.
@@ -160,17 +178,21 @@ fn ask(ours: &mut Connection, calls: &[(&str, Value, Value)], case: &str) -> boo
 fn every_member_of_a_proof_and_of_a_code() {
     let subject = Subject::make("node-state-liar");
     let calls = subject.calls();
-    let lies = rows::one_a_member(&rows::lies(&subject.recorded));
+    let lies = subject.lies();
     assert!(lies.len() >= 20, "{} lies", lies.len());
-    let (count, waiting) = (lies.len(), Mutex::new(lies));
+    let count = lies.len();
+    // Every other one is told over WebSocket.
+    let urls: [fn(SocketAddr) -> String; 2] = [http, ws];
+    let waiting = lies.into_iter().zip(urls.into_iter().cycle());
+    let waiting = Mutex::new(waiting.collect::<Vec<_>>());
     let reasons: Mutex<BTreeMap<String, usize>> = Mutex::default();
     let missed: Mutex<Vec<String>> = Mutex::default();
     std::thread::scope(|scope| {
         for _ in 0..6 {
             scope.spawn(|| {
-                while let Some(lie) = { waiting.lock().unwrap().pop() } {
+                while let Some((lie, url)) = { waiting.lock().unwrap().pop() } {
                     let case = format!("{lie:?}");
-                    match find_out(&subject, &calls, lie) {
+                    match find_out(&subject, &calls, lie, url) {
                         Some(reason) => {
                             *reasons.lock().unwrap().entry(reason).or_default() += 1;
                         }
@@ -185,11 +207,16 @@ fn every_member_of_a_proof_and_of_a_code() {
 }
 
 /// The reason that a liar is found out by; `None` where it is not.
-fn find_out(subject: &Subject, calls: &[(&str, Value, Value)], lie: Lie) -> Option<String> {
+fn find_out(
+    subject: &Subject,
+    calls: &[(&str, Value, Value)],
+    lie: Lie,
+    url: fn(SocketAddr) -> String,
+) -> Option<String> {
     let case = format!("{lie:?}");
     let proxy = Proxy::to(&[subject.geth.address()]);
     proxy.fail(vec![Fault::Lie(lie)]);
-    let server = follow(&[http(proxy.address)]);
+    let server = follow(&[url(proxy.address)]);
     let mut ours = server.connect();
     let mut reason = None;
     for _ in 0..40 {

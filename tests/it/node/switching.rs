@@ -110,6 +110,51 @@ fn a_node_that_stalls_is_left() {
     pair.check_same(&server, at as u64);
 }
 
+/// Whoever says that it is asked too much is asked less, the other one is followed meanwhile, and the metrics say so.
+#[test]
+fn a_limited_node_is_asked_less() {
+    let mut pair = Pair::at("node-limited", 60, 10);
+    let server = follow(&pair.urls());
+    let mut at = 10;
+    let too_many = Refusal::TooManyRequests {
+        retry_after_seconds: 1,
+    };
+    for refusal in [Refusal::LimitExceeded, too_many] {
+        for limited in [0, 1] {
+            let before = super::limited(&server, limited);
+            let [refusing, other] = [limited, 1 - limited].map(|node| &pair.proxies[node]);
+            // Whoever came back is asked for heads again.
+            let asked = refusing.calls("eth_getBlockByNumber");
+            wait_until("back", || {
+                refusing.calls("eth_getBlockByNumber") > asked + 1
+            });
+            refusing.fail(vec![Fault::Refuse(None, refusal)]);
+            wait_until("limited", || super::limited(&server, limited) > before);
+            let refused = refusing.applied();
+            let served = other.calls("eth_getBlockByNumber");
+            let mut polled = 0;
+            while polled < 40 {
+                at = (at + 1).min(60);
+                let [one, two] = &mut pair.nodes;
+                one.go_to(&pair.payloads[at - 1]);
+                wait_head(&server, two.go_to(&pair.payloads[at - 1]));
+                polled = pair.proxies[1 - limited].calls("eth_getBlockByNumber") - served;
+            }
+            let refused = pair.proxies[limited].applied() - refused;
+            println!("{refusal:?}, node {limited}: {refused} calls refused beside {polled} polls");
+            assert!(
+                4 * refused <= polled,
+                "{refused} calls to node {limited} beside {polled}"
+            );
+            pair.proxies[limited].heal();
+        }
+    }
+    for node in [0, 1] {
+        check("faults", &super::faults(&server, node).len(), &0);
+    }
+    pair.check_same(&server, at as u64);
+}
+
 #[test]
 fn a_node_that_is_behind_is_lag_and_no_reorg() {
     let mut pair = Pair::at("node-lag", 30, 20);

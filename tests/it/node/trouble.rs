@@ -2,26 +2,26 @@
 
 use std::time::Duration;
 
-use serde_json::json;
+use alloy_primitives::B256;
+use nearhead_chain::dev::contracts::STORE;
+use serde_json::{Value, json};
 
 use super::{
-    begin, follow, head, http, led,
+    GONE, begin, follow, head, http, led,
     led::Led,
     same::{ANVIL, ANVIL_EMPTY, GETH, Same},
     wait_fault, wait_head, ws,
 };
 use crate::{
-    harness::{KEY, Server, check, scratch, wait_until},
+    harness::{self, Connection, KEY, Server, check, scratch, wait_until},
     peers::{
         Anvil, Geth, anvil_with_traffic,
         proxy::{Fault, Proxy, Refusal},
         quantity,
     },
+    proofs,
     websocket::client::Client,
 };
-
-/// Reasons by which a node counts as gone.
-const GONE: &[&str] = &["silent", "timeout", "connection"];
 
 /// An anvil of some blocks behind a proxy, and who follows it over HTTP and over WebSocket.
 fn behind_a_proxy(blocks: u64) -> (Anvil, Proxy, [Server; 2]) {
@@ -97,6 +97,30 @@ fn a_stopped_process() {
     }
 }
 
+/// The URL leads to a node of another chain from now on, which is longer: nothing of it is served.
+#[test]
+fn another_chain_behind_the_url() {
+    let (mut anvil, proxy, servers) = behind_a_proxy(20);
+    let before = anvil.head();
+    let mut other = Anvil::start(&["--no-mining", "--chain-id", "77"]);
+    other.mine(50);
+    proxy.ask(&[other.address]);
+    proxy.disconnect();
+    for server in &servers {
+        let mut ours = server.connect();
+        wait_until("the fault", || {
+            check("the head", &head(&mut ours), &before);
+            super::faults(server, 0).contains_key("wrong_chain")
+        });
+    }
+    proxy.ask(&[anvil.address]);
+    proxy.disconnect();
+    anvil.mine(1);
+    for server in &servers {
+        wait_head(server, anvil.head());
+    }
+}
+
 /// The first node names the chain; one of another chain is left alone.
 #[test]
 fn another_chain_beside_the_first() {
@@ -132,7 +156,47 @@ fn without_receipts_of_whole_blocks() {
     assert!(proxy.calls("eth_getTransactionReceipt") > 100);
 }
 
-/// Two replicas behind one URL, one of them three blocks behind: the head goes forward, block by block.
+/// The only node says that it is asked too much: what is there is served, it is asked less, and followed when it is over.
+#[test]
+fn limited() {
+    let (genesis, payloads) = led::chain("node-limited-alone", 73, 22);
+    let mut geth = Led::at("node-limited-alone-geth", &genesis, &payloads);
+    let mut before = geth.go_to(&payloads[19]);
+    let proxy = Proxy::to(&[geth.address()]);
+    let servers = [http(proxy.address), ws(proxy.address)].map(|url| follow(&[url]));
+    let too_many = Refusal::TooManyRequests {
+        retry_after_seconds: 1,
+    };
+    // A session has no HTTP status.
+    for (refusal, servers, next) in [
+        (Refusal::LimitExceeded, &servers[..], &payloads[20]),
+        (too_many, &servers[..1], &payloads[21]),
+    ] {
+        proxy.fail(vec![Fault::Refuse(None, refusal)]);
+        let wanted = geth.go_to(next);
+        let times = 2;
+        for server in servers {
+            let counted = super::limited(server, 0);
+            let mut ours = server.connect();
+            wait_until("limited", || {
+                check("the head", &head(&mut ours), &before);
+                super::limited(server, 0) >= counted + times
+            });
+        }
+        let calls = proxy.applied();
+        println!("{refusal:?}: {calls} calls while limited {times} times");
+        assert!(calls < 30, "{refusal:?}: {calls} calls");
+        proxy.heal();
+        for server in servers {
+            wait_head(server, wanted);
+            check("faults", &super::faults(server, 0).len(), &0);
+        }
+        before = wanted;
+    }
+}
+
+/// Two replicas behind one URL, one of them three blocks behind: the head goes forward, block by block, and whatever is
+/// answered together is of one block.
 #[test]
 fn stale_replicas() {
     let (genesis, payloads) = led::chain("node-stale", 47, 30);
@@ -151,17 +215,20 @@ fn stale_replicas() {
         session.call("eth_subscribe", &json!([subject]));
     }
     let mut ours = server.connect();
-    let mut highest = first.0;
+    let (mut highest, mut proven) = (first.0, 0);
     for number in 9..=24 {
         let wanted = go_to(number);
         wait_until("the head", || {
-            let (number, hash) = head(&mut ours);
+            let (number, hash, is_proven) = latest(&mut ours);
             assert!(number >= highest, "{number} after {highest}");
             highest = number;
+            proven += usize::from(is_proven);
             check("of the chain", &hash, &payloads[number as usize - 1].hash);
             number == wanted.0
         });
     }
+    println!("{proven} times with a proof");
+    assert!(proven > 0, "nothing was proven");
     for number in 9..=24 {
         let told = session.notification()["result"].clone();
         check("told", &quantity(&told["number"]), &number);
@@ -169,4 +236,45 @@ fn stale_replicas() {
     let mut same = Same::between(&server, replicas[0].address());
     same.blocks(1..=24);
     same.finish(GETH);
+}
+
+/// Everything about the latest block in one batch: number and hash, and whether there was a proof.
+fn latest(ours: &mut Connection) -> (u64, B256, bool) {
+    let calls = [
+        ("eth_getBlockByNumber", json!(["latest", false])),
+        ("eth_getBlockReceipts", json!(["latest"])),
+        ("eth_getLogs", json!([{}])),
+        ("eth_getProof", json!([STORE, ["0x0"], "latest"])),
+        ("eth_blockNumber", json!([])),
+    ];
+    let batch = calls.iter().map(
+        |(method, params)| json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}),
+    );
+    let answers = ours.post(json!(batch.collect::<Vec<_>>()).to_string());
+    let answers = harness::json(&answers.body);
+    let [block, receipts, logs, proof, number] = [0, 1, 2, 3, 4].map(|at| &answers[at]["result"]);
+    check("number", number, &block["number"]);
+    let hashes = block["transactions"].as_array().unwrap().iter();
+    let listed = receipts.as_array().unwrap();
+    let transactions = listed.iter().map(|receipt| &receipt["transactionHash"]);
+    check(
+        "receipts",
+        &transactions.collect::<Vec<_>>(),
+        &hashes.collect(),
+    );
+    let of_receipts = listed
+        .iter()
+        .flat_map(|receipt| receipt["logs"].as_array().unwrap());
+    check(
+        "logs",
+        &logs.as_array().unwrap().iter().collect::<Vec<_>>(),
+        &of_receipts.collect(),
+    );
+    // The one that is asked may not have the block.
+    match proof {
+        Value::Null => check("code", &answers[3]["error"]["code"], &json!(-32000)),
+        proof => _ = proofs::verify(&calls[3].1, proof, proofs::state_root(block)),
+    }
+    let hash = block["hash"].as_str().unwrap().parse().unwrap();
+    (quantity(number), hash, proof.is_object())
 }

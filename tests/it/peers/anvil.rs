@@ -23,8 +23,8 @@ pub(crate) struct Anvil {
     /// Stops it when dropped.
     pub(crate) process: Process,
     connection: Connection,
-    /// So far.
-    reorgs: u64,
+    /// Branches so far.
+    branches: u64,
 }
 
 impl Anvil {
@@ -47,7 +47,7 @@ impl Anvil {
             address,
             process,
             connection: Connection::open(address, "/"),
-            reorgs: 0,
+            branches: 0,
         }
     }
 
@@ -61,14 +61,26 @@ impl Anvil {
         self.call("anvil_mine", json!([format!("{blocks:#x}")]));
     }
 
+    /// Makes so many blocks, of which the first has a transaction that no other chain has.
+    pub(crate) fn mine_others(&mut self, blocks: u64) {
+        let transaction = self.transaction();
+        self.call("eth_sendTransaction", json!([transaction]));
+        self.mine(blocks);
+    }
+
     /// Replaces the last blocks by as many, of which the first has a transaction that no other chain has: empty blocks
     /// would be those that were there.
     pub(crate) fn reorg(&mut self, depth: u64) {
-        self.reorgs += 1;
-        let account = self.call("eth_accounts", json!([]))[0].clone();
-        let value = format!("{:#x}", self.reorgs);
-        let transaction = json!({"from": account, "to": account, "value": value});
+        let transaction = self.transaction();
         self.call("anvil_reorg", json!([depth, [[transaction, 0]]]));
+    }
+
+    /// One that was never sent before.
+    fn transaction(&mut self) -> Value {
+        self.branches += 1;
+        let account = self.call("eth_accounts", json!([]))[0].clone();
+        let value = format!("{:#x}", self.branches);
+        json!({"from": account, "to": account, "value": value})
     }
 
     /// Takes the last blocks back: the head is lower afterwards.

@@ -13,7 +13,7 @@ pub(crate) struct Geth {
     /// Where HTTP and WebSocket are answered.
     pub(crate) address: SocketAddr,
     /// What the engine API's secret is in, and everything else.
-    pub(super) folder: PathBuf,
+    pub(crate) folder: PathBuf,
     /// Stops it when dropped.
     pub(crate) process: Process,
 }

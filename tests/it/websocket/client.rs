@@ -3,6 +3,7 @@
 use std::{
     io::{BufReader, ErrorKind, Read, Write},
     net::{SocketAddr, TcpStream},
+    time::Instant,
 };
 
 use serde_json::Value;
@@ -160,7 +161,10 @@ impl Client {
     /// The next message, as JSON; pings are answered.
     #[track_caller]
     pub(super) fn message(&mut self) -> Value {
+        let deadline = Instant::now() + PATIENCE;
         loop {
+            // Pings alone are no sign that it comes.
+            assert!(Instant::now() < deadline, "no message came");
             match self.receive() {
                 Received::Frame(TEXT, payload) => return harness::json(&payload),
                 Received::Frame(PING, payload) => self.send(0x80 | PONG, &payload),

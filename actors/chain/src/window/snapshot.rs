@@ -87,7 +87,7 @@ impl Snapshot {
 
     /// The genesis block, held for ever for those who check it at start (JSON only; its state goes with the window).
     ///
-    /// `None` where the window did not begin with it.
+    /// `None` where the window began above it, until it is given or reached.
     #[must_use]
     pub const fn genesis(&self) -> Option<&Arc<Block>> {
         self.genesis.as_ref()

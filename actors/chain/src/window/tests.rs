@@ -510,6 +510,42 @@ fn a_short_chain_is_filled_down_to_its_genesis() {
 }
 
 #[test]
+fn a_genesis_is_kept_below_a_window_that_began_above_it() {
+    let (_, chain) = window_of(200);
+    let mut window = Window::new(CHAIN_ID, Arc::clone(&chain[199]));
+    let hash = chain[1].hash;
+    let refused = window.keep_genesis(&chain[1]);
+    assert_eq!(refused, Err(WindowError::NotCanonical { hash }));
+    window.keep_genesis(&chain[0]).unwrap();
+    window.check_invariants().unwrap();
+    let view = window.snapshot();
+    let by_number = view.resolve_block(BlockNumberOrTag::Number(0)).unwrap();
+    assert_eq!(by_number.hash, chain[0].hash);
+    assert_eq!(view.by_hash(&chain[0].hash).unwrap().hash, chain[0].hash);
+    // Its state is not there.
+    let (number, oldest) = (0, 199);
+    let below = ResolveError::BelowWindow { number, oldest };
+    for at in [
+        BlockId::Number(BlockNumberOrTag::Number(0)),
+        BlockId::Hash {
+            hash: chain[0].hash,
+            require_canonical: true,
+        },
+    ] {
+        assert_eq!(view.resolve_id(at).unwrap_err(), below);
+    }
+    // The first one stays.
+    window.keep_genesis(&block(9, &[]).genesis()).unwrap();
+    assert!(Arc::ptr_eq(&view, &window.snapshot()));
+    // Until the window reaches another: that one is linked.
+    let mut window = Window::new(CHAIN_ID, Arc::clone(&chain[1]));
+    window.keep_genesis(&block(9, &[]).genesis()).unwrap();
+    window.extend_below(Arc::clone(&chain[0])).unwrap();
+    window.check_invariants().unwrap();
+    assert!(Arc::ptr_eq(window.snapshot().genesis().unwrap(), &chain[0]));
+}
+
+#[test]
 fn only_the_parent_of_the_oldest_block_is_put_under_it() {
     let (_, chain) = window_of(10);
     let mut window = Window::new(CHAIN_ID, Arc::clone(&chain[8]));
@@ -647,6 +683,11 @@ fn a_settled_block_far_below_is_the_sources_word_until_it_is_reached() {
     assert_eq!(resolve(&window), [Ok(397), Err(ResolveError::UnknownTag)]);
     window.set_finalized_at(396, chain[396].hash).unwrap();
     assert_eq!(resolve(&window), [Ok(397), Ok(396)]);
+    // Said again, it changes nothing.
+    let before = window.snapshot();
+    window.set_safe_at(397, chain[397].hash).unwrap();
+    window.set_finalized_at(396, chain[396].hash).unwrap();
+    assert!(Arc::ptr_eq(&before, &window.snapshot()));
     // By number and hash the genesis is known as well where it is held.
     let (mut window, chain) = window_of(400);
     assert_eq!(window.set_safe_at(0, stranger), refused);

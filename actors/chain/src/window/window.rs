@@ -189,6 +189,21 @@ impl Window {
         Ok(())
     }
 
+    /// Keeps the genesis of a window that began above it; its state is not held. Whether it is this chain's the source knows,
+    /// until the window reaches it. One that is held already stays.
+    ///
+    /// # Errors
+    /// [`WindowError::NotCanonical`] where the block is not a genesis.
+    pub fn keep_genesis(&mut self, block: &Block) -> Result<(), WindowError> {
+        if block.number() != 0 {
+            return Err(WindowError::NotCanonical { hash: block.hash });
+        }
+        if self.view.genesis.is_none() {
+            changed(&mut self.view).genesis = Some(Arc::new(block.without_state()));
+        }
+        Ok(())
+    }
+
     /// Begins anew with `first`, where a reorg is deeper than the window: nothing of it is held any more but the genesis,
     /// and safe and finalized are not known until the source names them again.
     pub fn reset(&mut self, first: Arc<Block>) -> HeadDelta {
@@ -261,8 +276,10 @@ impl Window {
     /// # Errors
     /// [`WindowError::NotCanonical`].
     pub fn set_safe_at(&mut self, number: u64, hash: B256) -> Result<(), WindowError> {
-        let settled = self.settled_at(number, hash)?;
-        changed(&mut self.view).safe = Some(settled);
+        let settled = Some(self.settled_at(number, hash)?);
+        if self.view.safe != settled {
+            changed(&mut self.view).safe = settled;
+        }
         Ok(())
     }
 
@@ -271,8 +288,10 @@ impl Window {
     /// # Errors
     /// [`WindowError::NotCanonical`].
     pub fn set_finalized_at(&mut self, number: u64, hash: B256) -> Result<(), WindowError> {
-        let settled = self.settled_at(number, hash)?;
-        changed(&mut self.view).finalized = Some(settled);
+        let settled = Some(self.settled_at(number, hash)?);
+        if self.view.finalized != settled {
+            changed(&mut self.view).finalized = settled;
+        }
         Ok(())
     }
 

@@ -10,7 +10,7 @@ use super::{follow::HeadSink, source::Started};
 use crate::{
     head::Head,
     head_tracker::HeadTracker,
-    messages::{AdvanceHead, BeginHead, ExtendBelow, FollowHead},
+    messages::{AdvanceHead, BeginHead, ExtendBelow, FollowHead, KeepGenesis, SettleHead},
     source::{SourceError, ask_tracker},
 };
 
@@ -84,5 +84,13 @@ impl HeadSink for TrackerSink {
 
     async fn extend_below(&mut self, block: Arc<Block>) -> Result<(), SourceError> {
         Ok(self.send(ExtendBelow { block }).await??)
+    }
+
+    async fn keep_genesis(&mut self, block: Arc<Block>) -> Result<(), SourceError> {
+        Ok(self.send(KeepGenesis { block }).await??)
+    }
+
+    async fn settle(&mut self, settled: SettleHead) -> Result<(), SourceError> {
+        self.send(settled).await
     }
 }

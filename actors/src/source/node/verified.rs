@@ -98,6 +98,14 @@ impl VerifiedNode {
         })
         .await
         .map_err(|fault| self.judge(&fault))?;
+        // A hash says what the number is: what led to the question may have said another.
+        if block.number() != ask.number() {
+            return Err(self.judge(&NodeFault::AnotherBlock {
+                asked: format!("block {}", ask.number()),
+                number: block.number(),
+                hash: block.hash,
+            }));
+        }
         if !ignored.is_empty() {
             tracing::debug!(node = %self.client.endpoint(), ?ignored, "members that are not served");
         }
@@ -183,6 +191,10 @@ impl Peer for VerifiedNode {
 
     async fn chain_id(&self) -> Result<u64, CallError> {
         self.client.chain_id().await
+    }
+
+    async fn genesis(&self) -> Result<B256, CallError> {
+        self.client.genesis().await
     }
 
     async fn is_syncing(&self) -> Result<bool, CallError> {

@@ -26,6 +26,8 @@ pub(crate) enum Change {
     WrongType,
     /// The text ends early.
     Truncated,
+    /// This JSON: what no change of what is there would give.
+    Becomes(&'static str),
     /// The array's last item is not there.
     ItemDropped,
     /// The array's last item comes twice.
@@ -35,6 +37,7 @@ pub(crate) enum Change {
 }
 
 impl Change {
+    /// Those that make something of whatever is there.
     pub(super) const ALL: [Self; 8] = [
         Self::OtherValue,
         Self::Removed,
@@ -104,6 +107,7 @@ fn changed(value: &Value, change: Change) -> Option<Value> {
     match change {
         Change::OtherValue => Some(other(value)),
         Change::Removed => None,
+        Change::Becomes(text) => Some(crate::harness::json(text.as_bytes())),
         Change::Null => Some(Value::Null),
         Change::WrongType => Some(match value {
             Value::Object(_) => json!("0x1"),
@@ -196,6 +200,11 @@ mod tests {
             ),
             ("/sizes/1", Change::OtherValue, Some(json!("0x0"))),
             ("/none", Change::ItemDropped, None),
+            (
+                "/sizes/2",
+                Change::Becomes(r#"{"a":[1]}"#),
+                Some(json!({"a": [1]})),
+            ),
         ] {
             let lie = Lie {
                 methods: &["eth_getBlockByHash"],

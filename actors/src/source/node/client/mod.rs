@@ -179,6 +179,17 @@ impl NodeClient {
         HeadClaim::parse(&json)
     }
 
+    /// The hash of the node's block 0; [`CallError::NotFound`] where it has forgotten it.
+    ///
+    /// # Errors
+    /// As [`CallError`] says.
+    pub async fn genesis(&self) -> Result<B256, CallError> {
+        let json = self
+            .call("eth_getBlockByNumber", (U64::ZERO, false))
+            .await?;
+        Ok(HeadClaim::parse(&json)?.hash)
+    }
+
     /// What the node names by this hash.
     ///
     /// # Errors

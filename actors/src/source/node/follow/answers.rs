@@ -1,31 +1,26 @@
 //! What is made of answers.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
-use alloy_primitives::B256;
 use nearhead_chain::block::Block;
 
 use super::{
-    FetchError, Filling, Follower, Goal, HeadSink, Peer,
-    work::{self, Answer, Done, Named, Purpose},
+    FetchError, Follower, Goal, HeadSink, Peer, View,
+    work::{self, Answer, Done, Identity, Named, Purpose, Settled},
 };
 use crate::{
-    messages::AdvanceHead,
+    messages::{AdvanceHead, SettleHead},
     source::node::{
-        chain::Chain,
         client::{CallError, HeadClaim},
         follow::Event,
         health::{Fault, NodeId, Verdict},
-        plan::{Ask, Backfill, Found, Outcome},
+        plan::{Ask, Found, Outcome},
     },
 };
 
 /// Times in a row that a node may not have what it named itself, before it is a fault: a URL of several nodes does so
 /// now and then, for as long as the newest block takes from one of them to the others.
 const MISSING_MAX: u32 = 3;
-
-/// Block times after which a node that does not have an old block is asked for it again.
-const FORGETFUL_BLOCKS: u32 = 8;
 
 impl<P: Peer, S: HeadSink> Follower<P, S> {
     /// Takes an answer in.
@@ -49,40 +44,74 @@ impl<P: Peer, S: HeadSink> Follower<P, S> {
                 }
                 self.questions.spawn(work::next(node, heads));
             }
-            Answer::Told(_, Err(_)) => self.nodes[node].tells = None,
+            Answer::Told(_, Err(_)) => {
+                let node = &mut self.nodes[node];
+                // Another may answer on the next connection.
+                (node.tells, node.is_known) = (None, false);
+            }
+            Answer::Fetched {
+                purpose: Purpose::Genesis,
+                block,
+                ..
+            } => self.fetched_genesis(node, block),
             Answer::Fetched {
                 ask,
                 purpose,
                 block,
             } => self.fetched(node, ask, purpose, block),
+            Answer::FetchedFirst { ask, block } => {
+                let block = match block {
+                    Ok((block, identity)) => match self.check_identity(identity) {
+                        Ok(()) => Ok(block),
+                        Err(why) => {
+                            self.way.take_if(|way| way.node == node);
+                            self.fails(node, Verdict::Fault(Fault::WrongChain), &why);
+                            return;
+                        }
+                    },
+                    Err(error) => Err(error),
+                };
+                self.fetched(node, ask, Purpose::First, block);
+            }
+        }
+    }
+
+    /// Whether this is the chain that is followed, in words if it is not.
+    fn check_identity(&self, identity: Identity) -> Result<(), String> {
+        let Identity { chain_id, genesis } = identity;
+        let ours = self.config.chain_id;
+        if chain_id != ours {
+            return Err(format!("chain id is {chain_id}, not {ours}"));
+        }
+        let known = self.sink.view().and_then(|view| view.genesis());
+        match (genesis, known) {
+            (Some(genesis), Some(known)) if genesis != known => {
+                Err(format!("the genesis is {genesis}, not {known}"))
+            }
+            _ => Ok(()),
         }
     }
 
     fn polled(&mut self, id: NodeId, named: Result<Named, CallError>) {
         let now = self.now();
         let named = named.map_err(|error| (Verdict::from(&error), error.to_string()));
-        let named = named.and_then(|named| match named.chain_id {
-            Some(chain_id) if chain_id != self.config.chain_id => Err((
-                Verdict::Fault(Fault::WrongChain),
-                format!("chain id is {chain_id}, not {}", self.config.chain_id),
-            )),
-            _ => Ok(named),
+        let named = named.and_then(|named| match self.check_identity(named.identity) {
+            Ok(()) => Ok(named),
+            Err(why) => Err((Verdict::Fault(Fault::WrongChain), why)),
         });
         match named {
             Ok(named) => {
                 let node = &mut self.nodes[id];
-                node.is_known |= named.chain_id.is_some();
-                // What failed meanwhile has made it unknown.
-                if node.is_known {
-                    if let Some(settled) = named.settled {
-                        node.settled = settled;
-                        let finalized = settled.finalized;
-                        let finalized = finalized.map(|block| (block.number, block.hash));
-                        self.health.settled(id, finalized);
-                        self.health.syncing(id, now, named.is_syncing);
-                    }
-                    self.health.heard(id, now, named.head);
+                node.is_known = true;
+                if let Some(settled) = named.settled {
+                    node.settled = settled;
+                    self.is_unsettled |= self.health.followed() == Some(id);
+                    let finalized = settled.finalized;
+                    let finalized = finalized.map(|block| (block.number, block.hash));
+                    self.health.settled(id, finalized);
+                    self.health.syncing(id, now, named.is_syncing);
                 }
+                self.health.heard(id, now, named.head);
             }
             Err((verdict, why)) => self.fails(id, verdict, &why),
         }
@@ -124,17 +153,20 @@ impl<P: Peer, S: HeadSink> Follower<P, S> {
             block,
         };
         match purpose {
-            Purpose::Way => {
+            Purpose::Way | Purpose::First => {
                 let now = self.now();
-                if let Some(way) = &mut self.way {
-                    way.moved = now;
-                    match &mut way.to {
-                        Goal::Route(route) => route.got(ask, found(block)),
-                        Goal::Begin { block: head, .. } if block.hash == way.head.hash => {
-                            *head = Some(block);
-                        }
-                        Goal::Begin { is_asked, .. } => *is_asked = false,
+                let Some(way) = &mut self.way else {
+                    return;
+                };
+                way.moved = now;
+                match (&mut way.to, purpose) {
+                    (Goal::Route(route), _) => route.got(ask, found(block)),
+                    (Goal::Begin { block: head, .. }, Purpose::First)
+                        if block.hash == way.head.hash =>
+                    {
+                        *head = Some(block);
                     }
+                    (Goal::Begin { is_asked, .. }, _) => *is_asked = false,
                 }
             }
             Purpose::Filling => {
@@ -142,6 +174,7 @@ impl<P: Peer, S: HeadSink> Follower<P, S> {
                     filling.blocks.got(ask, found(block));
                 }
             }
+            Purpose::Genesis => {}
         }
     }
 
@@ -149,7 +182,7 @@ impl<P: Peer, S: HeadSink> Follower<P, S> {
     /// another head by now.
     fn lost(&mut self, node: NodeId, ask: Ask, purpose: Purpose) {
         match purpose {
-            Purpose::Way => {
+            Purpose::Way | Purpose::First => {
                 let Some(way) = self.way.as_mut().filter(|way| way.node == node) else {
                     return;
                 };
@@ -163,6 +196,7 @@ impl<P: Peer, S: HeadSink> Follower<P, S> {
                     filling.blocks.lost(ask);
                 }
             }
+            Purpose::Genesis => {}
         }
     }
 
@@ -171,16 +205,9 @@ impl<P: Peer, S: HeadSink> Follower<P, S> {
         let (now, block_time) = (self.now(), self.health.block_time());
         let node = &mut self.nodes[id];
         match (ask, purpose) {
-            (Ask::Number(_), _) => {}
-            // It may have forgotten old blocks, and be as good as any for new ones.
-            (_, Purpose::Filling) => {
-                if let Some(filling) = &mut self.filling {
-                    let (node, number) = (node.peer.name(), ask.number());
-                    tracing::warn!(node, number, "the node does not have a block of the window");
-                    filling.hold_until = now + block_time * FORGETFUL_BLOCKS;
-                }
-            }
-            (_, Purpose::Way) => {
+            (Ask::Number(_), _) | (_, Purpose::Genesis) => {}
+            (_, Purpose::Filling) => self.missing_below(id, ask),
+            (_, Purpose::Way | Purpose::First) => {
                 node.missing += 1;
                 if node.missing >= MISSING_MAX {
                     let why = "the node does not have a block that it named";
@@ -220,23 +247,18 @@ impl<P: Peer, S: HeadSink> Follower<P, S> {
                 }
             }
         }
-        self.fill().await
+        self.fill().await?;
+        self.settle().await
     }
 
     async fn begin(&mut self, block: Arc<Block>) -> Result<(), S::Error> {
         let Some(way) = self.way.take() else {
             return Ok(());
         };
-        let (number, parent_hash) = (block.number(), block.header.parent_hash);
-        let newest = (number, block.header.timestamp);
+        let number = block.number();
         self.sink.begin(block).await?;
         self.health.advanced(way.node, self.now(), number);
-        self.filling = Some(Filling {
-            blocks: Backfill::below(number, parent_hash, number),
-            oldest: (number, parent_hash),
-            newest,
-            hold_until: Duration::ZERO,
-        });
+        (self.filling, self.is_unsettled) = (None, true);
         (self.tell)(Event::Began(number));
         Ok(())
     }
@@ -245,59 +267,35 @@ impl<P: Peer, S: HeadSink> Follower<P, S> {
         let Some(way) = self.way.take() else {
             return Ok(());
         };
-        let settled = self.nodes[way.node].settled;
-        let safe = self.canonical(settled.safe, reverted, &applied);
-        let finalized = self.canonical(settled.finalized, reverted, &applied);
         let change = AdvanceHead {
             reverted,
             applied,
-            safe,
-            finalized,
+            safe: None,
+            finalized: None,
         };
         self.sink.advance(change).await?;
-        let number = way.head.number;
-        self.health.advanced(way.node, self.now(), number);
-        if let Some(filling) = &mut self.filling {
-            filling.blocks.head_is(number);
-        }
+        self.health.advanced(way.node, self.now(), way.head.number);
+        self.learn_block_time();
+        // What is settled may be one of the new blocks.
+        self.is_unsettled = true;
         Ok(())
     }
 
-    /// The hash of a block that a node named, if it is one of ours after the change.
-    fn canonical(
-        &self,
-        claim: Option<HeadClaim>,
-        reverted: usize,
-        applied: &[Arc<Block>],
-    ) -> Option<B256> {
-        let claim = claim?;
-        let view = self.sink.view()?;
-        let kept = view.head().0.saturating_sub(reverted as u64);
-        let ours = match claim.number.checked_sub(kept + 1) {
-            None => view.hash_at(claim.number),
-            Some(at) => applied
-                .get(usize::try_from(at).ok()?)
-                .map(|block| block.hash),
+    /// Tells what the followed node calls safe and finalized, with a new head or without.
+    async fn settle(&mut self) -> Result<(), S::Error> {
+        let Some(followed) = self.health.followed() else {
+            return Ok(());
         };
-        ours.filter(|hash| *hash == claim.hash)
-    }
-
-    /// Puts blocks below the oldest.
-    async fn fill(&mut self) -> Result<(), S::Error> {
-        while let Some(filling) = &mut self.filling {
-            if let Some(block) = filling.blocks.take() {
-                filling.oldest = (block.number(), block.header.parent_hash);
-                let older = (block.number(), block.header.timestamp);
-                self.health.learn_block_time(older, filling.newest);
-                (self.tell)(Event::Missing(filling.blocks.missing()));
-                self.sink.extend_below(block).await?;
-                continue;
-            }
-            if filling.blocks.missing() == 0 {
-                self.filling = None;
-            }
-            break;
+        if !self.is_unsettled || self.sink.view().is_none() {
+            return Ok(());
         }
-        Ok(())
+        self.is_unsettled = false;
+        let Settled { safe, finalized } = self.nodes[followed].settled;
+        let named = |claim: HeadClaim| (claim.number, claim.hash);
+        let settled = SettleHead {
+            safe: safe.map(named),
+            finalized: finalized.map(named),
+        };
+        self.sink.settle(settled).await
     }
 }

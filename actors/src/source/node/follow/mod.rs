@@ -4,6 +4,7 @@
 //! node for its head, one for the heads that it tells of, and as many for blocks as may be under way.
 
 mod answers;
+mod below;
 mod peer;
 mod work;
 
@@ -12,7 +13,6 @@ mod tests;
 
 use std::{sync::Arc, time::Duration};
 
-use alloy_primitives::B256;
 use nearhead_chain::block::Block;
 use tokio::{
     sync::{mpsc, oneshot},
@@ -20,14 +20,14 @@ use tokio::{
     time::{self, Instant},
 };
 
-pub use peer::{FetchError, HeadFeed, HeadSink, Peer};
+pub use peer::{FetchError, HeadFeed, HeadSink, Peer, View};
 
 use super::{
-    chain::Chain,
     client::HeadClaim,
     health::{Complaint, Fault, Health, Moment, NodeId, Switch, Verdict},
-    plan::{Ask, Backfill, Route},
+    plan::{Ask, Route},
 };
+use below::{Filling, Genesis};
 use work::{Done, Purpose, Settled};
 
 /// Questions for blocks that backfill leaves to a new head, so that it does not wait for its turn.
@@ -52,13 +52,13 @@ pub struct FollowConfig {
 pub enum Event {
     /// Another node is followed, or none.
     Switched(Switch),
-    /// A node is left alone for a while.
+    /// A node did something wrong, and is left alone for a while.
     Failed {
         /// Which.
         node: NodeId,
         /// What it did, in one word: [`Fault::label`], or the check that a block failed; `None`: it asked to be left alone.
         reason: Option<&'static str>,
-        /// For how long.
+        /// For how long; zero for a false genesis, without which a node can be followed.
         wait: Duration,
     },
     /// The window began, or began anew, with a block of this number.
@@ -92,6 +92,9 @@ pub struct Follower<P: Peer, S> {
     questions: JoinSet<Done<P::Heads>>,
     way: Option<Way>,
     filling: Option<Filling>,
+    genesis: Genesis,
+    /// Whether what the followed node calls settled is to be told.
+    is_unsettled: bool,
     /// No way is begun before: a node did not have what it named.
     hold_until: Moment,
 }
@@ -138,17 +141,6 @@ impl Goal {
     };
 }
 
-/// The blocks below the oldest.
-struct Filling {
-    blocks: Backfill<Arc<Block>>,
-    /// Number and parent of the oldest block that is held.
-    oldest: (u64, B256),
-    /// Number and seconds of the block that the window began with.
-    newest: (u64, u64),
-    /// Nothing is asked for before: the node does not have it.
-    hold_until: Moment,
-}
-
 impl<P: Peer, S: HeadSink> Follower<P, S> {
     /// A follower of these nodes, in the operator's order; `tell` is told what happens.
     pub fn new(peers: Vec<P>, sink: S, config: FollowConfig, tell: Tell) -> Self {
@@ -173,6 +165,8 @@ impl<P: Peer, S: HeadSink> Follower<P, S> {
             questions: JoinSet::new(),
             way: None,
             filling: None,
+            genesis: Genesis::default(),
+            is_unsettled: false,
             hold_until: Duration::ZERO,
         }
     }
@@ -215,8 +209,14 @@ impl<P: Peer, S: HeadSink> Follower<P, S> {
     fn pause(&self) -> Duration {
         let now = self.now();
         let polls = (0..self.nodes.len()).filter_map(|id| self.poll_at(id));
-        let hold = Some(self.hold_until).filter(|until| *until > now);
-        let next = polls.chain(hold).map(|at| at.saturating_sub(now)).min();
+        let filling = self.filling.as_ref().map(|filling| filling.hold_until);
+        let holds = [
+            Some(self.hold_until),
+            filling,
+            Some(self.genesis.hold_until),
+        ];
+        let holds = holds.into_iter().flatten().filter(|until| *until > now);
+        let next = polls.chain(holds).map(|at| at.saturating_sub(now)).min();
         let look = self.health.block_time() / 4;
         // A timer that has just fired may be early by less than its own resolution.
         next.unwrap_or(look).clamp(Duration::from_millis(1), look)
@@ -297,12 +297,8 @@ impl<P: Peer, S: HeadSink> Follower<P, S> {
         (self.tell)(Event::Switched(switch));
         self.way = None;
         // What was asked of the one before is asked of the other.
-        let head = self.sink.view().map(|view| view.head().0);
-        if let Some(filling) = &mut self.filling {
-            let (number, parent_hash) = filling.oldest;
-            filling.hold_until = Duration::ZERO;
-            filling.blocks = Backfill::below(number, parent_hash, head.unwrap_or(number));
-        }
+        self.filling = None;
+        self.is_unsettled = true;
     }
 
     fn ask_for_blocks(&mut self) {
@@ -313,8 +309,10 @@ impl<P: Peer, S: HeadSink> Follower<P, S> {
         let view = self.sink.view();
         let mut asks = Vec::new();
         if let Some(way) = &mut self.way {
-            let new = match (&mut way.to, &view) {
-                (Goal::Route(route), Some(view)) => route.ask(width, view),
+            match (&mut way.to, &view) {
+                (Goal::Route(route), Some(view)) => {
+                    asks = route.ask(width, view);
+                }
                 (
                     Goal::Begin {
                         is_asked: is_asked @ false,
@@ -323,27 +321,25 @@ impl<P: Peer, S: HeadSink> Follower<P, S> {
                     _,
                 ) => {
                     *is_asked = true;
-                    vec![Ask::Hash {
-                        number: way.head.number,
-                        hash: way.head.hash,
-                    }]
+                    let HeadClaim { number, hash, .. } = way.head;
+                    let peer = self.nodes[followed].peer.clone();
+                    let ask = Ask::Hash { number, hash };
+                    self.questions.spawn(work::fetch_first(followed, peer, ask));
                 }
-                _ => Vec::new(),
-            };
-            asks.extend(new.into_iter().map(|ask| (ask, Purpose::Way)));
+                _ => {}
+            }
         }
-        let now = self.now();
-        let filling = self.filling.as_mut();
-        if let Some(filling) = filling.filter(|filling| filling.hold_until <= now) {
-            let width = width.saturating_sub(HEAD_RESERVE).max(1);
-            let new = filling.blocks.ask(width);
-            asks.extend(new.into_iter().map(|ask| (ask, Purpose::Filling)));
+        for ask in asks {
+            self.ask(followed, ask, Purpose::Way);
         }
-        for (ask, purpose) in asks {
-            let peer = self.nodes[followed].peer.clone();
-            self.questions
-                .spawn(work::fetch(followed, peer, ask, purpose));
+        if let Some(view) = &view {
+            self.ask_below(view, width.saturating_sub(HEAD_RESERVE).max(1));
         }
+    }
+
+    fn ask(&mut self, node: NodeId, ask: Ask, purpose: Purpose) {
+        let peer = self.nodes[node].peer.clone();
+        self.questions.spawn(work::fetch(node, peer, ask, purpose));
     }
 
     /// A call or a check failed.

@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use nearhead_chain::block::Block;
+use alloy_primitives::B256;
+use nearhead_chain::{block::Block, window::Snapshot};
 
 use crate::{
-    messages::AdvanceHead,
+    messages::{AdvanceHead, SettleHead},
     source::node::{
         Chain,
         client::{CallError, HeadClaim, Heads, Tag},
@@ -40,6 +41,9 @@ pub trait Peer: Clone + Send + Sync + 'static {
     /// The id of its chain.
     fn chain_id(&self) -> impl Future<Output = Result<u64, CallError>> + Send;
 
+    /// The hash of its chain's genesis.
+    fn genesis(&self) -> impl Future<Output = Result<B256, CallError>> + Send;
+
     /// Whether it says that it is syncing.
     fn is_syncing(&self) -> impl Future<Output = Result<bool, CallError>> + Send;
 
@@ -49,7 +53,8 @@ pub trait Peer: Clone + Send + Sync + 'static {
     /// Asks to be told of heads; [`CallError::MethodMissing`] where it does not.
     fn heads(&self) -> impl Future<Output = Result<Self::Heads, CallError>> + Send;
 
-    /// Fetches a block and checks all of it against its hash, which is the one that was asked for.
+    /// Fetches a block and checks all of it against its hash. Its number, and its hash where that was named, are those that
+    /// were asked for.
     fn block(&self, ask: Ask) -> impl Future<Output = Result<Arc<Block>, FetchError>> + Send;
 }
 
@@ -65,10 +70,37 @@ impl HeadFeed for Heads {
     }
 }
 
+/// The blocks that are held at one moment.
+pub trait View: Chain {
+    /// Hash of the block below the oldest.
+    fn below(&self) -> B256;
+
+    /// Hash of the genesis, if it is held: it may be below the oldest block.
+    fn genesis(&self) -> Option<B256>;
+
+    /// Number and seconds of the oldest block and of the head.
+    fn span(&self) -> [(u64, u64); 2];
+}
+
+impl View for Arc<Snapshot> {
+    fn below(&self) -> B256 {
+        self.canonical()[0].header.parent_hash
+    }
+
+    fn genesis(&self) -> Option<B256> {
+        Snapshot::genesis(self).map(|genesis| genesis.hash)
+    }
+
+    fn span(&self) -> [(u64, u64); 2] {
+        [&self.canonical()[0], Snapshot::head(self)]
+            .map(|block| (block.number(), block.header.timestamp))
+    }
+}
+
 /// Whoever holds the blocks.
 pub trait HeadSink {
-    /// The blocks that are held at one moment.
-    type View: Chain;
+    /// What is held at one moment.
+    type View: View;
     /// Why it cannot go on.
     type Error;
 
@@ -83,4 +115,10 @@ pub trait HeadSink {
 
     /// Puts a block below the oldest, whose parent it is.
     fn extend_below(&mut self, block: Arc<Block>) -> impl Future<Output = Result<(), Self::Error>>;
+
+    /// Keeps the genesis, which is below the oldest.
+    fn keep_genesis(&mut self, block: Arc<Block>) -> impl Future<Output = Result<(), Self::Error>>;
+
+    /// Sets what is safe and finalized, as far as it is of the chain that is held.
+    fn settle(&mut self, settled: SettleHead) -> impl Future<Output = Result<(), Self::Error>>;
 }

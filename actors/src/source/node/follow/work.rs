@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use alloy_primitives::B256;
 use nearhead_chain::block::Block;
 
 use super::{FetchError, HeadFeed, Peer};
@@ -30,19 +31,34 @@ pub(super) enum Answer<H> {
         purpose: Purpose,
         block: Result<Arc<Block>, FetchError>,
     },
+    /// To [`fetch_first`].
+    FetchedFirst {
+        ask: Ask,
+        block: Result<(Arc<Block>, Identity), FetchError>,
+    },
 }
 
 /// What a block is for. A late answer to a question of an earlier way or filling is as good as any: it was verified.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Purpose {
     Way,
+    /// The window begins with it: the one purpose for which a node has to say its chain besides.
+    First,
     Filling,
+    Genesis,
+}
+
+/// Which chain a node is of.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Identity {
+    pub(super) chain_id: u64,
+    /// Hash of its genesis; `None`: it was not asked, or does not have it.
+    pub(super) genesis: Option<B256>,
 }
 
 /// What a node says of itself.
 pub(super) struct Named {
-    /// `None`: it was not asked.
-    pub(super) chain_id: Option<u64>,
+    pub(super) identity: Identity,
     pub(super) is_syncing: bool,
     pub(super) head: HeadClaim,
     /// `None`: it was not asked.
@@ -56,21 +72,30 @@ pub(super) struct Settled {
     pub(super) finalized: Option<HeadClaim>,
 }
 
-/// Asks a node for its head, and for what is asked more seldom.
+/// Asks a node which chain it is of, by its id, and by its genesis if that is not known yet.
+async fn identify<P: Peer>(peer: &P, with_genesis: bool) -> Result<Identity, CallError> {
+    Ok(Identity {
+        chain_id: peer.chain_id().await?,
+        genesis: match with_genesis {
+            true => peer.genesis().await.ok(),
+            false => None,
+        },
+    })
+}
+
+/// Asks a node for its chain and its head, and for what is asked more seldom.
 pub(super) async fn poll<P: Peer>(
     node: NodeId,
     peer: P,
-    identify: bool,
+    with_genesis: bool,
     with_settled: bool,
 ) -> Done<P::Heads> {
     let named = async {
-        let chain_id = match identify {
-            true => Some(peer.chain_id().await?),
-            false => None,
-        };
+        // Each time: what stands behind a URL may be another node by now, although no call has failed.
+        let (identity, head) = tokio::join!(identify(&peer, with_genesis), peer.head(Tag::Latest));
+        let (identity, head) = (identity?, head?);
         // A node that cannot say so is taken for one that is not.
         let is_syncing = with_settled && peer.is_syncing().await.unwrap_or(false);
-        let head = peer.head(Tag::Latest).await?;
         let settled = match with_settled {
             // So is a node of a chain that has no such blocks.
             true => Some(Settled {
@@ -80,7 +105,7 @@ pub(super) async fn poll<P: Peer>(
             false => None,
         };
         Ok(Named {
-            chain_id,
+            identity,
             is_syncing,
             head,
             settled,
@@ -104,6 +129,23 @@ pub(super) async fn next<H: HeadFeed>(node: NodeId, mut heads: H) -> Done<H> {
     Done {
         node,
         answer: Answer::Told(heads, told),
+    }
+}
+
+/// Fetches a block that the window is to begin with. Nothing links it to what was held before: the node says afterwards
+/// which chain it is of.
+pub(super) async fn fetch_first<P: Peer>(node: NodeId, peer: P, ask: Ask) -> Done<P::Heads> {
+    let block = async {
+        let block = peer.block(ask).await?;
+        let identity = identify(&peer, true).await?;
+        Ok((block, identity))
+    };
+    Done {
+        node,
+        answer: Answer::FetchedFirst {
+            ask,
+            block: block.await,
+        },
     }
 }
 

@@ -9,7 +9,7 @@ pub const BACKOFF_MAX: Duration = Duration::from_secs(60);
 const FIRST_MIN: Duration = Duration::from_millis(100);
 const FIRST_MAX: Duration = Duration::from_secs(3);
 
-/// Doublings that a lie begins with: sixteen times the first wait.
+/// Doublings that a lie begins with where another node can be followed: sixteen times the first wait.
 const LIE_DOUBLINGS: u32 = 4;
 
 /// Waits that double with every strike, each longer or shorter by up to a quarter, so that several services do not all
@@ -29,10 +29,10 @@ impl Backoff {
         self,
         node: usize,
         strikes: u32,
-        is_lie: bool,
+        is_grave: bool,
         block_time: Duration,
     ) -> Duration {
-        let lie = if is_lie { LIE_DOUBLINGS } else { 0 };
+        let lie = if is_grave { LIE_DOUBLINGS } else { 0 };
         let doublings = (strikes.saturating_sub(1)).saturating_add(lie).min(20);
         let first = (block_time / 4).clamp(FIRST_MIN, FIRST_MAX);
         let wait = first.saturating_mul(1 << doublings).min(BACKOFF_MAX);

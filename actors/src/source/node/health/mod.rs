@@ -24,6 +24,13 @@ use backoff::Backoff;
 /// Block times without a word after which a node is [`Fault::Silent`].
 const SILENT_BLOCKS: u32 = 3;
 
+/// Block times for which the followed node names one of our lower blocks as its head, before that is our head too.
+const ROLLBACK_BLOCKS: u32 = 3;
+
+/// Longest pause between two questions to the followed node for its head, where it does not tell of heads: headers that are
+/// far apart may be those of a chain that makes blocks on demand.
+const POLL_MAX: Duration = Duration::from_secs(3);
+
 /// Block times without a fault after which earlier ones are forgotten.
 const FORGIVEN_BLOCKS: u32 = 16;
 
@@ -182,7 +189,7 @@ impl Health {
         let block_time = self.block_time();
         let pause = match self.followed == Some(node) {
             _ if tells => block_time,
-            true => block_time / 4,
+            true => (block_time / 4).min(POLL_MAX),
             false => block_time / 2,
         };
         match self.nodes[node].trouble {
@@ -238,6 +245,8 @@ impl Health {
         // Calls that were under way fail together: that is one trouble, named by the worst of it.
         let is_lie = fault.is_some_and(Fault::is_lie);
         let block_time = self.block_time();
+        // Without another there is nobody to be protected from it: what it gives is checked each time.
+        let is_grave = is_lie && self.has_other(node);
         let found = &mut self.nodes[node];
         if let Some(trouble) = found.trouble
             && trouble.until > now
@@ -249,7 +258,7 @@ impl Health {
             found.strikes = 0;
         }
         found.strikes = found.strikes.saturating_add(1);
-        let wait = self.backoff.wait(node, found.strikes, is_lie, block_time);
+        let wait = self.backoff.wait(node, found.strikes, is_grave, block_time);
         let wait = wait.max(at_least);
         let until = now + wait;
         found.trouble = Some(Trouble { fault, until });
@@ -295,21 +304,22 @@ impl Health {
         let followed = self.followed?;
         let node = &self.nodes[followed];
         let head = node.usable()?;
-        if chain.hash_at(head.number) == Some(head.hash) {
-            return None;
-        }
         let (ours, _) = chain.head();
-        if head.number <= ours {
-            if self.floor.is_some() {
-                return None;
-            }
-            // One URL may be several nodes: a lower head is a reorg if it is still the head after a while.
-            let is_kept = now.saturating_sub(node.head_since) >= self.patience();
-            if head.number < ours && !is_kept {
-                return None;
-            }
+        let is_ours = chain.hash_at(head.number) == Some(head.hash);
+        if head.number < ours {
+            // One URL may be several nodes: a lower head is a reorg if it is still the head after a while; one of our own
+            // blocks is a rollback if its node has had the time to come after us.
+            let is_kept_for = now.saturating_sub(node.head_since);
+            let patience = match is_ours {
+                true => self.block_time() * ROLLBACK_BLOCKS,
+                false => self.patience(),
+            };
+            (self.floor.is_none() && is_kept_for >= patience).then_some((followed, *head))
+        } else if head.number == ours {
+            (self.floor.is_none() && !is_ours).then_some((followed, *head))
+        } else {
+            Some((followed, *head))
         }
-        Some((followed, *head))
     }
 
     /// How long a node may be behind, and how long a lower head has to be named.

@@ -3,6 +3,8 @@
 mod scene;
 mod scripted;
 
+use nearhead_chain::window::{BlockTag, ResolveError};
+
 use super::*;
 use crate::source::node::{
     client::CallError,
@@ -20,8 +22,9 @@ async fn a_window_is_filled_and_the_head_followed() {
     assert_eq!(scene.events().last(), Some(&Event::Missing(0)));
     // Newest first, each once.
     let asked = scene.nodes[0].take_blocks();
-    assert_eq!(asked.len(), 128, "{asked:?}");
-    assert_eq!(asked[0], 300);
+    assert_eq!(asked.len(), 129, "{asked:?}");
+    assert_eq!(asked[..2], [300, 0], "the head, the genesis, the rest");
+    let asked: Vec<_> = asked.into_iter().filter(|number| *number > 0).collect();
     let windows = asked.windows(16);
     for (at, near) in windows.enumerate() {
         let newest = 300 - at as u64;
@@ -57,17 +60,13 @@ async fn check_reorg(depth: u64, blocks: u64, begins_anew: bool) {
     scene.nodes[0].take_blocks();
     scene.chains().fork(0, 300 - depth, blocks);
     scene.runs(30_000).await;
-    // What left the window at its lower end is not fetched again for a head that is lower now.
-    let lower = if begins_anew {
-        0
-    } else {
-        depth.saturating_sub(blocks)
-    };
-    scene.check_holds(0, 128 - lower as usize);
+    // What left the window at its lower end is fetched again for a head that is lower now.
+    scene.check_holds(0, 128);
     let began = Event::Began(300 - depth + blocks);
     assert_eq!(scene.events().contains(&began), begins_anew, "{depth}");
     let asked = scene.nodes[0].take_blocks().len() as u64;
-    let least = if begins_anew { 128 } else { blocks };
+    let lower = depth.saturating_sub(blocks);
+    let least = if begins_anew { 128 } else { blocks + lower };
     assert!(asked >= least && asked <= 2 * 128 + 32, "{depth}: {asked}");
 }
 
@@ -81,6 +80,9 @@ async fn reorgs_of_any_depth_are_followed() {
     check_reorg(9, 3, false).await;
     check_reorg(128, 129, true).await;
     check_reorg(200, 201, true).await;
+    // Back to one of our own blocks.
+    check_reorg(9, 0, false).await;
+    check_reorg(120, 0, false).await;
     // No block of the window is left.
     check_reorg(0, 128, true).await;
     check_reorg(0, 1_000, true).await;
@@ -293,9 +295,9 @@ async fn heads_that_a_node_tells_of_are_not_waited_for() {
         scene.check_holds(0, 128);
         scene.runs(998).await;
     }
-    // The block, and once in a block time the head, twice what is settled, and whether it is syncing.
+    // The block, and once in a block time its chain, the head, twice what is settled, and whether it is syncing.
     let asked = scene.nodes[0].questions() - before;
-    assert!(asked <= 10 * 5 + 5, "{asked}");
+    assert!(asked <= 10 * 6 + 6, "{asked}");
     // One that stops telling is asked.
     scene.mine(1);
     scene.runs(1_100).await;
@@ -309,22 +311,143 @@ async fn heads_that_a_node_tells_of_are_not_waited_for() {
     scene.check_holds(0, 128);
 }
 
+/// With a head or without: within a block time.
 #[tokio::test(start_paused = true)]
 async fn what_is_settled_is_taken_if_it_is_ours() {
     let mut scene = Scene::new(1, 300);
     scene.runs(2_000).await;
-    let hash = |scene: &Scene, chain, number| scene.chains().block(chain, number).unwrap().hash;
-    let claims = [(290, true), (300, true), (290, false), (100, true)];
     scene.chains().add_fork(0, 280, 30);
-    for (number, is_ours) in claims {
-        let chain = usize::from(!is_ours);
+    let unknown = (Err(ResolveError::UnknownTag), Err(ResolveError::UnknownTag));
+    let mut expected = unknown;
+    // Those of a fork, and those that nobody has yet, change nothing.
+    for (chain, number) in [(0, 290), (0, 300), (1, 290), (0, 295), (0, 100), (1, 310)] {
         scene.nodes[0].settles(chain, number);
         scene.runs(1_500).await;
-        scene.mine(1);
-        scene.runs(1_000).await;
-        let expected = (is_ours && number > 172).then(|| hash(&scene, 0, number));
-        assert_eq!(scene.settled(), (expected, expected), "{number} {is_ours}");
+        let (head, hash) = (scene.head(), scene.chains().block(chain, number));
+        if chain == 0 {
+            let oldest = head - 127;
+            let named = match number >= oldest {
+                true => Ok(hash.unwrap().hash),
+                false => Err(ResolveError::BelowWindow { number, oldest }),
+            };
+            expected = (named, named);
+        }
+        let named = [BlockTag::Safe, BlockTag::Finalized].map(|tag| scene.named(tag));
+        assert_eq!((named[0], named[1]), expected, "{chain} {number}");
     }
+    // One that is settled with the head itself.
+    scene.mine(1);
+    scene.nodes[0].settles(0, 301);
+    scene.runs(1_500).await;
+    let head = scene.chains().block(0, 301).unwrap().hash;
+    assert_eq!(scene.named(BlockTag::Finalized), Ok(head));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_genesis_is_kept_below_the_window() {
+    let mut scene = Scene::new(2, 300);
+    let genesis = scene.chains().block(0, 0).unwrap().hash;
+    // A false one is counted; the node is followed nevertheless, and another is asked.
+    scene.nodes[0].says(Says::BadBlock(0));
+    scene.runs(500).await;
+    scene.check_holds(0, 128);
+    assert_eq!(scene.genesis(), None);
+    let counted = Event::Failed {
+        node: 0,
+        reason: Some("gas_used"),
+        wait: Duration::ZERO,
+    };
+    assert!(scene.events().contains(&counted), "{:?}", scene.events());
+    scene.runs(2_000).await;
+    assert_eq!(scene.genesis(), Some(genesis));
+    assert_eq!(scene.nodes[1].take_blocks(), [0]);
+    // It stays when the window begins anew, and is not asked for again.
+    scene.chains().fork(0, 100, 300);
+    scene.runs(5_000).await;
+    scene.check_holds(0, 128);
+    assert_eq!(scene.genesis(), Some(genesis));
+    assert!(!scene.nodes[0].take_blocks()[128..].contains(&0));
+}
+
+/// Somebody else answers behind a node's URL, and no call has failed.
+#[tokio::test(start_paused = true)]
+async fn another_chain_behind_a_url_is_not_served() {
+    for says in [Says::OtherChain, Says::OtherGenesis] {
+        let mut scene = Scene::new(1, 300);
+        scene.runs(2_000).await;
+        scene.take_events();
+        scene.chains().add_fork(0, 0, 400);
+        scene.nodes[0].is_on(1);
+        scene.nodes[0].says(says);
+        scene.runs(2_000).await;
+        scene.check_holds(0, 128);
+        let is_told = |event: &Event| {
+            matches!(
+                event,
+                Event::Failed {
+                    reason: Some("wrong_chain"),
+                    ..
+                }
+            )
+        };
+        assert!(scene.events().iter().any(is_told), "{:?}", scene.events());
+        scene.nodes[0].is_on(0);
+        scene.nodes[0].says(Says::Truth);
+        scene.mine(1);
+        scene.runs(5_000).await;
+        scene.check_holds(0, 128);
+    }
+}
+
+/// The hash that a node names is a block's, the number is not.
+#[tokio::test(start_paused = true)]
+async fn a_head_by_a_wrong_number_leads_nowhere() {
+    let mut scene = Scene::new(1, 300);
+    scene.runs(2_000).await;
+    scene.take_events();
+    scene.nodes[0].take_blocks();
+    scene.nodes[0].says(Says::WrongNumbers);
+    scene.mine(1);
+    scene.runs(2_000).await;
+    assert_eq!(scene.head(), 300);
+    assert!(scene.nodes[0].take_blocks().len() < 10);
+    let events = scene.take_events();
+    assert!(!events.iter().any(|event| matches!(event, Event::Began(_))));
+    let is_told = |event: &Event| {
+        matches!(
+            event,
+            Event::Failed {
+                reason: Some("another_block"),
+                ..
+            }
+        )
+    };
+    assert!(events.iter().any(is_told), "{events:?}");
+    scene.nodes[0].says(Says::Truth);
+    scene.runs(3_000).await;
+    scene.check_holds(0, 128);
+}
+
+/// Nothing is known of the chain's pace before there are two blocks: what goes wrong before that costs no more than later.
+#[tokio::test(start_paused = true)]
+async fn the_first_waits_are_short() {
+    for (says, number) in [(Says::BadBlock(299), 299), (Says::Lacks(299), 299)] {
+        let mut scene = Scene::new(1, 300);
+        scene.nodes[0].says(says);
+        scene.runs(1_000).await;
+        assert_eq!((scene.head(), scene.oldest()), (300, number + 1));
+        scene.nodes[0].says(Says::Truth);
+        scene.runs(2_000).await;
+        scene.check_holds(0, 128);
+    }
+    // One further below, when the pace is known.
+    let mut scene = Scene::new(1, 300);
+    scene.nodes[0].says(Says::Lacks(250));
+    scene.runs(5_000).await;
+    assert_eq!(scene.oldest(), 251);
+    scene.nodes[0].says(Says::Truth);
+    scene.runs(4_000).await;
+    scene.check_holds(0, 128);
 }
 
 #[tokio::test(start_paused = true)]

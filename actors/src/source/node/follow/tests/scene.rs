@@ -3,7 +3,10 @@
 use std::{pin::Pin, sync::Arc};
 
 use alloy_primitives::B256;
-use nearhead_chain::{block::Block, window::WINDOW_BLOCKS};
+use nearhead_chain::{
+    block::Block,
+    window::{BlockNumberOrTag, BlockTag, ResolveError, Snapshot, Window},
+};
 use parking_lot::{Mutex, MutexGuard};
 use tokio::{
     sync::mpsc,
@@ -13,21 +16,19 @@ use tokio::{
 
 use super::{Chains, scripted::Scripted};
 use crate::{
-    messages::AdvanceHead,
+    messages::{AdvanceHead, SettleHead},
     source::node::{
-        Chain,
         follow::{Event, FollowConfig, FollowError, Follower, HeadSink},
         health::{Switch, Why},
     },
 };
 
-/// What a follower is told to do, checked as the window checks it.
+/// What a follower is told to do: the window itself does it, and is checked after each change.
 #[derive(Default)]
 struct Held {
-    blocks: Vec<Arc<Block>>,
+    window: Option<Window>,
     /// Numbers of all heads.
     heads: Vec<u64>,
-    settled: (Option<B256>, Option<B256>),
     refuses: bool,
     events: Vec<Event>,
 }
@@ -39,77 +40,74 @@ pub(super) struct Refused;
 #[derive(Clone, Default)]
 struct Sink(Arc<Mutex<Held>>);
 
-struct View(Vec<Arc<Block>>);
-
-impl Chain for View {
-    fn head(&self) -> (u64, B256) {
-        let head = self.0.last().unwrap();
-        (head.number(), head.hash)
-    }
-
-    fn oldest(&self) -> u64 {
-        self.0[0].number()
-    }
-
-    fn hash_at(&self, number: u64) -> Option<B256> {
-        let at = number.checked_sub(self.oldest())?;
-        self.0.get(at as usize).map(|block| block.hash)
-    }
-}
-
 impl Held {
-    fn applied(&mut self) -> Result<(), Refused> {
-        let surplus = self.blocks.len().saturating_sub(WINDOW_BLOCKS);
-        self.blocks.drain(..surplus);
-        self.heads.push(self.blocks.last().unwrap().number());
+    fn window(&mut self) -> &mut Window {
+        self.window.as_mut().unwrap()
+    }
+
+    fn view(&self) -> Arc<Snapshot> {
+        self.window.as_ref().unwrap().snapshot()
+    }
+
+    fn changed(&mut self) -> Result<(), Refused> {
+        self.window().check_invariants().unwrap();
+        self.heads.push(self.view().head().number());
         if self.refuses { Err(Refused) } else { Ok(()) }
     }
 }
 
 impl HeadSink for Sink {
-    type View = View;
+    type View = Arc<Snapshot>;
     type Error = Refused;
 
-    fn view(&self) -> Option<View> {
-        let held = self.0.lock();
-        (!held.blocks.is_empty()).then(|| View(held.blocks.clone()))
+    fn view(&self) -> Option<Arc<Snapshot>> {
+        self.0.lock().window.as_ref().map(Window::snapshot)
     }
 
     async fn begin(&mut self, head: Arc<Block>) -> Result<(), Refused> {
         let mut held = self.0.lock();
-        held.blocks = vec![head];
-        held.applied()
+        match &mut held.window {
+            Some(window) => _ = window.reset(head),
+            window => *window = Some(Window::new(1, head)),
+        }
+        held.changed()
     }
 
     async fn advance(&mut self, change: AdvanceHead) -> Result<(), Refused> {
         let mut held = self.0.lock();
-        let kept = held.blocks.len() - change.reverted;
-        assert!(kept > 0, "the window would be empty");
-        held.blocks.truncate(kept);
-        for block in change.applied {
-            let head = held.blocks.last().unwrap();
-            assert_eq!(
-                (block.header.parent_hash, block.number()),
-                (head.hash, head.number() + 1)
-            );
-            held.blocks.push(block);
-        }
-        for hash in [change.safe, change.finalized].into_iter().flatten() {
-            assert!(
-                held.blocks.iter().any(|block| block.hash == hash),
-                "not canonical"
-            );
-        }
-        held.settled = (change.safe, change.finalized);
-        held.applied()
+        let AdvanceHead {
+            reverted,
+            applied,
+            safe,
+            finalized,
+        } = change;
+        let window = held.window();
+        window.advance(reverted, applied, safe, finalized).unwrap();
+        held.changed()
     }
 
     async fn extend_below(&mut self, block: Arc<Block>) -> Result<(), Refused> {
         let mut held = self.0.lock();
-        assert_eq!(held.blocks[0].header.parent_hash, block.hash);
-        assert!(held.blocks.len() < WINDOW_BLOCKS, "the window is full");
-        held.blocks.insert(0, block);
-        Ok(())
+        held.window().extend_below(block).unwrap();
+        held.changed()
+    }
+
+    async fn keep_genesis(&mut self, block: Arc<Block>) -> Result<(), Refused> {
+        let mut held = self.0.lock();
+        held.window().keep_genesis(&block).unwrap();
+        held.changed()
+    }
+
+    async fn settle(&mut self, SettleHead { safe, finalized }: SettleHead) -> Result<(), Refused> {
+        let mut held = self.0.lock();
+        // What is not canonical changes nothing.
+        if let Some((number, hash)) = safe {
+            let _ = held.window().set_safe_at(number, hash);
+        }
+        if let Some((number, hash)) = finalized {
+            let _ = held.window().set_finalized_at(number, hash);
+        }
+        held.changed()
     }
 }
 
@@ -192,11 +190,22 @@ impl Scene {
     }
 
     pub(super) fn head(&self) -> u64 {
-        self.held().blocks.last().unwrap().number()
+        self.held().view().head().number()
     }
 
-    pub(super) fn settled(&self) -> (Option<B256>, Option<B256>) {
-        self.held().settled
+    pub(super) fn oldest(&self) -> u64 {
+        self.held().view().oldest()
+    }
+
+    /// What a tag leads to.
+    pub(super) fn named(&self, tag: BlockTag) -> Result<B256, ResolveError> {
+        let view = self.held().view();
+        let block = view.resolve(BlockNumberOrTag::Tag(tag))?;
+        Ok(block.hash)
+    }
+
+    pub(super) fn genesis(&self) -> Option<B256> {
+        Some(self.held().view().genesis()?.hash)
     }
 
     /// Whether no head was lower than the one before.
@@ -214,12 +223,14 @@ impl Scene {
 
     /// Checks that the newest blocks of a chain are held, so many and no others.
     pub(super) fn check_holds(&self, chain: usize, blocks: usize) {
-        let held = self.held();
+        let view = self.held().view();
+        let events = self.events();
         let head = self.chains.head(chain);
-        let numbers: Vec<_> = held.blocks.iter().map(|block| block.number()).collect();
-        assert_eq!(numbers.last(), Some(&head), "{numbers:?} {:?}", held.events);
+        let canonical = view.canonical().iter();
+        let numbers: Vec<_> = canonical.map(|block| block.number()).collect();
+        assert_eq!(numbers.last(), Some(&head), "{numbers:?} {events:?}");
         assert_eq!(numbers.len(), blocks, "{numbers:?}");
-        for block in &held.blocks {
+        for block in view.canonical() {
             let expected = self.chains.block(chain, block.number()).unwrap();
             assert_eq!(block.hash, expected.hash, "{}", block.number());
         }

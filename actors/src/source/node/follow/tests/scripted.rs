@@ -100,11 +100,19 @@ pub(super) enum Says {
     Error(CallError),
     /// Its blocks fail their checks.
     BadBlocks,
+    /// This one does.
+    BadBlock(u64),
+    /// It tells of heads by a number that is not theirs.
+    WrongNumbers,
     /// It does not have any block.
     NoBlocks,
     OtherChain,
+    /// Its genesis is another.
+    OtherGenesis,
     /// It has forgotten the blocks before this one.
     Pruned(u64),
+    /// It has forgotten this one.
+    Lacks(u64),
     /// It gives no block, and does not say so.
     HeadsAlone,
     /// It has no block by number.
@@ -243,6 +251,15 @@ impl Peer for Scripted {
         })
     }
 
+    async fn genesis(&self) -> Result<B256, CallError> {
+        let (says, _) = self.answers().await?;
+        let chain = self.state.lock().chain;
+        Ok(match says {
+            Says::OtherGenesis => B256::repeat_byte(7),
+            _ => self.chains.block(chain, 0).ok_or(CallError::NotFound)?.hash,
+        })
+    }
+
     async fn is_syncing(&self) -> Result<bool, CallError> {
         self.answers().await?;
         Ok(false)
@@ -261,7 +278,11 @@ impl Peer for Scripted {
             _ => head,
         };
         let block = self.chains.block(state.chain, number);
-        block.as_deref().map(claim).ok_or(CallError::NotFound)
+        let mut named = block.as_deref().map(claim).ok_or(CallError::NotFound)?;
+        if matches!(says, Says::WrongNumbers) {
+            named.number += 1_000;
+        }
+        Ok(named)
     }
 
     async fn heads(&self) -> Result<Told, CallError> {
@@ -281,7 +302,11 @@ impl Peer for Scripted {
             return Err(CallError::Timeout(TIMEOUT).into());
         }
         let has_no_number = matches!(says, Says::NoNumbers) && matches!(ask, Ask::Number(_));
-        let is_pruned = matches!(says, Says::Pruned(oldest) if ask.number() < oldest);
+        let is_pruned = match says {
+            Says::Pruned(oldest) => ask.number() < oldest,
+            Says::Lacks(number) => ask.number() == number,
+            _ => false,
+        };
         if matches!(says, Says::NoBlocks)
             || is_pruned
             || has_no_number
@@ -289,7 +314,12 @@ impl Peer for Scripted {
         {
             return Err(CallError::NotFound.into());
         }
-        if matches!(says, Says::BadBlocks) {
+        let is_bad = match says {
+            Says::BadBlocks => true,
+            Says::BadBlock(number) => ask.number() == number,
+            _ => false,
+        };
+        if is_bad {
             return Err(FetchError::BadBlock {
                 reason: "gas_used",
                 why: "its gas is wrong".into(),
@@ -299,7 +329,14 @@ impl Peer for Scripted {
             Ask::Hash { hash, .. } => self.chains.by_hash(chain, hash),
             Ask::Number(number) => self.chains.block(chain, number),
         };
-        block.ok_or(CallError::NotFound.into())
+        let block = block.ok_or(CallError::NotFound)?;
+        if block.number() != ask.number() {
+            return Err(FetchError::BadBlock {
+                reason: "another_block",
+                why: "it has another number".into(),
+            });
+        }
+        Ok(block)
     }
 }
 

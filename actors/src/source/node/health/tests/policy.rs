@@ -223,9 +223,19 @@ fn a_lower_head_of_another_node_is_lag() {
     let patience = scene.health.block_time() / 2;
     scene.now += patience;
     assert_eq!(scene.target(), Some((1, 99)));
-    // And a lower head of this branch is not.
+    // And so is a lower head of this branch, if it stays longer.
     scene.named(1, 7, 99);
-    scene.now += patience;
+    scene.now += patience * 6 - Duration::from_millis(1);
+    assert_eq!(scene.target(), None);
+    scene.later(1);
+    assert_eq!(scene.target(), Some((1, 99)));
+    // But not of a node that was away: it only is behind.
+    let wait = scene.fails(1, Fault::Connection);
+    scene.choose();
+    scene.now += wait;
+    scene.named(1, 7, 99);
+    assert!(scene.choose().is_some());
+    scene.now += patience * 6;
     assert_eq!(scene.target(), None);
 }
 

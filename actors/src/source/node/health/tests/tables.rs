@@ -120,13 +120,13 @@ fn check_block_time(learned: Option<[(u64, u64); 2]>, arrivals: &[(u64, u64)], m
 
 #[test]
 fn block_time_is_the_median_of_what_was_seen() {
-    check_block_time(None, &[], 12_000);
+    check_block_time(None, &[], 3_000);
     check_block_time(Some([(10, 1_000), (20, 1_020)]), &[], 2_000);
-    check_block_time(Some([(10, 1_000), (10, 1_020)]), &[], 12_000);
-    check_block_time(Some([(10, 1_000), (9, 1_020)]), &[], 12_000);
-    check_block_time(Some([(10, 1_000), (20, 1_000)]), &[], 12_000);
+    check_block_time(Some([(10, 1_000), (10, 1_020)]), &[], 3_000);
+    check_block_time(Some([(10, 1_000), (9, 1_020)]), &[], 3_000);
+    check_block_time(Some([(10, 1_000), (20, 1_000)]), &[], 3_000);
     check_block_time(Some([(10, 1_000), (20, 1_001)]), &[], 200);
-    check_block_time(Some([(10, 1_000), (11, 0)]), &[], 12_000);
+    check_block_time(Some([(10, 1_000), (11, 0)]), &[], 3_000);
     check_block_time(Some([(0, 0), (1, u64::MAX)]), &[], 60_000);
     // Arrivals count for more than what headers say.
     check_block_time(Some([(10, 0), (20, 20)]), &[(1, 500); 4], 2_000);

@@ -1,0 +1,160 @@
+//! What is held below the head that the window began with: the window's other blocks, and the genesis.
+
+use std::{sync::Arc, time::Duration};
+
+use nearhead_chain::{block::Block, window::WINDOW_BLOCKS};
+
+use super::{Event, FetchError, Follower, HeadSink, Peer, View, work::Purpose};
+use crate::source::node::{
+    Chain,
+    health::{Moment, NodeId},
+    plan::{Ask, Backfill},
+};
+
+/// Block times after which a node that does not have an old block is asked for it again, at most.
+const FORGETFUL_BLOCKS: u32 = 8;
+
+/// Shortest and longest wait before a genesis that was not given is asked for again.
+const GENESIS_WAIT_MIN: Duration = Duration::from_secs(1);
+const GENESIS_WAIT_MAX: Duration = Duration::from_secs(600);
+
+/// The blocks below the oldest.
+pub(super) struct Filling {
+    pub(super) blocks: Backfill<Arc<Block>>,
+    /// Number of the oldest block that is held.
+    oldest: u64,
+    /// Nothing is asked for before: the node does not have it.
+    pub(super) hold_until: Moment,
+    /// Times in a row that it did not.
+    missing: u32,
+}
+
+/// The way to the genesis, which stays readable below the window.
+#[derive(Default)]
+pub(super) struct Genesis {
+    is_asked: bool,
+    found: Option<Arc<Block>>,
+    /// It is not asked for before.
+    pub(super) hold_until: Moment,
+    /// Times in a row that it was not given; whoever is next in turn is asked.
+    failures: u32,
+}
+
+impl<P: Peer, S: HeadSink> Follower<P, S> {
+    /// Asks for blocks below the oldest, up to `width` at the same time.
+    pub(super) fn ask_below(&mut self, view: &S::View, width: usize) {
+        let now = self.now();
+        let Some(followed) = self.health.followed() else {
+            return;
+        };
+        if self.is_genesis_wanted(view, now) {
+            self.genesis.is_asked = true;
+            let in_turn = (followed + self.genesis.failures as usize) % self.nodes.len();
+            let is_known = self.nodes[in_turn].is_known && self.health.may_ask(in_turn, now);
+            let node = if is_known { in_turn } else { followed };
+            self.ask(node, Ask::Number(0), Purpose::Genesis);
+        }
+        let filling = self.filling(view);
+        if let Some(filling) = filling.filter(|filling| filling.hold_until <= now) {
+            for ask in filling.blocks.ask(width) {
+                self.ask(followed, ask, Purpose::Filling);
+            }
+        }
+    }
+
+    /// A window that is not full reaches the genesis in its turn.
+    fn is_genesis_wanted(&self, view: &S::View, now: Moment) -> bool {
+        let Genesis {
+            is_asked,
+            hold_until,
+            ..
+        } = self.genesis;
+        let is_below = view.head().0 >= WINDOW_BLOCKS as u64 && view.oldest() > 0;
+        is_below && view.genesis().is_none() && !is_asked && hold_until <= now
+    }
+
+    /// What is missing below the oldest block, whatever has made it the oldest; `None` where nothing is.
+    fn filling(&mut self, view: &S::View) -> Option<&mut Filling> {
+        let (oldest, (head, _)) = (view.oldest(), view.head());
+        // What was gathered goes under another block.
+        self.filling.take_if(|filling| filling.oldest != oldest);
+        let filling = self.filling.get_or_insert_with(|| Filling {
+            blocks: Backfill::below(oldest, view.below(), head),
+            oldest,
+            hold_until: Duration::ZERO,
+            missing: 0,
+        });
+        filling.blocks.head_is(head);
+        self.filling
+            .take_if(|filling| filling.blocks.missing() == 0);
+        self.filling.as_mut()
+    }
+
+    /// A node does not have a block of the window: it may have forgotten it, and be as good as any for new ones.
+    pub(super) fn missing_below(&mut self, node: NodeId, ask: Ask) {
+        let (now, block_time) = (self.now(), self.health.block_time());
+        let Some(filling) = &mut self.filling else {
+            return;
+        };
+        if filling.missing == 0 {
+            let (node, number) = (self.nodes[node].peer.name(), ask.number());
+            tracing::warn!(node, number, "the node does not have a block of the window");
+        }
+        let doublings = 1 << filling.missing.min(8);
+        filling.missing += 1;
+        let wait = (block_time / 4 * doublings).min(block_time * FORGETFUL_BLOCKS);
+        filling.hold_until = now + wait;
+    }
+
+    /// Takes in what a node gave for the genesis. It can be followed without: not every chain hashes its first block as it
+    /// does the others, so that a false one is counted, and the node is not left for it.
+    pub(super) fn fetched_genesis(&mut self, node: NodeId, block: Result<Arc<Block>, FetchError>) {
+        self.genesis.is_asked = false;
+        let error = match block {
+            Ok(block) => {
+                self.genesis.found = Some(block);
+                return;
+            }
+            Err(error) => error,
+        };
+        let wait = GENESIS_WAIT_MIN * (1 << self.genesis.failures.min(16));
+        let wait = wait.min(GENESIS_WAIT_MAX);
+        self.genesis.failures = self.genesis.failures.saturating_add(1);
+        self.genesis.hold_until = self.now() + wait;
+        let name = self.nodes[node].peer.name();
+        tracing::warn!(node = name, ?wait, "the genesis was not given: {error}");
+        if let FetchError::BadBlock { reason, .. } = error {
+            let (reason, wait) = (Some(reason), Duration::ZERO);
+            (self.tell)(Event::Failed { node, reason, wait });
+        }
+    }
+
+    /// Hands over what is there.
+    pub(super) async fn fill(&mut self) -> Result<(), S::Error> {
+        if let Some(block) = self.genesis.found.take() {
+            self.sink.keep_genesis(block).await?;
+        }
+        while let Some(view) = self.sink.view() {
+            let Some(filling) = self.filling(&view) else {
+                break;
+            };
+            let Some(block) = filling.blocks.take() else {
+                break;
+            };
+            (filling.oldest, filling.missing) = (block.number(), 0);
+            let missing = filling.blocks.missing();
+            (self.tell)(Event::Missing(missing));
+            self.sink.extend_below(block).await?;
+            self.learn_block_time();
+        }
+        Ok(())
+    }
+
+    /// The chain's pace, by the headers that are held.
+    pub(super) fn learn_block_time(&mut self) {
+        if let Some(view) = self.sink.view() {
+            let [oldest, head] = view.span();
+            self.health.learn_block_time(oldest, head);
+        }
+    }
+}

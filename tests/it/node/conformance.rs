@@ -1,0 +1,300 @@
+//! All of CONFORMANCE on a chain that grows: at each of 200 blocks of mixed traffic, every method by every name of what it
+//! is asked for, answered as the node itself does, while the head moves and the window slides.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use alloy_primitives::{Address, B256, U256, keccak256};
+use nearhead_chain::dev::contracts::STORE;
+use serde_json::{Value, json};
+
+use super::{
+    WINDOW, check_pruned, follow, led,
+    led::Led,
+    same::{GETH, Same},
+    wait_head, ws,
+};
+use crate::{
+    dice::Dice,
+    geth::random_filter,
+    peers::{Payload, quantity},
+    proofs,
+};
+
+/// Blocks that are followed one by one.
+const BLOCKS: u64 = 200;
+
+/// Slots that one proof is asked for.
+const SLOTS_PROVEN: usize = 48;
+
+/// What the chain holds, as far as it has been told: what to ask about.
+#[derive(Debug, Default)]
+struct Seen {
+    /// Accounts and their slots.
+    slots: BTreeMap<String, BTreeSet<B256>>,
+    /// Hashes and state roots of the blocks, from the first on.
+    hashes: Vec<Value>,
+    state_roots: Vec<B256>,
+    /// Some logs of each block.
+    logs: Vec<Value>,
+    /// Transactions by type.
+    types: BTreeMap<u64, usize>,
+    transfers: usize,
+    creations: usize,
+    reverted: usize,
+    events: usize,
+    withdrawals: usize,
+}
+
+impl Seen {
+    /// Takes a block in; the accounts that it is about.
+    fn take(&mut self, block: &Value, receipts: &Value) -> BTreeSet<String> {
+        let items = |value: &Value| value.as_array().cloned().unwrap_or_default();
+        let mut accounts = BTreeSet::from([text(&block["miner"])]);
+        for withdrawal in items(&block["withdrawals"]) {
+            self.withdrawals += 1;
+            accounts.insert(text(&withdrawal["address"]));
+        }
+        for transaction in items(&block["transactions"]) {
+            let kind = quantity(&transaction["type"]);
+            *self.types.entry(kind).or_default() += 1;
+            let is_transfer = transaction["input"] == "0x" && transaction["value"] != "0x0";
+            self.transfers += usize::from(is_transfer);
+            for authorization in items(&transaction["authorizationList"]) {
+                accounts.insert(text(&authorization["address"]));
+            }
+        }
+        let mut logs = Vec::new();
+        for receipt in receipts.as_array().unwrap() {
+            let named = ["from", "to", "contractAddress"].map(|name| &receipt[name]);
+            accounts.extend(named.into_iter().filter(|one| one.is_string()).map(text));
+            self.creations += usize::from(receipt["contractAddress"].is_string());
+            self.reverted += usize::from(receipt["status"] == "0x0");
+            logs.extend(items(&receipt["logs"]));
+        }
+        for log in &logs {
+            self.events += 1;
+            accounts.insert(text(&log["address"]));
+            let slots = self.slots.entry(text(&log["address"])).or_default();
+            slots.extend(slots_of(log));
+        }
+        self.logs.extend(logs.into_iter().take(8));
+        self.hashes.push(block["hash"].clone());
+        self.state_roots.push(proofs::state_root(block));
+        accounts
+    }
+
+    /// Slots that an account may have, so many of them, and one that nobody has written to.
+    fn keys(&self, account: &str, dice: &mut Dice, most: usize) -> Vec<Value> {
+        let known = self.slots.get(account).into_iter().flatten();
+        let known: Vec<&B256> = known.collect();
+        let first = known.len().saturating_sub(most);
+        let from = if first > 0 { dice.below(first) } else { 0 };
+        let chosen = known.into_iter().skip(from).take(most);
+        let mut keys: Vec<Value> = chosen.map(|slot| json!(slot)).collect();
+        keys.extend([json!("0x0"), json!(B256::from(dice.bytes()))]);
+        keys
+    }
+}
+
+/// Slots that were written where this log was emitted: those of the sample contracts' mappings.
+fn slots_of(log: &Value) -> Vec<B256> {
+    let mapping = |key: B256, slot: u64| keccak256([key, B256::from(U256::from(slot))].concat());
+    let topics = log["topics"].as_array().unwrap().iter();
+    let topics = topics.map(|topic| text(topic).parse::<B256>().unwrap());
+    match text(&log["address"]) == format!("{STORE:#x}") {
+        true => {
+            let key: B256 = text(&log["data"]).parse().unwrap();
+            vec![key, mapping(key, 1)]
+        }
+        // Balances of whom tokens are from and to; of others these are slots that hold nothing.
+        false => topics.skip(1).map(|holder| mapping(holder, 0)).collect(),
+    }
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().unwrap().to_owned()
+}
+
+fn hex(number: u64) -> Value {
+    format!("{number:#x}").into()
+}
+
+/// A block of this number in each of the ways that the state methods take.
+fn named(dice: &mut Dice, seen: &Seen, number: u64) -> Value {
+    let hash = &seen.hashes[usize::try_from(number - 1).unwrap()];
+    match dice.below(5) {
+        0 => hex(number),
+        1 => json!({"blockNumber": hex(number)}),
+        2 => json!({"blockHash": hash}),
+        3 => json!({"blockHash": hash, "requireCanonical": true}),
+        _ if number as usize == seen.hashes.len() => json!("latest"),
+        _ => hash.clone(),
+    }
+}
+
+/// An account at a block: balance, nonce, code, slots, and the proof of all of it.
+fn compare_account(same: &mut Same, seen: &Seen, dice: &mut Dice, account: &str, number: u64) {
+    let at = named(dice, seen, number);
+    for method in ["eth_getBalance", "eth_getTransactionCount", "eth_getCode"] {
+        same.ask("state", method, json!([account, at]));
+    }
+    let keys = seen.keys(account, dice, SLOTS_PROVEN);
+    for key in keys.iter().rev().take(3) {
+        same.ask("state", "eth_getStorageAt", json!([account, key, at]));
+    }
+    let words: Vec<&Value> = keys.iter().filter(|key| *key != "0x0").collect();
+    same.ask(
+        "state",
+        "eth_getStorageValues",
+        json!([{account: words}, at]),
+    );
+    let state_root = seen.state_roots[usize::try_from(number - 1).unwrap()];
+    same.proof(json!([account, keys, at]), state_root);
+}
+
+#[test]
+fn two_hundred_blocks_of_everything() {
+    let (genesis, payloads) = led::chain("node-conformance", 59, BLOCKS);
+    let mut geth = Led::at("node-conformance-geth", &genesis, &payloads);
+    geth.go_to(&payloads[0]);
+    let server = follow(&[ws(geth.address())]);
+    let mut same = Same::between(&server, geth.address());
+    let (mut seen, mut dice) = (Seen::default(), Dice::new(59));
+    let store = format!("{STORE:#x}");
+    for payload in &payloads {
+        let Payload { number, .. } = *payload;
+        wait_head(&server, geth.go_to(payload));
+        let oldest = number.saturating_sub(WINDOW - 1);
+        same.chain();
+        let block = same.block(number);
+        let receipts = same.ask("receipt", "eth_getBlockReceipts", json!(["latest"]));
+        let accounts = seen.take(&block, &receipts);
+        for account in accounts {
+            compare_account(&mut same, &seen, &mut dice, &account, number);
+        }
+        // What is older is as it was, to the end of the window.
+        let older = dice.between(oldest.max(1), number);
+        match number % 8 {
+            0 => _ = same.block(oldest.max(1)),
+            4 => _ = same.block(older),
+            _ => {}
+        }
+        compare_account(&mut same, &seen, &mut dice, &store, older);
+        let nobody = format!("{:#x}", Address::from(dice.bytes()));
+        compare_account(&mut same, &seen, &mut dice, &nobody, older);
+        // All logs of the window, and some of them.
+        let first = seen
+            .logs
+            .iter()
+            .position(|log| quantity(&log["blockNumber"]) >= oldest);
+        let logs = &seen.logs[first.unwrap_or(seen.logs.len())..];
+        if !logs.is_empty() {
+            let hashes = &seen.hashes[usize::try_from(oldest.max(1) - 1).unwrap()..];
+            for _ in 0..6 {
+                let filter = random_filter(&mut dice, logs, &(oldest..=number), hashes);
+                same.ask("log", "eth_getLogs", json!([filter]));
+            }
+        }
+        if number % 25 == 0 {
+            same.ask(
+                "log",
+                "eth_getLogs",
+                json!([{"fromBlock": hex(oldest), "toBlock": "latest"}]),
+            );
+            compare_refusals(&mut same, number);
+        }
+        if oldest > 1 {
+            check_pruned(&server, oldest - 1);
+        }
+    }
+    println!(
+        "types {:?}, {} transfers, {} creations, {} reverted, {} events, {} withdrawals, {} slots of the store",
+        seen.types,
+        seen.transfers,
+        seen.creations,
+        seen.reverted,
+        seen.events,
+        seen.withdrawals,
+        seen.slots[&store].len()
+    );
+    for kind in 0..=4 {
+        let count = seen.types.get(&kind).copied().unwrap_or(0);
+        assert!(count >= 100, "{count} transactions of type {kind}");
+    }
+    for (what, count) in [
+        ("transfers", seen.transfers),
+        ("creations", seen.creations),
+        ("reverted", seen.reverted),
+        ("withdrawals", seen.withdrawals),
+    ] {
+        assert!(count >= 200, "{count} {what}");
+    }
+    let deep = seen.slots[&store].len();
+    assert!(seen.events > 2_000 && deep > 1_000, "{seen:?}");
+    let compared = same.finish(GETH);
+    assert!(compared > 50_000, "{compared} answers");
+}
+
+/// What both define the refusal of.
+fn compare_refusals(same: &mut Same, head: u64) {
+    let (hash, address) = (B256::repeat_byte(7), Address::repeat_byte(7));
+    let beyond = hex(head + 1);
+    for (method, params) in [
+        ("eth_getBalance", json!([address, beyond])),
+        ("eth_getStorageAt", json!([address, "0x0", beyond])),
+        ("eth_getProof", json!([address, [], beyond])),
+        ("eth_getBalance", json!([address, {"blockHash": hash}])),
+        ("eth_getProof", json!([address, [], {"blockHash": hash}])),
+        ("eth_getBalance", json!([])),
+        ("eth_getBalance", json!(["0x12", "latest"])),
+        ("eth_getBalance", json!([address, "latest", 1])),
+        ("eth_getBalance", json!([address, "0x"])),
+        ("eth_getBalance", json!([address, "0x01"])),
+        (
+            "eth_getBalance",
+            json!([address, {"blockHash": hash, "blockNumber": "0x1"}]),
+        ),
+        ("eth_getBlockByNumber", json!([])),
+        ("eth_getBlockByNumber", json!(["0x1"])),
+        ("eth_getBlockByNumber", json!(["first", true])),
+        ("eth_getBlockByNumber", json!(["0x1", "yes"])),
+        ("eth_getBlockByHash", json!(["0x1", true])),
+        ("eth_getTransactionByHash", json!(["0x1"])),
+        ("eth_getTransactionReceipt", json!([null])),
+        ("eth_getUncleByBlockHashAndIndex", json!([hash])),
+        (
+            "eth_getTransactionByBlockNumberAndIndex",
+            json!(["0x1", "0x01"]),
+        ),
+        (
+            "eth_getStorageAt",
+            json!([address, format!("0x{}", "00".repeat(33)), "latest"]),
+        ),
+        ("eth_getStorageAt", json!([address, "0xzz", "latest"])),
+        ("eth_getProof", json!([address, ["0xzz"], "latest"])),
+        (
+            "eth_getProof",
+            json!([address, vec!["0x0"; 1_025], "latest"]),
+        ),
+        ("eth_getLogs", json!([{"blockHash": hash}])),
+        (
+            "eth_getLogs",
+            json!([{"blockHash": hash, "fromBlock": "0x1"}]),
+        ),
+        (
+            "eth_getLogs",
+            json!([{"fromBlock": hex(head), "toBlock": hex(head - 1)}]),
+        ),
+        (
+            "eth_getLogs",
+            json!([{"fromBlock": hex(head), "toBlock": beyond}]),
+        ),
+        ("eth_getLogs", json!([{"topics": [[], [], [], [], []]}])),
+        ("eth_getLogs", json!([{"address": "0x12"}])),
+        ("eth_getLogs", json!([{"topics": ["0x12"]}])),
+        ("eth_getLogs", json!([])),
+        ("eth_noSuchMethod", json!([])),
+    ] {
+        same.refusal(method, params);
+    }
+}

@@ -1,0 +1,102 @@
+//! A chain that has transactions of a type that is not known here: refused at the start, and a fault of the node later.
+
+use alloy_primitives::B256;
+use serde_json::json;
+
+use super::{
+    arguments, faults, follow, head, http, led,
+    led::Led,
+    same::{GETH, Same},
+    wait_head, ws,
+};
+use crate::{
+    harness::{KEY, Process, check, nearhead, wait_until},
+    peers::proxy::{Change, Fault, Lie, Proxy},
+};
+
+/// A block that has a transaction of a type that is not known, as chains of the OP stack have one in each.
+const DEPOSIT: &str = r#"{
+    "type": "0x7e",
+    "hash": "0x3a1d4b1e2f0c5a6978877665544332211000ffeeddccbbaa9988776655443322",
+    "sourceHash": "0x2f0c5a69788776655443322110003a1d4b1effeeddccbbaa9988776655443322",
+    "from": "0xdeaddeaddeaddeaddeaddeaddeaddeaddead0001",
+    "to": "0x4200000000000000000000000000000000000015",
+    "mint": "0x0",
+    "value": "0x0",
+    "gas": "0xf4240",
+    "gasPrice": "0x0",
+    "isSystemTx": false,
+    "input": "0x440a5e20",
+    "nonce": "0x0",
+    "transactionIndex": "0x0",
+    "v": "0x0",
+    "r": "0x0",
+    "s": "0x0"
+}"#;
+
+/// In the block of this hash, or in every one.
+fn deposits(block: Option<B256>) -> Fault {
+    Fault::Lie(Lie {
+        methods: &["eth_getBlockByNumber", "eth_getBlockByHash"],
+        only: block.map(|hash| ("/hash".into(), json!(hash))),
+        path: "/transactions/0".into(),
+        change: Change::Becomes(DEPOSIT),
+    })
+}
+
+#[test]
+fn a_chain_with_unknown_transactions_is_refused() {
+    let (genesis, payloads) = led::chain("node-unknown", 67, 12);
+    let mut geth = Led::at("node-unknown-geth", &genesis, &payloads);
+    geth.go_to(&payloads[11]);
+    let proxy = Proxy::to(&[geth.address()]);
+    proxy.fail(vec![deposits(None)]);
+    for url in [http(proxy.address), ws(proxy.address)] {
+        let fixed = ["--listen", "127.0.0.1:0", "--api-key", KEY];
+        let urls = [url];
+        let arguments = fixed.into_iter().chain(arguments(&urls));
+        let (status, text) = Process::start(&mut nearhead(arguments)).wait();
+        check("exit code", &status.code(), &Some(1));
+        let last = text.lines().last().unwrap_or_default();
+        println!("{last}");
+        for named in ["block 12", "0x7e", "not supported"] {
+            assert!(last.contains(named), "{named} is not in: {text}");
+        }
+        assert!(!text.contains("url "), "it has listened: {text}");
+    }
+}
+
+/// While it runs it is the fault of the node: another one may be honest.
+#[test]
+fn an_unknown_transaction_is_not_served() {
+    let (genesis, payloads) = led::chain("node-unknown-later", 68, 16);
+    let mut geth = Led::at("node-unknown-later-geth", &genesis, &payloads);
+    let mut wanted = geth.go_to(&payloads[11]);
+    let [liar, honest] = [(); 2].map(|()| Proxy::to(&[geth.address()]));
+    let alone = [http(liar.address), ws(liar.address)].map(|url| follow(&[url]));
+    let beside = follow(&[http(liar.address), http(honest.address)]);
+    for next in &payloads[12..14] {
+        liar.fail(vec![deposits(Some(next.hash))]);
+        let before = wanted;
+        let count = |server| faults(server, 0).get("transaction_type").copied();
+        let counted = alone.each_ref().map(|server| count(server).unwrap_or(0));
+        wanted = geth.go_to(next);
+        wait_head(&beside, wanted);
+        for (server, counted) in alone.iter().zip(counted) {
+            let mut ours = server.connect();
+            wait_until("the fault", || {
+                check("the head", &head(&mut ours), &before);
+                count(server).unwrap_or(0) > counted
+            });
+        }
+        liar.heal();
+        for server in &alone {
+            wait_head(server, wanted);
+        }
+    }
+    for server in alone.iter().chain([&beside]) {
+        let mut same = Same::between(server, geth.address());
+        same.blocks(1..=14);
+        same.finish(GETH);
+    }
+}
