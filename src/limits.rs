@@ -118,7 +118,8 @@ pub const COMPRESSIONS_MAX: usize = 8;
 /// Largest reply in bytes that is put together in one buffer: below it a copy costs less than another slice does.
 pub const JOINED_REPLY_BYTES_MAX: usize = 8 << 10;
 
-/// The same for the results in a batch, of which there may be so many that their copies would be much to hold.
+/// The same for the results in a batch, of which there may be so many that their copies would be much to hold, and for
+/// what waits for a session, where thousands that are sent the same would each copy it once more.
 pub const JOINED_ITEM_BYTES_MAX: usize = 512;
 
 /// Largest result in bytes that is kept until it is written, where it could be made as it is taken: a proof with some

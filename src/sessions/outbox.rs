@@ -6,7 +6,7 @@ use bytes::Bytes;
 use nearhead_actors::wiring::Permit;
 use nearhead_chain::json::{Piece, Torn};
 
-use crate::limits::JOINED_REPLY_BYTES_MAX;
+use crate::limits::JOINED_ITEM_BYTES_MAX;
 
 /// What a piece takes of memory besides its bytes: its place here, and what the allocator and `Bytes` keep beside them.
 pub(super) const PIECE_BYTES: usize = size_of::<Waiting>() + 64;
@@ -77,7 +77,7 @@ impl Outbox {
     /// Takes the next bytes, `most` at most. Small pieces that follow each other come together: a copy costs less than
     /// another step does.
     pub(super) fn pop(&mut self, most: usize) -> Result<Option<Bytes>, Torn> {
-        let most_joined = most.min(JOINED_REPLY_BYTES_MAX);
+        let most_joined = most.min(JOINED_ITEM_BYTES_MAX);
         let mut len = 0;
         let mut count = 0;
         for waiting in &self.pieces {

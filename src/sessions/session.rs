@@ -170,7 +170,7 @@ impl Session {
 
     /// Sends a message in pieces, unless more would wait than half of the budget, the other half being for answers;
     /// whether it did. Never waits. A message larger than that goes alone.
-    pub(crate) fn notify(&self, pieces: [Bytes; 4]) -> bool {
+    pub(crate) fn notify(&self, pieces: [Bytes; 3]) -> bool {
         if !self.takes_messages() {
             return true;
         }

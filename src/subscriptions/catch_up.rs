@@ -215,8 +215,7 @@ impl CatchUp {
 
     /// Whether it was told: where it would fill more than a half of what may wait, it waits itself.
     fn tell(&self, session: &Session, hub: &Hub, notice: &Notice) -> bool {
-        let is_told =
-            session.has_room() && session.notify(notice.pieces(&notice.frame(), &self.start));
+        let is_told = session.has_room() && session.notify(notice.pieces(&self.start));
         hub.metrics.notified(usize::from(is_told));
         is_told
     }

@@ -2,14 +2,13 @@
 
 use std::{
     cell::{Cell, RefCell},
-    collections::HashMap,
+    collections::{BTreeMap, HashMap},
     hash::{BuildHasher, Hash, RandomState},
     rc::{Rc, Weak},
     sync::Arc,
     time::Instant,
 };
 
-use bytes::Bytes;
 use nearhead_actors::messages::HeadChanged;
 use nearhead_chain::{
     block::Block,
@@ -38,7 +37,9 @@ pub(crate) struct Hub {
     pub(super) metrics: Metrics,
 }
 
-type Listeners = HashMap<SubscriptionId, Listener>;
+/// In the order in which they subscribed, which is about the order of what their sessions hold in memory: a walk over
+/// thousands of them waits for memory most of its time.
+type Listeners = BTreeMap<SubscriptionId, Listener>;
 
 /// Everybody who asked for the same logs.
 struct Filtered {
@@ -47,7 +48,7 @@ struct Filtered {
 }
 
 /// Names a subscription on its worker.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct SubscriptionId(u64);
 
 /// A subscription that is told.
@@ -214,14 +215,14 @@ impl Hub {
     /// Tells a subscription no more.
     pub(super) fn unlist(&self, id: SubscriptionId, place: &Place) {
         match place {
-            Place::Heads => remove(&mut self.heads.borrow_mut(), &id),
-            Place::Reorgs => remove(&mut self.reorgs.borrow_mut(), &id),
+            Place::Heads => drop(self.heads.borrow_mut().remove(&id)),
+            Place::Reorgs => drop(self.reorgs.borrow_mut().remove(&id)),
             Place::Logs(filter) => {
                 let mut logs = self.logs.borrow_mut();
                 let Some(filtered) = logs.get_mut(*filter) else {
                     return;
                 };
-                remove(&mut filtered.listeners, &id);
+                filtered.listeners.remove(&id);
                 if filtered.listeners.is_empty()
                     && let Some(filtered) = logs.remove(*filter)
                 {
@@ -269,7 +270,7 @@ impl Hub {
         let count = block.json.log_count();
         for at in 0..count {
             let position = if is_removed { count - 1 - at } else { at };
-            let mut notice: Option<(Notice, Bytes)> = None;
+            let mut notice = None;
             let bookmark = || Bookmark {
                 cursor: if is_removed {
                     Cursor::before(block)
@@ -285,34 +286,20 @@ impl Hub {
             // A block has fewer than 2^32 logs: its JSON has fewer bytes.
             logs.matches(&block.postings, position as u32, |_, filtered| {
                 if notice.is_none() {
-                    notice = Notice::log(block, position, is_removed).map(|notice| {
-                        let frame = notice.frame();
-                        (notice, frame)
-                    });
+                    notice = Notice::log(block, position, is_removed);
                 }
-                if let Some((notice, frame)) = &notice {
-                    self.send(&filtered.listeners, notice, frame, late, bookmark);
+                if let Some(notice) = &notice {
+                    self.tell(&filtered.listeners, notice, late, bookmark);
                 }
             });
         }
     }
 
+    /// Sends a notice to everybody who has room for it; the others go on from `bookmark` later.
     fn tell(
         &self,
         listeners: &Listeners,
         notice: &Notice,
-        late: &Late,
-        bookmark: impl Fn() -> Bookmark,
-    ) {
-        self.send(listeners, notice, &notice.frame(), late, bookmark);
-    }
-
-    /// Sends a notice to everybody who has room for it; the others go on from `bookmark` later.
-    fn send(
-        &self,
-        listeners: &Listeners,
-        notice: &Notice,
-        frame: &Bytes,
         late: &Late,
         bookmark: impl Fn() -> Bookmark,
     ) {
@@ -324,7 +311,7 @@ impl Hub {
             let Some(session) = listener.session.upgrade() else {
                 continue;
             };
-            if session.notify(notice.pieces(frame, &listener.start)) {
+            if session.notify(notice.pieces(&listener.start)) {
                 told += 1;
             } else {
                 listener.falls_behind(*id, late, &bookmark);

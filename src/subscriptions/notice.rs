@@ -8,10 +8,10 @@ use crate::sessions::{Opcode, header};
 /// A notification without what only one subscription has: its id.
 #[derive(Clone, Debug)]
 pub(super) struct Notice {
-    /// The value of `result`, but for its end where that is in `tail`.
-    result: Bytes,
-    /// The end of the value and of the message.
-    tail: Bytes,
+    /// The header of the frame that carries it, the same for every subscription.
+    header: Bytes,
+    /// The value of `result`, and the end of the message.
+    rest: Bytes,
 }
 
 /// The message up to the value of `result`: all that differs between subscriptions, and always of one length.
@@ -36,30 +36,30 @@ impl Start {
 }
 
 impl Notice {
-    fn whole(result: Bytes) -> Self {
-        let tail = Bytes::from_static(b"}}");
-        Self { result, tail }
+    /// With the value of `result` in two parts.
+    fn of(result: [&[u8]; 2]) -> Self {
+        let rest = Bytes::from([result[0], result[1], b"}}"].concat());
+        let header = header(Opcode::Text, Start::LEN + rest.len());
+        Self { header, rest }
     }
 
     /// A new head.
     pub(super) fn head(block: &Block) -> Self {
-        Self::whole(value::header(&block.header, &block.hash))
+        Self::of([&value::header(&block.header, &block.hash), b""])
     }
 
     /// A log of a block, by its position; `None` where there is none.
     pub(super) fn log(block: &Block, position: usize, is_removed: bool) -> Option<Self> {
         let range = block.json.log_range(position)?;
-        let log = block.json.receipts().slice(range);
-        if !is_removed {
-            return Some(Self::whole(log));
-        }
+        let log = &block.json.receipts()[range];
         // A log is written as it is when it is added, and ends with saying so.
         const ADDED: &[u8] = b"false}";
         debug_assert!(log.ends_with(ADDED));
-        Some(Self {
-            result: log.slice(..log.len() - ADDED.len()),
-            tail: Bytes::from_static(b"true}}}"),
-        })
+        let (start, is_added) = log.split_at(log.len() - ADDED.len());
+        Some(Self::of([
+            start,
+            if is_removed { b"true}" } else { is_added },
+        ]))
     }
 
     /// What a reorg replaced, newest first, and by what, oldest first; `None` where it replaced nothing.
@@ -78,24 +78,11 @@ impl Notice {
             ids(reverted.map(of).collect()),
             ids(applied.map(of).collect()),
         );
-        Some(Self::whole(text.into()))
-    }
-
-    /// The header of the frame that carries it, the same for every subscription.
-    pub(super) fn frame(&self) -> Bytes {
-        header(
-            Opcode::Text,
-            Start::LEN + self.result.len() + self.tail.len(),
-        )
+        Some(Self::of([text.as_bytes(), b""]))
     }
 
     /// The frame for one subscription; nothing is copied.
-    pub(super) fn pieces(&self, frame: &Bytes, start: &Start) -> [Bytes; 4] {
-        [
-            frame.clone(),
-            start.0.clone(),
-            self.result.clone(),
-            self.tail.clone(),
-        ]
+    pub(super) fn pieces(&self, start: &Start) -> [Bytes; 3] {
+        [self.header.clone(), start.0.clone(), self.rest.clone()]
     }
 }
