@@ -5,7 +5,7 @@ use std::sync::Arc;
 use alloy_primitives::B256;
 use nearhead_chain::{
     block::Block,
-    remote::{Answers, Asked, NodeFault, StatedBlock, Verified, Verifier},
+    remote::{Answer, Answers, Asked, NodeFault, StatedBlock, Verified, Verifier},
 };
 use parking_lot::Mutex;
 use serde_json::value::RawValue;
@@ -23,6 +23,13 @@ pub(super) struct VerifiedNode {
     client: NodeClient,
     verifier: Arc<Verifier>,
     unknown: UnknownType,
+}
+
+/// What a node said of one block.
+struct Said {
+    block: Box<RawValue>,
+    receipts: Option<String>,
+    ommers: Vec<Box<RawValue>>,
 }
 
 /// The first transaction of an unknown type that a node stated: its fault in words.
@@ -60,7 +67,7 @@ impl VerifiedNode {
     }
 
     async fn fetch(&self, ask: Ask) -> Result<Arc<Block>, FetchError> {
-        let (json, early) = match ask {
+        let (block, receipts) = match ask {
             // Two questions at once: a new head is not to wait for two answers in turn.
             Ask::Hash { hash, .. } => {
                 let (block, receipts) =
@@ -69,39 +76,70 @@ impl VerifiedNode {
             }
             Ask::Number(number) => (self.client.block_by_number(number).await?, None),
         };
-        let (json, stated) = on_pool(move || {
-            let stated = StatedBlock::read(json.get().as_bytes());
-            stated.map(|stated| (json, stated))
-        })
-        .await
-        .map_err(|fault| self.judge(&fault))?;
-        let receipts = match early {
-            Some(receipts) => receipts,
-            None => self
-                .receipts(stated.hash, Some(&stated.transactions))
-                .await?
-                .ok_or(CallError::NotFound)?,
+        let mut said = Said {
+            block,
+            receipts,
+            ommers: Vec::new(),
         };
-        let mut ommers = Vec::new();
-        for index in 0..stated.ommers {
-            ommers.push(self.client.uncle(stated.hash, index as u64).await?);
+        if said.receipts.is_some() {
+            // That is all of a block without ommers, as all are now.
+            let outcome;
+            (said, outcome) = self.verify(ask, said).await;
+            let answer = Answer::Ommer(0);
+            if !matches!(&outcome, Err(NodeFault::Count { answer: found, .. }) if *found == answer)
+            {
+                return self.take(ask, outcome);
+            }
         }
+        let said = self.complete(said).await?;
+        let (_, outcome) = self.verify(ask, said).await;
+        self.take(ask, outcome)
+    }
+
+    /// Asks for what belongs to the block and is not there yet.
+    async fn complete(&self, said: Said) -> Result<Said, FetchError> {
+        let (mut said, stated) = on_pool(move || {
+            let stated = StatedBlock::read(text(&said.block));
+            (said, stated)
+        })
+        .await;
+        let stated = stated.map_err(|fault| self.judge(&fault))?;
+        if said.receipts.is_none() {
+            let receipts = self.receipts(stated.hash, Some(&stated.transactions));
+            said.receipts = Some(receipts.await?.ok_or(CallError::NotFound)?);
+        }
+        for index in 0..stated.ommers {
+            let ommer = self.client.uncle(stated.hash, index as u64);
+            said.ommers.push(ommer.await?);
+        }
+        Ok(said)
+    }
+
+    async fn verify(&self, ask: Ask, said: Said) -> (Said, Result<Verified, NodeFault>) {
         let verifier = Arc::clone(&self.verifier);
-        let Verified { block, ignored } = on_pool(move || {
-            let ommers: Vec<&[u8]> = ommers.iter().map(|ommer| text(ommer)).collect();
+        on_pool(move || {
+            let ommers: Vec<&[u8]> = said.ommers.iter().map(|ommer| text(ommer)).collect();
             let answers = Answers {
-                block: text(&json),
-                receipts: receipts.as_bytes(),
+                block: text(&said.block),
+                receipts: said.receipts.as_deref().unwrap_or_default().as_bytes(),
                 ommers: &ommers,
             };
             let asked = match ask {
                 Ask::Hash { hash, .. } => Asked::Hash(hash),
                 Ask::Number(number) => Asked::Number(number),
             };
-            verifier.verify(asked, &answers)
+            let outcome = verifier.verify(asked, &answers);
+            (said, outcome)
         })
         .await
-        .map_err(|fault| self.judge(&fault))?;
+    }
+
+    fn take(
+        &self,
+        ask: Ask,
+        outcome: Result<Verified, NodeFault>,
+    ) -> Result<Arc<Block>, FetchError> {
+        let Verified { block, ignored } = outcome.map_err(|fault| self.judge(&fault))?;
         // A hash says what the number is: what led to the question may have said another.
         if block.number() != ask.number() {
             return Err(self.judge(&NodeFault::AnotherBlock {
@@ -133,9 +171,7 @@ impl VerifiedNode {
 }
 
 /// Does what takes a core for milliseconds beside the task that follows.
-async fn on_pool<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, NodeFault> + Send + 'static,
-) -> Result<T, NodeFault> {
+async fn on_pool<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     match task::spawn_blocking(work).await {
         Ok(done) => done,
         Err(error) => match error.try_into_panic() {
