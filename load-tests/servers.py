@@ -1,4 +1,4 @@
-"""What `compare` and `compare-ws` measure: servers as child processes, their CPU and their memory; and chains for them."""
+"""What `compare`, `compare-ws` and `compare-node` measure: servers as child processes, their CPU and memory; and chains for them."""
 
 import http.client
 import json
@@ -108,6 +108,19 @@ class Server:
             self.process.wait()
 
 
+def metrics(server, prefix="nearhead_"):
+    """The samples whose name and labels begin so, by name and labels."""
+    text = server.ask("GET", "/metrics")[0].decode()
+    return {name: float(value) for name, value in re.findall(r"^(\S+) (\S+)$", text, re.MULTILINE) if name.startswith(prefix)}
+
+
+def readable_at(server):
+    """When the newest head became readable: the metric says how long ago, to the millisecond that asking takes."""
+    asked = time.time_ns()
+    age = metrics(server)["nearhead_head_age_seconds"]
+    return (asked + time.time_ns()) // 2 - int(age * 1e9)
+
+
 def start_nearhead(options, cores, prefix=()):
     port = free_port()
     return Server("nearhead", [
@@ -120,16 +133,17 @@ def files_of(genesis, chain):
     return ["--source", "files", "--genesis", str(genesis), "--chain", str(chain)]
 
 
-def prepare_chain(name):
+def prepare_chain(name, blocks=140):
     """The genesis and the blocks of a chain: that of execution-apis, or the dev chain's of a profile."""
     if name == "execution-apis":
         return VECTORS / "genesis.json", VECTORS / "chain.rlp"
-    genesis, chain = WORK / f"{name}.genesis.json", WORK / f"{name}.chain.rlp"
+    stem = name if blocks == 140 else f"{name}-{blocks}"
+    genesis, chain = WORK / f"{stem}.genesis.json", WORK / f"{stem}.chain.rlp"
     program = TARGET / "release/nearhead"
     # Another program may make another chain.
     if not chain.exists() or chain.stat().st_mtime < program.stat().st_mtime:
         print(f"exporting the {name} chain", file=sys.stderr)
-        subprocess.run([str(program), "export", "--profile", name, "--blocks", "140",
+        subprocess.run([str(program), "export", "--profile", name, "--blocks", str(blocks),
                         "--genesis", str(genesis), "--chain", str(chain)], check=True)
     return genesis, chain
 
@@ -141,3 +155,53 @@ def geth_data():
     """An empty folder for geth."""
     shutil.rmtree(WORK / "geth", ignore_errors=True)
     return str(WORK / "geth")
+
+
+# --- driving ---------------------------------------------------------------------------------------------------------
+
+
+def require_wrk():
+    if not shutil.which("wrk"):
+        raise Failure("wrk is missing: apt-get install wrk")
+
+
+# wrk itself prints three digits of each figure.
+REQUEST_LUA = """
+wrk.method = 'POST'
+wrk.body = [==[%s]==]
+wrk.headers['Content-Type'] = 'application/json'
+function done(summary, latency)
+  local errors = summary.errors
+  local failed = errors.connect + errors.read + errors.write + errors.status + errors.timeout
+  io.write(string.format('exactly %%d %%d %%d %%d %%d\\n',
+    summary.requests, summary.bytes, failed, summary.duration, latency:percentile(99)))
+end
+"""
+
+
+def drive(server, body, size, seconds, connections, cores):
+    """One round: (requests/s, CPU microseconds a request, p99 milliseconds, bytes/s)."""
+    script = WORK / "request.lua"
+    script.write_text(REQUEST_LUA % body)
+    pin = ["taskset", "-c", cores] if cores else []
+    before = server.cpu_seconds()
+    out = subprocess.run(
+        [*pin, "wrk", "-t1", f"-c{connections}", f"-d{seconds}s", "--timeout", "20s", "-s", str(script),
+         f"http://127.0.0.1:{server.port}{server.path}"], capture_output=True, text=True, check=True).stdout
+    cpu = server.cpu_seconds() - before
+    exactly = re.search(r"^exactly (\d+) (\d+) (\d+) (\d+) (\d+)$", out, re.MULTILINE)
+    requests, read, failed, duration, p99 = map(int, exactly.groups())
+    if requests == 0 or failed > 0:
+        raise Failure(f"{server.name}: {out}")
+    # Bytes of answers that were under way at the end are counted, the answers are not. An error is shorter than the
+    # answer, so that more of them than there are connections cannot be missed.
+    if not 0 <= read - requests * size <= connections * size:
+        raise Failure(f"{server.name}: {requests} answers of {read} bytes, {read / requests:.1f} each, expected {size}")
+    elapsed = duration / 1e6
+    return requests / elapsed, cpu / requests * 1e6, p99 / 1e3, read / elapsed
+
+
+def table(head, rows):
+    widths = [max(len(str(row[column])) for row in [head, *rows]) for column in range(len(head))]
+    for row in [head, *rows]:
+        print("  ".join(str(c).ljust(w) if i == 0 else str(c).rjust(w) for i, (c, w) in enumerate(zip(row, widths))), flush=True)

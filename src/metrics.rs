@@ -13,7 +13,7 @@ use nearhead_actors::{
 use parking_lot::Mutex;
 use prometheus::{
     Gauge, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge,
-    IntGaugeVec, Opts, Registry, TextEncoder,
+    IntGaugeVec, Opts, Registry, TextEncoder, core::Collector,
 };
 
 use crate::rpc::{METHODS, Outcome};
@@ -33,8 +33,13 @@ const FANOUT_SECONDS: [f64; 10] = [
 #[derive(Clone, Debug)]
 pub struct Metrics {
     registry: Registry,
-    /// One for each line of [`METHODS`], then one for everything else.
+    /// `nearhead_requests_total{method, outcome}`, `nearhead_request_seconds{method}`.
+    requests: IntCounterVec,
+    request_seconds: HistogramVec,
+    /// Their handles: one for each line of [`METHODS`], then one for everything else.
     methods: Arc<[MethodMetrics]>,
+    /// `process_start_time_seconds`, as Prometheus names it.
+    process_start: Gauge,
     /// `nearhead_http_requests_in_flight`: HTTP requests that are being read or answered.
     pub in_flight: IntGauge,
     /// `nearhead_sessions`: WebSocket sessions that are open.
@@ -96,7 +101,7 @@ impl Metrics {
             ),
             &["method", "outcome"],
         )?;
-        let latency = HistogramVec::new(
+        let request_seconds = HistogramVec::new(
             HistogramOpts::new(
                 "nearhead_request_seconds",
                 "Time from a request's arrival to its answer, by method",
@@ -109,7 +114,7 @@ impl Metrics {
             .map(|name| MethodMetrics {
                 outcomes: Outcome::ALL
                     .map(|outcome| requests.with_label_values(&[name, outcome.label()])),
-                latency: latency.with_label_values(&[name]),
+                latency: request_seconds.with_label_values(&[name]),
             })
             .collect();
         let process_start = Gauge::new(
@@ -122,7 +127,10 @@ impl Metrics {
         process_start.set(since_epoch.as_secs_f64());
         let this = Self {
             registry: Registry::new(),
+            requests,
+            request_seconds,
             methods,
+            process_start,
             in_flight: IntGauge::new(
                 "nearhead_http_requests_in_flight",
                 "HTTP requests that are being read or answered",
@@ -194,33 +202,34 @@ impl Metrics {
                 "Seconds since the newest block became readable",
             )?,
         };
-        this.registry.register(Box::new(requests))?;
-        this.registry.register(Box::new(latency))?;
-        this.registry.register(Box::new(process_start))?;
-        this.registry.register(Box::new(this.in_flight.clone()))?;
-        this.registry.register(Box::new(this.sessions.clone()))?;
-        this.registry
-            .register(Box::new(this.sessions_closed.clone()))?;
-        this.registry
-            .register(Box::new(this.subscriptions.clone()))?;
-        this.registry
-            .register(Box::new(this.notifications.clone()))?;
-        this.registry.register(Box::new(this.fanout.clone()))?;
-        this.registry
-            .register(Box::new(this.slow_clients.clone()))?;
-        this.registry.register(Box::new(this.node_faults.clone()))?;
-        this.registry.register(Box::new(this.panics.clone()))?;
-        this.registry
-            .register(Box::new(this.permits_in_use.clone()))?;
-        this.registry
-            .register(Box::new(this.permits_available.clone()))?;
-        this.registry.register(Box::new(this.state_reads.clone()))?;
-        this.registry
-            .register(Box::new(this.state_fetches.clone()))?;
-        this.registry.register(Box::new(this.head_number.clone()))?;
-        this.registry
-            .register(Box::new(this.head_age_seconds.clone()))?;
+        for collector in this.collectors() {
+            this.registry.register(collector)?;
+        }
         Ok(this)
+    }
+
+    /// Everything that is exported.
+    fn collectors(&self) -> Vec<Box<dyn Collector>> {
+        vec![
+            Box::new(self.requests.clone()),
+            Box::new(self.request_seconds.clone()),
+            Box::new(self.in_flight.clone()),
+            Box::new(self.sessions.clone()),
+            Box::new(self.sessions_closed.clone()),
+            Box::new(self.subscriptions.clone()),
+            Box::new(self.notifications.clone()),
+            Box::new(self.fanout.clone()),
+            Box::new(self.slow_clients.clone()),
+            Box::new(self.panics.clone()),
+            Box::new(self.permits_in_use.clone()),
+            Box::new(self.permits_available.clone()),
+            Box::new(self.head_number.clone()),
+            Box::new(self.head_age_seconds.clone()),
+            Box::new(self.node_faults.clone()),
+            Box::new(self.state_reads.clone()),
+            Box::new(self.state_fetches.clone()),
+            Box::new(self.process_start.clone()),
+        ]
     }
 
     /// The handles of the method at this line of [`METHODS`]; of `other` for what names no method.
@@ -302,7 +311,29 @@ fn gauge(value: u64) -> i64 {
 
 #[cfg(test)]
 mod tests {
+    use prometheus::proto::MetricType;
+
     use super::*;
+
+    impl Metrics {
+        /// A row of README's table for each metric.
+        pub(crate) fn rows(&self) -> Vec<String> {
+            let row = |collector: Box<dyn Collector>| {
+                let (family, labels) = (collector.collect().remove(0), collector.desc());
+                let labels = labels[0].variable_labels.iter();
+                let labels: Vec<_> = labels.map(|label| format!("`{label}`")).collect();
+                let kind = match family.get_field_type() {
+                    MetricType::COUNTER => "counter",
+                    MetricType::GAUGE => "gauge",
+                    MetricType::HISTOGRAM => "histogram",
+                    kind => panic!("a metric of type {kind:?}"),
+                };
+                let (name, labels, help) = (family.name(), labels.join(", "), family.help());
+                format!("| `{name}` | {kind} | {labels} | {help} |")
+            };
+            self.collectors().into_iter().map(row).collect()
+        }
+    }
 
     #[test]
     fn names_are_unique_and_labels_in_place() {

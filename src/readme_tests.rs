@@ -5,6 +5,7 @@ use nearhead_actors::source::node::health::{Fault, NodeState};
 
 use crate::{
     config::KNOBS,
+    metrics::Metrics,
     rpc::dispatch::{METHODS, MethodSet},
 };
 
@@ -53,6 +54,15 @@ fn node_faults() {
         .iter()
         .map(|fault| format!("| `{}` | {fault} |", fault.label()));
     check("| reason | what the node did |", rows);
+}
+
+#[test]
+fn metrics() {
+    let rows = Metrics::new().unwrap().rows();
+    check(
+        "| metric | type | labels | what it says |",
+        rows.into_iter(),
+    );
 }
 
 #[test]

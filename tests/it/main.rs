@@ -18,7 +18,7 @@
 //! | `slow_clients` | who asks or reads too slowly is cut off |
 //! | `cli` | help, check, refusals, exit codes, secrecy of keys |
 //! | `shutdown` | SIGTERM with requests in flight |
-//! | `readme` | the README's own commands |
+//! | `readme` | the README's own commands, and its metrics |
 //! | `websocket` | sessions: every answer of HTTP, RFC 6455, subscriptions, clients that mean harm |
 //! | `clients` | ethers, viem, web3.js, web3.py, alloy: each asks, follows, and loses its line |
 //! | `tidy` | the rules of the code map and of STYLE |

@@ -3,7 +3,8 @@
 //! `cargo bench -p nearhead-chain --bench remote [-- PROFILE...]`
 //!
 //! The blocks are those of the dev chain, of the sizes of mainnet. Times are of one thread: the least of some rounds for
-//! each block, and the median over the blocks. Nothing is asserted.
+//! each block, and the median over the blocks. Signatures are recovered by libsecp256k1, and for comparison by k256, which
+//! is Rust alone.
 #![allow(missing_docs, clippy::expect_used)]
 
 use std::{
@@ -12,8 +13,9 @@ use std::{
 };
 
 use alloy_consensus::{Eip658Value, Receipt as PlainReceipt};
-use alloy_primitives::{B256, Bytes, Log};
+use alloy_primitives::{Address, B256, Bytes, Log, keccak256};
 use alloy_rlp::{Decodable, Encodable};
+use k256::ecdsa::{RecoveryId, Signature, VerifyingKey};
 use nearhead_chain::{
     block::{Block, BlockParts, RawBlock, Receipt, Transaction},
     dev::{CHAIN_ID, DevConfig, Producer, Profile},
@@ -75,7 +77,7 @@ fn measure(name: &str, profile: Profile) {
         NodeStore::new(),
     );
     let mut times = <[Vec<Duration>; 6]>::default();
-    let (mut headers, mut plain) = (Vec::new(), Vec::new());
+    let (mut headers, mut plain, mut rust) = (Vec::new(), Vec::new(), Vec::new());
     let mut sizes = [0; 4];
     for number in 0..2 * BLOCKS {
         let step = producer.step().expect("a block is made");
@@ -86,6 +88,7 @@ fn measure(name: &str, profile: Profile) {
             let full = block.json.block(true);
             headers.push(time(|| StatedBlock::read(&full).expect("it is honest")).1);
             plain.push(time(|| values(block)).1);
+            rust.push(recovered_by_k256(raw));
             let size = [
                 raw.body.transactions.len(),
                 block.json.log_count(),
@@ -111,9 +114,10 @@ fn measure(name: &str, profile: Profile) {
         println!("  {part:<20} {:>7} µs {share:>5.1} %", time.as_micros());
     }
     println!(
-        "  beside it: the header alone {} µs, both answers as values of serde_json {} µs",
+        "  beside it: the header alone {} µs, both answers as values of serde_json {} µs, signatures by k256 {} µs",
         median(&mut headers).as_micros(),
-        median(&mut plain).as_micros()
+        median(&mut plain).as_micros(),
+        median(&mut rust).as_micros()
     );
 }
 
@@ -179,6 +183,32 @@ fn parts(verifier: &Verifier, raw: &RawBlock, block: &Block) -> [Duration; 6] {
     let (_, postings) = time(|| LogPostings::new(logs()));
     let hashing = roots + blooms;
     [signatures, hashing, encoding, postings, Duration::ZERO, all]
+}
+
+/// The least time that k256 takes for a block's senders, which are those that the service recovers.
+fn recovered_by_k256(raw: &RawBlock) -> Duration {
+    let transactions = &raw.body.transactions;
+    let signed: Vec<_> = transactions
+        .iter()
+        .map(|one| (one.signature_hash(), *one.signature()))
+        .collect();
+    let recover = || -> Vec<Address> {
+        let signed = signed.iter();
+        signed
+            .map(|(hash, signature)| {
+                let (r, s) = (signature.r().to_be_bytes(), signature.s().to_be_bytes());
+                let rs = Signature::from_scalars(r, s).expect("it is one");
+                let id = RecoveryId::new(signature.v(), false);
+                let key = VerifyingKey::recover_from_prehash(hash.as_slice(), &rs, id);
+                let point = key.expect("it is signed").to_encoded_point(false);
+                Address::from_slice(&keccak256(&point.as_bytes()[1..])[12..])
+            })
+            .collect()
+    };
+    let senders = verify::recover_senders_of(CHAIN_ID, transactions).expect("all are signed");
+    assert_eq!(recover(), senders);
+    let rounds = (0..ROUNDS).map(|_| time(recover).1);
+    rounds.min().unwrap_or_default()
 }
 
 /// The receipts that the JSON says, without their blooms.

@@ -276,6 +276,7 @@ pub(crate) fn hold_block(
 }
 
 /// What a block takes over from its parent.
+#[derive(Debug)]
 pub(crate) struct Lineage {
     /// The parent's.
     pub(crate) total_difficulty: Option<U256>,

@@ -6,6 +6,7 @@
 //! | `reorgs` | reorgs that are deeper than the window |
 //! | `settled` | safe and finalized |
 //! | `trouble` | nodes that are frozen, slow, cut off, limited, of another chain, or two behind one URL |
+//! | `tls` | nodes behind TLS |
 //! | `switching` | another node is followed, and the head does not go back for it |
 //! | `liar` | nothing false is served, whatever is false in what a node says of blocks (`exceptions`: what is not found) |
 //! | `heads_liar` | nor in the heads that it tells of |
@@ -23,6 +24,7 @@ mod same;
 mod settled;
 mod state;
 mod switching;
+mod tls;
 mod trouble;
 
 use std::{collections::BTreeMap, fs::File, net::SocketAddr, time::Instant};

@@ -9,6 +9,7 @@
 //! | `branches` | the blocks that it is told of |
 //! | `wallet` | signs transactions of every type |
 //! | `proxy` | stands between a client and its nodes, and lies, stalls, cuts, refuses, counts |
+//! | `tls` | TLS before a node that speaks none |
 //! | `traffic` | an anvil whose blocks have something of everything |
 //!
 //! What a node said and every lie that could be told of it is in `proxy::rows`: the table of a liar's test.
@@ -21,6 +22,7 @@ mod geth;
 mod jwt;
 mod payload;
 pub(crate) mod proxy;
+mod tls;
 mod traffic;
 mod wallet;
 
@@ -32,6 +34,7 @@ pub(crate) use self::{
     engine::{Engine, Forkchoice},
     geth::Geth,
     payload::Payload,
+    tls::TlsFront,
     traffic::anvil_with_traffic,
     wallet::{EMPTY_BLOB, Wallet},
 };

@@ -32,4 +32,4 @@ pub use blob_rules::BlobRules;
 pub use fault::{Answer, Flaw, NodeFault};
 pub use json::ANSWER_BYTES_MAX;
 pub use proof::{verify_code, verify_proof};
-pub use verifier::{Answers, Asked, StatedBlock, Verified, Verifier};
+pub use verifier::{Answers, Asked, StatedBlock, Verified, VerifiedBody, Verifier};

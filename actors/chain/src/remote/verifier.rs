@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use alloy_consensus::{BlockBody, Header};
 use alloy_eips::eip4895::{Withdrawal, Withdrawals};
-use alloy_primitives::{B256, U256};
+use alloy_primitives::{Address, B256, U256};
 
 use super::{
     blob_rules::BlobRules,
@@ -65,6 +65,30 @@ pub struct Verified {
     pub block: Arc<Block>,
     /// Members that the node states and that are not served, as `kind.member`: not checked, some of them at most.
     pub ignored: Vec<String>,
+}
+
+/// A block without its receipts, verified as far as that goes.
+#[derive(Debug)]
+pub struct VerifiedBody {
+    raw: RawBlock,
+    hash: B256,
+    senders: Vec<Address>,
+    lineage: Lineage,
+}
+
+impl VerifiedBody {
+    /// The block's hash.
+    #[must_use]
+    pub const fn hash(&self) -> B256 {
+        self.hash
+    }
+
+    /// Hashes of its transactions.
+    #[must_use]
+    pub fn transactions(&self) -> Vec<B256> {
+        let transactions = self.raw.body.transactions.iter();
+        transactions.map(|one| *one.hash()).collect()
+    }
 }
 
 /// What a node says of a block before anything beyond its header is checked: enough to ask for the rest.
@@ -147,20 +171,55 @@ impl Verifier {
     /// # Errors
     /// A [`NodeFault`] with the first promise that the node broke; nothing is held then.
     pub fn verify(&self, asked: Asked<'_>, answers: &Answers<'_>) -> Result<Verified, NodeFault> {
-        let stated = parse(Answer::Block, answers.block)?;
+        let body = self.verify_body(asked, answers.block, answers.ommers)?;
+        self.verify_rest(body, answers)
+    }
+
+    /// The first half of [`Self::verify`], which needs no receipts: two thirds of the work can be done while they are under
+    /// way.
+    ///
+    /// # Errors
+    /// A [`NodeFault`] with the first promise that the node broke.
+    pub fn verify_body(
+        &self,
+        asked: Asked<'_>,
+        block: &[u8],
+        ommers: &[&[u8]],
+    ) -> Result<VerifiedBody, NodeFault> {
+        let stated = parse(Answer::Block, block)?;
         let block = Reader::new(&stated).map_err(|why| why.of(Answer::Block))?;
         let (header, hash) = header::read(Answer::Block, block)?;
         check_asked(asked, &header, hash)?;
-        let stated_ommers = parse_all(answers.ommers)?;
-        let raw = read_block(block, header, &stated_ommers)?;
+        let raw = read_block(block, header, &parse_all(ommers)?)?;
         verify::check_roots(&raw)?;
+        let senders = verify::recover_senders_of(self.chain_id, &raw.body.transactions)?;
+        let lineage = lineage(asked, &raw.header, block)?;
+        Ok(VerifiedBody {
+            raw,
+            hash,
+            senders,
+            lineage,
+        })
+    }
 
+    /// The second half of [`Self::verify`], of a body that was made of the same answers.
+    ///
+    /// # Errors
+    /// A [`NodeFault`] with the first promise that the node broke; nothing is held then.
+    pub fn verify_rest(
+        &self,
+        body: VerifiedBody,
+        answers: &Answers<'_>,
+    ) -> Result<Verified, NodeFault> {
+        let VerifiedBody {
+            raw,
+            hash,
+            senders,
+            lineage,
+        } = body;
         let stated_receipts = parse(Answer::Receipts, answers.receipts)?;
         let receipts = read_receipts(&stated_receipts, &raw.body.transactions)?;
         check_outcome(&raw, &receipts)?;
-        let senders = verify::recover_senders_of(self.chain_id, &raw.body.transactions)?;
-
-        let lineage = lineage(asked, &raw.header, block)?;
         let parts = BlockParts {
             raw: &raw,
             hash,
@@ -171,9 +230,7 @@ impl Verifier {
             total_difficulty: lineage.total_difficulty,
         };
         let json = BlockJson::encode(&parts, self.options)?;
-        let mut ignored = Ignored::default();
-        let stated = (&stated, &stated_receipts, stated_ommers.as_slice());
-        self.compare_all(&json, answers, stated, &mut ignored)?;
+        let ignored = self.compare_all(&json, answers, &stated_receipts)?;
         let block = Block {
             state: Some(State::hold(&self.store, raw.header.state_root)),
             ..hold_block(&parts, json, lineage.ancestors, Vec::new())
@@ -184,31 +241,36 @@ impl Verifier {
         })
     }
 
-    /// What the node stated against what will be served.
+    /// What the node stated against what will be served; what it stated beyond that.
     fn compare_all(
         &self,
         json: &BlockJson,
         answers: &Answers<'_>,
-        (block, receipts, ommers): (&Value<'_>, &Value<'_>, &[Value<'_>]),
-        ignored: &mut Ignored,
-    ) -> Result<(), NodeFault> {
-        let mut check = |answer, kind, stated: (&[u8], &Value<'_>), derived: &[u8]| {
-            // Most nodes write as geth does, and so do we.
-            if stated.0 == derived {
-                return Ok(());
-            }
+        receipts: &Value<'_>,
+    ) -> Result<Ignored, NodeFault> {
+        let mut ignored = Ignored::default();
+        let mut check = |answer, kind, stated: &Value<'_>, derived: &[u8]| {
             let derived = parse(answer, derived)?;
-            compare(kind, stated.1, &derived, ignored).map_err(|why| self.fault(answer, why))
+            compare(kind, stated, &derived, &mut ignored).map_err(|why| self.fault(answer, why))
         };
+        // Most nodes write as geth does, and so do we: then nothing is taken apart.
         let derived = json.block(true);
-        check(Answer::Block, Kind::Block, (answers.block, block), &derived)?;
-        let (receipts, derived) = ((answers.receipts, receipts), json.receipts());
-        check(Answer::Receipts, Kind::Receipt, receipts, &derived)?;
-        for (index, stated) in answers.ommers.iter().copied().zip(ommers).enumerate() {
-            let derived = json.uncle(index).unwrap_or_default();
-            check(Answer::Ommer(index), Kind::Ommer, stated, &derived)?;
+        if *answers.block != *derived {
+            let stated = parse(Answer::Block, answers.block)?;
+            check(Answer::Block, Kind::Block, &stated, &derived)?;
         }
-        Ok(())
+        let derived = json.receipts();
+        if *answers.receipts != *derived {
+            check(Answer::Receipts, Kind::Receipt, receipts, &derived)?;
+        }
+        for (index, stated) in answers.ommers.iter().copied().enumerate() {
+            let answer = Answer::Ommer(index);
+            let derived = json.uncle(index).unwrap_or_default();
+            if *stated != *derived {
+                check(answer, Kind::Ommer, &parse(answer, stated)?, &derived)?;
+            }
+        }
+        Ok(ignored)
     }
 
     /// A difference that these rules may be to blame for is another fault than one that only the node can be.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use alloy_primitives::B256;
 use nearhead_chain::{
     block::Block,
-    remote::{Answer, Answers, Asked, NodeFault, StatedBlock, Verified, Verifier},
+    remote::{Answers, Asked, NodeFault, StatedBlock, Verified, VerifiedBody, Verifier},
 };
 use parking_lot::Mutex;
 use serde_json::value::RawValue;
@@ -25,17 +25,17 @@ pub(super) struct VerifiedNode {
     unknown: UnknownType,
 }
 
-/// What a node said of one block.
-struct Said {
-    block: Box<RawValue>,
-    receipts: Option<String>,
-    ommers: Vec<Box<RawValue>>,
-}
-
 /// The first transaction of an unknown type that a node stated: its fault in words.
 ///
 /// Before a block was verified it may be the chain that is not known here; afterwards it is the node's fault.
 pub(super) type UnknownType = Arc<Mutex<Option<String>>>;
+
+/// A block as it was stated, and what was made of it.
+struct Answered {
+    block: Box<RawValue>,
+    ommers: Vec<Box<RawValue>>,
+    body: VerifiedBody,
+}
 
 impl VerifiedNode {
     pub(super) const fn new(
@@ -67,79 +67,37 @@ impl VerifiedNode {
     }
 
     async fn fetch(&self, ask: Ask) -> Result<Arc<Block>, FetchError> {
-        let (block, receipts) = match ask {
-            // Two questions at once: a new head is not to wait for two answers in turn.
-            Ask::Hash { hash, .. } => {
-                let (block, receipts) =
-                    tokio::join!(self.client.block_by_hash(hash), self.receipts(hash, None));
-                (block?, receipts.ok().flatten())
-            }
-            Ask::Number(number) => (self.client.block_by_number(number).await?, None),
+        // Two questions at once, and the block is checked while its receipts are under way: a new head is not to wait.
+        let early = async {
+            Ok(match ask {
+                Ask::Hash { hash, .. } => self.receipts(hash, None).await.ok().flatten(),
+                Ask::Number(_) => None,
+            })
         };
-        let mut said = Said {
+        let (answered, early) = tokio::try_join!(self.body(ask), early)?;
+        let Answered {
             block,
-            receipts,
-            ommers: Vec::new(),
+            ommers,
+            body,
+        } = answered;
+        let receipts = match early {
+            Some(receipts) => receipts,
+            None => self
+                .receipts(body.hash(), Some(&body.transactions()))
+                .await?
+                .ok_or(CallError::NotFound)?,
         };
-        if said.receipts.is_some() {
-            // That is all of a block without ommers, as all are now.
-            let outcome;
-            (said, outcome) = self.verify(ask, said).await;
-            let answer = Answer::Ommer(0);
-            if !matches!(&outcome, Err(NodeFault::Count { answer: found, .. }) if *found == answer)
-            {
-                return self.take(ask, outcome);
-            }
-        }
-        let said = self.complete(said).await?;
-        let (_, outcome) = self.verify(ask, said).await;
-        self.take(ask, outcome)
-    }
-
-    /// Asks for what belongs to the block and is not there yet.
-    async fn complete(&self, said: Said) -> Result<Said, FetchError> {
-        let (mut said, stated) = on_pool(move || {
-            let stated = StatedBlock::read(text(&said.block));
-            (said, stated)
-        })
-        .await;
-        let stated = stated.map_err(|fault| self.judge(&fault))?;
-        if said.receipts.is_none() {
-            let receipts = self.receipts(stated.hash, Some(&stated.transactions));
-            said.receipts = Some(receipts.await?.ok_or(CallError::NotFound)?);
-        }
-        for index in 0..stated.ommers {
-            let ommer = self.client.uncle(stated.hash, index as u64);
-            said.ommers.push(ommer.await?);
-        }
-        Ok(said)
-    }
-
-    async fn verify(&self, ask: Ask, said: Said) -> (Said, Result<Verified, NodeFault>) {
         let verifier = Arc::clone(&self.verifier);
-        on_pool(move || {
-            let ommers: Vec<&[u8]> = said.ommers.iter().map(|ommer| text(ommer)).collect();
+        let Verified { block, ignored } = on_pool(move || {
             let answers = Answers {
-                block: text(&said.block),
-                receipts: said.receipts.as_deref().unwrap_or_default().as_bytes(),
-                ommers: &ommers,
+                block: text(&block),
+                receipts: receipts.as_bytes(),
+                ommers: &texts(&ommers),
             };
-            let asked = match ask {
-                Ask::Hash { hash, .. } => Asked::Hash(hash),
-                Ask::Number(number) => Asked::Number(number),
-            };
-            let outcome = verifier.verify(asked, &answers);
-            (said, outcome)
+            verifier.verify_rest(body, &answers)
         })
         .await
-    }
-
-    fn take(
-        &self,
-        ask: Ask,
-        outcome: Result<Verified, NodeFault>,
-    ) -> Result<Arc<Block>, FetchError> {
-        let Verified { block, ignored } = outcome.map_err(|fault| self.judge(&fault))?;
+        .map_err(|fault| self.judge(&fault))?;
         // A hash says what the number is: what led to the question may have said another.
         if block.number() != ask.number() {
             return Err(self.judge(&NodeFault::AnotherBlock {
@@ -152,6 +110,38 @@ impl VerifiedNode {
             tracing::debug!(node = %self.client.endpoint(), ?ignored, "members that are not served");
         }
         Ok(block)
+    }
+
+    /// A block and its ommers, checked as far as that goes without receipts.
+    async fn body(&self, ask: Ask) -> Result<Answered, FetchError> {
+        let (asked, json) = match ask {
+            Ask::Hash { hash, .. } => (Asked::Hash(hash), self.client.block_by_hash(hash).await?),
+            Ask::Number(number) => {
+                let json = self.client.block_by_number(number).await?;
+                (Asked::Number(number), json)
+            }
+        };
+        let (block, stated) = on_pool(move || {
+            let stated = StatedBlock::read(text(&json));
+            stated.map(|stated| (json, stated))
+        })
+        .await
+        .map_err(|fault| self.judge(&fault))?;
+        let mut ommers = Vec::new();
+        for index in 0..stated.ommers {
+            ommers.push(self.client.uncle(stated.hash, index as u64).await?);
+        }
+        let verifier = Arc::clone(&self.verifier);
+        on_pool(move || {
+            let body = verifier.verify_body(asked, text(&block), &texts(&ommers))?;
+            Ok(Answered {
+                block,
+                ommers,
+                body,
+            })
+        })
+        .await
+        .map_err(|fault| self.judge(&fault))
     }
 
     fn judge(&self, fault: &NodeFault) -> FetchError {
@@ -171,7 +161,9 @@ impl VerifiedNode {
 }
 
 /// Does what takes a core for milliseconds beside the task that follows.
-async fn on_pool<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+async fn on_pool<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, NodeFault> + Send + 'static,
+) -> Result<T, NodeFault> {
     match task::spawn_blocking(work).await {
         Ok(done) => done,
         Err(error) => match error.try_into_panic() {
@@ -184,6 +176,10 @@ async fn on_pool<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -
 
 fn text(json: &RawValue) -> &[u8] {
     json.get().as_bytes()
+}
+
+fn texts(jsons: &[Box<RawValue>]) -> Vec<&[u8]> {
+    jsons.iter().map(|json| text(json)).collect()
 }
 
 impl Peer for VerifiedNode {

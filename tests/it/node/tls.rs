@@ -1,0 +1,50 @@
+//! Nodes behind TLS: whom the system believes is believed, and nobody else.
+
+use super::{
+    arguments, http,
+    same::{ANVIL_EMPTY, Same},
+    wait_fault, wait_head,
+};
+use crate::{
+    harness::{KEY, Server, nearhead, scratch},
+    peers::{Anvil, TlsFront},
+};
+
+#[test]
+fn a_node_behind_tls() {
+    let mut anvil = Anvil::start(&["--no-mining"]);
+    anvil.mine(5);
+    let front = TlsFront::to(anvil.address, &scratch("node-tls"));
+    let port = front.address.port();
+    for scheme in ["https", "wss"] {
+        // The second is another name than the certificate's.
+        let nodes = ["localhost", "127.0.0.1"].map(|host| format!("{scheme}://{host}:{port}"));
+        let fixed = ["--listen", "127.0.0.1:0", "--api-key", KEY];
+        let mut command = nearhead(fixed.into_iter().chain(arguments(&nodes)));
+        let server = Server::of(command.env("SSL_CERT_FILE", &front.certificate));
+        wait_fault(&server, 1, &["connection"]);
+        anvil.mine(1);
+        wait_head(&server, anvil.head());
+        let mut same = Same::between(&server, anvil.address);
+        same.blocks(0..=anvil.head().0);
+        same.finish(ANVIL_EMPTY);
+    }
+}
+
+/// A certificate that nobody the system believes answers for.
+#[test]
+fn a_certificate_that_nobody_answers_for() {
+    let mut anvil = Anvil::start(&["--no-mining"]);
+    anvil.mine(5);
+    let front = TlsFront::to(anvil.address, &scratch("node-tls-unknown"));
+    let port = front.address.port();
+    let mut nodes = vec![http(anvil.address)];
+    nodes.extend(["https", "wss"].map(|scheme| format!("{scheme}://localhost:{port}")));
+    let server = Server::start(&arguments(&nodes));
+    for node in [1, 2] {
+        wait_fault(&server, node, &["connection"]);
+    }
+    server.process.output.wait_for("the reason", |text| {
+        text.contains("invalid peer certificate").then_some(())
+    });
+}
