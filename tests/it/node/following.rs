@@ -12,7 +12,7 @@ use super::{
 use crate::{
     harness::{KEY, Server, check, scratch, wait_until},
     peers::{
-        Anvil, Geth, anvil_with_traffic,
+        Anvil, Branches, Geth, anvil_with_traffic,
         proxy::{Change, Fault, Lie, Proxy},
         quantity,
     },
@@ -182,20 +182,22 @@ fn a_session_goes_on_from_anywhere_in_the_window() {
     }
 }
 
-/// A head that is lower than before, and the blocks below it that had left the window.
+/// A branch with a lower head, and the blocks below that had left the window.
 #[test]
 fn a_window_whose_head_goes_back_is_filled_again() {
-    let mut anvil = Anvil::start(&["--no-mining"]);
-    anvil.mine(200);
-    let server = follow(&[http(anvil.address)]);
-    wait_head(&server, anvil.head());
-    anvil.roll_back(40);
-    wait_head(&server, anvil.head());
+    let chain = Branches::make("node-goes-back", 19, 200, 60);
+    let mut geth = Led::of("node-goes-back-geth", &chain);
+    geth.go_to(&chain.trunk[199]);
+    let server = follow(&[http(geth.address())]);
+    geth.tell(&chain.branch);
+    let head = geth.go_to(&chain.branch[19]);
+    check("its number", &head.0, &160);
+    wait_head(&server, head);
     wait_until("ready", || server.get("/ready").status == 200);
     check_ready(&server, 200, WINDOW);
-    let mut same = Same::between(&server, anvil.address);
+    let mut same = Same::between(&server, geth.address());
     same.blocks(161 - WINDOW..=160);
-    same.finish(ANVIL_EMPTY);
+    same.finish(GETH);
 }
 
 /// All forks, ommers among them.

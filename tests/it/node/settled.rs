@@ -34,6 +34,31 @@ fn wait_settled(server: &Server, safe: Value, finalized: Value) {
     });
 }
 
+/// Waits until the finalized block is block 3, which a window up to block 132 does not have.
+#[track_caller]
+fn wait_below(server: &Server) {
+    let mut connection = server.connect();
+    let mut ask = |method: &str, params: Value| connection.call(method, &params)["error"].take();
+    let pruned = json!({"code": 4444, "message": "pruned history unavailable"});
+    wait_until("finalized below the window", || {
+        ask("eth_getBlockByNumber", json!(["finalized", false])) == pruned
+    });
+    for (method, params) in [
+        (
+            "eth_getTransactionByBlockNumberAndIndex",
+            json!(["finalized", "0x0"]),
+        ),
+        ("eth_getLogs", json!([{"fromBlock": "finalized"}])),
+    ] {
+        check(method, &ask(method, params), &pruned);
+    }
+    let nobody = format!("0x{}", "00".repeat(20));
+    let error =
+        json!({"code": -32000, "message": "historical state not available: block 3, oldest 5"});
+    let params = json!([nobody, "0x0", "finalized"]);
+    check("state", &ask("eth_getStorageAt", params), &error);
+}
+
 #[test]
 fn safe_and_finalized_through_a_reorg() {
     let chain = Branches::make("node-settled", 23, 140, 60);
@@ -64,6 +89,11 @@ fn safe_and_finalized_through_a_reorg() {
         wait_settled(server, json!(trunk[75].hash), json!(trunk[45].hash));
     }
     println!("named without a head");
+    // Block 3 is below the window, which is known of it and no more.
+    settle(&mut geth, &trunk[131], trunk[75].hash, trunk[2].hash);
+    for server in &servers {
+        wait_below(server);
+    }
     settle(&mut geth, &trunk[139], trunk[75].hash, trunk[45].hash);
     // A reorg that leaves both where they are.
     geth.tell(branch);

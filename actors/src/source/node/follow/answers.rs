@@ -5,7 +5,7 @@ use std::sync::Arc;
 use nearhead_chain::block::Block;
 
 use super::{
-    FetchError, Follower, Goal, HeadSink, Peer, View,
+    FetchError, Follower, Goal, HeadSink, Peer,
     work::{self, Answer, Done, Identity, Named, Purpose, Settled},
 };
 use crate::{
@@ -61,7 +61,7 @@ impl<P: Peer, S: HeadSink> Follower<P, S> {
             } => self.fetched(node, ask, purpose, block),
             Answer::FetchedFirst { ask, block } => {
                 let block = match block {
-                    Ok((block, identity)) => match self.check_identity(identity) {
+                    Ok((block, identity)) => match self.check_identity(node, identity) {
                         Ok(()) => Ok(block),
                         Err(why) => {
                             self.way.take_if(|way| way.node == node);
@@ -77,14 +77,13 @@ impl<P: Peer, S: HeadSink> Follower<P, S> {
     }
 
     /// Whether this is the chain that is followed, in words if it is not.
-    fn check_identity(&self, identity: Identity) -> Result<(), String> {
+    fn check_identity(&self, node: NodeId, identity: Identity) -> Result<(), String> {
         let Identity { chain_id, genesis } = identity;
         let ours = self.config.chain_id;
         if chain_id != ours {
             return Err(format!("chain id is {chain_id}, not {ours}"));
         }
-        let known = self.sink.view().and_then(|view| view.genesis());
-        match (genesis, known) {
+        match (genesis, self.genesis_for(node)) {
             (Some(genesis), Some(known)) if genesis != known => {
                 Err(format!("the genesis is {genesis}, not {known}"))
             }
@@ -95,7 +94,7 @@ impl<P: Peer, S: HeadSink> Follower<P, S> {
     fn polled(&mut self, id: NodeId, named: Result<Named, CallError>) {
         let now = self.now();
         let named = named.map_err(|error| (Verdict::from(&error), error.to_string()));
-        let named = named.and_then(|named| match self.check_identity(named.identity) {
+        let named = named.and_then(|named| match self.check_identity(id, named.identity) {
             Ok(()) => Ok(named),
             Err(why) => Err((Verdict::Fault(Fault::WrongChain), why)),
         });
@@ -166,7 +165,9 @@ impl<P: Peer, S: HeadSink> Follower<P, S> {
                     {
                         *head = Some(block);
                     }
-                    (Goal::Begin { is_asked, .. }, _) => *is_asked = false,
+                    (Goal::Begin { is_asked, .. }, Purpose::First) => *is_asked = false,
+                    // What was asked for on the way before.
+                    (Goal::Begin { .. }, _) => {}
                 }
             }
             Purpose::Filling => {

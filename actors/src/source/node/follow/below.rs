@@ -2,6 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use alloy_primitives::B256;
 use nearhead_chain::{block::Block, window::WINDOW_BLOCKS};
 
 use super::{Event, FetchError, Follower, HeadSink, Peer, View, work::Purpose};
@@ -23,9 +24,11 @@ pub(super) struct Filling {
     pub(super) blocks: Backfill<Arc<Block>>,
     /// Number of the oldest block that is held.
     oldest: u64,
-    /// Nothing is asked for before: the node does not have it.
+    /// Nothing is asked for before: no node has it.
     pub(super) hold_until: Moment,
-    /// Times in a row that it did not.
+    /// Times that a node did not have a block; whoever is next in turn is asked.
+    turn: usize,
+    /// Times in a row.
     missing: u32,
 }
 
@@ -34,6 +37,8 @@ pub(super) struct Filling {
 pub(super) struct Genesis {
     is_asked: bool,
     found: Option<Arc<Block>>,
+    /// Whose word it is; `None`: the window has reached it, or it is not known.
+    given_by: Option<NodeId>,
     /// It is not asked for before.
     pub(super) hold_until: Moment,
     /// Times in a row that it was not given; whoever is next in turn is asked.
@@ -49,17 +54,32 @@ impl<P: Peer, S: HeadSink> Follower<P, S> {
         };
         if self.is_genesis_wanted(view, now) {
             self.genesis.is_asked = true;
-            let in_turn = (followed + self.genesis.failures as usize) % self.nodes.len();
-            let is_known = self.nodes[in_turn].is_known && self.health.may_ask(in_turn, now);
-            let node = if is_known { in_turn } else { followed };
+            let node = self.in_turn(followed, self.genesis.failures as usize);
             self.ask(node, Ask::Number(0), Purpose::Genesis);
         }
         let filling = self.filling(view);
         if let Some(filling) = filling.filter(|filling| filling.hold_until <= now) {
-            for ask in filling.blocks.ask(width) {
-                self.ask(followed, ask, Purpose::Filling);
+            let (turn, asks) = (filling.turn, filling.blocks.ask(width));
+            let node = self.in_turn(followed, turn);
+            for ask in asks {
+                self.ask(node, ask, Purpose::Filling);
             }
         }
+    }
+
+    /// Who is asked for what is old: the followed node, and the others after it if it does not have that.
+    fn in_turn(&self, followed: NodeId, turn: usize) -> NodeId {
+        let node = (followed + turn) % self.nodes.len();
+        let may_be_asked = self.nodes[node].is_known && self.health.may_ask(node, self.now());
+        if may_be_asked { node } else { followed }
+    }
+
+    /// The genesis that a node has to be of. One that another node gave is that node's word, and no reason to do without this
+    /// one.
+    pub(super) fn genesis_for(&self, node: NodeId) -> Option<B256> {
+        let is_of_use = self.genesis.given_by.is_none_or(|giver| giver == node);
+        let view = self.sink.view().filter(|_| is_of_use);
+        view.and_then(|view| view.genesis())
     }
 
     /// A window that is not full reaches the genesis in its turn.
@@ -82,6 +102,7 @@ impl<P: Peer, S: HeadSink> Follower<P, S> {
             blocks: Backfill::below(oldest, view.below(), head),
             oldest,
             hold_until: Duration::ZERO,
+            turn: 0,
             missing: 0,
         });
         filling.blocks.head_is(head);
@@ -100,10 +121,13 @@ impl<P: Peer, S: HeadSink> Follower<P, S> {
             let (node, number) = (self.nodes[node].peer.name(), ask.number());
             tracing::warn!(node, number, "the node does not have a block of the window");
         }
-        let doublings = 1 << filling.missing.min(8);
-        filling.missing += 1;
-        let wait = (block_time / 4 * doublings).min(block_time * FORGETFUL_BLOCKS);
-        filling.hold_until = now + wait;
+        let rounds = filling.missing / self.nodes.len() as u32;
+        filling.missing = filling.missing.saturating_add(1);
+        filling.turn = filling.turn.wrapping_add(1);
+        if filling.turn.is_multiple_of(self.nodes.len()) {
+            let wait = block_time / 4 * (1 << rounds.min(8));
+            filling.hold_until = now + wait.min(block_time * FORGETFUL_BLOCKS);
+        }
     }
 
     /// Takes in what a node gave for the genesis. It can be followed without: not every chain hashes its first block as it
@@ -113,6 +137,7 @@ impl<P: Peer, S: HeadSink> Follower<P, S> {
         let error = match block {
             Ok(block) => {
                 self.genesis.found = Some(block);
+                self.genesis.given_by = Some(node);
                 return;
             }
             Err(error) => error,
