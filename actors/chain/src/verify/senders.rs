@@ -1,11 +1,23 @@
 //! Who signed the transactions of a block.
 
+use std::{
+    num::NonZero,
+    panic::resume_unwind,
+    sync::LazyLock,
+    thread::{self, available_parallelism},
+};
+
 use alloy_consensus::{Transaction as _, crypto::SECP256K1N_HALF, transaction::SignerRecoverable};
 use alloy_hardforks::EthereumHardfork;
 use alloy_primitives::Address;
 
 use super::VerifyError;
 use crate::{block::Transaction, execute::Rules};
+
+/// Fewest signatures that are worth a thread of their own: each takes some 35 µs.
+const SIGNATURES_PER_THREAD_MIN: usize = 32;
+
+static CORES: LazyLock<usize> = LazyLock::new(|| available_parallelism().map_or(1, NonZero::get));
 
 /// Recovers the sender of each transaction.
 ///
@@ -15,11 +27,9 @@ pub fn recover_senders(
     rules: &Rules<'_>,
     transactions: &[Transaction],
 ) -> Result<Vec<Address>, VerifyError> {
-    transactions
-        .iter()
-        .enumerate()
-        .map(|(index, transaction)| recover(rules, index, transaction))
-        .collect()
+    on_all_cores(transactions, |index, transaction| {
+        recover(rules, index, transaction)
+    })
 }
 
 fn recover(
@@ -47,13 +57,49 @@ pub fn recover_senders_of(
     chain_id: u64,
     transactions: &[Transaction],
 ) -> Result<Vec<Address>, VerifyError> {
-    let transactions = transactions.iter().enumerate();
-    transactions
-        .map(|(index, transaction)| {
-            check_chain_id(chain_id, index, transaction)?;
-            recover_any(index, transaction)
-        })
-        .collect()
+    on_all_cores(transactions, |index, transaction| {
+        check_chain_id(chain_id, index, transaction)?;
+        recover_any(index, transaction)
+    })
+}
+
+/// What is recovered of each transaction, in their order. Signatures are most of what checking a block takes, and each is
+/// by itself.
+fn on_all_cores(
+    transactions: &[Transaction],
+    recover: impl Fn(usize, &Transaction) -> Result<Address, VerifyError> + Sync,
+) -> Result<Vec<Address>, VerifyError> {
+    let threads = (transactions.len() / SIGNATURES_PER_THREAD_MIN).clamp(1, *CORES);
+    let share = transactions.len().div_ceil(threads).max(1);
+    let recover_share = |(share_index, transactions): (usize, &[Transaction])| {
+        let indexed = (share_index * share..).zip(transactions);
+        indexed
+            .map(|(index, transaction)| recover(index, transaction))
+            .collect::<Result<Vec<_>, _>>()
+    };
+    let recover_share = &recover_share;
+    thread::scope(|scope| {
+        let mut shares = transactions.chunks(share).enumerate();
+        let own = shares.next();
+        let others: Vec<_> = shares
+            .map(|share| {
+                let work = move || recover_share(share);
+                // Where there is no thread to be had, it is done here.
+                thread::Builder::new()
+                    .spawn_scoped(scope, work)
+                    .map_err(|_| work())
+            })
+            .collect();
+        let mut senders = own.map_or_else(|| Ok(Vec::new()), recover_share)?;
+        for other in others {
+            let recovered = match other {
+                Ok(thread) => thread.join().unwrap_or_else(|panic| resume_unwind(panic)),
+                Err(recovered) => recovered,
+            };
+            senders.extend(recovered?);
+        }
+        Ok(senders)
+    })
 }
 
 fn check_chain_id(

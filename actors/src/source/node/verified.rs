@@ -67,20 +67,33 @@ impl VerifiedNode {
     }
 
     async fn fetch(&self, ask: Ask) -> Result<Arc<Block>, FetchError> {
-        // Two questions at once, and the block is checked while its receipts are under way: a new head is not to wait.
+        // The block is checked while its receipts are under way: they are asked for as soon as its hash is known.
         let early = async {
             Ok(match ask {
                 Ask::Hash { hash, .. } => self.receipts(hash, None).await.ok().flatten(),
                 Ask::Number(_) => None,
             })
         };
-        let (answered, early) = tokio::try_join!(self.body(ask), early)?;
+        let body = async {
+            let (block, stated) = self.stated(ask).await?;
+            let late = async {
+                Ok(match ask {
+                    Ask::Hash { .. } => None,
+                    Ask::Number(_) => {
+                        let transactions = Some(stated.transactions.as_slice());
+                        self.receipts(stated.hash, transactions).await?
+                    }
+                })
+            };
+            tokio::try_join!(self.body(ask, block, &stated), late)
+        };
+        let ((answered, late), early) = tokio::try_join!(body, early)?;
         let Answered {
             block,
             ommers,
             body,
         } = answered;
-        let receipts = match early {
+        let receipts = match early.or(late) {
             Some(receipts) => receipts,
             None => self
                 .receipts(body.hash(), Some(&body.transactions()))
@@ -112,21 +125,31 @@ impl VerifiedNode {
         Ok(block)
     }
 
-    /// A block and its ommers, checked as far as that goes without receipts.
-    async fn body(&self, ask: Ask) -> Result<Answered, FetchError> {
-        let (asked, json) = match ask {
-            Ask::Hash { hash, .. } => (Asked::Hash(hash), self.client.block_by_hash(hash).await?),
-            Ask::Number(number) => {
-                let json = self.client.block_by_number(number).await?;
-                (Asked::Number(number), json)
-            }
+    /// A block, and what it states that leads to the rest of it.
+    async fn stated(&self, ask: Ask) -> Result<(Box<RawValue>, StatedBlock), FetchError> {
+        let json = match ask {
+            Ask::Hash { hash, .. } => self.client.block_by_hash(hash).await?,
+            Ask::Number(number) => self.client.block_by_number(number).await?,
         };
-        let (block, stated) = on_pool(move || {
+        on_pool(move || {
             let stated = StatedBlock::read(text(&json));
             stated.map(|stated| (json, stated))
         })
         .await
-        .map_err(|fault| self.judge(&fault))?;
+        .map_err(|fault| self.judge(&fault))
+    }
+
+    /// A block and its ommers, checked as far as that goes without receipts.
+    async fn body(
+        &self,
+        ask: Ask,
+        block: Box<RawValue>,
+        stated: &StatedBlock,
+    ) -> Result<Answered, FetchError> {
+        let asked = match ask {
+            Ask::Hash { hash, .. } => Asked::Hash(hash),
+            Ask::Number(number) => Asked::Number(number),
+        };
         let mut ommers = Vec::new();
         for index in 0..stated.ommers {
             ommers.push(self.client.uncle(stated.hash, index as u64).await?);

@@ -76,3 +76,37 @@ fn each_promise_of_a_signature_has_its_error() {
         recover_senders(&rules, &[low])
     );
 }
+
+#[test]
+fn many_signatures_are_recovered_in_the_order_of_their_transactions() {
+    let chain = Chain::new();
+    let chain_id = chain.spec.chain_id();
+    let all: Vec<_> = chain
+        .blocks
+        .iter()
+        .flat_map(|block| block.body.transactions.clone())
+        .cycle()
+        .take(1_000)
+        .collect();
+    for count in [0, 1, 31, 32, 63, 64, 65, 127, 999, 1_000] {
+        let each = all[..count]
+            .iter()
+            .flat_map(|one| recover_senders_of(chain_id, std::slice::from_ref(one)).unwrap());
+        let expected: Vec<_> = each.collect();
+        assert_eq!(
+            recover_senders_of(chain_id, &all[..count]),
+            Ok(expected),
+            "{count}"
+        );
+    }
+    // The first of those that are wrong is named, whoever finds the other one sooner.
+    let mut wrong = all;
+    for index in [998, 400] {
+        let signed = wrong[index].as_legacy().unwrap();
+        let none = Signature::new(U256::ZERO, signed.signature().s(), false);
+        wrong[index] = Transaction::Legacy(Signed::new_unhashed(signed.tx().clone(), none));
+    }
+    let (index, hash) = (400, *wrong[400].hash());
+    let refused = Err(VerifyError::Signature { index, hash });
+    assert_eq!(recover_senders_of(chain_id, &wrong), refused);
+}
