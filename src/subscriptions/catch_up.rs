@@ -127,13 +127,9 @@ impl CatchUp {
         let newer = self.began_in.take();
         if let Some(newer) = newer.filter(|newer| view.version() < newer.version()) {
             // The next step goes along it.
-            let went = if hub.deepens_to(&newer) {
-                Went::On
-            } else {
-                Went::Waits
-            };
+            let is_deeper = hub.deepens_to(&newer);
             self.began_in = Some(newer);
-            return Ok(went);
+            return Ok(if is_deeper { Went::On } else { Went::Waits });
         }
         match self.topic.clone() {
             Topic::NewHeads => self.next_head(session, view, hub),

@@ -76,21 +76,6 @@ pub struct VerifiedBody {
     lineage: Lineage,
 }
 
-impl VerifiedBody {
-    /// The block's hash.
-    #[must_use]
-    pub const fn hash(&self) -> B256 {
-        self.hash
-    }
-
-    /// Hashes of its transactions.
-    #[must_use]
-    pub fn transactions(&self) -> Vec<B256> {
-        let transactions = self.raw.body.transactions.iter();
-        transactions.map(|one| *one.hash()).collect()
-    }
-}
-
 /// What a node says of a block before anything beyond its header is checked: enough to ask for the rest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StatedBlock {

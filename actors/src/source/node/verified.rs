@@ -66,10 +66,14 @@ impl VerifiedNode {
         })
     }
 
+    async fn receipts_of(&self, stated: &StatedBlock) -> Result<Option<String>, CallError> {
+        self.receipts(stated.hash, Some(&stated.transactions)).await
+    }
+
     async fn fetch(&self, ask: Ask) -> Result<Arc<Block>, FetchError> {
         // The block is checked while its receipts are under way: they are asked for as soon as its hash is known.
         let early = async {
-            Ok(match ask {
+            Ok::<_, FetchError>(match ask {
                 Ask::Hash { hash, .. } => self.receipts(hash, None).await.ok().flatten(),
                 Ask::Number(_) => None,
             })
@@ -77,17 +81,15 @@ impl VerifiedNode {
         let body = async {
             let (block, stated) = self.stated(ask).await?;
             let late = async {
-                Ok(match ask {
+                Ok::<_, FetchError>(match ask {
                     Ask::Hash { .. } => None,
-                    Ask::Number(_) => {
-                        let transactions = Some(stated.transactions.as_slice());
-                        self.receipts(stated.hash, transactions).await?
-                    }
+                    Ask::Number(_) => self.receipts_of(&stated).await?,
                 })
             };
-            tokio::try_join!(self.body(ask, block, &stated), late)
+            let (answered, late) = tokio::try_join!(self.body(ask, block, &stated), late)?;
+            Ok((answered, stated, late))
         };
-        let ((answered, late), early) = tokio::try_join!(body, early)?;
+        let ((answered, stated, late), early) = tokio::try_join!(body, early)?;
         let Answered {
             block,
             ommers,
@@ -95,10 +97,10 @@ impl VerifiedNode {
         } = answered;
         let receipts = match early.or(late) {
             Some(receipts) => receipts,
-            None => self
-                .receipts(body.hash(), Some(&body.transactions()))
-                .await?
-                .ok_or(CallError::NotFound)?,
+            None => {
+                let receipts = self.receipts_of(&stated).await?;
+                receipts.ok_or(CallError::NotFound)?
+            }
         };
         let verifier = Arc::clone(&self.verifier);
         let Verified { block, ignored } = on_pool(move || {
@@ -111,14 +113,6 @@ impl VerifiedNode {
         })
         .await
         .map_err(|fault| self.judge(&fault))?;
-        // A hash says what the number is: what led to the question may have said another.
-        if block.number() != ask.number() {
-            return Err(self.judge(&NodeFault::AnotherBlock {
-                asked: format!("block {}", ask.number()),
-                number: block.number(),
-                hash: block.hash,
-            }));
-        }
         if !ignored.is_empty() {
             tracing::debug!(node = %self.client.endpoint(), ?ignored, "members that are not served");
         }
@@ -132,8 +126,18 @@ impl VerifiedNode {
             Ask::Number(number) => self.client.block_by_number(number).await?,
         };
         on_pool(move || {
-            let stated = StatedBlock::read(text(&json));
-            stated.map(|stated| (json, stated))
+            let stated = StatedBlock::read(text(&json))?;
+            let (number, hash) = (stated.header.number, stated.hash);
+            // A hash says what the number is: what led to the question may have said another.
+            if number != ask.number() {
+                let asked = format!("block {}", ask.number());
+                return Err(NodeFault::AnotherBlock {
+                    asked,
+                    number,
+                    hash,
+                });
+            }
+            Ok((json, stated))
         })
         .await
         .map_err(|fault| self.judge(&fault))

@@ -50,29 +50,22 @@ impl<P: Peer, S: HeadSink> Follower<P, S> {
                 (node.tells, node.is_known) = (None, false);
             }
             Answer::Fetched {
-                purpose: Purpose::Genesis,
-                block,
-                ..
-            } => self.fetched_genesis(node, block),
-            Answer::Fetched {
                 ask,
                 purpose,
                 block,
             } => self.fetched(node, ask, purpose, block),
             Answer::FetchedFirst { ask, block } => {
-                let block = match block {
-                    Ok((block, identity)) => match self.check_identity(node, identity) {
-                        Ok(()) => Ok(block),
-                        Err(why) => {
-                            self.way.take_if(|way| way.node == node);
-                            self.fails(node, Verdict::Fault(Fault::WrongChain), &why);
-                            return;
-                        }
-                    },
-                    Err(error) => Err(error),
-                };
+                if let Ok((_, identity)) = &block
+                    && let Err(why) = self.check_identity(node, *identity)
+                {
+                    self.way.take_if(|way| way.node == node);
+                    self.fails(node, Verdict::Fault(Fault::WrongChain), &why);
+                    return;
+                }
+                let block = block.map(|(block, _)| block);
                 self.fetched(node, ask, Purpose::First, block);
             }
+            Answer::FetchedGenesis(block) => self.fetched_genesis(node, block),
         }
     }
 
@@ -175,7 +168,6 @@ impl<P: Peer, S: HeadSink> Follower<P, S> {
                     filling.blocks.got(ask, found(block));
                 }
             }
-            Purpose::Genesis => {}
         }
     }
 
@@ -197,7 +189,6 @@ impl<P: Peer, S: HeadSink> Follower<P, S> {
                     filling.blocks.lost(ask);
                 }
             }
-            Purpose::Genesis => {}
         }
     }
 
@@ -206,7 +197,7 @@ impl<P: Peer, S: HeadSink> Follower<P, S> {
         let (now, block_time) = (self.now(), self.health.block_time());
         let node = &mut self.nodes[id];
         match (ask, purpose) {
-            (Ask::Number(_), _) | (_, Purpose::Genesis) => {}
+            (Ask::Number(_), _) => {}
             (_, Purpose::Filling) => self.missing_below(id, ask),
             (_, Purpose::Way | Purpose::First) => {
                 node.missing += 1;

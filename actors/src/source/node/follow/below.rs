@@ -5,7 +5,10 @@ use std::{sync::Arc, time::Duration};
 use alloy_primitives::B256;
 use nearhead_chain::{block::Block, window::WINDOW_BLOCKS};
 
-use super::{Event, FetchError, Follower, HeadSink, Peer, View, work::Purpose};
+use super::{
+    Event, FetchError, Follower, HeadSink, Peer, View,
+    work::{self, Purpose},
+};
 use crate::source::node::{
     Chain,
     health::{Moment, NodeId},
@@ -55,7 +58,8 @@ impl<P: Peer, S: HeadSink> Follower<P, S> {
         if self.is_genesis_wanted(view, now) {
             self.genesis.is_asked = true;
             let node = self.in_turn(followed, self.genesis.failures as usize);
-            self.ask(node, Ask::Number(0), Purpose::Genesis);
+            let peer = self.nodes[node].peer.clone();
+            self.questions.spawn(work::fetch_genesis(node, peer));
         }
         let filling = self.filling(view);
         if let Some(filling) = filling.filter(|filling| filling.hold_until <= now) {

@@ -36,6 +36,8 @@ pub(super) enum Answer<H> {
         ask: Ask,
         block: Result<(Arc<Block>, Identity), FetchError>,
     },
+    /// To [`fetch_genesis`].
+    FetchedGenesis(Result<Arc<Block>, FetchError>),
 }
 
 /// What a block is for. A late answer to a question of an earlier way or filling is as good as any: it was verified.
@@ -45,7 +47,6 @@ pub(super) enum Purpose {
     /// The window begins with it: the one purpose for which a node has to say its chain besides.
     First,
     Filling,
-    Genesis,
 }
 
 /// Which chain a node is of.
@@ -147,6 +148,12 @@ pub(super) async fn fetch_first<P: Peer>(node: NodeId, peer: P, ask: Ask) -> Don
             block: block.await,
         },
     }
+}
+
+/// Fetches the genesis.
+pub(super) async fn fetch_genesis<P: Peer>(node: NodeId, peer: P) -> Done<P::Heads> {
+    let answer = Answer::FetchedGenesis(peer.block(Ask::Number(0)).await);
+    Done { node, answer }
 }
 
 /// Fetches a block.
