@@ -14,7 +14,6 @@
 //! | `liar` | nothing false is served, whatever is false in what a node says of blocks (`exceptions`: what is not found) |
 //! | `fields` | that every member of what nodes state is lied about |
 //! | `notices` | lies in the heads that a node tells of |
-//! | `heads_liar` | nor in the heads that it tells of |
 //! | `state` | accounts, slots, codes and proofs at every block, and lies about them |
 //!
 //! `same` compares the answers, `led` is a geth that stands wherever the test wants it.
@@ -23,7 +22,6 @@ mod conformance;
 mod exceptions;
 mod fields;
 mod following;
-mod heads_liar;
 mod led;
 mod liar;
 mod notices;

@@ -144,16 +144,21 @@ fn logs_from(anvil: &Anvil, oldest: u64) -> usize {
     logs.as_array().unwrap().len()
 }
 
+/// A session with each of these, that have this head.
+fn sessions_at(servers: &[Server; 2], head: (u64, B256)) -> [Told; 2] {
+    servers.each_ref().map(|server| {
+        wait_head(server, head);
+        Told::open(server)
+    })
+}
+
 /// A session that only applies what it is told holds what is answered, whatever depth a reorg has.
 #[test]
 fn a_session_is_told_of_every_depth() {
     let mut anvil = anvil_with_traffic("node-reorgs", 29, 140);
     let servers = [http(anvil.address), ws(anvil.address)].map(|url| follow(&[url]));
     anvil.mine(1);
-    let mut sessions = servers.each_ref().map(|server| {
-        wait_head(server, anvil.head());
-        Told::open(server)
-    });
+    let mut sessions = sessions_at(&servers, anvil.head());
     for depth in [0, 1, 5, 60, 127] {
         if depth > 0 {
             anvil.reorg(depth);
@@ -185,10 +190,7 @@ fn a_session_is_told_of_every_depth() {
 fn a_session_is_told_of_a_rollback() {
     let mut anvil = anvil_with_traffic("node-rollback", 30, 140);
     let servers = [http(anvil.address), ws(anvil.address)].map(|url| follow(&[url]));
-    let mut sessions = servers.each_ref().map(|server| {
-        wait_head(server, anvil.head());
-        Told::open(server)
-    });
+    let mut sessions = sessions_at(&servers, anvil.head());
     for depth in [1, 3, 20] {
         let oldest = anvil.head().0 - 126;
         anvil.roll_back(depth);
@@ -222,10 +224,7 @@ fn a_session_is_told_of_a_rollback() {
 fn a_session_is_told_of_a_lower_head() {
     let mut anvil = anvil_with_traffic("node-lower", 32, 140);
     let servers = [http(anvil.address), ws(anvil.address)].map(|url| follow(&[url]));
-    let mut sessions = servers.each_ref().map(|server| {
-        wait_head(server, anvil.head());
-        Told::open(server)
-    });
+    let mut sessions = sessions_at(&servers, anvil.head());
     let oldest = anvil.head().0 - 126;
     anvil.roll_back(20);
     anvil.mine_others(7);
@@ -251,10 +250,7 @@ fn deeper_than_the_window() {
     anvil.mine(250);
     let servers = [http(anvil.address), ws(anvil.address)].map(|url| follow(&[url]));
     anvil.mine(1);
-    let mut sessions = servers.each_ref().map(|server| {
-        wait_head(server, anvil.head());
-        Told::open(server)
-    });
+    let mut sessions = sessions_at(&servers, anvil.head());
     let replaced = anvil.head().1;
     let known = sessions[0].heads.last().unwrap()["hash"].clone();
     anvil.reorg(200);
@@ -290,10 +286,7 @@ fn deeper_than_the_window() {
     // Whoever comes back is told of what follows.
     anvil.mine(1);
     let (number, head) = anvil.head();
-    let mut sessions = servers.each_ref().map(|server| {
-        wait_head(server, (number, head));
-        Told::open(server)
-    });
+    let mut sessions = sessions_at(&servers, (number, head));
     for told in &mut sessions {
         told.read_to((number, head), logs_of_window(&anvil, number));
     }

@@ -10,11 +10,16 @@ use crate::{
     peers::{Anvil, TlsFront},
 };
 
-#[test]
-fn a_node_behind_tls() {
+fn behind_tls(name: &str) -> (Anvil, TlsFront) {
     let mut anvil = Anvil::start(&["--no-mining"]);
     anvil.mine(5);
-    let front = TlsFront::to(anvil.address, &scratch("node-tls"));
+    let front = TlsFront::to(anvil.address, &scratch(name));
+    (anvil, front)
+}
+
+#[test]
+fn a_node_behind_tls() {
+    let (mut anvil, front) = behind_tls("node-tls");
     let port = front.address.port();
     for scheme in ["https", "wss"] {
         // The second is another name than the certificate's.
@@ -34,9 +39,7 @@ fn a_node_behind_tls() {
 /// A certificate that nobody the system believes answers for.
 #[test]
 fn a_certificate_that_nobody_answers_for() {
-    let mut anvil = Anvil::start(&["--no-mining"]);
-    anvil.mine(5);
-    let front = TlsFront::to(anvil.address, &scratch("node-tls-unknown"));
+    let (anvil, front) = behind_tls("node-tls-unknown");
     let port = front.address.port();
     let mut nodes = vec![http(anvil.address)];
     nodes.extend(["https", "wss"].map(|scheme| format!("{scheme}://localhost:{port}")));
