@@ -6,6 +6,7 @@
 //! | file | what it is responsible for |
 //! |---|---|
 //! | [`Verifier`] | a block with its receipts and ommers |
+//! | [`StatedBlock`], [`StatedReceipts`] | what a node says of it, read once |
 //! | [`verify_proof`], [`verify_code`] | account proofs and codes |
 //! | [`BlobRules`] | the price of blob gas where no genesis says it |
 //! | [`NodeFault`] | which promise a node broke |
@@ -22,6 +23,7 @@ mod json;
 mod proof;
 mod reader;
 mod receipt;
+mod stated;
 mod transaction;
 mod verifier;
 
@@ -32,4 +34,5 @@ pub use blob_rules::BlobRules;
 pub use fault::{Answer, Flaw, NodeFault};
 pub use json::ANSWER_BYTES_MAX;
 pub use proof::{verify_code, verify_proof};
-pub use verifier::{Answers, Asked, StatedBlock, Verified, VerifiedBody, Verifier};
+pub use stated::{StatedBlock, StatedReceipts};
+pub use verifier::{Answers, Asked, Verified, VerifiedBody, Verifier};

@@ -45,41 +45,52 @@ impl<'v, 'a> Reader<'v, 'a> {
 
 /// QUANTITY of up to 256 bits; leading zeros are let pass, since some nodes pad.
 pub(super) fn u256(value: &Value<'_>) -> Result<U256, Wrong> {
-    const EXPECTED: &str = "a quantity of at most 256 bits";
-    let digits = digits(value, EXPECTED)?;
-    let is_hex = !digits.is_empty() && digits.bytes().all(|digit| digit.is_ascii_hexdigit());
-    let number = is_hex.then(|| U256::from_str_radix(digits, 16).ok());
-    number.flatten().ok_or(Wrong::shape(EXPECTED))
+    quantity(value, "a quantity of at most 256 bits").map(U256::from_be_bytes::<32>)
 }
 
 /// QUANTITY of up to 128 bits.
 pub(super) fn u128(value: &Value<'_>) -> Result<u128, Wrong> {
-    u256(value)?
-        .try_into()
-        .map_err(|_| Wrong::shape("a quantity of at most 128 bits"))
+    quantity(value, "a quantity of at most 128 bits").map(u128::from_be_bytes)
 }
 
 /// QUANTITY of up to 64 bits.
 pub(super) fn u64(value: &Value<'_>) -> Result<u64, Wrong> {
-    u256(value)?
-        .try_into()
-        .map_err(|_| Wrong::shape("a quantity of at most 64 bits"))
+    quantity(value, "a quantity of at most 64 bits").map(u64::from_be_bytes)
 }
 
 /// QUANTITY of up to 8 bits.
 pub(super) fn u8(value: &Value<'_>) -> Result<u8, Wrong> {
-    u256(value)?
-        .try_into()
-        .map_err(|_| Wrong::shape("a quantity of at most 8 bits"))
+    quantity(value, "a quantity of at most 8 bits").map(u8::from_be_bytes)
 }
 
 /// QUANTITY that is 0 or 1.
 pub(super) fn bit(value: &Value<'_>) -> Result<bool, Wrong> {
-    match u256(value)?.try_into() {
-        Ok(0_u8) => Ok(false),
-        Ok(1) => Ok(true),
-        _ => Err(Wrong::shape("0x0 or 0x1")),
+    const EXPECTED: &str = "0x0 or 0x1";
+    match quantity(value, EXPECTED)? {
+        [0_u8] => Ok(false),
+        [1] => Ok(true),
+        _ => Err(Wrong::shape(EXPECTED)),
     }
+}
+
+/// A number's bytes, the highest first.
+fn quantity<const N: usize>(value: &Value<'_>, expected: &'static str) -> Result<[u8; N], Wrong> {
+    let digits = digits(value, expected)?.as_bytes();
+    let zeros = digits.iter().take_while(|digit| **digit == b'0').count();
+    let significant = &digits[zeros..];
+    let mut padded = [[b'0'; 2]; N];
+    let places = padded.as_flattened_mut();
+    let bytes = places
+        .len()
+        .checked_sub(significant.len())
+        .filter(|_| !digits.is_empty())
+        .and_then(|at| {
+            places[at..].copy_from_slice(significant);
+            let mut bytes = [0; N];
+            hex::decode_to_slice(places, &mut bytes).ok()?;
+            Some(bytes)
+        });
+    bytes.ok_or(Wrong::shape(expected))
 }
 
 /// DATA of any length.

@@ -1,20 +1,20 @@
 //! A receipt from a node's JSON. What its root does not cover is not read here.
 
-use alloy_consensus::{Eip658Value, Receipt as PlainReceipt};
+use alloy_consensus::{Eip658Value, Receipt as PlainReceipt, TxType};
 use alloy_primitives::Log;
 
 use super::{
     fault::{Flaw, Wrong},
     json::Value,
-    reader::{Reader, array, bit, bytes, fixed, u64},
+    reader::{Reader, array, bit, bytes, fixed, u8, u64},
 };
-use crate::block::{Receipt, Transaction};
+use crate::block::Receipt;
 
 /// Topics that a log may have (LOG4).
 const TOPICS_MAX: usize = 4;
 
-/// Reads the receipt of `transaction`, whose type it has; its bloom is made here.
-pub(super) fn read(value: &Value<'_>, transaction: &Transaction) -> Result<Receipt, Wrong> {
+/// Reads a receipt; its bloom is made here.
+pub(super) fn read(value: &Value<'_>) -> Result<Receipt, Wrong> {
     let receipt = Reader::new(value)?;
     let status = receipt.find("status", bit)?.map(Eip658Value::Eip658);
     let root = || receipt.find("root", fixed);
@@ -30,10 +30,12 @@ pub(super) fn read(value: &Value<'_>, transaction: &Transaction) -> Result<Recei
         cumulative_gas_used: receipt.get("cumulativeGasUsed", u64)?,
         logs: receipt.get("logs", |logs| array(logs, log))?,
     };
-    Ok(Receipt::from_typed(
-        transaction.tx_type(),
-        plain.with_bloom(),
-    ))
+    let tx_type = receipt.get("type", tx_type)?;
+    Ok(Receipt::from_typed(tx_type, plain.with_bloom()))
+}
+
+fn tx_type(value: &Value<'_>) -> Result<TxType, Wrong> {
+    TxType::try_from(u8(value)?).map_err(|_| Wrong::shape("a type of transaction"))
 }
 
 fn log(value: &Value<'_>) -> Result<Log, Wrong> {

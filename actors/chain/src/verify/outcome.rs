@@ -1,7 +1,7 @@
 //! A header against what its block did.
 
 use alloy_consensus::{Header, TxReceipt, proofs};
-use alloy_primitives::{Bloom, keccak256};
+use alloy_primitives::{B256, Bloom, keccak256};
 
 use super::{VerifyError, header::ensure_eq};
 use crate::{block::Receipt, execute::Executed};
@@ -14,7 +14,7 @@ pub fn check_outcome(header: &Header, executed: &Executed) -> Result<(), VerifyE
     ensure_eq(executed.gas_used, header.gas_used, |expected, found| {
         VerifyError::GasUsed { expected, found }
     })?;
-    check_receipts(header, &executed.receipts)?;
+    ReceiptsPromise::of(&executed.receipts).check(header)?;
     let requests_hash = header
         .requests_hash
         .map(|_| executed.requests.requests_hash());
@@ -28,24 +28,38 @@ pub fn check_outcome(header: &Header, executed: &Executed) -> Result<(), VerifyE
     )
 }
 
-/// Checks receipts, wherever they come from, against the header's receipts root and bloom.
-///
-/// # Errors
-/// The first promise that does not hold.
-pub fn check_receipts(header: &Header, receipts: &[Receipt]) -> Result<(), VerifyError> {
-    ensure_eq(
-        proofs::calculate_receipt_root(receipts),
-        header.receipts_root,
-        |expected, found| VerifyError::ReceiptsRoot { expected, found },
-    )?;
-    ensure_eq(
-        logs_bloom(receipts),
-        header.logs_bloom,
-        |expected, found| VerifyError::LogsBloom {
-            expected: keccak256(expected),
-            found: keccak256(found),
-        },
-    )
+/// What a header promises about receipts: their root and the bloom over their logs.
+#[derive(Clone, Debug)]
+pub struct ReceiptsPromise {
+    root: B256,
+    bloom: Bloom,
+}
+
+impl ReceiptsPromise {
+    /// What the header of these receipts promises, wherever they come from.
+    #[must_use]
+    pub fn of(receipts: &[Receipt]) -> Self {
+        Self {
+            root: proofs::calculate_receipt_root(receipts),
+            bloom: logs_bloom(receipts),
+        }
+    }
+
+    /// Checks that `header` promises this.
+    ///
+    /// # Errors
+    /// The first promise that does not hold.
+    pub fn check(&self, header: &Header) -> Result<(), VerifyError> {
+        ensure_eq(self.root, header.receipts_root, |expected, found| {
+            VerifyError::ReceiptsRoot { expected, found }
+        })?;
+        ensure_eq(self.bloom, header.logs_bloom, |expected, found| {
+            VerifyError::LogsBloom {
+                expected: keccak256(expected),
+                found: keccak256(found),
+            }
+        })
+    }
 }
 
 /// The bloom over the logs of all receipts.

@@ -5,11 +5,13 @@ use std::sync::Arc;
 use alloy_primitives::B256;
 use nearhead_chain::{
     block::Block,
-    remote::{Answers, Asked, NodeFault, StatedBlock, Verified, VerifiedBody, Verifier},
+    remote::{
+        Answers, Asked, NodeFault, StatedBlock, StatedReceipts, Verified, VerifiedBody, Verifier,
+    },
 };
 use parking_lot::Mutex;
 use serde_json::value::RawValue;
-use tokio::task;
+use tokio::{task, try_join};
 
 use super::{
     client::{CallError, HeadClaim, Heads, NodeClient, ReceiptsAnswer, Tag},
@@ -31,10 +33,16 @@ pub(super) struct VerifiedNode {
 pub(super) type UnknownType = Arc<Mutex<Option<String>>>;
 
 /// A block as it was stated, and what was made of it.
-struct Answered {
-    block: Box<RawValue>,
+struct AnsweredBlock {
+    json: Box<RawValue>,
     ommers: Vec<Box<RawValue>>,
     body: VerifiedBody,
+}
+
+/// A block's receipts as they were stated, and what was read of them.
+struct AnsweredReceipts {
+    json: String,
+    stated: StatedReceipts,
 }
 
 impl VerifiedNode {
@@ -50,125 +58,129 @@ impl VerifiedNode {
         }
     }
 
-    /// A block's receipts; those of a block whose transactions are not known yet only as one list.
-    async fn receipts(
-        &self,
-        hash: B256,
-        transactions: Option<&[B256]>,
-    ) -> Result<Option<String>, CallError> {
-        let known = transactions.unwrap_or_default();
-        Ok(match self.client.block_receipts(hash, known).await? {
-            ReceiptsAnswer::Whole(list) => Some(String::from(Box::<str>::from(list))),
-            ReceiptsAnswer::Single(list) => transactions.map(|_| {
-                let items: Vec<&str> = list.iter().map(|receipt| receipt.get()).collect();
-                format!("[{}]", items.join(","))
-            }),
-        })
-    }
-
-    async fn receipts_of(&self, stated: &StatedBlock) -> Result<Option<String>, CallError> {
-        self.receipts(stated.hash, Some(&stated.transactions)).await
-    }
-
     async fn fetch(&self, ask: Ask) -> Result<Arc<Block>, FetchError> {
-        // The block is checked while its receipts are under way: they are asked for as soon as its hash is known.
-        let early = async {
-            Ok::<_, FetchError>(match ask {
-                Ask::Hash { hash, .. } => self.receipts(hash, None).await.ok().flatten(),
-                Ask::Number(_) => None,
-            })
-        };
-        let body = async {
-            let (block, stated) = self.stated(ask).await?;
-            let late = async {
-                Ok::<_, FetchError>(match ask {
-                    Ask::Hash { .. } => None,
-                    Ask::Number(_) => self.receipts_of(&stated).await?,
-                })
-            };
-            let (answered, late) = tokio::try_join!(self.body(ask, block, &stated), late)?;
-            Ok((answered, stated, late))
-        };
-        let ((answered, stated, late), early) = tokio::try_join!(body, early)?;
-        let Answered {
-            block,
-            ommers,
-            body,
-        } = answered;
-        let receipts = match early.or(late) {
-            Some(receipts) => receipts,
-            None => {
-                let receipts = self.receipts_of(&stated).await?;
-                receipts.ok_or(CallError::NotFound)?
+        // Each is read, and checked as far as that goes, while the other is under way. What is wrong with receipts waits
+        // until the block was found to be right. They are asked for first, since the block takes longer to check: a geth
+        // without a core for each answers the newest question first.
+        let (receipts, block) = match ask {
+            Ask::Hash { hash, .. } => {
+                let receipts = async { Ok(self.receipts(hash, None).await) };
+                let block = async { self.body(ask, self.stated(ask).await?).await };
+                try_join!(receipts, block)?
+            }
+            Ask::Number(_) => {
+                let block = self.stated(ask).await?;
+                let hash = block.1.hash();
+                let receipts = async { Ok(self.receipts(hash, None).await) };
+                try_join!(receipts, self.body(ask, block))?
             }
         };
+        let receipts = match receipts {
+            Ok(Some(receipts)) => receipts,
+            // One by one; or once more, from a node that has the block by now.
+            Ok(None) | Err(FetchError::Call(CallError::NotFound | CallError::Rpc { .. })) => {
+                let transactions = block.body.transaction_hashes();
+                let receipts = self.receipts(block.body.hash(), Some(&transactions));
+                receipts.await?.ok_or(CallError::NotFound)?
+            }
+            Err(error) => return Err(error),
+        };
         let verifier = Arc::clone(&self.verifier);
-        let Verified { block, ignored } = on_pool(move || {
-            let answers = Answers {
-                block: text(&block),
-                receipts: receipts.as_bytes(),
-                ommers: &texts(&ommers),
-            };
-            verifier.verify_rest(body, &answers)
-        })
-        .await
-        .map_err(|fault| self.judge(&fault))?;
+        let Verified { block, ignored } = self
+            .on_pool(move || {
+                let answers = Answers {
+                    block: text(&block.json),
+                    receipts: receipts.json.as_bytes(),
+                    ommers: &texts(&block.ommers),
+                };
+                verifier.verify_rest(block.body, receipts.stated, &answers)
+            })
+            .await?;
         if !ignored.is_empty() {
             tracing::debug!(node = %self.client.endpoint(), ?ignored, "members that are not served");
         }
         Ok(block)
     }
 
-    /// A block, and what it states that leads to the rest of it.
+    /// A block's receipts; those of a block whose transactions are not known yet only as one list.
+    async fn receipts(
+        &self,
+        hash: B256,
+        transactions: Option<&[B256]>,
+    ) -> Result<Option<AnsweredReceipts>, FetchError> {
+        let known = transactions.unwrap_or_default();
+        let json = match self.client.block_receipts(hash, known).await? {
+            ReceiptsAnswer::Whole(list) => String::from(Box::<str>::from(list)),
+            ReceiptsAnswer::Single(_) if transactions.is_none() => return Ok(None),
+            ReceiptsAnswer::Single(list) => {
+                let items: Vec<&str> = list.iter().map(|receipt| receipt.get()).collect();
+                format!("[{}]", items.join(","))
+            }
+        };
+        let read = move || {
+            let stated = StatedReceipts::read(json.as_bytes())?;
+            Ok(AnsweredReceipts { json, stated })
+        };
+        self.on_pool(read).await.map(Some)
+    }
+
+    /// A block, and what it states.
     async fn stated(&self, ask: Ask) -> Result<(Box<RawValue>, StatedBlock), FetchError> {
         let json = match ask {
             Ask::Hash { hash, .. } => self.client.block_by_hash(hash).await?,
             Ask::Number(number) => self.client.block_by_number(number).await?,
         };
-        on_pool(move || {
+        self.on_pool(move || {
             let stated = StatedBlock::read(text(&json))?;
-            let (number, hash) = (stated.header.number, stated.hash);
+            let number = stated.header().number;
             // A hash says what the number is: what led to the question may have said another.
             if number != ask.number() {
-                let asked = format!("block {}", ask.number());
                 return Err(NodeFault::AnotherBlock {
-                    asked,
+                    asked: format!("block {}", ask.number()),
                     number,
-                    hash,
+                    hash: stated.hash(),
                 });
             }
             Ok((json, stated))
         })
         .await
-        .map_err(|fault| self.judge(&fault))
     }
 
     /// A block and its ommers, checked as far as that goes without receipts.
     async fn body(
         &self,
         ask: Ask,
-        block: Box<RawValue>,
-        stated: &StatedBlock,
-    ) -> Result<Answered, FetchError> {
+        (json, stated): (Box<RawValue>, StatedBlock),
+    ) -> Result<AnsweredBlock, FetchError> {
         let asked = match ask {
             Ask::Hash { hash, .. } => Asked::Hash(hash),
             Ask::Number(number) => Asked::Number(number),
         };
         let mut ommers = Vec::new();
-        for index in 0..stated.ommers {
-            ommers.push(self.client.uncle(stated.hash, index as u64).await?);
+        for index in 0..stated.ommers() {
+            ommers.push(self.client.uncle(stated.hash(), index as u64).await?);
         }
         let verifier = Arc::clone(&self.verifier);
-        on_pool(move || {
-            let body = verifier.verify_body(asked, text(&block), &texts(&ommers))?;
-            Ok(Answered {
-                block,
-                ommers,
-                body,
-            })
+        self.on_pool(move || {
+            let body = verifier.verify_body(asked, stated, &texts(&ommers))?;
+            Ok(AnsweredBlock { json, ommers, body })
         })
         .await
-        .map_err(|fault| self.judge(&fault))
+    }
+
+    /// Does what takes a core for milliseconds beside the task that follows.
+    async fn on_pool<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> Result<T, NodeFault> + Send + 'static,
+    ) -> Result<T, FetchError> {
+        match task::spawn_blocking(work).await {
+            Ok(done) => done.map_err(|fault| self.judge(&fault)),
+            Err(error) => match error.try_into_panic() {
+                Ok(panic) => std::panic::resume_unwind(panic),
+                // The runtime ends: nobody waits for the answer.
+                Err(_) => std::future::pending().await,
+            },
+        }
     }
 
     fn judge(&self, fault: &NodeFault) -> FetchError {
@@ -184,20 +196,6 @@ impl VerifiedNode {
             reason: fault.reason(),
             why: fault.to_string().into(),
         }
-    }
-}
-
-/// Does what takes a core for milliseconds beside the task that follows.
-async fn on_pool<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, NodeFault> + Send + 'static,
-) -> Result<T, NodeFault> {
-    match task::spawn_blocking(work).await {
-        Ok(done) => done,
-        Err(error) => match error.try_into_panic() {
-            Ok(panic) => std::panic::resume_unwind(panic),
-            // The runtime ends: nobody waits for the answer.
-            Err(_) => std::future::pending().await,
-        },
     }
 }
 

@@ -4,7 +4,7 @@ use alloy_primitives::{B256, U256, hex};
 use serde_json::{Value, json};
 
 use super::{
-    super::{Asked, BlobRules, NodeFault, StatedBlock},
+    super::{Asked, BlobRules, NodeFault, StatedBlock, StatedReceipts},
     Chain, DEV, EXECUTION_APIS, Statement, parsed, served, verifier,
 };
 use crate::block::Block;
@@ -250,40 +250,69 @@ fn another_chain_and_other_blob_rules_are_found() {
 fn a_stated_block_says_what_else_to_ask_for() {
     let chain = &EXECUTION_APIS;
     for block in &chain.blocks {
-        let want = StatedBlock {
-            header: block.header.clone(),
-            hash: block.hash,
-            transactions: block.transaction_hashes.clone(),
-            ommers: block.json.uncle_count(),
-        };
-        for full in [true, false] {
-            assert_eq!(StatedBlock::read(&block.json.block(full)).unwrap(), want);
-        }
-        let announced = crate::encode::value::header(&block.header, &block.hash);
-        let announced = StatedBlock::read(&announced).unwrap();
-        assert_eq!(announced.hash, block.hash);
-        assert!(announced.transactions.is_empty());
+        let stated = StatedBlock::read(&block.json.block(true)).unwrap();
+        assert_eq!(
+            (stated.header(), stated.hash(), stated.ommers()),
+            (&block.header, block.hash, block.json.uncle_count())
+        );
+        let ommers = Statement::of(block).ommers;
+        let ommers: Vec<_> = ommers.iter().map(Vec::as_slice).collect();
+        let body = chain
+            .verifier
+            .verify_body(Asked::Hash(block.hash), stated, &ommers)
+            .unwrap();
+        assert_eq!(body.hash(), block.hash);
+        assert_eq!(body.transaction_hashes(), block.transaction_hashes);
     }
-    let mut stated = parsed(&chain.blocks[9].json.block(false));
-    stated["gasLimit"] = json!("0x1");
-    let fault = StatedBlock::read(stated.to_string().as_bytes()).unwrap_err();
-    assert_eq!(fault.reason(), "block_hash");
-    // What it makes us ask for is bounded.
-    let mut stated = parsed(&chain.blocks[9].json.block(false));
-    for (name, count, bounded) in [
-        ("uncles", 2, false),
-        ("uncles", 3, true),
-        ("transactions", 163_841, true),
-    ] {
-        let hashes = vec![stated["hash"].clone(); count];
-        stated[name] = hashes.into();
+    let block = &chain.blocks[9].json.block(true);
+    let check = |name: &str, value: Value, reason: Option<&str>| {
+        let mut stated = parsed(block);
+        stated[name] = value;
         let read = StatedBlock::read(stated.to_string().as_bytes());
-        assert_eq!(read.is_err(), bounded, "{count} {name}");
-        stated[name] = json!([]);
-    }
+        assert_eq!(read.err().map(|fault| fault.reason()), reason, "{name}");
+    };
+    check("gasLimit", json!("0x1"), Some("block_hash"));
+    check("uncles", json!(null), Some("missing_member"));
+    // What it makes us ask for is bounded.
+    let hashes = |count| json!(vec![B256::ZERO; count]);
+    check("uncles", hashes(2), None);
+    check("uncles", hashes(3), Some("malformed_member"));
+    check("transactions", json!([]), None);
+    check("transactions", hashes(1), Some("malformed_member"));
+    check("transactions", hashes(163_841), Some("malformed_member"));
     let fault = StatedBlock::read(b"null").unwrap_err();
     assert_eq!(
         (fault.reason(), fault.to_string().as_str()),
         ("absent", "block is not there")
     );
+}
+
+#[test]
+fn receipts_are_read_without_their_block() {
+    let chain = &EXECUTION_APIS;
+    for block in &chain.blocks {
+        let stated = StatedReceipts::read(&block.json.receipts()).unwrap();
+        assert_eq!(stated.receipts.len(), block.transaction_hashes.len());
+        stated.promise.check(&block.header).unwrap();
+    }
+    let check = |json: &[u8], reason: &str| {
+        assert_eq!(StatedReceipts::read(json).unwrap_err().reason(), reason);
+    };
+    check(b"null", "absent");
+    check(b"[null]", "absent");
+    check(b"{}", "malformed_member");
+    check(
+        format!("[{}0]", "0,".repeat(163_840)).as_bytes(),
+        "malformed_member",
+    );
+    let block = chain.blocks.last().unwrap();
+    for (kind, reason) in [
+        (json!("0x5"), "malformed_member"),
+        (json!("0x100"), "malformed_member"),
+        (json!(null), "missing_member"),
+    ] {
+        let mut stated = parsed(&block.json.receipts());
+        stated[0]["type"] = kind;
+        check(stated.to_string().as_bytes(), reason);
+    }
 }

@@ -1,0 +1,149 @@
+//! What a node states of a block, read once: as far as it is what hashes cover, and nothing of it checked against a header
+//! but the header's own hash.
+
+use alloy_consensus::{BlockBody, Header};
+use alloy_eips::eip4895::{Withdrawal, Withdrawals};
+use alloy_primitives::{B256, U256};
+
+use super::{
+    fault::{Answer, NodeFault, Wrong},
+    header,
+    json::{Value, parse},
+    reader::{Reader, array, fixed, u64, u256},
+    receipt,
+    transaction::{self, Unread},
+};
+use crate::{
+    block::{RawBlock, Receipt},
+    chain_file::BLOCK_TRANSACTIONS_MAX,
+    verify::{self, ReceiptsPromise},
+};
+
+/// A block as a node states it, with its transactions in full.
+///
+/// Of all that is in it, only that the header has the stated hash is known.
+#[derive(Clone, Debug)]
+pub struct StatedBlock {
+    /// Without its ommers, which are asked for one by one.
+    pub(super) raw: RawBlock,
+    pub(super) hash: B256,
+    /// Number of hashes of ommers.
+    pub(super) ommers: usize,
+    /// Not covered by any hash: the one member that is taken as the node states it.
+    pub(super) total_difficulty: Option<U256>,
+}
+
+impl StatedBlock {
+    /// Reads the `result` of eth_getBlockByHash or eth_getBlockByNumber.
+    ///
+    /// # Errors
+    /// A [`NodeFault`] with the first thing that is wrong.
+    pub fn read(json: &[u8]) -> Result<Self, NodeFault> {
+        let wrong = |why: Wrong| why.of(Answer::Block);
+        let value = parse(Answer::Block, json)?;
+        let block = Reader::new(&value).map_err(wrong)?;
+        let (header, hash) = header::read(Answer::Block, block)?;
+        let transactions = block
+            .get("transactions", list)
+            .map_err(wrong)?
+            .iter()
+            .enumerate()
+            .map(|(index, value)| transaction::read(value).map_err(|why| why.in_block(index)))
+            .collect::<Result<_, _>>()
+            .map_err(|why| match why {
+                Unread::Wrong(why) => wrong(why),
+                Unread::Type(found) => NodeFault::TransactionType {
+                    number: header.number,
+                    found,
+                },
+            })?;
+        let withdrawals = block.find("withdrawals", |list| array(list, withdrawal));
+        let body = BlockBody {
+            transactions,
+            ommers: Vec::new(),
+            withdrawals: withdrawals.map_err(wrong)?.map(Withdrawals::new),
+        };
+        Ok(Self {
+            raw: RawBlock { header, body },
+            hash,
+            ommers: block.get("uncles", ommer_count).map_err(wrong)?,
+            total_difficulty: block.find("totalDifficulty", u256).map_err(wrong)?,
+        })
+    }
+
+    /// The header, whose hash is [`Self::hash`].
+    #[must_use]
+    pub const fn header(&self) -> &Header {
+        &self.raw.header
+    }
+
+    /// keccak256 of the header's RLP.
+    #[must_use]
+    pub const fn hash(&self) -> B256 {
+        self.hash
+    }
+
+    /// Number of its ommers, two at most.
+    #[must_use]
+    pub const fn ommers(&self) -> usize {
+        self.ommers
+    }
+}
+
+/// A block's receipts as a node states them, and what a header with these receipts promises.
+#[derive(Clone, Debug)]
+pub struct StatedReceipts {
+    pub(super) receipts: Vec<Receipt>,
+    pub(super) promise: ReceiptsPromise,
+}
+
+impl StatedReceipts {
+    /// Reads the `result` of eth_getBlockReceipts, or an array of what eth_getTransactionReceipt says of each transaction.
+    /// The block need not be known.
+    ///
+    /// # Errors
+    /// A [`NodeFault`] with the first thing that is wrong.
+    pub fn read(json: &[u8]) -> Result<Self, NodeFault> {
+        let answer = Answer::Receipts;
+        let value = parse(answer, json)?;
+        let receipts = list(&value).map_err(|why| why.of(answer))?;
+        let receipts = receipts.iter().enumerate();
+        let receipts = receipts
+            .map(|(index, value)| match value {
+                // What a node says of a transaction whose receipt it does not have yet.
+                Value::Null => Err(NodeFault::Absent { answer }),
+                value => receipt::read(value).map_err(|why| why.in_item(index).of(answer)),
+            })
+            .collect::<Result<Vec<_>, _>>()?;
+        let promise = ReceiptsPromise::of(&receipts);
+        Ok(Self { receipts, promise })
+    }
+}
+
+/// Transactions, or what there is one of for each of them.
+fn list<'v, 'a>(value: &'v Value<'a>) -> Result<&'v [Value<'a>], Wrong> {
+    match value {
+        Value::Array(items) if items.len() <= BLOCK_TRANSACTIONS_MAX => Ok(items),
+        Value::Array(_) => Err(Wrong::shape("an array of as many items as any block has")),
+        _ => Err(Wrong::shape("an array")),
+    }
+}
+
+/// Bounded: each is a header to be asked for.
+fn ommer_count(value: &Value<'_>) -> Result<usize, Wrong> {
+    let hashes: Vec<B256> = array(value, fixed)?;
+    if hashes.len() > verify::OMMERS_MAX {
+        return Err(Wrong::shape("an array of at most 2 hashes"));
+    }
+    Ok(hashes.len())
+}
+
+fn withdrawal(value: &Value<'_>) -> Result<Withdrawal, Wrong> {
+    let withdrawal = Reader::new(value)?;
+    Ok(Withdrawal {
+        index: withdrawal.get("index", u64)?,
+        validator_index: withdrawal.get("validatorIndex", u64)?,
+        address: withdrawal.get("address", fixed)?,
+        amount: withdrawal.get("amount", u64)?,
+    })
+}
