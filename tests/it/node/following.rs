@@ -1,5 +1,7 @@
 //! The window is filled from a node and its head followed: what is answered is what the node answers.
 
+use std::{collections::BTreeSet, fs, path::Path};
+
 use alloy_primitives::B256;
 use serde_json::{Value, json};
 
@@ -269,4 +271,39 @@ fn answers_are_given_while_the_window_is_filled() {
     let mut same = Same::between(&server, anvil.address);
     same.blocks(201 - WINDOW..=200);
     same.finish(ANVIL_EMPTY);
+}
+
+/// Who answers has a core at once; who follows has what is left of it.
+#[test]
+fn following_gives_way_to_answering() {
+    let anvil = Anvil::start(&["--no-mining"]);
+    let server = follow(&[http(anvil.address)]);
+    let niceness = |task: &Path| -> i64 {
+        let stat = fs::read_to_string(task.join("stat")).unwrap();
+        let (_, after_name) = stat.rsplit_once(") ").unwrap();
+        // The 19th of all, of which two are before.
+        after_name.split(' ').nth(16).unwrap().parse().unwrap()
+    };
+    let usual = niceness(Path::new("/proc/self"));
+    let tasks = fs::read_dir(format!("/proc/{}/task", server.process.id())).unwrap();
+    let mut found = BTreeSet::new();
+    for task in tasks {
+        let task = task.unwrap().path();
+        let name = fs::read_to_string(task.join("comm")).unwrap();
+        let follows = matches!(name.trim_end(), "source" | "verifier");
+        check(
+            &name,
+            &niceness(&task),
+            &(usual + i64::from(follows) * 10).min(19),
+        );
+        found.insert((follows, name));
+    }
+    let names = |follow| {
+        found
+            .iter()
+            .filter(|(follows, _)| *follows == follow)
+            .count()
+    };
+    check("threads that follow", &names(true), &2);
+    assert!(names(false) > 2, "{found:?}");
 }

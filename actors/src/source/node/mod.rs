@@ -10,6 +10,7 @@
 //! | [`StateSource`] | state that is not held: fetched, verified, kept |
 //! | [`Chain`] | our own chain, as far as following needs it |
 //! | `verified` | a node whose blocks are checked before anybody sees them |
+//! | `priority` | following gives way to answering |
 //! | `sink` | the head tracker, as blocks are handed to it |
 //! | [`NodeSource`] | all of it together |
 
@@ -19,6 +20,7 @@ mod endpoint;
 pub mod follow;
 pub mod health;
 pub mod plan;
+mod priority;
 mod sink;
 mod source;
 mod state;

@@ -27,6 +27,7 @@ use super::{
     client::{ANSWER_BYTES_MAX, CallLimits, ClientError, NodeClient},
     follow::{Event, FollowConfig, FollowError, Follower, Tell},
     health::Complaint,
+    priority::give_way,
     sink::TrackerSink,
     verified::{UnknownType, VerifiedNode},
 };
@@ -76,17 +77,19 @@ pub struct NodeSource {
 pub type Started = (Addr<HeadTracker>, TrackerEnd);
 
 impl NodeSource {
-    /// Asks the nodes for their chain, until one answers or `stop` is told.
+    /// Asks the nodes for their chain, until one answers or `stop` is told. The thread has a lower priority from then on.
     ///
     /// # Errors
     /// The genesis cannot be read, or the system has no resources left; [`SourceError::Stopped`].
     pub fn connect(config: NodeConfig, stop: &StopSignal) -> Result<Self, SourceError> {
+        give_way();
         let spec = config.genesis.map(read_spec).transpose()?;
         // One thread asks; blocks are checked beside it, on as many threads as there are cores.
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let runtime = Builder::new_current_thread()
             .enable_all()
             .max_blocking_threads(cores + 1)
+            .thread_name("verifier")
             .build()
             .map_err(SourceError::Runtime)?;
         let limits = CallLimits {
