@@ -17,7 +17,7 @@ use alloy_primitives::{Address, B256, Bytes, Log, keccak256};
 use alloy_rlp::{Decodable, Encodable};
 use k256::ecdsa::{RecoveryId, Signature, VerifyingKey};
 use nearhead_chain::{
-    block::{Block, BlockParts, RawBlock, Receipt, Transaction},
+    block::{Block, BlockParts, RawBlock, Receipt, Transaction, with_bloom},
     dev::{CHAIN_ID, DevConfig, Producer, Profile},
     encode::{BlockJson, EncodeOptions},
     log_search::LogPostings,
@@ -153,9 +153,7 @@ fn parts(verifier: &Verifier, raw: &RawBlock, block: &Block) -> [Duration; 6] {
     let (receipts, blooms) = time(|| -> Vec<Receipt> {
         let receipts = raw.body.transactions.iter().zip(plain);
         receipts
-            .map(|(transaction, plain)| {
-                Receipt::from_typed(transaction.tx_type(), plain.with_bloom())
-            })
+            .map(|(transaction, plain)| with_bloom(transaction.tx_type(), plain))
             .collect()
     });
     let ((), roots) = time(|| {

@@ -29,7 +29,7 @@ use super::{
     state::{ParentState, StateError, state_update},
 };
 use crate::{
-    block::{Block, RawBlock, Receipt, Transaction},
+    block::{Block, RawBlock, Receipt, Transaction, with_bloom},
     trie::{Changes, State, TrieError},
     verify,
 };
@@ -377,14 +377,7 @@ impl ReceiptBuilder for Receipts {
             status: Eip658Value::Eip658(context.result.is_success()),
             cumulative_gas_used: context.cumulative_gas_used,
             logs: context.result.into_logs(),
-        }
-        .with_bloom();
-        match context.tx_type {
-            TxType::Legacy => Receipt::Legacy(receipt),
-            TxType::Eip2930 => Receipt::Eip2930(receipt),
-            TxType::Eip1559 => Receipt::Eip1559(receipt),
-            TxType::Eip4844 => Receipt::Eip4844(receipt),
-            TxType::Eip7702 => Receipt::Eip7702(receipt),
-        }
+        };
+        with_bloom(context.tx_type, receipt)
     }
 }

@@ -8,7 +8,7 @@ use super::{
     json::Value,
     reader::{Reader, array, bit, bytes, fixed, u8, u64},
 };
-use crate::block::Receipt;
+use crate::block::{Receipt, with_bloom};
 
 /// Topics that a log may have (LOG4).
 const TOPICS_MAX: usize = 4;
@@ -31,7 +31,7 @@ pub(super) fn read(value: &Value<'_>) -> Result<Receipt, Wrong> {
         logs: receipt.get("logs", |logs| array(logs, log))?,
     };
     let tx_type = receipt.get("type", tx_type)?;
-    Ok(Receipt::from_typed(tx_type, plain.with_bloom()))
+    Ok(with_bloom(tx_type, plain))
 }
 
 fn tx_type(value: &Value<'_>) -> Result<TxType, Wrong> {

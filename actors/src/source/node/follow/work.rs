@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use alloy_primitives::B256;
 use nearhead_chain::block::Block;
+use tokio::join;
 
 use super::{FetchError, HeadFeed, Peer};
 use crate::source::node::{
@@ -75,12 +76,16 @@ pub(super) struct Settled {
 
 /// Asks a node which chain it is of, by its id, and by its genesis if that is not known yet.
 async fn identify<P: Peer>(peer: &P, with_genesis: bool) -> Result<Identity, CallError> {
-    Ok(Identity {
-        chain_id: peer.chain_id().await?,
-        genesis: match with_genesis {
+    let genesis = async {
+        match with_genesis {
             true => peer.genesis().await.ok(),
             false => None,
-        },
+        }
+    };
+    let (chain_id, genesis) = join!(peer.chain_id(), genesis);
+    Ok(Identity {
+        chain_id: chain_id?,
+        genesis,
     })
 }
 
@@ -91,24 +96,30 @@ pub(super) async fn poll<P: Peer>(
     with_genesis: bool,
     with_settled: bool,
 ) -> Done<P::Heads> {
+    let more = async {
+        if !with_settled {
+            return (false, None);
+        }
+        let (is_syncing, safe, finalized) = join!(
+            peer.is_syncing(),
+            peer.head(Tag::Safe),
+            peer.head(Tag::Finalized)
+        );
+        // A node that cannot say so is taken for one that is not; so is a node of a chain that has no such blocks.
+        let (safe, finalized) = (safe.ok(), finalized.ok());
+        (
+            is_syncing.unwrap_or(false),
+            Some(Settled { safe, finalized }),
+        )
+    };
     let named = async {
         // Each time: what stands behind a URL may be another node by now, although no call has failed.
-        let (identity, head) = tokio::join!(identify(&peer, with_genesis), peer.head(Tag::Latest));
-        let (identity, head) = (identity?, head?);
-        // A node that cannot say so is taken for one that is not.
-        let is_syncing = with_settled && peer.is_syncing().await.unwrap_or(false);
-        let settled = match with_settled {
-            // So is a node of a chain that has no such blocks.
-            true => Some(Settled {
-                safe: peer.head(Tag::Safe).await.ok(),
-                finalized: peer.head(Tag::Finalized).await.ok(),
-            }),
-            false => None,
-        };
+        let identity = identify(&peer, with_genesis);
+        let (identity, head, (is_syncing, settled)) = join!(identity, peer.head(Tag::Latest), more);
         Ok(Named {
-            identity,
+            identity: identity?,
             is_syncing,
-            head,
+            head: head?,
             settled,
         })
     };
