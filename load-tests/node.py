@@ -49,16 +49,19 @@ class Chain:
         try:
             node.tell(BASE)
             node.choose()
+            node.rest()
         finally:
             node.server.stop()
         unfinished.rename(self.folder)
 
     def node(self, cores, prefix=()):
-        """Such a node, started on a copy of the folder by a command with this prefix."""
+        """Such a node at rest, started on a copy of the folder by a command with this prefix."""
         folder = WORK / "geth"
         shutil.rmtree(folder, ignore_errors=True)
         shutil.copytree(self.folder, folder)
-        return Node(self, folder, cores, told=BASE, prefix=prefix)
+        node = Node(self, folder, cores, told=BASE, prefix=prefix)
+        node.rest()
+        return node
 
 
 class Node:
@@ -121,6 +124,17 @@ class Node:
     def choose(self):
         self.begin_choose()
         self.end()
+
+    def rest(self, seconds=600):
+        """Waits until it does nothing: it makes its snapshot of the state, and its index of logs, beside what it is asked."""
+        deadline = time.monotonic() + seconds
+        before = self.server.cpu_seconds()
+        while time.monotonic() < deadline:
+            time.sleep(1)
+            spent, before = self.server.cpu_seconds() - before, self.server.cpu_seconds()
+            if spent < 0.05:
+                return
+        raise Failure(f"geth was not at rest within {seconds} s")
 
     def url(self, transport):
         return f"{transport}://127.0.0.1:{self.server.port}"
