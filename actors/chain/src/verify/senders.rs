@@ -3,7 +3,10 @@
 use std::{
     num::NonZero,
     panic::resume_unwind,
-    sync::LazyLock,
+    sync::{
+        LazyLock,
+        atomic::{AtomicUsize, Ordering},
+    },
     thread::{self, available_parallelism},
 };
 
@@ -16,6 +19,9 @@ use crate::{block::Transaction, execute::Rules};
 
 /// Fewest signatures that are worth a thread of their own: each takes some 35 µs.
 const SIGNATURES_PER_THREAD_MIN: usize = 32;
+
+/// Signatures that a thread takes at a time.
+const SHARE: usize = 8;
 
 static CORES: LazyLock<usize> = LazyLock::new(|| available_parallelism().map_or(1, NonZero::get));
 
@@ -70,36 +76,38 @@ fn on_all_cores(
     recover: impl Fn(usize, &Transaction) -> Result<Address, VerifyError> + Sync,
 ) -> Result<Vec<Address>, VerifyError> {
     let threads = (transactions.len() / SIGNATURES_PER_THREAD_MIN).clamp(1, *CORES);
-    let share = transactions.len().div_ceil(threads).max(1);
-    let recover_share = |(share_index, transactions): (usize, &[Transaction])| {
-        let indexed = (share_index * share..).zip(transactions);
-        indexed
-            .map(|(index, transaction)| recover(index, transaction))
-            .collect::<Result<Vec<_>, _>>()
-    };
-    let recover_share = &recover_share;
-    thread::scope(|scope| {
-        let mut shares = transactions.chunks(share).enumerate();
-        let own = shares.next();
-        let others: Vec<_> = shares
-            .map(|share| {
-                let work = move || recover_share(share);
-                // Where there is no thread to be had, it is done here.
-                thread::Builder::new()
-                    .spawn_scoped(scope, work)
-                    .map_err(|_| work())
-            })
-            .collect();
-        let mut senders = own.map_or_else(|| Ok(Vec::new()), recover_share)?;
-        for other in others {
-            let recovered = match other {
-                Ok(thread) => thread.join().unwrap_or_else(|panic| resume_unwind(panic)),
-                Err(recovered) => recovered,
+    let shares: Vec<_> = transactions.chunks(SHARE).collect();
+    let next = AtomicUsize::new(0);
+    // Whoever is done with a share takes the next: a core that others use too takes fewer.
+    let work = || {
+        let mut done = Vec::new();
+        loop {
+            let at = next.fetch_add(1, Ordering::Relaxed);
+            let Some(share) = shares.get(at) else {
+                return done;
             };
-            senders.extend(recovered?);
+            let indexed = (at * SHARE..).zip(*share);
+            let recovered = indexed.map(|(index, transaction)| recover(index, transaction));
+            done.push((at, recovered.collect::<Result<Vec<_>, _>>()));
         }
-        Ok(senders)
-    })
+    };
+    let mut done = thread::scope(|scope| {
+        // Where there is no thread to be had, those that there are do it all.
+        let others: Vec<_> = (1..threads)
+            .filter_map(|_| thread::Builder::new().spawn_scoped(scope, work).ok())
+            .collect();
+        let mut done = work();
+        for other in others {
+            done.extend(other.join().unwrap_or_else(|panic| resume_unwind(panic)));
+        }
+        done
+    });
+    done.sort_unstable_by_key(|(at, _)| *at);
+    let mut senders = Vec::with_capacity(transactions.len());
+    for (_, recovered) in done {
+        senders.extend(recovered?);
+    }
+    Ok(senders)
 }
 
 fn check_chain_id(
