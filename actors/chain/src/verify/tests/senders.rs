@@ -1,5 +1,3 @@
-use alloy_consensus::{SignableTransaction, transaction::SignerRecoverable};
-
 use super::*;
 
 #[test]
@@ -111,37 +109,4 @@ fn many_signatures_are_recovered_in_the_order_of_their_transactions() {
     let (index, hash) = (400, *wrong[400].hash());
     let refused = Err(VerifyError::Signature { index, hash });
     assert_eq!(recover_senders_of(chain_id, &wrong), refused);
-}
-
-/// So many that threads share them.
-#[test]
-fn many_signatures_are_recovered_in_order() {
-    let blocks = fixture::blocks();
-    let chain_id = fixture::genesis().config.chain_id;
-    let signed = blocks.iter().flat_map(|raw| &raw.body.transactions);
-    let transactions: Vec<_> = signed.cycle().take(500).cloned().collect();
-    let one_by_one: Vec<_> = transactions
-        .iter()
-        .map(|transaction| transaction.recover_signer_unchecked().unwrap())
-        .collect();
-    let senders = recover_senders_of(chain_id, &transactions).unwrap();
-    assert_eq!(senders, one_by_one);
-
-    // The first that is wrong is the one that is told of.
-    let mut changed = transactions;
-    let wrong = SignableTransaction::into_signed(
-        TxLegacy {
-            chain_id: Some(chain_id + 1),
-            ..TxLegacy::default()
-        },
-        Signature::test_signature(),
-    );
-    for index in [471, 190] {
-        changed[index] = wrong.clone().into();
-        let error = recover_senders_of(chain_id, &changed).unwrap_err();
-        assert!(
-            matches!(error, VerifyError::ChainId { index: found, .. } if found == index),
-            "{error}"
-        );
-    }
 }
