@@ -76,16 +76,12 @@ pub(super) struct Settled {
 
 /// Asks a node which chain it is of, by its id, and by its genesis if that is not known yet.
 async fn identify<P: Peer>(peer: &P, with_genesis: bool) -> Result<Identity, CallError> {
-    let genesis = async {
-        match with_genesis {
+    Ok(Identity {
+        chain_id: peer.chain_id().await?,
+        genesis: match with_genesis {
             true => peer.genesis().await.ok(),
             false => None,
-        }
-    };
-    let (chain_id, genesis) = join!(peer.chain_id(), genesis);
-    Ok(Identity {
-        chain_id: chain_id?,
-        genesis,
+        },
     })
 }
 
@@ -96,32 +92,28 @@ pub(super) async fn poll<P: Peer>(
     with_genesis: bool,
     with_settled: bool,
 ) -> Done<P::Heads> {
-    let more = async {
-        if !with_settled {
-            return (false, None);
-        }
-        let (is_syncing, safe, finalized) = join!(
-            peer.is_syncing(),
-            peer.head(Tag::Safe),
-            peer.head(Tag::Finalized)
-        );
-        // A node that cannot say so is taken for one that is not; so is a node of a chain that has no such blocks.
-        let (safe, finalized) = (safe.ok(), finalized.ok());
-        (
-            is_syncing.unwrap_or(false),
-            Some(Settled { safe, finalized }),
-        )
-    };
     let named = async {
         // Each time: what stands behind a URL may be another node by now, although no call has failed.
-        let identity = identify(&peer, with_genesis);
-        let (identity, head, (is_syncing, settled)) = join!(identity, peer.head(Tag::Latest), more);
-        Ok(Named {
+        let (identity, head) = join!(identify(&peer, with_genesis), peer.head(Tag::Latest));
+        let mut named = Named {
             identity: identity?,
-            is_syncing,
+            is_syncing: false,
             head: head?,
-            settled,
-        })
+            settled: None,
+        };
+        // Not before: who asks to be asked less, or is silent, is not asked for more.
+        if with_settled {
+            let (is_syncing, safe, finalized) = join!(
+                peer.is_syncing(),
+                peer.head(Tag::Safe),
+                peer.head(Tag::Finalized)
+            );
+            // A node that cannot say so is taken for one that is not; so is a node of a chain that has no such blocks.
+            named.is_syncing = is_syncing.unwrap_or(false);
+            let (safe, finalized) = (safe.ok(), finalized.ok());
+            named.settled = Some(Settled { safe, finalized });
+        }
+        Ok(named)
     };
     Done {
         node,
