@@ -23,6 +23,8 @@ const ENTRY_BYTES: usize = 100;
 const ROOM_DIVISOR: usize = 8;
 /// Items that go between two looks at how much is left.
 const EVICTED_BETWEEN_COUNTS: usize = 64;
+/// An eviction looks at the oldest eighth of what is stored first, at all of it last.
+const EVICTED_PARTS: [usize; 4] = [8, 4, 2, 1];
 
 impl NodeStore {
     /// Bytes that count towards the bound.
@@ -38,19 +40,25 @@ impl NodeStore {
             return;
         };
         let enough = max - max / ROOM_DIVISOR;
+        let items = self.oldest_first();
         let mut evicted = 0_usize;
-        let mut before = None;
-        // A node that leads to stored ones goes in a later round: there are as many as a trie is deep, at most.
-        while before != Some(evicted) && self.held_bytes() > enough {
-            before = Some(evicted);
-            for item in self.oldest_first() {
-                if !self.evict(item) {
-                    continue;
-                }
-                evicted += 1;
-                // Counting entries takes a look at every shard.
-                if evicted.is_multiple_of(EVICTED_BETWEEN_COUNTS) && self.held_bytes() <= enough {
-                    return;
+        // What leads to old leaves goes before younger leaves do.
+        for part in EVICTED_PARTS {
+            let oldest = &items[..items.len() / part];
+            // A node that leads to stored ones goes in a later round: there are as many as a trie is deep, at most.
+            let mut before = None;
+            while before != Some(evicted) && self.held_bytes() > enough {
+                before = Some(evicted);
+                for item in oldest {
+                    if !self.evict(*item) {
+                        continue;
+                    }
+                    evicted += 1;
+                    // Counting entries takes a look at every shard.
+                    if evicted.is_multiple_of(EVICTED_BETWEEN_COUNTS) && self.held_bytes() <= enough
+                    {
+                        return;
+                    }
                 }
             }
         }
