@@ -132,9 +132,10 @@ class Node:
         before = self.server.cpu_seconds()
         while time.monotonic() < deadline:
             time.sleep(1)
-            spent, before = self.server.cpu_seconds() - before, self.server.cpu_seconds()
-            if spent < 0.05:
+            now = self.server.cpu_seconds()
+            if now - before < 0.05:
                 return
+            before = now
         raise Failure(f"geth was not at rest within {seconds} s")
 
     def url(self, transport):

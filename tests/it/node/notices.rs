@@ -1,5 +1,7 @@
 //! Lies in the heads that a node tells a session of, unasked: they lead to a question, and nothing of them is served.
 
+use serde_json::json;
+
 use super::{
     follow, head, led,
     led::Led,
@@ -11,7 +13,6 @@ use crate::{
     peers::proxy::{Change, Fault, Lie, Proxy, rows, rows::Recorded},
     websocket::client::Client,
 };
-use serde_json::json;
 
 #[test]
 fn every_member_of_a_head() {

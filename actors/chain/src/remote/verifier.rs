@@ -286,12 +286,10 @@ fn check_outcome(raw: &RawBlock, stated: &StatedReceipts) -> Result<(), NodeFaul
     }
     let header = &raw.header;
     stated.promise.check(header)?;
-    let last = stated.receipts.last();
-    let (expected, found) = (
-        last.map_or(0, Receipt::cumulative_gas_used),
-        header.gas_used,
-    );
-    if expected != found {
+    let used = stated.receipts.last();
+    let used = used.map_or(0, Receipt::cumulative_gas_used);
+    if used != header.gas_used {
+        let (expected, found) = (used, header.gas_used);
         return Err(VerifyError::GasUsed { expected, found }.into());
     }
     Ok(())

@@ -41,27 +41,28 @@ impl NodeStore {
         };
         let enough = max - max / ROOM_DIVISOR;
         let items = self.oldest_first();
-        let mut evicted = 0_usize;
         // What leads to old leaves goes before younger leaves do.
         for part in EVICTED_PARTS {
             let oldest = &items[..items.len() / part];
             // A node that leads to stored ones goes in a later round: there are as many as a trie is deep, at most.
-            let mut before = None;
-            while before != Some(evicted) && self.held_bytes() > enough {
-                before = Some(evicted);
-                for item in oldest {
-                    if !self.evict(*item) {
-                        continue;
-                    }
-                    evicted += 1;
-                    // Counting entries takes a look at every shard.
-                    if evicted.is_multiple_of(EVICTED_BETWEEN_COUNTS) && self.held_bytes() <= enough
-                    {
-                        return;
-                    }
-                }
+            while self.held_bytes() > enough && self.evict_round(oldest, enough) {}
+        }
+    }
+
+    /// Evicts what can go of these, in their order, until no more than `enough` is held; says whether anything went.
+    fn evict_round(&self, items: &[Reference], enough: usize) -> bool {
+        let mut evicted = 0_usize;
+        for item in items {
+            if !self.evict(*item) {
+                continue;
+            }
+            evicted += 1;
+            // Counting entries takes a look at every shard.
+            if evicted.is_multiple_of(EVICTED_BETWEEN_COUNTS) && self.held_bytes() <= enough {
+                break;
             }
         }
+        evicted > 0
     }
 
     /// What is stored, by the time since it was read.

@@ -62,17 +62,15 @@ impl VerifiedNode {
         // Each is read, and checked as far as that goes, while the other is under way. What is wrong with receipts waits
         // until the block was found to be right. They are asked for first, since the block takes longer to check: a geth
         // without a core for each answers the newest question first.
+        let listed = |hash| async move { Ok(self.receipts(hash, None).await) };
         let (receipts, block) = match ask {
             Ask::Hash { hash, .. } => {
-                let receipts = async { Ok(self.receipts(hash, None).await) };
                 let block = async { self.body(ask, self.stated(ask).await?).await };
-                try_join!(receipts, block)?
+                try_join!(listed(hash), block)?
             }
             Ask::Number(_) => {
                 let block = self.stated(ask).await?;
-                let hash = block.1.hash();
-                let receipts = async { Ok(self.receipts(hash, None).await) };
-                try_join!(receipts, self.body(ask, block))?
+                try_join!(listed(block.1.hash()), self.body(ask, block))?
             }
         };
         let receipts = match receipts {
