@@ -129,6 +129,23 @@ impl Ignored {
     }
 }
 
+/// Whether what a node states is what will be served, byte for byte. Most nodes write as geth does, and so do we, but that
+/// they leave out what nothing covers.
+pub(super) fn is_verbatim(stated: &[u8], derived: &[u8]) -> bool {
+    stated == derived
+        || around_uncovered(derived)
+            .is_some_and(|[before, after]| stated.strip_prefix(before) == Some(after))
+}
+
+/// What is written before and after a block's total difficulty, which is never its last member.
+fn around_uncovered(derived: &[u8]) -> Option<[&[u8]; 2]> {
+    const NAME: &[u8] = br#","totalDifficulty":"#;
+    let begin = derived.windows(NAME.len()).position(|at| at == NAME)?;
+    let value = begin + NAME.len();
+    let length = derived[value..].iter().position(|byte| *byte == b',')?;
+    Some([&derived[..begin], &derived[value + length..]])
+}
+
 /// Compares an object, or an array of objects, of one kind.
 pub(super) fn compare(
     kind: Kind,
@@ -279,6 +296,32 @@ mod tests {
     #[test]
     fn quantities_are_in_order() {
         assert!(QUANTITIES.is_sorted(), "they are searched by halves");
+    }
+
+    #[test]
+    fn what_nothing_covers_may_be_left_out_of_what_is_verbatim() {
+        let derived = br#"{"timestamp":"0x1","totalDifficulty":null,"uncles":[]}"#;
+        for (stated, want) in [
+            (
+                r#"{"timestamp":"0x1","totalDifficulty":null,"uncles":[]}"#,
+                true,
+            ),
+            (r#"{"timestamp":"0x1","uncles":[]}"#, true),
+            // Each is taken apart.
+            (
+                r#"{"timestamp":"0x1","totalDifficulty":"0x2","uncles":[]}"#,
+                false,
+            ),
+            (r#"{"timestamp":"0x2","uncles":[]}"#, false),
+            (r#"{"timestamp":"0x1","uncles":[]} "#, false),
+            (r#"{"timestamp":"0x1"}"#, false),
+            (r#"{"uncles":[]}"#, false),
+            ("", false),
+        ] {
+            assert_eq!(is_verbatim(stated.as_bytes(), derived), want, "{stated}");
+        }
+        assert!(is_verbatim(b"[]", b"[]"));
+        assert!(!is_verbatim(b"[]", b"{}"));
     }
 
     #[test]

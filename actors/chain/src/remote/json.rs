@@ -1,6 +1,6 @@
 //! A node's JSON, taken apart as it stands: bounded, nothing copied, nothing guessed.
 
-use std::{cell::Cell, fmt::Display};
+use std::fmt::Display;
 
 use serde::de::{self, DeserializeSeed, MapAccess, SeqAccess, Visitor};
 
@@ -35,7 +35,11 @@ pub(super) fn parse(answer: Answer, json: &[u8]) -> Result<Value<'_>, NodeFault>
         let (max, found) = (ANSWER_BYTES_MAX, json.len());
         return Err(NodeFault::TooLarge { answer, max, found });
     }
-    let left = Cell::new(VALUES_MAX);
+    let mut unfinished = Unfinished {
+        left: VALUES_MAX,
+        items: Vec::new(),
+        members: Vec::new(),
+    };
     let malformed = |why: &dyn Display| NodeFault::Malformed {
         answer,
         why: cut(&why.to_string()),
@@ -43,7 +47,7 @@ pub(super) fn parse(answer: Answer, json: &[u8]) -> Result<Value<'_>, NodeFault>
     // Once for all of it, rather than text by text.
     let json = str::from_utf8(json).map_err(|why| malformed(&why))?;
     let mut deserializer = serde_json::Deserializer::from_str(json);
-    let value = Seed(&left)
+    let value = Seed(&mut unfinished)
         .deserialize(&mut deserializer)
         .map_err(|why| malformed(&why))?;
     deserializer.end().map_err(|why| malformed(&why))?;
@@ -53,25 +57,32 @@ pub(super) fn parse(answer: Answer, json: &[u8]) -> Result<Value<'_>, NodeFault>
     }
 }
 
-/// Makes a value; counts down what is left of [`VALUES_MAX`].
-#[derive(Clone, Copy)]
-struct Seed<'c>(&'c Cell<usize>);
+/// What there is so far of arrays and objects that have not ended: those inside others come last. Each is moved to a place
+/// of its own when it is known how large that has to be.
+struct Unfinished<'de> {
+    /// What is left of [`VALUES_MAX`].
+    left: usize,
+    items: Vec<Value<'de>>,
+    members: Vec<(&'de str, Value<'de>)>,
+}
 
-impl<'de> DeserializeSeed<'de> for Seed<'_> {
+/// Makes a value.
+struct Seed<'u, 'de>(&'u mut Unfinished<'de>);
+
+impl<'de> DeserializeSeed<'de> for Seed<'_, 'de> {
     type Value = Value<'de>;
 
     fn deserialize<D: de::Deserializer<'de>>(
         self,
         deserializer: D,
     ) -> Result<Value<'de>, D::Error> {
-        let left = self.0.get().checked_sub(1);
-        self.0
-            .set(left.ok_or_else(|| de::Error::custom("too many values"))?);
+        let left = self.0.left.checked_sub(1);
+        self.0.left = left.ok_or_else(|| de::Error::custom("too many values"))?;
         deserializer.deserialize_any(self)
     }
 }
 
-impl<'de> Visitor<'de> for Seed<'_> {
+impl<'de> Visitor<'de> for Seed<'_, 'de> {
     type Value = Value<'de>;
 
     fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -107,26 +118,30 @@ impl<'de> Visitor<'de> for Seed<'_> {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut access: A) -> Result<Value<'de>, A::Error> {
-        let mut items = Vec::new();
-        while let Some(item) = access.next_element_seed(self)? {
-            items.push(item);
+        let Self(unfinished) = self;
+        let begin = unfinished.items.len();
+        while let Some(item) = access.next_element_seed(Seed(unfinished))? {
+            unfinished.items.push(item);
         }
-        Ok(Value::Array(items))
+        Ok(Value::Array(unfinished.items.split_off(begin)))
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Value<'de>, A::Error> {
-        let mut members: Vec<(&str, Value<'_>)> = Vec::new();
+        let Self(unfinished) = self;
+        let begin = unfinished.members.len();
         // A name with an escape in it cannot be borrowed, and is refused: two names could be one.
         while let Some(name) = access.next_key::<&str>()? {
+            let members = &unfinished.members[begin..];
             if members.iter().any(|(before, _)| *before == name) {
                 return Err(de::Error::custom("a member is there twice"));
             }
             if members.len() == MEMBERS_MAX {
                 return Err(de::Error::custom("too many members"));
             }
-            members.push((name, access.next_value_seed(self)?));
+            let value = access.next_value_seed(Seed(unfinished))?;
+            unfinished.members.push((name, value));
         }
-        Ok(Value::Object(members))
+        Ok(Value::Object(unfinished.members.split_off(begin)))
     }
 }
 
