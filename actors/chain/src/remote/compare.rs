@@ -50,6 +50,9 @@ const QUANTITIES: [&str; 33] = [
     "yParity",
 ];
 
+/// The member of a block and of an ommer that no hash covers.
+const UNCOVERED: &str = "totalDifficulty";
+
 /// What an object is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
@@ -88,7 +91,7 @@ impl Kind {
 
     /// Whether nothing covers the member: it is taken from the node as it is, or not served at all.
     fn is_uncovered(self, name: &str) -> bool {
-        matches!(self, Self::Block | Self::Ommer) && name == "totalDifficulty"
+        matches!(self, Self::Block | Self::Ommer) && name == UNCOVERED
     }
 
     /// Whether some nodes leave the member out, or null, with good reason. What is served in its place is derived.
@@ -131,10 +134,12 @@ impl Ignored {
 
 /// Whether what a node states is what will be served, byte for byte. Most nodes write as geth does, and so do we, but that
 /// they leave out what nothing covers.
-pub(super) fn is_verbatim(stated: &[u8], derived: &[u8]) -> bool {
-    stated == derived
-        || around_uncovered(derived)
+pub(super) fn is_verbatim(kind: Kind, stated: &[u8], derived: &[u8]) -> bool {
+    let is_left_out = || {
+        around_uncovered(derived)
             .is_some_and(|[before, after]| stated.strip_prefix(before) == Some(after))
+    };
+    stated == derived || kind.is_uncovered(UNCOVERED) && is_left_out()
 }
 
 /// What is written before and after a block's total difficulty, which is never its last member.
@@ -318,10 +323,17 @@ mod tests {
             (r#"{"uncles":[]}"#, false),
             ("", false),
         ] {
-            assert_eq!(is_verbatim(stated.as_bytes(), derived), want, "{stated}");
+            for kind in [Kind::Block, Kind::Ommer] {
+                let found = is_verbatim(kind, stated.as_bytes(), derived);
+                assert_eq!(found, want, "{stated}");
+            }
+            // A receipt has no such member: nothing may be left out of it.
+            let is_same = stated.as_bytes() == derived;
+            let found = is_verbatim(Kind::Receipt, stated.as_bytes(), derived);
+            assert_eq!(found, is_same, "{stated}");
         }
-        assert!(is_verbatim(b"[]", b"[]"));
-        assert!(!is_verbatim(b"[]", b"{}"));
+        assert!(is_verbatim(Kind::Receipt, b"[]", b"[]"));
+        assert!(!is_verbatim(Kind::Receipt, b"[]", b"{}"));
     }
 
     #[test]

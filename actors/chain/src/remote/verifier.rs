@@ -196,7 +196,7 @@ impl Verifier {
     fn compare_all(&self, json: &BlockJson, answers: &Answers<'_>) -> Result<Ignored, NodeFault> {
         let mut ignored = Ignored::default();
         let mut check = |answer, kind, stated: &[u8], derived: &[u8]| {
-            if is_verbatim(stated, derived) {
+            if is_verbatim(kind, stated, derived) {
                 return Ok(());
             }
             let [stated, derived] = [parse(answer, stated)?, parse(answer, derived)?];
