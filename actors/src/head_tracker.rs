@@ -17,7 +17,8 @@ use crate::{
     },
 };
 
-/// Owns the 128-block window: applies, reverts, makes the new view readable and announces it, in this order.
+/// Owns the 128-block window: applies, reverts, makes the new view readable and announces it, in this order. What a reader
+/// need not wait for comes after that ([`Window::catch_up`]).
 ///
 /// It runs on an arbiter of its own, so that neither building a view nor freeing an old one delays a read. It is not
 /// restarted after a panic: the window might be half changed. Its death is told through [`TrackerEnd`], and the process
@@ -103,7 +104,7 @@ impl Actor for HeadTracker {
 impl Handler<AdvanceHead> for HeadTracker {
     type Result = Result<(), WindowError>;
 
-    fn handle(&mut self, change: AdvanceHead, _: &mut Self::Context) -> Self::Result {
+    fn handle(&mut self, change: AdvanceHead, context: &mut Self::Context) -> Self::Result {
         let AdvanceHead {
             reverted,
             applied,
@@ -127,6 +128,11 @@ impl Handler<AdvanceHead> for HeadTracker {
             applied,
             begins_anew: false,
             snapshot,
+        });
+        // Nobody is to wait for it.
+        context.run_later(Duration::ZERO, |this, _| {
+            this.window.catch_up();
+            this.publish();
         });
         Ok(())
     }

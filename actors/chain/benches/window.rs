@@ -38,7 +38,7 @@ fn main() {
     let mut window = Window::new(1, Arc::clone(&head));
     // A reader is always a head behind, as in life: every change begins with a copy.
     let mut reader = window.snapshot();
-    let (mut advances, mut releases, mut lookups) = (Vec::new(), Vec::new(), Vec::new());
+    let [mut advances, mut catch_ups, mut releases, mut lookups] = [const { Vec::new() }; 4];
     for number in 0..HEADS {
         head = child_of(&head, 0);
         let applied = vec![Arc::clone(&head)];
@@ -46,6 +46,9 @@ fn main() {
         let advanced = window.advance(0, applied, None, None).is_ok();
         let view = window.snapshot();
         let time = begin.elapsed();
+        let begin = Instant::now();
+        window.catch_up();
+        let caught_up = begin.elapsed();
         let begin = Instant::now();
         reader = view;
         let released = begin.elapsed();
@@ -59,12 +62,14 @@ fn main() {
         assert!(advanced && is_there);
         if number >= 128 {
             advances.push(time);
+            catch_ups.push(caught_up);
             releases.push(released);
             lookups.push(looked_up);
         }
     }
     println!("a full window, {TRANSACTIONS} transactions a block");
     report("advance by one block, with the snapshot", advances);
+    report("catch up, once the snapshot is published", catch_ups);
     report("release the snapshot before", releases);
     report("a transaction by hash", lookups);
     let reorgs = (1..=200).map(|salt| {

@@ -65,7 +65,7 @@ pub struct Block {
     /// keccak256 of the header's RLP.
     pub hash: B256,
     /// Transaction hashes in block order.
-    pub transaction_hashes: Vec<B256>,
+    pub transaction_hashes: Arc<[B256]>,
     /// Sum of difficulties from genesis to this block; `None` where nobody could say.
     pub total_difficulty: Option<U256>,
     /// Hashes of up to [`ANCESTORS_MAX`] ancestors, the parent first.

@@ -75,26 +75,30 @@ fn held_is_canonical_and_replaced(window: &Window) -> Result<(), String> {
 }
 
 fn transactions_are_the_canonical_ones(view: &Snapshot) -> Result<(), String> {
+    let mut caught_up = view.transactions.clone();
+    caught_up.catch_up();
     let mut newest = HashMap::new();
     let mut count = 0;
     for block in &view.canonical {
-        for (index, hash) in (0..).zip(&block.transaction_hashes) {
+        for (index, hash) in (0..).zip(&*block.transaction_hashes) {
             let number = block.number();
             newest.insert(hash, Place { number, index });
             count += 1;
         }
     }
     for (hash, want) in &newest {
-        let found = view.transactions.get(hash);
-        ensure(found == Some(*want), || {
-            format!("transaction {hash} is found at {found:?}, want {want:?}")
-        })?;
+        for index in [&view.transactions, &caught_up] {
+            let found = index.get(hash);
+            ensure(found == Some(*want), || {
+                format!("transaction {hash} is found at {found:?}, want {want:?}")
+            })?;
+        }
     }
-    let (found, want) = (view.transactions.len(), newest.len());
+    let (found, want) = (caught_up.len(), newest.len());
     ensure(found == want, || {
         format!("{found} transactions by hash, want {want}")
     })?;
-    let (found, want) = (view.transactions.shadowed_len(), count - newest.len());
+    let (found, want) = (caught_up.shadowed_len(), count - newest.len());
     ensure(found == want, || {
         format!("{found} shadowed transactions, want {want}")
     })

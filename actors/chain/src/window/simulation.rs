@@ -362,6 +362,11 @@ impl Simulation {
             }
             _ => self.advance(),
         }
+        if self.below(2) == 0 {
+            let version = self.window.snapshot().version();
+            self.window.catch_up();
+            assert_eq!(self.window.snapshot().version(), version);
+        }
         self.window.check_invariants().unwrap();
     }
 }

@@ -262,7 +262,7 @@ fn a_stated_block_says_what_else_to_ask_for() {
             .verify_body(Asked::Hash(block.hash), stated, &ommers)
             .unwrap();
         assert_eq!(body.hash(), block.hash);
-        assert_eq!(body.transaction_hashes(), block.transaction_hashes);
+        assert_eq!(body.transaction_hashes(), *block.transaction_hashes);
     }
     let block = &chain.blocks[9].json.block(true);
     let check = |name: &str, value: Value, reason: Option<&str>| {
