@@ -60,7 +60,7 @@
 //! | parking_lot | a tenant's bucket (`access::quota`); the list of workers (`nearhead_actors::wiring`); the trie's list of held roots; what is fetched from nodes |
 //! | tracing | log lines and spans; `logging` alone says where they go |
 //! | arc-swap | the pointer to the present view |
-//! | mimalloc | the program's allocator (`main.rs`) |
+//! | mimalloc | the program's allocator (`allocator.rs`, of the program alone) |
 
 pub mod access;
 mod body_budget;
