@@ -16,7 +16,7 @@ use nearhead_actors::{
     head_tracker::{HeadTracker, TrackerEnd},
     source::{
         DevSource, FilesSource, Report, SourceError, StepRequest, StopSignal, TrackerLink,
-        node::{self, NodeConfig, NodeSource, StateSource},
+        node::{NodeConfig, NodeSource, StateSource, follow::Event},
     },
 };
 use nearhead_chain::{block::Block, dev::DevConfig, encode::EncodeOptions};
@@ -206,13 +206,15 @@ impl Plan {
             &stop,
         )
         .and_then(|source| {
-            let count = move |event: node::follow::Event| {
-                if let node::follow::Event::Failed { node, reason, .. } = event {
-                    match reason {
-                        Some(reason) => metrics.node_failed(node, reason),
-                        None => metrics.node_limited(node),
-                    }
-                }
+            let count = move |event: Event| match event {
+                Event::Failed {
+                    node,
+                    reason: Some(reason),
+                    ..
+                } => metrics.node_failed(node, reason),
+                Event::Failed { node, .. } => metrics.node_limited(node),
+                Event::Advanced { named, .. } => metrics.head_delay.observe(named.as_secs_f64()),
+                Event::Switched(_) | Event::Began(_) | Event::Missing(_) => {}
             };
             let state = Some(source.state().clone());
             let started = |(tracker, tracker_end)| {

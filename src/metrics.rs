@@ -29,6 +29,9 @@ const FANOUT_SECONDS: [f64; 10] = [
     0.000_01, 0.000_1, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.1, 1.0,
 ];
 
+/// Upper bounds of the head's delay in seconds: to fetch and check a block is tens of milliseconds, from afar more.
+const HEAD_DELAY_SECONDS: [f64; 10] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0];
+
 /// All metrics; handles are resolved once, cloning shares them.
 #[derive(Clone, Debug)]
 pub struct Metrics {
@@ -55,6 +58,8 @@ pub struct Metrics {
     pub fanout: Histogram,
     /// `nearhead_slow_clients_total`: connections that were cut off because the client took too long.
     pub slow_clients: IntCounter,
+    /// `nearhead_head_delay_seconds`: what fetching and checking takes until a head that a node names can be read here.
+    pub head_delay: Histogram,
     /// `nearhead_node_faults_total{node, reason}`: what nodes did wrong; a node by its place in the configuration.
     node_faults: IntCounterVec,
     /// `nearhead_node_limited_total{node}`: how often nodes asked to be asked less.
@@ -164,6 +169,13 @@ impl Metrics {
                 "nearhead_slow_clients_total",
                 "Connections that were cut off because the client took too long to ask or to read",
             )?,
+            head_delay: Histogram::with_opts(
+                HistogramOpts::new(
+                    "nearhead_head_delay_seconds",
+                    "Time from when the followed node names a new head until it is readable here",
+                )
+                .buckets(HEAD_DELAY_SECONDS.to_vec()),
+            )?,
             node_faults: IntCounterVec::new(
                 Opts::new(
                     "nearhead_node_faults_total",
@@ -234,6 +246,7 @@ impl Metrics {
             Box::new(self.permits_available.clone()),
             Box::new(self.head_number.clone()),
             Box::new(self.head_age_seconds.clone()),
+            Box::new(self.head_delay.clone()),
             Box::new(self.node_faults.clone()),
             Box::new(self.node_limited.clone()),
             Box::new(self.state_reads.clone()),

@@ -6,7 +6,7 @@ use alloy_primitives::B256;
 use serde_json::{Value, json};
 
 use super::{
-    WINDOW, begin, chain_of_execution_apis, check_pruned, follow, head, http, led,
+    WINDOW, begin, chain_of_execution_apis, check_pruned, counted, follow, head, http, led,
     led::Led,
     same::{ANVIL, ANVIL_EMPTY, GETH, GETH_OMMERS, Same},
     wait_head, ws,
@@ -129,6 +129,10 @@ fn a_led_geth() {
         let head = geth.go_to(payload);
         wait_head(&server, head);
     }
+    // Of every head it is told how long it took; the first was no change.
+    wait_until("delays of heads", || {
+        counted(&server, "nearhead_head_delay_seconds_count ") == 10
+    });
     let mut same = Same::between(&server, geth.address());
     same.chain();
     same.blocks(151 - WINDOW..=150);

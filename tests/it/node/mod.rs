@@ -134,10 +134,17 @@ fn faults(server: &Server, node: usize) -> BTreeMap<String, u64> {
 
 /// How often a node has asked to be asked less.
 fn limited(server: &Server, node: usize) -> u64 {
+    counted(
+        server,
+        &format!("nearhead_node_limited_total{{node=\"{node}\"}} "),
+    )
+}
+
+/// What a line of the metrics that begins so ends with.
+fn counted(server: &Server, series: &str) -> u64 {
     let metrics = server.get("/metrics");
-    let series = format!("nearhead_node_limited_total{{node=\"{node}\"}} ");
     let mut lines = metrics.text().lines();
-    let count = lines.find_map(|line| line.strip_prefix(&series));
+    let count = lines.find_map(|line| line.strip_prefix(series));
     count.map_or(0, |count| count.parse().unwrap())
 }
 

@@ -184,7 +184,7 @@ impl NodeSource {
                         preferred.store(node, Ordering::Relaxed);
                     }
                 }
-                Event::Failed { .. } | Event::Began(_) => {}
+                Event::Failed { .. } | Event::Began(_) | Event::Advanced { .. } => {}
             }
             tell(event);
         });

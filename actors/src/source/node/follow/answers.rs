@@ -266,7 +266,10 @@ impl<P: Peer, S: HeadSink> Follower<P, S> {
             finalized: None,
         };
         self.sink.advance(change).await?;
-        self.health.advanced(way.node, self.now(), way.head.number);
+        let (now, number) = (self.now(), way.head.number);
+        let named = now.saturating_sub(way.named);
+        (self.tell)(Event::Advanced { number, named });
+        self.health.advanced(way.node, now, number);
         self.learn_block_time();
         // What is settled may be one of the new blocks.
         self.is_unsettled = true;

@@ -63,6 +63,13 @@ pub enum Event {
     },
     /// The window began, or began anew, with a block of this number.
     Began(u64),
+    /// The head is now the block of this number.
+    Advanced {
+        /// The number.
+        number: u64,
+        /// How long ago the followed node named it first.
+        named: Duration,
+    },
     /// So many blocks are missing below the oldest that is held.
     Missing(u64),
 }
@@ -119,6 +126,8 @@ struct Node<P> {
 struct Way {
     node: NodeId,
     head: HeadClaim,
+    /// When the node named that head first.
+    named: Moment,
     /// When the last block arrived on it, or when it began.
     moved: Moment,
     to: Goal,
@@ -268,6 +277,7 @@ impl<P: Peer, S: HeadSink> Follower<P, S> {
             self.way = Some(Way {
                 node,
                 head,
+                named: self.health.named_since(node),
                 moved: now,
                 to: view.as_ref().map_or(Goal::BEGIN, route),
             });

@@ -182,6 +182,12 @@ impl Health {
         self.nodes[node].head.as_ref()
     }
 
+    /// Since when a node names that head.
+    #[must_use]
+    pub fn named_since(&self, node: NodeId) -> Moment {
+        self.nodes[node].head_since
+    }
+
     /// When a node that was asked for its head at `asked` is to be asked again; `tells` where it also tells of heads by
     /// itself.
     #[must_use]

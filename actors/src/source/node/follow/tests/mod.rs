@@ -11,7 +11,10 @@ use crate::source::node::{
     health::{NodeState, Why},
 };
 use scene::Scene;
-use scripted::{Chains, Says};
+use scripted::{Chains, LATENCY, Says};
+
+/// What the runtime's timers can tell apart.
+const TICK: Duration = Duration::from_millis(1);
 
 #[tokio::test(start_paused = true)]
 async fn a_window_is_filled_and_the_head_followed() {
@@ -40,6 +43,18 @@ async fn a_window_is_filled_and_the_head_followed() {
     }
     let asked = scene.nodes[0].take_blocks();
     assert_eq!(asked, (301..=320).collect::<Vec<_>>());
+    let delays = scene
+        .take_events()
+        .into_iter()
+        .filter_map(|event| match event {
+            Event::Advanced { number, named } => Some((number, named)),
+            _ => None,
+        });
+    let (numbers, delays): (Vec<_>, Vec<_>) = delays.unzip();
+    assert_eq!(numbers, asked);
+    // One question and its answer.
+    let is_one_answer = |delay: &Duration| (LATENCY..10 * LATENCY.max(TICK)).contains(delay);
+    assert!(delays.iter().all(is_one_answer), "{delays:?}");
 }
 
 #[tokio::test(start_paused = true)]

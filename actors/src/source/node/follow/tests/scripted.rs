@@ -140,7 +140,7 @@ pub(super) struct Scripted {
 }
 
 /// How long any answer takes.
-const LATENCY: Duration = Duration::from_micros(100);
+pub(super) const LATENCY: Duration = Duration::from_micros(100);
 
 /// How long a client waits for one that does not come.
 const TIMEOUT: Duration = Duration::from_secs(10);
