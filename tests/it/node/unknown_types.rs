@@ -7,7 +7,7 @@ use super::{
     arguments, faults, follow, head, http, led,
     led::Led,
     same::{GETH, Same},
-    wait_head, ws,
+    wait_fault, wait_head, ws,
 };
 use crate::{
     harness::{KEY, Process, check, nearhead, wait_until},
@@ -51,10 +51,10 @@ fn a_chain_with_unknown_transactions_is_refused() {
     geth.go_to(&payloads[11]);
     let proxy = Proxy::to(&[geth.address()]);
     proxy.fail(vec![deposits(None)]);
-    for url in [http(proxy.address), ws(proxy.address)] {
+    let urls = [http(proxy.address), ws(proxy.address)];
+    for urls in [&urls[..1], &urls[1..], &urls] {
         let fixed = ["--listen", "127.0.0.1:0", "--api-key", KEY];
-        let urls = [url];
-        let arguments = fixed.into_iter().chain(arguments(&urls));
+        let arguments = fixed.into_iter().chain(arguments(urls));
         let (status, text) = Process::start(&mut nearhead(arguments)).wait();
         check("exit code", &status.code(), &Some(1));
         let last = text.lines().last().unwrap_or_default();
@@ -64,6 +64,22 @@ fn a_chain_with_unknown_transactions_is_refused() {
         }
         assert!(!text.contains("url "), "it has listened: {text}");
     }
+}
+
+/// One node alone cannot keep the service from starting.
+#[test]
+fn a_node_that_makes_transactions_up_is_left_at_the_start() {
+    let (genesis, payloads) = led::chain("node-unknown-alone", 69, 12);
+    let mut geth = Led::at("node-unknown-alone-geth", &genesis, &payloads);
+    let wanted = geth.go_to(&payloads[11]);
+    let liar = Proxy::to(&[geth.address()]);
+    liar.fail(vec![deposits(None)]);
+    let server = follow(&[http(liar.address), http(geth.address())]);
+    wait_head(&server, wanted);
+    wait_fault(&server, 0, &["transaction_type"]);
+    let mut same = Same::between(&server, geth.address());
+    same.blocks(1..=12);
+    same.finish(GETH);
 }
 
 /// While it runs it is the fault of the node: another one may be honest.

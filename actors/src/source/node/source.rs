@@ -26,7 +26,7 @@ use super::{
     Endpoint, StateSource,
     client::{ANSWER_BYTES_MAX, CallLimits, ClientError, NodeClient},
     follow::{Event, FollowConfig, FollowError, Follower, Tell},
-    health::Complaint,
+    health::{Complaint, Switch},
     priority::give_way,
     sink::TrackerSink,
     verified::{UnknownType, VerifiedNode},
@@ -149,8 +149,8 @@ impl NodeSource {
     /// Follows the best node until told to stop; `started` is told when the first block is readable.
     ///
     /// # Errors
-    /// The head tracker is gone; [`SourceError::UnknownTransaction`] where the first block that a node states has a
-    /// transaction of a type that is not known here.
+    /// The head tracker is gone; [`SourceError::UnknownTransaction`] where the first block has a transaction of a type that
+    /// is not known here, and no node is left that says otherwise.
     pub fn follow(
         self,
         (arbiter, head): (ArbiterHandle, Head),
@@ -172,6 +172,8 @@ impl NodeSource {
         let (first, mut first_started) = oneshot::channel();
         let sink = TrackerSink::new(arbiter, head, chain_id, first);
         let mut total = 0;
+        let (refuse, mut refused) = oneshot::channel();
+        let mut refuse = Some(refuse);
         let tell = Box::new(move |event: Event| {
             match event {
                 Event::Missing(missing) => {
@@ -179,9 +181,15 @@ impl NodeSource {
                     let done = total - missing;
                     report(Progress::Backfill { done, total });
                 }
-                Event::Switched(switch) => {
-                    if let Some(node) = switch.to {
-                        preferred.store(node, Ordering::Relaxed);
+                Event::Switched(Switch { to: Some(node), .. }) => {
+                    preferred.store(node, Ordering::Relaxed);
+                }
+                Event::Switched(Switch { to: None, .. }) => {
+                    if let Some(why) = unknown.lock().take()
+                        && let Some(refuse) = refuse.take()
+                    {
+                        // Once a block is readable, nobody waits for it.
+                        let _ = refuse.send(why);
                     }
                 }
                 Event::Failed { .. } | Event::Began(_) | Event::Advanced { .. } => {}
@@ -203,21 +211,16 @@ impl NodeSource {
         let outcome = runtime.block_on(async {
             let following = Follower::new(nodes, sink, config, tell).run(complaints, ended);
             let mut following = std::pin::pin!(following);
-            let mut look = time::interval(Duration::from_millis(100));
-            loop {
-                tokio::select! {
-                    outcome = &mut following => return outcome,
-                    tracker = &mut first_started => {
-                        if let Ok(tracker) = tracker {
-                            started(tracker);
-                        }
-                        return following.await;
+            tokio::select! {
+                outcome = &mut following => outcome,
+                tracker = &mut first_started => {
+                    if let Ok(tracker) = tracker {
+                        started(tracker);
                     }
-                    _ = look.tick() => {
-                        if let Some(why) = unknown.lock().clone() {
-                            return Err(FollowError::Sink(SourceError::UnknownTransaction { why }));
-                        }
-                    }
+                    following.await
+                }
+                Ok(why) = &mut refused => {
+                    Err(FollowError::Sink(SourceError::UnknownTransaction { why }))
                 }
             }
         });

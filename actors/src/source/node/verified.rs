@@ -29,7 +29,8 @@ pub(super) struct VerifiedNode {
 
 /// The first transaction of an unknown type that a node stated: its fault in words.
 ///
-/// Before a block was verified it may be the chain that is not known here; afterwards it is the node's fault.
+/// Before a block was verified it may be the chain that is not known here, if no other node says otherwise; afterwards it is
+/// the node's fault.
 pub(super) type UnknownType = Arc<Mutex<Option<String>>>;
 
 /// A block as it was stated, and what was made of it.
