@@ -76,7 +76,12 @@ fn arguments(nodes: &[String]) -> Vec<&str> {
 
 /// Follows these nodes; returns when the window is filled.
 fn follow(nodes: &[String]) -> Server {
-    Server::start(&arguments(nodes))
+    follow_with(nodes, &[])
+}
+
+/// The same, with more arguments.
+fn follow_with(nodes: &[String], more: &[&str]) -> Server {
+    Server::start(&[arguments(nodes).as_slice(), more].concat())
 }
 
 /// Follows these nodes; returns when there is a block.

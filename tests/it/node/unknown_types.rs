@@ -1,16 +1,18 @@
 //! A chain that has transactions of a type that is not known here: refused at the start, and a fault of the node later.
 
+use std::thread;
+
 use alloy_primitives::B256;
 use serde_json::json;
 
 use super::{
-    arguments, faults, follow, head, http, led,
+    arguments, faults, follow, follow_with, head, http, led,
     led::Led,
     same::{GETH, Same},
     wait_fault, wait_head, ws,
 };
 use crate::{
-    harness::{KEY, Process, check, nearhead, wait_until},
+    harness::{KEY, PATIENCE, Process, check, nearhead, wait_until},
     peers::proxy::{Change, Fault, Lie, Proxy},
 };
 
@@ -66,15 +68,23 @@ fn a_chain_with_unknown_transactions_is_refused() {
     }
 }
 
-/// One node alone cannot keep the service from starting.
+/// One node alone cannot keep the service from starting, even where it answers long before the other one.
 #[test]
 fn a_node_that_makes_transactions_up_is_left_at_the_start() {
     let (genesis, payloads) = led::chain("node-unknown-alone", 69, 12);
     let mut geth = Led::at("node-unknown-alone-geth", &genesis, &payloads);
     let wanted = geth.go_to(&payloads[11]);
-    let liar = Proxy::to(&[geth.address()]);
+    let [liar, honest] = [(); 2].map(|()| Proxy::to(&[geth.address()]));
     liar.fail(vec![deposits(None)]);
-    let server = follow(&[http(liar.address), http(geth.address())]);
+    honest.fail(vec![Fault::Slow(PATIENCE)]);
+    let nodes = [http(liar.address), http(honest.address)];
+    let server = thread::scope(|scope| {
+        let starting = scope.spawn(|| follow_with(&nodes, &["--node-timeout", "5m"]));
+        // It is tried again: the first lie was found to be one, and nothing was refused for it.
+        wait_until("a second try", || liar.calls("eth_getBlockByHash") > 1);
+        honest.heal();
+        starting.join().unwrap()
+    });
     wait_head(&server, wanted);
     wait_fault(&server, 0, &["transaction_type"]);
     let mut same = Same::between(&server, geth.address());

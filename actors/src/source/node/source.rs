@@ -1,6 +1,7 @@
 //! Source `node`: from URLs to a window that follows them.
 
 use std::{
+    collections::HashSet,
     path::PathBuf,
     sync::{
         Arc,
@@ -150,7 +151,7 @@ impl NodeSource {
     ///
     /// # Errors
     /// The head tracker is gone; [`SourceError::UnknownTransaction`] where the first block has a transaction of a type that
-    /// is not known here, and no node is left that says otherwise.
+    /// is not known here, and every node has stated one or failed.
     pub fn follow(
         self,
         (arbiter, head): (ArbiterHandle, Head),
@@ -174,6 +175,7 @@ impl NodeSource {
         let mut total = 0;
         let (refuse, mut refused) = oneshot::channel();
         let mut refuse = Some(refuse);
+        let (count, mut failed) = (nodes.len(), HashSet::new());
         let tell = Box::new(move |event: Event| {
             match event {
                 Event::Missing(missing) => {
@@ -184,15 +186,25 @@ impl NodeSource {
                 Event::Switched(Switch { to: Some(node), .. }) => {
                     preferred.store(node, Ordering::Relaxed);
                 }
-                Event::Switched(Switch { to: None, .. }) => {
-                    if let Some(why) = unknown.lock().take()
+                // Who was not heard yet, or asks to be asked less, may say otherwise.
+                Event::Failed {
+                    node,
+                    reason: Some(_),
+                    ..
+                } => {
+                    failed.insert(node);
+                    if failed.len() == count
+                        && let Some(why) = unknown.lock().take()
                         && let Some(refuse) = refuse.take()
                     {
                         // Once a block is readable, nobody waits for it.
                         let _ = refuse.send(why);
                     }
                 }
-                Event::Failed { .. } | Event::Began(_) | Event::Advanced { .. } => {}
+                Event::Switched(Switch { to: None, .. })
+                | Event::Failed { reason: None, .. }
+                | Event::Began(_)
+                | Event::Advanced { .. } => {}
             }
             tell(event);
         });
