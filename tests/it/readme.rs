@@ -66,12 +66,7 @@ fn shape(value: &Value) -> Value {
 fn the_first_screen_works_as_printed() {
     let run = block_with("cargo run --release");
     let curl = block_with("curl ");
-    // Built before, so that the wait for the URL is not a wait for a compiler.
-    let built = Command::new("cargo")
-        .args(["build", "--release", "--locked", "--quiet"])
-        .current_dir(root())
-        .status();
-    assert!(built.unwrap().success(), "cargo build --release");
+    run_to_its_end("cargo build --release --locked --quiet");
     let server = Server::of(&mut shell(&format!("exec {}", run.trim())));
     let (status, answer) = Process::start(&mut shell(&curl)).wait();
     assert!(status.success(), "{curl}\n{answer}");
@@ -109,6 +104,11 @@ fn the_first_screen_works_as_printed() {
     tests_are_run_as_printed();
 }
 
+/// What is built before, so that the wait for what comes is not a wait for a compiler.
+fn run_to_its_end(line: &str) {
+    assert!(shell(line).status().unwrap().success(), "{line}");
+}
+
 /// Exports a chain and serves it with a key that nobody here knows.
 fn a_chain_of_files_is_served_as_printed() {
     let folder = scratch("readme");
@@ -135,6 +135,8 @@ fn a_chain_of_files_is_served_as_printed() {
 /// All that `tests/run` does but the tests themselves, of which this is one.
 fn tests_are_run_as_printed() {
     let run = block_with("tests/run");
+    run_to_its_end("tests/setup");
+    run_to_its_end("cargo test --workspace --locked --no-run --quiet");
     let (status, output) = Process::start(&mut shell(&format!("{} --list", run.trim()))).wait();
     assert!(
         status.success() && output.contains("readme::the_first_screen_works_as_printed: test"),
