@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use actix::{Actor, Context, Handler, Supervised};
+use alloy_primitives::B256;
 use bytes::Bytes;
 use nearhead_chain::{
     block::Block,
@@ -65,10 +66,10 @@ impl Handler<FindTransaction> for BlockStoreActor {
     fn handle(&mut self, find: FindTransaction, ctx: &mut Context<Self>) -> Self::Result {
         self.panics().guard(ctx, || {
             let json = match find.at {
-                TransactionAt::Hash(hash) => find
-                    .snapshot
-                    .transaction(&hash)
-                    .and_then(|(block, index)| block.json.transaction(index)),
+                TransactionAt::Hash(hash) => {
+                    let (block, index) = transaction(&find.snapshot, &hash)?;
+                    block.json.transaction(index)
+                }
                 TransactionAt::Index(at, index) => {
                     let block = block_at(&find.snapshot, at)?;
                     item(index, |index| block.json.transaction(index))
@@ -84,10 +85,8 @@ impl Handler<FindReceipt> for BlockStoreActor {
 
     fn handle(&mut self, find: FindReceipt, ctx: &mut Context<Self>) -> Self::Result {
         self.panics().guard(ctx, || {
-            let place = find.snapshot.transaction(&find.transaction);
-            Ok(place
-                .and_then(|(block, index)| block.json.receipt(index))
-                .map(Json::shared))
+            let (block, index) = transaction(&find.snapshot, &find.transaction)?;
+            Ok(block.json.receipt(index).map(Json::shared))
         })
     }
 }
@@ -139,9 +138,19 @@ impl Handler<CountUncles> for BlockStoreActor {
 /// The block at a place of the view.
 fn block_at(snapshot: &Snapshot, at: BlockAt) -> Result<&Arc<Block>, ResolveError> {
     match at {
-        BlockAt::Hash(hash) => snapshot.by_hash(&hash).ok_or(ResolveError::UnknownHash),
+        BlockAt::Hash(hash) => snapshot.by_hash(&hash).ok_or_else(|| snapshot.not_found()),
         BlockAt::Number(number) => snapshot.resolve(number),
     }
+}
+
+/// The block and the index of a transaction.
+fn transaction<'a>(
+    snapshot: &'a Snapshot,
+    hash: &B256,
+) -> Result<(&'a Arc<Block>, usize), ResolveError> {
+    snapshot
+        .transaction(hash)
+        .ok_or_else(|| snapshot.not_found())
 }
 
 /// The item at an index that may be larger than any that is held.

@@ -386,7 +386,9 @@ impl RpcError {
     pub(crate) fn of_query(error: QueryError) -> Self {
         match error {
             QueryError::Resolve(ResolveError::AboveHead { .. }) => Self::HeaderNotFound,
-            QueryError::Resolve(ResolveError::BelowWindow { .. }) => Self::PrunedHistory,
+            QueryError::Resolve(ResolveError::BelowWindow { .. } | ResolveError::NotFilled) => {
+                Self::PrunedHistory
+            }
             QueryError::Resolve(ResolveError::UnknownHash) => Self::HeaderForHashNotFound,
             QueryError::Resolve(ResolveError::NotCanonical) => Self::NotCanonical,
             QueryError::Resolve(ResolveError::UnknownTag) => Self::UnknownBlockTag,

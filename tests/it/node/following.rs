@@ -250,6 +250,8 @@ fn answers_are_given_while_the_window_is_filled() {
     // Blocks 151 to 200.
     check_ready(&server, 503, 50);
     let nobody = format!("0x{}", "00".repeat(20));
+    let hash = &missing["hash"];
+    let place = json!([hash, "0x0"]);
     for (method, params, code) in [
         ("eth_getBlockByNumber", params, 4444),
         ("eth_getBlockReceipts", json!(["0x96"]), 4444),
@@ -264,6 +266,17 @@ fn answers_are_given_while_the_window_is_filled() {
             4444,
         ),
         ("eth_getStorageAt", json!([nobody, "0x0", "0x96"]), -32000),
+        // It may be the hash of what is not there yet.
+        ("eth_getBlockByHash", json!([hash, false]), 4444),
+        ("eth_getBlockReceipts", json!([hash]), 4444),
+        ("eth_getBlockTransactionCountByHash", json!([hash]), 4444),
+        ("eth_getUncleCountByBlockHash", json!([hash]), 4444),
+        ("eth_getUncleByBlockHashAndIndex", place.clone(), 4444),
+        ("eth_getTransactionByBlockHashAndIndex", place, 4444),
+        ("eth_getTransactionByHash", json!([hash]), 4444),
+        ("eth_getTransactionReceipt", json!([hash]), 4444),
+        ("eth_getStorageAt", json!([nobody, "0x0", hash]), -32000),
+        ("eth_getLogs", json!([{"blockHash": hash}]), -32000),
     ] {
         let answer = ours.call(method, &params);
         let case = format!("{method} {params}: {answer}");
@@ -272,6 +285,10 @@ fn answers_are_given_while_the_window_is_filled() {
     proxy.heal();
     wait_until("ready", || server.get("/ready").status == 200);
     check_ready(&server, 200, WINDOW);
+    // Now it is no transaction's hash.
+    for method in ["eth_getTransactionByHash", "eth_getTransactionReceipt"] {
+        check(method, &ours.result(method, &json!([hash])), &Value::Null);
+    }
     let mut same = Same::between(&server, anvil.address);
     same.blocks(201 - WINDOW..=200);
     same.finish(ANVIL_EMPTY);

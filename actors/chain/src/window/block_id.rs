@@ -60,6 +60,9 @@ pub enum ResolveError {
     /// No held block has this hash.
     #[error("unknown block hash")]
     UnknownHash,
+    /// Nothing that is held has this hash, and not all of the window is held yet.
+    #[error("unknown hash, and the window is not filled yet")]
+    NotFilled,
     /// The block was replaced and the caller wants a canonical one.
     #[error("block is not canonical")]
     NotCanonical,

@@ -7,6 +7,7 @@ use alloy_primitives::{B256, map::B256Map};
 use super::{
     block_id::{BlockId, BlockNumberOrTag, BlockTag, ResolveError},
     transactions::TransactionIndex,
+    window::WINDOW_BLOCKS,
 };
 use crate::block::Block;
 
@@ -102,6 +103,21 @@ impl Snapshot {
                 .filter(|genesis| genesis.hash == *hash)
         };
         self.held.get(hash).or_else(genesis)
+    }
+
+    /// Whether all of the window is held: [`WINDOW_BLOCKS`] blocks, or all that there are.
+    #[must_use]
+    pub fn is_filled(&self) -> bool {
+        self.canonical.len() >= WINDOW_BLOCKS || self.oldest() == 0
+    }
+
+    /// Why nothing is found by a hash: there may be such a block or transaction while the window is filled.
+    #[must_use]
+    pub fn not_found(&self) -> ResolveError {
+        match self.is_filled() {
+            true => ResolveError::UnknownHash,
+            false => ResolveError::NotFilled,
+        }
     }
 
     /// Whether the block is on the canonical chain, as far as it is held: the window and the genesis.
