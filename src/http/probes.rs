@@ -24,6 +24,11 @@ pub(super) fn ready(edge: &Edge) -> HttpResponse {
     if edge.draining.load(Ordering::Relaxed) {
         missing.push("the service is going away");
     }
+    // Whatever comes next would not be heard of.
+    let state = edge.pools.state_source();
+    if state.is_some_and(|state| !state.standing().is_followed()) {
+        missing.push("no node can be followed");
+    }
     let mut facts = String::new();
     match edge.head.load() {
         None => missing.push("there is no block yet"),
@@ -31,7 +36,7 @@ pub(super) fn ready(edge: &Edge) -> HttpResponse {
             let (head, blocks) = (snapshot.head().number(), snapshot.canonical().len());
             let age = edge.head.age().unwrap_or_default();
             let wanted = head.saturating_add(1).min(WINDOW_BLOCKS as u64);
-            if blocks < WINDOW_BLOCKS && snapshot.oldest() > 0 {
+            if !snapshot.is_filled() {
                 missing.push("the window is not filled yet");
             }
             if edge

@@ -49,6 +49,10 @@ impl<'a> Restarts<'a> {
         let folder = self.geth.take().unwrap().end(is_killed);
         for (server, before) in self.servers.iter().zip(before) {
             wait_until("the node is gone", || connections_lost(server) > before);
+            wait_until("not ready", || {
+                let ready = server.get("/ready");
+                ready.status == 503 && ready.text().contains("\"no node can be followed\"")
+            });
         }
         check("while it is away", &self.heads(), &served);
         let mut geth = Led::again(&folder);
@@ -74,6 +78,7 @@ impl<'a> Restarts<'a> {
         let wanted = geth.go_to(payload);
         for server in &self.servers {
             wait_head(server, wanted);
+            wait_until("ready", || server.get("/ready").status == 200);
             let mut same = Same::between(server, geth.address());
             same.chain();
             same.blocks(1..=payload.number);

@@ -7,6 +7,7 @@
 //! | [`health`] | which node is followed, and when the others are tried again; told the time |
 //! | [`plan`] | which blocks to ask for next; knows hashes alone |
 //! | [`follow`] | the task that asks, and hands over what it is answered |
+//! | [`Standing`] | what the follower thinks of the nodes, for others |
 //! | [`StateSource`] | state that is not held: fetched, verified, kept |
 //! | [`Chain`] | our own chain, as far as following needs it |
 //! | `verified` | a node whose blocks are checked before anybody sees them |
@@ -23,10 +24,12 @@ pub mod plan;
 mod priority;
 mod sink;
 mod source;
+mod standing;
 mod state;
 mod verified;
 
 pub use chain::Chain;
 pub use endpoint::{Endpoint, EndpointError, Scheme};
 pub use source::{NodeConfig, NodeSource, Started};
+pub use standing::Standing;
 pub use state::{BlockRef, StateCounts, StateSource};

@@ -3,11 +3,8 @@
 use std::{
     collections::HashSet,
     path::PathBuf,
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
-    time::Duration,
+    sync::Arc,
+    time::{Duration, Instant},
 };
 
 use actix::{Addr, ArbiterHandle};
@@ -27,9 +24,10 @@ use super::{
     Endpoint, StateSource,
     client::{ANSWER_BYTES_MAX, CallLimits, ClientError, NodeClient},
     follow::{Event, FollowConfig, FollowError, Follower, Tell},
-    health::{Complaint, Switch},
+    health::Complaint,
     priority::give_way,
     sink::TrackerSink,
+    standing::Standing,
     verified::{UnknownType, VerifiedNode},
 };
 use crate::{
@@ -70,8 +68,6 @@ pub struct NodeSource {
     concurrency: usize,
     state: StateSource,
     complaints: mpsc::Receiver<Complaint>,
-    /// The node that is followed.
-    preferred: Arc<AtomicUsize>,
 }
 
 /// The head tracker, and its end.
@@ -121,13 +117,8 @@ impl NodeSource {
         let verifier = Arc::new(Verifier::new(chain_id, rules, config.options, store));
         let unknown = UnknownType::default();
         let (complain, complaints) = mpsc::channel(COMPLAINTS_MAX);
-        let preferred = Arc::new(AtomicUsize::new(0));
-        let state = StateSource::new(
-            state_clients,
-            runtime.handle().clone(),
-            Arc::clone(&preferred),
-            complain,
-        );
+        let standing = Arc::new(Standing::new(clients.len()));
+        let state = StateSource::new(state_clients, runtime.handle().clone(), standing, complain);
         let node = |client| VerifiedNode::new(client, Arc::clone(&verifier), unknown.clone());
         Ok(Self {
             nodes: clients.into_iter().map(node).collect(),
@@ -137,7 +128,6 @@ impl NodeSource {
             concurrency: config.concurrency,
             state,
             complaints,
-            preferred,
         })
     }
 
@@ -167,7 +157,7 @@ impl NodeSource {
             chain_id,
             concurrency,
             complaints,
-            preferred,
+            state,
             ..
         } = self;
         let (first, mut first_started) = oneshot::channel();
@@ -177,14 +167,12 @@ impl NodeSource {
         let mut refuse = Some(refuse);
         let (count, mut failed) = (nodes.len(), HashSet::new());
         let tell = Box::new(move |event: Event| {
+            state.standing().note(&event, Instant::now());
             match event {
                 Event::Missing(missing) => {
                     total = total.max(missing);
                     let done = total - missing;
                     report(Progress::Backfill { done, total });
-                }
-                Event::Switched(Switch { to: Some(node), .. }) => {
-                    preferred.store(node, Ordering::Relaxed);
                 }
                 // Who was not heard yet, or asks to be asked less, may say otherwise.
                 Event::Failed {
@@ -201,7 +189,7 @@ impl NodeSource {
                         let _ = refuse.send(why);
                     }
                 }
-                Event::Switched(Switch { to: None, .. })
+                Event::Switched(_)
                 | Event::Failed { reason: None, .. }
                 | Event::Began(_)
                 | Event::Advanced { .. } => {}

@@ -7,10 +7,7 @@ mod flights;
 #[cfg(test)]
 mod tests;
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, AtomicUsize},
-};
+use std::sync::Arc;
 
 use alloy_primitives::{Address, B256, U256};
 use nearhead_chain::trie::State;
@@ -18,7 +15,11 @@ use tokio::{runtime::Handle, sync::mpsc, task::JoinSet};
 
 pub use counts::StateCounts;
 
-use super::{client::NodeClient, health::Complaint};
+use super::{
+    client::{Lacks, NodeClient},
+    health::Complaint,
+    standing::Standing,
+};
 use crate::{
     messages::{QueryError, Reply},
     permits::Permits,
@@ -49,7 +50,7 @@ pub struct StateSource {
 struct Shared {
     nodes: Vec<Node>,
     runtime: Handle,
-    preferred: Arc<AtomicUsize>,
+    standing: Arc<Standing>,
     complaints: mpsc::Sender<Complaint>,
     flights: Flights,
     counts: StateCounts,
@@ -59,33 +60,39 @@ struct Shared {
 struct Node {
     client: NodeClient,
     /// Whether it said that it does not have a method which gives state.
-    lacks_state: AtomicBool,
+    lacks_state: Lacks,
 }
 
 impl StateSource {
-    /// State from these nodes, in the operator's order. Calls run on `runtime`; the node of id `preferred` is asked first;
-    /// what nodes do wrong is told to `complaints`, as far as there is room.
+    /// State from these nodes, in the operator's order. Calls run on `runtime`; `standing` says who is asked first, and who
+    /// is not; what nodes do wrong is told to `complaints`, as far as there is room.
     #[must_use]
     pub fn new(
         nodes: Vec<NodeClient>,
         runtime: Handle,
-        preferred: Arc<AtomicUsize>,
+        standing: Arc<Standing>,
         complaints: mpsc::Sender<Complaint>,
     ) -> Self {
         let nodes = nodes.into_iter().map(|client| Node {
             client,
-            lacks_state: AtomicBool::new(false),
+            lacks_state: Lacks::default(),
         });
         Self {
             shared: Arc::new(Shared {
                 nodes: nodes.collect(),
                 runtime,
-                preferred,
+                standing,
                 complaints,
                 flights: Flights::default(),
                 counts: StateCounts::default(),
             }),
         }
+    }
+
+    /// Who is followed, and who is left alone.
+    #[must_use]
+    pub fn standing(&self) -> &Arc<Standing> {
+        &self.shared.standing
     }
 
     /// What was read and what was fetched.

@@ -8,6 +8,7 @@ mod code;
 mod error;
 mod heads;
 mod http;
+mod lacks;
 mod line;
 mod tls;
 mod ws;
@@ -17,11 +18,8 @@ pub(super) mod tests;
 
 use std::{
     fmt,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-    time::Duration,
+    sync::Arc,
+    time::{Duration, Instant},
 };
 
 use alloy_json_rpc::{RpcRecv, RpcSend};
@@ -32,13 +30,14 @@ use tokio::{sync::Semaphore, task::JoinSet, time};
 pub use claim::HeadClaim;
 pub use error::CallError;
 pub use heads::Heads;
+pub(super) use lacks::Lacks;
 
 use super::Endpoint;
 use line::Line;
 
-/// Longest honest answer in bytes: the receipts of a block whose 200 million gas went into log data, at 8 gas a byte and
-/// two hex digits each, with room for the rest.
-pub const ANSWER_BYTES_MAX: usize = 64 << 20;
+/// Longest answer in bytes, as long as what is checked may be. The longest honest ones are the receipts of a block full of
+/// empty logs, about 400 bytes of JSON for 375 gas each: here 125 million gas of nothing else.
+pub const ANSWER_BYTES_MAX: usize = nearhead_chain::remote::ANSWER_BYTES_MAX;
 
 /// What one node's calls are bound by.
 #[derive(Clone, Copy, Debug)]
@@ -47,8 +46,9 @@ pub struct CallLimits {
     pub concurrency: usize,
     /// Longest wait for an answer, and before that for a turn.
     pub timeout: Duration,
-    /// Longest answer in bytes. Over HTTP a longer one is not read to its end; over WebSocket it ends the connection. So
-    /// many bytes for each call under way are the most that a node can make this process hold.
+    /// Longest answer in bytes, also of all receipts of a block that are asked for one by one. Over HTTP a longer one is not
+    /// read to its end; over WebSocket it ends the connection. So many bytes for each call under way, and for each block
+    /// whose receipts come one by one, are the most that a node can make this process hold.
     pub answer_bytes_max: usize,
 }
 
@@ -104,7 +104,7 @@ struct Node {
     limits: CallLimits,
     turns: Semaphore,
     line: Line,
-    lacks_block_receipts: AtomicBool,
+    lacks_block_receipts: Lacks,
 }
 
 impl NodeClient {
@@ -121,7 +121,7 @@ impl NodeClient {
                 limits,
                 turns,
                 line,
-                lacks_block_receipts: AtomicBool::new(false),
+                lacks_block_receipts: Lacks::default(),
             }),
         })
     }
@@ -216,7 +216,7 @@ impl NodeClient {
             .await
     }
 
-    /// A block's receipts: as one list, or one by one from a node that has no lists, which is remembered.
+    /// A block's receipts: as one list, or one by one from a node that has no lists, which is remembered for a while.
     ///
     /// # Errors
     /// As [`CallError`] says; one receipt's error is the error of all.
@@ -226,10 +226,10 @@ impl NodeClient {
         transactions: &[B256],
     ) -> Result<ReceiptsAnswer, CallError> {
         let lacks = &self.node.lacks_block_receipts;
-        if !lacks.load(Ordering::Relaxed) {
+        if !lacks.is_known(Instant::now()) {
             match self.call("eth_getBlockReceipts", (block,)).await {
                 Err(error) if error.lacks_method() => {
-                    if !lacks.swap(true, Ordering::Relaxed) {
+                    if lacks.note(Instant::now()) {
                         tracing::warn!(
                             node = %self.node.endpoint,
                             "the node has no eth_getBlockReceipts: receipts are fetched one by one"
@@ -289,6 +289,8 @@ impl NodeClient {
     ) -> Result<Vec<Box<RawValue>>, CallError> {
         let mut found: Vec<_> = transactions.iter().map(|_| None).collect();
         let mut asked = transactions.iter().copied().enumerate();
+        let limit = self.node.limits.answer_bytes_max;
+        let mut room = limit;
         let mut under_way = JoinSet::new();
         loop {
             while under_way.len() < self.node.limits.concurrency.max(1)
@@ -302,7 +304,12 @@ impl NodeClient {
             }
             match under_way.join_next().await {
                 None => break,
-                Some(Ok((at, receipt))) => found[at] = Some(receipt?),
+                Some(Ok((at, receipt))) => {
+                    let receipt = receipt?;
+                    let left = room.checked_sub(receipt.get().len());
+                    room = left.ok_or(CallError::TooLarge { limit })?;
+                    found[at] = Some(receipt);
+                }
                 Some(Err(_)) => return Err(CallError::Malformed("a call panicked".into())),
             }
         }

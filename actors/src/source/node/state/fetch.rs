@@ -1,6 +1,6 @@
 //! One account's state, from one node after the other.
 
-use std::sync::{Arc, atomic::Ordering};
+use std::{sync::Arc, time::Instant};
 
 use alloy_primitives::B256;
 use alloy_trie::TrieAccount;
@@ -40,8 +40,15 @@ enum Hope {
 impl Shared {
     /// Asks the nodes for what is wanted until one gives it.
     pub(super) async fn fetch(&self, block: &BlockRef, wanted: &Arc<Wanted>) -> Reply<()> {
-        let mut hope = Hope::None;
-        for id in self.in_order() {
+        let order = self.standing.order(Instant::now());
+        let mut hope = match order.is_limited {
+            true => Hope::Soon,
+            false => Hope::None,
+        };
+        for id in order.nodes {
+            if self.nodes[id].lacks_state.is_known(Instant::now()) {
+                continue;
+            }
             match self.fetch_from(id, block, wanted).await {
                 Ok(()) => return Ok(()),
                 Err(why) => {
@@ -55,15 +62,6 @@ impl Shared {
             Hope::Soon => QueryError::Unavailable,
             Hope::None => QueryError::StateUnavailable,
         })
-    }
-
-    /// Nodes that may have it: the one that is followed, then the others as they are configured.
-    fn in_order(&self) -> impl Iterator<Item = NodeId> {
-        let preferred = self.preferred.load(Ordering::Relaxed);
-        let others = (0..self.nodes.len()).filter(move |id| *id != preferred);
-        let first = Some(preferred).filter(|id| *id < self.nodes.len());
-        let all = first.into_iter().chain(others);
-        all.filter(|id| !self.nodes[*id].lacks_state.load(Ordering::Relaxed))
     }
 
     async fn fetch_from(
@@ -152,10 +150,10 @@ impl Shared {
         let node = &self.nodes[id];
         let (verdict, hope) = match why {
             FetchError::Call(CallError::MethodMissing) => {
-                if !node.lacks_state.swap(true, Ordering::Relaxed) {
+                if node.lacks_state.note(Instant::now()) {
                     tracing::warn!(
                         node = %node.client.endpoint(),
-                        "the node has no eth_getProof: it is not asked for state"
+                        "the node has no eth_getProof or no eth_getCode: it is not asked for state"
                     );
                 }
                 (Verdict::Innocent, Hope::None)

@@ -378,6 +378,31 @@ async fn single_receipts_are_fetched_together_and_stay_in_order() {
 }
 
 #[tokio::test]
+async fn single_receipts_are_no_longer_than_one_answer_may_be() {
+    let receipt = |bytes: usize| Reply::result(&format!("\"{}\"", "r".repeat(bytes - 2)));
+    for (bytes, is_short) in [([400, 300, 300], true), ([400, 300, 301], false)] {
+        let first = Reply::Error(-32_601, "no");
+        let replies = std::iter::once(first).chain(bytes.map(receipt));
+        let (url, _script) = Script::of(replies).serve().await;
+        let limits = CallLimits {
+            concurrency: 1,
+            answer_bytes_max: 1_000,
+            ..limits()
+        };
+        let hashes = [1, 2, 3].map(B256::repeat_byte);
+        let found = client(&url, limits).block_receipts(HASH, &hashes).await;
+        match found {
+            Ok(ReceiptsAnswer::Single(found)) => assert!(is_short && found.len() == 3),
+            other => {
+                let limit = 1_000;
+                assert_eq!(other.unwrap_err(), CallError::TooLarge { limit });
+                assert!(!is_short);
+            }
+        }
+    }
+}
+
+#[tokio::test]
 async fn other_failures_of_receipts_are_not_remembered() {
     let replies = [
         Reply::Error(-32_000, "busy"),

@@ -5,8 +5,8 @@ mod nodes;
 mod reads;
 
 use std::{
-    sync::{Arc, LazyLock, atomic::Ordering},
-    time::Duration,
+    sync::{Arc, LazyLock},
+    time::{Duration, Instant},
 };
 
 use alloy_primitives::{Address, Bytes, U256, keccak256};
@@ -22,9 +22,12 @@ use nearhead_chain::{
 use super::*;
 use crate::{
     messages::{ProveAccount, ReadAccount, ReadCode, ReadStorage, ReadStorageValues},
-    source::node::client::{
-        CallLimits,
-        tests::server::{Asked, Reply as NodeReply, Script},
+    source::node::{
+        client::{
+            CallLimits,
+            tests::server::{Asked, Reply as NodeReply, Script},
+        },
+        follow::Event,
     },
     wiring::{Pools, Worker},
 };
@@ -108,7 +111,6 @@ struct Scene {
     worker: Worker,
     source: StateSource,
     snapshot: Arc<Snapshot>,
-    preferred: Arc<AtomicUsize>,
     complaints: mpsc::Receiver<Complaint>,
     nodes: Vec<Arc<Script>>,
 }
@@ -132,15 +134,14 @@ impl Scene {
             scripts.push(script);
         }
         let (complain, complaints) = mpsc::channel(4);
-        let preferred = Arc::new(AtomicUsize::new(0));
-        let source = StateSource::new(clients, Handle::current(), Arc::clone(&preferred), complain);
+        let standing = Arc::new(Standing::new(nodes.len()));
+        let source = StateSource::new(clients, Handle::current(), standing, complain);
         let pools = Pools::start(1).with_state_source(source.clone());
         Self {
             worker: Worker::start(&pools),
             pools,
             source,
             snapshot: Window::new(1, block(store)).snapshot(),
-            preferred,
             complaints,
             nodes: scripts,
         }
@@ -193,6 +194,11 @@ impl Scene {
             kept_max: 64 << 10,
             cancel: Cancellation::default(),
         }
+    }
+
+    /// What the follower says of the nodes.
+    fn note(&self, event: &Event) {
+        self.source.standing().note(event, Instant::now());
     }
 
     /// Calls that were made to a node.

@@ -2,7 +2,10 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::{
-    source::node::health::{Fault, Verdict},
+    source::node::{
+        follow::Event,
+        health::{Fault, Switch, Verdict, Why},
+    },
     wiring::ask,
 };
 
@@ -134,17 +137,50 @@ async fn who_has_no_node_with_the_state_is_told_so() {
 #[actix::test]
 async fn the_followed_node_is_asked_first() {
     let scene = Scene::of(&[honest, honest, honest]).await;
-    for (slot, preferred, calls) in [
-        (0, 2, [0, 0, 1]),
-        (1, 1, [0, 1, 1]),
-        // None is.
-        (2, usize::MAX, [1, 1, 1]),
+    for (slot, to, calls) in [
+        (0, Some(2), [0, 0, 1]),
+        (1, Some(1), [0, 1, 1]),
+        (2, None, [1, 1, 1]),
     ] {
-        scene.preferred.store(preferred, Ordering::Relaxed);
+        scene.note(&Event::Switched(Switch {
+            from: None,
+            to,
+            why: Why::First,
+        }));
         let value = ask(&scene.worker.proofs, scene.read_storage(0, slot)).await;
         assert_eq!(value.unwrap(), stored(0, slot));
         assert_eq!([0, 1, 2].map(|node| scene.calls(node)), calls);
     }
+}
+
+/// As long as it asked for: by whatever it answered it, to state or to blocks.
+#[actix::test]
+async fn who_asked_to_be_left_alone_is_not_asked() {
+    let scene = Scene::of(&[honest, honest]).await;
+    let limited = |node| Event::Failed {
+        node,
+        reason: None,
+        wait: Duration::from_secs(3_600),
+    };
+    for (node, calls) in [(0, [0, 1]), (1, [0, 1])] {
+        scene.note(&limited(node));
+        let value = ask(&scene.worker.proofs, scene.read_storage(0, 1)).await;
+        assert_eq!(value.unwrap(), stored(0, 1), "held, once it was fetched");
+        assert_eq!([0, 1].map(|node| scene.calls(node)), calls);
+    }
+    let refused = ask(&scene.worker.proofs, scene.read_storage(3, 1)).await;
+    let unavailable = QueryError::Unavailable.to_string();
+    assert_eq!(refused.unwrap_err().to_string(), unavailable);
+    assert_eq!([0, 1].map(|node| scene.calls(node)), [0, 1]);
+    // What was wrong is no reason not to ask, if there is nobody else.
+    scene.note(&Event::Failed {
+        node: 1,
+        reason: Some("timeout"),
+        wait: Duration::from_secs(3_600),
+    });
+    let value = ask(&scene.worker.proofs, scene.read_storage(3, 1)).await;
+    assert_eq!(value.unwrap(), stored(3, 1));
+    assert_eq!([0, 1].map(|node| scene.calls(node)), [0, 2]);
 }
 
 #[actix::test]
