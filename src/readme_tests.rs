@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use nearhead_actors::source::node::health::{Fault, NodeState};
+use nearhead_chain::remote::Check;
 
 use crate::{
     config::KNOBS,
@@ -50,10 +51,20 @@ fn node_states() {
 
 #[test]
 fn node_faults() {
-    let rows = Fault::ALL
-        .iter()
-        .map(|fault| format!("| `{}` | {fault} |", fault.label()));
+    // A block that failed is counted by what it failed.
+    let faults = Fault::ALL
+        .into_iter()
+        .filter(|fault| *fault != Fault::BadBlock);
+    let rows = faults.map(|fault| format!("| `{}` | {fault} |", fault.label()));
     check("| reason | what the node did |", rows);
+}
+
+#[test]
+fn checks_of_blocks() {
+    let rows = Check::OF_BLOCKS
+        .iter()
+        .map(|check| format!("| `{}` | {check} |", check.label()));
+    check("| check that a block failed | what it found |", rows);
 }
 
 #[test]

@@ -9,7 +9,10 @@ use std::{
 
 use serde_json::Value;
 
-use crate::harness::{Process, Server, check, json, scratch};
+use crate::{
+    harness::{Process, Server, check, json, scratch},
+    peers::Anvil,
+};
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -101,6 +104,7 @@ fn the_first_screen_works_as_printed() {
     // The port is the same.
     drop(server);
     a_chain_of_files_is_served_as_printed();
+    a_node_is_followed_as_printed();
     tests_are_run_as_printed();
 }
 
@@ -130,6 +134,22 @@ fn a_chain_of_files_is_served_as_printed() {
     let server = Server::of(&mut in_scratch(serve));
     let ready = json(&server.get("/ready").body);
     assert_eq!(ready["head"], 200, "{ready}");
+}
+
+/// Follows a node on the port that nodes have, with a key that nobody here knows.
+fn a_node_is_followed_as_printed() {
+    let line = block_with("--source node");
+    let (_, url) = line.split_once("--node http://127.0.0.1:").unwrap();
+    let port = url.split(' ').next().unwrap().parse().unwrap();
+    let mut anvil = Anvil::on_port(port, &["--no-mining"]);
+    anvil.mine(3);
+    let server = Server::of(&mut shell(&format!("exec {}", line.trim())));
+    let ready = json(&server.get("/ready").body);
+    assert_eq!(
+        (&ready["head"], &ready["blocks"]),
+        (&3.into(), &4.into()),
+        "{ready}"
+    );
 }
 
 /// All that `tests/run` does but the tests themselves, of which this is one.

@@ -31,9 +31,14 @@ impl Anvil {
     /// Starts it on a free port with these arguments besides. Without `--no-mining` or `--block-time` every transaction
     /// is a block.
     pub(crate) fn start(arguments: &[&str]) -> Self {
+        Self::on_port(0, arguments)
+    }
+
+    /// The same on a port, or on a free one if that is 0.
+    pub(crate) fn on_port(port: u16, arguments: &[&str]) -> Self {
         let mut command = Command::new(installed("tests/.tools/bin/anvil"));
         // In the order in which they were sent: a run is like any other one.
-        command.args(["--port", "0", "--order", "fifo"]);
+        command.args(["--port", &port.to_string(), "--order", "fifo"]);
         // Where it keeps states that it has too many of.
         static STARTED: AtomicUsize = AtomicUsize::new(0);
         let started = STARTED.fetch_add(1, Ordering::Relaxed);

@@ -162,47 +162,118 @@ pub enum NodeFault {
     },
 }
 
+macro_rules! checks {
+    ($($name:ident = $label:literal, $says:literal;)+) => {
+        /// What an answer failed, in one word for metrics: few, and the same for ever. README's table is made of
+        /// [`Self::OF_BLOCKS`].
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum Check {
+            $(#[doc = $says] $name,)+
+        }
+
+        impl Check {
+            const ALL: [Self; [$($label),+].len()] = [$(Self::$name),+];
+
+            /// The check's name, for metrics.
+            #[must_use]
+            pub const fn label(self) -> &'static str {
+                match self {
+                    $(Self::$name => $label,)+
+                }
+            }
+        }
+
+        impl fmt::Display for Check {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(match self {
+                    $(Self::$name => $says,)+
+                })
+            }
+        }
+    };
+}
+
+// Those that a block and its receipts may fail, then the others.
+checks! {
+    TooLarge = "too_large", "an answer is larger than any is";
+    Malformed = "malformed", "an answer is not JSON, or names a member twice";
+    MissingMember = "missing_member", "a member is not there";
+    MalformedMember = "malformed_member", "a member is of another kind, or beyond its range";
+    AnotherBlock = "another_block", "the block is not the one that was asked for";
+    BlockHash = "block_hash", "the header's hash is not the one that is stated";
+    TransactionType = "transaction_type", "a transaction is of a type that is not known here";
+    ChainId = "chain_id", "a transaction is signed for another chain";
+    Signature = "signature", "a transaction's signature has no sender";
+    TransactionsRoot = "transactions_root", "the transactions are not those of the header";
+    OmmersHash = "ommers_hash", "the ommers are not those of the header";
+    WithdrawalsRoot = "withdrawals_root", "the withdrawals are not those of the header";
+    BlobGasUsed = "blob_gas_used", "the transactions' blob gas is not the header's";
+    Count = "count", "there are more or fewer receipts or ommers than the block has";
+    ReceiptsRoot = "receipts_root", "the receipts are not those of the header";
+    GasUsed = "gas_used", "the receipts' gas is not the header's";
+    LogsBloom = "logs_bloom", "the logs' bloom is not the header's";
+    BlobGasPrice = "blob_gas_price", "the blob gas price is not what follows from the chain's parameters";
+    Header = "header", "the header breaks a rule of its fork";
+    BlockMember = "block_member", "a member of the block or of a transaction is not what follows from the rest";
+    ReceiptMember = "receipt_member", "a member of a receipt or of a log is not what follows from the rest";
+    OmmerMember = "ommer_member", "a member of an ommer is not what follows from its header";
+    Absent = "absent", "the answer is null";
+    ProofMember = "proof_member", "a member of a proof is not what the proof proves";
+    Proof = "proof", "a proof does not lead to the state root";
+    CodeHash = "code_hash", "a code is not that of its hash";
+}
+
+impl Check {
+    /// Those that blocks and their receipts may fail.
+    pub const OF_BLOCKS: &[Self] = Self::ALL.split_at(Self::Absent as usize).0;
+}
+
 impl NodeFault {
-    /// The promise in one word, for a metric: few, and the same for ever.
+    /// What the answer failed.
+    #[must_use]
+    pub const fn check(&self) -> Check {
+        match self {
+            Self::Absent { .. } => Check::Absent,
+            Self::TooLarge { .. } | Self::Encode(_) => Check::TooLarge,
+            Self::Malformed { .. } => Check::Malformed,
+            Self::Member { answer, flaw, .. } => match (flaw, answer) {
+                (Flaw::Missing, _) => Check::MissingMember,
+                (Flaw::Shape { .. }, _) => Check::MalformedMember,
+                (Flaw::Differs { .. }, Answer::Block) => Check::BlockMember,
+                (Flaw::Differs { .. }, Answer::Receipts) => Check::ReceiptMember,
+                (Flaw::Differs { .. }, Answer::Ommer(_)) => Check::OmmerMember,
+                (Flaw::Differs { .. }, Answer::Proof | Answer::Code) => Check::ProofMember,
+            },
+            Self::TransactionType { .. } => Check::TransactionType,
+            Self::BlockHash { .. } => Check::BlockHash,
+            Self::AnotherBlock { .. } => Check::AnotherBlock,
+            Self::Count { .. } => Check::Count,
+            Self::Header(why) => check_of_header(why),
+            Self::BlobGasPrice { .. } => Check::BlobGasPrice,
+            Self::Proof(_) => Check::Proof,
+            Self::CodeHash { .. } => Check::CodeHash,
+        }
+    }
+
+    /// The same in one word, for metrics.
     #[must_use]
     pub const fn reason(&self) -> &'static str {
-        match self {
-            Self::Absent { .. } => "absent",
-            Self::TooLarge { .. } => "too_large",
-            Self::Malformed { .. } => "malformed",
-            Self::Member { answer, flaw, .. } => match (flaw, answer) {
-                (Flaw::Missing, _) => "missing_member",
-                (Flaw::Shape { .. }, _) => "malformed_member",
-                (Flaw::Differs { .. }, Answer::Block) => "block_member",
-                (Flaw::Differs { .. }, Answer::Receipts) => "receipt_member",
-                (Flaw::Differs { .. }, Answer::Ommer(_)) => "ommer_member",
-                (Flaw::Differs { .. }, Answer::Proof | Answer::Code) => "proof_member",
-            },
-            Self::TransactionType { .. } => "transaction_type",
-            Self::BlockHash { .. } => "block_hash",
-            Self::AnotherBlock { .. } => "another_block",
-            Self::Count { .. } => "count",
-            Self::Header(why) => header_reason(why),
-            Self::Encode(_) => "too_large",
-            Self::BlobGasPrice { .. } => "blob_gas_price",
-            Self::Proof(_) => "proof",
-            Self::CodeHash { .. } => "code_hash",
-        }
+        self.check().label()
     }
 }
 
-const fn header_reason(why: &VerifyError) -> &'static str {
+const fn check_of_header(why: &VerifyError) -> Check {
     match why {
-        VerifyError::TransactionsRoot { .. } => "transactions_root",
-        VerifyError::OmmersHash { .. } => "ommers_hash",
-        VerifyError::WithdrawalsRoot { .. } => "withdrawals_root",
-        VerifyError::BlobGasUsed { .. } => "blob_gas_used",
-        VerifyError::GasUsed { .. } => "gas_used",
-        VerifyError::ReceiptsRoot { .. } => "receipts_root",
-        VerifyError::LogsBloom { .. } => "logs_bloom",
-        VerifyError::Signature { .. } => "signature",
-        VerifyError::ChainId { .. } => "chain_id",
-        _ => "header",
+        VerifyError::TransactionsRoot { .. } => Check::TransactionsRoot,
+        VerifyError::OmmersHash { .. } => Check::OmmersHash,
+        VerifyError::WithdrawalsRoot { .. } => Check::WithdrawalsRoot,
+        VerifyError::BlobGasUsed { .. } => Check::BlobGasUsed,
+        VerifyError::GasUsed { .. } => Check::GasUsed,
+        VerifyError::ReceiptsRoot { .. } => Check::ReceiptsRoot,
+        VerifyError::LogsBloom { .. } => Check::LogsBloom,
+        VerifyError::Signature { .. } => Check::Signature,
+        VerifyError::ChainId { .. } => Check::ChainId,
+        _ => Check::Header,
     }
 }
 

@@ -31,7 +31,7 @@ mod verifier;
 mod tests;
 
 pub use blob_rules::BlobRules;
-pub use fault::{Answer, Flaw, NodeFault};
+pub use fault::{Answer, Check, Flaw, NodeFault};
 pub use json::ANSWER_BYTES_MAX;
 pub use proof::{verify_code, verify_proof};
 pub use stated::{StatedBlock, StatedReceipts};

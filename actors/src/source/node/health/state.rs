@@ -34,7 +34,7 @@ impl NodeState {
         ),
         (
             Self::Limited,
-            "answered that it was asked too much: left alone for as long as it says, at least as long as after a fault",
+            "answered that it was asked too much, for a block or for state: left alone with both for as long as it says, at least as long as after a fault",
         ),
         (
             Self::Faulty(Fault::Silent),
