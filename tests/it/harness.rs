@@ -13,7 +13,7 @@ use std::{
 use serde_json::Value;
 
 /// How long anything that is waited for may take: a bound for a hang, never a measure.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(180);
 
 /// The key that test servers are started with.
 pub(crate) const KEY: &str = "integration-test-key";

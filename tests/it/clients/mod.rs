@@ -124,15 +124,17 @@ fn ws(address: std::net::SocketAddr) -> String {
 /// go on until it was told of another one.
 fn follow(mut client: Command) -> (String, Did) {
     let (every, depth) = (REORG_EVERY.to_string(), REORG_DEPTH.to_string());
-    let chain = ["--block-time", "100ms", "--reorg-every", &every];
+    let chain = ["--block-time", "250ms", "--reorg-every", &every];
     let server = Server::start(&[&chain[..], &["--reorg-depth", &depth]].concat());
     let line = Line::to(server.address);
-    let mut told = Told::new(server.connect());
     let client = Process::start(client.args(["follow", &ws(line.address)]));
 
     // Looked at as it comes: what a client was told of stays readable for 128 blocks.
     let reorg = |text: &str| saw_reorg(text).then(|| text.to_owned());
-    told.read(&client.output.wait_for("a reorg", reorg));
+    let seen = client.output.wait_for("a reorg", reorg);
+    // A connection that asks nothing for long is closed.
+    let mut told = Told::new(server.connect());
+    told.read(&seen);
     line.cut();
     let height = height(&server);
     wait_until("a reorg that it misses", || {

@@ -156,7 +156,8 @@ struct Both {
     nearhead: Connection,
     geth: Connection,
     /// Stopped with this.
-    _servers: (Server, Geth),
+    server: Server,
+    _geth: Geth,
     /// Calls that wait to be sent as one batch.
     calls: Vec<(&'static str, Value)>,
     compared: usize,
@@ -178,7 +179,8 @@ impl Both {
             chain,
             nearhead: server.connect(),
             geth: geth.connect(),
-            _servers: (server, geth),
+            server,
+            _geth: geth,
             calls: Vec::new(),
             compared: 0,
             differed: [0; DIFFERENCES.len()],
@@ -514,6 +516,8 @@ pub(crate) fn compare_followed(chain: &'static str, genesis: &Path, server: Serv
 
 fn compare_all(mut both: Both, genesis: &Path, head: u64) {
     let contents = Contents::of(&mut both.geth, genesis);
+    // A connection that asks nothing for long is closed.
+    both.nearhead = both.server.connect();
     check("geth took the chain whole", &contents.window.end(), &&head);
     let mut dice = Dice::new(0x6e65_6172);
     compare_blocks(&mut both, &contents);

@@ -194,8 +194,8 @@ fn a_window_whose_head_goes_back_is_filled_again() {
     let chain = Branches::make("node-goes-back", 19, 200, 60);
     let mut geth = Led::of("node-goes-back-geth", &chain);
     geth.go_to(&chain.trunk[199]);
-    let server = follow(&[http(geth.address())]);
     geth.tell(&chain.branch);
+    let server = follow(&[http(geth.address())]);
     let head = geth.go_to(&chain.branch[19]);
     check("its number", &head.0, &160);
     wait_head(&server, head);

@@ -122,6 +122,12 @@ fn wait_head(server: &Server, wanted: (u64, B256)) {
     });
 }
 
+/// Waits for a line of the log.
+fn wait_logged(server: &Server, text: &str) {
+    let is_there = |log: &str| log.contains(text).then_some(());
+    server.process.output.wait_for(text, is_there);
+}
+
 /// Faults of a node that were counted, by reason.
 fn faults(server: &Server, node: usize) -> BTreeMap<String, u64> {
     let metrics = server.get("/metrics");

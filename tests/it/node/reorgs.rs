@@ -152,6 +152,23 @@ fn sessions_at(servers: &[Server; 2], head: (u64, B256)) -> [Told; 2] {
     })
 }
 
+fn wait_heads(servers: &[Server], wanted: (u64, B256)) {
+    servers.iter().for_each(|server| wait_head(server, wanted));
+}
+
+/// The next block is served, and the sessions were told of it. A node that was silent for a moment, because the machine had
+/// other things to do, was left and is followed anew: before it has gone on, a head of it that is not higher is lag and no
+/// reorg.
+fn go_on(anvil: &mut Anvil, servers: &[Server], sessions: &mut [Told]) {
+    anvil.mine(1);
+    let (number, head) = anvil.head();
+    wait_heads(servers, (number, head));
+    let logs = logs_of_window(anvil, number);
+    for told in sessions {
+        told.read_to((number, head), logs);
+    }
+}
+
 /// A session that only applies what it is told holds what is answered, whatever depth a reorg has.
 #[test]
 fn a_session_is_told_of_every_depth() {
@@ -161,12 +178,13 @@ fn a_session_is_told_of_every_depth() {
     let mut sessions = sessions_at(&servers, anvil.head());
     for depth in [0, 1, 5, 60, 127] {
         if depth > 0 {
+            go_on(&mut anvil, &servers, &mut sessions);
             anvil.reorg(depth);
         }
         let (number, head) = anvil.head();
+        wait_heads(&servers, (number, head));
         let logs = logs_of_window(&anvil, number);
         for (server, told) in servers.iter().zip(&mut sessions) {
-            wait_head(server, (number, head));
             told.read_to((number, head), logs);
             // A reorg of the whole window leaves one block that both have: the oldest.
             told.check(&anvil, number - 126);
@@ -192,11 +210,12 @@ fn a_session_is_told_of_a_rollback() {
     let servers = [http(anvil.address), ws(anvil.address)].map(|url| follow(&[url]));
     let mut sessions = sessions_at(&servers, anvil.head());
     for depth in [1, 3, 20] {
+        go_on(&mut anvil, &servers, &mut sessions);
         let oldest = anvil.head().0 - 126;
         anvil.roll_back(depth);
         let (number, head) = anvil.head();
-        for (server, told) in servers.iter().zip(&mut sessions) {
-            wait_head(server, (number, head));
+        wait_heads(&servers, (number, head));
+        for told in &mut sessions {
             told.read_from(oldest, head, logs_from(&anvil, oldest));
             while told.reorg.is_none() {
                 told.read();
@@ -206,8 +225,8 @@ fn a_session_is_told_of_a_rollback() {
         }
         anvil.mine_others(depth + 2);
         let (number, head) = anvil.head();
+        wait_heads(&servers, (number, head));
         for (server, told) in servers.iter().zip(&mut sessions) {
-            wait_head(server, (number, head));
             told.read_to((number, head), logs_of_window(&anvil, number));
             told.check(&anvil, number - 126);
             check("no reorg", &told.reorg, &None);
@@ -225,20 +244,21 @@ fn a_session_is_told_of_a_lower_head() {
     let mut anvil = anvil_with_traffic("node-lower", 32, 140);
     let servers = [http(anvil.address), ws(anvil.address)].map(|url| follow(&[url]));
     let mut sessions = sessions_at(&servers, anvil.head());
+    go_on(&mut anvil, &servers, &mut sessions);
     let oldest = anvil.head().0 - 126;
     anvil.roll_back(20);
     anvil.mine_others(7);
     let (number, head) = anvil.head();
-    for (server, told) in servers.iter().zip(&mut sessions) {
-        wait_head(server, (number, head));
+    wait_heads(&servers, (number, head));
+    for told in &mut sessions {
         told.read_from(oldest, head, logs_from(&anvil, oldest));
         while told.reorg.is_none() {
             told.read();
         }
-        // The first of the blocks may have been seen alone.
+        // The first of the blocks may have been seen alone, or before them what they are made on.
         let (reverted, applied) = told.reorg.take().unwrap();
         check("reverted", &reverted, &20);
-        assert!((1..=7).contains(&applied), "{applied}");
+        assert!((0..=7).contains(&applied), "{applied}");
         told.check(&anvil, oldest);
     }
 }
@@ -253,10 +273,11 @@ fn deeper_than_the_window() {
     let mut sessions = sessions_at(&servers, anvil.head());
     let replaced = anvil.head().1;
     let known = sessions[0].heads.last().unwrap()["hash"].clone();
+    go_on(&mut anvil, &servers, &mut sessions);
     anvil.reorg(200);
     let (number, head) = anvil.head();
+    wait_heads(&servers, (number, head));
     for (server, told) in servers.iter().zip(&mut sessions) {
-        wait_head(server, (number, head));
         wait_until("ready", || server.get("/ready").status == 200);
         let mut same = Same::between(server, anvil.address);
         same.chain();

@@ -7,11 +7,11 @@ use crate::harness::{Server, check};
 
 const HASH: &str = "0xabababababababababababababababababababababababababababababababab";
 
-/// A block every 100 ms, and every fourth step replaces three.
+/// A block every 250 ms, and every fourth step replaces three.
 fn reorganizing() -> Server {
     let chain = [
         "--block-time",
-        "100ms",
+        "250ms",
         "--reorg-every",
         "4",
         "--reorg-depth",

@@ -108,7 +108,7 @@ fn slow_cut_and_frozen() {
         &Err(ErrorKind::WouldBlock),
     );
     frozen.stream().set_read_timeout(Some(PATIENCE)).unwrap();
-    check("frozen", &proxy.applied(), &1);
+    wait_until("frozen", || proxy.applied() == 1);
     proxy.heal();
     frozen.wait_closed();
     let mut connection = connect(&proxy);
