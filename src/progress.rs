@@ -12,7 +12,8 @@ use nearhead_actors::source::Progress;
 pub struct ProgressLine<W: Write> {
     output: W,
     rewrites: bool,
-    step: Option<&'static str>,
+    /// The last update: what was done, and how much of it.
+    last: Option<(&'static str, u64)>,
     step_began: Instant,
     shown: Option<Instant>,
     /// A line was begun that is still to be rewritten.
@@ -38,7 +39,7 @@ impl<W: Write> ProgressLine<W> {
         Self {
             output,
             rewrites,
-            step: None,
+            last: None,
             step_began: now,
             shown: None,
             open: false,
@@ -48,11 +49,9 @@ impl<W: Write> ProgressLine<W> {
     /// Takes in how far the work is, and shows it if something was not shown just before.
     pub fn update(&mut self, progress: Progress, now: Instant) {
         let line = Line::of(progress);
-        if self
-            .step
-            .replace(line.step)
-            .is_some_and(|step| step != line.step)
-        {
+        let last = self.last.replace((line.step, line.done));
+        // What goes back was begun anew: a window, after a reorg that is deeper than it.
+        if last.is_some_and(|(step, done)| step != line.step || done > line.done) {
             self.step_began = now;
         }
         let elapsed = now.saturating_duration_since(self.step_began);
@@ -171,6 +170,15 @@ mod tests {
             shown(false, &[(10, import(1, 500)), (20, import(2, 1_000))]),
             ""
         );
+    }
+
+    #[test]
+    fn what_begins_anew_has_its_own_time() {
+        let fill = |done| Progress::Backfill { done, total: 127 };
+        let updates = [(1_000, fill(100)), (60_000, fill(0)), (62_000, fill(50))];
+        let text = shown(false, &updates);
+        let last = text.lines().last().unwrap_or_default();
+        assert_eq!(last, "filling the window: 50 blocks, 39%, 2 s, 25 blocks/s");
     }
 
     #[test]

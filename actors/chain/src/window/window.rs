@@ -271,8 +271,8 @@ impl Window {
         Ok(())
     }
 
-    /// Sets the safe block by the number and hash of a header that was verified: a canonical one, or one so far below the
-    /// window that nothing here links it. Such a one is the source's word, until the window reaches it.
+    /// Sets the safe block by the number and hash that the source names: a canonical one, or one so far below the window
+    /// that nothing here links it. Such a one is the source's word, until the window reaches it.
     ///
     /// # Errors
     /// [`WindowError::NotCanonical`].

@@ -189,9 +189,10 @@ impl NodeSource {
                         let _ = refuse.send(why);
                     }
                 }
+                // What is missing is counted anew.
+                Event::Began(_) => total = 0,
                 Event::Switched(_)
                 | Event::Failed { reason: None, .. }
-                | Event::Began(_)
                 | Event::Advanced { .. } => {}
             }
             tell(event);

@@ -61,6 +61,8 @@ struct Node {
     client: NodeClient,
     /// Whether it said that it does not have a method which gives state.
     lacks_state: Lacks,
+    /// Whether it did not have the state of a block that is served: said now and then, for it may be so at every read.
+    forgets: Lacks,
 }
 
 impl StateSource {
@@ -76,6 +78,7 @@ impl StateSource {
         let nodes = nodes.into_iter().map(|client| Node {
             client,
             lacks_state: Lacks::default(),
+            forgets: Lacks::default(),
         });
         Self {
             shared: Arc::new(Shared {

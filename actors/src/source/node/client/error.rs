@@ -62,9 +62,10 @@ const TEXT_CHARS_MAX: usize = 200;
 /// Longest wait that a node may ask for: who is rate limited for a day is asked again within the day.
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(3_600);
 
+#[cfg(test)]
 impl CallError {
-    /// Names of all kinds, for metrics.
-    pub const LABELS: [&'static str; 10] = [
+    /// Names of all kinds, for the tables of tests.
+    pub(in crate::source::node) const LABELS: [&'static str; 10] = [
         "busy",
         "timeout",
         "connection",
@@ -77,9 +78,8 @@ impl CallError {
         "rpc",
     ];
 
-    /// The kind's name, for metrics.
-    #[must_use]
-    pub const fn label(&self) -> &'static str {
+    /// The kind's name.
+    pub(in crate::source::node) const fn label(&self) -> &'static str {
         let at = match self {
             Self::Busy => 0,
             Self::Timeout(_) => 1,
@@ -94,7 +94,9 @@ impl CallError {
         };
         Self::LABELS[at]
     }
+}
 
+impl CallError {
     /// Whether the node cannot answer the method in the form that was asked for, however often it is asked.
     pub(super) fn lacks_method(&self) -> bool {
         match self {
@@ -159,7 +161,7 @@ impl CallError {
 }
 
 /// A node's text as it may stand in a log line.
-pub(super) fn printable(text: &str) -> Box<str> {
+fn printable(text: &str) -> Box<str> {
     let chars = text
         .chars()
         .map(|char| if char.is_control() { ' ' } else { char });

@@ -150,15 +150,6 @@ impl NodeClient {
         Ok(number.to())
     }
 
-    /// The node's name and version, cut short and printable.
-    ///
-    /// # Errors
-    /// As [`CallError`] says.
-    pub async fn client_version(&self) -> Result<Box<str>, CallError> {
-        let version: String = self.read("web3_clientVersion", ()).await?;
-        Ok(error::printable(&version))
-    }
-
     /// Whether the node says that it is still filling its database.
     ///
     /// # Errors
@@ -188,15 +179,6 @@ impl NodeClient {
             .call("eth_getBlockByNumber", (U64::ZERO, false))
             .await?;
         Ok(HeadClaim::parse(&json)?.hash)
-    }
-
-    /// What the node names by this hash.
-    ///
-    /// # Errors
-    /// As [`CallError`] says.
-    pub async fn header_by_hash(&self, hash: B256) -> Result<HeadClaim, CallError> {
-        let json = self.call("eth_getBlockByHash", (hash, false)).await?;
-        HeadClaim::parse(&json)
     }
 
     /// A block with its transactions.

@@ -128,6 +128,11 @@ impl<P: Peer, S: HeadSink> Follower<P, S> {
                 match &error {
                     FetchError::Call(CallError::NotFound) => self.missing(node, ask, purpose),
                     FetchError::Call(error) => self.fails(node, Verdict::from(error), error),
+                    FetchError::BadBlock { reason, why }
+                        if purpose == Purpose::Filling && !self.health.has_other(node) =>
+                    {
+                        self.bad_below(node, ask, reason, why);
+                    }
                     FetchError::BadBlock { reason, why } => {
                         let why = format!("block {}: {why}", ask.number());
                         self.fails_by(node, Verdict::Fault(Fault::BadBlock), Some(reason), &why);

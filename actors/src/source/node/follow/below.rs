@@ -117,14 +117,38 @@ impl<P: Peer, S: HeadSink> Follower<P, S> {
 
     /// A node does not have a block of the window: it may have forgotten it, and be as good as any for new ones.
     pub(super) fn missing_below(&mut self, node: NodeId, ask: Ask) {
+        if self
+            .filling
+            .as_ref()
+            .is_some_and(|filling| filling.missing == 0)
+        {
+            let (node, number) = (self.nodes[node].peer.name(), ask.number());
+            tracing::warn!(node, number, "the node does not have a block of the window");
+        }
+        self.waits_below();
+    }
+
+    /// A block of the window failed a check, and nobody else has it: new heads do not wait for old blocks.
+    pub(super) fn bad_below(
+        &mut self,
+        node: NodeId,
+        ask: Ask,
+        reason: &'static str,
+        why: &dyn std::fmt::Display,
+    ) {
+        let (name, number) = (self.nodes[node].peer.name(), ask.number());
+        tracing::warn!(node = name, reason, "block {number} of the window: {why}");
+        let (reason, wait) = (Some(reason), Duration::ZERO);
+        (self.tell)(Event::Failed { node, reason, wait });
+        self.waits_below();
+    }
+
+    /// Another node is asked, if there is one; all of them again after a wait that doubles.
+    fn waits_below(&mut self) {
         let (now, block_time) = (self.now(), self.health.block_time());
         let Some(filling) = &mut self.filling else {
             return;
         };
-        if filling.missing == 0 {
-            let (node, number) = (self.nodes[node].peer.name(), ask.number());
-            tracing::warn!(node, number, "the node does not have a block of the window");
-        }
         let rounds = filling.missing / self.nodes.len() as u32;
         filling.missing = filling.missing.saturating_add(1);
         filling.turn = filling.turn.wrapping_add(1);

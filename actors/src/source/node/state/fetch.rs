@@ -159,7 +159,15 @@ impl Shared {
                 (Verdict::Innocent, Hope::None)
             }
             // It has forgotten this block's state, or does not have the block yet: no fault, and it can be followed.
-            FetchError::Call(CallError::NotFound | CallError::Rpc { .. }) => {
+            FetchError::Call(error @ (CallError::NotFound | CallError::Rpc { .. })) => {
+                if node.forgets.note(Instant::now()) {
+                    tracing::warn!(
+                        node = %node.client.endpoint(),
+                        block = block.number,
+                        %error,
+                        "the node does not have the state of a block that is served: it may be pruned"
+                    );
+                }
                 (Verdict::Innocent, Hope::None)
             }
             FetchError::Call(error @ (CallError::Busy | CallError::RateLimited { .. })) => {

@@ -493,6 +493,25 @@ async fn the_first_waits_are_short() {
     scene.check_holds(0, 128);
 }
 
+/// Where there is nobody else to ask, new heads do not wait for an old block that fails.
+#[tokio::test(start_paused = true)]
+async fn a_bad_old_block_does_not_keep_the_head() {
+    let mut scene = Scene::new(1, 300);
+    scene.nodes[0].says(Says::BadBlock(250));
+    scene.runs(2_000).await;
+    for number in 301..=360 {
+        scene.mine(1);
+        scene.runs(1_000).await;
+        assert_eq!((scene.head(), scene.oldest()), (number, 251));
+    }
+    let is_told = |event: &&Event| matches!(event, Event::Failed { node: 0, .. });
+    let told = scene.take_events().iter().filter(is_told).count();
+    assert!((3..=20).contains(&told), "{told}");
+    scene.nodes[0].says(Says::Truth);
+    scene.runs(9_000).await;
+    scene.check_holds(0, 128);
+}
+
 #[tokio::test(start_paused = true)]
 async fn whoever_holds_the_blocks_can_end_it_and_so_can_a_stop() {
     let mut scene = Scene::new(1, 300);
