@@ -265,6 +265,9 @@ impl<P: Peer, S: HeadSink> Follower<P, S> {
     /// Chooses the node, and its head to go to.
     fn choose(&mut self) {
         self.leave_if_stuck();
+        for node in self.health.silent(self.now()) {
+            self.fails(node, Verdict::Fault(Fault::Silent), &Fault::Silent);
+        }
         let (now, view) = (self.now(), self.sink.view());
         if let Some(switch) = self.health.choose(now, &view) {
             self.switched(switch);

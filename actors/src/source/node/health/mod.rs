@@ -284,17 +284,22 @@ impl Health {
         self.compare(now);
     }
 
-    /// Finds nodes that have become silent, and chooses whom to follow. To be called after whatever was told, and every
-    /// quarter of a block time.
+    /// Nodes that have become silent, each of which has failed by that: [`Fault::Silent`].
+    #[must_use]
+    pub fn silent(&self, now: Moment) -> Vec<NodeId> {
+        let is_silent = |node: &Node| {
+            let block_time = self.block_time().max(node.heard_at_pace);
+            let silent_for = now.saturating_sub(node.heard);
+            node.usable().is_some() && silent_for >= block_time * SILENT_BLOCKS
+        };
+        let nodes = self.nodes.iter().enumerate();
+        nodes
+            .filter_map(|(id, node)| is_silent(node).then_some(id))
+            .collect()
+    }
+
+    /// Chooses whom to follow. To be called after whatever was told, and every quarter of a block time.
     pub fn choose(&mut self, now: Moment, chain: &impl Chain) -> Option<Switch> {
-        for node in 0..self.nodes.len() {
-            let found = &self.nodes[node];
-            let silent_for = now.saturating_sub(found.heard);
-            let block_time = self.block_time().max(found.heard_at_pace);
-            if found.usable().is_some() && silent_for >= block_time * SILENT_BLOCKS {
-                self.failed(node, now, Verdict::Fault(Fault::Silent));
-            }
-        }
         let (to, why) = self.better(now, chain)?;
         let from = self.followed;
         self.followed = to;

@@ -182,6 +182,26 @@ async fn a_node_that_fails_is_left_for_another() {
     check_is_left(error(limited), 1, NodeState::Limited).await;
 }
 
+/// The watchdog's finding is a fault as any other: counted and told, once as long as it lasts.
+#[tokio::test(start_paused = true)]
+async fn a_silent_node_is_told_of() {
+    let mut scene = Scene::new(2, 300);
+    scene.runs(2_000).await;
+    scene.take_events();
+    scene.nodes[0].says(Says::Nothing);
+    scene.runs(5_000).await;
+    let events = scene.take_events();
+    let silent = Some(Fault::Silent.label());
+    let is_told = |event: &&Event| matches!(event, Event::Failed { node: 0, reason, .. } if *reason == silent);
+    assert_eq!(events.iter().filter(is_told).count(), 1, "{events:?}");
+    let left = Why::Left(NodeState::Faulty(Fault::Silent));
+    let is_left = |event: &Event| matches!(event, Event::Switched(switch) if switch.why == left);
+    assert!(events.iter().any(is_left), "{events:?}");
+    scene.mine(1);
+    scene.runs(1_000).await;
+    scene.check_holds(0, 128);
+}
+
 /// Checks that the head is followed by nodes that have forgotten old blocks, which come from whoever has them later.
 async fn check_forgetful(later: impl FnOnce(&Scene)) {
     let mut scene = Scene::new(2, 300);

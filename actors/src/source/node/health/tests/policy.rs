@@ -45,6 +45,9 @@ impl Scene {
     }
 
     fn choose(&mut self) -> Option<(Option<NodeId>, Option<NodeId>, Why)> {
+        for node in self.health.silent(self.now) {
+            self.fails(node, Fault::Silent);
+        }
         let switch = self.health.choose(self.now, &self.ours)?;
         Some((switch.from, switch.to, switch.why))
     }
@@ -134,6 +137,7 @@ fn a_silent_node_is_left_after_three_block_times() {
     scene.later(1);
     let silent = NodeState::Faulty(Fault::Silent);
     assert_eq!(scene.choose(), Some((Some(0), Some(1), Why::Left(silent))));
+    assert!(scene.health.silent(scene.now).is_empty(), "found once");
     // Nobody is better than a silent node.
     scene.later(2_000);
     assert_eq!(scene.choose(), Some((Some(1), None, Why::Left(silent))));

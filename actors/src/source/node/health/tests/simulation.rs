@@ -187,6 +187,9 @@ impl World {
     }
 
     fn choose(&mut self) {
+        for id in self.health.silent(self.now()) {
+            self.fails(id, Fault::Silent);
+        }
         if self.health.choose(self.now(), &self.ours).is_some() {
             self.given_by = None;
         }
