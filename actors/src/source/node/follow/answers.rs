@@ -14,7 +14,7 @@ use crate::{
         client::{CallError, HeadClaim},
         follow::Event,
         health::{Fault, NodeId, Verdict},
-        plan::{Ask, Found, Outcome},
+        plan::{Ask, Found, Leaves, Outcome},
     },
 };
 
@@ -218,6 +218,7 @@ impl<P: Peer, S: HeadSink> Follower<P, S> {
 
     /// Hands over what is complete.
     pub(super) async fn go_on(&mut self) -> Result<(), S::Error> {
+        let now = self.now();
         if let Some(way) = &mut self.way {
             match &mut way.to {
                 Goal::Begin { block, .. } => {
@@ -226,7 +227,12 @@ impl<P: Peer, S: HeadSink> Follower<P, S> {
                     }
                 }
                 Goal::Route(route) => {
-                    match self.sink.view().and_then(|view| route.outcome(&view)) {
+                    let view = self.sink.view();
+                    let outcome = view.as_ref().and_then(|view| route.outcome(view));
+                    let leaves = view.as_ref().and_then(|view| route.leaves(view));
+                    let is_refused = |leaves| self.health.refuses(now, leaves == Leaves::Far);
+                    match outcome {
+                        _ if leaves.is_some_and(is_refused) => self.way = None,
                         None => {}
                         Some(Outcome::Refill) => {
                             let (node, head) = (self.nodes[way.node].peer.name(), way.head.number);
@@ -283,12 +289,12 @@ impl<P: Peer, S: HeadSink> Follower<P, S> {
 
     /// Tells what the followed node calls safe and finalized, with a new head or without.
     async fn settle(&mut self) -> Result<(), S::Error> {
-        let Some(followed) = self.health.followed() else {
+        let Some(view) = self.sink.view().filter(|_| self.is_unsettled) else {
             return Ok(());
         };
-        if !self.is_unsettled || self.sink.view().is_none() {
+        let Some(followed) = self.health.settler(&view) else {
             return Ok(());
-        }
+        };
         self.is_unsettled = false;
         let Settled { safe, finalized } = self.nodes[followed].settled;
         let named = |claim: HeadClaim| (claim.number, claim.hash);

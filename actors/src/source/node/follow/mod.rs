@@ -36,6 +36,10 @@ const HEAD_RESERVE: usize = 2;
 /// Shortest time without a block, on the way to a head, after which another node is tried: a far one takes so long.
 const STUCK_MIN: Duration = Duration::from_secs(1);
 
+/// Times as long that the whole way of a node that is on trial may take: blocks that drop in one by one keep us from the
+/// others.
+const TRIAL_STUCKS: u32 = 3;
+
 /// What is followed by.
 #[derive(Clone, Copy, Debug)]
 pub struct FollowConfig {
@@ -128,6 +132,7 @@ struct Way {
     head: HeadClaim,
     /// When the node named that head first.
     named: Moment,
+    began: Moment,
     /// When the last block arrived on it, or when it began.
     moved: Moment,
     to: Goal,
@@ -281,6 +286,7 @@ impl<P: Peer, S: HeadSink> Follower<P, S> {
                 node,
                 head,
                 named: self.health.named_since(node),
+                began: now,
                 moved: now,
                 to: view.as_ref().map_or(Goal::BEGIN, route),
             });
@@ -296,6 +302,16 @@ impl<P: Peer, S: HeadSink> Follower<P, S> {
             && self.health.has_other(node)
         {
             let why = "no block within one block time";
+            self.fails(node, Verdict::Fault(Fault::Timeout), &why);
+        }
+        let way = self.way.as_ref();
+        let is_late =
+            way.is_some_and(|way| now.saturating_sub(way.began) >= patience * TRIAL_STUCKS);
+        if let Some(node) = way.map(|way| way.node)
+            && is_late
+            && self.health.refuses(now, false)
+        {
+            let why = "its head was not reached within three block times";
             self.fails(node, Verdict::Fault(Fault::Timeout), &why);
         }
     }

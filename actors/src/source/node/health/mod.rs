@@ -5,6 +5,8 @@
 
 mod backoff;
 mod block_time;
+mod forks;
+mod pace;
 mod state;
 
 #[cfg(test)]
@@ -20,6 +22,8 @@ pub use state::{Complaint, Fault, NodeState, Verdict};
 
 use super::{chain::Chain, client::HeadClaim};
 use backoff::Backoff;
+use forks::Trial;
+use pace::Pace;
 
 /// Block times without a word after which a node is [`Fault::Silent`].
 const SILENT_BLOCKS: u32 = 3;
@@ -45,11 +49,24 @@ pub type Moment = Duration;
 pub struct Health {
     nodes: Vec<Node>,
     followed: Option<NodeId>,
-    /// Number of our head when the followed node was chosen, until it took us further: what is not above it is lag.
-    floor: Option<u64>,
+    /// Which heads of the followed node are lag.
+    lag: Lag,
+    /// `None`: whatever the followed node's chain is, we go there.
+    trial: Option<Trial>,
     head: Option<u64>,
     block_time: BlockTime,
     backoff: Backoff,
+}
+
+/// Which heads of the followed node that are not above ours are lag, and no reorg.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Lag {
+    /// None: it has taken us where we are.
+    None,
+    /// Those that are blocks of ours: where we are, one has taken us that lied, or was contradicted.
+    Ours,
+    /// All: the head does not go back for another node.
+    All,
 }
 
 /// What is known of one node.
@@ -62,10 +79,13 @@ struct Node {
     heard: Moment,
     /// The block time as it was then: a node is not silent because blocks turn out to be faster.
     heard_at_pace: Duration,
+    pace: Pace,
     finalized: Option<(u64, B256)>,
     is_syncing: bool,
     /// Since when others are ahead.
     behind_since: Option<Moment>,
+    /// Until when it counts as being on another fork.
+    apart_until: Option<Moment>,
     trouble: Option<Trouble>,
     /// Troubles in a row.
     strikes: u32,
@@ -98,6 +118,8 @@ pub enum Why {
     Left(NodeState),
     /// The other has finalized a later block, and that is not one of ours.
     Justified,
+    /// The one before is on another fork than we are, and the other moves on ours.
+    Apart,
 }
 
 impl fmt::Display for Why {
@@ -106,6 +128,7 @@ impl fmt::Display for Why {
             Self::First => f.write_str("none was followed"),
             Self::Left(state) => write!(f, "the one before is {state}"),
             Self::Justified => f.write_str("it has finalized a later block, of another fork"),
+            Self::Apart => f.write_str("the one before is on another fork"),
         }
     }
 }
@@ -128,7 +151,8 @@ impl Health {
         Self {
             nodes: vec![Node::default(); nodes],
             followed: None,
-            floor: None,
+            lag: Lag::None,
+            trial: None,
             head: None,
             block_time: BlockTime::default(),
             backoff: Backoff::new(seed),
@@ -224,6 +248,7 @@ impl Health {
         node.heard_at_pace = block_time;
         if node.head.is_none_or(|before| before.hash != head.hash) {
             node.head_since = now;
+            node.pace.named(now, head.timestamp);
         }
         // What it says of the same block may have been wrong before.
         node.head = Some(head);
@@ -279,7 +304,8 @@ impl Health {
         self.head = Some(number);
         self.block_time.arrived(number, now);
         if self.followed == Some(node) {
-            self.floor = None;
+            self.lag = Lag::None;
+            self.joined(node, now);
         }
         self.compare(now);
     }
@@ -300,12 +326,23 @@ impl Health {
 
     /// Chooses whom to follow. To be called after whatever was told, and every quarter of a block time.
     pub fn choose(&mut self, now: Moment, chain: &impl Chain) -> Option<Switch> {
+        self.look_at_forks(now, chain);
         let (to, why) = self.better(now, chain)?;
-        let from = self.followed;
-        self.followed = to;
-        if to.is_some() {
-            self.floor = self.head;
-        }
+        let from = std::mem::replace(&mut self.followed, to);
+        let is_disowned = match why {
+            Why::Left(NodeState::Faulty(fault)) => fault.is_lie(),
+            why => why == Why::Apart,
+        };
+        self.lag = match self.lag {
+            Lag::None if is_disowned => Lag::Ours,
+            Lag::None | Lag::All if to.is_some() && self.head.is_some() => Lag::All,
+            lag => lag,
+        };
+        let is_back = why == Why::Apart && to == self.left();
+        let is_tried = self.lag == Lag::All && why != Why::Justified && !is_back;
+        self.trial = to
+            .filter(|_| is_tried)
+            .map(|to| self.trial(from, to, chain));
         Some(Switch { from, to, why })
     }
 
@@ -317,6 +354,11 @@ impl Health {
         let head = node.usable()?;
         let (ours, _) = chain.head();
         let is_ours = chain.hash_at(head.number) == Some(head.hash);
+        let is_lag = match self.lag {
+            Lag::None => false,
+            Lag::Ours => is_ours,
+            Lag::All => true,
+        };
         if head.number < ours {
             // One URL may be several nodes: a lower head is a reorg if it is still the head after a while; one of our own
             // blocks is a rollback if its node has had the time to come after us.
@@ -325,9 +367,9 @@ impl Health {
                 true => self.block_time() * ROLLBACK_BLOCKS,
                 false => self.patience(),
             };
-            (self.floor.is_none() && is_kept_for >= patience).then_some((followed, *head))
+            (!is_lag && is_kept_for >= patience).then_some((followed, *head))
         } else if head.number == ours {
-            (self.floor.is_none() && !is_ours).then_some((followed, *head))
+            (!is_lag && !is_ours).then_some((followed, *head))
         } else {
             Some((followed, *head))
         }
@@ -338,9 +380,10 @@ impl Health {
         self.block_time() / 2
     }
 
-    /// Notes who is behind.
+    /// Notes who is behind others, those on another fork aside.
     fn compare(&mut self, now: Moment) {
-        let heads = self.nodes.iter().filter_map(Node::usable);
+        let others = self.nodes.iter().filter(|node| !node.is_apart(now));
+        let heads = others.filter_map(Node::usable);
         let best = heads.map(|head| head.number).max().max(self.head);
         for node in &mut self.nodes {
             let number = node.usable().map(|head| head.number);
@@ -354,40 +397,39 @@ impl Health {
 
     /// Whom to follow instead, if anybody, and why.
     fn better(&self, now: Moment, chain: &impl Chain) -> Option<(Option<NodeId>, Why)> {
-        let ids = 0..self.nodes.len();
-        // The operator's order decides between equals.
-        let best = ids
-            .filter_map(|id| Some((id, self.nodes[id].usable()?.number)))
-            .max_by_key(|(id, number)| (*number, Reverse(self.nodes[*id].strikes), Reverse(*id)));
+        let usable = (0..self.nodes.len()).filter(|id| self.nodes[*id].usable().is_some());
+        let best = usable.max_by_key(|id| self.rank(*id, now));
         let Some(followed) = self.followed else {
-            return best.map(|(id, _)| (Some(id), Why::First));
+            return best.map(|id| (Some(id), Why::First));
         };
         let left = Why::Left(self.state(followed, now));
         let Some(head) = self.nodes[followed].usable() else {
-            return Some((best.map(|(id, _)| id), left));
+            return Some((best, left));
         };
         if let Some(rival) = self.justified_rival(followed, chain) {
             return Some((Some(rival), Why::Justified));
         }
+        if let Some(witness) = self.better_fork(now) {
+            return Some((Some(witness), Why::Apart));
+        }
         let is_lagging = self.state(followed, now) == NodeState::Lagging;
-        let ahead = best.filter(|(_, number)| *number > head.number);
-        let (id, _) = ahead.filter(|_| is_lagging)?;
-        Some((Some(id), left))
+        let is_ahead = |id: &NodeId| {
+            let other = self.nodes[*id].usable();
+            other.is_some_and(|other| other.number > head.number)
+        };
+        let ahead = best.filter(|id| is_lagging && is_ahead(id))?;
+        Some((Some(ahead), left))
     }
 
-    /// A node that has finalized a later block than the followed one, which is not ours.
-    fn justified_rival(&self, followed: NodeId, chain: &impl Chain) -> Option<NodeId> {
-        let number = self.nodes[followed].finalized.map(|(number, _)| number);
-        let rivals = self.nodes.iter().enumerate().filter_map(|(id, node)| {
-            let head = node.usable()?;
-            // Whose head is one of our blocks has no fork, whatever it says of its finalized block.
-            let is_ours = chain.hash_at(head.number) == Some(head.hash);
-            let finalized = node.finalized.filter(|_| id != followed && !is_ours)?;
-            let ours = chain.hash_at(finalized.0)?;
-            (Some(finalized.0) > number && ours != finalized.1).then_some((finalized.0, id))
-        });
-        rivals
-            .max_by_key(|(number, id)| (*number, Reverse(*id)))
-            .map(|(_, id)| id)
+    /// What makes a node better than others. The operator's order decides between equals.
+    fn rank(&self, id: NodeId, now: Moment) -> impl Ord + use<> {
+        let node = &self.nodes[id];
+        let number = node.usable().map(|head| head.number);
+        (
+            !node.is_apart(now),
+            number,
+            Reverse(node.strikes),
+            Reverse(id),
+        )
     }
 }

@@ -13,4 +13,4 @@ mod tests;
 
 pub use backfill::Backfill;
 pub use descent::{Ask, Found};
-pub use route::{Outcome, Route};
+pub use route::{Leaves, Outcome, Route};

@@ -31,6 +31,15 @@ pub enum Outcome<T> {
     Refill,
 }
 
+/// How a route leaves our chain, other than at our head.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Leaves {
+    /// Below our head.
+    Below,
+    /// It begins too far away for that to be known.
+    Far,
+}
+
 impl<T> Route<T> {
     /// The way to this head, which is not one of our blocks.
     #[must_use]
@@ -67,6 +76,21 @@ impl<T> Route<T> {
     /// A question was not answered: it is asked again.
     pub fn lost(&mut self, ask: Ask) {
         self.descent.lost(ask);
+    }
+
+    /// Whether it is known to leave our chain below our head, and if so, whether because no block that we hold is near it.
+    /// To be asked after [`Self::outcome`].
+    #[must_use]
+    pub fn leaves(&self, ours: &impl Chain) -> Option<Leaves> {
+        if self.is_too_far {
+            return Some(Leaves::Far);
+        }
+        let (head, hash) = ours.head();
+        match self.descent.next() {
+            Some((number, _)) if number > head => None,
+            next if next == Some((head, hash)) => None,
+            _ => Some(Leaves::Below),
+        }
     }
 
     /// Where it leads, once that is known; the route is at its end then.

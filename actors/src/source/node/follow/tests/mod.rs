@@ -1,5 +1,6 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
+mod forks;
 mod scene;
 mod scripted;
 

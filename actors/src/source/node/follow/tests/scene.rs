@@ -1,6 +1,6 @@
 //! A follower with its nodes and a window, in time that the test makes pass.
 
-use std::{pin::Pin, sync::Arc};
+use std::{collections::HashSet, pin::Pin, sync::Arc};
 
 use alloy_primitives::B256;
 use nearhead_chain::{
@@ -29,6 +29,10 @@ struct Held {
     window: Option<Window>,
     /// Numbers of all heads.
     heads: Vec<u64>,
+    /// Their hashes.
+    shown: HashSet<B256>,
+    /// Hashes of all finalized blocks.
+    finals: HashSet<B256>,
     refuses: bool,
     events: Vec<Event>,
 }
@@ -51,7 +55,9 @@ impl Held {
 
     fn changed(&mut self) -> Result<(), Refused> {
         self.window().check_invariants().unwrap();
-        self.heads.push(self.view().head().number());
+        let head = Arc::clone(self.view().head());
+        self.heads.push(head.number());
+        self.shown.insert(head.hash);
         if self.refuses { Err(Refused) } else { Ok(()) }
     }
 }
@@ -106,6 +112,7 @@ impl HeadSink for Sink {
         }
         if let Some((number, hash)) = finalized {
             let _ = held.window().set_finalized_at(number, hash);
+            held.finals.insert(hash);
         }
         held.changed()
     }
@@ -204,6 +211,11 @@ impl Scene {
         Ok(block.hash)
     }
 
+    /// All blocks that were finalized.
+    pub(super) fn finals(&self) -> HashSet<B256> {
+        self.held().finals.clone()
+    }
+
     pub(super) fn genesis(&self) -> Option<B256> {
         Some(self.held().view().genesis()?.hash)
     }
@@ -211,6 +223,13 @@ impl Scene {
     /// Whether no head was lower than the one before.
     pub(super) fn went_up_only(&self) -> bool {
         self.held().heads.is_sorted()
+    }
+
+    /// Whether a block of a chain, from this number on, has ever been the head.
+    pub(super) fn has_shown(&self, chain: usize, since: u64) -> bool {
+        let held = self.held();
+        let mut blocks = (since..).map_while(|number| self.chains.block(chain, number));
+        blocks.any(|block| held.shown.contains(&block.hash))
     }
 
     pub(super) fn events(&self) -> Vec<Event> {

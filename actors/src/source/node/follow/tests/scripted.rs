@@ -72,6 +72,19 @@ impl Chains {
         self.mine(new, blocks);
     }
 
+    /// A chain that is behind another takes over so many of its blocks.
+    pub(super) fn follow(&self, chain: usize, other: usize, blocks: usize) {
+        let mut chains = self.0.lock();
+        let known = chains[chain].len();
+        let next: Vec<_> = chains[other]
+            .iter()
+            .skip(known)
+            .take(blocks)
+            .cloned()
+            .collect();
+        chains[chain].extend(next);
+    }
+
     pub(super) fn head(&self, chain: usize) -> u64 {
         self.0.lock()[chain].len() as u64 - 1
     }
@@ -117,6 +130,8 @@ pub(super) enum Says {
     HeadsAlone,
     /// It has no block by number.
     NoNumbers,
+    /// Each of its blocks takes so long after the one before.
+    Slowly(Duration),
     /// Every third answer is that of a node three blocks behind.
     StaleNowAndThen,
 }
@@ -126,6 +141,7 @@ struct State {
     same_head: u64,
     chain: usize,
     settled: Option<HeadClaim>,
+    next_block: Option<Instant>,
     blocks: Vec<u64>,
     questions: usize,
     /// `None`: it does not tell of heads. Replaced to end what listens.
@@ -163,6 +179,7 @@ impl Scripted {
                 same_head: 0,
                 chain: 0,
                 settled: None,
+                next_block: None,
                 blocks: Vec::new(),
                 questions: 0,
                 told: None,
@@ -297,6 +314,18 @@ impl Peer for Scripted {
         let (says, question) = self.answers().await?;
         let chain = self.state.lock().chain;
         let is_stale = matches!(says, Says::StaleNowAndThen) && question % 3 == 0;
+        if let Says::Slowly(pause) = says {
+            let next = {
+                let mut state = self.state.lock();
+                let next = state
+                    .next_block
+                    .unwrap_or_else(Instant::now)
+                    .max(Instant::now());
+                state.next_block = Some(next + pause);
+                next + pause
+            };
+            sleep_until(next).await;
+        }
         if matches!(says, Says::HeadsAlone) {
             sleep_until(Instant::now() + TIMEOUT).await;
             return Err(CallError::Timeout(TIMEOUT).into());

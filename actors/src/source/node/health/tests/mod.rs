@@ -1,3 +1,4 @@
+mod forks;
 mod policy;
 mod simulation;
 mod tables;

@@ -1,17 +1,17 @@
 use super::*;
 
-const SECOND: Duration = Duration::from_secs(1);
+pub(super) const SECOND: Duration = Duration::from_secs(1);
 
 /// Nodes on a chain of a block a second, told what happens.
-struct Scene {
-    health: Health,
-    ours: Ours,
-    now: Moment,
+pub(super) struct Scene {
+    pub(super) health: Health,
+    pub(super) ours: Ours,
+    pub(super) now: Moment,
 }
 
 impl Scene {
     /// Our head is block 100, and every node has named it.
-    fn new(nodes: usize) -> Self {
+    pub(super) fn new(nodes: usize) -> Self {
         let mut scene = Self {
             health: Health::new(nodes, 1),
             ours: Ours {
@@ -29,22 +29,22 @@ impl Scene {
         scene
     }
 
-    fn named(&mut self, node: NodeId, fork: u64, number: u64) {
+    pub(super) fn named(&mut self, node: NodeId, fork: u64, number: u64) {
         self.health.heard(node, self.now, claim(fork, number));
     }
 
-    fn fails(&mut self, node: NodeId, fault: Fault) -> Duration {
+    pub(super) fn fails(&mut self, node: NodeId, fault: Fault) -> Duration {
         let verdict = Verdict::Fault(fault);
         self.health
             .failed(node, self.now, verdict)
             .unwrap_or_default()
     }
 
-    fn later(&mut self, millis: u64) {
+    pub(super) fn later(&mut self, millis: u64) {
         self.now += Duration::from_millis(millis);
     }
 
-    fn choose(&mut self) -> Option<(Option<NodeId>, Option<NodeId>, Why)> {
+    pub(super) fn choose(&mut self) -> Option<(Option<NodeId>, Option<NodeId>, Why)> {
         for node in self.health.silent(self.now) {
             self.fails(node, Fault::Silent);
         }
@@ -52,18 +52,18 @@ impl Scene {
         Some((switch.from, switch.to, switch.why))
     }
 
-    fn state(&self, node: NodeId) -> NodeState {
+    pub(super) fn state(&self, node: NodeId) -> NodeState {
         self.health.state(node, self.now)
     }
 
     /// The head to go to.
-    fn target(&self) -> Option<(NodeId, u64)> {
+    pub(super) fn target(&self) -> Option<(NodeId, u64)> {
         let (node, head) = self.health.target(self.now, &self.ours)?;
         Some((node, head.number))
     }
 
     /// Our chain becomes that of a fork up to this number, by what a node gave.
-    fn goes_to(&mut self, node: NodeId, fork: u64, since: u64, number: u64) {
+    pub(super) fn goes_to(&mut self, node: NodeId, fork: u64, since: u64, number: u64) {
         self.ours.hashes.truncate(since as usize);
         self.ours
             .hashes

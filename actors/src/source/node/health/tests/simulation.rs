@@ -28,6 +28,8 @@ enum Mode {
     Stale,
     /// Has a chain of its own since a block.
     Forked(u64),
+    /// Makes one up since a block, so many blocks ahead of everybody.
+    Inventing(u64, u64),
 }
 
 /// Equal seeds give equal numbers (xorshift).
@@ -59,6 +61,8 @@ struct World {
     given_by: Option<NodeId>,
     /// Since when it has been so that somebody else would have been better.
     wrong_since: Option<u64>,
+    /// The first node is honest all the time.
+    has_rock: bool,
 }
 
 /// The chain's head at a step.
@@ -88,6 +92,7 @@ impl World {
             step: 0,
             given_by: None,
             wrong_since: None,
+            has_rock: false,
         }
     }
 
@@ -96,12 +101,12 @@ impl World {
     }
 
     fn change_modes(&mut self) {
-        for at in 0..self.nodes.len() {
+        for at in usize::from(self.has_rock)..self.nodes.len() {
             if self.dice.roll(STEPS * 20) > 0 {
                 continue;
             }
             let head = head_at(self.step);
-            let mode = match self.dice.roll(18) {
+            let mode = match self.dice.roll(20) {
                 0 => Mode::Behind(1 + self.dice.roll(5)),
                 1 => Mode::Frozen(head),
                 2 => Mode::Silent,
@@ -112,6 +117,10 @@ impl World {
                 7 => Mode::Lying,
                 8 => Mode::Stale,
                 9 => Mode::Forked(head - self.dice.roll(4)),
+                10 => {
+                    let ahead = [1, 2, 100, 1_000][self.dice.roll(4) as usize];
+                    Mode::Inventing(head - 1 - self.dice.roll(4), ahead)
+                }
                 _ => Mode::Honest,
             };
             self.nodes[at].mode = mode;
@@ -136,6 +145,7 @@ impl World {
             Mode::Limited => Err(Verdict::Limited(None)),
             Mode::Boasting => Ok(claim(9, head + 1_000 + self.dice.roll(9))),
             Mode::Stale => Ok(claim(0, head - 3 * self.dice.roll(2))),
+            Mode::Inventing(_, ahead) => Ok(claim(1 + id as u64, head + ahead)),
             Mode::Forked(since) if head > since => Ok(claim(1 + id as u64, head)),
             Mode::Forked(_) => Ok(claim(0, head)),
         };
@@ -156,10 +166,17 @@ impl World {
             return;
         };
         let before = self.ours.head().0;
+        let is_disowned = self.health.lag == Lag::Ours;
+        let is_far = head.number >= before + 128;
+        if is_far && self.health.refuses(now, true) {
+            return;
+        }
         let fork = match self.nodes[id].mode {
             Mode::Lying => return self.fails(id, Fault::BadBlock),
             Mode::Boasting => return self.fails(id, Fault::Missing),
-            Mode::Forked(since) if head.hash == hash(1 + id as u64, head.number) => {
+            Mode::Forked(since) | Mode::Inventing(since, _)
+                if head.hash == hash(1 + id as u64, head.number) =>
+            {
                 Some((1 + id as u64, since))
             }
             _ => None,
@@ -173,11 +190,18 @@ impl World {
             // It has changed its mind since.
             return self.fails(id, Fault::Missing);
         }
+        let is_fork = hashes.get(before as usize) != self.ours.hashes.last();
+        if is_fork && self.health.refuses(now, is_far) {
+            return;
+        }
         self.ours.hashes = hashes;
         self.health.advanced(id, now, head.number);
-        // A node may change its mind; who comes after it may not take us back.
-        let is_same = self.given_by == Some(id);
-        assert!(is_same || head.number > before, "{before} {head:?} by {id}");
+        // A node may change its mind; who comes after it may not take us back, but from where a liar took us.
+        let may_go_back = self.given_by == Some(id) || is_disowned;
+        assert!(
+            may_go_back || head.number > before,
+            "{before} {head:?} by {id}"
+        );
         self.given_by = Some(id);
     }
 
@@ -202,7 +226,7 @@ impl World {
             self.poll(id);
         }
         // As often as somebody is left, somebody else is asked at once.
-        for _ in 0..=self.nodes.len() {
+        for _ in 0..=2 * self.nodes.len() {
             self.choose();
             self.go();
         }
@@ -234,13 +258,19 @@ impl World {
         let is_wrong = followed_head.is_some_and(|head| {
             (0..states.len()).any(|id| {
                 let named = self.health.named(id);
-                states[id] == NodeState::Live
+                let is_apart = self.health.nodes[id].is_apart(now);
+                !is_apart
+                    && states[id] == NodeState::Live
                     && named.is_some_and(|other| other.number > head.number)
             })
         });
         self.wrong_since = is_wrong.then(|| self.wrong_since.unwrap_or(self.step));
         let wrong_for = self.wrong_since.map_or(0, |since| self.step - since);
         assert!(wrong_for < STEPS, "step {}: {states:?}", self.step);
+        if self.has_rock {
+            let (head, hash_of) = self.ours.head();
+            assert_eq!(hash_of, hash(0, head), "step {}: {states:?}", self.step);
+        }
         // Where one has been honest for as long as the longest wait, we are where it is, whatever the others do.
         let longest = (BACKOFF_MAX * 5 / 4).as_millis() / STEP.as_millis();
         let settled = longest as u64 + 4 * STEPS;
@@ -270,6 +300,19 @@ fn the_head_never_goes_back_and_somebody_good_is_followed() {
     }
     // The worlds are not such that nothing can be done in them.
     assert!(honest_steps > 60 * 350, "{honest_steps}");
+}
+
+/// Whatever the others make up, beside an honest node that is followed none of it is ever shown.
+#[test]
+fn no_fork_is_shown_beside_an_honest_node() {
+    for seed in 0..60 {
+        let mut world = World::new(seed);
+        world.has_rock = true;
+        for _ in 0..BLOCKS * STEPS {
+            world.step();
+        }
+        assert_eq!(world.health.followed(), Some(0), "{seed}");
+    }
 }
 
 #[test]

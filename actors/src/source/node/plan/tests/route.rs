@@ -1,3 +1,5 @@
+use std::collections::VecDeque;
+
 use nearhead_chain::window::WINDOW_BLOCKS;
 
 use super::*;
@@ -128,6 +130,38 @@ fn what_cannot_be_joined_is_not_asked_for() {
         "{}",
         node.asked
     );
+}
+
+/// Checks how a route to so many blocks after a reorg leaves our chain, known before a block below our head is asked for.
+fn check_leaves(reorg: u64, blocks: usize, leaves: Option<Leaves>) {
+    let mut tree = Tree::chain(300);
+    let fork = tree.ancestor(300, 300 - reorg).expect("in the chain");
+    let head = tree.grow(fork, blocks);
+    let ours = tree.window(300, 128);
+    let mut route = Route::to(tree.number(head), tree.hash(head), &ours);
+    let mut asked = VecDeque::new();
+    while route.outcome(&ours).is_none() && route.leaves(&ours).is_none() {
+        asked.extend(route.ask(4, &ours));
+        let ask = asked
+            .pop_front()
+            .expect("a route that is not at its end asks");
+        assert!(ask.number() > 300, "{ask:?}");
+        let found = tree.ancestor(head, ask.number()).expect("in the chain");
+        route.got(ask, tree.found(found));
+    }
+    assert_eq!(route.leaves(&ours), leaves, "{reorg} {blocks}");
+}
+
+#[test]
+fn where_a_route_leaves_our_chain_is_known_soon() {
+    check_leaves(0, 1, None);
+    check_leaves(0, 127, None);
+    check_leaves(0, 128, Some(Leaves::Far));
+    check_leaves(1, 1, Some(Leaves::Below));
+    check_leaves(1, 2, Some(Leaves::Below));
+    check_leaves(5, 3, Some(Leaves::Below));
+    check_leaves(100, 200, Some(Leaves::Below));
+    check_leaves(100, 300, Some(Leaves::Far));
 }
 
 #[test]
