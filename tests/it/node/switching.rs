@@ -222,6 +222,46 @@ fn the_fork_that_is_finalized_is_followed() {
     same.finish(GETH);
 }
 
+/// Two forks: one that is higher is not followed while the other one goes on, and is when it stops.
+#[test]
+fn a_higher_fork_is_followed_when_the_other_one_stops() {
+    let chain = Branches::make("node-rivals", 43, 60, 20);
+    let (trunk, branch) = (&chain.trunk, &chain.branch);
+    let mut nodes = [0, 1].map(|at| Led::of(&format!("node-rivals-{at}"), &chain));
+    nodes.iter_mut().for_each(|node| node.tell(branch));
+    let proxies = [0, 1].map(|at: usize| Proxy::to(&[nodes[at].address()]));
+    // Blocks 41 on are two.
+    nodes[0].go_to(&trunk[42]);
+    nodes[1].go_to(&trunk[39]);
+    let server = follow(&proxies.each_ref().map(|proxy| http(proxy.address)));
+    let mut connection = server.connect();
+    let mut wait_on_trunk = |what: &str, is_met: &dyn Fn((u64, B256)) -> bool| {
+        wait_until(what, || {
+            let (number, hash) = head(&mut connection);
+            check("the head's fork", &hash, &trunk[number as usize - 1].hash);
+            is_met((number, hash))
+        });
+    };
+    for number in 44..=48 {
+        // Just now the followed node has moved.
+        let wanted = nodes[0].go_to(&trunk[number - 1]);
+        wait_on_trunk("the followed node's head", &|head| head == wanted);
+        // The rival is ahead by one block or two until it has been tried, and after that until it was heard.
+        let tried = proxies[1].calls("eth_getBlockByHash");
+        let heard = proxies[1].calls("eth_getBlockByNumber");
+        nodes[1].go_to(&branch[number - 40 + number % 2]);
+        wait_on_trunk("the rival is heard", &|_| match number {
+            44 => proxies[1].calls("eth_getBlockByHash") > tried,
+            _ => proxies[1].calls("eth_getBlockByNumber") > heard,
+        });
+    }
+    proxies[0].fail(vec![Fault::Freeze]);
+    wait_head(&server, nodes[1].go_to(&branch[10]));
+    let mut same = Same::between(&server, nodes[1].address());
+    same.blocks(1..=51);
+    same.finish(GETH);
+}
+
 /// Whichever of them can be reached.
 #[test]
 fn a_node_that_is_not_there_at_the_start() {
