@@ -214,6 +214,7 @@ impl Plan {
                 } => metrics.node_failed(node, reason),
                 Event::Failed { node, .. } => metrics.node_limited(node),
                 Event::Advanced { named, .. } => metrics.head_delay.observe(named.as_secs_f64()),
+                Event::State { node, state } => metrics.node_is(node, state),
                 Event::Switched(_) | Event::Began(_) | Event::Missing(_) => {}
             };
             let state = Some(source.state().clone());

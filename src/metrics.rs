@@ -7,7 +7,7 @@ use std::{
 
 use nearhead_actors::{
     head::Head,
-    source::node::StateSource,
+    source::node::{StateSource, health::NodeState},
     wiring::{PermitUse, Pools},
 };
 use parking_lot::Mutex;
@@ -64,6 +64,8 @@ pub struct Metrics {
     node_faults: IntCounterVec,
     /// `nearhead_node_limited_total{node}`: how often nodes asked to be asked less.
     node_limited: IntCounterVec,
+    /// `nearhead_node_state{node, state}`: 1 for what a node is, 0 for what it is not.
+    node_state: IntGaugeVec,
     /// `nearhead_panics_total`: handlers that panicked.
     panics: IntCounter,
     /// Held while what others count is copied here: two scrapes at once would add it twice.
@@ -190,6 +192,13 @@ impl Metrics {
                 ),
                 &["node"],
             )?,
+            node_state: IntGaugeVec::new(
+                Opts::new(
+                    "nearhead_node_state",
+                    "1 for what a node is, 0 for the other states",
+                ),
+                &["node", "state"],
+            )?,
             panics: IntCounter::new("nearhead_panics_total", "Handlers that panicked")?,
             copying: Arc::default(),
             permits_in_use: permits(
@@ -249,6 +258,7 @@ impl Metrics {
             Box::new(self.head_delay.clone()),
             Box::new(self.node_faults.clone()),
             Box::new(self.node_limited.clone()),
+            Box::new(self.node_state.clone()),
             Box::new(self.state_reads.clone()),
             Box::new(self.state_fetches.clone()),
             Box::new(self.process_start.clone()),
@@ -280,6 +290,16 @@ impl Metrics {
     pub fn node_failed(&self, node: usize, reason: &'static str) {
         let node = node.to_string();
         self.node_faults.with_label_values(&[&node, reason]).inc();
+    }
+
+    /// Notes what a node is.
+    pub fn node_is(&self, node: usize, state: NodeState) {
+        let node = node.to_string();
+        for (other, _) in NodeState::ALL {
+            let is_it = other.label() == state.label();
+            let gauge = self.node_state.with_label_values(&[&node, other.label()]);
+            gauge.set(i64::from(is_it));
+        }
     }
 
     /// Counts notifications.

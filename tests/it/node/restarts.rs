@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use alloy_primitives::B256;
+use nearhead_actors::source::node::health::NodeState;
 
 use super::{
     GONE, faults, follow, head, http, led,
@@ -53,6 +54,7 @@ impl<'a> Restarts<'a> {
                 let ready = server.get("/ready");
                 ready.status == 503 && ready.text().contains("\"no node can be followed\"")
             });
+            wait_until("faulty", || is_in(server, "faulty"));
         }
         check("while it is away", &self.heads(), &served);
         let mut geth = Led::again(&folder);
@@ -79,12 +81,27 @@ impl<'a> Restarts<'a> {
         for server in &self.servers {
             wait_head(server, wanted);
             wait_until("ready", || server.get("/ready").status == 200);
+            wait_until("live", || is_in(server, "live"));
             let mut same = Same::between(server, geth.address());
             same.chain();
             same.blocks(1..=payload.number);
             same.finish(GETH);
         }
     }
+}
+
+/// Whether the node is in this state, and in no other.
+fn is_in(server: &Server, state: &str) -> bool {
+    let is_in = |state: &str| {
+        server.metric(&format!(
+            "nearhead_node_state{{node=\"0\",state=\"{state}\"}}"
+        ))
+    };
+    let all: f64 = NodeState::ALL
+        .iter()
+        .map(|(state, _)| is_in(state.label()))
+        .sum();
+    is_in(state) == 1.0 && all == 1.0
 }
 
 fn connections_lost(server: &Server) -> u64 {

@@ -9,10 +9,10 @@ use alloy_primitives::B256;
 use serde_json::json;
 
 use super::{
-    begin, follow, head, http, led,
+    begin, follow, follow_with, head, http, led,
     led::Led,
     same::{GETH, Same},
-    wait_fault, wait_head, ws,
+    wait_fault, wait_head, wait_logged, ws,
 };
 use crate::{
     harness::{Server, check, wait_until},
@@ -21,9 +21,6 @@ use crate::{
         proxy::{Fault, Proxy, Refusal},
     },
 };
-
-/// How long a stalled node may be followed: some block times of a second each.
-const SOME_BLOCK_TIMES: Duration = Duration::from_secs(6);
 
 /// Two nodes of one chain, each behind a proxy.
 struct Pair {
@@ -68,12 +65,14 @@ impl Pair {
 #[test]
 fn a_node_that_stalls_is_left() {
     let mut pair = Pair::at("node-stalls", 40, 10);
-    let server = follow(&pair.urls());
+    // Whoever waited for a call to end would wait for longer than a test does.
+    let (timeout, never) = ("5m", Duration::from_secs(300));
+    let server = follow_with(&pair.urls(), &["--node-timeout", timeout]);
     let mut at = 10;
     for (case, fault) in [
         ("frozen", Fault::Freeze),
         ("cut", Fault::Cut),
-        ("slow", Fault::Slow(Duration::from_secs(30))),
+        ("slow", Fault::Slow(never)),
         ("refusing", Fault::Refuse(None, Refusal::LimitExceeded)),
         (
             "refusing",
@@ -96,9 +95,7 @@ fn a_node_that_stalls_is_left() {
                 let began = Instant::now();
                 let wanted = pair.go_to(at);
                 wait_head(&server, wanted);
-                let took = began.elapsed();
-                println!("{case}, node {stalled}: {took:?}");
-                assert!(took < SOME_BLOCK_TIMES, "{case}, node {stalled}: {took:?}");
+                println!("{case}, node {stalled}: {:?}", began.elapsed());
             }
             pair.proxies[stalled].heal();
             // It comes back before the other one goes.
@@ -133,7 +130,7 @@ fn a_limited_node_is_asked_less() {
             let refused = refusing.applied();
             let served = other.calls("eth_getBlockByNumber");
             let mut polled = 0;
-            while polled < 40 {
+            while polled < 80 {
                 at = (at + 1).min(60);
                 let [one, two] = &mut pair.nodes;
                 one.go_to(&pair.payloads[at - 1]);
@@ -209,13 +206,15 @@ fn the_fork_that_is_finalized_is_followed() {
     wait_head(&server, (51, trunk[50].hash));
     // A block that is final is one, and the head does not go back for it.
     nodes[1].settle(&branch[10], branch[4].hash, branch[4].hash);
+    wait_logged(&server, "it has finalized a later block");
     heard();
     check("kept", &head(&mut server.connect()), &(51, trunk[50].hash));
-    nodes[0].go_to(&trunk[51]);
+    // The one that is not followed any more comes after it, or it would be the one that is ahead.
     nodes[1].settle(&branch[11], branch[4].hash, branch[4].hash);
+    nodes[0].go_to(&trunk[51]);
     wait_head(&server, (52, branch[11].hash));
-    nodes[0].go_to(&trunk[52]);
     nodes[1].settle(&branch[12], branch[4].hash, branch[4].hash);
+    nodes[0].go_to(&trunk[52]);
     wait_head(&server, (53, branch[12].hash));
     let mut same = Same::between(&server, nodes[1].address());
     same.blocks(1..=53);
@@ -225,7 +224,7 @@ fn the_fork_that_is_finalized_is_followed() {
 /// Two forks: one that is higher is not followed while the other one goes on, and is when it stops.
 #[test]
 fn a_higher_fork_is_followed_when_the_other_one_stops() {
-    let chain = Branches::make("node-rivals", 43, 60, 20);
+    let chain = Branches::paced("node-rivals", 43, [60, 20], 8);
     let (trunk, branch) = (&chain.trunk, &chain.branch);
     let mut nodes = [0, 1].map(|at| Led::of(&format!("node-rivals-{at}"), &chain));
     nodes.iter_mut().for_each(|node| node.tell(branch));
@@ -242,7 +241,7 @@ fn a_higher_fork_is_followed_when_the_other_one_stops() {
             is_met((number, hash))
         });
     };
-    for number in 44..=48 {
+    for number in 44..=47 {
         // Just now the followed node has moved.
         let wanted = nodes[0].go_to(&trunk[number - 1]);
         wait_on_trunk("the followed node's head", &|head| head == wanted);

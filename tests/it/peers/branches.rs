@@ -34,11 +34,16 @@ pub(crate) struct Branches {
 impl Branches {
     /// A trunk of so many blocks, and a branch that replaces the last `depth` of them, 127 at most.
     pub(crate) fn make(name: &str, seed: u64, blocks: u64, depth: u64) -> Self {
+        // Whoever follows it waits for no longer than it seems to take.
+        Self::paced(name, seed, [blocks, depth], 1)
+    }
+
+    /// The same, a block of which takes so many seconds: what happens meanwhile does so in time on any machine.
+    pub(crate) fn paced(name: &str, seed: u64, [blocks, depth]: [u64; 2], seconds: u64) -> Self {
         let config = DevConfig {
             seed,
             profile: Profile::Small,
-            // Whoever follows it waits for no longer than it seems to take.
-            block_time_seconds: 1,
+            block_time_seconds: seconds,
             reorg_every: Some(blocks),
             reorg_depth: depth,
         };

@@ -193,7 +193,8 @@ impl NodeSource {
                 Event::Began(_) => total = 0,
                 Event::Switched(_)
                 | Event::Failed { reason: None, .. }
-                | Event::Advanced { .. } => {}
+                | Event::Advanced { .. }
+                | Event::State { .. } => {}
             }
             tell(event);
         });

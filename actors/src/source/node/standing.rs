@@ -61,7 +61,7 @@ impl Standing {
                     });
                 }
             }
-            Event::Began(_) | Event::Advanced { .. } | Event::Missing(_) => {}
+            Event::Began(_) | Event::Advanced { .. } | Event::Missing(_) | Event::State { .. } => {}
         }
     }
 

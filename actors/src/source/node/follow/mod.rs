@@ -24,14 +24,17 @@ pub use peer::{FetchError, HeadFeed, HeadSink, Peer, View};
 
 use super::{
     client::HeadClaim,
-    health::{Complaint, Fault, Health, Moment, NodeId, Switch, Verdict},
+    health::{Complaint, Fault, Health, Moment, NodeId, NodeState, Switch, Verdict},
     plan::{Ask, Route},
 };
 use below::{Filling, Genesis};
 use work::{Done, Purpose, Settled};
 
-/// Questions for blocks that backfill leaves to a new head, so that it does not wait for its turn.
-const HEAD_RESERVE: usize = 2;
+/// Calls that a block takes at once: for itself, and for its receipts.
+const CALLS_A_BLOCK: usize = 2;
+
+/// Blocks that backfill leaves to a new head, so that it does not wait for its turn.
+const HEAD_RESERVE: usize = 1;
 
 /// Shortest time without a block, on the way to a head, after which another node is tried: a far one takes so long.
 const STUCK_MIN: Duration = Duration::from_secs(1);
@@ -45,7 +48,7 @@ const TRIAL_STUCKS: u32 = 3;
 pub struct FollowConfig {
     /// The chain that all nodes must be of.
     pub chain_id: u64,
-    /// Blocks that are fetched at the same time; at least one.
+    /// Calls to a node that may be under way at the same time.
     pub concurrency: usize,
     /// Decides by how much waits differ from those of other services.
     pub seed: u64,
@@ -76,6 +79,13 @@ pub enum Event {
     },
     /// So many blocks are missing below the oldest that is held.
     Missing(u64),
+    /// A node is something else than before.
+    State {
+        /// Which.
+        node: NodeId,
+        /// What it is.
+        state: NodeState,
+    },
 }
 
 /// Where events are told; called often, and not to wait.
@@ -124,6 +134,8 @@ struct Node<P> {
     settled_at: Option<Moment>,
     /// Times in a row that it did not have what it named.
     missing: u32,
+    /// What was last told of it.
+    state: Option<NodeState>,
 }
 
 /// The way to a head that a node named.
@@ -167,6 +179,7 @@ impl<P: Peer, S: HeadSink> Follower<P, S> {
             settled: Settled::default(),
             settled_at: None,
             missing: 0,
+            state: None,
         });
         let nodes: Vec<_> = nodes.collect();
         Self {
@@ -197,6 +210,7 @@ impl<P: Peer, S: HeadSink> Follower<P, S> {
         loop {
             self.poll();
             self.choose();
+            self.tell_states();
             self.ask_for_blocks();
             let pause = self.pause();
             tokio::select! {
@@ -293,6 +307,21 @@ impl<P: Peer, S: HeadSink> Follower<P, S> {
         }
     }
 
+    /// Tells which nodes have become something else, once they were heard. Faults and limits have their own log lines.
+    fn tell_states(&mut self) {
+        let now = self.now();
+        for (id, node) in self.nodes.iter_mut().enumerate() {
+            let state = self.health.state(id, now);
+            if node.asked.is_none() || node.state.replace(state) == Some(state) {
+                continue;
+            }
+            if state == NodeState::Syncing {
+                tracing::warn!(node = node.peer.name(), "the node says that it is syncing");
+            }
+            (self.tell)(Event::State { node: id, state });
+        }
+    }
+
     /// Leaves a node that names heads and gives no blocks, if there is another: a call's own time may be many blocks.
     fn leave_if_stuck(&mut self) {
         let (now, patience) = (self.now(), self.health.block_time().max(STUCK_MIN));
@@ -334,7 +363,7 @@ impl<P: Peer, S: HeadSink> Follower<P, S> {
         let Some(followed) = self.health.followed() else {
             return;
         };
-        let width = self.config.concurrency.max(1);
+        let width = (self.config.concurrency / CALLS_A_BLOCK).max(1);
         let view = self.sink.view();
         let mut asks = Vec::new();
         if let Some(way) = &mut self.way {

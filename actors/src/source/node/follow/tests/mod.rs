@@ -134,13 +134,32 @@ async fn check_is_left(says: Says, blocks: u64, state: NodeState) {
         state != NodeState::Lagging,
         "{events:?}"
     );
+    let states = scene.take_states();
+    assert!(states.contains(&(0, state)), "{states:?}");
     // Back to its senses, it is live again, and nobody is left for it.
     scene.nodes[0].says(Says::Truth);
     scene.runs(100_000).await;
+    let states = [states, scene.take_states()].concat();
+    let last = states.iter().rfind(|(node, _)| *node == 0);
+    assert_eq!(last, Some(&(0, NodeState::Live)), "{states:?}");
     scene.nodes[0].take_blocks();
     scene.nodes[1].says(Says::Error(CallError::Connection("gone".into())));
     scene.mine(1);
     scene.runs(1_000).await;
+    scene.check_holds(0, 128);
+}
+
+/// A node that is syncing is not followed, and is said to be so, until it is done.
+#[tokio::test(start_paused = true)]
+async fn a_syncing_node_is_waited_for() {
+    let mut scene = Scene::new(1, 300);
+    scene.nodes[0].says(Says::Syncing);
+    scene.runs(10_000).await;
+    assert_eq!(scene.take_states(), [(0, NodeState::Syncing)]);
+    assert_eq!(scene.take_events(), []);
+    scene.nodes[0].says(Says::Truth);
+    scene.runs(5_000).await;
+    assert_eq!(scene.take_states(), [(0, NodeState::Live)]);
     scene.check_holds(0, 128);
 }
 

@@ -19,7 +19,7 @@ use crate::{
     messages::{AdvanceHead, SettleHead},
     source::node::{
         follow::{Event, FollowConfig, FollowError, Follower, HeadSink},
-        health::{Switch, Why},
+        health::{NodeState, Switch, Why},
     },
 };
 
@@ -35,6 +35,7 @@ struct Held {
     finals: HashSet<B256>,
     refuses: bool,
     events: Vec<Event>,
+    states: Vec<(usize, NodeState)>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -144,7 +145,13 @@ impl Scene {
         let nodes: Vec<_> = (0..nodes).map(|_| Scripted::new(chains.clone())).collect();
         let held = Sink::default();
         let told = held.clone();
-        let tell = Box::new(move |event| told.0.lock().events.push(event));
+        let tell = Box::new(move |event| {
+            let mut held = told.0.lock();
+            match event {
+                Event::State { node, state } => held.states.push((node, state)),
+                event => held.events.push(event),
+            }
+        });
         let config = FollowConfig {
             chain_id: 1,
             concurrency: 16,
@@ -234,6 +241,11 @@ impl Scene {
 
     pub(super) fn events(&self) -> Vec<Event> {
         self.held().events.clone()
+    }
+
+    /// What the nodes have become since that was last asked.
+    pub(super) fn take_states(&self) -> Vec<(usize, NodeState)> {
+        std::mem::take(&mut self.held().states)
     }
 
     pub(super) fn take_events(&self) -> Vec<Event> {

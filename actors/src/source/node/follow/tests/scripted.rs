@@ -106,6 +106,8 @@ impl Chains {
 #[derive(Clone, Debug)]
 pub(super) enum Says {
     Truth,
+    /// That it is syncing.
+    Syncing,
     /// The head that it has when it begins to.
     SameHead,
     /// No answer; a client gives up in the end.
@@ -278,8 +280,8 @@ impl Peer for Scripted {
     }
 
     async fn is_syncing(&self) -> Result<bool, CallError> {
-        self.answers().await?;
-        Ok(false)
+        let (says, _) = self.answers().await?;
+        Ok(matches!(says, Says::Syncing))
     }
 
     async fn head(&self, tag: Tag) -> Result<HeadClaim, CallError> {
