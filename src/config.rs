@@ -113,7 +113,7 @@ knobs! {
     /// A node to follow, over http, https, ws or wss; may be given several times, the best is followed. `user:password@` in the URL is sent as basic authorization, what stands after `#` as headers. In the environment, several are separated by commas; in the file they are a list
     "node" nodes: Vec<Endpoint> = Vec::new(),
         "URL[#HEADER=VALUE&...]", "a URL with http, https, ws or wss, at most 16 of them", nodes;
-    /// Calls to one node that may be under way
+    /// Calls to one node that may be under way for blocks, and as many for state
     "node-concurrency" node_concurrency: usize = 16,
         "CALLS", "a whole number from 1 to 1024", |text| whole(text, 1, 1_024);
     /// Longest wait for a node's answer

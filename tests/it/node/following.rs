@@ -6,7 +6,7 @@ use alloy_primitives::B256;
 use serde_json::{Value, json};
 
 use super::{
-    WINDOW, begin, chain_of_execution_apis, check_pruned, counted, follow, head, http, led,
+    WINDOW, begin, chain_of_execution_apis, check_pruned, counted, faults, follow, head, http, led,
     led::Led,
     same::{ANVIL, ANVIL_EMPTY, GETH, GETH_OMMERS, Same},
     wait_head, ws,
@@ -138,6 +138,28 @@ fn a_led_geth() {
     same.blocks(151 - WINDOW..=150);
     same.finish(GETH);
     check_pruned(&server, 150 - WINDOW);
+}
+
+/// A block of 155,000 logs, some sixty megabytes of JSON: over HTTP and over WebSocket.
+#[test]
+fn the_largest_block_is_followed() {
+    let (genesis, payloads) = led::chain_like("node-largest", 20, 65, "adversarial");
+    let mut geth = Led::at("node-largest-geth", &genesis, &payloads);
+    geth.go_to(&payloads[62]);
+    let servers = [http(geth.address()), ws(geth.address())].map(|url| follow(&[url]));
+    let largest = geth.go_to(&payloads[63]);
+    for server in &servers {
+        wait_head(server, largest);
+        let params = json!(["latest", false]);
+        let [ours, theirs] = [server.connect(), geth.connect()]
+            .map(|mut node| node.result("eth_getBlockByNumber", &params));
+        check("the bloom", &ours["logsBloom"], &theirs["logsBloom"]);
+    }
+    let next = geth.go_to(&payloads[64]);
+    for server in &servers {
+        wait_head(server, next);
+        check("faults", &faults(server, 0).len(), &0);
+    }
 }
 
 /// Although it is not in the window.

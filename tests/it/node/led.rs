@@ -92,9 +92,20 @@ impl Led {
 
 /// Genesis and blocks of a dev chain of this seed: every type of transaction, a block a second.
 pub(super) fn chain(name: &str, seed: u64, blocks: u64) -> (PathBuf, Vec<Payload>) {
+    chain_like(name, seed, blocks, "small")
+}
+
+/// The same, of another profile.
+pub(super) fn chain_like(
+    name: &str,
+    seed: u64,
+    blocks: u64,
+    profile: &str,
+) -> (PathBuf, Vec<Payload>) {
     let (blocks, seed) = (blocks.to_string(), seed.to_string());
-    let arguments = ["--blocks", &blocks, "--seed", &seed, "--block-time", "1s"];
-    let (genesis, chain) = window::export(name, &arguments);
+    let [blocks, seed] = [["--blocks", &blocks], ["--seed", &seed]];
+    let fixed = ["--block-time", "1s", "--profile", profile];
+    let (genesis, chain) = window::export(name, &[&blocks[..], &seed, &fixed].concat());
     let (_, payloads) = of_files(&genesis, &chain);
     (genesis, payloads)
 }

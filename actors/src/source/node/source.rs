@@ -47,7 +47,7 @@ const COMPLAINTS_MAX: usize = 64;
 pub struct NodeConfig {
     /// The nodes, in the operator's order.
     pub endpoints: Vec<Endpoint>,
-    /// Calls to one node that may be under way.
+    /// Calls to one node that may be under way for blocks, and as many for state.
     pub concurrency: usize,
     /// Longest wait for a node's answer.
     pub timeout: Duration,

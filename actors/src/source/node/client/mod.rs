@@ -35,8 +35,7 @@ pub(super) use lacks::Lacks;
 use super::Endpoint;
 use line::Line;
 
-/// Longest answer in bytes, as long as what is checked may be. The longest honest ones are the receipts of a block full of
-/// empty logs, about 400 bytes of JSON for 375 gas each: here 125 million gas of nothing else.
+/// Longest answer in bytes: as long as what is checked may be.
 pub const ANSWER_BYTES_MAX: usize = nearhead_chain::remote::ANSWER_BYTES_MAX;
 
 /// What one node's calls are bound by.

@@ -32,6 +32,7 @@ impl Pace {
         let told = Duration::from_secs(last.1.saturating_sub(first.1));
         // Headers have whole seconds, and a head may be heard late.
         let slack = Duration::from_secs(1) + block_time * 2;
-        told <= (passed * 2).saturating_add(slack) && passed <= told.saturating_mul(2) + slack
+        told <= (passed * 2).saturating_add(slack)
+            && passed <= told.saturating_mul(2).saturating_add(slack)
     }
 }
