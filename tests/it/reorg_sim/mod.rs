@@ -210,7 +210,11 @@ impl<'a> Walk<'a> {
                 json!([hash]),
                 model.of_hash(&hash, |_| hex(0)),
             ),
-            ("eth_getUncleByBlockHashAndIndex", place, Ok(Value::Null)),
+            (
+                "eth_getUncleByBlockHashAndIndex",
+                place,
+                model.of_hash(&hash, |_| Value::Null),
+            ),
         ] {
             self.same(method, params, expected).await;
         }

@@ -92,7 +92,16 @@ impl<'a> Model<'a> {
 
     /// Part of a block that is asked for by hash.
     pub(super) fn of_hash(&self, hash: &B256, part: impl FnOnce(&Facts) -> Value) -> Answer {
-        Ok(self.by_hash(hash).map_or(Value::Null, part))
+        self.by_hash(hash)
+            .map_or_else(|| self.unknown(), |block| Ok(part(block)))
+    }
+
+    /// What is said of a hash that nothing has: it may be of what is missing where a reorg has left less than a window.
+    fn unknown(&self) -> Answer {
+        match self.canonical.len() < WINDOW && self.oldest() > 0 {
+            true => Err(pruned()),
+            false => Ok(Value::Null),
+        }
     }
 
     /// Part of a block that is asked for by number.
@@ -119,21 +128,19 @@ impl<'a> Model<'a> {
     /// eth_getTransactionByHash: canonical blocks alone.
     pub(super) fn transaction(&self, hash: &Value) -> Answer {
         let all = self.canonical.iter().flat_map(|block| block.transactions());
-        Ok(all
+        let found = all
             .into_iter()
-            .find(|transaction| transaction["hash"] == *hash)
-            .cloned()
-            .unwrap_or_default())
+            .find(|transaction| transaction["hash"] == *hash);
+        found.map_or_else(|| self.unknown(), |found| Ok(found.clone()))
     }
 
     /// eth_getTransactionReceipt: canonical blocks alone.
     pub(super) fn receipt(&self, transaction: &Value) -> Answer {
         let all = self.canonical.iter().flat_map(|block| &block.receipts);
-        Ok(all
+        let found = all
             .into_iter()
-            .find(|receipt| receipt["transactionHash"] == *transaction)
-            .cloned()
-            .unwrap_or_default())
+            .find(|receipt| receipt["transactionHash"] == *transaction);
+        found.map_or_else(|| self.unknown(), |found| Ok(found.clone()))
     }
 
     /// eth_getLogs of canonical blocks; `wanted` says which.
