@@ -6,7 +6,8 @@ use alloy_primitives::B256;
 use serde_json::{Value, json};
 
 use super::{
-    WINDOW, begin, chain_of_execution_apis, check_pruned, counted, faults, follow, head, http, led,
+    GONE, WINDOW, begin, chain_of_execution_apis, check_pruned, counted, faults, follow, head,
+    http, led,
     led::Led,
     same::{ANVIL, ANVIL_EMPTY, GETH, GETH_OMMERS, Same},
     wait_head, ws,
@@ -158,7 +159,10 @@ fn the_largest_block_is_followed() {
     let next = geth.go_to(&payloads[64]);
     for server in &servers {
         wait_head(server, next);
-        check("faults", &faults(server, 0).len(), &0);
+        // Whoever writes so much may be late with the rest.
+        let faults = faults(server, 0);
+        let is_refuted = faults.keys().any(|reason| !GONE.contains(&reason.as_str()));
+        assert!(!is_refuted, "{faults:?}");
     }
 }
 

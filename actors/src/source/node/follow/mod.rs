@@ -422,8 +422,8 @@ impl<P: Peer, S: HeadSink> Follower<P, S> {
             return;
         };
         let found = &mut self.nodes[node];
-        // Who comes back may be another.
-        found.is_known = false;
+        // Who comes back may be another; whoever only was silent has not gone.
+        found.is_known &= verdict == Verdict::Fault(Fault::Silent);
         found.missing = 0;
         let name = found.peer.name();
         match reason {

@@ -28,6 +28,9 @@ use pace::Pace;
 /// Block times without a word after which a node is [`Fault::Silent`].
 const SILENT_BLOCKS: u32 = 3;
 
+/// The least of such a time: on a fast chain, a far node or a busy machine takes longer than three blocks to say anything.
+const SILENT_MIN: Duration = Duration::from_secs(2);
+
 /// Block times for which the followed node names one of our lower blocks as its head, before that is our head too.
 const ROLLBACK_BLOCKS: u32 = 3;
 
@@ -316,7 +319,8 @@ impl Health {
         let is_silent = |node: &Node| {
             let block_time = self.block_time().max(node.heard_at_pace);
             let silent_for = now.saturating_sub(node.heard);
-            node.usable().is_some() && silent_for >= block_time * SILENT_BLOCKS
+            let patience = (block_time * SILENT_BLOCKS).max(SILENT_MIN);
+            node.usable().is_some() && silent_for >= patience
         };
         let nodes = self.nodes.iter().enumerate();
         nodes

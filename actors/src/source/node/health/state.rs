@@ -98,8 +98,8 @@ macro_rules! faults {
 faults! {
     /// It is a node of another chain.
     WrongChain = "wrong_chain", "it is a node of another chain";
-    /// Nothing was heard of it for three block times.
-    Silent = "silent", "nothing was heard of it for three block times";
+    /// Nothing was heard of it for three block times, and two seconds.
+    Silent = "silent", "nothing was heard of it for three block times, at least two seconds";
     /// A call was not answered in time.
     Timeout = "timeout", "a call was not answered in time";
     /// There is no connection, or it ended.
