@@ -14,10 +14,8 @@ use crossbeam::channel::{self, Receiver, Sender};
 use nearhead_actors::{
     head::Head,
     head_tracker::{HeadTracker, TrackerEnd},
-    source::{
-        DevSource, FilesSource, Report, SourceError, StepRequest, StopSignal, TrackerLink,
-        node::{NodeConfig, NodeSource, StateSource, follow::Event},
-    },
+    source::{DevSource, FilesSource, Report, SourceError, StepRequest, StopSignal, TrackerLink},
+    upstream::{NodeConfig, NodeSource, StateSource, follow::Event},
 };
 use nearhead_chain::{block::Block, dev::DevConfig, encode::EncodeOptions};
 use tokio::sync::oneshot;

@@ -3,21 +3,18 @@
 //! # Code map
 //! Three packages; the direction of dependence is a fact of their manifests. `nearhead-chain` (actors/chain) is pure: it
 //! knows no async, no actix, no sockets, no files, no clock. `nearhead-actors` (actors) is the mailboxes: it knows actix
-//! and tokio, and no HTTP, no JSON-RPC, no keys, no configuration, but for a node that it asks (`source::node`). `nearhead` (src) is the edge, and knows both.
+//! and tokio, and no HTTP, no JSON-RPC, no keys, no configuration, but for a node that it asks (`upstream`). `nearhead` (src) is the edge, and knows both.
 //!
 //! | room of the edge | what it does | what it must not know |
 //! |---|---|---|
 //! | `main.rs` | the command line's end: start, greet, wait for a signal, exit code | how anything is answered; nobody knows it |
 //! | [`config`] | every knob in one table; flag, environment, file, messages | who reads the knobs |
 //! | `service` | starts and stops the parts; the only one that knows them all | JSON-RPC |
-//! | `descriptors` | how many connections the process may open | what they are for |
 //! | `feed` | the source's thread | HTTP, JSON-RPC, keys |
 //! | [`http`] | routes, HTTP's own answers, bodies written in pieces, connections that are too slow | what a method does; only `service` knows it |
-//! | `connection`, `body_budget`, `clock` | clients that leave or are too slow, by their sockets; memory that bodies take while they are read; a look a second | HTTP, JSON-RPC |
-//! | `request_actor` | one HTTP request, one reply | HTTP |
-//! | `session_actor` | one WebSocket session: what its client sends | how bytes are bounded; the only one that knows actix-web-actors |
-//! | `sessions` | a worker's sessions: frames, budgets, heartbeat, eviction, shutdown | what is asked, what is told |
-//! | `subscriptions`, `fanout_actor` | who is told what when the head changes; feeds every worker from the head tracker | frames, budgets |
+//! | `connections` | clients that leave or are too slow, by their sockets; memory that bodies take while they are read; how many may be open | HTTP, JSON-RPC |
+//! | [`ws`] | a worker's sessions: frames, budgets, heartbeat, eviction, shutdown | what is asked, what is told |
+//! | `subscriptions` | who is told what when the head changes; feeds every worker from the head tracker | frames, budgets |
 //! | [`rpc`] | envelope, parameters, dispatch, handlers, error codes | HTTP (`actix_web`), the configuration |
 //! | [`access`] | key to tenant, token bucket a tenant | HTTP, JSON-RPC, the clock (time is passed in) |
 //! | [`limits`] | every bound of the edge, each with its reason | |
@@ -29,9 +26,9 @@
 //! | `head` | the one pointer to the present view; written by the head tracker alone | who reads |
 //! | `head_tracker` | owns the window: swaps the pointer, then tells | where blocks come from |
 //! | `source` | a thread that verifies blocks and hands them over, waiting for each to be readable | who reads |
-//! | `source::node` | real nodes: which is followed, which blocks to ask for, state that is not held; its own table is there | who reads |
-//! | `permits`, `state_read`, `now_or_later` | what is under way; one read of state, tried again when it was fetched | codes and JSON-RPC |
-//! | `block_store_actor`, `log_query_actor`, `proof_actor` | one kind of query each, over the view that the request took | codes and JSON-RPC |
+//! | `upstream` | real nodes: which is followed, which blocks to ask for, state that is not held; its own table is there | who reads |
+//! | `admission`, `read::state_read` | what is under way; one read of state, tried again when it was fetched | codes and JSON-RPC |
+//! | `read` | one kind of query each, over the view that the request took | codes and JSON-RPC |
 //! | `wiring` | starts them on every worker and in the pool; permits; what a panic does | what is asked |
 //! | `messages` | every message: what it asks, what it answers, what it costs | |
 //!
@@ -50,9 +47,9 @@
 //! # Where the fixed dependencies serve
 //! | dependency | where |
 //! |---|---|
-//! | actix | the actors, their arbiters and systems (`nearhead_actors`, `request_actor`, `service`) |
+//! | actix | the actors, their arbiters and systems (`nearhead_actors`, `http::request_actor`, `service`) |
 //! | actix-web, actix-http | `http`, `service` |
-//! | actix-web-actors | a session's context and handshake, in `session_actor.rs` alone; it is deprecated, so that its version is pinned |
+//! | actix-web-actors | a session's context and handshake, in `ws/session_actor.rs` alone; it is deprecated, so that its version is pinned |
 //! | serde_json | parsing what clients send (`rpc`) and genesis.json; answers are written by hand, once, at ingest |
 //! | alloy-primitives, alloy-rlp, alloy-trie | the pure package; primitives everywhere; an account as the trie has it in `nearhead_actors::messages` and `proof_actor` |
 //! | crossbeam | channels between threads that are not async: ticks, steps and the stop signal of a source (`source`, `feed`, `service`) |
@@ -63,13 +60,9 @@
 //! | mimalloc | the program's allocator (`allocator.rs`, of the program alone) |
 
 pub mod access;
-mod body_budget;
-mod clock;
 pub mod config;
-mod connection;
-mod descriptors;
+mod connections;
 pub mod export;
-mod fanout_actor;
 mod feed;
 pub mod http;
 pub mod limits;
@@ -78,11 +71,9 @@ pub mod metrics;
 pub mod progress;
 #[cfg(test)]
 mod readme_tests;
-mod request_actor;
 pub mod rpc;
 mod service;
-mod session_actor;
-pub mod sessions;
 mod subscriptions;
+pub mod ws;
 
 pub use service::{Service, StartError};

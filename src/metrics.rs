@@ -7,7 +7,7 @@ use std::{
 
 use nearhead_actors::{
     head::Head,
-    source::node::{StateSource, health::NodeState},
+    upstream::{StateSource, health::NodeState},
     wiring::{PermitUse, Pools},
 };
 use parking_lot::Mutex;

@@ -1,7 +1,7 @@
 //! README.md's tables, compared with what they are tables of.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
-use nearhead_actors::source::node::health::{Fault, NodeState};
+use nearhead_actors::upstream::health::{Fault, NodeState};
 use nearhead_chain::remote::Check;
 
 use crate::{

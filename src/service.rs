@@ -19,7 +19,8 @@ use nearhead_actors::{
     head::Head,
     head_tracker::HeadTracker,
     messages::StopHead,
-    source::{Report, SourceError, StepRequest, node::StateSource},
+    source::{Report, SourceError, StepRequest},
+    upstream::StateSource,
     wiring::Pools,
 };
 use socket2::{Domain, Protocol, Socket, Type};
@@ -28,7 +29,7 @@ use tokio::sync::{oneshot, watch};
 use crate::{
     access::{Keys, Quota, SessionCaps},
     config::{self, Config, ConfigError, SourceKind},
-    connection, descriptors,
+    connections::{descriptors, on_connect},
     feed::Feed,
     http::{self, Edge, EdgeSettings},
     limits,
@@ -420,7 +421,7 @@ fn serve(
     let address = listener.local_addr().map_err(listen)?;
     let server =
         HttpServer::new(move || App::new().configure(|routes| http::configure(&edge, routes)))
-            .on_connect(connection::on_connect)
+            .on_connect(on_connect)
             .workers(config.workers)
             .max_connections(config.max_connections.div_ceil(config.workers))
             .keep_alive(config.keep_alive)

@@ -2,17 +2,13 @@
 //!
 //! This package knows actix and tokio; it does not know HTTP, JSON-RPC, keys or configuration files.
 
-pub mod block_store_actor;
+pub mod admission;
 pub mod head;
 pub mod head_tracker;
-pub mod log_query_actor;
 pub mod messages;
-mod now_or_later;
-mod permits;
-mod pool_actor;
-pub mod proof_actor;
+pub mod read;
 pub mod source;
-mod state_read;
 #[cfg(test)]
 mod test_chain;
+pub mod upstream;
 pub mod wiring;

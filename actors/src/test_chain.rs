@@ -19,7 +19,7 @@ use nearhead_chain::{
 };
 
 use crate::{
-    pool_actor::PoolActor,
+    read::pool_actor::PoolActor,
     wiring::{Pools, Worker},
 };
 

@@ -13,15 +13,15 @@ use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 
 use crate::{
-    block_store_actor::BlockStoreActor,
-    log_query_actor::LogQueryActor,
     messages::{QueryError, Reply},
-    pool_actor::PoolActor,
-    proof_actor::ProofActor,
-    source::node::StateSource,
+    read::block_store_actor::BlockStoreActor,
+    read::log_query_actor::LogQueryActor,
+    read::pool_actor::PoolActor,
+    read::proof_actor::ProofActor,
+    upstream::StateSource,
 };
 
-pub use crate::permits::{Permit, Permits};
+pub use crate::admission::{Permit, Permits};
 
 /// What a request costs, which decides how it is admitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use nearhead_actors::source::node::Endpoint;
+use nearhead_actors::upstream::Endpoint;
 use nearhead_chain::dev::Profile;
 use tracing_subscriber::EnvFilter;
 

@@ -17,7 +17,7 @@ use futures_core::Stream;
 use tokio::time::{Sleep, sleep};
 
 use crate::{
-    body_budget::{BodyBudget, Charge},
+    connections::{BodyBudget, Charge},
     limits::{BODY_BYTES_MAX, DRAIN_BYTES_MAX},
     rpc::RpcError,
 };

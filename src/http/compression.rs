@@ -16,7 +16,7 @@ use nearhead_chain::json::Json;
 use tokio::sync::Semaphore;
 
 use super::reply::ReplyBody;
-use crate::connection::Answering;
+use crate::connections::Answering;
 use crate::limits::{COMPRESS_BYTES_MIN, COMPRESSIONS_MAX};
 
 /// Compresses what is worth it, so many replies at a time; one on every worker.

@@ -15,7 +15,7 @@ use nearhead_actors::wiring::Permit;
 use nearhead_chain::json::{Json, Piece, Torn};
 use tokio::{sync::oneshot, time::timeout};
 
-use crate::connection::Answering;
+use crate::connections::Answering;
 use crate::limits::{CHUNK_BYTES, WRITE_PERMIT_TIMEOUT};
 
 /// JSON of known length, handed to the connection in chunks of at most [`CHUNK_BYTES`].

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     rpc::Topic,
-    sessions::{Session, Why},
+    ws::{Session, Why},
 };
 
 /// A subscription that is told step by step, as its session takes it.

@@ -22,7 +22,7 @@ use crate::{
         SESSION_SUBSCRIPTIONS_MAX,
     },
     rpc::{RpcError, Subscriber, Topic},
-    sessions::Session,
+    ws::Session,
 };
 
 /// The subscriptions of one session.

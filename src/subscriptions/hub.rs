@@ -20,7 +20,7 @@ use super::{
     catch_up::{Bookmark, Part},
     notice::{Notice, Start},
 };
-use crate::{metrics::Metrics, rpc::Topic, sessions::Session};
+use crate::{metrics::Metrics, rpc::Topic, ws::Session};
 
 /// The subscriptions of one worker that know its present view, and that view.
 pub(crate) struct Hub {

@@ -14,11 +14,13 @@
 //! feeds the hub is `fanout_actor`.
 
 mod catch_up;
+mod fanout_actor;
 mod follower;
 mod hub;
 mod notice;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use fanout_actor::FanoutActor;
 pub(crate) use follower::{Asking, Follower};
 pub(crate) use hub::Hub;

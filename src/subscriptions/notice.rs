@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use nearhead_chain::{block::Block, encode::value};
 
-use crate::sessions::{Opcode, header};
+use crate::ws::{Opcode, header};
 
 /// A notification without what only one subscription has: its id.
 #[derive(Clone, Debug)]

@@ -269,6 +269,12 @@ pub(crate) fn nearhead<'a>(arguments: impl IntoIterator<Item = &'a str>) -> Comm
     command
 }
 
+/// The program, to listen on a free port with [`KEY`], and with these arguments besides.
+pub(crate) fn serving(arguments: &[&str]) -> Command {
+    let fixed = ["--listen", "127.0.0.1:0", "--api-key", KEY];
+    nearhead(fixed.iter().chain(arguments).copied())
+}
+
 /// A running nearhead.
 pub(crate) struct Server {
     pub(crate) process: Process,
@@ -278,8 +284,7 @@ pub(crate) struct Server {
 impl Server {
     /// Starts the program on a free port with [`KEY`] and these arguments besides; returns when it is ready.
     pub(crate) fn start(arguments: &[&str]) -> Self {
-        let fixed = ["--listen", "127.0.0.1:0", "--api-key", KEY];
-        Self::of(&mut nearhead(fixed.iter().chain(arguments).copied()))
+        Self::of(&mut serving(arguments))
     }
 
     /// Waits until the process that `command` starts is ready.

@@ -2,7 +2,6 @@
 
 mod dev;
 mod files;
-pub mod node;
 
 #[cfg(test)]
 mod tests;
@@ -157,7 +156,7 @@ pub type Report = Box<dyn FnMut(Progress) + Send>;
 pub type StopSignal = Receiver<Infallible>;
 
 /// Whether the source was told to end.
-fn is_stopped(stop: &StopSignal) -> bool {
+pub(crate) fn is_stopped(stop: &StopSignal) -> bool {
     match stop.try_recv() {
         Err(TryRecvError::Empty) => false,
         Err(TryRecvError::Disconnected) => true,
@@ -210,7 +209,7 @@ impl TrackerLink {
 }
 
 /// Waits for the head tracker's answer, or for its end.
-async fn ask_tracker<M>(
+pub(crate) async fn ask_tracker<M>(
     tracker: &Addr<HeadTracker>,
     end: &TrackerEnd,
     message: M,
@@ -229,7 +228,7 @@ where
 }
 
 /// Reads a genesis file.
-fn read_genesis_file(path: &Path) -> Result<Genesis, SourceError> {
+pub(crate) fn read_genesis_file(path: &Path) -> Result<Genesis, SourceError> {
     let bytes = fs::read(path).map_err(|error| SourceError::Read {
         path: path.to_owned(),
         error,

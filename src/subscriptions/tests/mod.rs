@@ -29,7 +29,7 @@ use super::Asking;
 use crate::{
     limits::SESSION_FILTER_VALUES_MAX,
     rpc::{RpcError, Subscriber as _, Topic},
-    sessions::Session,
+    ws::Session,
 };
 
 /// splitmix64: a seed names a sequence.

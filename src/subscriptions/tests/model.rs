@@ -22,11 +22,11 @@ use super::{
 };
 use crate::{
     access::{Keys, SessionCaps},
-    connection::Line,
+    connections::Line,
     metrics::Metrics,
     rpc::{RpcError, Subscriber as _, Topic},
-    sessions::{Session, Sessions},
     subscriptions::{Asking, Follower, Hub},
+    ws::{Session, Sessions},
 };
 
 pub(super) struct World {

@@ -4,7 +4,7 @@ use actix_http::ws::{OpCode, Parser};
 use bytes::{Bytes, BytesMut};
 use nearhead::{
     limits::MESSAGE_BYTES_MAX,
-    sessions::frame::{Next, Reframer},
+    ws::frame::{Next, Reframer},
 };
 
 /// The decoder that takes frames apart finds the same messages in those that were cut smaller as in those that came, and

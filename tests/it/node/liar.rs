@@ -15,8 +15,9 @@ use alloy_primitives::B256;
 use serde_json::{Value, json};
 
 use super::{
-    GONE, begin, chain_of_execution_apis, exceptions, faults, follow, head, http, led,
+    begin, chain_of_execution_apis, exceptions, faults, follow, head, http, led,
     led::Led,
+    refuted,
     same::{GETH, GETH_OMMERS, Only, Same},
     wait_head, ws,
 };
@@ -144,10 +145,8 @@ impl<'a> Stage<'a> {
             check("beyond the head", &answer, &Value::Null);
             let liars = self.liars.iter().enumerate();
             let found = liars.map(|(node, (row, proxy))| {
-                let mut reasons = faults(&self.server, node);
-                // By which it came to the next block, or by a machine that has much to do.
-                reasons.retain(|reason, _| !GONE.contains(&reason.as_str()));
-                let reason = reasons.into_keys().next();
+                // Its connection was ended, by which it came to the next block.
+                let reason = refuted(&self.server, node).into_keys().next();
                 let reason = reason.filter(|_| proxy.applied() > 0);
                 (*row, reason)
             });

@@ -42,7 +42,7 @@ use nearhead_chain::chain_file::{ChainReader, write_block};
 use serde_json::{Value, json};
 
 use crate::{
-    harness::{Connection, KEY, PATIENCE, Server, check, nearhead, scratch, vectors, wait_until},
+    harness::{Connection, PATIENCE, Server, check, scratch, serving, vectors, wait_until},
     peers::{Geth, quantity},
 };
 
@@ -86,9 +86,7 @@ fn follow_with(nodes: &[String], more: &[&str]) -> Server {
 
 /// Follows these nodes; returns when there is a block.
 fn begin(nodes: &[String]) -> Server {
-    let fixed = ["--listen", "127.0.0.1:0", "--api-key", KEY];
-    let arguments = arguments(nodes);
-    Server::listening(&mut nearhead(fixed.into_iter().chain(arguments)))
+    Server::listening(&mut serving(&arguments(nodes)))
 }
 
 /// A geth that has imported the execution-apis chain up to this block.
@@ -126,6 +124,13 @@ fn wait_head(server: &Server, wanted: (u64, B256)) {
 fn wait_logged(server: &Server, text: &str) {
     let is_there = |log: &str| log.contains(text).then_some(());
     server.process.output.wait_for(text, is_there);
+}
+
+/// The same, but for those by which a machine that has much to do makes a node look gone.
+fn refuted(server: &Server, node: usize) -> BTreeMap<String, u64> {
+    let mut faults = faults(server, node);
+    faults.retain(|reason, _| !GONE.contains(&reason.as_str()));
+    faults
 }
 
 /// Faults of a node that were counted, by reason.

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use alloy_primitives::B256;
-use nearhead_actors::source::node::health::NodeState;
+use nearhead_actors::upstream::health::NodeState;
 
 use super::{
     GONE, faults, follow, head, http, led,

@@ -12,12 +12,12 @@ use nearhead_chain::dev::contracts::STORE;
 use serde_json::{Value, json};
 
 use super::{
-    GONE, arguments, chain_of_execution_apis, faults, follow, head, http, led, led::Led, wait_head,
+    chain_of_execution_apis, faults, follow, head, http, led, led::Led, refuted, wait_head,
     wait_logged, ws,
 };
 use crate::{
     geth::{FOLLOWED_DEV, FOLLOWED_EXECUTION_APIS, compare_followed},
-    harness::{Connection, Server, check, vectors, wait_until},
+    harness::{Connection, check, vectors, wait_until},
     peers::{
         Payload, anvil_with_traffic,
         proxy::{Change, Fault, Lie, Proxy, Refusal, rows, rows::Recorded},
@@ -222,8 +222,7 @@ fn find_out(
     let mut reason = None;
     for _ in 0..40 {
         ask(&mut ours, calls, &case);
-        let mut reasons = faults(&server, 0).into_keys();
-        reason = reasons.find(|reason| !GONE.contains(&reason.as_str()));
+        reason = refuted(&server, 0).into_keys().next();
         if reason.is_some() && proxy.applied() > 0 {
             break;
         }
@@ -298,7 +297,7 @@ fn a_node_that_proves_nothing() {
         wait_logged(&server, logged);
         // Another one, beside it, does.
         let urls = [http(proxy.address), http(subject.geth.address())];
-        let server = Server::start(&arguments(&urls));
+        let server = follow(&urls);
         assert!(ask(&mut server.connect(), &calls, "beside another"));
     }
 }

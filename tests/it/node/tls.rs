@@ -1,12 +1,12 @@
 //! Nodes behind TLS: whom the system believes is believed, and nobody else.
 
 use super::{
-    arguments, http,
+    arguments, follow, http,
     same::{ANVIL_EMPTY, Same},
-    wait_fault, wait_head,
+    wait_fault, wait_head, wait_logged,
 };
 use crate::{
-    harness::{KEY, Server, nearhead, scratch},
+    harness::{Server, scratch, serving},
     peers::{Anvil, TlsFront},
 };
 
@@ -24,8 +24,7 @@ fn a_node_behind_tls() {
     for scheme in ["https", "wss"] {
         // The second is another name than the certificate's.
         let nodes = ["localhost", "127.0.0.1"].map(|host| format!("{scheme}://{host}:{port}"));
-        let fixed = ["--listen", "127.0.0.1:0", "--api-key", KEY];
-        let mut command = nearhead(fixed.into_iter().chain(arguments(&nodes)));
+        let mut command = serving(&arguments(&nodes));
         let server = Server::of(command.env("SSL_CERT_FILE", &front.certificate));
         wait_fault(&server, 1, &["connection"]);
         anvil.mine(1);
@@ -43,11 +42,9 @@ fn a_certificate_that_nobody_answers_for() {
     let port = front.address.port();
     let mut nodes = vec![http(anvil.address)];
     nodes.extend(["https", "wss"].map(|scheme| format!("{scheme}://localhost:{port}")));
-    let server = Server::start(&arguments(&nodes));
+    let server = follow(&nodes);
     for node in [1, 2] {
         wait_fault(&server, node, &["connection"]);
     }
-    server.process.output.wait_for("the reason", |text| {
-        text.contains("invalid peer certificate").then_some(())
-    });
+    wait_logged(&server, "invalid peer certificate");
 }

@@ -12,7 +12,7 @@ use super::{
     wait_fault, wait_head, ws,
 };
 use crate::{
-    harness::{KEY, PATIENCE, Process, check, nearhead, wait_until},
+    harness::{PATIENCE, Process, check, serving, wait_until},
     peers::proxy::{Change, Fault, Lie, Proxy},
 };
 
@@ -55,9 +55,7 @@ fn a_chain_with_unknown_transactions_is_refused() {
     proxy.fail(vec![deposits(None)]);
     let urls = [http(proxy.address), ws(proxy.address)];
     for urls in [&urls[..1], &urls[1..], &urls] {
-        let fixed = ["--listen", "127.0.0.1:0", "--api-key", KEY];
-        let arguments = fixed.into_iter().chain(arguments(urls));
-        let (status, text) = Process::start(&mut nearhead(arguments)).wait();
+        let (status, text) = Process::start(&mut serving(&arguments(urls))).wait();
         check("exit code", &status.code(), &Some(1));
         let last = text.lines().last().unwrap_or_default();
         println!("{last}");

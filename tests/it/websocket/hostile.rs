@@ -13,7 +13,7 @@ use super::{
     client::{CLOSE, CONTINUATION, Client, PING, TEXT, frame},
     open,
 };
-use crate::harness::{KEY, Server, check, nearhead, wait_until};
+use crate::harness::{Server, check, serving, wait_until};
 
 /// What one of them does, to its end: where it is cut off, it sees that itself.
 type Deed = fn(&Server);
@@ -49,12 +49,7 @@ const GROWTH_KIB_MAX: i64 = 20 << 10;
 fn nobody_else_notices_and_nothing_is_left() {
     // What is freed is given back at once, so that it is not taken for lost. Who is slow has the time that the machine takes.
     let arguments = ["--block-time", "500ms", "--body-timeout", "10s"];
-    let mut command = nearhead(
-        ["--listen", "127.0.0.1:0", "--api-key", KEY]
-            .into_iter()
-            .chain(arguments),
-    );
-    let server = Server::of(command.env("MIMALLOC_PURGE_DELAY", "0"));
+    let server = Server::of(serving(&arguments).env("MIMALLOC_PURGE_DELAY", "0"));
     let mut bystander = Bystander::new(&server);
     let mut resident = Vec::new();
     for _ in 0..ROUNDS {

@@ -162,39 +162,10 @@ pub enum NodeFault {
     },
 }
 
-macro_rules! checks {
-    ($($name:ident = $label:literal, $says:literal;)+) => {
-        /// What an answer failed, in one word for metrics: few, and the same for ever. README's table is made of
-        /// [`Self::OF_BLOCKS`].
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-        pub enum Check {
-            $(#[doc = $says] $name,)+
-        }
-
-        impl Check {
-            const ALL: [Self; [$($label),+].len()] = [$(Self::$name),+];
-
-            /// The check's name, for metrics.
-            #[must_use]
-            pub const fn label(self) -> &'static str {
-                match self {
-                    $(Self::$name => $label,)+
-                }
-            }
-        }
-
-        impl fmt::Display for Check {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str(match self {
-                    $(Self::$name => $says,)+
-                })
-            }
-        }
-    };
-}
-
-// Those that a block and its receipts may fail, then the others.
-checks! {
+crate::reasons! {
+    /// What an answer failed: first what a block and its receipts may, then the others. README's table is made of
+    /// [`Self::OF_BLOCKS`].
+    Check:
     TooLarge = "too_large", "an answer is larger than any is";
     Malformed = "malformed", "an answer is not JSON, or names a member twice";
     MissingMember = "missing_member", "a member is not there";

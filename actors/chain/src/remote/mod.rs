@@ -10,6 +10,7 @@
 //! | [`verify_proof`], [`verify_code`] | account proofs and codes |
 //! | [`BlobRules`] | the price of blob gas where no genesis says it |
 //! | [`NodeFault`] | which promise a node broke |
+//! | `reasons` | an enum of reasons with their words, here and for whoever else has some |
 //! | `json` | an answer taken apart, within bounds |
 //! | `reader` | members by name and kind |
 //! | `header`, `transaction`, `receipt` | what hashes cover, from JSON |
@@ -22,6 +23,7 @@ mod header;
 mod json;
 mod proof;
 mod reader;
+mod reasons;
 mod receipt;
 mod stated;
 mod transaction;

@@ -1,0 +1,45 @@
+//! Reasons of one kind: an enum, its words for metrics, and its sentences for people.
+
+/// Makes an enum of reasons: each has a label for metrics, of few and the same for ever, and says more when displayed.
+///
+/// ```
+/// nearhead_chain::reasons! {
+///     /// Why it rains.
+///     Rain:
+///     Cloud = "cloud", "a cloud is above";
+///     Hose = "hose", "somebody waters the flowers";
+/// }
+/// assert_eq!(Rain::ALL.map(Rain::label), ["cloud", "hose"]);
+/// assert_eq!(Rain::Hose.to_string(), "somebody waters the flowers");
+/// ```
+#[macro_export]
+macro_rules! reasons {
+    ($(#[doc = $doc:literal])+ $reason:ident: $($name:ident = $label:literal, $says:literal;)+) => {
+        $(#[doc = $doc])+
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum $reason {
+            $(#[doc = $says] $name,)+
+        }
+
+        impl $reason {
+            /// All of them.
+            pub const ALL: [Self; [$($label),+].len()] = [$(Self::$name),+];
+
+            /// The reason in one word, for metrics.
+            #[must_use]
+            pub const fn label(self) -> &'static str {
+                match self {
+                    $(Self::$name => $label,)+
+                }
+            }
+        }
+
+        impl ::core::fmt::Display for $reason {
+            fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+                f.write_str(match self {
+                    $(Self::$name => $says,)+
+                })
+            }
+        }
+    };
+}

@@ -1,0 +1,176 @@
+//! Logs that match a filter: counted from the index, gathered as the answer is taken.
+
+use std::{sync::Arc, time::Instant};
+
+use actix::{Actor, Addr, Context, Handler, Response, Supervised};
+use nearhead_chain::{
+    block::Block,
+    json::Json,
+    log_search::{self, Cancellation, Found, LogFilter, SearchError},
+    window::{ResolveError, Snapshot},
+};
+
+use crate::{
+    messages::{FindLogs, LogRange, QueryError, Reply},
+    read::pool_actor::{Heavy, HeavyQuery, PoolActor},
+    wiring::{LOOKUPS_MAX, MAILBOX_CAPACITY, Panics, Permit, Pools, ask},
+};
+
+/// Look-ups in the index that are made on the worker's thread: some 50 ns each, so 0.1 ms at most.
+const WORKER_LOOKUPS_MAX: usize = 2_048;
+
+/// Logs in the range of a filter of several conditions that is counted on the worker's thread. Where no condition is
+/// rare, half of them may have to be looked at, some 5 ns each: 2.5 ms at most.
+const WORKER_CANDIDATES_MAX: usize = 1 << 20;
+
+/// Most look-ups that one query is charged: a quarter, so that a few large filters do not shut out everybody.
+const CHARGED_LOOKUPS_MAX: usize = LOOKUPS_MAX / 4;
+
+/// Answers log queries; one on every worker's own arbiter. What is large crosses to the pool with a permit.
+#[derive(Debug)]
+pub struct LogQueryActor {
+    pools: Pools,
+}
+
+impl LogQueryActor {
+    pub(crate) const fn new(pools: Pools) -> Self {
+        Self { pools }
+    }
+
+    pub(crate) const fn panics(&self) -> &Panics {
+        self.pools.panics()
+    }
+
+    /// The permit by which the query is admitted to the pool, if it is too much work for a worker.
+    fn admit(&self, find: &FindLogs) -> Reply<Option<Permit>> {
+        check_alive(find)?;
+        let blocks = blocks_of(&find.snapshot, find.range)?;
+        let work = count_work(blocks, &find.filter);
+        if work <= WORKER_LOOKUPS_MAX {
+            return Ok(None);
+        }
+        let lookups = work.min(CHARGED_LOOKUPS_MAX);
+        self.pools.lookups.take(lookups).map(Some)
+    }
+}
+
+impl Actor for LogQueryActor {
+    type Context = Context<Self>;
+
+    fn started(&mut self, ctx: &mut Context<Self>) {
+        ctx.set_mailbox_capacity(MAILBOX_CAPACITY);
+    }
+}
+
+impl Supervised for LogQueryActor {}
+
+impl Handler<FindLogs> for LogQueryActor {
+    type Result = Response<Reply<Json>>;
+
+    fn handle(&mut self, find: FindLogs, ctx: &mut Context<Self>) -> Self::Result {
+        let here = self.panics().guard(ctx, || match self.admit(&find)? {
+            Some(permit) => Ok(Err(permit)),
+            None => find_logs(&find).map(Ok),
+        });
+        match here {
+            Ok(Ok(json)) => Response::reply(Ok(json)),
+            Ok(Err(permit)) => Response::fut(find_on_pool(self.pools.heavy.clone(), find, permit)),
+            Err(error) => Response::reply(Err(error)),
+        }
+    }
+}
+
+/// Hands the query to the pool and watches the clock, which a thread that is searching cannot: whether it still queues
+/// or already runs, it is cancelled when the deadline passes.
+async fn find_on_pool(pool: Addr<PoolActor>, find: FindLogs, permit: Permit) -> Reply<Json> {
+    let cancel = find.cancel.clone();
+    let deadline = find.deadline.into();
+    let reply = ask(
+        &pool,
+        Heavy {
+            query: find,
+            permit,
+        },
+    );
+    tokio::time::timeout_at(deadline, reply)
+        .await
+        .unwrap_or_else(|_| {
+            cancel.cancel();
+            Err(QueryError::Timeout)
+        })
+}
+
+impl HeavyQuery for FindLogs {
+    type Output = Json;
+
+    fn cancellation(&self) -> &Cancellation {
+        &self.cancel
+    }
+
+    fn run(&self) -> Reply<Json> {
+        check_alive(self)?;
+        find_logs(self)
+    }
+}
+
+fn check_alive(find: &FindLogs) -> Reply<()> {
+    if Instant::now() >= find.deadline {
+        return Err(QueryError::Timeout);
+    }
+    if find.cancel.is_cancelled() {
+        return Err(QueryError::Cancelled);
+    }
+    Ok(())
+}
+
+fn blocks_of(snapshot: &Snapshot, range: LogRange) -> Reply<&[Arc<Block>]> {
+    match range {
+        LogRange::Hash(hash) => {
+            let block = snapshot.by_hash(&hash).ok_or(ResolveError::UnknownHash)?;
+            Ok(std::slice::from_ref(block))
+        }
+        LogRange::Numbers { from, to } => Ok(snapshot.range(from, to)),
+    }
+}
+
+fn find_logs(find: &FindLogs) -> Reply<Json> {
+    let blocks = blocks_of(&find.snapshot, find.range)?;
+    log_search::search(blocks, &find.filter, find.limit, &find.cancel)
+        .map(Found::into_json)
+        .map_err(|error| query_error(error, find, blocks))
+}
+
+fn query_error(error: SearchError, find: &FindLogs, blocks: &[Arc<Block>]) -> QueryError {
+    match error {
+        SearchError::TooMany { limit, fits_to } => QueryError::TooManyLogs {
+            from: blocks.first().map_or(0, |block| block.number()),
+            fits_to,
+            limit,
+        },
+        SearchError::Cancelled if Instant::now() >= find.deadline => QueryError::Timeout,
+        SearchError::Cancelled => QueryError::Cancelled,
+    }
+}
+
+/// How much work counting is at most, in look-ups: one for each value of the filter in each block, and where several
+/// conditions must hold, a look at the logs that have the rarest. That there is a topic at the last position is a
+/// condition too, though it names no value.
+fn count_work(blocks: &[Arc<Block>], filter: &LogFilter) -> usize {
+    let conditions =
+        std::iter::once(filter.addresses.len()).chain(filter.topics.iter().map(Vec::len));
+    let (mut values, mut several) = (0, 0);
+    for condition in conditions.filter(|values| *values > 0) {
+        values += condition;
+        several += 1;
+    }
+    let lookups = blocks.len().saturating_mul(values);
+    several += usize::from(filter.topics.last().is_some_and(Vec::is_empty));
+    if several < 2 {
+        return lookups;
+    }
+    let logs: usize = blocks.iter().map(|block| block.json.log_count()).sum();
+    lookups.saturating_add(logs / (WORKER_CANDIDATES_MAX / WORKER_LOOKUPS_MAX))
+}
+
+#[cfg(test)]
+mod tests;

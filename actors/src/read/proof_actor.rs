@@ -1,0 +1,294 @@
+//! State and proofs of it, at any block of the view.
+
+use std::sync::Arc;
+
+use actix::{Actor, Context, Handler, Supervised};
+use alloy_primitives::{Address, Bytes, U256};
+use alloy_trie::TrieAccount;
+use nearhead_chain::{json::Json, trie::State};
+
+use crate::{
+    messages::{
+        ProveAccount, QueryError, ReadAccount, ReadCode, ReadStorage, ReadStorageValues, Reply,
+    },
+    read::now_or_later::NowOrLater,
+    read::pool_actor::{Heavy, HeavyQuery},
+    read::state_read::{StateRead, is_missing},
+    upstream::{BlockRef, StateSource},
+    wiring::{MAILBOX_CAPACITY, Panics, Pools, ask},
+};
+
+/// Keys and slots that are read on the worker's thread: at 5 to 10 µs each, 0.15 ms at most.
+const WORKER_KEYS_MAX: usize = 16;
+
+/// Times that one read has the state completed. What it needs is there after the first, unless it was evicted before it
+/// was read; a store in which that happens again and again is too small for what is asked of it.
+const COMPLETIONS_MAX: usize = 3;
+
+/// Answers what the state trie answers; one on every worker's own arbiter. Many keys cross to the pool with a permit.
+///
+/// Where a block's state is held in part, what a read misses is fetched, and the read is run again.
+#[derive(Debug)]
+pub struct ProofActor {
+    pools: Pools,
+}
+
+impl ProofActor {
+    pub(crate) const fn new(pools: Pools) -> Self {
+        Self { pools }
+    }
+
+    pub(crate) const fn panics(&self) -> &Panics {
+        self.pools.panics()
+    }
+
+    /// Runs `read` here.
+    fn answer<R: StateRead>(&self, read: R, ctx: &mut Context<Self>) -> NowOrLater<R::Answer> {
+        let reply = self.panics().guard(ctx, || read.answer());
+        let Some(source) = self.pools.state_source() else {
+            return NowOrLater::Now(reply);
+        };
+        source.counts().read(&reply);
+        if !is_missing(&reply) {
+            return NowOrLater::Now(reply);
+        }
+        let (pools, source) = (self.pools.clone(), source.clone());
+        NowOrLater::later(async move {
+            let again = async || pools.panics().catch(|| read.answer());
+            complete(&pools, &source, &read, again).await
+        })
+    }
+
+    /// Runs `read` here if it has few keys, or admits it to the pool.
+    fn weigh<R>(&self, read: R, keys: usize, ctx: &mut Context<Self>) -> NowOrLater<R::Output>
+    where
+        R: StateRead<Answer = <R as HeavyQuery>::Output> + HeavyQuery,
+    {
+        if keys <= WORKER_KEYS_MAX {
+            return self.answer(read, ctx);
+        }
+        let permit = match self.pools.proof_keys.take(keys) {
+            Ok(permit) => permit,
+            Err(refused) => return NowOrLater::Now(Err(refused)),
+        };
+        let pools = self.pools.clone();
+        NowOrLater::later(async move {
+            let Some(source) = pools.state_source() else {
+                let heavy = Heavy {
+                    query: read,
+                    permit,
+                };
+                return ask(&pools.heavy, heavy).await;
+            };
+            let query = read.clone();
+            let reply = ask(&pools.heavy, Heavy { query, permit }).await;
+            source.counts().read(&reply);
+            if !is_missing(&reply) {
+                return reply;
+            }
+            // Without a permit while it waits for nodes: it does not keep the pool busy then.
+            let again = async || {
+                let permit = pools.proof_keys.take(keys)?;
+                let query = read.clone();
+                ask(&pools.heavy, Heavy { query, permit }).await
+            };
+            complete(&pools, source, &read, again).await
+        })
+    }
+}
+
+/// Has what `read` misses fetched, and runs it again.
+async fn complete<R: StateRead>(
+    pools: &Pools,
+    source: &StateSource,
+    read: &R,
+    again: impl AsyncFn() -> Reply<R::Answer>,
+) -> Reply<R::Answer> {
+    let (block, state) = read.block()?;
+    let block = BlockRef {
+        hash: block.hash,
+        number: block.number(),
+        state: Arc::clone(state),
+    };
+    let with_code = read.wants_code();
+    for _ in 0..COMPLETIONS_MAX {
+        let missing = missing(state, read.wanted(), with_code).await;
+        source
+            .complete(&pools.remote, &block, &missing, with_code)
+            .await?;
+        let reply = again().await;
+        if !is_missing(&reply) {
+            return reply;
+        }
+    }
+    tracing::warn!(
+        block = block.number,
+        "state was evicted before it was read: the store is too small"
+    );
+    Err(QueryError::Unavailable)
+}
+
+/// What is not held of what is wanted.
+async fn missing(
+    state: &State,
+    mut wanted: Vec<(Address, Vec<U256>)>,
+    with_code: bool,
+) -> Vec<(Address, Vec<U256>)> {
+    let mut walks = 0_usize;
+    let mut missing = Vec::new();
+    for (address, slots) in wanted.drain(..) {
+        let mut found = Vec::new();
+        let is_whole = match state.account(&address) {
+            Err(_) => false,
+            Ok(None) => true,
+            Ok(Some(account)) => {
+                for slot in &slots {
+                    walks += 1;
+                    if walks.is_multiple_of(WORKER_KEYS_MAX) {
+                        tokio::task::yield_now().await;
+                    }
+                    if state.storage(&address, *slot).is_err() {
+                        found.push(*slot);
+                    }
+                }
+                found.is_empty() && !(with_code && state.code(&account.code_hash).is_err())
+            }
+        };
+        walks += 1;
+        if walks.is_multiple_of(WORKER_KEYS_MAX) {
+            tokio::task::yield_now().await;
+        }
+        if !is_whole {
+            let is_account_held = !found.is_empty();
+            missing.push((address, if is_account_held { found } else { slots }));
+        }
+    }
+    missing
+}
+
+impl Actor for ProofActor {
+    type Context = Context<Self>;
+
+    fn started(&mut self, ctx: &mut Context<Self>) {
+        ctx.set_mailbox_capacity(MAILBOX_CAPACITY);
+    }
+}
+
+impl Supervised for ProofActor {}
+
+impl Handler<ReadStorage> for ProofActor {
+    type Result = NowOrLater<U256>;
+
+    fn handle(&mut self, read: ReadStorage, ctx: &mut Context<Self>) -> Self::Result {
+        self.answer(read, ctx)
+    }
+}
+
+impl Handler<ReadAccount> for ProofActor {
+    type Result = NowOrLater<Option<TrieAccount>>;
+
+    fn handle(&mut self, read: ReadAccount, ctx: &mut Context<Self>) -> Self::Result {
+        self.answer(read, ctx)
+    }
+}
+
+impl Handler<ReadCode> for ProofActor {
+    type Result = NowOrLater<Bytes>;
+
+    fn handle(&mut self, read: ReadCode, ctx: &mut Context<Self>) -> Self::Result {
+        self.answer(read, ctx)
+    }
+}
+
+impl Handler<ReadStorageValues> for ProofActor {
+    type Result = NowOrLater<Vec<Vec<U256>>>;
+
+    fn handle(&mut self, read: ReadStorageValues, ctx: &mut Context<Self>) -> Self::Result {
+        let slots = read.slots.iter().map(|(_, slots)| slots.len()).sum();
+        self.weigh(read, slots, ctx)
+    }
+}
+
+impl Handler<ProveAccount> for ProofActor {
+    type Result = NowOrLater<Json>;
+
+    fn handle(&mut self, prove: ProveAccount, ctx: &mut Context<Self>) -> Self::Result {
+        let keys = prove.keys.len();
+        self.weigh(prove, keys, ctx)
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use nearhead_chain::{
+        encode::ProofKey,
+        log_search::Cancellation,
+        window::{BlockId, BlockNumberOrTag, BlockTag},
+    };
+
+    use super::*;
+    use crate::test_chain::{Chain, wait_until};
+
+    /// A proof of so many slots of an account that does not exist.
+    fn prove(chain: &Chain, keys: usize) -> ProveAccount {
+        ProveAccount {
+            snapshot: Arc::clone(&chain.snapshot),
+            at: BlockId::Number(BlockNumberOrTag::Tag(BlockTag::Latest)),
+            address: Address::ZERO,
+            keys: (0..keys)
+                .map(|key| ProofKey::Full(U256::from(key)))
+                .collect(),
+            kept_max: 1 << 16,
+            cancel: Cancellation::default(),
+        }
+    }
+
+    fn keys_in_use(chain: &Chain) -> usize {
+        chain.pools.proof_keys.in_use()
+    }
+
+    #[actix::test]
+    async fn many_keys_cross_to_the_pool_with_a_permit() {
+        let chain = Chain::start();
+        let here = ask(&chain.worker.proofs, prove(&chain, WORKER_KEYS_MAX)).await;
+        assert!(matches!(here, Ok(json) if json.held() == json.len()));
+        let there = ask(&chain.worker.proofs, prove(&chain, 1_024))
+            .await
+            .unwrap();
+        let (len, held) = (there.len(), there.held());
+        assert!(held < len / 2, "{held} bytes are held of {len}");
+        assert_eq!(keys_in_use(&chain), 0, "the work is done");
+        let (release, occupied) = chain.occupy();
+        let waiting = actix::spawn(chain.worker.proofs.send(prove(&chain, 20)));
+        while keys_in_use(&chain) == 0 {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(keys_in_use(&chain), 20);
+        drop(release);
+        occupied.await.unwrap();
+        assert!(matches!(waiting.await, Ok(Ok(Ok(_)))));
+    }
+
+    #[actix::test]
+    async fn what_is_cancelled_while_it_queues_is_not_done() {
+        let chain = Chain::start();
+        let (release, occupied) = chain.occupy();
+        let prove = prove(&chain, WORKER_KEYS_MAX + 1);
+        let cancel = prove.cancel.clone();
+        let reply = actix::spawn(chain.worker.proofs.send(prove));
+        // It holds its permit: it was admitted.
+        while keys_in_use(&chain) == 0 {
+            tokio::task::yield_now().await;
+        }
+        cancel.cancel();
+        drop(release);
+        assert!(occupied.await.is_ok());
+        let reply = reply.await;
+        assert!(
+            matches!(reply, Ok(Ok(Err(QueryError::Cancelled)))),
+            "{reply:?}"
+        );
+        wait_until("permits are given back", || keys_in_use(&chain) == 0);
+    }
+}

@@ -1,0 +1,69 @@
+//! Our own chain, as far as following needs it.
+
+use std::sync::Arc;
+
+use alloy_primitives::B256;
+use nearhead_chain::window::Snapshot;
+
+/// The canonical blocks that we hold: hashes by number.
+pub trait Chain {
+    /// Number and hash of the head.
+    fn head(&self) -> (u64, B256);
+
+    /// Number of the oldest block.
+    fn oldest(&self) -> u64;
+
+    /// The block of this number; `None` out of the window.
+    fn hash_at(&self, number: u64) -> Option<B256>;
+
+    /// Whether this is one of them.
+    fn has(&self, number: u64, hash: B256) -> bool {
+        self.hash_at(number) == Some(hash)
+    }
+}
+
+/// Without a block there is nothing that another would have to go beyond.
+impl<C: Chain> Chain for Option<C> {
+    fn head(&self) -> (u64, B256) {
+        self.as_ref().map_or_else(Default::default, C::head)
+    }
+
+    fn oldest(&self) -> u64 {
+        self.as_ref().map_or(0, C::oldest)
+    }
+
+    fn hash_at(&self, number: u64) -> Option<B256> {
+        self.as_ref()?.hash_at(number)
+    }
+}
+
+impl<C: Chain> Chain for Arc<C> {
+    fn head(&self) -> (u64, B256) {
+        C::head(self)
+    }
+
+    fn oldest(&self) -> u64 {
+        C::oldest(self)
+    }
+
+    fn hash_at(&self, number: u64) -> Option<B256> {
+        C::hash_at(self, number)
+    }
+}
+
+impl Chain for Snapshot {
+    fn head(&self) -> (u64, B256) {
+        let head = self.head();
+        (head.number(), head.hash)
+    }
+
+    fn oldest(&self) -> u64 {
+        self.canonical()[0].number()
+    }
+
+    fn hash_at(&self, number: u64) -> Option<B256> {
+        let at = number.checked_sub(Chain::oldest(self))?;
+        let block = self.canonical().get(usize::try_from(at).ok()?)?;
+        Some(block.hash)
+    }
+}

@@ -1,0 +1,127 @@
+//! A transport over HTTP that bounds what it reads.
+//!
+//! alloy's own reads an answer whatever its length, writes the URL (and the key in it) into its spans, and follows
+//! redirects, with the operator's headers, wherever they lead.
+
+use std::{
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use alloy_json_rpc::{RequestPacket, ResponsePacket};
+use alloy_transport::{TransportError, TransportFut};
+use reqwest::{
+    Client, Response,
+    header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER},
+    redirect::Policy,
+};
+use tower::Service;
+
+use super::{CallError, ClientError, tls};
+use crate::upstream::Endpoint;
+
+/// Longest wait for a connection; a call's own timeout may be shorter.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How long an idle connection is kept: less than most servers keep it, so that it is this side that closes.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// Bytes that are set aside for an answer because its head announces so many.
+const ANNOUNCED_BYTES_MAX: u64 = 4 << 20;
+
+/// One node over HTTP.
+#[derive(Clone, Debug)]
+pub(super) struct HttpTransport {
+    client: Client,
+    endpoint: Endpoint,
+    answer_bytes_max: usize,
+}
+
+impl HttpTransport {
+    pub(super) fn new(endpoint: Endpoint, answer_bytes_max: usize) -> Result<Self, ClientError> {
+        let tls = if endpoint.is_tls() {
+            tls::system()
+        } else {
+            tls::nobody()
+        };
+        let client = Client::builder()
+            .tls_backend_preconfigured(tls?)
+            .default_headers(endpoint.headers().clone())
+            .redirect(Policy::none())
+            .referer(false)
+            .no_proxy()
+            .connect_timeout(CONNECT_TIMEOUT)
+            .pool_idle_timeout(IDLE_TIMEOUT)
+            .build()
+            .map_err(|error| ClientError::Http(error.without_url()))?;
+        Ok(Self {
+            client,
+            endpoint,
+            answer_bytes_max,
+        })
+    }
+
+    async fn send(self, packet: RequestPacket) -> Result<ResponsePacket, CallError> {
+        let json = serde_json::to_vec(&packet).map_err(|error| CallError::malformed(&error))?;
+        let request = self.client.post(self.endpoint.url().clone());
+        let request = request.header(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        let response = request.body(json).send().await.map_err(lost)?;
+        let status = response.status();
+        if status.is_success() {
+            let body = read(response, self.answer_bytes_max).await?;
+            return serde_json::from_slice(&body).map_err(|error| CallError::malformed(&error));
+        }
+        let refused = CallError::of_status(status.as_u16(), retry_after(&response));
+        if matches!(refused, CallError::RateLimited { .. }) {
+            return Err(refused);
+        }
+        // Some nodes refuse in HTTP and say in JSON-RPC why.
+        let body = read(response, self.answer_bytes_max).await;
+        let answer = body
+            .ok()
+            .and_then(|body| serde_json::from_slice(&body).ok());
+        let said_why = answer.filter(ResponsePacket::is_error);
+        said_why.ok_or(refused)
+    }
+}
+
+impl Service<RequestPacket> for HttpTransport {
+    type Response = ResponsePacket;
+    type Error = TransportError;
+    type Future = TransportFut<'static>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, packet: RequestPacket) -> Self::Future {
+        let send = self.clone().send(packet);
+        Box::pin(async { send.await.map_err(CallError::into_transport) })
+    }
+}
+
+/// The body, as long as it is not too long.
+async fn read(mut response: Response, limit: usize) -> Result<Vec<u8>, CallError> {
+    let announced = response.content_length().unwrap_or(0);
+    if announced > limit as u64 {
+        return Err(CallError::TooLarge { limit });
+    }
+    let mut body = Vec::with_capacity(announced.min(ANNOUNCED_BYTES_MAX) as usize);
+    while let Some(chunk) = response.chunk().await.map_err(lost)? {
+        if chunk.len() > limit - body.len() {
+            return Err(CallError::TooLarge { limit });
+        }
+        body.extend_from_slice(&chunk);
+    }
+    Ok(body)
+}
+
+fn lost(error: reqwest::Error) -> CallError {
+    CallError::connection(&error.without_url())
+}
+
+/// The wait that the node asks for; a date, which nobody sends, is not read.
+fn retry_after(response: &Response) -> Option<Duration> {
+    let value = response.headers().get(RETRY_AFTER)?.to_str().ok()?;
+    value.trim().parse().ok().map(Duration::from_secs)
+}

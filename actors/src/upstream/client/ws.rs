@@ -1,0 +1,93 @@
+//! A transport over WebSocket, with headers and a bound.
+
+use std::{sync::Arc, time::Duration};
+
+use alloy_pubsub::{ConnectionHandle, PubSubConnect};
+use alloy_transport::{TransportErrorKind, TransportResult};
+use alloy_transport_ws::{WebSocketConfig, WsBackend};
+use reqwest::header::RETRY_AFTER;
+use rustls::ClientConfig;
+use tokio_tungstenite::{
+    Connector, connect_async_tls_with_config,
+    tungstenite::{self, client::IntoClientRequest},
+};
+
+use super::{CallError, ClientError, tls};
+use crate::upstream::Endpoint;
+
+/// How often a connection on which nothing is sent is tried with a ping; without a pong until the next it ends.
+const KEEPALIVE: Duration = Duration::from_secs(10);
+
+/// How one node is connected to.
+#[derive(Clone, Debug)]
+pub(super) struct WsConnect {
+    endpoint: Endpoint,
+    tls: Option<Arc<ClientConfig>>,
+    /// A message that is longer ends the connection, and every call on it: the protocol has no way to skip one.
+    message_bytes_max: usize,
+}
+
+impl WsConnect {
+    pub(super) fn new(endpoint: Endpoint, message_bytes_max: usize) -> Result<Self, ClientError> {
+        let tls = endpoint.is_tls().then(tls::system).transpose()?;
+        Ok(Self {
+            endpoint,
+            tls: tls.map(Arc::new),
+            message_bytes_max,
+        })
+    }
+
+    async fn open(&self) -> Result<ConnectionHandle, CallError> {
+        let mut request = self.endpoint.url().as_str().into_client_request();
+        if let Ok(request) = &mut request {
+            request
+                .headers_mut()
+                .extend(self.endpoint.headers().clone());
+        }
+        let config = WebSocketConfig::default()
+            .max_message_size(Some(self.message_bytes_max))
+            .max_frame_size(Some(self.message_bytes_max));
+        let connector = match &self.tls {
+            Some(tls) => Connector::Rustls(Arc::clone(tls)),
+            None => Connector::Plain,
+        };
+        let request = request.map_err(|error| refused(&error))?;
+        let opening = connect_async_tls_with_config(request, Some(config), true, Some(connector));
+        let (socket, _) = opening.await.map_err(|error| refused(&error))?;
+        let (handle, interface) = ConnectionHandle::new();
+        WsBackend::from_socket(socket, interface, KEEPALIVE).spawn();
+        Ok(handle)
+    }
+}
+
+impl PubSubConnect for WsConnect {
+    fn is_local(&self) -> bool {
+        false
+    }
+
+    async fn connect(&self) -> TransportResult<ConnectionHandle> {
+        self.open().await.map_err(CallError::into_transport)
+    }
+
+    /// Not here: when a node is tried again is decided in one place, which has to know that it was lost.
+    async fn try_reconnect(&self) -> TransportResult<ConnectionHandle> {
+        Err(TransportErrorKind::non_retryable_str(
+            "the connection ended",
+        ))
+    }
+}
+
+/// Why there is no connection, without the URL that some of the texts have in them.
+fn refused(error: &tungstenite::Error) -> CallError {
+    match error {
+        tungstenite::Error::Http(response) => {
+            let wait = response.headers().get(RETRY_AFTER);
+            let wait = wait.and_then(|value| value.to_str().ok()?.trim().parse().ok());
+            CallError::of_status(response.status().as_u16(), wait.map(Duration::from_secs))
+        }
+        tungstenite::Error::Io(error) => CallError::connection(error),
+        tungstenite::Error::Tls(error) => CallError::connection(error),
+        tungstenite::Error::Protocol(error) => CallError::connection(error),
+        _ => CallError::Connection("the WebSocket cannot be opened".into()),
+    }
+}

@@ -1,0 +1,269 @@
+//! A follower with its nodes and a window, in time that the test makes pass.
+
+use std::{collections::HashSet, pin::Pin, sync::Arc};
+
+use alloy_primitives::B256;
+use nearhead_chain::{
+    block::Block,
+    window::{BlockNumberOrTag, BlockTag, ResolveError, Snapshot, Window},
+};
+use parking_lot::{Mutex, MutexGuard};
+use tokio::{
+    sync::mpsc,
+    sync::oneshot,
+    time::{Duration, Instant, sleep_until},
+};
+
+use super::{Chains, scripted::Scripted};
+use crate::{
+    messages::{AdvanceHead, SettleHead},
+    upstream::{
+        follow::{Event, FollowConfig, FollowError, Follower, HeadSink},
+        health::{NodeState, Switch, Why},
+    },
+};
+
+/// What a follower is told to do: the window itself does it, and is checked after each change.
+#[derive(Default)]
+struct Held {
+    window: Option<Window>,
+    /// Numbers of all heads.
+    heads: Vec<u64>,
+    /// Their hashes.
+    shown: HashSet<B256>,
+    /// Hashes of all finalized blocks.
+    finals: HashSet<B256>,
+    refuses: bool,
+    events: Vec<Event>,
+    states: Vec<(usize, NodeState)>,
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("refused")]
+pub(super) struct Refused;
+
+#[derive(Clone, Default)]
+struct Sink(Arc<Mutex<Held>>);
+
+impl Held {
+    fn window(&mut self) -> &mut Window {
+        self.window.as_mut().unwrap()
+    }
+
+    fn view(&self) -> Arc<Snapshot> {
+        self.window.as_ref().unwrap().snapshot()
+    }
+
+    fn changed(&mut self) -> Result<(), Refused> {
+        self.window().check_invariants().unwrap();
+        let head = Arc::clone(self.view().head());
+        self.heads.push(head.number());
+        self.shown.insert(head.hash);
+        if self.refuses { Err(Refused) } else { Ok(()) }
+    }
+}
+
+impl HeadSink for Sink {
+    type View = Arc<Snapshot>;
+    type Error = Refused;
+
+    fn view(&self) -> Option<Arc<Snapshot>> {
+        self.0.lock().window.as_ref().map(Window::snapshot)
+    }
+
+    async fn begin(&mut self, head: Arc<Block>) -> Result<(), Refused> {
+        let mut held = self.0.lock();
+        match &mut held.window {
+            Some(window) => _ = window.reset(head),
+            window => *window = Some(Window::new(1, head)),
+        }
+        held.changed()
+    }
+
+    async fn advance(&mut self, change: AdvanceHead) -> Result<(), Refused> {
+        let mut held = self.0.lock();
+        let AdvanceHead {
+            reverted,
+            applied,
+            safe,
+            finalized,
+        } = change;
+        let window = held.window();
+        window.advance(reverted, applied, safe, finalized).unwrap();
+        held.changed()
+    }
+
+    async fn extend_below(&mut self, block: Arc<Block>) -> Result<(), Refused> {
+        let mut held = self.0.lock();
+        held.window().extend_below(block).unwrap();
+        held.changed()
+    }
+
+    async fn keep_genesis(&mut self, block: Arc<Block>) -> Result<(), Refused> {
+        let mut held = self.0.lock();
+        held.window().keep_genesis(&block).unwrap();
+        held.changed()
+    }
+
+    async fn settle(&mut self, SettleHead { safe, finalized }: SettleHead) -> Result<(), Refused> {
+        let mut held = self.0.lock();
+        // What is not canonical changes nothing.
+        if let Some((number, hash)) = safe {
+            let _ = held.window().set_safe_at(number, hash);
+        }
+        if let Some((number, hash)) = finalized {
+            let _ = held.window().set_finalized_at(number, hash);
+            held.finals.insert(hash);
+        }
+        held.changed()
+    }
+}
+
+type Outcome = Result<(), FollowError<Refused>>;
+
+pub(super) struct Scene {
+    chains: Chains,
+    pub(super) nodes: Vec<Scripted>,
+    held: Sink,
+    stop: Option<oneshot::Sender<()>>,
+    follower: Pin<Box<dyn Future<Output = Outcome>>>,
+}
+
+/// The first of all events: this node is followed.
+pub(super) const fn first(node: usize) -> Event {
+    Event::Switched(Switch {
+        from: None,
+        to: Some(node),
+        why: Why::First,
+    })
+}
+
+impl Scene {
+    /// So many nodes of one chain, a block of which is a second.
+    pub(super) fn new(nodes: usize, head: u64) -> Self {
+        let chains = Chains::new(head);
+        let nodes: Vec<_> = (0..nodes).map(|_| Scripted::new(chains.clone())).collect();
+        let held = Sink::default();
+        let told = held.clone();
+        let tell = Box::new(move |event| {
+            let mut held = told.0.lock();
+            match event {
+                Event::State { node, state } => held.states.push((node, state)),
+                event => held.events.push(event),
+            }
+        });
+        let config = FollowConfig {
+            chain_id: 1,
+            concurrency: 16,
+            seed: 1,
+        };
+        let follower = Follower::new(nodes.clone(), held.clone(), config, tell);
+        let (stop, stopped) = oneshot::channel();
+        Self {
+            chains,
+            nodes,
+            held,
+            stop: Some(stop),
+            follower: Box::pin(follower.run(mpsc::channel(1).1, stopped)),
+        }
+    }
+
+    pub(super) fn chains(&self) -> &Chains {
+        &self.chains
+    }
+
+    /// Lets so many milliseconds pass.
+    pub(super) async fn runs(&mut self, millis: u64) {
+        let until = Instant::now() + Duration::from_millis(millis);
+        tokio::select! {
+            _ = &mut self.follower => panic!("the follower ended"),
+            () = sleep_until(until) => {}
+        }
+    }
+
+    /// What the follower ends with.
+    pub(super) async fn ends(mut self) -> Outcome {
+        self.follower.as_mut().await
+    }
+
+    pub(super) fn stop(&mut self) {
+        self.stop = None;
+    }
+
+    fn held(&self) -> MutexGuard<'_, Held> {
+        self.held.0.lock()
+    }
+
+    pub(super) fn refuses(&self) {
+        self.held().refuses = true;
+    }
+
+    /// More blocks on chain 0.
+    pub(super) fn mine(&self, blocks: u64) {
+        self.chains.mine(0, blocks);
+    }
+
+    pub(super) fn head(&self) -> u64 {
+        self.held().view().head().number()
+    }
+
+    pub(super) fn oldest(&self) -> u64 {
+        self.held().view().oldest()
+    }
+
+    /// What a tag leads to.
+    pub(super) fn named(&self, tag: BlockTag) -> Result<B256, ResolveError> {
+        let view = self.held().view();
+        let block = view.resolve(BlockNumberOrTag::Tag(tag))?;
+        Ok(block.hash)
+    }
+
+    /// All blocks that were finalized.
+    pub(super) fn finals(&self) -> HashSet<B256> {
+        self.held().finals.clone()
+    }
+
+    pub(super) fn genesis(&self) -> Option<B256> {
+        Some(self.held().view().genesis()?.hash)
+    }
+
+    /// Whether no head was lower than the one before.
+    pub(super) fn went_up_only(&self) -> bool {
+        self.held().heads.is_sorted()
+    }
+
+    /// Whether a block of a chain, from this number on, has ever been the head.
+    pub(super) fn has_shown(&self, chain: usize, since: u64) -> bool {
+        let held = self.held();
+        let mut blocks = (since..).map_while(|number| self.chains.block(chain, number));
+        blocks.any(|block| held.shown.contains(&block.hash))
+    }
+
+    pub(super) fn events(&self) -> Vec<Event> {
+        self.held().events.clone()
+    }
+
+    /// What the nodes have become since that was last asked.
+    pub(super) fn take_states(&self) -> Vec<(usize, NodeState)> {
+        std::mem::take(&mut self.held().states)
+    }
+
+    pub(super) fn take_events(&self) -> Vec<Event> {
+        std::mem::take(&mut self.held().events)
+    }
+
+    /// Checks that the newest blocks of a chain are held, so many and no others.
+    pub(super) fn check_holds(&self, chain: usize, blocks: usize) {
+        let view = self.held().view();
+        let events = self.events();
+        let head = self.chains.head(chain);
+        let canonical = view.canonical().iter();
+        let numbers: Vec<_> = canonical.map(|block| block.number()).collect();
+        assert_eq!(numbers.last(), Some(&head), "{numbers:?} {events:?}");
+        assert_eq!(numbers.len(), blocks, "{numbers:?}");
+        for block in view.canonical() {
+            let expected = self.chains.block(chain, block.number()).unwrap();
+            assert_eq!(block.hash, expected.hash, "{}", block.number());
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! State that is not held: fetched from the nodes, verified against the block's state root, then kept.
+
+mod counts;
+mod fetch;
+mod flights;
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use alloy_primitives::{Address, B256, U256};
+use nearhead_chain::trie::State;
+use tokio::{runtime::Handle, sync::mpsc, task::JoinSet};
+
+pub use counts::StateCounts;
+
+use super::{
+    client::{Lacks, NodeClient},
+    health::Complaint,
+    standing::Standing,
+};
+use crate::{
+    admission::Permits,
+    messages::{QueryError, Reply},
+};
+use flights::{Flights, Wanted};
+
+/// Accounts of one read that are fetched at the same time: a read of a thousand accounts leaves turns to others.
+const ACCOUNTS_AT_ONCE: usize = 16;
+
+/// The block whose state is wanted. A node is asked by its hash: its number names another block after a reorg.
+#[derive(Clone, Debug)]
+pub struct BlockRef {
+    /// Its hash.
+    pub hash: B256,
+    /// Its number, for log lines.
+    pub number: u64,
+    /// Its state, held in part. The handle keeps what is brought.
+    pub state: Arc<State>,
+}
+
+/// Where missing state comes from; cloning shares it.
+#[derive(Clone, Debug)]
+pub struct StateSource {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    nodes: Vec<Node>,
+    runtime: Handle,
+    standing: Arc<Standing>,
+    complaints: mpsc::Sender<Complaint>,
+    flights: Flights,
+    counts: StateCounts,
+}
+
+#[derive(Debug)]
+struct Node {
+    client: NodeClient,
+    /// Whether it said that it does not have a method which gives state.
+    lacks_state: Lacks,
+    /// Whether it did not have the state of a block that is served: said now and then, for it may be so at every read.
+    forgets: Lacks,
+}
+
+impl StateSource {
+    /// State from these nodes, in the operator's order. Calls run on `runtime`; `standing` says who is asked first, and who
+    /// is not; what nodes do wrong is told to `complaints`, as far as there is room.
+    #[must_use]
+    pub fn new(
+        nodes: Vec<NodeClient>,
+        runtime: Handle,
+        standing: Arc<Standing>,
+        complaints: mpsc::Sender<Complaint>,
+    ) -> Self {
+        let nodes = nodes.into_iter().map(|client| Node {
+            client,
+            lacks_state: Lacks::default(),
+            forgets: Lacks::default(),
+        });
+        Self {
+            shared: Arc::new(Shared {
+                nodes: nodes.collect(),
+                runtime,
+                standing,
+                complaints,
+                flights: Flights::default(),
+                counts: StateCounts::default(),
+            }),
+        }
+    }
+
+    /// Who is followed, and who is left alone.
+    #[must_use]
+    pub fn standing(&self) -> &Arc<Standing> {
+        &self.shared.standing
+    }
+
+    /// What was read and what was fetched.
+    #[must_use]
+    pub fn counts(&self) -> &StateCounts {
+        &self.shared.counts
+    }
+
+    /// Fetches these accounts with these slots of them, and their code; each account with a permit of `permits`. When it
+    /// is done they can be read, unless they were evicted since.
+    ///
+    /// Dropping the future gives up what nobody else waits for.
+    ///
+    /// # Errors
+    /// [`QueryError::StateUnavailable`]: no node has it. [`QueryError::Unavailable`]: no permit is free, or a node that
+    /// may have it is asked too much.
+    pub async fn complete(
+        &self,
+        permits: &Permits,
+        block: &BlockRef,
+        wanted: &[(Address, Vec<U256>)],
+        with_code: bool,
+    ) -> Reply<()> {
+        let mut left = wanted.iter();
+        let mut under_way = JoinSet::new();
+        loop {
+            while under_way.len() < ACCOUNTS_AT_ONCE
+                && let Some((address, slots)) = left.next()
+            {
+                let permit = permits.take(1)?;
+                let wanted = Wanted {
+                    state_root: block.state.root(),
+                    address: *address,
+                    slots: slots.clone(),
+                    with_code,
+                };
+                let seat = self.shared.flights.join(wanted, |wanted, end| {
+                    let (shared, block) = (Arc::clone(&self.shared), block.clone());
+                    self.shared.runtime.spawn(async move {
+                        // Nobody waits any more where it cannot be sent.
+                        let _ = end.send(Some(shared.fetch(&block, &wanted).await));
+                    })
+                });
+                under_way.spawn(async move {
+                    let end = seat.end().await;
+                    drop(permit);
+                    end
+                });
+            }
+            match under_way.join_next().await {
+                None => return Ok(()),
+                Some(Ok(end)) => end?,
+                // It does not panic, and nobody else aborts it.
+                Some(Err(_)) => return Err(QueryError::Unavailable),
+            }
+        }
+    }
+}

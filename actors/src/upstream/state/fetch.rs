@@ -1,0 +1,192 @@
+//! One account's state, from one node after the other.
+
+use std::{sync::Arc, time::Instant};
+
+use alloy_primitives::B256;
+use alloy_trie::TrieAccount;
+use nearhead_chain::remote::{NodeFault, verify_code, verify_proof};
+use tokio::task::JoinError;
+
+use super::{BlockRef, Shared, counts::CallEnd, flights::Wanted};
+use crate::{
+    messages::{QueryError, Reply},
+    upstream::{
+        client::CallError,
+        health::{Complaint, Fault, NodeId, Verdict},
+    },
+};
+
+/// Why a node did not give what was wanted.
+#[derive(Debug, thiserror::Error)]
+enum FetchError {
+    /// A call failed.
+    #[error(transparent)]
+    Call(#[from] CallError),
+    /// What came failed a check.
+    #[error(transparent)]
+    Refuted(#[from] NodeFault),
+    /// A check panicked, or the runtime is shut down.
+    #[error("a check did not end: {0}")]
+    Unchecked(#[from] JoinError),
+}
+
+/// Whether a node that did not answer may do so soon.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Hope {
+    Soon,
+    None,
+}
+
+impl Shared {
+    /// Asks the nodes for what is wanted until one gives it.
+    pub(super) async fn fetch(&self, block: &BlockRef, wanted: &Arc<Wanted>) -> Reply<()> {
+        let order = self.standing.order(Instant::now());
+        let mut hope = match order.is_limited {
+            true => Hope::Soon,
+            false => Hope::None,
+        };
+        for id in order.nodes {
+            if self.nodes[id].lacks_state.is_known(Instant::now()) {
+                continue;
+            }
+            match self.fetch_from(id, block, wanted).await {
+                Ok(()) => return Ok(()),
+                Err(why) => {
+                    if self.blame(id, block, &why) == Hope::Soon {
+                        hope = Hope::Soon;
+                    }
+                }
+            }
+        }
+        Err(match hope {
+            Hope::Soon => QueryError::Unavailable,
+            Hope::None => QueryError::StateUnavailable,
+        })
+    }
+
+    async fn fetch_from(
+        &self,
+        id: NodeId,
+        block: &BlockRef,
+        wanted: &Arc<Wanted>,
+    ) -> Result<(), FetchError> {
+        // Often an account is known and its code is not.
+        let known = match wanted.with_code {
+            true => block.state.account(&wanted.address).ok(),
+            false => None,
+        };
+        let account = match known {
+            Some(account) => account,
+            None => self.fetch_proof(id, block, wanted).await?,
+        };
+        match account {
+            Some(account) if wanted.with_code => {
+                self.fetch_code(id, block, wanted, account.code_hash).await
+            }
+            _ => Ok(()),
+        }
+    }
+
+    async fn fetch_proof(
+        &self,
+        id: NodeId,
+        block: &BlockRef,
+        wanted: &Arc<Wanted>,
+    ) -> Result<Option<TrieAccount>, FetchError> {
+        // In full: some nodes refuse a key that is not of 32 bytes.
+        let slots: Vec<B256> = wanted.slots.iter().copied().map(B256::from).collect();
+        let client = &self.nodes[id].client;
+        let json = client.proof(wanted.address, &slots, block.hash).await;
+        let json = json.inspect_err(|_| self.counts.called(CallEnd::Failed))?;
+        let (state, wanted) = (Arc::clone(&block.state), Arc::clone(wanted));
+        self.check(move || {
+            let json = json.get().as_bytes();
+            let proof = verify_proof(json, state.root(), &wanted.address, &wanted.slots)?;
+            state.store().insert_proof(&proof);
+            Ok(proof.account)
+        })
+        .await
+    }
+
+    async fn fetch_code(
+        &self,
+        id: NodeId,
+        block: &BlockRef,
+        wanted: &Wanted,
+        code_hash: B256,
+    ) -> Result<(), FetchError> {
+        if block.state.code(&code_hash).is_ok() {
+            return Ok(());
+        }
+        let client = &self.nodes[id].client;
+        let json = client.code(wanted.address, block.hash).await;
+        let json = json.inspect_err(|_| self.counts.called(CallEnd::Failed))?;
+        let state = Arc::clone(&block.state);
+        self.check(move || {
+            let code = verify_code(json.get().as_bytes(), code_hash)?;
+            // Not named any more where the account was evicted meanwhile: whoever reads it is told so.
+            state.store().insert_code(code);
+            Ok(())
+        })
+        .await
+    }
+
+    /// Checks what came and keeps it, away from the thread that follows heads: a thousand slots take milliseconds, and so
+    /// does making room for them.
+    async fn check<T: Send + 'static>(
+        &self,
+        check: impl FnOnce() -> Result<T, NodeFault> + Send + 'static,
+    ) -> Result<T, FetchError> {
+        let checked = tokio::task::spawn_blocking(check).await?;
+        self.counts.called(match &checked {
+            Ok(_) => CallEnd::Verified,
+            Err(_) => CallEnd::Refuted,
+        });
+        Ok(checked?)
+    }
+
+    /// Tells the follower what a failure says of the node.
+    fn blame(&self, id: NodeId, block: &BlockRef, why: &FetchError) -> Hope {
+        let node = &self.nodes[id];
+        let (verdict, hope) = match why {
+            FetchError::Call(CallError::MethodMissing) => {
+                if node.lacks_state.note(Instant::now()) {
+                    tracing::warn!(
+                        node = %node.client.endpoint(),
+                        "the node has no eth_getProof or no eth_getCode: it is not asked for state"
+                    );
+                }
+                (Verdict::Innocent, Hope::None)
+            }
+            // It has forgotten this block's state, or does not have the block yet: no fault, and it can be followed.
+            FetchError::Call(error @ (CallError::NotFound | CallError::Rpc { .. })) => {
+                if node.forgets.note(Instant::now()) {
+                    tracing::warn!(
+                        node = %node.client.endpoint(),
+                        block = block.number,
+                        %error,
+                        "the node does not have the state of a block that is served: it may be pruned"
+                    );
+                }
+                (Verdict::Innocent, Hope::None)
+            }
+            FetchError::Call(error @ (CallError::Busy | CallError::RateLimited { .. })) => {
+                (Verdict::from(error), Hope::Soon)
+            }
+            FetchError::Call(error) => (Verdict::from(error), Hope::None),
+            FetchError::Refuted(_) => (Verdict::Fault(Fault::BadProof), Hope::None),
+            FetchError::Unchecked(_) => (Verdict::Innocent, Hope::None),
+        };
+        let (number, hash) = (block.number, block.hash);
+        tracing::debug!(node = %node.client.endpoint(), number, %hash, %why, "state was not given");
+        if verdict != Verdict::Innocent {
+            // With as many complaints before it, one more says nothing new.
+            let _ = self.complaints.try_send(Complaint {
+                node: id,
+                verdict,
+                why: format!("state of block {number} ({hash}): {why}"),
+            });
+        }
+        hope
+    }
+}

@@ -1,0 +1,199 @@
+use serde_json::{Value, json};
+
+use super::*;
+use crate::{
+    upstream::{
+        follow::Event,
+        health::{Fault, Switch, Verdict, Why},
+    },
+    wiring::ask,
+};
+
+/// The honest answer; that to eth_getProof is changed.
+fn changed(asked: &Asked, change: impl FnOnce(&mut Value)) -> NodeReply {
+    let text = match honest(asked) {
+        NodeReply::Result(text) if asked.method == "eth_getProof" => text,
+        other => return other,
+    };
+    let mut value = serde_json::from_str(&text).unwrap();
+    change(&mut value);
+    NodeReply::Result(value.to_string())
+}
+
+/// Checks that a node which answers so is complained of, and that the next one's answer is served.
+async fn check_complaint(answers: Answers, expected: Verdict) {
+    let mut scene = Scene::of(&[answers, honest]).await;
+    let value = ask(&scene.worker.proofs, scene.read_storage(3, 2)).await;
+    assert_eq!(value.unwrap(), stored(3, 2));
+    let found = ask(&scene.worker.proofs, scene.read_code(3)).await;
+    assert_eq!(found.unwrap(), code(3));
+    let complaint = scene.complaints.try_recv().unwrap();
+    assert_eq!((complaint.node, complaint.verdict), (0, expected));
+    assert!(
+        complaint.why.starts_with("state of block 0 (0x"),
+        "{}",
+        complaint.why
+    );
+    assert!(scene.calls(1) > 0);
+    scene.is_idle().await;
+}
+
+#[actix::test]
+async fn a_liar_is_complained_of_and_the_next_node_is_asked() {
+    let lies: [Answers; 12] = [
+        |asked| {
+            changed(asked, |proof| {
+                proof["storageProof"][0]["value"] = json!("0x7")
+            })
+        },
+        |asked| changed(asked, |proof| proof["balance"] = json!("0x7")),
+        |asked| changed(asked, |proof| proof["nonce"] = json!("0x7")),
+        |asked| {
+            changed(asked, |proof| {
+                proof["codeHash"] = proof["storageHash"].take()
+            })
+        },
+        |asked| {
+            changed(asked, |proof| {
+                proof["storageHash"] = proof["codeHash"].clone()
+            })
+        },
+        |asked| changed(asked, |proof| proof["address"] = json!(Address::ZERO)),
+        |asked| changed(asked, |proof| proof["accountProof"][0] = json!("0xc0")),
+        |asked| changed(asked, |proof| proof["accountProof"][1] = json!("0x")),
+        |asked| changed(asked, |proof| proof["accountProof"] = json!([])),
+        |asked| changed(asked, |proof| proof["storageProof"] = json!([])),
+        |asked| changed(asked, |proof| proof["storageProof"][0]["proof"] = json!([])),
+        |asked| match asked.method.as_str() {
+            "eth_getCode" => NodeReply::result("\"0x6001\""),
+            _ => honest(asked),
+        },
+    ];
+    for lie in lies {
+        check_complaint(lie, Verdict::Fault(Fault::BadProof)).await;
+    }
+}
+
+#[actix::test]
+async fn a_failed_call_is_complained_of() {
+    let refused = Verdict::Fault(Fault::Refused);
+    check_complaint(|_| NodeReply::http(403, "", ""), refused).await;
+    let limited = Verdict::Limited(Some(Duration::from_secs(7)));
+    check_complaint(|_| NodeReply::http(429, "retry-after: 7\r\n", ""), limited).await;
+    let connection = Verdict::Fault(Fault::Connection);
+    check_complaint(|_| NodeReply::Raw(String::new()), connection).await;
+    let malformed = Verdict::Fault(Fault::Malformed);
+    check_complaint(|_| NodeReply::http(200, "", "garbage"), malformed).await;
+}
+
+#[actix::test]
+async fn who_forgot_the_block_is_passed_over_without_a_complaint() {
+    let forgetful: [Answers; 3] = [
+        |_| NodeReply::Error(-32_000, "missing trie node"),
+        |_| NodeReply::Error(-32_602, "invalid argument 2"),
+        |_| NodeReply::result("null"),
+    ];
+    for answers in forgetful {
+        let mut scene = Scene::of(&[answers, honest]).await;
+        for slot in 0..2 {
+            let value = ask(&scene.worker.proofs, scene.read_storage(3, slot)).await;
+            assert_eq!(value.unwrap(), stored(3, slot));
+        }
+        // It may know the next one.
+        assert_eq!((scene.calls(0), scene.calls(1)), (2, 2));
+        assert!(scene.complaints.try_recv().is_err());
+        assert_eq!(scene.counts(), ([0, 2], [2, 0, 2]));
+    }
+}
+
+/// Checks what a read is told if no node gives what it needs, and how often they are asked for two reads.
+async fn check_none(nodes: &[Answers], expected: &QueryError, calls: usize) {
+    let scene = Scene::of(nodes).await;
+    for slot in 0..2 {
+        let refused = ask(&scene.worker.proofs, scene.read_storage(3, slot)).await;
+        assert_eq!(refused.unwrap_err().to_string(), expected.to_string());
+    }
+    let made: usize = (0..nodes.len()).map(|node| scene.calls(node)).sum();
+    assert_eq!(made, calls);
+    scene.is_idle().await;
+}
+
+#[actix::test]
+async fn who_has_no_node_with_the_state_is_told_so() {
+    let without: Answers = |_| NodeReply::Error(-32_601, "no");
+    let pruned: Answers = |_| NodeReply::Error(-32_000, "missing trie node");
+    let limited: Answers = |_| NodeReply::http(429, "", "");
+    let liar: Answers = |asked| changed(asked, |proof| proof["balance"] = json!("0x7"));
+    let unavailable = QueryError::StateUnavailable;
+    check_none(&[], &unavailable, 0).await;
+    // That it does not have the method is remembered.
+    check_none(&[without, without], &unavailable, 2).await;
+    check_none(&[without, pruned], &unavailable, 3).await;
+    check_none(&[liar, pruned], &unavailable, 4).await;
+    // It may have it later.
+    check_none(&[limited, pruned], &QueryError::Unavailable, 4).await;
+}
+
+#[actix::test]
+async fn the_followed_node_is_asked_first() {
+    let scene = Scene::of(&[honest, honest, honest]).await;
+    for (slot, to, calls) in [
+        (0, Some(2), [0, 0, 1]),
+        (1, Some(1), [0, 1, 1]),
+        (2, None, [1, 1, 1]),
+    ] {
+        scene.note(&Event::Switched(Switch {
+            from: None,
+            to,
+            why: Why::First,
+        }));
+        let value = ask(&scene.worker.proofs, scene.read_storage(0, slot)).await;
+        assert_eq!(value.unwrap(), stored(0, slot));
+        assert_eq!([0, 1, 2].map(|node| scene.calls(node)), calls);
+    }
+}
+
+/// As long as it asked for: by whatever it answered it, to state or to blocks.
+#[actix::test]
+async fn who_asked_to_be_left_alone_is_not_asked() {
+    let scene = Scene::of(&[honest, honest]).await;
+    let limited = |node| Event::Failed {
+        node,
+        reason: None,
+        wait: Duration::from_secs(3_600),
+    };
+    for (node, calls) in [(0, [0, 1]), (1, [0, 1])] {
+        scene.note(&limited(node));
+        let value = ask(&scene.worker.proofs, scene.read_storage(0, 1)).await;
+        assert_eq!(value.unwrap(), stored(0, 1), "held, once it was fetched");
+        assert_eq!([0, 1].map(|node| scene.calls(node)), calls);
+    }
+    let refused = ask(&scene.worker.proofs, scene.read_storage(3, 1)).await;
+    let unavailable = QueryError::Unavailable.to_string();
+    assert_eq!(refused.unwrap_err().to_string(), unavailable);
+    assert_eq!([0, 1].map(|node| scene.calls(node)), [0, 1]);
+    // What was wrong is no reason not to ask, if there is nobody else.
+    scene.note(&Event::Failed {
+        node: 1,
+        reason: Some("timeout"),
+        wait: Duration::from_secs(3_600),
+    });
+    let value = ask(&scene.worker.proofs, scene.read_storage(3, 1)).await;
+    assert_eq!(value.unwrap(), stored(3, 1));
+    assert_eq!([0, 1].map(|node| scene.calls(node)), [0, 2]);
+}
+
+#[actix::test]
+async fn complaints_that_nobody_reads_are_dropped() {
+    let liar: Answers = |asked| changed(asked, |proof| proof["balance"] = json!("0x7"));
+    let mut scene = Scene::of(&[liar, honest]).await;
+    for slot in 0..10 {
+        let value = ask(&scene.worker.proofs, scene.read_storage(0, slot)).await;
+        assert_eq!(value.unwrap(), stored(0, slot));
+    }
+    let mut read = 0;
+    while scene.complaints.try_recv().is_ok() {
+        read += 1;
+    }
+    assert_eq!(read, 4);
+}

@@ -1,0 +1,276 @@
+//! Every knob, in one table: name, unit, default, what is accepted and what it is for.
+//!
+//! A knob has one name in three forms: flag `--logs-deadline`, environment `NEARHEAD_LOGS_DEADLINE`, key
+//! `logs-deadline` in the TOML file that `--config` names. Flag > environment > file > default. The command line, the
+//! messages, `nearhead check` and the test of README's table all read [`KNOBS`].
+
+mod resolve;
+mod value;
+
+#[cfg(test)]
+mod tests;
+
+use std::{net::SocketAddr, path::PathBuf, time::Duration};
+
+use nearhead_actors::upstream::Endpoint;
+use nearhead_chain::dev::Profile;
+
+use crate::limits;
+
+pub use resolve::{Command, CommandError, Export, Origin, Resolved, Setting};
+pub use value::{ApiKey, Cap, LogFormat, MethodSet, SourceKind};
+use value::{Show, api_keys, cap, duration, names, nodes, path, whole};
+
+/// One knob as the command line, the environment, the file and the documentation know it.
+#[derive(Debug)]
+pub struct Knob {
+    /// Name of the flag (with `--`) and of the file's key.
+    pub name: &'static str,
+    /// Heading that it stands under in `--help`.
+    pub group: &'static str,
+    /// Placeholder of its value, with the unit.
+    pub unit: &'static str,
+    /// What is accepted, as the messages say it.
+    pub accepts: &'static str,
+    /// What it is for.
+    pub help: &'static str,
+    /// Takes the texts that were given (several only for a knob that is a list); `None` if one is not acceptable.
+    set: fn(&mut Config, &[String]) -> Option<()>,
+    /// The value as `check` prints it; no secret is in it.
+    show: fn(&Config) -> String,
+}
+
+impl Knob {
+    /// Name in the environment.
+    #[must_use]
+    pub fn environment(&self) -> String {
+        format!("NEARHEAD_{}", self.name.to_uppercase().replace('-', "_"))
+    }
+
+    /// The default as it would be written.
+    #[must_use]
+    pub fn default(&self) -> String {
+        (self.show)(&Config::default())
+    }
+
+    /// Whether a flag of it needs no value.
+    fn is_switch(&self) -> bool {
+        self.unit == "BOOL"
+    }
+
+    /// Whether it may be given several times.
+    fn is_list(&self) -> bool {
+        matches!(self.name, "api-key" | "node")
+    }
+}
+
+macro_rules! knobs {
+    ($($group:literal: $(
+        $(#[doc = $help:literal])+
+        $name:literal $field:ident: $type:ty = $default:expr, $unit:literal, $accepts:literal, $parse:expr;
+    )+)+) => {
+        /// The configuration, each value checked by itself; [`Config::complete`] checks them together.
+        #[derive(Clone, Debug)]
+        pub struct Config {
+            $($($(#[doc = $help])+ pub $field: $type,)+)+
+        }
+
+        impl Default for Config {
+            fn default() -> Self {
+                Self { $($($field: $default,)+)+ }
+            }
+        }
+
+        /// The table, in the order of `--help`.
+        pub static KNOBS: &[Knob] = &[$($(Knob {
+            name: $name,
+            group: $group,
+            unit: $unit,
+            accepts: $accepts,
+            help: concat!($($help),+).trim_ascii_start(),
+            set: |config, texts| {
+                let parse: fn(&[String]) -> Option<$type> = $parse;
+                config.$field = parse(texts)?;
+                Some(())
+            },
+            show: |config| config.$field.show(),
+        },)+)+];
+    };
+}
+
+knobs! {
+"Source":
+    /// What feeds the service: `dev` makes a chain of its own, `files` imports one, `node` follows real nodes
+    "source" source: SourceKind = SourceKind::Dev,
+        "SOURCE", "dev, files or node", names;
+    /// Genesis of the chain, in the form of genesis.json: what is imported begins with it; to follow nodes it is needed where the chain has prices of blob gas of its own
+    "genesis" genesis: Option<PathBuf> = None,
+        "FILE", "the path of a file", path;
+    /// Blocks to import, in the form of `geth export`; may be gzipped
+    "chain" chain: Option<PathBuf> = None,
+        "FILE", "the path of a file", path;
+"Nodes":
+    /// A node to follow, over http, https, ws or wss; may be given several times, the best is followed. `user:password@` in the URL is sent as basic authorization, what stands after `#` as headers. In the environment, several are separated by commas; in the file they are a list
+    "node" nodes: Vec<Endpoint> = Vec::new(),
+        "URL[#HEADER=VALUE&...]", "a URL with http, https, ws or wss, at most 16 of them", nodes;
+    /// Calls to one node that may be under way for blocks, and as many for state
+    "node-concurrency" node_concurrency: usize = 16,
+        "CALLS", "a whole number from 1 to 1024", |text| whole(text, 1, 1_024);
+    /// Longest wait for a node's answer
+    "node-timeout" node_timeout: Duration = Duration::from_secs(10),
+        "TIME", "a time from 100ms to 5m, as 500ms, 12s or 1m",
+        |text| duration(text, Duration::from_millis(100), Duration::from_secs(300));
+    /// Bytes of state that are held of what nodes were asked for; what was read longest ago goes first
+    "state-bytes" state_bytes: usize = 512 << 20,
+        "BYTES", "a whole number from 1048576 to 1099511627776", |text| whole(text, 1 << 20, 1 << 40);
+"Dev chain":
+    /// What everything random is made from; the same seed gives the same chain
+    "seed" seed: u64 = 1,
+        "NUMBER", "a whole number from 0 to 18446744073709551615", |text| whole(text, 0, u64::MAX);
+    /// Size of state and blocks: small, mainnet, p99 or adversarial
+    "profile" profile: Profile = Profile::Small,
+        "PROFILE", "small, mainnet, p99 or adversarial", names;
+    /// Time between two blocks; 0 makes none after the first 128
+    "block-time" block_time: Duration = Duration::from_secs(1),
+        "TIME", "a time from 0 to 1h, as 500ms, 12s or 1m",
+        |text| duration(text, Duration::ZERO, Duration::from_secs(3600));
+    /// A reorg after every so many blocks; 0 for none
+    "reorg-every" reorg_every: u64 = 0,
+        "BLOCKS", "a whole number from 0 to 1000000", |text| whole(text, 0, 1_000_000);
+    /// How many blocks such a reorg replaces
+    "reorg-depth" reorg_depth: u64 = 1,
+        "BLOCKS", "a whole number from 1 to 127", |text| whole(text, 1, 127);
+"Serving":
+    /// Address to listen on; port 0 takes a free one
+    "listen" listen: SocketAddr = SocketAddr::from(([127, 0, 0, 1], 8545)),
+        "ADDRESS:PORT", "an IP address and a port, as 127.0.0.1:8545", names;
+    /// Threads that serve connections; the default is one a core
+    "workers" workers: usize = cores(),
+        "THREADS", "a whole number from 1 to 512", |text| whole(text, 1, 512);
+    /// Threads for heavy queries, beside the workers; the default is one a core
+    "pool-threads" pool_threads: usize = cores(),
+        "THREADS", "a whole number from 1 to 512", |text| whole(text, 1, 512);
+    /// Connections of the whole service, shared out among the workers; further ones wait to be accepted. Fewer where the process may not open as many descriptors
+    "max-connections" max_connections: usize = limits::CONNECTIONS_MAX,
+        "CONNECTIONS", "a whole number from 1 to 10000000", |text| whole(text, 1, 10_000_000);
+    // actix measures it with a clock that it reads twice a second.
+    /// How long a request's headers may take to arrive
+    "header-timeout" header_timeout: Duration = limits::HEAD_TIMEOUT,
+        "TIME", "a time from 1s to 1h, as 500ms, 12s or 1m",
+        |text| duration(text, Duration::from_secs(1), Duration::from_secs(3600));
+    /// How long a request's body may take to arrive
+    "body-timeout" body_timeout: Duration = limits::BODY_TIMEOUT,
+        "TIME", "a time from 100ms to 1h, as 500ms, 12s or 1m",
+        |text| duration(text, Duration::from_millis(100), Duration::from_secs(3600));
+    /// How long an idle connection is kept
+    "keep-alive" keep_alive: Duration = limits::KEEP_ALIVE,
+        "TIME", "a time from 1s to 1h, as 500ms, 12s or 1m",
+        |text| duration(text, Duration::from_secs(1), Duration::from_secs(3600));
+    /// WebSocket sessions of the whole service; auto is three quarters of its connections, the rest is for everybody else
+    "max-sessions" max_sessions: Cap = Cap::Auto,
+        "SESSIONS", "auto or a whole number from 0 to 10000000", |text| cap(text, 0, 10_000_000);
+    /// WebSocket sessions of one key's holder; auto is half of the service's connections
+    "max-sessions-per-key" max_sessions_per_key: Cap = Cap::Auto,
+        "SESSIONS", "auto or a whole number from 0 to 10000000", |text| cap(text, 0, 10_000_000);
+    /// Memory in bytes that what waits for a WebSocket session's client may take; the rest is told when it has read
+    "session-bytes" session_bytes: usize = limits::SESSION_BYTES_MAX,
+        "BYTES", "a whole number from 524288 to 1073741824", |text| whole(text, 1 << 19, 1 << 30);
+    /// How long requests in flight may take to finish when the process is told to stop; whole seconds
+    "shutdown-grace" shutdown_grace: Duration = Duration::from_secs(10),
+        "TIME", "a time in whole seconds from 0 to 1h, as 10s or 1m",
+        |text| duration(text, Duration::ZERO, Duration::from_secs(3600)).filter(|time| time.subsec_nanos() == 0);
+"Access":
+    /// A key that is let in, with the name of who holds it; may be given several times. In the environment, several are separated by commas; in the file they are a list. Source dev on a loopback address has the key `dev` if none is given
+    "api-key" api_keys: Vec<ApiKey> = Vec::new(),
+        "[NAME=]SECRET", "NAME=SECRET or SECRET, each of letters, digits, '-', '_', '.' and '~', no secret twice", api_keys;
+    /// Requests per second that each name may make; 0 for no limit
+    "rate-limit" rate_limit: u32 = 0,
+        "REQUESTS", "a whole number from 0 to 1000000", |text| whole(text, 0, 1_000_000);
+"Answers":
+    /// `core` serves the seven methods alone, `companion` also those that clients call before and beside them
+    "methods" methods: MethodSet = MethodSet::Companion,
+        "SET", "companion or core", names;
+    /// Leave `totalDifficulty` out of blocks, as execution-apis has it
+    "omit-total-difficulty" omit_total_difficulty: bool = false,
+        "BOOL", "true or false", names;
+    /// How long an eth_getLogs may take, counted from admission
+    "logs-deadline" logs_deadline: Duration = limits::LOGS_DEADLINE,
+        "TIME", "a time from 1ms to 1h, as 500ms, 12s or 1m",
+        |text| duration(text, Duration::from_millis(1), Duration::from_secs(3600));
+"Logs":
+    /// Form of the log lines on stderr: text or json
+    "log-format" log_format: LogFormat = LogFormat::Text,
+        "FORMAT", "text or json", names;
+    /// What is logged: a level, or directives as tracing has them
+    "log-filter" log_filter: String = "info,actix_server=warn".to_owned(),
+        "FILTER", "a level (error, warn, info, debug, trace, off) or directives as nearhead=debug,actix_server=warn",
+        value::log_filter;
+}
+
+/// Number of cores that this process may use.
+fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// Why values that are fine by themselves do not go together. The message is one line and says what to do.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ConfigError {
+    /// Nobody could ask, or anybody could.
+    #[error(
+        "no --api-key is given, and only source dev on a loopback address does without (this is source {source_kind} on \
+         {listen}): make a secret with `openssl rand -hex 16` and give it as --api-key NAME=SECRET or NEARHEAD_API_KEY"
+    )]
+    NoKey {
+        /// The source.
+        source_kind: &'static str,
+        /// Where it would listen.
+        listen: SocketAddr,
+    },
+    /// The source is `files` and one of its files is not named.
+    #[error("--source files needs --{missing} FILE")]
+    MissingFile {
+        /// The knob that is missing.
+        missing: &'static str,
+    },
+    /// The source is `node` and no node is named.
+    #[error("--source node needs --node URL")]
+    NoNode,
+    /// Files or nodes are named and nobody said to read or to follow them.
+    #[error("--{given} is given, but the source is dev (the default): add --source {wanted}")]
+    Unused {
+        /// The knob that would be ignored.
+        given: &'static str,
+        /// The source that it is for.
+        wanted: &'static str,
+    },
+}
+
+impl Config {
+    /// Checks the values together, and lets the key `dev` in where that is safe: source dev, on a loopback address,
+    /// when no other key is given.
+    ///
+    /// # Errors
+    /// A key or a file is missing.
+    pub fn complete(mut self) -> Result<Self, ConfigError> {
+        if self.source == SourceKind::Files {
+            for (missing, path) in [("genesis", &self.genesis), ("chain", &self.chain)] {
+                if path.is_none() {
+                    return Err(ConfigError::MissingFile { missing });
+                }
+            }
+        }
+        if self.source == SourceKind::Node && self.nodes.is_empty() {
+            return Err(ConfigError::NoNode);
+        }
+        if self.api_keys.is_empty() {
+            if self.source != SourceKind::Dev || !self.listen.ip().is_loopback() {
+                return Err(ConfigError::NoKey {
+                    source_kind: self.source.name(),
+                    listen: self.listen,
+                });
+            }
+            self.api_keys.push(ApiKey::new("dev", "dev"));
+        }
+        Ok(self)
+    }
+}

@@ -1,0 +1,465 @@
+//! Routes: what answers which path, and what every answer carries.
+
+mod access_log;
+mod body;
+mod compression;
+mod handshake;
+mod probes;
+mod reply;
+mod request_actor;
+mod route;
+
+use std::{
+    rc::Rc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use actix::Addr;
+use actix_web::{
+    HttpRequest, HttpResponse,
+    dev::{Payload, ServiceRequest, ServiceResponse, fn_service},
+    http::{
+        StatusCode,
+        header::{self, HeaderValue},
+    },
+    web::ServiceConfig,
+};
+use nearhead_actors::{
+    head::Head,
+    head_tracker::HeadTracker,
+    wiring::{Pools, Worker},
+};
+use nearhead_chain::json::Json;
+
+use self::{
+    access_log::{Access, RequestIds},
+    body::{BodyRefusal, close_after, drain, read_body},
+    compression::Compression,
+    handshake::Fault,
+    reply::ReplyBody,
+    request_actor::RequestActor,
+    route::Route,
+};
+use crate::{
+    access::{Keys, Quota, SessionCaps, TenantId},
+    connections::{Answering, BodyBudget, Connection, Watch, unless_gone},
+    limits,
+    metrics::Metrics,
+    rpc::{Answer, Dispatcher, MethodSet, Refusal, RpcError},
+    subscriptions::{FanoutActor, Follower, Hub},
+    ws::{Sessions, session_actor},
+};
+
+/// Everything that the answers of one service need; cloning shares it.
+#[derive(Clone)]
+pub struct Edge {
+    /// The pointer to the present view.
+    pub head: Head,
+    /// Who may ask.
+    pub keys: Arc<Keys>,
+    /// How much each may ask.
+    pub quota: Arc<Quota>,
+    /// Threads for heavy work, and its permits.
+    pub pools: Pools,
+    /// Where everything is counted.
+    pub metrics: Metrics,
+    /// Knobs.
+    pub settings: EdgeSettings,
+    /// Tells of changes of the head.
+    pub tracker: Addr<HeadTracker>,
+    /// How many sessions may be open.
+    pub session_caps: SessionCaps,
+    /// Set when the service is going away: `/ready` says so, answers go on.
+    pub draining: Arc<AtomicBool>,
+}
+
+/// Knobs of the edge.
+#[derive(Clone, Debug)]
+pub struct EdgeSettings {
+    /// Which methods are answered.
+    pub methods: MethodSet,
+    /// Longest run of eth_getLogs, from admission.
+    pub logs_deadline: Duration,
+    /// Longest wait for a request's whole body, and for a session's whole message.
+    pub body_timeout: Duration,
+    /// Bytes that may wait for one session's client.
+    pub session_bytes: usize,
+    /// Longest from the end of one request to the whole head of the next.
+    pub asking_max: Duration,
+    /// `/ready` fails when the head has not changed for longer than this; `None`: a head is always fresh.
+    pub head_fresh_for: Option<Duration>,
+}
+
+impl Default for EdgeSettings {
+    fn default() -> Self {
+        Self {
+            methods: MethodSet::default(),
+            logs_deadline: limits::LOGS_DEADLINE,
+            body_timeout: limits::BODY_TIMEOUT,
+            session_bytes: limits::SESSION_BYTES_MAX,
+            asking_max: limits::KEEP_ALIVE + limits::HEAD_TIMEOUT,
+            head_fresh_for: None,
+        }
+    }
+}
+
+/// Adds all routes to one worker's application and starts that worker's actors; called once on each worker.
+pub fn configure(edge: &Edge, config: &mut ServiceConfig) {
+    let worker = Rc::new(WorkerEdge::start(edge));
+    // One service that takes the path apart by hand: every path is a constant or ends in a key, and a router would
+    // match patterns for each request.
+    config.default_service(fn_service(move |request: ServiceRequest| {
+        let worker = Rc::clone(&worker);
+        async move { Ok(worker.serve(request).await) }
+    }));
+}
+
+/// What one worker answers with.
+struct WorkerEdge {
+    edge: Edge,
+    dispatcher: Rc<Dispatcher>,
+    compression: Compression,
+    bodies: BodyBudget,
+    ids: RequestIds,
+    watch: Rc<Watch>,
+    sessions: Rc<Sessions>,
+    hub: Rc<Hub>,
+}
+
+impl WorkerEdge {
+    fn start(edge: &Edge) -> Self {
+        let dispatcher = Dispatcher {
+            head: edge.head.clone(),
+            worker: Worker::start(&edge.pools),
+            quota: Arc::clone(&edge.quota),
+            metrics: edge.metrics.clone(),
+            methods: edge.settings.methods,
+            logs_deadline: edge.settings.logs_deadline,
+        };
+        let hub = Hub::new(edge.metrics.clone());
+        FanoutActor::start(edge.tracker.clone(), Rc::clone(&hub));
+        Self {
+            edge: edge.clone(),
+            sessions: Sessions::start(
+                edge.settings.session_bytes,
+                edge.settings.body_timeout,
+                Arc::clone(&edge.draining),
+                edge.metrics.clone(),
+            ),
+            hub,
+            dispatcher: Rc::new(dispatcher),
+            compression: Compression::default(),
+            bodies: BodyBudget::default(),
+            ids: RequestIds::default(),
+            watch: Watch::start(edge.settings.asking_max, edge.metrics.clone()),
+        }
+    }
+
+    async fn serve(&self, request: ServiceRequest) -> ServiceResponse {
+        let (request, payload) = request.into_parts();
+        let mut access = Access::begin(&self.edge, &self.ids, &request);
+        let answering = connection_of(&request).map(|connection| self.watch.answering(connection));
+        let mut response = match Route::of(request.method(), request.path()) {
+            Route::Rpc(key) => match self.answer(&request, key, payload, &mut access).await {
+                Ok(answer) => self.respond(&request, answer, answering),
+                Err(response) => response,
+            },
+            Route::Session(key) => {
+                self.open_session(&request, key, payload, answering.as_ref(), &mut access)
+            }
+            other => self.answer_plain(&request, other, payload).await,
+        };
+        response.headers_mut().insert(
+            header::ACCESS_CONTROL_ALLOW_ORIGIN,
+            HeaderValue::from_static("*"),
+        );
+        // Scripts in browsers read no other header of ours.
+        if request.headers().contains_key(header::ORIGIN) {
+            response.headers_mut().insert(
+                header::ACCESS_CONTROL_EXPOSE_HEADERS,
+                HeaderValue::from_static("retry-after, x-request-id"),
+            );
+        }
+        access.end(&mut response);
+        ServiceResponse::new(request, response)
+    }
+
+    async fn answer_plain(
+        &self,
+        request: &HttpRequest,
+        route: Route<'_>,
+        payload: Payload,
+    ) -> HttpResponse {
+        // What follows an upgrade has no end.
+        if request.head().upgrade() {
+            return close_after(self.answer_bodiless(route));
+        }
+        match drain(payload, self.edge.settings.body_timeout).await {
+            Ok(()) => self.answer_bodiless(route),
+            Err(refusal) => refuse_body(refusal),
+        }
+    }
+
+    fn answer_bodiless(&self, route: Route<'_>) -> HttpResponse {
+        match route {
+            Route::Health => probes::health(),
+            Route::Ready => probes::ready(&self.edge),
+            Route::Metrics => probes::metrics(&self.edge),
+            Route::Preflight => preflight(),
+            Route::WrongVerb(allowed) => {
+                let error = RpcError::InvalidHttp("wrong verb for this path, see the allow header");
+                let mut response = refuse(StatusCode::METHOD_NOT_ALLOWED, &error);
+                response
+                    .headers_mut()
+                    .insert(header::ALLOW, HeaderValue::from_static(allowed));
+                response
+            }
+            Route::Rpc(_) | Route::Session(_) | Route::Unknown => {
+                let error = RpcError::InvalidHttp("unknown path, post to /v3/<api key>");
+                refuse(StatusCode::NOT_FOUND, &error)
+            }
+        }
+    }
+
+    /// Answers a POST with this key, or says in HTTP's way why not. Whatever is refused is refused after its body was
+    /// read, or the connection could not be used again.
+    async fn answer(
+        &self,
+        request: &HttpRequest,
+        key: &str,
+        payload: Payload,
+        access: &mut Access<'_>,
+    ) -> Result<Answer, HttpResponse> {
+        let timeout = self.edge.settings.body_timeout;
+        let tenant = match self.admit(request, key) {
+            Ok(tenant) => tenant,
+            Err((status, error)) => {
+                self.count_refused(&error, access);
+                return Err(match drain(payload, timeout).await {
+                    Ok(()) => refuse(status, &error),
+                    Err(refusal) => refuse_body(refusal),
+                });
+            }
+        };
+        access.tenant = Some(tenant);
+        let (body, _charge) = match read_body(payload, timeout, &self.bodies).await {
+            Ok(body) => body,
+            Err(refusal) => {
+                self.count_refused(&refusal.error(), access);
+                return Err(refuse_body(refusal));
+            }
+        };
+        let dispatcher = Rc::clone(&self.dispatcher);
+        let arrived = access.arrived;
+        let answer = async move { dispatcher.answer(tenant, &body, arrived, None).await };
+        let reply = RequestActor::answer(answer, access.span());
+        let connection = connection_of(request).map(Rc::as_ref);
+        let answer = match unless_gone(reply, connection).await {
+            Some(Ok(answer)) => answer,
+            Some(Err(_)) => {
+                self.edge.pools.panics().count();
+                Answer::error("null", &RpcError::Internal)
+            }
+            None => {
+                let gone = HttpResponse::new(StatusCode::REQUEST_TIMEOUT);
+                return Err(close_after(gone));
+            }
+        };
+        access.asked = answer.asked;
+        access.outcome = Some(answer.outcome);
+        Ok(answer)
+    }
+
+    /// Opens a session, or says in HTTP's way why not. A refused handshake ends its connection: what follows it could be
+    /// anything.
+    fn open_session(
+        &self,
+        request: &HttpRequest,
+        key: &str,
+        payload: Payload,
+        answering: Option<&Answering>,
+        access: &mut Access<'_>,
+    ) -> HttpResponse {
+        access.asked = "session";
+        let Some(tenant) = self.edge.keys.check(key) else {
+            let error = RpcError::InvalidProjectId;
+            self.count_refused(&error, access);
+            return close_after(refuse(StatusCode::UNAUTHORIZED, &error));
+        };
+        access.tenant = Some(tenant);
+        let accepted = handshake::check(request)
+            .and_then(|()| session_actor::accept(request).map_err(|_| Fault::NotVersion13));
+        let response = match accepted {
+            Ok(response) => response,
+            Err(fault) => return self.refuse_handshake(fault, access),
+        };
+        if let Err(exceeded) = self.edge.quota.take(tenant, 1, access.arrived) {
+            let error = RpcError::RateExceeded(exceeded);
+            self.count_refused(&error, access);
+            return close_after(self.respond(request, Answer::error("null", &error), None));
+        }
+        let slot = self
+            .edge
+            .session_caps
+            .take(tenant)
+            .filter(|_| !self.edge.draining.load(Ordering::Relaxed));
+        let Some(slot) = slot else {
+            self.count_refused(&RpcError::Unavailable, access);
+            return close_after(refuse_body(BodyRefusal::Busy));
+        };
+        let line = answering
+            .map(Answering::becomes_session)
+            .unwrap_or_default();
+        let follower = Follower::new(Rc::clone(&self.hub));
+        let session = self.sessions.open(slot, follower, line);
+        let dispatcher = Rc::clone(&self.dispatcher);
+        let budget = self.bodies.clone();
+        session_actor::open(response, payload, session, dispatcher, tenant, budget)
+    }
+
+    fn refuse_handshake(&self, fault: Fault, access: &mut Access<'_>) -> HttpResponse {
+        let (status, why) = match fault {
+            Fault::NotVersion13 => (
+                StatusCode::UPGRADE_REQUIRED,
+                "not a WebSocket handshake of version 13",
+            ),
+            Fault::BadKey => (
+                StatusCode::BAD_REQUEST,
+                "sec-websocket-key must be 16 bytes in base64",
+            ),
+        };
+        let error = RpcError::InvalidHttp(why);
+        self.count_refused(&error, access);
+        let mut response = close_after(refuse(status, &error));
+        let headers = response.headers_mut();
+        headers.insert(header::UPGRADE, HeaderValue::from_static("websocket"));
+        headers.insert(
+            header::SEC_WEBSOCKET_VERSION,
+            HeaderValue::from_static("13"),
+        );
+        response
+    }
+
+    /// Counts a request that was refused before it was a JSON-RPC request at all.
+    fn count_refused(&self, error: &RpcError, access: &mut Access<'_>) {
+        access.outcome = Some(error.outcome());
+        self.edge
+            .metrics
+            .method(None)
+            .answered(error.outcome(), access.arrived.elapsed());
+    }
+
+    /// Who asks, if what is asked can be a JSON-RPC request at all.
+    fn admit(&self, request: &HttpRequest, key: &str) -> Result<TenantId, (StatusCode, RpcError)> {
+        let Some(tenant) = self.edge.keys.check(key) else {
+            return Err((StatusCode::UNAUTHORIZED, RpcError::InvalidProjectId));
+        };
+        if !is_json(request) {
+            let why = "content type must be application/json";
+            return Err((
+                StatusCode::UNSUPPORTED_MEDIA_TYPE,
+                RpcError::InvalidHttp(why),
+            ));
+        }
+        Ok(tenant)
+    }
+
+    fn respond(
+        &self,
+        request: &HttpRequest,
+        answer: Answer,
+        answering: Option<Answering>,
+    ) -> HttpResponse {
+        let (status, retry_after) = match answer.refusal {
+            None => (StatusCode::OK, None),
+            Some(Refusal::Unavailable) => (
+                StatusCode::SERVICE_UNAVAILABLE,
+                Some(limits::RETRY_AFTER_SECONDS),
+            ),
+            Some(Refusal::RateExceeded { backoff_seconds }) => {
+                (StatusCode::TOO_MANY_REQUESTS, Some(backoff_seconds))
+            }
+        };
+        let Some(json) = answer.json else {
+            return HttpResponse::new(status);
+        };
+        let permits = answer.permit.into_iter().collect();
+        let mut response = self
+            .compression
+            .response(request, status, json, permits, answering);
+        let headers = response.headers_mut();
+        headers.insert(
+            header::CONTENT_TYPE,
+            HeaderValue::from_static("application/json"),
+        );
+        if let Some(seconds) = retry_after {
+            headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+        }
+        response
+    }
+}
+
+/// The connection that a request came by; none in tests without one.
+fn connection_of(request: &HttpRequest) -> Option<&Rc<Connection>> {
+    request.conn_data()
+}
+
+/// An answer of another status than 200, with a JSON-RPC error as its body.
+fn refuse(status: StatusCode, error: &RpcError) -> HttpResponse {
+    let json = Answer::error("null", error).json.unwrap_or(Json::NULL);
+    let mut response = HttpResponse::with_body(status, ReplyBody::boxed(json, Vec::new(), None));
+    response.headers_mut().insert(
+        header::CONTENT_TYPE,
+        HeaderValue::from_static("application/json"),
+    );
+    response
+}
+
+/// The answer to a body that was not taken; one that did not come to its end leaves a connection that cannot go on.
+fn refuse_body(refusal: BodyRefusal) -> HttpResponse {
+    let mut response = refuse(refusal.status(), &refusal.error());
+    match refusal {
+        BodyRefusal::TooLarge => response,
+        BodyRefusal::Endless | BodyRefusal::TooSlow | BodyRefusal::Broken => close_after(response),
+        BodyRefusal::Busy => {
+            let seconds = HeaderValue::from(limits::RETRY_AFTER_SECONDS);
+            response.headers_mut().insert(header::RETRY_AFTER, seconds);
+            response
+        }
+    }
+}
+
+fn preflight() -> HttpResponse {
+    HttpResponse::NoContent()
+        .insert_header((header::ACCESS_CONTROL_ALLOW_METHODS, "POST, GET, OPTIONS"))
+        .insert_header((header::ACCESS_CONTROL_ALLOW_HEADERS, "*"))
+        .insert_header((header::ACCESS_CONTROL_MAX_AGE, "86400"))
+        .finish()
+}
+
+/// Whether the content type is one that JSON-RPC comes in, whatever its parameters; a missing one is not (as for geth).
+fn is_json(request: &HttpRequest) -> bool {
+    let Some(value) = request.headers().get(header::CONTENT_TYPE) else {
+        return false;
+    };
+    let value = value.as_bytes();
+    let end = value
+        .iter()
+        .position(|byte| *byte == b';')
+        .unwrap_or(value.len());
+    let media_type = value[..end].trim_ascii();
+    [
+        &b"application/json"[..],
+        b"application/json-rpc",
+        b"application/jsonrequest",
+    ]
+    .iter()
+    .any(|accepted| media_type.eq_ignore_ascii_case(accepted))
+}
+
+#[cfg(test)]
+mod tests;
