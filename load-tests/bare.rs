@@ -1,6 +1,7 @@
 //! The yardstick: an actix-web handler that drains the body and returns a constant of a given size.
 //!
-//! `bare PORT BYTES [WORKERS]` listens on 127.0.0.1:PORT. Everything that nearhead costs above this is nearhead's own.
+//! `bare PORT BYTES [WORKERS]` listens on 127.0.0.1:PORT. Everything that nearhead costs above this
+//! is nearhead's own.
 
 use actix_web::{App, HttpResponse, HttpServer, web};
 use bytes::Bytes;

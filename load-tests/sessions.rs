@@ -1,8 +1,10 @@
-//! The load generator of `load-tests/compare-ws`: sessions that are held and told, and requests in a closed loop.
+//! The load generator of `load-tests/compare-ws`: sessions that are held and told, and requests in
+//! a closed loop.
 //!
-//! Commands come as lines of JSON on stdin, and each is answered by a line of JSON on stdout; the first thing that is not
-//! as it should be ends the program with a line on stderr. One thread, so that it can be pinned to one core. Times are
-//! nanoseconds since the Unix epoch: they can be compared with those of other processes.
+//! Commands come as lines of JSON on stdin, and each is answered by a line of JSON on stdout; the
+//! first thing that is not as it should be ends the program with a line on stderr. One thread, so
+//! that it can be pinned to one core. Times are nanoseconds since the Unix epoch: they can be
+//! compared with those of other processes.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -32,17 +34,19 @@ enum Command {
         count: usize,
         from: Vec<IpAddr>,
     },
-    /// Sends each text on one of the sessions in turn, and waits until all are answered without an error.
+    /// Sends each text on one of the sessions in turn, and waits until all are answered without an
+    /// error.
     Ask { texts: Vec<String> },
-    /// Waits for so many heads after this one, each told in so many messages over all sessions. One that was told to
-    /// fewer is not counted: not everybody was there for it.
+    /// Waits for so many heads after this one, each told in so many messages over all sessions. One
+    /// that was told to fewer is not counted: not everybody was there for it.
     Heads {
         after: u64,
         count: usize,
         messages: usize,
         seconds: u64,
     },
-    /// Opens connections of their own and sends the body on each again and again; every answer has to have as many bytes.
+    /// Opens connections of their own and sends the body on each again and again; every answer has
+    /// to have as many bytes.
     Request {
         over: Protocol,
         server: SocketAddr,
@@ -69,7 +73,8 @@ const CLOSE: u8 = 8;
 const PING: u8 = 9;
 const PONG: u8 = 10;
 
-/// A message that begins the bytes that were read: its opcode (of an HTTP answer: text), where its payload begins and ends.
+/// A message that begins the bytes that were read: its opcode (of an HTTP answer: text), where its
+/// payload begins and ends.
 struct Message {
     opcode: u8,
     begin: usize,
@@ -205,7 +210,8 @@ impl Connection {
         })
     }
 
-    /// Reads all that is there, and calls `each` with every message; `false` when the server closed.
+    /// Reads all that is there, and calls `each` with every message; `false` when the server
+    /// closed.
     fn read(
         &mut self,
         buffer: &mut [u8],
@@ -232,7 +238,8 @@ impl Connection {
             }
             self.rest = bytes.to_vec();
             if len < buffer.len() {
-                // Nothing is left but perhaps the end; what comes from now on is an event of its own.
+                // Nothing is left but perhaps the end; what comes from now on is an event of its
+                // own.
                 return Ok(true);
             }
         }
@@ -405,8 +412,8 @@ fn now() -> u128 {
         .as_nanos()
 }
 
-/// Drives connections of their own for so long; how many were answered, in how many seconds, and how long 99 of 100 waited
-/// at most.
+/// Drives connections of their own for so long; how many were answered, in how many seconds, and
+/// how long 99 of 100 waited at most.
 fn drive(
     protocol: Protocol,
     (server, path): (SocketAddr, &str),
@@ -519,7 +526,8 @@ fn main() -> Outcome<()> {
 }
 
 fn run(command: Command, sessions: &mut Sessions, events: &mut Events) -> Outcome<Value> {
-    // Heads are waited for without ever sleeping: to wake this would cost the server, whose clients are elsewhere in life.
+    // Heads are waited for without ever sleeping: to wake this would cost the server, whose clients
+    // are elsewhere in life.
     let patience = match command {
         Command::Heads { .. } => Duration::ZERO,
         _ => Duration::from_secs(1),

@@ -48,8 +48,8 @@ impl From<DevError> for ExportError {
     }
 }
 
-/// Writes the files, a block at a time, and gives back the head. The chain is the one that source `dev` makes of the
-/// same seed, profile and block time without reorgs.
+/// Writes the files, a block at a time, and gives back the head. The chain is the one that source
+/// `dev` makes of the same seed, profile and block time without reorgs.
 ///
 /// # Errors
 /// A file cannot be written, both are one, or a defect of the producer.
@@ -61,7 +61,8 @@ pub fn export(export: &Export, report: &mut Report) -> Result<Arc<Block>, Export
         reorg_every: None,
         reorg_depth: 1,
     };
-    // Both are opened before the first block is made: a path that cannot be written is told at once.
+    // Both are opened before the first block is made: a path that cannot be written is told at
+    // once.
     let mut genesis = Output::open(&export.genesis)?;
     let mut chain = Output::open(&export.chain)?;
     if genesis.is(&chain)? {

@@ -26,7 +26,8 @@ use crate::{
     service::{Failure, StartError},
 };
 
-/// A running source. Dropping it tells its thread to end; a block that is being made is finished first.
+/// A running source. Dropping it tells its thread to end; a block that is being made is finished
+/// first.
 pub(crate) struct Feed {
     /// The head tracker that it feeds.
     pub(crate) tracker: Addr<HeadTracker>,
@@ -57,8 +58,8 @@ struct Readable {
 }
 
 impl Feed {
-    /// Starts the source and a head tracker on `arbiter`; done when the source's head is readable: the file is
-    /// imported, or the dev chain's window is full.
+    /// Starts the source and a head tracker on `arbiter`; done when the source's head is readable:
+    /// the file is imported, or the dev chain's window is full.
     pub(crate) async fn start(
         config: Config,
         arbiter: ArbiterHandle,
@@ -110,7 +111,8 @@ impl Feed {
     }
 }
 
-/// The thread: faults before the head is readable go to whoever starts the service, later ones are returned.
+/// The thread: faults before the head is readable go to whoever starts the service, later ones are
+/// returned.
 fn run(
     mut plan: Plan,
     ready: oneshot::Sender<Result<Readable, SourceError>>,
@@ -272,7 +274,8 @@ pub(crate) fn dev_config(config: &Config) -> DevConfig {
     }
 }
 
-/// Timestamps are whole seconds and must grow: blocks that come faster than one a second are stamped one second apart.
+/// Timestamps are whole seconds and must grow: blocks that come faster than one a second are
+/// stamped one second apart.
 pub(crate) fn timestamp_step(block_time: Duration) -> u64 {
     block_time.as_secs().max(1)
 }

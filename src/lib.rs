@@ -1,9 +1,11 @@
 //! A JSON-RPC read service for the latest 128 blocks of one Ethereum-compatible chain.
 //!
 //! # Code map
-//! Three packages; the direction of dependence is a fact of their manifests. `nearhead-chain` (actors/chain) is pure: it
-//! knows no async, no actix, no sockets, no files, no clock. `nearhead-actors` (actors) is the mailboxes: it knows actix
-//! and tokio, and no HTTP, no JSON-RPC, no keys, no configuration, but for a node that it asks (`upstream`). `nearhead` (src) is the edge, and knows both.
+//! Three packages; the direction of dependence is a fact of their manifests. `nearhead-chain`
+//! (actors/chain) is pure: it knows no async, no actix, no sockets, no files, no clock.
+//! `nearhead-actors` (actors) is the mailboxes: it knows actix and tokio, and no HTTP, no JSON-RPC,
+//! no keys, no configuration, but for a node that it asks (`upstream`). `nearhead` (src) is the
+//! edge, and knows both.
 //!
 //! | room of the edge | what it does | what it must not know |
 //! |---|---|---|
@@ -35,13 +37,16 @@
 //! The rooms of the pure package are listed at the head of `nearhead_chain`.
 //!
 //! # Invariants
-//! - A block is made only by the importer, or by the verifier of a node's answers, after its last check; whoever holds a
-//!   `Block` may trust it.
-//! - A view is immutable, and readable before anybody is told of it. A request, and every item of a batch, takes it once.
-//! - Nothing waits in an unbounded queue: a permit is taken before a message is sent, a source waits for its answer, a
-//!   follower that is too far behind is told so.
-//! - A worker never waits for another thread to answer something cheap; a view is freed by the head tracker.
-//! - A secret is held by [`config`] and, as a digest, by [`access`]; it is in no log line, metric or error.
+//! - A block is made only by the importer, or by the verifier of a node's answers, after its last
+//!   check; whoever holds a `Block` may trust it.
+//! - A view is immutable, and readable before anybody is told of it. A request, and every item of a
+//!   batch, takes it once.
+//! - Nothing waits in an unbounded queue: a permit is taken before a message is sent, a source
+//!   waits for its answer, a follower that is too far behind is told so.
+//! - A worker never waits for another thread to answer something cheap; a view is freed by the head
+//!   tracker.
+//! - A secret is held by [`config`] and, as a digest, by [`access`]; it is in no log line, metric
+//!   or error.
 //! - JSON-RPC's numbers stand in `rpc::error` alone, `std::env` in [`config`] and `main.rs` alone.
 //!
 //! # Where the fixed dependencies serve

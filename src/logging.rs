@@ -6,10 +6,11 @@ use tracing_subscriber::{EnvFilter, fmt, layer::SubscriberExt, util::SubscriberI
 
 use crate::config::{Config, LogFormat};
 
-/// Writes log lines to stderr from now on, as the configuration has it; stdout is for what was asked for.
+/// Writes log lines to stderr from now on, as the configuration has it; stdout is for what was
+/// asked for.
 ///
-/// A line or span that the filter leaves out costs one load of a cached decision. A second call in one process has no
-/// effect.
+/// A line or span that the filter leaves out costs one load of a cached decision. A second call in
+/// one process has no effect.
 pub fn start(config: &Config) {
     // Checked when the configuration was read.
     let filter = EnvFilter::builder().parse_lossy(&config.log_filter);

@@ -24,8 +24,8 @@ const FAILED: u8 = 1;
 const MISUSED: u8 = 2;
 
 fn main() -> ExitCode {
-    // Half of an idle connection's buffers is never touched, and huge pages would make it resident all the same
-    // (load-tests/README.md). An error costs memory and nothing else.
+    // Half of an idle connection's buffers is never touched, and huge pages would make it resident
+    // all the same (load-tests/README.md). An error costs memory and nothing else.
     #[cfg(target_os = "linux")]
     let _ = rustix::thread::disable_transparent_huge_pages(true);
     allocator::keep_freed_memory();
@@ -78,12 +78,13 @@ fn serve(config: Config) -> ExitCode {
     })
 }
 
-/// Starts the service and waits for its end. Signals count from the beginning: as the first process of a container
-/// nothing would end this one during a long import otherwise.
+/// Starts the service and waits for its end. Signals count from the beginning: as the first process
+/// of a container nothing would end this one during a long import otherwise.
 async fn run(config: Config, mut signals: Signals) -> ExitCode {
     let (started, starting) = oneshot::channel();
     let wanted = config.clone();
-    // Blocks until the head is readable; when a signal comes before, the process ends and this thread with it.
+    // Blocks until the head is readable; when a signal comes before, the process ends and this
+    // thread with it.
     thread::spawn(move || {
         // An error: a signal came first.
         let _ = started.send(Service::start_reporting(wanted, progress()));
@@ -106,7 +107,8 @@ async fn run(config: Config, mut signals: Signals) -> ExitCode {
     tracing::info!("stopping: nothing new is accepted, what is in flight may finish");
     tokio::select! {
         () = service.stop() => ExitCode::SUCCESS,
-        // A person at a terminal; supervisors may send SIGTERM twice, to the process and to its group.
+        // A person at a terminal; supervisors may send SIGTERM twice, to the process and to its
+        // group.
         _ = signals.interrupt.recv() => fail(FAILED, &"stopped at once"),
     }
 }

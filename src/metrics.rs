@@ -18,18 +18,21 @@ use prometheus::{
 
 use crate::rpc::{METHODS, Outcome};
 
-/// Upper bounds of the latency histogram in seconds: a cheap answer takes some 10 µs, the longest allowed 10 s.
+/// Upper bounds of the latency histogram in seconds: a cheap answer takes some 10 µs, the longest
+/// allowed 10 s.
 const LATENCY_SECONDS: [f64; 14] = [
     0.000_02, 0.000_05, 0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.1, 0.5,
     2.5, 10.0,
 ];
 
-/// Upper bounds of the fan-out histogram in seconds: nobody to tell is some microseconds, one session more half of one.
+/// Upper bounds of the fan-out histogram in seconds: nobody to tell is some microseconds, one
+/// session more half of one.
 const FANOUT_SECONDS: [f64; 10] = [
     0.000_01, 0.000_1, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.1, 1.0,
 ];
 
-/// Upper bounds of the head's delay in seconds: to fetch and check a block is tens of milliseconds, from afar more.
+/// Upper bounds of the head's delay in seconds: to fetch and check a block is tens of milliseconds,
+/// from afar more.
 const HEAD_DELAY_SECONDS: [f64; 10] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0];
 
 /// All metrics; handles are resolved once, cloning shares them.
@@ -53,14 +56,17 @@ pub struct Metrics {
     pub subscriptions: IntGauge,
     /// `nearhead_notifications_total`: notifications that were handed to sessions.
     notifications: IntCounter,
-    /// `nearhead_fanout_seconds`: what one change of the head takes one worker until every session has what it is to be
-    /// told; to send it is not part of that.
+    /// `nearhead_fanout_seconds`: what one change of the head takes one worker until every session
+    /// has what it is to be told; to send it is not part of that.
     pub fanout: Histogram,
-    /// `nearhead_slow_clients_total`: connections that were cut off because the client took too long.
+    /// `nearhead_slow_clients_total`: connections that were cut off because the client took too
+    /// long.
     pub slow_clients: IntCounter,
-    /// `nearhead_head_delay_seconds`: what fetching and checking takes until a head that a node names can be read here.
+    /// `nearhead_head_delay_seconds`: what fetching and checking takes until a head that a node
+    /// names can be read here.
     pub head_delay: Histogram,
-    /// `nearhead_node_faults_total{node, reason}`: what nodes did wrong; a node by its place in the configuration.
+    /// `nearhead_node_faults_total{node, reason}`: what nodes did wrong; a node by its place in the
+    /// configuration.
     node_faults: IntCounterVec,
     /// `nearhead_node_limited_total{node}`: how often nodes asked to be asked less.
     node_limited: IntCounterVec,
@@ -73,7 +79,8 @@ pub struct Metrics {
     /// `nearhead_permits_in_use{kind}`, `nearhead_permits_available{kind}`.
     permits_in_use: IntGaugeVec,
     permits_available: IntGaugeVec,
-    /// `nearhead_state_reads_total{outcome}`: reads of state that is held in part, by whether something was fetched.
+    /// `nearhead_state_reads_total{outcome}`: reads of state that is held in part, by whether
+    /// something was fetched.
     state_reads: IntCounterVec,
     /// `nearhead_state_fetches_total{outcome}`: calls to nodes for state.
     state_fetches: IntCounterVec,
@@ -271,7 +278,8 @@ impl Metrics {
         &self.methods[index.unwrap_or(METHODS.len())]
     }
 
-    /// Counts a session that ends, by the code of the first close. Codes that clients make up are counted together.
+    /// Counts a session that ends, by the code of the first close. Codes that clients make up are
+    /// counted together.
     pub fn session_closed(&self, code: u16) {
         let code = match code {
             1000..=1015 => code.to_string(),

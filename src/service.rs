@@ -37,17 +37,19 @@ use crate::{
     rpc::dispatch,
 };
 
-/// Steps of the dev source that may wait to be made; whoever asks waits for the answer, so that a few are many.
+/// Steps of the dev source that may wait to be made; whoever asks waits for the answer, so that a
+/// few are many.
 const DEV_STEPS_WAITING_MAX: usize = 16;
 
-/// Block times without a block after which the head of a dev chain is not fresh any more, at least [`HEAD_FRESH_MIN`].
+/// Block times without a block after which the head of a dev chain is not fresh any more, at least
+/// [`HEAD_FRESH_MIN`].
 const HEAD_FRESH_BLOCKS: u32 = 10;
 const HEAD_FRESH_MIN: Duration = Duration::from_secs(30);
 
 /// A running service: its source, head tracker, pools and HTTP server, on threads of their own.
 ///
-/// It needs no runtime of its caller, and several of them live side by side in one process. Dropping it stops it
-/// without waiting; [`Service::stop`] lets what is in flight finish.
+/// It needs no runtime of its caller, and several of them live side by side in one process.
+/// Dropping it stops it without waiting; [`Service::stop`] lets what is in flight finish.
 #[derive(Debug)]
 pub struct Service {
     address: SocketAddr,
@@ -117,8 +119,8 @@ struct Started {
 }
 
 impl Service {
-    /// Starts a service; when this returns, its head is readable and its port answers. Blocks until then: a large file
-    /// or profile takes as long as it takes.
+    /// Starts a service; when this returns, its head is readable and its port answers. Blocks until
+    /// then: a large file or profile takes as long as it takes.
     ///
     /// # Errors
     /// The configuration is not complete, the port is taken, or the source cannot be served.
@@ -132,8 +134,8 @@ impl Service {
     /// As [`Self::start`].
     pub fn start_reporting(config: Config, report: Report) -> Result<Self, StartError> {
         let config = config.complete()?;
-        // Taken at once, so that a port in use is told before a long import; it refuses connections until the head is
-        // readable.
+        // Taken at once, so that a port in use is told before a long import; it refuses connections
+        // until the head is readable.
         let address = config.listen;
         let socket = bind(address).map_err(|error| StartError::Listen { address, error })?;
         let (steps, step_requests) = channel::bounded(DEV_STEPS_WAITING_MAX);
@@ -203,8 +205,9 @@ impl Service {
         &self.tracker
     }
 
-    /// Makes the dev source take one step now; done when the new head is readable. The number of blocks that it
-    /// reverted; `None` for another source, for a service that stopped, and while too many steps wait.
+    /// Makes the dev source take one step now; done when the new head is readable. The number of
+    /// blocks that it reverted; `None` for another source, for a service that stopped, and while
+    /// too many steps wait.
     pub async fn dev_step(&self) -> Option<usize> {
         let (answer, answered) = oneshot::channel();
         self.steps.try_send(StepRequest(answer)).ok()?;
@@ -212,7 +215,8 @@ impl Service {
         tokio::select! {
             biased;
             answer = answered => answer.ok(),
-            // What is asked while the source ends is neither heeded nor dropped for as long as somebody may ask more.
+            // What is asked while the source ends is neither heeded nor dropped for as long as
+            // somebody may ask more.
             _ = failure.wait_for(Option::is_some) => None,
         }
     }
@@ -226,7 +230,8 @@ impl Service {
             .unwrap_or_else(|| "the service stopped".to_owned())
     }
 
-    /// Stops: nothing new is accepted, what is in flight may finish within the grace period, then all threads end.
+    /// Stops: nothing new is accepted, what is in flight may finish within the grace period, then
+    /// all threads end.
     pub async fn stop(mut self) {
         if let Some(done) = self.send_stop(true) {
             // An error: it had stopped already.
@@ -375,7 +380,8 @@ fn edge(
     let quota = Quota::new(rate, keys.tenants());
     let grows = config.source == SourceKind::Dev && !config.block_time.is_zero();
     let connections = config.max_connections;
-    // A quarter of the connections is left for requests and probes, and half of them for who has another key.
+    // A quarter of the connections is left for requests and probes, and half of them for who has
+    // another key.
     let most = config.max_sessions.or(connections - connections / 4);
     let most_per_tenant = config.max_sessions_per_key.or(connections.div_ceil(2));
     Edge {

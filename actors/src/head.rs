@@ -9,7 +9,8 @@ use std::{
 use arc_swap::ArcSwapOption;
 use nearhead_chain::window::Snapshot;
 
-/// Shared, atomically swapped pointer to the present [`Snapshot`]; written by the head tracker alone.
+/// Shared, atomically swapped pointer to the present [`Snapshot`]; written by the head tracker
+/// alone.
 ///
 /// It is swapped before anybody is told of a new head, so whoever hears of a block can read it.
 #[derive(Clone, Debug, Default)]
@@ -25,7 +26,8 @@ impl Head {
         self.snapshot.load_full()
     }
 
-    /// How long ago the head last changed; `None` until the first block is there. What is put below it does not count.
+    /// How long ago the head last changed; `None` until the first block is there. What is put below
+    /// it does not count.
     #[must_use]
     pub fn age(&self) -> Option<Duration> {
         self.stored_at.load().as_ref().map(|at| at.elapsed())
@@ -47,14 +49,16 @@ impl Head {
 
 /// Views that were replaced and that a request may still read.
 ///
-/// Whoever drops the last handle to a view pays for freeing what only that view held: megabytes of JSON and of state.
-/// So the head tracker keeps a handle of its own until it is the only one left, and pays on its own thread.
+/// Whoever drops the last handle to a view pays for freeing what only that view held: megabytes of
+/// JSON and of state. So the head tracker keeps a handle of its own until it is the only one left,
+/// and pays on its own thread.
 #[derive(Debug, Default)]
 pub(crate) struct RetiredSnapshots(VecDeque<Arc<Snapshot>>);
 
 impl RetiredSnapshots {
-    /// Views that are kept at most. A reader that still holds one when this many were replaced after it (a slow bulk
-    /// query during a burst of blocks) frees it itself: memory is bounded first.
+    /// Views that are kept at most. A reader that still holds one when this many were replaced
+    /// after it (a slow bulk query during a burst of blocks) frees it itself: memory is bounded
+    /// first.
     const KEPT_MAX: usize = 32;
 
     /// Keeps a replaced view and frees those that nobody else holds any more.
@@ -66,7 +70,8 @@ impl RetiredSnapshots {
         }
     }
 
-    /// Frees the views that nobody else holds: with one handle left there is nobody who could make another.
+    /// Frees the views that nobody else holds: with one handle left there is nobody who could make
+    /// another.
     pub(crate) fn release(&mut self) {
         self.0.retain(|snapshot| Arc::strong_count(snapshot) > 1);
     }

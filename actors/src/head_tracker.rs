@@ -17,12 +17,12 @@ use crate::{
     },
 };
 
-/// Owns the 128-block window: applies, reverts, makes the new view readable and announces it, in this order. What a reader
-/// need not wait for comes after that ([`Window::catch_up`]).
+/// Owns the 128-block window: applies, reverts, makes the new view readable and announces it, in
+/// this order. What a reader need not wait for comes after that ([`Window::catch_up`]).
 ///
-/// It runs on an arbiter of its own, so that neither building a view nor freeing an old one delays a read. It is not
-/// restarted after a panic: the window might be half changed. Its death is told through [`TrackerEnd`], and the process
-/// ends with a clear message.
+/// It runs on an arbiter of its own, so that neither building a view nor freeing an old one delays
+/// a read. It is not restarted after a panic: the window might be half changed. Its death is told
+/// through [`TrackerEnd`], and the process ends with a clear message.
 #[derive(Debug)]
 pub struct HeadTracker {
     window: Window,
@@ -33,14 +33,16 @@ pub struct HeadTracker {
     _alive: watch::Sender<()>,
 }
 
-/// Changes of the head that a follower may be behind; beyond, it is told how many it missed, and must close or resume:
-/// no change is left out silently. One a second: a follower that slept for a minute.
+/// Changes of the head that a follower may be behind; beyond, it is told how many it missed, and
+/// must close or resume: no change is left out silently. One a second: a follower that slept for a
+/// minute.
 pub const FOLLOWER_LAG_MAX: usize = 64;
 
 /// The end of a head tracker, for whatever reason; every clone learns of it.
 ///
-/// Whoever waits for a tracker's answer must wait for its end beside it: a message that arrives while the tracker ends is
-/// neither handled nor dropped for as long as somebody holds the tracker's address.
+/// Whoever waits for a tracker's answer must wait for its end beside it: a message that arrives
+/// while the tracker ends is neither handled nor dropped for as long as somebody holds the
+/// tracker's address.
 #[derive(Clone, Debug)]
 pub struct TrackerEnd(watch::Receiver<()>);
 
@@ -51,12 +53,13 @@ impl TrackerEnd {
     }
 }
 
-/// How often views that were replaced are looked at: they are freed this long after their last reader at most.
+/// How often views that were replaced are looked at: they are freed this long after their last
+/// reader at most.
 const RELEASE_INTERVAL: Duration = Duration::from_millis(250);
 
 impl HeadTracker {
-    /// Starts the tracker on `arbiter` with a window that begins with `first`, which is readable before any message is
-    /// handled; and its end.
+    /// Starts the tracker on `arbiter` with a window that begins with `first`, which is readable
+    /// before any message is handled; and its end.
     pub fn start(
         arbiter: &ArbiterHandle,
         head: Head,

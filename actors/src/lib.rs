@@ -1,6 +1,8 @@
-//! The mailboxes: actors that own the head, the blocks, the logs and the proofs, and forward to the pure package below.
+//! The mailboxes: actors that own the head, the blocks, the logs and the proofs, and forward to the
+//! pure package below.
 //!
-//! This package knows actix and tokio; it does not know HTTP, JSON-RPC, keys or configuration files.
+//! This package knows actix and tokio; it does not know HTTP, JSON-RPC, keys or configuration
+//! files.
 
 pub mod admission;
 pub mod head;

@@ -1,7 +1,7 @@
 //! Every message: what it asks, what it answers, what it costs.
 //!
-//! Requests are imperative, facts are past tense. A read carries the [`Snapshot`] that its request took once, so that
-//! every item of a batch is answered from the same view.
+//! Requests are imperative, facts are past tense. A read carries the [`Snapshot`] that its request
+//! took once, so that every item of a batch is answered from the same view.
 
 use std::{sync::Arc, time::Instant};
 
@@ -24,7 +24,8 @@ pub enum QueryError {
     /// The block parameter names nothing that is served.
     #[error(transparent)]
     Resolve(#[from] ResolveError),
-    /// The state cannot be read: a defect with an executed chain; where it is held in part, the rest is to be fetched.
+    /// The state cannot be read: a defect with an executed chain; where it is held in part, the
+    /// rest is to be fetched.
     #[error(transparent)]
     Trie(#[from] TrieError),
     /// The state of this block is not held.
@@ -257,9 +258,11 @@ pub struct ProveAccount {
     pub cancel: Cancellation,
 }
 
-/// To the head tracker: blocks to take off the head, then blocks to put on; all verified by the sender.
+/// To the head tracker: blocks to take off the head, then blocks to put on; all verified by the
+/// sender.
 ///
-/// Answered when the new snapshot is readable: a source that waits for the answer is held back by the tracker.
+/// Answered when the new snapshot is readable: a source that waits for the answer is held back by
+/// the tracker.
 #[derive(Clone, Debug, Message)]
 #[rtype(result = "Result<(), nearhead_chain::window::WindowError>")]
 pub struct AdvanceHead {
@@ -273,7 +276,8 @@ pub struct AdvanceHead {
     pub finalized: Option<B256>,
 }
 
-/// To the head tracker: begin anew with this block; nothing that was held before is held any more but the genesis.
+/// To the head tracker: begin anew with this block; nothing that was held before is held any more
+/// but the genesis.
 #[derive(Clone, Debug, Message)]
 #[rtype(result = "()")]
 pub struct BeginHead {
@@ -281,7 +285,8 @@ pub struct BeginHead {
     pub first: Arc<Block>,
 }
 
-/// To the head tracker: put a verified block under the oldest, whose parent it is. Nobody is told: the head stays.
+/// To the head tracker: put a verified block under the oldest, whose parent it is. Nobody is told:
+/// the head stays.
 #[derive(Clone, Debug, Message)]
 #[rtype(result = "Result<(), nearhead_chain::window::WindowError>")]
 pub struct ExtendBelow {
@@ -289,7 +294,8 @@ pub struct ExtendBelow {
     pub block: Arc<Block>,
 }
 
-/// To the head tracker: keep the verified genesis of a chain whose window began above it. Nobody is told.
+/// To the head tracker: keep the verified genesis of a chain whose window began above it. Nobody is
+/// told.
 #[derive(Clone, Debug, Message)]
 #[rtype(result = "Result<(), nearhead_chain::window::WindowError>")]
 pub struct KeepGenesis {
@@ -297,8 +303,9 @@ pub struct KeepGenesis {
     pub block: Arc<Block>,
 }
 
-/// To the head tracker: the source calls these blocks safe and finalized now, by number and hash. What is not canonical, in
-/// the window or below it, changes nothing, and neither does `None`. Nobody is told: the head stays.
+/// To the head tracker: the source calls these blocks safe and finalized now, by number and hash.
+/// What is not canonical, in the window or below it, changes nothing, and neither does `None`.
+/// Nobody is told: the head stays.
 #[derive(Clone, Copy, Debug, Message)]
 #[rtype(result = "()")]
 pub struct SettleHead {
@@ -332,7 +339,8 @@ pub struct FollowHead;
 pub struct HeadFeed {
     /// The view that the first change builds on.
     pub snapshot: Arc<Snapshot>,
-    /// The changes; a follower that is too far behind gets an error that says so, and must not go on.
+    /// The changes; a follower that is too far behind gets an error that says so, and must not go
+    /// on.
     pub changes: broadcast::Receiver<Arc<HeadChanged>>,
 }
 

@@ -1,4 +1,5 @@
-//! Starts the actors that answer reads: those of each worker, and the pool for heavy work; permits; what a panic does.
+//! Starts the actors that answer reads: those of each worker, and the pool for heavy work; permits;
+//! what a panic does.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -26,43 +27,49 @@ pub use crate::admission::{Permit, Permits};
 /// What a request costs, which decides how it is admitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CostClass {
-    /// A few look-ups on the worker: it waits for its turn, and meanwhile its connection is not read.
+    /// A few look-ups on the worker: it waits for its turn, and meanwhile its connection is not
+    /// read.
     Cheap,
     /// Known only when it was counted: without a free permit it is refused at once.
     Measured,
 }
 
-/// Requests of class [`CostClass::Cheap`] that one worker has under way: each is done as soon as the worker gets to it,
-/// so more would only wait inside instead of in their sockets.
+/// Requests of class [`CostClass::Cheap`] that one worker has under way: each is done as soon as
+/// the worker gets to it, so more would only wait inside instead of in their sockets.
 pub const CHEAP_PER_WORKER: usize = 256;
 
-/// Requests of class [`CostClass::Measured`] under way in all workers: each holds a few kilobytes while it is counted.
+/// Requests of class [`CostClass::Measured`] under way in all workers: each holds a few kilobytes
+/// while it is counted.
 pub const MEASURED_MAX: usize = 1_024;
 
-/// Messages that wait for one actor of a worker: whoever sends one holds a permit, so that there are never more, and
-/// no sender is parked.
+/// Messages that wait for one actor of a worker: whoever sends one holds a permit, so that there
+/// are never more, and no sender is parked.
 pub(crate) const MAILBOX_CAPACITY: usize = CHEAP_PER_WORKER + MEASURED_MAX;
 
-/// Bytes that the answers of large batches hold until they are written. What a single request's answer holds is small:
-/// it is put together as it is taken; what is held at ingest is shared by all.
+/// Bytes that the answers of large batches hold until they are written. What a single request's
+/// answer holds is small: it is put together as it is taken; what is held at ingest is shared by
+/// all.
 pub const BATCH_BYTES_MAX: usize = 256 << 20;
 
 /// One permit of [`BATCH_BYTES_MAX`]; a smaller answer is not weighed.
 pub const BATCH_BYTES_UNIT: usize = 64 << 10;
 
-/// Look-ups of large log queries under way in the pool, some 50 ns each: 50 ms of work, which two cores do in half of it.
+/// Look-ups of large log queries under way in the pool, some 50 ns each: 50 ms of work, which two
+/// cores do in half of it.
 pub const LOOKUPS_MAX: usize = 1 << 20;
 
-/// Storage keys and slots of large proofs under way: a key takes 5 to 10 µs, so 4,096 are some 20 ms on two cores.
+/// Storage keys and slots of large proofs under way: a key takes 5 to 10 µs, so 4,096 are some 20
+/// ms on two cores.
 pub const PROOF_KEYS_MAX: usize = 4_096;
 
-/// Accounts whose state is waited for from nodes, all reads together: each takes tens of kilobytes until it is verified,
-/// and at 10 ms a call they are 12,000 a second, more than any node gives. Half of what one worker has under way, so that a
-/// node which stalls does not keep it from what is held.
+/// Accounts whose state is waited for from nodes, all reads together: each takes tens of kilobytes
+/// until it is verified, and at 10 ms a call they are 12,000 a second, more than any node gives.
+/// Half of what one worker has under way, so that a node which stalls does not keep it from what is
+/// held.
 pub const REMOTE_MAX: usize = 128;
 
-/// Threads for heavy work, the permits of the whole service, and the number of panics; started once a service, cloning
-/// shares them.
+/// Threads for heavy work, the permits of the whole service, and the number of panics; started once
+/// a service, cloning shares them.
 #[derive(Clone, Debug)]
 pub struct Pools {
     pub(crate) heavy: Addr<PoolActor>,
@@ -88,8 +95,8 @@ pub struct PermitUse {
 }
 
 impl Pools {
-    /// Starts `threads` threads (at least one); must be called inside an actix system, on whose first thread the heavy
-    /// work is handed over.
+    /// Starts `threads` threads (at least one); must be called inside an actix system, on whose
+    /// first thread the heavy work is handed over.
     #[must_use]
     #[expect(
         clippy::disallowed_methods,
@@ -114,7 +121,8 @@ impl Pools {
         }
     }
 
-    /// The same, where what is missing of a state is fetched from `source`; before any [`Worker`] is started.
+    /// The same, where what is missing of a state is fetched from `source`; before any [`Worker`]
+    /// is started.
     #[must_use]
     pub fn with_state_source(self, source: StateSource) -> Self {
         Self {
@@ -192,15 +200,17 @@ impl Panics {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// Runs a handler's work. A panic is its own message's answer, is counted, and stops the actor, which whoever
-    /// supervises it starts again; the mailbox stays, so that no other message is lost.
+    /// Runs a handler's work. A panic is its own message's answer, is counted, and stops the actor,
+    /// which whoever supervises it starts again; the mailbox stays, so that no other message is
+    /// lost.
     pub(crate) fn guard<T>(
         &self,
         ctx: &mut impl ActorContext,
         work: impl FnOnce() -> Reply<T>,
     ) -> Reply<T> {
         let reply = self.catch(work);
-        // What the work could have left half done is the actor's own state, and the actor starts anew.
+        // What the work could have left half done is the actor's own state, and the actor starts
+        // anew.
         if matches!(reply, Err(QueryError::Panicked)) {
             ctx.stop();
         }
@@ -257,7 +267,8 @@ impl Worker {
         }
     }
 
-    /// Admits a request of `class`: a cheap one waits for its turn, a measured one is refused when there are too many.
+    /// Admits a request of `class`: a cheap one waits for its turn, a measured one is refused when
+    /// there are too many.
     ///
     /// # Errors
     /// [`QueryError::Unavailable`]: not admitted.
@@ -281,7 +292,8 @@ impl Worker {
     }
 }
 
-/// Sends a message and waits for the answer. Dropping the future takes the message back if its turn has not come.
+/// Sends a message and waits for the answer. Dropping the future takes the message back if its turn
+/// has not come.
 ///
 /// # Errors
 /// What the actor answers; [`QueryError::Unavailable`] if it is gone.

@@ -8,9 +8,10 @@ use std::{
 
 /// The keys that are let in, as keyed digests of 128 bits: the secrets themselves are not kept.
 ///
-/// A presented key is hashed with SipHash under keys that only this process knows, and the digest is looked up. How long
-/// that takes depends on the digest alone, which nobody outside can steer, so the time tells nothing about a secret.
-/// (keccak256 would do as well, at a tenth of the CPU that a whole request takes.)
+/// A presented key is hashed with SipHash under keys that only this process knows, and the digest
+/// is looked up. How long that takes depends on the digest alone, which nobody outside can steer,
+/// so the time tells nothing about a secret. (keccak256 would do as well, at a tenth of the CPU
+/// that a whole request takes.)
 pub struct Keys {
     /// std's SipHash twice, each with keys of its own.
     hashers: [RandomState; 2],
@@ -18,7 +19,8 @@ pub struct Keys {
     by_digest: HashMap<[u64; 2], TenantId>,
 }
 
-/// A tenant: whoever holds one or several keys under one name. An index into the tenants in the order they were given.
+/// A tenant: whoever holds one or several keys under one name. An index into the tenants in the
+/// order they were given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TenantId(u32);
 
@@ -31,8 +33,8 @@ impl TenantId {
 }
 
 impl Keys {
-    /// Keys from (tenant name, secret) pairs. Pairs of one name are one tenant, so that a key can be replaced without
-    /// a gap: both are valid until the old one is taken out.
+    /// Keys from (tenant name, secret) pairs. Pairs of one name are one tenant, so that a key can
+    /// be replaced without a gap: both are valid until the old one is taken out.
     pub fn new<N, S>(keys: impl IntoIterator<Item = (N, S)>) -> Self
     where
         N: Into<String>,
@@ -51,7 +53,8 @@ impl Keys {
         this
     }
 
-    /// The tenant that `presented` belongs to; `None` for a key that is unknown or was taken out, without a difference.
+    /// The tenant that `presented` belongs to; `None` for a key that is unknown or was taken out,
+    /// without a difference.
     #[must_use]
     pub fn check(&self, presented: &str) -> Option<TenantId> {
         self.by_digest.get(&self.digest(presented)).copied()

@@ -6,13 +6,15 @@ use parking_lot::Mutex;
 
 use super::TenantId;
 
-/// Fractions of a token: a bucket gains `rate` of them every nanosecond, so that nothing is ever rounded.
+/// Fractions of a token: a bucket gains `rate` of them every nanosecond, so that nothing is ever
+/// rounded.
 const TOKEN: i64 = 1_000_000_000;
 
-/// One token bucket a tenant. A bucket holds one second's worth of requests and is filled at the start.
+/// One token bucket a tenant. A bucket holds one second's worth of requests and is filled at the
+/// start.
 ///
-/// A batch larger than the bucket is let in when the bucket is full and leaves it in debt: it can be served at all,
-/// and the rate holds over time.
+/// A batch larger than the bucket is let in when the bucket is full and leaves it in debt: it can
+/// be served at all, and the rate holds over time.
 #[derive(Debug)]
 pub struct Quota {
     /// Requests per second of a tenant; `None`: everything is let in.
@@ -47,7 +49,8 @@ impl Quota {
         Self::new(None, 0)
     }
 
-    /// A quota of `rate` requests per second for each of `tenants` tenants; `None` lets everything in.
+    /// A quota of `rate` requests per second for each of `tenants` tenants; `None` lets everything
+    /// in.
     #[must_use]
     pub fn new(rate: Option<u32>, tenants: usize) -> Self {
         let held = if rate.is_some() { tenants } else { 0 };
@@ -100,7 +103,8 @@ impl Bucket {
     }
 }
 
-/// Requests of the running second and of the one before: enough to say about how many came during the last second.
+/// Requests of the running second and of the one before: enough to say about how many came during
+/// the last second.
 #[derive(Debug, Default)]
 struct AskedPerSecond {
     began: Option<Instant>,
@@ -140,7 +144,8 @@ mod tests {
         keys.check(key).unwrap_or_else(|| panic!("{key} is known"))
     }
 
-    /// The quota as a list of what was let in: the level is found by going through it from the start.
+    /// The quota as a list of what was let in: the level is found by going through it from the
+    /// start.
     fn model_allows(admitted: &[(u64, u32)], rate: u32, requests: u32, at_nanos: u64) -> bool {
         let capacity = i128::from(rate) * 1_000_000_000;
         let (mut level, mut then) = (capacity, 0_u64);

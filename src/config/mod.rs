@@ -1,8 +1,9 @@
 //! Every knob, in one table: name, unit, default, what is accepted and what it is for.
 //!
-//! A knob has one name in three forms: flag `--logs-deadline`, environment `NEARHEAD_LOGS_DEADLINE`, key
-//! `logs-deadline` in the TOML file that `--config` names. Flag > environment > file > default. The command line, the
-//! messages, `nearhead check` and the test of README's table all read [`KNOBS`].
+//! A knob has one name in three forms: flag `--logs-deadline`, environment
+//! `NEARHEAD_LOGS_DEADLINE`, key `logs-deadline` in the TOML file that `--config` names. Flag >
+//! environment > file > default. The command line, the messages, `nearhead check` and the test of
+//! README's table all read [`KNOBS`].
 
 mod resolve;
 mod value;
@@ -34,7 +35,8 @@ pub struct Knob {
     pub accepts: &'static str,
     /// What it is for.
     pub help: &'static str,
-    /// Takes the texts that were given (several only for a knob that is a list); `None` if one is not acceptable.
+    /// Takes the texts that were given (several only for a knob that is a list); `None` if one is
+    /// not acceptable.
     set: fn(&mut Config, &[String]) -> Option<()>,
     /// The value as `check` prints it; no secret is in it.
     show: fn(&Config) -> String,
@@ -69,7 +71,8 @@ macro_rules! knobs {
         $(#[doc = $help:literal])+
         $name:literal $field:ident: $type:ty = $default:expr, $unit:literal, $accepts:literal, $parse:expr;
     )+)+) => {
-        /// The configuration, each value checked by itself; [`Config::complete`] checks them together.
+        /// The configuration, each value checked by itself; [`Config::complete`] checks them
+        /// together.
         #[derive(Clone, Debug)]
         pub struct Config {
             $($($(#[doc = $help])+ pub $field: $type,)+)+
@@ -100,17 +103,21 @@ macro_rules! knobs {
 
 knobs! {
 "Source":
-    /// What feeds the service: `dev` makes a chain of its own, `files` imports one, `node` follows real nodes
+    /// What feeds the service: `dev` makes a chain of its own, `files` imports one, `node` follows
+    /// real nodes
     "source" source: SourceKind = SourceKind::Dev,
         "SOURCE", "dev, files or node", names;
-    /// Genesis of the chain, in the form of genesis.json: what is imported begins with it; to follow nodes it is needed where the chain has prices of blob gas of its own
+    /// Genesis of the chain, in the form of genesis.json: what is imported begins with it; to
+    /// follow nodes it is needed where the chain has prices of blob gas of its own
     "genesis" genesis: Option<PathBuf> = None,
         "FILE", "the path of a file", path;
     /// Blocks to import, in the form of `geth export`; may be gzipped
     "chain" chain: Option<PathBuf> = None,
         "FILE", "the path of a file", path;
 "Nodes":
-    /// A node to follow, over http, https, ws or wss; may be given several times, the best is followed. `user:password@` in the URL is sent as basic authorization, what stands after `#` as headers. In the environment, several are separated by commas; in the file they are a list
+    /// A node to follow, over http, https, ws or wss; may be given several times, the best is
+    /// followed. `user:password@` in the URL is sent as basic authorization, what stands after `#`
+    /// as headers. In the environment, several are separated by commas; in the file they are a list
     "node" nodes: Vec<Endpoint> = Vec::new(),
         "URL[#HEADER=VALUE&...]", "a URL with http, https, ws or wss, at most 16 of them", nodes;
     /// Calls to one node that may be under way for blocks, and as many for state
@@ -120,7 +127,8 @@ knobs! {
     "node-timeout" node_timeout: Duration = Duration::from_secs(10),
         "TIME", "a time from 100ms to 5m, as 500ms, 12s or 1m",
         |text| duration(text, Duration::from_millis(100), Duration::from_secs(300));
-    /// Bytes of state that are held of what nodes were asked for; what was read longest ago goes first
+    /// Bytes of state that are held of what nodes were asked for; what was read longest ago goes
+    /// first
     "state-bytes" state_bytes: usize = 512 << 20,
         "BYTES", "a whole number from 1048576 to 1099511627776", |text| whole(text, 1 << 20, 1 << 40);
 "Dev chain":
@@ -150,7 +158,8 @@ knobs! {
     /// Threads for heavy queries, beside the workers; the default is one a core
     "pool-threads" pool_threads: usize = cores(),
         "THREADS", "a whole number from 1 to 512", |text| whole(text, 1, 512);
-    /// Connections of the whole service, shared out among the workers; further ones wait to be accepted. Fewer where the process may not open as many descriptors
+    /// Connections of the whole service, shared out among the workers; further ones wait to be
+    /// accepted. Fewer where the process may not open as many descriptors
     "max-connections" max_connections: usize = limits::CONNECTIONS_MAX,
         "CONNECTIONS", "a whole number from 1 to 10000000", |text| whole(text, 1, 10_000_000);
     // actix measures it with a clock that it reads twice a second.
@@ -166,28 +175,34 @@ knobs! {
     "keep-alive" keep_alive: Duration = limits::KEEP_ALIVE,
         "TIME", "a time from 1s to 1h, as 500ms, 12s or 1m",
         |text| duration(text, Duration::from_secs(1), Duration::from_secs(3600));
-    /// WebSocket sessions of the whole service; auto is three quarters of its connections, the rest is for everybody else
+    /// WebSocket sessions of the whole service; auto is three quarters of its connections, the rest
+    /// is for everybody else
     "max-sessions" max_sessions: Cap = Cap::Auto,
         "SESSIONS", "auto or a whole number from 0 to 10000000", |text| cap(text, 0, 10_000_000);
     /// WebSocket sessions of one key's holder; auto is half of the service's connections
     "max-sessions-per-key" max_sessions_per_key: Cap = Cap::Auto,
         "SESSIONS", "auto or a whole number from 0 to 10000000", |text| cap(text, 0, 10_000_000);
-    /// Memory in bytes that what waits for a WebSocket session's client may take; the rest is told when it has read
+    /// Memory in bytes that what waits for a WebSocket session's client may take; the rest is told
+    /// when it has read
     "session-bytes" session_bytes: usize = limits::SESSION_BYTES_MAX,
         "BYTES", "a whole number from 524288 to 1073741824", |text| whole(text, 1 << 19, 1 << 30);
-    /// How long requests in flight may take to finish when the process is told to stop; whole seconds
+    /// How long requests in flight may take to finish when the process is told to stop; whole
+    /// seconds
     "shutdown-grace" shutdown_grace: Duration = Duration::from_secs(10),
         "TIME", "a time in whole seconds from 0 to 1h, as 10s or 1m",
         |text| duration(text, Duration::ZERO, Duration::from_secs(3600)).filter(|time| time.subsec_nanos() == 0);
 "Access":
-    /// A key that is let in, with the name of who holds it; may be given several times. In the environment, several are separated by commas; in the file they are a list. Source dev on a loopback address has the key `dev` if none is given
+    /// A key that is let in, with the name of who holds it; may be given several times. In the
+    /// environment, several are separated by commas; in the file they are a list. Source dev on a
+    /// loopback address has the key `dev` if none is given
     "api-key" api_keys: Vec<ApiKey> = Vec::new(),
         "[NAME=]SECRET", "NAME=SECRET or SECRET, each of letters, digits, '-', '_', '.' and '~', no secret twice", api_keys;
     /// Requests per second that each name may make; 0 for no limit
     "rate-limit" rate_limit: u32 = 0,
         "REQUESTS", "a whole number from 0 to 1000000", |text| whole(text, 0, 1_000_000);
 "Answers":
-    /// `core` serves the seven methods alone, `companion` also those that clients call before and beside them
+    /// `core` serves the seven methods alone, `companion` also those that clients call before and
+    /// beside them
     "methods" methods: MethodSet = MethodSet::Companion,
         "SET", "companion or core", names;
     /// Leave `totalDifficulty` out of blocks, as execution-apis has it
@@ -212,7 +227,8 @@ fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// Why values that are fine by themselves do not go together. The message is one line and says what to do.
+/// Why values that are fine by themselves do not go together. The message is one line and says what
+/// to do.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigError {
     /// Nobody could ask, or anybody could.
@@ -246,8 +262,8 @@ pub enum ConfigError {
 }
 
 impl Config {
-    /// Checks the values together, and lets the key `dev` in where that is safe: source dev, on a loopback address,
-    /// when no other key is given.
+    /// Checks the values together, and lets the key `dev` in where that is safe: source dev, on a
+    /// loopback address, when no other key is given.
     ///
     /// # Errors
     /// A key or a file is missing.

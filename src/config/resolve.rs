@@ -1,4 +1,5 @@
-//! From command line, environment and file to one configuration, each value with where it came from.
+//! From command line, environment and file to one configuration, each value with where it came
+//! from.
 
 use std::{
     env,
@@ -108,7 +109,8 @@ impl fmt::Display for Resolved {
     }
 }
 
-/// Why there is no configuration. The message is one line and names the option in the form that was used.
+/// Why there is no configuration. The message is one line and names the option in the form that was
+/// used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CommandError {
     /// A value is not acceptable.

@@ -4,8 +4,9 @@ use std::{rc::Weak, time::Duration};
 
 use tokio::time::{MissedTickBehavior, interval};
 
-/// Looks at something of the present thread once a second, for as long as somebody holds it. Seconds in which the process
-/// did not run are not made up for: nobody could have answered in them.
+/// Looks at something of the present thread once a second, for as long as somebody holds it.
+/// Seconds in which the process did not run are not made up for: nobody could have answered in
+/// them.
 pub(crate) fn every_second<T: 'static>(what: Weak<T>, look: fn(&T)) {
     actix_web::rt::spawn(async move {
         let mut seconds = interval(Duration::from_secs(1));

@@ -1,7 +1,9 @@
-//! What a worker knows of its connections: whether a client still waits, and which ones are too slow to be kept.
+//! What a worker knows of its connections: whether a client still waits, and which ones are too
+//! slow to be kept.
 //!
-//! actix bounds the head of a connection's first request and the pause between two requests, and nothing else. Here the
-//! rest is bounded: the heads of later requests, and clients that do not read what they asked for.
+//! actix bounds the head of a connection's first request and the pause between two requests, and
+//! nothing else. Here the rest is bounded: the heads of later requests, and clients that do not
+//! read what they asked for.
 
 use std::{
     any::Any,
@@ -60,8 +62,8 @@ type Tick = u32;
 pub(crate) fn on_connect(io: &dyn Any, data: &mut Extensions) {
     if let Some(stream) = io.downcast_ref::<TcpStream>() {
         let socket = SockRef::from(stream);
-        // The kernel ends a connection whose client takes not a byte for so long, whatever it was sent. An error: those
-        // who look after it have to do.
+        // The kernel ends a connection whose client takes not a byte for so long, whatever it was
+        // sent. An error: those who look after it have to do.
         let _ = socket.set_tcp_user_timeout(Some(2 * WRITE_STALL_TIMEOUT));
         // An error: a slow client is taken for a stalled one sooner.
         let _ = socket.set_tcp_notsent_lowat(UNSENT_BYTES);
@@ -108,8 +110,9 @@ impl Connection {
             unsafe_code,
             reason = "actix-web lends the stream only while it is set up"
         )]
-        // SAFETY: a `Connection` is held by the data of its connection, by its requests and by their replies, all of
-        // which the connection drops before its socket; the watch holds it weakly, on the same thread.
+        // SAFETY: a `Connection` is held by the data of its connection, by its requests and by
+        // their replies, all of which the connection drops before its socket; the watch holds it
+        // weakly, on the same thread.
         let socket = unsafe { BorrowedFd::borrow_raw(self.socket) };
         work(SockRef::from(&socket))
     }
@@ -253,7 +256,8 @@ impl Line {
         }
     }
 
-    /// Ends it when what the kernel was given is sent: the client need not wait for the time that actix keeps reading.
+    /// Ends it when what the kernel was given is sent: the client need not wait for the time that
+    /// actix keeps reading.
     pub(crate) fn finish(&self) {
         if let Some(connection) = self.0.upgrade() {
             // An error: it has ended already.
@@ -264,8 +268,9 @@ impl Line {
 
 /// Waits for `answer`; `None` if the client went away meanwhile.
 ///
-/// TCP cannot tell a client that is gone from one that has said everything and still reads, so one whose side is closed
-/// has [`HALF_CLOSED_GRACE`] for its answer: enough for what is cheap, while what is long is not worked out for nobody.
+/// TCP cannot tell a client that is gone from one that has said everything and still reads, so one
+/// whose side is closed has [`HALF_CLOSED_GRACE`] for its answer: enough for what is cheap, while
+/// what is long is not worked out for nobody.
 pub(crate) async fn unless_gone<T>(
     answer: impl Future<Output = T>,
     connection: Option<&Connection>,
@@ -277,8 +282,9 @@ pub(crate) async fn unless_gone<T>(
         if let Poll::Ready(answer) = answer.as_mut().poll(cx) {
             return Poll::Ready(Some(answer));
         }
-        // The connection polls its request whenever something happens on the socket, so it is looked at then: not for
-        // the request itself, which most often is answered by the next poll.
+        // The connection polls its request whenever something happens on the socket, so it is
+        // looked at then: not for the request itself, which most often is answered by the next
+        // poll.
         let looks = !std::mem::take(&mut is_first) && grace.is_none();
         if looks && connection.is_some_and(Connection::is_closed) {
             grace = Some(Box::pin(sleep(HALF_CLOSED_GRACE)));
@@ -363,7 +369,8 @@ mod tests {
         assert_eq!(unless_gone(ready(7), None).await, Some(7));
     }
 
-    /// Looks so many times; whether the client found its connection cut at the last one, and not before.
+    /// Looks so many times; whether the client found its connection cut at the last one, and not
+    /// before.
     fn is_cut_after(ticks: Tick, watch: &Watch, client: &mut TcpStream) -> bool {
         client.set_nonblocking(true).unwrap();
         let mut is_open =

@@ -2,12 +2,13 @@
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Descriptors that are no connections: listening, polling and waking, a few a thread; files of a source; the log.
+/// Descriptors that are no connections: listening, polling and waking, a few a thread; files of a
+/// source; the log.
 const OTHERS: u64 = 128;
 const OTHERS_PER_WORKER: u64 = 4;
 
-/// As many of `wanted` connections as may be open at once, held by `workers`. The process's limit is raised as far as it
-/// may be where it is too low.
+/// As many of `wanted` connections as may be open at once, held by `workers`. The process's limit
+/// is raised as far as it may be where it is too low.
 pub(crate) fn connections(wanted: usize, workers: usize) -> usize {
     let others = OTHERS + OTHERS_PER_WORKER * workers as u64;
     let needed = others + wanted as u64;

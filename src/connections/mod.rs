@@ -1,4 +1,5 @@
-//! Connections of clients, below HTTP and WebSocket alike: who left, who is too slow, what their bodies hold.
+//! Connections of clients, below HTTP and WebSocket alike: who left, who is too slow, what their
+//! bodies hold.
 //!
 //! | file | what it is |
 //! |---|---|

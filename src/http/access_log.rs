@@ -1,4 +1,5 @@
-//! The access log: one event a request, however it ends, and the id that a client and an operator both know it by.
+//! The access log: one event a request, however it ends, and the id that a client and an operator
+//! both know it by.
 
 use std::{
     cell::Cell,
@@ -63,7 +64,8 @@ impl RequestIds {
     }
 }
 
-/// One request from its arrival to its end: counted as in flight while it lives, and logged when it is dropped.
+/// One request from its arrival to its end: counted as in flight while it lives, and logged when it
+/// is dropped.
 ///
 /// The path is left out, for it has the key.
 pub(super) struct Access<'a> {
@@ -75,7 +77,8 @@ pub(super) struct Access<'a> {
     pub(super) tenant: Option<TenantId>,
     /// A method's name, or what else it was.
     pub(super) asked: &'static str,
-    /// What became of it; `None` where that is told by the status alone, or the client did not wait for it.
+    /// What became of it; `None` where that is told by the status alone, or the client did not wait
+    /// for it.
     pub(super) outcome: Option<Outcome>,
     status: Option<u16>,
     bytes: u64,

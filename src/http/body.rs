@@ -59,7 +59,8 @@ impl BodyRefusal {
 
 /// The whole body, with what it takes of the budget for as long as it is held.
 ///
-/// A body that is refused is read on to its end, within [`DRAIN_BYTES_MAX`], so that the connection can be used again.
+/// A body that is refused is read on to its end, within [`DRAIN_BYTES_MAX`], so that the connection
+/// can be used again.
 ///
 /// # Errors
 /// It is too large, too slow or broken, or the budget is used up.
@@ -89,7 +90,8 @@ pub(super) fn close_after(mut response: HttpResponse) -> HttpResponse {
     response
 }
 
-/// Hands every chunk to `take`, with the number of bytes up to its end, for as long as the body is worth reading.
+/// Hands every chunk to `take`, with the number of bytes up to its end, for as long as the body is
+/// worth reading.
 async fn read(
     mut payload: Payload,
     timeout: Duration,
@@ -102,7 +104,8 @@ async fn read(
     let mut polls = 0_u32;
     let mut overdue: Option<Pin<Box<Sleep>>> = None;
     poll_fn(|cx| {
-        // The connection feeds the payload, then polls its request: it needs no waker, which would have it polled twice.
+        // The connection feeds the payload, then polls its request: it needs no waker, which would
+        // have it polled twice.
         let mut unwoken = Context::from_waker(Waker::noop());
         while let Poll::Ready(chunk) = Pin::new(&mut payload).poll_next(&mut unwoken) {
             let Some(chunk) = chunk else {
@@ -115,7 +118,8 @@ async fn read(
                 return Poll::Ready(Err(BodyRefusal::Endless));
             }
         }
-        // Most bodies come with their heads, and are there at the second poll: only what is later needs a clock.
+        // Most bodies come with their heads, and are there at the second poll: only what is later
+        // needs a clock.
         polls = polls.saturating_add(1);
         if polls == 1 {
             return Poll::Pending;
@@ -129,7 +133,8 @@ async fn read(
     .await
 }
 
-/// Chunks of a body: one alone is kept as it is, several are joined; nothing is kept once it is refused.
+/// Chunks of a body: one alone is kept as it is, several are joined; nothing is kept once it is
+/// refused.
 struct Kept {
     first: Bytes,
     joined: BytesMut,
@@ -191,7 +196,8 @@ mod tests {
     use super::*;
     use crate::limits::BODY_BYTES_PER_WORKER;
 
-    /// Pushes chunks of these sizes: the length of the body and what it takes of the budget, or why it is refused.
+    /// Pushes chunks of these sizes: the length of the body and what it takes of the budget, or why
+    /// it is refused.
     fn pushed(budget: &BodyBudget, sizes: &[usize]) -> Result<(usize, Charge), BodyRefusal> {
         let mut kept = Kept::new(budget.clone());
         let mut seen = 0;

@@ -29,7 +29,8 @@ impl Default for Compression {
 }
 
 impl Compression {
-    /// A response with this body, compressed if it is large, the client wants it, and not too many are being compressed.
+    /// A response with this body, compressed if it is large, the client wants it, and not too many
+    /// are being compressed.
     pub(super) fn response(
         &self,
         request: &HttpRequest,
@@ -56,7 +57,8 @@ impl Compression {
 
 /// The encoding that the client likes best among those that are offered, if it is any.
 fn wanted(request: &HttpRequest) -> Option<ContentEncoding> {
-    // A compressed reply is of unknown length, which HTTP/1.0 has no transfer coding for (RFC 9112 §6.1).
+    // A compressed reply is of unknown length, which HTTP/1.0 has no transfer coding for (RFC 9112
+    // §6.1).
     if request.version() < Version::HTTP_11
         || !request.headers().contains_key(header::ACCEPT_ENCODING)
     {

@@ -90,7 +90,8 @@ pub struct EdgeSettings {
     pub session_bytes: usize,
     /// Longest from the end of one request to the whole head of the next.
     pub asking_max: Duration,
-    /// `/ready` fails when the head has not changed for longer than this; `None`: a head is always fresh.
+    /// `/ready` fails when the head has not changed for longer than this; `None`: a head is always
+    /// fresh.
     pub head_fresh_for: Option<Duration>,
 }
 
@@ -107,11 +108,12 @@ impl Default for EdgeSettings {
     }
 }
 
-/// Adds all routes to one worker's application and starts that worker's actors; called once on each worker.
+/// Adds all routes to one worker's application and starts that worker's actors; called once on each
+/// worker.
 pub fn configure(edge: &Edge, config: &mut ServiceConfig) {
     let worker = Rc::new(WorkerEdge::start(edge));
-    // One service that takes the path apart by hand: every path is a constant or ends in a key, and a router would
-    // match patterns for each request.
+    // One service that takes the path apart by hand: every path is a constant or ends in a key, and
+    // a router would match patterns for each request.
     config.default_service(fn_service(move |request: ServiceRequest| {
         let worker = Rc::clone(&worker);
         async move { Ok(worker.serve(request).await) }
@@ -225,8 +227,8 @@ impl WorkerEdge {
         }
     }
 
-    /// Answers a POST with this key, or says in HTTP's way why not. Whatever is refused is refused after its body was
-    /// read, or the connection could not be used again.
+    /// Answers a POST with this key, or says in HTTP's way why not. Whatever is refused is refused
+    /// after its body was read, or the connection could not be used again.
     async fn answer(
         &self,
         request: &HttpRequest,
@@ -274,8 +276,8 @@ impl WorkerEdge {
         Ok(answer)
     }
 
-    /// Opens a session, or says in HTTP's way why not. A refused handshake ends its connection: what follows it could be
-    /// anything.
+    /// Opens a session, or says in HTTP's way why not. A refused handshake ends its connection:
+    /// what follows it could be anything.
     fn open_session(
         &self,
         request: &HttpRequest,
@@ -419,7 +421,8 @@ fn refuse(status: StatusCode, error: &RpcError) -> HttpResponse {
     response
 }
 
-/// The answer to a body that was not taken; one that did not come to its end leaves a connection that cannot go on.
+/// The answer to a body that was not taken; one that did not come to its end leaves a connection
+/// that cannot go on.
 fn refuse_body(refusal: BodyRefusal) -> HttpResponse {
     let mut response = refuse(refusal.status(), &refusal.error());
     match refusal {
@@ -441,7 +444,8 @@ fn preflight() -> HttpResponse {
         .finish()
 }
 
-/// Whether the content type is one that JSON-RPC comes in, whatever its parameters; a missing one is not (as for geth).
+/// Whether the content type is one that JSON-RPC comes in, whatever its parameters; a missing one
+/// is not (as for geth).
 fn is_json(request: &HttpRequest) -> bool {
     let Some(value) = request.headers().get(header::CONTENT_TYPE) else {
         return false;

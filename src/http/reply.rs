@@ -1,4 +1,5 @@
-//! A reply's body: slices that were made at ingest, written as they are, and what is put together as it is written.
+//! A reply's body: slices that were made at ingest, written as they are, and what is put together
+//! as it is written.
 
 use std::{
     pin::Pin,
@@ -28,8 +29,8 @@ pub(super) struct ReplyBody {
     answering: Option<Answering>,
 }
 
-/// Permits that are given back when the last chunk is handed over, when the client goes away, or when it takes too long
-/// to read.
+/// Permits that are given back when the last chunk is handed over, when the client goes away, or
+/// when it takes too long to read.
 #[derive(Debug)]
 struct Lease(#[expect(dead_code, reason = "dropping it ends the lease")] oneshot::Sender<()>);
 

@@ -14,15 +14,16 @@ use crate::rpc::Answer;
 
 /// Works out one answer; started on the arbiter of the worker that read the request.
 ///
-/// When the receiver of its reply is dropped because the client went away, so is everything that was going on for it.
+/// When the receiver of its reply is dropped because the client went away, so is everything that
+/// was going on for it.
 pub(crate) struct RequestActor(Option<(Work, oneshot::Sender<Answer>, Span)>);
 
 /// Boxed once: the actor is moved several times before its work begins.
 type Work = Pin<Box<dyn Future<Output = Answer>>>;
 
 impl RequestActor {
-    /// Starts the actor; the answer comes through the receiver, or nothing if working it out panicked. What is logged
-    /// meanwhile stands in `span`.
+    /// Starts the actor; the answer comes through the receiver, or nothing if working it out
+    /// panicked. What is logged meanwhile stands in `span`.
     pub(crate) fn answer(
         work: impl Future<Output = Answer> + 'static,
         span: Span,

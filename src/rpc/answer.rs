@@ -81,7 +81,8 @@ const HEAD: &str = r#"{"jsonrpc":"2.0","id":"#;
 const RESULT: &str = r#","result":"#;
 const ERROR: &str = r#","error":"#;
 
-/// Puts a reply together: what is small is copied into one buffer, what is large stays the pieces that it is.
+/// Puts a reply together: what is small is copied into one buffer, what is large stays the pieces
+/// that it is.
 #[derive(Debug)]
 pub(crate) struct Writer {
     done: Vec<Piece>,

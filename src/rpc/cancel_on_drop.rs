@@ -2,7 +2,8 @@
 
 use nearhead_chain::log_search::Cancellation;
 
-/// Cancels a query when the request is dropped because its client went away; after the answer it does nothing.
+/// Cancels a query when the request is dropped because its client went away; after the answer it
+/// does nothing.
 #[derive(Debug, Default)]
 pub(super) struct CancelOnDrop(Cancellation);
 

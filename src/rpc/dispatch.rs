@@ -137,7 +137,8 @@ pub(crate) struct View<'a> {
 }
 
 impl Dispatcher {
-    /// Answers one body of `tenant`, which arrived at `now`, perhaps on a connection that can be told things.
+    /// Answers one body of `tenant`, which arrived at `now`, perhaps on a connection that can be
+    /// told things.
     ///
     /// Dropping the future takes back what is queued and cancels what runs.
     pub async fn answer(
@@ -306,7 +307,8 @@ impl Dispatcher {
         }
     }
 
-    /// Does what nobody wants the answer of, if it has an effect: nothing has but the end of a subscription.
+    /// Does what nobody wants the answer of, if it has an effect: nothing has but the end of a
+    /// subscription.
     async fn heed(&self, view: &View<'_>, method: Option<usize>, call: &Call<'_>, began: Instant) {
         if call.method == "eth_unsubscribe" {
             // Whatever the answer is, nobody wants it.

@@ -106,8 +106,8 @@ impl Malformed<'_> {
     }
 }
 
-/// The members of an object that a request can have, each as it was written. Of a repeated member the last one counts,
-/// as for geth and JavaScript; unknown members are ignored.
+/// The members of an object that a request can have, each as it was written. Of a repeated member
+/// the last one counts, as for geth and JavaScript; unknown members are ignored.
 #[derive(Debug, Default)]
 struct Members<'a> {
     jsonrpc: Option<&'a RawValue>,

@@ -123,7 +123,8 @@ impl From<Torn> for RpcError {
 }
 
 impl RpcError {
-    /// What is said of a request that is larger than [`BODY_BYTES_MAX`](crate::limits::BODY_BYTES_MAX).
+    /// What is said of a request that is larger than
+    /// [`BODY_BYTES_MAX`](crate::limits::BODY_BYTES_MAX).
     pub(crate) const BODY_TOO_LARGE: Self =
         Self::InvalidHttp("request body too large, send at most 5 MiB");
 }
@@ -177,14 +178,18 @@ impl RpcError {
         match self {
             // https://www.jsonrpc.org/specification#error_object
             Self::Parse => -32700,
-            // https://www.jsonrpc.org/specification#error_object; geth has empty and oversized batches here too
+            // https://www.jsonrpc.org/specification#error_object; geth has empty and oversized
+            // batches here too
             Self::InvalidRequest | Self::InvalidHttp(_) => -32600,
             Self::EmptyBatch | Self::BatchTooLarge => -32600,
-            // https://www.jsonrpc.org/specification#error_object; ethers 6 and web3.py match its words
+            // https://www.jsonrpc.org/specification#error_object; ethers 6 and web3.py match its
+            // words
             Self::MethodNotFound(_) => -32601,
-            // https://github.com/ethereum/go-ethereum/blob/v1.17.4/rpc/subscription.go: notifications not supported
+            // https://github.com/ethereum/go-ethereum/blob/v1.17.4/rpc/subscription.go:
+            // notifications not supported
             Self::NotificationsUnsupported => -32601,
-            // https://www.jsonrpc.org/specification#error_object; never with `data`, Hive's rpc-compat rejects it
+            // https://www.jsonrpc.org/specification#error_object; never with `data`, Hive's
+            // rpc-compat rejects it
             Self::NonArrayArguments
             | Self::TooManyArguments { .. }
             | Self::MissingArgument { .. }
@@ -192,7 +197,8 @@ impl RpcError {
             | Self::InvalidParams(_) => -32602,
             // https://www.jsonrpc.org/specification#error_object
             Self::Internal => -32603,
-            // https://github.com/ethereum/go-ethereum/blob/v1.17.4/eth/api_backend.go: errors without a code of their own
+            // https://github.com/ethereum/go-ethereum/blob/v1.17.4/eth/api_backend.go: errors
+            // without a code of their own
             Self::HeaderNotFound
             | Self::HeaderForHashNotFound
             | Self::NotCanonical
@@ -204,12 +210,14 @@ impl RpcError {
             | Self::UnknownLogsBlock => -32000,
             // https://eips.ethereum.org/EIPS/eip-1474#error-codes: resource unavailable
             Self::InvalidProjectId | Self::Unavailable => -32002,
-            // https://github.com/ethereum/go-ethereum/blob/v1.17.4/rpc/errors.go: errcodeResponseTooLarge
+            // https://github.com/ethereum/go-ethereum/blob/v1.17.4/rpc/errors.go:
+            // errcodeResponseTooLarge
             Self::ResponseTooLarge => -32003,
-            // https://eips.ethereum.org/EIPS/eip-1474#error-codes: limit exceeded; clients retry on it, so nothing else
-            // may have it
+            // https://eips.ethereum.org/EIPS/eip-1474#error-codes: limit exceeded; clients retry on
+            // it, so nothing else may have it
             Self::TooManyLogs { .. } | Self::QueryTimeout | Self::RateExceeded(_) => -32005,
-            // https://github.com/ethereum/go-ethereum/blob/v1.17.4/internal/ethapi/errors.go: unknown block
+            // https://github.com/ethereum/go-ethereum/blob/v1.17.4/internal/ethapi/errors.go:
+            // unknown block
             Self::UnknownBlockTag => -39001,
             // https://github.com/ethereum/execution-apis/blob/main/src/eth/filter.yaml and EIP-4444
             Self::PrunedHistory | Self::ResumeLost { .. } => 4444,

@@ -1,4 +1,5 @@
-//! The filter object of eth_getLogs: read whole, then resolved in the order of checks that clients rely on.
+//! The filter object of eth_getLogs: read whole, then resolved in the order of checks that clients
+//! rely on.
 
 use std::borrow::Cow;
 
@@ -75,7 +76,8 @@ impl LogQuery {
 }
 
 impl LogBlocks {
-    /// The blocks of the view, or `None` where there is nothing that could match: no log is pending.
+    /// The blocks of the view, or `None` where there is nothing that could match: no log is
+    /// pending.
     pub(crate) fn resolve(&self, snapshot: &Snapshot) -> Result<Option<LogRange>, RpcError> {
         let (from, to) = match *self {
             Self::Hash(hash) => return Ok(Some(LogRange::Hash(hash))),

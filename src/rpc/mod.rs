@@ -1,5 +1,5 @@
-//! JSON-RPC: envelope, parameters, dispatch, methods. Knows no HTTP: bytes come in, [`Answer`]s go out, over whatever
-//! connection they came.
+//! JSON-RPC: envelope, parameters, dispatch, methods. Knows no HTTP: bytes come in, [`Answer`]s go
+//! out, over whatever connection they came.
 
 mod answer;
 mod cancel_on_drop;

@@ -1,4 +1,5 @@
-//! Positional parameters: a cursor that ends in [`Params::finish`], and what each kind of value may look like.
+//! Positional parameters: a cursor that ends in [`Params::finish`], and what each kind of value may
+//! look like.
 
 use std::{borrow::Cow, fmt};
 
@@ -232,8 +233,8 @@ fn number_or_tag_text(text: &str) -> Result<BlockNumberOrTag, Why> {
 /// The block parameter of the state methods where it is not given.
 pub(crate) const LATEST: BlockId = BlockId::Number(BlockNumberOrTag::Tag(BlockTag::Latest));
 
-/// The block parameter of the state methods (EIP-1898): QUANTITY, tag, 32-byte hash, `{blockHash, requireCanonical?}` or
-/// `{blockNumber}`.
+/// The block parameter of the state methods (EIP-1898): QUANTITY, tag, 32-byte hash, `{blockHash,
+/// requireCanonical?}` or `{blockNumber}`.
 pub fn block_id(raw: &RawValue) -> Result<BlockId, Why> {
     if raw.get().starts_with('{') {
         let [hash_member, number_member, canonical] =
@@ -265,8 +266,9 @@ pub fn block_id(raw: &RawValue) -> Result<BlockId, Why> {
 /// Largest number of hex digits of a storage key.
 const STORAGE_KEY_DIGITS: usize = 64;
 
-/// A storage key or position: hex of up to 32 bytes, prefix optional, odd length allowed, padded on the left; `""` and
-/// `"0x"` are zero. An input of 32 bytes is told apart, because eth_getProof echoes it as such.
+/// A storage key or position: hex of up to 32 bytes, prefix optional, odd length allowed, padded on
+/// the left; `""` and `"0x"` are zero. An input of 32 bytes is told apart, because eth_getProof
+/// echoes it as such.
 ///
 /// # Errors
 /// -32602 in geth's words, which execution-apis has in its vectors.
@@ -301,8 +303,8 @@ pub fn array(raw: &RawValue) -> Result<Vec<&RawValue>, Why> {
     serde_json::from_str(raw.get()).map_err(|_| Cow::Borrowed("want an array"))
 }
 
-/// The named members of an object as they were written, null as absent; of a repeated one the last counts, others are
-/// ignored.
+/// The named members of an object as they were written, null as absent; of a repeated one the last
+/// counts, others are ignored.
 pub fn members<'a, const N: usize>(
     raw: &'a RawValue,
     names: [&'static str; N],

@@ -21,13 +21,13 @@ pub enum Topic {
 
 /// A connection with subscriptions.
 pub trait Subscriber {
-    /// Subscribes, from the head of `view` on or from after the block `since`; the subscription's id. What it is told comes
-    /// after the answer that has the id. `view` is what the rest of the request is answered from, so that between the two
-    /// nothing is missed.
+    /// Subscribes, from the head of `view` on or from after the block `since`; the subscription's
+    /// id. What it is told comes after the answer that has the id. `view` is what the rest of the
+    /// request is answered from, so that between the two nothing is missed.
     ///
     /// # Errors
-    /// [`RpcError::ResumeLost`], [`RpcError::TooManySubscriptions`], [`RpcError::TooManyFilterValues`],
-    /// [`RpcError::Unavailable`].
+    /// [`RpcError::ResumeLost`], [`RpcError::TooManySubscriptions`],
+    /// [`RpcError::TooManyFilterValues`], [`RpcError::Unavailable`].
     fn subscribe(
         &self,
         topic: Topic,
@@ -38,11 +38,11 @@ pub trait Subscriber {
     /// Ends a subscription; `false` where there is none of this id.
     fn unsubscribe(&self, id: &str) -> bool;
 
-    /// One permit: the right to an answer that may be large, kept until the client has taken it. So a client that does
-    /// not read has one such answer worked out for it, and no more.
+    /// One permit: the right to an answer that may be large, kept until the client has taken it. So
+    /// a client that does not read has one such answer worked out for it, and no more.
     fn turn(&self) -> Arc<Semaphore>;
 
-    /// Bytes that the answer to a batch may hold until the client has taken it: what a client asks for and does not read
-    /// is bounded too.
+    /// Bytes that the answer to a batch may hold until the client has taken it: what a client asks
+    /// for and does not read is bounded too.
     fn room(&self) -> usize;
 }

@@ -13,8 +13,8 @@ use super::Hub;
 
 /// Follows the head tracker and hands every change to the worker's hub, in order.
 ///
-/// When the worker was asleep for so long that changes were missed, everybody who listens catches up with the view that it
-/// goes on with.
+/// When the worker was asleep for so long that changes were missed, everybody who listens catches
+/// up with the view that it goes on with.
 pub(crate) struct FanoutActor {
     tracker: Addr<HeadTracker>,
     hub: Rc<Hub>,

@@ -92,7 +92,8 @@ impl Follower {
         }
     }
 
-    /// From now on the hub tells it no more: its session had no room, or changes were missed. It goes on at its own pace.
+    /// From now on the hub tells it no more: its session had no room, or changes were missed. It
+    /// goes on at its own pace.
     pub(super) fn falls_behind(&self, number: SubscriptionId, bookmark: Bookmark) {
         self.with(number, |subscription| {
             if let State::Listed(place) = &subscription.state {
@@ -263,7 +264,8 @@ fn resume(view: &Snapshot, since: &B256) -> Result<Cursor, RpcError> {
     Ok(cursor)
 }
 
-/// What one request of a session subscribes to: told of once it was answered, and forgotten if it never is.
+/// What one request of a session subscribes to: told of once it was answered, and forgotten if it
+/// never is.
 pub(crate) struct Asking {
     session: Rc<Session>,
     ids: RefCell<Vec<String>>,

@@ -37,8 +37,8 @@ pub(crate) struct Hub {
     pub(super) metrics: Metrics,
 }
 
-/// In the order in which they subscribed, which is about the order of what their sessions hold in memory: a walk over
-/// thousands of them waits for memory most of its time.
+/// In the order in which they subscribed, which is about the order of what their sessions hold in
+/// memory: a walk over thousands of them waits for memory most of its time.
 type Listeners = BTreeMap<SubscriptionId, Listener>;
 
 /// Everybody who asked for the same logs.
@@ -99,7 +99,8 @@ impl Hub {
         self.view.borrow().clone()
     }
 
-    /// Goes on with this view if it has the head that is known: what was put below it, nobody is told of.
+    /// Goes on with this view if it has the head that is known: what was put below it, nobody is
+    /// told of.
     pub(super) fn deepens_to(&self, view: &Arc<Snapshot>) -> bool {
         let mut known = self.view.borrow_mut();
         let known = known.as_mut();
@@ -107,7 +108,8 @@ impl Hub {
         known.map(|known| *known = Arc::clone(view)).is_some()
     }
 
-    /// Begins with a view, or goes on with one after changes were missed: whoever listens catches up with it.
+    /// Begins with a view, or goes on with one after changes were missed: whoever listens catches
+    /// up with it.
     pub(crate) fn begin(&self, view: Arc<Snapshot>) {
         let before = self.view.replace(Some(view));
         if let Some(before) = before {

@@ -14,7 +14,8 @@ pub(super) struct Notice {
     rest: Bytes,
 }
 
-/// The message up to the value of `result`: all that differs between subscriptions, and always of one length.
+/// The message up to the value of `result`: all that differs between subscriptions, and always of
+/// one length.
 #[derive(Clone, Debug)]
 pub(super) struct Start(Bytes);
 
@@ -62,7 +63,8 @@ impl Notice {
         ]))
     }
 
-    /// What a reorg replaced, newest first, and by what, oldest first; `None` where it replaced nothing.
+    /// What a reorg replaced, newest first, and by what, oldest first; `None` where it replaced
+    /// nothing.
     pub(super) fn reorg<'a>(
         reverted: impl Iterator<Item = &'a Block> + Clone,
         applied: impl Iterator<Item = &'a Block>,

@@ -49,7 +49,8 @@ fn put_header(out: &mut BytesMut, opcode: Opcode, len: usize) {
     put_len(out, 0, len as u64);
 }
 
-/// The length of a payload, in as few bytes as it takes, with the bit that says whether a mask follows.
+/// The length of a payload, in as few bytes as it takes, with the bit that says whether a mask
+/// follows.
 fn put_len(out: &mut BytesMut, masked: u8, len: u64) {
     match len {
         0..=125 => out.put_u8(masked | len as u8),
@@ -64,9 +65,10 @@ fn put_len(out: &mut BytesMut, masked: u8, len: u64) {
     }
 }
 
-/// Cuts a client's large frames into smaller ones, in a stream of bytes, however it is cut itself: whoever decodes them
-/// holds a buffer as large as the largest frame, for as long as the connection lives. The messages stay what they are.
-/// What is wrong with a frame is judged by whoever decodes it.
+/// Cuts a client's large frames into smaller ones, in a stream of bytes, however it is cut itself:
+/// whoever decodes them holds a buffer as large as the largest frame, for as long as the connection
+/// lives. The messages stay what they are. What is wrong with a frame is judged by whoever decodes
+/// it.
 #[derive(Debug)]
 pub struct Reframer {
     /// Largest payload of a message's frame; a multiple of the mask, which begins anew with each.
@@ -228,7 +230,8 @@ impl Reframer {
         if is_first && self.left == 0 {
             return Bytes::copy_from_slice(header);
         }
-        // The opcode and the reserved bits belong to the first frame of a message, the end of it to the last one.
+        // The opcode and the reserved bits belong to the first frame of a message, the end of it to
+        // the last one.
         let opening = if is_first { header[0] & !FIN } else { 0 };
         let end = if self.left == 0 { header[0] & FIN } else { 0 };
         let mask = &header[self.have - self.mask_len()..];

@@ -16,9 +16,10 @@ use super::{
 };
 use crate::limits::{FRAME_WORDS_MAX, MESSAGE_BYTES_MAX};
 
-/// The bytes of a connection, let in frame by frame: the next one when the actor has seen the one before, the next message
-/// when the session can answer it. Who asks faster than it reads waits in its own socket; what comes before its next
-/// message is read all the same, and a message that was begun is read to its end.
+/// The bytes of a connection, let in frame by frame: the next one when the actor has seen the one
+/// before, the next message when the session can answer it. Who asks faster than it reads waits in
+/// its own socket; what comes before its next message is read all the same, and a message that was
+/// begun is read to its end.
 pub(crate) struct Inbound {
     payload: Payload,
     session: Rc<Session>,

@@ -7,11 +7,13 @@ use crate::{
     limits::{BODY_BYTES_MAX, UNCOUNTED_MESSAGE_BYTES},
 };
 
-/// The pieces that came so far. Nothing is kept of a message that is refused: its rest is only read.
+/// The pieces that came so far. Nothing is kept of a message that is refused: its rest is only
+/// read.
 pub(crate) struct Pieces {
     is_text: bool,
     bytes: BytesMut,
-    /// What they take of the worker's memory; the little that the usual message is, is not worth counting.
+    /// What they take of the worker's memory; the little that the usual message is, is not worth
+    /// counting.
     charge: Charge,
     refused: Option<Refused>,
 }

@@ -9,8 +9,8 @@
 //! | `message` | a message that comes in pieces, as far as it is kept |
 //! | `inbound`, `outbound` | the two directions of a connection, as streams |
 //!
-//! The actor of a session is `session_actor`. actix runs it while its connection is polled: a client that does not read
-//! stops it. Whatever has to happen all the same, happens here.
+//! The actor of a session is `session_actor`. actix runs it while its connection is polled: a
+//! client that does not read stops it. Whatever has to happen all the same, happens here.
 
 pub mod frame;
 mod inbound;
@@ -59,7 +59,8 @@ pub(crate) struct Sessions {
 }
 
 impl Sessions {
-    /// Starts to look after sessions on the present thread, for as long as somebody holds the registry.
+    /// Starts to look after sessions on the present thread, for as long as somebody holds the
+    /// registry.
     pub(crate) fn start(
         budget: usize,
         message_max: Duration,

@@ -20,8 +20,8 @@ use crate::limits::CHUNK_BYTES;
 
 /// Runs the session's actor when it has something to do, and sends what is there to be sent.
 ///
-/// Both are one task: without telling apart what woke it, the actor would run for every notification, which it has no part
-/// in.
+/// Both are one task: without telling apart what woke it, the actor would run for every
+/// notification, which it has no part in.
 pub(crate) struct Outbound<S> {
     /// The actor's context. It writes nothing itself: what it would write could not be bounded.
     actor: Pin<Box<S>>,
@@ -84,7 +84,8 @@ impl<S> Outbound<S> {
         if !self.is_over && !self.session.is_closed() {
             return Poll::Pending;
         }
-        // The connection's buffer is written after a poll, and whole if the socket takes it: no event tells.
+        // The connection's buffer is written after a poll, and whole if the socket takes it: no
+        // event tells.
         if !self.session.line.is_writable() {
             self.idle_polls = 0;
             return Poll::Pending;

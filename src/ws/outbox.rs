@@ -8,7 +8,8 @@ use nearhead_chain::json::{Piece, Torn};
 
 use crate::limits::JOINED_ITEM_BYTES_MAX;
 
-/// What a piece takes of memory besides its bytes: its place here, and what the allocator and `Bytes` keep beside them.
+/// What a piece takes of memory besides its bytes: its place here, and what the allocator and
+/// `Bytes` keep beside them.
 pub(super) const PIECE_BYTES: usize = size_of::<Waiting>() + 64;
 
 /// What waits for its connection to take it. Nobody who adds to it ever waits.
@@ -33,7 +34,8 @@ struct Waiting {
 }
 
 impl Outbox {
-    /// What waits, as the memory that it takes. What everybody shares is not counted, nor is what was not made yet.
+    /// What waits, as the memory that it takes. What everybody shares is not counted, nor is what
+    /// was not made yet.
     pub(super) fn held(&self) -> usize {
         self.held + self.pieces.len() * PIECE_BYTES
     }
@@ -74,8 +76,8 @@ impl Outbox {
         self.permit = Some((self.added, permit));
     }
 
-    /// Takes the next bytes, `most` at most. Small pieces that follow each other come together: a copy costs less than
-    /// another step does.
+    /// Takes the next bytes, `most` at most. Small pieces that follow each other come together: a
+    /// copy costs less than another step does.
     pub(super) fn pop(&mut self, most: usize) -> Result<Option<Bytes>, Torn> {
         let most_joined = most.min(JOINED_ITEM_BYTES_MAX);
         let mut len = 0;
@@ -119,7 +121,8 @@ impl Outbox {
         Ok(Some(bytes))
     }
 
-    /// Throws away the frames that were not begun; what follows a begun one must not be taken for a part of it.
+    /// Throws away the frames that were not begun; what follows a begun one must not be taken for a
+    /// part of it.
     pub(super) fn clear(&mut self) {
         let kept = match self.pieces.iter().position(|waiting| waiting.ends_frame) {
             Some(end) if self.is_within_frame => end + 1,

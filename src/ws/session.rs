@@ -1,4 +1,5 @@
-//! One session, as everybody on its worker knows it: what it has to send, what it is at, what it follows.
+//! One session, as everybody on its worker knows it: what it has to send, what it is at, what it
+//! follows.
 
 use std::{
     cell::{Cell, RefCell},
@@ -36,10 +37,12 @@ const PING_EVERY: Tick = 30;
 /// Pings without an answer after which the other side is taken for gone.
 const UNANSWERED_MAX: u8 = 2;
 
-/// Seconds that a client has to close its side when everything was sent, and to go on reading if it did not read.
+/// Seconds that a client has to close its side when everything was sent, and to go on reading if it
+/// did not read.
 const CLOSE_MAX: Tick = 3;
 
-/// Seconds after the last ping that is waited for its answer: with the close, a session ends before the next one.
+/// Seconds after the last ping that is waited for its answer: with the close, a session ends before
+/// the next one.
 const PONG_MAX: Tick = PING_EVERY - CLOSE_MAX - 1;
 
 /// Seconds without a byte taken after which a client is taken for stalled.
@@ -76,7 +79,8 @@ enum State {
     Open,
     /// The service goes away: what is in flight is answered, nothing more is read.
     Draining,
-    /// A close frame is the last that is sent; a client that does not take a byte for so long is cut off.
+    /// A close frame is the last that is sent; a client that does not take a byte for so long is
+    /// cut off.
     Closing(Tick),
     /// Both sides are done, or nothing can be saved.
     Closed,
@@ -93,7 +97,8 @@ enum Incoming {
     Since(Tick),
 }
 
-/// A session's shared part; its actor and its connection's stream own it, everybody else knows it weakly.
+/// A session's shared part; its actor and its connection's stream own it, everybody else knows it
+/// weakly.
 pub(crate) struct Session {
     /// The registry of its worker.
     pub(super) sessions: Rc<Sessions>,
@@ -153,7 +158,8 @@ impl Session {
 
     // --- what goes out -----------------------------------------------------------------------------------------------
 
-    /// Sends an answer, whose `turn` is over when it is taken. However large it is, it holds little until then.
+    /// Sends an answer, whose `turn` is over when it is taken. However large it is, it holds little
+    /// until then.
     pub(crate) fn answer(&self, json: Json, turn: Option<Permit>) {
         if !self.takes_messages() {
             return;
@@ -168,8 +174,8 @@ impl Session {
         self.wake();
     }
 
-    /// Sends a message in pieces, unless more would wait than half of the budget, the other half being for answers;
-    /// whether it did. Never waits. A message larger than that goes alone.
+    /// Sends a message in pieces, unless more would wait than half of the budget, the other half
+    /// being for answers; whether it did. Never waits. A message larger than that goes alone.
     pub(crate) fn notify(&self, pieces: [Bytes; 3]) -> bool {
         if !self.takes_messages() {
             return true;
@@ -206,8 +212,8 @@ impl Session {
         self.outbox.borrow().held() <= self.budget / 2
     }
 
-    /// Bytes that the answer to a batch may hold: with what waits when it is read, half of the budget, and with the
-    /// answers beside it, it is within the budget.
+    /// Bytes that the answer to a batch may hold: with what waits when it is read, half of the
+    /// budget, and with the answers beside it, it is within the budget.
     pub(crate) fn room(&self) -> usize {
         (self.budget / 2).saturating_sub(SINGLE_ANSWERS_MAX)
     }
@@ -236,7 +242,8 @@ impl Session {
 
     // --- what comes in -----------------------------------------------------------------------------------------------
 
-    /// Whether more may be read: one frame after the other, and the next message when it can be answered.
+    /// Whether more may be read: one frame after the other, and the next message when it can be
+    /// answered.
     pub(super) fn reads(&self) -> bool {
         let reads = !self.is_handing_over.get()
             && self.control_frames.get() < CONTROL_FRAMES_PER_SECOND
@@ -251,7 +258,8 @@ impl Session {
         self.is_held_back.take()
     }
 
-    /// Whether the client's next message waits until it can be answered. One that was begun is read to its end.
+    /// Whether the client's next message waits until it can be answered. One that was begun is read
+    /// to its end.
     fn holds_back(&self) -> bool {
         self.incoming.get() == Incoming::Announced
             && match self.state.get() {
@@ -338,7 +346,8 @@ impl Session {
         self.close_unless_stalled(why, STALL_MAX);
     }
 
-    /// Says why and closes, and throws away what waits: who does not read would not read that either.
+    /// Says why and closes, and throws away what waits: who does not read would not read that
+    /// either.
     pub(crate) fn evict(&self, why: Why) {
         if self.takes_messages() {
             self.outbox.borrow_mut().clear();
@@ -357,8 +366,8 @@ impl Session {
         }
     }
 
-    /// The client closed: its close is answered, or was the answer to ours. What it was still to be sent is not, but for
-    /// the rest of a frame.
+    /// The client closed: its close is answered, or was the answer to ours. What it was still to be
+    /// sent is not, but for the rest of a frame.
     pub(crate) fn close_came(&self, code: Option<u16>) {
         if self.takes_messages() {
             self.sessions.metrics.session_closed(code.unwrap_or(1005));
@@ -431,7 +440,8 @@ impl Session {
         now.wrapping_sub(self.taken_at.get())
     }
 
-    /// Whether an end is waited for: everything is sent to whoever takes it, then the client closes its side.
+    /// Whether an end is waited for: everything is sent to whoever takes it, then the client closes
+    /// its side.
     fn still_ends(&self, pause: Tick, stall_max: Tick) -> bool {
         // No event tells that the last bytes were given to the kernel.
         self.wake();
@@ -439,7 +449,8 @@ impl Session {
         pause <= if is_sent { CLOSE_MAX } else { stall_max }
     }
 
-    /// Pings when it is time, and closes when nobody answers. What is not read cannot be held against the client.
+    /// Pings when it is time, and closes when nobody answers. What is not read cannot be held
+    /// against the client.
     fn beat(&self, now: Tick) {
         let since_ping = now.wrapping_sub(self.pinged_at.get());
         if since_ping >= PONG_MAX && self.unanswered.get() >= UNANSWERED_MAX && !self.holds_back() {

@@ -1,4 +1,5 @@
-//! One WebSocket session: an actor that lives as long as its connection. The only file that knows actix-web-actors.
+//! One WebSocket session: an actor that lives as long as its connection. The only file that knows
+//! actix-web-actors.
 
 use std::{
     io::ErrorKind,
@@ -24,8 +25,8 @@ use super::{Inbound, Outbound, Pieces, Refused, Session, Why};
 
 /// Answers what its client sends, each message as HTTP answers a body.
 ///
-/// It writes through its [`Session`] alone; what its client does not take is bounded there. When the client goes away,
-/// so does everything that was going on for it.
+/// It writes through its [`Session`] alone; what its client does not take is bounded there. When
+/// the client goes away, so does everything that was going on for it.
 pub(crate) struct SessionActor {
     session: Rc<Session>,
     dispatcher: Rc<Dispatcher>,
@@ -77,7 +78,8 @@ impl SessionActor {
             (answer, asking)
         };
         ctx.spawn(answer.into_actor(self).map(|(answer, asking), this, _| {
-            // What a batch was admitted by is given back: what it holds is within the session's budget from here on.
+            // What a batch was admitted by is given back: what it holds is within the session's
+            // budget from here on.
             if let Some(json) = answer.json {
                 this.session.answer(json, answer.turn);
             }

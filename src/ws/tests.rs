@@ -234,7 +234,8 @@ fn who_leaves_while_it_is_answered_is_found_gone_whatever_it_left_unread() {
     assert_eq!(rest, b"");
 }
 
-/// What was taken last may stand in the connection's buffer for as long as the socket takes nothing.
+/// What was taken last may stand in the connection's buffer for as long as the socket takes
+/// nothing.
 #[test]
 fn what_was_taken_is_waited_for_until_the_socket_takes_it() {
     let sessions = registry();

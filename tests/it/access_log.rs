@@ -1,4 +1,5 @@
-//! The access log: every request is in it, however it ended, by an id that its client was told; no key is.
+//! The access log: every request is in it, however it ended, by an id that its client was told; no
+//! key is.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,5 @@
-//! What is let in and what is not: permits, quotas, method sets, clients that leave, one view a batch.
+//! What is let in and what is not: permits, quotas, method sets, clients that leave, one view a
+//! batch.
 
 use serde_json::{Value, json};
 
@@ -15,20 +16,23 @@ fn request(method: &str, params: &Value) -> String {
     json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).to_string()
 }
 
-/// The most expensive proof that is allowed: 1,024 slots of the dev chain's token, of which some hold something.
+/// The most expensive proof that is allowed: 1,024 slots of the dev chain's token, of which some
+/// hold something.
 fn large_proof() -> Value {
     let keys: Vec<String> = (0..1024).map(|key| format!("{key:#x}")).collect();
     json!(["0xde00000000000000000000000000000000000001", keys, "latest"])
 }
 
-/// Clients that ask for more at once than one thread can work out: what is not let in is told so, and comes back.
+/// Clients that ask for more at once than one thread can work out: what is not let in is told so,
+/// and comes back.
 #[test]
 fn overload_is_refused_and_the_connection_lives_on() {
     let server = Server::start(&[&STILL[..], &["--workers", "2", "--pool-threads", "1"]].concat());
     let proof = request("eth_getProof", &large_proof());
     let mut clients: Vec<Connection> = (0..48).map(|_| server.connect()).collect();
     let (mut answered, mut refused) = (0, 0);
-    // All at once they are 12 times what is let in; a pool that keeps up with them all is asked again.
+    // All at once they are 12 times what is let in; a pool that keeps up with them all is asked
+    // again.
     wait_until("somebody is refused", || {
         for client in &mut clients {
             let request = client.request(&["content-type: application/json"], proof.as_bytes());
@@ -67,7 +71,8 @@ fn overload_is_refused_and_the_connection_lives_on() {
     }
 }
 
-/// Work is paid for while it is done: many large proofs and many large filters fit into one batch, one after the other.
+/// Work is paid for while it is done: many large proofs and many large filters fit into one batch,
+/// one after the other.
 #[test]
 fn a_batch_may_ask_for_more_than_is_let_in_at_once() {
     let server = Server::start(&STILL);
@@ -106,7 +111,8 @@ fn a_client_that_leaves_cancels_its_queries() {
     let server = Server::start(&[&STILL[..], &["--workers", "2"]].concat());
     let answered =
         || server.metric(r#"nearhead_requests_total{method="eth_getLogs",outcome="ok"}"#);
-    // 15 topics in each of 128 blocks, just what a worker looks up by itself: no permit bounds how many of them are run.
+    // 15 topics in each of 128 blocks, just what a worker looks up by itself: no permit bounds how
+    // many of them are run.
     let topics: Vec<String> = (1..=15).map(|topic| format!("{topic:#066x}")).collect();
     let query = request(
         "eth_getLogs",
@@ -209,7 +215,8 @@ fn a_quota_is_a_tenants_own() {
     });
 }
 
-/// What cannot be read is charged as what can, and a batch that is too large as the largest that is not.
+/// What cannot be read is charged as what can, and a batch that is too large as the largest that is
+/// not.
 #[test]
 fn what_is_no_request_is_charged_too() {
     let server = Server::start(&[&STILL[..], &["--rate-limit", "5"]].concat());

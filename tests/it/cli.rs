@@ -241,7 +241,8 @@ fn check_secrets_are_kept(format: &str) {
         "127.0.0.1:0",
         "--api-key",
         "alice=s3cr3t-of-alice",
-        // Everything but the tries of the chain that is made at the start, which are megabytes of it.
+        // Everything but the tries of the chain that is made at the start, which are megabytes of
+        // it.
         "--log-filter",
         "trace,trie=off",
         "--log-format",
@@ -370,7 +371,8 @@ fn check_greeting(server: &Server, source: &str, methods: &str, key: Option<&str
     }
 }
 
-/// A chain file with one block made wrong: exit code 1, the block and the check are named, nothing is served.
+/// A chain file with one block made wrong: exit code 1, the block and the check are named, nothing
+/// is served.
 #[test]
 fn a_bad_block_stops_the_import() {
     let good = fs::read(vectors().join("chain.rlp")).unwrap();

@@ -1,5 +1,5 @@
-//! Every vector of ethereum/execution-apis, as strictly as Hive's rpc-compat: the whole body has to match, key order
-//! aside; of an error only `message` may differ.
+//! Every vector of ethereum/execution-apis, as strictly as Hive's rpc-compat: the whole body has to
+//! match, key order aside; of an error only `message` may differ.
 
 use std::{fs, path::PathBuf};
 

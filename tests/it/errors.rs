@@ -1,4 +1,5 @@
-//! The errors that no source and no client bring about in time: the service's parts are put into the state for them.
+//! The errors that no source and no client bring about in time: the service's parts are put into
+//! the state for them.
 
 use std::time::Duration;
 
@@ -123,7 +124,8 @@ fn a_batch_reply_has_a_bound() {
     }
 }
 
-/// What a client is told of a panic is that and no more; the dispatcher and the actors turn their own into it.
+/// What a client is told of a panic is that and no more; the dispatcher and the actors turn their
+/// own into it.
 #[actix::test]
 async fn an_internal_error_says_no_more_and_panics_are_counted() {
     let answer = Answer::error("1", &RpcError::Internal).json.unwrap();

@@ -1,4 +1,5 @@
-//! The fuzz targets' checks over their corpus, and over every seed cut short and with each byte changed.
+//! The fuzz targets' checks over their corpus, and over every seed cut short and with each byte
+//! changed.
 
 use std::{fs, path::PathBuf};
 

@@ -1,4 +1,5 @@
-//! What the tests stand on: the program as a child process, a raw HTTP client, strict JSON, one `check`.
+//! What the tests stand on: the program as a child process, a raw HTTP client, strict JSON, one
+//! `check`.
 
 use std::{
     fmt::Debug,
@@ -154,7 +155,8 @@ impl Output {
         });
     }
 
-    /// Waits until `find` sees what it looks for in the text; panics when the process closed its pipes before that.
+    /// Waits until `find` sees what it looks for in the text; panics when the process closed its
+    /// pipes before that.
     #[track_caller]
     pub(crate) fn wait_for<T>(&self, what: &str, find: impl Fn(&str) -> Option<T>) -> T {
         let deadline = Instant::now() + PATIENCE;
@@ -220,7 +222,8 @@ impl Process {
         self.signal("TERM");
     }
 
-    /// Sends SIGSTOP: the process keeps its sockets, and does nothing. Returns when all of its threads have stopped.
+    /// Sends SIGSTOP: the process keeps its sockets, and does nothing. Returns when all of its
+    /// threads have stopped.
     pub(crate) fn freeze(&self) {
         self.signal("STOP");
         let is_stopped = |thread: std::io::Result<std::fs::DirEntry>| {
@@ -282,7 +285,8 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Starts the program on a free port with [`KEY`] and these arguments besides; returns when it is ready.
+    /// Starts the program on a free port with [`KEY`] and these arguments besides; returns when it
+    /// is ready.
     pub(crate) fn start(arguments: &[&str]) -> Self {
         Self::of(&mut serving(arguments))
     }
@@ -339,7 +343,8 @@ impl Server {
         connection.receive()
     }
 
-    /// The value of a metric's series, such as `nearhead_requests_total{method="eth_chainId",outcome="ok"}`.
+    /// The value of a metric's series, such as
+    /// `nearhead_requests_total{method="eth_chainId",outcome="ok"}`.
     #[track_caller]
     pub(crate) fn metric(&self, series: &str) -> f64 {
         let metrics = self.get("/metrics");
@@ -416,7 +421,8 @@ impl Connection {
         self.stream.get_mut().write_all(bytes).unwrap();
     }
 
-    /// Sends bytes for as long as the server takes them: it may answer and close before the last one.
+    /// Sends bytes for as long as the server takes them: it may answer and close before the last
+    /// one.
     pub(crate) fn send_until_closed(&mut self, bytes: &[u8]) {
         use std::io::ErrorKind::{BrokenPipe, ConnectionReset};
         match self.stream.get_mut().write_all(bytes) {

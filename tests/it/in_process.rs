@@ -1,4 +1,5 @@
-//! The service without HTTP: importer, head tracker and dispatcher in this process, driven block by block.
+//! The service without HTTP: importer, head tracker and dispatcher in this process, driven block by
+//! block.
 
 use std::{
     sync::Arc,

@@ -23,8 +23,8 @@
 //! | `clients` | ethers, viem, web3.js, web3.py, alloy: each asks, follows, and loses its line |
 //! | `tidy` | the rules of the code map and of STYLE |
 //!
-//! What they stand on: `harness` (the program as a process, raw HTTP), `in_process` (the service without HTTP), `dice`
-//! (seeded choices).
+//! What they stand on: `harness` (the program as a process, raw HTTP), `in_process` (the service
+//! without HTTP), `dice` (seeded choices).
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 

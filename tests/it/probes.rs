@@ -1,4 +1,5 @@
-//! /ready in every state of the service, those besides that its clock and its source leave no time to look at.
+//! /ready in every state of the service, those besides that its clock and its source leave no time
+//! to look at.
 
 use std::{
     sync::{Arc, atomic::AtomicBool},

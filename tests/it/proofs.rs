@@ -1,5 +1,5 @@
-//! Every proof, verified against the header's stateRoot by a path that shares nothing with the one that made it:
-//! alloy_trie's verifier.
+//! Every proof, verified against the header's stateRoot by a path that shares nothing with the one
+//! that made it: alloy_trie's verifier.
 
 use std::fs;
 
@@ -9,9 +9,10 @@ use serde_json::{Value, json};
 
 use crate::harness::{self, Server, check, vectors};
 
-/// Verifies the answer to an eth_getProof of `params`: the account's proof against `state_root`, each slot's against the
-/// account's storage root, values and absences alike. Who and what is proven stands in the request: an answer about
-/// something else is none. The number of slots that hold something.
+/// Verifies the answer to an eth_getProof of `params`: the account's proof against `state_root`,
+/// each slot's against the account's storage root, values and absences alike. Who and what is
+/// proven stands in the request: an answer about something else is none. The number of slots that
+/// hold something.
 #[track_caller]
 pub(crate) fn verify(params: &Value, answer: &Value, state_root: B256) -> usize {
     let address: Address = params[0].as_str().unwrap().parse().unwrap();
@@ -32,7 +33,8 @@ pub(crate) fn verify(params: &Value, answer: &Value, state_root: B256) -> usize 
     let path = Nibbles::unpack(keccak256(address));
     let nodes = nodes(answer, "accountProof");
     let expected = (account != absent).then(|| alloy_rlp::encode(account));
-    // An account that exists and is empty (before EIP-158) is proven as present, one that is absent as excluded.
+    // An account that exists and is empty (before EIP-158) is proven as present, one that is absent
+    // as excluded.
     verify_proof(state_root, path, expected, &nodes)
         .or_else(|error| match account == absent {
             true => verify_proof(state_root, path, Some(alloy_rlp::encode(account)), &nodes),
@@ -104,7 +106,8 @@ fn nodes(object: &Value, member: &str) -> Vec<Bytes> {
         .collect()
 }
 
-/// All accounts of the genesis and somebody who is not there, at every height of the execution-apis chain.
+/// All accounts of the genesis and somebody who is not there, at every height of the execution-apis
+/// chain.
 #[test]
 fn every_height_is_proven() {
     let genesis = harness::json(&fs::read(vectors().join("genesis.json")).unwrap());

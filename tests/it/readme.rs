@@ -49,7 +49,8 @@ fn shell(script: &str) -> Command {
     command
 }
 
-/// Types of the members of an answer, so that a README's example and today's answer can be compared.
+/// Types of the members of an answer, so that a README's example and today's answer can be
+/// compared.
 fn shape(value: &Value) -> Value {
     match value {
         Value::Null => "null".into(),
@@ -164,8 +165,8 @@ fn tests_are_run_as_printed() {
     );
 }
 
-/// What a running program exports is what the table says, with the same labels; a unit test compares the table with all
-/// that there is, also of what needs a node or a session to happen.
+/// What a running program exports is what the table says, with the same labels; a unit test
+/// compares the table with all that there is, also of what needs a node or a session to happen.
 #[test]
 fn metrics_are_those_of_the_table() {
     let readme = fs::read_to_string(root().join("README.md")).unwrap();

@@ -1,4 +1,5 @@
-//! Clients that take too long to ask or to read: they are cut off, whatever they hold is freed, nobody else notices.
+//! Clients that take too long to ask or to read: they are cut off, whatever they hold is freed,
+//! nobody else notices.
 
 use std::fs;
 
@@ -48,7 +49,8 @@ fn who_does_not_read_is_cut_off() {
     let cut = || server.metric("nearhead_slow_clients_total");
     check("it has its time", &cut(), &0.0);
     wait_until("it is cut off", || cut() == 1.0);
-    // A probe's connection that was still closing may be among those of before: more than that is none too many.
+    // A probe's connection that was still closing may be among those of before: more than that is
+    // none too many.
     wait_until("its socket is free", || open_files(&server) <= before);
     check("other", &other.post(GOOD).status, &200);
 }

@@ -1,4 +1,5 @@
-//! Rules that no compiler checks: who may know what, what may not be called, what the README has to say.
+//! Rules that no compiler checks: who may know what, what may not be called, what the README has to
+//! say.
 
 use std::{
     borrow::Cow,
@@ -21,7 +22,8 @@ struct Source {
 }
 
 impl Source {
-    /// Lines of code with their numbers from 1: comments are taken off, and the tests at the end where `tests` is false.
+    /// Lines of code with their numbers from 1: comments are taken off, and the tests at the end
+    /// where `tests` is false.
     fn code(&self, tests: bool) -> impl Iterator<Item = (usize, &str)> {
         let end = if tests {
             None
@@ -36,8 +38,8 @@ impl Source {
         lines.filter(|(_, line)| !line.trim_start().starts_with("//"))
     }
 
-    /// What can be searched for words: lines of code outside of tests, and each import written out, so that
-    /// `use crate::{a, http::b};` has `crate::http` in it.
+    /// What can be searched for words: lines of code outside of tests, and each import written out,
+    /// so that `use crate::{a, http::b};` has `crate::http` in it.
     fn words(&self) -> impl Iterator<Item = (usize, Cow<'_, str>)> {
         let lines = self.code(false).map(|(number, line)| (number, line.into()));
         let imports = self.imports().into_iter();
@@ -417,7 +419,8 @@ fn some_things_have_one_place() {
     check_none("used out of its place", &violations);
 }
 
-/// Whether a line has one of JSON-RPC's error numbers: -32xxx, -39xxx or 4444, digits grouped or not.
+/// Whether a line has one of JSON-RPC's error numbers: -32xxx, -39xxx or 4444, digits grouped or
+/// not.
 fn has_code(line: &str) -> bool {
     let line = line.replace('_', "");
     line.split(|character: char| !(character.is_ascii_digit() || character == '-'))

@@ -17,7 +17,8 @@ pub(crate) fn exported_chain() -> &'static (PathBuf, PathBuf) {
     FILES.get_or_init(|| export("exported-chain", &["--blocks", &blocks, "--seed", "7"]))
 }
 
-/// genesis.json and chain.rlp in a folder of this name, made by `nearhead export` with these arguments besides.
+/// genesis.json and chain.rlp in a folder of this name, made by `nearhead export` with these
+/// arguments besides.
 pub(crate) fn export(name: &str, arguments: &[&str]) -> (PathBuf, PathBuf) {
     let folder = scratch(&format!("{name}-files"));
     let (genesis, chain) = (folder.join("genesis.json"), folder.join("chain.rlp"));
@@ -257,7 +258,8 @@ fn logs_are_searched_inside_the_window_alone() {
     );
 }
 
-/// The bound of 10,000 results: what an error names as the largest range is answered, one block more is not.
+/// The bound of 10,000 results: what an error names as the largest range is answered, one block
+/// more is not.
 #[test]
 fn too_many_logs_name_the_range_that_fits() {
     let server = Server::start(&["--profile", "adversarial", "--block-time", "0s"]);

@@ -1,7 +1,7 @@
 //! Prints what encoding a block costs: `cargo bench -p nearhead-chain --bench encode`.
 //!
-//! The blocks have the sizes of PERFORMANCE.md: a typical block of mainnet, a block at its p99, and the adversarial
-//! one with 155,000 logs. Times are medians; nothing is asserted.
+//! The blocks have the sizes of PERFORMANCE.md: a typical block of mainnet, a block at its p99, and
+//! the adversarial one with 155,000 logs. Times are medians; nothing is asserted.
 
 use std::{hint::black_box, time::Instant};
 

@@ -1,7 +1,9 @@
-//! What it costs to find whose filters a block's logs match: `cargo bench -p nearhead-chain --bench filter_index`.
+//! What it costs to find whose filters a block's logs match: `cargo bench -p nearhead-chain --bench
+//! filter_index`.
 //!
-//! A block of 1,000 logs, 100 of which match one filter each, against 100 filters and against 10,000. The goal is at most
-//! twice the cost. Figures are CPU-bound and of one thread; on a shared machine only the ratios mean something.
+//! A block of 1,000 logs, 100 of which match one filter each, against 100 filters and against
+//! 10,000. The goal is at most twice the cost. Figures are CPU-bound and of one thread; on a shared
+//! machine only the ratios mean something.
 
 use std::{
     hint::black_box,
@@ -86,7 +88,8 @@ fn matched(index: &FilterIndex<u64>, postings: &LogPostings) -> u64 {
     found
 }
 
-/// The time of one run: of many rounds the fastest tenth, which nobody else on the machine interrupted.
+/// The time of one run: of many rounds the fastest tenth, which nobody else on the machine
+/// interrupted.
 fn measure(mut run: impl FnMut()) -> Duration {
     let mut rounds = [(); 501].map(|()| {
         let begin = Instant::now();

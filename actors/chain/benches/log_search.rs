@@ -68,7 +68,8 @@ fn log(emitter: u64, event: u64, accounts: [u64; 2]) -> Log {
     Log::new_unchecked(address(emitter), topics, Bytes::from(vec![1; 32]))
 }
 
-/// Blocks of `common` logs that no filter here means, in 250 receipts, and among them always the same few that one does.
+/// Blocks of `common` logs that no filter here means, in 250 receipts, and among them always the
+/// same few that one does.
 fn chain(common: usize) -> Vec<Arc<Block>> {
     let mut rng = ChaCha8Rng::seed_from_u64(1);
     let mut chain: Vec<Arc<Block>> = Vec::new();
@@ -107,7 +108,8 @@ fn filter(addresses: Vec<Address>, topics: Vec<Vec<B256>>) -> LogFilter {
     LogFilter { addresses, topics }
 }
 
-/// The time of one run: of many short rounds the fastest tenth, which nobody else on the machine interrupted.
+/// The time of one run: of many short rounds the fastest tenth, which nobody else on the machine
+/// interrupted.
 fn measure(mut run: impl FnMut()) -> Duration {
     let begin = Instant::now();
     run();
@@ -310,8 +312,9 @@ fn huge() {
     );
 }
 
-/// What it costs more to copy runs into one buffer, and that to the connection, than each straight to the connection.
-/// The latter costs the body of a reply some 200 ns a run (a step for the slice, another for the comma after it).
+/// What it costs more to copy runs into one buffer, and that to the connection, than each straight
+/// to the connection. The latter costs the body of a reply some 200 ns a run (a step for the slice,
+/// another for the comma after it).
 fn crossover() {
     const BYTES: usize = 2 << 20;
     println!("\ncopying a run twice instead of once");

@@ -2,9 +2,9 @@
 //!
 //! `cargo bench -p nearhead-chain --bench remote [-- PROFILE...]`
 //!
-//! The blocks are those of the dev chain, of the sizes of mainnet. Times are of one thread: the least of some rounds for
-//! each block, and the median over the blocks. Signatures are recovered by libsecp256k1, and for comparison by k256, which
-//! is Rust alone.
+//! The blocks are those of the dev chain, of the sizes of mainnet. Times are of one thread: the
+//! least of some rounds for each block, and the median over the blocks. Signatures are recovered by
+//! libsecp256k1, and for comparison by k256, which is Rust alone.
 #![allow(missing_docs, clippy::expect_used)]
 
 use std::{

@@ -1,7 +1,8 @@
 //! Prints what the state trie costs: `cargo bench -p nearhead-chain --bench trie [-- ACCOUNTS]`.
 //!
-//! A state of a million accounts, blocks of 1,100 changed keys (600 accounts of which 500 change one slot each), reads
-//! and proofs at the head and 127 blocks below it. Times are medians; nothing is asserted.
+//! A state of a million accounts, blocks of 1,100 changed keys (600 accounts of which 500 change
+//! one slot each), reads and proofs at the head and 127 blocks below it. Times are medians; nothing
+//! is asserted.
 
 use std::{
     collections::VecDeque,

@@ -18,7 +18,8 @@ pub type Receipt = ReceiptEnvelope;
 
 /// The receipt of a transaction of this type, with the bloom of its logs (yellow paper, 4.3.1).
 ///
-/// Logs name the same contracts, events and accounts again and again: most of their hashes are there already.
+/// Logs name the same contracts, events and accounts again and again: most of their hashes are
+/// there already.
 #[must_use]
 pub fn with_bloom(tx_type: TxType, receipt: PlainReceipt) -> Receipt {
     let mut logs_bloom = Bloom::ZERO;
@@ -57,7 +58,8 @@ pub struct Kin {
 
 /// A verified block as the window holds it: facts for look-ups, JSON for answers.
 ///
-/// Made by [`crate::import::Importer`] and [`crate::remote::Verifier`] alone: whoever has one may trust it.
+/// Made by [`crate::import::Importer`] and [`crate::remote::Verifier`] alone: whoever has one may
+/// trust it.
 #[derive(Clone, Debug)]
 pub struct Block {
     /// The header.
@@ -70,7 +72,8 @@ pub struct Block {
     pub total_difficulty: Option<U256>,
     /// Hashes of up to [`ANCESTORS_MAX`] ancestors, the parent first.
     pub ancestors: Arc<[B256]>,
-    /// The block and its ancestors, [`KIN_MAX`] at most, the block first; empty after the merge, where there are no ommers.
+    /// The block and its ancestors, [`KIN_MAX`] at most, the block first; empty after the merge,
+    /// where there are no ommers.
     pub kin: Vec<Arc<Kin>>,
     /// JSON of block, transactions, receipts, logs and uncles.
     pub json: BlockJson,

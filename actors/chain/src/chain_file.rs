@@ -9,12 +9,14 @@ use flate2::bufread::MultiGzDecoder;
 
 use crate::block::RawBlock;
 
-/// Bytes of RLP that one block may have: what the networks carry. Neither a message of devp2p's eth protocol nor a
-/// payload of the beacon chain is larger, and from Osaka on the block is smaller still (EIP-7934).
+/// Bytes of RLP that one block may have: what the networks carry. Neither a message of devp2p's eth
+/// protocol nor a payload of the beacon chain is larger, and from Osaka on the block is smaller
+/// still (EIP-7934).
 pub const BLOCK_RLP_BYTES_MAX: usize = 10 << 20;
 
-/// Transactions that one block may have: the signature alone takes 64 bytes of each. Counted before they are decoded,
-/// because a transaction of 10 bytes, which nobody signed, takes 30 times as many in memory.
+/// Transactions that one block may have: the signature alone takes 64 bytes of each. Counted before
+/// they are decoded, because a transaction of 10 bytes, which nobody signed, takes 30 times as many
+/// in memory.
 pub const BLOCK_TRANSACTIONS_MAX: usize = BLOCK_RLP_BYTES_MAX / 64;
 
 /// Bytes of genesis.json, after decompression: twice a genesis of a million accounts.
@@ -146,9 +148,11 @@ pub fn write_block(output: &mut impl Write, block: &RawBlock) -> io::Result<()> 
     output.write_all(&alloy_rlp::encode(block))
 }
 
-/// Blocks of a chain.rlp, in file order: concatenated RLP as `geth export` writes it, plain or gzip.
+/// Blocks of a chain.rlp, in file order: concatenated RLP as `geth export` writes it, plain or
+/// gzip.
 ///
-/// Holds one block at a time. After an error there is nothing more: where the next block begins is not known.
+/// Holds one block at a time. After an error there is nothing more: where the next block begins is
+/// not known.
 #[derive(Debug)]
 pub struct ChainReader<R: Read> {
     input: Input<R>,
@@ -200,7 +204,8 @@ impl<R: Read> ChainReader<R> {
         })
     }
 
-    /// Leaves out the first block where it is the genesis with this hash; `geth export` begins with it, Hive does not.
+    /// Leaves out the first block where it is the genesis with this hash; `geth export` begins with
+    /// it, Hive does not.
     #[must_use]
     pub fn after_genesis(mut self, genesis: B256) -> Self {
         self.genesis = Some(genesis);
@@ -242,7 +247,8 @@ impl<R: Read> ChainReader<R> {
         let Some(&first) = self.buffer.first() else {
             return Ok(None);
         };
-        // The RLP of a list begins with 0xc0 + length up to 55 bytes, else with 0xf7 + length of the length.
+        // The RLP of a list begins with 0xc0 + length up to 55 bytes, else with 0xf7 + length of
+        // the length.
         let payload = match first {
             0xc0..=0xf7 => u64::from(first - 0xc0),
             0xf8..=0xff => {
@@ -274,7 +280,8 @@ impl<R: Read> ChainReader<R> {
         Ok(Some(expected))
     }
 
-    /// Reads until the buffer has `expected` bytes. An end of the input is an error but before the first byte.
+    /// Reads until the buffer has `expected` bytes. An end of the input is an error but before the
+    /// first byte.
     fn fill(&mut self, expected: u64) -> Result<(), ChainFileError> {
         let (index, offset) = (self.index, self.offset);
         let missing = expected.saturating_sub(self.buffer.len() as u64);
@@ -318,7 +325,8 @@ impl<R: Read> ChainReader<R> {
     }
 }
 
-/// Whether the block in `rlp` (a list of header, transactions, ommers, …) has more than [`BLOCK_TRANSACTIONS_MAX`].
+/// Whether the block in `rlp` (a list of header, transactions, ommers, …) has more than
+/// [`BLOCK_TRANSACTIONS_MAX`].
 fn too_many_transactions(mut rlp: &[u8]) -> Result<bool, alloy_rlp::Error> {
     let mut block = alloy_rlp::Header::decode_bytes(&mut rlp, true)?;
     alloy_rlp::Header::decode_bytes(&mut block, true)?;

@@ -163,8 +163,8 @@ impl Importer {
         self.hold_child(&rules, &raw, &senders, executed, parent)
     }
 
-    /// Makes a block of what [`crate::execute::assemble`] made, with its `senders`: every promise of the header is
-    /// checked against `executed`, nothing is executed again.
+    /// Makes a block of what [`crate::execute::assemble`] made, with its `senders`: every promise
+    /// of the header is checked against `executed`, nothing is executed again.
     ///
     /// # Errors
     /// An [`ImportError`] with the first check that fails; nothing is stored then.
@@ -210,7 +210,8 @@ impl Importer {
         }))
     }
 
-    /// The block as it is held, still without its state: that is stored when nothing can fail any more.
+    /// The block as it is held, still without its state: that is stored when nothing can fail any
+    /// more.
     fn hold(
         &self,
         rules: &Rules<'_>,

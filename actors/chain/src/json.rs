@@ -24,7 +24,8 @@ pub enum Piece {
     Planned(Box<dyn Plan>),
 }
 
-/// How bytes are put together as they are taken: so that an answer that nobody takes holds little, however large it is.
+/// How bytes are put together as they are taken: so that an answer that nobody takes holds little,
+/// however large it is.
 pub trait Plan: Debug + Send {
     /// Bytes that are still to be taken.
     fn len(&self) -> usize;
@@ -37,7 +38,8 @@ pub trait Plan: Debug + Send {
     /// Bytes of memory that it takes until then, without what is shared.
     fn held(&self) -> usize;
 
-    /// Takes the next bytes, `most` at most and at least one; asked only while there are any, and for [`TAKEN_MIN`] or more.
+    /// Takes the next bytes, `most` at most and at least one; asked only while there are any, and
+    /// for [`TAKEN_MIN`] or more.
     ///
     /// # Errors
     /// [`Torn`]: what the plan rests on is gone.
@@ -78,7 +80,8 @@ impl Piece {
         }
     }
 
-    /// Takes the next bytes, `most` at most ([`TAKEN_MIN`] where that is more); none if everything was taken.
+    /// Takes the next bytes, `most` at most ([`TAKEN_MIN`] where that is more); none if everything
+    /// was taken.
     ///
     /// # Errors
     /// [`Torn`].

@@ -1,7 +1,7 @@
 //! Blocks, state, logs and JSON of the latest 128 blocks of an Ethereum-compatible chain.
 //!
-//! This package is pure: no async, no actix, no sockets, no clock, no files. It is given bytes and gives back
-//! verified values; whoever owns a mailbox or a socket lives in the packages above.
+//! This package is pure: no async, no actix, no sockets, no clock, no files. It is given bytes and
+//! gives back verified values; whoever owns a mailbox or a socket lives in the packages above.
 //!
 //! | room | what it is responsible for |
 //! |---|---|

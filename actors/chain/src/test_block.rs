@@ -1,4 +1,5 @@
-//! Synthetic blocks for tests of what holds and searches blocks: real headers and real JSON, without execution.
+//! Synthetic blocks for tests of what holds and searches blocks: real headers and real JSON,
+//! without execution.
 
 use std::sync::Arc;
 

@@ -6,7 +6,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::messages::{QueryError, Reply};
 
-/// The right to have one request, or so many bytes or keys of it, under way; given back when it is dropped.
+/// The right to have one request, or so many bytes or keys of it, under way; given back when it is
+/// dropped.
 pub type Permit = OwnedSemaphorePermit;
 
 /// A bounded amount of something that is under way.

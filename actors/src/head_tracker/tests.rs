@@ -89,7 +89,8 @@ async fn a_refused_change_changes_nothing_and_is_not_told() {
     );
 }
 
-/// What is put below the head is readable, and so is what is settled; nobody is told, and the head is no fresher for it.
+/// What is put below the head is readable, and so is what is settled; nobody is told, and the head
+/// is no fresher for it.
 #[actix::test]
 async fn what_leaves_the_head_is_readable_and_not_told() {
     let blocks = blocks(50);
@@ -123,8 +124,8 @@ async fn what_leaves_the_head_is_readable_and_not_told() {
     assert!(head.age().unwrap() > age);
 }
 
-/// A follower on another thread reads, at once, the very view that it is told of. Told too early, it would read the
-/// one before: in most runs within a few changes.
+/// A follower on another thread reads, at once, the very view that it is told of. Told too early,
+/// it would read the one before: in most runs within a few changes.
 #[actix::test]
 async fn whoever_is_told_can_read() {
     const CHANGES: usize = 2_000;
@@ -157,7 +158,8 @@ async fn whoever_is_told_can_read() {
     follower.join().unwrap();
 }
 
-/// The view that is told of is replaced by one that has caught up: nobody is told, and nothing else is different.
+/// The view that is told of is replaced by one that has caught up: nobody is told, and nothing else
+/// is different.
 #[actix::test]
 async fn what_an_advance_leaves_for_later_is_done() {
     let tracked = Tracked::start(1);
@@ -184,7 +186,8 @@ async fn a_follower_that_is_too_far_behind_is_told_so() {
     ));
 }
 
-/// The tracker keeps a view until the last reader is gone, and frees it soon after without another change.
+/// The tracker keeps a view until the last reader is gone, and frees it soon after without another
+/// change.
 #[actix::test]
 async fn a_change_of_nothing_keeps_nothing() {
     let tracked = Tracked::start(0);

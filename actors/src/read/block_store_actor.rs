@@ -1,4 +1,5 @@
-//! Blocks and what is in them, by number, hash or place. Thin: each handler is one look-up in the snapshot it was given.
+//! Blocks and what is in them, by number, hash or place. Thin: each handler is one look-up in the
+//! snapshot it was given.
 
 use std::sync::Arc;
 

@@ -19,14 +19,17 @@ use crate::{
 /// Look-ups in the index that are made on the worker's thread: some 50 ns each, so 0.1 ms at most.
 const WORKER_LOOKUPS_MAX: usize = 2_048;
 
-/// Logs in the range of a filter of several conditions that is counted on the worker's thread. Where no condition is
-/// rare, half of them may have to be looked at, some 5 ns each: 2.5 ms at most.
+/// Logs in the range of a filter of several conditions that is counted on the worker's thread.
+/// Where no condition is rare, half of them may have to be looked at, some 5 ns each: 2.5 ms at
+/// most.
 const WORKER_CANDIDATES_MAX: usize = 1 << 20;
 
-/// Most look-ups that one query is charged: a quarter, so that a few large filters do not shut out everybody.
+/// Most look-ups that one query is charged: a quarter, so that a few large filters do not shut out
+/// everybody.
 const CHARGED_LOOKUPS_MAX: usize = LOOKUPS_MAX / 4;
 
-/// Answers log queries; one on every worker's own arbiter. What is large crosses to the pool with a permit.
+/// Answers log queries; one on every worker's own arbiter. What is large crosses to the pool with a
+/// permit.
 #[derive(Debug)]
 pub struct LogQueryActor {
     pools: Pools,
@@ -80,8 +83,8 @@ impl Handler<FindLogs> for LogQueryActor {
     }
 }
 
-/// Hands the query to the pool and watches the clock, which a thread that is searching cannot: whether it still queues
-/// or already runs, it is cancelled when the deadline passes.
+/// Hands the query to the pool and watches the clock, which a thread that is searching cannot:
+/// whether it still queues or already runs, it is cancelled when the deadline passes.
 async fn find_on_pool(pool: Addr<PoolActor>, find: FindLogs, permit: Permit) -> Reply<Json> {
     let cancel = find.cancel.clone();
     let deadline = find.deadline.into();
@@ -152,9 +155,9 @@ fn query_error(error: SearchError, find: &FindLogs, blocks: &[Arc<Block>]) -> Qu
     }
 }
 
-/// How much work counting is at most, in look-ups: one for each value of the filter in each block, and where several
-/// conditions must hold, a look at the logs that have the rarest. That there is a topic at the last position is a
-/// condition too, though it names no value.
+/// How much work counting is at most, in look-ups: one for each value of the filter in each block,
+/// and where several conditions must hold, a look at the logs that have the rarest. That there is a
+/// topic at the last position is a condition too, though it names no value.
 fn count_work(blocks: &[Arc<Block>], filter: &LogFilter) -> usize {
     let conditions =
         std::iter::once(filter.addresses.len()).chain(filter.topics.iter().map(Vec::len));

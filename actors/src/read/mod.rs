@@ -1,4 +1,5 @@
-//! Reads: one actor for each kind of query, over the view that the request took, and the pool for heavy work.
+//! Reads: one actor for each kind of query, over the view that the request took, and the pool for
+//! heavy work.
 
 pub mod block_store_actor;
 pub mod log_query_actor;

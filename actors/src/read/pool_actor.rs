@@ -8,9 +8,11 @@ use crate::{
     wiring::{Panics, Permit},
 };
 
-/// One on every thread of the pool; all take from one queue, which is as short as the permits are few.
+/// One on every thread of the pool; all take from one queue, which is as short as the permits are
+/// few.
 ///
-/// Its work is synchronous and watches its cancellation; after a panic the pool puts a new actor in its place.
+/// Its work is synchronous and watches its cancellation; after a panic the pool puts a new actor in
+/// its place.
 #[derive(Debug)]
 pub(crate) struct PoolActor {
     pub(crate) panics: Panics,
@@ -28,7 +30,8 @@ pub(crate) trait HeavyQuery: Send + 'static {
     fn run(&self) -> Reply<Self::Output>;
 }
 
-/// A query that crosses to the pool, with the permit that admitted it: given back when the work is done or dropped.
+/// A query that crosses to the pool, with the permit that admitted it: given back when the work is
+/// done or dropped.
 #[derive(Debug)]
 pub(crate) struct Heavy<Q> {
     pub(crate) query: Q,

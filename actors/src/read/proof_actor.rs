@@ -21,11 +21,13 @@ use crate::{
 /// Keys and slots that are read on the worker's thread: at 5 to 10 µs each, 0.15 ms at most.
 const WORKER_KEYS_MAX: usize = 16;
 
-/// Times that one read has the state completed. What it needs is there after the first, unless it was evicted before it
-/// was read; a store in which that happens again and again is too small for what is asked of it.
+/// Times that one read has the state completed. What it needs is there after the first, unless it
+/// was evicted before it was read; a store in which that happens again and again is too small for
+/// what is asked of it.
 const COMPLETIONS_MAX: usize = 3;
 
-/// Answers what the state trie answers; one on every worker's own arbiter. Many keys cross to the pool with a permit.
+/// Answers what the state trie answers; one on every worker's own arbiter. Many keys cross to the
+/// pool with a permit.
 ///
 /// Where a block's state is held in part, what a read misses is fetched, and the read is run again.
 #[derive(Debug)]

@@ -15,12 +15,14 @@ use tokio::sync::oneshot;
 use super::{Progress, Report, SourceError, StopSignal, TrackerLink, is_stopped};
 use crate::messages::AdvanceHead;
 
-/// Asks for one step now; answered with the number of blocks that were reverted once the new head is readable.
+/// Asks for one step now; answered with the number of blocks that were reverted once the new head
+/// is readable.
 #[derive(Debug)]
 pub struct StepRequest(pub oneshot::Sender<usize>);
 
-/// Blocks below the head at which a block is safe, and at which it is finalized, on a chain whose reorgs are shorter;
-/// with deeper ones both are at the reorgs' depth, so that no settled block is ever replaced.
+/// Blocks below the head at which a block is safe, and at which it is finalized, on a chain whose
+/// reorgs are shorter; with deeper ones both are at the reorgs' depth, so that no settled block is
+/// ever replaced.
 const SAFE_DEPTH: usize = 32;
 const FINALIZED_DEPTH: usize = 64;
 
@@ -52,8 +54,8 @@ impl DevSource {
         self.producer.genesis().rules().config.chain_id
     }
 
-    /// The block that the chain stands at: the genesis until [`Self::fill`]. Nothing here keeps it, or its state would
-    /// be held for as long as the source runs.
+    /// The block that the chain stands at: the genesis until [`Self::fill`]. Nothing here keeps it,
+    /// or its state would be held for as long as the source runs.
     #[must_use]
     pub fn head(&self) -> &Arc<Block> {
         self.producer.head()
@@ -107,7 +109,8 @@ impl DevSource {
         }
     }
 
-    /// One step, handed over; how many blocks it reverted. A long reorg is given up when the source is told to end.
+    /// One step, handed over; how many blocks it reverted. A long reorg is given up when the source
+    /// is told to end.
     fn step(&mut self, link: &TrackerLink, stop: &StopSignal) -> Result<usize, SourceError> {
         let Step { reverted, applied } = self.producer.step_while(&mut || !is_stopped(stop))?;
         let applied = applied.into_iter().map(|(_, block)| block).collect();
@@ -130,8 +133,9 @@ struct Depths {
 }
 
 impl Depths {
-    /// For a chain whose reorgs replace up to `reorg_depth` blocks: what is settled is never replaced. A reorg ends
-    /// above the head that it began at, so that safe and finalized never go back either.
+    /// For a chain whose reorgs replace up to `reorg_depth` blocks: what is settled is never
+    /// replaced. A reorg ends above the head that it began at, so that safe and finalized never go
+    /// back either.
     fn beyond(reorg_depth: u64) -> Self {
         let at_least = |depth: usize| depth.max(usize::try_from(reorg_depth).unwrap_or(usize::MAX));
         Self {
@@ -140,7 +144,8 @@ impl Depths {
         }
     }
 
-    /// Hashes of the safe and the finalized block under `head`; the genesis while the chain is shorter.
+    /// Hashes of the safe and the finalized block under `head`; the genesis while the chain is
+    /// shorter.
     fn settled(self, head: &Block) -> (Option<B256>, Option<B256>) {
         let below = |depth: usize| {
             head.ancestors

@@ -1,4 +1,5 @@
-//! Source `files`: genesis.json and chain.rlp, every block verified and executed; whatever a file holds is settled.
+//! Source `files`: genesis.json and chain.rlp, every block verified and executed; whatever a file
+//! holds is settled.
 
 use std::{
     fs::File,
@@ -19,7 +20,8 @@ use super::{
 };
 use crate::messages::AdvanceHead;
 
-/// Blocks that are handed over in one message: few enough to bound what waits, enough to make the hop unnoticeable.
+/// Blocks that are handed over in one message: few enough to bound what waits, enough to make the
+/// hop unnoticeable.
 const BATCH_BLOCKS: usize = 32;
 
 /// Imports a chain from its files.

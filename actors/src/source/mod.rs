@@ -1,4 +1,5 @@
-//! What feeds the head tracker: each source runs on a thread of its own, verifies blocks there, and hands them over.
+//! What feeds the head tracker: each source runs on a thread of its own, verifies blocks there, and
+//! hands them over.
 
 mod dev;
 mod files;

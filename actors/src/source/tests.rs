@@ -37,7 +37,8 @@ impl Drop for TempFile {
     }
 }
 
-/// Imports a chain file: what it ends with, the head that is readable then, and how far it said it was at the end.
+/// Imports a chain file: what it ends with, the head that is readable then, and how far it said it
+/// was at the end.
 fn import(chain: PathBuf) -> (Result<(), SourceError>, Arc<Snapshot>, Option<Progress>) {
     let (_stop, stopped) = channel::bounded(0);
     let genesis = test_chain::path("genesis.json");
@@ -252,7 +253,8 @@ fn settled(snapshot: &Snapshot) -> [Arc<Block>; 2] {
         .map(|tag| Arc::clone(snapshot.resolve(BlockNumberOrTag::Tag(tag)).unwrap()))
 }
 
-/// Reorgs as deep as settled blocks would be: none of those is ever replaced, and they never go back.
+/// Reorgs as deep as settled blocks would be: none of those is ever replaced, and they never go
+/// back.
 #[actix::test]
 async fn a_settled_block_is_never_replaced() {
     for depth in [1, 70] {

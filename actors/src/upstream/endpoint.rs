@@ -6,14 +6,15 @@ use alloy_transport::Authorization;
 use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
 use url::Url;
 
-/// A node's URL with what has to be sent to it: `URL`, or `URL#Header-Name=value&Header-Name=value`.
+/// A node's URL with what has to be sent to it: `URL`, or
+/// `URL#Header-Name=value&Header-Name=value`.
 ///
-/// The URL's scheme is http, https, ws or wss; `user:password@` in it becomes basic authorization. What stands after
-/// `#` is never sent as part of a URL, so that it is free to carry headers: in a value, `%`, `&`, `,` and whatever a URL
-/// cannot hold are percent-encoded, and `+` is a plus.
+/// The URL's scheme is http, https, ws or wss; `user:password@` in it becomes basic authorization.
+/// What stands after `#` is never sent as part of a URL, so that it is free to carry headers: in a
+/// value, `%`, `&`, `,` and whatever a URL cannot hold are percent-encoded, and `+` is a plus.
 ///
-/// Shown without its secrets: a provider's key stands in the path, the query, the password or a header, so that nothing
-/// but scheme, host and port is ever shown, by `Debug` either.
+/// Shown without its secrets: a provider's key stands in the path, the query, the password or a
+/// header, so that nothing but scheme, host and port is ever shown, by `Debug` either.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Endpoint {
     url: Url,
@@ -49,7 +50,8 @@ const RESERVED: [&str; 12] = [
     "expect",
 ];
 
-/// Why a text names no node. Nothing of the text is repeated but the name of a header: the rest may be a secret.
+/// Why a text names no node. Nothing of the text is repeated but the name of a header: the rest may
+/// be a secret.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EndpointError {
     /// It cannot be read as a URL.
@@ -79,7 +81,8 @@ pub enum EndpointError {
 }
 
 impl Endpoint {
-    /// Where requests are sent: without user and password, without what stands after `#`. It must not get into a log.
+    /// Where requests are sent: without user and password, without what stands after `#`. It must
+    /// not get into a log.
     #[must_use]
     pub const fn url(&self) -> &Url {
         &self.url
@@ -193,7 +196,8 @@ fn add_headers(fragment: &str, headers: &mut HeaderMap) -> Result<(), EndpointEr
     Ok(())
 }
 
-/// The text that is percent-encoded here; `None` where a `%` is not followed by two hex digits, or for other than UTF-8.
+/// The text that is percent-encoded here; `None` where a `%` is not followed by two hex digits, or
+/// for other than UTF-8.
 fn percent_decoded(text: &str) -> Option<String> {
     let mut bytes = text.bytes();
     let mut decoded = Vec::with_capacity(text.len());

@@ -1,7 +1,8 @@
 //! Following gives way to answering.
 
-/// What is taken off the thread's priority: where a worker wants the same core, it gets nine tenths of it, and does not
-/// wait for the end of a slice first. What is left still verifies a block of 20 ms within a fifth of a second.
+/// What is taken off the thread's priority: where a worker wants the same core, it gets nine tenths
+/// of it, and does not wait for the end of a slice first. What is left still verifies a block of 20
+/// ms within a fifth of a second.
 #[cfg(target_os = "linux")]
 const NICENESS: i32 = 10;
 

@@ -74,7 +74,8 @@ pub struct NodeSource {
 pub type Started = (Addr<HeadTracker>, TrackerEnd);
 
 impl NodeSource {
-    /// Asks the nodes for their chain, until one answers or `stop` is told. The thread has a lower priority from then on.
+    /// Asks the nodes for their chain, until one answers or `stop` is told. The thread has a lower
+    /// priority from then on.
     ///
     /// # Errors
     /// The genesis cannot be read, or the system has no resources left; [`SourceError::Stopped`].
@@ -137,11 +138,12 @@ impl NodeSource {
         &self.state
     }
 
-    /// Follows the best node until told to stop; `started` is told when the first block is readable.
+    /// Follows the best node until told to stop; `started` is told when the first block is
+    /// readable.
     ///
     /// # Errors
-    /// The head tracker is gone; [`SourceError::UnknownTransaction`] where the first block has a transaction of a type that
-    /// is not known here, and every node has stated one or failed.
+    /// The head tracker is gone; [`SourceError::UnknownTransaction`] where the first block has a
+    /// transaction of a type that is not known here, and every node has stated one or failed.
     pub fn follow(
         self,
         (arbiter, head): (ArbiterHandle, Head),

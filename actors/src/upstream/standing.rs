@@ -1,4 +1,5 @@
-//! What the follower thinks of the nodes, for those who ask them for state and those who ask whether one is followed.
+//! What the follower thinks of the nodes, for those who ask them for state and those who ask
+//! whether one is followed.
 
 use std::time::Instant;
 
@@ -65,8 +66,8 @@ impl Standing {
         }
     }
 
-    /// The followed node, then the others as they are configured; last those that did something wrong, for what they give
-    /// is checked. Who asked to be left alone is not asked at all.
+    /// The followed node, then the others as they are configured; last those that did something
+    /// wrong, for what they give is checked. Who asked to be left alone is not asked at all.
     pub(super) fn order(&self, now: Instant) -> Order {
         let state = self.0.lock();
         let left = |id: NodeId| state.left[id].filter(|left| left.until > now);

@@ -1,4 +1,5 @@
-//! State that is not held: fetched from the nodes, verified against the block's state root, then kept.
+//! State that is not held: fetched from the nodes, verified against the block's state root, then
+//! kept.
 
 mod counts;
 mod fetch;
@@ -26,10 +27,12 @@ use crate::{
 };
 use flights::{Flights, Wanted};
 
-/// Accounts of one read that are fetched at the same time: a read of a thousand accounts leaves turns to others.
+/// Accounts of one read that are fetched at the same time: a read of a thousand accounts leaves
+/// turns to others.
 const ACCOUNTS_AT_ONCE: usize = 16;
 
-/// The block whose state is wanted. A node is asked by its hash: its number names another block after a reorg.
+/// The block whose state is wanted. A node is asked by its hash: its number names another block
+/// after a reorg.
 #[derive(Clone, Debug)]
 pub struct BlockRef {
     /// Its hash.
@@ -61,13 +64,15 @@ struct Node {
     client: NodeClient,
     /// Whether it said that it does not have a method which gives state.
     lacks_state: Lacks,
-    /// Whether it did not have the state of a block that is served: said now and then, for it may be so at every read.
+    /// Whether it did not have the state of a block that is served: said now and then, for it may
+    /// be so at every read.
     forgets: Lacks,
 }
 
 impl StateSource {
-    /// State from these nodes, in the operator's order. Calls run on `runtime`; `standing` says who is asked first, and who
-    /// is not; what nodes do wrong is told to `complaints`, as far as there is room.
+    /// State from these nodes, in the operator's order. Calls run on `runtime`; `standing` says who
+    /// is asked first, and who is not; what nodes do wrong is told to `complaints`, as far as there
+    /// is room.
     #[must_use]
     pub fn new(
         nodes: Vec<NodeClient>,
@@ -104,14 +109,14 @@ impl StateSource {
         &self.shared.counts
     }
 
-    /// Fetches these accounts with these slots of them, and their code; each account with a permit of `permits`. When it
-    /// is done they can be read, unless they were evicted since.
+    /// Fetches these accounts with these slots of them, and their code; each account with a permit
+    /// of `permits`. When it is done they can be read, unless they were evicted since.
     ///
     /// Dropping the future gives up what nobody else waits for.
     ///
     /// # Errors
-    /// [`QueryError::StateUnavailable`]: no node has it. [`QueryError::Unavailable`]: no permit is free, or a node that
-    /// may have it is asked too much.
+    /// [`QueryError::StateUnavailable`]: no node has it. [`QueryError::Unavailable`]: no permit is
+    /// free, or a node that may have it is asked too much.
     pub async fn complete(
         &self,
         permits: &Permits,

@@ -29,8 +29,8 @@ pub(super) struct VerifiedNode {
 
 /// The first transaction of an unknown type that a node stated: its fault in words.
 ///
-/// Before a block was verified it may be the chain that is not known here, if no other node says otherwise; afterwards it is
-/// the node's fault.
+/// Before a block was verified it may be the chain that is not known here, if no other node says
+/// otherwise; afterwards it is the node's fault.
 pub(super) type UnknownType = Arc<Mutex<Option<String>>>;
 
 /// A block as it was stated, and what was made of it.
@@ -60,9 +60,10 @@ impl VerifiedNode {
     }
 
     async fn fetch(&self, ask: Ask) -> Result<Arc<Block>, FetchError> {
-        // Each is read, and checked as far as that goes, while the other is under way. What is wrong with receipts waits
-        // until the block was found to be right. They are asked for first, since the block takes longer to check: a geth
-        // without a core for each answers the newest question first.
+        // Each is read, and checked as far as that goes, while the other is under way. What is
+        // wrong with receipts waits until the block was found to be right. They are asked for
+        // first, since the block takes longer to check: a geth without a core for each answers the
+        // newest question first.
         let listed = |hash| async move { Ok(self.receipts(hash, None).await) };
         let (receipts, block) = match ask {
             Ask::Hash { hash, .. } => {

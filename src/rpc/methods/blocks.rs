@@ -1,4 +1,5 @@
-//! Blocks, transactions, receipts, uncles. What is not there is null; what is below the window is an error.
+//! Blocks, transactions, receipts, uncles. What is not there is null; what is below the window is
+//! an error.
 
 use std::sync::Arc;
 

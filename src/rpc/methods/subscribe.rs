@@ -18,8 +18,8 @@ use crate::rpc::{
 /// The block that a client holds already.
 const SINCE: &str = "since";
 
-/// `["newHeads"]`, `["logs", filter]`, `["reorgs"]`; then, if wanted, `{"since": hash}`. The blocks that a filter names are
-/// of no account, as everywhere: clients send them.
+/// `["newHeads"]`, `["logs", filter]`, `["reorgs"]`; then, if wanted, `{"since": hash}`. The blocks
+/// that a filter names are of no account, as everywhere: clients send them.
 pub(crate) async fn subscribe(view: &View<'_>, mut params: Params<'_>) -> Result<Json, RpcError> {
     let kind = params.required(params::text)?;
     let topic = match &*kind {
@@ -60,7 +60,8 @@ fn subscriber<'a>(view: &View<'a>) -> Result<&'a dyn Subscriber, RpcError> {
     view.subscriber.ok_or(RpcError::NotificationsUnsupported)
 }
 
-/// A filter object. A block to go on from would be ignored there, and blocks be missed without a word.
+/// A filter object. A block to go on from would be ignored there, and blocks be missed without a
+/// word.
 fn filter(raw: &RawValue) -> Result<LogFilter, Why> {
     let [since] = params::members(raw, [SINCE])?;
     if since.is_some() {
@@ -69,8 +70,8 @@ fn filter(raw: &RawValue) -> Result<LogFilter, Why> {
     LogQuery::read(raw).map(|query| query.filter)
 }
 
-/// `{"since": hash}`; null and `{}` are as absent. Nothing else may stand there: what is misspelt would be missed without a
-/// word.
+/// `{"since": hash}`; null and `{}` are as absent. Nothing else may stand there: what is misspelt
+/// would be missed without a word.
 fn since(raw: &RawValue) -> Result<Option<B256>, Why> {
     let mut is_known = true;
     params::each_member(raw, |name, _| is_known &= name == SINCE)?;

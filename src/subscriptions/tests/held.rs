@@ -52,7 +52,8 @@ fn place(log: &Value) -> Place {
 }
 
 impl Held {
-    /// What a client asks for before it subscribes, as eth_getBlockByNumber and eth_getLogs find it.
+    /// What a client asks for before it subscribes, as eth_getBlockByNumber and eth_getLogs find
+    /// it.
     pub(super) fn read(topic: &Topic, view: &Snapshot) -> Self {
         match topic {
             Topic::Logs(filter) => {
@@ -164,7 +165,8 @@ impl Held {
                 }
             }
             (Self::Reorgs(blocks), _) => {
-                // One that was replaced may have come back as the next block, of which nobody is told here.
+                // One that was replaced may have come back as the next block, of which nobody is
+                // told here.
                 for (hash, (number, _)) in
                     blocks.iter().filter(|(_, (_, is_canonical))| *is_canonical)
                 {

@@ -1,5 +1,6 @@
-//! Seeded sequences of blocks, reorgs of any depth, stalls, disconnects and resumes: a client that only applies what it is
-//! told must hold, whenever it has read everything, exactly what the view holds.
+//! Seeded sequences of blocks, reorgs of any depth, stalls, disconnects and resumes: a client that
+//! only applies what it is told must hold, whenever it has read everything, exactly what the view
+//! holds.
 //!
 //! | file | what it is |
 //! |---|---|
@@ -180,8 +181,8 @@ enum Fault {
 
 const FAULTS: [Fault; 3] = [Fault::Dropped, Fault::Doubled, Fault::ToldFirst];
 
-/// Runs the same few changes with a fault at one of them, or with none; whether a live client is told anything but what
-/// it is told of each of them without.
+/// Runs the same few changes with a fault at one of them, or with none; whether a live client is
+/// told anything but what it is told of each of them without.
 fn notices(seed: u64, topic: &Topic, fault: Option<(usize, Fault)>, told: &mut Vec<usize>) -> bool {
     let mut dice = Dice(seed);
     let world = World::new(&TREE.windows[dice.roll(TREE.windows.len())], 1 << 24);
@@ -397,8 +398,8 @@ fn a_notification_is_made_once_for_all_who_get_it() {
     }
 }
 
-/// A window that began with its head was filled since the worker was told of it: who asks goes on from anywhere in it, and
-/// the head need not change first.
+/// A window that began with its head was filled since the worker was told of it: who asks goes on
+/// from anywhere in it, and the head need not change first.
 #[test]
 fn a_subscription_goes_on_from_a_block_that_was_put_below() {
     let blocks = TREE.windows[2].snapshot().canonical().to_vec();

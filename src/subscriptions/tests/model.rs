@@ -83,7 +83,8 @@ impl World {
         self.served.replace(window.snapshot());
     }
 
-    /// A way on from the head; `None` where a branch ended that a window of few blocks cannot leave.
+    /// A way on from the head; `None` where a branch ended that a window of few blocks cannot
+    /// leave.
     pub(super) fn way(&self, dice: &mut Dice) -> Option<Way> {
         let view = self.window.borrow().snapshot();
         let mut ways = (0..1_000).filter_map(|_| TREE.way(view.head(), dice));
@@ -205,8 +206,8 @@ impl Client {
         }
     }
 
-    /// Reads up to so many bytes; whether it is told of everything. Where it was told right now, heads are those that are
-    /// served.
+    /// Reads up to so many bytes; whether it is told of everything. Where it was told right now,
+    /// heads are those that are served.
     pub(super) fn read(&mut self, most: usize, served: Option<&Snapshot>) -> Result<bool, String> {
         let session = match &self.session {
             Some(session) if !self.is_closed => Rc::clone(session),
@@ -267,7 +268,8 @@ impl Client {
         self.session = None;
     }
 
-    /// Comes back with the last block that it knows of each subscription; those that are lost begin anew.
+    /// Comes back with the last block that it knows of each subscription; those that are lost begin
+    /// anew.
     pub(super) fn come_back(&mut self, world: &World, view: &Arc<Snapshot>) -> Result<(), String> {
         self.leave();
         self.bytes.clear();

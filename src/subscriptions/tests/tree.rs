@@ -1,4 +1,5 @@
-//! Every block that sequences move among: one long chain, and branches that leave it and each other anywhere.
+//! Every block that sequences move among: one long chain, and branches that leave it and each other
+//! anywhere.
 
 use std::{
     collections::HashMap,
@@ -87,7 +88,8 @@ impl Tree {
         self.block(&block.header.parent_hash)
     }
 
-    /// The way from `head` to a block that is chosen by chance: mostly a few blocks on, sometimes anywhere.
+    /// The way from `head` to a block that is chosen by chance: mostly a few blocks on, sometimes
+    /// anywhere.
     pub(super) fn way(&self, head: &Arc<Block>, dice: &mut Dice) -> Option<Way> {
         let most = match dice.roll(4) {
             0 => WINDOW_BLOCKS,

@@ -18,7 +18,8 @@ use nearhead_chain::{
 };
 use serde_json::Value;
 
-/// Everything that is read from a block's RLP can be written as RLP and as JSON, and is judged without a panic.
+/// Everything that is read from a block's RLP can be written as RLP and as JSON, and is judged
+/// without a panic.
 pub fn block_rlp(input: &[u8]) {
     let mut rest = input;
     let Ok(block) = RawBlock::decode(&mut rest) else {
@@ -112,8 +113,8 @@ static CHAIN: LazyLock<(Importer, Arc<Block>)> = LazyLock::new(|| {
     (importer, block)
 });
 
-/// The block as the child of a genesis: as it stands, then with a header that agrees with its parent, so that the body
-/// is judged as well.
+/// The block as the child of a genesis: as it stands, then with a header that agrees with its
+/// parent, so that the body is judged as well.
 fn check_import(block: RawBlock) {
     let (importer, genesis) = &*CHAIN;
     let parent = &genesis.header;
@@ -140,7 +141,8 @@ fn check_import(block: RawBlock) {
     }
 }
 
-/// The blocks of a file are the same when they are written and read again, and reading ends with the first error.
+/// The blocks of a file are the same when they are written and read again, and reading ends with
+/// the first error.
 pub fn chain_file(input: &[u8]) {
     // What a genesis says is not looked into: alloy reads it.
     drop(read_genesis(input));

@@ -7,8 +7,9 @@ use nearhead::{
     ws::frame::{Next, Reframer},
 };
 
-/// The decoder that takes frames apart finds the same messages in those that were cut smaller as in those that came, and
-/// none that is too large. The first byte of the input says how the bytes come, the second how small.
+/// The decoder that takes frames apart finds the same messages in those that were cut smaller as in
+/// those that came, and none that is too large. The first byte of the input says how the bytes
+/// come, the second how small.
 pub fn frames(input: &[u8]) {
     let [cut, words, bytes @ ..] = input else {
         return;
@@ -51,8 +52,8 @@ struct Run {
     payload: Vec<u8>,
 }
 
-/// What is decoded, and whether something was refused. A last part of a message that goes on is left out: it is there as
-/// soon as its frame is, and a smaller one is there sooner.
+/// What is decoded, and whether something was refused. A last part of a message that goes on is
+/// left out: it is there as soon as its frame is, and a smaller one is there sooner.
 fn messages(bytes: &[u8], size_max: usize) -> (Vec<Run>, bool) {
     let mut runs: Vec<Run> = Vec::new();
     let mut rest = BytesMut::from(bytes);

@@ -1,7 +1,8 @@
-//! What has to hold for any input at all: one function a fuzz target, run over the corpus by the stable tests.
+//! What has to hold for any input at all: one function a fuzz target, run over the corpus by the
+//! stable tests.
 //!
-//! A check passes by returning. Whatever is refused is fine; what is accepted has to agree with an independent reader,
-//! or with itself when it is written and read again.
+//! A check passes by returning. Whatever is refused is fine; what is accepted has to agree with an
+//! independent reader, or with itself when it is written and read again.
 
 mod chain;
 mod frames;

@@ -90,7 +90,8 @@ fn check_answer(id: &str, error: &RpcError) {
     );
 }
 
-/// The cursor counts as the array does, and every reader of a value agrees with one that is spelled out here.
+/// The cursor counts as the array does, and every reader of a value agrees with one that is spelled
+/// out here.
 pub fn params(input: &[u8]) {
     let Some(raw) = raw(input) else { return };
     let Ok(items) = serde_json::from_str::<Vec<&RawValue>>(raw.get()) else {
@@ -203,7 +204,8 @@ fn check_storage_key(text: &str) {
     }
 }
 
-/// A filter is what a reader of whole JSON values takes it for, and the same when it is written and read again.
+/// A filter is what a reader of whole JSON values takes it for, and the same when it is written and
+/// read again.
 pub fn log_filter(input: &[u8]) {
     let Some(raw) = raw(input) else { return };
     let Ok(query) = LogQuery::read(raw) else {

@@ -507,7 +507,8 @@ fn half_closed_sockets() {
 
 /// Sends bytes one by one until the server answers or closes, which it has to do before the last.
 fn drip(connection: &mut Connection, bytes: &[u8]) {
-    // Shorter than any of the server's timeouts: one that begins anew with every byte would never end.
+    // Shorter than any of the server's timeouts: one that begins anew with every byte would never
+    // end.
     let pause = Some(Duration::from_millis(100));
     connection.stream().set_read_timeout(pause).unwrap();
     for byte in bytes {
@@ -525,7 +526,8 @@ fn drip(connection: &mut Connection, bytes: &[u8]) {
     panic!("all {} bytes were waited for", bytes.len());
 }
 
-/// A client that sends its request in drops is cut off when the time for it is over; the others notice nothing.
+/// A client that sends its request in drops is cut off when the time for it is over; the others
+/// notice nothing.
 #[test]
 fn slow_requests() {
     let server = Server::execution_apis(&[
@@ -648,7 +650,8 @@ fn compression() {
             &(None, &plain.body),
         );
     }
-    // A compressed reply has no length beforehand, and HTTP/1.0 has no other way to say where it ends.
+    // A compressed reply has no length beforehand, and HTTP/1.0 has no other way to say where it
+    // ends.
     let mut old = server.connect();
     let request =
         String::from_utf8(old.request(&[JSON, "accept-encoding: gzip"], large.as_bytes()));

@@ -1,5 +1,6 @@
-//! Malformed requests over real HTTP: each row has its exact answer, and after it the same connection answers a good
-//! request. The server knows the execution-apis chain, whose window reaches from block 0 to block 54 (0x36).
+//! Malformed requests over real HTTP: each row has its exact answer, and after it the same
+//! connection answers a good request. The server knows the execution-apis chain, whose window
+//! reaches from block 0 to block 54 (0x36).
 
 mod envelope;
 mod filter;

@@ -402,7 +402,8 @@ impl Method {
     }
 }
 
-/// The storage keys of the two methods that take them; the words are the same, for execution-apis fixes them.
+/// The storage keys of the two methods that take them; the words are the same, for execution-apis
+/// fixes them.
 fn bad_keys() -> Vec<Row> {
     let address = ADDRESS.1;
     let at = |key: &str| format!(r#"[{address},"{key}","latest"]"#);

@@ -21,7 +21,8 @@ pub(super) const METHODS: [&str; 7] = [
     "eth_getProof",
 ];
 
-/// Largest answer in bytes that is asked for: viem takes no more than 10 MiB over HTTP, and one receipt has 21 MB.
+/// Largest answer in bytes that is asked for: viem takes no more than 10 MiB over HTTP, and one
+/// receipt has 21 MB.
 const ANSWER_BYTES_MAX: usize = 10 << 20;
 
 /// A call, and the answer to plain JSON-RPC over HTTP.
@@ -31,8 +32,9 @@ pub(super) struct Call {
     answer: Value,
 }
 
-/// Everything of the execution-apis chain: each block with hashes and with transactions, each uncle, transaction and
-/// receipt, the logs of each block, and slots with their proofs: all forks and all transaction types.
+/// Everything of the execution-apis chain: each block with hashes and with transactions, each
+/// uncle, transaction and receipt, the logs of each block, and slots with their proofs: all forks
+/// and all transaction types.
 pub(super) fn calls(http: &mut Connection) -> Vec<Call> {
     let mut calls = Vec::new();
     let mut next = http.result("eth_getBlockByNumber", &json!(["latest", false]));
@@ -130,8 +132,8 @@ pub(super) fn check(calls: &[Call], steps: impl Iterator<Item = Value>) -> Did {
     did
 }
 
-/// Asserts that a client understood what plain JSON-RPC says. What it says nothing of goes into `left_out`, as
-/// `logs[].removed`; null and nothing are the same.
+/// Asserts that a client understood what plain JSON-RPC says. What it says nothing of goes into
+/// `left_out`, as `logs[].removed`; null and nothing are the same.
 pub(super) fn compare(
     case: &str,
     value: &Value,

@@ -7,7 +7,8 @@ use std::{
     thread,
 };
 
-/// Takes connections and carries their bytes to the service and back, for as long as the test process runs.
+/// Takes connections and carries their bytes to the service and back, for as long as the test
+/// process runs.
 pub(super) struct Line {
     /// Where clients connect to.
     pub(super) address: SocketAddr,
@@ -64,7 +65,8 @@ fn carry(state: &(Mutex<State>, Condvar), client: TcpStream, service: SocketAddr
         state.open.push(from.try_clone().unwrap());
         let (mut from, mut to) = (from.try_clone().unwrap(), to.try_clone().unwrap());
         thread::spawn(move || {
-            // The end of one direction ends the other: either side may have gone, or the line was cut.
+            // The end of one direction ends the other: either side may have gone, or the line was
+            // cut.
             let _ = io::copy(&mut from, &mut to);
             let _ = to.shutdown(Shutdown::Both);
         });

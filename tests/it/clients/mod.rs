@@ -1,7 +1,8 @@
-//! Real clients, held to tests/clients/README.md: what each is said to do there, it does, no more and no less.
+//! Real clients, held to tests/clients/README.md: what each is said to do there, it does, no more
+//! and no less.
 //!
-//! What they ask is compared with what plain JSON-RPC over HTTP answers (`answers`); what they are told, through reorgs
-//! and a line that is cut (`line`), with the chain that HTTP shows (`told`).
+//! What they ask is compared with what plain JSON-RPC over HTTP answers (`answers`); what they are
+//! told, through reorgs and a line that is cut (`line`), with the chain that HTTP shows (`told`).
 
 mod answers;
 mod line;
@@ -120,8 +121,8 @@ fn ws(address: std::net::SocketAddr) -> String {
     format!("ws://{address}/ws/v3/{KEY}")
 }
 
-/// Has the client follow a chain that reorganizes, cuts its line for longer than it takes to the next reorg, and has it
-/// go on until it was told of another one.
+/// Has the client follow a chain that reorganizes, cuts its line for longer than it takes to the
+/// next reorg, and has it go on until it was told of another one.
 fn follow(mut client: Command) -> (String, Did) {
     let (every, depth) = (REORG_EVERY.to_string(), REORG_DEPTH.to_string());
     let chain = ["--block-time", "250ms", "--reorg-every", &every];

@@ -1,4 +1,5 @@
-//! What a client that follows the chain was told, held against the chain that plain JSON-RPC over HTTP shows.
+//! What a client that follows the chain was told, held against the chain that plain JSON-RPC over
+//! HTTP shows.
 
 use std::collections::HashMap;
 
@@ -16,8 +17,8 @@ const BLOCK_ALONE: [&str; 5] = [
     "totalDifficulty",
 ];
 
-/// A client that only applies what it is told: heads extend its chain or replace the end of it, logs come and go at the
-/// end of its list.
+/// A client that only applies what it is told: heads extend its chain or replace the end of it,
+/// logs come and go at the end of its list.
 pub(super) struct Told {
     http: Connection,
     /// Bytes of the client's output that were looked at.
@@ -129,7 +130,8 @@ impl Told {
         }
     }
 
-    /// It goes on from its last head. Of logs it forgets those above the last block that it holds entirely.
+    /// It goes on from its last head. Of logs it forgets those above the last block that it holds
+    /// entirely.
     fn resumed(&mut self, step: &Value) {
         let last = self.chain.last().unwrap();
         check("resumed from", &step["heads"], &last["hash"]);
@@ -157,7 +159,8 @@ impl Told {
         self.block(text(&block["parentHash"]))
     }
 
-    /// A head follows the one before it, or replaces some that were told before; none is left out, none comes twice.
+    /// A head follows the one before it, or replaces some that were told before; none is left out,
+    /// none comes twice.
     fn head(&mut self, head: &Value) {
         let (mut block, _) = self.block(text(&head["hash"]));
         for member in BLOCK_ALONE {
@@ -204,8 +207,8 @@ impl Told {
         compare("a log", log, &plain, "", left_out);
     }
 
-    /// When a line ends: a reorg was told on it, and of all logs between the first and the last that the client holds
-    /// none is missing.
+    /// When a line ends: a reorg was told on it, and of all logs between the first and the last
+    /// that the client holds none is missing.
     fn end_line(&mut self) {
         let line = std::mem::take(&mut self.line);
         let numbers: Vec<Value> = line
@@ -263,8 +266,8 @@ fn place(log: &Value) -> Value {
     json!([log["blockHash"], log["logIndex"]])
 }
 
-/// What was told beside, where a client has it, is the same in the same order; the one may have begun earlier than the
-/// other, and the line may have been cut in between.
+/// What was told beside, where a client has it, is the same in the same order; the one may have
+/// begun earlier than the other, and the line may have been cut in between.
 fn check_beside(what: &str, beside: &[Value], told: &[Value]) {
     let follows = |one: &[Value], other: &[Value]| one.iter().zip(other).all(|(a, b)| a == b);
     let is_same = (0..told.len() / 2).any(|begun| {

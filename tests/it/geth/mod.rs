@@ -1,5 +1,5 @@
-//! A real geth over the same chain: every answer about every block, transaction, receipt, uncle, account, slot and log
-//! filter is the same JSON, but for the differences of one table.
+//! A real geth over the same chain: every answer about every block, transaction, receipt, uncle,
+//! account, slot and log filter is the same JSON, but for the differences of one table.
 
 mod contents;
 mod settled;
@@ -34,7 +34,8 @@ struct Difference {
     methods: &'static [&'static str],
     /// The section of the conformance rules that decides it, and why.
     reason: &'static str,
-    /// The chains of these tests on which it shows; nobody else would notice a row that is not true any more.
+    /// The chains of these tests on which it shows; nobody else would notice a row that is not true
+    /// any more.
     shows_on: &'static [&'static str],
     /// Takes the difference out of our answer.
     undo: fn(params: &Value, ours: &mut Value, theirs: &Value) -> Undone,
@@ -130,7 +131,8 @@ fn remove(object: &mut Value, member: &str, expected: fn(&Value) -> bool) -> Und
 /// Results that eth_getLogs returns at most.
 const LOGS_MAX: usize = 10_000;
 
-/// More logs than may be returned: our error names the largest range that fits, counted here in geth's list.
+/// More logs than may be returned: our error names the largest range that fits, counted here in
+/// geth's list.
 fn refused_for_size(params: &Value, ours: &mut Value, theirs: &Value) -> Undone {
     let all = theirs["result"].as_array().map_or(&[][..], Vec::as_slice);
     let Some(beyond) = all.get(LOGS_MAX) else {
@@ -335,7 +337,8 @@ fn sample<'a, T>(dice: &mut Dice, of: &'a [T], most: usize) -> Vec<&'a T> {
     }
 }
 
-/// Accounts and slots at every height, slots that hold nothing and accounts that are not there besides.
+/// Accounts and slots at every height, slots that hold nothing and accounts that are not there
+/// besides.
 fn compare_state(both: &mut Both, contents: &Contents, dice: &mut Dice) {
     let before = both.compared;
     let all: Vec<(&String, &String)> = contents

@@ -10,7 +10,8 @@ use crate::{
     window,
 };
 
-/// Source `files` holds that whatever a file says is settled: geth is told the same of the same blocks.
+/// Source `files` holds that whatever a file says is settled: geth is told the same of the same
+/// blocks.
 #[test]
 fn safe_and_finalized() {
     let (genesis, chain) = window::export("geth-settled", &["--blocks", "20", "--seed", "5"]);
@@ -21,7 +22,8 @@ fn safe_and_finalized() {
     let mut both = Both::of(SETTLED, Server::files(&genesis, &chain, &[]), geth);
     let tags = ["safe", "finalized"];
 
-    // Not known yet: refused by whatever asks, as `errors` has it of ours; geth has a code and words of its own.
+    // Not known yet: refused by whatever asks, as `errors` has it of ours; geth has a code and
+    // words of its own.
     for tag in tags {
         for (method, params) in calls_with_tag(tag) {
             let answer = both.geth.call(method, &params);

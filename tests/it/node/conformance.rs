@@ -1,5 +1,6 @@
-//! All of CONFORMANCE on a chain that grows: at each of 200 blocks of mixed traffic, every method by every name of what it
-//! is asked for, answered as the node itself does, while the head moves and the window slides.
+//! All of CONFORMANCE on a chain that grows: at each of 200 blocks of mixed traffic, every method
+//! by every name of what it is asked for, answered as the node itself does, while the head moves
+//! and the window slides.
 
 use std::collections::{BTreeMap, BTreeSet};
 

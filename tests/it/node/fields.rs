@@ -1,5 +1,5 @@
-//! The liars' tables are whole: every member of whatever nodes state of blocks and accounts has a row. Members are read off
-//! a node's answers, and rows off what the liars' tests tell.
+//! The liars' tables are whole: every member of whatever nodes state of blocks and accounts has a
+//! row. Members are read off a node's answers, and rows off what the liars' tests tell.
 
 use std::collections::BTreeSet;
 
@@ -28,8 +28,8 @@ fn object(method: &str) -> &'static str {
     }
 }
 
-/// The names of a value and of all members in it, places in arrays left out, types of transactions put in:
-/// `receipt of type "0x2"/logs/topics`.
+/// The names of a value and of all members in it, places in arrays left out, types of transactions
+/// put in: `receipt of type "0x2"/logs/topics`.
 fn visit(name: String, value: &Value, names: &mut BTreeSet<String>) {
     match value {
         Value::Object(members) => {

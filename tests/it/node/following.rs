@@ -1,4 +1,5 @@
-//! The window is filled from a node and its head followed: what is answered is what the node answers.
+//! The window is filled from a node and its head followed: what is answered is what the node
+//! answers.
 
 use std::{collections::BTreeSet, fs, path::Path};
 
@@ -194,7 +195,8 @@ fn the_genesis_stays_readable() {
     check("its state", &answer["error"], &error);
 }
 
-/// What was put below the first block is a session's to go on from, before the head has ever changed.
+/// What was put below the first block is a session's to go on from, before the head has ever
+/// changed.
 #[test]
 fn a_session_goes_on_from_anywhere_in_the_window() {
     let mut anvil = Anvil::start(&["--no-mining"]);

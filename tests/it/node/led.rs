@@ -22,7 +22,8 @@ pub(super) struct Led {
 }
 
 impl Led {
-    /// A geth at the genesis of these branches, which knows all blocks of the trunk and has none of them.
+    /// A geth at the genesis of these branches, which knows all blocks of the trunk and has none of
+    /// them.
     pub(super) fn of(name: &str, chain: &Branches) -> Self {
         Self::at(name, &chain.genesis, &chain.trunk)
     }

@@ -1,8 +1,9 @@
-//! Nodes that lie about a block, each about one thing: all of them are found out, and nothing of it is served.
+//! Nodes that lie about a block, each about one thing: all of them are found out, and nothing of it
+//! is served.
 //!
-//! A server has an honest node that is a block behind, and as many liars as it may have nodes: they are followed one after
-//! the other, until each has been found out, and none of them got its block served. Then the honest one has the block.
-//! Every other liar is asked over WebSocket.
+//! A server has an honest node that is a block behind, and as many liars as it may have nodes: they
+//! are followed one after the other, until each has been found out, and none of them got its block
+//! served. Then the honest one has the block. Every other liar is asked over WebSocket.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashSet},
@@ -37,8 +38,8 @@ const LIARS: usize = 15;
 /// Servers at a time.
 const SERVERS: usize = 4;
 
-/// Blocks that are lied about. Even, so that whoever says another number says a higher one: a lower one is lag, and
-/// nobody is asked for it.
+/// Blocks that are lied about. Even, so that whoever says another number says a higher one: a lower
+/// one is lag, and nobody is asked for it.
 pub(super) const BLOCKS: [u64; 3] = [10, 12, 14];
 
 /// A lie, and the block that it is about.
@@ -134,7 +135,8 @@ impl<'a> Stage<'a> {
         }
     }
 
-    /// Waits until everybody is found out, and nothing of what they said is served; by what they were.
+    /// Waits until everybody is found out, and nothing of what they said is served; by what they
+    /// were.
     fn wait(&self, before: (u64, B256)) -> Vec<(&'a Row, Option<String>)> {
         let mut ours = self.server.connect();
         let deadline = Instant::now() + PATIENCE;
@@ -307,7 +309,8 @@ fn what_is_not_found_is_not_served() {
     check("faults", &faults(&server, 0).len(), &0);
 }
 
-/// Neither is the window filled with it: what is above is served, what is false is not there, and not null.
+/// Neither is the window filled with it: what is above is served, what is false is not there, and
+/// not null.
 #[test]
 fn a_window_is_not_filled_with_lies() {
     let (genesis, payloads, rows) = dev_chain("node-liar-window");
@@ -351,8 +354,8 @@ fn check_unfilled(row: &Row, node: SocketAddr, wanted: (u64, B256)) {
     same.finish(GETH);
 }
 
-/// The one thing that nobody can check. Where it does not fit that of its neighbours it may be refused; everything else is
-/// true, and nothing ends for it.
+/// The one thing that nobody can check. Where it does not fit that of its neighbours it may be
+/// refused; everything else is true, and nothing ends for it.
 #[test]
 fn the_total_difficulty_is_the_nodes() {
     let mut anvil = Anvil::start(&["--no-mining"]);

@@ -1,4 +1,5 @@
-//! Real nodes that are followed: anvil, geth, and a geth that is led, with everything that may go wrong between.
+//! Real nodes that are followed: anvil, geth, and a geth that is led, with everything that may go
+//! wrong between.
 //!
 //! | file | what is held |
 //! |---|---|

@@ -1,4 +1,5 @@
-//! Lies in the heads that a node tells a session of, unasked: they lead to a question, and nothing of them is served.
+//! Lies in the heads that a node tells a session of, unasked: they lead to a question, and nothing
+//! of them is served.
 
 use serde_json::json;
 

@@ -55,8 +55,8 @@ impl Told {
         }
     }
 
-    /// Takes what comes until this block is the head, and there are so many logs in the window above its oldest block,
-    /// which a subscription begins after.
+    /// Takes what comes until this block is the head, and there are so many logs in the window
+    /// above its oldest block, which a subscription begins after.
     fn read_to(&mut self, (number, head): (u64, B256), logs: usize) {
         self.read_from(number.saturating_sub(126), head, logs);
     }
@@ -111,7 +111,8 @@ impl Told {
         }
     }
 
-    /// Whether the chain and the logs that were told of are those that the node has, from the block `oldest` on.
+    /// Whether the chain and the logs that were told of are those that the node has, from the block
+    /// `oldest` on.
     fn check(&self, anvil: &Anvil, oldest: u64) {
         let mut node = anvil.connect();
         let number = |block: &&Value| quantity(&block["number"]) >= oldest;
@@ -156,9 +157,9 @@ fn wait_heads(servers: &[Server], wanted: (u64, B256)) {
     servers.iter().for_each(|server| wait_head(server, wanted));
 }
 
-/// The next block is served, and the sessions were told of it. A node that was silent for a moment, because the machine had
-/// other things to do, was left and is followed anew: before it has gone on, a head of it that is not higher is lag and no
-/// reorg.
+/// The next block is served, and the sessions were told of it. A node that was silent for a moment,
+/// because the machine had other things to do, was left and is followed anew: before it has gone
+/// on, a head of it that is not higher is lag and no reorg.
 fn go_on(anvil: &mut Anvil, servers: &[Server], sessions: &mut [Told]) {
     anvil.mine(1);
     let (number, head) = anvil.head();
@@ -202,8 +203,8 @@ fn a_session_is_told_of_every_depth() {
     }
 }
 
-/// A rollback is told as a reorg that applies nothing, and the head that is left; what is made after it, on another
-/// branch, follows.
+/// A rollback is told as a reorg that applies nothing, and the head that is left; what is made
+/// after it, on another branch, follows.
 #[test]
 fn a_session_is_told_of_a_rollback() {
     let mut anvil = anvil_with_traffic("node-rollback", 30, 140);
@@ -238,7 +239,8 @@ fn a_session_is_told_of_a_rollback() {
     }
 }
 
-/// A node that goes on at once from a block below its head was not rolled back: that is one reorg, to a lower head.
+/// A node that goes on at once from a block below its head was not rolled back: that is one reorg,
+/// to a lower head.
 #[test]
 fn a_session_is_told_of_a_lower_head() {
     let mut anvil = anvil_with_traffic("node-lower", 32, 140);
@@ -263,7 +265,8 @@ fn a_session_is_told_of_a_lower_head() {
     }
 }
 
-/// No block that is held is of the new chain: the window begins anew, and who is subscribed is told that the way is lost.
+/// No block that is held is of the new chain: the window begins anew, and who is subscribed is told
+/// that the way is lost.
 #[test]
 fn deeper_than_the_window() {
     let mut anvil = Anvil::start(&["--no-mining"]);

@@ -1,4 +1,5 @@
-//! A node whose process ends and is started again: following goes on from where it was, and the head does not go back.
+//! A node whose process ends and is started again: following goes on from where it was, and the
+//! head does not go back.
 
 use std::path::Path;
 
@@ -16,7 +17,8 @@ use crate::{
     peers::{Branches, Payload, proxy::Proxy},
 };
 
-/// A geth that is led, whose process comes and goes, and who follows it over HTTP and over WebSocket, each through a proxy.
+/// A geth that is led, whose process comes and goes, and who follows it over HTTP and over
+/// WebSocket, each through a proxy.
 struct Restarts<'a> {
     payloads: &'a [Payload],
     geth: Option<Led>,
@@ -43,7 +45,8 @@ impl<'a> Restarts<'a> {
         }
     }
 
-    /// The process ends, and another one begins where it was, or at an older block; what is served stays.
+    /// The process ends, and another one begins where it was, or at an older block; what is served
+    /// stays.
     fn restart(&mut self, is_killed: bool, older: Option<u64>) {
         let served = self.heads();
         let before: Vec<u64> = self.servers.iter().map(connections_lost).collect();
@@ -119,7 +122,8 @@ fn a_process_that_ends_and_is_started_again() {
     }
 }
 
-/// It is behind, which is no reorg. When it has gone on it is followed: on the same branch, and on another one.
+/// It is behind, which is no reorg. When it has gone on it is followed: on the same branch, and on
+/// another one.
 #[test]
 fn back_with_an_older_head() {
     let chain = Branches::make("node-older", 63, 60, 20);

@@ -44,8 +44,8 @@ pub(super) const GETH: Only<'_> = Only {
     size: false,
 };
 
-/// anvil's receipts tell the time, and the price of blobs whatever a transaction is; its sizes are a byte short, that of no
-/// withdrawals.
+/// anvil's receipts tell the time, and the price of blobs whatever a transaction is; its sizes are
+/// a byte short, that of no withdrawals.
 pub(super) const ANVIL: Only<'_> = Only {
     ours: &[],
     theirs: &["receipt.blobGasPrice", "receipt.blockTimestamp"],
@@ -84,7 +84,8 @@ impl Same {
         self.ask("log", "eth_getLogs", range);
     }
 
-    /// Everything that is to be asked of a block by every method that finds it, its receipts and transactions; the block.
+    /// Everything that is to be asked of a block by every method that finds it, its receipts and
+    /// transactions; the block.
     pub(super) fn block(&mut self, number: u64) -> Value {
         let number = quantity(number);
         let block = self.ask("block", "eth_getBlockByNumber", json!([number, true]));
@@ -135,8 +136,8 @@ impl Same {
         self.compared += 1;
     }
 
-    /// The same call to both, which both refuse for the same reason. What an argument or a number of them should be, each
-    /// says in its own words.
+    /// The same call to both, which both refuse for the same reason. What an argument or a number
+    /// of them should be, each says in its own words.
     pub(super) fn refusal(&mut self, method: &str, params: Value) {
         let [ours, theirs] = [&mut self.ours, &mut self.theirs].map(|connection| {
             let error = connection.call(method, &params)["error"].take();

@@ -1,5 +1,5 @@
-//! Accounts, slots, codes and proofs of every block of the window, which nodes are asked for: they are the node's own, they
-//! verify against the header, and a lie about them is not served.
+//! Accounts, slots, codes and proofs of every block of the window, which nodes are asked for: they
+//! are the node's own, they verify against the header, and a lie about them is not served.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -57,7 +57,8 @@ fn an_anvil() {
             .map(|slot| B256::left_padding_from(&slot.to_be_bytes()))
             .collect();
         for address in [&store, &format!("0x{}", "77".repeat(20))] {
-            // anvil keeps slots that were cleared, with a zero: only of the account are proofs what they have to be.
+            // anvil keeps slots that were cleared, with a zero: only of the account are proofs what
+            // they have to be.
             let params = json!([address, [], height]);
             let proof = ours.result("eth_getProof", &params);
             proofs::verify(&params, &proof, proofs::state_root(&block));
@@ -114,7 +115,8 @@ impl Subject {
         let store = format!("{STORE:#x}");
         let filter = json!([{"fromBlock": "0x1", "toBlock": "0xc", "address": store}]);
         let logs = node.result("eth_getLogs", &filter);
-        // The store tells of the key that it writes to. One slot that holds something, and one that does not.
+        // The store tells of the key that it writes to. One slot that holds something, and one that
+        // does not.
         let slots = [logs[0]["data"].clone(), json!(B256::repeat_byte(0xff))];
         let recorded = Recorded::of_account(&mut node, &store, &slots, &json!("0xc"));
         Self {
@@ -262,7 +264,8 @@ fn the_next_node_is_asked() {
     });
 }
 
-/// A node without eth_getProof, or without the state of a block, is followed, and says so when it is asked about the state.
+/// A node without eth_getProof, or without the state of a block, is followed, and says so when it
+/// is asked about the state.
 #[test]
 fn a_node_that_proves_nothing() {
     let subject = Subject::make("node-state-none");
@@ -302,7 +305,8 @@ fn a_node_that_proves_nothing() {
     }
 }
 
-/// What was proven once is not asked for again, neither for this block nor, where it did not change, for its neighbours.
+/// What was proven once is not asked for again, neither for this block nor, where it did not
+/// change, for its neighbours.
 #[test]
 fn what_is_held_is_not_asked_for() {
     let subject = Subject::make("node-state-held");

@@ -107,7 +107,8 @@ fn a_node_that_stalls_is_left() {
     pair.check_same(&server, at as u64);
 }
 
-/// Whoever says that it is asked too much is asked less, the other one is followed meanwhile, and the metrics say so.
+/// Whoever says that it is asked too much is asked less, the other one is followed meanwhile, and
+/// the metrics say so.
 #[test]
 fn a_limited_node_is_asked_less() {
     let mut pair = Pair::at("node-limited", 60, 10);
@@ -245,7 +246,8 @@ fn a_higher_fork_is_followed_when_the_other_one_stops() {
         // Just now the followed node has moved.
         let wanted = nodes[0].go_to(&trunk[number - 1]);
         wait_on_trunk("the followed node's head", &|head| head == wanted);
-        // The rival is ahead by one block or two until it has been tried, and after that until it was heard.
+        // The rival is ahead by one block or two until it has been tried, and after that until it
+        // was heard.
         let tried = proxies[1].calls("eth_getBlockByHash");
         let heard = proxies[1].calls("eth_getBlockByNumber");
         nodes[1].go_to(&branch[number - 40 + number % 2]);

@@ -1,4 +1,5 @@
-//! One node that is in trouble: what is served stays as it was, and following goes on when the trouble ends.
+//! One node that is in trouble: what is served stays as it was, and following goes on when the
+//! trouble ends.
 
 use std::time::Duration;
 
@@ -161,7 +162,8 @@ fn without_receipts_of_whole_blocks() {
     assert!(proxy.calls("eth_getTransactionReceipt") > 100);
 }
 
-/// The only node says that it is asked too much: what is there is served, it is asked less, and followed when it is over.
+/// The only node says that it is asked too much: what is there is served, it is asked less, and
+/// followed when it is over.
 #[test]
 fn limited() {
     let (genesis, payloads) = led::chain("node-limited-alone", 73, 22);
@@ -203,8 +205,8 @@ fn limited() {
     }
 }
 
-/// Two replicas behind one URL, one of them three blocks behind: the head goes forward, block by block, and whatever is
-/// answered together is of one block.
+/// Two replicas behind one URL, one of them three blocks behind: the head goes forward, block by
+/// block, and whatever is answered together is of one block.
 #[test]
 fn stale_replicas() {
     let (genesis, payloads) = led::chain("node-stale", 47, 30);
@@ -233,7 +235,8 @@ fn stale_replicas() {
             highest = number;
             proven += usize::from(is_proven);
             check("of the chain", &hash, &payloads[number as usize - 1].hash);
-            // Both were asked meanwhile; the chain's blocks do not come faster than they are looked for.
+            // Both were asked meanwhile; the chain's blocks do not come faster than they are looked
+            // for.
             number == wanted.0 && proxy.calls("eth_getBlockByNumber") >= asked + 6
         });
     }

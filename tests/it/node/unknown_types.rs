@@ -1,4 +1,5 @@
-//! A chain that has transactions of a type that is not known here: refused at the start, and a fault of the node later.
+//! A chain that has transactions of a type that is not known here: refused at the start, and a
+//! fault of the node later.
 
 use std::thread;
 
@@ -16,7 +17,8 @@ use crate::{
     peers::proxy::{Change, Fault, Lie, Proxy},
 };
 
-/// A block that has a transaction of a type that is not known, as chains of the OP stack have one in each.
+/// A block that has a transaction of a type that is not known, as chains of the OP stack have one
+/// in each.
 const DEPOSIT: &str = r#"{
     "type": "0x7e",
     "hash": "0x3a1d4b1e2f0c5a6978877665544332211000ffeeddccbbaa9988776655443322",
@@ -66,7 +68,8 @@ fn a_chain_with_unknown_transactions_is_refused() {
     }
 }
 
-/// One node alone cannot keep the service from starting, even where it answers long before the other one.
+/// One node alone cannot keep the service from starting, even where it answers long before the
+/// other one.
 #[test]
 fn a_node_that_makes_transactions_up_is_left_at_the_start() {
     let (genesis, payloads) = led::chain("node-unknown-alone", 69, 12);

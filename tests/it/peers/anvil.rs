@@ -28,8 +28,8 @@ pub(crate) struct Anvil {
 }
 
 impl Anvil {
-    /// Starts it on a free port with these arguments besides. Without `--no-mining` or `--block-time` every transaction
-    /// is a block.
+    /// Starts it on a free port with these arguments besides. Without `--no-mining` or
+    /// `--block-time` every transaction is a block.
     pub(crate) fn start(arguments: &[&str]) -> Self {
         Self::on_port(0, arguments)
     }
@@ -73,8 +73,8 @@ impl Anvil {
         self.mine(blocks);
     }
 
-    /// Replaces the last blocks by as many, of which the first has a transaction that no other chain has: empty blocks
-    /// would be those that were there.
+    /// Replaces the last blocks by as many, of which the first has a transaction that no other
+    /// chain has: empty blocks would be those that were there.
     pub(crate) fn reorg(&mut self, depth: u64) {
         let transaction = self.transaction();
         self.call("anvil_reorg", json!([depth, [[transaction, 0]]]));
@@ -106,7 +106,8 @@ impl Anvil {
         (quantity(&block["number"]), hash)
     }
 
-    /// The result of a call. anvil works on the calls of a batch in any order: there is no call of several.
+    /// The result of a call. anvil works on the calls of a batch in any order: there is no call of
+    /// several.
     #[track_caller]
     pub(super) fn call(&mut self, method: &str, params: Value) -> Value {
         self.connection.result(method, &params)

@@ -1,5 +1,5 @@
-//! What an anvil says of its blocks holds together: hashes, roots and proofs. Whoever trusts no node could not follow it
-//! otherwise.
+//! What an anvil says of its blocks holds together: hashes, roots and proofs. Whoever trusts no
+//! node could not follow it otherwise.
 
 use alloy_consensus::{
     Eip658Value, Header, Receipt, ReceiptEnvelope, TxEip4844, TxType, proofs as roots,
@@ -108,15 +108,17 @@ fn hold_together() {
         });
         blocks.sum::<usize>()
     };
-    // Not the genesis: anvil says that the state of one from a file is empty, and proves that it is not.
+    // Not the genesis: anvil says that the state of one from a file is empty, and proves that it is
+    // not.
     let transactions = check_all(1..=30);
     assert!(transactions > 300, "{transactions}");
     anvil.reorg(10);
     check("after a reorg", &check_all(21..=30), &1);
 }
 
-/// anvil 1.7.1 makes the transactions' root of what was sent, blobs included: whoever follows it cannot believe a block
-/// that has a transaction of type 3. This fails with the anvil that does so no more; `traffic` can have them then.
+/// anvil 1.7.1 makes the transactions' root of what was sent, blobs included: whoever follows it
+/// cannot believe a block that has a transaction of type 3. This fails with the anvil that does so
+/// no more; `traffic` can have them then.
 #[test]
 fn do_not_hold_together_with_blobs() {
     let mut anvil = Anvil::start(&["--no-mining", "--chain-id", "31337"]);

@@ -38,7 +38,8 @@ impl Branches {
         Self::paced(name, seed, [blocks, depth], 1)
     }
 
-    /// The same, a block of which takes so many seconds: what happens meanwhile does so in time on any machine.
+    /// The same, a block of which takes so many seconds: what happens meanwhile does so in time on
+    /// any machine.
     pub(crate) fn paced(name: &str, seed: u64, [blocks, depth]: [u64; 2], seconds: u64) -> Self {
         let config = DevConfig {
             seed,
@@ -66,8 +67,8 @@ impl Branches {
     }
 }
 
-/// The blocks of genesis.json and chain.rlp: those before the merge, which are to be imported, for the engine API takes
-/// none of them; and those after it.
+/// The blocks of genesis.json and chain.rlp: those before the merge, which are to be imported, for
+/// the engine API takes none of them; and those after it.
 pub(crate) fn of_files(genesis: &Path, chain: &Path) -> (Vec<RawBlock>, Vec<Payload>) {
     let mut execution = Execution::of(genesis);
     let (mut before, mut payloads) = (Vec::new(), Vec::new());

@@ -1,4 +1,5 @@
-//! A consensus client of ours: it tells a geth of blocks, and which of them are head, safe and finalized.
+//! A consensus client of ours: it tells a geth of blocks, and which of them are head, safe and
+//! finalized.
 
 use alloy_primitives::B256;
 use serde_json::{Value, json};

@@ -19,7 +19,8 @@ pub(crate) struct Geth {
 }
 
 impl Geth {
-    /// Imports the chain into an archive below `folder` and serves it; panics unless the whole chain was taken.
+    /// Imports the chain into an archive below `folder` and serves it; panics unless the whole
+    /// chain was taken.
     pub(crate) fn start(folder: &Path, genesis: &Path, chain: &Path) -> Self {
         run(folder, &["init", genesis.to_str().unwrap()]);
         run(folder, &["import", chain.to_str().unwrap()]);
@@ -86,7 +87,8 @@ fn listening(process: &Process, kind: &str) -> SocketAddr {
 /// geth over the archive below `folder`.
 fn geth(folder: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(installed("tests/.tools/bin/geth"));
-    // By hash and archive: the state of every block. Preimages: debug_accountRange names accounts and slots.
+    // By hash and archive: the state of every block. Preimages: debug_accountRange names accounts
+    // and slots.
     command
         .args(["--datadir", folder.to_str().unwrap()])
         .args(["--state.scheme", "hash", "--gcmode", "archive"])

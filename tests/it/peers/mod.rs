@@ -1,4 +1,5 @@
-//! Real nodes to stand behind: what a test needs of them, and what may go wrong between them and their client.
+//! Real nodes to stand behind: what a test needs of them, and what may go wrong between them and
+//! their client.
 //!
 //! | file | what it is |
 //! |---|---|
@@ -12,7 +13,8 @@
 //! | `tls` | TLS before a node that speaks none |
 //! | `traffic` | an anvil whose blocks have something of everything |
 //!
-//! What a node said and every lie that could be told of it is in `proxy::rows`: the table of a liar's test.
+//! What a node said and every lie that could be told of it is in `proxy::rows`: the table of a
+//! liar's test.
 
 mod anvil;
 mod anvil_blocks;

@@ -1,4 +1,5 @@
-//! A block as a consensus client hands it to a node: `engine_newPayload` with everything that it asks for.
+//! A block as a consensus client hands it to a node: `engine_newPayload` with everything that it
+//! asks for.
 
 use alloy_consensus::Typed2718;
 use alloy_eips::{Encodable2718, eip7685::Requests};
@@ -18,7 +19,8 @@ pub(crate) struct Payload {
 }
 
 impl Payload {
-    /// `requests` are what executing the block has given: a block's RLP has their hash alone (EIP-7685).
+    /// `requests` are what executing the block has given: a block's RLP has their hash alone
+    /// (EIP-7685).
     pub(super) fn of(raw: RawBlock, requests: &Requests) -> Self {
         let header = &raw.header;
         let hash = header.hash_slow();

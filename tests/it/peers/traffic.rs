@@ -1,8 +1,9 @@
 //! Mixed traffic on anvil: what the dev chain's blocks do, done there once more.
 //!
-//! Transfers, token transfers, creations, deep storage, reverts, transactions of types 0, 1, 2 and 4: the dev chain has
-//! all of it in every few blocks, signed, and the same for equal seeds. What it sends as type 3 is sent as type 2: a block
-//! of anvil's that has blobs does not hold together (`anvil_blocks`). A geth that is led has them all.
+//! Transfers, token transfers, creations, deep storage, reverts, transactions of types 0, 1, 2 and
+//! 4: the dev chain has all of it in every few blocks, signed, and the same for equal seeds. What
+//! it sends as type 3 is sent as type 2: a block of anvil's that has blobs does not hold together
+//! (`anvil_blocks`). A geth that is led has them all.
 
 use std::{collections::BTreeMap, path::Path};
 
@@ -18,8 +19,8 @@ use crate::{harness::check, window};
 /// Senders of the dev chain's small profile.
 const SENDERS: u64 = 32;
 
-/// An anvil that has made so many blocks of the traffic of this seed; each of them holds every transaction of the dev
-/// chain's block with its number.
+/// An anvil that has made so many blocks of the traffic of this seed; each of them holds every
+/// transaction of the dev chain's block with its number.
 pub(crate) fn anvil_with_traffic(name: &str, seed: u64, blocks: u64) -> Anvil {
     let arguments = ["--seed", &seed.to_string(), "--blocks", &blocks.to_string()];
     let (genesis, chain) = window::export(name, &arguments);

@@ -20,8 +20,8 @@ pub(crate) struct Wallet {
 }
 
 impl Wallet {
-    /// The account that sends as number `index` on the dev chain of this seed: the derivation is part of its
-    /// documentation.
+    /// The account that sends as number `index` on the dev chain of this seed: the derivation is
+    /// part of its documentation.
     pub(crate) fn of_dev_chain(seed: u64, index: u64) -> Self {
         let mut preimage = b"nearhead dev signer".to_vec();
         preimage.extend(seed.to_be_bytes());
@@ -39,7 +39,8 @@ impl Wallet {
         Self { secret, address }
     }
 
-    /// Signs a transaction; of type 3, its blobs are all empty ones and have to be named [`EMPTY_BLOB`].
+    /// Signs a transaction; of type 3, its blobs are all empty ones and have to be named
+    /// [`EMPTY_BLOB`].
     pub(crate) fn sign(
         &self,
         transaction: impl Into<EthereumTypedTransaction<TxEip4844>>,
@@ -65,7 +66,8 @@ impl Wallet {
     }
 }
 
-/// The versioned hash of a blob of zeros: that of the point at infinity, to which nothing has to be computed.
+/// The versioned hash of a blob of zeros: that of the point at infinity, to which nothing has to be
+/// computed.
 pub(crate) const EMPTY_BLOB: B256 = B256::new(alloy_primitives::hex!(
     "010657f37554c781402a22917dee2f75def7ab966d7b770905398eba3c444014"
 ));
@@ -81,7 +83,8 @@ fn with_blobs(transaction: &Transaction) -> Bytes {
         return encoded.into();
     };
     let blobs = signed.tx().blob_versioned_hashes.len();
-    // Commitment and proof of the polynomial that is zero everywhere: the point at infinity, compressed.
+    // Commitment and proof of the polynomial that is zero everywhere: the point at infinity,
+    // compressed.
     let mut infinity = FixedBytes::<48>::ZERO;
     infinity[0] = 0xc0;
     let mut payload = encoded[1..].to_vec();

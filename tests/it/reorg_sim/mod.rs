@@ -1,10 +1,12 @@
-//! Seeded simulation: a tree of real blocks is walked by thousands of applies and reverts, and after each every method
-//! answers what a naive model says: a plain list of canonical blocks and a map of replaced ones.
+//! Seeded simulation: a tree of real blocks is walked by thousands of applies and reverts, and
+//! after each every method answers what a naive model says: a plain list of canonical blocks and a
+//! map of replaced ones.
 //!
-//! The model knows a block as the JSON that was made of it when the tree was built, by an importer of its own; the
-//! system under test imports each block again, over the window that it has at that moment. So what is compared here is
-//! which block answers: what an answer says comes from nearhead's own encoder on both sides, and is compared with geth's
-//! and with the execution-apis vectors in `geth` and `conformance`.
+//! The model knows a block as the JSON that was made of it when the tree was built, by an importer
+//! of its own; the system under test imports each block again, over the window that it has at that
+//! moment. So what is compared here is which block answers: what an answer says comes from
+//! nearhead's own encoder on both sides, and is compared with geth's and with the execution-apis
+//! vectors in `geth` and `conformance`.
 
 mod model;
 mod tree;
@@ -71,8 +73,8 @@ impl<'a> Walk<'a> {
         walk
     }
 
-    /// Hashes of up to `blocks` blocks on top of the model's head: mostly the way that leads highest, so that the walk
-    /// gets ahead.
+    /// Hashes of up to `blocks` blocks on top of the model's head: mostly the way that leads
+    /// highest, so that the walk gets ahead.
     fn way_up(&mut self, blocks: usize) -> Vec<B256> {
         let mut at = self.model.head().hash;
         let mut way = Vec::new();
@@ -307,7 +309,8 @@ impl<'a> Walk<'a> {
                 filter["topics"] = json!([example["topics"].get(0)]);
                 wanted = same_first_topic;
             }
-            // All logs of the window may be more than one answer carries; those of a few blocks are not.
+            // All logs of the window may be more than one answer carries; those of a few blocks are
+            // not.
             _ => filter["toBlock"] = hex(to.min(from + 20)),
         }
         let to = u64::from_str_radix(&filter["toBlock"].as_str().unwrap()[2..], 16).unwrap();
@@ -369,8 +372,8 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// The states that are held are those of blocks that are served: nothing that left the window or was replaced too
-    /// long ago keeps its own, and the store holds what they reach and no more.
+    /// The states that are held are those of blocks that are served: nothing that left the window
+    /// or was replaced too long ago keeps its own, and the store holds what they reach and no more.
     async fn check_states(&self) {
         let store = self.system.states();
         // Held by the genesis' JSON alone, the state of the genesis goes with the window.

@@ -1,4 +1,5 @@
-//! The naive model: a list of canonical blocks, a map of replaced ones, and every answer by looking at all of them.
+//! The naive model: a list of canonical blocks, a map of replaced ones, and every answer by looking
+//! at all of them.
 
 use std::collections::BTreeMap;
 
@@ -96,7 +97,8 @@ impl<'a> Model<'a> {
             .map_or_else(|| self.unknown(), |block| Ok(part(block)))
     }
 
-    /// What is said of a hash that nothing has: it may be of what is missing where a reorg has left less than a window.
+    /// What is said of a hash that nothing has: it may be of what is missing where a reorg has left
+    /// less than a window.
     fn unknown(&self) -> Answer {
         match self.canonical.len() < WINDOW && self.oldest() > 0 {
             true => Err(pruned()),

@@ -222,7 +222,8 @@ impl Client {
         }
     }
 
-    /// Sends as much as the other side takes now, or finds the connection ended; how many bytes were taken.
+    /// Sends as much as the other side takes now, or finds the connection ended; how many bytes
+    /// were taken.
     pub(super) fn try_send(&mut self, bytes: &[u8]) -> Result<usize, ConnectionEnded> {
         let stream = self.stream.get_mut();
         stream.set_nonblocking(true).unwrap();

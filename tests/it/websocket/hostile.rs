@@ -1,5 +1,5 @@
-//! Clients that mean harm, all at once, beside one that does not: it is told of every head and answered, and when they are
-//! gone nothing of them is left.
+//! Clients that mean harm, all at once, beside one that does not: it is told of every head and
+//! answered, and when they are gone nothing of them is left.
 
 use std::{
     fs,
@@ -41,13 +41,15 @@ const ALL_LOGS: &str = r#"{"jsonrpc":"2.0","id":1,"method":"eth_getLogs","params
 /// How often it is all done. After the first time the window is full.
 const ROUNDS: usize = 5;
 
-/// What the memory of the process may have grown by from the second time to the last: the chain's state grows, and what is
-/// freed lies scattered. A leak of what a thousand sessions hold, three times, is more.
+/// What the memory of the process may have grown by from the second time to the last: the chain's
+/// state grows, and what is freed lies scattered. A leak of what a thousand sessions hold, three
+/// times, is more.
 const GROWTH_KIB_MAX: i64 = 20 << 10;
 
 #[test]
 fn nobody_else_notices_and_nothing_is_left() {
-    // What is freed is given back at once, so that it is not taken for lost. Who is slow has the time that the machine takes.
+    // What is freed is given back at once, so that it is not taken for lost. Who is slow has the
+    // time that the machine takes.
     let arguments = ["--block-time", "500ms", "--body-timeout", "10s"];
     let server = Server::of(serving(&arguments).env("MIMALLOC_PURGE_DELAY", "0"));
     let mut bystander = Bystander::new(&server);

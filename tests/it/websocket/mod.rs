@@ -186,7 +186,8 @@ fn sessions_are_capped_in_all_and_for_each_key() {
     );
 }
 
-/// Unless somebody says otherwise, one key takes half of the connections and all keys together three quarters.
+/// Unless somebody says otherwise, one key takes half of the connections and all keys together
+/// three quarters.
 #[test]
 fn sessions_leave_connections_for_others() {
     let flags = ["--max-connections", "8", "--api-key", "other=other-key"];
@@ -265,7 +266,8 @@ fn a_client_that_leaves_is_forgotten_whatever_it_left() {
     );
 }
 
-/// It asks for 40 times 21 MB and reads nothing: it is read from no further, holds a few answers, and is cut off.
+/// It asks for 40 times 21 MB and reads nothing: it is read from no further, holds a few answers,
+/// and is cut off.
 #[test]
 fn who_does_not_read_is_cut_off_and_nobody_else_notices() {
     let server = Server::execution_apis(&[]);

@@ -52,7 +52,8 @@ fn read_at(bytes_per_second: u32, bytes: usize, stream: &mut impl Read) {
     });
 }
 
-/// Slow enough that a third of a socket's largest buffer takes longer than a client may read nothing.
+/// Slow enough that a third of a socket's largest buffer takes longer than a client may read
+/// nothing.
 const SLOW: u32 = 100_000;
 const SLOW_FOR: Duration = Duration::from_secs(14);
 
@@ -346,8 +347,8 @@ fn a_batch_that_would_hold_too_much_is_answered_as_far_as_there_is_room() {
     check("afterwards", &good["id"], &json!(1));
 }
 
-/// What the memory of the process may grow by for 50 idle sessions: a few buffers of the allocator, and less than a message
-/// takes for all of them.
+/// What the memory of the process may grow by for 50 idle sessions: a few buffers of the allocator,
+/// and less than a message takes for all of them.
 const GROWTH_KIB_MAX: i64 = 48 << 10;
 
 #[test]

@@ -1,4 +1,5 @@
-//! What a server owes to RFC 6455, frame by frame; the cases are those of the Autobahn suite's sections 1 to 7 and 9.
+//! What a server owes to RFC 6455, frame by frame; the cases are those of the Autobahn suite's
+//! sections 1 to 7 and 9.
 
 use super::{
     GOOD, GOOD_ANSWER,

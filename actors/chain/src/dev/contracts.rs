@@ -20,11 +20,12 @@ pub const REVERTER: Address = address!("de00000000000000000000000000000000000003
 pub const FACTORY: Address = address!("de00000000000000000000000000000000000004");
 /// Records what the EVM says about the block.
 pub const RECORDER: Address = address!("de00000000000000000000000000000000000005");
-/// The deposit contract of the chain's configuration (EIP-6110): emits the DepositEvent that it is called with.
+/// The deposit contract of the chain's configuration (EIP-6110): emits the DepositEvent that it is
+/// called with.
 pub const DEPOSIT: Address = address!("00000000219ab540356cbb839cbe05303d7705fa");
 
-/// `transfer(address to, uint256 amount)`, with the pair repeated as often as the caller likes: one `Transfer` each.
-/// Balances are `mapping(address => uint256)` at slot 0.
+/// `transfer(address to, uint256 amount)`, with the pair repeated as often as the caller likes: one
+/// `Transfer` each. Balances are `mapping(address => uint256)` at slot 0.
 const TOKEN_SOURCE: &str = "
     CALLVALUE @fail JUMPI
     0 CALLDATALOAD 224 SHR selector:transfer(address,uint256) EQ ISZERO @fail JUMPI
@@ -45,8 +46,8 @@ const TOKEN_SOURCE: &str = "
     done: 1 0 MSTORE 32 0 RETURN
     fail: 0 0 REVERT";
 
-/// Pairs of words (to, amount): each adds to the reserve at slot 0, notes it in the block's slot, one of 8,192, and emits a `Swap` with
-/// six words of data.
+/// Pairs of words (to, amount): each adds to the reserve at slot 0, notes it in the block's slot,
+/// one of 8,192, and emits a `Swap` with six words of data.
 const POOL_SOURCE: &str = "
     0
     next:                                   ; at
@@ -67,8 +68,8 @@ const POOL_SOURCE: &str = "
     64 ADD @next JUMP
     done: STOP";
 
-/// Pairs of words (key, value): slot `key` and `mapping(uint256 => uint256)` at slot 1 both get the value, zero clears
-/// them; one `Stored` each.
+/// Pairs of words (key, value): slot `key` and `mapping(uint256 => uint256)` at slot 1 both get the
+/// value, zero clears them; one `Stored` each.
 const STORE_SOURCE: &str = "
     0
     next:                                   ; at
@@ -161,7 +162,8 @@ pub(super) struct Codes {
     pub(super) create_store: Bytes,
     /// Init codes that fail: by revert, by an invalid first byte (EIP-3541), by running out of gas.
     pub(super) create_nothing: [Bytes; 3],
-    /// Init code that writes a slot and destroys itself: a creation that succeeds and leaves no account (EIP-6780).
+    /// Init code that writes a slot and destroys itself: a creation that succeeds and leaves no
+    /// account (EIP-6780).
     pub(super) create_and_destroy: Bytes,
 }
 
@@ -239,8 +241,9 @@ pub(super) fn stores(pairs: &[(u64, u64)]) -> Bytes {
         .collect()
 }
 
-/// Calldata of [`DEPOSIT`]: the ABI form of DepositEvent(pubkey, withdrawal credentials, amount, signature, index), every
-/// member `bytes`, with the offsets that EIP-6110 prescribes. `fill` is what the byte strings are made of.
+/// Calldata of [`DEPOSIT`]: the ABI form of DepositEvent(pubkey, withdrawal credentials, amount,
+/// signature, index), every member `bytes`, with the offsets that EIP-6110 prescribes. `fill` is
+/// what the byte strings are made of.
 pub(super) fn deposit(fill: u8, index: u64) -> Bytes {
     const AMOUNT_GWEI: u64 = 32_000_000_000;
     let amount = AMOUNT_GWEI.to_le_bytes();

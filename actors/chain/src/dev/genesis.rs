@@ -27,7 +27,8 @@ use crate::{
 /// Chain id of every dev chain.
 pub const CHAIN_ID: u64 = 1337;
 
-/// 2026-01-01 00:00:00 UTC. The chain's time is its own: equal seeds give equal chains whenever they are made.
+/// 2026-01-01 00:00:00 UTC. The chain's time is its own: equal seeds give equal chains whenever
+/// they are made.
 pub const GENESIS_TIMESTAMP: u64 = 1_767_225_600;
 
 /// What every sender has, in wei: 2^120, which no chain lives long enough to spend.
@@ -39,11 +40,12 @@ const SENDER_TOKENS: u128 = 1 << 100;
 /// What a holder of the population holds of the first token.
 const HOLDER_TOKENS: u64 = 1 << 40;
 
-/// Parts that a large state is made in, by the first nibble of an account's path: each part is a subtree of its own, so
-/// no node is made twice.
+/// Parts that a large state is made in, by the first nibble of an account's path: each part is a
+/// subtree of its own, so no node is made twice.
 const PARTS: usize = 16;
 
-/// The genesis of a dev chain. Its accounts are made as they are asked for: a million of them are never held at once.
+/// The genesis of a dev chain. Its accounts are made as they are asked for: a million of them are
+/// never held at once.
 #[derive(Clone, Debug)]
 pub struct DevGenesis {
     /// The header's fields and the chain's rules, without accounts.

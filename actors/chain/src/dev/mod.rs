@@ -1,8 +1,8 @@
 //! A deterministic chain made here, for development and measurement.
 //!
-//! All forks are active from the genesis on. Every block is a function of the configuration, its number and the fork
-//! branch that it is on; every transaction is validly signed. What the blocks hold: `traffic`; what is called:
-//! [`contracts`]; how large everything is: [`Profile`].
+//! All forks are active from the genesis on. Every block is a function of the configuration, its
+//! number and the fork branch that it is on; every transaction is validly signed. What the blocks
+//! hold: `traffic`; what is called: [`contracts`]; how large everything is: [`Profile`].
 
 mod assembler;
 pub mod contracts;

@@ -12,7 +12,8 @@ const CONTRACT_ONCE_IN: u64 = 128;
 /// Slots of such a contract at most.
 const SLOTS_MAX: u64 = 32;
 
-/// `len` accounts of which each follows from the seed and its index alone, so that none has to be kept.
+/// `len` accounts of which each follows from the seed and its index alone, so that none has to be
+/// kept.
 #[derive(Clone, Debug)]
 pub(super) struct Population {
     pub(super) seed: u64,

@@ -67,7 +67,8 @@ struct Reorgs {
     branch: u64,
 }
 
-/// Why a dev chain could not be made: a configuration out of its bounds, or a defect of this program.
+/// Why a dev chain could not be made: a configuration out of its bounds, or a defect of this
+/// program.
 #[derive(Debug, thiserror::Error)]
 pub enum DevError {
     /// A value of [`DevConfig`] is out of its bounds.
@@ -100,7 +101,8 @@ pub enum DevError {
 }
 
 impl Producer {
-    /// A producer that stands at genesis; `progress` is told (done, total) accounts while the state is made.
+    /// A producer that stands at genesis; `progress` is told (done, total) accounts while the state
+    /// is made.
     ///
     /// # Errors
     /// [`DevError::Config`] where a value of `config` is out of its bounds; the others are defects.
@@ -185,7 +187,8 @@ impl Producer {
         &self.chain[self.chain.len() - 1]
     }
 
-    /// The next step: one block, or a scripted reorg that replaces `reorg_depth` blocks by one more.
+    /// The next step: one block, or a scripted reorg that replaces `reorg_depth` blocks by one
+    /// more.
     ///
     /// A reorg that is due before the chain is long enough comes as soon as it is.
     ///
@@ -198,8 +201,8 @@ impl Producer {
     /// As [`Self::step`] while `running` says so; it is asked before each block.
     ///
     /// # Errors
-    /// As [`Self::step`], and [`DevError::Stopped`]: what a reorg had made until then is nobody's, so that the producer
-    /// is of no use any more.
+    /// As [`Self::step`], and [`DevError::Stopped`]: what a reorg had made until then is nobody's,
+    /// so that the producer is of no use any more.
     pub fn step_while(&mut self, running: &mut dyn FnMut() -> bool) -> Result<Step, DevError> {
         let head = self.head().number();
         let reverted = self.reorgs.as_mut().map_or(0, |reorgs| reorgs.due(head)) as usize;

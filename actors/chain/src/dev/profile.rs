@@ -6,10 +6,11 @@ pub enum Profile {
     /// About 17 transactions of every kind a block, a thousand accounts.
     #[default]
     Small,
-    /// A typical block of Ethereum mainnet: 250 transactions, 650 logs, 0.75 MB of receipts and 0.45 MB of full block as
-    /// JSON; a million accounts.
+    /// A typical block of Ethereum mainnet: 250 transactions, 650 logs, 0.75 MB of receipts and
+    /// 0.45 MB of full block as JSON; a million accounts.
     Mainnet,
-    /// A large block of Ethereum mainnet: 700 transactions and 1,500 to 2,000 logs, over the state of [`Self::Mainnet`].
+    /// A large block of Ethereum mainnet: 700 transactions and 1,500 to 2,000 logs, over the state
+    /// of [`Self::Mainnet`].
     P99,
     /// Small blocks, and every 128th, first block 64, has 155,000 logs without topics besides.
     Adversarial,
@@ -20,9 +21,9 @@ pub enum Profile {
 pub(super) struct Sizes {
     /// Gas limit of every block: more than twice what blocks use without `ballast_gas`.
     pub(super) gas_limit: u64,
-    /// Gas that a block uses besides while the base fee is below what it was at the beginning: more than half of the
-    /// limit then, so that the fee rises again (EIP-1559). Zero where no transaction could use enough (EIP-7825): the fee
-    /// sinks to its floor of 7 wei there.
+    /// Gas that a block uses besides while the base fee is below what it was at the beginning: more
+    /// than half of the limit then, so that the fee rises again (EIP-1559). Zero where no
+    /// transaction could use enough (EIP-7825): the fee sinks to its floor of 7 wei there.
     pub(super) ballast_gas: u64,
     /// Accounts that have keys and send transactions.
     pub(super) senders: u64,
@@ -121,7 +122,8 @@ impl Profile {
 
     /// Logs without topics that block `number` has beside its other ones.
     ///
-    /// One block in any 128 that follow each other has them, so that a filled window always holds exactly one.
+    /// One block in any 128 that follow each other has them, so that a filled window always holds
+    /// exactly one.
     pub(super) const fn burst_logs(self, number: u64) -> u64 {
         match self {
             Self::Adversarial if number % 128 == 64 => 155_000,

@@ -1,4 +1,5 @@
-//! The one source of randomness of the dev chain: a ChaCha stream per purpose, equal on every machine.
+//! The one source of randomness of the dev chain: a ChaCha stream per purpose, equal on every
+//! machine.
 
 use alloy_primitives::{B256, keccak256};
 use rand_chacha::{
@@ -10,7 +11,8 @@ use rand_chacha::{
 pub(super) struct Random(ChaCha8Rng);
 
 impl Random {
-    /// The stream of one block: a function of the chain's seed, the block's number and the fork branch it is on.
+    /// The stream of one block: a function of the chain's seed, the block's number and the fork
+    /// branch it is on.
     pub(super) fn of_block(seed: u64, number: u64, branch: u64) -> Self {
         Self(ChaCha8Rng::from_seed(
             digest("block", &[seed, number, branch]).0,

@@ -13,8 +13,8 @@ use crate::block::Transaction;
 
 /// The keys of a dev chain.
 ///
-/// The secret key of account `index` is keccak256("nearhead dev signer" ‖ seed ‖ index), both numbers as 8 bytes,
-/// big-endian. Signatures are deterministic (RFC 6979).
+/// The secret key of account `index` is keccak256("nearhead dev signer" ‖ seed ‖ index), both
+/// numbers as 8 bytes, big-endian. Signatures are deterministic (RFC 6979).
 pub(super) struct Signers {
     secp: Secp256k1<SignOnly>,
     signers: Vec<Signer>,
@@ -69,7 +69,8 @@ impl Signers {
         Signature::from_bytes_and_parity(&rs, i32::from(recovery) & 1 == 1)
     }
 
-    /// Lets `authority` delegate to the code at `delegate` (EIP-7702); zero takes the delegation back.
+    /// Lets `authority` delegate to the code at `delegate` (EIP-7702); zero takes the delegation
+    /// back.
     pub(super) fn authorize(
         &self,
         authority: usize,

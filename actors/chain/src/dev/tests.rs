@@ -336,7 +336,8 @@ fn progress_counts_every_account() {
     assert_eq!(last, (count, count));
 }
 
-/// Blocks of a profile over a small state: their content does not depend on how many accounts there are.
+/// Blocks of a profile over a small state: their content does not depend on how many accounts there
+/// are.
 fn check_sizes(profile: Profile, bounds: [(&str, std::ops::Range<usize>); 4]) {
     const BLOCKS: usize = 12;
     let sizes = profile::Sizes {

@@ -26,20 +26,23 @@ use crate::{
     verify,
 };
 
-/// Signers that never send: they only authorize (EIP-7702), so their code is not in the way of plain transfers.
+/// Signers that never send: they only authorize (EIP-7702), so their code is not in the way of
+/// plain transfers.
 const AUTHORITIES: usize = 8;
 
 /// Accounts that take turns in receiving the tips.
 const FEE_RECIPIENTS: u64 = 4;
 
-/// Addresses that are new to the chain until each was paid once, some 15 hours at a block a second: the state does not
-/// grow by them for ever.
+/// Addresses that are new to the chain until each was paid once, some 15 hours at a block a second:
+/// the state does not grow by them for ever.
 const STRANGERS: u64 = 1 << 16;
 
-/// Keys of the store contract that are written; few, so that many writes change or clear what is there.
+/// Keys of the store contract that are written; few, so that many writes change or clear what is
+/// there.
 const STORE_KEYS: u64 = 256;
 
-/// Logs of one bursting transaction: 684 gas each, below the 16,777,216 gas of a transaction (EIP-7825).
+/// Logs of one bursting transaction: 684 gas each, below the 16,777,216 gas of a transaction
+/// (EIP-7825).
 const BURST_LOGS_MAX: u64 = 23_000;
 
 /// Makes the content of blocks: a function of the configuration, the parent and the fork branch.
@@ -82,7 +85,8 @@ struct Draft<'a> {
 }
 
 impl Traffic {
-    /// What the block after `parent` holds if it is made on fork branch `branch`; `state` is the parent's.
+    /// What the block after `parent` holds if it is made on fork branch `branch`; `state` is the
+    /// parent's.
     pub(super) fn block(
         &self,
         spec: &ChainSpec,
@@ -151,8 +155,8 @@ impl Draft<'_> {
             } else {
                 Vec::new()
             };
-            // EIP-7623 asks 40 gas for a byte of calldata where there is little else. Contracts of the population read
-            // words of it as keys and values.
+            // EIP-7623 asks 40 gas for a byte of calldata where there is little else. Contracts of
+            // the population read words of it as keys and values.
             let gas_limit = 60_000 + 40 * memo.len() as u64;
             let value = U256::from(self.random.below(1 << 60));
             self.push(TxKind::Call(to), value, memo.into(), gas_limit, Shape::Any);
@@ -294,8 +298,8 @@ impl Draft<'_> {
         );
     }
 
-    /// Two blocks of three carry blobs, some of them more than the target of 14, so that their price moves; 21 is the
-    /// most that a block may have, 3 of them are the recorder's.
+    /// Two blocks of three carry blobs, some of them more than the target of 14, so that their
+    /// price moves; 21 is the most that a block may have, 3 of them are the recorder's.
     fn blobs(&mut self) {
         if self.number.is_multiple_of(3) {
             return;
@@ -307,7 +311,8 @@ impl Draft<'_> {
         }
     }
 
-    /// Execution layer requests: a deposit (EIP-6110), a validator's withdrawal (EIP-7002), a consolidation (EIP-7251).
+    /// Execution layer requests: a deposit (EIP-6110), a validator's withdrawal (EIP-7002), a
+    /// consolidation (EIP-7251).
     fn requests(&mut self) {
         let fill = self.random.word() as u8;
         let (to, input) = match self.number % 6 {
@@ -322,11 +327,13 @@ impl Draft<'_> {
             ),
             _ => return,
         };
-        // The fee is one wei as long as there are few requests; what is too much is kept by the contract.
+        // The fee is one wei as long as there are few requests; what is too much is kept by the
+        // contract.
         self.push(TxKind::Call(to), U256::from(10), input, 400_000, Shape::Any);
     }
 
-    /// Every other block: accounts delegate to the store or take it back, and the first of them is called.
+    /// Every other block: accounts delegate to the store or take it back, and the first of them is
+    /// called.
     fn set_code(&mut self) -> Result<(), TrieError> {
         if !self.number.is_multiple_of(2) {
             return Ok(());
@@ -384,7 +391,8 @@ impl Draft<'_> {
         });
     }
 
-    /// Somebody who can be sent to: known to the chain from its beginning nine times in ten, or one of [`STRANGERS`].
+    /// Somebody who can be sent to: known to the chain from its beginning nine times in ten, or one
+    /// of [`STRANGERS`].
     fn anyone(&mut self) -> Address {
         let Traffic {
             signers,
@@ -436,7 +444,8 @@ impl Draft<'_> {
         Ok(signed)
     }
 
-    /// The first four plain transactions of a block have the four types, the others mostly the common one.
+    /// The first four plain transactions of a block have the four types, the others mostly the
+    /// common one.
     fn envelope(&mut self, plain: u64, call: &Call, sender: &Address) -> Envelope {
         let kind = if plain <= 4 {
             plain

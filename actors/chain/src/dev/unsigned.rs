@@ -40,7 +40,8 @@ pub(super) enum Envelope {
     Eip7702(Vec<SignedAuthorization>),
 }
 
-/// What the block that a transaction is made for costs, and what the transaction offers on top; in wei.
+/// What the block that a transaction is made for costs, and what the transaction offers on top; in
+/// wei.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Fees {
     /// Base fee of the block.
@@ -144,7 +145,8 @@ impl Unsigned {
         }
     }
 
-    /// Whom the types that cannot create call; a creation among them would be a call of the zero address.
+    /// Whom the types that cannot create call; a creation among them would be a call of the zero
+    /// address.
     fn callee(&self) -> Address {
         self.call.to.to().copied().unwrap_or_default()
     }

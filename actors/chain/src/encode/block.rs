@@ -67,7 +67,8 @@ pub(super) fn write_header(w: &mut JsonWriter, header: &Header, hash: &B256) {
     w.raw("}");
 }
 
-/// The members up to `timestamp`, in alphabetical order; those of a later fork are absent, not null.
+/// The members up to `timestamp`, in alphabetical order; those of a later fork are absent, not
+/// null.
 fn header_to_timestamp(
     w: &mut JsonWriter,
     header: &Header,

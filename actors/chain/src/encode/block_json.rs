@@ -15,8 +15,9 @@ use crate::block::BlockParts;
 
 /// A block's JSON, in buffers whose slices every answer is made of.
 ///
-/// A transaction is a slice of the full block, a receipt a slice of the array of all receipts, a log a slice of its
-/// receipt: each is held once. Only the header's fields are held twice, once for each form of the block.
+/// A transaction is a slice of the full block, a receipt a slice of the array of all receipts, a
+/// log a slice of its receipt: each is held once. Only the header's fields are held twice, once for
+/// each form of the block.
 #[derive(Clone, Debug)]
 pub struct BlockJson {
     /// The block with full transactions.
@@ -128,8 +129,8 @@ impl BlockJson {
         self.log_spans.len()
     }
 
-    /// Where log `index` (position in the block) stands in [`Self::receipts`]; logs of one receipt that follow each
-    /// other are one comma apart.
+    /// Where log `index` (position in the block) stands in [`Self::receipts`]; logs of one receipt
+    /// that follow each other are one comma apart.
     #[must_use]
     pub fn log_range(&self, index: usize) -> Option<Range<usize>> {
         self.log_spans.get(index).map(Span::range)
@@ -166,7 +167,8 @@ impl BlockJson {
     }
 }
 
-/// Where a value stands in its buffer. Half the width of a range: the adversarial block has 155,000 of them.
+/// Where a value stands in its buffer. Half the width of a range: the adversarial block has 155,000
+/// of them.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Span {
     start: u32,
@@ -174,7 +176,8 @@ pub(super) struct Span {
 }
 
 impl Span {
-    /// From `start` to before `end`; whoever made the buffer checks that it is not longer than 32 bits can say.
+    /// From `start` to before `end`; whoever made the buffer checks that it is not longer than 32
+    /// bits can say.
     pub(super) const fn new(start: usize, end: usize) -> Self {
         Self {
             start: start as u32,

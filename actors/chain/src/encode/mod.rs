@@ -1,6 +1,8 @@
-//! JSON bytes of block, transaction, receipt, log and uncle, made once at ingest and served as slices.
+//! JSON bytes of block, transaction, receipt, log and uncle, made once at ingest and served as
+//! slices.
 //!
-//! Shapes and key order are geth's; which fields a fork or a transaction type adds is decided here and nowhere else.
+//! Shapes and key order are geth's; which fields a fork or a transaction type adds is decided here
+//! and nowhere else.
 //!
 //! | file | what it writes |
 //! |---|---|

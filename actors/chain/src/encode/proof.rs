@@ -33,10 +33,12 @@ impl ProofKey {
     }
 }
 
-/// The account proof of `address` with one storage proof for each of `keys`, in their order (EIP-1186).
+/// The account proof of `address` with one storage proof for each of `keys`, in their order
+/// (EIP-1186).
 ///
-/// An absent account has nonce and balance zero, the code hash of nothing and the empty storage root; its nodes prove
-/// the exclusion. A proof of more than `kept_max` bytes is not kept: it is made again as it is taken.
+/// An absent account has nonce and balance zero, the code hash of nothing and the empty storage
+/// root; its nodes prove the exclusion. A proof of more than `kept_max` bytes is not kept: it is
+/// made again as it is taken.
 ///
 /// # Errors
 /// As [`State::prove`].
@@ -70,9 +72,9 @@ pub fn proof(
     Ok(Json::planned(plan))
 }
 
-/// A proof that is made part by part. The state that it holds keeps every node of it, but in a store with a bound: there
-/// what was read last goes last, so that it is torn only where nearly the whole bound is brought or read anew before it is
-/// taken.
+/// A proof that is made part by part. The state that it holds keeps every node of it, but in a
+/// store with a bound: there what was read last goes last, so that it is torn only where nearly the
+/// whole bound is brought or read anew before it is taken.
 #[derive(Debug)]
 struct ProofPlan {
     state: Arc<State>,

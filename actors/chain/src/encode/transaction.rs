@@ -34,7 +34,8 @@ pub(super) fn write(
         w.raw(r#","accessList":"#);
         access_list(w, list);
     }
-    // Every typed transaction names its chain; a legacy one does when it is replay-protected (EIP-155).
+    // Every typed transaction names its chain; a legacy one does when it is replay-protected
+    // (EIP-155).
     if let Some(chain_id) = transaction.chain_id() {
         w.raw(r#","chainId":"#).number(chain_id);
     }

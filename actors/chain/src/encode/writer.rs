@@ -12,7 +12,8 @@ pub(super) struct JsonWriter {
 }
 
 impl JsonWriter {
-    /// A writer that expects to write about `capacity` bytes; less is given back, more is allocated.
+    /// A writer that expects to write about `capacity` bytes; less is given back, more is
+    /// allocated.
     pub(super) fn with_capacity(capacity: usize) -> Self {
         Self {
             out: Vec::with_capacity(capacity),

@@ -34,7 +34,8 @@ use crate::{
     verify,
 };
 
-/// What a block was found to do. Its state is not stored until [`Self::commit`]; dropping it forgets everything.
+/// What a block was found to do. Its state is not stored until [`Self::commit`]; dropping it
+/// forgets everything.
 #[derive(Debug)]
 pub struct Executed {
     /// Receipts in order.
@@ -45,7 +46,8 @@ pub struct Executed {
     pub blob_gas_used: u64,
     /// Execution requests (EIP-7685); empty before Prague.
     pub requests: Requests,
-    /// The state that `changes` begin at: the parent's, or before Byzantium that after the last transaction.
+    /// The state that `changes` begin at: the parent's, or before Byzantium that after the last
+    /// transaction.
     base: Arc<State>,
     changes: Changes,
 }
@@ -158,7 +160,8 @@ impl From<InternalBlockExecutionError> for ExecuteError {
     }
 }
 
-/// What a producer decides about a block; everything else follows from its parent and from execution.
+/// What a producer decides about a block; everything else follows from its parent and from
+/// execution.
 ///
 /// Only for blocks after the merge: there is no ommer, no difficulty and no seal to choose.
 #[derive(Clone, Debug, Default)]
@@ -183,11 +186,13 @@ pub struct BlockTemplate {
 
 /// Executes `raw` on top of `parent`.
 ///
-/// `raw` has to have passed [`verify::check_header`], [`verify::check_body`] and [`verify::check_ommers`]; what its
-/// header promises about the outcome is compared by [`verify::check_outcome`], not here.
+/// `raw` has to have passed [`verify::check_header`], [`verify::check_body`] and
+/// [`verify::check_ommers`]; what its header promises about the outcome is compared by
+/// [`verify::check_outcome`], not here.
 ///
 /// # Errors
-/// An [`ExecuteError`] where a transaction may not be included or the parent's state cannot be read.
+/// An [`ExecuteError`] where a transaction may not be included or the parent's state cannot be
+/// read.
 pub fn execute(
     spec: &ChainSpec,
     parent: &Block,
@@ -199,10 +204,11 @@ pub fn execute(
     run(rules, parent, &raw.header, &raw.body, senders)
 }
 
-/// Makes the block that `template` describes on top of `parent`: executes it and fills in the whole header.
+/// Makes the block that `template` describes on top of `parent`: executes it and fills in the whole
+/// header.
 ///
-/// A transaction that cannot be included is an error. [`crate::import::Importer::seal`] then makes a
-/// [`Block`] of it without executing it again.
+/// A transaction that cannot be included is an error. [`crate::import::Importer::seal`] then makes
+/// a [`Block`] of it without executing it again.
 ///
 /// # Errors
 /// An [`ExecuteError`] as of [`execute`], or because the chain has not merged at `parent`.
@@ -326,7 +332,8 @@ fn run_noting(
             .execute_transaction(Recovered::new_unchecked(transaction, *sender))
             .map_err(|error| ExecuteError::transaction(index, *transaction.hash(), error))?;
         if roots_in_receipts {
-            // One step of the trie a transaction; the states between are forgotten with their handles.
+            // One step of the trie a transaction; the states between are forgotten with their
+            // handles.
             let changes = base.update(&state_update_of(executor.evm.db_mut()))?;
             base = base.commit(changes);
             if let Some(receipt) = executor.receipts.last_mut() {

@@ -1,7 +1,7 @@
 //! The irregular state change of the DAO fork (EIP-779).
 //!
-//! The crate that executes blocks makes it after the transactions, and deletes accounts that it empties; the fork made
-//! it before them, and before EIP-161 an empty account stays.
+//! The crate that executes blocks makes it after the transactions, and deletes accounts that it
+//! empties; the fork made it before them, and before EIP-161 an empty account stays.
 
 use alloy_evm::eth::dao_fork::{DAO_HARDFORK_ACCOUNTS, DAO_HARDFORK_BENEFICIARY};
 use alloy_primitives::{Address, U256};

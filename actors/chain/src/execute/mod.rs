@@ -1,6 +1,7 @@
 //! One block through revm: receipts, requests, state changes.
 //!
-//! [`execute`] runs a block that somebody else made, [`assemble`] makes one; both go through the same executor.
+//! [`execute`] runs a block that somebody else made, [`assemble`] makes one; both go through the
+//! same executor.
 
 mod block;
 mod dao_fork;

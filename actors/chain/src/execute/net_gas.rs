@@ -1,7 +1,7 @@
 //! Net gas metering for SSTORE as Constantinople had it (EIP-1283), and Petersburg took it back.
 //!
-//! revm has Petersburg alone. Istanbul's metering (EIP-2200) is the same but for its numbers and the stipend that it
-//! demands, so its formulas serve with the older numbers.
+//! revm has Petersburg alone. Istanbul's metering (EIP-2200) is the same but for its numbers and
+//! the stipend that it demands, so its formulas serve with the older numbers.
 
 use alloy_evm::{Database, EthEvm, precompiles::PrecompilesMap};
 use revm::{

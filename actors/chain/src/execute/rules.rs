@@ -9,7 +9,8 @@ use super::ChainSpec;
 
 /// The rules of one block: what is active at its number and timestamp, before or after the merge.
 ///
-/// The merge is a fact of the parent's total difficulty and of no number, so revm is told through this value.
+/// The merge is a fact of the parent's total difficulty and of no number, so revm is told through
+/// this value.
 #[derive(Clone, Copy, Debug)]
 pub struct Rules<'a> {
     spec: &'a ChainSpec,
@@ -81,7 +82,8 @@ impl<'a> Rules<'a> {
         })
     }
 
-    /// Whether the block is Constantinople's and not Petersburg's yet: SSTORE is metered by EIP-1283.
+    /// Whether the block is Constantinople's and not Petersburg's yet: SSTORE is metered by
+    /// EIP-1283.
     #[must_use]
     pub fn meters_net_gas(&self) -> bool {
         let since = |fork| self.spec.fork(fork).active_at_block(self.number);

@@ -9,8 +9,8 @@ use super::Rules;
 
 /// The rules of a chain: forks, blob schedule, deposit contract, chain id.
 ///
-/// Frontier to Osaka and BPO1 to BPO5 are followed, before the merge with ethash and after it with proof of stake. The
-/// seal of a block before the merge is not checked; its difficulty is.
+/// Frontier to Osaka and BPO1 to BPO5 are followed, before the merge with ethash and after it with
+/// proof of stake. The seal of a block before the merge is not checked; its difficulty is.
 #[derive(Clone, Debug)]
 pub struct ChainSpec {
     chain_id: u64,
@@ -24,7 +24,8 @@ pub struct ChainSpec {
 /// Why a genesis cannot be followed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SpecError {
-    /// The chain id is missing or zero, and transactions could not be told from those of other chains.
+    /// The chain id is missing or zero, and transactions could not be told from those of other
+    /// chains.
     #[error("genesis config has no chainId")]
     NoChainId,
     /// Another consensus engine than ethash and proof of stake.
@@ -67,8 +68,9 @@ pub enum SpecError {
 
 /// Blobs that a schedule may allow in a block, far above any network's.
 const BLOBS_MAX: u64 = u16::MAX as u64;
-/// Excess blob gas, and blob gas used, that a genesis may name: far above any network's, and what follows from it is
-/// computed in 64 bits. Their sum cannot overflow, nor can the product of blob gas used and [`BLOBS_MAX`] (EIP-7918).
+/// Excess blob gas, and blob gas used, that a genesis may name: far above any network's, and what
+/// follows from it is computed in 64 bits. Their sum cannot overflow, nor can the product of blob
+/// gas used and [`BLOBS_MAX`] (EIP-7918).
 const GENESIS_BLOB_GAS_MAX: u64 = 1 << 40;
 /// Base fee that a genesis may name, in wei: it has to be able to rise.
 const GENESIS_BASE_FEE_MAX: u128 = u64::MAX as u128 / 2;
@@ -88,7 +90,8 @@ impl ChainSpec {
             forks,
             terminal_total_difficulty: config.terminal_total_difficulty,
             blob_schedule: config.blob_schedule_blob_params(),
-            // As geth: without an address no log is a deposit (the crate that reads them would take mainnet's).
+            // As geth: without an address no log is a deposit (the crate that reads them would take
+            // mainnet's).
             deposit_contract: config.deposit_contract_address.unwrap_or_default(),
             dao_fork_supported: config.dao_fork_support,
         };
@@ -105,19 +108,22 @@ impl ChainSpec {
 
     /// The rules of the block with this number and timestamp.
     ///
-    /// `merged` says whether its parent's total difficulty has reached the terminal one ([`Self::merged_after`]).
+    /// `merged` says whether its parent's total difficulty has reached the terminal one
+    /// ([`Self::merged_after`]).
     #[must_use]
     pub const fn rules(&self, number: u64, timestamp: u64, merged: bool) -> Rules<'_> {
         Rules::new(self, number, timestamp, merged)
     }
 
-    /// The rules of the genesis block's header: its forks by time need no total difficulty, as in geth.
+    /// The rules of the genesis block's header: its forks by time need no total difficulty, as in
+    /// geth.
     #[must_use]
     pub const fn genesis_rules(&self, timestamp: u64) -> Rules<'_> {
         self.rules(0, timestamp, true)
     }
 
-    /// Whether a child of a block with this difficulty and total difficulty is made by proof of stake.
+    /// Whether a child of a block with this difficulty and total difficulty is made by proof of
+    /// stake.
     ///
     /// Where nobody knows the total difficulty the chain is followed from a block above the merge.
     #[must_use]
@@ -266,7 +272,8 @@ fn forks(config: &ChainConfig) -> Vec<(EthereumHardfork, ForkCondition)> {
     ]
 }
 
-/// Each fork needs those before it, no later than itself; some change nothing that others build on and may be left out.
+/// Each fork needs those before it, no later than itself; some change nothing that others build on
+/// and may be left out.
 fn check_order(forks: &[(EthereumHardfork, ForkCondition)]) -> Result<(), SpecError> {
     use EthereumHardfork as Fork;
     let optional = |fork| {

@@ -24,8 +24,8 @@ pub(super) struct ParentState<'a> {
     pub(super) state: &'a State,
     /// The block itself, for BLOCKHASH.
     pub(super) parent: &'a Block,
-    /// The first fault of the state. The executor hides it behind errors about the block: a system call that cannot read
-    /// its contract is reported as one that failed.
+    /// The first fault of the state. The executor hides it behind errors about the block: a system
+    /// call that cannot read its contract is reported as one that failed.
     pub(super) fault: &'a OnceCell<StateError>,
 }
 
@@ -78,7 +78,8 @@ impl DatabaseRef for ParentState<'_> {
 
     fn code_by_hash_ref(&self, hash: B256) -> Result<Bytecode, StateError> {
         let code = self.noted(self.state.code(&hash))?;
-        // Code that begins like a delegation (EIP-7702) and is none can have been deployed before London (EIP-3541).
+        // Code that begins like a delegation (EIP-7702) and is none can have been deployed before
+        // London (EIP-3541).
         Ok(Bytecode::new_raw_checked(code.clone()).unwrap_or_else(|_| Bytecode::new_legacy(code)))
     }
 
@@ -93,9 +94,11 @@ impl DatabaseRef for ParentState<'_> {
     }
 }
 
-/// What `transitions` do to the state that they began at; `cache` holds the codes of created accounts.
+/// What `transitions` do to the state that they began at; `cache` holds the codes of created
+/// accounts.
 ///
-/// Transitions and not revm's bundle: a bundle also makes reverts, and the trie keeps each block's state anyway.
+/// Transitions and not revm's bundle: a bundle also makes reverts, and the trie keeps each block's
+/// state anyway.
 pub(super) fn state_update(transitions: TransitionState, cache: &CacheState) -> StateUpdate {
     let mut update = StateUpdate::default();
     for (address, account) in transitions.transitions {

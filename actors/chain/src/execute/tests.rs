@@ -184,7 +184,8 @@ fn before_spurious_dragon_a_touched_empty_account_is_made_and_later_not() {
         };
         let (block, senders) = first_block(vec![nothing]);
         let executed = execute(importer.spec(), &parent, &block, &senders).unwrap();
-        // Before Byzantium a receipt says the state after its transaction, which the reward then changes.
+        // Before Byzantium a receipt says the state after its transaction, which the reward then
+        // changes.
         assert!(executed.receipts[0].status_or_post_state().is_post_state());
         let state = executed.commit();
         assert_eq!(
@@ -324,7 +325,8 @@ fn blockhash_reaches_256_blocks() {
     }
 }
 
-/// One call of each precompile that needs more than hashing, from its EIP or an identity of its group.
+/// One call of each precompile that needs more than hashing, from its EIP or an identity of its
+/// group.
 #[test]
 fn precompiles_are_those_of_their_fork() {
     const G1: [u8; 128] = hex!(

@@ -19,7 +19,8 @@ const ACCOUNTS_AT_ONCE: usize = 1 << 14;
 /// Gas limit of a genesis that names none, as in geth.
 const GAS_LIMIT: u64 = 4_712_388;
 
-/// The header of a genesis without accounts, field by field as geth makes it (core/genesis.go, `toBlockWithRoot`).
+/// The header of a genesis without accounts, field by field as geth makes it (core/genesis.go,
+/// `toBlockWithRoot`).
 pub(super) fn header(rules: &Rules<'_>, genesis: &Genesis) -> Header {
     let since = |fork| rules.has(fork).then_some(());
     let base_fee = genesis
@@ -65,8 +66,8 @@ pub(super) fn state<'a>(
     Ok(state)
 }
 
-/// What these accounts add to a state. Empty ones are kept, as in geth: EIP-161 is about accounts that a transaction
-/// touches.
+/// What these accounts add to a state. Empty ones are kept, as in geth: EIP-161 is about accounts
+/// that a transaction touches.
 pub(crate) fn update(
     accounts: impl Iterator<Item = (impl Borrow<Address>, impl Borrow<GenesisAccount>)>,
 ) -> StateUpdate {
@@ -105,7 +106,8 @@ mod tests {
 
     use crate::{chain_file::read_genesis, encode::EncodeOptions, import::Importer};
 
-    /// Every field that a genesis can have; forks after Berlin are those in `config`, their fields those in `fields`.
+    /// Every field that a genesis can have; forks after Berlin are those in `config`, their fields
+    /// those in `fields`.
     fn json(config: &str, fields: &str) -> String {
         format!(
             r#"{{

@@ -46,8 +46,8 @@ static CHAIN: LazyLock<Chain> = LazyLock::new(|| {
     }
 });
 
-/// Changes one thing about block `number` and imports it: the refusal names the block and is `expected` of the good
-/// and the changed one, in words.
+/// Changes one thing about block `number` and imports it: the refusal names the block and is
+/// `expected` of the good and the changed one, in words.
 #[track_caller]
 fn check<E: Into<Refusal>>(
     name: &str,
@@ -74,7 +74,8 @@ fn check<E: Into<Refusal>>(
     );
 }
 
-/// Changes the body of block `number` and puts right what the header says of it, so that execution is reached.
+/// Changes the body of block `number` and puts right what the header says of it, so that execution
+/// is reached.
 #[track_caller]
 fn check_executed<E: Into<Refusal>>(
     name: &str,
@@ -133,7 +134,8 @@ fn outcome(number: usize, block: &RawBlock) -> Executed {
 #[test]
 fn each_promise_about_the_outcome_has_its_error() {
     let other = B256::repeat_byte(7);
-    // One block before Byzantium, with roots in its receipts; one with status; one with every field there is.
+    // One block before Byzantium, with roots in its receipts; one with status; one with every field
+    // there is.
     for number in [2, 20, 45] {
         check(
             "gas used",

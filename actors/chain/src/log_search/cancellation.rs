@@ -31,10 +31,11 @@ impl Cancellation {
     }
 }
 
-/// Units of work between two looks at the token. A unit (a term hashed or looked up, a candidate, a match looked up in the JSON)
-/// takes below 100 ns even where nothing is cached: a tenth of a millisecond. Longer is only the sorting of a block's
-/// keys and matches, which is not interrupted: some 0.2 ms for the 10,000 matches and the 5,000 values of the largest
-/// eth_getLogs. So a cancel is seen within a millisecond.
+/// Units of work between two looks at the token. A unit (a term hashed or looked up, a candidate, a
+/// match looked up in the JSON) takes below 100 ns even where nothing is cached: a tenth of a
+/// millisecond. Longer is only the sorting of a block's keys and matches, which is not interrupted:
+/// some 0.2 ms for the 10,000 matches and the 5,000 values of the largest eth_getLogs. So a cancel
+/// is seen within a millisecond.
 pub(super) const LOOK_EVERY: usize = 1_024;
 
 /// Looks at the token once every [`LOOK_EVERY`] units of work.

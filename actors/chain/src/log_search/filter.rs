@@ -111,8 +111,9 @@ impl Terms {
 }
 
 impl<'a> Query<'a> {
-    /// Looks for address and topic together as long as all pairs are no more than twice the filter's terms: the postings
-    /// answer a pair at once, however many logs have one of the two. Most filters name an address and an event.
+    /// Looks for address and topic together as long as all pairs are no more than twice the
+    /// filter's terms: the postings answer a pair at once, however many logs have one of the two.
+    /// Most filters name an address and an event.
     pub(super) fn new(terms: &'a FilterTerms) -> Self {
         let FilterTerms { addresses, topics } = terms;
         let mut groups = Vec::with_capacity(1 + topics.len());
@@ -133,8 +134,8 @@ impl<'a> Query<'a> {
         if addresses.len() > 0 && !has_pairs {
             groups.push(Group::new(Field::Address, AnyOf::Values(addresses)));
         }
-        // Few terms are looked up soon. Of as many, the later position is the rarer: an event is in every block, an
-        // account that it names is mostly not, and the block is then done with.
+        // Few terms are looked up soon. Of as many, the later position is the rarer: an event is in
+        // every block, an account that it names is mostly not, and the block is then done with.
         groups.sort_by_key(|group| (group.count(), Reverse(group.field)));
         let last = topics.len().checked_sub(1);
         let wildcard = last.filter(|last| topics[*last].len() == 0);
@@ -155,8 +156,9 @@ impl<'a> Group<'a> {
         }
     }
 
-    /// Adds those of the terms that the block has, as keys of its postings. Whichever is less is gone through: the
-    /// terms, each looked up in the block, or the block's keys, each looked up in the terms.
+    /// Adds those of the terms that the block has, as keys of its postings. Whichever is less is
+    /// gone through: the terms, each looked up in the block, or the block's keys, each looked up in
+    /// the terms.
     pub(super) fn find(
         &self,
         postings: &LogPostings,

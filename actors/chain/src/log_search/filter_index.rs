@@ -1,4 +1,5 @@
-//! Many filters at once: which of them a log matches, at a cost that follows the matches and not the filters.
+//! Many filters at once: which of them a log matches, at a cost that follows the matches and not
+//! the filters.
 
 use std::collections::{HashMap, HashSet, hash_map::Entry};
 
@@ -11,10 +12,11 @@ use super::{
 
 /// Filters by what a log must have to match them, each with a value.
 ///
-/// Every filter is filed under *anchors*: the fields of some of its conditions, and one value of each. A log is looked up
-/// once for every set of fields that anchors name (a handful in practice, 32 at most), and what is found is checked whole.
-/// As many conditions are part of the anchors as can be, the address first, so that a filter is found by few logs that do
-/// not match it: an event that everybody waits for tells nobody apart.
+/// Every filter is filed under *anchors*: the fields of some of its conditions, and one value of
+/// each. A log is looked up once for every set of fields that anchors name (a handful in practice,
+/// 32 at most), and what is found is checked whole. As many conditions are part of the anchors as
+/// can be, the address first, so that a filter is found by few logs that do not match it: an event
+/// that everybody waits for tells nobody apart.
 #[derive(Debug)]
 pub struct FilterIndex<T> {
     filters: HashMap<FilterId, Filed<T>>,
@@ -31,7 +33,8 @@ pub struct FilterId(u64);
 /// A set of fields: a bit each.
 type Shape = u8;
 
-/// Anchors that a filter has besides two for each of its values: enough for a few of each of its conditions.
+/// Anchors that a filter has besides two for each of its values: enough for a few of each of its
+/// conditions.
 const SMALL: usize = 64;
 
 const FIELDS: [Field; 5] = [
@@ -52,8 +55,8 @@ struct Filed<T> {
     topics: usize,
 }
 
-/// Filters under one anchor. Most anchors have one; many filters may share an anchor, and each comes and goes at the same
-/// cost.
+/// Filters under one anchor. Most anchors have one; many filters may share an anchor, and each
+/// comes and goes at the same cost.
 #[derive(Debug)]
 enum Ids {
     One(FilterId),
@@ -279,7 +282,8 @@ const fn bit(field: Field) -> Shape {
     1 << field as u8
 }
 
-/// Order matters: the same value in another field has another hash already, and fields are joined in one order.
+/// Order matters: the same value in another field has another hash already, and fields are joined
+/// in one order.
 const fn join(anchor: u64, term: u64) -> u64 {
     (anchor.rotate_left(23) ^ term).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
@@ -373,7 +377,8 @@ mod tests {
 
     #[test]
     fn what_everybody_waits_for_finds_nobody_in_vain() {
-        // As many as wait for one of two events of one of three contracts, and a log of the event of another contract.
+        // As many as wait for one of two events of one of three contracts, and a log of the event
+        // of another contract.
         let mut index = FilterIndex::default();
         let address = |n: u64| Address::from_word(B256::left_padding_from(&n.to_be_bytes()));
         for n in 0..1_000 {

@@ -33,16 +33,17 @@ struct LogArray {
     left: usize,
 }
 
-/// Matching logs that stand next to each other in a block's receipts, the commas between them included.
+/// Matching logs that stand next to each other in a block's receipts, the commas between them
+/// included.
 #[derive(Clone, Copy, Debug)]
 struct Run {
     start: u32,
     end: u32,
 }
 
-/// Shorter runs are copied into one buffer, longer ones are shared slices. A slice costs the reply's body about 200 ns (a
-/// step for itself, another for the comma after it); the copy of a run of this size, in a cache by then when it is
-/// written, costs the same (`benches/log_search.rs`).
+/// Shorter runs are copied into one buffer, longer ones are shared slices. A slice costs the
+/// reply's body about 200 ns (a step for itself, another for the comma after it); the copy of a run
+/// of this size, in a cache by then when it is written, costs the same (`benches/log_search.rs`).
 const SHARED_BYTES_MIN: usize = 4 * 1024;
 
 /// Bytes that are copied into one buffer at most.
@@ -68,7 +69,8 @@ impl Found {
             let first = runs.len();
             for position in positions {
                 pace.spend(1)?;
-                // Postings and JSON are made of the same receipts, and positions in a buffer are 32 bits wide.
+                // Postings and JSON are made of the same receipts, and positions in a buffer are 32
+                // bits wide.
                 let Some(Range { start, end }) = json.log_range(*position as usize) else {
                     continue;
                 };

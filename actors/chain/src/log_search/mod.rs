@@ -1,4 +1,5 @@
-//! Logs by emitter and topic: counted from each block's postings first, gathered from its JSON as they are taken.
+//! Logs by emitter and topic: counted from each block's postings first, gathered from its JSON as
+//! they are taken.
 //!
 //! | file | what it is |
 //! |---|---|

@@ -5,20 +5,24 @@ use std::{hash::BuildHasher, ops::Range, sync::LazyLock};
 use alloy_primitives::{B256, Log, map::FbBuildHasher};
 use hashbrown::HashTable;
 
-/// Search structure over one block's logs: for each address, each topic at each position and each pair of an address
-/// and a topic at its position, the positions of the logs that have it. Exact, without false positives.
+/// Search structure over one block's logs: for each address, each topic at each position and each
+/// pair of an address and a topic at its position, the positions of the logs that have it. Exact,
+/// without false positives.
 ///
-/// What a log has in one field is a *key*: a small number, dense within the block, field by field. A log has one key
-/// a field at most, so the lists of one field are disjoint and counting is adding up their lengths.
+/// What a log has in one field is a *key*: a small number, dense within the block, field by field.
+/// A log has one key a field at most, so the lists of one field are disjoint and counting is adding
+/// up their lengths.
 #[derive(Clone, Debug)]
 pub struct LogPostings {
     /// Keys by the hash of their term: what is not in the block mostly costs one cache line.
     table: HashTable<u32>,
     /// First key of each field, and the number of keys at the end.
     field_starts: [u32; FIELDS + 1],
-    /// What each key stands for, up to the first of [`Field::PAIRS`]: an address (left-padded) or a topic.
+    /// What each key stands for, up to the first of [`Field::PAIRS`]: an address (left-padded) or a
+    /// topic.
     values: Box<[B256]>,
-    /// Hashes of `values`: a large filter is compared with these, and with a value only where one is equal.
+    /// Hashes of `values`: a large filter is compared with these, and with a value only where one
+    /// is equal.
     hashes: Box<[u64]>,
     /// The keys of address and topic that each key of [`Field::PAIRS`] stands for.
     pairs: Box<[[u32; 2]]>,
@@ -65,8 +69,8 @@ pub(super) struct Term {
     pub(super) value: B256,
 }
 
-/// One seed for all blocks, so that a filter is hashed once a search; a random one, so that nobody can choose topics
-/// that collide.
+/// One seed for all blocks, so that a filter is hashed once a search; a random one, so that nobody
+/// can choose topics that collide.
 static HASHER: LazyLock<FbBuildHasher<32>> = LazyLock::new(FbBuildHasher::default);
 
 impl Term {
@@ -235,7 +239,8 @@ impl Builder {
         let key_count = self.hashes.len();
         self.field_starts[FIELDS] = key_count as u32;
         self.table.shrink_to_fit(|key| self.hashes[*key as usize]);
-        // Lengths of the lists, summed up to where each ends; filling from the back moves the ends to the starts.
+        // Lengths of the lists, summed up to where each ends; filling from the back moves the ends
+        // to the starts.
         let mut list_starts = vec![0_u32; key_count + 1];
         for key in self.log_keys.iter().flatten().filter(|key| **key != ABSENT) {
             list_starts[*key as usize] += 1;

@@ -18,7 +18,8 @@ pub enum SearchError {
     TooMany {
         /// The bound.
         limit: usize,
-        /// The last block of the largest range from the first block that fits; `None` if the first block alone does not.
+        /// The last block of the largest range from the first block that fits; `None` if the first
+        /// block alone does not.
         fits_to: Option<u64>,
     },
     /// Cancelled through the token.
@@ -28,14 +29,14 @@ pub enum SearchError {
 
 /// Counts the matches in `blocks` (ascending); [`Found::into_json`] then is the JSON array.
 ///
-/// A block costs one look-up for each term of the filter, or for each address or topic that it has where those are
-/// fewer. Filters of one condition, an address and a topic at any position being one, then cost what matches and no more.
-/// Where several conditions must hold, every log that fulfils the rarest of them is looked at. Memory is bounded by
-/// `limit`.
+/// A block costs one look-up for each term of the filter, or for each address or topic that it has
+/// where those are fewer. Filters of one condition, an address and a topic at any position being
+/// one, then cost what matches and no more. Where several conditions must hold, every log that
+/// fulfils the rarest of them is looked at. Memory is bounded by `limit`.
 ///
 /// # Errors
-/// [`SearchError::TooMany`] for more than `limit` matches, before any of them is looked up in the JSON;
-/// [`SearchError::Cancelled`].
+/// [`SearchError::TooMany`] for more than `limit` matches, before any of them is looked up in the
+/// JSON; [`SearchError::Cancelled`].
 pub fn search(
     blocks: &[Arc<Block>],
     filter: &LogFilter,
@@ -152,7 +153,8 @@ impl<'a> Matcher<'a> {
         }
     }
 
-    /// Adds the positions of a block's matches; `false` as soon as all together would be more than the limit.
+    /// Adds the positions of a block's matches; `false` as soon as all together would be more than
+    /// the limit.
     fn add_matches(
         &mut self,
         postings: &LogPostings,
@@ -200,7 +202,8 @@ impl<'a> Matcher<'a> {
         Ok(true)
     }
 
-    /// Looks the query up in a block; `false` where one of its conditions cannot be fulfilled there.
+    /// Looks the query up in a block; `false` where one of its conditions cannot be fulfilled
+    /// there.
     fn find_conditions(
         &mut self,
         postings: &LogPostings,

@@ -159,7 +159,8 @@ fn check(logs: &[Vec<Vec<Log>>], filter: &LogFilter) {
 }
 
 fn any_log() -> impl Strategy<Value = Log> {
-    // Few values, so that all meet; topics equal addresses now and then, and each other at different positions.
+    // Few values, so that all meet; topics equal addresses now and then, and each other at
+    // different positions.
     let data_bytes = prop_oneof![8 => 0..100_usize, 1 => 3_000..6_000_usize];
     (0..4_u8, vec(0..4_u8, 0..=4), data_bytes)
         .prop_map(|(address, topics, data)| log(address, &topics, data))
@@ -363,7 +364,8 @@ fn cancelled_work_does_not_begin() {
 
 #[test]
 fn a_cancel_is_seen_anywhere_in_one_huge_block() {
-    // Topics 1 and 3 are half of the logs each, in no log together: the walk of either is long and finds nothing.
+    // Topics 1 and 3 are half of the logs each, in no log together: the walk of either is long and
+    // finds nothing.
     let logs = (0..155_000_usize).map(|index| {
         let half = (index % 2) as u8;
         log(7, &[1 + half, 4 - half], 0)

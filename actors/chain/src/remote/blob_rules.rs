@@ -1,4 +1,5 @@
-//! The price of blob gas, the one thing that a block's JSON says and its header leaves to the chain's rules.
+//! The price of blob gas, the one thing that a block's JSON says and its header leaves to the
+//! chain's rules.
 
 use alloy_consensus::Header;
 use alloy_eips::eip7840::BlobParams;
@@ -8,7 +9,8 @@ use crate::execute::ChainSpec;
 
 /// Blob parameters of a chain whose genesis may not be known.
 ///
-/// A wrong guess serves nothing false: nodes state the price, and the first block with a blob is refused.
+/// A wrong guess serves nothing false: nodes state the price, and the first block with a blob is
+/// refused.
 #[derive(Clone, Debug)]
 pub struct BlobRules(Source);
 
@@ -26,8 +28,8 @@ impl BlobRules {
         Self(Source::Genesis(Box::new(spec)))
     }
 
-    /// As is known of mainnet, Sepolia, Holesky and Hoodi; of any other chain, what the header shows: Prague's
-    /// parameters with requests in it, else Cancun's.
+    /// As is known of mainnet, Sepolia, Holesky and Hoodi; of any other chain, what the header
+    /// shows: Prague's parameters with requests in it, else Cancun's.
     #[must_use]
     pub fn of_chain(chain_id: u64) -> Self {
         Self(match chain_id {

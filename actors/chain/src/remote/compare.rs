@@ -1,7 +1,8 @@
 //! What a node states, member by member, against what was derived here.
 //!
-//! The derived side is the JSON that will be served, so whatever follows from what the hashes cover is found here where a
-//! node says otherwise: a sender, a price, an index, the address of a contract.
+//! The derived side is the JSON that will be served, so whatever follows from what the hashes cover
+//! is found here where a node says otherwise: a sender, a price, an index, the address of a
+//! contract.
 
 use std::collections::BTreeSet;
 
@@ -94,7 +95,8 @@ impl Kind {
         matches!(self, Self::Block | Self::Ommer) && name == UNCOVERED
     }
 
-    /// Whether some nodes leave the member out, or null, with good reason. What is served in its place is derived.
+    /// Whether some nodes leave the member out, or null, with good reason. What is served in its
+    /// place is derived.
     fn may_be_absent(self, name: &str, derived: &[(&str, Value<'_>)]) -> bool {
         let is = |member: &str, text: &str| {
             let found = derived.iter().find(|(name, _)| *name == member);
@@ -116,7 +118,8 @@ impl Kind {
     }
 }
 
-/// Names of members that a node states and that are not served, as `kind.member`; 32 of them at most.
+/// Names of members that a node states and that are not served, as `kind.member`; 32 of them at
+/// most.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Ignored(BTreeSet<String>);
 
@@ -132,8 +135,8 @@ impl Ignored {
     }
 }
 
-/// Whether what a node states is what will be served, byte for byte. Most nodes write as geth does, and so do we, but that
-/// they leave out what nothing covers.
+/// Whether what a node states is what will be served, byte for byte. Most nodes write as geth does,
+/// and so do we, but that they leave out what nothing covers.
 pub(super) fn is_verbatim(kind: Kind, stated: &[u8], derived: &[u8]) -> bool {
     let is_left_out = || {
         around_uncovered(derived)
@@ -232,7 +235,8 @@ fn compare_members(
     Ok(())
 }
 
-/// Whether a block's size is stated as anvil counts it: without the byte of an empty list of withdrawals.
+/// Whether a block's size is stated as anvil counts it: without the byte of an empty list of
+/// withdrawals.
 fn counts_less(stated: &Value<'_>, derived: &[(&str, Value<'_>)]) -> bool {
     let of = |name| derived.iter().find(|(other, _)| *other == name);
     let number = |value: &Value<'_>| match value {

@@ -97,7 +97,8 @@ pub enum NodeFault {
         /// What is wrong.
         flaw: Flaw,
     },
-    /// A transaction of a type that this program does not know, so nothing about its block can be checked.
+    /// A transaction of a type that this program does not know, so nothing about its block can be
+    /// checked.
     #[error("block {number} has a transaction of type {found:#x}, which is not supported")]
     TransactionType {
         /// The block's number.
@@ -163,8 +164,8 @@ pub enum NodeFault {
 }
 
 crate::reasons! {
-    /// What an answer failed: first what a block and its receipts may, then the others. README's table is made of
-    /// [`Self::OF_BLOCKS`].
+    /// What an answer failed: first what a block and its receipts may, then the others. README's
+    /// table is made of [`Self::OF_BLOCKS`].
     Check:
     TooLarge = "too_large", "an answer is larger than any is";
     Malformed = "malformed", "an answer is not JSON, or names a member twice";

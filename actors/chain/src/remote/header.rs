@@ -20,7 +20,8 @@ pub(super) fn read(answer: Answer, block: Reader<'_, '_>) -> Result<(Header, B25
     }
 }
 
-/// A member that a fork brings is part of the header where it is there: the hash says whether it has to be.
+/// A member that a fork brings is part of the header where it is there: the hash says whether it
+/// has to be.
 fn members(block: Reader<'_, '_>) -> Result<Header, Wrong> {
     Ok(Header {
         parent_hash: block.get("parentHash", fixed)?,

@@ -6,13 +6,14 @@ use serde::de::{self, DeserializeSeed, MapAccess, SeqAccess, Visitor};
 
 use super::fault::{Answer, NodeFault, cut};
 
-/// Bytes that an answer may have: the receipts of a block of 100 million gas with nothing but empty logs, of 375 gas and
-/// some 480 bytes of JSON each.
+/// Bytes that an answer may have: the receipts of a block of 100 million gas with nothing but empty
+/// logs, of 375 gas and some 480 bytes of JSON each.
 pub const ANSWER_BYTES_MAX: usize = 128 << 20;
-/// Values that an answer may have: those of as many logs. Taken apart they are some 160 MB, however short their text.
+/// Values that an answer may have: those of as many logs. Taken apart they are some 160 MB, however
+/// short their text.
 const VALUES_MAX: usize = 4_000_000;
-/// Members that an object may have: a block has 30 with those that only some nodes state. Names are compared each with
-/// each.
+/// Members that an object may have: a block has 30 with those that only some nodes state. Names are
+/// compared each with each.
 const MEMBERS_MAX: usize = 64;
 
 /// One JSON value over the bytes that it was read from.
@@ -57,8 +58,8 @@ pub(super) fn parse(answer: Answer, json: &[u8]) -> Result<Value<'_>, NodeFault>
     }
 }
 
-/// What there is so far of arrays and objects that have not ended: those inside others come last. Each is moved to a place
-/// of its own when it is known how large that has to be.
+/// What there is so far of arrays and objects that have not ended: those inside others come last.
+/// Each is moved to a place of its own when it is known how large that has to be.
 struct Unfinished<'de> {
     /// What is left of [`VALUES_MAX`].
     left: usize,

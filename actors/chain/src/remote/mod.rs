@@ -1,7 +1,7 @@
 //! What a node says, checked: from its JSON to a block, a proof or a code that may be trusted.
 //!
-//! Of a node nothing is believed. What it states is decoded to what the chain hashes, hashed again, and written as JSON
-//! again; then all that it stated is compared with that, member by member.
+//! Of a node nothing is believed. What it states is decoded to what the chain hashes, hashed again,
+//! and written as JSON again; then all that it stated is compared with that, member by member.
 //!
 //! | file | what it is responsible for |
 //! |---|---|

@@ -124,7 +124,8 @@ pub(super) fn array<'v, 'a, T>(
         .collect()
 }
 
-/// What follows the prefix. A second prefix is no digit: the decoder of hex would take it off as well.
+/// What follows the prefix. A second prefix is no digit: the decoder of hex would take it off as
+/// well.
 fn digits<'a>(value: &Value<'a>, expected: &'static str) -> Result<&'a str, Wrong> {
     let Value::Text(text) = value else {
         return Err(Wrong::shape(expected));

@@ -1,6 +1,7 @@
 //! Reasons of one kind: an enum, its words for metrics, and its sentences for people.
 
-/// Makes an enum of reasons: each has a label for metrics, of few and the same for ever, and says more when displayed.
+/// Makes an enum of reasons: each has a label for metrics, of few and the same for ever, and says
+/// more when displayed.
 ///
 /// ```
 /// nearhead_chain::reasons! {

@@ -1,5 +1,5 @@
-//! What a node states of a block, read once: as far as it is what hashes cover, and nothing of it checked against a header
-//! but the header's own hash.
+//! What a node states of a block, read once: as far as it is what hashes cover, and nothing of it
+//! checked against a header but the header's own hash.
 
 use alloy_consensus::{BlockBody, Header};
 use alloy_eips::eip4895::{Withdrawal, Withdrawals};
@@ -98,8 +98,8 @@ pub struct StatedReceipts {
 }
 
 impl StatedReceipts {
-    /// Reads the `result` of eth_getBlockReceipts, or an array of what eth_getTransactionReceipt says of each transaction.
-    /// The block need not be known.
+    /// Reads the `result` of eth_getBlockReceipts, or an array of what eth_getTransactionReceipt
+    /// says of each transaction. The block need not be known.
     ///
     /// # Errors
     /// A [`NodeFault`] with the first thing that is wrong.

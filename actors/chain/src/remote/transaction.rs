@@ -153,7 +153,8 @@ fn authorization(value: &Value<'_>) -> Result<SignedAuthorization, Wrong> {
     Ok(SignedAuthorization::new_unchecked(inner, y_parity, r, s))
 }
 
-/// The parity is in `yParity`, in `v`, or in both; that both agree is found when they are compared with ours.
+/// The parity is in `yParity`, in `v`, or in both; that both agree is found when they are compared
+/// with ours.
 fn typed_signature(tx: Reader<'_, '_>) -> Result<Signature, Wrong> {
     let parity = match tx.find("yParity", bit)? {
         Some(parity) => parity,

@@ -22,7 +22,8 @@ use crate::{
     verify::{self, VerifyError},
 };
 
-/// Verifies a node's answers about the blocks of one chain; the states of what it makes are held over one store.
+/// Verifies a node's answers about the blocks of one chain; the states of what it makes are held
+/// over one store.
 #[derive(Clone, Debug)]
 pub struct Verifier {
     chain_id: u64,
@@ -36,7 +37,8 @@ pub struct Verifier {
 pub struct Answers<'a> {
     /// eth_getBlockByHash or eth_getBlockByNumber, with transactions in full.
     pub block: &'a [u8],
-    /// eth_getBlockReceipts, or an array of what eth_getTransactionReceipt says of each transaction.
+    /// eth_getBlockReceipts, or an array of what eth_getTransactionReceipt says of each
+    /// transaction.
     pub receipts: &'a [u8],
     /// eth_getUncleByBlockHashAndIndex of each ommer.
     pub ommers: &'a [&'a [u8]],
@@ -60,7 +62,8 @@ pub enum Asked<'a> {
 pub struct Verified {
     /// The block; of its state nothing is known yet.
     pub block: Arc<Block>,
-    /// Members that the node states and that are not served, as `kind.member`: not checked, some of them at most.
+    /// Members that the node states and that are not served, as `kind.member`: not checked, some of
+    /// them at most.
     pub ignored: Vec<String>,
 }
 
@@ -111,11 +114,12 @@ impl Verifier {
         &self.store
     }
 
-    /// Verifies a block: everything that it will serve is covered by its hash, or follows from what is, and whatever else
-    /// the node said of it was compared with that.
+    /// Verifies a block: everything that it will serve is covered by its hash, or follows from what
+    /// is, and whatever else the node said of it was compared with that.
     ///
-    /// The one exception is the total difficulty, which nothing covers: it is the node's where no neighbour has one.
-    /// Whether the chain itself is the right one is not asked here: that is what hashes of parents are for.
+    /// The one exception is the total difficulty, which nothing covers: it is the node's where no
+    /// neighbour has one. Whether the chain itself is the right one is not asked here: that is what
+    /// hashes of parents are for.
     ///
     /// # Errors
     /// A [`NodeFault`] with the first promise that the node broke; nothing is held then.
@@ -125,7 +129,8 @@ impl Verifier {
         self.verify_rest(body, StatedReceipts::read(answers.receipts)?, answers)
     }
 
-    /// The half of [`Self::verify`] that needs no receipts, most of the work: it can be done while they are under way.
+    /// The half of [`Self::verify`] that needs no receipts, most of the work: it can be done while
+    /// they are under way.
     ///
     /// # Errors
     /// A [`NodeFault`] with the first promise that the node broke.
@@ -154,7 +159,8 @@ impl Verifier {
         })
     }
 
-    /// The other half of [`Self::verify`], of a body and of receipts that were read from the same answers.
+    /// The other half of [`Self::verify`], of a body and of receipts that were read from the same
+    /// answers.
     ///
     /// # Errors
     /// A [`NodeFault`] with the first promise that the node broke; nothing is held then.
@@ -216,7 +222,8 @@ impl Verifier {
         Ok(ignored)
     }
 
-    /// A difference that these rules may be to blame for is another fault than one that only the node can be.
+    /// A difference that these rules may be to blame for is another fault than one that only the
+    /// node can be.
     fn fault(&self, answer: Answer, why: Wrong) -> NodeFault {
         match why.difference_in("blobGasPrice") {
             Some((stated, derived)) => NodeFault::BlobGasPrice {
@@ -294,7 +301,8 @@ fn check_outcome(raw: &RawBlock, stated: &StatedReceipts) -> Result<(), NodeFaul
     Ok(())
 }
 
-/// What a block takes over from its neighbours: a total difficulty that agrees with theirs, if one has it.
+/// What a block takes over from its neighbours: a total difficulty that agrees with theirs, if one
+/// has it.
 fn lineage(asked: Asked<'_>, header: &Header, stated: Option<U256>) -> Lineage {
     let alone = |total_difficulty| Lineage {
         total_difficulty,

@@ -1,12 +1,13 @@
 //! What goes where a store has a bound in bytes.
 //!
-//! Bounded is what the process holds for the store: the bytes of nodes and codes, and [`ENTRY_BYTES`] for each entry,
-//! that of a node included which is named and missing. A branch names up to sixteen of those, so they are most of the
-//! memory.
+//! Bounded is what the process holds for the store: the bytes of nodes and codes, and
+//! [`ENTRY_BYTES`] for each entry, that of a node included which is named and missing. A branch
+//! names up to sixteen of those, so they are most of the memory.
 //!
-//! First goes what no held root reaches any more: reference counts see to that, before anything is evicted. Then what was
-//! read longest ago, the leaves first: a node that leads to stored ones stays until they are gone, so that what is left can
-//! still be walked to. What is evicted is named and missing again, and fetched when it is asked for.
+//! First goes what no held root reaches any more: reference counts see to that, before anything is
+//! evicted. Then what was read longest ago, the leaves first: a node that leads to stored ones
+//! stays until they are gone, so that what is left can still be walked to. What is evicted is named
+//! and missing again, and fetched when it is asked for.
 
 use std::{
     cmp::Reverse,
@@ -17,7 +18,8 @@ use alloy_primitives::B256;
 
 use super::{NodeStore, node::Reference, node_store::push_named};
 
-/// What an entry costs beside its bytes: key, counts and pointers at the load of a hash table, and the allocator's share.
+/// What an entry costs beside its bytes: key, counts and pointers at the load of a hash table, and
+/// the allocator's share.
 const ENTRY_BYTES: usize = 100;
 /// An eviction makes room for this part of the bound, so that it is paid for by many insertions.
 const ROOM_DIVISOR: usize = 8;
@@ -44,12 +46,14 @@ impl NodeStore {
         // What leads to old leaves goes before younger leaves do.
         for part in EVICTED_PARTS {
             let oldest = &items[..items.len() / part];
-            // A node that leads to stored ones goes in a later round: there are as many as a trie is deep, at most.
+            // A node that leads to stored ones goes in a later round: there are as many as a trie
+            // is deep, at most.
             while self.held_bytes() > enough && self.evict_round(oldest, enough) {}
         }
     }
 
-    /// Evicts what can go of these, in their order, until no more than `enough` is held; says whether anything went.
+    /// Evicts what can go of these, in their order, until no more than `enough` is held; says
+    /// whether anything went.
     fn evict_round(&self, items: &[Reference], enough: usize) -> bool {
         let mut evicted = 0_usize;
         for item in items {
@@ -78,7 +82,8 @@ impl NodeStore {
         items.into_iter().map(|(_, item)| item).collect()
     }
 
-    /// Takes its bytes from a code, or from a node that leads to nothing stored; says whether it did.
+    /// Takes its bytes from a code, or from a node that leads to nothing stored; says whether it
+    /// did.
     fn evict(&self, item: Reference) -> bool {
         match item {
             Reference::Code(hash) => {

@@ -57,11 +57,12 @@ pub enum InvariantError {
 }
 
 impl NodeStore {
-    /// Recounts what `held_roots` reach, one entry a handle, and compares it with what is stored: nodes, codes,
-    /// references, hashes and sizes. Roots that wait for their release are counted as held.
+    /// Recounts what `held_roots` reach, one entry a handle, and compares it with what is stored:
+    /// nodes, codes, references, hashes and sizes. Roots that wait for their release are counted as
+    /// held.
     ///
-    /// [`NodeStore::held_roots`] gives the roots of the handles that live. A test's tool: it takes time and memory in
-    /// the order of the whole store, and keeps the writer waiting.
+    /// [`NodeStore::held_roots`] gives the roots of the handles that live. A test's tool: it takes
+    /// time and memory in the order of the whole store, and keeps the writer waiting.
     ///
     /// # Errors
     /// The first violation that is met; the order is that of the hashes in memory.

@@ -1,7 +1,8 @@
 //! State by node hash.
 //!
-//! Nodes are stored as keccak256 -> RLP and reference-counted: by their parents, by the account leaves that name a
-//! storage root or a code hash, and by the [`State`] handles that keep a root alive. A block's state costs what it changed.
+//! Nodes are stored as keccak256 -> RLP and reference-counted: by their parents, by the account
+//! leaves that name a storage root or a code hash, and by the [`State`] handles that keep a root
+//! alive. A block's state costs what it changed.
 //!
 //! | file | what it is responsible for |
 //! |---|---|
@@ -15,8 +16,9 @@
 //! | `eviction` | what goes where a store has a bound in bytes |
 //! | `invariants` | the store against a recount of what the held roots reach |
 //!
-//! Readers take no lock over a walk: a node is found, read and let go. Whoever holds a [`State`] can walk it while one
-//! writer commits, because a node goes only after the last handle that reaches it.
+//! Readers take no lock over a walk: a node is found, read and let go. Whoever holds a [`State`]
+//! can walk it while one writer commits, because a node goes only after the last handle that
+//! reaches it.
 
 mod error;
 mod eviction;

@@ -56,7 +56,8 @@ impl<'a> Node<'a> {
 
     /// Decodes a node that stands `depth` nibbles below its root.
     ///
-    /// Whatever the bytes, a walk down from here ends: each step consumes a nibble of the key and none goes beyond it.
+    /// Whatever the bytes, a walk down from here ends: each step consumes a nibble of the key and
+    /// none goes beyond it.
     pub(super) fn decode_at(rlp: &'a [u8], depth: usize) -> Result<Self> {
         let node = Self::decode(rlp)?;
         let fits = match &node {
@@ -157,10 +158,11 @@ impl std::fmt::Display for Reference {
     }
 }
 
-/// Appends what the node names, once for every time that it is named; nothing where it is malformed.
+/// Appends what the node names, once for every time that it is named; nothing where it is
+/// malformed.
 ///
-/// A leaf of the account trie has a list for its value, one of a storage trie a string: so one routine serves both.
-/// An inline node names nothing: it is shorter than a hash.
+/// A leaf of the account trie has a list for its value, one of a storage trie a string: so one
+/// routine serves both. An inline node names nothing: it is shorter than a hash.
 pub(super) fn push_references(rlp: &[u8], references: &mut Vec<Reference>) -> Result<()> {
     let mut push = |child: Child<'_>| {
         if let Child::Hash(hash) = child {
@@ -185,7 +187,8 @@ pub(super) fn push_references(rlp: &[u8], references: &mut Vec<Reference>) -> Re
     Ok(())
 }
 
-/// What the node with this RLP names, in the order in which it does; the bytes may come from anywhere.
+/// What the node with this RLP names, in the order in which it does; the bytes may come from
+/// anywhere.
 ///
 /// # Errors
 /// What the decoder said: the bytes are not a node of a trie that is keyed by keccak256.

@@ -18,21 +18,26 @@ use super::{
     walker::NodeSource,
 };
 
-/// Shards of the node map. A shard that grows keeps its readers waiting while its entries move: with 2 million nodes
-/// in 1,024 shards that is some 30 µs, with the default of 4 a core it would be milliseconds.
+/// Shards of the node map. A shard that grows keeps its readers waiting while its entries move:
+/// with 2 million nodes in 1,024 shards that is some 30 µs, with the default of 4 a core it would
+/// be milliseconds.
 const NODE_SHARDS: usize = 1_024;
 /// Shards of the code map: a few ten thousand entries at most.
 const CODE_SHARDS: usize = 64;
 
-/// All nodes and codes of the held states, by keccak256, each with the number of times that it is named.
+/// All nodes and codes of the held states, by keccak256, each with the number of times that it is
+/// named.
 ///
-/// A state may be held in part: what it names and nobody brought has an entry without bytes, which is counted as any
-/// other. Who reads it is told that it is missing; a commit that brings it completes it for all.
+/// A state may be held in part: what it names and nobody brought has an entry without bytes, which
+/// is counted as any other. Who reads it is told that it is missing; a commit that brings it
+/// completes it for all.
 ///
-/// There is one writer at a time, which commits and releases; readers never wait for it longer than one map entry takes.
+/// There is one writer at a time, which commits and releases; readers never wait for it longer than
+/// one map entry takes.
 ///
-/// A store of nodes that can be fetched again has a bound in bytes ([`Self::bounded`]); see `eviction` for what goes. One
-/// of states that were executed here has none: what it needs is what the window's states reach.
+/// A store of nodes that can be fetched again has a bound in bytes ([`Self::bounded`]); see
+/// `eviction` for what goes. One of states that were executed here has none: what it needs is what
+/// the window's states reach.
 pub struct NodeStore {
     pub(super) nodes: DashMap<B256, NodeEntry, FbBuildHasher<32>>,
     pub(super) codes: DashMap<B256, CodeEntry, FbBuildHasher<32>>,
@@ -159,7 +164,8 @@ impl NodeStore {
 
     /// Releases what only dropped handles reached.
     ///
-    /// Takes as long as what goes is large: for the thread that commits, not for one that answers requests.
+    /// Takes as long as what goes is large: for the thread that commits, not for one that answers
+    /// requests.
     pub fn release_retired(&self) {
         let _writer = self.writer.lock();
         self.release_retired_as_writer();
@@ -178,7 +184,8 @@ impl NodeStore {
         code.ok_or(TrieError::MissingCode { hash: *hash })
     }
 
-    /// Stores what the new root reaches and nobody stored before; the caller owes one handle to the root.
+    /// Stores what the new root reaches and nobody stored before; the caller owes one handle to the
+    /// root.
     pub(super) fn commit(&self, changes: Changes) -> B256 {
         let Changes {
             root, nodes, codes, ..
@@ -190,7 +197,8 @@ impl NodeStore {
         root
     }
 
-    /// Registers a handle to a root of which nothing need be known; what others brought of it is there.
+    /// Registers a handle to a root of which nothing need be known; what others brought of it is
+    /// there.
     pub(super) fn hold(&self, root: B256) {
         let _writer = self.writer.lock();
         self.release_retired_as_writer();
@@ -198,10 +206,12 @@ impl NodeStore {
         *self.handles.lock().live.entry(root).or_default() += 1;
     }
 
-    /// Stores the nodes of a proof wherever a held root reaches them; those that none reaches are left out.
+    /// Stores the nodes of a proof wherever a held root reaches them; those that none reaches are
+    /// left out.
     ///
-    /// A node is stored by its own hash and only where another names it, so nothing false can come in, whoever made the
-    /// proof. That it proves what it claims is [`AccountProof::verify`]'s to say.
+    /// A node is stored by its own hash and only where another names it, so nothing false can come
+    /// in, whoever made the proof. That it proves what it claims is [`AccountProof::verify`]'s to
+    /// say.
     pub fn insert_proof(&self, proof: &AccountProof) {
         let lists =
             std::iter::once(&proof.nodes).chain(proof.storage.iter().map(|slot| &slot.nodes));
@@ -265,9 +275,11 @@ impl NodeStore {
         }
     }
 
-    /// Counts one more reference to each of `pending`, and those of every node that comes to be stored by it.
+    /// Counts one more reference to each of `pending`, and those of every node that comes to be
+    /// stored by it.
     ///
-    /// What is stored already has acquired what it names, so the walk stops there: the cost is that of what is new.
+    /// What is stored already has acquired what it names, so the walk stops there: the cost is that
+    /// of what is new.
     fn acquire(&self, mut pending: Vec<Reference>, brought: &mut Brought) {
         while let Some(reference) = pending.pop() {
             match reference {
@@ -384,7 +396,8 @@ struct Brought {
     codes: B256Map<Bytes>,
 }
 
-/// Appends what a stored node names; a malformed one names nothing, when it is acquired and when it is released.
+/// Appends what a stored node names; a malformed one names nothing, when it is acquired and when it
+/// is released.
 pub(super) fn push_named(rlp: &[u8], pending: &mut Vec<Reference>) {
     let _ = push_references(rlp, pending);
 }

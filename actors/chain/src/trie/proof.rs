@@ -26,7 +26,8 @@ pub struct StorageProof {
 impl State {
     /// Proof of an account and of slots of it (EIP-1186).
     ///
-    /// An absence is proved by the nodes down to and including the one that shows it; an empty trie has no nodes.
+    /// An absence is proved by the nodes down to and including the one that shows it; an empty trie
+    /// has no nodes.
     ///
     /// # Errors
     /// As [`Self::storage`].

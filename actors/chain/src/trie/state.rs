@@ -8,8 +8,8 @@ use super::{Changes, NodeStore, StateUpdate, TrieError, walker::walk};
 
 /// Handle that keeps one state root readable; dropping the last one releases what only it reached.
 ///
-/// The release itself is the writer's work, with its next [`State::commit`] or [`NodeStore::release_retired`]: a
-/// handle may be dropped anywhere, at the price of a push.
+/// The release itself is the writer's work, with its next [`State::commit`] or
+/// [`NodeStore::release_retired`]: a handle may be dropped anywhere, at the price of a push.
 pub struct State {
     store: Arc<NodeStore>,
     root: B256,
@@ -25,8 +25,8 @@ impl State {
         })
     }
 
-    /// A handle to a state of which nothing need be known yet: what is read and not there is missing until
-    /// [`NodeStore::insert_proof`] and [`NodeStore::insert_code`] bring it.
+    /// A handle to a state of which nothing need be known yet: what is read and not there is
+    /// missing until [`NodeStore::insert_proof`] and [`NodeStore::insert_code`] bring it.
     #[must_use]
     pub fn hold(store: &Arc<NodeStore>, root: B256) -> Arc<Self> {
         store.hold(root);
@@ -78,18 +78,21 @@ impl State {
     /// Computes the state after `update`; nothing is stored yet.
     ///
     /// # Errors
-    /// As [`Self::storage`], for what the changes are made to and for what takes the place of a deleted sibling.
+    /// As [`Self::storage`], for what the changes are made to and for what takes the place of a
+    /// deleted sibling.
     pub fn update(&self, update: &StateUpdate) -> Result<Changes, TrieError> {
         Changes::compute(&self.store, self.root, update)
     }
 
     /// Stores the changes and returns a handle to the new state.
     ///
-    /// Releases what dropped handles left behind first, so that a window that moves holds what its states reach.
+    /// Releases what dropped handles left behind first, so that a window that moves holds what its
+    /// states reach.
     ///
     /// # Panics
     ///
-    /// If the changes were computed over another state: they rest on nodes that only that state keeps.
+    /// If the changes were computed over another state: they rest on nodes that only that state
+    /// keeps.
     #[must_use]
     pub fn commit(&self, changes: Changes) -> Arc<Self> {
         assert_eq!(

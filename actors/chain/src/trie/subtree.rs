@@ -14,8 +14,9 @@ use super::{
 
 /// What is known of a subtree before its parent has its final shape.
 ///
-/// A leaf or an extension may still be joined with the path above it, so it is encoded only when the node above it is
-/// known to be a branch. Thus every node of the result is encoded and hashed once, and none that is not in the result.
+/// A leaf or an extension may still be joined with the path above it, so it is encoded only when
+/// the node above it is known to be a branch. Thus every node of the result is encoded and hashed
+/// once, and none that is not in the result.
 #[derive(Default)]
 enum Subtree {
     /// No keys.
@@ -44,7 +45,8 @@ enum Parts {
 
 /// What happens to one key of a trie.
 pub(super) trait LeafUpdate {
-    /// RLP of the key's value afterwards, `None` to delete it; `before` is the RLP of the value that the key has.
+    /// RLP of the key's value afterwards, `None` to delete it; `before` is the RLP of the value
+    /// that the key has.
     fn value(
         &self,
         before: Option<&[u8]>,
@@ -75,7 +77,8 @@ impl<'a> TrieUpdater<'a> {
         self.nodes
     }
 
-    /// Applies `updates`, sorted by key and no key twice, to the trie under `root`; its root afterwards.
+    /// Applies `updates`, sorted by key and no key twice, to the trie under `root`; its root
+    /// afterwards.
     pub(super) fn update_trie<L: LeafUpdate>(
         &mut self,
         root: B256,
@@ -153,7 +156,8 @@ impl<'a> TrieUpdater<'a> {
         self.prefix(first.slice(..shared), below, depth)
     }
 
-    /// Applies `updates` to the children of what stands at `depth`, and makes the node that they need.
+    /// Applies `updates` to the children of what stands at `depth`, and makes the node that they
+    /// need.
     fn apply_to_branch<L: LeafUpdate>(
         &mut self,
         children: &mut [Subtree; 16],
@@ -179,7 +183,8 @@ impl<'a> TrieUpdater<'a> {
         }
     }
 
-    /// Puts the path from `depth` on before a subtree: a leaf and an extension take it up, a branch gets an extension.
+    /// Puts the path from `depth` on before a subtree: a leaf and an extension take it up, a branch
+    /// gets an extension.
     fn prefix(
         &mut self,
         path: Nibbles,

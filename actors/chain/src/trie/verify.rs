@@ -64,7 +64,8 @@ pub enum ProofFlaw {
         /// Nodes that it has.
         found: usize,
     },
-    /// A node, or what it holds, cannot be decoded: the hash is right, so the chain itself has it so.
+    /// A node, or what it holds, cannot be decoded: the hash is right, so the chain itself has it
+    /// so.
     #[error("node {hash} is malformed: {why}")]
     Malformed {
         /// keccak256 of the node.
@@ -106,8 +107,9 @@ impl NodeSource for Way<'_> {
 }
 
 impl AccountProof {
-    /// Verifies the nodes of a proof against a state root: each is hashed, in its order from the root, and there is none
-    /// that the way does not need. Account and values are those that the nodes hold.
+    /// Verifies the nodes of a proof against a state root: each is hashed, in its order from the
+    /// root, and there is none that the way does not need. Account and values are those that the
+    /// nodes hold.
     ///
     /// # Errors
     /// A [`ProofError`] with the first node that is not the one that has to be there.

@@ -31,7 +31,8 @@ pub(super) trait NodeSource {
 
 /// Walks from `root` to `key` and reads the value where it stands; `None` where the key is absent.
 ///
-/// `visit` sees the RLP of every stored node on the way, the root first: what an EIP-1186 proof consists of.
+/// `visit` sees the RLP of every stored node on the way, the root first: what an EIP-1186 proof
+/// consists of.
 pub(super) fn walk<S: NodeSource, T>(
     source: &S,
     root: B256,

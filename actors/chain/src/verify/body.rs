@@ -7,7 +7,8 @@ use alloy_rlp::Encodable;
 use super::{VerifyError, header::ensure_eq};
 use crate::{block::RawBlock, execute::Rules};
 
-/// Bytes of RLP that a block may have from Osaka on (EIP-7934: 10 MiB less 2 MiB for the beacon block).
+/// Bytes of RLP that a block may have from Osaka on (EIP-7934: 10 MiB less 2 MiB for the beacon
+/// block).
 const BLOCK_RLP_BYTES_MAX_OSAKA: usize = (10 << 20) - (2 << 20);
 
 /// Checks what the header of `raw` promises about its body: roots, blob gas, size.
@@ -39,7 +40,8 @@ pub fn check_body(rules: &Rules<'_>, raw: &RawBlock) -> Result<(), VerifyError> 
     })
 }
 
-/// Checks what no rules are needed for: the roots of transactions, ommers and withdrawals, and blob gas where the header has it.
+/// Checks what no rules are needed for: the roots of transactions, ommers and withdrawals, and blob
+/// gas where the header has it.
 ///
 /// # Errors
 /// The first promise that does not hold.

@@ -19,7 +19,8 @@ const STEPS_DOWN_MAX: u64 = 99;
 
 /// The difficulty of the block after `parent` with this timestamp (seconds, above the parent's).
 ///
-/// Frontier, Homestead (EIP-2), Byzantium (EIP-100) and the bomb delays of EIP-649, 1234, 2384, 3554, 4345 and 5133.
+/// Frontier, Homestead (EIP-2), Byzantium (EIP-100) and the bomb delays of EIP-649, 1234, 2384,
+/// 3554, 4345 and 5133.
 #[must_use]
 pub fn difficulty(rules: &Rules<'_>, parent: &Header, timestamp: u64) -> U256 {
     let elapsed = timestamp.saturating_sub(parent.timestamp);

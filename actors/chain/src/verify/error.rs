@@ -5,7 +5,8 @@ use alloy_primitives::{B64, B256, Bytes, U256};
 
 /// A promise that does not hold: which one, what was expected, what was found.
 ///
-/// `None` stands for a field that is absent; a field that a fork brings is expected from that fork on and not before.
+/// `None` stands for a field that is absent; a field that a fork brings is expected from that fork
+/// on and not before.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[expect(
     missing_docs,
@@ -30,7 +31,8 @@ pub enum VerifyError {
     /// The side that does not support the DAO fork refuses its mark.
     #[error("extra data: expected no mark of the DAO fork, found {found}")]
     DaoForkMark { found: Bytes },
-    /// The gas limit moved by 1/1024 of the parent's or more, or is outside of what any block may have.
+    /// The gas limit moved by 1/1024 of the parent's or more, or is outside of what any block may
+    /// have.
     #[error("gas limit: expected {min} to {max}, found {found}")]
     GasLimit { min: u64, max: u64, found: u64 },
     /// More gas used than the limit.
@@ -51,7 +53,8 @@ pub enum VerifyError {
     /// A fork by time is due and the chain has not merged.
     #[error("fork {fork} is active before the merge")]
     ForkBeforeMerge { fork: EthereumHardfork },
-    /// Withdrawals root present before Shanghai or absent from then on, or not that of the withdrawals (EIP-4895).
+    /// Withdrawals root present before Shanghai or absent from then on, or not that of the
+    /// withdrawals (EIP-4895).
     #[error("withdrawals root: expected {expected:?}, found {found:?}")]
     WithdrawalsRoot {
         expected: Option<B256>,

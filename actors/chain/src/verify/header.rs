@@ -137,7 +137,8 @@ fn check_dao_fork(rules: &Rules<'_>, header: &Header) -> Result<(), VerifyError>
 }
 
 fn check_gas_limit(rules: &Rules<'_>, parent: &Header, header: &Header) -> Result<(), VerifyError> {
-    // The first block of London doubles the limit, so that its target is what the limit was (EIP-1559).
+    // The first block of London doubles the limit, so that its target is what the limit was
+    // (EIP-1559).
     let first_of_london = rules.has(EthereumHardfork::London) && parent.base_fee_per_gas.is_none();
     let reference = if first_of_london {
         parent.gas_limit.saturating_mul(2)

@@ -17,10 +17,11 @@ use crate::{
 /// Ommers that a block may have (yellow paper, 11.1).
 pub const OMMERS_MAX: usize = 2;
 
-/// Checks the ommers of the block after `kin[0]`; `kin` are the parent and its ancestors, the parent first.
+/// Checks the ommers of the block after `kin[0]`; `kin` are the parent and its ancestors, the
+/// parent first.
 ///
-/// An ommer branched off within [`KIN_MAX`] generations, is no ancestor, was not included before, and its header is
-/// valid; its seal (ethash) and its state are not checked.
+/// An ommer branched off within [`KIN_MAX`] generations, is no ancestor, was not included before,
+/// and its header is valid; its seal (ethash) and its state are not checked.
 ///
 /// # Errors
 /// The first promise that does not hold.
@@ -69,7 +70,8 @@ pub fn check_ommers(
     Ok(())
 }
 
-/// As a block before the merge is checked; what a block's body would say of its withdrawals root, an ommer has no body for.
+/// As a block before the merge is checked; what a block's body would say of its withdrawals root,
+/// an ommer has no body for.
 fn check_ommer(rules: &Rules<'_>, parent: &Header, ommer: &Header) -> Result<(), VerifyError> {
     // The ommer's own rules: a fork may lie between it and the block that includes it.
     let rules = rules.spec().rules(ommer.number, ommer.timestamp, false);

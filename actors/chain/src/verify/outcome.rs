@@ -9,7 +9,8 @@ use crate::{block::Receipt, execute::Executed};
 /// Checks everything that `header` promises about execution.
 ///
 /// # Errors
-/// The first promise that does not hold; gas and receipts before roots of state, since they say more.
+/// The first promise that does not hold; gas and receipts before roots of state, since they say
+/// more.
 pub fn check_outcome(header: &Header, executed: &Executed) -> Result<(), VerifyError> {
     ensure_eq(executed.gas_used, header.gas_used, |expected, found| {
         VerifyError::GasUsed { expected, found }

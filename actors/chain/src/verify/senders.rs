@@ -28,7 +28,8 @@ static CORES: LazyLock<usize> = LazyLock::new(|| available_parallelism().map_or(
 /// Recovers the sender of each transaction.
 ///
 /// # Errors
-/// A signature that is none, that is malleable (EIP-2, from Homestead on), or that is for another chain (EIP-155).
+/// A signature that is none, that is malleable (EIP-2, from Homestead on), or that is for another
+/// chain (EIP-155).
 pub fn recover_senders(
     rules: &Rules<'_>,
     transactions: &[Transaction],
@@ -54,8 +55,8 @@ fn recover(
     recover_any(index, transaction)
 }
 
-/// Recovers the sender of each transaction of a block whose rules are not known: any signature that recovers will do,
-/// for a chain's own blocks are the proof that it took it.
+/// Recovers the sender of each transaction of a block whose rules are not known: any signature that
+/// recovers will do, for a chain's own blocks are the proof that it took it.
 ///
 /// # Errors
 /// A signature that is none, or that is for another chain (EIP-155).
@@ -69,8 +70,8 @@ pub fn recover_senders_of(
     })
 }
 
-/// What is recovered of each transaction, in their order. Signatures are most of what checking a block takes, and each is
-/// by itself.
+/// What is recovered of each transaction, in their order. Signatures are most of what checking a
+/// block takes, and each is by itself.
 fn on_all_cores(
     transactions: &[Transaction],
     recover: impl Fn(usize, &Transaction) -> Result<Address, VerifyError> + Sync,

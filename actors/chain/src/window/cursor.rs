@@ -9,8 +9,9 @@ use crate::block::Block;
 
 /// The last block that a follower was told of: number and hash are the whole state of following.
 ///
-/// Whatever happened in the meantime, going from step to step leads to the head of a view with no gap and nothing twice:
-/// blocks that were replaced are taken back, newest first, then their successors come, oldest first.
+/// Whatever happened in the meantime, going from step to step leads to the head of a view with no
+/// gap and nothing twice: blocks that were replaced are taken back, newest first, then their
+/// successors come, oldest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cursor {
     number: u64,
@@ -62,7 +63,8 @@ impl Cursor {
     /// The next step towards the head of a view, which is taken; `None` at the head.
     ///
     /// # Errors
-    /// [`Lost`]: the next block, or the one to be taken back, is not held; the cursor stays where it is.
+    /// [`Lost`]: the next block, or the one to be taken back, is not held; the cursor stays where
+    /// it is.
     pub fn step(&mut self, snapshot: &Snapshot) -> Result<Option<Step>, Lost> {
         if self.is_at_head(snapshot) {
             return Ok(None);

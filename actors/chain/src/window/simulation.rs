@@ -1,4 +1,5 @@
-//! Thousands of changes, seeded, against the window as one would write it without a thought for speed.
+//! Thousands of changes, seeded, against the window as one would write it without a thought for
+//! speed.
 
 #![expect(clippy::unwrap_used, reason = "tests are made to fail")]
 
@@ -19,7 +20,8 @@ use crate::{
     test_block::{TestBlock, transaction_hash},
 };
 
-/// Transactions are drawn from this many, so that blocks of one chain and of two branches have the same ones.
+/// Transactions are drawn from this many, so that blocks of one chain and of two branches have the
+/// same ones.
 const TRANSACTIONS: u64 = 300;
 
 /// Lists that are searched from end to end.

@@ -13,7 +13,8 @@ use crate::block::Block;
 
 /// One consistent, immutable view of the window: what a request, and every item of a batch, reads.
 ///
-/// Whoever keeps an old one keeps seeing exactly the old view, and keeps its blocks and their states in memory.
+/// Whoever keeps an old one keeps seeing exactly the old view, and keeps its blocks and their
+/// states in memory.
 ///
 /// | method | resolves with |
 /// |---|---|
@@ -36,7 +37,8 @@ pub struct Snapshot {
     pub(super) finalized: Option<Settled>,
 }
 
-/// A block that the source called safe or finalized; its number stays known when it leaves the window.
+/// A block that the source called safe or finalized; its number stays known when it leaves the
+/// window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Settled {
     pub(super) number: u64,
@@ -86,7 +88,8 @@ impl Snapshot {
         &self.canonical[place(from)..=place(to)]
     }
 
-    /// The genesis block, held for ever for those who check it at start (JSON only; its state goes with the window).
+    /// The genesis block, held for ever for those who check it at start (JSON only; its state goes
+    /// with the window).
     ///
     /// `None` where the window began above it, until it is given or reached.
     #[must_use]
@@ -111,7 +114,8 @@ impl Snapshot {
         self.canonical.len() >= WINDOW_BLOCKS || self.oldest() == 0
     }
 
-    /// Why nothing is found by a hash: there may be such a block or transaction while the window is filled.
+    /// Why nothing is found by a hash: there may be such a block or transaction while the window is
+    /// filled.
     #[must_use]
     pub fn not_found(&self) -> ResolveError {
         match self.is_filled() {
@@ -120,7 +124,8 @@ impl Snapshot {
         }
     }
 
-    /// Whether the block is on the canonical chain, as far as it is held: the window and the genesis.
+    /// Whether the block is on the canonical chain, as far as it is held: the window and the
+    /// genesis.
     #[must_use]
     pub fn is_canonical(&self, block: &Block) -> bool {
         self.by_number(block.number())
@@ -128,7 +133,8 @@ impl Snapshot {
             .is_some_and(|canonical| canonical.hash == block.hash)
     }
 
-    /// A canonical transaction by its hash: its block and index. Where a chain has it twice, the newer one.
+    /// A canonical transaction by its hash: its block and index. Where a chain has it twice, the
+    /// newer one.
     #[must_use]
     pub fn transaction(&self, hash: &B256) -> Option<(&Arc<Block>, usize)> {
         let place = self.transactions.get(hash)?;
@@ -138,8 +144,8 @@ impl Snapshot {
     /// Resolves a number or tag to a canonical block of the window.
     ///
     /// # Errors
-    /// [`ResolveError::AboveHead`], [`ResolveError::BelowWindow`], and [`ResolveError::UnknownTag`] where the source
-    /// has not said which block is safe or finalized.
+    /// [`ResolveError::AboveHead`], [`ResolveError::BelowWindow`], and [`ResolveError::UnknownTag`]
+    /// where the source has not said which block is safe or finalized.
     pub fn resolve(&self, at: BlockNumberOrTag) -> Result<&Arc<Block>, ResolveError> {
         let number = self.number(at)?;
         let (oldest, newest) = (self.oldest(), self.head().number());
@@ -151,8 +157,8 @@ impl Snapshot {
         }
     }
 
-    /// Resolves a number or tag for a method that reads blocks and no state: as [`Self::resolve`], and the genesis
-    /// is found although it is below the window.
+    /// Resolves a number or tag for a method that reads blocks and no state: as [`Self::resolve`],
+    /// and the genesis is found although it is below the window.
     ///
     /// # Errors
     /// As [`Self::resolve`].
@@ -168,8 +174,8 @@ impl Snapshot {
     /// Resolves a block parameter of the state methods: a block whose state is held.
     ///
     /// # Errors
-    /// As [`Self::resolve`] by number; [`ResolveError::UnknownHash`], [`ResolveError::NotCanonical`], and
-    /// [`ResolveError::BelowWindow`] for the genesis by hash.
+    /// As [`Self::resolve`] by number; [`ResolveError::UnknownHash`],
+    /// [`ResolveError::NotCanonical`], and [`ResolveError::BelowWindow`] for the genesis by hash.
     pub fn resolve_id(&self, at: BlockId) -> Result<&Arc<Block>, ResolveError> {
         let (hash, require_canonical) = match at {
             BlockId::Number(at) => return self.resolve(at),

@@ -563,7 +563,8 @@ fn only_the_parent_of_the_oldest_block_is_put_under_it() {
         assert_eq!(refused, want);
     }
     assert!(Arc::ptr_eq(&before, &window.snapshot()));
-    // No hash covers a total difficulty: what a node says of it is no reason to be without the block.
+    // No hash covers a total difficulty: what a node says of it is no reason to be without the
+    // block.
     let mut other_total = chain[7].without_state();
     other_total.total_difficulty = Some(alloy_primitives::U256::from(70));
     window.extend_below(Arc::new(other_total)).unwrap();

@@ -9,14 +9,16 @@ use crate::block::Block;
 
 /// Where each canonical transaction of the window stands.
 ///
-/// The map is persistent: a clone costs nothing, and a block costs its own transactions whoever still holds a clone. That
-/// is most of what a new head costs, and nobody need wait for it: the newest block and one that leaves are noted, look-ups
-/// regard the notes, and [`Self::catch_up`] carries them over.
+/// The map is persistent: a clone costs nothing, and a block costs its own transactions whoever
+/// still holds a clone. That is most of what a new head costs, and nobody need wait for it: the
+/// newest block and one that leaves are noted, look-ups regard the notes, and [`Self::catch_up`]
+/// carries them over.
 #[derive(Clone, Debug, Default)]
 pub(super) struct TransactionIndex {
     places: GenericHashMap<B256, Place, FbBuildHasher<32>, DefaultSharedPtr>,
-    /// Older places of transactions that stand in the chain more than once, oldest first. Ethereum's nonces rule that
-    /// out; other chains have had it, and a revert must find the older place again.
+    /// Older places of transactions that stand in the chain more than once, oldest first.
+    /// Ethereum's nonces rule that out; other chains have had it, and a revert must find the older
+    /// place again.
     shadowed: Vec<(B256, Place)>,
     /// The newest block, where it is not in `places` yet.
     newest: Option<Listed>,
@@ -31,7 +33,8 @@ pub(super) struct Place {
     pub(super) index: u32,
 }
 
-/// A block's transactions: all that is kept of a block that is noted, for the rest of it may be let go of.
+/// A block's transactions: all that is kept of a block that is noted, for the rest of it may be let
+/// go of.
 #[derive(Clone, Debug)]
 struct Listed {
     number: u64,
@@ -55,7 +58,8 @@ impl TransactionIndex {
         self.places.len()
     }
 
-    /// Number of places that a newer one of the same transaction hides; of an index that has caught up.
+    /// Number of places that a newer one of the same transaction hides; of an index that has caught
+    /// up.
     pub(super) const fn shadowed_len(&self) -> usize {
         self.shadowed.len()
     }

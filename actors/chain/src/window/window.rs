@@ -14,14 +14,16 @@ use crate::block::Block;
 pub const WINDOW_BLOCKS: usize = 128;
 /// Replaced blocks that are held at most; the ones replaced first go first.
 ///
-/// A height has had as many siblings as its source made it have, so without a bound a node that flips for ever would
-/// fill the memory. A typical block holds 1.2 MB of JSON and the nodes of its state: 512 of them are some 0.6 GB at the
-/// worst, and four times as many as a reorg of the whole window replaces.
+/// A height has had as many siblings as its source made it have, so without a bound a node that
+/// flips for ever would fill the memory. A typical block holds 1.2 MB of JSON and the nodes of its
+/// state: 512 of them are some 0.6 GB at the worst, and four times as many as a reorg of the whole
+/// window replaces.
 pub const REPLACED_BLOCKS_MAX: usize = 512;
 
 /// Owner of the ring; [`Self::snapshot`] is what others read.
 ///
-/// A block that leaves the window is released, its state with it: only readers who hold an older snapshot keep it.
+/// A block that leaves the window is released, its state with it: only readers who hold an older
+/// snapshot keep it.
 #[derive(Clone, Debug)]
 pub struct Window {
     /// Copied by the first change after it was handed out, never changed under a reader.
@@ -77,7 +79,8 @@ pub enum WindowError {
 }
 
 impl Window {
-    /// A window that begins with `first` (the genesis, or a node's head, under which its ancestors come).
+    /// A window that begins with `first` (the genesis, or a node's head, under which its ancestors
+    /// come).
     #[must_use]
     pub fn new(chain_id: u64, first: Arc<Block>) -> Self {
         let mut transactions = TransactionIndex::default();
@@ -104,8 +107,8 @@ impl Window {
         Arc::clone(&self.view)
     }
 
-    /// Takes `reverted` blocks off the head, puts `applied` on in order, then sets safe and finalized; `None` leaves
-    /// them as they are. All of it, or nothing.
+    /// Takes `reverted` blocks off the head, puts `applied` on in order, then sets safe and
+    /// finalized; `None` leaves them as they are. All of it, or nothing.
     ///
     /// # Errors
     /// As [`Self::revert`], [`Self::apply`] and [`Self::set_safe`]; the window is then unchanged.
@@ -157,9 +160,11 @@ impl Window {
         Ok(())
     }
 
-    /// Puts the parent of the oldest block under it: how a window that began with a node's head is filled.
+    /// Puts the parent of the oldest block under it: how a window that began with a node's head is
+    /// filled.
     ///
-    /// A safe or finalized block of that number turns out to be this one, or to be none of this chain.
+    /// A safe or finalized block of that number turns out to be this one, or to be none of this
+    /// chain.
     ///
     /// # Errors
     /// [`WindowError::Full`], [`WindowError::NotTheParent`].
@@ -190,8 +195,8 @@ impl Window {
         Ok(())
     }
 
-    /// Keeps the genesis of a window that began above it; its state is not held. Whether it is this chain's the source knows,
-    /// until the window reaches it. One that is held already stays.
+    /// Keeps the genesis of a window that began above it; its state is not held. Whether it is this
+    /// chain's the source knows, until the window reaches it. One that is held already stays.
     ///
     /// # Errors
     /// [`WindowError::NotCanonical`] where the block is not a genesis.
@@ -205,8 +210,9 @@ impl Window {
         Ok(())
     }
 
-    /// Begins anew with `first`, where a reorg is deeper than the window: nothing of it is held any more but the genesis,
-    /// and safe and finalized are not known until the source names them again.
+    /// Begins anew with `first`, where a reorg is deeper than the window: nothing of it is held any
+    /// more but the genesis, and safe and finalized are not known until the source names them
+    /// again.
     pub fn reset(&mut self, first: Arc<Block>) -> HeadDelta {
         let before = Arc::clone(&self.view);
         let applied = vec![Arc::clone(&first)];
@@ -223,9 +229,9 @@ impl Window {
 
     /// Reverts the head; it stays readable by hash until its number falls below the window.
     ///
-    /// A safe or finalized block that is reverted is not known any more until the source names another: its parent
-    /// was never called so. A finalized block is reverted only where its chain broke its own promise, and the source
-    /// is still the one that knows the chain.
+    /// A safe or finalized block that is reverted is not known any more until the source names
+    /// another: its parent was never called so. A finalized block is reverted only where its chain
+    /// broke its own promise, and the source is still the one that knows the chain.
     ///
     /// # Errors
     /// [`WindowError::NothingToRevert`].
@@ -250,8 +256,8 @@ impl Window {
 
     /// Sets the safe block: a canonical one, in the window or below it.
     ///
-    /// Below the window it is recognised among the ancestors that the oldest block names, and where it was set
-    /// before. One further below is set by [`Self::set_safe_at`].
+    /// Below the window it is recognised among the ancestors that the oldest block names, and where
+    /// it was set before. One further below is set by [`Self::set_safe_at`].
     ///
     /// # Errors
     /// [`WindowError::NotCanonical`].
@@ -271,8 +277,9 @@ impl Window {
         Ok(())
     }
 
-    /// Sets the safe block by the number and hash that the source names: a canonical one, or one so far below the window
-    /// that nothing here links it. Such a one is the source's word, until the window reaches it.
+    /// Sets the safe block by the number and hash that the source names: a canonical one, or one so
+    /// far below the window that nothing here links it. Such a one is the source's word, until the
+    /// window reaches it.
     ///
     /// # Errors
     /// [`WindowError::NotCanonical`].
@@ -296,8 +303,8 @@ impl Window {
         Ok(())
     }
 
-    /// Does what an advance leaves for later, so that a new head is readable sooner: sorting its transactions in. The view
-    /// answers the same before and after, and has the same version.
+    /// Does what an advance leaves for later, so that a new head is readable sooner: sorting its
+    /// transactions in. The view answers the same before and after, and has the same version.
     pub fn catch_up(&mut self) {
         if !self.view.transactions.is_caught_up() {
             Arc::make_mut(&mut self.view).transactions.catch_up();
@@ -312,7 +319,8 @@ impl Window {
         super::invariants::check(self)
     }
 
-    /// Lets go of the oldest canonical block, and of the replaced blocks that are below the window without it.
+    /// Lets go of the oldest canonical block, and of the replaced blocks that are below the window
+    /// without it.
     fn release_oldest(&mut self) {
         let view = changed(&mut self.view);
         let oldest = view.canonical.remove(0);

@@ -27,7 +27,8 @@ impl Chain {
     }
 }
 
-/// `any` of these addresses or none of so many that do not exist: more look-ups than a worker makes itself.
+/// `any` of these addresses or none of so many that do not exist: more look-ups than a worker makes
+/// itself.
 fn large(any: &[Address]) -> LogFilter {
     let unknown = (0..4_000_u64)
         .map(|salt| Address::from_word(B256::from(alloy_primitives::U256::from(salt))));
@@ -172,7 +173,8 @@ async fn several_conditions_are_priced_by_the_logs_they_may_look_at() {
     let candidates = logs / (WORKER_CANDIDATES_MAX / WORKER_LOOKUPS_MAX);
     assert!(candidates > 0, "{logs} logs");
     let (address, topic) = (Address::ZERO, B256::ZERO);
-    /// Addresses, topics by position, the values looked up in each block, and whether candidates are looked at.
+    /// Addresses, topics by position, the values looked up in each block, and whether candidates
+    /// are looked at.
     type Row = (Vec<Address>, Vec<Vec<B256>>, usize, bool);
     let table: [Row; 8] = [
         (vec![], vec![], 0, false),

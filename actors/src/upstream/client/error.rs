@@ -7,10 +7,12 @@ use alloy_transport::{TransportError, TransportErrorKind};
 
 use super::code::{Meaning, meaning};
 
-/// Why a call has no answer. None of it repeats a URL or a header; what a node wrote is cut short and printable.
+/// Why a call has no answer. None of it repeats a URL or a header; what a node wrote is cut short
+/// and printable.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CallError {
-    /// As many calls as there may be are under way, and none of them ended in time: not this node's fault.
+    /// As many calls as there may be are under way, and none of them ended in time: not this node's
+    /// fault.
     #[error("too many calls to this node are under way")]
     Busy,
     /// No answer in time.
@@ -59,7 +61,8 @@ pub enum CallError {
 /// Longest text of a node, in characters, that is kept for a log line.
 const TEXT_CHARS_MAX: usize = 200;
 
-/// Longest wait that a node may ask for: who is rate limited for a day is asked again within the day.
+/// Longest wait that a node may ask for: who is rate limited for a day is asked again within the
+/// day.
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(3_600);
 
 #[cfg(test)]
@@ -97,7 +100,8 @@ impl CallError {
 }
 
 impl CallError {
-    /// Whether the node cannot answer the method in the form that was asked for, however often it is asked.
+    /// Whether the node cannot answer the method in the form that was asked for, however often it
+    /// is asked.
     pub(super) fn lacks_method(&self) -> bool {
         match self {
             Self::MethodMissing => true,

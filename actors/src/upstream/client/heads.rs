@@ -6,7 +6,8 @@ use tokio::sync::broadcast::error::RecvError;
 
 use super::{CallError, HeadClaim};
 
-/// A subscription to a node's heads; ends with its connection, and is taken back when it is dropped.
+/// A subscription to a node's heads; ends with its connection, and is taken back when it is
+/// dropped.
 #[derive(Debug)]
 pub struct Heads {
     frontend: PubSubFrontend,
@@ -23,7 +24,8 @@ impl Heads {
         })
     }
 
-    /// Waits for the next head that the node tells of. Whoever is slower than the node gets the newer ones alone.
+    /// Waits for the next head that the node tells of. Whoever is slower than the node gets the
+    /// newer ones alone.
     ///
     /// # Errors
     /// The connection ended, or the node told of something that is no head.

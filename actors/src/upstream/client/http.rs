@@ -1,7 +1,7 @@
 //! A transport over HTTP that bounds what it reads.
 //!
-//! alloy's own reads an answer whatever its length, writes the URL (and the key in it) into its spans, and follows
-//! redirects, with the operator's headers, wherever they lead.
+//! alloy's own reads an answer whatever its length, writes the URL (and the key in it) into its
+//! spans, and follows redirects, with the operator's headers, wherever they lead.
 
 use std::{
     task::{Context, Poll},
@@ -23,7 +23,8 @@ use crate::upstream::Endpoint;
 /// Longest wait for a connection; a call's own timeout may be shorter.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How long an idle connection is kept: less than most servers keep it, so that it is this side that closes.
+/// How long an idle connection is kept: less than most servers keep it, so that it is this side
+/// that closes.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Bytes that are set aside for an answer because its head announces so many.

@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-/// What a node said that it cannot do, so that it is not asked, or not complained of, for a while. It is tried again: behind one URL there may be several nodes, and one is replaced now
-/// and then.
+/// What a node said that it cannot do, so that it is not asked, or not complained of, for a while.
+/// It is tried again: behind one URL there may be several nodes, and one is replaced now and then.
 #[derive(Debug, Default)]
 pub(in crate::upstream) struct Lacks(Mutex<Option<Instant>>);
 

@@ -19,7 +19,8 @@ pub(super) enum Line {
     /// One connection for everything, opened when it is needed.
     WebSocket {
         connect: Box<WsConnect>,
-        /// Held while a connection is opened: whoever comes meanwhile waits for it instead of opening another.
+        /// Held while a connection is opened: whoever comes meanwhile waits for it instead of
+        /// opening another.
         opening: AsyncMutex<()>,
         open: Mutex<Option<RpcClient>>,
     },
@@ -62,7 +63,8 @@ impl Line {
 
     /// Does without the open connection from now on; calls that are under way on it go on.
     ///
-    /// For a call that nobody waits for any more is remembered on it until it is answered, which may be never.
+    /// For a call that nobody waits for any more is remembered on it until it is answered, which
+    /// may be never.
     pub(super) fn renew(&self) {
         if let Self::WebSocket { open, .. } = self {
             *open.lock() = None;

@@ -1,7 +1,7 @@
 //! One node's calls.
 //!
-//! An answer is JSON as the node wrote it: whoever asked checks it against a hash. What is read here is small (a number,
-//! a name) or a claim that leads to a question and to nothing else.
+//! An answer is JSON as the node wrote it: whoever asked checks it against a hash. What is read
+//! here is small (a number, a name) or a claim that leads to a question and to nothing else.
 
 mod claim;
 mod code;
@@ -45,9 +45,10 @@ pub struct CallLimits {
     pub concurrency: usize,
     /// Longest wait for an answer, and before that for a turn.
     pub timeout: Duration,
-    /// Longest answer in bytes, also of all receipts of a block that are asked for one by one. Over HTTP a longer one is not
-    /// read to its end; over WebSocket it ends the connection. So many bytes for each call under way, and for each block
-    /// whose receipts come one by one, are the most that a node can make this process hold.
+    /// Longest answer in bytes, also of all receipts of a block that are asked for one by one. Over
+    /// HTTP a longer one is not read to its end; over WebSocket it ends the connection. So many
+    /// bytes for each call under way, and for each block whose receipts come one by one, are the
+    /// most that a node can make this process hold.
     pub answer_bytes_max: usize,
 }
 
@@ -197,7 +198,8 @@ impl NodeClient {
             .await
     }
 
-    /// A block's receipts: as one list, or one by one from a node that has no lists, which is remembered for a while.
+    /// A block's receipts: as one list, or one by one from a node that has no lists, which is
+    /// remembered for a while.
     ///
     /// # Errors
     /// As [`CallError`] says; one receipt's error is the error of all.
@@ -255,8 +257,8 @@ impl NodeClient {
         self.call("eth_getCode", (address, block)).await
     }
 
-    /// Asks to be told of heads; [`CallError::MethodMissing`] over HTTP. One such subscription is enough for a node: two on
-    /// one connection are the same, and end together.
+    /// Asks to be told of heads; [`CallError::MethodMissing`] over HTTP. One such subscription is
+    /// enough for a node: two on one connection are the same, and end together.
     ///
     /// # Errors
     /// As [`CallError`] says.

@@ -12,7 +12,8 @@ pub(super) fn system() -> Result<ClientConfig, rustls::Error> {
     Ok(builder.with_platform_verifier()?.with_no_client_auth())
 }
 
-/// A configuration that believes nobody, for a client that does not use TLS but has to be given one.
+/// A configuration that believes nobody, for a client that does not use TLS but has to be given
+/// one.
 pub(super) fn nobody() -> Result<ClientConfig, rustls::Error> {
     let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()));
     let builder = builder.with_safe_default_protocol_versions()?;

@@ -15,7 +15,8 @@ use tokio_tungstenite::{
 use super::{CallError, ClientError, tls};
 use crate::upstream::Endpoint;
 
-/// How often a connection on which nothing is sent is tried with a ping; without a pong until the next it ends.
+/// How often a connection on which nothing is sent is tried with a ping; without a pong until the
+/// next it ends.
 const KEEPALIVE: Duration = Duration::from_secs(10);
 
 /// How one node is connected to.
@@ -23,7 +24,8 @@ const KEEPALIVE: Duration = Duration::from_secs(10);
 pub(super) struct WsConnect {
     endpoint: Endpoint,
     tls: Option<Arc<ClientConfig>>,
-    /// A message that is longer ends the connection, and every call on it: the protocol has no way to skip one.
+    /// A message that is longer ends the connection, and every call on it: the protocol has no way
+    /// to skip one.
     message_bytes_max: usize,
 }
 
@@ -69,7 +71,8 @@ impl PubSubConnect for WsConnect {
         self.open().await.map_err(CallError::into_transport)
     }
 
-    /// Not here: when a node is tried again is decided in one place, which has to know that it was lost.
+    /// Not here: when a node is tried again is decided in one place, which has to know that it was
+    /// lost.
     async fn try_reconnect(&self) -> TransportResult<ConnectionHandle> {
         Err(TransportErrorKind::non_retryable_str(
             "the connection ended",

@@ -18,8 +18,9 @@ use crate::{
     },
 };
 
-/// Times in a row that a node may not have what it named itself, before it is a fault: a URL of several nodes does so
-/// now and then, for as long as the newest block takes from one of them to the others.
+/// Times in a row that a node may not have what it named itself, before it is a fault: a URL of
+/// several nodes does so now and then, for as long as the newest block takes from one of them to
+/// the others.
 const MISSING_MAX: u32 = 3;
 
 impl<P: Peer, S: HeadSink> Follower<P, S> {
@@ -32,7 +33,8 @@ impl<P: Peer, S: HeadSink> Follower<P, S> {
                 self.questions.spawn(work::next(node, heads));
             }
             Answer::Subscribed(Err(error)) => {
-                // Who does not have it is not asked again; it is no fault, heads are asked for anyway.
+                // Who does not have it is not asked again; it is no fault, heads are asked for
+                // anyway.
                 let never = matches!(error, CallError::MethodMissing | CallError::Rpc { .. });
                 self.nodes[node].tells = never.then_some(false);
             }
@@ -176,8 +178,8 @@ impl<P: Peer, S: HeadSink> Follower<P, S> {
         }
     }
 
-    /// A question of a way or a filling was not answered. A way ends with it, unless it was a guess: the node may name
-    /// another head by now.
+    /// A question of a way or a filling was not answered. A way ends with it, unless it was a
+    /// guess: the node may name another head by now.
     fn lost(&mut self, node: NodeId, ask: Ask, purpose: Purpose) {
         match purpose {
             Purpose::Way | Purpose::First => {

@@ -1,4 +1,5 @@
-//! What is held below the head that the window began with: the window's other blocks, and the genesis.
+//! What is held below the head that the window began with: the window's other blocks, and the
+//! genesis.
 
 use std::{sync::Arc, time::Duration};
 
@@ -71,15 +72,16 @@ impl<P: Peer, S: HeadSink> Follower<P, S> {
         }
     }
 
-    /// Who is asked for what is old: the followed node, and the others after it if it does not have that.
+    /// Who is asked for what is old: the followed node, and the others after it if it does not have
+    /// that.
     fn in_turn(&self, followed: NodeId, turn: usize) -> NodeId {
         let node = (followed + turn) % self.nodes.len();
         let may_be_asked = self.nodes[node].is_known && self.health.may_ask(node, self.now());
         if may_be_asked { node } else { followed }
     }
 
-    /// The genesis that a node has to be of. One that another node gave is that node's word, and no reason to do without this
-    /// one.
+    /// The genesis that a node has to be of. One that another node gave is that node's word, and no
+    /// reason to do without this one.
     pub(super) fn genesis_for(&self, node: NodeId) -> Option<B256> {
         let is_of_use = self.genesis.given_by.is_none_or(|giver| giver == node);
         let view = self.sink.view().filter(|_| is_of_use);
@@ -97,7 +99,8 @@ impl<P: Peer, S: HeadSink> Follower<P, S> {
         is_below && view.genesis().is_none() && !is_asked && hold_until <= now
     }
 
-    /// What is missing below the oldest block, whatever has made it the oldest; `None` where nothing is.
+    /// What is missing below the oldest block, whatever has made it the oldest; `None` where
+    /// nothing is.
     fn filling(&mut self, view: &S::View) -> Option<&mut Filling> {
         let (oldest, (head, _)) = (view.oldest(), view.head());
         // What was gathered goes under another block.
@@ -115,7 +118,8 @@ impl<P: Peer, S: HeadSink> Follower<P, S> {
         self.filling.as_mut()
     }
 
-    /// A node does not have a block of the window: it may have forgotten it, and be as good as any for new ones.
+    /// A node does not have a block of the window: it may have forgotten it, and be as good as any
+    /// for new ones.
     pub(super) fn missing_below(&mut self, node: NodeId, ask: Ask) {
         if self
             .filling
@@ -128,7 +132,8 @@ impl<P: Peer, S: HeadSink> Follower<P, S> {
         self.waits_below();
     }
 
-    /// A block of the window failed a check, and nobody else has it: new heads do not wait for old blocks.
+    /// A block of the window failed a check, and nobody else has it: new heads do not wait for old
+    /// blocks.
     pub(super) fn bad_below(
         &mut self,
         node: NodeId,
@@ -163,8 +168,9 @@ impl<P: Peer, S: HeadSink> Follower<P, S> {
         }
     }
 
-    /// Takes in what a node gave for the genesis. It can be followed without: not every chain hashes its first block as it
-    /// does the others, so that a false one is counted, and the node is not left for it.
+    /// Takes in what a node gave for the genesis. It can be followed without: not every chain
+    /// hashes its first block as it does the others, so that a false one is counted, and the node
+    /// is not left for it.
     pub(super) fn fetched_genesis(&mut self, node: NodeId, block: Result<Arc<Block>, FetchError>) {
         self.genesis.is_asked = false;
         let error = match block {

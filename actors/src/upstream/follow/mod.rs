@@ -1,7 +1,8 @@
 //! Follows the best of several nodes.
 //!
-//! One task decides; what it waits for are the answers to its own questions, so that there is no queue: one question a
-//! node for its head, one for the heads that it tells of, and as many for blocks as may be under way.
+//! One task decides; what it waits for are the answers to its own questions, so that there is no
+//! queue: one question a node for its head, one for the heads that it tells of, and as many for
+//! blocks as may be under way.
 
 mod answers;
 mod below;
@@ -36,11 +37,12 @@ const CALLS_A_BLOCK: usize = 2;
 /// Blocks that backfill leaves to a new head, so that it does not wait for its turn.
 const HEAD_RESERVE: usize = 1;
 
-/// Shortest time without a block, on the way to a head, after which another node is tried: a far one takes so long.
+/// Shortest time without a block, on the way to a head, after which another node is tried: a far
+/// one takes so long.
 const STUCK_MIN: Duration = Duration::from_secs(1);
 
-/// Times as long that the whole way of a node that is on trial may take: blocks that drop in one by one keep us from the
-/// others.
+/// Times as long that the whole way of a node that is on trial may take: blocks that drop in one by
+/// one keep us from the others.
 const TRIAL_STUCKS: u32 = 3;
 
 /// What is followed by.
@@ -63,7 +65,8 @@ pub enum Event {
     Failed {
         /// Which.
         node: NodeId,
-        /// What it did, in one word: [`Fault::label`], or the check that a block failed; `None`: it asked to be left alone.
+        /// What it did, in one word: [`Fault::label`], or the check that a block failed; `None`: it
+        /// asked to be left alone.
         reason: Option<&'static str>,
         /// For how long; zero for a false genesis, without which a node can be followed.
         wait: Duration,
@@ -198,7 +201,8 @@ impl<P: Peer, S: HeadSink> Follower<P, S> {
         }
     }
 
-    /// Follows until `stop` is told, or its other end is dropped; hears what others complain of nodes.
+    /// Follows until `stop` is told, or its other end is dropped; hears what others complain of
+    /// nodes.
     ///
     /// # Errors
     /// Whoever holds the blocks cannot go on. No node can end it.
@@ -232,8 +236,8 @@ impl<P: Peer, S: HeadSink> Follower<P, S> {
         self.began.elapsed()
     }
 
-    /// How long there is nothing to do if nothing is heard: until a node is to be asked, or a quarter of a block time, in
-    /// which what is behind or silent is noticed.
+    /// How long there is nothing to do if nothing is heard: until a node is to be asked, or a
+    /// quarter of a block time, in which what is behind or silent is noticed.
     fn pause(&self) -> Duration {
         let now = self.now();
         let polls = (0..self.nodes.len()).filter_map(|id| self.poll_at(id));
@@ -307,7 +311,8 @@ impl<P: Peer, S: HeadSink> Follower<P, S> {
         }
     }
 
-    /// Tells which nodes have become something else, once they were heard. Faults and limits have their own log lines.
+    /// Tells which nodes have become something else, once they were heard. Faults and limits have
+    /// their own log lines.
     fn tell_states(&mut self) {
         let now = self.now();
         for (id, node) in self.nodes.iter_mut().enumerate() {
@@ -322,7 +327,8 @@ impl<P: Peer, S: HeadSink> Follower<P, S> {
         }
     }
 
-    /// Leaves a node that names heads and gives no blocks, if there is another: a call's own time may be many blocks.
+    /// Leaves a node that names heads and gives no blocks, if there is another: a call's own time
+    /// may be many blocks.
     fn leave_if_stuck(&mut self) {
         let (now, patience) = (self.now(), self.health.block_time().max(STUCK_MIN));
         let way = self.way.as_ref();

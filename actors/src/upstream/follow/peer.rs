@@ -53,8 +53,8 @@ pub trait Peer: Clone + Send + Sync + 'static {
     /// Asks to be told of heads; [`CallError::MethodMissing`] where it does not.
     fn heads(&self) -> impl Future<Output = Result<Self::Heads, CallError>> + Send;
 
-    /// Fetches a block and checks all of it against its hash. Its number, and its hash where that was named, are those that
-    /// were asked for.
+    /// Fetches a block and checks all of it against its hash. Its number, and its hash where that
+    /// was named, are those that were asked for.
     fn block(&self, ask: Ask) -> impl Future<Output = Result<Arc<Block>, FetchError>> + Send;
 }
 

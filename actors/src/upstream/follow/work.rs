@@ -41,7 +41,8 @@ pub(super) enum Answer<H> {
     FetchedGenesis(Result<Arc<Block>, FetchError>),
 }
 
-/// What a block is for. A late answer to a question of an earlier way or filling is as good as any: it was verified.
+/// What a block is for. A late answer to a question of an earlier way or filling is as good as any:
+/// it was verified.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Purpose {
     Way,
@@ -93,7 +94,8 @@ pub(super) async fn poll<P: Peer>(
     with_settled: bool,
 ) -> Done<P::Heads> {
     let named = async {
-        // Each time: what stands behind a URL may be another node by now, although no call has failed.
+        // Each time: what stands behind a URL may be another node by now, although no call has
+        // failed.
         let (identity, head) = join!(identify(&peer, with_genesis), peer.head(Tag::Latest));
         let mut named = Named {
             identity: identity?,
@@ -108,7 +110,8 @@ pub(super) async fn poll<P: Peer>(
                 peer.head(Tag::Safe),
                 peer.head(Tag::Finalized)
             );
-            // A node that cannot say so is taken for one that is not; so is a node of a chain that has no such blocks.
+            // A node that cannot say so is taken for one that is not; so is a node of a chain that
+            // has no such blocks.
             named.is_syncing = is_syncing.unwrap_or(false);
             let (safe, finalized) = (safe.ok(), finalized.ok());
             named.settled = Some(Settled { safe, finalized });
@@ -136,8 +139,8 @@ pub(super) async fn next<H: HeadFeed>(node: NodeId, mut heads: H) -> Done<H> {
     }
 }
 
-/// Fetches a block that the window is to begin with. Nothing links it to what was held before: the node says afterwards
-/// which chain it is of.
+/// Fetches a block that the window is to begin with. Nothing links it to what was held before: the
+/// node says afterwards which chain it is of.
 pub(super) async fn fetch_first<P: Peer>(node: NodeId, peer: P, ask: Ask) -> Done<P::Heads> {
     let block = async {
         let block = peer.block(ask).await?;

@@ -9,11 +9,12 @@ pub const BACKOFF_MAX: Duration = Duration::from_secs(60);
 const FIRST_MIN: Duration = Duration::from_millis(100);
 const FIRST_MAX: Duration = Duration::from_secs(3);
 
-/// Doublings that a lie begins with where another node can be followed: sixteen times the first wait.
+/// Doublings that a lie begins with where another node can be followed: sixteen times the first
+/// wait.
 const LIE_DOUBLINGS: u32 = 4;
 
-/// Waits that double with every strike, each longer or shorter by up to a quarter, so that several services do not all
-/// come back to a node at the same moment. The same seed gives the same waits.
+/// Waits that double with every strike, each longer or shorter by up to a quarter, so that several
+/// services do not all come back to a node at the same moment. The same seed gives the same waits.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Backoff {
     seed: u64,

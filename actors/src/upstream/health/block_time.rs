@@ -2,26 +2,27 @@
 
 use std::{collections::VecDeque, time::Duration};
 
-/// Intervals that the estimate is the median of: few enough to follow a chain that changes its pace, enough that a
-/// missed slot or a burst after one changes nothing.
+/// Intervals that the estimate is the median of: few enough to follow a chain that changes its
+/// pace, enough that a missed slot or a burst after one changes nothing.
 const INTERVALS: usize = 15;
 
-/// Bounds of the estimate: what follows from it, as waits and polls, is to be neither a burden nor endless, whatever
-/// headers say of their time.
+/// Bounds of the estimate: what follows from it, as waits and polls, is to be neither a burden nor
+/// endless, whatever headers say of their time.
 const MIN: Duration = Duration::from_millis(200);
 const MAX: Duration = Duration::from_secs(60);
 
-/// Estimate before there is an interval: two headers, a moment later, say more. Until then nothing waits long for it, and
-/// a far node has the time to answer.
+/// Estimate before there is an interval: two headers, a moment later, say more. Until then nothing
+/// waits long for it, and a far node has the time to answer.
 const UNKNOWN: Duration = Duration::from_secs(3);
 
-/// Arrivals from which on they count for more than what headers say: the first of them may be any wait.
+/// Arrivals from which on they count for more than what headers say: the first of them may be any
+/// wait.
 const ARRIVALS: usize = 5;
 
 /// The chain's block time, estimated.
 ///
-/// Headers count whole seconds, which says little on a chain of several blocks a second: where enough blocks have
-/// arrived while we watch, it is their arrivals that count.
+/// Headers count whole seconds, which says little on a chain of several blocks a second: where
+/// enough blocks have arrived while we watch, it is their arrivals that count.
 #[derive(Clone, Debug)]
 pub struct BlockTime {
     estimate: Duration,
@@ -61,7 +62,8 @@ impl BlockTime {
         }
     }
 
-    /// Tells that the head was of this number `now`. A lower or equal number than before is a reorg, and no interval.
+    /// Tells that the head was of this number `now`. A lower or equal number than before is a
+    /// reorg, and no interval.
     pub fn arrived(&mut self, number: u64, now: Duration) {
         let last = self.last.replace((number, now));
         let Some((last_number, last_now)) = last else {

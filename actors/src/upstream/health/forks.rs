@@ -1,13 +1,14 @@
 //! Which of two forks is followed.
 //!
-//! The one whose own finalized block is later and not ours; else the one that is followed, while it moves. Whoever is
-//! followed instead of another is on trial: until it has taken us further from our own head, the nodes that were on our
-//! chain are witnesses. If its way leaves our chain below our head, and one of them can be followed and moves, nothing is
-//! applied, that witness is followed, and the other does not count as ahead for a while. If its way begins above
-//! everything that we hold, a witness has to keep pace besides: its blocks' own time goes on as time does. One that is
-//! catching up, or is too slow, is left for who is far ahead. Where a node went further from our head, and the one that
-//! was left for it soon has another block in the place of one of ours, that one is followed again, and what the other gave
-//! is not kept.
+//! The one whose own finalized block is later and not ours; else the one that is followed, while it
+//! moves. Whoever is followed instead of another is on trial: until it has taken us further from
+//! our own head, the nodes that were on our chain are witnesses. If its way leaves our chain below
+//! our head, and one of them can be followed and moves, nothing is applied, that witness is
+//! followed, and the other does not count as ahead for a while. If its way begins above everything
+//! that we hold, a witness has to keep pace besides: its blocks' own time goes on as time does. One
+//! that is catching up, or is too slow, is left for who is far ahead. Where a node went further
+//! from our head, and the one that was left for it soon has another block in the place of one of
+//! ours, that one is followed again, and what the other gave is not kept.
 
 use std::cmp::Reverse;
 
@@ -19,8 +20,8 @@ use crate::upstream::Chain;
 /// Block times within which a node's head has to change, for it to be moving.
 const MOVING_BLOCKS: u32 = 3;
 
-/// Block times for which a node on another fork does not count as ahead, and for which the witnesses against a node that
-/// has taken us further are heard.
+/// Block times for which a node on another fork does not count as ahead, and for which the
+/// witnesses against a node that has taken us further are heard.
 const APART_BLOCKS: u32 = 16;
 
 /// What the followed node has to show.
@@ -44,8 +45,9 @@ impl Node {
 }
 
 impl Health {
-    /// The way to the followed node's head leaves our chain below our head, or takes too long; `is_far` where it begins
-    /// above everything that we hold. Whether nothing of it is to be applied: another node is followed then.
+    /// The way to the followed node's head leaves our chain below our head, or takes too long;
+    /// `is_far` where it begins above everything that we hold. Whether nothing of it is to be
+    /// applied: another node is followed then.
     pub fn refuses(&mut self, now: Moment, is_far: bool) -> bool {
         let Some(followed) = self.followed.filter(|_| self.is_on_trial()) else {
             return false;
@@ -67,7 +69,8 @@ impl Health {
         trial.is_some_and(|trial| trial.until.is_none())
     }
 
-    /// The node whose word is taken for what is settled: the followed one, once it is known to be on our chain.
+    /// The node whose word is taken for what is settled: the followed one, once it is known to be
+    /// on our chain.
     #[must_use]
     pub fn settler(&self, chain: &impl Chain) -> Option<NodeId> {
         let is_ours = |node: &NodeId| {
@@ -128,8 +131,8 @@ impl Health {
         self.hear_contradiction(now, chain);
     }
 
-    /// Hears the node that was left, once the followed one has taken us further. Who is about to come after us, through a
-    /// reorg or not, does so within a block time.
+    /// Hears the node that was left, once the followed one has taken us further. Who is about to
+    /// come after us, through a reorg or not, does so within a block time.
     fn hear_contradiction(&mut self, now: Moment, chain: &impl Chain) {
         let is_contradicted = self.is_contradicted(now, chain);
         let block_time = self.block_time();

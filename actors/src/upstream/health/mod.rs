@@ -1,7 +1,7 @@
 //! Which node is followed.
 //!
-//! Told what nodes said and did and when, it says what each of them is, whom to follow, and which head of theirs to go
-//! to. It asks nobody, and has no clock.
+//! Told what nodes said and did and when, it says what each of them is, whom to follow, and which
+//! head of theirs to go to. It asks nobody, and has no clock.
 
 mod backoff;
 mod block_time;
@@ -28,14 +28,16 @@ use pace::Pace;
 /// Block times without a word after which a node is [`Fault::Silent`].
 const SILENT_BLOCKS: u32 = 3;
 
-/// The least of such a time: on a fast chain, a far node or a busy machine takes longer than three blocks to say anything.
+/// The least of such a time: on a fast chain, a far node or a busy machine takes longer than three
+/// blocks to say anything.
 const SILENT_MIN: Duration = Duration::from_secs(2);
 
-/// Block times for which the followed node names one of our lower blocks as its head, before that is our head too.
+/// Block times for which the followed node names one of our lower blocks as its head, before that
+/// is our head too.
 const ROLLBACK_BLOCKS: u32 = 3;
 
-/// Longest pause between two questions to the followed node for its head, where it does not tell of heads: headers that are
-/// far apart may be those of a chain that makes blocks on demand.
+/// Longest pause between two questions to the followed node for its head, where it does not tell of
+/// heads: headers that are far apart may be those of a chain that makes blocks on demand.
 const POLL_MAX: Duration = Duration::from_secs(3);
 
 /// Block times without a fault after which earlier ones are forgotten.
@@ -66,7 +68,8 @@ pub struct Health {
 enum Lag {
     /// None: it has taken us where we are.
     None,
-    /// Those that are blocks of ours: where we are, one has taken us that lied, or was contradicted.
+    /// Those that are blocks of ours: where we are, one has taken us that lied, or was
+    /// contradicted.
     Ours,
     /// All: the head does not go back for another node.
     All,
@@ -215,8 +218,8 @@ impl Health {
         self.nodes[node].head_since
     }
 
-    /// When a node that was asked for its head at `asked` is to be asked again; `tells` where it also tells of heads by
-    /// itself.
+    /// When a node that was asked for its head at `asked` is to be asked again; `tells` where it
+    /// also tells of heads by itself.
     #[must_use]
     pub fn ask_at(&self, node: NodeId, asked: Moment, tells: bool) -> Moment {
         let block_time = self.block_time();
@@ -279,7 +282,8 @@ impl Health {
         // Calls that were under way fail together: that is one trouble, named by the worst of it.
         let is_lie = fault.is_some_and(Fault::is_lie);
         let block_time = self.block_time();
-        // Without another there is nobody to be protected from it: what it gives is checked each time.
+        // Without another there is nobody to be protected from it: what it gives is checked each
+        // time.
         let is_grave = is_lie && self.has_other(node);
         let found = &mut self.nodes[node];
         if let Some(trouble) = found.trouble
@@ -328,7 +332,8 @@ impl Health {
             .collect()
     }
 
-    /// Chooses whom to follow. To be called after whatever was told, and every quarter of a block time.
+    /// Chooses whom to follow. To be called after whatever was told, and every quarter of a block
+    /// time.
     pub fn choose(&mut self, now: Moment, chain: &impl Chain) -> Option<Switch> {
         self.look_at_forks(now, chain);
         let (to, why) = self.better(now, chain)?;
@@ -364,8 +369,9 @@ impl Health {
             Lag::All => true,
         };
         if head.number < ours {
-            // One URL may be several nodes: a lower head is a reorg if it is still the head after a while; one of our own
-            // blocks is a rollback if its node has had the time to come after us.
+            // One URL may be several nodes: a lower head is a reorg if it is still the head after a
+            // while; one of our own blocks is a rollback if its node has had the time to come after
+            // us.
             let is_kept_for = now.saturating_sub(node.head_since);
             let patience = match is_ours {
                 true => self.block_time() * ROLLBACK_BLOCKS,

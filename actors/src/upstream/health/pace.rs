@@ -22,8 +22,9 @@ impl Pace {
         self.heads.push_back((now, seconds));
     }
 
-    /// Whether the blocks' own time has gone on about as time has: no more than twice as fast, no less than half. It is
-    /// not if the node is catching up, or cannot keep up. Who has named few heads is given the benefit of the doubt.
+    /// Whether the blocks' own time has gone on about as time has: no more than twice as fast, no
+    /// less than half. It is not if the node is catching up, or cannot keep up. Who has named few
+    /// heads is given the benefit of the doubt.
     pub(super) fn is_kept(&self, block_time: Duration) -> bool {
         let (Some(first), Some(last)) = (self.heads.front(), self.heads.back()) else {
             return true;

@@ -41,8 +41,8 @@ pub struct Found<T> {
     pub block: T,
 }
 
-/// A walk from a block towards its ancestors. What is asked for or found and not taken yet is at most as many blocks as
-/// are asked for at once.
+/// A walk from a block towards its ancestors. What is asked for or found and not taken yet is at
+/// most as many blocks as are asked for at once.
 #[derive(Clone, Debug)]
 pub(super) struct Descent<T> {
     /// The next block; `None` below block 0.
@@ -71,7 +71,8 @@ impl<T> Descent<T> {
         self.next
     }
 
-    /// What to ask for so that `width` blocks are asked for or there, the next one first and none below `lowest`.
+    /// What to ask for so that `width` blocks are asked for or there, the next one first and none
+    /// below `lowest`.
     pub(super) fn ask(&mut self, width: usize, lowest: u64) -> Vec<Ask> {
         let Some((number, hash)) = self.next.filter(|(number, _)| *number >= lowest) else {
             return Vec::new();
@@ -92,7 +93,8 @@ impl<T> Descent<T> {
         asks
     }
 
-    /// A question was answered. What was not asked for, or is another block than was asked for, is not taken.
+    /// A question was answered. What was not asked for, or is another block than was asked for, is
+    /// not taken.
     pub(super) fn got(&mut self, ask: Ask, found: Found<T>) {
         let fits = match ask {
             Ask::Hash { number, hash } => (found.number, found.hash) == (number, hash),

@@ -1,8 +1,8 @@
 //! Which blocks to ask for.
 //!
-//! Blocks are linked by the hash of their parent, from a head that a node named downwards, so that what is gathered is
-//! one chain whatever the node answers. Numbers are guesses that save waiting: what does not fit is asked for again, by
-//! hash.
+//! Blocks are linked by the hash of their parent, from a head that a node named downwards, so that
+//! what is gathered is one chain whatever the node answers. Numbers are guesses that save waiting:
+//! what does not fit is asked for again, by hash.
 
 mod backfill;
 mod descent;

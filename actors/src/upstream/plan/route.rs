@@ -6,7 +6,8 @@ use nearhead_chain::window::WINDOW_BLOCKS;
 use super::{Ask, Found, descent::Descent};
 use crate::upstream::Chain;
 
-/// The way from our chain to a head that a node named, found from that head down to the first block that is ours.
+/// The way from our chain to a head that a node named, found from that head down to the first block
+/// that is ours.
 ///
 /// Our chain must not change until it is found.
 #[derive(Clone, Debug)]
@@ -27,7 +28,8 @@ pub enum Outcome<T> {
         /// Blocks to apply, in order.
         applied: Vec<T>,
     },
-    /// No block that we hold is an ancestor, or none would be left in the window: it begins anew at the node's head.
+    /// No block that we hold is an ancestor, or none would be left in the window: it begins anew at
+    /// the node's head.
     Refill,
 }
 
@@ -54,8 +56,9 @@ impl<T> Route<T> {
 
     /// What to ask for so that up to `width` questions are open.
     ///
-    /// Blocks above our head are needed whatever the way is. Of those below, as many are guessed as the way has gone down
-    /// already: nothing for the usual block, few more than needed for any reorg, and a deep one in few rounds.
+    /// Blocks above our head are needed whatever the way is. Of those below, as many are guessed as
+    /// the way has gone down already: nothing for the usual block, few more than needed for any
+    /// reorg, and a deep one in few rounds.
     pub fn ask(&mut self, width: usize, ours: &impl Chain) -> Vec<Ask> {
         let (head, _) = ours.head();
         let lowest = match self.descent.next() {
@@ -78,8 +81,8 @@ impl<T> Route<T> {
         self.descent.lost(ask);
     }
 
-    /// Whether it is known to leave our chain below our head, and if so, whether because no block that we hold is near it.
-    /// To be asked after [`Self::outcome`].
+    /// Whether it is known to leave our chain below our head, and if so, whether because no block
+    /// that we hold is near it. To be asked after [`Self::outcome`].
     #[must_use]
     pub fn leaves(&self, ours: &impl Chain) -> Option<Leaves> {
         if self.is_too_far {

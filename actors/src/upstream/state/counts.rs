@@ -24,7 +24,8 @@ pub struct StateCounts {
 }
 
 impl StateCounts {
-    /// Reads by their outcome: `hit`, answered from what was held; `miss`, where something had to be fetched.
+    /// Reads by their outcome: `hit`, answered from what was held; `miss`, where something had to
+    /// be fetched.
     #[must_use]
     pub fn reads(&self) -> [(&'static str, u64); 2] {
         [("hit", load(&self.hits)), ("miss", load(&self.misses))]

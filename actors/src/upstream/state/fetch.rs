@@ -124,15 +124,16 @@ impl Shared {
         let state = Arc::clone(&block.state);
         self.check(move || {
             let code = verify_code(json.get().as_bytes(), code_hash)?;
-            // Not named any more where the account was evicted meanwhile: whoever reads it is told so.
+            // Not named any more where the account was evicted meanwhile: whoever reads it is told
+            // so.
             state.store().insert_code(code);
             Ok(())
         })
         .await
     }
 
-    /// Checks what came and keeps it, away from the thread that follows heads: a thousand slots take milliseconds, and so
-    /// does making room for them.
+    /// Checks what came and keeps it, away from the thread that follows heads: a thousand slots
+    /// take milliseconds, and so does making room for them.
     async fn check<T: Send + 'static>(
         &self,
         check: impl FnOnce() -> Result<T, NodeFault> + Send + 'static,
@@ -158,7 +159,8 @@ impl Shared {
                 }
                 (Verdict::Innocent, Hope::None)
             }
-            // It has forgotten this block's state, or does not have the block yet: no fault, and it can be followed.
+            // It has forgotten this block's state, or does not have the block yet: no fault, and it
+            // can be followed.
             FetchError::Call(error @ (CallError::NotFound | CallError::Rpc { .. })) => {
                 if node.forgets.note(Instant::now()) {
                     tracing::warn!(

@@ -23,7 +23,8 @@ pub(super) struct Wanted {
 /// How a fetch ended; `None` before.
 pub(super) type End = Option<Reply<()>>;
 
-/// The fetches under way: no more than there are accounts under way, for each has somebody who waits for it.
+/// The fetches under way: no more than there are accounts under way, for each has somebody who
+/// waits for it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Flights {
     under_way: Arc<Mutex<UnderWay>>,
@@ -55,7 +56,8 @@ pub(super) struct Seat {
 }
 
 impl Flights {
-    /// Joins the fetch of what is wanted, or begins one: `begin` starts the task that tells how it ended.
+    /// Joins the fetch of what is wanted, or begins one: `begin` starts the task that tells how it
+    /// ended.
     pub(super) fn join(
         &self,
         wanted: Wanted,
@@ -111,7 +113,8 @@ impl Flights {
 }
 
 impl Flight {
-    /// Whether its end is still to be told: who comes after it needs another, for what it brought may be evicted.
+    /// Whether its end is still to be told: who comes after it needs another, for what it brought
+    /// may be evicted.
     fn is_under_way(&self) -> bool {
         self.end.borrow().is_none() && self.end.has_changed().is_ok()
     }

@@ -85,7 +85,8 @@ impl Message {
         self
     }
 
-    /// The bytes up to the body. The length is that of the body, unless a protocol follows that has none.
+    /// The bytes up to the body. The length is that of the body, unless a protocol follows that has
+    /// none.
     pub(super) fn head(&self) -> Vec<u8> {
         let mut head = format!("{}\r\n", self.start);
         for (name, value) in &self.headers {

@@ -17,7 +17,8 @@ pub(crate) struct Lie {
 /// What becomes of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Change {
-    /// Another one of the same shape; an empty array gets an item, and null becomes an address: nothing else is ever null.
+    /// Another one of the same shape; an empty array gets an item, and null becomes an address:
+    /// nothing else is ever null.
     OtherValue,
     /// The member is not there.
     Removed,

@@ -1,5 +1,5 @@
-//! A proxy between a client and its nodes, over HTTP and WebSocket, on plain threads: it passes everything on, but for
-//! the faults that the test sets while it runs.
+//! A proxy between a client and its nodes, over HTTP and WebSocket, on plain threads: it passes
+//! everything on, but for the faults that the test sets while it runs.
 //!
 //! | file | what it is |
 //! |---|---|
@@ -44,7 +44,8 @@ pub(crate) enum Fault {
     Slow(Duration),
     /// The connection is closed in the middle of every answer.
     Cut,
-    /// Connections and requests are taken, and never answered; when the fault is over, these connections are closed.
+    /// Connections and requests are taken, and never answered; when the fault is over, these
+    /// connections are closed.
     Freeze,
     Lie(Lie),
     /// A method is refused, or every one.
@@ -111,7 +112,8 @@ impl Proxy {
         self.state.set(Vec::new());
     }
 
-    /// How often faults were really made since they were set: a test whose lie changed nothing has shown nothing.
+    /// How often faults were really made since they were set: a test whose lie changed nothing has
+    /// shown nothing.
     pub(crate) fn applied(&self) -> usize {
         self.state.applied()
     }

@@ -56,7 +56,8 @@ impl Recorded {
         ]
     }
 
-    /// The methods that answer the same, and what tells this answer from theirs about something else.
+    /// The methods that answer the same, and what tells this answer from theirs about something
+    /// else.
     fn told_by(&self) -> (&'static [&'static str], String) {
         let (methods, path): (&[_], _) = match self.method {
             "eth_getBlockByNumber" | "eth_getBlockByHash" => {
@@ -81,8 +82,8 @@ impl Recorded {
     }
 }
 
-/// Every change of every member of these answers, each once: of blocks, transactions, receipts and logs that look alike,
-/// one is lied about.
+/// Every change of every member of these answers, each once: of blocks, transactions, receipts and
+/// logs that look alike, one is lied about.
 pub(crate) fn lies(recorded: &[Recorded]) -> Vec<Lie> {
     let mut seen = HashSet::new();
     let mut lies = Vec::new();
@@ -113,8 +114,8 @@ pub(crate) fn lies(recorded: &[Recorded]) -> Vec<Lie> {
     lies
 }
 
-/// A shorter table: of each member one change, another one from member to member, and of arrays all changes of their
-/// items.
+/// A shorter table: of each member one change, another one from member to member, and of arrays all
+/// changes of their items.
 pub(crate) fn one_a_member(lies: &[Lie]) -> Vec<Lie> {
     let members = lies.chunk_by(|a, b| (&a.only, &a.path) == (&b.only, &b.path));
     let chosen = members.enumerate().flat_map(|(at, changes)| {
@@ -136,7 +137,8 @@ fn visit(path: String, kind: String, value: &Value, places: &mut Vec<(String, St
         }
         Value::Array(items) => {
             for (at, item) in items.iter().enumerate() {
-                // The first and the last of items without members: what lies between them is no other case.
+                // The first and the last of items without members: what lies between them is no
+                // other case.
                 let end = match item {
                     Value::Object(_) => "",
                     _ if at == 0 => "first",
@@ -187,7 +189,8 @@ mod tests {
         let block = json!(format!("{:#x}", blocks.end()));
         let filter = json!([{"fromBlock": "0x1", "toBlock": block, "address": store}]);
         let logs = node.result("eth_getLogs", &filter);
-        // The store tells of the key that it writes to. Keys are written out: anvil takes no short ones.
+        // The store tells of the key that it writes to. Keys are written out: anvil takes no short
+        // ones.
         let slots = [logs[0]["data"].clone(), json!(B256::repeat_byte(0xff))];
         let recorded = blocks.map(|number| Recorded::of_block(node, number));
         let mut recorded: Vec<Recorded> = recorded.flatten().collect();
@@ -205,7 +208,8 @@ mod tests {
         (methods, changes.len())
     }
 
-    /// Has a proxy tell one lie of each change in each method: it is told in that answer, and in no other one.
+    /// Has a proxy tell one lie of each change in each method: it is told in that answer, and in no
+    /// other one.
     fn check_told(proxy: &Proxy, node: &mut Connection, recorded: &[Recorded]) {
         let mut seen = HashSet::new();
         let told = recorded.iter().flat_map(|one| {

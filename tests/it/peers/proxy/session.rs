@@ -1,4 +1,5 @@
-//! A WebSocket session through a proxy: frames (RFC 6455) are passed on whole, and what the node says may be changed.
+//! A WebSocket session through a proxy: frames (RFC 6455) are passed on whole, and what the node
+//! says may be changed.
 
 use std::{
     io::{self, BufReader, Read, Write},

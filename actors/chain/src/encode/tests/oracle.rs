@@ -129,7 +129,8 @@ fn authorization(authorization: &SignedAuthorization) -> Value {
     })
 }
 
-/// What is spelled out by type: (to, nonce, gas limit, value, input, price paid, members that the type adds).
+/// What is spelled out by type: (to, nonce, gas limit, value, input, price paid, members that the
+/// type adds).
 struct ByType<'a> {
     to: Option<Address>,
     nonce: u64,

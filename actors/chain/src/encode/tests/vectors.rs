@@ -1,4 +1,5 @@
-//! The answers of geth on the chain of execution-apis: equal byte for byte, order of members included.
+//! The answers of geth on the chain of execution-apis: equal byte for byte, order of members
+//! included.
 
 use std::{
     fs,

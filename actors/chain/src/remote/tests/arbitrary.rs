@@ -1,4 +1,5 @@
-//! What nobody thought of: random JSON, random changes of true answers. Nothing panics, nothing false is served.
+//! What nobody thought of: random JSON, random changes of true answers. Nothing panics, nothing
+//! false is served.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};

@@ -1,4 +1,5 @@
-//! One thing is changed in what an honest node says, and it is found: every member of every kind of object, in every way.
+//! One thing is changed in what an honest node says, and it is found: every member of every kind of
+//! object, in every way.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -69,10 +70,11 @@ const LIES: [Lie; 14] = [
     Lie::Extended,
 ];
 
-/// What is not found, and why it need not be: what is served in its place does not come from the node.
+/// What is not found, and why it need not be: what is served in its place does not come from the
+/// node.
 ///
-/// The total difficulty alone is taken from the node. No block of these chains has a creation that failed, of which some
-/// say that it created nothing: `compare` has its test.
+/// The total difficulty alone is taken from the node. No block of these chains has a creation that
+/// failed, of which some say that it created nothing: `compare` has its test.
 const EXCEPTIONS: &[(&str, &[Lie], &str)] = &[
     (
         "block.totalDifficulty",

@@ -28,7 +28,8 @@ pub(super) struct Chain {
     pub(super) verifier: Verifier,
 }
 
-/// 55 blocks, from Frontier to BPO2: ommers, receipts with roots, withdrawals, every type of transaction.
+/// 55 blocks, from Frontier to BPO2: ommers, receipts with roots, withdrawals, every type of
+/// transaction.
 pub(super) static EXECUTION_APIS: LazyLock<Chain> = LazyLock::new(|| {
     let genesis = fixture::genesis();
     let importer = Importer::new(&genesis, EncodeOptions::default()).unwrap();

@@ -318,7 +318,8 @@ fn each_flaw_of_a_proof_has_its_name() {
     ));
 }
 
-/// A store with a bound stays within it, answers what it is asked, and forgets what is not asked for.
+/// A store with a bound stays within it, answers what it is asked, and forgets what is not asked
+/// for.
 #[test]
 fn a_bounded_store_keeps_what_is_read() {
     let full = some_state(&NodeStore::new(), 600);
@@ -422,7 +423,8 @@ proptest! {
         }
     }
 
-    /// Handles come and go, proofs come in any order, and the bound is met: the counts are right at every step.
+    /// Handles come and go, proofs come in any order, and the bound is met: the counts are right at
+    /// every step.
     #[test]
     fn counts_stay_right_whatever_comes(
         bounded: bool,

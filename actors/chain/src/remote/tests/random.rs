@@ -1,4 +1,5 @@
-//! Random blocks, signed and rooted: every fork's header, every type of transaction, creations that failed, ommers.
+//! Random blocks, signed and rooted: every fork's header, every type of transaction, creations that
+//! failed, ommers.
 
 use alloy_consensus::{SignableTransaction, Signed, proofs};
 use alloy_primitives::Signature;

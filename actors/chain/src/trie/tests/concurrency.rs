@@ -19,7 +19,8 @@ const ACCOUNTS: u8 = 32;
 const WINDOW: usize = 16;
 const BLOCKS: u64 = 150;
 
-/// The block's update: every account has the block's number for a balance, and each block sets one more slot of each.
+/// The block's update: every account has the block's number for a balance, and each block sets one
+/// more slot of each.
 fn update(number: u64) -> StateUpdate {
     let account = |index: u8| AccountUpdate {
         info: Some(AccountInfo {

@@ -1,4 +1,5 @@
-//! Bytes that no writer made: what is missing is named, what is malformed is an error, nothing panics.
+//! Bytes that no writer made: what is missing is named, what is malformed is an error, nothing
+//! panics.
 
 use std::sync::Arc;
 
@@ -179,7 +180,8 @@ fn malformed_nodes_are_refused() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Random bytes change in random nodes of a state: all that reads it answers or says which bytes are malformed.
+    /// Random bytes change in random nodes of a state: all that reads it answers or says which
+    /// bytes are malformed.
     #[test]
     fn changed_bytes_never_panic(
         changes in prop::collection::vec((any::<prop::sample::Index>(), any::<prop::sample::Index>(), any::<u8>()), 1..8),

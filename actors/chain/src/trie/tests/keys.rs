@@ -1,5 +1,5 @@
-//! One trie over arbitrary 32-byte keys, which keccak256 would never give: long common prefixes, inline nodes,
-//! extensions everywhere.
+//! One trie over arbitrary 32-byte keys, which keccak256 would never give: long common prefixes,
+//! inline nodes, extensions everywhere.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -188,8 +188,8 @@ proptest! {
     }
 }
 
-/// Two keys that share `place` nibbles make an extension; a third that leaves them at `split` splits it (or stands in
-/// the branch below it), and deleting any of the three joins what is left.
+/// Two keys that share `place` nibbles make an extension; a third that leaves them at `split`
+/// splits it (or stands in the branch below it), and deleting any of the three joins what is left.
 #[test]
 fn extensions_split_and_join_at_every_place() {
     for value in [vec![1], alloy_rlp::encode([7_u8; 32].as_slice())] {

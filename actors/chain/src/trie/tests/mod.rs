@@ -1,4 +1,5 @@
-//! The trie against independent oracles: `alloy_trie`'s hash builder, root helpers and proof verifier.
+//! The trie against independent oracles: `alloy_trie`'s hash builder, root helpers and proof
+//! verifier.
 
 #![expect(clippy::unwrap_used)]
 

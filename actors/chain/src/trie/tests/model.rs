@@ -80,7 +80,8 @@ impl Model {
         )
     }
 
-    /// Compares accounts, slots and codes of a state with the model's, and verifies a proof of each.
+    /// Compares accounts, slots and codes of a state with the model's, and verifies a proof of
+    /// each.
     pub(super) fn check(&self, state: &State, addresses: &[Address], slots: &[U256]) {
         for address in addresses {
             let expected = self.accounts.get(address);
@@ -112,7 +113,8 @@ impl Model {
     }
 }
 
-/// Verifies the proof of an account and of its slots by alloy's verifier, from the state root alone.
+/// Verifies the proof of an account and of its slots by alloy's verifier, from the state root
+/// alone.
 fn check_proof(
     state: &State,
     address: &Address,

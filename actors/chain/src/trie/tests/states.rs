@@ -96,7 +96,8 @@ fn any_step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Runs the steps in a window of so many states; after each one the store holds what the states reach and no more.
+/// Runs the steps in a window of so many states; after each one the store holds what the states
+/// reach and no more.
 ///
 /// The window is full before the first step, so that every block pushes one out.
 fn check(steps: &[Step], window: usize) {

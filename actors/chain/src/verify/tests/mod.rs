@@ -87,7 +87,8 @@ impl Chain {
         recover_senders(&rules, &block.body.transactions).map(drop)
     }
 
-    /// Changes one thing about block `number`; `expected` is what the good and the changed block are judged to.
+    /// Changes one thing about block `number`; `expected` is what the good and the changed block
+    /// are judged to.
     #[track_caller]
     fn check(
         &self,
@@ -103,7 +104,8 @@ impl Chain {
         assert_eq!(verdict, Err(expected(good, &changed)), "{name}");
     }
 
-    /// As [`Self::check`] for the ommers of block `number`, with the header's hash of them put right.
+    /// As [`Self::check`] for the ommers of block `number`, with the header's hash of them put
+    /// right.
     #[track_caller]
     fn check_ommers(
         &self,
@@ -121,7 +123,8 @@ impl Chain {
         });
     }
 
-    /// As [`Self::check`] for the first transaction of block `number`, with the transactions root put right.
+    /// As [`Self::check`] for the first transaction of block `number`, with the transactions root
+    /// put right.
     #[track_caller]
     fn check_transaction(
         &self,

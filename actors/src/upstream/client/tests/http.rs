@@ -7,7 +7,8 @@ use super::{
     *,
 };
 
-/// Has one call made and answered with `result`; checks what was asked, and that the answer is passed on as it is.
+/// Has one call made and answered with `result`; checks what was asked, and that the answer is
+/// passed on as it is.
 async fn check_asks<F>(call: impl FnOnce(NodeClient) -> F, method: &str, params: Value)
 where
     F: Future<Output = Result<Box<RawValue>, CallError>>,

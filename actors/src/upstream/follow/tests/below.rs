@@ -2,7 +2,8 @@
 
 use super::*;
 
-/// Checks that the head is followed by nodes that have forgotten old blocks, which come from whoever has them later.
+/// Checks that the head is followed by nodes that have forgotten old blocks, which come from
+/// whoever has them later.
 async fn check_forgetful(later: impl FnOnce(&Scene)) {
     let mut scene = Scene::new(2, 300);
     for node in &scene.nodes {
@@ -83,7 +84,8 @@ async fn a_genesis_is_held_against_who_gave_it_alone() {
     scene.check_holds(0, 128);
 }
 
-/// Nothing is known of the chain's pace before there are two blocks: what goes wrong before that costs no more than later.
+/// Nothing is known of the chain's pace before there are two blocks: what goes wrong before that
+/// costs no more than later.
 #[tokio::test(start_paused = true)]
 async fn the_first_waits_are_short() {
     for (says, number) in [(Says::BadBlock(299), 299), (Says::Lacks(299), 299)] {

@@ -2,7 +2,8 @@
 
 use super::*;
 
-/// An honest node that is followed, on chain 0, and a liar on chain 1: made up since block 291, all of its hashes right.
+/// An honest node that is followed, on chain 0, and a liar on chain 1: made up since block 291, all
+/// of its hashes right.
 async fn beside_liar(blocks: u64) -> Scene {
     let mut scene = Scene::new(2, 300);
     scene.runs(2_000).await;
@@ -100,7 +101,8 @@ async fn a_node_that_is_catching_up_is_left_for_one_far_ahead() {
     scene.check_holds(0, 128);
 }
 
-/// Blocks that a liar puts on our own head are shown for as long as the honest node has none of that height.
+/// Blocks that a liar puts on our own head are shown for as long as the honest node has none of
+/// that height.
 #[tokio::test(start_paused = true)]
 async fn a_fork_on_our_head_is_left_for_the_node_before() {
     for blocks in [1, 20, 120] {

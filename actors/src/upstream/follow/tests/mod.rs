@@ -106,7 +106,8 @@ async fn reorgs_of_any_depth_are_followed() {
     check_reorg(0, 1_000, true).await;
 }
 
-/// Checks that a node that becomes like this is left for an honest one within so many block times, and why.
+/// Checks that a node that becomes like this is left for an honest one within so many block times,
+/// and why.
 async fn check_is_left(says: Says, blocks: u64, state: NodeState) {
     let mut scene = Scene::new(2, 300);
     scene.runs(2_000).await;
@@ -324,7 +325,8 @@ async fn heads_that_a_node_tells_of_are_not_waited_for() {
         scene.check_holds(0, 128);
         scene.runs(998).await;
     }
-    // The block, and once in a block time its chain, the head, twice what is settled, and whether it is syncing.
+    // The block, and once in a block time its chain, the head, twice what is settled, and whether
+    // it is syncing.
     let asked = scene.nodes[0].questions() - before;
     assert!(asked <= 10 * 6 + 6, "{asked}");
     // One that stops telling is asked.

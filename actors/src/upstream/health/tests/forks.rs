@@ -112,7 +112,8 @@ fn another_node_on_our_chain_is_a_witness_too() {
     assert!(scene.choose().is_some_and(|(_, to, _)| to == Some(0)));
 }
 
-/// Node 0 has named heads for long, by this many blocks of this many seconds at a time; the other one is far ahead.
+/// Node 0 has named heads for long, by this many blocks of this many seconds at a time; the other
+/// one is far ahead.
 fn check_far(blocks: u64, seconds: u64, is_refused: bool) {
     let mut scene = Scene::new(2);
     for at in 1..20 {

@@ -1,4 +1,5 @@
-//! Nodes with faults of every kind over thousands of blocks, and what has to be true of whom we follow all the time.
+//! Nodes with faults of every kind over thousands of blocks, and what has to be true of whom we
+//! follow all the time.
 
 use super::*;
 
@@ -196,7 +197,8 @@ impl World {
         }
         self.ours.hashes = hashes;
         self.health.advanced(id, now, head.number);
-        // A node may change its mind; who comes after it may not take us back, but from where a liar took us.
+        // A node may change its mind; who comes after it may not take us back, but from where a
+        // liar took us.
         let may_go_back = self.given_by == Some(id) || is_disowned;
         assert!(
             may_go_back || head.number > before,
@@ -271,7 +273,8 @@ impl World {
             let (head, hash_of) = self.ours.head();
             assert_eq!(hash_of, hash(0, head), "step {}: {states:?}", self.step);
         }
-        // Where one has been honest for as long as the longest wait, we are where it is, whatever the others do.
+        // Where one has been honest for as long as the longest wait, we are where it is, whatever
+        // the others do.
         let longest = (BACKOFF_MAX * 5 / 4).as_millis() / STEP.as_millis();
         let settled = longest as u64 + 4 * STEPS;
         let is_honest = |node: &Node| node.mode == Mode::Honest && self.step - node.since > settled;

@@ -132,7 +132,8 @@ fn what_cannot_be_joined_is_not_asked_for() {
     );
 }
 
-/// Checks how a route to so many blocks after a reorg leaves our chain, known before a block below our head is asked for.
+/// Checks how a route to so many blocks after a reorg leaves our chain, known before a block below
+/// our head is asked for.
 fn check_leaves(reorg: u64, blocks: usize, leaves: Option<Leaves>) {
     let mut tree = Tree::chain(300);
     let fork = tree.ancestor(300, 300 - reorg).expect("in the chain");

@@ -32,7 +32,8 @@ use crate::{
     wiring::{Pools, Worker},
 };
 
-/// Accounts of the state; every third has code and slots of its own, the first more of them than are asked for at once.
+/// Accounts of the state; every third has code and slots of its own, the first more of them than
+/// are asked for at once.
 const ACCOUNTS: u64 = 60;
 const AT: BlockId = BlockId::Number(BlockNumberOrTag::Tag(BlockTag::Latest));
 

@@ -106,7 +106,8 @@ async fn who_forgot_the_block_is_passed_over_without_a_complaint() {
     }
 }
 
-/// Checks what a read is told if no node gives what it needs, and how often they are asked for two reads.
+/// Checks what a read is told if no node gives what it needs, and how often they are asked for two
+/// reads.
 async fn check_none(nodes: &[Answers], expected: &QueryError, calls: usize) {
     let scene = Scene::of(nodes).await;
     for slot in 0..2 {
