@@ -10,7 +10,7 @@
 //! | room of the edge | what it does | what it must not know |
 //! |---|---|---|
 //! | `main.rs` | the command line's end: start, greet, wait for a signal, exit code | how anything is answered; nobody knows it |
-//! | [`config`] | every knob in one table; flag, environment, file, messages | who reads the knobs |
+//! | [`config`] | every option in one table; flag, environment, file, messages | who reads the options |
 //! | `service` | starts and stops the parts; the only one that knows them all | JSON-RPC |
 //! | `feed` | the source's thread | HTTP, JSON-RPC, keys |
 //! | [`http`] | routes, HTTP's own answers, bodies written in pieces, connections that are too slow | what a method does; only `service` knows it |

@@ -115,7 +115,10 @@ async fn run(config: Config, mut signals: Signals) -> ExitCode {
 
 /// What a user needs first. A secret that was given is not printed: the line reads it instead.
 fn greeting(service: &Service, config: &Config) -> String {
-    use nearhead::config::{ApiKey, MethodSet, SourceKind};
+    use nearhead::{
+        access::MethodSet,
+        config::{ApiKey, SourceKind},
+    };
     let source = match config.source {
         SourceKind::Dev => format!("dev, seed {}", config.seed),
         SourceKind::Files => "files".to_owned(),

@@ -4,11 +4,7 @@
 use nearhead_actors::upstream::health::{Fault, NodeState};
 use nearhead_chain::remote::Check;
 
-use crate::{
-    config::KNOBS,
-    metrics::Metrics,
-    rpc::dispatch::{METHODS, MethodSet},
-};
+use crate::{access::MethodSet, config::OPTIONS, metrics::Metrics, rpc::METHODS};
 
 /// Fails with the table that README.md should have, ready to be pasted.
 fn check(head: &str, rows: impl Iterator<Item = String>) {
@@ -29,13 +25,13 @@ fn check(head: &str, rows: impl Iterator<Item = String>) {
 
 #[test]
 fn options() {
-    let rows = KNOBS.iter().map(|knob| {
-        let default = match knob.default() {
-            _ if knob.help.contains("one a core") => "one a core".to_owned(),
+    let rows = OPTIONS.iter().map(|option| {
+        let default = match option.default() {
+            _ if option.help.contains("one a core") => "one a core".to_owned(),
             default if default == "none" => default,
             default => format!("`{default}`"),
         };
-        let (name, accepts, help) = (knob.name, knob.accepts, knob.help);
+        let (name, accepts, help) = (option.name, option.accepts, option.help);
         format!("| `{name}` | {accepts} | {default} | {help} |")
     });
     check("| option | accepts | default | what it is for |", rows);

@@ -28,13 +28,12 @@ use tokio::sync::{oneshot, watch};
 
 use crate::{
     access::{Keys, Quota, SessionCaps},
-    config::{self, Config, ConfigError, SourceKind},
+    config::{Config, ConfigError, SourceKind},
     connections::{descriptors, on_connect},
     feed::Feed,
     http::{self, Edge, EdgeSettings},
     limits,
     metrics::Metrics,
-    rpc::dispatch,
 };
 
 /// Steps of the dev source that may wait to be made; whoever asks waits for the answer, so that a
@@ -396,10 +395,7 @@ fn edge(
         },
         metrics,
         settings: EdgeSettings {
-            methods: match config.methods {
-                config::MethodSet::Companion => dispatch::MethodSet::Companion,
-                config::MethodSet::Core => dispatch::MethodSet::Core,
-            },
+            methods: config.methods,
             logs_deadline: config.logs_deadline,
             body_timeout: config.body_timeout,
             session_bytes: config.session_bytes,

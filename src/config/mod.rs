@@ -1,9 +1,9 @@
-//! Every knob, in one table: name, unit, default, what is accepted and what it is for.
+//! Every option, in one table: name, unit, default, what is accepted and what it is for.
 //!
-//! A knob has one name in three forms: flag `--logs-deadline`, environment
+//! A option has one name in three forms: flag `--logs-deadline`, environment
 //! `NEARHEAD_LOGS_DEADLINE`, key `logs-deadline` in the TOML file that `--config` names. Flag >
 //! environment > file > default. The command line, the messages, `nearhead check` and the test of
-//! README's table all read [`KNOBS`].
+//! README's table all read [`OPTIONS`].
 
 mod resolve;
 mod value;
@@ -16,15 +16,15 @@ use std::{net::SocketAddr, path::PathBuf, time::Duration};
 use nearhead_actors::upstream::Endpoint;
 use nearhead_chain::dev::Profile;
 
-use crate::limits;
+use crate::{access::MethodSet, limits};
 
 pub use resolve::{Command, CommandError, Export, Origin, Resolved, Setting};
-pub use value::{ApiKey, Cap, LogFormat, MethodSet, SourceKind};
+pub use value::{ApiKey, Cap, LogFormat, SourceKind};
 use value::{Show, api_keys, cap, duration, names, nodes, path, whole};
 
-/// One knob as the command line, the environment, the file and the documentation know it.
+/// One option as the command line, the environment, the file and the documentation know it.
 #[derive(Debug)]
-pub struct Knob {
+pub struct OptionSpec {
     /// Name of the flag (with `--`) and of the file's key.
     pub name: &'static str,
     /// Heading that it stands under in `--help`.
@@ -35,14 +35,14 @@ pub struct Knob {
     pub accepts: &'static str,
     /// What it is for.
     pub help: &'static str,
-    /// Takes the texts that were given (several only for a knob that is a list); `None` if one is
+    /// Takes the texts that were given (several only for an option that is a list); `None` if one is
     /// not acceptable.
     set: fn(&mut Config, &[String]) -> Option<()>,
     /// The value as `check` prints it; no secret is in it.
     show: fn(&Config) -> String,
 }
 
-impl Knob {
+impl OptionSpec {
     /// Name in the environment.
     #[must_use]
     pub fn environment(&self) -> String {
@@ -66,7 +66,7 @@ impl Knob {
     }
 }
 
-macro_rules! knobs {
+macro_rules! options {
     ($($group:literal: $(
         $(#[doc = $help:literal])+
         $name:literal $field:ident: $type:ty = $default:expr, $unit:literal, $accepts:literal, $parse:expr;
@@ -85,7 +85,7 @@ macro_rules! knobs {
         }
 
         /// The table, in the order of `--help`.
-        pub static KNOBS: &[Knob] = &[$($(Knob {
+        pub static OPTIONS: &[OptionSpec] = &[$($(OptionSpec {
             name: $name,
             group: $group,
             unit: $unit,
@@ -101,7 +101,7 @@ macro_rules! knobs {
     };
 }
 
-knobs! {
+options! {
 "Source":
     /// What feeds the service: `dev` makes a chain of its own, `files` imports one, `node` follows
     /// real nodes
@@ -245,7 +245,7 @@ pub enum ConfigError {
     /// The source is `files` and one of its files is not named.
     #[error("--source files needs --{missing} FILE")]
     MissingFile {
-        /// The knob that is missing.
+        /// The option that is missing.
         missing: &'static str,
     },
     /// The source is `node` and no node is named.
@@ -254,7 +254,7 @@ pub enum ConfigError {
     /// Files or nodes are named and nobody said to read or to follow them.
     #[error("--{given} is given, but the source is dev (the default): add --source {wanted}")]
     Unused {
-        /// The knob that would be ignored.
+        /// The option that would be ignored.
         given: &'static str,
         /// The source that it is for.
         wanted: &'static str,

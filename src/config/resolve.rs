@@ -13,7 +13,7 @@ use clap::{
 };
 use nearhead_chain::dev::Profile;
 
-use super::{Config, ConfigError, KNOBS, Knob, SourceKind};
+use super::{Config, ConfigError, OPTIONS, OptionSpec, SourceKind};
 
 /// Environment name of the file's path.
 const CONFIG_ENVIRONMENT: &str = "NEARHEAD_CONFIG";
@@ -75,7 +75,7 @@ impl fmt::Display for Origin {
 /// One line of `nearhead check`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Setting {
-    /// The knob's name.
+    /// The option's name.
     pub name: &'static str,
     /// Its value, secrets hidden.
     pub value: String,
@@ -210,22 +210,22 @@ impl Resolved {
     ) -> Result<Self, CommandError> {
         let file = File::named(matches, environment)?;
         let mut config = Config::default();
-        let mut origins = Vec::with_capacity(KNOBS.len());
-        for knob in KNOBS {
-            let given = given_by(knob, matches, environment, file.as_ref())?;
-            if let Some(Given { texts, option, .. }) = &given {
-                (knob.set)(&mut config, texts).ok_or_else(|| CommandError::Value {
-                    option: option.clone(),
-                    value: shown(knob, texts),
-                    accepts: knob.accepts,
+        let mut origins = Vec::with_capacity(OPTIONS.len());
+        for option in OPTIONS {
+            let given = given_by(option, matches, environment, file.as_ref())?;
+            if let Some(Given { texts, name, .. }) = &given {
+                (option.set)(&mut config, texts).ok_or_else(|| CommandError::Value {
+                    option: name.clone(),
+                    value: shown(option, texts),
+                    accepts: option.accepts,
                 })?;
             }
             origins.push(given.map_or(Origin::Default, |given| given.origin));
         }
         let origin = |name| {
-            KNOBS
+            OPTIONS
                 .iter()
-                .position(|knob| knob.name == name)
+                .position(|option| option.name == name)
                 .map(|at| &origins[at])
         };
         for (given, wanted) in [("genesis", "files"), ("chain", "files"), ("node", "node")] {
@@ -236,54 +236,57 @@ impl Resolved {
             }
         }
         let config = config.complete()?;
-        let setting = |(knob, origin): (&Knob, Origin)| Setting {
-            name: knob.name,
-            value: (knob.show)(&config),
+        let setting = |(option, origin): (&OptionSpec, Origin)| Setting {
+            name: option.name,
+            value: (option.show)(&config),
             origin,
         };
-        let settings = KNOBS.iter().zip(origins).map(setting).collect();
+        let settings = OPTIONS.iter().zip(origins).map(setting).collect();
         Ok(Self { config, settings })
     }
 }
 
-/// What was given for a knob, and how.
+/// What was given for an option, and how.
 struct Given {
     texts: Vec<String>,
-    option: String,
+    /// The option as it was given, for messages.
+    name: String,
     origin: Origin,
 }
 
 /// The value that counts: flag, else environment, else file.
 fn given_by(
-    knob: &Knob,
+    option: &OptionSpec,
     matches: &ArgMatches,
     environment: &dyn Fn(&str) -> Option<OsString>,
     file: Option<&File>,
 ) -> Result<Option<Given>, CommandError> {
-    if matches.value_source(knob.name) == Some(ValueSource::CommandLine) {
-        let texts = matches.get_many::<OsString>(knob.name).unwrap_or_default();
+    if matches.value_source(option.name) == Some(ValueSource::CommandLine) {
+        let texts = matches
+            .get_many::<OsString>(option.name)
+            .unwrap_or_default();
         return Ok(Some(Given {
             texts: texts
                 .map(|text| text.to_string_lossy().into_owned())
                 .collect(),
-            option: format!("--{}", knob.name),
+            name: format!("--{}", option.name),
             origin: Origin::Flag,
         }));
     }
-    let name = knob.environment();
+    let name = option.environment();
     if let Some(text) = environment(&name) {
         return Ok(Some(Given {
             texts: vec![text.to_string_lossy().into_owned()],
-            option: name.clone(),
+            name: name.clone(),
             origin: Origin::Environment(name),
         }));
     }
-    file.map_or(Ok(None), |file| file.given(knob))
+    file.map_or(Ok(None), |file| file.given(option))
 }
 
 /// The values for a message: in quotes, or hidden.
-fn shown(knob: &Knob, texts: &[String]) -> String {
-    match knob.is_list() {
+fn shown(option: &OptionSpec, texts: &[String]) -> String {
+    match option.is_list() {
         true => "(hidden)".to_owned(),
         false => format!("{:?}", texts.join(", ")),
     }
@@ -323,7 +326,7 @@ impl File {
             .map_err(|error| fault(toml_message(&text, &error)))?;
         match table
             .keys()
-            .find(|key| KNOBS.iter().all(|knob| knob.name != **key))
+            .find(|key| OPTIONS.iter().all(|option| option.name != **key))
         {
             Some(key) => Err(CommandError::UnknownKey {
                 key: key.clone(),
@@ -336,11 +339,11 @@ impl File {
         }
     }
 
-    fn given(&self, knob: &Knob) -> Result<Option<Given>, CommandError> {
-        let Some(value) = self.table.get(knob.name) else {
+    fn given(&self, option: &OptionSpec) -> Result<Option<Given>, CommandError> {
+        let Some(value) = self.table.get(option.name) else {
             return Ok(None);
         };
-        let option = format!("{} in {}", knob.name, self.path.display());
+        let name = format!("{} in {}", option.name, self.path.display());
         let scalar = |value: &toml::Value| match value {
             toml::Value::String(text) => Some(text.clone()),
             toml::Value::Integer(number) => Some(number.to_string()),
@@ -348,19 +351,19 @@ impl File {
             _ => None,
         };
         let texts = match value {
-            toml::Value::Array(items) if knob.is_list() => items.iter().map(scalar).collect(),
+            toml::Value::Array(items) if option.is_list() => items.iter().map(scalar).collect(),
             other => scalar(other).map(|text| vec![text]),
         };
         match texts {
             Some(texts) => Ok(Some(Given {
                 texts,
-                option,
+                name,
                 origin: Origin::File(self.path.clone()),
             })),
             None => Err(CommandError::Value {
-                option,
-                value: shown(knob, &[value.type_str().to_owned()]),
-                accepts: knob.accepts,
+                option: name,
+                value: shown(option, &[value.type_str().to_owned()]),
+                accepts: option.accepts,
             }),
         }
     }
@@ -378,7 +381,7 @@ fn toml_message(text: &str, error: &toml::de::Error) -> String {
 
 /// The command line, made from the table.
 fn command_line() -> clap::Command {
-    let serve = with_knobs(clap::Command::new("nearhead"))
+    let serve = with_options(clap::Command::new("nearhead"))
         .version(env!("CARGO_PKG_VERSION"))
         .about("JSON-RPC read service for the latest 128 blocks of one Ethereum-compatible chain")
         .override_usage("nearhead [OPTIONS]\n       nearhead check [OPTIONS]\n       nearhead export --genesis FILE --chain FILE [OPTIONS]")
@@ -388,34 +391,34 @@ fn command_line() -> clap::Command {
         )
         .args_conflicts_with_subcommands(true)
         .disable_help_subcommand(true);
-    let check = with_knobs(clap::Command::new("check"))
+    let check = with_options(clap::Command::new("check"))
         .about("Validate the configuration and print it resolved, each value with where it came from; keys are hidden");
     serve.subcommand(check).subcommand(export_command())
 }
 
-fn with_knobs(command: clap::Command) -> clap::Command {
+fn with_options(command: clap::Command) -> clap::Command {
     let config = Arg::new("config")
         .long("config")
         .value_name("FILE")
         .value_parser(ValueParser::os_string())
         .help("TOML file with options [environment: NEARHEAD_CONFIG]");
-    command.arg(config).args(KNOBS.iter().map(flag))
+    command.arg(config).args(OPTIONS.iter().map(flag))
 }
 
-fn flag(knob: &'static Knob) -> Arg {
-    let default = knob.default();
+fn flag(option: &'static OptionSpec) -> Arg {
+    let default = option.default();
     let help = match default.as_str() {
-        "none" => knob.help.to_owned(),
-        default => format!("{} [default: {default}]", knob.help),
+        "none" => option.help.to_owned(),
+        default => format!("{} [default: {default}]", option.help),
     };
-    let arg = Arg::new(knob.name)
-        .long(knob.name)
-        .value_name(knob.unit)
+    let arg = Arg::new(option.name)
+        .long(option.name)
+        .value_name(option.unit)
         .value_parser(ValueParser::os_string())
         .allow_negative_numbers(true)
-        .help_heading(knob.group)
+        .help_heading(option.group)
         .help(help);
-    match (knob.is_list(), knob.is_switch()) {
+    match (option.is_list(), option.is_switch()) {
         (true, _) => arg.action(ArgAction::Append),
         (_, true) => arg
             .num_args(0..=1)
@@ -425,8 +428,8 @@ fn flag(knob: &'static Knob) -> Arg {
     }
 }
 
-/// Names of the dev chain's knobs that an export takes.
-const EXPORT_KNOBS: [&str; 3] = ["seed", "profile", "block-time"];
+/// Names of the dev chain's options that an export takes.
+const EXPORT_OPTIONS: [&str; 3] = ["seed", "profile", "block-time"];
 
 fn export_command() -> clap::Command {
     let file = |name: &'static str, help: &'static str| {
@@ -448,21 +451,21 @@ fn export_command() -> clap::Command {
         .arg(file("genesis", "Where genesis.json goes"))
         .arg(file("chain", "Where chain.rlp goes"))
         .arg(blocks)
-        .args(KNOBS.iter().filter(|knob| EXPORT_KNOBS.contains(&knob.name)).map(flag))
+        .args(OPTIONS.iter().filter(|option| EXPORT_OPTIONS.contains(&option.name)).map(flag))
 }
 
 fn export(matches: &ArgMatches) -> Result<Export, CommandError> {
     const ACCEPTS: &str = "a whole number from 1 to 1000000";
     let mut config = Config::default();
-    for knob in KNOBS
+    for option in OPTIONS
         .iter()
-        .filter(|knob| EXPORT_KNOBS.contains(&knob.name))
+        .filter(|option| EXPORT_OPTIONS.contains(&option.name))
     {
-        if let Some(given) = given_by(knob, matches, &|_| None, None)? {
-            (knob.set)(&mut config, &given.texts).ok_or_else(|| CommandError::Value {
-                option: given.option,
-                value: shown(knob, &given.texts),
-                accepts: knob.accepts,
+        if let Some(given) = given_by(option, matches, &|_| None, None)? {
+            (option.set)(&mut config, &given.texts).ok_or_else(|| CommandError::Value {
+                option: given.name,
+                value: shown(option, &given.texts),
+                accepts: option.accepts,
             })?;
         }
     }

@@ -64,7 +64,7 @@ fn setting<'a>(resolved: &'a Resolved, name: &str) -> &'a Setting {
         .unwrap()
 }
 
-/// An acceptable value for each knob that is not its default, and how it is shown.
+/// An acceptable value for each option that is not its default, and how it is shown.
 const OTHERS: &[(&str, &str, &str)] = &[
     ("source", "files", "files"),
     ("genesis", "g.json", "g.json"),
@@ -100,39 +100,40 @@ const OTHERS: &[(&str, &str, &str)] = &[
 
 #[test]
 fn the_table_is_sound() {
-    let names: BTreeSet<_> = KNOBS.iter().map(|knob| knob.name).collect();
-    assert_eq!(names.len(), KNOBS.len(), "no name twice");
+    let names: BTreeSet<_> = OPTIONS.iter().map(|option| option.name).collect();
+    assert_eq!(names.len(), OPTIONS.len(), "no name twice");
     assert_eq!(
         names,
         OTHERS.iter().map(|(name, ..)| *name).collect(),
-        "every knob is in the tests' table"
+        "every option is in the tests' table"
     );
-    for knob in KNOBS {
+    for option in OPTIONS {
         assert!(
-            knob.name
+            option
+                .name
                 .bytes()
                 .all(|byte| byte.is_ascii_lowercase() || byte == b'-'),
             "{}",
-            knob.name
+            option.name
         );
-        let default = knob.default();
+        let default = option.default();
         if default != "none" {
             let mut config = Config::default();
-            (knob.set)(&mut config, std::slice::from_ref(&default)).unwrap();
+            (option.set)(&mut config, std::slice::from_ref(&default)).unwrap();
             assert_eq!(
-                (knob.show)(&config),
+                (option.show)(&config),
                 default,
                 "{}: the default is acceptable",
-                knob.name
+                option.name
             );
         }
     }
 }
 
-/// Every knob, in every form, against every form that goes before it.
+/// Every option, in every form, against every form that goes before it.
 #[test]
 fn flag_before_environment_before_file_before_default() {
-    // Enough for every knob to be judged alone.
+    // Enough for every option to be judged alone.
     let rest = [
         "--api-key=rest",
         "--source=files",
@@ -140,7 +141,7 @@ fn flag_before_environment_before_file_before_default() {
         "--chain=rest",
     ];
     for (name, value, shown) in OTHERS {
-        let knob = KNOBS.iter().find(|knob| knob.name == *name).unwrap();
+        let option = OPTIONS.iter().find(|option| option.name == *name).unwrap();
         let rest: Vec<_> = rest
             .iter()
             .copied()
@@ -148,7 +149,7 @@ fn flag_before_environment_before_file_before_default() {
             .collect();
         let flag = format!("--{name}={value}");
         let with_flag = [&rest[..], &[&flag]].concat();
-        let variable = knob.environment();
+        let variable = option.environment();
         let in_file = format!("{name} = {value:?}");
         let bad_file = format!("{name} = []");
         let check =
@@ -181,13 +182,13 @@ fn flag_before_environment_before_file_before_default() {
         );
     }
     let nothing = resolved(&[], &[], None);
-    for knob in KNOBS.iter().filter(|knob| !knob.is_list()) {
+    for option in OPTIONS.iter().filter(|option| !option.is_list()) {
         let expected = Setting {
-            name: knob.name,
-            value: knob.default(),
+            name: option.name,
+            value: option.default(),
             origin: Origin::Default,
         };
-        assert_eq!(setting(&nothing, knob.name), &expected);
+        assert_eq!(setting(&nothing, option.name), &expected);
     }
 }
 
@@ -566,8 +567,8 @@ fn an_export_takes_its_files_from_the_command_line_alone() {
 proptest! {
     /// Whatever is given, the answer is a configuration or one line.
     #[test]
-    fn any_text_is_judged(knob in 0..KNOBS.len(), text in "\\PC{0,12}") {
-        let flag = format!("--{}={text}", KNOBS[knob].name);
+    fn any_text_is_judged(option in 0..OPTIONS.len(), text in "\\PC{0,12}") {
+        let flag = format!("--{}={text}", OPTIONS[option].name);
         if let Err(fault) = command(&[&flag], &[], None) {
             let message = fault.to_string();
             prop_assert_eq!(message.lines().count(), 1, "{}", message);

@@ -12,6 +12,8 @@ use nearhead_actors::upstream::Endpoint;
 use nearhead_chain::dev::Profile;
 use tracing_subscriber::EnvFilter;
 
+use crate::access::MethodSet;
+
 /// Nodes that are followed at most: each is asked for its head twice a block time.
 const NODES_MAX: usize = 16;
 
@@ -25,16 +27,6 @@ pub enum SourceKind {
     Files,
     /// Real nodes.
     Node,
-}
-
-/// Which methods are answered.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum MethodSet {
-    /// The seven and those that clients call before and beside them.
-    #[default]
-    Companion,
-    /// The seven alone.
-    Core,
 }
 
 /// Form of the log lines.
@@ -238,7 +230,7 @@ impl Named for SocketAddr {
     }
 }
 
-/// The one text that a knob which is no list was given.
+/// The one text that an option which is no list was given.
 fn single(texts: &[String]) -> Option<&str> {
     match texts {
         [text] => Some(text.trim()),
@@ -291,7 +283,7 @@ pub(super) fn duration(texts: &[String], min: Duration, max: Duration) -> Option
 /// A path, not looked at.
 #[expect(
     clippy::option_option,
-    reason = "outer: acceptable; inner: the knob's own type"
+    reason = "outer: acceptable; inner: the option's own type"
 )]
 pub(super) fn path(texts: &[String]) -> Option<Option<PathBuf>> {
     let text = single(texts)?;

@@ -45,11 +45,11 @@ use self::{
     route::Route,
 };
 use crate::{
-    access::{Keys, Quota, SessionCaps, TenantId},
+    access::{Keys, MethodSet, Quota, SessionCaps, TenantId},
     connections::{Answering, BodyBudget, Connection, Watch, unless_gone},
     limits,
     metrics::Metrics,
-    rpc::{Answer, Dispatcher, MethodSet, Refusal, RpcError},
+    rpc::{Answer, Dispatcher, Refusal, RpcError},
     subscriptions::{FanoutActor, Follower, Hub},
     ws::{Sessions, session_actor},
 };
@@ -67,7 +67,7 @@ pub struct Edge {
     pub pools: Pools,
     /// Where everything is counted.
     pub metrics: Metrics,
-    /// Knobs.
+    /// Options.
     pub settings: EdgeSettings,
     /// Tells of changes of the head.
     pub tracker: Addr<HeadTracker>,
@@ -77,7 +77,7 @@ pub struct Edge {
     pub draining: Arc<AtomicBool>,
 }
 
-/// Knobs of the edge.
+/// Options of the edge.
 #[derive(Clone, Debug)]
 pub struct EdgeSettings {
     /// Which methods are answered.

@@ -24,7 +24,7 @@ use super::{
     subscriber::Subscriber,
 };
 use crate::{
-    access::{Quota, TenantId},
+    access::{MethodSet, Quota, TenantId},
     limits::{
         BATCH_ITEMS_MAX, BATCH_REPLY_BYTES_MAX, JOINED_ITEM_BYTES_MAX, KEPT_RESULT_BYTES_MAX,
     },
@@ -42,7 +42,7 @@ pub struct Method {
     handler: Handler,
 }
 
-type Handler = for<'a> fn(&'a View<'a>, Params<'a>) -> Pending<'a>;
+type Handler = for<'a> fn(&'a RequestContext<'a>, Params<'a>) -> Pending<'a>;
 
 type Pending<'a> = Pin<Box<dyn Future<Output = Result<Json, RpcError>> + 'a>>;
 
@@ -52,7 +52,7 @@ macro_rules! method {
             name: $name,
             set: MethodSet::$set,
             class: CostClass::$class,
-            handler: |view, params| Box::pin($handler(view, params)),
+            handler: |context, params| Box::pin($handler(context, params)),
         }
     };
 }
@@ -91,27 +91,10 @@ pub static METHODS: [Method; 29] = [
     method!(Companion Cheap "web3_clientVersion" => companion::client_version),
 ];
 
-/// Which methods are answered.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum MethodSet {
-    /// The seven and their companions, which real clients call before they call anything else.
-    #[default]
-    Companion,
-    /// The seven alone.
-    Core,
-}
-
-impl MethodSet {
-    /// Whether a method of the set `of` is answered.
-    const fn has(self, of: Self) -> bool {
-        matches!((self, of), (Self::Companion, _) | (_, Self::Core))
-    }
-}
-
 /// Answers bodies; one on every worker. Transports share it, so that all of them answer alike.
 #[derive(Clone)]
 pub struct Dispatcher {
-    /// The pointer to the present view.
+    /// The pointer to the current snapshot.
     pub head: Head,
     /// The actors of this worker.
     pub worker: Worker,
@@ -126,7 +109,7 @@ pub struct Dispatcher {
 }
 
 /// What one request, or every item of one batch, is answered from.
-pub(crate) struct View<'a> {
+pub(crate) struct RequestContext<'a> {
     pub(crate) snapshot: Arc<Snapshot>,
     pub(crate) worker: &'a Worker,
     pub(crate) logs_deadline: Duration,
@@ -173,7 +156,7 @@ impl Dispatcher {
         let Some(snapshot) = self.head.load() else {
             return self.refuse(id, &RpcError::Unavailable, now);
         };
-        let view = View {
+        let context = RequestContext {
             snapshot,
             worker: &self.worker,
             logs_deadline: self.logs_deadline,
@@ -184,9 +167,9 @@ impl Dispatcher {
             subscriber,
         };
         let mut answer = match envelope {
-            Envelope::Single(call) => self.answer_single(&view, call, now).await,
+            Envelope::Single(call) => self.answer_single(&context, call, now).await,
             // Boxed, so that a single request does not carry what a batch needs.
-            Envelope::Batch(items) => Box::pin(self.answer_batch(&view, items, now)).await,
+            Envelope::Batch(items) => Box::pin(self.answer_batch(&context, items, now)).await,
             Envelope::OversizedBatch(id) => {
                 let mut writer = Writer::new(0);
                 writer.text("[");
@@ -226,7 +209,7 @@ impl Dispatcher {
 
     async fn answer_single(
         &self,
-        view: &View<'_>,
+        context: &RequestContext<'_>,
         call: Result<Call<'_>, Malformed<'_>>,
         now: Instant,
     ) -> Answer {
@@ -236,11 +219,11 @@ impl Dispatcher {
         };
         let method = self.find(&call.method);
         let Some(id) = call.id else {
-            self.heed(view, method, &call, now).await;
+            self.heed(context, method, &call, now).await;
             return Answer::ok("notification", None);
         };
         let asked = method.map_or("unknown", |index| METHODS[index].name);
-        let result = self.call(view, method, &call, now).await;
+        let result = self.call(context, method, &call, now).await;
         match result.and_then(|json| Ok(Writer::single(id, json)?)) {
             Ok(json) => Answer::ok(asked, Some(json)),
             Err(error) => Answer {
@@ -250,14 +233,19 @@ impl Dispatcher {
         }
     }
 
-    async fn answer_batch(&self, view: &View<'_>, items: Vec<&RawValue>, now: Instant) -> Answer {
+    async fn answer_batch(
+        &self,
+        context: &RequestContext<'_>,
+        items: Vec<&RawValue>,
+        now: Instant,
+    ) -> Answer {
         let mut writer = Writer::new(JOINED_ITEM_BYTES_MAX);
-        let room = view.subscriber.map_or(usize::MAX, Subscriber::room);
+        let room = context.subscriber.map_or(usize::MAX, Subscriber::room);
         let mut is_full = false;
         for item in items {
             let call = Call::parse(item);
             if let Ok(call @ Call { id: None, .. }) = &call {
-                self.heed(view, self.find(&call.method), call, now).await;
+                self.heed(context, self.find(&call.method), call, now).await;
                 continue;
             }
             writer.text(if writer.len() == 0 { "[" } else { "," });
@@ -280,7 +268,7 @@ impl Dispatcher {
                 writer.error(id, &error);
                 continue;
             }
-            match self.call(view, method, &call, Instant::now()).await {
+            match self.call(context, method, &call, Instant::now()).await {
                 Ok(json) => {
                     let len = json.len();
                     is_full = writer.len() + response_len(id, len) > BATCH_REPLY_BYTES_MAX
@@ -309,10 +297,16 @@ impl Dispatcher {
 
     /// Does what nobody wants the answer of, if it has an effect: nothing has but the end of a
     /// subscription.
-    async fn heed(&self, view: &View<'_>, method: Option<usize>, call: &Call<'_>, began: Instant) {
+    async fn heed(
+        &self,
+        context: &RequestContext<'_>,
+        method: Option<usize>,
+        call: &Call<'_>,
+        began: Instant,
+    ) {
         if call.method == "eth_unsubscribe" {
             // Whatever the answer is, nobody wants it.
-            let _ = self.call(view, method, call, began).await;
+            let _ = self.call(context, method, call, began).await;
         }
     }
 
@@ -320,19 +314,19 @@ impl Dispatcher {
     fn find(&self, name: &str) -> Option<usize> {
         METHODS
             .iter()
-            .position(|method| method.name == name && self.methods.has(method.set))
+            .position(|method| method.name == name && self.methods.includes(method.set))
     }
 
     /// Admits and answers one call, and counts what became of it.
     async fn call(
         &self,
-        view: &View<'_>,
+        context: &RequestContext<'_>,
         method: Option<usize>,
         call: &Call<'_>,
         began: Instant,
     ) -> Result<Json, RpcError> {
         let reply = match method.map(|index| &METHODS[index]) {
-            Some(method) => guard(self.worker.pools().panics(), run(view, method, call)).await,
+            Some(method) => guard(self.worker.pools().panics(), run(context, method, call)).await,
             None => Err(RpcError::method_not_found(&call.method)),
         };
         let outcome = reply
@@ -362,14 +356,18 @@ async fn guard<T>(
     .await
 }
 
-async fn run(view: &View<'_>, method: &Method, call: &Call<'_>) -> Result<Json, RpcError> {
+async fn run(
+    context: &RequestContext<'_>,
+    method: &Method,
+    call: &Call<'_>,
+) -> Result<Json, RpcError> {
     let params = Params::new(call.params)?;
-    let _permit = view
+    let _permit = context
         .worker
         .admit(method.class)
         .await
         .map_err(RpcError::of_query)?;
-    (method.handler)(view, params).await
+    (method.handler)(context, params).await
 }
 
 #[cfg(test)]
@@ -383,7 +381,12 @@ mod tests {
         names.sort_unstable();
         names.dedup();
         assert_eq!(names.len(), METHODS.len());
-        let of = |set: MethodSet| METHODS.iter().filter(|method| set.has(method.set)).count();
+        let of = |set: MethodSet| {
+            METHODS
+                .iter()
+                .filter(|method| set.includes(method.set))
+                .count()
+        };
         assert_eq!(
             (of(MethodSet::Core), of(MethodSet::Companion)),
             (7, METHODS.len())

@@ -13,7 +13,7 @@ use serde_json::value::RawValue;
 
 use super::{
     error::RpcError,
-    params::{self, Why},
+    params::{self, ParamError},
 };
 use crate::limits::TOPICS_MAX;
 
@@ -45,7 +45,7 @@ impl LogQuery {
     ///
     /// # Errors
     /// What is wrong with it, in the words that the client is told.
-    pub fn read(raw: &RawValue) -> Result<Self, Why> {
+    pub fn read(raw: &RawValue) -> Result<Self, ParamError> {
         let [hash, from, to, address, topics] = params::members(
             raw,
             ["blockHash", "fromBlock", "toBlock", "address", "topics"],
@@ -119,7 +119,7 @@ fn invalid(why: impl Into<Cow<'static, str>>) -> RpcError {
 }
 
 /// One address, or an array of them; an empty array is any.
-fn addresses(raw: &RawValue) -> Result<Vec<Address>, Why> {
+fn addresses(raw: &RawValue) -> Result<Vec<Address>, ParamError> {
     if raw.get().starts_with('[') {
         params::array(raw)?
             .into_iter()
@@ -131,7 +131,7 @@ fn addresses(raw: &RawValue) -> Result<Vec<Address>, Why> {
 }
 
 /// At most four positions.
-fn positions(raw: &RawValue) -> Result<Vec<Vec<B256>>, Why> {
+fn positions(raw: &RawValue) -> Result<Vec<Vec<B256>>, ParamError> {
     let positions = params::array(raw)?;
     if positions.len() > TOPICS_MAX {
         return Err(format!("too many topics (want at most {TOPICS_MAX})").into());
@@ -140,7 +140,7 @@ fn positions(raw: &RawValue) -> Result<Vec<Vec<B256>>, Why> {
 }
 
 /// null, a topic, or an array of topics; an empty one, and one that has null in it, is a wildcard.
-fn position(raw: &RawValue) -> Result<Vec<B256>, Why> {
+fn position(raw: &RawValue) -> Result<Vec<B256>, ParamError> {
     if params::is_null(raw) {
         return Ok(Vec::new());
     }

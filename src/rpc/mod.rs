@@ -12,6 +12,6 @@ pub mod params;
 mod subscriber;
 
 pub use answer::{Answer, Refusal};
-pub use dispatch::{Dispatcher, METHODS, Method, MethodSet};
+pub use dispatch::{Dispatcher, METHODS, Method};
 pub use error::{Outcome, RpcError};
-pub use subscriber::{Subscriber, Topic};
+pub use subscriber::{Subscriber, SubscriptionKind};

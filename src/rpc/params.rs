@@ -20,7 +20,7 @@ use super::{
 const ARGUMENTS_MAX: usize = 4;
 
 /// Why a value cannot be read.
-pub type Why = Cow<'static, str>;
+pub type ParamError = Cow<'static, str>;
 
 /// The parameters of one request, read from the first to the last.
 #[derive(Debug)]
@@ -56,7 +56,7 @@ impl<'a> Params<'a> {
     /// It is missing, or `read` cannot read it.
     pub fn required<T>(
         &mut self,
-        read: impl FnOnce(&'a RawValue) -> Result<T, Why>,
+        read: impl FnOnce(&'a RawValue) -> Result<T, ParamError>,
     ) -> Result<T, RpcError> {
         let index = self.next;
         match self.advance() {
@@ -72,7 +72,7 @@ impl<'a> Params<'a> {
     pub fn optional<T>(
         &mut self,
         default: T,
-        read: impl FnOnce(&'a RawValue) -> Result<T, Why>,
+        read: impl FnOnce(&'a RawValue) -> Result<T, ParamError>,
     ) -> Result<T, RpcError> {
         let index = self.next;
         match self.advance().filter(|raw| !is_null(raw)) {
@@ -134,12 +134,12 @@ pub fn is_null(raw: &RawValue) -> bool {
 }
 
 /// A JSON string, whatever it holds.
-pub fn text(raw: &RawValue) -> Result<Cow<'_, str>, Why> {
+pub fn text(raw: &RawValue) -> Result<Cow<'_, str>, ParamError> {
     string(raw).ok_or(Cow::Borrowed("want a string"))
 }
 
 /// `true` or `false`.
-pub fn boolean(raw: &RawValue) -> Result<bool, Why> {
+pub fn boolean(raw: &RawValue) -> Result<bool, ParamError> {
     match raw.get() {
         "true" => Ok(true),
         "false" => Ok(false),
@@ -148,12 +148,12 @@ pub fn boolean(raw: &RawValue) -> Result<bool, Why> {
 }
 
 /// A QUANTITY of up to 64 bits: `0x` or `0X`, digits of either case, no leading zeros.
-pub fn quantity(raw: &RawValue) -> Result<u64, Why> {
+pub fn quantity(raw: &RawValue) -> Result<u64, ParamError> {
     quantity_text(&text(raw)?)
 }
 
 /// A QUANTITY that numbers a block: up to 2^63-1.
-fn block_number(text: &str) -> Result<u64, Why> {
+fn block_number(text: &str) -> Result<u64, ParamError> {
     let number = quantity_text(text)?;
     if number > i64::MAX as u64 {
         return Err(Cow::Borrowed("block number larger than 2^63-1"));
@@ -161,7 +161,7 @@ fn block_number(text: &str) -> Result<u64, Why> {
     Ok(number)
 }
 
-fn quantity_text(text: &str) -> Result<u64, Why> {
+fn quantity_text(text: &str) -> Result<u64, ParamError> {
     let digits = strip_prefix(text).ok_or("want a quantity: hex with 0x in front")?;
     if digits.is_empty() {
         return Err("want a quantity: no digits after 0x".into());
@@ -189,28 +189,28 @@ fn fixed<const N: usize>(text: &str) -> Option<FixedBytes<N>> {
 }
 
 /// An address: 20 bytes, prefix required, any case, checksum not tested.
-pub fn address(raw: &RawValue) -> Result<Address, Why> {
+pub fn address(raw: &RawValue) -> Result<Address, ParamError> {
     address_text(&text(raw)?)
 }
 
 /// As [`address`], from the string itself.
-pub(crate) fn address_text(text: &str) -> Result<Address, Why> {
+pub(crate) fn address_text(text: &str) -> Result<Address, ParamError> {
     fixed(text)
         .map(Address)
         .ok_or(Cow::Borrowed("want an address: 0x and 40 hex digits"))
 }
 
 /// A hash: 32 bytes, prefix required, any case.
-pub fn hash(raw: &RawValue) -> Result<B256, Why> {
+pub fn hash(raw: &RawValue) -> Result<B256, ParamError> {
     fixed(&text(raw)?).ok_or(Cow::Borrowed("want a hash: 0x and 64 hex digits"))
 }
 
 /// A number or tag of a block.
-pub fn block_number_or_tag(raw: &RawValue) -> Result<BlockNumberOrTag, Why> {
+pub fn block_number_or_tag(raw: &RawValue) -> Result<BlockNumberOrTag, ParamError> {
     number_or_tag_text(&text(raw)?)
 }
 
-fn number_or_tag_text(text: &str) -> Result<BlockNumberOrTag, Why> {
+fn number_or_tag_text(text: &str) -> Result<BlockNumberOrTag, ParamError> {
     let tag = match text {
         "latest" => BlockTag::Latest,
         "pending" => BlockTag::Pending,
@@ -235,7 +235,7 @@ pub(crate) const LATEST: BlockId = BlockId::Number(BlockNumberOrTag::Tag(BlockTa
 
 /// The block parameter of the state methods (EIP-1898): QUANTITY, tag, 32-byte hash, `{blockHash,
 /// requireCanonical?}` or `{blockNumber}`.
-pub fn block_id(raw: &RawValue) -> Result<BlockId, Why> {
+pub fn block_id(raw: &RawValue) -> Result<BlockId, ParamError> {
     if raw.get().starts_with('{') {
         let [hash_member, number_member, canonical] =
             members(raw, ["blockHash", "blockNumber", "requireCanonical"])?;
@@ -296,7 +296,7 @@ pub fn storage_key(text: &str) -> Result<ProofKey, RpcError> {
 }
 
 /// The items of an array.
-pub fn array(raw: &RawValue) -> Result<Vec<&RawValue>, Why> {
+pub fn array(raw: &RawValue) -> Result<Vec<&RawValue>, ParamError> {
     if !raw.get().starts_with('[') {
         return Err("want an array".into());
     }
@@ -308,7 +308,7 @@ pub fn array(raw: &RawValue) -> Result<Vec<&RawValue>, Why> {
 pub fn members<'a, const N: usize>(
     raw: &'a RawValue,
     names: [&'static str; N],
-) -> Result<[Option<&'a RawValue>; N], Why> {
+) -> Result<[Option<&'a RawValue>; N], ParamError> {
     let mut found = [None; N];
     each_member(raw, |name, value| {
         if let Some(position) = names.iter().position(|known| *known == name) {
@@ -322,7 +322,7 @@ pub fn members<'a, const N: usize>(
 pub(crate) fn each_member<'a>(
     raw: &'a RawValue,
     visit: impl FnMut(&str, &'a RawValue),
-) -> Result<(), Why> {
+) -> Result<(), ParamError> {
     if !raw.get().starts_with('{') {
         return Err("want an object".into());
     }

@@ -10,7 +10,7 @@ use super::error::RpcError;
 
 /// What can be subscribed to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Topic {
+pub enum SubscriptionKind {
     /// Every new canonical block's header.
     NewHeads,
     /// Logs that match, of new blocks, and of replaced ones as removed.
@@ -30,7 +30,7 @@ pub trait Subscriber {
     /// [`RpcError::TooManyFilterValues`], [`RpcError::Unavailable`].
     fn subscribe(
         &self,
-        topic: Topic,
+        topic: SubscriptionKind,
         since: Option<B256>,
         view: &Arc<Snapshot>,
     ) -> Result<String, RpcError>;

@@ -127,7 +127,7 @@ fn what_cannot_be_served_does_not_start() {
         matches!(error, StartError::Config(ConfigError::NoKey { .. })),
         "{error:?}"
     );
-    let api_keys = vec![config::ApiKey::new("a", "a")];
+    let api_keys = vec![crate::config::ApiKey::new("a", "a")];
     let error = Service::start(Config { api_keys, ..files }).unwrap_err();
     assert!(
         error.to_string().starts_with("/no/such/genesis.json: "),

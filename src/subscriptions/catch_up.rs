@@ -13,14 +13,14 @@ use super::{
     notice::{Notice, Start},
 };
 use crate::{
-    rpc::Topic,
+    rpc::SubscriptionKind,
     ws::{Session, Why},
 };
 
 /// A subscription that is told step by step, as its session takes it.
 pub(super) struct CatchUp {
     pub(super) id: SubscriptionId,
-    topic: Topic,
+    topic: SubscriptionKind,
     start: Start,
     /// The view that it began with, until the hub's is as new: an older one is not gone along.
     began_in: Option<Arc<Snapshot>>,
@@ -101,7 +101,7 @@ impl Telling {
 impl CatchUp {
     pub(super) const fn new(
         id: SubscriptionId,
-        topic: Topic,
+        topic: SubscriptionKind,
         start: Start,
         began_in: Option<Arc<Snapshot>>,
         bookmark: Bookmark,
@@ -132,9 +132,9 @@ impl CatchUp {
             return Ok(if is_deeper { Went::On } else { Went::Waits });
         }
         match self.topic.clone() {
-            Topic::NewHeads => self.next_head(session, view, hub),
-            Topic::Logs(filter) => self.next_logs(&filter, session, view, hub),
-            Topic::Reorgs => self.next_reorg(session, view, hub),
+            SubscriptionKind::NewHeads => self.next_head(session, view, hub),
+            SubscriptionKind::Logs(filter) => self.next_logs(&filter, session, view, hub),
+            SubscriptionKind::Reorgs => self.next_reorg(session, view, hub),
         }
     }
 

@@ -21,7 +21,7 @@ use crate::{
         CATCH_UP_STEPS, FILTER_VALUES_PER_WORKER, SESSION_FILTER_VALUES_MAX,
         SESSION_SUBSCRIPTIONS_MAX,
     },
-    rpc::{RpcError, Subscriber, Topic},
+    rpc::{RpcError, Subscriber, SubscriptionKind},
     ws::Session,
 };
 
@@ -39,7 +39,7 @@ pub(crate) struct Follower {
 
 struct Subscription {
     number: SubscriptionId,
-    topic: Topic,
+    topic: SubscriptionKind,
     start: Start,
     state: State,
 }
@@ -63,10 +63,10 @@ impl Subscription {
 }
 
 /// Addresses and topics of its filter.
-fn values(topic: &Topic) -> usize {
+fn values(topic: &SubscriptionKind) -> usize {
     match topic {
-        Topic::Logs(filter) => filter.value_count(),
-        Topic::NewHeads | Topic::Reorgs => 0,
+        SubscriptionKind::Logs(filter) => filter.value_count(),
+        SubscriptionKind::NewHeads | SubscriptionKind::Reorgs => 0,
     }
 }
 
@@ -182,7 +182,7 @@ impl Follower {
 
     fn subscribe(
         &self,
-        topic: Topic,
+        topic: SubscriptionKind,
         since: Option<B256>,
         view: &Arc<Snapshot>,
     ) -> Result<String, RpcError> {
@@ -298,7 +298,7 @@ impl Drop for Asking {
 impl Subscriber for Asking {
     fn subscribe(
         &self,
-        topic: Topic,
+        topic: SubscriptionKind,
         since: Option<B256>,
         view: &Arc<Snapshot>,
     ) -> Result<String, RpcError> {

@@ -20,7 +20,7 @@ use super::{
     catch_up::{Bookmark, Part},
     notice::{Notice, Start},
 };
-use crate::{metrics::Metrics, rpc::Topic, ws::Session};
+use crate::{metrics::Metrics, rpc::SubscriptionKind, ws::Session};
 
 /// The subscriptions of one worker that know its present view, and that view.
 pub(crate) struct Hub {
@@ -174,7 +174,7 @@ impl Hub {
     pub(super) fn list(
         &self,
         id: SubscriptionId,
-        topic: &Topic,
+        topic: &SubscriptionKind,
         session: Weak<Session>,
         start: Start,
     ) -> Place {
@@ -184,15 +184,15 @@ impl Hub {
             is_late: Cell::new(false),
         };
         match topic {
-            Topic::NewHeads => {
+            SubscriptionKind::NewHeads => {
                 self.heads.borrow_mut().insert(id, listener);
                 Place::Heads
             }
-            Topic::Reorgs => {
+            SubscriptionKind::Reorgs => {
                 self.reorgs.borrow_mut().insert(id, listener);
                 Place::Reorgs
             }
-            Topic::Logs(filter) => {
+            SubscriptionKind::Logs(filter) => {
                 let mut logs = self.logs.borrow_mut();
                 let known = self.by_filter.borrow().get(filter).copied();
                 let filter_id = known.unwrap_or_else(|| {

@@ -235,7 +235,7 @@ fn core_leaves_the_seven_alone() {
     let mut connection = server.connect();
     for method in &nearhead::rpc::METHODS {
         let answer = connection.call(method.name, &json!([]));
-        let is_core = method.set == nearhead::rpc::MethodSet::Core;
+        let is_core = method.set == nearhead::access::MethodSet::Core;
         let expected = if is_core { -32602 } else { -32601 };
         check(method.name, &answer["error"]["code"], &json!(expected));
     }
@@ -243,7 +243,7 @@ fn core_leaves_the_seven_alone() {
         "seven",
         &nearhead::rpc::METHODS
             .iter()
-            .filter(|m| m.set == nearhead::rpc::MethodSet::Core)
+            .filter(|m| m.set == nearhead::access::MethodSet::Core)
             .count(),
         &7,
     );

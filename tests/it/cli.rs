@@ -27,11 +27,11 @@ fn file(name: &str, bytes: impl AsRef<[u8]>) -> PathBuf {
 fn help_names_every_option_and_fits_a_terminal() {
     let (code, help) = run(&["--help"]);
     check("--help", &code, &Some(0));
-    for knob in nearhead::config::KNOBS {
+    for option in nearhead::config::OPTIONS {
         assert!(
-            help.contains(&format!("--{}", knob.name)),
+            help.contains(&format!("--{}", option.name)),
             "--{} is not in --help:\n{help}",
-            knob.name
+            option.name
         );
     }
     for command in ["check", "export"] {

@@ -10,9 +10,9 @@ use actix::{Addr, Arbiter};
 use alloy_genesis::Genesis;
 use alloy_primitives::B256;
 use nearhead::{
-    access::{Keys, Quota, TenantId},
+    access::{Keys, MethodSet, Quota, TenantId},
     metrics::Metrics,
-    rpc::{Dispatcher, MethodSet},
+    rpc::Dispatcher,
 };
 use nearhead_actors::{
     head::Head,
@@ -38,7 +38,7 @@ pub(crate) struct InProcess {
     /// Canonical blocks that can be continued or reverted to, oldest first.
     window: Vec<Arc<Block>>,
     pub(crate) tracker: Addr<HeadTracker>,
-    /// What answers; its knobs can be turned.
+    /// What answers; its options can be changed.
     pub(crate) dispatcher: Dispatcher,
     tenant: TenantId,
 }

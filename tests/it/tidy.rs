@@ -365,7 +365,7 @@ const ALONE: &[(&str, &[&str], &str)] = &[
             // Programs of their own: what they measure is named on their own command line.
             "actors/chain/benches/",
         ],
-        "every knob is in the table of config/mod.rs",
+        "every option is in the table of config/mod.rs",
     ),
     (
         "crate::http",

@@ -19,52 +19,61 @@ use nearhead_chain::{
 use serde_json::value::RawValue;
 
 use crate::rpc::{
-    dispatch::View,
+    dispatch::RequestContext,
     error::RpcError,
-    params::{self, Params, Why},
+    params::{self, ParamError, Params},
 };
 
 type Answered = Result<Json, RpcError>;
 
-pub(crate) async fn get_block_by_hash(view: &View<'_>, mut params: Params<'_>) -> Answered {
+pub(crate) async fn get_block_by_hash(
+    context: &RequestContext<'_>,
+    mut params: Params<'_>,
+) -> Answered {
     let at = params.required(by_hash)?;
     let full = params.required(params::boolean)?;
     params.finish()?;
-    find_block(view, at, full).await
+    find_block(context, at, full).await
 }
 
-pub(crate) async fn get_block_by_number(view: &View<'_>, mut params: Params<'_>) -> Answered {
+pub(crate) async fn get_block_by_number(
+    context: &RequestContext<'_>,
+    mut params: Params<'_>,
+) -> Answered {
     let at = params.required(by_number)?;
     let full = params.required(params::boolean)?;
     params.finish()?;
-    find_block(view, at, full).await
+    find_block(context, at, full).await
 }
 
-async fn find_block(view: &View<'_>, at: BlockAt, full: bool) -> Answered {
+async fn find_block(context: &RequestContext<'_>, at: BlockAt, full: bool) -> Answered {
     if is_pending(at) {
         return Ok(Json::NULL);
     }
-    let snapshot = Arc::clone(&view.snapshot);
-    found(ask(&view.worker.blocks, FindBlock { snapshot, at, full }).await)
+    let snapshot = Arc::clone(&context.snapshot);
+    found(ask(&context.worker.blocks, FindBlock { snapshot, at, full }).await)
 }
 
-pub(crate) async fn get_transaction_by_hash(view: &View<'_>, mut params: Params<'_>) -> Answered {
+pub(crate) async fn get_transaction_by_hash(
+    context: &RequestContext<'_>,
+    mut params: Params<'_>,
+) -> Answered {
     let at = TransactionAt::Hash(params.required(params::hash)?);
     params.finish()?;
-    find_transaction(view, at).await
+    find_transaction(context, at).await
 }
 
 pub(crate) async fn get_transaction_by_block_hash_and_index(
-    view: &View<'_>,
+    context: &RequestContext<'_>,
     mut params: Params<'_>,
 ) -> Answered {
     let (at, index) = place(&mut params, by_hash)?;
     params.finish()?;
-    find_transaction(view, TransactionAt::Index(at, index)).await
+    find_transaction(context, TransactionAt::Index(at, index)).await
 }
 
 pub(crate) async fn get_transaction_by_block_number_and_index(
-    view: &View<'_>,
+    context: &RequestContext<'_>,
     mut params: Params<'_>,
 ) -> Answered {
     let (at, index) = place(&mut params, by_number)?;
@@ -72,21 +81,24 @@ pub(crate) async fn get_transaction_by_block_number_and_index(
     if is_pending(at) {
         return Ok(Json::NULL);
     }
-    find_transaction(view, TransactionAt::Index(at, index)).await
+    find_transaction(context, TransactionAt::Index(at, index)).await
 }
 
-async fn find_transaction(view: &View<'_>, at: TransactionAt) -> Answered {
-    let snapshot = Arc::clone(&view.snapshot);
-    found(ask(&view.worker.blocks, FindTransaction { snapshot, at }).await)
+async fn find_transaction(context: &RequestContext<'_>, at: TransactionAt) -> Answered {
+    let snapshot = Arc::clone(&context.snapshot);
+    found(ask(&context.worker.blocks, FindTransaction { snapshot, at }).await)
 }
 
-pub(crate) async fn get_transaction_receipt(view: &View<'_>, mut params: Params<'_>) -> Answered {
+pub(crate) async fn get_transaction_receipt(
+    context: &RequestContext<'_>,
+    mut params: Params<'_>,
+) -> Answered {
     let transaction: B256 = params.required(params::hash)?;
     params.finish()?;
-    let snapshot = Arc::clone(&view.snapshot);
+    let snapshot = Arc::clone(&context.snapshot);
     found(
         ask(
-            &view.worker.blocks,
+            &context.worker.blocks,
             FindReceipt {
                 snapshot,
                 transaction,
@@ -96,7 +108,10 @@ pub(crate) async fn get_transaction_receipt(view: &View<'_>, mut params: Params<
     )
 }
 
-pub(crate) async fn get_block_receipts(view: &View<'_>, mut params: Params<'_>) -> Answered {
+pub(crate) async fn get_block_receipts(
+    context: &RequestContext<'_>,
+    mut params: Params<'_>,
+) -> Answered {
     let id = params.required(params::block_id)?;
     params.finish()?;
     let at = match id {
@@ -105,8 +120,9 @@ pub(crate) async fn get_block_receipts(view: &View<'_>, mut params: Params<'_>) 
             hash,
             require_canonical,
         } => {
-            let block = view.snapshot.by_hash(&hash);
-            if require_canonical && block.is_some_and(|block| !view.snapshot.is_canonical(block)) {
+            let block = context.snapshot.by_hash(&hash);
+            if require_canonical && block.is_some_and(|block| !context.snapshot.is_canonical(block))
+            {
                 return Err(RpcError::NotCanonical);
             }
             BlockAt::Hash(hash)
@@ -115,36 +131,36 @@ pub(crate) async fn get_block_receipts(view: &View<'_>, mut params: Params<'_>) 
     if is_pending(at) {
         return Ok(Json::NULL);
     }
-    let snapshot = Arc::clone(&view.snapshot);
-    found(ask(&view.worker.blocks, FindBlockReceipts { snapshot, at }).await)
+    let snapshot = Arc::clone(&context.snapshot);
+    found(ask(&context.worker.blocks, FindBlockReceipts { snapshot, at }).await)
 }
 
 pub(crate) async fn get_uncle_by_block_hash_and_index(
-    view: &View<'_>,
+    context: &RequestContext<'_>,
     mut params: Params<'_>,
 ) -> Answered {
     let (at, index) = place(&mut params, by_hash)?;
     params.finish()?;
-    find_uncle(view, at, index).await
+    find_uncle(context, at, index).await
 }
 
 pub(crate) async fn get_uncle_by_block_number_and_index(
-    view: &View<'_>,
+    context: &RequestContext<'_>,
     mut params: Params<'_>,
 ) -> Answered {
     let (at, index) = place(&mut params, by_number)?;
     params.finish()?;
-    find_uncle(view, at, index).await
+    find_uncle(context, at, index).await
 }
 
-async fn find_uncle(view: &View<'_>, at: BlockAt, index: u64) -> Answered {
+async fn find_uncle(context: &RequestContext<'_>, at: BlockAt, index: u64) -> Answered {
     if is_pending(at) {
         return Ok(Json::NULL);
     }
-    let snapshot = Arc::clone(&view.snapshot);
+    let snapshot = Arc::clone(&context.snapshot);
     found(
         ask(
-            &view.worker.blocks,
+            &context.worker.blocks,
             FindUncle {
                 snapshot,
                 at,
@@ -156,71 +172,71 @@ async fn find_uncle(view: &View<'_>, at: BlockAt, index: u64) -> Answered {
 }
 
 pub(crate) async fn get_block_transaction_count_by_hash(
-    view: &View<'_>,
+    context: &RequestContext<'_>,
     mut params: Params<'_>,
 ) -> Answered {
     let at = params.required(by_hash)?;
     params.finish()?;
-    count_transactions(view, at).await
+    count_transactions(context, at).await
 }
 
 pub(crate) async fn get_block_transaction_count_by_number(
-    view: &View<'_>,
+    context: &RequestContext<'_>,
     mut params: Params<'_>,
 ) -> Answered {
     let at = params.required(by_number)?;
     params.finish()?;
-    count_transactions(view, at).await
+    count_transactions(context, at).await
 }
 
-async fn count_transactions(view: &View<'_>, at: BlockAt) -> Answered {
+async fn count_transactions(context: &RequestContext<'_>, at: BlockAt) -> Answered {
     if is_pending(at) {
         return Ok(Json::NULL);
     }
-    let snapshot = Arc::clone(&view.snapshot);
-    let count = ask(&view.worker.blocks, CountTransactions { snapshot, at }).await;
+    let snapshot = Arc::clone(&context.snapshot);
+    let count = ask(&context.worker.blocks, CountTransactions { snapshot, at }).await;
     found(count.map(|count| count.map(value::number)))
 }
 
 pub(crate) async fn get_uncle_count_by_block_hash(
-    view: &View<'_>,
+    context: &RequestContext<'_>,
     mut params: Params<'_>,
 ) -> Answered {
     let at = params.required(by_hash)?;
     params.finish()?;
-    count_uncles(view, at).await
+    count_uncles(context, at).await
 }
 
 pub(crate) async fn get_uncle_count_by_block_number(
-    view: &View<'_>,
+    context: &RequestContext<'_>,
     mut params: Params<'_>,
 ) -> Answered {
     let at = params.required(by_number)?;
     params.finish()?;
-    count_uncles(view, at).await
+    count_uncles(context, at).await
 }
 
-async fn count_uncles(view: &View<'_>, at: BlockAt) -> Answered {
+async fn count_uncles(context: &RequestContext<'_>, at: BlockAt) -> Answered {
     if is_pending(at) {
         return Ok(Json::NULL);
     }
-    let snapshot = Arc::clone(&view.snapshot);
-    let count = ask(&view.worker.blocks, CountUncles { snapshot, at }).await;
+    let snapshot = Arc::clone(&context.snapshot);
+    let count = ask(&context.worker.blocks, CountUncles { snapshot, at }).await;
     found(count.map(|count| count.map(value::number)))
 }
 
-fn by_hash(raw: &RawValue) -> Result<BlockAt, Why> {
+fn by_hash(raw: &RawValue) -> Result<BlockAt, ParamError> {
     params::hash(raw).map(BlockAt::Hash)
 }
 
-fn by_number(raw: &RawValue) -> Result<BlockAt, Why> {
+fn by_number(raw: &RawValue) -> Result<BlockAt, ParamError> {
     params::block_number_or_tag(raw).map(BlockAt::Number)
 }
 
 /// A block and an index in it.
 fn place<'a>(
     params: &mut Params<'a>,
-    block: impl FnOnce(&'a RawValue) -> Result<BlockAt, Why>,
+    block: impl FnOnce(&'a RawValue) -> Result<BlockAt, ParamError>,
 ) -> Result<(BlockAt, u64), RpcError> {
     Ok((params.required(block)?, params.required(params::quantity)?))
 }

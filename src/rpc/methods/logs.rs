@@ -8,29 +8,32 @@ use nearhead_chain::{json::Json, log_search::LogFilter};
 use crate::{
     limits::{FILTER_VALUES_MAX, LOGS_MAX},
     rpc::{
-        cancel_on_drop::CancelOnDrop, dispatch::View, error::RpcError, log_query::LogQuery,
-        params::Params,
+        cancel_on_drop::CancelOnDrop, dispatch::RequestContext, error::RpcError,
+        log_query::LogQuery, params::Params,
     },
 };
 
-pub(crate) async fn get_logs(view: &View<'_>, mut params: Params<'_>) -> Result<Json, RpcError> {
-    let deadline = Instant::now() + view.logs_deadline;
+pub(crate) async fn get_logs(
+    context: &RequestContext<'_>,
+    mut params: Params<'_>,
+) -> Result<Json, RpcError> {
+    let deadline = Instant::now() + context.logs_deadline;
     let LogQuery { blocks, filter } = params.required(LogQuery::read)?;
     params.finish()?;
-    let Some(range) = blocks.resolve(&view.snapshot)? else {
+    let Some(range) = blocks.resolve(&context.snapshot)? else {
         return Ok(Json::fixed("[]"));
     };
     check_filter(&filter)?;
     let cancel = CancelOnDrop::default();
     let find = FindLogs {
-        snapshot: Arc::clone(&view.snapshot),
+        snapshot: Arc::clone(&context.snapshot),
         range,
         filter,
         limit: LOGS_MAX,
         deadline,
         cancel: cancel.token(),
     };
-    ask(&view.worker.logs, find)
+    ask(&context.worker.logs, find)
         .await
         .map_err(RpcError::of_logs)
 }

@@ -18,80 +18,86 @@ use crate::{
     limits::STORAGE_KEYS_MAX,
     rpc::{
         cancel_on_drop::CancelOnDrop,
-        dispatch::View,
+        dispatch::RequestContext,
         error::RpcError,
-        params::{self, LATEST, Params, Why},
+        params::{self, LATEST, ParamError, Params},
     },
 };
 
 type Answered = Result<Json, RpcError>;
 
-pub(crate) async fn get_storage_at(view: &View<'_>, mut params: Params<'_>) -> Answered {
+pub(crate) async fn get_storage_at(
+    context: &RequestContext<'_>,
+    mut params: Params<'_>,
+) -> Answered {
     let address = params.required(params::address)?;
     let key = params.required(params::text)?;
     let at = params.optional(LATEST, params::block_id)?;
     params.finish()?;
     let slot = params::storage_key(&key)?.slot();
-    let snapshot = Arc::clone(&view.snapshot);
+    let snapshot = Arc::clone(&context.snapshot);
     let read = ReadStorage {
         snapshot,
         at,
         address,
         slot,
     };
-    let value = ask(&view.worker.proofs, read)
+    let value = ask(&context.worker.proofs, read)
         .await
-        .map_err(|error| refused(error, view))?;
+        .map_err(|error| refused(error, context))?;
     Ok(value::hash(&B256::from(value)))
 }
 
-pub(crate) async fn get_balance(view: &View<'_>, params: Params<'_>) -> Answered {
-    let read = account(view, params)?;
-    let account = ask(&view.worker.proofs, read)
+pub(crate) async fn get_balance(context: &RequestContext<'_>, params: Params<'_>) -> Answered {
+    let read = account(context, params)?;
+    let account = ask(&context.worker.proofs, read)
         .await
-        .map_err(|error| refused(error, view))?;
+        .map_err(|error| refused(error, context))?;
     Ok(value::quantity(
         account.map_or(U256::ZERO, |account| account.balance),
     ))
 }
 
-pub(crate) async fn get_transaction_count(view: &View<'_>, params: Params<'_>) -> Answered {
-    let read = account(view, params)?;
-    let account = ask(&view.worker.proofs, read)
+pub(crate) async fn get_transaction_count(
+    context: &RequestContext<'_>,
+    params: Params<'_>,
+) -> Answered {
+    let read = account(context, params)?;
+    let account = ask(&context.worker.proofs, read)
         .await
-        .map_err(|error| refused(error, view))?;
+        .map_err(|error| refused(error, context))?;
     Ok(value::number(account.map_or(0, |account| account.nonce)))
 }
 
-pub(crate) async fn get_code(view: &View<'_>, params: Params<'_>) -> Answered {
+pub(crate) async fn get_code(context: &RequestContext<'_>, params: Params<'_>) -> Answered {
     let ReadAccount {
         snapshot,
         at,
         address,
-    } = account(view, params)?;
+    } = account(context, params)?;
     let read = ReadCode {
         snapshot,
         at,
         address,
     };
-    let code = ask(&view.worker.proofs, read)
+    let code = ask(&context.worker.proofs, read)
         .await
-        .map_err(|error| refused(error, view))?;
-    Ok(value::shared_data(code, view.kept_max))
+        .map_err(|error| refused(error, context))?;
+    Ok(value::shared_data(code, context.kept_max))
 }
 
-fn account(view: &View<'_>, mut params: Params<'_>) -> Result<ReadAccount, RpcError> {
+fn account(context: &RequestContext<'_>, mut params: Params<'_>) -> Result<ReadAccount, RpcError> {
     let address = params.required(params::address)?;
     let at = params.optional(LATEST, params::block_id)?;
     params.finish()?;
     Ok(ReadAccount {
-        snapshot: Arc::clone(&view.snapshot),
+        snapshot: Arc::clone(&context.snapshot),
         at,
         address,
     })
 }
 
-pub(crate) async fn get_proof(view: &View<'_>, mut params: Params<'_>) -> Answered {
+pub(crate) async fn get_proof(context: &RequestContext<'_>, mut params: Params<'_>) -> Answered {
     let address = params.required(params::address)?;
     let keys = params.required(|raw| match params::is_null(raw) {
         true => Ok(Vec::new()),
@@ -106,22 +112,25 @@ pub(crate) async fn get_proof(view: &View<'_>, mut params: Params<'_>) -> Answer
         .iter()
         .map(|key| params::storage_key(key))
         .collect::<Result<_, _>>()?;
-    let snapshot = Arc::clone(&view.snapshot);
+    let snapshot = Arc::clone(&context.snapshot);
     let cancel = CancelOnDrop::default();
     let prove = ProveAccount {
         snapshot,
         at,
         address,
         keys,
-        kept_max: view.kept_max,
+        kept_max: context.kept_max,
         cancel: cancel.token(),
     };
-    ask(&view.worker.proofs, prove)
+    ask(&context.worker.proofs, prove)
         .await
-        .map_err(|error| refused(error, view))
+        .map_err(|error| refused(error, context))
 }
 
-pub(crate) async fn get_storage_values(view: &View<'_>, mut params: Params<'_>) -> Answered {
+pub(crate) async fn get_storage_values(
+    context: &RequestContext<'_>,
+    mut params: Params<'_>,
+) -> Answered {
     let keys = params.required(keys_by_address)?;
     let at: BlockId = params.optional(LATEST, params::block_id)?;
     params.finish()?;
@@ -142,7 +151,7 @@ pub(crate) async fn get_storage_values(view: &View<'_>, mut params: Params<'_>) 
         Ok((*address, slots.collect::<Result<_, _>>()?))
     });
     let slots: Vec<(Address, Vec<U256>)> = slots.collect::<Result<_, RpcError>>()?;
-    let snapshot = Arc::clone(&view.snapshot);
+    let snapshot = Arc::clone(&context.snapshot);
     let cancel = CancelOnDrop::default();
     let read = ReadStorageValues {
         snapshot,
@@ -150,9 +159,9 @@ pub(crate) async fn get_storage_values(view: &View<'_>, mut params: Params<'_>) 
         slots: slots.clone(),
         cancel: cancel.token(),
     };
-    let values = ask(&view.worker.proofs, read)
+    let values = ask(&context.worker.proofs, read)
         .await
-        .map_err(|error| refused(error, view))?;
+        .map_err(|error| refused(error, context))?;
     Ok(values_by_address(&slots, &values))
 }
 
@@ -160,7 +169,7 @@ pub(crate) async fn get_storage_values(view: &View<'_>, mut params: Params<'_>) 
 type KeysByAddress<'a> = Vec<(Address, Vec<Cow<'a, str>>)>;
 
 /// `{address: [key, …], …}`; of a repeated address the last one counts.
-fn keys_by_address(raw: &RawValue) -> Result<KeysByAddress<'_>, Why> {
+fn keys_by_address(raw: &RawValue) -> Result<KeysByAddress<'_>, ParamError> {
     let mut keys = Vec::new();
     let mut failed = None;
     params::each_member(raw, |name, value| {
@@ -208,6 +217,6 @@ fn too_many(count: usize, what: &str) -> RpcError {
     )
 }
 
-fn refused(error: QueryError, view: &View<'_>) -> RpcError {
-    RpcError::of_state(error, &view.snapshot)
+fn refused(error: QueryError, context: &RequestContext<'_>) -> RpcError {
+    RpcError::of_state(error, &context.snapshot)
 }

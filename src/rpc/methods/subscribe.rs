@@ -7,12 +7,12 @@ use nearhead_chain::{json::Json, log_search::LogFilter};
 use serde_json::value::RawValue;
 
 use crate::rpc::{
-    dispatch::View,
+    dispatch::RequestContext,
     error::RpcError,
     log_query::LogQuery,
     methods::logs::check_filter,
-    params::{self, Params, Why},
-    subscriber::{Subscriber, Topic},
+    params::{self, ParamError, Params},
+    subscriber::{Subscriber, SubscriptionKind},
 };
 
 /// The block that a client holds already.
@@ -20,49 +20,55 @@ const SINCE: &str = "since";
 
 /// `["newHeads"]`, `["logs", filter]`, `["reorgs"]`; then, if wanted, `{"since": hash}`. The blocks
 /// that a filter names are of no account, as everywhere: clients send them.
-pub(crate) async fn subscribe(view: &View<'_>, mut params: Params<'_>) -> Result<Json, RpcError> {
+pub(crate) async fn subscribe(
+    context: &RequestContext<'_>,
+    mut params: Params<'_>,
+) -> Result<Json, RpcError> {
     let kind = params.required(params::text)?;
     let topic = match &*kind {
-        "newHeads" => Topic::NewHeads,
-        "reorgs" => Topic::Reorgs,
+        "newHeads" => SubscriptionKind::NewHeads,
+        "reorgs" => SubscriptionKind::Reorgs,
         "logs" => {
             let filter = params.optional(LogFilter::default(), filter)?;
             check_filter(&filter)?;
-            Topic::Logs(Rc::new(filter))
+            SubscriptionKind::Logs(Rc::new(filter))
         }
         _ => {
             let why = "no such subscription, there are newHeads, logs and reorgs";
             return Err(RpcError::InvalidParams(why.into()));
         }
     };
-    let has_filter = matches!(topic, Topic::Logs(_));
+    let has_filter = matches!(topic, SubscriptionKind::Logs(_));
     let mut since = params.optional(None, since)?;
     if !has_filter && since.is_none() {
         // In the second place, where a filter would be, or in the third, where it is for logs.
         since = params.optional(None, self::since)?;
     }
     params.finish()?;
-    let id = subscriber(view)?.subscribe(topic, since, &view.snapshot)?;
+    let id = subscriber(context)?.subscribe(topic, since, &context.snapshot)?;
     Ok(Json::from(format!("\"{id}\"").into_bytes()))
 }
 
 /// `[id]`; whether there was such a subscription.
-pub(crate) async fn unsubscribe(view: &View<'_>, mut params: Params<'_>) -> Result<Json, RpcError> {
+pub(crate) async fn unsubscribe(
+    context: &RequestContext<'_>,
+    mut params: Params<'_>,
+) -> Result<Json, RpcError> {
     let id = params.required(params::text)?;
     params.finish()?;
-    if !subscriber(view)?.unsubscribe(&id) {
+    if !subscriber(context)?.unsubscribe(&id) {
         return Err(RpcError::SubscriptionNotFound);
     }
     Ok(Json::fixed("true"))
 }
 
-fn subscriber<'a>(view: &View<'a>) -> Result<&'a dyn Subscriber, RpcError> {
-    view.subscriber.ok_or(RpcError::NotificationsUnsupported)
+fn subscriber<'a>(context: &RequestContext<'a>) -> Result<&'a dyn Subscriber, RpcError> {
+    context.subscriber.ok_or(RpcError::NotificationsUnsupported)
 }
 
 /// A filter object. A block to go on from would be ignored there, and blocks be missed without a
 /// word.
-fn filter(raw: &RawValue) -> Result<LogFilter, Why> {
+fn filter(raw: &RawValue) -> Result<LogFilter, ParamError> {
     let [since] = params::members(raw, [SINCE])?;
     if since.is_some() {
         return Err("since stands in an object of its own after the filter".into());
@@ -72,7 +78,7 @@ fn filter(raw: &RawValue) -> Result<LogFilter, Why> {
 
 /// `{"since": hash}`; null and `{}` are as absent. Nothing else may stand there: what is misspelt
 /// would be missed without a word.
-fn since(raw: &RawValue) -> Result<Option<B256>, Why> {
+fn since(raw: &RawValue) -> Result<Option<B256>, ParamError> {
     let mut is_known = true;
     params::each_member(raw, |name, _| is_known &= name == SINCE)?;
     if !is_known {

@@ -12,7 +12,7 @@ fn raw(json: &str) -> &RawValue {
 }
 
 #[track_caller]
-fn check<T: fmt::Debug>(read: impl Fn(&RawValue) -> Result<T, Why>, rows: &[(&str, &str)]) {
+fn check<T: fmt::Debug>(read: impl Fn(&RawValue) -> Result<T, ParamError>, rows: &[(&str, &str)]) {
     for (json, expected) in rows {
         let found = match read(raw(json)) {
             Ok(value) => format!("{value:?}"),

@@ -11,7 +11,7 @@ use nearhead_chain::{
 use serde_json::Value;
 
 use super::tree::TREE;
-use crate::rpc::Topic;
+use crate::rpc::SubscriptionKind;
 
 /// A block as clients name it.
 pub(super) type Id = (u64, B256);
@@ -54,9 +54,9 @@ fn place(log: &Value) -> Place {
 impl Held {
     /// What a client asks for before it subscribes, as eth_getBlockByNumber and eth_getLogs find
     /// it.
-    pub(super) fn read(topic: &Topic, view: &Snapshot) -> Self {
+    pub(super) fn read(topic: &SubscriptionKind, view: &Snapshot) -> Self {
         match topic {
-            Topic::Logs(filter) => {
+            SubscriptionKind::Logs(filter) => {
                 let search = BlockSearch::new(filter);
                 let of_block = |block: &Arc<Block>| {
                     let (number, hash) = id(block);
@@ -66,10 +66,10 @@ impl Held {
                 let logs = view.canonical().iter().flat_map(of_block);
                 Self::Logs((**filter).clone(), logs.collect())
             }
-            Topic::NewHeads => {
+            SubscriptionKind::NewHeads => {
                 Self::Heads(view.canonical().iter().map(|block| id(block)).collect())
             }
-            Topic::Reorgs => Self::Reorgs(HashMap::new()),
+            SubscriptionKind::Reorgs => Self::Reorgs(HashMap::new()),
         }
     }
 
@@ -143,7 +143,7 @@ impl Held {
     }
 
     /// Whether it is what the view holds.
-    pub(super) fn check(&self, topic: &Topic, view: &Snapshot) -> Result<(), String> {
+    pub(super) fn check(&self, topic: &SubscriptionKind, view: &Snapshot) -> Result<(), String> {
         let oldest = view.oldest();
         let differs = |held: String, expected: String| Err(format!("holds {held}, not {expected}"));
         match (self, Self::read(topic, view)) {
@@ -218,12 +218,12 @@ impl Held {
 }
 
 /// The block that a notification is about, and whether everything up to it was told.
-pub(super) fn told_of(topic: &Topic, result: &Value) -> Option<(Arc<Block>, bool)> {
+pub(super) fn told_of(topic: &SubscriptionKind, result: &Value) -> Option<(Arc<Block>, bool)> {
     let (hash, is_whole) = match topic {
-        Topic::NewHeads => (hash(&result["hash"]), true),
+        SubscriptionKind::NewHeads => (hash(&result["hash"]), true),
         // There may be more logs of the block.
-        Topic::Logs(_) => (place(result).1, false),
-        Topic::Reorgs => {
+        SubscriptionKind::Logs(_) => (place(result).1, false),
+        SubscriptionKind::Reorgs => {
             let last = result["applied"].as_array()?.last();
             (id_of(last.unwrap_or(&result["commonAncestor"])).1, true)
         }

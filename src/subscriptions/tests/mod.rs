@@ -29,7 +29,7 @@ use self::{
 use super::Asking;
 use crate::{
     limits::SESSION_FILTER_VALUES_MAX,
-    rpc::{RpcError, Subscriber as _, Topic},
+    rpc::{RpcError, Subscriber as _, SubscriptionKind},
     ws::Session,
 };
 
@@ -46,11 +46,11 @@ impl Dice {
     }
 }
 
-fn topic(dice: &mut Dice) -> Topic {
+fn topic(dice: &mut Dice) -> SubscriptionKind {
     match dice.roll(6) {
-        0 | 1 => Topic::NewHeads,
-        2 => Topic::Reorgs,
-        _ => Topic::Logs(Rc::new(TREE.filters[dice.roll(TREE.filters.len())].clone())),
+        0 | 1 => SubscriptionKind::NewHeads,
+        2 => SubscriptionKind::Reorgs,
+        _ => SubscriptionKind::Logs(Rc::new(TREE.filters[dice.roll(TREE.filters.len())].clone())),
     }
 }
 
@@ -183,7 +183,12 @@ const FAULTS: [Fault; 3] = [Fault::Dropped, Fault::Doubled, Fault::ToldFirst];
 
 /// Runs the same few changes with a fault at one of them, or with none; whether a live client is
 /// told anything but what it is told of each of them without.
-fn notices(seed: u64, topic: &Topic, fault: Option<(usize, Fault)>, told: &mut Vec<usize>) -> bool {
+fn notices(
+    seed: u64,
+    topic: &SubscriptionKind,
+    fault: Option<(usize, Fault)>,
+    told: &mut Vec<usize>,
+) -> bool {
     let mut dice = Dice(seed);
     let world = World::new(&TREE.windows[dice.roll(TREE.windows.len())], 1 << 24);
     let mut client = Client::new(&world);
@@ -227,8 +232,8 @@ fn a_broken_feed_is_caught() {
     let mut broken = [0; 3];
     for seed in 0..400 {
         let topic = match seed % 2 {
-            0 => Topic::NewHeads,
-            _ => Topic::Logs(Rc::default()),
+            0 => SubscriptionKind::NewHeads,
+            _ => SubscriptionKind::Logs(Rc::default()),
         };
         let mut told = Vec::new();
         assert!(
@@ -240,7 +245,10 @@ fn a_broken_feed_is_caught() {
         let at = places[dice.roll(places.len())];
         for (count, fault) in broken.iter_mut().zip(FAULTS) {
             // Logs that are removed can be read before and after.
-            if matches!((&topic, fault), (Topic::Logs(_), Fault::ToldFirst)) {
+            if matches!(
+                (&topic, fault),
+                (SubscriptionKind::Logs(_), Fault::ToldFirst)
+            ) {
                 continue;
             }
             let is_caught = notices(seed, &topic, Some((at, fault)), &mut told);
@@ -258,8 +266,8 @@ fn a_broken_notification_is_caught() {
     let mut broken = 0;
     for seed in 0..200 {
         let topic = match seed % 2 {
-            0 => Topic::NewHeads,
-            _ => Topic::Logs(Rc::default()),
+            0 => SubscriptionKind::NewHeads,
+            _ => SubscriptionKind::Logs(Rc::default()),
         };
         let world = World::new(&TREE.windows[dice.roll(TREE.windows.len())], 1 << 24);
         let view = world.view();
@@ -298,7 +306,7 @@ fn a_broken_notification_is_caught() {
 }
 
 /// A session with one subscription that is told from now on.
-fn subscribe(world: &World, topic: Topic) -> Rc<Session> {
+fn subscribe(world: &World, topic: SubscriptionKind) -> Rc<Session> {
     let session = world.session();
     let asking = Asking::new(Rc::clone(&session));
     asking.subscribe(topic, None, &world.view()).unwrap();
@@ -336,7 +344,7 @@ fn told(session: &Rc<Session>) -> Vec<(Bytes, Value)> {
 fn reorgs_are_told_with_their_common_ancestor() {
     let mut dice = Dice(3);
     let world = World::new(&TREE.windows[1], 1 << 24);
-    let session = subscribe(&world, Topic::Reorgs);
+    let session = subscribe(&world, SubscriptionKind::Reorgs);
     let mut expected: Vec<(Id, Vec<Id>, Vec<Id>)> = Vec::new();
     let mut changes = 0;
     while expected.len() < 20 {
@@ -369,7 +377,10 @@ fn reorgs_are_told_with_their_common_ancestor() {
 fn a_notification_is_made_once_for_all_who_get_it() {
     let mut dice = Dice(5);
     let world = World::new(&TREE.windows[1], 1 << 24);
-    for topic in [Topic::NewHeads, Topic::Logs(Rc::default())] {
+    for topic in [
+        SubscriptionKind::NewHeads,
+        SubscriptionKind::Logs(Rc::default()),
+    ] {
         let sessions: Vec<_> = (0..10).map(|_| subscribe(&world, topic.clone())).collect();
         // Who subscribes at a view that the hub does not know yet goes there at its own pace.
         world
@@ -406,7 +417,11 @@ fn a_subscription_goes_on_from_a_block_that_was_put_below() {
     let (head, below) = blocks.split_last().unwrap();
     let window = Window::new(1, Arc::clone(head));
     let mut dice = Dice(7);
-    for topic in [Topic::NewHeads, Topic::Logs(Rc::default()), Topic::Reorgs] {
+    for topic in [
+        SubscriptionKind::NewHeads,
+        SubscriptionKind::Logs(Rc::default()),
+        SubscriptionKind::Reorgs,
+    ] {
         let world = World::new(&window, 1 << 24);
         let first = subscribe(&world, topic.clone());
         for block in below.iter().rev().take(100) {
@@ -423,9 +438,9 @@ fn a_subscription_goes_on_from_a_block_that_was_put_below() {
         let logs = |block: &Arc<Block>| block.json.log_count();
         let since_then = view.range(since.number() + 1, u64::MAX);
         let expected = match topic {
-            Topic::NewHeads => 100,
-            Topic::Logs(_) => since_then.iter().map(logs).sum(),
-            Topic::Reorgs => 0,
+            SubscriptionKind::NewHeads => 100,
+            SubscriptionKind::Logs(_) => since_then.iter().map(logs).sum(),
+            SubscriptionKind::Reorgs => 0,
         };
         assert_eq!(told(&session).len(), expected, "{topic:?}");
         assert!(!session.follower.is_behind(), "{topic:?}");
@@ -445,9 +460,11 @@ fn who_reads_is_told_of_whatever_happened_at_once() {
         let world = World::new(&TREE.windows[dice.roll(TREE.windows.len())], 2_000);
         let mut client = Client::new(&world);
         client
-            .subscribe(Topic::Logs(Rc::default()), &world.view())
+            .subscribe(SubscriptionKind::Logs(Rc::default()), &world.view())
             .unwrap();
-        client.subscribe(Topic::NewHeads, &world.view()).unwrap();
+        client
+            .subscribe(SubscriptionKind::NewHeads, &world.view())
+            .unwrap();
         client.answer();
         client.read(usize::MAX, None).unwrap();
         let session = client.session.clone().unwrap();
@@ -470,7 +487,7 @@ fn filters_of_a_session_have_so_many_values_in_all() {
     let filter = |values: usize| {
         let topics = vec![vec![alloy_primitives::B256::ZERO; values]];
         let addresses = Vec::new();
-        Topic::Logs(Rc::new(LogFilter { addresses, topics }))
+        SubscriptionKind::Logs(Rc::new(LogFilter { addresses, topics }))
     };
     let view = world.view();
     let half = SESSION_FILTER_VALUES_MAX / 2;

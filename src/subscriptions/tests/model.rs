@@ -24,7 +24,7 @@ use crate::{
     access::{Keys, SessionCaps},
     connections::Line,
     metrics::Metrics,
-    rpc::{RpcError, Subscriber as _, Topic},
+    rpc::{RpcError, Subscriber as _, SubscriptionKind},
     subscriptions::{Asking, Follower, Hub},
     ws::{Session, Sessions},
 };
@@ -119,7 +119,7 @@ impl World {
 
 /// One subscription of a client.
 struct Subscribed {
-    topic: Topic,
+    topic: SubscriptionKind,
     held: Held,
     /// The last block that it knows completely.
     knows: Id,
@@ -154,7 +154,11 @@ impl Client {
     }
 
     /// Reads and subscribes, both in this view.
-    pub(super) fn subscribe(&mut self, topic: Topic, view: &Arc<Snapshot>) -> Result<(), String> {
+    pub(super) fn subscribe(
+        &mut self,
+        topic: SubscriptionKind,
+        view: &Arc<Snapshot>,
+    ) -> Result<(), String> {
         let Some(session) = &self.session else {
             return Ok(());
         };
@@ -249,7 +253,7 @@ impl Client {
         self.told += 1;
         let (block, is_whole) = told_of(&subscribed.topic, result).ok_or("no such block")?;
         let is_served = |served: &Snapshot| served.is_canonical(&block);
-        if subscribed.topic == Topic::NewHeads && !served.is_none_or(is_served) {
+        if subscribed.topic == SubscriptionKind::NewHeads && !served.is_none_or(is_served) {
             return Err("told of a head that is not served".to_owned());
         }
         subscribed.knows = if is_whole {
