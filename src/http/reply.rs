@@ -13,7 +13,7 @@ use actix_web::{
 };
 use bytes::Bytes;
 use nearhead_actors::wiring::Permit;
-use nearhead_chain::json::{Json, Piece, Torn};
+use nearhead_chain::json::{Json, Piece, Truncated};
 use tokio::{sync::oneshot, time::timeout};
 
 use crate::connections::Answering;
@@ -80,13 +80,16 @@ impl ReplyBody {
 }
 
 impl MessageBody for ReplyBody {
-    type Error = Torn;
+    type Error = Truncated;
 
     fn size(&self) -> BodySize {
         BodySize::Sized(self.len)
     }
 
-    fn poll_next(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Bytes, Torn>>> {
+    fn poll_next(
+        self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Bytes, Truncated>>> {
         let this = self.get_mut();
         let piece = loop {
             match &mut this.present {

@@ -1,7 +1,7 @@
 //! What goes back: the envelope's head, slices that were made at ingest, a closing brace.
 
 use nearhead_actors::wiring::Permit;
-use nearhead_chain::json::{Json, Piece, Torn};
+use nearhead_chain::json::{Json, Piece, Truncated};
 
 use super::error::{Outcome, RpcError};
 use crate::limits::JOINED_REPLY_BYTES_MAX;
@@ -107,7 +107,7 @@ impl Writer {
     }
 
     /// The whole reply to a single request that has a result.
-    pub(crate) fn single(id: &str, result: Json) -> Result<Json, Torn> {
+    pub(crate) fn single(id: &str, result: Json) -> Result<Json, Truncated> {
         let result_len = result.len();
         let mut writer = Self::new(JOINED_REPLY_BYTES_MAX);
         let copied = if result_len <= writer.copied_max {
@@ -138,8 +138,13 @@ impl Writer {
     /// Writes a response object with a result of `result_len` bytes.
     ///
     /// # Errors
-    /// [`Torn`]: the result cannot be copied; what was written is of no use any more.
-    pub(crate) fn result(&mut self, id: &str, result: Json, result_len: usize) -> Result<(), Torn> {
+    /// [`Truncated`]: the result cannot be copied; what was written is of no use any more.
+    pub(crate) fn result(
+        &mut self,
+        id: &str,
+        result: Json,
+        result_len: usize,
+    ) -> Result<(), Truncated> {
         self.text(HEAD);
         self.text(id);
         self.text(RESULT);

@@ -5,7 +5,7 @@ use std::{borrow::Cow, fmt::Write as _};
 use alloy_primitives::B256;
 use nearhead_actors::messages::QueryError;
 use nearhead_chain::{
-    json::Torn,
+    json::Truncated,
     window::{ResolveError, Snapshot},
 };
 
@@ -115,9 +115,9 @@ pub enum RpcError {
     Internal,
 }
 
-impl From<Torn> for RpcError {
-    fn from(_: Torn) -> Self {
-        tracing::error!("{Torn}");
+impl From<Truncated> for RpcError {
+    fn from(_: Truncated) -> Self {
+        tracing::error!("{Truncated}");
         Self::Internal
     }
 }

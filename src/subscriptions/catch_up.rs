@@ -5,7 +5,7 @@ use std::{rc::Rc, sync::Arc};
 use nearhead_chain::{
     block::Block,
     log_search::{BlockSearch, LogFilter},
-    window::{Cursor, Snapshot, Step},
+    window::{Cursor, CursorStep, Snapshot},
 };
 
 use super::{
@@ -142,9 +142,9 @@ impl CatchUp {
         let mut cursor = self.bookmark.cursor;
         let next = match cursor.step(view).map_err(|_| Why::FELL_BEHIND)? {
             None => return Ok(Went::ToHead),
-            Some(Step::Add(block)) => Some(block),
+            Some(CursorStep::Add(block)) => Some(block),
             // Nothing else would say that the chain went back to a block that was told already.
-            Some(Step::Remove(_)) => cursor.is_at_head(view).then(|| Arc::clone(view.head())),
+            Some(CursorStep::Remove(_)) => cursor.is_at_head(view).then(|| Arc::clone(view.head())),
         };
         if let Some(next) = next
             && !self.tell(session, hub, &Notice::head(&next))
@@ -170,8 +170,8 @@ impl CatchUp {
                 let step = self.bookmark.cursor.step(view);
                 match step.map_err(|_| Why::FELL_BEHIND)? {
                     None => return Ok(Went::ToHead),
-                    Some(Step::Remove(block)) => Telling::new(block, true, search),
-                    Some(Step::Add(block)) => Telling::new(block, false, search),
+                    Some(CursorStep::Remove(block)) => Telling::new(block, true, search),
+                    Some(CursorStep::Add(block)) => Telling::new(block, false, search),
                 }
             }
         };
@@ -193,12 +193,12 @@ impl CatchUp {
         let steps = self.bookmark.cursor.path(view);
         let steps = steps.map_err(|_| Why::FELL_BEHIND)?;
         let reverted = steps.iter().filter_map(|step| match step {
-            Step::Remove(block) => Some(&**block),
-            Step::Add(_) => None,
+            CursorStep::Remove(block) => Some(&**block),
+            CursorStep::Add(_) => None,
         });
         let applied = steps.iter().filter_map(|step| match step {
-            Step::Add(block) => Some(&**block),
-            Step::Remove(_) => None,
+            CursorStep::Add(block) => Some(&**block),
+            CursorStep::Remove(_) => None,
         });
         if let Some(notice) = Notice::reorg(reverted, applied)
             && !self.tell(session, hub, &notice)

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use bytes::Bytes;
 use nearhead_actors::wiring::Permit;
-use nearhead_chain::json::{Piece, Torn};
+use nearhead_chain::json::{Piece, Truncated};
 
 use crate::limits::JOINED_ITEM_BYTES_MAX;
 
@@ -50,7 +50,7 @@ impl Outbox {
     pub(super) fn pieces(&self) -> Vec<Bytes> {
         let bytes = |waiting: &Waiting| match &waiting.piece {
             Piece::Own(bytes) | Piece::Shared(bytes) => Some(bytes.clone()),
-            Piece::Planned(_) => None,
+            Piece::Lazy(_) => None,
         };
         self.pieces.iter().filter_map(bytes).collect()
     }
@@ -78,7 +78,7 @@ impl Outbox {
 
     /// Takes the next bytes, `most` at most. Small pieces that follow each other come together: a
     /// copy costs less than another step does.
-    pub(super) fn pop(&mut self, most: usize) -> Result<Option<Bytes>, Torn> {
+    pub(super) fn pop(&mut self, most: usize) -> Result<Option<Bytes>, Truncated> {
         let most_joined = most.min(JOINED_ITEM_BYTES_MAX);
         let mut len = 0;
         let mut count = 0;
@@ -100,7 +100,7 @@ impl Outbox {
     }
 
     /// Takes the next bytes of the first piece.
-    fn pop_piece(&mut self, most: usize) -> Result<Option<Bytes>, Torn> {
+    fn pop_piece(&mut self, most: usize) -> Result<Option<Bytes>, Truncated> {
         let Some(next) = self.pieces.front_mut() else {
             return Ok(None);
         };
@@ -141,7 +141,7 @@ impl Outbox {
 mod tests {
     use std::sync::Arc;
 
-    use nearhead_chain::json::Plan;
+    use nearhead_chain::json::LazyBytes;
     use tokio::sync::Semaphore;
 
     use super::*;
@@ -216,7 +216,7 @@ mod tests {
         torn_at: usize,
     }
 
-    impl Plan for Made {
+    impl LazyBytes for Made {
         fn len(&self) -> usize {
             self.left
         }
@@ -225,9 +225,9 @@ mod tests {
             self.left / 1_000
         }
 
-        fn take(&mut self, most: usize) -> Result<Bytes, Torn> {
+        fn take(&mut self, most: usize) -> Result<Bytes, Truncated> {
             if self.left == self.torn_at {
-                return Err(Torn);
+                return Err(Truncated);
             }
             let len = most.min(self.left);
             self.left -= len;
@@ -239,7 +239,7 @@ mod tests {
     fn what_is_made_as_it_is_taken_holds_what_its_plan_does() {
         let mut outbox = Outbox::default();
         let plan = |torn_at| {
-            Piece::Planned(Box::new(Made {
+            Piece::Lazy(Box::new(Made {
                 left: 100_000,
                 torn_at,
             }))
@@ -255,6 +255,6 @@ mod tests {
         for _ in 0..5 {
             assert!(outbox.pop(10_000).is_ok());
         }
-        assert_eq!(outbox.pop(10_000), Err(Torn));
+        assert_eq!(outbox.pop(10_000), Err(Truncated));
     }
 }

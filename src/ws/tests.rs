@@ -15,7 +15,7 @@ use std::{
 use actix_web::{dev::Payload, error::PayloadError};
 use bytes::Bytes;
 use futures_core::Stream;
-use nearhead_chain::json::{Json, Plan, Torn};
+use nearhead_chain::json::{Json, LazyBytes, Truncated};
 
 use super::{
     frame::{FrameKind, Next, Reframer},
@@ -151,7 +151,7 @@ fn a_turn_ends_when_the_answer_is_taken_or_the_client_is_evicted() {
 #[derive(Debug)]
 struct Short(usize);
 
-impl Plan for Short {
+impl LazyBytes for Short {
     fn len(&self) -> usize {
         self.0
     }
@@ -160,8 +160,8 @@ impl Plan for Short {
         0
     }
 
-    fn take(&mut self, most: usize) -> Result<Bytes, Torn> {
-        self.0 = self.0.checked_sub(most).ok_or(Torn)?;
+    fn take(&mut self, most: usize) -> Result<Bytes, Truncated> {
+        self.0 = self.0.checked_sub(most).ok_or(Truncated)?;
         Ok(vec![b'x'; most].into())
     }
 }
@@ -171,7 +171,7 @@ fn an_answer_that_cannot_be_ended_ends_the_connection() {
     let sessions = registry();
     let (mut client, _server, connection) = socket();
     let session = open_on(&sessions, Line::of(&connection));
-    session.answer(Json::planned(Short(1_000)), None);
+    session.answer(Json::lazy(Short(1_000)), None);
     session.notify(message(100));
     assert!(session.take(1_000).is_some(), "the frame's header");
     assert!(session.take(600).is_some());

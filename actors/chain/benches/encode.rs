@@ -15,7 +15,7 @@ use nearhead_chain::{
 };
 
 /// Size of a block.
-struct Profile {
+struct BlockProfile {
     name: &'static str,
     transactions: usize,
     logs: usize,
@@ -25,8 +25,8 @@ struct Profile {
     rounds: usize,
 }
 
-const PROFILES: [Profile; 3] = [
-    Profile {
+const PROFILES: [BlockProfile; 3] = [
+    BlockProfile {
         name: "typical",
         transactions: 250,
         logs: 650,
@@ -35,7 +35,7 @@ const PROFILES: [Profile; 3] = [
         data_bytes: 64,
         rounds: 201,
     },
-    Profile {
+    BlockProfile {
         name: "p99",
         transactions: 700,
         logs: 1_800,
@@ -44,7 +44,7 @@ const PROFILES: [Profile; 3] = [
         data_bytes: 64,
         rounds: 101,
     },
-    Profile {
+    BlockProfile {
         name: "adversarial",
         transactions: 2,
         logs: 155_000,
@@ -59,7 +59,7 @@ fn hash(seed: usize) -> B256 {
     keccak256(seed.to_be_bytes())
 }
 
-fn transaction(index: usize, profile: &Profile) -> Transaction {
+fn transaction(index: usize, profile: &BlockProfile) -> Transaction {
     let signature = Signature::new(hash(index).into(), hash(index + 1).into(), true);
     let transaction = TxEip1559 {
         chain_id: 1,
@@ -78,7 +78,7 @@ fn transaction(index: usize, profile: &Profile) -> Transaction {
     signed
 }
 
-fn receipt(index: usize, profile: &Profile) -> Receipt {
+fn receipt(index: usize, profile: &BlockProfile) -> Receipt {
     let logs = profile.logs / profile.transactions
         + usize::from(index < profile.logs % profile.transactions);
     let log = |log| {
@@ -128,7 +128,7 @@ fn main() {
     }
 }
 
-fn print(profile: &Profile, parts: &BlockParts<'_>) {
+fn print(profile: &BlockProfile, parts: &BlockParts<'_>) {
     let encode = || BlockJson::encode(black_box(parts), EncodeOptions::default());
     let Ok(json) = encode() else {
         return println!("{} is too large", profile.name);

@@ -21,12 +21,12 @@ pub enum Piece {
     /// A slice of what the window holds, whoever asks for it.
     Shared(Bytes),
     /// Bytes that are put together as they are taken.
-    Planned(Box<dyn Plan>),
+    Lazy(Box<dyn LazyBytes>),
 }
 
 /// How bytes are put together as they are taken: so that an answer that nobody takes holds little,
 /// however large it is.
-pub trait Plan: Debug + Send {
+pub trait LazyBytes: Debug + Send {
     /// Bytes that are still to be taken.
     fn len(&self) -> usize;
 
@@ -39,20 +39,20 @@ pub trait Plan: Debug + Send {
     fn held(&self) -> usize;
 
     /// Takes the next bytes, `most` at most and at least one; asked only while there are any, and
-    /// for [`TAKEN_MIN`] or more.
+    /// for [`TAKE_BYTES_MIN`] or more.
     ///
     /// # Errors
-    /// [`Torn`]: what the plan rests on is gone.
-    fn take(&mut self, most: usize) -> Result<Bytes, Torn>;
+    /// [`Truncated`]: what the plan rests on is gone.
+    fn take(&mut self, most: usize) -> Result<Bytes, Truncated>;
 }
 
 /// The fewest bytes that a plan is asked for: it need not cut what is smaller.
-pub const TAKEN_MIN: usize = 64;
+pub const TAKE_BYTES_MIN: usize = 64;
 
 /// A value that was begun cannot be ended. Whoever was sent its beginning has to be cut off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("what an answer was to be made of is gone")]
-pub struct Torn;
+pub struct Truncated;
 
 impl Piece {
     /// Bytes that are still to be taken.
@@ -60,7 +60,7 @@ impl Piece {
     pub fn len(&self) -> usize {
         match self {
             Self::Own(bytes) | Self::Shared(bytes) => bytes.len(),
-            Self::Planned(plan) => plan.len(),
+            Self::Lazy(plan) => plan.len(),
         }
     }
 
@@ -76,20 +76,20 @@ impl Piece {
         match self {
             Self::Own(bytes) => bytes.len(),
             Self::Shared(_) => 0,
-            Self::Planned(plan) => plan.held(),
+            Self::Lazy(plan) => plan.held(),
         }
     }
 
-    /// Takes the next bytes, `most` at most ([`TAKEN_MIN`] where that is more); none if everything
+    /// Takes the next bytes, `most` at most ([`TAKE_BYTES_MIN`] where that is more); none if everything
     /// was taken.
     ///
     /// # Errors
-    /// [`Torn`].
-    pub fn take(&mut self, most: usize) -> Result<Bytes, Torn> {
+    /// [`Truncated`].
+    pub fn take(&mut self, most: usize) -> Result<Bytes, Truncated> {
         match self {
             Self::Own(bytes) | Self::Shared(bytes) => Ok(bytes.split_to(most.min(bytes.len()))),
-            Self::Planned(plan) if plan.is_empty() => Ok(Bytes::new()),
-            Self::Planned(plan) => plan.take(most.max(TAKEN_MIN)),
+            Self::Lazy(plan) if plan.is_empty() => Ok(Bytes::new()),
+            Self::Lazy(plan) => plan.take(most.max(TAKE_BYTES_MIN)),
         }
     }
 }
@@ -118,8 +118,8 @@ impl Json {
 
     /// A value that is put together as it is taken.
     #[must_use]
-    pub fn planned(plan: impl Plan + 'static) -> Self {
-        Self::One(Piece::Planned(Box::new(plan)))
+    pub fn lazy(plan: impl LazyBytes + 'static) -> Self {
+        Self::One(Piece::Lazy(Box::new(plan)))
     }
 
     /// Length of the value in bytes.
@@ -161,8 +161,8 @@ impl Json {
     /// Appends the whole value to `out`.
     ///
     /// # Errors
-    /// [`Torn`].
-    pub fn write(self, out: &mut Vec<u8>) -> Result<(), Torn> {
+    /// [`Truncated`].
+    pub fn write(self, out: &mut Vec<u8>) -> Result<(), Truncated> {
         let write = |mut piece: Piece, out: &mut Vec<u8>| {
             while !piece.is_empty() {
                 out.extend_from_slice(&piece.take(usize::MAX)?);

@@ -6,7 +6,7 @@ use actix::{Actor, Addr, Context, Handler, Response, Supervised};
 use nearhead_chain::{
     block::Block,
     json::Json,
-    log_search::{self, Cancellation, Found, LogFilter, SearchError},
+    log_search::{self, Cancellation, FoundLogs, LogFilter, SearchError},
     window::{ResolveError, Snapshot},
 };
 
@@ -139,7 +139,7 @@ fn blocks_of(snapshot: &Snapshot, range: LogRange) -> Reply<&[Arc<Block>]> {
 fn find_logs(find: &FindLogs) -> Reply<Json> {
     let blocks = blocks_of(&find.snapshot, find.range)?;
     log_search::search(blocks, &find.filter, find.limit, &find.cancel)
-        .map(Found::into_json)
+        .map(FoundLogs::into_json)
         .map_err(|error| query_error(error, find, blocks))
 }
 

@@ -6,7 +6,7 @@ use alloy_primitives::B256;
 use crossbeam::{channel::Receiver, select};
 use nearhead_chain::{
     block::Block,
-    dev::{DevConfig, Producer, Step},
+    dev::{DevConfig, DevStep, Producer},
     encode::EncodeOptions,
     window::WINDOW_BLOCKS,
 };
@@ -112,7 +112,7 @@ impl DevSource {
     /// One step, handed over; how many blocks it reverted. A long reorg is given up when the source
     /// is told to end.
     fn step(&mut self, link: &TrackerLink, stop: &StopSignal) -> Result<usize, SourceError> {
-        let Step { reverted, applied } = self.producer.step_while(&mut || !is_stopped(stop))?;
+        let DevStep { reverted, applied } = self.producer.step_while(&mut || !is_stopped(stop))?;
         let applied = applied.into_iter().map(|(_, block)| block).collect();
         let (safe, finalized) = self.depths.settled(self.producer.head());
         link.advance(AdvanceHead {

@@ -17,7 +17,7 @@ mod unsigned;
 
 pub use assembler::AssembleError;
 pub use genesis::{CHAIN_ID, DevGenesis, GENESIS_TIMESTAMP};
-pub use producer::{DevConfig, DevError, Producer, REORG_DEPTH_MAX, Step};
+pub use producer::{DevConfig, DevError, DevStep, Producer, REORG_DEPTH_MAX};
 pub use profile::Profile;
 
 #[cfg(test)]

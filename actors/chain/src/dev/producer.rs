@@ -39,7 +39,7 @@ pub struct DevConfig {
 
 /// One step of the chain: `reverted` blocks are taken off the head, then `applied` are put on.
 #[derive(Debug)]
-pub struct Step {
+pub struct DevStep {
     /// Blocks to take off the head.
     pub reverted: usize,
     /// Blocks to apply, with their raw form for export.
@@ -194,7 +194,7 @@ impl Producer {
     ///
     /// # Errors
     /// A defect of this program; the producer then stands where it stood, less what was reverted.
-    pub fn step(&mut self) -> Result<Step, DevError> {
+    pub fn step(&mut self) -> Result<DevStep, DevError> {
         self.step_while(&mut || true)
     }
 
@@ -203,7 +203,7 @@ impl Producer {
     /// # Errors
     /// As [`Self::step`], and [`DevError::Stopped`]: what a reorg had made until then is nobody's,
     /// so that the producer is of no use any more.
-    pub fn step_while(&mut self, running: &mut dyn FnMut() -> bool) -> Result<Step, DevError> {
+    pub fn step_while(&mut self, running: &mut dyn FnMut() -> bool) -> Result<DevStep, DevError> {
         let head = self.head().number();
         let reverted = self.reorgs.as_mut().map_or(0, |reorgs| reorgs.due(head)) as usize;
         self.chain.truncate(self.chain.len() - reverted);
@@ -213,7 +213,7 @@ impl Producer {
                 false => Err(DevError::Stopped),
             })
             .collect::<Result<_, _>>()?;
-        Ok(Step { reverted, applied })
+        Ok(DevStep { reverted, applied })
     }
 
     /// Puts one block on the head.

@@ -7,7 +7,7 @@ use secp256k1::{Message, Secp256k1, SecretKey, SignOnly};
 
 use super::{
     random::digest,
-    unsigned::{Call, Envelope, Fees, Unsigned},
+    unsigned::{Fees, TransactionCall, TransactionKind, Unsigned},
 };
 use crate::block::Transaction;
 
@@ -91,8 +91,8 @@ impl Signers {
         &self,
         index: usize,
         nonce: u64,
-        call: Call,
-        envelope: Envelope,
+        call: TransactionCall,
+        envelope: TransactionKind,
         fees: Fees,
     ) -> Recovered<Transaction> {
         let unsigned = Unsigned {
@@ -122,8 +122,8 @@ mod tests {
         tip: 1,
     };
 
-    fn call() -> Call {
-        Call {
+    fn call() -> TransactionCall {
+        TransactionCall {
             to: TxKind::Call(Address::repeat_byte(1)),
             value: U256::from(1),
             input: Bytes::new(),
@@ -140,12 +140,12 @@ mod tests {
             signers.address(2)
         );
         for (kind, envelope) in [
-            (0, Envelope::Unprotected),
-            (0, Envelope::Legacy),
-            (1, Envelope::Eip2930(AccessList::default())),
-            (2, Envelope::Eip1559(AccessList::default())),
-            (3, Envelope::Eip4844(vec![B256::ZERO])),
-            (4, Envelope::Eip7702(vec![authorization])),
+            (0, TransactionKind::Unprotected),
+            (0, TransactionKind::Legacy),
+            (1, TransactionKind::Eip2930(AccessList::default())),
+            (2, TransactionKind::Eip1559(AccessList::default())),
+            (3, TransactionKind::Eip4844(vec![B256::ZERO])),
+            (4, TransactionKind::Eip7702(vec![authorization])),
         ] {
             let signed = signers.sign(1, 9, call(), envelope, FEES);
             assert_eq!(signed.signer(), signers.address(1));
@@ -158,7 +158,9 @@ mod tests {
     fn keys_and_signatures_follow_the_seed() {
         let sign = |seed| {
             let signers = Signers::derive(seed, 1, 1337).unwrap();
-            *signers.sign(0, 0, call(), Envelope::Legacy, FEES).tx_hash()
+            *signers
+                .sign(0, 0, call(), TransactionKind::Legacy, FEES)
+                .tx_hash()
         };
         assert_eq!(sign(1), sign(1));
         assert_ne!(sign(1), sign(2));

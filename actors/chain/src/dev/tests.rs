@@ -73,9 +73,9 @@ fn check_base_fee(raw: &RawBlock) {
 
 /// Things that 128 small blocks must hold, each with how often it was seen.
 #[derive(Default)]
-struct Seen(BTreeMap<&'static str, usize>);
+struct SeenKinds(BTreeMap<&'static str, usize>);
 
-impl Seen {
+impl SeenKinds {
     fn note(&mut self, what: &'static str, count: usize) {
         *self.0.entry(what).or_default() += count;
     }
@@ -133,7 +133,7 @@ impl Seen {
 fn a_window_of_small_blocks_holds_everything() {
     let mut producer = producer(CONFIG);
     let authority = producer.signers().last().unwrap();
-    let mut seen = Seen::default();
+    let mut seen = SeenKinds::default();
     let mut held = HashSet::new();
     for _ in 0..128 {
         let (raw, block) = next(&mut producer);

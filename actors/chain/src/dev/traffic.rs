@@ -17,7 +17,7 @@ use super::{
     profile::{Profile, Sizes},
     random::Random,
     signer::Signers,
-    unsigned::{Call, Envelope, Fees},
+    unsigned::{Fees, TransactionCall, TransactionKind},
 };
 use crate::{
     block::Transaction,
@@ -58,7 +58,7 @@ pub(super) struct Traffic {
 
 /// A transaction that has no sender yet.
 struct Intent {
-    call: Call,
+    call: TransactionCall,
     shape: Shape,
 }
 
@@ -381,7 +381,7 @@ impl Draft<'_> {
 
     fn push(&mut self, to: TxKind, value: U256, input: Bytes, gas_limit: u64, shape: Shape) {
         self.intents.push(Intent {
-            call: Call {
+            call: TransactionCall {
                 to,
                 value,
                 input,
@@ -430,8 +430,8 @@ impl Draft<'_> {
             let sender = self.random.index(signers.len() - AUTHORITIES);
             let address = signers.address(sender);
             let envelope = match shape {
-                Shape::Blobs(count) => Envelope::Eip4844(self.versioned_hashes(count)),
-                Shape::SetCode(authorizations) => Envelope::Eip7702(authorizations),
+                Shape::Blobs(count) => TransactionKind::Eip4844(self.versioned_hashes(count)),
+                Shape::SetCode(authorizations) => TransactionKind::Eip7702(authorizations),
                 Shape::Any => {
                     plain += 1;
                     self.envelope(plain, &call, &address)
@@ -446,18 +446,23 @@ impl Draft<'_> {
 
     /// The first four plain transactions of a block have the four types, the others mostly the
     /// common one.
-    fn envelope(&mut self, plain: u64, call: &Call, sender: &Address) -> Envelope {
+    fn envelope(
+        &mut self,
+        plain: u64,
+        call: &TransactionCall,
+        sender: &Address,
+    ) -> TransactionKind {
         let kind = if plain <= 4 {
             plain
         } else {
             1 + self.random.below(20)
         };
         match kind {
-            1 => Envelope::Unprotected,
-            2 => Envelope::Eip2930(access_list(call, sender)),
-            4 => Envelope::Eip1559(access_list(call, sender)),
-            3 | 5 | 6 => Envelope::Legacy,
-            _ => Envelope::Eip1559(AccessList::default()),
+            1 => TransactionKind::Unprotected,
+            2 => TransactionKind::Eip2930(access_list(call, sender)),
+            4 => TransactionKind::Eip1559(access_list(call, sender)),
+            3 | 5 | 6 => TransactionKind::Legacy,
+            _ => TransactionKind::Eip1559(AccessList::default()),
         }
     }
 
@@ -474,7 +479,7 @@ impl Draft<'_> {
 }
 
 /// What the sender's call is going to touch, at least if it is a token.
-fn access_list(call: &Call, sender: &Address) -> AccessList {
+fn access_list(call: &TransactionCall, sender: &Address) -> AccessList {
     let item = |address: &Address| AccessListItem {
         address: *address,
         storage_keys: vec![contracts::balance_slot(sender)],

@@ -10,13 +10,13 @@ use alloy_primitives::{Address, B256, Bytes, TxKind, U256};
 pub(super) struct Unsigned {
     pub(super) chain_id: u64,
     pub(super) nonce: u64,
-    pub(super) call: Call,
+    pub(super) call: TransactionCall,
     pub(super) fees: Fees,
 }
 
 /// What a transaction does.
 #[derive(Clone, Debug)]
-pub(super) struct Call {
+pub(super) struct TransactionCall {
     pub(super) to: TxKind,
     pub(super) value: U256,
     pub(super) input: Bytes,
@@ -25,7 +25,7 @@ pub(super) struct Call {
 
 /// The type that a transaction travels as, with what only that type has.
 #[derive(Clone, Debug)]
-pub(super) enum Envelope {
+pub(super) enum TransactionKind {
     /// Without a chain id (before EIP-155).
     Unprotected,
     /// Legacy with a chain id (EIP-155).
@@ -61,17 +61,17 @@ impl Fees {
 
 impl Unsigned {
     /// The transaction as the type that `envelope` says.
-    pub(super) fn within(self, envelope: Envelope) -> EthereumTypedTransaction<TxEip4844> {
+    pub(super) fn within(self, envelope: TransactionKind) -> EthereumTypedTransaction<TxEip4844> {
         match envelope {
-            Envelope::Unprotected => self.legacy(None).into(),
-            Envelope::Legacy => {
+            TransactionKind::Unprotected => self.legacy(None).into(),
+            TransactionKind::Legacy => {
                 let chain_id = self.chain_id;
                 self.legacy(Some(chain_id)).into()
             }
-            Envelope::Eip2930(access_list) => self.eip2930(access_list).into(),
-            Envelope::Eip1559(access_list) => self.eip1559(access_list).into(),
-            Envelope::Eip4844(hashes) => self.eip4844(hashes).into(),
-            Envelope::Eip7702(authorizations) => self.eip7702(authorizations).into(),
+            TransactionKind::Eip2930(access_list) => self.eip2930(access_list).into(),
+            TransactionKind::Eip1559(access_list) => self.eip1559(access_list).into(),
+            TransactionKind::Eip4844(hashes) => self.eip4844(hashes).into(),
+            TransactionKind::Eip7702(authorizations) => self.eip7702(authorizations).into(),
         }
     }
 

@@ -7,7 +7,7 @@ use alloy_trie::{EMPTY_ROOT_HASH, TrieAccount};
 
 use super::writer::JsonWriter;
 use crate::{
-    json::{Json, Plan, Torn},
+    json::{Json, LazyBytes, Truncated},
     trie::{State, StorageProof, TrieError},
 };
 
@@ -48,11 +48,11 @@ pub fn proof(
     keys: Vec<ProofKey>,
     kept_max: usize,
 ) -> Result<Json, TrieError> {
-    let mut plan = ProofPlan {
+    let mut plan = LazyProof {
         state: Arc::clone(state),
         address,
         keys,
-        next: Part::Account,
+        next: NextPart::Account,
         made: bytes::Bytes::new(),
         left: 0,
     };
@@ -68,19 +68,19 @@ pub fn proof(
     if plan.left <= kept_max {
         return Ok(kept.into());
     }
-    plan.next = Part::Account;
-    Ok(Json::planned(plan))
+    plan.next = NextPart::Account;
+    Ok(Json::lazy(plan))
 }
 
 /// A proof that is made part by part. The state that it holds keeps every node of it, but in a
 /// store with a bound: there what was read last goes last, so that it is torn only where nearly the
 /// whole bound is brought or read anew before it is taken.
 #[derive(Debug)]
-struct ProofPlan {
+struct LazyProof {
     state: Arc<State>,
     address: Address,
     keys: Vec<ProofKey>,
-    next: Part,
+    next: NextPart,
     /// What was made and not taken.
     made: bytes::Bytes,
     /// Bytes that are still to be taken.
@@ -89,7 +89,7 @@ struct ProofPlan {
 
 /// What comes next.
 #[derive(Clone, Copy, Debug)]
-enum Part {
+enum NextPart {
     /// The account.
     Account,
     /// The slots from this one on, of the account's storage.
@@ -98,20 +98,20 @@ enum Part {
     End,
 }
 
-impl ProofPlan {
+impl LazyProof {
     /// Makes the next part; `None` after the last one.
     fn make(&mut self) -> Result<Option<bytes::Bytes>, TrieError> {
         let mut w = JsonWriter::with_capacity(PART_BYTES / 2);
         let (storage_root, mut from) = match self.next {
-            Part::Account => {
+            NextPart::Account => {
                 let proof = self.state.prove(&self.address, &[])?;
                 let account = proof.account.unwrap_or_default();
                 write_account(&mut w, &self.address, &account, &proof.nodes);
                 let present = proof.account.map(|account| account.storage_root);
                 (present.unwrap_or(EMPTY_ROOT_HASH), 0)
             }
-            Part::Slots { storage_root, from } => (storage_root, from),
-            Part::End => return Ok(None),
+            NextPart::Slots { storage_root, from } => (storage_root, from),
+            NextPart::End => return Ok(None),
         };
         while w.len() < PART_BYTES
             && let Some(key) = self.keys.get(from)
@@ -127,16 +127,16 @@ impl ProofPlan {
             from += 1;
         }
         self.next = if from < self.keys.len() {
-            Part::Slots { storage_root, from }
+            NextPart::Slots { storage_root, from }
         } else {
             w.raw("]}");
-            Part::End
+            NextPart::End
         };
         Ok(Some(w.finish()))
     }
 }
 
-impl Plan for ProofPlan {
+impl LazyBytes for LazyProof {
     fn len(&self) -> usize {
         self.left
     }
@@ -145,12 +145,12 @@ impl Plan for ProofPlan {
         size_of::<Self>() + size_of_val(&self.keys[..]) + self.made.len()
     }
 
-    fn take(&mut self, most: usize) -> Result<bytes::Bytes, Torn> {
+    fn take(&mut self, most: usize) -> Result<bytes::Bytes, Truncated> {
         if self.made.is_empty() {
-            self.made = self.make().ok().flatten().ok_or(Torn)?;
+            self.made = self.make().ok().flatten().ok_or(Truncated)?;
         }
         let part = self.made.split_to(most.min(self.made.len()));
-        self.left = self.left.checked_sub(part.len()).ok_or(Torn)?;
+        self.left = self.left.checked_sub(part.len()).ok_or(Truncated)?;
         Ok(part)
     }
 }

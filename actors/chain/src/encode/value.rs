@@ -5,7 +5,7 @@ use alloy_primitives::{B256, U256, hex};
 use bytes::Bytes;
 
 use super::{block, writer::JsonWriter};
-use crate::json::{Json, Plan, Torn};
+use crate::json::{Json, LazyBytes, Truncated};
 
 /// QUANTITY: `"0x…"` without leading zeros.
 #[must_use]
@@ -37,7 +37,7 @@ pub fn shared_data(bytes: alloy_primitives::Bytes, kept_max: usize) -> Json {
     if 2 * bytes.len() <= kept_max {
         return data(&bytes);
     }
-    Json::planned(Digits {
+    Json::lazy(Digits {
         bytes: bytes.0,
         is_begun: false,
     })
@@ -54,7 +54,7 @@ struct Digits {
 /// Digits that are written at once.
 const DIGITS_MAX: usize = 32 << 10;
 
-impl Plan for Digits {
+impl LazyBytes for Digits {
     fn len(&self) -> usize {
         match (self.is_begun, self.bytes.len()) {
             (true, 0) => 0,
@@ -67,7 +67,7 @@ impl Plan for Digits {
         size_of::<Self>()
     }
 
-    fn take(&mut self, most: usize) -> Result<Bytes, Torn> {
+    fn take(&mut self, most: usize) -> Result<Bytes, Truncated> {
         let begin: &[u8] = if self.is_begun { b"" } else { b"\"0x" };
         self.is_begun = true;
         let room = (most.min(DIGITS_MAX) - begin.len() - 1) / 2;

@@ -36,28 +36,28 @@ impl Cancellation {
 /// millisecond. Longer is only the sorting of a block's keys and matches, which is not interrupted:
 /// some 0.2 ms for the 10,000 matches and the 5,000 values of the largest eth_getLogs. So a cancel
 /// is seen within a millisecond.
-pub(super) const LOOK_EVERY: usize = 1_024;
+pub(super) const UNITS_PER_CHECK: usize = 1_024;
 
-/// Looks at the token once every [`LOOK_EVERY`] units of work.
+/// Looks at the token once every [`UNITS_PER_CHECK`] units of work.
 #[derive(Debug)]
-pub(super) struct Pace<'a> {
+pub(super) struct CancelChecker<'a> {
     cancel: &'a Cancellation,
     units: usize,
 }
 
-impl<'a> Pace<'a> {
+impl<'a> CancelChecker<'a> {
     /// Looks at once: cancelled work does not begin.
     pub(super) fn begin(cancel: &'a Cancellation) -> Result<Self, SearchError> {
-        let mut pace = Self { cancel, units: 0 };
-        pace.spend(LOOK_EVERY)?;
-        Ok(pace)
+        let mut checker = Self { cancel, units: 0 };
+        checker.count(UNITS_PER_CHECK)?;
+        Ok(checker)
     }
 
     /// Accounts for `units` of work that follow.
     #[inline]
-    pub(super) fn spend(&mut self, units: usize) -> Result<(), SearchError> {
+    pub(super) fn count(&mut self, units: usize) -> Result<(), SearchError> {
         self.units += units;
-        if self.units < LOOK_EVERY {
+        if self.units < UNITS_PER_CHECK {
             return Ok(());
         }
         self.units = 0;

@@ -7,7 +7,7 @@ use hashbrown::{HashTable, hash_table::Entry};
 
 use super::{
     SearchError,
-    cancellation::Pace,
+    cancellation::CancelChecker,
     postings::{Field, LogPostings, Term},
 };
 
@@ -31,14 +31,14 @@ impl LogFilter {
 /// The terms of a filter, each hashed once for all blocks.
 #[derive(Debug)]
 pub(super) struct FilterTerms {
-    addresses: Terms,
+    addresses: TermSet,
     /// By position.
-    topics: Vec<Terms>,
+    topics: Vec<TermSet>,
 }
 
-/// Terms of one field, each once.
+/// TermSet of one field, each once.
 #[derive(Debug)]
-struct Terms(HashTable<Term>);
+struct TermSet(HashTable<Term>);
 
 /// What a log must have: one of the terms of every group.
 #[derive(Debug)]
@@ -49,7 +49,7 @@ pub(super) struct Query<'a> {
     pub(super) present: Option<Field>,
 }
 
-/// Terms of one field, any of which will do.
+/// TermSet of one field, any of which will do.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Group<'a> {
     pub(super) field: Field,
@@ -59,38 +59,39 @@ pub(super) struct Group<'a> {
 #[derive(Clone, Copy, Debug)]
 enum AnyOf<'a> {
     /// Of addresses, or topics at one position.
-    Values(&'a Terms),
+    Values(&'a TermSet),
     /// Of the pairs of one of these addresses and one of these topics.
-    Pairs(&'a Terms, &'a Terms),
+    Pairs(&'a TermSet, &'a TermSet),
 }
 
 impl FilterTerms {
     /// `None` where no log can match: none has more than four topics.
     pub(super) fn new(
         filter: &LogFilter,
-        pace: &mut Pace<'_>,
+        checker: &mut CancelChecker<'_>,
     ) -> Result<Option<Self>, SearchError> {
         let Some(fields) = Field::TOPICS.get(..filter.topics.len()) else {
             return Ok(None);
         };
         let addresses = filter.addresses.iter().map(Address::into_word);
-        let addresses = Terms::new(Field::Address, addresses, pace)?;
+        let addresses = TermSet::new(Field::Address, addresses, checker)?;
         let topics = fields.iter().zip(&filter.topics);
-        let topics = topics.map(|(field, values)| Terms::new(*field, values.iter().copied(), pace));
+        let topics =
+            topics.map(|(field, values)| TermSet::new(*field, values.iter().copied(), checker));
         let topics = topics.collect::<Result<_, _>>()?;
         Ok(Some(Self { addresses, topics }))
     }
 }
 
-impl Terms {
+impl TermSet {
     fn new(
         field: Field,
         values: impl ExactSizeIterator<Item = B256>,
-        pace: &mut Pace<'_>,
+        checker: &mut CancelChecker<'_>,
     ) -> Result<Self, SearchError> {
         let mut terms = HashTable::<Term>::with_capacity(values.len());
         for value in values {
-            pace.spend(1)?;
+            checker.count(1)?;
             let term = Term::new(field, value);
             let hash_of = |term: &Term| term.hash;
             if let Entry::Vacant(vacant) = terms.entry(term.hash, |other| *other == term, hash_of) {
@@ -117,7 +118,7 @@ impl<'a> Query<'a> {
     pub(super) fn new(terms: &'a FilterTerms) -> Self {
         let FilterTerms { addresses, topics } = terms;
         let mut groups = Vec::with_capacity(1 + topics.len());
-        let topic_terms: usize = topics.iter().map(Terms::len).sum();
+        let topic_terms: usize = topics.iter().map(TermSet::len).sum();
         let mut pairs_left = 2 * (addresses.len() + topic_terms);
         let mut has_pairs = false;
         let fields = Field::TOPICS.into_iter().zip(Field::PAIRS).zip(topics);
@@ -163,12 +164,12 @@ impl<'a> Group<'a> {
         &self,
         postings: &LogPostings,
         keys: &mut Vec<u32>,
-        pace: &mut Pace<'_>,
+        checker: &mut CancelChecker<'_>,
     ) -> Result<(), SearchError> {
         let in_block = postings.keys(self.field);
         if self.count() > in_block.len() {
             for key in in_block {
-                pace.spend(1)?;
+                checker.count(1)?;
                 keys.extend(self.has(postings, key).then_some(key));
             }
             return Ok(());
@@ -176,14 +177,14 @@ impl<'a> Group<'a> {
         match self.any_of {
             AnyOf::Values(terms) => {
                 for term in &terms.0 {
-                    pace.spend(1)?;
+                    checker.count(1)?;
                     keys.extend(postings.find(self.field, term));
                 }
             }
             AnyOf::Pairs(addresses, topics) => {
                 for address in &addresses.0 {
                     for topic in &topics.0 {
-                        pace.spend(1)?;
+                        checker.count(1)?;
                         keys.extend(postings.find_pair(self.field, address, topic));
                     }
                 }

@@ -19,11 +19,11 @@ use super::{
 /// that everybody waits for tells nobody apart.
 #[derive(Debug)]
 pub struct FilterIndex<T> {
-    filters: HashMap<FilterId, Filed<T>>,
+    filters: HashMap<FilterId, IndexedFilter<T>>,
     next: u64,
-    by_anchor: HashMap<u64, Ids>,
+    by_anchor: HashMap<u64, FilterIds>,
     /// Sets of fields that anchors name, with the number of their filters.
-    shapes: Vec<(Shape, usize)>,
+    shapes: Vec<(FieldSet, usize)>,
 }
 
 /// Names a filter in its index.
@@ -31,7 +31,7 @@ pub struct FilterIndex<T> {
 pub struct FilterId(u64);
 
 /// A set of fields: a bit each.
-type Shape = u8;
+type FieldSet = u8;
 
 /// Anchors that a filter has besides two for each of its values: enough for a few of each of its
 /// conditions.
@@ -46,9 +46,9 @@ const FIELDS: [Field; 5] = [
 ];
 
 #[derive(Debug)]
-struct Filed<T> {
+struct IndexedFilter<T> {
     value: T,
-    shape: Shape,
+    shape: FieldSet,
     anchors: Vec<u64>,
     conditions: Vec<(Field, B256Set)>,
     /// Topics that a log must have at least.
@@ -58,12 +58,12 @@ struct Filed<T> {
 /// Filters under one anchor. Most anchors have one; many filters may share an anchor, and each
 /// comes and goes at the same cost.
 #[derive(Debug)]
-enum Ids {
+enum FilterIds {
     One(FilterId),
     Many(HashSet<FilterId>),
 }
 
-impl Ids {
+impl FilterIds {
     fn add(&mut self, id: FilterId) {
         match self {
             Self::One(one) => *self = Self::Many(HashSet::from([*one, id])),
@@ -94,7 +94,7 @@ impl Ids {
 }
 
 /// A log's values, with their hashes.
-struct Terms<'a>([Option<(u64, &'a B256)>; FIELDS.len()]);
+struct LogTerms<'a>([Option<(u64, &'a B256)>; FIELDS.len()]);
 
 impl<T> Default for FilterIndex<T> {
     fn default() -> Self {
@@ -112,11 +112,11 @@ impl<T> FilterIndex<T> {
     pub fn insert(&mut self, filter: &LogFilter, value: T) -> FilterId {
         let id = FilterId(self.next);
         self.next += 1;
-        let filed = Filed::new(filter, value);
+        let filed = IndexedFilter::new(filter, value);
         for anchor in &filed.anchors {
             match self.by_anchor.entry(*anchor) {
                 Entry::Vacant(vacant) => {
-                    vacant.insert(Ids::One(id));
+                    vacant.insert(FilterIds::One(id));
                 }
                 Entry::Occupied(occupied) => occupied.into_mut().add(id),
             }
@@ -177,12 +177,17 @@ impl<T> FilterIndex<T> {
         position: u32,
         mut found: impl FnMut(FilterId, &T),
     ) {
-        let terms = Terms::of(postings, position);
+        let terms = LogTerms::of(postings, position);
         for (shape, _) in &self.shapes {
             let Some(anchor) = terms.anchor(*shape) else {
                 continue;
             };
-            for id in self.by_anchor.get(&anchor).into_iter().flat_map(Ids::iter) {
+            for id in self
+                .by_anchor
+                .get(&anchor)
+                .into_iter()
+                .flat_map(FilterIds::iter)
+            {
                 if let Some(filed) = self.filters.get(&id)
                     && filed.shape == *shape
                     && filed.is_matched_by(&terms)
@@ -194,7 +199,7 @@ impl<T> FilterIndex<T> {
     }
 }
 
-impl<T> Filed<T> {
+impl<T> IndexedFilter<T> {
     fn new(filter: &LogFilter, value: T) -> Self {
         let addresses = filter.addresses.iter().map(|address| address.into_word());
         let topics = Field::TOPICS.iter().zip(&filter.topics);
@@ -204,7 +209,7 @@ impl<T> Filed<T> {
         let values_total: usize = conditions.iter().map(|(_, values)| values.len()).sum();
         let anchors_max = 2 * values_total + SMALL;
         let mut shape = 0;
-        let mut anchors = vec![Terms::EMPTY_ANCHOR];
+        let mut anchors = vec![LogTerms::EMPTY_ANCHOR];
         // In the order of the fields: the anchors of a log are made in it.
         let mut parts: Vec<&(Field, B256Set)> = Vec::new();
         let mut count = 1_usize;
@@ -242,7 +247,7 @@ impl<T> Filed<T> {
         }
     }
 
-    fn is_matched_by(&self, terms: &Terms<'_>) -> bool {
+    fn is_matched_by(&self, terms: &LogTerms<'_>) -> bool {
         terms.topics() >= self.topics
             && self.conditions.iter().all(|(field, values)| {
                 let term = terms.0[*field as usize];
@@ -251,7 +256,7 @@ impl<T> Filed<T> {
     }
 }
 
-impl<'a> Terms<'a> {
+impl<'a> LogTerms<'a> {
     /// The anchor of no fields at all.
     const EMPTY_ANCHOR: u64 = 0;
 
@@ -267,7 +272,7 @@ impl<'a> Terms<'a> {
     }
 
     /// The anchor of these fields; `None` where the log has not all of them.
-    fn anchor(&self, shape: Shape) -> Option<u64> {
+    fn anchor(&self, shape: FieldSet) -> Option<u64> {
         let mut anchor = Self::EMPTY_ANCHOR;
         for field in FIELDS {
             if shape & bit(field) != 0 {
@@ -278,7 +283,7 @@ impl<'a> Terms<'a> {
     }
 }
 
-const fn bit(field: Field) -> Shape {
+const fn bit(field: Field) -> FieldSet {
     1 << field as u8
 }
 
@@ -369,9 +374,9 @@ mod tests {
             addresses: many(0).map(Address::from_word).collect(),
             topics: vec![vec![word(1)], many(100).collect(), many(200).collect()],
         };
-        let filed = Filed::new(&filter, ());
+        let filed = IndexedFilter::new(&filter, ());
         assert_eq!(filed.anchors.len(), 60, "the addresses, each with topic 0");
-        let any = Filed::new(&LogFilter::default(), ());
+        let any = IndexedFilter::new(&LogFilter::default(), ());
         assert_eq!((any.shape, any.anchors.len()), (0, 1));
     }
 
@@ -391,7 +396,7 @@ mod tests {
         let candidates = |number: u64| {
             let log = Log::new_unchecked(address(number), vec![word(1), word(3)], Bytes::new());
             let postings = LogPostings::new(std::iter::once(&log));
-            let terms = Terms::of(&postings, 0);
+            let terms = LogTerms::of(&postings, 0);
             let under = index.shapes.iter().filter_map(|(shape, _)| {
                 let ids = index.by_anchor.get(&terms.anchor(*shape)?)?;
                 Some(ids.iter().count())

@@ -4,15 +4,15 @@ use std::{ops::Range, sync::Arc};
 
 use bytes::Bytes;
 
-use super::{SearchError, cancellation::Pace, search::Matches};
+use super::{SearchError, cancellation::CancelChecker, search::Matches};
 use crate::{
     block::Block,
-    json::{Json, Plan, Torn},
+    json::{Json, LazyBytes, Truncated},
 };
 
 /// Matches that were counted and not gathered yet.
 #[derive(Debug)]
-pub struct Found {
+pub struct FoundLogs {
     count: usize,
     array: LogArray,
 }
@@ -55,11 +55,11 @@ impl Run {
     }
 }
 
-impl Found {
+impl FoundLogs {
     pub(super) fn new(
         blocks: &[Arc<Block>],
         matches: &Matches,
-        pace: &mut Pace<'_>,
+        checker: &mut CancelChecker<'_>,
     ) -> Result<Self, SearchError> {
         let mut runs: Vec<Run> = Vec::new();
         let mut receipts = Vec::new();
@@ -68,7 +68,7 @@ impl Found {
             let json = &blocks[block].json;
             let first = runs.len();
             for position in positions {
-                pace.spend(1)?;
+                checker.count(1)?;
                 // Postings and JSON are made of the same receipts, and positions in a buffer are 32
                 // bits wide.
                 let Some(Range { start, end }) = json.log_range(*position as usize) else {
@@ -112,7 +112,7 @@ impl Found {
     pub fn into_json(self) -> Json {
         match self.array.runs.is_empty() {
             true => Json::fixed("[]"),
-            false => Json::planned(self.array),
+            false => Json::lazy(self.array),
         }
     }
 }
@@ -171,7 +171,7 @@ impl LogArray {
     }
 }
 
-impl Plan for LogArray {
+impl LazyBytes for LogArray {
     fn len(&self) -> usize {
         self.left
     }
@@ -180,7 +180,7 @@ impl Plan for LogArray {
         size_of::<Self>() + size_of_val(&self.runs[..]) + size_of_val(&self.blocks[..])
     }
 
-    fn take(&mut self, most: usize) -> Result<Bytes, Torn> {
+    fn take(&mut self, most: usize) -> Result<Bytes, Truncated> {
         let large = self
             .rest()
             .filter(|(_, rest)| self.is_begun && rest.len() >= SHARED_BYTES_MIN);

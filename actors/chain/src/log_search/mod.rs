@@ -8,7 +8,7 @@
 //! | [`FilterIndex`] | many filters at once: which of them a log matches |
 //! | [`search`] | counts the matches of a filter in many blocks, within a limit |
 //! | [`BlockSearch`] | finds the matches of a filter in single blocks |
-//! | [`Found`] | counted matches: their length, and the JSON array of them |
+//! | [`FoundLogs`] | counted matches: their length, and the JSON array of them |
 //! | [`Cancellation`] | stops running work within a millisecond |
 
 mod cancellation;
@@ -24,6 +24,6 @@ mod tests;
 pub use cancellation::Cancellation;
 pub use filter::LogFilter;
 pub use filter_index::{FilterId, FilterIndex};
-pub use found::Found;
+pub use found::FoundLogs;
 pub use postings::LogPostings;
 pub use search::{BlockSearch, SearchError, search};

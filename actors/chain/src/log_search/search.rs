@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use super::{
-    Cancellation, Found, LogFilter, LogPostings,
-    cancellation::Pace,
+    Cancellation, FoundLogs, LogFilter, LogPostings,
+    cancellation::CancelChecker,
     filter::{FilterTerms, Query},
     postings::Field,
 };
@@ -27,7 +27,7 @@ pub enum SearchError {
     Cancelled,
 }
 
-/// Counts the matches in `blocks` (ascending); [`Found::into_json`] then is the JSON array.
+/// Counts the matches in `blocks` (ascending); [`FoundLogs::into_json`] then is the JSON array.
 ///
 /// A block costs one look-up for each term of the filter, or for each address or topic that it has
 /// where those are fewer. Filters of one condition, an address and a topic at any position being
@@ -42,22 +42,22 @@ pub fn search(
     filter: &LogFilter,
     limit: usize,
     cancel: &Cancellation,
-) -> Result<Found, SearchError> {
-    let mut pace = Pace::begin(cancel)?;
+) -> Result<FoundLogs, SearchError> {
+    let mut checker = CancelChecker::begin(cancel)?;
     let mut matches = Matches::default();
-    if let Some(terms) = FilterTerms::new(filter, &mut pace)? {
+    if let Some(terms) = FilterTerms::new(filter, &mut checker)? {
         let query = Query::new(&terms);
         let mut matcher = Matcher::new(&query, limit);
         for (index, block) in blocks.iter().enumerate() {
             let postings = &block.postings;
-            if !matcher.add_matches(postings, &mut matches.positions, &mut pace)? {
+            if !matcher.add_matches(postings, &mut matches.positions, &mut checker)? {
                 let fits_to = index.checked_sub(1).map(|last| blocks[last].number());
                 return Err(SearchError::TooMany { limit, fits_to });
             }
             matches.end_block(index);
         }
     }
-    Found::new(blocks, &matches, &mut pace)
+    FoundLogs::new(blocks, &matches, &mut checker)
 }
 
 /// One filter, looked for in single blocks.
@@ -69,7 +69,8 @@ impl BlockSearch {
     #[must_use]
     pub fn new(filter: &LogFilter) -> Self {
         let never = Cancellation::default();
-        let terms = Pace::begin(&never).and_then(|mut pace| FilterTerms::new(filter, &mut pace));
+        let terms = CancelChecker::begin(&never)
+            .and_then(|mut checker| FilterTerms::new(filter, &mut checker));
         // No error: nobody cancels.
         Self(terms.ok().flatten())
     }
@@ -82,8 +83,8 @@ impl BlockSearch {
             let query = Query::new(terms);
             let never = Cancellation::default();
             // No error: nobody cancels, and there is no limit.
-            let _ = Pace::begin(&never).and_then(|mut pace| {
-                Matcher::new(&query, usize::MAX).add_matches(postings, &mut positions, &mut pace)
+            let _ = CancelChecker::begin(&never).and_then(|mut checker| {
+                Matcher::new(&query, usize::MAX).add_matches(postings, &mut positions, &mut checker)
             });
         }
         positions
@@ -159,16 +160,16 @@ impl<'a> Matcher<'a> {
         &mut self,
         postings: &LogPostings,
         positions: &mut Vec<u32>,
-        pace: &mut Pace<'_>,
+        checker: &mut CancelChecker<'_>,
     ) -> Result<bool, SearchError> {
-        if !self.find_conditions(postings, pace)? {
+        if !self.find_conditions(postings, checker)? {
             return Ok(true);
         }
         let room = self.limit - positions.len();
         let Some(rarest) = (0..self.conditions.len()).min_by_key(|at| self.conditions[*at].logs)
         else {
             if postings.len() <= room {
-                pace.spend(postings.len())?;
+                checker.count(postings.len())?;
                 positions.extend(0..postings.len() as u32);
             }
             return Ok(postings.len() <= room);
@@ -183,8 +184,8 @@ impl<'a> Matcher<'a> {
         let mut lists = 0;
         for list in self.lists(postings, rarest) {
             lists += 1;
-            for candidates in list.chunks(super::cancellation::LOOK_EVERY) {
-                pace.spend(candidates.len())?;
+            for candidates in list.chunks(super::cancellation::UNITS_PER_CHECK) {
+                checker.count(candidates.len())?;
                 if is_exact {
                     positions.extend_from_slice(candidates);
                 } else {
@@ -207,13 +208,13 @@ impl<'a> Matcher<'a> {
     fn find_conditions(
         &mut self,
         postings: &LogPostings,
-        pace: &mut Pace<'_>,
+        checker: &mut CancelChecker<'_>,
     ) -> Result<bool, SearchError> {
         self.keys.clear();
         self.conditions.clear();
         for group in &self.query.groups {
             let start = self.keys.len();
-            group.find(postings, &mut self.keys, pace)?;
+            group.find(postings, &mut self.keys, checker)?;
             let keys = &mut self.keys[start..];
             if keys.is_empty() {
                 return Ok(false);

@@ -10,7 +10,9 @@ use std::sync::{
 use alloy_primitives::{Address, B256, Bytes, Log};
 use proptest::{collection::vec, prelude::*};
 
-use super::{Cancellation, LogFilter, LogPostings, SearchError, cancellation::LOOK_EVERY, search};
+use super::{
+    Cancellation, LogFilter, LogPostings, SearchError, cancellation::UNITS_PER_CHECK, search,
+};
 use crate::{block::Block, json::Json, test_block::TestBlock};
 
 /// Counts the looks at a token, and cancels it at the one that was set.
@@ -386,7 +388,7 @@ fn a_cancel_is_seen_anywhere_in_one_huge_block() {
         assert_eq!(found.count(), count);
         let in_search = looks(&token);
         assert!(
-            in_search >= units / LOOK_EVERY,
+            in_search >= units / UNITS_PER_CHECK,
             "{in_search} looks for {units} units"
         );
         for look in [1, 2, in_search / 2, in_search] {

@@ -37,7 +37,7 @@ enum Subtree {
     clippy::large_enum_variant,
     reason = "lives on the stack for the moment between a decode and its use"
 )]
-enum Parts {
+enum DecodedNode {
     /// A leaf or an extension.
     Short(Subtree),
     Branch([Subtree; 16]),
@@ -121,8 +121,8 @@ impl<'a> TrieUpdater<'a> {
             }
             Subtree::Empty => first.common_prefix_length(&last),
             Subtree::Untouched(node) | Subtree::Branch(node) => match self.load(&node, depth)? {
-                Parts::Short(before) => return self.apply(before, depth, updates),
-                Parts::Branch(parts) => {
+                DecodedNode::Short(before) => return self.apply(before, depth, updates),
+                DecodedNode::Branch(parts) => {
                     children = parts;
                     0
                 }
@@ -206,17 +206,19 @@ impl<'a> TrieUpdater<'a> {
             },
             Subtree::Branch(branch) => Subtree::Extension { path, branch },
             Subtree::Untouched(node) => match self.load(&node, depth + path.len())? {
-                Parts::Short(below) => return self.prefix(path, below, depth),
-                Parts::Branch(_) => Subtree::Extension { path, branch: node },
+                DecodedNode::Short(below) => return self.prefix(path, below, depth),
+                DecodedNode::Branch(_) => Subtree::Extension { path, branch: node },
             },
         })
     }
 
     /// Takes a node apart that stands at `depth`.
-    fn load(&self, node: &RlpNode, depth: usize) -> Result<Parts, TrieError> {
+    fn load(&self, node: &RlpNode, depth: usize) -> Result<DecodedNode, TrieError> {
         match node.as_hash() {
-            Some(hash) => self.store.read_node(&hash, |rlp| Parts::decode(rlp, depth)),
-            None => Parts::decode(node, depth).map_err(|why| TrieError::Malformed {
+            Some(hash) => self
+                .store
+                .read_node(&hash, |rlp| DecodedNode::decode(rlp, depth)),
+            None => DecodedNode::decode(node, depth).map_err(|why| TrieError::Malformed {
                 hash: keccak256(node),
                 why,
             }),
@@ -271,7 +273,7 @@ impl<'a> TrieUpdater<'a> {
     }
 }
 
-impl Parts {
+impl DecodedNode {
     fn decode(rlp: &[u8], depth: usize) -> alloy_rlp::Result<Self> {
         Ok(match Node::decode_at(rlp, depth)? {
             Node::Leaf { path, value } => Self::Short(Subtree::Leaf {

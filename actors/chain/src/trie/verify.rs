@@ -76,12 +76,12 @@ pub enum ProofFlaw {
 }
 
 /// The nodes of one way, taken in their order.
-struct Way<'n> {
+struct ProofPath<'n> {
     nodes: &'n [Bytes],
     taken: Cell<usize>,
 }
 
-impl NodeSource for Way<'_> {
+impl NodeSource for ProofPath<'_> {
     type Error = ProofFlaw;
 
     fn read_node<T>(
@@ -164,7 +164,7 @@ fn follow<T>(
     if root == EMPTY_ROOT_HASH && is_nothing(&nodes) {
         nodes.clear();
     }
-    let way = Way {
+    let way = ProofPath {
         nodes: &nodes,
         taken: Cell::new(0),
     };

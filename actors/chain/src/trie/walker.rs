@@ -7,7 +7,7 @@ use nybbles::Nibbles;
 use super::node::{Child, KEY_NIBBLES, Node};
 
 /// Where one stored node leads.
-enum Step<T> {
+enum WalkStep<T> {
     /// To another stored node.
     Down(B256),
     /// To the value of the key.
@@ -52,9 +52,9 @@ pub(super) fn walk<S: NodeSource, T>(
             step(rlp, &key, &mut depth, &read)
         })?;
         match step {
-            Step::Down(child) => hash = child,
-            Step::Found(value) => return Ok(Some(value)),
-            Step::Absent => return Ok(None),
+            WalkStep::Down(child) => hash = child,
+            WalkStep::Found(value) => return Ok(Some(value)),
+            WalkStep::Absent => return Ok(None),
         }
     }
 }
@@ -65,7 +65,7 @@ fn step<T>(
     key: &Nibbles,
     depth: &mut usize,
     read: impl Fn(&[u8]) -> alloy_rlp::Result<T>,
-) -> alloy_rlp::Result<Step<T>> {
+) -> alloy_rlp::Result<WalkStep<T>> {
     loop {
         let child = match Node::decode_at(rlp, *depth)? {
             Node::Branch(branch) => {
@@ -80,14 +80,14 @@ fn step<T>(
             }
             Node::Leaf { path, value } => {
                 return match key.slice(*depth..KEY_NIBBLES) == path {
-                    true => Ok(Step::Found(read(value)?)),
-                    false => Ok(Step::Absent),
+                    true => Ok(WalkStep::Found(read(value)?)),
+                    false => Ok(WalkStep::Absent),
                 };
             }
         };
         match child {
-            None => return Ok(Step::Absent),
-            Some(Child::Hash(hash)) => return Ok(Step::Down(B256::from(*hash))),
+            None => return Ok(WalkStep::Absent),
+            Some(Child::Hash(hash)) => return Ok(WalkStep::Down(B256::from(*hash))),
             Some(Child::Inline(inline)) => rlp = inline,
         }
     }

@@ -20,7 +20,7 @@ pub struct Cursor {
 
 /// What a follower is told next.
 #[derive(Clone, Debug)]
-pub enum Step {
+pub enum CursorStep {
     /// The newest block that it was told of is not canonical any more.
     Remove(Arc<Block>),
     /// The next canonical block.
@@ -30,7 +30,7 @@ pub enum Step {
 /// A block between the cursor and the head is not held any more: the follower has to begin anew.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the way from block {number} to the head is not held any more")]
-pub struct Lost {
+pub struct CursorLost {
     /// Where the follower was.
     pub number: u64,
 }
@@ -63,18 +63,18 @@ impl Cursor {
     /// The next step towards the head of a view, which is taken; `None` at the head.
     ///
     /// # Errors
-    /// [`Lost`]: the next block, or the one to be taken back, is not held; the cursor stays where
+    /// [`CursorLost`]: the next block, or the one to be taken back, is not held; the cursor stays where
     /// it is.
-    pub fn step(&mut self, snapshot: &Snapshot) -> Result<Option<Step>, Lost> {
+    pub fn step(&mut self, snapshot: &Snapshot) -> Result<Option<CursorStep>, CursorLost> {
         if self.is_at_head(snapshot) {
             return Ok(None);
         }
         let next = snapshot.by_number(self.number + 1);
         if let Some(next) = next.filter(|next| next.header.parent_hash == self.hash) {
             *self = Self::after(next);
-            return Ok(Some(Step::Add(Arc::clone(next))));
+            return Ok(Some(CursorStep::Add(Arc::clone(next))));
         }
-        let lost = Lost {
+        let lost = CursorLost {
             number: self.number,
         };
         let block = snapshot.by_hash(&self.hash).ok_or(lost)?;
@@ -86,14 +86,14 @@ impl Cursor {
             return Err(lost);
         }
         *self = Self::before(block);
-        Ok(Some(Step::Remove(Arc::clone(block))))
+        Ok(Some(CursorStep::Remove(Arc::clone(block))))
     }
 
     /// All steps to the head of a view; at most one a held block.
     ///
     /// # Errors
     /// As [`Self::step`].
-    pub fn path(mut self, snapshot: &Snapshot) -> Result<Vec<Step>, Lost> {
+    pub fn path(mut self, snapshot: &Snapshot) -> Result<Vec<CursorStep>, CursorLost> {
         let mut steps = Vec::new();
         while let Some(step) = self.step(snapshot)? {
             steps.push(step);

@@ -3,8 +3,8 @@
 use std::{collections::HashMap, sync::Arc};
 
 use super::{
-    snapshot::{Settled, Snapshot},
-    transactions::Place,
+    snapshot::{SettledBlock, Snapshot},
+    transactions::TransactionPlace,
     window::{REPLACED_BLOCKS_MAX, WINDOW_BLOCKS, Window},
 };
 use crate::block::Block;
@@ -82,7 +82,7 @@ fn transactions_are_the_canonical_ones(view: &Snapshot) -> Result<(), String> {
     for block in &view.canonical {
         for (index, hash) in (0..).zip(&*block.transaction_hashes) {
             let number = block.number();
-            newest.insert(hash, Place { number, index });
+            newest.insert(hash, TransactionPlace { number, index });
             count += 1;
         }
     }
@@ -128,10 +128,10 @@ fn genesis_is_the_first(view: &Snapshot) -> Result<(), String> {
 
 fn settled_is_canonical(
     tag: &str,
-    settled: Option<Settled>,
+    settled: Option<SettledBlock>,
     view: &Snapshot,
 ) -> Result<(), String> {
-    let Some(Settled { number, hash }) = settled else {
+    let Some(SettledBlock { number, hash }) = settled else {
         return Ok(());
     };
     let head = view.head().number();
@@ -205,10 +205,13 @@ mod tests {
             ("is found at None", |_, view| {
                 view.transactions.remove_oldest(&view.canonical[7])
             }),
-            ("is found at Some(Place { number: 60", |_, view| {
-                view.transactions
-                    .add_newest(&block(0, &[129]).orphan(60, Arc::from([])));
-            }),
+            (
+                "is found at Some(TransactionPlace { number: 60",
+                |_, view| {
+                    view.transactions
+                        .add_newest(&block(0, &[129]).orphan(60, Arc::from([])));
+                },
+            ),
             ("129 transactions by hash, want 128", |window, view| {
                 view.transactions.add_newest(&window.replaced[0]);
             }),
@@ -226,11 +229,11 @@ mod tests {
             }),
             ("safe block 130 is above the head 129", |_, view| {
                 let hash = view.head().hash;
-                view.safe = Some(Settled { number: 130, hash });
+                view.safe = Some(SettledBlock { number: 130, hash });
             }),
             ("finalized block 50", |_, view| {
                 let hash = view.head().hash;
-                view.finalized = Some(Settled { number: 50, hash });
+                view.finalized = Some(SettledBlock { number: 50, hash });
             }),
         ];
         for (want, corrupt) in table {

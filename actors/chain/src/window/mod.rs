@@ -23,6 +23,6 @@ mod simulation;
 mod tests;
 
 pub use block_id::{BlockId, BlockNumberOrTag, BlockTag, ResolveError};
-pub use cursor::{Cursor, Lost, Step};
+pub use cursor::{Cursor, CursorLost, CursorStep};
 pub use snapshot::Snapshot;
 pub use window::{HeadDelta, REPLACED_BLOCKS_MAX, WINDOW_BLOCKS, Window, WindowError};

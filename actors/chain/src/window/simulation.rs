@@ -26,7 +26,7 @@ const TRANSACTIONS: u64 = 300;
 
 /// Lists that are searched from end to end.
 #[derive(Clone)]
-struct Model {
+struct WindowModel {
     /// Canonical, from block 0.
     chain: Vec<Arc<Block>>,
     /// How many of them have left the window.
@@ -37,7 +37,7 @@ struct Model {
     settled: [Option<usize>; 2],
 }
 
-impl Model {
+impl WindowModel {
     fn served(&self) -> &[Arc<Block>] {
         &self.chain[self.left..]
     }
@@ -190,16 +190,16 @@ impl Model {
 struct Simulation {
     rng: ChaCha8Rng,
     window: Window,
-    model: Model,
+    model: WindowModel,
     made: Vec<Arc<Block>>,
     /// Views that a reader still has, each with the model of its time.
-    readers: Vec<(Arc<Snapshot>, Model)>,
+    readers: Vec<(Arc<Snapshot>, WindowModel)>,
 }
 
 impl Simulation {
     fn new(seed: u64) -> Self {
         let genesis = TestBlock::default().genesis();
-        let model = Model {
+        let model = WindowModel {
             chain: vec![Arc::clone(&genesis)],
             left: 0,
             replaced: Vec::new(),

@@ -33,14 +33,14 @@ pub struct Snapshot {
     pub(super) transactions: TransactionIndex,
     /// The canonical block 0 while it is in the window, then a copy of it without its state.
     pub(super) genesis: Option<Arc<Block>>,
-    pub(super) safe: Option<Settled>,
-    pub(super) finalized: Option<Settled>,
+    pub(super) safe: Option<SettledBlock>,
+    pub(super) finalized: Option<SettledBlock>,
 }
 
 /// A block that the source called safe or finalized; its number stays known when it leaves the
 /// window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Settled {
+pub(super) struct SettledBlock {
     pub(super) number: u64,
     pub(super) hash: B256,
 }
@@ -202,7 +202,7 @@ impl Snapshot {
     }
 
     fn number(&self, at: BlockNumberOrTag) -> Result<u64, ResolveError> {
-        let settled = |block: Option<Settled>| {
+        let settled = |block: Option<SettledBlock>| {
             block.map_or(Err(ResolveError::UnknownTag), |block| Ok(block.number))
         };
         match at {

@@ -15,11 +15,11 @@ use crate::block::Block;
 /// carries them over.
 #[derive(Clone, Debug, Default)]
 pub(super) struct TransactionIndex {
-    places: GenericHashMap<B256, Place, FbBuildHasher<32>, DefaultSharedPtr>,
+    places: GenericHashMap<B256, TransactionPlace, FbBuildHasher<32>, DefaultSharedPtr>,
     /// Older places of transactions that stand in the chain more than once, oldest first.
     /// Ethereum's nonces rule that out; other chains have had it, and a revert must find the older
     /// place again.
-    shadowed: Vec<(B256, Place)>,
+    shadowed: Vec<(B256, TransactionPlace)>,
     /// The newest block, where it is not in `places` yet.
     newest: Option<Listed>,
     /// The block below the oldest, where it is in `places` yet.
@@ -28,7 +28,7 @@ pub(super) struct TransactionIndex {
 
 /// A block and the position in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct TransactionPlace {
     pub(super) number: u64,
     pub(super) index: u32,
 }
@@ -42,10 +42,10 @@ struct Listed {
 }
 
 impl TransactionIndex {
-    pub(super) fn get(&self, hash: &B256) -> Option<Place> {
+    pub(super) fn get(&self, hash: &B256) -> Option<TransactionPlace> {
         let newest = self.newest.as_ref().and_then(|newest| newest.last(hash));
         newest.or_else(|| {
-            let is_left = |place: &Place| {
+            let is_left = |place: &TransactionPlace| {
                 let left = self.left.as_ref();
                 left.is_some_and(|left| left.number == place.number)
             };
@@ -143,18 +143,18 @@ impl Listed {
     }
 
     /// Where the transaction stands last.
-    fn last(&self, hash: &B256) -> Option<Place> {
+    fn last(&self, hash: &B256) -> Option<TransactionPlace> {
         let index = self.hashes.iter().rposition(|listed| listed == hash)?;
         Some(self.place(index))
     }
 
-    fn places(&self) -> impl DoubleEndedIterator<Item = (B256, Place)> {
+    fn places(&self) -> impl DoubleEndedIterator<Item = (B256, TransactionPlace)> {
         let hashes = self.hashes.iter().enumerate();
         hashes.map(|(index, hash)| (*hash, self.place(index)))
     }
 
-    const fn place(&self, index: usize) -> Place {
-        Place {
+    const fn place(&self, index: usize) -> TransactionPlace {
+        TransactionPlace {
             number: self.number,
             index: index as u32,
         }

@@ -5,7 +5,7 @@ use std::{collections::VecDeque, sync::Arc};
 use alloy_primitives::B256;
 
 use super::{
-    snapshot::{Settled, Snapshot},
+    snapshot::{SettledBlock, Snapshot},
     transactions::TransactionIndex,
 };
 use crate::block::Block;
@@ -338,7 +338,11 @@ impl Window {
         });
     }
 
-    fn settled(&self, hash: B256, before: Option<Settled>) -> Result<Settled, WindowError> {
+    fn settled(
+        &self,
+        hash: B256,
+        before: Option<SettledBlock>,
+    ) -> Result<SettledBlock, WindowError> {
         let view = &self.view;
         if let Some(before) = before.filter(|before| before.hash == hash) {
             return Ok(before);
@@ -352,10 +356,10 @@ impl Window {
             named.next().map(|(number, _)| number)
         });
         let number = number.ok_or(WindowError::NotCanonical { hash })?;
-        Ok(Settled { number, hash })
+        Ok(SettledBlock { number, hash })
     }
 
-    fn settled_at(&self, number: u64, hash: B256) -> Result<Settled, WindowError> {
+    fn settled_at(&self, number: u64, hash: B256) -> Result<SettledBlock, WindowError> {
         let view = &self.view;
         let named = || {
             let generation = usize::try_from(view.oldest().checked_sub(number)?.checked_sub(1)?);
@@ -368,7 +372,7 @@ impl Window {
         if number > view.head().number() || canonical.is_some_and(|canonical| canonical != hash) {
             return Err(WindowError::NotCanonical { hash });
         }
-        Ok(Settled { number, hash })
+        Ok(SettledBlock { number, hash })
     }
 }
 

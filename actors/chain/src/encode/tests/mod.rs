@@ -239,7 +239,7 @@ fn state() -> Arc<State> {
     empty.commit(empty.update(&update).unwrap())
 }
 
-/// The proof of `address`, kept and planned, against what the state proves.
+/// The proof of `address`, kept and lazy, against what the state proves.
 fn check_proof(address: Address, keys: &[(ProofKey, &str)]) {
     let state = state();
     let slots: Vec<U256> = keys.iter().map(|(key, _)| key.slot()).collect();
@@ -263,13 +263,13 @@ fn check_proof(address: Address, keys: &[(ProofKey, &str)]) {
     let of = |kept_max| super::proof(&state, address, keys.clone(), kept_max).unwrap();
     let kept = bytes(of(usize::MAX));
     assert_eq!(parsed(&kept), expected);
-    let planned = of(kept.len() - 1);
+    let lazy = of(kept.len() - 1);
     assert!(
-        planned.held() < 400 + 64 * keys.len(),
+        lazy.held() < 400 + 64 * keys.len(),
         "{} bytes are held",
-        planned.held()
+        lazy.held()
     );
-    assert_eq!(bytes(planned), kept);
+    assert_eq!(bytes(lazy), kept);
     assert_eq!(of(kept.len()).held(), kept.len(), "it is kept");
 }
 

@@ -36,7 +36,7 @@ static BLOCKS: LazyLock<B256Map<Arc<Block>>> = LazyLock::new(|| {
 });
 
 /// An answer of geth.
-struct Answer {
+struct VectorAnswer {
     path: PathBuf,
     /// The result, not null.
     result: Value,
@@ -44,7 +44,7 @@ struct Answer {
     text: String,
 }
 
-fn answers(method: &str) -> Vec<Answer> {
+fn answers(method: &str) -> Vec<VectorAnswer> {
     let folder = fixture::path(method);
     let entries = fs::read_dir(&folder).unwrap_or_else(|why| panic!("{}: {why}", folder.display()));
     let mut answers = Vec::new();
@@ -56,7 +56,7 @@ fn answers(method: &str) -> Vec<Answer> {
             let text = text.strip_suffix('}').unwrap().to_owned();
             let result: Value = serde_json::from_str(&text).unwrap();
             let path = path.clone();
-            answers.push(Answer { path, result, text });
+            answers.push(VectorAnswer { path, result, text });
         }
     }
     answers.retain(|answer| !answer.result.is_null());

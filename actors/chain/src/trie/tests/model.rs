@@ -14,12 +14,12 @@ use crate::trie::{AccountInfo, AccountUpdate, State, StateUpdate};
 
 /// One account of the model.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Account {
+pub(super) struct ModelAccount {
     info: AccountInfo,
     storage: BTreeMap<U256, U256>,
 }
 
-impl Account {
+impl ModelAccount {
     fn to_trie_account(&self) -> TrieAccount {
         let storage = self
             .storage
@@ -40,12 +40,12 @@ impl Account {
 
 /// A whole state of the model.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Model {
-    accounts: BTreeMap<Address, Account>,
+pub(super) struct StateModel {
+    accounts: BTreeMap<Address, ModelAccount>,
     codes: BTreeMap<B256, Bytes>,
 }
 
-impl Model {
+impl StateModel {
     pub(super) fn apply(&mut self, update: &StateUpdate) {
         self.codes
             .extend(update.code.iter().map(|(hash, code)| (*hash, code.clone())));
@@ -85,7 +85,7 @@ impl Model {
     pub(super) fn check(&self, state: &State, addresses: &[Address], slots: &[U256]) {
         for address in addresses {
             let expected = self.accounts.get(address);
-            let trie_account = expected.map(Account::to_trie_account);
+            let trie_account = expected.map(ModelAccount::to_trie_account);
             assert_eq!(state.account(address).unwrap(), trie_account, "{address}");
             if let Some(account) = expected {
                 let code = self

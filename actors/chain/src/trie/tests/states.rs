@@ -6,7 +6,7 @@ use alloy_primitives::{Address, B256, Bytes, U256, keccak256, map::B256Map};
 use alloy_trie::{EMPTY_ROOT_HASH, KECCAK_EMPTY};
 use proptest::prelude::*;
 
-use super::model::Model;
+use super::model::StateModel;
 use crate::trie::{AccountInfo, AccountUpdate, NodeStore, State, StateUpdate, TrieError};
 
 const ACCOUNTS: u8 = 24;
@@ -73,7 +73,7 @@ fn any_update() -> impl Strategy<Value = StateUpdate> {
 }
 
 #[derive(Clone, Debug)]
-enum Step {
+enum StateStep {
     /// A block on the head; the oldest leaves a full window.
     Apply(StateUpdate),
     /// A block that is computed and then not taken.
@@ -86,13 +86,13 @@ enum Step {
     Unpin,
 }
 
-fn any_step() -> impl Strategy<Value = Step> {
+fn any_step() -> impl Strategy<Value = StateStep> {
     prop_oneof![
-        12 => any_update().prop_map(Step::Apply),
-        1 => any_update().prop_map(Step::Forget),
-        2 => (1..6_usize).prop_map(Step::Revert),
-        1 => any::<prop::sample::Index>().prop_map(Step::Pin),
-        1 => Just(Step::Unpin),
+        12 => any_update().prop_map(StateStep::Apply),
+        1 => any_update().prop_map(StateStep::Forget),
+        2 => (1..6_usize).prop_map(StateStep::Revert),
+        1 => any::<prop::sample::Index>().prop_map(StateStep::Pin),
+        1 => Just(StateStep::Unpin),
     ]
 }
 
@@ -100,9 +100,9 @@ fn any_step() -> impl Strategy<Value = Step> {
 /// reach and no more.
 ///
 /// The window is full before the first step, so that every block pushes one out.
-fn check(steps: &[Step], window: usize) {
+fn check(steps: &[StateStep], window: usize) {
     let store = NodeStore::new();
-    let mut ring = VecDeque::from([(State::empty(&store), Model::default())]);
+    let mut ring = VecDeque::from([(State::empty(&store), StateModel::default())]);
     for number in 1..window as u64 {
         let (head, model) = ring.back().unwrap();
         let index = (number % u64::from(ACCOUNTS)) as u8;
@@ -116,7 +116,7 @@ fn check(steps: &[Step], window: usize) {
     for (number, step) in steps.iter().enumerate() {
         let (head, model) = ring.back().unwrap();
         match step {
-            Step::Apply(update) => {
+            StateStep::Apply(update) => {
                 let mut model = model.clone();
                 model.apply(update);
                 let changes = head.update(update).unwrap();
@@ -127,10 +127,10 @@ fn check(steps: &[Step], window: usize) {
                     ring.pop_front();
                 }
             }
-            Step::Forget(update) => drop(head.update(update).unwrap()),
-            Step::Revert(count) => ring.truncate(ring.len().saturating_sub(*count).max(1)),
-            Step::Pin(index) => pinned.push(ring[index.index(ring.len())].clone()),
-            Step::Unpin => pinned.clear(),
+            StateStep::Forget(update) => drop(head.update(update).unwrap()),
+            StateStep::Revert(count) => ring.truncate(ring.len().saturating_sub(*count).max(1)),
+            StateStep::Pin(index) => pinned.push(ring[index.index(ring.len())].clone()),
+            StateStep::Unpin => pinned.clear(),
         }
         // Before the release the dropped handles still count, after it they do not.
         check_invariants(&store, ring.iter().chain(&pinned));
@@ -151,7 +151,10 @@ fn check(steps: &[Step], window: usize) {
     );
 }
 
-fn check_invariants<'a>(store: &NodeStore, states: impl Iterator<Item = &'a (Arc<State>, Model)>) {
+fn check_invariants<'a>(
+    store: &NodeStore,
+    states: impl Iterator<Item = &'a (Arc<State>, StateModel)>,
+) {
     // A clone of an Arc is the same handle.
     let mut handles = states
         .map(|(state, _)| (Arc::as_ptr(state), state.root()))
@@ -227,7 +230,7 @@ fn the_empty_state_needs_no_nodes() {
     let store = NodeStore::new();
     let empty = State::empty(&store);
     assert_eq!(empty.root(), EMPTY_ROOT_HASH);
-    Model::default().check(&empty, &addresses(), &slots());
+    StateModel::default().check(&empty, &addresses(), &slots());
     let same = commit(&empty, &StateUpdate::default());
     let deleted = commit(&same, &update([(1, AccountUpdate::default())]));
     assert_eq!(deleted.root(), EMPTY_ROOT_HASH);
