@@ -9,7 +9,7 @@ use nearhead::{
     config::{Command, Config, Export},
     export::{self, ExportError},
     logging,
-    progress::ProgressLine,
+    progress::ProgressWriter,
 };
 use nearhead_actors::source::Report;
 use tokio::{
@@ -50,7 +50,7 @@ fn print(text: &str) -> ExitCode {
 }
 
 fn progress() -> Report {
-    let mut line = ProgressLine::stderr(Instant::now());
+    let mut line = ProgressWriter::stderr(Instant::now());
     Box::new(move |progress| line.update(progress, Instant::now()))
 }
 

@@ -9,7 +9,7 @@ use nearhead_actors::source::Progress;
 
 /// Shows progress: on a terminal one line that is rewritten, elsewhere a line now and then.
 #[derive(Debug)]
-pub struct ProgressLine<W: Write> {
+pub struct ProgressWriter<W: Write> {
     output: W,
     rewrites: bool,
     /// The last update: what was done, and how much of it.
@@ -20,7 +20,7 @@ pub struct ProgressLine<W: Write> {
     open: bool,
 }
 
-impl ProgressLine<io::Stderr> {
+impl ProgressWriter<io::Stderr> {
     /// For stderr.
     #[must_use]
     pub fn stderr(now: Instant) -> Self {
@@ -30,7 +30,7 @@ impl ProgressLine<io::Stderr> {
     }
 }
 
-impl<W: Write> ProgressLine<W> {
+impl<W: Write> ProgressWriter<W> {
     /// Nothing is shown before this: a small chain is ready sooner.
     const SILENT: Duration = Duration::from_secs(1);
 
@@ -48,7 +48,7 @@ impl<W: Write> ProgressLine<W> {
 
     /// Takes in how far the work is, and shows it if something was not shown just before.
     pub fn update(&mut self, progress: Progress, now: Instant) {
-        let line = Line::of(progress);
+        let line = ProgressLine::of(progress);
         let last = self.last.replace((line.step, line.done));
         // What goes back was begun anew: a window, after a reorg that is deeper than it.
         if last.is_some_and(|(step, done)| step != line.step || done > line.done) {
@@ -76,7 +76,7 @@ impl<W: Write> ProgressLine<W> {
 }
 
 /// Ends an open line, so that whatever is said next stands on one of its own.
-impl<W: Write> Drop for ProgressLine<W> {
+impl<W: Write> Drop for ProgressWriter<W> {
     fn drop(&mut self) {
         if self.open {
             let _ = self.output.write_all(b"\n");
@@ -85,7 +85,7 @@ impl<W: Write> Drop for ProgressLine<W> {
 }
 
 /// What is shown.
-struct Line {
+struct ProgressLine {
     step: &'static str,
     unit: &'static str,
     count: u64,
@@ -94,7 +94,7 @@ struct Line {
     total: u64,
 }
 
-impl Line {
+impl ProgressLine {
     const fn of(progress: Progress) -> Self {
         let (step, unit, count, done, total) = match progress {
             Progress::Accounts { done, total } => {
@@ -148,7 +148,7 @@ mod tests {
     fn shown(rewrites: bool, updates: &[(u64, Progress)]) -> String {
         let began = Instant::now();
         let mut output = Vec::new();
-        let mut line = ProgressLine::new(&mut output, rewrites, began);
+        let mut line = ProgressWriter::new(&mut output, rewrites, began);
         for (millis, progress) in updates {
             line.update(*progress, began + Duration::from_millis(*millis));
         }
@@ -250,7 +250,10 @@ mod tests {
                 "writing the chain: 5 blocks",
             ),
         ] {
-            let expected = format!("{step}, 50%, 1 s, 5 {}/s\n", Line::of(progress).unit);
+            let expected = format!(
+                "{step}, 50%, 1 s, 5 {}/s\n",
+                ProgressLine::of(progress).unit
+            );
             assert_eq!(shown(false, &[(1_000, progress)]), expected);
         }
     }

@@ -12,8 +12,8 @@ use tokio::sync::{broadcast, watch};
 use crate::{
     head::{Head, RetiredSnapshots},
     messages::{
-        AdvanceHead, BeginHead, ExtendBelow, FollowHead, HeadChanged, HeadFeed, KeepGenesis,
-        SettleHead, StopHead,
+        AdvanceHead, ExtendBelow, FollowHead, HeadChanged, HeadSubscription, KeepGenesis,
+        ResetHead, SettleHead, StopHead,
     },
 };
 
@@ -129,7 +129,7 @@ impl Handler<AdvanceHead> for HeadTracker {
         self.tell(HeadChanged {
             reverted,
             applied,
-            begins_anew: false,
+            is_reset: false,
             snapshot,
         });
         // Nobody is to wait for it.
@@ -141,10 +141,10 @@ impl Handler<AdvanceHead> for HeadTracker {
     }
 }
 
-impl Handler<BeginHead> for HeadTracker {
+impl Handler<ResetHead> for HeadTracker {
     type Result = ();
 
-    fn handle(&mut self, BeginHead { first }: BeginHead, _: &mut Self::Context) {
+    fn handle(&mut self, ResetHead { first }: ResetHead, _: &mut Self::Context) {
         let HeadDelta { reverted, applied } = self.window.reset(first);
         self.publish();
         let snapshot = self.window.snapshot();
@@ -153,7 +153,7 @@ impl Handler<BeginHead> for HeadTracker {
         self.tell(HeadChanged {
             reverted,
             applied,
-            begins_anew: true,
+            is_reset: true,
             snapshot,
         });
     }
@@ -207,10 +207,10 @@ impl Handler<SettleHead> for HeadTracker {
 }
 
 impl Handler<FollowHead> for HeadTracker {
-    type Result = HeadFeed;
+    type Result = HeadSubscription;
 
     fn handle(&mut self, _: FollowHead, _: &mut Self::Context) -> Self::Result {
-        HeadFeed {
+        HeadSubscription {
             snapshot: self.window.snapshot(),
             changes: self.followers.subscribe(),
         }

@@ -280,7 +280,7 @@ pub struct AdvanceHead {
 /// but the genesis.
 #[derive(Clone, Debug, Message)]
 #[rtype(result = "()")]
-pub struct BeginHead {
+pub struct ResetHead {
     /// The new head.
     pub first: Arc<Block>,
 }
@@ -324,19 +324,19 @@ pub struct HeadChanged {
     /// New canonical blocks, oldest first.
     pub applied: Vec<Arc<Block>>,
     /// Whether the window began anew: no way leads from the view before to this one.
-    pub begins_anew: bool,
+    pub is_reset: bool,
     /// The view after the change.
     pub snapshot: Arc<Snapshot>,
 }
 
 /// To the head tracker: tell of every change from now on. Cheap.
 #[derive(Clone, Copy, Debug, Message)]
-#[rtype(result = "HeadFeed")]
+#[rtype(result = "HeadSubscription")]
 pub struct FollowHead;
 
 /// Every change of the head after `snapshot`, without a gap.
 #[derive(Debug, MessageResponse)]
-pub struct HeadFeed {
+pub struct HeadSubscription {
     /// The view that the first change builds on.
     pub snapshot: Arc<Snapshot>,
     /// The changes; a follower that is too far behind gets an error that says so, and must not go

@@ -5,7 +5,7 @@ use std::{rc::Rc, sync::Arc};
 use actix::{Actor, ActorFutureExt, Addr, AsyncContext, Context, WrapFuture};
 use nearhead_actors::{
     head_tracker::HeadTracker,
-    messages::{FollowHead, HeadFeed},
+    messages::{FollowHead, HeadSubscription},
 };
 use tokio::sync::broadcast::error::RecvError;
 
@@ -38,7 +38,7 @@ impl Actor for FanoutActor {
 
 /// Follows until the tracker is gone, which ends the service.
 async fn follow(tracker: Addr<HeadTracker>, hub: Rc<Hub>) {
-    while let Ok(HeadFeed {
+    while let Ok(HeadSubscription {
         snapshot,
         mut changes,
     }) = tracker.send(FollowHead).await
@@ -47,7 +47,7 @@ async fn follow(tracker: Addr<HeadTracker>, hub: Rc<Hub>) {
         loop {
             match changes.recv().await {
                 // Who knows a block of before is told that its way is lost.
-                Ok(change) if change.begins_anew => hub.begin(Arc::clone(&change.snapshot)),
+                Ok(change) if change.is_reset => hub.begin(Arc::clone(&change.snapshot)),
                 Ok(change) => hub.announce(&change),
                 Err(RecvError::Closed) => return,
                 Err(RecvError::Lagged(missed)) => {

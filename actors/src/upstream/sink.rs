@@ -10,7 +10,7 @@ use super::{follow::HeadSink, source::Started};
 use crate::{
     head::Head,
     head_tracker::HeadTracker,
-    messages::{AdvanceHead, BeginHead, ExtendBelow, FollowHead, KeepGenesis, SettleHead},
+    messages::{AdvanceHead, ExtendBelow, FollowHead, KeepGenesis, ResetHead, SettleHead},
     source::{SourceError, ask_tracker},
 };
 
@@ -64,7 +64,7 @@ impl HeadSink for TrackerSink {
 
     async fn begin(&mut self, first: Arc<Block>) -> Result<(), SourceError> {
         if self.tracker.is_some() {
-            return self.send(BeginHead { first }).await;
+            return self.send(ResetHead { first }).await;
         }
         let (tracker, end) =
             HeadTracker::start(&self.arbiter, self.head.clone(), self.chain_id, first);

@@ -71,7 +71,7 @@ impl World {
         HeadChanged {
             reverted: delta.reverted,
             applied: delta.applied,
-            begins_anew: false,
+            is_reset: false,
             snapshot: window.snapshot(),
         }
     }

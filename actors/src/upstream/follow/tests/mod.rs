@@ -70,7 +70,7 @@ async fn a_short_chain_is_held_from_its_genesis() {
 }
 
 /// Checks that the chain is followed through a reorg.
-async fn check_reorg(depth: u64, blocks: u64, begins_anew: bool) {
+async fn check_reorg(depth: u64, blocks: u64, is_reset: bool) {
     let mut scene = Scene::new(1, 300);
     scene.runs(1_000).await;
     scene.take_events();
@@ -80,10 +80,10 @@ async fn check_reorg(depth: u64, blocks: u64, begins_anew: bool) {
     // What left the window at its lower end is fetched again for a head that is lower now.
     scene.check_holds(0, 128);
     let began = Event::Began(300 - depth + blocks);
-    assert_eq!(scene.events().contains(&began), begins_anew, "{depth}");
+    assert_eq!(scene.events().contains(&began), is_reset, "{depth}");
     let asked = scene.nodes[0].take_blocks().len() as u64;
     let lower = depth.saturating_sub(blocks);
-    let least = if begins_anew { 128 } else { blocks + lower };
+    let least = if is_reset { 128 } else { blocks + lower };
     assert!(asked >= least && asked <= 2 * 128 + 32, "{depth}: {asked}");
 }
 
