@@ -21,7 +21,7 @@ use nearhead_chain::{
     dev::{CHAIN_ID, DevConfig, Producer, Profile},
     encode::{BlockJson, EncodeOptions},
     log_search::LogPostings,
-    remote::{Answers, Asked, BlobRules, StatedBlock, Verifier},
+    remote::{BlobRules, BlockAnswers, RequestedBlock, StatedBlock, Verifier},
     trie::NodeStore,
     verify::{self, ReceiptsPromise},
 };
@@ -137,14 +137,14 @@ fn least(verifier: &Verifier, raw: &RawBlock, block: &Block) -> [Duration; 6] {
 /// The time of each of [`PARTS`] for one block, but for the JSON's: that is what is left of all.
 fn parts(verifier: &Verifier, raw: &RawBlock, block: &Block) -> [Duration; 6] {
     let (full, receipts_json) = (block.json.block(true), block.json.receipts());
-    let answers = Answers {
+    let answers = BlockAnswers {
         block: &full,
         receipts: &receipts_json,
         ommers: &[],
     };
     let (_, all) = time(|| {
         verifier
-            .verify(Asked::Hash(block.hash), &answers)
+            .verify(RequestedBlock::Hash(block.hash), &answers)
             .expect("honest")
     });
     // Decoded anew: hashes of transactions are kept once they are made.

@@ -42,12 +42,12 @@ pub type RawBlock = alloy_consensus::Block<Transaction>;
 /// Number of ancestors that the EVM's BLOCKHASH can name.
 pub const ANCESTORS_MAX: usize = 256;
 
-/// Number of generations in which an ommer may have branched off (yellow paper, 11.1).
-pub const KIN_MAX: usize = 7;
+/// Generations within which an ommer may have branched off (yellow paper, 11.1).
+pub const OMMER_ANCESTORS_MAX: usize = 7;
 
-/// What the ommers of later blocks are judged by: a block before the merge and its own ommers.
+/// A block before the merge and its own ommers: what the ommers of later blocks are checked against.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Kin {
+pub struct OmmerAncestor {
     /// The block's hash.
     pub hash: B256,
     /// The block's header.
@@ -72,9 +72,9 @@ pub struct Block {
     pub total_difficulty: Option<U256>,
     /// Hashes of up to [`ANCESTORS_MAX`] ancestors, the parent first.
     pub ancestors: Arc<[B256]>,
-    /// The block and its ancestors, [`KIN_MAX`] at most, the block first; empty after the merge,
-    /// where there are no ommers.
-    pub kin: Vec<Arc<Kin>>,
+    /// What later ommers are checked against: the block and its ancestors, at most
+    /// [`OMMER_ANCESTORS_MAX`], the block first. Empty after the merge, which has no ommers.
+    pub ommer_ancestors: Vec<Arc<OmmerAncestor>>,
     /// JSON of block, transactions, receipts, logs and uncles.
     pub json: BlockJson,
     /// Search structure over the block's logs.

@@ -11,7 +11,9 @@ use alloy_primitives::{Address, B256, U256};
 use alloy_rlp::Encodable;
 
 use crate::{
-    block::{ANCESTORS_MAX, Block, BlockParts, KIN_MAX, Kin, RawBlock, Receipt},
+    block::{
+        ANCESTORS_MAX, Block, BlockParts, OMMER_ANCESTORS_MAX, OmmerAncestor, RawBlock, Receipt,
+    },
     encode::{BlockJson, EncodeError, EncodeOptions},
     execute::{self, ChainSpec, ExecuteError, Executed, Rules, SpecError},
     log_search::LogPostings,
@@ -37,12 +39,12 @@ pub struct ImportError {
     /// The block's hash.
     pub hash: B256,
     /// The check that it failed.
-    pub refusal: Refusal,
+    pub kind: ImportErrorKind,
 }
 
 /// The check that a block failed.
 #[derive(Debug, thiserror::Error)]
-pub enum Refusal {
+pub enum ImportErrorKind {
     /// A promise of the header, or a signature.
     #[error(transparent)]
     Verify(#[from] VerifyError),
@@ -59,22 +61,22 @@ pub enum Refusal {
 
 impl fmt::Display for ImportError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "block {} {}: {}", self.number, self.hash, self.refusal)
+        write!(f, "block {} {}: {}", self.number, self.hash, self.kind)
     }
 }
 
 impl std::error::Error for ImportError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        Some(&self.refusal)
+        Some(&self.kind)
     }
 }
 
 impl ImportError {
-    fn of(header: &Header, refusal: impl Into<Refusal>) -> Self {
+    fn of(header: &Header, kind: impl Into<ImportErrorKind>) -> Self {
         Self {
             number: header.number,
             hash: header.hash_slow(),
-            refusal: refusal.into(),
+            kind: kind.into(),
         }
     }
 }
@@ -151,15 +153,14 @@ impl Importer {
     /// An [`ImportError`] with the first check that fails; nothing is stored then.
     pub fn import(&self, raw: RawBlock, parent: &Block) -> Result<Arc<Block>, ImportError> {
         let rules = self.rules_after(parent, &raw.header);
-        let checked = || -> Result<_, Refusal> {
+        let checked = || -> Result<_, ImportErrorKind> {
             verify_block(&rules, &raw, parent)?;
             let senders = verify::recover_senders(&rules, &raw.body.transactions)?;
             let executed = execute::execute(&self.spec, parent, &raw, &senders)?;
             verify::check_outcome(&raw.header, &executed)?;
             Ok((senders, executed))
         };
-        let (senders, executed) =
-            checked().map_err(|refusal| ImportError::of(&raw.header, refusal))?;
+        let (senders, executed) = checked().map_err(|kind| ImportError::of(&raw.header, kind))?;
         self.hold_child(&rules, &raw, &senders, executed, parent)
     }
 
@@ -238,17 +239,19 @@ impl Importer {
         };
         let json = BlockJson::encode(&parts, self.options)
             .map_err(|error| ImportError::of(header, error))?;
-        let kin = if self.spec.merged_after(header.difficulty, total_difficulty) {
+        let ommer_ancestors = if self.spec.merged_after(header.difficulty, total_difficulty) {
             Vec::new()
         } else {
-            let own = Kin {
+            let own = OmmerAncestor {
                 hash,
                 header: header.clone(),
                 ommers: raw.body.ommers_hashes().collect(),
             };
-            iter::once(Arc::new(own)).chain(lineage.kin).collect()
+            iter::once(Arc::new(own))
+                .chain(lineage.ommer_ancestors)
+                .collect()
         };
-        Ok(hold_block(&parts, json, lineage.ancestors, kin))
+        Ok(hold_block(&parts, json, lineage.ancestors, ommer_ancestors))
     }
 }
 
@@ -257,7 +260,7 @@ pub(crate) fn hold_block(
     parts: &BlockParts<'_>,
     json: BlockJson,
     ancestors: Arc<[B256]>,
-    kin: Vec<Arc<Kin>>,
+    ommer_ancestors: Vec<Arc<OmmerAncestor>>,
 ) -> Block {
     let transactions = parts.raw.body.transactions.iter();
     let logs = parts.receipts.iter().flat_map(|receipt| receipt.logs());
@@ -269,7 +272,7 @@ pub(crate) fn hold_block(
             .collect(),
         total_difficulty: parts.total_difficulty,
         ancestors,
-        kin,
+        ommer_ancestors,
         json,
         postings: LogPostings::new(logs),
         state: None,
@@ -284,7 +287,7 @@ pub(crate) struct Lineage {
     /// The parent and its ancestors.
     pub(crate) ancestors: Arc<[B256]>,
     /// The parent's, with a place left for the block itself.
-    pub(crate) kin: Vec<Arc<Kin>>,
+    pub(crate) ommer_ancestors: Vec<Arc<OmmerAncestor>>,
 }
 
 impl Lineage {
@@ -292,7 +295,7 @@ impl Lineage {
         Self {
             total_difficulty: Some(U256::ZERO),
             ancestors: Arc::from([]),
-            kin: Vec::new(),
+            ommer_ancestors: Vec::new(),
         }
     }
 
@@ -303,7 +306,12 @@ impl Lineage {
                 .chain(parent.ancestors.iter().copied())
                 .take(ANCESTORS_MAX)
                 .collect(),
-            kin: parent.kin.iter().take(KIN_MAX - 1).cloned().collect(),
+            ommer_ancestors: parent
+                .ommer_ancestors
+                .iter()
+                .take(OMMER_ANCESTORS_MAX - 1)
+                .cloned()
+                .collect(),
         }
     }
 }
@@ -311,7 +319,7 @@ impl Lineage {
 fn verify_block(rules: &Rules<'_>, raw: &RawBlock, parent: &Block) -> Result<(), VerifyError> {
     verify::check_header(rules, &parent.header, parent.hash, &raw.header)?;
     verify::check_body(rules, raw)?;
-    verify::check_ommers(rules, &parent.kin, &raw.body.ommers)
+    verify::check_ommers(rules, &parent.ommer_ancestors, &raw.body.ommers)
 }
 
 #[cfg(test)]

@@ -103,7 +103,7 @@ impl TestBlock {
             transaction_hashes: numbers.map(transaction_hash).collect(),
             total_difficulty: parts.total_difficulty,
             ancestors,
-            kin: Vec::new(),
+            ommer_ancestors: Vec::new(),
             json: json.expect("small"),
             postings: LogPostings::new(logs),
             state: None,

@@ -6,7 +6,8 @@ use alloy_primitives::B256;
 use nearhead_chain::{
     block::Block,
     remote::{
-        Answers, Asked, NodeFault, StatedBlock, StatedReceipts, Verified, VerifiedBody, Verifier,
+        BlockAnswers, RequestedBlock, StatedBlock, StatedReceipts, UpstreamFault, Verified,
+        VerifiedBody, Verifier,
     },
 };
 use parking_lot::Mutex;
@@ -88,7 +89,7 @@ impl VerifiedNode {
         let verifier = Arc::clone(&self.verifier);
         let Verified { block, ignored } = self
             .on_pool(move || {
-                let answers = Answers {
+                let answers = BlockAnswers {
                     block: text(&block.json),
                     receipts: receipts.json.as_bytes(),
                     ommers: &texts(&block.ommers),
@@ -135,7 +136,7 @@ impl VerifiedNode {
             let number = stated.header().number;
             // A hash says what the number is: what led to the question may have said another.
             if number != ask.number() {
-                return Err(NodeFault::AnotherBlock {
+                return Err(UpstreamFault::AnotherBlock {
                     asked: format!("block {}", ask.number()),
                     number,
                     hash: stated.hash(),
@@ -153,8 +154,8 @@ impl VerifiedNode {
         (json, stated): (Box<RawValue>, StatedBlock),
     ) -> Result<AnsweredBlock, FetchError> {
         let asked = match ask {
-            Ask::Hash { hash, .. } => Asked::Hash(hash),
-            Ask::Number(number) => Asked::Number(number),
+            Ask::Hash { hash, .. } => RequestedBlock::Hash(hash),
+            Ask::Number(number) => RequestedBlock::Number(number),
         };
         let mut ommers = Vec::new();
         for index in 0..stated.ommers() {
@@ -171,7 +172,7 @@ impl VerifiedNode {
     /// Does what takes a core for milliseconds beside the task that follows.
     async fn on_pool<T: Send + 'static>(
         &self,
-        work: impl FnOnce() -> Result<T, NodeFault> + Send + 'static,
+        work: impl FnOnce() -> Result<T, UpstreamFault> + Send + 'static,
     ) -> Result<T, FetchError> {
         match task::spawn_blocking(work).await {
             Ok(done) => done.map_err(|fault| self.judge(&fault)),
@@ -183,10 +184,10 @@ impl VerifiedNode {
         }
     }
 
-    fn judge(&self, fault: &NodeFault) -> FetchError {
+    fn judge(&self, fault: &UpstreamFault) -> FetchError {
         match fault {
-            NodeFault::Absent { .. } => return CallError::NotFound.into(),
-            NodeFault::TransactionType { .. } => {
+            UpstreamFault::Absent { .. } => return CallError::NotFound.into(),
+            UpstreamFault::TransactionType { .. } => {
                 let mut unknown = self.unknown.lock();
                 unknown.get_or_insert_with(|| fault.to_string());
             }

@@ -17,13 +17,13 @@ use crate::{
 };
 
 /// The chain of execution-apis, held.
-struct Chain {
+struct ImportedChain {
     importer: Importer,
     raw: Vec<RawBlock>,
     held: Vec<Arc<Block>>,
 }
 
-static CHAIN: LazyLock<Chain> = LazyLock::new(|| {
+static CHAIN: LazyLock<ImportedChain> = LazyLock::new(|| {
     let genesis = fixture::genesis();
     let importer = Importer::new(&genesis, EncodeOptions::default()).unwrap();
     let mut held = vec![importer.genesis(&genesis.alloc).unwrap()];
@@ -39,17 +39,17 @@ static CHAIN: LazyLock<Chain> = LazyLock::new(|| {
         );
         raw.push(block);
     }
-    Chain {
+    ImportedChain {
         importer,
         raw,
         held,
     }
 });
 
-/// Changes one thing about block `number` and imports it: the refusal names the block and is
+/// Changes one thing about block `number` and imports it: the kind names the block and is
 /// `expected` of the good and the changed one, in words.
 #[track_caller]
-fn check<E: Into<Refusal>>(
+fn check<E: Into<ImportErrorKind>>(
     name: &str,
     number: usize,
     change: impl FnOnce(&mut RawBlock),
@@ -57,13 +57,13 @@ fn check<E: Into<Refusal>>(
 ) {
     let mut changed = CHAIN.raw[number].clone();
     change(&mut changed);
-    let expected: Refusal = expected(&CHAIN.raw[number], &changed).into();
+    let expected: ImportErrorKind = expected(&CHAIN.raw[number], &changed).into();
     let error = CHAIN
         .importer
         .import(changed.clone(), &CHAIN.held[number - 1])
         .unwrap_err();
     assert_eq!(
-        format!("{:?}", error.refusal),
+        format!("{:?}", error.kind),
         format!("{expected:?}"),
         "{name}"
     );
@@ -77,7 +77,7 @@ fn check<E: Into<Refusal>>(
 /// Changes the body of block `number` and puts right what the header says of it, so that execution
 /// is reached.
 #[track_caller]
-fn check_executed<E: Into<Refusal>>(
+fn check_executed<E: Into<ImportErrorKind>>(
     name: &str,
     number: usize,
     change: impl FnOnce(&mut RawBlock),
@@ -113,13 +113,22 @@ fn the_chain_of_execution_apis_is_imported_whole() {
             .map(|block| block.header.difficulty)
             .sum();
         assert_eq!(block.total_difficulty, Some(total));
-        let kin = if number < 35 {
-            (number + 1).min(KIN_MAX)
+        let ommer_ancestors = if number < 35 {
+            (number + 1).min(OMMER_ANCESTORS_MAX)
         } else {
             0
         };
-        assert_eq!(block.kin.len(), kin, "block {number}");
-        assert!(block.kin.first().is_none_or(|own| own.hash == block.hash));
+        assert_eq!(
+            block.ommer_ancestors.len(),
+            ommer_ancestors,
+            "block {number}"
+        );
+        assert!(
+            block
+                .ommer_ancestors
+                .first()
+                .is_none_or(|own| own.hash == block.hash)
+        );
     }
 }
 
@@ -320,7 +329,7 @@ fn template(number: usize) -> BlockTemplate {
 
 #[test]
 fn what_is_assembled_is_what_was_made_elsewhere() {
-    let Chain {
+    let ImportedChain {
         importer,
         raw,
         held,
@@ -353,7 +362,7 @@ fn what_is_assembled_is_what_was_made_elsewhere() {
 
 #[test]
 fn what_breaks_a_promise_is_not_sealed() {
-    let Chain { importer, held, .. } = &*CHAIN;
+    let ImportedChain { importer, held, .. } = &*CHAIN;
     let template = BlockTemplate {
         gas_limit: 1,
         ..template(50)
@@ -366,8 +375,8 @@ fn what_breaks_a_promise_is_not_sealed() {
     let error = importer.seal(&made, &[], executed, &held[49]).unwrap_err();
     assert!(
         matches!(
-            error.refusal,
-            Refusal::Verify(VerifyError::GasLimit { found: 1, .. })
+            error.kind,
+            ImportErrorKind::Verify(VerifyError::GasLimit { found: 1, .. })
         ),
         "{error}"
     );

@@ -12,10 +12,10 @@ use crate::execute::ChainSpec;
 /// A wrong guess serves nothing false: nodes state the price, and the first block with a blob is
 /// refused.
 #[derive(Clone, Debug)]
-pub struct BlobRules(Source);
+pub struct BlobRules(BlobSource);
 
 #[derive(Clone, Debug)]
-enum Source {
+enum BlobSource {
     Genesis(Box<ChainSpec>),
     Network(EthereumChainHardforks),
     Header,
@@ -25,7 +25,7 @@ impl BlobRules {
     /// As a genesis has it.
     #[must_use]
     pub fn of_genesis(spec: ChainSpec) -> Self {
-        Self(Source::Genesis(Box::new(spec)))
+        Self(BlobSource::Genesis(Box::new(spec)))
     }
 
     /// As is known of mainnet, Sepolia, Holesky and Hoodi; of any other chain, what the header
@@ -33,11 +33,11 @@ impl BlobRules {
     #[must_use]
     pub fn of_chain(chain_id: u64) -> Self {
         Self(match chain_id {
-            1 => Source::Network(EthereumChainHardforks::mainnet()),
-            17_000 => Source::Network(EthereumChainHardforks::holesky()),
-            560_048 => Source::Network(EthereumChainHardforks::hoodi()),
-            11_155_111 => Source::Network(EthereumChainHardforks::sepolia()),
-            _ => Source::Header,
+            1 => BlobSource::Network(EthereumChainHardforks::mainnet()),
+            17_000 => BlobSource::Network(EthereumChainHardforks::holesky()),
+            560_048 => BlobSource::Network(EthereumChainHardforks::hoodi()),
+            11_155_111 => BlobSource::Network(EthereumChainHardforks::sepolia()),
+            _ => BlobSource::Header,
         })
     }
 
@@ -45,22 +45,22 @@ impl BlobRules {
     pub(super) fn price(&self, header: &Header) -> Option<u128> {
         header.excess_blob_gas?;
         let params = match &self.0 {
-            Source::Genesis(spec) => {
+            BlobSource::Genesis(spec) => {
                 let merged = header.difficulty.is_zero();
                 spec.rules(header.number, header.timestamp, merged)
                     .blob_params()?
             }
             // BPO1 and BPO2 have the same parameters on all four (EIP-7892); Osaka has Prague's.
-            Source::Network(forks) if forks.is_bpo2_active_at_timestamp(header.timestamp) => {
+            BlobSource::Network(forks) if forks.is_bpo2_active_at_timestamp(header.timestamp) => {
                 BlobParams::bpo2()
             }
-            Source::Network(forks) if forks.is_bpo1_active_at_timestamp(header.timestamp) => {
+            BlobSource::Network(forks) if forks.is_bpo1_active_at_timestamp(header.timestamp) => {
                 BlobParams::bpo1()
             }
-            Source::Network(_) | Source::Header if header.requests_hash.is_some() => {
+            BlobSource::Network(_) | BlobSource::Header if header.requests_hash.is_some() => {
                 BlobParams::prague()
             }
-            Source::Network(_) | Source::Header => BlobParams::cancun(),
+            BlobSource::Network(_) | BlobSource::Header => BlobParams::cancun(),
         };
         header.blob_fee(params)
     }
@@ -68,8 +68,10 @@ impl BlobRules {
     /// What to do where a node is right and these rules are not.
     pub(super) const fn advice(&self) -> &'static str {
         match self.0 {
-            Source::Genesis(_) => "if the node is right, the blobSchedule of the genesis is not",
-            Source::Network(_) | Source::Header => {
+            BlobSource::Genesis(_) => {
+                "if the node is right, the blobSchedule of the genesis is not"
+            }
+            BlobSource::Network(_) | BlobSource::Header => {
                 "if the node is right, name the chain's genesis with --genesis"
             }
         }

@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 
 use super::{
-    fault::{Flaw, Wrong, cut},
+    fault::{Flaw, MemberError, cut},
     json::Value,
 };
 
@@ -56,7 +56,7 @@ const UNCOVERED: &str = "totalDifficulty";
 
 /// What an object is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum ObjectKind {
     Block,
     Ommer,
     Transaction,
@@ -67,7 +67,7 @@ pub(super) enum Kind {
     Part,
 }
 
-impl Kind {
+impl ObjectKind {
     const fn name(self) -> &'static str {
         match self {
             Self::Block => "block",
@@ -124,7 +124,7 @@ impl Kind {
 pub(super) struct Ignored(BTreeSet<String>);
 
 impl Ignored {
-    fn add(&mut self, kind: Kind, name: &str) {
+    fn add(&mut self, kind: ObjectKind, name: &str) {
         if self.0.len() < IGNORED_MAX {
             self.0.insert(format!("{}.{}", kind.name(), cut(name)));
         }
@@ -137,7 +137,7 @@ impl Ignored {
 
 /// Whether what a node states is what will be served, byte for byte. Most nodes write as geth does,
 /// and so do we, but that they leave out what nothing covers.
-pub(super) fn is_verbatim(kind: Kind, stated: &[u8], derived: &[u8]) -> bool {
+pub(super) fn is_verbatim(kind: ObjectKind, stated: &[u8], derived: &[u8]) -> bool {
     let is_left_out = || {
         around_uncovered(derived)
             .is_some_and(|[before, after]| stated.strip_prefix(before) == Some(after))
@@ -156,21 +156,21 @@ fn around_uncovered(derived: &[u8]) -> Option<[&[u8]; 2]> {
 
 /// Compares an object, or an array of objects, of one kind.
 pub(super) fn compare(
-    kind: Kind,
+    kind: ObjectKind,
     stated: &Value<'_>,
     derived: &Value<'_>,
     ignored: &mut Ignored,
-) -> Result<(), Wrong> {
+) -> Result<(), MemberError> {
     compare_member(kind, "", stated, derived, ignored)
 }
 
 fn compare_member(
-    kind: Kind,
+    kind: ObjectKind,
     name: &str,
     stated: &Value<'_>,
     derived: &Value<'_>,
     ignored: &mut Ignored,
-) -> Result<(), Wrong> {
+) -> Result<(), MemberError> {
     match (stated, derived) {
         (Value::Text(stated), Value::Text(derived)) => {
             let is_same = stated == derived
@@ -181,12 +181,15 @@ fn compare_member(
                 };
             is_same
                 .then_some(())
-                .ok_or_else(|| Wrong::differs(stated, derived))
+                .ok_or_else(|| MemberError::differs(stated, derived))
         }
         (Value::Array(stated), Value::Array(derived)) => {
             if stated.len() != derived.len() {
                 let items = |count| format!("of {count} items");
-                return Err(Wrong::differs(items(stated.len()), items(derived.len())));
+                return Err(MemberError::differs(
+                    items(stated.len()),
+                    items(derived.len()),
+                ));
             }
             for (index, (stated, derived)) in stated.iter().zip(derived).enumerate() {
                 compare_member(kind, name, stated, derived, ignored)
@@ -199,17 +202,17 @@ fn compare_member(
         }
         (Value::Bool(stated), Value::Bool(derived)) if stated == derived => Ok(()),
         (Value::Null, Value::Null) => Ok(()),
-        (Value::Null, _) => Err(Wrong::new(Flaw::Missing)),
-        _ => Err(Wrong::differs(in_words(stated), in_words(derived))),
+        (Value::Null, _) => Err(MemberError::new(Flaw::Missing)),
+        _ => Err(MemberError::differs(in_words(stated), in_words(derived))),
     }
 }
 
 fn compare_members(
-    kind: Kind,
+    kind: ObjectKind,
     stated: &[(&str, Value<'_>)],
     derived: &[(&str, Value<'_>)],
     ignored: &mut Ignored,
-) -> Result<(), Wrong> {
+) -> Result<(), MemberError> {
     let mut found = 0;
     for (place, (name, value)) in derived.iter().enumerate() {
         // Most nodes write members in one order.
@@ -220,7 +223,7 @@ fn compare_members(
         let (_, member) = member.unwrap_or(&absent);
         let may_be_absent = || *member == Value::Null && kind.may_be_absent(name, derived);
         let is_other_count =
-            || kind == Kind::Block && *name == "size" && counts_less(member, derived);
+            || kind == ObjectKind::Block && *name == "size" && counts_less(member, derived);
         if !kind.is_uncovered(name) && !may_be_absent() && !is_other_count() {
             compare_member(kind.below(name), name, member, value, ignored)
                 .map_err(|why| why.in_member(name))?;
@@ -287,17 +290,17 @@ fn in_words<'a>(value: &Value<'a>) -> &'a str {
 #[expect(clippy::unwrap_used, reason = "tests are made to fail")]
 mod tests {
     use super::{
-        super::{fault::Answer, json::parse},
+        super::{fault::AnswerKind, json::parse},
         *,
     };
 
     /// What is wrong, empty where nothing is, and what is ignored.
-    fn check(kind: Kind, stated: &str, derived: &str, want: &str, names: &[&str]) {
+    fn check(kind: ObjectKind, stated: &str, derived: &str, want: &str, names: &[&str]) {
         let [stated, derived] =
-            [stated, derived].map(|json| parse(Answer::Block, json.as_bytes()).unwrap());
+            [stated, derived].map(|json| parse(AnswerKind::Block, json.as_bytes()).unwrap());
         let mut ignored = Ignored::default();
         let found = compare(kind, &stated, &derived, &mut ignored);
-        let found = found.map_err(|why| why.of(Answer::Block).to_string());
+        let found = found.map_err(|why| why.of(AnswerKind::Block).to_string());
         assert_eq!(found.err().unwrap_or_default(), want);
         assert_eq!(ignored.into_names(), names);
     }
@@ -327,17 +330,17 @@ mod tests {
             (r#"{"uncles":[]}"#, false),
             ("", false),
         ] {
-            for kind in [Kind::Block, Kind::Ommer] {
+            for kind in [ObjectKind::Block, ObjectKind::Ommer] {
                 let found = is_verbatim(kind, stated.as_bytes(), derived);
                 assert_eq!(found, want, "{stated}");
             }
             // A receipt has no such member: nothing may be left out of it.
             let is_same = stated.as_bytes() == derived;
-            let found = is_verbatim(Kind::Receipt, stated.as_bytes(), derived);
+            let found = is_verbatim(ObjectKind::Receipt, stated.as_bytes(), derived);
             assert_eq!(found, is_same, "{stated}");
         }
-        assert!(is_verbatim(Kind::Receipt, b"[]", b"[]"));
-        assert!(!is_verbatim(Kind::Receipt, b"[]", b"{}"));
+        assert!(is_verbatim(ObjectKind::Receipt, b"[]", b"[]"));
+        assert!(!is_verbatim(ObjectKind::Receipt, b"[]", b"{}"));
     }
 
     #[test]
@@ -351,13 +354,19 @@ mod tests {
             ("0x269", "", "block: size is 0x269, expected 0x268"),
             ("0x267", "{}", "block: size is 0x267, expected 0x268"),
         ] {
-            check(Kind::Block, &stated(size, list), &derived(list), want, &[]);
+            check(
+                ObjectKind::Block,
+                &stated(size, list),
+                &derived(list),
+                want,
+                &[],
+            );
         }
     }
 
     #[test]
     fn members_are_compared_by_what_they_hold() {
-        let block = |stated, derived, want| check(Kind::Block, stated, derived, want, &[]);
+        let block = |stated, derived, want| check(ObjectKind::Block, stated, derived, want, &[]);
         block(r#"{"number":"0x0A"}"#, r#"{"number":"0xa"}"#, "");
         block(r#"{"number":"0x000"}"#, r#"{"number":"0x0"}"#, "");
         block(
@@ -408,7 +417,7 @@ mod tests {
             "",
         );
         check(
-            Kind::Log,
+            ObjectKind::Log,
             r#"{"removed":true}"#,
             r#"{"removed":false}"#,
             "block: removed is true, expected false",
@@ -419,7 +428,7 @@ mod tests {
     #[test]
     fn what_is_not_served_is_named() {
         check(
-            Kind::Receipt,
+            ObjectKind::Receipt,
             r#"[{"l1Fee":"0x1","logs":[{"x":1}]},{"l1Fee":null,"logs":[{}]}]"#,
             r#"[{"logs":[{}]},{"logs":[{}]}]"#,
             "",
@@ -428,33 +437,55 @@ mod tests {
         let many: Vec<_> = (0..50).map(|n| format!("\"{n}\":0")).collect();
         let stated = format!("{{{}}}", many.join(","));
         let mut ignored = Ignored::default();
-        let stated = parse(Answer::Block, stated.as_bytes()).unwrap();
-        compare(Kind::Block, &stated, &Value::Object(vec![]), &mut ignored).unwrap();
+        let stated = parse(AnswerKind::Block, stated.as_bytes()).unwrap();
+        compare(
+            ObjectKind::Block,
+            &stated,
+            &Value::Object(vec![]),
+            &mut ignored,
+        )
+        .unwrap();
         assert_eq!(ignored.into_names().len(), IGNORED_MAX);
     }
 
     #[test]
     fn what_may_be_absent_is_absent_with_a_reason() {
         let gone = |kind, derived, want| check(kind, "{}", derived, want, &[]);
-        gone(Kind::Block, r#"{"size":"0x1","totalDifficulty":"0x1"}"#, "");
-        gone(Kind::Log, r#"{"blockTimestamp":"0x1"}"#, "");
+        gone(
+            ObjectKind::Block,
+            r#"{"size":"0x1","totalDifficulty":"0x1"}"#,
+            "",
+        );
+        gone(ObjectKind::Log, r#"{"blockTimestamp":"0x1"}"#, "");
         for (derived, want) in [
             (r#"{"yParity":"0x1"}"#, ""),
             (r#"{"v":"0x1"}"#, ""),
             (r#"{"chainId":"0x1"}"#, "block: chainId is missing"),
         ] {
-            gone(Kind::Transaction, derived, want);
+            gone(ObjectKind::Transaction, derived, want);
         }
         let legacy = |derived, want| {
-            check(Kind::Transaction, r#"{"type":"0x0"}"#, derived, want, &[]);
+            check(
+                ObjectKind::Transaction,
+                r#"{"type":"0x0"}"#,
+                derived,
+                want,
+                &[],
+            );
         };
         legacy(r#"{"type":"0x0","v":"0x1b"}"#, "block: v is missing");
         legacy(r#"{"type":"0x0","chainId":"0x1"}"#, "");
         let receipt = |derived, want| {
-            check(Kind::Receipt, r#"{"status":"0x0"}"#, derived, want, &[]);
+            check(
+                ObjectKind::Receipt,
+                r#"{"status":"0x0"}"#,
+                derived,
+                want,
+                &[],
+            );
         };
         receipt(r#"{"status":"0x0","contractAddress":"0x1"}"#, "");
         let want = "block: contractAddress is missing";
-        gone(Kind::Receipt, r#"{"contractAddress":"0x1"}"#, want);
+        gone(ObjectKind::Receipt, r#"{"contractAddress":"0x1"}"#, want);
     }
 }

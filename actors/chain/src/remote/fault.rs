@@ -11,7 +11,7 @@ const CHARS_MAX: usize = 80;
 
 /// Which answer of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Answer {
+pub enum AnswerKind {
     /// The block, with its transactions in full.
     Block,
     /// The receipts of the block.
@@ -24,7 +24,7 @@ pub enum Answer {
     Code,
 }
 
-impl fmt::Display for Answer {
+impl fmt::Display for AnswerKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Block => f.write_str("block"),
@@ -62,18 +62,18 @@ pub enum Flaw {
 ///
 /// Only [`Self::Absent`] is no lie: a node may be behind, or have forgotten.
 #[derive(Debug, thiserror::Error)]
-pub enum NodeFault {
+pub enum UpstreamFault {
     /// The answer is null.
     #[error("{answer} is not there")]
     Absent {
         /// Which one.
-        answer: Answer,
+        answer: AnswerKind,
     },
     /// The answer is larger than any is.
     #[error("{answer}: expected at most {max} bytes, found {found}")]
     TooLarge {
         /// Which one.
-        answer: Answer,
+        answer: AnswerKind,
         /// The bound.
         max: usize,
         /// Its bytes.
@@ -83,7 +83,7 @@ pub enum NodeFault {
     #[error("{answer} is malformed: {why}")]
     Malformed {
         /// Which one.
-        answer: Answer,
+        answer: AnswerKind,
         /// What the parser said.
         why: String,
     },
@@ -91,7 +91,7 @@ pub enum NodeFault {
     #[error("{answer}: {path} {flaw}")]
     Member {
         /// Which one.
-        answer: Answer,
+        answer: AnswerKind,
         /// Where in it.
         path: String,
         /// What is wrong.
@@ -128,7 +128,7 @@ pub enum NodeFault {
     #[error("{answer}: expected {expected}, found {found}")]
     Count {
         /// Of what.
-        answer: Answer,
+        answer: AnswerKind,
         /// As many as the block has.
         expected: usize,
         /// As many as came.
@@ -200,7 +200,7 @@ impl Check {
     pub const OF_BLOCKS: &[Self] = Self::ALL.split_at(Self::Absent as usize).0;
 }
 
-impl NodeFault {
+impl UpstreamFault {
     /// What the answer failed.
     #[must_use]
     pub const fn check(&self) -> Check {
@@ -211,10 +211,10 @@ impl NodeFault {
             Self::Member { answer, flaw, .. } => match (flaw, answer) {
                 (Flaw::Missing, _) => Check::MissingMember,
                 (Flaw::Shape { .. }, _) => Check::MalformedMember,
-                (Flaw::Differs { .. }, Answer::Block) => Check::BlockMember,
-                (Flaw::Differs { .. }, Answer::Receipts) => Check::ReceiptMember,
-                (Flaw::Differs { .. }, Answer::Ommer(_)) => Check::OmmerMember,
-                (Flaw::Differs { .. }, Answer::Proof | Answer::Code) => Check::ProofMember,
+                (Flaw::Differs { .. }, AnswerKind::Block) => Check::BlockMember,
+                (Flaw::Differs { .. }, AnswerKind::Receipts) => Check::ReceiptMember,
+                (Flaw::Differs { .. }, AnswerKind::Ommer(_)) => Check::OmmerMember,
+                (Flaw::Differs { .. }, AnswerKind::Proof | AnswerKind::Code) => Check::ProofMember,
             },
             Self::TransactionType { .. } => Check::TransactionType,
             Self::BlockHash { .. } => Check::BlockHash,
@@ -251,12 +251,12 @@ const fn check_of_header(why: &VerifyError) -> Check {
 
 /// A wrong member, before it is known which answer it stands in.
 #[derive(Debug)]
-pub(super) struct Wrong {
+pub(super) struct MemberError {
     path: String,
     flaw: Flaw,
 }
 
-impl Wrong {
+impl MemberError {
     pub(super) const fn new(flaw: Flaw) -> Self {
         let path = String::new();
         Self { path, flaw }
@@ -296,14 +296,14 @@ impl Wrong {
         }
     }
 
-    pub(super) fn of(self, answer: Answer) -> NodeFault {
+    pub(super) fn of(self, answer: AnswerKind) -> UpstreamFault {
         let Self { path, flaw } = self;
         let path = if path.is_empty() {
             "it".to_owned()
         } else {
             path
         };
-        NodeFault::Member { answer, path, flaw }
+        UpstreamFault::Member { answer, path, flaw }
     }
 }
 

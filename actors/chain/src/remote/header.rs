@@ -4,25 +4,28 @@ use alloy_consensus::Header;
 use alloy_primitives::B256;
 
 use super::{
-    fault::{Answer, NodeFault, Wrong},
+    fault::{AnswerKind, MemberError, UpstreamFault},
     reader::{Reader, bytes, fixed, u64, u256},
 };
 
 /// Reads a header and compares the hash that the node states with the header's own.
-pub(super) fn read(answer: Answer, block: Reader<'_, '_>) -> Result<(Header, B256), NodeFault> {
+pub(super) fn read(
+    answer: AnswerKind,
+    block: Reader<'_, '_>,
+) -> Result<(Header, B256), UpstreamFault> {
     let header = members(block).map_err(|why| why.of(answer))?;
     let stated = block.get("hash", fixed).map_err(|why| why.of(answer))?;
     let derived = header.hash_slow();
     if stated == derived {
         Ok((header, derived))
     } else {
-        Err(NodeFault::BlockHash { stated, derived })
+        Err(UpstreamFault::BlockHash { stated, derived })
     }
 }
 
 /// A member that a fork brings is part of the header where it is there: the hash says whether it
 /// has to be.
-fn members(block: Reader<'_, '_>) -> Result<Header, Wrong> {
+fn members(block: Reader<'_, '_>) -> Result<Header, MemberError> {
     Ok(Header {
         parent_hash: block.get("parentHash", fixed)?,
         ommers_hash: block.get("sha3Uncles", fixed)?,

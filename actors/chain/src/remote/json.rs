@@ -4,7 +4,7 @@ use std::fmt::Display;
 
 use serde::de::{self, DeserializeSeed, MapAccess, SeqAccess, Visitor};
 
-use super::fault::{Answer, NodeFault, cut};
+use super::fault::{AnswerKind, UpstreamFault, cut};
 
 /// Bytes that an answer may have: the receipts of a block of 100 million gas with nothing but empty
 /// logs, of 375 gas and some 480 bytes of JSON each.
@@ -31,17 +31,17 @@ pub(super) enum Value<'a> {
 }
 
 /// Takes an answer apart.
-pub(super) fn parse(answer: Answer, json: &[u8]) -> Result<Value<'_>, NodeFault> {
+pub(super) fn parse(answer: AnswerKind, json: &[u8]) -> Result<Value<'_>, UpstreamFault> {
     if json.len() > ANSWER_BYTES_MAX {
         let (max, found) = (ANSWER_BYTES_MAX, json.len());
-        return Err(NodeFault::TooLarge { answer, max, found });
+        return Err(UpstreamFault::TooLarge { answer, max, found });
     }
     let mut unfinished = Unfinished {
         left: VALUES_MAX,
         items: Vec::new(),
         members: Vec::new(),
     };
-    let malformed = |why: &dyn Display| NodeFault::Malformed {
+    let malformed = |why: &dyn Display| UpstreamFault::Malformed {
         answer,
         why: cut(&why.to_string()),
     };
@@ -53,7 +53,7 @@ pub(super) fn parse(answer: Answer, json: &[u8]) -> Result<Value<'_>, NodeFault>
         .map_err(|why| malformed(&why))?;
     deserializer.end().map_err(|why| malformed(&why))?;
     match value {
-        Value::Null => Err(NodeFault::Absent { answer }),
+        Value::Null => Err(UpstreamFault::Absent { answer }),
         value => Ok(value),
     }
 }
@@ -151,7 +151,7 @@ mod tests {
     use super::*;
 
     fn check(json: &str, expected: Result<Value<'_>, &str>) {
-        let found = parse(Answer::Block, json.as_bytes());
+        let found = parse(AnswerKind::Block, json.as_bytes());
         match (found, expected) {
             (Ok(found), Ok(expected)) => assert_eq!(found, expected),
             (Err(found), Err(expected)) => {
@@ -209,8 +209,8 @@ mod tests {
     fn answers_are_bounded() {
         let bytes = vec![b' '; ANSWER_BYTES_MAX + 1];
         assert!(matches!(
-            parse(Answer::Block, &bytes),
-            Err(NodeFault::TooLarge { .. })
+            parse(AnswerKind::Block, &bytes),
+            Err(UpstreamFault::TooLarge { .. })
         ));
         let values = format!("[{}0]", "0,".repeat(VALUES_MAX));
         check(&values, Err("too many values"));

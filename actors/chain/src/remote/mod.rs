@@ -9,7 +9,7 @@
 //! | [`StatedBlock`], [`StatedReceipts`] | what a node says of it, read once |
 //! | [`verify_proof`], [`verify_code`] | account proofs and codes |
 //! | [`BlobRules`] | the price of blob gas where no genesis says it |
-//! | [`NodeFault`] | which promise a node broke |
+//! | [`UpstreamFault`] | which promise a node broke |
 //! | `reasons` | an enum of reasons with their words, here and for whoever else has some |
 //! | `json` | an answer taken apart, within bounds |
 //! | `reader` | members by name and kind |
@@ -33,8 +33,8 @@ mod verifier;
 mod tests;
 
 pub use blob_rules::BlobRules;
-pub use fault::{Answer, Check, Flaw, NodeFault};
+pub use fault::{AnswerKind, Check, Flaw, UpstreamFault};
 pub use json::ANSWER_BYTES_MAX;
 pub use proof::{verify_code, verify_proof};
 pub use stated::{StatedBlock, StatedReceipts};
-pub use verifier::{Answers, Asked, Verified, VerifiedBody, Verifier};
+pub use verifier::{BlockAnswers, RequestedBlock, Verified, VerifiedBody, Verifier};

@@ -4,7 +4,7 @@ use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
 use alloy_trie::TrieAccount;
 
 use super::{
-    fault::{Answer, NodeFault, Wrong},
+    fault::{AnswerKind, MemberError, UpstreamFault},
     json::{Value, parse},
     reader::{Reader, array, bytes, fixed, u64, u256},
 };
@@ -30,19 +30,19 @@ struct StatedSlot {
 /// What is given back is read from the nodes; what the node says beside them is compared with it.
 ///
 /// # Errors
-/// A [`NodeFault`]: the nodes do not prove, or something else was said than they do.
+/// A [`UpstreamFault`]: the nodes do not prove, or something else was said than they do.
 pub fn verify_proof(
     json: &[u8],
     state_root: B256,
     address: &Address,
     slots: &[U256],
-) -> Result<AccountProof, NodeFault> {
-    let wrong = |wrong: Wrong| wrong.of(Answer::Proof);
-    let stated = read(&parse(Answer::Proof, json)?).map_err(wrong)?;
+) -> Result<AccountProof, UpstreamFault> {
+    let wrong = |wrong: MemberError| wrong.of(AnswerKind::Proof);
+    let stated = read(&parse(AnswerKind::Proof, json)?).map_err(wrong)?;
     equal("address", stated.address, *address).map_err(wrong)?;
     if stated.storage.len() != slots.len() {
-        return Err(NodeFault::Count {
-            answer: Answer::Proof,
+        return Err(UpstreamFault::Count {
+            answer: AnswerKind::Proof,
             expected: slots.len(),
             found: stated.storage.len(),
         });
@@ -77,22 +77,22 @@ pub fn verify_proof(
 /// Verifies the answer of eth_getCode for an account with this code hash.
 ///
 /// # Errors
-/// A [`NodeFault`], where it is another code or none.
-pub fn verify_code(json: &[u8], code_hash: B256) -> Result<Bytes, NodeFault> {
-    let answer = Answer::Code;
+/// A [`UpstreamFault`], where it is another code or none.
+pub fn verify_code(json: &[u8], code_hash: B256) -> Result<Bytes, UpstreamFault> {
+    let answer = AnswerKind::Code;
     let code = bytes(&parse(answer, json)?).map_err(|why| why.of(answer))?;
     let found = keccak256(&code);
     if found == code_hash {
         Ok(code)
     } else {
-        Err(NodeFault::CodeHash {
+        Err(UpstreamFault::CodeHash {
             expected: code_hash,
             found,
         })
     }
 }
 
-fn read(value: &Value<'_>) -> Result<Stated, Wrong> {
+fn read(value: &Value<'_>) -> Result<Stated, MemberError> {
     let answer = Reader::new(value)?;
     Ok(Stated {
         address: answer.get("address", fixed)?,
@@ -108,7 +108,7 @@ fn read(value: &Value<'_>) -> Result<Stated, Wrong> {
 }
 
 /// A key is echoed in full or as a quantity: it is read by value.
-fn read_slot(value: &Value<'_>) -> Result<StatedSlot, Wrong> {
+fn read_slot(value: &Value<'_>) -> Result<StatedSlot, MemberError> {
     let slot = Reader::new(value)?;
     Ok(StatedSlot {
         key: slot.get("key", u256)?,
@@ -117,14 +117,18 @@ fn read_slot(value: &Value<'_>) -> Result<StatedSlot, Wrong> {
     })
 }
 
-fn in_slot(index: usize, why: Wrong) -> Wrong {
+fn in_slot(index: usize, why: MemberError) -> MemberError {
     why.in_item(index).in_member("storageProof")
 }
 
-fn equal<T: PartialEq + std::fmt::Display>(name: &str, stated: T, derived: T) -> Result<(), Wrong> {
+fn equal<T: PartialEq + std::fmt::Display>(
+    name: &str,
+    stated: T,
+    derived: T,
+) -> Result<(), MemberError> {
     if stated == derived {
         Ok(())
     } else {
-        Err(Wrong::differs(stated, derived).in_member(name))
+        Err(MemberError::differs(stated, derived).in_member(name))
     }
 }

@@ -3,7 +3,7 @@
 use alloy_primitives::{Bytes, FixedBytes, U256, hex};
 
 use super::{
-    fault::{Flaw, Wrong},
+    fault::{Flaw, MemberError},
     json::Value,
 };
 
@@ -12,10 +12,10 @@ use super::{
 pub(super) struct Reader<'v, 'a>(&'v [(&'a str, Value<'a>)]);
 
 impl<'v, 'a> Reader<'v, 'a> {
-    pub(super) fn new(value: &'v Value<'a>) -> Result<Self, Wrong> {
+    pub(super) fn new(value: &'v Value<'a>) -> Result<Self, MemberError> {
         match value {
             Value::Object(members) => Ok(Self(members)),
-            _ => Err(Wrong::shape("an object")),
+            _ => Err(MemberError::shape("an object")),
         }
     }
 
@@ -23,9 +23,9 @@ impl<'v, 'a> Reader<'v, 'a> {
     pub(super) fn get<T>(
         self,
         name: &str,
-        read: impl FnOnce(&'v Value<'a>) -> Result<T, Wrong>,
-    ) -> Result<T, Wrong> {
-        let missing = || Wrong::new(Flaw::Missing).in_member(name);
+        read: impl FnOnce(&'v Value<'a>) -> Result<T, MemberError>,
+    ) -> Result<T, MemberError> {
+        let missing = || MemberError::new(Flaw::Missing).in_member(name);
         self.find(name, read)?.ok_or_else(missing)
     }
 
@@ -33,8 +33,8 @@ impl<'v, 'a> Reader<'v, 'a> {
     pub(super) fn find<T>(
         self,
         name: &str,
-        read: impl FnOnce(&'v Value<'a>) -> Result<T, Wrong>,
-    ) -> Result<Option<T>, Wrong> {
+        read: impl FnOnce(&'v Value<'a>) -> Result<T, MemberError>,
+    ) -> Result<Option<T>, MemberError> {
         let member = self.0.iter().find(|(found, _)| *found == name);
         match member {
             None | Some((_, Value::Null)) => Ok(None),
@@ -44,37 +44,40 @@ impl<'v, 'a> Reader<'v, 'a> {
 }
 
 /// QUANTITY of up to 256 bits; leading zeros are let pass, since some nodes pad.
-pub(super) fn u256(value: &Value<'_>) -> Result<U256, Wrong> {
+pub(super) fn u256(value: &Value<'_>) -> Result<U256, MemberError> {
     quantity(value, "a quantity of at most 256 bits").map(U256::from_be_bytes::<32>)
 }
 
 /// QUANTITY of up to 128 bits.
-pub(super) fn u128(value: &Value<'_>) -> Result<u128, Wrong> {
+pub(super) fn u128(value: &Value<'_>) -> Result<u128, MemberError> {
     quantity(value, "a quantity of at most 128 bits").map(u128::from_be_bytes)
 }
 
 /// QUANTITY of up to 64 bits.
-pub(super) fn u64(value: &Value<'_>) -> Result<u64, Wrong> {
+pub(super) fn u64(value: &Value<'_>) -> Result<u64, MemberError> {
     quantity(value, "a quantity of at most 64 bits").map(u64::from_be_bytes)
 }
 
 /// QUANTITY of up to 8 bits.
-pub(super) fn u8(value: &Value<'_>) -> Result<u8, Wrong> {
+pub(super) fn u8(value: &Value<'_>) -> Result<u8, MemberError> {
     quantity(value, "a quantity of at most 8 bits").map(u8::from_be_bytes)
 }
 
 /// QUANTITY that is 0 or 1.
-pub(super) fn bit(value: &Value<'_>) -> Result<bool, Wrong> {
+pub(super) fn bit(value: &Value<'_>) -> Result<bool, MemberError> {
     const EXPECTED: &str = "0x0 or 0x1";
     match quantity(value, EXPECTED)? {
         [0_u8] => Ok(false),
         [1] => Ok(true),
-        _ => Err(Wrong::shape(EXPECTED)),
+        _ => Err(MemberError::shape(EXPECTED)),
     }
 }
 
 /// A number's bytes, the highest first.
-fn quantity<const N: usize>(value: &Value<'_>, expected: &'static str) -> Result<[u8; N], Wrong> {
+fn quantity<const N: usize>(
+    value: &Value<'_>,
+    expected: &'static str,
+) -> Result<[u8; N], MemberError> {
     let digits = digits(value, expected)?.as_bytes();
     let zeros = digits.iter().take_while(|digit| **digit == b'0').count();
     let significant = &digits[zeros..];
@@ -90,33 +93,37 @@ fn quantity<const N: usize>(value: &Value<'_>, expected: &'static str) -> Result
             hex::decode_to_slice(places, &mut bytes).ok()?;
             Some(bytes)
         });
-    bytes.ok_or(Wrong::shape(expected))
+    bytes.ok_or(MemberError::shape(expected))
 }
 
 /// DATA of any length.
-pub(super) fn bytes(value: &Value<'_>) -> Result<Bytes, Wrong> {
+pub(super) fn bytes(value: &Value<'_>) -> Result<Bytes, MemberError> {
     const EXPECTED: &str = "data";
     let decoded = hex::decode(digits(value, EXPECTED)?);
-    decoded.map(Bytes::from).map_err(|_| Wrong::shape(EXPECTED))
+    decoded
+        .map(Bytes::from)
+        .map_err(|_| MemberError::shape(EXPECTED))
 }
 
 /// DATA of N bytes: a hash, an address, a bloom.
-pub(super) fn fixed<const N: usize, T: From<FixedBytes<N>>>(value: &Value<'_>) -> Result<T, Wrong> {
+pub(super) fn fixed<const N: usize, T: From<FixedBytes<N>>>(
+    value: &Value<'_>,
+) -> Result<T, MemberError> {
     const EXPECTED: &str = "data of its length";
     let mut bytes = [0; N];
     // It refuses any other number of digits.
     hex::decode_to_slice(digits(value, EXPECTED)?, &mut bytes)
-        .map_err(|_| Wrong::shape(EXPECTED))?;
+        .map_err(|_| MemberError::shape(EXPECTED))?;
     Ok(FixedBytes(bytes).into())
 }
 
 /// An array, each item read alike.
 pub(super) fn array<'v, 'a, T>(
     value: &'v Value<'a>,
-    mut read: impl FnMut(&'v Value<'a>) -> Result<T, Wrong>,
-) -> Result<Vec<T>, Wrong> {
+    mut read: impl FnMut(&'v Value<'a>) -> Result<T, MemberError>,
+) -> Result<Vec<T>, MemberError> {
     let Value::Array(items) = value else {
-        return Err(Wrong::shape("an array"));
+        return Err(MemberError::shape("an array"));
     };
     let items = items.iter().enumerate();
     items
@@ -126,13 +133,13 @@ pub(super) fn array<'v, 'a, T>(
 
 /// What follows the prefix. A second prefix is no digit: the decoder of hex would take it off as
 /// well.
-fn digits<'a>(value: &Value<'a>, expected: &'static str) -> Result<&'a str, Wrong> {
+fn digits<'a>(value: &Value<'a>, expected: &'static str) -> Result<&'a str, MemberError> {
     let Value::Text(text) = value else {
-        return Err(Wrong::shape(expected));
+        return Err(MemberError::shape(expected));
     };
     let digits = text.strip_prefix("0x");
     let digits = digits.filter(|digits| !digits.starts_with("0x"));
-    digits.ok_or(Wrong::shape(expected))
+    digits.ok_or(MemberError::shape(expected))
 }
 
 #[cfg(test)]
@@ -220,7 +227,7 @@ mod tests {
             .unwrap()
             .get("items", |items| array(items, read))
             .unwrap_err();
-        let fault = wrong.of(super::super::fault::Answer::Block);
+        let fault = wrong.of(super::super::fault::AnswerKind::Block);
         assert_eq!(fault.to_string(), "block: items[1].a is missing");
     }
 }

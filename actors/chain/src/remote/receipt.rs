@@ -4,7 +4,7 @@ use alloy_consensus::{Eip658Value, Receipt as PlainReceipt, TxType};
 use alloy_primitives::Log;
 
 use super::{
-    fault::{Flaw, Wrong},
+    fault::{Flaw, MemberError},
     json::Value,
     reader::{Reader, array, bit, bytes, fixed, u8, u64},
 };
@@ -14,7 +14,7 @@ use crate::block::{Receipt, with_bloom};
 const TOPICS_MAX: usize = 4;
 
 /// Reads a receipt; its bloom is made here.
-pub(super) fn read(value: &Value<'_>) -> Result<Receipt, Wrong> {
+pub(super) fn read(value: &Value<'_>) -> Result<Receipt, MemberError> {
     let receipt = Reader::new(value)?;
     let status = receipt.find("status", bit)?.map(Eip658Value::Eip658);
     let root = || receipt.find("root", fixed);
@@ -23,7 +23,7 @@ pub(super) fn read(value: &Value<'_>) -> Result<Receipt, Wrong> {
         // Before Byzantium (EIP-658).
         None => root()?
             .map(Eip658Value::PostState)
-            .ok_or_else(|| Wrong::new(Flaw::Missing).in_member("status"))?,
+            .ok_or_else(|| MemberError::new(Flaw::Missing).in_member("status"))?,
     };
     let plain = PlainReceipt {
         status,
@@ -34,16 +34,16 @@ pub(super) fn read(value: &Value<'_>) -> Result<Receipt, Wrong> {
     Ok(with_bloom(tx_type, plain))
 }
 
-fn tx_type(value: &Value<'_>) -> Result<TxType, Wrong> {
-    TxType::try_from(u8(value)?).map_err(|_| Wrong::shape("a type of transaction"))
+fn tx_type(value: &Value<'_>) -> Result<TxType, MemberError> {
+    TxType::try_from(u8(value)?).map_err(|_| MemberError::shape("a type of transaction"))
 }
 
-fn log(value: &Value<'_>) -> Result<Log, Wrong> {
+fn log(value: &Value<'_>) -> Result<Log, MemberError> {
     let log = Reader::new(value)?;
     let address = log.get("address", fixed)?;
     let topics: Vec<_> = log.get("topics", |topics| array(topics, fixed))?;
     if topics.len() > TOPICS_MAX {
-        return Err(Wrong::shape("at most 4 topics").in_member("topics"));
+        return Err(MemberError::shape("at most 4 topics").in_member("topics"));
     }
     let data = log.get("data", bytes)?;
     Ok(Log::new_unchecked(address, topics, data))

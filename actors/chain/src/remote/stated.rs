@@ -6,12 +6,12 @@ use alloy_eips::eip4895::{Withdrawal, Withdrawals};
 use alloy_primitives::{B256, U256};
 
 use super::{
-    fault::{Answer, NodeFault, Wrong},
+    fault::{AnswerKind, MemberError, UpstreamFault},
     header,
     json::{Value, parse},
     reader::{Reader, array, fixed, u64, u256},
     receipt,
-    transaction::{self, Unread},
+    transaction::{self, ReadError},
 };
 use crate::{
     block::{RawBlock, Receipt},
@@ -37,12 +37,12 @@ impl StatedBlock {
     /// Reads the `result` of eth_getBlockByHash or eth_getBlockByNumber.
     ///
     /// # Errors
-    /// A [`NodeFault`] with the first thing that is wrong.
-    pub fn read(json: &[u8]) -> Result<Self, NodeFault> {
-        let wrong = |why: Wrong| why.of(Answer::Block);
-        let value = parse(Answer::Block, json)?;
+    /// A [`UpstreamFault`] with the first thing that is wrong.
+    pub fn read(json: &[u8]) -> Result<Self, UpstreamFault> {
+        let wrong = |why: MemberError| why.of(AnswerKind::Block);
+        let value = parse(AnswerKind::Block, json)?;
         let block = Reader::new(&value).map_err(wrong)?;
-        let (header, hash) = header::read(Answer::Block, block)?;
+        let (header, hash) = header::read(AnswerKind::Block, block)?;
         let transactions = block
             .get("transactions", list)
             .map_err(wrong)?
@@ -51,8 +51,8 @@ impl StatedBlock {
             .map(|(index, value)| transaction::read(value).map_err(|why| why.in_block(index)))
             .collect::<Result<_, _>>()
             .map_err(|why| match why {
-                Unread::Wrong(why) => wrong(why),
-                Unread::Type(found) => NodeFault::TransactionType {
+                ReadError::Member(why) => wrong(why),
+                ReadError::Type(found) => UpstreamFault::TransactionType {
                     number: header.number,
                     found,
                 },
@@ -102,16 +102,16 @@ impl StatedReceipts {
     /// says of each transaction. The block need not be known.
     ///
     /// # Errors
-    /// A [`NodeFault`] with the first thing that is wrong.
-    pub fn read(json: &[u8]) -> Result<Self, NodeFault> {
-        let answer = Answer::Receipts;
+    /// A [`UpstreamFault`] with the first thing that is wrong.
+    pub fn read(json: &[u8]) -> Result<Self, UpstreamFault> {
+        let answer = AnswerKind::Receipts;
         let value = parse(answer, json)?;
         let receipts = list(&value).map_err(|why| why.of(answer))?;
         let receipts = receipts.iter().enumerate();
         let receipts = receipts
             .map(|(index, value)| match value {
                 // What a node says of a transaction whose receipt it does not have yet.
-                Value::Null => Err(NodeFault::Absent { answer }),
+                Value::Null => Err(UpstreamFault::Absent { answer }),
                 value => receipt::read(value).map_err(|why| why.in_item(index).of(answer)),
             })
             .collect::<Result<Vec<_>, _>>()?;
@@ -121,24 +121,26 @@ impl StatedReceipts {
 }
 
 /// Transactions, or what there is one of for each of them.
-fn list<'v, 'a>(value: &'v Value<'a>) -> Result<&'v [Value<'a>], Wrong> {
+fn list<'v, 'a>(value: &'v Value<'a>) -> Result<&'v [Value<'a>], MemberError> {
     match value {
         Value::Array(items) if items.len() <= BLOCK_TRANSACTIONS_MAX => Ok(items),
-        Value::Array(_) => Err(Wrong::shape("an array of as many items as any block has")),
-        _ => Err(Wrong::shape("an array")),
+        Value::Array(_) => Err(MemberError::shape(
+            "an array of as many items as any block has",
+        )),
+        _ => Err(MemberError::shape("an array")),
     }
 }
 
 /// Bounded: each is a header to be asked for.
-fn ommer_count(value: &Value<'_>) -> Result<usize, Wrong> {
+fn ommer_count(value: &Value<'_>) -> Result<usize, MemberError> {
     let hashes: Vec<B256> = array(value, fixed)?;
     if hashes.len() > verify::OMMERS_MAX {
-        return Err(Wrong::shape("an array of at most 2 hashes"));
+        return Err(MemberError::shape("an array of at most 2 hashes"));
     }
     Ok(hashes.len())
 }
 
-fn withdrawal(value: &Value<'_>) -> Result<Withdrawal, Wrong> {
+fn withdrawal(value: &Value<'_>) -> Result<Withdrawal, MemberError> {
     let withdrawal = Reader::new(value)?;
     Ok(Withdrawal {
         index: withdrawal.get("index", u64)?,

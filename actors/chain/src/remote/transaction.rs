@@ -11,7 +11,7 @@ use alloy_eips::{
 use alloy_primitives::{Signature, TxKind};
 
 use super::{
-    fault::Wrong,
+    fault::MemberError,
     json::Value,
     reader::{Reader, array, bit, bytes, fixed, u8, u64, u128, u256},
 };
@@ -19,21 +19,21 @@ use crate::block::Transaction;
 
 /// Why a transaction cannot be read.
 #[derive(Debug)]
-pub(super) enum Unread {
+pub(super) enum ReadError {
     /// It is of a type that this program does not know.
     Type(u64),
     /// It is wrong.
-    Wrong(Wrong),
+    Member(MemberError),
 }
 
-impl From<Wrong> for Unread {
-    fn from(wrong: Wrong) -> Self {
-        Self::Wrong(wrong)
+impl From<MemberError> for ReadError {
+    fn from(wrong: MemberError) -> Self {
+        Self::Member(wrong)
     }
 }
 
 /// Reads a transaction in full.
-pub(super) fn read(value: &Value<'_>) -> Result<Transaction, Unread> {
+pub(super) fn read(value: &Value<'_>) -> Result<Transaction, ReadError> {
     let tx = Reader::new(value)?;
     Ok(match tx.get("type", u64)? {
         0 => legacy(tx)?,
@@ -41,16 +41,16 @@ pub(super) fn read(value: &Value<'_>) -> Result<Transaction, Unread> {
         2 => eip1559(tx)?,
         3 => eip4844(tx)?,
         4 => eip7702(tx)?,
-        unknown => return Err(Unread::Type(unknown)),
+        unknown => return Err(ReadError::Type(unknown)),
     })
 }
 
 /// `v` says the chain as well (EIP-155).
-fn legacy(tx: Reader<'_, '_>) -> Result<Transaction, Wrong> {
+fn legacy(tx: Reader<'_, '_>) -> Result<Transaction, MemberError> {
     const EXPECTED: &str = "27, 28, or 35 and more with a chain id of 64 bits";
     let v = tx.get("v", u128)?;
     let (parity, chain_id) =
-        from_eip155_value(v).ok_or_else(|| Wrong::shape(EXPECTED).in_member("v"))?;
+        from_eip155_value(v).ok_or_else(|| MemberError::shape(EXPECTED).in_member("v"))?;
     let transaction = TxLegacy {
         chain_id,
         nonce: tx.get("nonce", u64)?,
@@ -63,7 +63,7 @@ fn legacy(tx: Reader<'_, '_>) -> Result<Transaction, Wrong> {
     Ok(transaction.into_signed(signature(tx, parity)?).into())
 }
 
-fn eip2930(tx: Reader<'_, '_>) -> Result<Transaction, Wrong> {
+fn eip2930(tx: Reader<'_, '_>) -> Result<Transaction, MemberError> {
     let transaction = TxEip2930 {
         chain_id: tx.get("chainId", u64)?,
         nonce: tx.get("nonce", u64)?,
@@ -77,7 +77,7 @@ fn eip2930(tx: Reader<'_, '_>) -> Result<Transaction, Wrong> {
     Ok(transaction.into_signed(typed_signature(tx)?).into())
 }
 
-fn eip1559(tx: Reader<'_, '_>) -> Result<Transaction, Wrong> {
+fn eip1559(tx: Reader<'_, '_>) -> Result<Transaction, MemberError> {
     let transaction = TxEip1559 {
         chain_id: tx.get("chainId", u64)?,
         nonce: tx.get("nonce", u64)?,
@@ -92,7 +92,7 @@ fn eip1559(tx: Reader<'_, '_>) -> Result<Transaction, Wrong> {
     Ok(transaction.into_signed(typed_signature(tx)?).into())
 }
 
-fn eip4844(tx: Reader<'_, '_>) -> Result<Transaction, Wrong> {
+fn eip4844(tx: Reader<'_, '_>) -> Result<Transaction, MemberError> {
     let transaction = TxEip4844 {
         chain_id: tx.get("chainId", u64)?,
         nonce: tx.get("nonce", u64)?,
@@ -109,7 +109,7 @@ fn eip4844(tx: Reader<'_, '_>) -> Result<Transaction, Wrong> {
     Ok(transaction.into_signed(typed_signature(tx)?).into())
 }
 
-fn eip7702(tx: Reader<'_, '_>) -> Result<Transaction, Wrong> {
+fn eip7702(tx: Reader<'_, '_>) -> Result<Transaction, MemberError> {
     let transaction = TxEip7702 {
         chain_id: tx.get("chainId", u64)?,
         nonce: tx.get("nonce", u64)?,
@@ -125,11 +125,11 @@ fn eip7702(tx: Reader<'_, '_>) -> Result<Transaction, Wrong> {
     Ok(transaction.into_signed(typed_signature(tx)?).into())
 }
 
-fn recipient(tx: Reader<'_, '_>) -> Result<TxKind, Wrong> {
+fn recipient(tx: Reader<'_, '_>) -> Result<TxKind, MemberError> {
     Ok(tx.find("to", fixed)?.map_or(TxKind::Create, TxKind::Call))
 }
 
-fn access_list(tx: Reader<'_, '_>) -> Result<AccessList, Wrong> {
+fn access_list(tx: Reader<'_, '_>) -> Result<AccessList, MemberError> {
     let item = |value| {
         let item = Reader::new(value)?;
         Ok(AccessListItem {
@@ -141,7 +141,7 @@ fn access_list(tx: Reader<'_, '_>) -> Result<AccessList, Wrong> {
         .map(AccessList)
 }
 
-fn authorization(value: &Value<'_>) -> Result<SignedAuthorization, Wrong> {
+fn authorization(value: &Value<'_>) -> Result<SignedAuthorization, MemberError> {
     let signed = Reader::new(value)?;
     let inner = Authorization {
         chain_id: signed.get("chainId", u256)?,
@@ -155,7 +155,7 @@ fn authorization(value: &Value<'_>) -> Result<SignedAuthorization, Wrong> {
 
 /// The parity is in `yParity`, in `v`, or in both; that both agree is found when they are compared
 /// with ours.
-fn typed_signature(tx: Reader<'_, '_>) -> Result<Signature, Wrong> {
+fn typed_signature(tx: Reader<'_, '_>) -> Result<Signature, MemberError> {
     let parity = match tx.find("yParity", bit)? {
         Some(parity) => parity,
         None => tx.get("v", bit)?,
@@ -163,16 +163,16 @@ fn typed_signature(tx: Reader<'_, '_>) -> Result<Signature, Wrong> {
     signature(tx, parity)
 }
 
-fn signature(tx: Reader<'_, '_>, parity: bool) -> Result<Signature, Wrong> {
+fn signature(tx: Reader<'_, '_>, parity: bool) -> Result<Signature, MemberError> {
     let (r, s) = (tx.get("r", u256)?, tx.get("s", u256)?);
     Ok(Signature::new(r, s, parity))
 }
 
-impl Unread {
+impl ReadError {
     /// The same, as item `index` of a block's transactions.
     pub(super) fn in_block(self, index: usize) -> Self {
         match self {
-            Self::Wrong(wrong) => Self::Wrong(wrong.in_item(index).in_member("transactions")),
+            Self::Member(wrong) => Self::Member(wrong.in_item(index).in_member("transactions")),
             Self::Type(unknown) => Self::Type(unknown),
         }
     }

@@ -8,8 +8,8 @@ use alloy_primitives::{Address, B256, U256};
 use super::{
     StatedBlock, StatedReceipts,
     blob_rules::BlobRules,
-    compare::{Ignored, Kind, compare, is_verbatim},
-    fault::{Answer, NodeFault, Wrong},
+    compare::{Ignored, ObjectKind, compare, is_verbatim},
+    fault::{AnswerKind, MemberError, UpstreamFault},
     header,
     json::parse,
     reader::Reader,
@@ -32,9 +32,9 @@ pub struct Verifier {
     store: Arc<NodeStore>,
 }
 
-/// Answers of one node about one block, each the `result` of a reply.
+/// BlockAnswers of one node about one block, each the `result` of a reply.
 #[derive(Clone, Copy, Debug)]
-pub struct Answers<'a> {
+pub struct BlockAnswers<'a> {
     /// eth_getBlockByHash or eth_getBlockByNumber, with transactions in full.
     pub block: &'a [u8],
     /// eth_getBlockReceipts, or an array of what eth_getTransactionReceipt says of each
@@ -46,7 +46,7 @@ pub struct Answers<'a> {
 
 /// Which block a node was asked for.
 #[derive(Clone, Copy, Debug)]
-pub enum Asked<'a> {
+pub enum RequestedBlock<'a> {
     /// The one with this hash.
     Hash(B256),
     /// The one with this number.
@@ -122,8 +122,12 @@ impl Verifier {
     /// hashes of parents are for.
     ///
     /// # Errors
-    /// A [`NodeFault`] with the first promise that the node broke; nothing is held then.
-    pub fn verify(&self, asked: Asked<'_>, answers: &Answers<'_>) -> Result<Verified, NodeFault> {
+    /// A [`UpstreamFault`] with the first promise that the node broke; nothing is held then.
+    pub fn verify(
+        &self,
+        asked: RequestedBlock<'_>,
+        answers: &BlockAnswers<'_>,
+    ) -> Result<Verified, UpstreamFault> {
         let block = StatedBlock::read(answers.block)?;
         let body = self.verify_body(asked, block, answers.ommers)?;
         self.verify_rest(body, StatedReceipts::read(answers.receipts)?, answers)
@@ -133,13 +137,13 @@ impl Verifier {
     /// they are under way.
     ///
     /// # Errors
-    /// A [`NodeFault`] with the first promise that the node broke.
+    /// A [`UpstreamFault`] with the first promise that the node broke.
     pub fn verify_body(
         &self,
-        asked: Asked<'_>,
+        asked: RequestedBlock<'_>,
         stated: StatedBlock,
         ommers: &[&[u8]],
-    ) -> Result<VerifiedBody, NodeFault> {
+    ) -> Result<VerifiedBody, UpstreamFault> {
         let StatedBlock {
             mut raw,
             hash,
@@ -163,13 +167,13 @@ impl Verifier {
     /// answers.
     ///
     /// # Errors
-    /// A [`NodeFault`] with the first promise that the node broke; nothing is held then.
+    /// A [`UpstreamFault`] with the first promise that the node broke; nothing is held then.
     pub fn verify_rest(
         &self,
         body: VerifiedBody,
         stated: StatedReceipts,
-        answers: &Answers<'_>,
-    ) -> Result<Verified, NodeFault> {
+        answers: &BlockAnswers<'_>,
+    ) -> Result<Verified, UpstreamFault> {
         let VerifiedBody {
             raw,
             hash,
@@ -199,7 +203,11 @@ impl Verifier {
     }
 
     /// What the node stated against what will be served; what it stated beyond that.
-    fn compare_all(&self, json: &BlockJson, answers: &Answers<'_>) -> Result<Ignored, NodeFault> {
+    fn compare_all(
+        &self,
+        json: &BlockJson,
+        answers: &BlockAnswers<'_>,
+    ) -> Result<Ignored, UpstreamFault> {
         let mut ignored = Ignored::default();
         let mut check = |answer, kind, stated: &[u8], derived: &[u8]| {
             if is_verbatim(kind, stated, derived) {
@@ -208,25 +216,35 @@ impl Verifier {
             let [stated, derived] = [parse(answer, stated)?, parse(answer, derived)?];
             compare(kind, &stated, &derived, &mut ignored).map_err(|why| self.fault(answer, why))
         };
-        check(Answer::Block, Kind::Block, answers.block, &json.block(true))?;
         check(
-            Answer::Receipts,
-            Kind::Receipt,
+            AnswerKind::Block,
+            ObjectKind::Block,
+            answers.block,
+            &json.block(true),
+        )?;
+        check(
+            AnswerKind::Receipts,
+            ObjectKind::Receipt,
             answers.receipts,
             &json.receipts(),
         )?;
         for (index, stated) in answers.ommers.iter().enumerate() {
             let derived = json.uncle(index).unwrap_or_default();
-            check(Answer::Ommer(index), Kind::Ommer, stated, &derived)?;
+            check(
+                AnswerKind::Ommer(index),
+                ObjectKind::Ommer,
+                stated,
+                &derived,
+            )?;
         }
         Ok(ignored)
     }
 
     /// A difference that these rules may be to blame for is another fault than one that only the
     /// node can be.
-    fn fault(&self, answer: Answer, why: Wrong) -> NodeFault {
+    fn fault(&self, answer: AnswerKind, why: MemberError) -> UpstreamFault {
         match why.difference_in("blobGasPrice") {
-            Some((stated, derived)) => NodeFault::BlobGasPrice {
+            Some((stated, derived)) => UpstreamFault::BlobGasPrice {
                 stated: stated.to_owned(),
                 derived: derived.to_owned(),
                 advice: self.blob_rules.advice(),
@@ -236,16 +254,20 @@ impl Verifier {
     }
 }
 
-fn check_asked(asked: Asked<'_>, header: &Header, hash: B256) -> Result<(), NodeFault> {
+fn check_asked(
+    asked: RequestedBlock<'_>,
+    header: &Header,
+    hash: B256,
+) -> Result<(), UpstreamFault> {
     let (is_asked, asked) = match asked {
-        Asked::Hash(asked) => (hash == asked, format!("block {asked}")),
-        Asked::Number(asked) => (header.number == asked, format!("block {asked}")),
-        Asked::ChildOf(parent) => (
+        RequestedBlock::Hash(asked) => (hash == asked, format!("block {asked}")),
+        RequestedBlock::Number(asked) => (header.number == asked, format!("block {asked}")),
+        RequestedBlock::ChildOf(parent) => (
             header.parent_hash == parent.hash
                 && Some(header.number) == parent.number().checked_add(1),
             format!("a child of block {} {}", parent.number(), parent.hash),
         ),
-        Asked::ParentOf(child) => (
+        RequestedBlock::ParentOf(child) => (
             hash == child.header.parent_hash
                 && header.number.checked_add(1) == Some(child.number()),
             format!("the parent of block {} {}", child.number(), child.hash),
@@ -255,7 +277,7 @@ fn check_asked(asked: Asked<'_>, header: &Header, hash: B256) -> Result<(), Node
         return Ok(());
     }
     let number = header.number;
-    Err(NodeFault::AnotherBlock {
+    Err(UpstreamFault::AnotherBlock {
         asked,
         number,
         hash,
@@ -263,16 +285,16 @@ fn check_asked(asked: Asked<'_>, header: &Header, hash: B256) -> Result<(), Node
 }
 
 /// The headers of as many ommers as the block has.
-fn read_ommers(count: usize, ommers: &[&[u8]]) -> Result<Vec<Header>, NodeFault> {
+fn read_ommers(count: usize, ommers: &[&[u8]]) -> Result<Vec<Header>, UpstreamFault> {
     if count != ommers.len() {
-        return Err(NodeFault::Count {
-            answer: Answer::Ommer(0),
+        return Err(UpstreamFault::Count {
+            answer: AnswerKind::Ommer(0),
             expected: count,
             found: ommers.len(),
         });
     }
     let ommers = ommers.iter().enumerate().map(|(index, json)| {
-        let answer = Answer::Ommer(index);
+        let answer = AnswerKind::Ommer(index);
         let value = parse(answer, json)?;
         let ommer = Reader::new(&value).map_err(|why| why.of(answer))?;
         Ok(header::read(answer, ommer)?.0)
@@ -281,11 +303,11 @@ fn read_ommers(count: usize, ommers: &[&[u8]]) -> Result<Vec<Header>, NodeFault>
 }
 
 /// What the header says of receipts and gas.
-fn check_outcome(raw: &RawBlock, stated: &StatedReceipts) -> Result<(), NodeFault> {
+fn check_outcome(raw: &RawBlock, stated: &StatedReceipts) -> Result<(), UpstreamFault> {
     let (expected, found) = (raw.body.transactions.len(), stated.receipts.len());
     if expected != found {
-        return Err(NodeFault::Count {
-            answer: Answer::Receipts,
+        return Err(UpstreamFault::Count {
+            answer: AnswerKind::Receipts,
             expected,
             found,
         });
@@ -303,17 +325,17 @@ fn check_outcome(raw: &RawBlock, stated: &StatedReceipts) -> Result<(), NodeFaul
 
 /// What a block takes over from its neighbours: a total difficulty that agrees with theirs, if one
 /// has it.
-fn lineage(asked: Asked<'_>, header: &Header, stated: Option<U256>) -> Lineage {
+fn lineage(asked: RequestedBlock<'_>, header: &Header, stated: Option<U256>) -> Lineage {
     let alone = |total_difficulty| Lineage {
         total_difficulty,
         ancestors: (header.number > 0)
             .then_some(header.parent_hash)
             .into_iter()
             .collect(),
-        kin: Vec::new(),
+        ommer_ancestors: Vec::new(),
     };
     match asked {
-        Asked::ChildOf(parent) => {
+        RequestedBlock::ChildOf(parent) => {
             let lineage = Lineage::below(parent);
             let sum = lineage.total_difficulty;
             let sum = sum.map(|sum| sum.saturating_add(header.difficulty));
@@ -322,11 +344,11 @@ fn lineage(asked: Asked<'_>, header: &Header, stated: Option<U256>) -> Lineage {
                 ..lineage
             }
         }
-        Asked::ParentOf(child) => {
+        RequestedBlock::ParentOf(child) => {
             let sum = child.total_difficulty;
             let sum = sum.and_then(|sum| sum.checked_sub(child.header.difficulty));
             alone(sum.or(stated))
         }
-        Asked::Hash(_) | Asked::Number(_) => alone(stated),
+        RequestedBlock::Hash(_) | RequestedBlock::Number(_) => alone(stated),
     }
 }

@@ -10,24 +10,24 @@ use super::{
     header::{check_child, ensure_eq},
 };
 use crate::{
-    block::{KIN_MAX, Kin},
+    block::{OMMER_ANCESTORS_MAX, OmmerAncestor},
     execute::Rules,
 };
 
 /// Ommers that a block may have (yellow paper, 11.1).
 pub const OMMERS_MAX: usize = 2;
 
-/// Checks the ommers of the block after `kin[0]`; `kin` are the parent and its ancestors, the
-/// parent first.
+/// Checks the ommers of a block whose parent and earlier ancestors are `ancestors`, the parent
+/// first.
 ///
-/// An ommer branched off within [`KIN_MAX`] generations, is no ancestor, was not included before,
-/// and its header is valid; its seal (ethash) and its state are not checked.
+/// An ommer branched off within [`OMMER_ANCESTORS_MAX`] generations, is not an ancestor, was not
+/// included before, and has a valid header. Its seal (ethash) and its state are not checked.
 ///
 /// # Errors
 /// The first promise that does not hold.
 pub fn check_ommers(
     rules: &Rules<'_>,
-    kin: &[Arc<Kin>],
+    ancestors: &[Arc<OmmerAncestor>],
     ommers: &[Header],
 ) -> Result<(), VerifyError> {
     let max = if rules.merged() { 0 } else { OMMERS_MAX };
@@ -37,8 +37,8 @@ pub fn check_ommers(
             found: ommers.len(),
         });
     }
-    let kin = &kin[..kin.len().min(KIN_MAX)];
-    let mut included: Vec<B256> = kin
+    let ancestors = &ancestors[..ancestors.len().min(OMMER_ANCESTORS_MAX)];
+    let mut included: Vec<B256> = ancestors
         .iter()
         .flat_map(|block| block.ommers.iter().copied())
         .collect();
@@ -48,11 +48,11 @@ pub fn check_ommers(
             return Err(VerifyError::OmmerIncluded { hash });
         }
         included.push(hash);
-        if kin.iter().any(|block| block.hash == hash) {
+        if ancestors.iter().any(|block| block.hash == hash) {
             return Err(VerifyError::OmmerIsAncestor { hash });
         }
         // The parent's own child would be a sibling of the block itself, and no ommer yet.
-        let grandparents = kin.iter().skip(1);
+        let grandparents = ancestors.iter().skip(1);
         let Some(parent) = grandparents
             .clone()
             .find(|block| block.hash == ommer.parent_hash)

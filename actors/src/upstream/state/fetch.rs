@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Instant};
 
 use alloy_primitives::B256;
 use alloy_trie::TrieAccount;
-use nearhead_chain::remote::{NodeFault, verify_code, verify_proof};
+use nearhead_chain::remote::{UpstreamFault, verify_code, verify_proof};
 use tokio::task::JoinError;
 
 use super::{BlockRef, Shared, counts::CallEnd, flights::Wanted};
@@ -24,7 +24,7 @@ enum FetchError {
     Call(#[from] CallError),
     /// What came failed a check.
     #[error(transparent)]
-    Refuted(#[from] NodeFault),
+    Refuted(#[from] UpstreamFault),
     /// A check panicked, or the runtime is shut down.
     #[error("a check did not end: {0}")]
     Unchecked(#[from] JoinError),
@@ -136,7 +136,7 @@ impl Shared {
     /// take milliseconds, and so does making room for them.
     async fn check<T: Send + 'static>(
         &self,
-        check: impl FnOnce() -> Result<T, NodeFault> + Send + 'static,
+        check: impl FnOnce() -> Result<T, UpstreamFault> + Send + 'static,
     ) -> Result<T, FetchError> {
         let checked = tokio::task::spawn_blocking(check).await?;
         self.counts.called(match &checked {

@@ -5,8 +5,8 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::{
-    super::{Answers, Asked, StatedBlock, verify_code, verify_proof},
-    Chain, DEV, EXECUTION_APIS, Statement,
+    super::{BlockAnswers, RequestedBlock, StatedBlock, verify_code, verify_proof},
+    DEV, EXECUTION_APIS, ExecutedChain, Statement,
     liar::at,
     parsed, served,
 };
@@ -51,7 +51,7 @@ fn value() -> impl Strategy<Value = Value> {
     })
 }
 
-fn chains() -> [&'static Chain; 2] {
+fn chains() -> [&'static ExecutedChain; 2] {
     [&EXECUTION_APIS, &DEV]
 }
 
@@ -64,8 +64,8 @@ fn any_block() -> impl Strategy<Value = (usize, usize)> {
 }
 
 /// A path to any value, chosen by dice.
-fn any_path(value: &Value, dice: &[prop::sample::Index]) -> Vec<super::liar::Step> {
-    use super::liar::Step;
+fn any_path(value: &Value, dice: &[prop::sample::Index]) -> Vec<super::liar::PathStep> {
+    use super::liar::PathStep;
     let mut path = Vec::new();
     let mut value = value;
     for dice in dice {
@@ -73,12 +73,12 @@ fn any_path(value: &Value, dice: &[prop::sample::Index]) -> Vec<super::liar::Ste
             Value::Object(members) if !members.is_empty() => {
                 let (name, below) = members.iter().nth(dice.index(members.len())).unwrap();
                 value = below;
-                Step::Member(name.clone())
+                PathStep::Member(name.clone())
             }
             Value::Array(items) if !items.is_empty() => {
                 let index = dice.index(items.len());
                 value = &items[index];
-                Step::Item(index)
+                PathStep::Item(index)
             }
             _ => break,
         };
@@ -94,8 +94,8 @@ proptest! {
     fn random_answers_never_panic(block in value(), receipts in value(), ommer in value()) {
         let [block, receipts, ommer] = [block, receipts, ommer].map(|value| value.to_string());
         let (block, receipts, ommer) = (block.as_bytes(), receipts.as_bytes(), ommer.as_bytes());
-        let answers = Answers { block, receipts, ommers: &[ommer] };
-        prop_assert!(DEV.verifier.verify(Asked::Number(1), &answers).is_err());
+        let answers = BlockAnswers { block, receipts, ommers: &[ommer] };
+        prop_assert!(DEV.verifier.verify(RequestedBlock::Number(1), &answers).is_err());
         prop_assert!(StatedBlock::read(block).is_err());
         prop_assert!(verify_proof(block, Default::default(), &Default::default(), &[]).is_err());
         prop_assert!(verify_code(block, Default::default()).is_err());
@@ -120,13 +120,13 @@ proptest! {
             let answer = if of_receipts { &mut told.receipts } else { &mut told.block };
             let mut value = parsed(answer);
             let path = any_path(&value, &dice[..depth.min(5)]);
-            if path.last() == Some(&super::liar::Step::Member("totalDifficulty".to_owned())) {
+            if path.last() == Some(&super::liar::PathStep::Member("totalDifficulty".to_owned())) {
                 continue;
             }
             *at(&mut value, &path) = change;
             *answer = value.to_string().into();
         }
-        if let Ok(verified) = told.verify(&chain.verifier, Asked::Hash(block.hash)) {
+        if let Ok(verified) = told.verify(&chain.verifier, RequestedBlock::Hash(block.hash)) {
             prop_assert!(served(&verified.block) == served(block));
         }
     }
@@ -145,7 +145,7 @@ proptest! {
         let answer = if of_receipts { &mut told.receipts } else { &mut told.block };
         let place = place.index(answer.len());
         answer[place] ^= 1 << bit;
-        if let Ok(verified) = told.verify(&chain.verifier, Asked::Hash(block.hash)) {
+        if let Ok(verified) = told.verify(&chain.verifier, RequestedBlock::Hash(block.hash)) {
             let mut found = verified.block.json.block(false).to_vec();
             let mut want = block.json.block(false).to_vec();
             for json in [&mut found, &mut want] {

@@ -4,18 +4,23 @@ use alloy_primitives::{B256, U256, hex};
 use serde_json::{Value, json};
 
 use super::{
-    super::{Asked, BlobRules, NodeFault, StatedBlock, StatedReceipts},
-    Chain, DEV, EXECUTION_APIS, Statement, parsed, served, verifier,
+    super::{BlobRules, RequestedBlock, StatedBlock, StatedReceipts, UpstreamFault},
+    DEV, EXECUTION_APIS, ExecutedChain, Statement, parsed, served, verifier,
 };
 use crate::block::Block;
 
-fn chains() -> [&'static Chain; 2] {
+fn chains() -> [&'static ExecutedChain; 2] {
     [&EXECUTION_APIS, &DEV]
 }
 
 /// The same block, verified.
 #[track_caller]
-fn check(chain: &Chain, asked: Asked<'_>, statement: &Statement, block: &Block) -> Vec<String> {
+fn check(
+    chain: &ExecutedChain,
+    asked: RequestedBlock<'_>,
+    statement: &Statement,
+    block: &Block,
+) -> Vec<String> {
     let verified = statement.verify(&chain.verifier, asked).unwrap();
     let found = &verified.block;
     assert_eq!(served(found), served(block));
@@ -41,7 +46,10 @@ fn an_honest_node_is_believed() {
     for chain in chains() {
         for block in &chain.blocks {
             let statement = Statement::of(block);
-            let asks = [Asked::Hash(block.hash), Asked::Number(block.number())];
+            let asks = [
+                RequestedBlock::Hash(block.hash),
+                RequestedBlock::Number(block.number()),
+            ];
             // And with the members in another order: what is equal byte for byte is not compared.
             let sorted = Statement {
                 block: parsed(&statement.block).to_string().into(),
@@ -62,10 +70,15 @@ fn an_honest_node_is_believed() {
             let [parent, child] = pair else {
                 unreachable!()
             };
-            check(chain, Asked::ChildOf(parent), &Statement::of(child), child);
             check(
                 chain,
-                Asked::ParentOf(child),
+                RequestedBlock::ChildOf(parent),
+                &Statement::of(child),
+                child,
+            );
+            check(
+                chain,
+                RequestedBlock::ParentOf(child),
                 &Statement::of(parent),
                 parent,
             );
@@ -83,17 +96,17 @@ fn a_child_takes_over_what_its_parent_knows() {
     stated["totalDifficulty"] = json!("0x7");
     statement.block = stated.to_string().into();
     let of = |asked| statement.verify(&chain.verifier, asked).unwrap().block;
-    let block = of(Asked::ChildOf(parent));
+    let block = of(RequestedBlock::ChildOf(parent));
     assert_eq!(block.total_difficulty, child.total_difficulty);
     assert_eq!(block.ancestors, child.ancestors);
-    let block = of(Asked::Hash(child.hash));
+    let block = of(RequestedBlock::Hash(child.hash));
     assert_eq!(
         block.total_difficulty,
         Some(U256::from(7)),
         "nothing else is known"
     );
     assert_eq!(*block.ancestors, [parent.hash]);
-    let block = of(Asked::ParentOf(&chain.blocks[22]));
+    let block = of(RequestedBlock::ParentOf(&chain.blocks[22]));
     assert_eq!(block.total_difficulty, child.total_difficulty);
 }
 
@@ -131,7 +144,7 @@ fn clients_may_differ_in_what_is_no_lie() {
     }
     statement.block = full.to_string().into();
     statement.receipts = receipts.to_string().into();
-    let ignored = check(chain, Asked::Hash(block.hash), &statement, block);
+    let ignored = check(chain, RequestedBlock::Hash(block.hash), &statement, block);
     let names = [
         "block.author",
         "log.transactionLogIndex",
@@ -150,12 +163,12 @@ fn another_block_than_asked_for_is_refused() {
     let [before, block, after] = [&chain.blocks[29], &chain.blocks[30], &chain.blocks[31]];
     let statement = Statement::of(block);
     for asked in [
-        Asked::Hash(before.hash),
-        Asked::Number(31),
-        Asked::ChildOf(after),
-        Asked::ChildOf(block),
-        Asked::ParentOf(before),
-        Asked::ParentOf(block),
+        RequestedBlock::Hash(before.hash),
+        RequestedBlock::Number(31),
+        RequestedBlock::ChildOf(after),
+        RequestedBlock::ChildOf(block),
+        RequestedBlock::ParentOf(before),
+        RequestedBlock::ParentOf(block),
     ] {
         let fault = statement.verify(&chain.verifier, asked).unwrap_err();
         assert_eq!(fault.reason(), "another_block", "{asked:?}: {fault}");
@@ -175,7 +188,7 @@ fn answers_of_two_blocks_are_not_mixed() {
                 receipts: Statement::of(other).receipts,
                 ..Statement::of(block)
             };
-            let fault = statement.verify(&chain.verifier, Asked::Hash(block.hash));
+            let fault = statement.verify(&chain.verifier, RequestedBlock::Hash(block.hash));
             let reason = fault.unwrap_err().reason();
             assert!(matches!(reason, "count" | "receipts_root"), "{reason}");
             refused += 1;
@@ -194,11 +207,11 @@ fn a_type_that_is_not_known_is_named_with_its_block() {
     stated["transactions"][0]["type"] = json!("0x7e");
     statement.block = stated.to_string().into();
     let fault = statement
-        .verify(&chain.verifier, Asked::Number(3))
+        .verify(&chain.verifier, RequestedBlock::Number(3))
         .unwrap_err();
     assert!(matches!(
         fault,
-        NodeFault::TransactionType {
+        UpstreamFault::TransactionType {
             number: 3,
             found: 0x7e
         }
@@ -220,7 +233,7 @@ fn another_chain_and_other_blob_rules_are_found() {
     });
     let block = with_chain_id.unwrap();
     let fault = Statement::of(block)
-        .verify(&other, Asked::Hash(block.hash))
+        .verify(&other, RequestedBlock::Hash(block.hash))
         .unwrap_err();
     assert_eq!(fault.reason(), "chain_id");
     let with_blobs = chain
@@ -237,7 +250,7 @@ fn another_chain_and_other_blob_rules_are_found() {
     let chain_id = 3_503_995_874_084_926;
     let guess = verifier(chain_id, BlobRules::of_chain(chain_id));
     let fault = statement
-        .verify(&guess, Asked::Hash(block.hash))
+        .verify(&guess, RequestedBlock::Hash(block.hash))
         .unwrap_err();
     assert_eq!(fault.reason(), "blob_gas_price");
     assert_eq!(
@@ -259,7 +272,7 @@ fn a_stated_block_says_what_else_to_ask_for() {
         let ommers: Vec<_> = ommers.iter().map(Vec::as_slice).collect();
         let body = chain
             .verifier
-            .verify_body(Asked::Hash(block.hash), stated, &ommers)
+            .verify_body(RequestedBlock::Hash(block.hash), stated, &ommers)
             .unwrap();
         assert_eq!(body.hash(), block.hash);
         assert_eq!(body.transaction_hashes(), *block.transaction_hashes);

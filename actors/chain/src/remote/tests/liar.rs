@@ -7,8 +7,8 @@ use alloy_primitives::{Address, U256};
 use serde_json::{Value, json};
 
 use super::{
-    super::{Asked, verify_code, verify_proof},
-    Chain, DEV, EXECUTION_APIS, Statement, parsed, served,
+    super::{RequestedBlock, verify_code, verify_proof},
+    DEV, EXECUTION_APIS, ExecutedChain, Statement, parsed, served,
 };
 use crate::{
     block::Block,
@@ -18,12 +18,12 @@ use crate::{
 
 /// A member, or an item, of a JSON value.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Step {
+pub(super) enum PathStep {
     Member(String),
     Item(usize),
 }
 
-pub(super) type Path = Vec<Step>;
+pub(super) type Path = Vec<PathStep>;
 
 /// A way to lie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -112,7 +112,7 @@ const NOT_SHAPE: &[Lie] = &[
 
 /// Every path of a value, itself left out, members in their order.
 fn paths(value: &Value, path: &Path, found: &mut Vec<Path>) {
-    let mut add = |step: Step, below: &Value| {
+    let mut add = |step: PathStep, below: &Value| {
         let mut path = path.clone();
         path.push(step);
         found.push(path.clone());
@@ -121,27 +121,27 @@ fn paths(value: &Value, path: &Path, found: &mut Vec<Path>) {
     match value {
         Value::Object(members) => {
             for (name, below) in members {
-                add(Step::Member(name.clone()), below);
+                add(PathStep::Member(name.clone()), below);
             }
         }
         Value::Array(items) => {
             for (index, below) in items.iter().enumerate() {
-                add(Step::Item(index), below);
+                add(PathStep::Item(index), below);
             }
         }
         _ => {}
     }
 }
 
-pub(super) fn at<'v>(value: &'v mut Value, path: &[Step]) -> &'v mut Value {
+pub(super) fn at<'v>(value: &'v mut Value, path: &[PathStep]) -> &'v mut Value {
     path.iter().fold(value, |value, step| match step {
-        Step::Member(name) => &mut value[name],
-        Step::Item(index) => &mut value[index],
+        PathStep::Member(name) => &mut value[name],
+        PathStep::Item(index) => &mut value[index],
     })
 }
 
 /// The value with a lie in it; `None` where it does not apply, or would change nothing.
-pub(super) fn tell(lie: Lie, truth: &Value, path: &[Step]) -> Option<Value> {
+pub(super) fn tell(lie: Lie, truth: &Value, path: &[PathStep]) -> Option<Value> {
     let mut told = truth.clone();
     let place = at(&mut told, path);
     let text = place.as_str().map(str::to_owned);
@@ -178,8 +178,8 @@ pub(super) fn tell(lie: Lie, truth: &Value, path: &[Step]) -> Option<Value> {
         Lie::Removed => {
             let (last, parent) = path.split_last()?;
             match (last, at(&mut told, parent)) {
-                (Step::Member(name), Value::Object(members)) => drop(members.remove(name)),
-                (Step::Item(index), Value::Array(items)) => drop(items.remove(*index)),
+                (PathStep::Member(name), Value::Object(members)) => drop(members.remove(name)),
+                (PathStep::Item(index), Value::Array(items)) => drop(items.remove(*index)),
                 _ => return None,
             }
         }
@@ -201,16 +201,16 @@ pub(super) fn tell(lie: Lie, truth: &Value, path: &[Step]) -> Option<Value> {
 }
 
 /// What kind of member stands at a path of an answer: indexes left out, objects by what they are.
-fn kind(root: &str, answer: &Value, path: &[Step]) -> String {
+fn kind(root: &str, answer: &Value, path: &[PathStep]) -> String {
     let mut kind = root.to_owned();
     let mut value = answer;
     for step in path {
         match step {
-            Step::Member(name) => {
+            PathStep::Member(name) => {
                 value = &value[name];
                 kind = format!("{kind}.{name}");
             }
-            Step::Item(index) => {
+            PathStep::Item(index) => {
                 value = &value[index];
                 kind = match kind.as_str() {
                     "block.transactions" => format!("{} transaction", of_type(value)),
@@ -276,7 +276,7 @@ impl Tally {
 
 /// Tells every lie about every kind of member of one answer that was not told yet.
 fn lie_about(
-    (chain, block): (&Chain, &Block),
+    (chain, block): (&ExecutedChain, &Block),
     root: &str,
     truth: &Value,
     with: impl Fn(Vec<u8>) -> Statement,
@@ -299,7 +299,7 @@ fn lie_about(
             };
             let statement = with(told.to_string().into_bytes());
             match (
-                statement.verify(&chain.verifier, Asked::Hash(block.hash)),
+                statement.verify(&chain.verifier, RequestedBlock::Hash(block.hash)),
                 is_exception(&kind, lie),
             ) {
                 (Err(fault), _) => {
@@ -319,7 +319,7 @@ fn lie_about(
     }
 }
 
-fn lie_about_block(chain: &Chain, block: &Block, tally: &mut Tally) {
+fn lie_about_block(chain: &ExecutedChain, block: &Block, tally: &mut Tally) {
     let truth = Statement::of(block);
     let at = (chain, block);
     let with_block = |block| Statement {
@@ -408,7 +408,7 @@ fn every_lie_about_a_whole_answer_is_found() {
     let truth = Statement::of(block);
     let mut rows = 0;
     let mut check = |told: Statement| {
-        let verified = told.verify(&chain.verifier, Asked::Hash(block.hash));
+        let verified = told.verify(&chain.verifier, RequestedBlock::Hash(block.hash));
         assert!(verified.is_err(), "{told:?}");
         rows += 1;
     };

@@ -11,7 +11,7 @@ use std::sync::{Arc, LazyLock};
 
 use serde_json::Value;
 
-use super::{Answers, Asked, BlobRules, NodeFault, Verified, Verifier};
+use super::{BlobRules, BlockAnswers, RequestedBlock, UpstreamFault, Verified, Verifier};
 use crate::{
     block::Block,
     dev::{CHAIN_ID, DevConfig, Producer, Profile},
@@ -23,14 +23,14 @@ use crate::{
 };
 
 /// A chain that was executed, and who verifies what nodes say of it.
-pub(super) struct Chain {
+pub(super) struct ExecutedChain {
     pub(super) blocks: Vec<Arc<Block>>,
     pub(super) verifier: Verifier,
 }
 
 /// 55 blocks, from Frontier to BPO2: ommers, receipts with roots, withdrawals, every type of
 /// transaction.
-pub(super) static EXECUTION_APIS: LazyLock<Chain> = LazyLock::new(|| {
+pub(super) static EXECUTION_APIS: LazyLock<ExecutedChain> = LazyLock::new(|| {
     let genesis = fixture::genesis();
     let importer = Importer::new(&genesis, EncodeOptions::default()).unwrap();
     let mut blocks = vec![importer.genesis(&genesis.alloc).unwrap()];
@@ -39,14 +39,14 @@ pub(super) static EXECUTION_APIS: LazyLock<Chain> = LazyLock::new(|| {
         blocks.push(block);
     }
     let rules = BlobRules::of_genesis(ChainSpec::from_genesis(&genesis).unwrap());
-    Chain {
+    ExecutedChain {
         blocks,
         verifier: verifier(genesis.config.chain_id, rules),
     }
 });
 
 /// Ten blocks of the dev chain: all forks active, all kinds of transactions, creations, logs.
-pub(super) static DEV: LazyLock<Chain> = LazyLock::new(|| {
+pub(super) static DEV: LazyLock<ExecutedChain> = LazyLock::new(|| {
     let config = DevConfig {
         seed: 7,
         profile: Profile::Small,
@@ -60,7 +60,7 @@ pub(super) static DEV: LazyLock<Chain> = LazyLock::new(|| {
         let step = producer.step().unwrap();
         blocks.extend(step.applied.into_iter().map(|(_, block)| block));
     }
-    Chain {
+    ExecutedChain {
         blocks,
         verifier: verifier(CHAIN_ID, BlobRules::of_chain(CHAIN_ID)),
     }
@@ -89,9 +89,13 @@ impl Statement {
         }
     }
 
-    pub(super) fn verify(&self, by: &Verifier, asked: Asked<'_>) -> Result<Verified, NodeFault> {
+    pub(super) fn verify(
+        &self,
+        by: &Verifier,
+        asked: RequestedBlock<'_>,
+    ) -> Result<Verified, UpstreamFault> {
         let ommers: Vec<_> = self.ommers.iter().map(Vec::as_slice).collect();
-        let answers = Answers {
+        let answers = BlockAnswers {
             block: &self.block,
             receipts: &self.receipts,
             ommers: &ommers,

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use serde_json::Value;
 
 use super::{
-    super::{Asked, BlobRules},
+    super::{BlobRules, RequestedBlock},
     Statement, parsed, verifier,
 };
 use crate::{
@@ -118,7 +118,7 @@ proptest! {
                 statement.block = parsed(&statement.block).to_string().into();
                 statement.receipts = without_failed_creations(&statement.receipts);
             }
-            let verified = statement.verify(&verifier, Asked::Hash(parts.hash));
+            let verified = statement.verify(&verifier, RequestedBlock::Hash(parts.hash));
             let verified = verified.map_err(|fault| TestCaseError::fail(fault.to_string()))?;
             prop_assert_eq!(&verified.block.json.block(true), &json.block(true));
             prop_assert_eq!(&verified.block.json.block(false), &json.block(false));

@@ -2,7 +2,7 @@ use super::*;
 
 #[test]
 fn each_promise_about_the_body_has_its_error() {
-    let chain = Chain::new();
+    let chain = RawChain::new();
     let transactions_root = |good: &RawBlock, changed: &RawBlock| VerifyError::TransactionsRoot {
         expected: proofs::calculate_transaction_root(&changed.body.transactions),
         found: good.header.transactions_root,

@@ -2,7 +2,7 @@ use super::*;
 
 #[test]
 fn each_promise_about_the_parent_has_its_error() {
-    let chain = Chain::new();
+    let chain = RawChain::new();
     let other = B256::repeat_byte(7);
     chain.check(
         "parent hash",
@@ -58,7 +58,7 @@ fn each_promise_about_the_parent_has_its_error() {
         |_, _| limits(100_000_000),
     );
     let widest = |limit| {
-        let mut chain = Chain::new();
+        let mut chain = RawChain::new();
         chain.blocks[39].header.gas_limit = limit;
         chain
     };
@@ -123,7 +123,7 @@ fn each_promise_about_the_parent_has_its_error() {
 
 #[test]
 fn each_promise_about_the_seal_has_its_error() {
-    let chain = Chain::new();
+    let chain = RawChain::new();
     chain.check(
         "difficulty",
         20,
@@ -162,7 +162,7 @@ fn each_promise_about_the_seal_has_its_error() {
         },
     );
     let late =
-        Chain::with_rules(|genesis| genesis.config.terminal_total_difficulty = Some(U256::MAX));
+        RawChain::with_rules(|genesis| genesis.config.terminal_total_difficulty = Some(U256::MAX));
     late.check(
         "Shanghai before the merge",
         39,
@@ -173,7 +173,7 @@ fn each_promise_about_the_seal_has_its_error() {
     );
     let mark = Bytes::from_static(b"dao-hard-fork");
     let dao = |supported| {
-        Chain::with_rules(move |genesis| {
+        RawChain::with_rules(move |genesis| {
             genesis.config.dao_fork_block = Some(2);
             genesis.config.dao_fork_support = supported;
         })
@@ -210,7 +210,7 @@ fn each_promise_about_the_seal_has_its_error() {
 
 #[test]
 fn fields_are_there_from_their_fork_on_and_not_before() {
-    let chain = Chain::new();
+    let chain = RawChain::new();
     let zero = Some(B256::ZERO);
     chain.check(
         "withdrawals root absent",

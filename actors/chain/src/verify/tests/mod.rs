@@ -16,18 +16,18 @@ use alloy_primitives::{B64, B256, Bytes, Signature, U256, uint};
 
 use super::*;
 use crate::{
-    block::{Kin, RawBlock, Transaction},
+    block::{OmmerAncestor, RawBlock, Transaction},
     execute::{ChainSpec, Rules},
     fixture,
 };
 
 /// The chain of execution-apis, as much of it as the checks look at.
-struct Chain {
+struct RawChain {
     spec: ChainSpec,
     blocks: Vec<RawBlock>,
 }
 
-impl Chain {
+impl RawChain {
     fn new() -> Self {
         Self::with_rules(|_| ())
     }
@@ -63,8 +63,8 @@ impl Chain {
         self.spec.rules(number as u64, timestamp, merged)
     }
 
-    fn kin(&self, number: usize) -> Vec<Arc<Kin>> {
-        let kin = |block: &RawBlock| Kin {
+    fn ommer_ancestors(&self, number: usize) -> Vec<Arc<OmmerAncestor>> {
+        let ommer_ancestors = |block: &RawBlock| OmmerAncestor {
             hash: block.header.hash_slow(),
             header: block.header.clone(),
             ommers: block.body.ommers_hashes().collect(),
@@ -72,7 +72,7 @@ impl Chain {
         self.blocks[..number]
             .iter()
             .rev()
-            .map(kin)
+            .map(ommer_ancestors)
             .map(Arc::new)
             .collect()
     }
@@ -83,7 +83,7 @@ impl Chain {
         let parent = self.parent(number);
         check_header(&rules, parent, parent.hash_slow(), &block.header)?;
         check_body(&rules, block)?;
-        check_ommers(&rules, &self.kin(number), &block.body.ommers)?;
+        check_ommers(&rules, &self.ommer_ancestors(number), &block.body.ommers)?;
         recover_senders(&rules, &block.body.transactions).map(drop)
     }
 
@@ -149,7 +149,7 @@ impl Chain {
 
 #[test]
 fn every_block_of_execution_apis_keeps_its_promises() {
-    let chain = Chain::new();
+    let chain = RawChain::new();
     assert_eq!(chain.blocks.len(), 55);
     for number in 1..chain.blocks.len() {
         assert_eq!(

@@ -2,7 +2,7 @@ use super::*;
 
 #[test]
 fn each_promise_about_ommers_has_its_error() {
-    let chain = Chain::new();
+    let chain = RawChain::new();
     let good = chain.blocks[25].body.ommers[0].clone();
     let header = |number: usize| chain.blocks[number].header.clone();
     let twice = good.clone();
@@ -76,7 +76,7 @@ fn each_promise_about_ommers_has_its_error() {
 }
 
 /// An ommer that block `number` may have: a sibling of the block two before it.
-fn ommer_of(chain: &Chain, number: usize) -> Header {
+fn ommer_of(chain: &RawChain, number: usize) -> Header {
     Header {
         beneficiary: [9; 20].into(),
         ..chain.blocks[number - 2].header.clone()
@@ -86,7 +86,7 @@ fn ommer_of(chain: &Chain, number: usize) -> Header {
 /// Changes the ommer of block `number`: refused because of `why`.
 #[track_caller]
 fn check_header(
-    chain: &Chain,
+    chain: &RawChain,
     name: &str,
     number: usize,
     change: impl FnOnce(&mut Header),
@@ -109,7 +109,7 @@ fn check_header(
 
 #[test]
 fn an_ommers_header_is_checked_like_that_of_a_block_before_the_merge() {
-    let chain = Chain::new();
+    let chain = RawChain::new();
     let mut unchanged = chain.blocks[33].clone();
     unchanged.body.ommers.push(ommer_of(&chain, 33));
     unchanged.header.ommers_hash = unchanged.body.calculate_ommers_root();
@@ -198,7 +198,7 @@ fn an_ommers_header_is_checked_like_that_of_a_block_before_the_merge() {
     // Block 10 is one of the fork's ten and block 12 is not.
     let mark = Bytes::from_static(b"dao-hard-fork");
     let dao = |supported| {
-        Chain::with_rules(move |genesis| {
+        RawChain::with_rules(move |genesis| {
             genesis.config.dao_fork_block = Some(2);
             genesis.config.dao_fork_support = supported;
         })

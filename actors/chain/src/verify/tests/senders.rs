@@ -4,7 +4,7 @@ use super::*;
 fn each_promise_of_a_signature_has_its_error() {
     const ORDER: U256 =
         uint!(0xfffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364141_U256);
-    let chain = Chain::new();
+    let chain = RawChain::new();
     let mirrored = |signature: &Signature| {
         Signature::new(signature.r(), ORDER - signature.s(), !signature.v())
     };
@@ -61,7 +61,7 @@ fn each_promise_of_a_signature_has_its_error() {
         |hash| VerifyError::ReplayProtection { index, hash },
     );
     // Before Homestead a high s was valid, and the same sender's.
-    let frontier = Chain::with_rules(|genesis| {
+    let frontier = RawChain::with_rules(|genesis| {
         genesis.config.homestead_block = Some(2);
     });
     let signed = frontier.blocks[1].body.transactions[0].as_legacy().unwrap();
@@ -79,7 +79,7 @@ fn each_promise_of_a_signature_has_its_error() {
 
 #[test]
 fn many_signatures_are_recovered_in_the_order_of_their_transactions() {
-    let chain = Chain::new();
+    let chain = RawChain::new();
     let chain_id = chain.spec.chain_id();
     let all: Vec<_> = chain
         .blocks
