@@ -31,7 +31,7 @@ use crate::{
     config::{Config, ConfigError, SourceKind},
     connections::{descriptors, on_connect},
     feed::Feed,
-    http::{self, Edge, EdgeSettings},
+    http::{self, ServerSettings, ServerState},
     limits,
     metrics::Metrics,
 };
@@ -317,13 +317,13 @@ impl Parts {
         let draining = Arc::new(AtomicBool::new(false));
         let tracker = feed.tracker.clone();
         let state = feed.state.take();
-        let edge = edge(
+        let server_state = server_state(
             &config,
             (head, tracker, state),
             metrics,
             Arc::clone(&draining),
         );
-        let server = serve(&config, edge, socket, failure.clone());
+        let server = serve(&config, server_state, socket, failure.clone());
         let (address, server) = match server {
             Ok(server) => server,
             Err(error) => {
@@ -362,12 +362,12 @@ impl Parts {
 }
 
 /// What answers, of a configuration.
-fn edge(
+fn server_state(
     config: &Config,
     (head, tracker, state): (Head, Addr<HeadTracker>, Option<StateSource>),
     metrics: Metrics,
     draining: Arc<AtomicBool>,
-) -> Edge {
+) -> ServerState {
     let pools = Pools::start(config.pool_threads);
     let keys = Keys::new(
         config
@@ -383,7 +383,7 @@ fn edge(
     // another key.
     let most = config.max_sessions.or(connections - connections / 4);
     let most_per_tenant = config.max_sessions_per_key.or(connections.div_ceil(2));
-    Edge {
+    ServerState {
         head,
         tracker,
         session_caps: SessionCaps::new(most, most_per_tenant, keys.tenants()),
@@ -394,7 +394,7 @@ fn edge(
             None => pools,
         },
         metrics,
-        settings: EdgeSettings {
+        settings: ServerSettings {
             methods: config.methods,
             logs_deadline: config.logs_deadline,
             body_timeout: config.body_timeout,
@@ -410,7 +410,7 @@ fn edge(
 /// Begins to listen.
 fn serve(
     config: &Config,
-    edge: Edge,
+    state: ServerState,
     socket: Socket,
     failure: Failure,
 ) -> Result<(SocketAddr, ServerHandle), StartError> {
@@ -422,7 +422,7 @@ fn serve(
     let listener = std::net::TcpListener::from(socket);
     let address = listener.local_addr().map_err(listen)?;
     let server =
-        HttpServer::new(move || App::new().configure(|routes| http::configure(&edge, routes)))
+        HttpServer::new(move || App::new().configure(|routes| http::configure(&state, routes)))
             .on_connect(on_connect)
             .workers(config.workers)
             .max_connections(config.max_connections.div_ceil(config.workers))

@@ -208,9 +208,9 @@ impl Answering {
     }
 
     /// Notes that the connection is a session from now on, which looks after itself.
-    pub(crate) fn becomes_session(&self) -> Line {
+    pub(crate) fn becomes_session(&self) -> ConnectionHandle {
         self.watch.note(&self.connection, Doing::Session);
-        Line(Rc::downgrade(&self.connection))
+        ConnectionHandle(Rc::downgrade(&self.connection))
     }
 }
 
@@ -224,9 +224,9 @@ impl Drop for Answering {
 
 /// A session's connection, as far as the session can end it.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Line(Weak<Connection>);
+pub(crate) struct ConnectionHandle(Weak<Connection>);
 
-impl Line {
+impl ConnectionHandle {
     /// The line of a connection that nobody watches.
     #[cfg(test)]
     pub(crate) fn of(connection: &Rc<Connection>) -> Self {

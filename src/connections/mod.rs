@@ -15,4 +15,6 @@ pub(crate) mod descriptors;
 
 pub(crate) use body_budget::{BodyBudget, Charge};
 pub(crate) use clock::every_second;
-pub(crate) use connection::{Answering, Connection, Line, Watch, on_connect, unless_gone};
+pub(crate) use connection::{
+    Answering, Connection, ConnectionHandle, Watch, on_connect, unless_gone,
+};

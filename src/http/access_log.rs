@@ -14,7 +14,7 @@ use actix_web::{
 };
 use tracing::{Level, Span};
 
-use super::Edge;
+use super::ServerState;
 use crate::{access::TenantId, limits::REQUEST_ID_BYTES_MAX, rpc::Outcome};
 
 const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -69,7 +69,7 @@ impl RequestIds {
 ///
 /// The path is left out, for it has the key.
 pub(super) struct Access<'a> {
-    edge: &'a Edge,
+    server: &'a ServerState,
     pub(super) arrived: Instant,
     id: Option<HeaderValue>,
     peer: Option<std::net::SocketAddr>,
@@ -85,10 +85,10 @@ pub(super) struct Access<'a> {
 }
 
 impl<'a> Access<'a> {
-    pub(super) fn begin(edge: &'a Edge, ids: &RequestIds, request: &HttpRequest) -> Self {
-        edge.metrics.in_flight.inc();
+    pub(super) fn begin(server: &'a ServerState, ids: &RequestIds, request: &HttpRequest) -> Self {
+        server.metrics.in_flight.inc();
         Self {
-            edge,
+            server,
             arrived: Instant::now(),
             id: ids.of(request),
             peer: is_on().then(|| request.peer_addr()).flatten(),
@@ -123,7 +123,7 @@ impl<'a> Access<'a> {
 
 impl Drop for Access<'_> {
     fn drop(&mut self) {
-        self.edge.metrics.in_flight.dec();
+        self.server.metrics.in_flight.dec();
         if !is_on() {
             return;
         }
@@ -131,7 +131,7 @@ impl Drop for Access<'_> {
             target: "nearhead::access",
             request_id = self.id(),
             peer = self.peer.map(tracing::field::display),
-            tenant = self.tenant.map(|tenant| self.edge.keys.tenant_name(tenant)),
+            tenant = self.tenant.map(|tenant| self.server.keys.tenant_name(tenant)),
             method = self.asked,
             outcome = self.outcome.map(Outcome::label),
             // None: the client was gone before there was an answer.

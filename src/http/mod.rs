@@ -50,13 +50,13 @@ use crate::{
     limits,
     metrics::Metrics,
     rpc::{Answer, Dispatcher, Refusal, RpcError},
-    subscriptions::{FanoutActor, Follower, Hub},
+    subscriptions::{FanoutActor, Hub, SessionSubscriptions},
     ws::{Sessions, session_actor},
 };
 
 /// Everything that the answers of one service need; cloning shares it.
 #[derive(Clone)]
-pub struct Edge {
+pub struct ServerState {
     /// The pointer to the present view.
     pub head: Head,
     /// Who may ask.
@@ -68,7 +68,7 @@ pub struct Edge {
     /// Where everything is counted.
     pub metrics: Metrics,
     /// Options.
-    pub settings: EdgeSettings,
+    pub settings: ServerSettings,
     /// Tells of changes of the head.
     pub tracker: Addr<HeadTracker>,
     /// How many sessions may be open.
@@ -77,9 +77,9 @@ pub struct Edge {
     pub draining: Arc<AtomicBool>,
 }
 
-/// Options of the edge.
+/// Options of the server.
 #[derive(Clone, Debug)]
-pub struct EdgeSettings {
+pub struct ServerSettings {
     /// Which methods are answered.
     pub methods: MethodSet,
     /// Longest run of eth_getLogs, from admission.
@@ -95,7 +95,7 @@ pub struct EdgeSettings {
     pub head_fresh_for: Option<Duration>,
 }
 
-impl Default for EdgeSettings {
+impl Default for ServerSettings {
     fn default() -> Self {
         Self {
             methods: MethodSet::default(),
@@ -110,8 +110,8 @@ impl Default for EdgeSettings {
 
 /// Adds all routes to one worker's application and starts that worker's actors; called once on each
 /// worker.
-pub fn configure(edge: &Edge, config: &mut ServiceConfig) {
-    let worker = Rc::new(WorkerEdge::start(edge));
+pub fn configure(server: &ServerState, config: &mut ServiceConfig) {
+    let worker = Rc::new(WorkerState::start(server));
     // One service that takes the path apart by hand: every path is a constant or ends in a key, and
     // a router would match patterns for each request.
     config.default_service(fn_service(move |request: ServiceRequest| {
@@ -121,8 +121,8 @@ pub fn configure(edge: &Edge, config: &mut ServiceConfig) {
 }
 
 /// What one worker answers with.
-struct WorkerEdge {
-    edge: Edge,
+struct WorkerState {
+    server: ServerState,
     dispatcher: Rc<Dispatcher>,
     compression: Compression,
     bodies: BodyBudget,
@@ -132,38 +132,38 @@ struct WorkerEdge {
     hub: Rc<Hub>,
 }
 
-impl WorkerEdge {
-    fn start(edge: &Edge) -> Self {
+impl WorkerState {
+    fn start(server: &ServerState) -> Self {
         let dispatcher = Dispatcher {
-            head: edge.head.clone(),
-            worker: Worker::start(&edge.pools),
-            quota: Arc::clone(&edge.quota),
-            metrics: edge.metrics.clone(),
-            methods: edge.settings.methods,
-            logs_deadline: edge.settings.logs_deadline,
+            head: server.head.clone(),
+            worker: Worker::start(&server.pools),
+            quota: Arc::clone(&server.quota),
+            metrics: server.metrics.clone(),
+            methods: server.settings.methods,
+            logs_deadline: server.settings.logs_deadline,
         };
-        let hub = Hub::new(edge.metrics.clone());
-        FanoutActor::start(edge.tracker.clone(), Rc::clone(&hub));
+        let hub = Hub::new(server.metrics.clone());
+        FanoutActor::start(server.tracker.clone(), Rc::clone(&hub));
         Self {
-            edge: edge.clone(),
+            server: server.clone(),
             sessions: Sessions::start(
-                edge.settings.session_bytes,
-                edge.settings.body_timeout,
-                Arc::clone(&edge.draining),
-                edge.metrics.clone(),
+                server.settings.session_bytes,
+                server.settings.body_timeout,
+                Arc::clone(&server.draining),
+                server.metrics.clone(),
             ),
             hub,
             dispatcher: Rc::new(dispatcher),
             compression: Compression::default(),
             bodies: BodyBudget::default(),
             ids: RequestIds::default(),
-            watch: Watch::start(edge.settings.asking_max, edge.metrics.clone()),
+            watch: Watch::start(server.settings.asking_max, server.metrics.clone()),
         }
     }
 
     async fn serve(&self, request: ServiceRequest) -> ServiceResponse {
         let (request, payload) = request.into_parts();
-        let mut access = Access::begin(&self.edge, &self.ids, &request);
+        let mut access = Access::begin(&self.server, &self.ids, &request);
         let answering = connection_of(&request).map(|connection| self.watch.answering(connection));
         let mut response = match Route::of(request.method(), request.path()) {
             Route::Rpc(key) => match self.answer(&request, key, payload, &mut access).await {
@@ -200,7 +200,7 @@ impl WorkerEdge {
         if request.head().upgrade() {
             return close_after(self.answer_bodiless(route));
         }
-        match drain(payload, self.edge.settings.body_timeout).await {
+        match drain(payload, self.server.settings.body_timeout).await {
             Ok(()) => self.answer_bodiless(route),
             Err(refusal) => refuse_body(refusal),
         }
@@ -209,8 +209,8 @@ impl WorkerEdge {
     fn answer_bodiless(&self, route: Route<'_>) -> HttpResponse {
         match route {
             Route::Health => probes::health(),
-            Route::Ready => probes::ready(&self.edge),
-            Route::Metrics => probes::metrics(&self.edge),
+            Route::Ready => probes::ready(&self.server),
+            Route::Metrics => probes::metrics(&self.server),
             Route::Preflight => preflight(),
             Route::WrongVerb(allowed) => {
                 let error = RpcError::InvalidHttp("wrong verb for this path, see the allow header");
@@ -236,7 +236,7 @@ impl WorkerEdge {
         payload: Payload,
         access: &mut Access<'_>,
     ) -> Result<Answer, HttpResponse> {
-        let timeout = self.edge.settings.body_timeout;
+        let timeout = self.server.settings.body_timeout;
         let tenant = match self.admit(request, key) {
             Ok(tenant) => tenant,
             Err((status, error)) => {
@@ -263,7 +263,7 @@ impl WorkerEdge {
         let answer = match unless_gone(reply, connection).await {
             Some(Ok(answer)) => answer,
             Some(Err(_)) => {
-                self.edge.pools.panics().count();
+                self.server.pools.panics().count();
                 Answer::error("null", &RpcError::Internal)
             }
             None => {
@@ -287,7 +287,7 @@ impl WorkerEdge {
         access: &mut Access<'_>,
     ) -> HttpResponse {
         access.asked = "session";
-        let Some(tenant) = self.edge.keys.check(key) else {
+        let Some(tenant) = self.server.keys.check(key) else {
             let error = RpcError::InvalidProjectId;
             self.count_refused(&error, access);
             return close_after(refuse(StatusCode::UNAUTHORIZED, &error));
@@ -299,25 +299,25 @@ impl WorkerEdge {
             Ok(response) => response,
             Err(fault) => return self.refuse_handshake(fault, access),
         };
-        if let Err(exceeded) = self.edge.quota.take(tenant, 1, access.arrived) {
+        if let Err(exceeded) = self.server.quota.take(tenant, 1, access.arrived) {
             let error = RpcError::RateExceeded(exceeded);
             self.count_refused(&error, access);
             return close_after(self.respond(request, Answer::error("null", &error), None));
         }
         let slot = self
-            .edge
+            .server
             .session_caps
             .take(tenant)
-            .filter(|_| !self.edge.draining.load(Ordering::Relaxed));
+            .filter(|_| !self.server.draining.load(Ordering::Relaxed));
         let Some(slot) = slot else {
             self.count_refused(&RpcError::Unavailable, access);
             return close_after(refuse_body(BodyRefusal::Busy));
         };
-        let line = answering
+        let connection = answering
             .map(Answering::becomes_session)
             .unwrap_or_default();
-        let follower = Follower::new(Rc::clone(&self.hub));
-        let session = self.sessions.open(slot, follower, line);
+        let subscriptions = SessionSubscriptions::new(Rc::clone(&self.hub));
+        let session = self.sessions.open(slot, subscriptions, connection);
         let dispatcher = Rc::clone(&self.dispatcher);
         let budget = self.bodies.clone();
         session_actor::open(response, payload, session, dispatcher, tenant, budget)
@@ -349,7 +349,7 @@ impl WorkerEdge {
     /// Counts a request that was refused before it was a JSON-RPC request at all.
     fn count_refused(&self, error: &RpcError, access: &mut Access<'_>) {
         access.outcome = Some(error.outcome());
-        self.edge
+        self.server
             .metrics
             .method(None)
             .answered(error.outcome(), access.arrived.elapsed());
@@ -357,7 +357,7 @@ impl WorkerEdge {
 
     /// Who asks, if what is asked can be a JSON-RPC request at all.
     fn admit(&self, request: &HttpRequest, key: &str) -> Result<TenantId, (StatusCode, RpcError)> {
-        let Some(tenant) = self.edge.keys.check(key) else {
+        let Some(tenant) = self.server.keys.check(key) else {
             return Err((StatusCode::UNAUTHORIZED, RpcError::InvalidProjectId));
         };
         if !is_json(request) {

@@ -11,7 +11,7 @@ use actix_web::{
 };
 use nearhead_chain::window::WINDOW_BLOCKS;
 
-use super::Edge;
+use super::ServerState;
 
 /// The process is up.
 pub(super) fn health() -> HttpResponse {
@@ -19,27 +19,27 @@ pub(super) fn health() -> HttpResponse {
 }
 
 /// The head is fresh, the window filled, and the service not going away; 503 says what is missing.
-pub(super) fn ready(edge: &Edge) -> HttpResponse {
+pub(super) fn ready(server: &ServerState) -> HttpResponse {
     let mut missing = Vec::new();
-    if edge.draining.load(Ordering::Relaxed) {
+    if server.draining.load(Ordering::Relaxed) {
         missing.push("the service is going away");
     }
     // Whatever comes next would not be heard of.
-    let state = edge.pools.state_source();
+    let state = server.pools.state_source();
     if state.is_some_and(|state| !state.standing().is_followed()) {
         missing.push("no node can be followed");
     }
     let mut facts = String::new();
-    match edge.head.load() {
+    match server.head.load() {
         None => missing.push("there is no block yet"),
         Some(snapshot) => {
             let (head, blocks) = (snapshot.head().number(), snapshot.canonical().len());
-            let age = edge.head.age().unwrap_or_default();
+            let age = server.head.age().unwrap_or_default();
             let wanted = head.saturating_add(1).min(WINDOW_BLOCKS as u64);
             if !snapshot.is_filled() {
                 missing.push("the window is not filled yet");
             }
-            if edge
+            if server
                 .settings
                 .head_fresh_for
                 .is_some_and(|fresh_for| age > fresh_for)
@@ -71,8 +71,8 @@ pub(super) fn ready(edge: &Edge) -> HttpResponse {
 }
 
 /// All metrics in Prometheus' text format.
-pub(super) fn metrics(edge: &Edge) -> HttpResponse {
-    match edge.metrics.render(&edge.head, &edge.pools) {
+pub(super) fn metrics(server: &ServerState) -> HttpResponse {
+    match server.metrics.render(&server.head, &server.pools) {
         Ok(text) => with_type(StatusCode::OK, prometheus::TEXT_FORMAT, text),
         Err(error) => {
             tracing::error!(%error, "metrics cannot be written");

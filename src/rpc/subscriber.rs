@@ -30,7 +30,7 @@ pub trait Subscriber {
     /// [`RpcError::TooManyFilterValues`], [`RpcError::Unavailable`].
     fn subscribe(
         &self,
-        topic: SubscriptionKind,
+        kind: SubscriptionKind,
         since: Option<B256>,
         view: &Arc<Snapshot>,
     ) -> Result<String, RpcError>;

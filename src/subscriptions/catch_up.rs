@@ -10,24 +10,24 @@ use nearhead_chain::{
 
 use super::{
     hub::{Hub, SubscriptionId},
-    notice::{Notice, Start},
+    notification::{Notification, Start},
 };
 use crate::{
     rpc::SubscriptionKind,
-    ws::{Session, Why},
+    ws::{CloseReason, Session},
 };
 
 /// A subscription that is told step by step, as its session takes it.
 pub(super) struct CatchUp {
     pub(super) id: SubscriptionId,
-    topic: SubscriptionKind,
+    kind: SubscriptionKind,
     start: Start,
     /// The view that it began with, until the hub's is as new: an older one is not gone along.
     began_in: Option<Arc<Snapshot>>,
     bookmark: Bookmark,
     /// What is left to tell of the block at the bookmark.
     telling: Option<Telling>,
-    /// The topic's filter, made when it is first needed.
+    /// The kind's filter, made when it is first needed.
     search: Option<BlockSearch>,
 }
 
@@ -101,14 +101,14 @@ impl Telling {
 impl CatchUp {
     pub(super) const fn new(
         id: SubscriptionId,
-        topic: SubscriptionKind,
+        kind: SubscriptionKind,
         start: Start,
         began_in: Option<Arc<Snapshot>>,
         bookmark: Bookmark,
     ) -> Self {
         Self {
             id,
-            topic,
+            kind,
             start,
             began_in,
             bookmark,
@@ -123,7 +123,7 @@ impl CatchUp {
         session: &Session,
         view: &Snapshot,
         hub: &Hub,
-    ) -> Result<Went, Why> {
+    ) -> Result<Went, CloseReason> {
         let newer = self.began_in.take();
         if let Some(newer) = newer.filter(|newer| view.version() < newer.version()) {
             // The next step goes along it.
@@ -131,23 +131,28 @@ impl CatchUp {
             self.began_in = Some(newer);
             return Ok(if is_deeper { Went::On } else { Went::Waits });
         }
-        match self.topic.clone() {
+        match self.kind.clone() {
             SubscriptionKind::NewHeads => self.next_head(session, view, hub),
             SubscriptionKind::Logs(filter) => self.next_logs(&filter, session, view, hub),
             SubscriptionKind::Reorgs => self.next_reorg(session, view, hub),
         }
     }
 
-    fn next_head(&mut self, session: &Session, view: &Snapshot, hub: &Hub) -> Result<Went, Why> {
+    fn next_head(
+        &mut self,
+        session: &Session,
+        view: &Snapshot,
+        hub: &Hub,
+    ) -> Result<Went, CloseReason> {
         let mut cursor = self.bookmark.cursor;
-        let next = match cursor.step(view).map_err(|_| Why::FELL_BEHIND)? {
+        let next = match cursor.step(view).map_err(|_| CloseReason::FELL_BEHIND)? {
             None => return Ok(Went::ToHead),
             Some(CursorStep::Add(block)) => Some(block),
             // Nothing else would say that the chain went back to a block that was told already.
             Some(CursorStep::Remove(_)) => cursor.is_at_head(view).then(|| Arc::clone(view.head())),
         };
         if let Some(next) = next
-            && !self.tell(session, hub, &Notice::head(&next))
+            && !self.tell(session, hub, &Notification::head(&next))
         {
             return Ok(Went::Full);
         }
@@ -161,14 +166,14 @@ impl CatchUp {
         session: &Session,
         view: &Snapshot,
         hub: &Hub,
-    ) -> Result<Went, Why> {
+    ) -> Result<Went, CloseReason> {
         let search = self.search.get_or_insert_with(|| BlockSearch::new(filter));
         let mut telling = match (self.telling.take(), self.bookmark.part.take()) {
             (Some(telling), _) => telling,
             (None, Some(part)) => Telling::rest(part, search),
             (None, None) => {
                 let step = self.bookmark.cursor.step(view);
-                match step.map_err(|_| Why::FELL_BEHIND)? {
+                match step.map_err(|_| CloseReason::FELL_BEHIND)? {
                     None => return Ok(Went::ToHead),
                     Some(CursorStep::Remove(block)) => Telling::new(block, true, search),
                     Some(CursorStep::Add(block)) => Telling::new(block, false, search),
@@ -176,9 +181,10 @@ impl CatchUp {
             }
         };
         while let Some(position) = telling.positions.last() {
-            let notice = Notice::log(&telling.block, *position as usize, telling.is_removed);
-            if let Some(notice) = notice
-                && !self.tell(session, hub, &notice)
+            let notification =
+                Notification::log(&telling.block, *position as usize, telling.is_removed);
+            if let Some(notification) = notification
+                && !self.tell(session, hub, &notification)
             {
                 self.telling = Some(telling);
                 return Ok(Went::Full);
@@ -189,9 +195,14 @@ impl CatchUp {
     }
 
     /// What was replaced since, as one reorg.
-    fn next_reorg(&mut self, session: &Session, view: &Snapshot, hub: &Hub) -> Result<Went, Why> {
+    fn next_reorg(
+        &mut self,
+        session: &Session,
+        view: &Snapshot,
+        hub: &Hub,
+    ) -> Result<Went, CloseReason> {
         let steps = self.bookmark.cursor.path(view);
-        let steps = steps.map_err(|_| Why::FELL_BEHIND)?;
+        let steps = steps.map_err(|_| CloseReason::FELL_BEHIND)?;
         let reverted = steps.iter().filter_map(|step| match step {
             CursorStep::Remove(block) => Some(&**block),
             CursorStep::Add(_) => None,
@@ -200,8 +211,8 @@ impl CatchUp {
             CursorStep::Add(block) => Some(&**block),
             CursorStep::Remove(_) => None,
         });
-        if let Some(notice) = Notice::reorg(reverted, applied)
-            && !self.tell(session, hub, &notice)
+        if let Some(notification) = Notification::reorg(reverted, applied)
+            && !self.tell(session, hub, &notification)
         {
             return Ok(Went::Full);
         }
@@ -210,8 +221,8 @@ impl CatchUp {
     }
 
     /// Whether it was told: where it would fill more than a half of what may wait, it waits itself.
-    fn tell(&self, session: &Session, hub: &Hub, notice: &Notice) -> bool {
-        let is_told = session.has_room() && session.notify(notice.pieces(&self.start));
+    fn tell(&self, session: &Session, hub: &Hub, notification: &Notification) -> bool {
+        let is_told = session.has_room() && session.notify(notification.pieces(&self.start));
         hub.metrics.notified(usize::from(is_told));
         is_told
     }

@@ -18,7 +18,7 @@ use nearhead_chain::{
 
 use super::{
     catch_up::{Bookmark, Part},
-    notice::{Notice, Start},
+    notification::{Notification, Start},
 };
 use crate::{metrics::Metrics, rpc::SubscriptionKind, ws::Session};
 
@@ -132,7 +132,7 @@ impl Hub {
 
     /// Has a session looked at after the next change.
     pub(super) fn wakes_on_change(&self, session: &Rc<Session>) {
-        if !session.follower.waits_for_change.replace(true) {
+        if !session.subscriptions.waits_for_change.replace(true) {
             self.waiting.borrow_mut().push(Rc::downgrade(session));
         }
     }
@@ -140,7 +140,7 @@ impl Hub {
     fn wake_waiting(&self) {
         for session in self.waiting.take() {
             if let Some(session) = session.upgrade() {
-                session.follower.waits_for_change.set(false);
+                session.subscriptions.waits_for_change.set(false);
                 session.wake();
             }
         }
@@ -174,7 +174,7 @@ impl Hub {
     pub(super) fn list(
         &self,
         id: SubscriptionId,
-        topic: &SubscriptionKind,
+        kind: &SubscriptionKind,
         session: Weak<Session>,
         start: Start,
     ) -> Place {
@@ -183,7 +183,7 @@ impl Hub {
             start,
             is_late: Cell::new(false),
         };
-        match topic {
+        match kind {
             SubscriptionKind::NewHeads => {
                 self.heads.borrow_mut().insert(id, listener);
                 Place::Heads
@@ -241,11 +241,11 @@ impl Hub {
         let reverted = change.reverted.iter().map(|block| &**block);
         let applied = change.applied.iter().map(|block| &**block);
         if !self.reorgs.borrow().is_empty()
-            && let Some(notice) = Notice::reorg(reverted, applied)
+            && let Some(notification) = Notification::reorg(reverted, applied)
             && let Some(before) = self.view()
         {
             let bookmark = || Bookmark::at(Cursor::after(before.head()));
-            self.tell(&self.reorgs.borrow(), &notice, &late, bookmark);
+            self.tell(&self.reorgs.borrow(), &notification, &late, bookmark);
         }
         for block in &change.reverted {
             self.tell_logs(block, true, &late);
@@ -256,13 +256,18 @@ impl Hub {
             && let Some(before) = self.view()
         {
             let bookmark = || Bookmark::at(Cursor::after(before.head()));
-            let notice = Notice::head(change.snapshot.head());
-            self.tell(&self.heads.borrow(), &notice, &late, bookmark);
+            let notification = Notification::head(change.snapshot.head());
+            self.tell(&self.heads.borrow(), &notification, &late, bookmark);
         }
         for block in &change.applied {
             if !self.heads.borrow().is_empty() {
                 let bookmark = || Bookmark::at(Cursor::before(block));
-                self.tell(&self.heads.borrow(), &Notice::head(block), &late, bookmark);
+                self.tell(
+                    &self.heads.borrow(),
+                    &Notification::head(block),
+                    &late,
+                    bookmark,
+                );
             }
             self.tell_logs(block, false, &late);
         }
@@ -281,7 +286,7 @@ impl Hub {
         let count = block.json.log_count();
         for at in 0..count {
             let position = if is_removed { count - 1 - at } else { at };
-            let mut notice = None;
+            let mut notification = None;
             let bookmark = || Bookmark {
                 cursor: if is_removed {
                     Cursor::before(block)
@@ -296,21 +301,21 @@ impl Hub {
             };
             // A block has fewer than 2^32 logs: its JSON has fewer bytes.
             logs.matches(&block.postings, position as u32, |_, filtered| {
-                if notice.is_none() {
-                    notice = Notice::log(block, position, is_removed);
+                if notification.is_none() {
+                    notification = Notification::log(block, position, is_removed);
                 }
-                if let Some(notice) = &notice {
-                    self.tell(&filtered.listeners, notice, late, bookmark);
+                if let Some(notification) = &notification {
+                    self.tell(&filtered.listeners, notification, late, bookmark);
                 }
             });
         }
     }
 
-    /// Sends a notice to everybody who has room for it; the others go on from `bookmark` later.
+    /// Sends a notification to everybody who has room for it; the others go on from `bookmark` later.
     fn tell(
         &self,
         listeners: &Listeners,
-        notice: &Notice,
+        notification: &Notification,
         late: &Late,
         bookmark: impl Fn() -> Bookmark,
     ) {
@@ -322,7 +327,7 @@ impl Hub {
             let Some(session) = listener.session.upgrade() else {
                 continue;
             };
-            if session.notify(notice.pieces(&listener.start)) {
+            if session.notify(notification.pieces(&listener.start)) {
                 told += 1;
             } else {
                 listener.falls_behind(*id, late, &bookmark);
@@ -343,7 +348,7 @@ impl Listener {
 
 fn fall_behind(late: Late) {
     for (id, session, bookmark) in late.into_inner() {
-        session.follower.falls_behind(id, bookmark);
+        session.subscriptions.falls_behind(id, bookmark);
         session.wake();
     }
 }

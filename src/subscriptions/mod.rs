@@ -3,9 +3,9 @@
 //! | file | what it is |
 //! |---|---|
 //! | [`Hub`] | everybody on one worker who is told at once, and the view that they know |
-//! | [`Follower`] | one session's subscriptions; those that are behind catch up in turn, at their session's own pace |
+//! | [`SessionSubscriptions`] | one session's subscriptions; those that are behind catch up in turn, at their session's own pace |
 //! | `catch_up` | one of these, on its way |
-//! | `notice` | the JSON of a notification, in slices that all who get it share |
+//! | `notification` | the JSON of a notification, in slices that all who get it share |
 //!
 //! A subscription begins as a cursor at a block and goes on step by step, as its session takes what
 //! it is told, until it is at the hub's view; then the hub tells it with all others. When its
@@ -16,12 +16,12 @@
 
 mod catch_up;
 mod fanout_actor;
-mod follower;
 mod hub;
-mod notice;
+mod notification;
+mod session_subscriptions;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use fanout_actor::FanoutActor;
-pub(crate) use follower::{Asking, Follower};
 pub(crate) use hub::Hub;
+pub(crate) use session_subscriptions::{Asking, SessionSubscriptions};

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use futures_core::Stream;
 
 use super::{
-    Session, Why,
+    CloseReason, Session,
     frame::{CONTROL_BYTES_MAX, FrameKind, Next, Opening, Reframer},
 };
 use crate::limits::{FRAME_WORDS_MAX, MESSAGE_BYTES_MAX};
@@ -42,15 +42,19 @@ impl Inbound {
     }
 
     /// Judges a frame by its header.
-    fn announced(&mut self, opening: Opening, len: u64) -> Result<(), Why> {
+    fn announced(&mut self, opening: Opening, len: u64) -> Result<(), CloseReason> {
         if opening == Opening::Control {
             let is_legal = len <= CONTROL_BYTES_MAX as u64;
-            return if is_legal { Ok(()) } else { Err(Why::PROTOCOL) };
+            return if is_legal {
+                Ok(())
+            } else {
+                Err(CloseReason::PROTOCOL)
+            };
         }
         let len = usize::try_from(len).unwrap_or(usize::MAX);
         self.announced = self.announced.saturating_add(len);
         if self.announced > MESSAGE_BYTES_MAX {
-            return Err(Why::TOO_LARGE);
+            return Err(CloseReason::TOO_LARGE);
         }
         if opening == Opening::Message {
             self.session.message_announced();

@@ -18,7 +18,7 @@ pub(crate) struct Pieces {
     refused: Option<Refused>,
 }
 
-/// Why a message is not taken.
+/// CloseReason a message is not taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refused {
     /// It is text, and not UTF-8.

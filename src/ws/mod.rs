@@ -37,13 +37,13 @@ pub(crate) use self::{
     inbound::Inbound,
     message::{Pieces, Refused},
     outbound::Outbound,
-    session::{Session, Why},
+    session::{CloseReason, Session},
 };
 use crate::{
     access::SessionSlot,
-    connections::{Line, every_second},
+    connections::{ConnectionHandle, every_second},
     metrics::Metrics,
-    subscriptions::Follower,
+    subscriptions::SessionSubscriptions,
 };
 
 /// All sessions of one worker.
@@ -98,10 +98,15 @@ impl Sessions {
     pub(crate) fn open(
         self: &Rc<Self>,
         slot: SessionSlot,
-        follower: Follower,
-        line: Line,
+        subscriptions: SessionSubscriptions,
+        connection: ConnectionHandle,
     ) -> Rc<Session> {
-        let session = Rc::new(Session::new(Rc::clone(self), slot, follower, line));
+        let session = Rc::new(Session::new(
+            Rc::clone(self),
+            slot,
+            subscriptions,
+            connection,
+        ));
         self.all.borrow_mut().push(Rc::downgrade(&session));
         session
     }
@@ -120,7 +125,7 @@ impl Sessions {
             }
             let stays = session.look(now);
             if !stays {
-                session.line.cut();
+                session.connection.cut();
             }
             stays
         });

@@ -86,7 +86,7 @@ impl<S> Outbound<S> {
         }
         // The connection's buffer is written after a poll, and whole if the socket takes it: no
         // event tells.
-        if !self.session.line.is_writable() {
+        if !self.session.connection.is_writable() {
             self.idle_polls = 0;
             return Poll::Pending;
         }
@@ -95,7 +95,7 @@ impl<S> Outbound<S> {
             cx.waker().wake_by_ref();
             return Poll::Pending;
         }
-        self.session.line.finish();
+        self.session.connection.finish();
         Poll::Ready(None)
     }
 }
@@ -129,7 +129,7 @@ impl<S: Stream<Item = Result<Bytes, Error>>> Stream for Outbound<S> {
             return Poll::Ready(Some(Ok(bytes)));
         }
         if !this.is_over {
-            this.session.follower.catch_up(&this.session);
+            this.session.subscriptions.catch_up(&this.session);
         }
         match this.session.take(CHUNK_BYTES) {
             Some(bytes) => Poll::Ready(Some(Ok(bytes))),

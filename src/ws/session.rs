@@ -20,12 +20,12 @@ use super::{
 };
 use crate::{
     access::SessionSlot,
-    connections::Line,
+    connections::ConnectionHandle,
     limits::{
         CONTROL_FRAMES_PER_SECOND, JOINED_REPLY_BYTES_MAX, SESSION_REQUESTS_MAX,
         WRITE_STALL_TIMEOUT,
     },
-    subscriptions::Follower,
+    subscriptions::SessionSubscriptions,
 };
 
 /// Seconds since the worker began.
@@ -51,14 +51,14 @@ const STALL_MAX: Tick = WRITE_STALL_TIMEOUT.as_secs() as Tick;
 /// What the answers to single requests that are under way may hold together.
 const SINGLE_ANSWERS_MAX: usize = SESSION_REQUESTS_MAX * JOINED_REPLY_BYTES_MAX;
 
-/// Why a session is closed (RFC 6455 §7.4.1).
+/// CloseReason a session is closed (RFC 6455 §7.4.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Why {
+pub(crate) struct CloseReason {
     pub(crate) code: u16,
     pub(crate) reason: &'static str,
 }
 
-impl Why {
+impl CloseReason {
     pub(crate) const GOING_AWAY: Self = Self::new(1001, "the service is going away");
     pub(crate) const PROTOCOL: Self = Self::new(1002, "protocol violation");
     pub(crate) const NOT_UTF8: Self = Self::new(1007, "text is not UTF-8");
@@ -103,9 +103,9 @@ pub(crate) struct Session {
     /// The registry of its worker.
     pub(super) sessions: Rc<Sessions>,
     /// What it follows.
-    pub(crate) follower: Follower,
+    pub(crate) subscriptions: SessionSubscriptions,
     /// Its connection.
-    pub(super) line: Line,
+    pub(super) connection: ConnectionHandle,
     outbox: RefCell<Outbox>,
     budget: usize,
     state: Cell<State>,
@@ -130,16 +130,16 @@ impl Session {
     pub(super) fn new(
         sessions: Rc<Sessions>,
         slot: SessionSlot,
-        follower: Follower,
-        line: Line,
+        subscriptions: SessionSubscriptions,
+        connection: ConnectionHandle,
     ) -> Self {
         let now = sessions.now();
         sessions.metrics.sessions.inc();
         Self {
             budget: sessions.budget,
             sessions,
-            follower,
-            line,
+            subscriptions,
+            connection,
             outbox: RefCell::default(),
             state: Cell::new(State::Open),
             waker: Cell::new(None),
@@ -232,7 +232,7 @@ impl Session {
             self.count_as_lost();
             self.state.set(State::Closed);
             self.outbox.take();
-            self.line.cut();
+            self.connection.cut();
             return None;
         };
         let bytes = bytes?;
@@ -324,7 +324,7 @@ impl Session {
     pub(crate) fn end_request(&self) {
         self.in_flight.set(self.in_flight.get().saturating_sub(1));
         if self.state.get() == State::Draining && self.in_flight.get() == 0 {
-            self.close(Why::GOING_AWAY);
+            self.close(CloseReason::GOING_AWAY);
         }
         // What was held back may be read now.
         self.wake();
@@ -342,13 +342,13 @@ impl Session {
     }
 
     /// Says why and closes, after what waits was sent.
-    pub(crate) fn close(&self, why: Why) {
+    pub(crate) fn close(&self, why: CloseReason) {
         self.close_unless_stalled(why, STALL_MAX);
     }
 
     /// Says why and closes, and throws away what waits: who does not read would not read that
     /// either.
-    pub(crate) fn evict(&self, why: Why) {
+    pub(crate) fn evict(&self, why: CloseReason) {
         if self.takes_messages() {
             self.outbox.borrow_mut().clear();
             self.taken_at.set(self.sessions.now());
@@ -356,7 +356,7 @@ impl Session {
         }
     }
 
-    fn close_unless_stalled(&self, why: Why, stall_max: Tick) {
+    fn close_unless_stalled(&self, why: CloseReason, stall_max: Tick) {
         if self.takes_messages() {
             self.sessions.metrics.session_closed(why.code);
             self.begin_sending()
@@ -402,7 +402,7 @@ impl Session {
         if self.state.get() == State::Open {
             self.state.set(State::Draining);
             if self.in_flight.get() == 0 {
-                self.close(Why::GOING_AWAY);
+                self.close(CloseReason::GOING_AWAY);
             }
         }
     }
@@ -412,7 +412,7 @@ impl Session {
         if self.control_frames.take() >= CONTROL_FRAMES_PER_SECOND {
             self.wake();
         }
-        if self.in_flight.get() > 0 && self.line.is_gone() {
+        if self.in_flight.get() > 0 && self.connection.is_gone() {
             // What it left unread may hide that from whoever reads.
             self.end();
             return false;
@@ -424,11 +424,11 @@ impl Session {
             State::Open | State::Draining => {}
         }
         if pause > STALL_MAX && !self.outbox.borrow().is_empty() {
-            self.evict(Why::NOT_READING);
+            self.evict(CloseReason::NOT_READING);
         } else if let Incoming::Since(began) = self.incoming.get()
             && now.wrapping_sub(began) > self.sessions.message_max
         {
-            self.close(Why::TOO_SLOW);
+            self.close(CloseReason::TOO_SLOW);
         } else {
             self.beat(now);
         }
@@ -445,7 +445,7 @@ impl Session {
     fn still_ends(&self, pause: Tick, stall_max: Tick) -> bool {
         // No event tells that the last bytes were given to the kernel.
         self.wake();
-        let is_sent = self.outbox.borrow().is_empty() && self.line.is_writable();
+        let is_sent = self.outbox.borrow().is_empty() && self.connection.is_writable();
         pause <= if is_sent { CLOSE_MAX } else { stall_max }
     }
 
@@ -454,7 +454,7 @@ impl Session {
     fn beat(&self, now: Tick) {
         let since_ping = now.wrapping_sub(self.pinged_at.get());
         if since_ping >= PONG_MAX && self.unanswered.get() >= UNANSWERED_MAX && !self.holds_back() {
-            self.evict(Why::NO_PONG);
+            self.evict(CloseReason::NO_PONG);
         } else if since_ping >= PING_EVERY {
             self.pinged_at.set(now);
             if !self.holds_back() {

@@ -21,7 +21,7 @@ use crate::{
     subscriptions::Asking,
 };
 
-use super::{Inbound, Outbound, Pieces, Refused, Session, Why};
+use super::{CloseReason, Inbound, Outbound, Pieces, Refused, Session};
 
 /// Answers what its client sends, each message as HTTP answers a body.
 ///
@@ -100,7 +100,7 @@ impl SessionActor {
     }
 
     /// Takes a piece of a message, and answers it with its last one.
-    fn piece(&mut self, item: Item, ctx: &mut WebsocketContext<Self>) -> Result<(), Why> {
+    fn piece(&mut self, item: Item, ctx: &mut WebsocketContext<Self>) -> Result<(), CloseReason> {
         let (is_text, is_last, bytes) = match item {
             Item::FirstText(bytes) => (Some(true), false, bytes),
             Item::FirstBinary(bytes) => (Some(false), false, bytes),
@@ -110,7 +110,7 @@ impl SessionActor {
         if let Some(is_text) = is_text {
             self.pieces = Some(Pieces::new(is_text, &self.budget));
         }
-        let mut pieces = self.pieces.take().ok_or(Why::PROTOCOL)?;
+        let mut pieces = self.pieces.take().ok_or(CloseReason::PROTOCOL)?;
         pieces.push(&bytes);
         if !is_last {
             self.pieces = Some(pieces);
@@ -118,7 +118,7 @@ impl SessionActor {
         }
         match pieces.finish() {
             Ok((body, charge)) => self.answer(body, Some(charge), ctx),
-            Err(Refused::NotUtf8) => return Err(Why::NOT_UTF8),
+            Err(Refused::NotUtf8) => return Err(CloseReason::NOT_UTF8),
             Err(Refused::TooLarge) => self.refuse(&RpcError::BODY_TOO_LARGE),
             Err(Refused::Busy) => self.refuse(&RpcError::Unavailable),
         }
@@ -129,7 +129,7 @@ impl SessionActor {
         &mut self,
         message: Result<Message, ProtocolError>,
         ctx: &mut WebsocketContext<Self>,
-    ) -> Result<(), Why> {
+    ) -> Result<(), CloseReason> {
         match message.map_err(|error| why_of(&error))? {
             Message::Text(text) => self.answer(text.into_bytes(), None, ctx),
             Message::Binary(bytes) => self.answer(bytes, None, ctx),
@@ -178,10 +178,10 @@ impl StreamHandler<Result<Message, ProtocolError>> for SessionActor {
 }
 
 /// The library says that text is not UTF-8 by an error of no kind of its own.
-fn why_of(error: &ProtocolError) -> Why {
+fn why_of(error: &ProtocolError) -> CloseReason {
     match error {
-        ProtocolError::Overflow => Why::TOO_LARGE,
-        ProtocolError::Io(error) if error.kind() == ErrorKind::Other => Why::NOT_UTF8,
-        _ => Why::PROTOCOL,
+        ProtocolError::Overflow => CloseReason::TOO_LARGE,
+        ProtocolError::Io(error) if error.kind() == ErrorKind::Other => CloseReason::NOT_UTF8,
+        _ => CloseReason::PROTOCOL,
     }
 }

@@ -23,7 +23,7 @@ use super::{
 };
 use crate::{
     access::{Keys, SessionCaps},
-    connections::{Connection, Line},
+    connections::{Connection, ConnectionHandle},
     subscriptions::Hub,
 };
 
@@ -36,14 +36,14 @@ fn registry() -> Rc<Sessions> {
 }
 
 fn open(sessions: &Rc<Sessions>) -> Rc<Session> {
-    open_on(sessions, Line::default())
+    open_on(sessions, ConnectionHandle::default())
 }
 
-fn open_on(sessions: &Rc<Sessions>, line: Line) -> Rc<Session> {
+fn open_on(sessions: &Rc<Sessions>, connection: ConnectionHandle) -> Rc<Session> {
     let keys = Keys::new([("test", "test")]);
     let slot = SessionCaps::new(1, 1, 1).take(keys.check("test").unwrap());
-    let follower = Follower::new(Hub::new(sessions.metrics.clone()));
-    sessions.open(slot.unwrap(), follower, line)
+    let subscriptions = SessionSubscriptions::new(Hub::new(sessions.metrics.clone()));
+    sessions.open(slot.unwrap(), subscriptions, connection)
 }
 
 /// Everything that waits.
@@ -170,7 +170,7 @@ impl LazyBytes for Short {
 fn an_answer_that_cannot_be_ended_ends_the_connection() {
     let sessions = registry();
     let (mut client, _server, connection) = socket();
-    let session = open_on(&sessions, Line::of(&connection));
+    let session = open_on(&sessions, ConnectionHandle::of(&connection));
     session.answer(Json::lazy(Short(1_000)), None);
     session.notify(message(100));
     assert!(session.take(1_000).is_some(), "the frame's header");
@@ -221,7 +221,7 @@ fn socket() -> (TcpStream, TcpStream, Rc<Connection>) {
 fn who_leaves_while_it_is_answered_is_found_gone_whatever_it_left_unread() {
     let sessions = registry();
     let (mut client, _server, connection) = socket();
-    let session = open_on(&sessions, Line::of(&connection));
+    let session = open_on(&sessions, ConnectionHandle::of(&connection));
     session.begin_request();
     client.write_all(b"unread").unwrap();
     look(&sessions, 5);
@@ -240,10 +240,10 @@ fn who_leaves_while_it_is_answered_is_found_gone_whatever_it_left_unread() {
 fn what_was_taken_is_waited_for_until_the_socket_takes_it() {
     let sessions = registry();
     let (_client, mut server, connection) = socket();
-    let session = open_on(&sessions, Line::of(&connection));
+    let session = open_on(&sessions, ConnectionHandle::of(&connection));
     server.set_nonblocking(true).unwrap();
     while server.write(&[0; 1 << 20]).is_ok() {}
-    session.close(Why::GOING_AWAY);
+    session.close(CloseReason::GOING_AWAY);
     taken(&session);
     look(&sessions, 10);
     assert!(!is_cut(&sessions));

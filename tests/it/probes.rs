@@ -10,7 +10,7 @@ use actix::Addr;
 use actix_web::{App, test};
 use nearhead::{
     access::{Keys, Quota, SessionCaps},
-    http::{self, Edge, EdgeSettings},
+    http::{self, ServerSettings, ServerState},
     metrics::Metrics,
 };
 use nearhead_actors::{head::Head, head_tracker::HeadTracker, wiring::Pools};
@@ -29,7 +29,7 @@ async fn ready(
     fresh_for: Option<Duration>,
     draining: bool,
 ) -> (u16, Value) {
-    let edge = Edge {
+    let state = ServerState {
         head: head.clone(),
         tracker: tracker.clone(),
         session_caps: SessionCaps::new(1, 1, 1),
@@ -37,13 +37,13 @@ async fn ready(
         quota: Arc::new(Quota::unlimited()),
         pools: Pools::start(1),
         metrics: Metrics::new().unwrap(),
-        settings: EdgeSettings {
+        settings: ServerSettings {
             head_fresh_for: fresh_for,
-            ..EdgeSettings::default()
+            ..ServerSettings::default()
         },
         draining: Arc::new(AtomicBool::new(draining)),
     };
-    let app = App::new().configure(|routes| http::configure(&edge, routes));
+    let app = App::new().configure(|routes| http::configure(&state, routes));
     let app = test::init_service(app).await;
     let request = test::TestRequest::get().uri("/ready").to_request();
     let response = test::call_service(&app, request).await;

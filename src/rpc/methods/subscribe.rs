@@ -24,8 +24,8 @@ pub(crate) async fn subscribe(
     context: &RequestContext<'_>,
     mut params: Params<'_>,
 ) -> Result<Json, RpcError> {
-    let kind = params.required(params::text)?;
-    let topic = match &*kind {
+    let name = params.required(params::text)?;
+    let kind = match &*name {
         "newHeads" => SubscriptionKind::NewHeads,
         "reorgs" => SubscriptionKind::Reorgs,
         "logs" => {
@@ -38,14 +38,14 @@ pub(crate) async fn subscribe(
             return Err(RpcError::InvalidParams(why.into()));
         }
     };
-    let has_filter = matches!(topic, SubscriptionKind::Logs(_));
+    let has_filter = matches!(kind, SubscriptionKind::Logs(_));
     let mut since = params.optional(None, since)?;
     if !has_filter && since.is_none() {
         // In the second place, where a filter would be, or in the third, where it is for logs.
         since = params.optional(None, self::since)?;
     }
     params.finish()?;
-    let id = subscriber(context)?.subscribe(topic, since, &context.snapshot)?;
+    let id = subscriber(context)?.subscribe(kind, since, &context.snapshot)?;
     Ok(Json::from(format!("\"{id}\"").into_bytes()))
 }
 

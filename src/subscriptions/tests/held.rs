@@ -54,8 +54,8 @@ fn place(log: &Value) -> Place {
 impl Held {
     /// What a client asks for before it subscribes, as eth_getBlockByNumber and eth_getLogs find
     /// it.
-    pub(super) fn read(topic: &SubscriptionKind, view: &Snapshot) -> Self {
-        match topic {
+    pub(super) fn read(kind: &SubscriptionKind, view: &Snapshot) -> Self {
+        match kind {
             SubscriptionKind::Logs(filter) => {
                 let search = BlockSearch::new(filter);
                 let of_block = |block: &Arc<Block>| {
@@ -143,10 +143,10 @@ impl Held {
     }
 
     /// Whether it is what the view holds.
-    pub(super) fn check(&self, topic: &SubscriptionKind, view: &Snapshot) -> Result<(), String> {
+    pub(super) fn check(&self, kind: &SubscriptionKind, view: &Snapshot) -> Result<(), String> {
         let oldest = view.oldest();
         let differs = |held: String, expected: String| Err(format!("holds {held}, not {expected}"));
-        match (self, Self::read(topic, view)) {
+        match (self, Self::read(kind, view)) {
             (Self::Heads(held), Self::Heads(expected)) => {
                 let held: Vec<Id> = held
                     .iter()
@@ -218,8 +218,8 @@ impl Held {
 }
 
 /// The block that a notification is about, and whether everything up to it was told.
-pub(super) fn told_of(topic: &SubscriptionKind, result: &Value) -> Option<(Arc<Block>, bool)> {
-    let (hash, is_whole) = match topic {
+pub(super) fn told_of(kind: &SubscriptionKind, result: &Value) -> Option<(Arc<Block>, bool)> {
+    let (hash, is_whole) = match kind {
         SubscriptionKind::NewHeads => (hash(&result["hash"]), true),
         // There may be more logs of the block.
         SubscriptionKind::Logs(_) => (place(result).1, false),

@@ -46,7 +46,7 @@ impl Dice {
     }
 }
 
-fn topic(dice: &mut Dice) -> SubscriptionKind {
+fn kind(dice: &mut Dice) -> SubscriptionKind {
     match dice.roll(6) {
         0 | 1 => SubscriptionKind::NewHeads,
         2 => SubscriptionKind::Reorgs,
@@ -97,7 +97,7 @@ fn run(seed: u64, seen: &mut Seen) -> Result<(), String> {
             && dice.roll(3) == 0
         {
             // A request that began before the change.
-            client.subscribe(topic(&mut dice), &before)?;
+            client.subscribe(kind(&mut dice), &before)?;
         }
         if dice.roll(3) == 0 {
             clients.push(Client::new(&world));
@@ -138,7 +138,7 @@ fn act(
             2 => client.leave(),
             3 => client.unsubscribe(dice)?,
             4 => client.lose_answer(),
-            5 | 6 => client.subscribe(topic(dice), &view)?,
+            5 | 6 => client.subscribe(kind(dice), &view)?,
             7 => client.answer(),
             _ => {
                 if client.read(usize::MAX, None)? {
@@ -185,14 +185,14 @@ const FAULTS: [Fault; 3] = [Fault::Dropped, Fault::Doubled, Fault::ToldFirst];
 /// told anything but what it is told of each of them without.
 fn notices(
     seed: u64,
-    topic: &SubscriptionKind,
+    kind: &SubscriptionKind,
     fault: Option<(usize, Fault)>,
     told: &mut Vec<usize>,
 ) -> bool {
     let mut dice = Dice(seed);
     let world = World::new(&TREE.windows[dice.roll(TREE.windows.len())], 1 << 24);
     let mut client = Client::new(&world);
-    client.subscribe(topic.clone(), &world.view()).unwrap();
+    client.subscribe(kind.clone(), &world.view()).unwrap();
     client.answer();
     client.read(usize::MAX, None).unwrap();
     for at in 0..6 {
@@ -231,13 +231,13 @@ fn a_broken_feed_is_caught() {
     let mut dice = Dice(7);
     let mut broken = [0; 3];
     for seed in 0..400 {
-        let topic = match seed % 2 {
+        let kind = match seed % 2 {
             0 => SubscriptionKind::NewHeads,
             _ => SubscriptionKind::Logs(Rc::default()),
         };
         let mut told = Vec::new();
         assert!(
-            !notices(seed, &topic, None, &mut told),
+            !notices(seed, &kind, None, &mut told),
             "seed {seed} is whole"
         );
         // Where nothing is told of a change, nothing can be wrong with it.
@@ -246,12 +246,12 @@ fn a_broken_feed_is_caught() {
         for (count, fault) in broken.iter_mut().zip(FAULTS) {
             // Logs that are removed can be read before and after.
             if matches!(
-                (&topic, fault),
+                (&kind, fault),
                 (SubscriptionKind::Logs(_), Fault::ToldFirst)
             ) {
                 continue;
             }
-            let is_caught = notices(seed, &topic, Some((at, fault)), &mut told);
+            let is_caught = notices(seed, &kind, Some((at, fault)), &mut told);
             assert!(is_caught, "seed {seed}, {fault:?} at change {at}");
             *count += 1;
         }
@@ -265,13 +265,13 @@ fn a_broken_notification_is_caught() {
     let mut dice = Dice(9);
     let mut broken = 0;
     for seed in 0..200 {
-        let topic = match seed % 2 {
+        let kind = match seed % 2 {
             0 => SubscriptionKind::NewHeads,
             _ => SubscriptionKind::Logs(Rc::default()),
         };
         let world = World::new(&TREE.windows[dice.roll(TREE.windows.len())], 1 << 24);
         let view = world.view();
-        let session = subscribe(&world, topic.clone());
+        let session = subscribe(&world, kind.clone());
         let change = world.advance(world.way(&mut dice).unwrap());
         world.hub.announce(&change);
         let told: Vec<Value> = told(&session)
@@ -279,9 +279,9 @@ fn a_broken_notification_is_caught() {
             .map(|(_, result)| result)
             .collect();
         let is_caught = |told: &[Value]| {
-            let mut held = held::Held::read(&topic, &view);
+            let mut held = held::Held::read(&kind, &view);
             !told.iter().all(|result| held.apply(result).is_ok())
-                || held.check(&topic, &change.snapshot).is_err()
+                || held.check(&kind, &change.snapshot).is_err()
         };
         assert!(!is_caught(&told), "seed {seed} is whole");
         // Anywhere among the first few, where one of many is as good as another.
@@ -306,19 +306,19 @@ fn a_broken_notification_is_caught() {
 }
 
 /// A session with one subscription that is told from now on.
-fn subscribe(world: &World, topic: SubscriptionKind) -> Rc<Session> {
+fn subscribe(world: &World, kind: SubscriptionKind) -> Rc<Session> {
     let session = world.session();
     let asking = Asking::new(Rc::clone(&session));
-    asking.subscribe(topic, None, &world.view()).unwrap();
+    asking.subscribe(kind, None, &world.view()).unwrap();
     asking.answered();
-    session.follower.catch_up(&session);
+    session.subscriptions.catch_up(&session);
     session
 }
 
 /// What a session was told, each with the bytes of its value.
 fn told(session: &Rc<Session>) -> Vec<(Bytes, Value)> {
     let (mut bytes, mut slices) = (Vec::new(), Vec::new());
-    session.follower.catch_up(session);
+    session.subscriptions.catch_up(session);
     loop {
         let waiting = session.waiting();
         if waiting.is_empty() {
@@ -328,7 +328,7 @@ fn told(session: &Rc<Session>) -> Vec<(Bytes, Value)> {
         while let Some(taken) = session.take(usize::MAX) {
             bytes.extend_from_slice(&taken);
         }
-        session.follower.catch_up(session);
+        session.subscriptions.catch_up(session);
     }
     // Header, start, rest.
     let mut values = slices.into_iter().skip(2).step_by(3);
@@ -377,11 +377,11 @@ fn reorgs_are_told_with_their_common_ancestor() {
 fn a_notification_is_made_once_for_all_who_get_it() {
     let mut dice = Dice(5);
     let world = World::new(&TREE.windows[1], 1 << 24);
-    for topic in [
+    for kind in [
         SubscriptionKind::NewHeads,
         SubscriptionKind::Logs(Rc::default()),
     ] {
-        let sessions: Vec<_> = (0..10).map(|_| subscribe(&world, topic.clone())).collect();
+        let sessions: Vec<_> = (0..10).map(|_| subscribe(&world, kind.clone())).collect();
         // Who subscribes at a view that the hub does not know yet goes there at its own pace.
         world
             .hub
@@ -404,7 +404,7 @@ fn a_notification_is_made_once_for_all_who_get_it() {
                 })
                 .collect();
             count = places[0].len();
-            assert!(places.iter().all(|other| *other == places[0]), "{topic:?}");
+            assert!(places.iter().all(|other| *other == places[0]), "{kind:?}");
         }
     }
 }
@@ -417,13 +417,13 @@ fn a_subscription_goes_on_from_a_block_that_was_put_below() {
     let (head, below) = blocks.split_last().unwrap();
     let window = Window::new(1, Arc::clone(head));
     let mut dice = Dice(7);
-    for topic in [
+    for kind in [
         SubscriptionKind::NewHeads,
         SubscriptionKind::Logs(Rc::default()),
         SubscriptionKind::Reorgs,
     ] {
         let world = World::new(&window, 1 << 24);
-        let first = subscribe(&world, topic.clone());
+        let first = subscribe(&world, kind.clone());
         for block in below.iter().rev().take(100) {
             world.extend_below(block);
         }
@@ -432,23 +432,23 @@ fn a_subscription_goes_on_from_a_block_that_was_put_below() {
         let asking = Asking::new(Rc::clone(&session));
         let view = world.view();
         asking
-            .subscribe(topic.clone(), Some(since.hash), &view)
+            .subscribe(kind.clone(), Some(since.hash), &view)
             .unwrap();
         asking.answered();
         let logs = |block: &Arc<Block>| block.json.log_count();
         let since_then = view.range(since.number() + 1, u64::MAX);
-        let expected = match topic {
+        let expected = match kind {
             SubscriptionKind::NewHeads => 100,
             SubscriptionKind::Logs(_) => since_then.iter().map(logs).sum(),
             SubscriptionKind::Reorgs => 0,
         };
-        assert_eq!(told(&session).len(), expected, "{topic:?}");
-        assert!(!session.follower.is_behind(), "{topic:?}");
+        assert_eq!(told(&session).len(), expected, "{kind:?}");
+        assert!(!session.subscriptions.is_behind(), "{kind:?}");
         // From now on both are told the same.
         let change = world.advance(world.way(&mut dice).unwrap());
         world.hub.announce(&change);
         let [first, second] = [told(&first), told(&session)];
-        assert_eq!(first, second, "{topic:?}");
+        assert_eq!(first, second, "{kind:?}");
     }
 }
 

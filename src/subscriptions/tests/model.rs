@@ -22,10 +22,10 @@ use super::{
 };
 use crate::{
     access::{Keys, SessionCaps},
-    connections::Line,
+    connections::ConnectionHandle,
     metrics::Metrics,
     rpc::{RpcError, Subscriber as _, SubscriptionKind},
-    subscriptions::{Asking, Follower, Hub},
+    subscriptions::{Asking, Hub, SessionSubscriptions},
     ws::{Session, Sessions},
 };
 
@@ -94,8 +94,9 @@ impl World {
 
     pub(super) fn session(&self) -> Rc<Session> {
         let slot = self.caps.take(self.keys.check("test").unwrap()).unwrap();
-        let follower = Follower::new(Rc::clone(&self.hub));
-        self.sessions.open(slot, follower, Line::default())
+        let subscriptions = SessionSubscriptions::new(Rc::clone(&self.hub));
+        self.sessions
+            .open(slot, subscriptions, ConnectionHandle::default())
     }
 
     /// Whether what happened since this block is held no more.
@@ -119,7 +120,7 @@ impl World {
 
 /// One subscription of a client.
 struct Subscribed {
-    topic: SubscriptionKind,
+    kind: SubscriptionKind,
     held: Held,
     /// The last block that it knows completely.
     knows: Id,
@@ -156,17 +157,17 @@ impl Client {
     /// Reads and subscribes, both in this view.
     pub(super) fn subscribe(
         &mut self,
-        topic: SubscriptionKind,
+        kind: SubscriptionKind,
         view: &Arc<Snapshot>,
     ) -> Result<(), String> {
         let Some(session) = &self.session else {
             return Ok(());
         };
         let asking = Asking::new(Rc::clone(session));
-        let id = asking.subscribe(topic.clone(), None, view);
+        let id = asking.subscribe(kind.clone(), None, view);
         self.subscribed.push(Subscribed {
-            held: Held::read(&topic, view),
-            topic,
+            held: Held::read(&kind, view),
+            kind,
             knows: super::held::id(view.head()),
             id: id.map_err(|error| format!("{error:?}"))?,
             asking: Some(asking),
@@ -219,13 +220,13 @@ impl Client {
         };
         let mut left = most;
         while left > 0 {
-            session.follower.catch_up(&session);
+            session.subscriptions.catch_up(&session);
             match session.take(left) {
                 Some(slice) => {
                     left -= slice.len();
                     self.bytes.extend_from_slice(&slice);
                 }
-                None if session.takes_messages() && session.follower.goes_on() => {}
+                None if session.takes_messages() && session.subscriptions.goes_on() => {}
                 None => break,
             }
         }
@@ -236,7 +237,7 @@ impl Client {
             }
             self.hear(&payload, served)?;
         }
-        Ok(left > 0 && !session.follower.is_behind())
+        Ok(left > 0 && !session.subscriptions.is_behind())
     }
 
     fn hear(&mut self, payload: &[u8], served: Option<&Snapshot>) -> Result<(), String> {
@@ -251,9 +252,9 @@ impl Client {
         let result = &params["result"];
         subscribed.held.apply(result)?;
         self.told += 1;
-        let (block, is_whole) = told_of(&subscribed.topic, result).ok_or("no such block")?;
+        let (block, is_whole) = told_of(&subscribed.kind, result).ok_or("no such block")?;
         let is_served = |served: &Snapshot| served.is_canonical(&block);
-        if subscribed.topic == SubscriptionKind::NewHeads && !served.is_none_or(is_served) {
+        if subscribed.kind == SubscriptionKind::NewHeads && !served.is_none_or(is_served) {
             return Err("told of a head that is not served".to_owned());
         }
         subscribed.knows = if is_whole {
@@ -282,8 +283,8 @@ impl Client {
         for subscribed in &mut self.subscribed {
             let asking = Asking::new(Rc::clone(&session));
             let (number, hash) = subscribed.knows;
-            let topic = || subscribed.topic.clone();
-            subscribed.id = match asking.subscribe(topic(), Some(hash), view) {
+            let kind = || subscribed.kind.clone();
+            subscribed.id = match asking.subscribe(kind(), Some(hash), view) {
                 Ok(id) => {
                     subscribed.held.truncate(number);
                     id
@@ -296,9 +297,9 @@ impl Client {
                             subscribed.knows
                         ));
                     }
-                    subscribed.held = Held::read(&subscribed.topic, view);
+                    subscribed.held = Held::read(&subscribed.kind, view);
                     subscribed.knows = id(view.head());
-                    let anew = asking.subscribe(topic(), None, view);
+                    let anew = asking.subscribe(kind(), None, view);
                     anew.map_err(|error| format!("{error:?}"))?
                 }
                 Err(error) => return Err(format!("{error:?}")),
@@ -321,7 +322,7 @@ impl Client {
             .subscribed
             .iter()
             .filter(|subscribed| subscribed.asking.is_none());
-        told.try_for_each(|subscribed| subscribed.held.check(&subscribed.topic, view))
+        told.try_for_each(|subscribed| subscribed.held.check(&subscribed.kind, view))
     }
 }
 

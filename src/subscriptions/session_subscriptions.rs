@@ -14,7 +14,7 @@ use tokio::sync::Semaphore;
 use super::{
     catch_up::{Bookmark, CatchUp, Went},
     hub::{Hub, Place, SubscriptionId},
-    notice::Start,
+    notification::Start,
 };
 use crate::{
     limits::{
@@ -26,7 +26,7 @@ use crate::{
 };
 
 /// The subscriptions of one session.
-pub(crate) struct Follower {
+pub(crate) struct SessionSubscriptions {
     hub: Rc<Hub>,
     by_id: RefCell<HashMap<String, Subscription>>,
     /// Those that are not told by the hub yet, or not any more; each has its turn.
@@ -39,7 +39,7 @@ pub(crate) struct Follower {
 
 struct Subscription {
     number: SubscriptionId,
-    topic: SubscriptionKind,
+    kind: SubscriptionKind,
     start: Start,
     state: State,
 }
@@ -57,20 +57,20 @@ impl Subscription {
     /// From now on it catches up, from this bookmark on, with this view and later ones.
     fn catches_up(&mut self, bookmark: Bookmark, began_in: Option<Arc<Snapshot>>) -> CatchUp {
         self.state = State::Behind;
-        let (topic, start) = (self.topic.clone(), self.start.clone());
-        CatchUp::new(self.number, topic, start, began_in, bookmark)
+        let (kind, start) = (self.kind.clone(), self.start.clone());
+        CatchUp::new(self.number, kind, start, began_in, bookmark)
     }
 }
 
 /// Addresses and topics of its filter.
-fn values(topic: &SubscriptionKind) -> usize {
-    match topic {
+fn values(kind: &SubscriptionKind) -> usize {
+    match kind {
         SubscriptionKind::Logs(filter) => filter.value_count(),
         SubscriptionKind::NewHeads | SubscriptionKind::Reorgs => 0,
     }
 }
 
-impl Follower {
+impl SessionSubscriptions {
     pub(crate) fn new(hub: Rc<Hub>) -> Self {
         Self {
             hub,
@@ -174,15 +174,15 @@ impl Follower {
     /// From now on the hub tells it.
     fn join(&self, number: SubscriptionId, session: &Rc<Session>) {
         self.with(number, |subscription| {
-            let (topic, start) = (&subscription.topic, subscription.start.clone());
-            let place = self.hub.list(number, topic, Rc::downgrade(session), start);
+            let (kind, start) = (&subscription.kind, subscription.start.clone());
+            let place = self.hub.list(number, kind, Rc::downgrade(session), start);
             subscription.state = State::Listed(place);
         });
     }
 
     fn subscribe(
         &self,
-        topic: SubscriptionKind,
+        kind: SubscriptionKind,
         since: Option<B256>,
         view: &Arc<Snapshot>,
     ) -> Result<String, RpcError> {
@@ -190,7 +190,7 @@ impl Follower {
             let most = SESSION_SUBSCRIPTIONS_MAX;
             return Err(RpcError::TooManySubscriptions { most });
         }
-        let values = values(&topic);
+        let values = values(&kind);
         if self.values.get() + values > SESSION_FILTER_VALUES_MAX {
             let most = SESSION_FILTER_VALUES_MAX;
             return Err(RpcError::TooManyFilterValues { most });
@@ -206,7 +206,7 @@ impl Follower {
         let (number, id) = self.hub.new_id();
         let subscription = Subscription {
             number,
-            topic,
+            kind,
             start: Start::of(&id),
             state: State::Asked(Bookmark::at(cursor), Arc::clone(view)),
         };
@@ -232,7 +232,7 @@ impl Follower {
             }
             State::Listed(place) => self.hub.unlist(subscription.number, place),
         }
-        let values = values(&subscription.topic);
+        let values = values(&subscription.kind);
         self.count(|values_before| values_before - values);
         self.hub.metrics.subscriptions.dec();
     }
@@ -244,7 +244,7 @@ impl Follower {
     }
 }
 
-impl Drop for Follower {
+impl Drop for SessionSubscriptions {
     fn drop(&mut self) {
         for subscription in self.by_id.take().values() {
             self.forget(subscription);
@@ -252,7 +252,7 @@ impl Drop for Follower {
     }
 }
 
-/// Where a follower is that knows the chain up to this block, if everything since is still held.
+/// Where a subscriptions is that knows the chain up to this block, if everything since is still held.
 fn resume(view: &Snapshot, since: &B256) -> Result<Cursor, RpcError> {
     let oldest = &view.canonical()[0];
     let lost = || RpcError::ResumeLost {
@@ -282,7 +282,7 @@ impl Asking {
     /// Notes that the answer with the ids was sent.
     pub(crate) fn answered(self) {
         for id in self.ids.take() {
-            self.session.follower.begin(&id);
+            self.session.subscriptions.begin(&id);
         }
     }
 }
@@ -290,7 +290,7 @@ impl Asking {
 impl Drop for Asking {
     fn drop(&mut self) {
         for id in self.ids.take() {
-            self.session.follower.unsubscribe(&id);
+            self.session.subscriptions.unsubscribe(&id);
         }
     }
 }
@@ -298,17 +298,17 @@ impl Drop for Asking {
 impl Subscriber for Asking {
     fn subscribe(
         &self,
-        topic: SubscriptionKind,
+        kind: SubscriptionKind,
         since: Option<B256>,
         view: &Arc<Snapshot>,
     ) -> Result<String, RpcError> {
-        let id = self.session.follower.subscribe(topic, since, view)?;
+        let id = self.session.subscriptions.subscribe(kind, since, view)?;
         self.ids.borrow_mut().push(id.clone());
         Ok(id)
     }
 
     fn unsubscribe(&self, id: &str) -> bool {
-        self.session.follower.unsubscribe(id)
+        self.session.subscriptions.unsubscribe(id)
     }
 
     fn turn(&self) -> Arc<Semaphore> {

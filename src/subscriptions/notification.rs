@@ -7,7 +7,7 @@ use crate::ws::{Opcode, header};
 
 /// A notification without what only one subscription has: its id.
 #[derive(Clone, Debug)]
-pub(super) struct Notice {
+pub(super) struct Notification {
     /// The header of the frame that carries it, the same for every subscription.
     header: Bytes,
     /// The value of `result`, and the end of the message.
@@ -36,7 +36,7 @@ impl Start {
     }
 }
 
-impl Notice {
+impl Notification {
     /// With the value of `result` in two parts.
     fn of(result: [&[u8]; 2]) -> Self {
         let rest = Bytes::from([result[0], result[1], b"}}"].concat());
