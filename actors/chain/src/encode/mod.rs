@@ -15,8 +15,10 @@
 mod block;
 mod block_json;
 mod log;
+mod options;
 mod proof;
 mod receipt;
+mod span;
 mod transaction;
 pub mod value;
 mod writer;
@@ -25,11 +27,5 @@ mod writer;
 pub(crate) mod tests;
 
 pub use block_json::{BlockJson, EncodeError};
+pub use options::EncodeOptions;
 pub use proof::{ProofKey, proof};
-
-/// How blocks are written.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct EncodeOptions {
-    /// Leave out `totalDifficulty` of blocks and uncles, as execution-apis has it.
-    pub omit_total_difficulty: bool,
-}

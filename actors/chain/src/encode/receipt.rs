@@ -5,8 +5,8 @@ use alloy_eips::Typed2718;
 use alloy_primitives::Address;
 
 use super::{
-    block_json::Span,
     log::{self, LogTail},
+    span::Span,
     writer::JsonWriter,
 };
 use crate::block::{BlockParts, Receipt, Transaction};

@@ -12,9 +12,10 @@
 //! | [`Cancellation`] | stops running work within a millisecond |
 
 mod cancellation;
+mod error;
 mod filter;
 mod filter_index;
-mod found;
+mod found_logs;
 mod postings;
 mod search;
 
@@ -22,8 +23,9 @@ mod search;
 mod tests;
 
 pub use cancellation::Cancellation;
+pub use error::SearchError;
 pub use filter::LogFilter;
 pub use filter_index::{FilterId, FilterIndex};
-pub use found::FoundLogs;
+pub use found_logs::FoundLogs;
 pub use postings::LogPostings;
-pub use search::{BlockSearch, SearchError, search};
+pub use search::{BlockSearch, search};

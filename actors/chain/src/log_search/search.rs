@@ -3,29 +3,13 @@
 use std::sync::Arc;
 
 use super::{
-    Cancellation, FoundLogs, LogFilter, LogPostings,
-    cancellation::CancelChecker,
+    Cancellation, LogFilter, LogPostings, SearchError,
+    cancellation::{CancelChecker, UNITS_PER_CHECK},
     filter::{FilterTerms, Query},
+    found_logs::{FoundLogs, Matches},
     postings::Field,
 };
 use crate::block::Block;
-
-/// Why a search gave no result.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum SearchError {
-    /// More logs match than may be returned.
-    #[error("more than {limit} logs match")]
-    TooMany {
-        /// The bound.
-        limit: usize,
-        /// The last block of the largest range from the first block that fits; `None` if the first
-        /// block alone does not.
-        fits_to: Option<u64>,
-    },
-    /// Cancelled through the token.
-    #[error("cancelled")]
-    Cancelled,
-}
 
 /// Counts the matches in `blocks` (ascending); [`FoundLogs::into_json`] then is the JSON array.
 ///
@@ -91,38 +75,6 @@ impl BlockSearch {
     }
 }
 
-/// Positions of the logs that match, block by block.
-#[derive(Debug, Default)]
-pub(super) struct Matches {
-    positions: Vec<u32>,
-    /// Indices of the blocks that have any, and where each one's positions end.
-    blocks: Vec<(usize, usize)>,
-}
-
-impl Matches {
-    fn end_block(&mut self, index: usize) {
-        let end = self.positions.len();
-        if end > self.blocks.last().map_or(0, |(_, end)| *end) {
-            self.blocks.push((index, end));
-        }
-    }
-
-    /// Number of matches.
-    pub(super) const fn len(&self) -> usize {
-        self.positions.len()
-    }
-
-    /// Indices of the blocks that have matches, each with the ascending positions of its logs.
-    pub(super) fn by_block(&self) -> impl Iterator<Item = (usize, &[u32])> {
-        let mut start = 0;
-        self.blocks.iter().map(move |(index, end)| {
-            let positions = &self.positions[start..*end];
-            start = *end;
-            (*index, positions)
-        })
-    }
-}
-
 /// Matches one query against one block after the other; its buffers are used again.
 struct Matcher<'a> {
     query: &'a Query<'a>,
@@ -184,7 +136,7 @@ impl<'a> Matcher<'a> {
         let mut lists = 0;
         for list in self.lists(postings, rarest) {
             lists += 1;
-            for candidates in list.chunks(super::cancellation::UNITS_PER_CHECK) {
+            for candidates in list.chunks(UNITS_PER_CHECK) {
                 checker.count(candidates.len())?;
                 if is_exact {
                     positions.extend_from_slice(candidates);

@@ -20,8 +20,10 @@
 //! can walk it while one writer commits, because a node goes only after the last handle that
 //! reaches it.
 
+mod changes;
 mod error;
 mod eviction;
+#[cfg(any(test, feature = "testing"))]
 mod invariants;
 mod node;
 mod node_store;
@@ -34,11 +36,13 @@ mod update;
 mod verify;
 mod walker;
 
+pub use changes::Changes;
 pub use error::TrieError;
+#[cfg(any(test, feature = "testing"))]
 pub use invariants::InvariantError;
 pub use node::{Reference, references};
 pub use node_store::{NodeStore, NodeStoreStats};
 pub use proof::{AccountProof, StorageProof};
 pub use state::State;
-pub use update::{AccountInfo, AccountUpdate, Changes, StateUpdate};
+pub use update::{AccountInfo, AccountUpdate, StateUpdate};
 pub use verify::{ProofError, ProofFlaw, ProofPart};

@@ -12,9 +12,8 @@ use dashmap::{DashMap, Entry as MapEntry};
 use parking_lot::Mutex;
 
 use super::{
-    AccountProof, TrieError,
+    AccountProof, Changes, TrieError,
     node::{Reference, push_references},
-    update::Changes,
     walker::NodeSource,
 };
 

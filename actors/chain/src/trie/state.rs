@@ -2,9 +2,9 @@ use std::sync::Arc;
 
 use alloy_primitives::{Address, B256, Bytes, U256, utils::keccak256_cached};
 use alloy_rlp::Decodable;
-use alloy_trie::TrieAccount;
+use alloy_trie::{EMPTY_ROOT_HASH, TrieAccount};
 
-use super::{Changes, NodeStore, StateUpdate, TrieError, walker::walk};
+use super::{AccountProof, Changes, NodeStore, StateUpdate, StorageProof, TrieError, walker::walk};
 
 /// Handle that keeps one state root readable; dropping the last one releases what only it reached.
 ///
@@ -75,13 +75,46 @@ impl State {
         self.store.code(hash)
     }
 
+    /// Proof of an account and of slots of it (EIP-1186).
+    ///
+    /// An absence is proved by the nodes down to and including the one that shows it; an empty trie
+    /// has no nodes.
+    ///
+    /// # Errors
+    /// As [`Self::storage`].
+    pub fn prove(&self, address: &Address, slots: &[U256]) -> Result<AccountProof, TrieError> {
+        let mut nodes = Vec::new();
+        let account = self.walk_account(address, |rlp| nodes.push(Bytes::copy_from_slice(rlp)))?;
+        let storage_root = account.map_or(EMPTY_ROOT_HASH, |account| account.storage_root);
+        let storage = slots
+            .iter()
+            .map(|slot| self.prove_slot(storage_root, *slot))
+            .collect::<Result<_, TrieError>>()?;
+        Ok(AccountProof {
+            account,
+            nodes,
+            storage,
+        })
+    }
+
+    /// Proof of a slot of the account with this storage root.
+    ///
+    /// # Errors
+    /// As [`Self::storage`].
+    pub fn prove_slot(&self, storage_root: B256, slot: U256) -> Result<StorageProof, TrieError> {
+        let mut nodes = Vec::new();
+        let push = |rlp: &[u8]| nodes.push(Bytes::copy_from_slice(rlp));
+        let value = self.walk_storage(storage_root, slot, push)?;
+        Ok(StorageProof { value, nodes })
+    }
+
     /// Computes the state after `update`; nothing is stored yet.
     ///
     /// # Errors
     /// As [`Self::storage`], for what the changes are made to and for what takes the place of a
     /// deleted sibling.
     pub fn update(&self, update: &StateUpdate) -> Result<Changes, TrieError> {
-        Changes::compute(&self.store, self.root, update)
+        update.apply(&self.store, self.root)
     }
 
     /// Stores the changes and returns a handle to the new state.

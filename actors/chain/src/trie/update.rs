@@ -6,7 +6,7 @@ use alloy_rlp::Decodable;
 use alloy_trie::{EMPTY_ROOT_HASH, TrieAccount};
 
 use super::{
-    NodeStore, TrieError,
+    Changes, NodeStore, TrieError,
     subtree::{LeafUpdate, TrieUpdater},
 };
 
@@ -41,27 +41,10 @@ pub struct AccountUpdate {
     pub storage: Vec<(U256, U256)>,
 }
 
-/// New nodes of an update, not stored yet; dropping them forgets the update.
-#[must_use = "nothing is stored before the changes are committed"]
-pub struct Changes {
-    /// The state root that the update was applied to.
-    pub(super) parent: B256,
-    /// The state root afterwards.
-    pub(super) root: B256,
-    /// Nodes that the update made, by keccak256.
-    pub(super) nodes: B256Map<Box<[u8]>>,
-    /// Codes that came with the update, by keccak256.
-    pub(super) codes: B256Map<Bytes>,
-}
-
-impl Changes {
-    /// Applies `update` to the state under `parent`.
-    pub(super) fn compute(
-        store: &NodeStore,
-        parent: B256,
-        update: &StateUpdate,
-    ) -> Result<Self, TrieError> {
-        let mut accounts = update
+impl StateUpdate {
+    /// Computes the nodes that this update makes of the state under `parent`.
+    pub(super) fn apply(&self, store: &NodeStore, parent: B256) -> Result<Changes, TrieError> {
+        let mut accounts = self
             .accounts
             .iter()
             .map(|(address, account)| (keccak256(address), account))
@@ -69,29 +52,12 @@ impl Changes {
         accounts.sort_unstable_by_key(|(key, _)| *key);
         let mut updater = TrieUpdater::new(store);
         let root = updater.update_trie(parent, &accounts)?;
-        Ok(Self {
+        Ok(Changes {
             parent,
             root,
             nodes: updater.into_nodes(),
-            codes: update.code.clone(),
+            codes: self.code.clone(),
         })
-    }
-
-    /// The state root after the update.
-    #[must_use]
-    pub const fn root(&self) -> B256 {
-        self.root
-    }
-}
-
-impl std::fmt::Debug for Changes {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Changes")
-            .field("parent", &self.parent)
-            .field("root", &self.root)
-            .field("nodes", &self.nodes.len())
-            .field("codes", &self.codes.len())
-            .finish()
     }
 }
 

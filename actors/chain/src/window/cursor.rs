@@ -9,7 +9,7 @@ use crate::block::Block;
 
 /// The last block that a follower was told of: number and hash are the whole state of following.
 ///
-/// Whatever happened in the meantime, going from step to step leads to the head of a view with no
+/// Whatever happened in the meantime, going from step to step leads to the head of a snapshot with no
 /// gap and nothing twice: blocks that were replaced are taken back, newest first, then their
 /// successors come, oldest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,13 +54,13 @@ impl Cursor {
         }
     }
 
-    /// Whether there is nothing left to tell of this view.
+    /// Whether there is nothing left to tell of this snapshot.
     #[must_use]
     pub fn is_at_head(&self, snapshot: &Snapshot) -> bool {
         snapshot.head().hash == self.hash
     }
 
-    /// The next step towards the head of a view, which is taken; `None` at the head.
+    /// The next step towards the head of a snapshot, which is taken; `None` at the head.
     ///
     /// # Errors
     /// [`CursorLost`]: the next block, or the one to be taken back, is not held; the cursor stays where
@@ -89,7 +89,7 @@ impl Cursor {
         Ok(Some(CursorStep::Remove(Arc::clone(block))))
     }
 
-    /// All steps to the head of a view; at most one a held block.
+    /// All steps to the head of a snapshot; at most one a held block.
     ///
     /// # Errors
     /// As [`Self::step`].

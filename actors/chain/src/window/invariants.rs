@@ -1,32 +1,38 @@
-//! What is true of every window.
+//! What holds for every window, as one check that tests call.
 
 use std::{collections::HashMap, sync::Arc};
 
 use super::{
+    limits::{REPLACED_BLOCKS_MAX, WINDOW_BLOCKS},
     snapshot::{SettledBlock, Snapshot},
     transactions::TransactionPlace,
-    window::{REPLACED_BLOCKS_MAX, WINDOW_BLOCKS, Window},
+    window::Window,
 };
 use crate::block::Block;
 
-/// Checks every invariant; costs as much as the window has transactions.
-pub(super) fn check(window: &Window) -> Result<(), String> {
-    let view = &*window.view;
-    canonical_is_a_chain(view)?;
-    replaced_are_bounded(window)?;
-    held_is_canonical_and_replaced(window)?;
-    transactions_are_the_canonical_ones(view)?;
-    genesis_is_the_first(view)?;
-    settled_is_canonical("safe", view.safe, view)?;
-    settled_is_canonical("finalized", view.finalized, view)
+impl Window {
+    /// Checks every invariant of the window; the cost grows with its transactions.
+    ///
+    /// # Errors
+    /// The first violation, in words and with its numbers.
+    pub fn check_invariants(&self) -> Result<(), String> {
+        let snapshot = &*self.snapshot;
+        canonical_is_a_chain(snapshot)?;
+        replaced_are_bounded(self)?;
+        held_is_canonical_and_replaced(self)?;
+        transactions_are_the_canonical_ones(snapshot)?;
+        genesis_is_the_first(snapshot)?;
+        settled_is_canonical("safe", snapshot.safe, snapshot)?;
+        settled_is_canonical("finalized", snapshot.finalized, snapshot)
+    }
 }
 
-fn canonical_is_a_chain(view: &Snapshot) -> Result<(), String> {
-    let count = view.canonical.len();
+fn canonical_is_a_chain(snapshot: &Snapshot) -> Result<(), String> {
+    let count = snapshot.canonical.len();
     ensure((1..=WINDOW_BLOCKS).contains(&count), || {
         format!("{count} canonical blocks, want 1 to {WINDOW_BLOCKS}")
     })?;
-    for pair in view.canonical.windows(2) {
+    for pair in snapshot.canonical.windows(2) {
         let (parent, child) = (&*pair[0], &*pair[1]);
         let number = child.number();
         ensure(number == parent.number() + 1, || {
@@ -41,7 +47,7 @@ fn canonical_is_a_chain(view: &Snapshot) -> Result<(), String> {
 }
 
 fn replaced_are_bounded(window: &Window) -> Result<(), String> {
-    let (count, oldest) = (window.replaced.len(), window.view.oldest());
+    let (count, oldest) = (window.replaced.len(), window.snapshot.oldest());
     ensure(count <= REPLACED_BLOCKS_MAX, || {
         format!("{count} replaced blocks, want at most {REPLACED_BLOCKS_MAX}")
     })?;
@@ -50,7 +56,7 @@ fn replaced_are_bounded(window: &Window) -> Result<(), String> {
         ensure(number >= oldest, || {
             format!("replaced block {number} is below the window, oldest is {oldest}")
         })?;
-        ensure(!window.view.is_canonical(block), || {
+        ensure(!window.snapshot.is_canonical(block), || {
             format!("replaced block {number} is canonical")
         })?;
     }
@@ -58,28 +64,28 @@ fn replaced_are_bounded(window: &Window) -> Result<(), String> {
 }
 
 fn held_is_canonical_and_replaced(window: &Window) -> Result<(), String> {
-    let view = &*window.view;
-    for block in view.canonical.iter().chain(&window.replaced) {
-        let held = view.held.get(&block.hash);
+    let snapshot = &*window.snapshot;
+    for block in snapshot.canonical.iter().chain(&window.replaced) {
+        let held = snapshot.held.get(&block.hash);
         ensure(held.is_some_and(|held| Arc::ptr_eq(held, block)), || {
             format!("block {} is not held by its hash", block.number())
         })?;
     }
     let (held, want) = (
-        view.held.len(),
-        view.canonical.len() + window.replaced.len(),
+        snapshot.held.len(),
+        snapshot.canonical.len() + window.replaced.len(),
     );
     ensure(held == want, || {
         format!("{held} blocks held by hash, want {want}")
     })
 }
 
-fn transactions_are_the_canonical_ones(view: &Snapshot) -> Result<(), String> {
-    let mut caught_up = view.transactions.clone();
+fn transactions_are_the_canonical_ones(snapshot: &Snapshot) -> Result<(), String> {
+    let mut caught_up = snapshot.transactions.clone();
     caught_up.catch_up();
     let mut newest = HashMap::new();
     let mut count = 0;
-    for block in &view.canonical {
+    for block in &snapshot.canonical {
         for (index, hash) in (0..).zip(&*block.transaction_hashes) {
             let number = block.number();
             newest.insert(hash, TransactionPlace { number, index });
@@ -87,7 +93,7 @@ fn transactions_are_the_canonical_ones(view: &Snapshot) -> Result<(), String> {
         }
     }
     for (hash, want) in &newest {
-        for index in [&view.transactions, &caught_up] {
+        for index in [&snapshot.transactions, &caught_up] {
             let found = index.get(hash);
             ensure(found == Some(*want), || {
                 format!("transaction {hash} is found at {found:?}, want {want:?}")
@@ -104,9 +110,9 @@ fn transactions_are_the_canonical_ones(view: &Snapshot) -> Result<(), String> {
     })
 }
 
-fn genesis_is_the_first(view: &Snapshot) -> Result<(), String> {
-    let first = &view.canonical[0];
-    let Some(genesis) = &view.genesis else {
+fn genesis_is_the_first(snapshot: &Snapshot) -> Result<(), String> {
+    let first = &snapshot.canonical[0];
+    let Some(genesis) = &snapshot.genesis else {
         return ensure(first.number() > 0, || {
             "block 0 is not held as the genesis".to_owned()
         });
@@ -129,17 +135,17 @@ fn genesis_is_the_first(view: &Snapshot) -> Result<(), String> {
 fn settled_is_canonical(
     tag: &str,
     settled: Option<SettledBlock>,
-    view: &Snapshot,
+    snapshot: &Snapshot,
 ) -> Result<(), String> {
     let Some(SettledBlock { number, hash }) = settled else {
         return Ok(());
     };
-    let head = view.head().number();
+    let head = snapshot.head().number();
     ensure(number <= head, || {
         format!("{tag} block {number} is above the head {head}")
     })?;
     let is_same = |canonical: &Arc<Block>| canonical.hash == hash;
-    ensure(view.by_number(number).is_none_or(is_same), || {
+    ensure(snapshot.by_number(number).is_none_or(is_same), || {
         format!("{tag} block {number} {hash} is not canonical")
     })
 }
@@ -162,19 +168,19 @@ mod tests {
     #[test]
     fn every_invariant_can_fail() {
         let table: &[(&str, Corrupt)] = &[
-            ("0 canonical blocks, want 1 to 128", |_, view| {
-                view.canonical.clear()
+            ("0 canonical blocks, want 1 to 128", |_, snapshot| {
+                snapshot.canonical.clear()
             }),
-            ("129 canonical blocks, want 1 to 128", |_, view| {
-                let next = block(0, &[]).child_of(view.head());
-                view.canonical.push(next);
+            ("129 canonical blocks, want 1 to 128", |_, snapshot| {
+                let next = block(0, &[]).child_of(snapshot.head());
+                snapshot.canonical.push(next);
             }),
-            ("block 4 follows block 2", |_, view| {
-                drop(view.canonical.remove(1))
+            ("block 4 follows block 2", |_, snapshot| {
+                drop(snapshot.canonical.remove(1))
             }),
-            ("names the parent", |_, view| {
-                let parent = view.canonical[126].hash;
-                view.canonical[127] = block(0, &[]).orphan(129, Arc::from([!parent]));
+            ("names the parent", |_, snapshot| {
+                let parent = snapshot.canonical[126].hash;
+                snapshot.canonical[127] = block(0, &[]).orphan(129, Arc::from([!parent]));
             }),
             ("513 replaced blocks, want at most 512", |window, _| {
                 let again = Arc::clone(&window.replaced[0]);
@@ -187,53 +193,57 @@ mod tests {
                     window.replaced.push_back(below);
                 },
             ),
-            ("replaced block 129 is canonical", |window, view| {
-                window.replaced.push_back(Arc::clone(view.head()));
+            ("replaced block 129 is canonical", |window, snapshot| {
+                window.replaced.push_back(Arc::clone(snapshot.head()));
             }),
-            ("block 129 is not held by its hash", |_, view| {
-                let head = view.head().hash;
-                view.held.remove(&head);
+            ("block 129 is not held by its hash", |_, snapshot| {
+                let head = snapshot.head().hash;
+                snapshot.held.remove(&head);
             }),
-            ("block 129 is not held by its hash", |_, view| {
-                let (head, other) = (view.head().hash, Arc::clone(&view.canonical[0]));
-                view.held.insert(head, other);
+            ("block 129 is not held by its hash", |_, snapshot| {
+                let (head, other) = (snapshot.head().hash, Arc::clone(&snapshot.canonical[0]));
+                snapshot.held.insert(head, other);
             }),
-            ("130 blocks held by hash, want 129", |_, view| {
+            ("130 blocks held by hash, want 129", |_, snapshot| {
                 let other = block(9, &[]).orphan(100, Arc::from([]));
-                view.held.insert(other.hash, other);
+                snapshot.held.insert(other.hash, other);
             }),
-            ("is found at None", |_, view| {
-                view.transactions.remove_oldest(&view.canonical[7])
+            ("is found at None", |_, snapshot| {
+                snapshot.transactions.remove_oldest(&snapshot.canonical[7])
             }),
             (
                 "is found at Some(TransactionPlace { number: 60",
-                |_, view| {
-                    view.transactions
+                |_, snapshot| {
+                    snapshot
+                        .transactions
                         .add_newest(&block(0, &[129]).orphan(60, Arc::from([])));
                 },
             ),
-            ("129 transactions by hash, want 128", |window, view| {
-                view.transactions.add_newest(&window.replaced[0]);
+            ("129 transactions by hash, want 128", |window, snapshot| {
+                snapshot.transactions.add_newest(&window.replaced[0]);
             }),
-            ("1 shadowed transactions, want 0", |_, view| {
-                let head = Arc::clone(view.head());
-                view.transactions.add_newest(&head);
+            ("1 shadowed transactions, want 0", |_, snapshot| {
+                let head = Arc::clone(snapshot.head());
+                snapshot.transactions.add_newest(&head);
             }),
-            ("block 129 is held as the genesis", |_, view| {
-                view.genesis = Some(Arc::clone(view.head()));
+            ("block 129 is held as the genesis", |_, snapshot| {
+                snapshot.genesis = Some(Arc::clone(snapshot.head()));
             }),
-            ("the genesis holds a state below the window", |_, view| {
-                let mut genesis = view.genesis.as_ref().unwrap().without_state();
-                genesis.state = Some(State::empty(&NodeStore::new()));
-                view.genesis = Some(Arc::new(genesis));
+            (
+                "the genesis holds a state below the window",
+                |_, snapshot| {
+                    let mut genesis = snapshot.genesis.as_ref().unwrap().without_state();
+                    genesis.state = Some(State::empty(&NodeStore::new()));
+                    snapshot.genesis = Some(Arc::new(genesis));
+                },
+            ),
+            ("safe block 130 is above the head 129", |_, snapshot| {
+                let hash = snapshot.head().hash;
+                snapshot.safe = Some(SettledBlock { number: 130, hash });
             }),
-            ("safe block 130 is above the head 129", |_, view| {
-                let hash = view.head().hash;
-                view.safe = Some(SettledBlock { number: 130, hash });
-            }),
-            ("finalized block 50", |_, view| {
-                let hash = view.head().hash;
-                view.finalized = Some(SettledBlock { number: 50, hash });
+            ("finalized block 50", |_, snapshot| {
+                let hash = snapshot.head().hash;
+                snapshot.finalized = Some(SettledBlock { number: 50, hash });
             }),
         ];
         for (want, corrupt) in table {
@@ -244,9 +254,9 @@ mod tests {
                 .advance(1, vec![block(0, &[129]).child_of(&chain[128])], None, None)
                 .unwrap();
             window.check_invariants().unwrap();
-            let mut view = Snapshot::clone(&window.view);
-            corrupt(&mut window, &mut view);
-            window.view = Arc::new(view);
+            let mut snapshot = Snapshot::clone(&window.snapshot);
+            corrupt(&mut window, &mut snapshot);
+            window.snapshot = Arc::new(snapshot);
             let violation = window.check_invariants().unwrap_err();
             assert!(
                 violation.contains(want),
@@ -254,13 +264,13 @@ mod tests {
             );
         }
         let (mut window, _) = window_of(3);
-        let view = Arc::make_mut(&mut window.view);
-        view.genesis = Some(Arc::new(view.canonical[0].without_state()));
+        let snapshot = Arc::make_mut(&mut window.snapshot);
+        snapshot.genesis = Some(Arc::new(snapshot.canonical[0].without_state()));
         assert_eq!(
             window.check_invariants(),
             Err("the genesis is not canonical block 0".to_owned())
         );
-        Arc::make_mut(&mut window.view).genesis = None;
+        Arc::make_mut(&mut window.snapshot).genesis = None;
         assert_eq!(
             window.check_invariants(),
             Err("block 0 is not held as the genesis".to_owned())

@@ -123,26 +123,27 @@ impl WindowModel {
         self.resolve(block.number())
     }
 
-    /// Every look-up that a view offers, for everything that was ever made.
-    fn check(&self, view: &Snapshot, made: &[Arc<Block>]) {
+    /// Every look-up that a snapshot offers, for everything that was ever made.
+    fn check(&self, snapshot: &Snapshot, made: &[Arc<Block>]) {
         let hash_of = |resolved: Result<&Arc<Block>, _>| resolved.map(|block| block.hash);
         let head = self.chain.len() as u64 - 1;
         assert_eq!(
-            (view.head().number(), view.oldest()),
+            (snapshot.head().number(), snapshot.oldest()),
             (head, self.left as u64)
         );
         assert!(
-            view.canonical()
+            snapshot
+                .canonical()
                 .iter()
                 .map(|block| block.hash)
                 .eq(self.served().iter().map(|block| block.hash))
         );
         for number in 0..head + 3 {
             let at = BlockNumberOrTag::Number(number);
-            assert_eq!(hash_of(view.resolve(at)), self.resolve(number));
+            assert_eq!(hash_of(snapshot.resolve(at)), self.resolve(number));
             let genesis = Some(self.chain[0].hash).filter(|_| number == 0);
             let block = genesis.map_or_else(|| self.resolve(number), Ok);
-            assert_eq!(hash_of(view.resolve_block(at)), block);
+            assert_eq!(hash_of(snapshot.resolve_block(at)), block);
         }
         for (tag, settled) in [BlockTag::Safe, BlockTag::Finalized]
             .into_iter()
@@ -151,37 +152,37 @@ impl WindowModel {
             let want = settled.map_or(Err(ResolveError::UnknownTag), |number| {
                 self.resolve(number as u64)
             });
-            assert_eq!(hash_of(view.resolve(BlockNumberOrTag::Tag(tag))), want);
+            assert_eq!(hash_of(snapshot.resolve(BlockNumberOrTag::Tag(tag))), want);
         }
         for block in made {
             let hash = block.hash;
-            let found = view.by_hash(&hash).map(|block| block.number());
+            let found = snapshot.by_hash(&hash).map(|block| block.number());
             assert_eq!(found, self.by_hash(hash).map(|block| block.number()));
             let is_canonical = self
                 .served()
                 .iter()
                 .chain(&self.chain[..1])
                 .any(|canonical| canonical.hash == hash);
-            assert_eq!(view.is_canonical(block), is_canonical);
+            assert_eq!(snapshot.is_canonical(block), is_canonical);
             for require_canonical in [true, false] {
                 let id = BlockId::Hash {
                     hash,
                     require_canonical,
                 };
                 assert_eq!(
-                    hash_of(view.resolve_id(id)),
+                    hash_of(snapshot.resolve_id(id)),
                     self.resolve_id(hash, require_canonical)
                 );
             }
         }
         for number in 0..TRANSACTIONS {
             let hash = transaction_hash(number);
-            let found = view.transaction(&hash);
+            let found = snapshot.transaction(&hash);
             assert_eq!(
                 found.map(|(block, index)| (block.number(), index)),
                 self.transaction(hash)
             );
-            assert!(found.is_none_or(|(block, _)| view.is_canonical(block)));
+            assert!(found.is_none_or(|(block, _)| snapshot.is_canonical(block)));
         }
     }
 }
@@ -386,15 +387,15 @@ fn every_view_is_what_a_naive_window_says() {
                 made,
                 ..
             } = &simulation;
-            let view = window.snapshot();
+            let snapshot = window.snapshot();
             left_max = left_max.max(model.left);
             replaced_max = replaced_max.max(model.replaced.len());
             if step % 10 == 0 {
                 // What was made long before is looked up at the end.
-                model.check(&view, &made[made.len().saturating_sub(400)..]);
+                model.check(&snapshot, &made[made.len().saturating_sub(400)..]);
             }
             if step % 60 == 0 {
-                simulation.readers.push((view, model.clone()));
+                simulation.readers.push((snapshot, model.clone()));
             }
         }
         assert!(left_max > 100, "seed {seed} has not moved the window");
@@ -402,8 +403,8 @@ fn every_view_is_what_a_naive_window_says() {
             replaced_max > 20,
             "seed {seed} has replaced {replaced_max} blocks at most"
         );
-        for (view, model) in &simulation.readers {
-            model.check(view, &simulation.made);
+        for (snapshot, model) in &simulation.readers {
+            model.check(snapshot, &simulation.made);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! One view of the window.
+//! One snapshot of the window.
 
 use std::sync::Arc;
 
@@ -6,14 +6,14 @@ use alloy_primitives::{B256, map::B256Map};
 
 use super::{
     block_id::{BlockId, BlockNumberOrTag, BlockTag, ResolveError},
+    limits::WINDOW_BLOCKS,
     transactions::TransactionIndex,
-    window::WINDOW_BLOCKS,
 };
 use crate::block::Block;
 
-/// One consistent, immutable view of the window: what a request, and every item of a batch, reads.
+/// One consistent, immutable snapshot of the window: what a request, and every item of a batch, reads.
 ///
-/// Whoever keeps an old one keeps seeing exactly the old view, and keeps its blocks and their
+/// Whoever keeps an old one keeps seeing exactly the old snapshot, and keeps its blocks and their
 /// states in memory.
 ///
 /// | method | resolves with |
@@ -52,7 +52,7 @@ impl Snapshot {
         self.chain_id
     }
 
-    /// Tells views of one window apart: a later one has a larger version.
+    /// Tells snapshots of one window apart: a later one has a larger version.
     #[must_use]
     pub const fn version(&self) -> u64 {
         self.version

@@ -65,17 +65,21 @@ fn a_window_may_begin_anywhere() {
     let first = block(0, &[]).orphan(1_000, Arc::from([B256::repeat_byte(1)]));
     let window = Window::new(CHAIN_ID, Arc::clone(&first));
     window.check_invariants().unwrap();
-    let view = window.snapshot();
+    let snapshot = window.snapshot();
     assert_eq!(
-        (view.chain_id(), view.oldest(), view.head().number()),
+        (
+            snapshot.chain_id(),
+            snapshot.oldest(),
+            snapshot.head().number()
+        ),
         (CHAIN_ID, 1_000, 1_000)
     );
-    assert!(view.genesis().is_none());
+    assert!(snapshot.genesis().is_none());
     let below = ResolveError::BelowWindow {
         number: 0,
         oldest: 1_000,
     };
-    assert_eq!(resolved(view.resolve_block(number(0))), Err(below));
+    assert_eq!(resolved(snapshot.resolve_block(number(0))), Err(below));
 }
 
 #[test]
@@ -100,56 +104,71 @@ fn only_a_child_of_the_head_is_applied() {
 #[test]
 fn the_window_ends_at_128_blocks_and_the_genesis_stays() {
     let (window, chain) = window_of(128);
-    let view = window.snapshot();
-    assert_eq!((view.oldest(), view.canonical().len()), (0, WINDOW_BLOCKS));
-    assert!(Arc::ptr_eq(view.genesis().unwrap(), &chain[0]));
-    assert_eq!(resolved(view.resolve_id(hash(chain[0].hash, true))), Ok(0));
+    let snapshot = window.snapshot();
+    assert_eq!(
+        (snapshot.oldest(), snapshot.canonical().len()),
+        (0, WINDOW_BLOCKS)
+    );
+    assert!(Arc::ptr_eq(snapshot.genesis().unwrap(), &chain[0]));
+    assert_eq!(
+        resolved(snapshot.resolve_id(hash(chain[0].hash, true))),
+        Ok(0)
+    );
 
     let (window, chain) = window_of(131);
-    let view = window.snapshot();
-    assert_eq!((view.oldest(), view.canonical().len()), (3, WINDOW_BLOCKS));
+    let snapshot = window.snapshot();
+    assert_eq!(
+        (snapshot.oldest(), snapshot.canonical().len()),
+        (3, WINDOW_BLOCKS)
+    );
     let below = |number| ResolveError::BelowWindow { number, oldest: 3 };
     // By number: the state is gone with the window, the block is not.
-    assert_eq!(resolved(view.resolve(number(0))), Err(below(0)));
+    assert_eq!(resolved(snapshot.resolve(number(0))), Err(below(0)));
     assert_eq!(
-        resolved(view.resolve_id(BlockId::Number(number(0)))),
+        resolved(snapshot.resolve_id(BlockId::Number(number(0)))),
         Err(below(0))
     );
-    assert_eq!(resolved(view.resolve_block(number(0))), Ok(0));
-    assert_eq!(resolved(view.resolve_block(number(1))), Err(below(1)));
-    assert_eq!(resolved(view.resolve_block(number(3))), Ok(3));
-    assert_eq!(resolved(view.resolve(number(130))), Ok(130));
+    assert_eq!(resolved(snapshot.resolve_block(number(0))), Ok(0));
+    assert_eq!(resolved(snapshot.resolve_block(number(1))), Err(below(1)));
+    assert_eq!(resolved(snapshot.resolve_block(number(3))), Ok(3));
+    assert_eq!(resolved(snapshot.resolve(number(130))), Ok(130));
     assert_eq!(
-        resolved(view.resolve(number(131))),
+        resolved(snapshot.resolve(number(131))),
         Err(ResolveError::AboveHead { number: 131 })
     );
-    assert_eq!(resolved(view.resolve_block(tag(BlockTag::Earliest))), Ok(3));
-    assert_eq!(resolved(view.resolve(tag(BlockTag::Pending))), Ok(130));
+    assert_eq!(
+        resolved(snapshot.resolve_block(tag(BlockTag::Earliest))),
+        Ok(3)
+    );
+    assert_eq!(resolved(snapshot.resolve(tag(BlockTag::Pending))), Ok(130));
     // By hash.
-    assert_eq!(view.by_hash(&chain[0].hash).unwrap().hash, chain[0].hash);
-    assert!(view.is_canonical(&chain[0]));
-    assert!(view.by_hash(&chain[2].hash).is_none());
-    assert!(!view.is_canonical(&chain[2]));
+    assert_eq!(
+        snapshot.by_hash(&chain[0].hash).unwrap().hash,
+        chain[0].hash
+    );
+    assert!(snapshot.is_canonical(&chain[0]));
+    assert!(snapshot.by_hash(&chain[2].hash).is_none());
+    assert!(!snapshot.is_canonical(&chain[2]));
     for require_canonical in [true, false] {
         let genesis = hash(chain[0].hash, require_canonical);
-        assert_eq!(resolved(view.resolve_id(genesis)), Err(below(0)));
+        assert_eq!(resolved(snapshot.resolve_id(genesis)), Err(below(0)));
         let left = hash(chain[2].hash, require_canonical);
         assert_eq!(
-            resolved(view.resolve_id(left)),
+            resolved(snapshot.resolve_id(left)),
             Err(ResolveError::UnknownHash)
         );
     }
     // Transactions go with their blocks.
-    assert!(view.transaction(&transaction_hash(2)).is_none());
-    let (found, index) = view.transaction(&transaction_hash(3)).unwrap();
+    assert!(snapshot.transaction(&transaction_hash(2)).is_none());
+    let (found, index) = snapshot.transaction(&transaction_hash(3)).unwrap();
     assert_eq!((found.number(), index), (3, 0));
 }
 
 #[test]
 fn ranges_are_cut_to_the_window() {
-    let view = window_of(131).0.snapshot();
+    let snapshot = window_of(131).0.snapshot();
     let numbers = |from, to| {
-        let range = view.range(from, to).iter();
+        let range = snapshot.range(from, to).iter();
         range.map(|block| block.number()).collect::<Vec<_>>()
     };
     assert_eq!(numbers(3, 5), [3, 4, 5]);
@@ -159,7 +178,7 @@ fn ranges_are_cut_to_the_window() {
     assert!(numbers(5, 4).is_empty());
     assert!(numbers(0, 2).is_empty());
     assert!(numbers(131, 140).is_empty());
-    assert_eq!(view.range(0, u64::MAX).len(), WINDOW_BLOCKS);
+    assert_eq!(snapshot.range(0, u64::MAX).len(), WINDOW_BLOCKS);
 }
 
 #[test]
@@ -168,7 +187,7 @@ fn a_reader_keeps_the_view_it_has() {
     let old = window.snapshot();
     assert!(
         Arc::ptr_eq(&old, &window.snapshot()),
-        "one view for one state of the window"
+        "one snapshot for one state of the window"
     );
     let sibling = block(1, &[127, 500]).child_of(&chain[126]);
     window
@@ -267,12 +286,12 @@ fn a_reorg_may_be_as_deep_as_the_window() {
         newest_first
     );
     assert_eq!(delta.applied.len(), branch.len());
-    let view = window.snapshot();
-    assert_eq!((view.head().number(), view.oldest()), (132, 5));
+    let snapshot = window.snapshot();
+    assert_eq!((snapshot.head().number(), snapshot.oldest()), (132, 5));
     // What was replaced stays while its number does.
-    assert!(view.by_hash(&chain[4].hash).is_none());
-    assert!(view.by_hash(&chain[5].hash).is_some());
-    assert!(view.transaction(&transaction_hash(5)).is_none());
+    assert!(snapshot.by_hash(&chain[4].hash).is_none());
+    assert!(snapshot.by_hash(&chain[5].hash).is_some());
+    assert!(snapshot.transaction(&transaction_hash(5)).is_none());
 
     // And back: the blocks that were replaced are canonical again.
     let (mut window, chain) = window_of(128);
@@ -284,8 +303,8 @@ fn a_reorg_may_be_as_deep_as_the_window() {
         .advance(1, vec![Arc::clone(&chain[127])], None, None)
         .unwrap();
     window.check_invariants().unwrap();
-    let view = window.snapshot();
-    assert!(view.is_canonical(&chain[127]) && !view.is_canonical(&sibling));
+    let snapshot = window.snapshot();
+    assert!(snapshot.is_canonical(&chain[127]) && !snapshot.is_canonical(&sibling));
 }
 
 #[test]
@@ -301,10 +320,10 @@ fn replaced_blocks_are_bounded() {
             .unwrap();
     }
     window.check_invariants().unwrap();
-    let view = window.snapshot();
+    let snapshot = window.snapshot();
     let held: Vec<_> = siblings
         .iter()
-        .map(|block| view.by_hash(&block.hash).is_some())
+        .map(|block| snapshot.by_hash(&block.hash).is_some())
         .collect();
     // The last one is the head; the one replaced first is gone.
     assert_eq!(
@@ -381,9 +400,12 @@ fn an_advance_is_all_or_nothing() {
         )
         .unwrap();
     window.check_invariants().unwrap();
-    let view = window.snapshot();
-    assert_eq!(resolved(view.resolve(tag(BlockTag::Safe))), Ok(127));
-    assert_eq!(resolved(view.resolve(tag(BlockTag::Finalized))), Ok(126));
+    let snapshot = window.snapshot();
+    assert_eq!(resolved(snapshot.resolve(tag(BlockTag::Safe))), Ok(127));
+    assert_eq!(
+        resolved(snapshot.resolve(tag(BlockTag::Finalized))),
+        Ok(126)
+    );
 }
 
 #[test]
@@ -421,9 +443,9 @@ fn safe_and_finalized_follow_the_source() {
     assert_eq!(resolve(&window), [below(72, 73), below(40, 73)]);
     // The genesis is below the window, and readable.
     window.set_finalized(chain[0].hash).unwrap();
-    let view = window.snapshot();
+    let snapshot = window.snapshot();
     assert_eq!(
-        resolved(view.resolve_block(tag(BlockTag::Finalized))),
+        resolved(snapshot.resolve_block(tag(BlockTag::Finalized))),
         Ok(0)
     );
     // What is reverted is not settled any more; what is below it stays so.
@@ -471,13 +493,18 @@ fn a_window_is_filled_from_its_head_down() {
     for number in (12..139).rev() {
         window.extend_below(Arc::clone(&chain[number])).unwrap();
         window.check_invariants().unwrap();
-        let view = window.snapshot();
-        assert_eq!((view.oldest(), view.head().number()), (number as u64, 139));
-        assert!(view.version() > version);
-        version = view.version();
-        let (found, index) = view.transaction(&transaction_hash(number as u64)).unwrap();
+        let snapshot = window.snapshot();
+        assert_eq!(
+            (snapshot.oldest(), snapshot.head().number()),
+            (number as u64, 139)
+        );
+        assert!(snapshot.version() > version);
+        version = snapshot.version();
+        let (found, index) = snapshot
+            .transaction(&transaction_hash(number as u64))
+            .unwrap();
         assert_eq!((found.hash, index), (chain[number].hash, 0));
-        assert!(view.by_hash(&chain[number].hash).is_some());
+        assert!(snapshot.by_hash(&chain[number].hash).is_some());
     }
     let before = window.snapshot();
     assert_eq!(before.canonical().len(), WINDOW_BLOCKS);
@@ -503,8 +530,8 @@ fn a_short_chain_is_filled_down_to_its_genesis() {
         window.extend_below(Arc::clone(&chain[number])).unwrap();
         window.check_invariants().unwrap();
     }
-    let view = window.snapshot();
-    assert!(Arc::ptr_eq(view.genesis().unwrap(), &chain[0]));
+    let snapshot = window.snapshot();
+    assert!(Arc::ptr_eq(snapshot.genesis().unwrap(), &chain[0]));
     let again = window.extend_below(Arc::clone(&chain[0]));
     assert!(matches!(again, Err(WindowError::NotTheParent { .. })));
 }
@@ -518,10 +545,13 @@ fn a_genesis_is_kept_below_a_window_that_began_above_it() {
     assert_eq!(refused, Err(WindowError::NotCanonical { hash }));
     window.keep_genesis(&chain[0]).unwrap();
     window.check_invariants().unwrap();
-    let view = window.snapshot();
-    let by_number = view.resolve_block(BlockNumberOrTag::Number(0)).unwrap();
+    let snapshot = window.snapshot();
+    let by_number = snapshot.resolve_block(BlockNumberOrTag::Number(0)).unwrap();
     assert_eq!(by_number.hash, chain[0].hash);
-    assert_eq!(view.by_hash(&chain[0].hash).unwrap().hash, chain[0].hash);
+    assert_eq!(
+        snapshot.by_hash(&chain[0].hash).unwrap().hash,
+        chain[0].hash
+    );
     // Its state is not there.
     let (number, oldest) = (0, 199);
     let below = ResolveError::BelowWindow { number, oldest };
@@ -532,11 +562,11 @@ fn a_genesis_is_kept_below_a_window_that_began_above_it() {
             require_canonical: true,
         },
     ] {
-        assert_eq!(view.resolve_id(at).unwrap_err(), below);
+        assert_eq!(snapshot.resolve_id(at).unwrap_err(), below);
     }
     // The first one stays.
     window.keep_genesis(&block(9, &[]).genesis()).unwrap();
-    assert!(Arc::ptr_eq(&view, &window.snapshot()));
+    assert!(Arc::ptr_eq(&snapshot, &window.snapshot()));
     // Until the window reaches another: that one is linked.
     let mut window = Window::new(CHAIN_ID, Arc::clone(&chain[1]));
     window.keep_genesis(&block(9, &[]).genesis()).unwrap();
@@ -581,9 +611,9 @@ fn a_transaction_that_is_there_twice_is_found_in_the_newer_block() {
     let mut check = |change: &dyn Fn(&mut Window), five, six| {
         change(&mut window);
         window.check_invariants().unwrap();
-        let view = window.snapshot();
+        let snapshot = window.snapshot();
         let place = |number| {
-            let (block, index) = view.transaction(&transaction_hash(number))?;
+            let (block, index) = snapshot.transaction(&transaction_hash(number))?;
             Some((block.number(), index))
         };
         assert_eq!((place(5), place(6)), (five, six));
@@ -630,18 +660,20 @@ fn a_reorg_deeper_than_the_window_begins_anew() {
     assert_eq!(delta.reverted.len(), WINDOW_BLOCKS);
     assert_eq!(delta.reverted[0].hash, sibling.hash);
     assert_eq!(delta.applied[0].hash, head.hash);
-    let view = window.snapshot();
-    assert!(view.version() > old.version());
-    assert_eq!((view.oldest(), view.head().number()), (199, 199));
-    assert!(view.by_hash(&sibling.hash).is_none() && view.by_hash(&chain[199].hash).is_none());
-    assert!(view.transaction(&transaction_hash(150)).is_none());
+    let snapshot = window.snapshot();
+    assert!(snapshot.version() > old.version());
+    assert_eq!((snapshot.oldest(), snapshot.head().number()), (199, 199));
+    assert!(
+        snapshot.by_hash(&sibling.hash).is_none() && snapshot.by_hash(&chain[199].hash).is_none()
+    );
+    assert!(snapshot.transaction(&transaction_hash(150)).is_none());
     assert_eq!(
-        view.genesis().unwrap().hash,
+        snapshot.genesis().unwrap().hash,
         chain[0].hash,
         "it is that of both"
     );
     assert_eq!(
-        resolved(view.resolve(tag(BlockTag::Safe))),
+        resolved(snapshot.resolve(tag(BlockTag::Safe))),
         Err(ResolveError::UnknownTag)
     );
     for parent in branch.iter().rev().skip(1).take(127) {
@@ -649,7 +681,7 @@ fn a_reorg_deeper_than_the_window_begins_anew() {
     }
     window.check_invariants().unwrap();
     assert_eq!(window.snapshot().oldest(), 72);
-    // The old view is what it was.
+    // The old snapshot is what it was.
     assert_eq!((old.oldest(), old.head().hash), (72, sibling.hash));
     // A window that starts at block 0 has a genesis of its own.
     let other = block(9, &[]).genesis();

@@ -54,12 +54,14 @@ impl TransactionIndex {
     }
 
     /// Number of different transactions; of an index that has caught up.
+    #[cfg(any(test, feature = "testing"))]
     pub(super) fn len(&self) -> usize {
         self.places.len()
     }
 
     /// Number of places that a newer one of the same transaction hides; of an index that has caught
     /// up.
+    #[cfg(any(test, feature = "testing"))]
     pub(super) const fn shadowed_len(&self) -> usize {
         self.shadowed.len()
     }

@@ -5,20 +5,11 @@ use std::{collections::VecDeque, sync::Arc};
 use alloy_primitives::B256;
 
 use super::{
+    limits::{REPLACED_BLOCKS_MAX, WINDOW_BLOCKS},
     snapshot::{SettledBlock, Snapshot},
     transactions::TransactionIndex,
 };
 use crate::block::Block;
-
-/// Blocks that are served: the head and 127 below it.
-pub const WINDOW_BLOCKS: usize = 128;
-/// Replaced blocks that are held at most; the ones replaced first go first.
-///
-/// A height has had as many siblings as its source made it have, so without a bound a node that
-/// flips for ever would fill the memory. A typical block holds 1.2 MB of JSON and the nodes of its
-/// state: 512 of them are some 0.6 GB at the worst, and four times as many as a reorg of the whole
-/// window replaces.
-pub const REPLACED_BLOCKS_MAX: usize = 512;
 
 /// Owner of the ring; [`Self::snapshot`] is what others read.
 ///
@@ -27,7 +18,7 @@ pub const REPLACED_BLOCKS_MAX: usize = 512;
 #[derive(Clone, Debug)]
 pub struct Window {
     /// Copied by the first change after it was handed out, never changed under a reader.
-    pub(super) view: Arc<Snapshot>,
+    pub(super) snapshot: Arc<Snapshot>,
     /// Replaced blocks, the one replaced first in front.
     pub(super) replaced: VecDeque<Arc<Block>>,
 }
@@ -87,7 +78,7 @@ impl Window {
         transactions.add_newest(&first);
         transactions.catch_up();
         Self {
-            view: Arc::new(Snapshot {
+            snapshot: Arc::new(Snapshot {
                 chain_id,
                 version: 0,
                 held: [(first.hash, Arc::clone(&first))].into_iter().collect(),
@@ -101,10 +92,10 @@ impl Window {
         }
     }
 
-    /// The present view; made once a change and shared.
+    /// The present snapshot; made once a change and shared.
     #[must_use]
     pub fn snapshot(&self) -> Arc<Snapshot> {
-        Arc::clone(&self.view)
+        Arc::clone(&self.snapshot)
     }
 
     /// Takes `reverted` blocks off the head, puts `applied` on in order, then sets safe and
@@ -141,7 +132,7 @@ impl Window {
     /// # Errors
     /// [`WindowError::NotAChild`].
     pub fn apply(&mut self, block: Arc<Block>) -> Result<(), WindowError> {
-        let head = self.view.head();
+        let head = self.snapshot.head();
         if block.header.parent_hash != head.hash
             || Some(block.number()) != head.number().checked_add(1)
         {
@@ -150,11 +141,11 @@ impl Window {
         }
         // A reorg may return to a block that an earlier one replaced.
         self.replaced.retain(|replaced| replaced.hash != block.hash);
-        let view = changed(&mut self.view);
-        view.transactions.add_newest(&block);
-        view.held.insert(block.hash, Arc::clone(&block));
-        view.canonical.push(block);
-        if view.canonical.len() > WINDOW_BLOCKS {
+        let snapshot = changed(&mut self.snapshot);
+        snapshot.transactions.add_newest(&block);
+        snapshot.held.insert(block.hash, Arc::clone(&block));
+        snapshot.canonical.push(block);
+        if snapshot.canonical.len() > WINDOW_BLOCKS {
             self.release_oldest();
         }
         Ok(())
@@ -169,9 +160,9 @@ impl Window {
     /// # Errors
     /// [`WindowError::Full`], [`WindowError::NotTheParent`].
     pub fn extend_below(&mut self, block: Arc<Block>) -> Result<(), WindowError> {
-        let oldest = &self.view.canonical[0];
+        let oldest = &self.snapshot.canonical[0];
         let (number, hash) = (block.number(), block.hash);
-        if self.view.canonical.len() == WINDOW_BLOCKS {
+        if self.snapshot.canonical.len() == WINDOW_BLOCKS {
             return Err(WindowError::Full);
         }
         let parent = oldest.header.parent_hash;
@@ -182,16 +173,16 @@ impl Window {
                 parent,
             });
         }
-        let view = changed(&mut self.view);
-        view.transactions.add_oldest(&block);
-        view.held.insert(hash, Arc::clone(&block));
+        let snapshot = changed(&mut self.snapshot);
+        snapshot.transactions.add_oldest(&block);
+        snapshot.held.insert(hash, Arc::clone(&block));
         if number == 0 {
-            view.genesis = Some(Arc::clone(&block));
+            snapshot.genesis = Some(Arc::clone(&block));
         }
-        for settled in [&mut view.safe, &mut view.finalized] {
+        for settled in [&mut snapshot.safe, &mut snapshot.finalized] {
             settled.take_if(|settled| settled.number == number && settled.hash != hash);
         }
-        view.canonical.insert(0, block);
+        snapshot.canonical.insert(0, block);
         Ok(())
     }
 
@@ -204,8 +195,8 @@ impl Window {
         if block.number() != 0 {
             return Err(WindowError::NotCanonical { hash: block.hash });
         }
-        if self.view.genesis.is_none() {
-            changed(&mut self.view).genesis = Some(Arc::new(block.without_state()));
+        if self.snapshot.genesis.is_none() {
+            changed(&mut self.snapshot).genesis = Some(Arc::new(block.without_state()));
         }
         Ok(())
     }
@@ -214,15 +205,15 @@ impl Window {
     /// more but the genesis, and safe and finalized are not known until the source names them
     /// again.
     pub fn reset(&mut self, first: Arc<Block>) -> HeadDelta {
-        let before = Arc::clone(&self.view);
+        let before = Arc::clone(&self.snapshot);
         let applied = vec![Arc::clone(&first)];
-        let Self { view, replaced } = Self::new(before.chain_id, first);
-        (self.view, self.replaced) = (view, replaced);
-        let view = Arc::make_mut(&mut self.view);
-        view.version = before.version + 1;
+        let Self { snapshot, replaced } = Self::new(before.chain_id, first);
+        (self.snapshot, self.replaced) = (snapshot, replaced);
+        let snapshot = Arc::make_mut(&mut self.snapshot);
+        snapshot.version = before.version + 1;
         let genesis = before.genesis.as_ref();
         let genesis = genesis.map(|genesis| Arc::new(genesis.without_state()));
-        view.genesis = view.genesis.take().or(genesis);
+        snapshot.genesis = snapshot.genesis.take().or(genesis);
         let reverted = before.canonical.iter().rev().cloned().collect();
         HeadDelta { reverted, applied }
     }
@@ -236,20 +227,23 @@ impl Window {
     /// # Errors
     /// [`WindowError::NothingToRevert`].
     pub fn revert(&mut self) -> Result<Arc<Block>, WindowError> {
-        if self.view.canonical.len() == 1 {
+        if self.snapshot.canonical.len() == 1 {
             return Err(WindowError::NothingToRevert);
         }
-        let view = changed(&mut self.view);
-        let block = view.canonical.pop().ok_or(WindowError::NothingToRevert)?;
-        view.transactions.remove_newest(&block);
-        for settled in [&mut view.safe, &mut view.finalized] {
+        let snapshot = changed(&mut self.snapshot);
+        let block = snapshot
+            .canonical
+            .pop()
+            .ok_or(WindowError::NothingToRevert)?;
+        snapshot.transactions.remove_newest(&block);
+        for settled in [&mut snapshot.safe, &mut snapshot.finalized] {
             settled.take_if(|settled| settled.hash == block.hash);
         }
         self.replaced.push_back(Arc::clone(&block));
         if self.replaced.len() > REPLACED_BLOCKS_MAX
             && let Some(first) = self.replaced.pop_front()
         {
-            view.held.remove(&first.hash);
+            snapshot.held.remove(&first.hash);
         }
         Ok(block)
     }
@@ -262,8 +256,8 @@ impl Window {
     /// # Errors
     /// [`WindowError::NotCanonical`].
     pub fn set_safe(&mut self, hash: B256) -> Result<(), WindowError> {
-        let settled = self.settled(hash, self.view.safe)?;
-        changed(&mut self.view).safe = Some(settled);
+        let settled = self.settled(hash, self.snapshot.safe)?;
+        changed(&mut self.snapshot).safe = Some(settled);
         Ok(())
     }
 
@@ -272,8 +266,8 @@ impl Window {
     /// # Errors
     /// [`WindowError::NotCanonical`].
     pub fn set_finalized(&mut self, hash: B256) -> Result<(), WindowError> {
-        let settled = self.settled(hash, self.view.finalized)?;
-        changed(&mut self.view).finalized = Some(settled);
+        let settled = self.settled(hash, self.snapshot.finalized)?;
+        changed(&mut self.snapshot).finalized = Some(settled);
         Ok(())
     }
 
@@ -285,8 +279,8 @@ impl Window {
     /// [`WindowError::NotCanonical`].
     pub fn set_safe_at(&mut self, number: u64, hash: B256) -> Result<(), WindowError> {
         let settled = Some(self.settled_at(number, hash)?);
-        if self.view.safe != settled {
-            changed(&mut self.view).safe = settled;
+        if self.snapshot.safe != settled {
+            changed(&mut self.snapshot).safe = settled;
         }
         Ok(())
     }
@@ -297,42 +291,34 @@ impl Window {
     /// [`WindowError::NotCanonical`].
     pub fn set_finalized_at(&mut self, number: u64, hash: B256) -> Result<(), WindowError> {
         let settled = Some(self.settled_at(number, hash)?);
-        if self.view.finalized != settled {
-            changed(&mut self.view).finalized = settled;
+        if self.snapshot.finalized != settled {
+            changed(&mut self.snapshot).finalized = settled;
         }
         Ok(())
     }
 
     /// Does what an advance leaves for later, so that a new head is readable sooner: sorting its
-    /// transactions in. The view answers the same before and after, and has the same version.
+    /// transactions in. The snapshot answers the same before and after, and has the same version.
     pub fn catch_up(&mut self) {
-        if !self.view.transactions.is_caught_up() {
-            Arc::make_mut(&mut self.view).transactions.catch_up();
+        if !self.snapshot.transactions.is_caught_up() {
+            Arc::make_mut(&mut self.snapshot).transactions.catch_up();
         }
-    }
-
-    /// Every invariant of the window, each violation with its numbers.
-    ///
-    /// # Errors
-    /// The first violation, in words.
-    pub fn check_invariants(&self) -> Result<(), String> {
-        super::invariants::check(self)
     }
 
     /// Lets go of the oldest canonical block, and of the replaced blocks that are below the window
     /// without it.
     fn release_oldest(&mut self) {
-        let view = changed(&mut self.view);
-        let oldest = view.canonical.remove(0);
-        view.transactions.remove_oldest(&oldest);
-        view.held.remove(&oldest.hash);
+        let snapshot = changed(&mut self.snapshot);
+        let oldest = snapshot.canonical.remove(0);
+        snapshot.transactions.remove_oldest(&oldest);
+        snapshot.held.remove(&oldest.hash);
         if oldest.number() == 0 {
-            view.genesis = Some(Arc::new(oldest.without_state()));
+            snapshot.genesis = Some(Arc::new(oldest.without_state()));
         }
         self.replaced.retain(|replaced| {
             let stays = replaced.number() > oldest.number();
             if !stays {
-                view.held.remove(&replaced.hash);
+                snapshot.held.remove(&replaced.hash);
             }
             stays
         });
@@ -343,15 +329,17 @@ impl Window {
         hash: B256,
         before: Option<SettledBlock>,
     ) -> Result<SettledBlock, WindowError> {
-        let view = &self.view;
+        let snapshot = &self.snapshot;
         if let Some(before) = before.filter(|before| before.hash == hash) {
             return Ok(before);
         }
-        let held = view.by_hash(&hash).filter(|block| view.is_canonical(block));
+        let held = snapshot
+            .by_hash(&hash)
+            .filter(|block| snapshot.is_canonical(block));
         let number = held.map(|block| block.number()).or_else(|| {
-            let ancestors = (0..view.oldest())
+            let ancestors = (0..snapshot.oldest())
                 .rev()
-                .zip(view.canonical[0].ancestors.iter());
+                .zip(snapshot.canonical[0].ancestors.iter());
             let mut named = ancestors.filter(|(_, ancestor)| **ancestor == hash);
             named.next().map(|(number, _)| number)
         });
@@ -360,25 +348,27 @@ impl Window {
     }
 
     fn settled_at(&self, number: u64, hash: B256) -> Result<SettledBlock, WindowError> {
-        let view = &self.view;
+        let snapshot = &self.snapshot;
         let named = || {
-            let generation = usize::try_from(view.oldest().checked_sub(number)?.checked_sub(1)?);
-            let ancestors = &view.canonical[0].ancestors;
+            let generation =
+                usize::try_from(snapshot.oldest().checked_sub(number)?.checked_sub(1)?);
+            let ancestors = &snapshot.canonical[0].ancestors;
             ancestors.get(generation.ok()?).copied()
         };
-        let genesis = || Some(view.genesis()?.hash).filter(|_| number == 0);
-        let held = view.by_number(number).map(|block| block.hash);
+        let genesis = || Some(snapshot.genesis()?.hash).filter(|_| number == 0);
+        let held = snapshot.by_number(number).map(|block| block.hash);
         let canonical = held.or_else(named).or_else(genesis);
-        if number > view.head().number() || canonical.is_some_and(|canonical| canonical != hash) {
+        if number > snapshot.head().number() || canonical.is_some_and(|canonical| canonical != hash)
+        {
             return Err(WindowError::NotCanonical { hash });
         }
         Ok(SettledBlock { number, hash })
     }
 }
 
-/// The view, to be changed: whoever has a handle keeps the one before.
-fn changed(view: &mut Arc<Snapshot>) -> &mut Snapshot {
-    let view = Arc::make_mut(view);
-    view.version += 1;
-    view
+/// The snapshot, to be changed: whoever has a handle keeps the one before.
+fn changed(snapshot: &mut Arc<Snapshot>) -> &mut Snapshot {
+    let snapshot = Arc::make_mut(snapshot);
+    snapshot.version += 1;
+    snapshot
 }

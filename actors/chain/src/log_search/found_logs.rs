@@ -4,7 +4,7 @@ use std::{ops::Range, sync::Arc};
 
 use bytes::Bytes;
 
-use super::{SearchError, cancellation::CancelChecker, search::Matches};
+use super::{SearchError, cancellation::CancelChecker};
 use crate::{
     block::Block,
     json::{Json, LazyBytes, Truncated},
@@ -15,6 +15,38 @@ use crate::{
 pub struct FoundLogs {
     count: usize,
     array: LogArray,
+}
+
+/// Positions of the logs that match, block by block.
+#[derive(Debug, Default)]
+pub(super) struct Matches {
+    pub(super) positions: Vec<u32>,
+    /// Indices of the blocks that have any, and where each one's positions end.
+    blocks: Vec<(usize, usize)>,
+}
+
+impl Matches {
+    pub(super) fn end_block(&mut self, index: usize) {
+        let end = self.positions.len();
+        if end > self.blocks.last().map_or(0, |(_, end)| *end) {
+            self.blocks.push((index, end));
+        }
+    }
+
+    /// Number of matches.
+    const fn len(&self) -> usize {
+        self.positions.len()
+    }
+
+    /// Indices of the blocks that have matches, each with the ascending positions of its logs.
+    fn by_block(&self) -> impl Iterator<Item = (usize, &[u32])> {
+        let mut start = 0;
+        self.blocks.iter().map(move |(index, end)| {
+            let positions = &self.positions[start..*end];
+            start = *end;
+            (*index, positions)
+        })
+    }
 }
 
 /// The JSON array of matching logs, by where they stand in the JSON of their blocks.

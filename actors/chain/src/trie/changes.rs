@@ -1,0 +1,33 @@
+use alloy_primitives::{B256, Bytes, map::B256Map};
+
+/// New nodes of an update, not stored yet; dropping them forgets the update.
+#[must_use = "nothing is stored before the changes are committed"]
+pub struct Changes {
+    /// The state root that the update was applied to.
+    pub(super) parent: B256,
+    /// The state root afterwards.
+    pub(super) root: B256,
+    /// Nodes that the update made, by keccak256.
+    pub(super) nodes: B256Map<Box<[u8]>>,
+    /// Codes that came with the update, by keccak256.
+    pub(super) codes: B256Map<Bytes>,
+}
+
+impl Changes {
+    /// The state root after the update.
+    #[must_use]
+    pub const fn root(&self) -> B256 {
+        self.root
+    }
+}
+
+impl std::fmt::Debug for Changes {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Changes")
+            .field("parent", &self.parent)
+            .field("root", &self.root)
+            .field("nodes", &self.nodes.len())
+            .field("codes", &self.codes.len())
+            .finish()
+    }
+}
