@@ -13,7 +13,7 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 WORK = ROOT / "load-tests" / ".work"
-VECTORS = ROOT.parent / "shared" / "execution-apis"
+VECTORS = ROOT / "tests" / ".tools" / "vectors"
 TARGET = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
 GETH = ROOT / "tests" / ".tools" / "bin" / "geth"
 KEY = "compare"
@@ -136,6 +136,7 @@ def files_of(genesis, chain):
 def prepare_chain(name, blocks=140):
     """The genesis and the blocks of a chain: that of execution-apis, or the dev chain's of a profile."""
     if name == "execution-apis":
+        subprocess.run([str(ROOT / "tests/setup"), "vectors"], check=True)
         return VECTORS / "genesis.json", VECTORS / "chain.rlp"
     stem = name if blocks == 140 else f"{name}-{blocks}"
     genesis, chain = WORK / f"{stem}.genesis.json", WORK / f"{stem}.chain.rlp"

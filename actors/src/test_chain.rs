@@ -23,11 +23,11 @@ use crate::{
     wiring::{Pools, Worker},
 };
 
-/// A file of execution-apis.
+/// A file of execution-apis, which `tests/setup vectors` installs.
 pub(crate) fn path(name: &str) -> PathBuf {
     PathBuf::from(concat!(
         env!("CARGO_MANIFEST_DIR"),
-        "/../../shared/execution-apis"
+        "/../tests/.tools/vectors"
     ))
     .join(name)
 }

@@ -17,6 +17,7 @@
 //! | `admission` | permits, quotas, method sets, clients that leave, one view a batch |
 //! | `slow_clients` | who asks or reads too slowly is cut off |
 //! | `cli` | help, check, refusals, exit codes, secrecy of keys |
+//! | `setup` | the sources of the vectors, and their digests |
 //! | `shutdown` | SIGTERM with requests in flight |
 //! | `readme` | the README's own commands, and its metrics |
 //! | `websocket` | sessions: every answer of HTTP, RFC 6455, subscriptions, clients that mean harm |
@@ -46,6 +47,7 @@ mod probes;
 mod proofs;
 mod readme;
 mod reorg_sim;
+mod setup;
 mod shutdown;
 mod slow_clients;
 mod tidy;

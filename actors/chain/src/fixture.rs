@@ -19,11 +19,11 @@ use crate::{
 pub(crate) const HEAD: B256 =
     b256!("0xd226371d0b1551adb03fb52b71f08e3e11247fe9b1af994768af8cdaa8e7dcd7");
 
-/// A file or folder of execution-apis.
+/// A file or folder of execution-apis, which `tests/setup vectors` installs.
 pub(crate) fn path(name: &str) -> PathBuf {
     Path::new(concat!(
         env!("CARGO_MANIFEST_DIR"),
-        "/../../../shared/execution-apis"
+        "/../../tests/.tools/vectors"
     ))
     .join(name)
 }

@@ -1,0 +1,77 @@
+//! The tools of the integration tests: the program as a child process, a raw HTTP client, strict
+//! JSON.
+
+mod http;
+mod process;
+mod strict_json;
+
+use std::{
+    fmt::Debug,
+    path::{Path, PathBuf},
+    time::{Duration, Instant},
+};
+
+pub(crate) use self::{
+    http::{Connection, Response},
+    process::{Process, Server, nearhead, serving},
+    strict_json::json,
+};
+
+/// The longest wait for anything: it bounds a hang and measures nothing.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(180);
+
+/// The API key of test servers.
+pub(crate) const KEY: &str = "integration-test-key";
+
+/// Methods that only a session answers; `websocket::subscriptions` covers them.
+pub(crate) const SESSION_METHODS: [&str; 2] = ["eth_subscribe", "eth_unsubscribe"];
+
+/// The folder of the execution-apis vectors and their chain, which `tests/setup vectors` installs.
+pub(crate) fn vectors() -> PathBuf {
+    let folder = installed("tests/.tools/vectors");
+    assert!(
+        folder.join("chain.rlp").is_file(),
+        "{} has no chain.rlp: run tests/setup vectors",
+        folder.display()
+    );
+    folder
+}
+
+/// A path within the project, of a file that is committed or that tests/setup installs.
+pub(crate) fn installed(path: &str) -> PathBuf {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
+    assert!(
+        path.exists(),
+        "{} is missing: run tests/setup",
+        path.display()
+    );
+    path
+}
+
+/// An empty folder of this name under the build directory.
+pub(crate) fn scratch(name: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let _ = std::fs::remove_dir_all(&folder);
+    std::fs::create_dir_all(&folder).unwrap();
+    folder
+}
+
+/// Asserts that `actual` equals `expected`; the failure names the case.
+#[track_caller]
+pub(crate) fn check<T: PartialEq + Debug>(case: &str, actual: &T, expected: &T) {
+    assert!(
+        actual == expected,
+        "{case}\n expected: {expected:?}\n   actual: {actual:?}"
+    );
+}
+
+/// Polls `state` until it holds.
+#[track_caller]
+pub(crate) fn wait_until(what: &str, mut state: impl FnMut() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !state() {
+        assert!(Instant::now() < deadline, "timed out waiting for: {what}");
+        // The pause between two polls; no test depends on its length.
+        std::thread::park_timeout(Duration::from_millis(2));
+    }
+}

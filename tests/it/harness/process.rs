@@ -1,0 +1,239 @@
+//! The program as a child process, and what it writes.
+
+use std::{
+    io::{BufRead, BufReader, Read},
+    net::SocketAddr,
+    path::Path,
+    process::{Child, Command, ExitStatus, Stdio},
+    sync::{Arc, Condvar, Mutex},
+    time::Instant,
+};
+
+use super::{Connection, KEY, PATIENCE, Response, vectors, wait_until};
+
+/// The output of a child process, line by line.
+#[derive(Clone, Default)]
+pub(crate) struct Output(Arc<(Mutex<Captured>, Condvar)>);
+
+#[derive(Default)]
+struct Captured {
+    text: String,
+    open_pipes: usize,
+}
+
+impl Output {
+    fn capture(&self, pipe: impl Read + Send + 'static) {
+        self.0.0.lock().unwrap().open_pipes += 1;
+        let this = self.clone();
+        std::thread::spawn(move || {
+            for line in BufReader::new(pipe).lines().map_while(Result::ok) {
+                let mut captured = this.0.0.lock().unwrap();
+                captured.text.push_str(&line);
+                captured.text.push('\n');
+                this.0.1.notify_all();
+            }
+            this.0.0.lock().unwrap().open_pipes -= 1;
+            this.0.1.notify_all();
+        });
+    }
+
+    /// Waits until `find` returns a value for the text so far; panics if the process closes its
+    /// pipes first.
+    #[track_caller]
+    pub(crate) fn wait_for<T>(&self, what: &str, find: impl Fn(&str) -> Option<T>) -> T {
+        let deadline = Instant::now() + PATIENCE;
+        let mut captured = self.0.0.lock().unwrap();
+        loop {
+            if let Some(found) = find(&captured.text) {
+                return found;
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            if captured.open_pipes == 0 || left.is_zero() {
+                let text = captured.text.clone();
+                drop(captured);
+                panic!("{what} is missing from the output:\n{text}");
+            }
+            captured = self.0.1.wait_timeout(captured, left).unwrap().0;
+        }
+    }
+
+    /// Waits until the process has closed its pipes, and returns the whole text.
+    pub(crate) fn into_text(self) -> String {
+        let deadline = Instant::now() + PATIENCE;
+        let mut captured = self.0.0.lock().unwrap();
+        while captured.open_pipes > 0 {
+            let left = deadline.saturating_duration_since(Instant::now());
+            assert!(
+                !left.is_zero(),
+                "the process did not end; the output was:\n{}",
+                captured.text
+            );
+            captured = self.0.1.wait_timeout(captured, left).unwrap().0;
+        }
+        captured.text.clone()
+    }
+}
+
+/// A child process that is killed when this is dropped.
+pub(crate) struct Process {
+    child: Child,
+    /// Its standard output and error, in order of arrival.
+    pub(crate) output: Output,
+}
+
+impl Process {
+    pub(crate) fn start(command: &mut Command) -> Self {
+        let mut child = command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap_or_else(|error| panic!("{command:?}: {error}"));
+        let output = Output::default();
+        output.capture(child.stdout.take().unwrap());
+        output.capture(child.stderr.take().unwrap());
+        Self { child, output }
+    }
+
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Sends SIGTERM.
+    pub(crate) fn terminate(&self) {
+        self.signal("TERM");
+    }
+
+    /// Sends SIGSTOP, which leaves the sockets open, and returns when all threads have stopped.
+    pub(crate) fn freeze(&self) {
+        self.signal("STOP");
+        let is_stopped = |thread: std::io::Result<std::fs::DirEntry>| {
+            let status = std::fs::read_to_string(thread.unwrap().path().join("status"));
+            status.is_ok_and(|status| status.contains("\nState:\tT"))
+        };
+        let threads = format!("/proc/{}/task", self.id());
+        wait_until("stopped", || {
+            std::fs::read_dir(&threads).unwrap().all(is_stopped)
+        });
+    }
+
+    /// Sends SIGCONT.
+    pub(crate) fn thaw(&self) {
+        self.signal("CONT");
+    }
+
+    fn signal(&self, name: &str) {
+        // The shell's builtin: /bin/kill is not installed everywhere.
+        let kill = format!("kill -{name} {}", self.id());
+        let sent = Command::new("bash").args(["-c", &kill]).status().unwrap();
+        assert!(sent.success(), "{kill}");
+    }
+
+    /// Waits for the process to end; returns its status and its whole output.
+    pub(crate) fn wait(mut self) -> (ExitStatus, String) {
+        let text = self.output.clone().into_text();
+        (self.child.wait().unwrap(), text)
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The program with these arguments and an empty environment.
+pub(crate) fn nearhead<'a>(arguments: impl IntoIterator<Item = &'a str>) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_nearhead"));
+    command
+        .args(arguments)
+        .env_clear()
+        .current_dir(env!("CARGO_TARGET_TMPDIR"));
+    command
+}
+
+/// The program on a free port with [`KEY`] and these arguments.
+pub(crate) fn serving(arguments: &[&str]) -> Command {
+    let fixed = ["--listen", "127.0.0.1:0", "--api-key", KEY];
+    nearhead(fixed.iter().chain(arguments).copied())
+}
+
+/// A running nearhead.
+pub(crate) struct Server {
+    pub(crate) process: Process,
+    pub(crate) address: SocketAddr,
+}
+
+impl Server {
+    /// Starts the program on a free port with [`KEY`] and these arguments; returns when it is ready.
+    pub(crate) fn start(arguments: &[&str]) -> Self {
+        Self::of(&mut serving(arguments))
+    }
+
+    /// Starts `command` and waits until it is ready.
+    pub(crate) fn of(command: &mut Command) -> Self {
+        let server = Self::listening(command);
+        wait_until("ready", || server.get("/ready").status == 200);
+        server
+    }
+
+    /// Starts `command` and waits until it prints the URL that it listens on.
+    pub(crate) fn listening(command: &mut Command) -> Self {
+        let process = Process::start(command);
+        let address = process.output.wait_for("the URL", |text| {
+            // Log lines have URLs too: those of upstreams.
+            let (_, after) = text.split_once("\nurl     http://")?;
+            let end = after.find(|c: char| !(c.is_ascii_digit() || c == '.' || c == ':'))?;
+            after[..end].parse().ok()
+        });
+        Self { process, address }
+    }
+
+    /// Serves the execution-apis chain.
+    pub(crate) fn execution_apis(arguments: &[&str]) -> Self {
+        let folder = vectors();
+        let [genesis, chain] = ["genesis.json", "chain.rlp"].map(|name| folder.join(name));
+        Self::files(&genesis, &chain, arguments)
+    }
+
+    /// Serves a chain of files.
+    pub(crate) fn files(genesis: &Path, chain: &Path, arguments: &[&str]) -> Self {
+        let source = [
+            "--source",
+            "files",
+            "--genesis",
+            genesis.to_str().unwrap(),
+            "--chain",
+            chain.to_str().unwrap(),
+        ];
+        Self::start(&source.iter().chain(arguments).copied().collect::<Vec<_>>())
+    }
+
+    /// Opens a connection that posts to the path of [`KEY`].
+    pub(crate) fn connect(&self) -> Connection {
+        Connection::open(self.address, &format!("/v3/{KEY}"))
+    }
+
+    /// Sends a GET on a new connection.
+    pub(crate) fn get(&self, path: &str) -> Response {
+        let mut connection = self.connect();
+        connection
+            .send(format!("GET {path} HTTP/1.1\r\nhost: {}\r\n\r\n", self.address).as_bytes());
+        connection.receive()
+    }
+
+    /// The value of a series, such as
+    /// `nearhead_requests_total{method="eth_chainId",outcome="ok"}`.
+    #[track_caller]
+    pub(crate) fn metric(&self, series: &str) -> f64 {
+        let metrics = self.get("/metrics");
+        let line = metrics
+            .text()
+            .lines()
+            .find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
+        line.unwrap_or_else(|| panic!("no series {series}"))
+            .parse()
+            .unwrap()
+    }
+}
