@@ -15,7 +15,7 @@ use nearhead_actors::{
     head::Head,
     head_tracker::{HeadTracker, TrackerEnd},
     source::{DevSource, FilesSource, Report, SourceError, StepRequest, StopSignal, TrackerLink},
-    upstream::{NodeConfig, NodeSource, StateSource, follow::Event},
+    upstream::{StateSource, UpstreamConfig, UpstreamSource, follow::Event},
 };
 use nearhead_chain::{block::Block, dev::DevConfig, encode::EncodeOptions};
 use tokio::sync::oneshot;
@@ -194,8 +194,8 @@ impl Plan {
                 let _ = ready.send(readable);
             }
         };
-        let outcome = NodeSource::connect(
-            NodeConfig {
+        let outcome = UpstreamSource::connect(
+            UpstreamConfig {
                 endpoints: config.nodes,
                 concurrency: config.node_concurrency,
                 timeout: config.node_timeout,
@@ -208,14 +208,14 @@ impl Plan {
         .and_then(|source| {
             let count = move |event: Event| match event {
                 Event::Failed {
-                    node,
+                    upstream,
                     reason: Some(reason),
                     ..
-                } => metrics.node_failed(node, reason),
-                Event::Failed { node, .. } => metrics.node_limited(node),
+                } => metrics.node_failed(upstream, reason),
+                Event::Failed { upstream, .. } => metrics.node_limited(upstream),
                 Event::Advanced { named, .. } => metrics.head_delay.observe(named.as_secs_f64()),
-                Event::State { node, state } => metrics.node_is(node, state),
-                Event::Switched(_) | Event::Began(_) | Event::Missing(_) => {}
+                Event::State { upstream, state } => metrics.node_is(upstream, state),
+                Event::Switched(_) | Event::WindowStarted(_) | Event::Missing(_) => {}
             };
             let state = Some(source.state().clone());
             let started = |(tracker, tracker_end)| {

@@ -7,7 +7,7 @@ use std::{
 
 use nearhead_actors::{
     head::Head,
-    upstream::{StateSource, health::NodeState},
+    upstream::{StateSource, health::UpstreamState},
     wiring::{PermitUse, Pools},
 };
 use parking_lot::Mutex;
@@ -301,9 +301,9 @@ impl Metrics {
     }
 
     /// Notes what a node is.
-    pub fn node_is(&self, node: usize, state: NodeState) {
+    pub fn node_is(&self, node: usize, state: UpstreamState) {
         let node = node.to_string();
-        for (other, _) in NodeState::ALL {
+        for (other, _) in UpstreamState::ALL {
             let is_it = other.label() == state.label();
             let gauge = self.node_state.with_label_values(&[&node, other.label()]);
             gauge.set(i64::from(is_it));

@@ -1,7 +1,7 @@
 //! README.md's tables, compared with what they are tables of.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
-use nearhead_actors::upstream::health::{Fault, NodeState};
+use nearhead_actors::upstream::health::{Fault, UpstreamState};
 use nearhead_chain::remote::Check;
 
 use crate::{access::MethodSet, config::OPTIONS, metrics::Metrics, rpc::METHODS};
@@ -39,7 +39,7 @@ fn options() {
 
 #[test]
 fn node_states() {
-    let rows = NodeState::ALL
+    let rows = UpstreamState::ALL
         .iter()
         .map(|(state, says)| format!("| `{}` | {says} |", state.label()));
     check("| state | the node |", rows);

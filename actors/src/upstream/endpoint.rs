@@ -1,4 +1,4 @@
-//! A node as it is configured.
+//! An upstream as it is configured.
 
 use std::{fmt, str::FromStr};
 
@@ -6,7 +6,7 @@ use alloy_transport::Authorization;
 use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
 use url::Url;
 
-/// A node's URL with what has to be sent to it: `URL`, or
+/// An upstream's URL with what has to be sent to it: `URL`, or
 /// `URL#Header-Name=value&Header-Name=value`.
 ///
 /// The URL's scheme is http, https, ws or wss; `user:password@` in it becomes basic authorization.
@@ -22,16 +22,16 @@ pub struct Endpoint {
     scheme: Scheme,
 }
 
-/// How a node is spoken to.
+/// How an upstream is spoken to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scheme {
     /// A request and an answer at a time.
     Http,
-    /// One connection, on which the node tells of new heads.
+    /// One connection, on which the upstream tells of new heads.
     WebSocket,
 }
 
-/// Headers of one node: more than any provider asks for.
+/// Headers of one upstream: more than any provider asks for.
 const HEADERS_MAX: usize = 16;
 
 /// Headers that the connection itself is made of.
@@ -50,7 +50,7 @@ const RESERVED: [&str; 12] = [
     "expect",
 ];
 
-/// Why a text names no node. Nothing of the text is repeated but the name of a header: the rest may
+/// Why a text names no upstream. Nothing of the text is repeated but the name of a header: the rest may
 /// be a secret.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EndpointError {
@@ -94,7 +94,7 @@ impl Endpoint {
         &self.headers
     }
 
-    /// How the node is spoken to.
+    /// How the upstream is spoken to.
     #[must_use]
     pub const fn scheme(&self) -> Scheme {
         self.scheme

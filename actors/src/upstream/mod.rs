@@ -1,19 +1,19 @@
-//! Source `node`: real nodes, none of them trusted.
+//! Source `node`: real upstreams, none of them trusted.
 //!
 //! | file | what it is |
 //! |---|---|
-//! | [`Endpoint`] | how a node is configured: URL, authorization, headers; shown without its secrets |
-//! | [`client`] | one node's calls: timeouts, bounds, one enum of failures; the only files that know JSON |
-//! | [`health`] | which node is followed, and when the others are tried again; told the time |
+//! | [`Endpoint`] | how an upstream is configured: URL, authorization, headers; shown without its secrets |
+//! | [`client`] | one upstream's calls: timeouts, bounds, one enum of failures; the only files that know JSON |
+//! | [`health`] | which upstream is followed, and when the others are tried again; told the time |
 //! | [`plan`] | which blocks to ask for next; knows hashes alone |
 //! | [`follow`] | the task that asks, and hands over what it is answered |
-//! | [`Standing`] | what the follower thinks of the nodes, for others |
+//! | [`Standing`] | what the follower thinks of the upstreams, for others |
 //! | [`StateSource`] | state that is not held: fetched, verified, kept |
 //! | [`Chain`] | our own chain, as far as following needs it |
-//! | `verified` | a node whose blocks are checked before anybody sees them |
+//! | `verified` | an upstream whose blocks are checked before anybody sees them |
 //! | `priority` | following gives way to answering |
 //! | `sink` | the head tracker, as blocks are handed to it |
-//! | [`NodeSource`] | all of it together |
+//! | [`UpstreamSource`] | all of it together |
 
 mod chain;
 pub mod client;
@@ -30,6 +30,6 @@ mod verified;
 
 pub use chain::Chain;
 pub use endpoint::{Endpoint, EndpointError, Scheme};
-pub use source::{NodeConfig, NodeSource, Started};
+pub use source::{Started, UpstreamConfig, UpstreamSource};
 pub use standing::Standing;
 pub use state::{BlockRef, StateCounts, StateSource};

@@ -55,10 +55,10 @@ impl TrackerSink {
 }
 
 impl HeadSink for TrackerSink {
-    type View = Arc<Snapshot>;
+    type Held = Arc<Snapshot>;
     type Error = SourceError;
 
-    fn view(&self) -> Option<Arc<Snapshot>> {
+    fn held(&self) -> Option<Arc<Snapshot>> {
         self.head.load()
     }
 

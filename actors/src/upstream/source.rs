@@ -22,13 +22,13 @@ use tokio::{
 
 use super::{
     Endpoint, StateSource,
-    client::{ANSWER_BYTES_MAX, CallLimits, ClientError, NodeClient},
-    follow::{Event, FollowConfig, FollowError, Follower, Tell},
-    health::Complaint,
+    client::{ANSWER_BYTES_MAX, CallLimits, ClientError, UpstreamClient},
+    follow::{Event, EventHandler, FollowConfig, FollowError, Follower},
+    health::FaultReport,
     priority::give_way,
     sink::TrackerSink,
     standing::Standing,
-    verified::{UnknownType, VerifiedNode},
+    verified::{UnknownType, VerifiedUpstream},
 };
 use crate::{
     head::Head,
@@ -36,20 +36,20 @@ use crate::{
     source::{Progress, Report, SourceError, StopSignal, is_stopped, read_genesis_file},
 };
 
-/// Pause before nodes that could not be reached at the start are tried again.
+/// Pause before upstreams that could not be reached at the start are tried again.
 const START_RETRY: Duration = Duration::from_secs(1);
 
-/// Complaints of nodes that wait for the follower; more of them say nothing new.
-const COMPLAINTS_MAX: usize = 64;
+/// Complaints of upstreams that wait for the follower; more of them say nothing new.
+const FAULT_REPORTS_MAX: usize = 64;
 
-/// How nodes are followed.
+/// How upstreams are followed.
 #[derive(Clone, Debug)]
-pub struct NodeConfig {
-    /// The nodes, in the operator's order.
+pub struct UpstreamConfig {
+    /// The upstreams, in the operator's order.
     pub endpoints: Vec<Endpoint>,
-    /// Calls to one node that may be under way for blocks, and as many for state.
+    /// Calls to one upstream that may be under way for blocks, and as many for state.
     pub concurrency: usize,
-    /// Longest wait for a node's answer.
+    /// Longest wait for an upstream's answer.
     pub timeout: Duration,
     /// Bytes of state that are held at most.
     pub state_bytes_max: usize,
@@ -59,27 +59,27 @@ pub struct NodeConfig {
     pub options: EncodeOptions,
 }
 
-/// Real nodes of one chain.
-pub struct NodeSource {
+/// Real upstreams of one chain.
+pub struct UpstreamSource {
     runtime: Runtime,
-    nodes: Vec<VerifiedNode>,
+    upstreams: Vec<VerifiedUpstream>,
     unknown: UnknownType,
     chain_id: u64,
     concurrency: usize,
     state: StateSource,
-    complaints: mpsc::Receiver<Complaint>,
+    fault_reports: mpsc::Receiver<FaultReport>,
 }
 
 /// The head tracker, and its end.
 pub type Started = (Addr<HeadTracker>, TrackerEnd);
 
-impl NodeSource {
-    /// Asks the nodes for their chain, until one answers or `stop` is told. The thread has a lower
+impl UpstreamSource {
+    /// Asks the upstreams for their chain, until one answers or `stop` is told. The thread has a lower
     /// priority from then on.
     ///
     /// # Errors
     /// The genesis cannot be read, or the system has no resources left; [`SourceError::Stopped`].
-    pub fn connect(config: NodeConfig, stop: &StopSignal) -> Result<Self, SourceError> {
+    pub fn connect(config: UpstreamConfig, stop: &StopSignal) -> Result<Self, SourceError> {
         give_way();
         let spec = config.genesis.map(read_spec).transpose()?;
         // One thread asks; blocks are checked beside it, on as many threads as there are cores.
@@ -98,10 +98,10 @@ impl NodeSource {
         // State is asked for in turns of its own: a new head does not wait for it.
         let [clients, state_clients] = {
             let _inside = runtime.enter();
-            let clients = || -> Result<Vec<NodeClient>, ClientError> {
+            let clients = || -> Result<Vec<UpstreamClient>, ClientError> {
                 let endpoints = config.endpoints.iter();
                 endpoints
-                    .map(|endpoint| NodeClient::new(endpoint.clone(), limits))
+                    .map(|endpoint| UpstreamClient::new(endpoint.clone(), limits))
                     .collect()
             };
             [clients()?, clients()?]
@@ -117,18 +117,19 @@ impl NodeSource {
         let store = NodeStore::bounded(config.state_bytes_max);
         let verifier = Arc::new(Verifier::new(chain_id, rules, config.options, store));
         let unknown = UnknownType::default();
-        let (complain, complaints) = mpsc::channel(COMPLAINTS_MAX);
+        let (complain, fault_reports) = mpsc::channel(FAULT_REPORTS_MAX);
         let standing = Arc::new(Standing::new(clients.len()));
         let state = StateSource::new(state_clients, runtime.handle().clone(), standing, complain);
-        let node = |client| VerifiedNode::new(client, Arc::clone(&verifier), unknown.clone());
+        let upstream =
+            |client| VerifiedUpstream::new(client, Arc::clone(&verifier), unknown.clone());
         Ok(Self {
-            nodes: clients.into_iter().map(node).collect(),
+            upstreams: clients.into_iter().map(upstream).collect(),
             runtime,
             unknown,
             chain_id,
             concurrency: config.concurrency,
             state,
-            complaints,
+            fault_reports,
         })
     }
 
@@ -138,27 +139,27 @@ impl NodeSource {
         &self.state
     }
 
-    /// Follows the best node until told to stop; `started` is told when the first block is
+    /// Follows the best upstream until told to stop; `started` is told when the first block is
     /// readable.
     ///
     /// # Errors
     /// The head tracker is gone; [`SourceError::UnknownTransaction`] where the first block has a
-    /// transaction of a type that is not known here, and every node has stated one or failed.
+    /// transaction of a type that is not known here, and every upstream has stated one or failed.
     pub fn follow(
         self,
         (arbiter, head): (ArbiterHandle, Head),
         started: impl FnOnce(Started),
         mut report: Report,
-        mut tell: Tell,
+        mut tell: EventHandler,
         stop: &StopSignal,
     ) -> Result<(), SourceError> {
         let Self {
             runtime,
-            nodes,
+            upstreams,
             unknown,
             chain_id,
             concurrency,
-            complaints,
+            fault_reports,
             state,
             ..
         } = self;
@@ -167,7 +168,7 @@ impl NodeSource {
         let mut total = 0;
         let (refuse, mut refused) = oneshot::channel();
         let mut refuse = Some(refuse);
-        let (count, mut failed) = (nodes.len(), HashSet::new());
+        let (count, mut failed) = (upstreams.len(), HashSet::new());
         let tell = Box::new(move |event: Event| {
             state.standing().note(&event, Instant::now());
             match event {
@@ -178,11 +179,11 @@ impl NodeSource {
                 }
                 // Who was not heard yet, or asks to be asked less, may say otherwise.
                 Event::Failed {
-                    node,
+                    upstream,
                     reason: Some(_),
                     ..
                 } => {
-                    failed.insert(node);
+                    failed.insert(upstream);
                     if failed.len() == count
                         && let Some(why) = unknown.lock().take()
                         && let Some(refuse) = refuse.take()
@@ -192,7 +193,7 @@ impl NodeSource {
                     }
                 }
                 // What is missing is counted anew.
-                Event::Began(_) => total = 0,
+                Event::WindowStarted(_) => total = 0,
                 Event::Switched(_)
                 | Event::Failed { reason: None, .. }
                 | Event::Advanced { .. }
@@ -213,7 +214,7 @@ impl NodeSource {
             drop(end);
         });
         let outcome = runtime.block_on(async {
-            let following = Follower::new(nodes, sink, config, tell).run(complaints, ended);
+            let following = Follower::new(upstreams, sink, config, tell).run(fault_reports, ended);
             let mut following = std::pin::pin!(following);
             tokio::select! {
                 outcome = &mut following => outcome,
@@ -244,8 +245,8 @@ impl From<ClientError> for SourceError {
     }
 }
 
-/// The chain that the first node that answers is of.
-async fn first_chain_id(clients: &[NodeClient], stop: &StopSignal) -> Result<u64, SourceError> {
+/// The chain that the first upstream that answers is of.
+async fn first_chain_id(clients: &[UpstreamClient], stop: &StopSignal) -> Result<u64, SourceError> {
     loop {
         for client in clients {
             match client.chain_id().await {

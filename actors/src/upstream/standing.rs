@@ -1,11 +1,11 @@
-//! What the follower thinks of the nodes, for those who ask them for state and those who ask
+//! What the follower thinks of the upstreams, for those who ask them for state and those who ask
 //! whether one is followed.
 
 use std::time::Instant;
 
 use parking_lot::Mutex;
 
-use super::{follow::Event, health::NodeId};
+use super::{follow::Event, health::UpstreamId};
 
 /// Who is followed, and who is left alone; written by the follower alone.
 #[derive(Debug)]
@@ -13,7 +13,7 @@ pub struct Standing(Mutex<State>);
 
 #[derive(Debug)]
 struct State {
-    followed: Option<NodeId>,
+    followed: Option<UpstreamId>,
     left: Box<[Option<Left>]>,
 }
 
@@ -29,22 +29,22 @@ struct Left {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Order {
     /// In this order.
-    pub(super) nodes: Vec<NodeId>,
+    pub(super) upstreams: Vec<UpstreamId>,
     /// Whether others asked to be left alone: they may be asked later.
     pub(super) is_limited: bool,
 }
 
 impl Standing {
-    /// So many nodes, none of which is followed.
+    /// So many upstreams, none of which is followed.
     #[must_use]
-    pub fn new(nodes: usize) -> Self {
+    pub fn new(upstreams: usize) -> Self {
         Self(Mutex::new(State {
             followed: None,
-            left: vec![None; nodes].into(),
+            left: vec![None; upstreams].into(),
         }))
     }
 
-    /// Whether a node is followed, so that a new head would be heard of.
+    /// Whether an upstream is followed, so that a new head would be heard of.
     #[must_use]
     pub fn is_followed(&self) -> bool {
         self.0.lock().followed.is_some()
@@ -54,28 +54,35 @@ impl Standing {
     pub(super) fn note(&self, event: &Event, now: Instant) {
         match *event {
             Event::Switched(switch) => self.0.lock().followed = switch.to,
-            Event::Failed { node, reason, wait } => {
-                if let Some(left) = self.0.lock().left.get_mut(node) {
+            Event::Failed {
+                upstream,
+                reason,
+                wait,
+            } => {
+                if let Some(left) = self.0.lock().left.get_mut(upstream) {
                     *left = now.checked_add(wait).map(|until| Left {
                         until,
                         is_limited: reason.is_none(),
                     });
                 }
             }
-            Event::Began(_) | Event::Advanced { .. } | Event::Missing(_) | Event::State { .. } => {}
+            Event::WindowStarted(_)
+            | Event::Advanced { .. }
+            | Event::Missing(_)
+            | Event::State { .. } => {}
         }
     }
 
-    /// The followed node, then the others as they are configured; last those that did something
+    /// The followed upstream, then the others as they are configured; last those that did something
     /// wrong, for what they give is checked. Who asked to be left alone is not asked at all.
     pub(super) fn order(&self, now: Instant) -> Order {
         let state = self.0.lock();
-        let left = |id: NodeId| state.left[id].filter(|left| left.until > now);
-        let (limited, mut nodes): (Vec<_>, Vec<_>) =
+        let left = |id: UpstreamId| state.left[id].filter(|left| left.until > now);
+        let (limited, mut upstreams): (Vec<_>, Vec<_>) =
             (0..state.left.len()).partition(|id| left(*id).is_some_and(|left| left.is_limited));
-        nodes.sort_by_key(|id| (left(*id).is_some(), state.followed != Some(*id)));
+        upstreams.sort_by_key(|id| (left(*id).is_some(), state.followed != Some(*id)));
         Order {
-            nodes,
+            upstreams,
             is_limited: !limited.is_empty(),
         }
     }
@@ -86,26 +93,30 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::upstream::health::{Switch, Why};
+    use crate::upstream::health::{Switch, SwitchReason};
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    fn failed(node: NodeId, reason: Option<&'static str>) -> Event {
+    fn failed(upstream: UpstreamId, reason: Option<&'static str>) -> Event {
         let wait = SECOND;
-        Event::Failed { node, reason, wait }
+        Event::Failed {
+            upstream,
+            reason,
+            wait,
+        }
     }
 
-    fn followed(to: Option<NodeId>) -> Event {
+    fn followed(to: Option<UpstreamId>) -> Event {
         Event::Switched(Switch {
             from: None,
             to,
-            why: Why::First,
+            why: SwitchReason::First,
         })
     }
 
     #[test]
     fn who_is_asked_for_state() {
-        let cases: [(&[Event], &[NodeId], bool); 6] = [
+        let cases: [(&[Event], &[UpstreamId], bool); 6] = [
             (&[], &[0, 1, 2], false),
             (&[followed(Some(2))], &[2, 0, 1], false),
             (&[followed(Some(2)), followed(None)], &[0, 1, 2], false),
@@ -121,20 +132,20 @@ mod tests {
                 true,
             ),
         ];
-        for (events, nodes, is_limited) in cases {
+        for (events, upstreams, is_limited) in cases {
             let (standing, now) = (Standing::new(3), Instant::now());
             for event in events {
                 standing.note(event, now);
             }
             let expected = Order {
-                nodes: nodes.to_vec(),
+                upstreams: upstreams.to_vec(),
                 is_limited,
             };
             assert_eq!(standing.order(now), expected, "{events:?}");
             // Nobody is left alone any more.
             let later = standing.order(now + SECOND);
             assert_eq!(
-                (later.nodes.len(), later.is_limited),
+                (later.upstreams.len(), later.is_limited),
                 (3, false),
                 "{events:?}"
             );

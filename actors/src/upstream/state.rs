@@ -1,9 +1,9 @@
-//! State that is not held: fetched from the nodes, verified against the block's state root, then
+//! State that is not held: fetched from the upstreams, verified against the block's state root, then
 //! kept.
 
 mod counts;
 mod fetch;
-mod flights;
+mod single_flight;
 
 #[cfg(test)]
 mod tests;
@@ -17,21 +17,21 @@ use tokio::{runtime::Handle, sync::mpsc, task::JoinSet};
 pub use counts::StateCounts;
 
 use super::{
-    client::{Lacks, NodeClient},
-    health::Complaint,
+    client::{UnsupportedMethod, UpstreamClient},
+    health::FaultReport,
     standing::Standing,
 };
 use crate::{
     admission::Permits,
     messages::{QueryError, Reply},
 };
-use flights::{Flights, Wanted};
+use single_flight::{SingleFlight, Wanted};
 
 /// Accounts of one read that are fetched at the same time: a read of a thousand accounts leaves
 /// turns to others.
 const ACCOUNTS_AT_ONCE: usize = 16;
 
-/// The block whose state is wanted. A node is asked by its hash: its number names another block
+/// The block whose state is wanted. An upstream is asked by its hash: its number names another block
 /// after a reorg.
 #[derive(Clone, Debug)]
 pub struct BlockRef {
@@ -51,47 +51,47 @@ pub struct StateSource {
 
 #[derive(Debug)]
 struct Shared {
-    nodes: Vec<Node>,
+    upstreams: Vec<StateUpstream>,
     runtime: Handle,
     standing: Arc<Standing>,
-    complaints: mpsc::Sender<Complaint>,
-    flights: Flights,
+    fault_reports: mpsc::Sender<FaultReport>,
+    single_flight: SingleFlight,
     counts: StateCounts,
 }
 
 #[derive(Debug)]
-struct Node {
-    client: NodeClient,
+struct StateUpstream {
+    client: UpstreamClient,
     /// Whether it said that it does not have a method which gives state.
-    lacks_state: Lacks,
+    state_unsupported: UnsupportedMethod,
     /// Whether it did not have the state of a block that is served: said now and then, for it may
     /// be so at every read.
-    forgets: Lacks,
+    state_pruned: UnsupportedMethod,
 }
 
 impl StateSource {
-    /// State from these nodes, in the operator's order. Calls run on `runtime`; `standing` says who
-    /// is asked first, and who is not; what nodes do wrong is told to `complaints`, as far as there
+    /// State from these upstreams, in the operator's order. Calls run on `runtime`; `standing` says who
+    /// is asked first, and who is not; what upstreams do wrong is told to `fault_reports`, as far as there
     /// is room.
     #[must_use]
     pub fn new(
-        nodes: Vec<NodeClient>,
+        upstreams: Vec<UpstreamClient>,
         runtime: Handle,
         standing: Arc<Standing>,
-        complaints: mpsc::Sender<Complaint>,
+        fault_reports: mpsc::Sender<FaultReport>,
     ) -> Self {
-        let nodes = nodes.into_iter().map(|client| Node {
+        let upstreams = upstreams.into_iter().map(|client| StateUpstream {
             client,
-            lacks_state: Lacks::default(),
-            forgets: Lacks::default(),
+            state_unsupported: UnsupportedMethod::default(),
+            state_pruned: UnsupportedMethod::default(),
         });
         Self {
             shared: Arc::new(Shared {
-                nodes: nodes.collect(),
+                upstreams: upstreams.collect(),
                 runtime,
                 standing,
-                complaints,
-                flights: Flights::default(),
+                fault_reports,
+                single_flight: SingleFlight::default(),
                 counts: StateCounts::default(),
             }),
         }
@@ -115,8 +115,8 @@ impl StateSource {
     /// Dropping the future gives up what nobody else waits for.
     ///
     /// # Errors
-    /// [`QueryError::StateUnavailable`]: no node has it. [`QueryError::Unavailable`]: no permit is
-    /// free, or a node that may have it is asked too much.
+    /// [`QueryError::StateUnavailable`]: no upstream has it. [`QueryError::Unavailable`]: no permit is
+    /// free, or an upstream that may have it is asked too much.
     pub async fn complete(
         &self,
         permits: &Permits,
@@ -137,7 +137,7 @@ impl StateSource {
                     slots: slots.clone(),
                     with_code,
                 };
-                let seat = self.shared.flights.join(wanted, |wanted, end| {
+                let waiter = self.shared.single_flight.join(wanted, |wanted, end| {
                     let (shared, block) = (Arc::clone(&self.shared), block.clone());
                     self.shared.runtime.spawn(async move {
                         // Nobody waits any more where it cannot be sent.
@@ -145,7 +145,7 @@ impl StateSource {
                     })
                 });
                 under_way.spawn(async move {
-                    let end = seat.end().await;
+                    let end = waiter.end().await;
                     drop(permit);
                     end
                 });

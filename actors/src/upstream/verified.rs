@@ -1,4 +1,4 @@
-//! A node whose blocks are checked before anybody sees them.
+//! An upstream whose blocks are checked before anybody sees them.
 
 use std::sync::Arc;
 
@@ -15,23 +15,23 @@ use serde_json::value::RawValue;
 use tokio::{task, try_join};
 
 use super::{
-    client::{CallError, HeadClaim, Heads, NodeClient, ReceiptsAnswer, Tag},
-    follow::{FetchError, Peer},
+    client::{CallError, HeadClaim, Heads, ReceiptsAnswer, Tag, UpstreamClient},
+    follow::{FetchError, Upstream},
     plan::Ask,
 };
 
-/// One node, and what its answers are checked by.
+/// One upstream, and what its answers are checked by.
 #[derive(Clone)]
-pub(super) struct VerifiedNode {
-    client: NodeClient,
+pub(super) struct VerifiedUpstream {
+    client: UpstreamClient,
     verifier: Arc<Verifier>,
     unknown: UnknownType,
 }
 
-/// The first transaction of an unknown type that a node stated: its fault in words.
+/// The first transaction of an unknown type that an upstream stated: its fault in words.
 ///
-/// Before a block was verified it may be the chain that is not known here, if no other node says
-/// otherwise; afterwards it is the node's fault.
+/// Before a block was verified it may be the chain that is not known here, if no other upstream says
+/// otherwise; afterwards it is the upstream's fault.
 pub(super) type UnknownType = Arc<Mutex<Option<String>>>;
 
 /// A block as it was stated, and what was made of it.
@@ -47,9 +47,9 @@ struct AnsweredReceipts {
     stated: StatedReceipts,
 }
 
-impl VerifiedNode {
+impl VerifiedUpstream {
     pub(super) const fn new(
-        client: NodeClient,
+        client: UpstreamClient,
         verifier: Arc<Verifier>,
         unknown: UnknownType,
     ) -> Self {
@@ -78,7 +78,7 @@ impl VerifiedNode {
         };
         let receipts = match receipts {
             Ok(Some(receipts)) => receipts,
-            // One by one; or once more, from a node that has the block by now.
+            // One by one; or once more, from an upstream that has the block by now.
             Ok(None) | Err(FetchError::Call(CallError::NotFound | CallError::Rpc { .. })) => {
                 let transactions = block.body.transaction_hashes();
                 let receipts = self.receipts(block.body.hash(), Some(&transactions));
@@ -208,7 +208,7 @@ fn texts(jsons: &[Box<RawValue>]) -> Vec<&[u8]> {
     jsons.iter().map(|json| text(json)).collect()
 }
 
-impl Peer for VerifiedNode {
+impl Upstream for VerifiedUpstream {
     type Heads = Heads;
 
     fn name(&self) -> String {

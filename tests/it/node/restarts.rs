@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use alloy_primitives::B256;
-use nearhead_actors::upstream::health::NodeState;
+use nearhead_actors::upstream::health::UpstreamState;
 
 use super::{
     GONE, faults, follow, head, http, led,
@@ -100,7 +100,7 @@ fn is_in(server: &Server, state: &str) -> bool {
             "nearhead_node_state{{node=\"0\",state=\"{state}\"}}"
         ))
     };
-    let all: f64 = NodeState::ALL
+    let all: f64 = UpstreamState::ALL
         .iter()
         .map(|(state, _)| is_in(state.label()))
         .sum();

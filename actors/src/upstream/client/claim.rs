@@ -1,4 +1,4 @@
-//! What a node says of a block before anybody has checked it.
+//! What an upstream says of a block before anybody has checked it.
 
 use alloy_primitives::{B256, U64};
 use serde::Deserialize;
@@ -6,7 +6,7 @@ use serde_json::value::RawValue;
 
 use super::CallError;
 
-/// A block as a node names it: enough to ask for the block, which is then checked; nothing here is.
+/// A block as an upstream names it: enough to ask for the block, which is then checked; nothing here is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HeadClaim {
     /// Its number.

@@ -1,8 +1,8 @@
-//! What a node's error numbers mean to whoever called: the only numbers of others in the tree.
+//! What an upstream's error numbers mean to whoever called: the only numbers of others in the tree.
 //!
-//! By number alone: the texts beside them differ between nodes and between their versions.
+//! By number alone: the texts beside them differ between upstreams and between their versions.
 
-/// What an error number says of the node.
+/// What an error number says of the upstream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Meaning {
     /// It does not have the method.

@@ -7,11 +7,11 @@ use alloy_transport::{TransportError, TransportErrorKind};
 
 use super::code::{Meaning, meaning};
 
-/// Why a call has no answer. None of it repeats a URL or a header; what a node wrote is cut short
+/// Why a call has no answer. None of it repeats a URL or a header; what an upstream wrote is cut short
 /// and printable.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CallError {
-    /// As many calls as there may be are under way, and none of them ended in time: not this node's
+    /// As many calls as there may be are under way, and none of them ended in time: not this upstream's
     /// fault.
     #[error("too many calls to this node are under way")]
     Busy,
@@ -21,22 +21,22 @@ pub enum CallError {
     /// No connection, or it ended before the answer did.
     #[error("connection: {0}")]
     Connection(Box<str>),
-    /// The node asks to be asked less.
+    /// The upstream asks to be asked less.
     #[error("rate limited")]
     RateLimited {
         /// How long it wants to be left alone, if it said so; an hour at most.
         retry_after: Option<Duration>,
     },
-    /// The node, or whoever stands before it, refused the request as HTTP.
+    /// The upstream, or whoever stands before it, refused the request as HTTP.
     #[error("refused with HTTP status {status}")]
     Refused {
         /// HTTP's number.
         status: u16,
     },
-    /// The node does not have the method.
+    /// The upstream does not have the method.
     #[error("the node does not have the method")]
     MethodMissing,
-    /// The node has no such block, transaction or uncle.
+    /// The upstream has no such block, transaction or uncle.
     #[error("not found")]
     NotFound,
     /// The answer is not what the method answers.
@@ -48,7 +48,7 @@ pub enum CallError {
         /// The bound in bytes.
         limit: usize,
     },
-    /// The node has another reason.
+    /// The upstream has another reason.
     #[error("error {code}: {message}")]
     Rpc {
         /// Its number.
@@ -58,10 +58,10 @@ pub enum CallError {
     },
 }
 
-/// Longest text of a node, in characters, that is kept for a log line.
+/// Longest text of an upstream, in characters, that is kept for a log line.
 const TEXT_CHARS_MAX: usize = 200;
 
-/// Longest wait that a node may ask for: who is rate limited for a day is asked again within the
+/// Longest wait that an upstream may ask for: who is rate limited for a day is asked again within the
 /// day.
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(3_600);
 
@@ -100,7 +100,7 @@ impl CallError {
 }
 
 impl CallError {
-    /// Whether the node cannot answer the method in the form that was asked for, however often it
+    /// Whether the upstream cannot answer the method in the form that was asked for, however often it
     /// is asked.
     pub(super) fn lacks_method(&self) -> bool {
         match self {
@@ -164,7 +164,7 @@ impl CallError {
     }
 }
 
-/// A node's text as it may stand in a log line.
+/// An upstream's text as it may stand in a log line.
 fn printable(text: &str) -> Box<str> {
     let chars = text
         .chars()

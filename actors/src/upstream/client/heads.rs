@@ -1,4 +1,4 @@
-//! The heads that a node tells of.
+//! The heads that an upstream tells of.
 
 use alloy_primitives::B256;
 use alloy_pubsub::{PubSubFrontend, RawSubscription};
@@ -6,7 +6,7 @@ use tokio::sync::broadcast::error::RecvError;
 
 use super::{CallError, HeadClaim};
 
-/// A subscription to a node's heads; ends with its connection, and is taken back when it is
+/// A subscription to an upstream's heads; ends with its connection, and is taken back when it is
 /// dropped.
 #[derive(Debug)]
 pub struct Heads {
@@ -15,7 +15,7 @@ pub struct Heads {
 }
 
 impl Heads {
-    /// The subscription that the node answered with `id`.
+    /// The subscription that the upstream answered with `id`.
     pub(super) async fn of(frontend: PubSubFrontend, id: B256) -> Result<Self, CallError> {
         let subscription = frontend.get_subscription(id).await;
         Ok(Self {
@@ -24,11 +24,11 @@ impl Heads {
         })
     }
 
-    /// Waits for the next head that the node tells of. Whoever is slower than the node gets the
+    /// Waits for the next head that the upstream tells of. Whoever is slower than the upstream gets the
     /// newer ones alone.
     ///
     /// # Errors
-    /// The connection ended, or the node told of something that is no head.
+    /// The connection ended, or the upstream told of something that is no head.
     pub async fn next(&mut self) -> Result<HeadClaim, CallError> {
         loop {
             match self.subscription.recv().await {

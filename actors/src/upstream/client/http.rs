@@ -30,7 +30,7 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(20);
 /// Bytes that are set aside for an answer because its head announces so many.
 const ANNOUNCED_BYTES_MAX: u64 = 4 << 20;
 
-/// One node over HTTP.
+/// One upstream over HTTP.
 #[derive(Clone, Debug)]
 pub(super) struct HttpTransport {
     client: Client,
@@ -76,7 +76,7 @@ impl HttpTransport {
         if matches!(refused, CallError::RateLimited { .. }) {
             return Err(refused);
         }
-        // Some nodes refuse in HTTP and say in JSON-RPC why.
+        // Some upstreams refuse in HTTP and say in JSON-RPC why.
         let body = read(response, self.answer_bytes_max).await;
         let answer = body
             .ok()
@@ -121,7 +121,7 @@ fn lost(error: reqwest::Error) -> CallError {
     CallError::connection(&error.without_url())
 }
 
-/// The wait that the node asks for; a date, which nobody sends, is not read.
+/// The wait that the upstream asks for; a date, which nobody sends, is not read.
 fn retry_after(response: &Response) -> Option<Duration> {
     let value = response.headers().get(RETRY_AFTER)?.to_str().ok()?;
     value.trim().parse().ok().map(Duration::from_secs)

@@ -1,6 +1,6 @@
-//! One node's calls.
+//! One upstream's calls.
 //!
-//! An answer is JSON as the node wrote it: whoever asked checks it against a hash. What is read
+//! An answer is JSON as the upstream wrote it: whoever asked checks it against a hash. What is read
 //! here is small (a number, a name) or a claim that leads to a question and to nothing else.
 
 mod claim;
@@ -8,9 +8,9 @@ mod code;
 mod error;
 mod heads;
 mod http;
-mod lacks;
-mod line;
 mod tls;
+mod transport;
+mod unsupported_method;
 mod ws;
 
 #[cfg(test)]
@@ -30,15 +30,15 @@ use tokio::{sync::Semaphore, task::JoinSet, time};
 pub use claim::HeadClaim;
 pub use error::CallError;
 pub use heads::Heads;
-pub(super) use lacks::Lacks;
+pub(super) use unsupported_method::UnsupportedMethod;
 
 use super::Endpoint;
-use line::Line;
+use transport::Transport;
 
 /// Longest answer in bytes: as long as what is checked may be.
 pub const ANSWER_BYTES_MAX: usize = nearhead_chain::remote::ANSWER_BYTES_MAX;
 
-/// What one node's calls are bound by.
+/// What one upstream's calls are bound by.
 #[derive(Clone, Copy, Debug)]
 pub struct CallLimits {
     /// Calls that may be under way; at least one.
@@ -48,11 +48,11 @@ pub struct CallLimits {
     /// Longest answer in bytes, also of all receipts of a block that are asked for one by one. Over
     /// HTTP a longer one is not read to its end; over WebSocket it ends the connection. So many
     /// bytes for each call under way, and for each block whose receipts come one by one, are the
-    /// most that a node can make this process hold.
+    /// most that an upstream can make this process hold.
     pub answer_bytes_max: usize,
 }
 
-/// Why there is no client of a node.
+/// Why there is no client of an upstream.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
     /// TLS cannot be set up: the system has no certificates, for one.
@@ -66,7 +66,7 @@ pub enum ClientError {
 /// A block that has a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tag {
-    /// The node's head.
+    /// The upstream's head.
     Latest,
     /// The newest block that is safe.
     Safe,
@@ -84,7 +84,7 @@ impl Tag {
     }
 }
 
-/// A block's receipts as a node gave them.
+/// A block's receipts as an upstream gave them.
 #[derive(Debug)]
 pub enum ReceiptsAnswer {
     /// As one list.
@@ -93,43 +93,43 @@ pub enum ReceiptsAnswer {
     Single(Vec<Box<RawValue>>),
 }
 
-/// One node; cloning shares its connections and bounds.
+/// One upstream; cloning shares its connections and bounds.
 #[derive(Clone)]
-pub struct NodeClient {
-    node: Arc<Node>,
+pub struct UpstreamClient {
+    inner: Arc<Inner>,
 }
 
-struct Node {
+struct Inner {
     endpoint: Endpoint,
     limits: CallLimits,
     turns: Semaphore,
-    line: Line,
-    lacks_block_receipts: Lacks,
+    transport: Transport,
+    block_receipts_unsupported: UnsupportedMethod,
 }
 
-impl NodeClient {
+impl UpstreamClient {
     /// A client that connects when it is first used.
     ///
     /// # Errors
     /// The system cannot do TLS.
     pub fn new(endpoint: Endpoint, limits: CallLimits) -> Result<Self, ClientError> {
-        let line = Line::new(&endpoint, limits.answer_bytes_max)?;
+        let transport = Transport::new(&endpoint, limits.answer_bytes_max)?;
         let turns = Semaphore::new(limits.concurrency.clamp(1, Semaphore::MAX_PERMITS));
         Ok(Self {
-            node: Arc::new(Node {
+            inner: Arc::new(Inner {
                 endpoint,
                 limits,
                 turns,
-                line,
-                lacks_block_receipts: Lacks::default(),
+                transport,
+                block_receipts_unsupported: UnsupportedMethod::default(),
             }),
         })
     }
 
-    /// The node's endpoint, which shows no secrets.
+    /// The upstream's endpoint, which shows no secrets.
     #[must_use]
     pub fn endpoint(&self) -> &Endpoint {
-        &self.node.endpoint
+        &self.inner.endpoint
     }
 
     /// The chain's id.
@@ -150,7 +150,7 @@ impl NodeClient {
         Ok(number.to())
     }
 
-    /// Whether the node says that it is still filling its database.
+    /// Whether the upstream says that it is still filling its database.
     ///
     /// # Errors
     /// As [`CallError`] says.
@@ -159,7 +159,7 @@ impl NodeClient {
         Ok(json.get() != "false")
     }
 
-    /// What the node names so; [`CallError::NotFound`] where it has no such block yet.
+    /// What the upstream names so; [`CallError::NotFound`] where it has no such block yet.
     ///
     /// # Errors
     /// As [`CallError`] says.
@@ -170,7 +170,7 @@ impl NodeClient {
         HeadClaim::parse(&json)
     }
 
-    /// The hash of the node's block 0; [`CallError::NotFound`] where it has forgotten it.
+    /// The hash of the upstream's block 0; [`CallError::NotFound`] where it has forgotten it.
     ///
     /// # Errors
     /// As [`CallError`] says.
@@ -189,7 +189,7 @@ impl NodeClient {
         self.call("eth_getBlockByHash", (hash, true)).await
     }
 
-    /// A block with its transactions, by a number of the node's own chain.
+    /// A block with its transactions, by a number of the upstream's own chain.
     ///
     /// # Errors
     /// As [`CallError`] says.
@@ -198,7 +198,7 @@ impl NodeClient {
             .await
     }
 
-    /// A block's receipts: as one list, or one by one from a node that has no lists, which is
+    /// A block's receipts: as one list, or one by one from an upstream that has no lists, which is
     /// remembered for a while.
     ///
     /// # Errors
@@ -208,13 +208,13 @@ impl NodeClient {
         block: B256,
         transactions: &[B256],
     ) -> Result<ReceiptsAnswer, CallError> {
-        let lacks = &self.node.lacks_block_receipts;
-        if !lacks.is_known(Instant::now()) {
+        let unsupported_method = &self.inner.block_receipts_unsupported;
+        if !unsupported_method.is_known(Instant::now()) {
             match self.call("eth_getBlockReceipts", (block,)).await {
                 Err(error) if error.lacks_method() => {
-                    if lacks.note(Instant::now()) {
+                    if unsupported_method.note(Instant::now()) {
                         tracing::warn!(
-                            node = %self.node.endpoint,
+                            node = %self.inner.endpoint,
                             "the node has no eth_getBlockReceipts: receipts are fetched one by one"
                         );
                     }
@@ -258,12 +258,13 @@ impl NodeClient {
     }
 
     /// Asks to be told of heads; [`CallError::MethodMissing`] over HTTP. One such subscription is
-    /// enough for a node: two on one connection are the same, and end together.
+    /// enough for an upstream: two on one connection are the same, and end together.
     ///
     /// # Errors
     /// As [`CallError`] says.
     pub async fn subscribe_heads(&self) -> Result<Heads, CallError> {
-        self.in_time(self.node.line.subscribe("newHeads")).await
+        self.in_time(self.inner.transport.subscribe("newHeads"))
+            .await
     }
 
     async fn single_receipts(
@@ -272,11 +273,11 @@ impl NodeClient {
     ) -> Result<Vec<Box<RawValue>>, CallError> {
         let mut found: Vec<_> = transactions.iter().map(|_| None).collect();
         let mut asked = transactions.iter().copied().enumerate();
-        let limit = self.node.limits.answer_bytes_max;
+        let limit = self.inner.limits.answer_bytes_max;
         let mut room = limit;
         let mut under_way = JoinSet::new();
         loop {
-            while under_way.len() < self.node.limits.concurrency.max(1)
+            while under_way.len() < self.inner.limits.concurrency.max(1)
                 && let Some((at, transaction)) = asked.next()
             {
                 let client = self.clone();
@@ -315,7 +316,9 @@ impl NodeClient {
         method: &'static str,
         params: impl RpcSend,
     ) -> Result<Box<RawValue>, CallError> {
-        let json = self.in_time(self.node.line.call(method, params)).await?;
+        let json = self
+            .in_time(self.inner.transport.call(method, params))
+            .await?;
         match json.get() {
             "null" => Err(CallError::NotFound),
             _ => Ok(json),
@@ -327,21 +330,21 @@ impl NodeClient {
         &self,
         call: impl Future<Output = Result<T, CallError>>,
     ) -> Result<T, CallError> {
-        let timeout = self.node.limits.timeout;
-        let turn = time::timeout(timeout, self.node.turns.acquire()).await;
+        let timeout = self.inner.limits.timeout;
+        let turn = time::timeout(timeout, self.inner.turns.acquire()).await;
         let Ok(Ok(_turn)) = turn else {
             return Err(CallError::Busy);
         };
         let answer = time::timeout(timeout, call).await;
         answer.unwrap_or_else(|_| {
-            self.node.line.renew();
+            self.inner.transport.renew();
             Err(CallError::Timeout(timeout))
         })
     }
 }
 
-impl fmt::Debug for NodeClient {
+impl fmt::Debug for UpstreamClient {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "NodeClient({})", self.node.endpoint)
+        write!(f, "UpstreamClient({})", self.inner.endpoint)
     }
 }

@@ -19,7 +19,7 @@ use crate::upstream::Endpoint;
 /// next it ends.
 const KEEPALIVE: Duration = Duration::from_secs(10);
 
-/// How one node is connected to.
+/// How one upstream is connected to.
 #[derive(Clone, Debug)]
 pub(super) struct WsConnect {
     endpoint: Endpoint,
@@ -71,7 +71,7 @@ impl PubSubConnect for WsConnect {
         self.open().await.map_err(CallError::into_transport)
     }
 
-    /// Not here: when a node is tried again is decided in one place, which has to know that it was
+    /// Not here: when an upstream is tried again is decided in one place, which has to know that it was
     /// lost.
     async fn try_reconnect(&self) -> TransportResult<ConnectionHandle> {
         Err(TransportErrorKind::non_retryable_str(

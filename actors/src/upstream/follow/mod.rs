@@ -1,12 +1,12 @@
-//! Follows the best of several nodes.
+//! Follows the best of several upstreams.
 //!
 //! One task decides; what it waits for are the answers to its own questions, so that there is no
-//! queue: one question a node for its head, one for the heads that it tells of, and as many for
+//! queue: one question an upstream for its head, one for the heads that it tells of, and as many for
 //! blocks as may be under way.
 
 mod answers;
-mod below;
-mod peer;
+mod backfill;
+mod contract;
 mod work;
 
 #[cfg(test)]
@@ -21,15 +21,15 @@ use tokio::{
     time::{self, Instant},
 };
 
-pub use peer::{FetchError, HeadFeed, HeadSink, Peer, View};
+pub use contract::{FetchError, HeadSink, HeadStream, HeldChain, Upstream};
 
 use super::{
     client::HeadClaim,
-    health::{Complaint, Fault, Health, Moment, NodeId, NodeState, Switch, Verdict},
-    plan::{Ask, Route},
+    health::{Fault, FaultReport, Health, Moment, Switch, UpstreamId, UpstreamState, Verdict},
+    plan::{Ask, SyncPath},
 };
-use below::{Filling, Genesis};
-use work::{Done, Purpose, Settled};
+use backfill::{ActiveBackfill, Genesis};
+use work::{Done, Purpose, SettledClaims};
 
 /// Calls that a block takes at once: for itself, and for its receipts.
 const CALLS_A_BLOCK: usize = 2;
@@ -37,20 +37,20 @@ const CALLS_A_BLOCK: usize = 2;
 /// Blocks that backfill leaves to a new head, so that it does not wait for its turn.
 const HEAD_RESERVE: usize = 1;
 
-/// Shortest time without a block, on the way to a head, after which another node is tried: a far
+/// Shortest time without a block, on the way to a head, after which another upstream is tried: a far
 /// one takes so long.
 const STUCK_MIN: Duration = Duration::from_secs(1);
 
-/// Times as long that the whole way of a node that is on trial may take: blocks that drop in one by
+/// Times as long that the whole way of an upstream that is on trial may take: blocks that drop in one by
 /// one keep us from the others.
 const TRIAL_STUCKS: u32 = 3;
 
 /// What is followed by.
 #[derive(Clone, Copy, Debug)]
 pub struct FollowConfig {
-    /// The chain that all nodes must be of.
+    /// The chain that all upstreams must be of.
     pub chain_id: u64,
-    /// Calls to a node that may be under way at the same time.
+    /// Calls to an upstream that may be under way at the same time.
     pub concurrency: usize,
     /// Decides by how much waits differ from those of other services.
     pub seed: u64,
@@ -59,40 +59,40 @@ pub struct FollowConfig {
 /// What happened, for metrics and for whoever shows progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// Another node is followed, or none.
+    /// Another upstream is followed, or none.
     Switched(Switch),
-    /// A node did something wrong, and is left alone for a while.
+    /// An upstream did something wrong, and is left alone for a while.
     Failed {
         /// Which.
-        node: NodeId,
+        upstream: UpstreamId,
         /// What it did, in one word: [`Fault::label`], or the check that a block failed; `None`: it
         /// asked to be left alone.
         reason: Option<&'static str>,
-        /// For how long; zero for a false genesis, without which a node can be followed.
+        /// For how long; zero for a false genesis, without which an upstream can be followed.
         wait: Duration,
     },
     /// The window began, or began anew, with a block of this number.
-    Began(u64),
+    WindowStarted(u64),
     /// The head is now the block of this number.
     Advanced {
         /// The number.
         number: u64,
-        /// How long ago the followed node named it first.
+        /// How long ago the followed upstream named it first.
         named: Duration,
     },
     /// So many blocks are missing below the oldest that is held.
     Missing(u64),
-    /// A node is something else than before.
+    /// An upstream is something else than before.
     State {
         /// Which.
-        node: NodeId,
+        upstream: UpstreamId,
         /// What it is.
-        state: NodeState,
+        state: UpstreamState,
     },
 }
 
 /// Where events are told; called often, and not to wait.
-pub type Tell = Box<dyn FnMut(Event) + Send>;
+pub type EventHandler = Box<dyn FnMut(Event) + Send>;
 
 /// Why following ended.
 #[derive(Debug, thiserror::Error)]
@@ -105,27 +105,27 @@ pub enum FollowError<E> {
     Panicked,
 }
 
-/// Follows the best of several nodes, and fills the window from it.
-pub struct Follower<P: Peer, S> {
-    nodes: Vec<Node<P>>,
+/// Follows the best of several upstreams, and fills the window from it.
+pub struct Follower<P: Upstream, S> {
+    upstreams: Vec<TrackedUpstream<P>>,
     sink: S,
-    tell: Tell,
+    tell: EventHandler,
     config: FollowConfig,
     health: Health,
     began: Instant,
     questions: JoinSet<Done<P::Heads>>,
-    way: Option<Way>,
-    filling: Option<Filling>,
+    sync: Option<HeadSync>,
+    backfill: Option<ActiveBackfill>,
     genesis: Genesis,
-    /// Whether what the followed node calls settled is to be told.
+    /// Whether what the followed upstream calls settled is to be told.
     is_unsettled: bool,
-    /// No way is begun before: a node did not have what it named.
+    /// No way is begun before: an upstream did not have what it named.
     hold_until: Moment,
 }
 
-/// One node as it is spoken to.
-struct Node<P> {
-    peer: P,
+/// One upstream as it is spoken to.
+struct TrackedUpstream<P> {
+    client: P,
     /// When it last answered or failed to say its head, before which it is not asked again.
     asked: Option<Moment>,
     is_asked: bool,
@@ -133,19 +133,19 @@ struct Node<P> {
     is_known: bool,
     /// Whether it tells of heads; `None`: it is to be asked to.
     tells: Option<bool>,
-    settled: Settled,
+    settled: SettledClaims,
     settled_at: Option<Moment>,
     /// Times in a row that it did not have what it named.
     missing: u32,
     /// What was last told of it.
-    state: Option<NodeState>,
+    state: Option<UpstreamState>,
 }
 
-/// The way to a head that a node named.
-struct Way {
-    node: NodeId,
+/// The way to a head that an upstream named.
+struct HeadSync {
+    upstream: UpstreamId,
     head: HeadClaim,
-    /// When the node named that head first.
+    /// When the upstream named that head first.
     named: Moment,
     began: Moment,
     /// When the last block arrived on it, or when it began.
@@ -155,46 +155,46 @@ struct Way {
 
 enum Goal {
     /// From our head.
-    Route(Route<Arc<Block>>),
+    Path(SyncPath<Arc<Block>>),
     /// The window begins with the head; once it was asked for, and is there.
-    Begin {
+    Reset {
         is_asked: bool,
         block: Option<Arc<Block>>,
     },
 }
 
 impl Goal {
-    const BEGIN: Self = Self::Begin {
+    const RESET: Self = Self::Reset {
         is_asked: false,
         block: None,
     };
 }
 
-impl<P: Peer, S: HeadSink> Follower<P, S> {
-    /// A follower of these nodes, in the operator's order; `tell` is told what happens.
-    pub fn new(peers: Vec<P>, sink: S, config: FollowConfig, tell: Tell) -> Self {
-        let nodes = peers.into_iter().map(|peer| Node {
-            peer,
+impl<P: Upstream, S: HeadSink> Follower<P, S> {
+    /// A follower of these upstreams, in the operator's order; `tell` is told what happens.
+    pub fn new(clients: Vec<P>, sink: S, config: FollowConfig, tell: EventHandler) -> Self {
+        let upstreams = clients.into_iter().map(|client| TrackedUpstream {
+            client,
             asked: None,
             is_asked: false,
             is_known: false,
             tells: None,
-            settled: Settled::default(),
+            settled: SettledClaims::default(),
             settled_at: None,
             missing: 0,
             state: None,
         });
-        let nodes: Vec<_> = nodes.collect();
+        let upstreams: Vec<_> = upstreams.collect();
         Self {
-            health: Health::new(nodes.len(), config.seed),
-            nodes,
+            health: Health::new(upstreams.len(), config.seed),
+            upstreams,
             sink,
             tell,
             config,
             began: Instant::now(),
             questions: JoinSet::new(),
-            way: None,
-            filling: None,
+            sync: None,
+            backfill: None,
             genesis: Genesis::default(),
             is_unsettled: false,
             hold_until: Duration::ZERO,
@@ -202,13 +202,13 @@ impl<P: Peer, S: HeadSink> Follower<P, S> {
     }
 
     /// Follows until `stop` is told, or its other end is dropped; hears what others complain of
-    /// nodes.
+    /// upstreams.
     ///
     /// # Errors
-    /// Whoever holds the blocks cannot go on. No node can end it.
+    /// Whoever holds the blocks cannot go on. No upstream can end it.
     pub async fn run(
         mut self,
-        mut complaints: mpsc::Receiver<Complaint>,
+        mut fault_reports: mpsc::Receiver<FaultReport>,
         mut stop: oneshot::Receiver<()>,
     ) -> Result<(), FollowError<S::Error>> {
         loop {
@@ -224,8 +224,8 @@ impl<P: Peer, S: HeadSink> Follower<P, S> {
                     self.take(done.map_err(|_| FollowError::Panicked)?);
                     self.go_on().await.map_err(FollowError::Sink)?;
                 }
-                Some(Complaint { node, verdict, why }) = complaints.recv() => {
-                    self.fails(node, verdict, &why);
+                Some(FaultReport { upstream, verdict, why }) = fault_reports.recv() => {
+                    self.fails(upstream, verdict, &why);
                 }
                 () = time::sleep(pause) => {}
             }
@@ -236,15 +236,15 @@ impl<P: Peer, S: HeadSink> Follower<P, S> {
         self.began.elapsed()
     }
 
-    /// How long there is nothing to do if nothing is heard: until a node is to be asked, or a
+    /// How long there is nothing to do if nothing is heard: until an upstream is to be asked, or a
     /// quarter of a block time, in which what is behind or silent is noticed.
     fn pause(&self) -> Duration {
         let now = self.now();
-        let polls = (0..self.nodes.len()).filter_map(|id| self.poll_at(id));
-        let filling = self.filling.as_ref().map(|filling| filling.hold_until);
+        let polls = (0..self.upstreams.len()).filter_map(|id| self.poll_at(id));
+        let backfill = self.backfill.as_ref().map(|backfill| backfill.hold_until);
         let holds = [
             Some(self.hold_until),
-            filling,
+            backfill,
             Some(self.genesis.hold_until),
         ];
         let holds = holds.into_iter().flatten().filter(|until| *until > now);
@@ -254,114 +254,126 @@ impl<P: Peer, S: HeadSink> Follower<P, S> {
         next.unwrap_or(look).clamp(Duration::from_millis(1), look)
     }
 
-    /// When a node is to be asked for its head; `None` while it is.
-    fn poll_at(&self, id: NodeId) -> Option<Moment> {
-        let node = &self.nodes[id];
-        let tells = node.tells == Some(true);
+    /// When an upstream is to be asked for its head; `None` while it is.
+    fn poll_at(&self, id: UpstreamId) -> Option<Moment> {
+        let upstream = &self.upstreams[id];
+        let tells = upstream.tells == Some(true);
         let at = |asked| self.health.ask_at(id, asked, tells);
-        (!node.is_asked).then(|| node.asked.map_or(Duration::ZERO, at))
+        (!upstream.is_asked).then(|| upstream.asked.map_or(Duration::ZERO, at))
     }
 
-    /// Asks nodes for their heads, those whose time it is.
+    /// Asks upstreams for their heads, those whose time it is.
     fn poll(&mut self) {
         let (now, block_time) = (self.now(), self.health.block_time());
-        for id in 0..self.nodes.len() {
+        for id in 0..self.upstreams.len() {
             if self.poll_at(id).is_none_or(|at| at > now) {
                 continue;
             }
-            let node = &mut self.nodes[id];
-            node.is_asked = true;
-            let last = node.settled_at;
+            let upstream = &mut self.upstreams[id];
+            upstream.is_asked = true;
+            let last = upstream.settled_at;
             let with_settled = last.is_none_or(|at| now.saturating_sub(at) >= block_time);
             if with_settled {
-                node.settled_at = Some(now);
+                upstream.settled_at = Some(now);
             }
-            let poll = work::poll(id, node.peer.clone(), !node.is_known, with_settled);
+            let poll = work::poll(
+                id,
+                upstream.client.clone(),
+                !upstream.is_known,
+                with_settled,
+            );
             self.questions.spawn(poll);
-            if node.tells.is_none() && node.is_known {
-                node.tells = Some(true);
-                self.questions.spawn(work::subscribe(id, node.peer.clone()));
+            if upstream.tells.is_none() && upstream.is_known {
+                upstream.tells = Some(true);
+                self.questions
+                    .spawn(work::subscribe(id, upstream.client.clone()));
             }
         }
     }
 
-    /// Chooses the node, and its head to go to.
+    /// Chooses the upstream, and its head to go to.
     fn choose(&mut self) {
         self.leave_if_stuck();
-        for node in self.health.silent(self.now()) {
-            self.fails(node, Verdict::Fault(Fault::Silent), &Fault::Silent);
+        for upstream in self.health.silent(self.now()) {
+            self.fails(upstream, Verdict::Fault(Fault::Silent), &Fault::Silent);
         }
-        let (now, view) = (self.now(), self.sink.view());
-        if let Some(switch) = self.health.choose(now, &view) {
+        let (now, held) = (self.now(), self.sink.held());
+        if let Some(switch) = self.health.choose(now, &held) {
             self.switched(switch);
         }
-        if self.way.is_none()
+        if self.sync.is_none()
             && now >= self.hold_until
-            && let Some((node, head)) = self.health.target(now, &view)
+            && let Some((upstream, head)) = self.health.target(now, &held)
         {
-            let route = |view: &S::View| Goal::Route(Route::to(head.number, head.hash, view));
-            self.way = Some(Way {
-                node,
+            let path = |held: &S::Held| Goal::Path(SyncPath::to(head.number, head.hash, held));
+            self.sync = Some(HeadSync {
+                upstream,
                 head,
-                named: self.health.named_since(node),
+                named: self.health.named_since(upstream),
                 began: now,
                 moved: now,
-                to: view.as_ref().map_or(Goal::BEGIN, route),
+                to: held.as_ref().map_or(Goal::RESET, path),
             });
         }
     }
 
-    /// Tells which nodes have become something else, once they were heard. Faults and limits have
+    /// Tells which upstreams have become something else, once they were heard. Faults and limits have
     /// their own log lines.
     fn tell_states(&mut self) {
         let now = self.now();
-        for (id, node) in self.nodes.iter_mut().enumerate() {
+        for (id, upstream) in self.upstreams.iter_mut().enumerate() {
             let state = self.health.state(id, now);
-            if node.asked.is_none() || node.state.replace(state) == Some(state) {
+            if upstream.asked.is_none() || upstream.state.replace(state) == Some(state) {
                 continue;
             }
-            if state == NodeState::Syncing {
-                tracing::warn!(node = node.peer.name(), "the node says that it is syncing");
+            if state == UpstreamState::Syncing {
+                tracing::warn!(
+                    node = upstream.client.name(),
+                    "the node says that it is syncing"
+                );
             }
-            (self.tell)(Event::State { node: id, state });
+            (self.tell)(Event::State {
+                upstream: id,
+                state,
+            });
         }
     }
 
-    /// Leaves a node that names heads and gives no blocks, if there is another: a call's own time
+    /// Divergence an upstream that names heads and gives no blocks, if there is another: a call's own time
     /// may be many blocks.
     fn leave_if_stuck(&mut self) {
         let (now, patience) = (self.now(), self.health.block_time().max(STUCK_MIN));
-        let way = self.way.as_ref();
-        let stuck = way.filter(|way| now.saturating_sub(way.moved) >= patience);
-        if let Some(node) = stuck.map(|way| way.node)
-            && self.health.has_other(node)
+        let sync = self.sync.as_ref();
+        let stuck = sync.filter(|sync| now.saturating_sub(sync.moved) >= patience);
+        if let Some(upstream) = stuck.map(|sync| sync.upstream)
+            && self.health.has_other(upstream)
         {
             let why = "no block within one block time";
-            self.fails(node, Verdict::Fault(Fault::Timeout), &why);
+            self.fails(upstream, Verdict::Fault(Fault::Timeout), &why);
         }
-        let way = self.way.as_ref();
+        let sync = self.sync.as_ref();
         let is_late =
-            way.is_some_and(|way| now.saturating_sub(way.began) >= patience * TRIAL_STUCKS);
-        if let Some(node) = way.map(|way| way.node)
+            sync.is_some_and(|sync| now.saturating_sub(sync.began) >= patience * TRIAL_STUCKS);
+        if let Some(upstream) = sync.map(|sync| sync.upstream)
             && is_late
             && self.health.refuses(now, false)
         {
             let why = "its head was not reached within three block times";
-            self.fails(node, Verdict::Fault(Fault::Timeout), &why);
+            self.fails(upstream, Verdict::Fault(Fault::Timeout), &why);
         }
     }
 
     fn switched(&mut self, switch: Switch) {
-        let name = |id: Option<NodeId>| Some(self.nodes[id?].peer.name());
+        let name = |id: Option<UpstreamId>| Some(self.upstreams[id?].client.name());
         let (from, to) = (name(switch.from), name(switch.to));
         match to {
             Some(to) => tracing::info!(from, to, why = %switch.why, "another node is followed"),
             None => tracing::warn!(from, why = %switch.why, "no node can be followed"),
         }
         (self.tell)(Event::Switched(switch));
-        self.way = None;
+        self.sync = None;
         // What was asked of the one before is asked of the other.
-        self.filling = None;
+        self.backfill = None;
         self.is_unsettled = true;
     }
 
@@ -370,72 +382,78 @@ impl<P: Peer, S: HeadSink> Follower<P, S> {
             return;
         };
         let width = (self.config.concurrency / CALLS_A_BLOCK).max(1);
-        let view = self.sink.view();
+        let held = self.sink.held();
         let mut asks = Vec::new();
-        if let Some(way) = &mut self.way {
-            match (&mut way.to, &view) {
-                (Goal::Route(route), Some(view)) => {
-                    asks = route.ask(width, view);
+        if let Some(sync) = &mut self.sync {
+            match (&mut sync.to, &held) {
+                (Goal::Path(path), Some(held)) => {
+                    asks = path.ask(width, held);
                 }
                 (
-                    Goal::Begin {
+                    Goal::Reset {
                         is_asked: is_asked @ false,
                         ..
                     },
                     _,
                 ) => {
                     *is_asked = true;
-                    let HeadClaim { number, hash, .. } = way.head;
-                    let peer = self.nodes[followed].peer.clone();
+                    let HeadClaim { number, hash, .. } = sync.head;
+                    let client = self.upstreams[followed].client.clone();
                     let ask = Ask::Hash { number, hash };
-                    self.questions.spawn(work::fetch_first(followed, peer, ask));
+                    self.questions
+                        .spawn(work::fetch_first(followed, client, ask));
                 }
                 _ => {}
             }
         }
         for ask in asks {
-            self.ask(followed, ask, Purpose::Way);
+            self.ask(followed, ask, Purpose::Sync);
         }
-        if let Some(view) = &view {
-            self.ask_below(view, width.saturating_sub(HEAD_RESERVE).max(1));
+        if let Some(held) = &held {
+            self.ask_below(held, width.saturating_sub(HEAD_RESERVE).max(1));
         }
     }
 
-    fn ask(&mut self, node: NodeId, ask: Ask, purpose: Purpose) {
-        let peer = self.nodes[node].peer.clone();
-        self.questions.spawn(work::fetch(node, peer, ask, purpose));
+    fn ask(&mut self, upstream: UpstreamId, ask: Ask, purpose: Purpose) {
+        let client = self.upstreams[upstream].client.clone();
+        self.questions
+            .spawn(work::fetch(upstream, client, ask, purpose));
     }
 
     /// A call or a check failed.
-    fn fails(&mut self, node: NodeId, verdict: Verdict, why: &dyn std::fmt::Display) {
+    fn fails(&mut self, upstream: UpstreamId, verdict: Verdict, why: &dyn std::fmt::Display) {
         let reason = match verdict {
             Verdict::Fault(fault) => Some(fault.label()),
             Verdict::Limited(_) | Verdict::Innocent => None,
         };
-        self.fails_by(node, verdict, reason, why);
+        self.fails_by(upstream, verdict, reason, why);
     }
 
     /// The same, for a reason that says more than the fault does.
     fn fails_by(
         &mut self,
-        node: NodeId,
+        upstream: UpstreamId,
         verdict: Verdict,
         reason: Option<&'static str>,
         why: &dyn std::fmt::Display,
     ) {
         let now = self.now();
-        let Some(wait) = self.health.failed(node, now, verdict) else {
+        let Some(wait) = self.health.failed(upstream, now, verdict) else {
             return;
         };
-        let found = &mut self.nodes[node];
+        let found = &mut self.upstreams[upstream];
         // Who comes back may be another; whoever only was silent has not gone.
         found.is_known &= verdict == Verdict::Fault(Fault::Silent);
         found.missing = 0;
-        let name = found.peer.name();
+        let name = found.client.name();
         match reason {
             Some(reason) => tracing::warn!(node = name, reason, ?wait, "{why}"),
             None => tracing::info!(node = name, ?wait, "the node asks to be asked less"),
         }
-        (self.tell)(Event::Failed { node, reason, wait });
+        (self.tell)(Event::Failed {
+            upstream,
+            reason,
+            wait,
+        });
     }
 }

@@ -1,20 +1,20 @@
-//! How long a node is left alone.
+//! How long an upstream is left alone.
 
 use std::time::Duration;
 
-/// Longest that a node is left alone for its faults, before chance adds or takes a quarter.
+/// Longest that an upstream is left alone for its faults, before chance adds or takes a quarter.
 pub const BACKOFF_MAX: Duration = Duration::from_secs(60);
 
 /// Shortest and longest first wait: a quarter of a block time between them.
 const FIRST_MIN: Duration = Duration::from_millis(100);
 const FIRST_MAX: Duration = Duration::from_secs(3);
 
-/// Doublings that a lie begins with where another node can be followed: sixteen times the first
+/// Doublings that a lie begins with where another upstream can be followed: sixteen times the first
 /// wait.
 const LIE_DOUBLINGS: u32 = 4;
 
 /// Waits that double with every strike, each longer or shorter by up to a quarter, so that several
-/// services do not all come back to a node at the same moment. The same seed gives the same waits.
+/// services do not all come back to an upstream at the same moment. The same seed gives the same waits.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Backoff {
     seed: u64,
@@ -25,10 +25,10 @@ impl Backoff {
         Self { seed }
     }
 
-    /// The wait after the `strikes`th strike in a row (from 1) of this node.
+    /// The wait after the `strikes`th strike in a row (from 1) of this upstream.
     pub(super) fn wait(
         self,
-        node: usize,
+        upstream: usize,
         strikes: u32,
         is_grave: bool,
         block_time: Duration,
@@ -37,7 +37,7 @@ impl Backoff {
         let doublings = (strikes.saturating_sub(1)).saturating_add(lie).min(20);
         let first = (block_time / 4).clamp(FIRST_MIN, FIRST_MAX);
         let wait = first.saturating_mul(1 << doublings).min(BACKOFF_MAX);
-        let chance = mixed(self.seed ^ mixed(node as u64 ^ u64::from(strikes) << 32));
+        let chance = mixed(self.seed ^ mixed(upstream as u64 ^ u64::from(strikes) << 32));
         // 0.75 to 1.25 of it, in 1024ths.
         wait * (768 + (chance % 512) as u32) / 1_024
     }

@@ -12,7 +12,7 @@ const MIN: Duration = Duration::from_millis(200);
 const MAX: Duration = Duration::from_secs(60);
 
 /// Estimate before there is an interval: two headers, a moment later, say more. Until then nothing
-/// waits long for it, and a far node has the time to answer.
+/// waits long for it, and a far upstream has the time to answer.
 const UNKNOWN: Duration = Duration::from_secs(3);
 
 /// Arrivals from which on they count for more than what headers say: the first of them may be any

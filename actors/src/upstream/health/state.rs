@@ -1,13 +1,13 @@
-//! What a node can be, and what it can do wrong.
+//! What an upstream can be, and what it can do wrong.
 
 use std::{fmt, time::Duration};
 
-use super::NodeId;
+use super::UpstreamId;
 use crate::upstream::client::CallError;
 
-/// What a node is to us. README's table is made of [`Self::ALL`].
+/// What an upstream is to us. README's table is made of [`Self::ALL`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NodeState {
+pub enum UpstreamState {
     /// It has not named a head yet, or says that it is still syncing.
     Syncing,
     /// It can be followed.
@@ -20,7 +20,7 @@ pub enum NodeState {
     Faulty(Fault),
 }
 
-impl NodeState {
+impl UpstreamState {
     /// All states with what each means; a fault stands for all of them.
     pub const ALL: [(Self, &'static str); 5] = [
         (
@@ -55,7 +55,7 @@ impl NodeState {
     }
 }
 
-impl fmt::Display for NodeState {
+impl fmt::Display for UpstreamState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Faulty(fault) => write!(f, "faulty: {fault}"),
@@ -65,7 +65,7 @@ impl fmt::Display for NodeState {
 }
 
 nearhead_chain::reasons! {
-    /// What a node did wrong. README's table is made of [`Self::ALL`].
+    /// What an upstream did wrong. README's table is made of [`Self::ALL`].
     Fault:
     WrongChain = "wrong_chain", "it is a node of another chain";
     Silent = "silent", "nothing was heard of it for three block times, at least two seconds";
@@ -81,14 +81,14 @@ nearhead_chain::reasons! {
 }
 
 impl Fault {
-    /// Whether the node gave something out for what it is not: trying again soon is of little use.
+    /// Whether the upstream gave something out for what it is not: trying again soon is of little use.
     #[must_use]
     pub const fn is_lie(self) -> bool {
         matches!(self, Self::WrongChain | Self::BadBlock | Self::BadProof)
     }
 }
 
-/// What a call's failure says of the node.
+/// What a call's failure says of the upstream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// Nothing: it was not asked.
@@ -99,11 +99,11 @@ pub enum Verdict {
     Fault(Fault),
 }
 
-/// What somebody else than the follower found out about a node.
+/// What somebody else than the follower found out about an upstream.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Complaint {
-    /// Which node.
-    pub node: NodeId,
+pub struct FaultReport {
+    /// Which upstream.
+    pub upstream: UpstreamId,
     /// What it says of it.
     pub verdict: Verdict,
     /// What was found, for the log.

@@ -1,9 +1,9 @@
-//! Filling the window downwards.
+//! ActiveBackfill the window downwards.
 
 use alloy_primitives::B256;
 use nearhead_chain::window::WINDOW_BLOCKS;
 
-use super::{Ask, Found, descent::Descent};
+use super::{Ask, FetchedBlock, descent::Descent};
 
 /// The blocks below the oldest one that we hold, newest first, until the window is full.
 #[derive(Clone, Debug)]
@@ -50,7 +50,7 @@ impl<T> Backfill<T> {
     }
 
     /// A question was answered by a verified block.
-    pub fn got(&mut self, ask: Ask, found: Found<T>) {
+    pub fn got(&mut self, ask: Ask, found: FetchedBlock<T>) {
         self.descent.got(ask, found);
     }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use alloy_primitives::B256;
 
-/// A question for a node.
+/// A question for an upstream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Ask {
     /// The block with this hash, which its child names.
@@ -14,7 +14,7 @@ pub enum Ask {
         /// Its hash.
         hash: B256,
     },
-    /// The block that the node has at this number, a guess.
+    /// The block that the upstream has at this number, a guess.
     Number(u64),
 }
 
@@ -30,7 +30,7 @@ impl Ask {
 
 /// A block that was found and verified: its header has this hash, and these are in the header.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Found<T> {
+pub struct FetchedBlock<T> {
     /// Its number.
     pub number: u64,
     /// Its hash.
@@ -47,15 +47,15 @@ pub struct Found<T> {
 pub(super) struct Descent<T> {
     /// The next block; `None` below block 0.
     next: Option<(u64, B256)>,
-    waiting: BTreeMap<u64, Waiting<T>>,
+    waiting: BTreeMap<u64, DescentEntry<T>>,
 }
 
 #[derive(Clone, Debug)]
-enum Waiting<T> {
+enum DescentEntry<T> {
     Asked(Ask),
     /// A guess that was not answered as it should: the block is asked for by hash, in its turn.
     Missed,
-    Found(Found<T>),
+    Fetched(FetchedBlock<T>),
 }
 
 impl<T> Descent<T> {
@@ -78,13 +78,13 @@ impl<T> Descent<T> {
             return Vec::new();
         };
         let mut asks = Vec::new();
-        if let Some(Waiting::Missed) = self.waiting.get(&number) {
+        if let Some(DescentEntry::Missed) = self.waiting.get(&number) {
             self.waiting.remove(&number);
         }
         let mut want = |ask: Ask| {
             self.waiting.entry(ask.number()).or_insert_with(|| {
                 asks.push(ask);
-                Waiting::Asked(ask)
+                DescentEntry::Asked(ask)
             });
         };
         want(Ask::Hash { number, hash });
@@ -95,7 +95,7 @@ impl<T> Descent<T> {
 
     /// A question was answered. What was not asked for, or is another block than was asked for, is
     /// not taken.
-    pub(super) fn got(&mut self, ask: Ask, found: Found<T>) {
+    pub(super) fn got(&mut self, ask: Ask, found: FetchedBlock<T>) {
         let fits = match ask {
             Ask::Hash { number, hash } => (found.number, found.hash) == (number, hash),
             Ask::Number(number) => found.number == number,
@@ -103,35 +103,35 @@ impl<T> Descent<T> {
         if !fits {
             self.lost(ask);
         } else if let Some(waiting) = self.asked(ask) {
-            *waiting = Waiting::Found(found);
+            *waiting = DescentEntry::Fetched(found);
         }
     }
 
     /// A question was not answered: it is asked again, by hash.
     pub(super) fn lost(&mut self, ask: Ask) {
         if let Some(waiting) = self.asked(ask) {
-            *waiting = Waiting::Missed;
+            *waiting = DescentEntry::Missed;
         }
     }
 
     /// The place of a question that is open.
-    fn asked(&mut self, ask: Ask) -> Option<&mut Waiting<T>> {
+    fn asked(&mut self, ask: Ask) -> Option<&mut DescentEntry<T>> {
         let waiting = self.waiting.get_mut(&ask.number());
-        waiting.filter(|waiting| matches!(waiting, Waiting::Asked(asked) if *asked == ask))
+        waiting.filter(|waiting| matches!(waiting, DescentEntry::Asked(asked) if *asked == ask))
     }
 
     /// The next block, once it is there.
-    pub(super) fn take(&mut self) -> Option<Found<T>> {
+    pub(super) fn take(&mut self) -> Option<FetchedBlock<T>> {
         let (number, hash) = self.next?;
         match self.waiting.remove(&number)? {
-            Waiting::Found(found) if found.hash == hash => {
+            DescentEntry::Fetched(found) if found.hash == hash => {
                 let below = number.checked_sub(1);
                 self.next = below.map(|below| (below, found.parent_hash));
                 Some(found)
             }
             // A guess that was wrong.
-            Waiting::Found(_) | Waiting::Missed => None,
-            asked @ Waiting::Asked(_) => {
+            DescentEntry::Fetched(_) | DescentEntry::Missed => None,
+            asked @ DescentEntry::Asked(_) => {
                 self.waiting.insert(number, asked);
                 None
             }

@@ -1,16 +1,16 @@
 //! Which blocks to ask for.
 //!
-//! Blocks are linked by the hash of their parent, from a head that a node named downwards, so that
-//! what is gathered is one chain whatever the node answers. Numbers are guesses that save waiting:
+//! Blocks are linked by the hash of their parent, from a head that an upstream named downwards, so that
+//! what is gathered is one chain whatever the upstream answers. Numbers are guesses that save waiting:
 //! what does not fit is asked for again, by hash.
 
 mod backfill;
 mod descent;
-mod route;
+mod sync_path;
 
 #[cfg(test)]
 mod tests;
 
 pub use backfill::Backfill;
-pub use descent::{Ask, Found};
-pub use route::{Leaves, Outcome, Route};
+pub use descent::{Ask, FetchedBlock};
+pub use sync_path::{Divergence, PathOutcome, SyncPath};

@@ -1,4 +1,4 @@
-//! How often state was held, and how often a node was asked for it.
+//! How often state was held, and how often an upstream was asked for it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -31,7 +31,7 @@ impl StateCounts {
         [("hit", load(&self.hits)), ("miss", load(&self.misses))]
     }
 
-    /// Calls to nodes by their outcome.
+    /// Calls to upstreams by their outcome.
     #[must_use]
     pub fn fetches(&self) -> [(&'static str, u64); 3] {
         let [verified, refuted, failed] = &self.calls;

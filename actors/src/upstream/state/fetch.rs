@@ -1,4 +1,4 @@
-//! One account's state, from one node after the other.
+//! One account's state, from one upstream after the other.
 
 use std::{sync::Arc, time::Instant};
 
@@ -7,16 +7,16 @@ use alloy_trie::TrieAccount;
 use nearhead_chain::remote::{UpstreamFault, verify_code, verify_proof};
 use tokio::task::JoinError;
 
-use super::{BlockRef, Shared, counts::CallEnd, flights::Wanted};
+use super::{BlockRef, Shared, counts::CallEnd, single_flight::Wanted};
 use crate::{
     messages::{QueryError, Reply},
     upstream::{
         client::CallError,
-        health::{Complaint, Fault, NodeId, Verdict},
+        health::{Fault, FaultReport, UpstreamId, Verdict},
     },
 };
 
-/// Why a node did not give what was wanted.
+/// Why an upstream did not give what was wanted.
 #[derive(Debug, thiserror::Error)]
 enum FetchError {
     /// A call failed.
@@ -30,7 +30,7 @@ enum FetchError {
     Unchecked(#[from] JoinError),
 }
 
-/// Whether a node that did not answer may do so soon.
+/// Whether an upstream that did not answer may do so soon.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Hope {
     Soon,
@@ -38,15 +38,18 @@ enum Hope {
 }
 
 impl Shared {
-    /// Asks the nodes for what is wanted until one gives it.
+    /// Asks the upstreams for what is wanted until one gives it.
     pub(super) async fn fetch(&self, block: &BlockRef, wanted: &Arc<Wanted>) -> Reply<()> {
         let order = self.standing.order(Instant::now());
         let mut hope = match order.is_limited {
             true => Hope::Soon,
             false => Hope::None,
         };
-        for id in order.nodes {
-            if self.nodes[id].lacks_state.is_known(Instant::now()) {
+        for id in order.upstreams {
+            if self.upstreams[id]
+                .state_unsupported
+                .is_known(Instant::now())
+            {
                 continue;
             }
             match self.fetch_from(id, block, wanted).await {
@@ -66,7 +69,7 @@ impl Shared {
 
     async fn fetch_from(
         &self,
-        id: NodeId,
+        id: UpstreamId,
         block: &BlockRef,
         wanted: &Arc<Wanted>,
     ) -> Result<(), FetchError> {
@@ -89,13 +92,13 @@ impl Shared {
 
     async fn fetch_proof(
         &self,
-        id: NodeId,
+        id: UpstreamId,
         block: &BlockRef,
         wanted: &Arc<Wanted>,
     ) -> Result<Option<TrieAccount>, FetchError> {
-        // In full: some nodes refuse a key that is not of 32 bytes.
+        // In full: some upstreams refuse a key that is not of 32 bytes.
         let slots: Vec<B256> = wanted.slots.iter().copied().map(B256::from).collect();
-        let client = &self.nodes[id].client;
+        let client = &self.upstreams[id].client;
         let json = client.proof(wanted.address, &slots, block.hash).await;
         let json = json.inspect_err(|_| self.counts.called(CallEnd::Failed))?;
         let (state, wanted) = (Arc::clone(&block.state), Arc::clone(wanted));
@@ -110,7 +113,7 @@ impl Shared {
 
     async fn fetch_code(
         &self,
-        id: NodeId,
+        id: UpstreamId,
         block: &BlockRef,
         wanted: &Wanted,
         code_hash: B256,
@@ -118,7 +121,7 @@ impl Shared {
         if block.state.code(&code_hash).is_ok() {
             return Ok(());
         }
-        let client = &self.nodes[id].client;
+        let client = &self.upstreams[id].client;
         let json = client.code(wanted.address, block.hash).await;
         let json = json.inspect_err(|_| self.counts.called(CallEnd::Failed))?;
         let state = Arc::clone(&block.state);
@@ -146,14 +149,14 @@ impl Shared {
         Ok(checked?)
     }
 
-    /// Tells the follower what a failure says of the node.
-    fn blame(&self, id: NodeId, block: &BlockRef, why: &FetchError) -> Hope {
-        let node = &self.nodes[id];
+    /// Tells the follower what a failure says of the upstream.
+    fn blame(&self, id: UpstreamId, block: &BlockRef, why: &FetchError) -> Hope {
+        let upstream = &self.upstreams[id];
         let (verdict, hope) = match why {
             FetchError::Call(CallError::MethodMissing) => {
-                if node.lacks_state.note(Instant::now()) {
+                if upstream.state_unsupported.note(Instant::now()) {
                     tracing::warn!(
-                        node = %node.client.endpoint(),
+                        node = %upstream.client.endpoint(),
                         "the node has no eth_getProof or no eth_getCode: it is not asked for state"
                     );
                 }
@@ -162,9 +165,9 @@ impl Shared {
             // It has forgotten this block's state, or does not have the block yet: no fault, and it
             // can be followed.
             FetchError::Call(error @ (CallError::NotFound | CallError::Rpc { .. })) => {
-                if node.forgets.note(Instant::now()) {
+                if upstream.state_pruned.note(Instant::now()) {
                     tracing::warn!(
-                        node = %node.client.endpoint(),
+                        node = %upstream.client.endpoint(),
                         block = block.number,
                         %error,
                         "the node does not have the state of a block that is served: it may be pruned"
@@ -180,11 +183,11 @@ impl Shared {
             FetchError::Unchecked(_) => (Verdict::Innocent, Hope::None),
         };
         let (number, hash) = (block.number, block.hash);
-        tracing::debug!(node = %node.client.endpoint(), number, %hash, %why, "state was not given");
+        tracing::debug!(node = %upstream.client.endpoint(), number, %hash, %why, "state was not given");
         if verdict != Verdict::Innocent {
             // With as many complaints before it, one more says nothing new.
-            let _ = self.complaints.try_send(Complaint {
-                node: id,
+            let _ = self.fault_reports.try_send(FaultReport {
+                upstream: id,
                 verdict,
                 why: format!("state of block {number} ({hash}): {why}"),
             });

@@ -9,7 +9,7 @@ use super::{
 
 /// Has one call made and answered with `result`; checks what was asked, and that the answer is
 /// passed on as it is.
-async fn check_asks<F>(call: impl FnOnce(NodeClient) -> F, method: &str, params: Value)
+async fn check_asks<F>(call: impl FnOnce(UpstreamClient) -> F, method: &str, params: Value)
 where
     F: Future<Output = Result<Box<RawValue>, CallError>>,
 {
@@ -28,38 +28,38 @@ async fn every_call_asks_by_hash_and_passes_the_answer_on_as_it_is() {
     let address = Address::repeat_byte(2);
     let account = hex::encode_prefixed(address);
     check_asks(
-        |node| async move { node.block_by_hash(HASH).await },
+        |upstream| async move { upstream.block_by_hash(HASH).await },
         "eth_getBlockByHash",
         json!([hash, true]),
     )
     .await;
     check_asks(
-        |node| async move { node.block_by_number(300).await },
+        |upstream| async move { upstream.block_by_number(300).await },
         "eth_getBlockByNumber",
         json!(["0x12c", true]),
     )
     .await;
     check_asks(
-        |node| async move { node.uncle(HASH, 1).await },
+        |upstream| async move { upstream.uncle(HASH, 1).await },
         "eth_getUncleByBlockHashAndIndex",
         json!([hash, "0x1"]),
     )
     .await;
     check_asks(
-        |node| async move { node.proof(address, &[HASH, B256::ZERO], HASH).await },
+        |upstream| async move { upstream.proof(address, &[HASH, B256::ZERO], HASH).await },
         "eth_getProof",
         json!([account, [hash, format!("{}", B256::ZERO)], hash]),
     )
     .await;
     check_asks(
-        |node| async move { node.code(address, HASH).await },
+        |upstream| async move { upstream.code(address, HASH).await },
         "eth_getCode",
         json!([account, hash]),
     )
     .await;
     check_asks(
-        |node| async move {
-            match node.block_receipts(HASH, &[]).await? {
+        |upstream| async move {
+            match upstream.block_receipts(HASH, &[]).await? {
                 ReceiptsAnswer::Whole(json) => Ok(json),
                 ReceiptsAnswer::Single(_) => Err(CallError::NotFound),
             }
@@ -83,13 +83,16 @@ async fn what_is_small_is_read() {
         "null",
     ];
     let (url, script) = Script::of(results.map(Reply::result)).serve().await;
-    let node = client(&url, limits());
-    assert_eq!(node.chain_id().await, Ok(1_337));
-    assert_eq!(node.block_number().await, Ok(16));
-    assert_eq!(node.is_syncing().await, Ok(false));
-    assert_eq!(node.is_syncing().await, Ok(true));
-    assert_eq!(node.head(Tag::Safe).await.unwrap().number, 16);
-    assert_eq!(node.head(Tag::Finalized).await, Err(CallError::NotFound));
+    let upstream = client(&url, limits());
+    assert_eq!(upstream.chain_id().await, Ok(1_337));
+    assert_eq!(upstream.block_number().await, Ok(16));
+    assert_eq!(upstream.is_syncing().await, Ok(false));
+    assert_eq!(upstream.is_syncing().await, Ok(true));
+    assert_eq!(upstream.head(Tag::Safe).await.unwrap().number, 16);
+    assert_eq!(
+        upstream.head(Tag::Finalized).await,
+        Err(CallError::NotFound)
+    );
     let asked = script.asked.lock();
     assert_eq!(asked[4].params, json!(["safe", false]));
     assert_eq!(asked[5].params, json!(["finalized", false]));
@@ -237,13 +240,13 @@ async fn a_failure_does_not_show_the_url() {
     for scheme in ["http", "https", "ws", "wss"] {
         let url = format!("{scheme}://user:secret@{address}/secret?secret#x=secret");
         // Where the system has no certificates there is no TLS.
-        let Ok(node) = NodeClient::new(url.parse().unwrap(), limits()) else {
+        let Ok(upstream) = UpstreamClient::new(url.parse().unwrap(), limits()) else {
             assert!(scheme.ends_with('s'), "{scheme}");
             continue;
         };
-        let error = node.block_number().await.unwrap_err();
+        let error = upstream.block_number().await.unwrap_err();
         assert!(matches!(error, CallError::Connection(_)), "{error}");
-        for shown in [format!("{error} {error:?}"), format!("{node:?}")] {
+        for shown in [format!("{error} {error:?}"), format!("{upstream:?}")] {
             assert!(!shown.contains("secret"), "{shown}");
         }
     }
@@ -253,8 +256,8 @@ async fn a_failure_does_not_show_the_url() {
 async fn headers_and_authorization_are_sent() {
     let (url, script) = Script::of([Reply::result("\"0x1\"")]).serve().await;
     let url = url.replace("http://", "http://user:pass@");
-    let node = client(&format!("{url}/path?key=1#X-Key=a%20b"), limits());
-    assert_eq!(node.chain_id().await, Ok(1));
+    let upstream = client(&format!("{url}/path?key=1#X-Key=a%20b"), limits());
+    assert_eq!(upstream.chain_id().await, Ok(1));
     let head = script.asked.lock()[0].head.clone();
     for line in [
         "post /path?key=1 http/1.1\r\n",
@@ -270,8 +273,8 @@ async fn headers_and_authorization_are_sent() {
 #[tokio::test]
 async fn a_call_ends_in_time() {
     let (url, script) = Script::of([Reply::Silence]).serve().await;
-    let node = client(&url, limits());
-    let call = tokio::spawn(async move { node.block_number().await });
+    let upstream = client(&url, limits());
+    let call = tokio::spawn(async move { upstream.block_number().await });
     script.arrived.notified().await;
     time::pause();
     let timeout = limits().timeout;
@@ -279,17 +282,17 @@ async fn a_call_ends_in_time() {
 }
 
 #[tokio::test]
-async fn who_never_has_a_turn_is_not_the_nodes_fault() {
+async fn who_never_has_a_turn_is_not_the_upstreams_fault() {
     let (url, script) = Script::of([Reply::Silence, Reply::Silence]).serve().await;
     let one = CallLimits {
         concurrency: 1,
         ..limits()
     };
-    let node = client(&url, one);
+    let upstream = client(&url, one);
     let calls: Vec<_> = (0..3)
         .map(|_| {
-            let node = node.clone();
-            tokio::spawn(async move { node.block_number().await })
+            let upstream = upstream.clone();
+            tokio::spawn(async move { upstream.block_number().await })
         })
         .collect();
     script.arrived.notified().await;
@@ -311,18 +314,18 @@ async fn calls_under_way_are_bounded() {
         concurrency: 2,
         ..limits()
     };
-    let node = client(&url, two);
+    let upstream = client(&url, two);
     let mut calls = JoinSet::new();
     for _ in 0..8 {
-        let node = node.clone();
-        calls.spawn(async move { node.block_number().await });
+        let upstream = upstream.clone();
+        calls.spawn(async move { upstream.block_number().await });
     }
     assert_eq!(calls.join_all().await, vec![Ok(1); 8]);
     assert_eq!(script.most_under_way(), 2);
 }
 
 #[tokio::test]
-async fn a_node_without_lists_of_receipts_is_asked_for_each_and_remembered() {
+async fn an_upstream_without_lists_of_receipts_is_asked_for_each_and_remembered() {
     for code in [-32_601, -32_004, -32_602] {
         let first = Reply::Error(code, "no");
         // One call at a time, so that the answers are those of the requests in their order.
@@ -333,17 +336,17 @@ async fn a_node_without_lists_of_receipts_is_asked_for_each_and_remembered() {
             concurrency: 1,
             ..limits()
         };
-        let node = client(&url, one);
+        let upstream = client(&url, one);
         let hashes = [1, 2, 3].map(B256::repeat_byte);
-        let ReceiptsAnswer::Single(found) = node.block_receipts(HASH, &hashes).await.unwrap()
+        let ReceiptsAnswer::Single(found) = upstream.block_receipts(HASH, &hashes).await.unwrap()
         else {
             panic!("a list");
         };
         let found: Vec<_> = found.iter().map(|json| json.get()).collect();
         assert_eq!(found, ["1", "2", "3"]);
-        let missing = node.block_receipts(HASH, &hashes[..2]).await;
+        let missing = upstream.block_receipts(HASH, &hashes[..2]).await;
         assert_eq!(missing.unwrap_err(), CallError::NotFound);
-        let none = node.block_receipts(HASH, &[]).await.unwrap();
+        let none = upstream.block_receipts(HASH, &[]).await.unwrap();
         assert!(matches!(none, ReceiptsAnswer::Single(none) if none.is_empty()));
         let methods = script.methods();
         assert_eq!(methods[0], "eth_getBlockReceipts");
@@ -365,8 +368,9 @@ async fn single_receipts_are_fetched_together_and_stay_in_order() {
         .extend((0..8).map(|_| Reply::result("{}")));
     let (url, script) = script.serve().await;
     let hashes: Vec<_> = (0..8).map(B256::repeat_byte).collect();
-    let node = client(&url, limits());
-    let ReceiptsAnswer::Single(found) = node.block_receipts(HASH, &hashes).await.unwrap() else {
+    let upstream = client(&url, limits());
+    let ReceiptsAnswer::Single(found) = upstream.block_receipts(HASH, &hashes).await.unwrap()
+    else {
         panic!("a list");
     };
     assert_eq!(found.len(), 8);
@@ -407,14 +411,14 @@ async fn other_failures_of_receipts_are_not_remembered() {
         Reply::result("[]"),
     ];
     let (url, script) = Script::of(replies).serve().await;
-    let node = client(&url, limits());
+    let upstream = client(&url, limits());
     let mut labels = Vec::new();
     for _ in 0..3 {
-        let answer = node.block_receipts(HASH, &[HASH]).await;
+        let answer = upstream.block_receipts(HASH, &[HASH]).await;
         labels.push(answer.unwrap_err().label());
     }
     assert_eq!(labels, ["rpc", "rate_limited", "not_found"]);
-    let found = node.block_receipts(HASH, &[HASH]).await.unwrap();
+    let found = upstream.block_receipts(HASH, &[HASH]).await.unwrap();
     assert!(matches!(found, ReceiptsAnswer::Whole(json) if json.get() == "[]"));
     let methods = script.methods();
     assert!(

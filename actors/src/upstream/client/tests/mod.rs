@@ -16,8 +16,8 @@ fn limits() -> CallLimits {
     }
 }
 
-fn client(url: &str, limits: CallLimits) -> NodeClient {
-    NodeClient::new(url.parse().unwrap(), limits).unwrap()
+fn client(url: &str, limits: CallLimits) -> UpstreamClient {
+    UpstreamClient::new(url.parse().unwrap(), limits).unwrap()
 }
 
 #[test]

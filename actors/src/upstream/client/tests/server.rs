@@ -1,4 +1,4 @@
-//! A node of the test's own: HTTP, one scripted answer for each request.
+//! An upstream of the test's own: HTTP, one scripted answer for each request.
 
 use std::{collections::VecDeque, sync::Arc};
 

@@ -67,17 +67,19 @@ fn head(number: u64) -> Value {
     json!({"number": U64::from(number), "hash": HASH, "parentHash": HASH, "timestamp": "0x1"})
 }
 
-/// Runs what a node does on its listener beside what its client does.
-async fn beside<N, C>(node: impl FnOnce(TcpListener) -> N, with: impl FnOnce(NodeClient) -> C)
-where
+/// Runs what an upstream does on its listener beside what its client does.
+async fn beside<N, C>(
+    upstream: impl FnOnce(TcpListener) -> N,
+    with: impl FnOnce(UpstreamClient) -> C,
+) where
     N: Future<Output = ()> + Send + 'static,
     C: Future<Output = ()>,
 {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("ws://user:pass@{}/#X-Key=a", listener.local_addr().unwrap());
-    let node = tokio::spawn(node(listener));
+    let upstream = tokio::spawn(upstream(listener));
     with(client(&url, limits())).await;
-    node.await.unwrap();
+    upstream.await.unwrap();
 }
 
 #[tokio::test]
@@ -108,8 +110,8 @@ async fn calls_share_one_connection_that_is_opened_with_the_headers() {
                 .await;
             }
         },
-        |node| async move {
-            let (id, number) = tokio::join!(node.chain_id(), node.block_number());
+        |upstream| async move {
+            let (id, number) = tokio::join!(upstream.chain_id(), upstream.block_number());
             assert_eq!((id, number), (Ok(1), Ok(2)));
         },
     )
@@ -138,20 +140,20 @@ async fn heads_are_told_until_the_connection_ends() {
             assert_eq!(request["method"], "eth_unsubscribe");
             assert_eq!(request["params"], json!(["0xdef"]));
         },
-        |node| async move {
-            let mut heads = node.subscribe_heads().await.unwrap();
+        |upstream| async move {
+            let mut heads = upstream.subscribe_heads().await.unwrap();
             assert_eq!(heads.next().await.unwrap().number, 7);
             assert_eq!(heads.next().await.unwrap().number, 9);
             assert_eq!(heads.next().await.unwrap_err().label(), "malformed");
-            assert_eq!(node.block_number().await, Ok(9));
+            assert_eq!(upstream.block_number().await, Ok(9));
             assert_eq!(heads.next().await.unwrap_err().label(), "connection");
             // The call that meets the closed connection fails, the one after it has a new one.
-            let first = node.subscribe_heads().await;
+            let first = upstream.subscribe_heads().await;
             let heads = match first {
                 Ok(heads) => heads,
                 Err(error) => {
                     assert_eq!(error.label(), "connection");
-                    node.subscribe_heads().await.unwrap()
+                    upstream.subscribe_heads().await.unwrap()
                 }
             };
             drop(heads);
@@ -160,7 +162,7 @@ async fn heads_are_told_until_the_connection_ends() {
     .await;
 }
 
-/// Checks that whatever a node sends in place of an answer fails the call, and that the next call
+/// Checks that whatever an upstream sends in place of an answer fails the call, and that the next call
 /// has a new connection.
 async fn check_ends_the_connection(message: Option<Message>) {
     beside(
@@ -175,10 +177,10 @@ async fn check_ends_the_connection(message: Option<Message>) {
             let mut socket = accept(&listener, |_| None).await.unwrap();
             answer(&mut socket, json!("0x5")).await;
         },
-        |node| async move {
-            let error = node.block_number().await.unwrap_err();
+        |upstream| async move {
+            let error = upstream.block_number().await.unwrap_err();
             assert_eq!(error.label(), "connection", "{error}");
-            assert_eq!(node.block_number().await, Ok(5));
+            assert_eq!(upstream.block_number().await, Ok(5));
         },
     )
     .await;
@@ -220,8 +222,8 @@ async fn a_refused_handshake_says_why() {
                 };
                 assert!(accept(&listener, judge).await.is_none());
             },
-            |node| async move {
-                assert_eq!(node.block_number().await, Err(expected));
+            |upstream| async move {
+                assert_eq!(upstream.block_number().await, Err(expected));
             },
         )
         .await;
@@ -241,10 +243,13 @@ async fn a_call_without_an_answer_leaves_its_connection() {
             let mut socket = accept(&listener, |_| None).await.unwrap();
             answer(&mut socket, json!("0x5")).await;
         },
-        |node| async move {
+        |upstream| async move {
             let timeout = limits().timeout;
-            assert_eq!(node.block_number().await, Err(CallError::Timeout(timeout)));
-            assert_eq!(node.block_number().await, Ok(5));
+            assert_eq!(
+                upstream.block_number().await,
+                Err(CallError::Timeout(timeout))
+            );
+            assert_eq!(upstream.block_number().await, Ok(5));
         },
     )
     .await;

@@ -1,15 +1,15 @@
-//! Nodes on different forks.
+//! Upstreams on different forks.
 
 use super::*;
 
-/// An honest node that is followed, on chain 0, and a liar on chain 1: made up since block 291, all
+/// An honest upstream that is followed, on chain 0, and a liar on chain 1: made up since block 291, all
 /// of its hashes right.
 async fn beside_liar(blocks: u64) -> Scene {
     let mut scene = Scene::new(2, 300);
     scene.runs(2_000).await;
     scene.take_events();
     scene.chains().add_fork(0, 290, blocks);
-    scene.nodes[1].is_on(1);
+    scene.upstreams[1].is_on(1);
     scene
 }
 
@@ -22,29 +22,29 @@ async fn go_on(scene: &mut Scene, seconds: u64) {
     }
 }
 
-/// How often another node was followed because the one before is on another fork.
+/// How often another upstream was followed because the one before is on another fork.
 fn refusals(events: &[Event]) -> usize {
-    let is_apart =
-        |event: &&Event| matches!(event, Event::Switched(switch) if switch.why == Why::Apart);
-    events.iter().filter(is_apart).count()
+    let is_in_cooldown = |event: &&Event| matches!(event, Event::Switched(switch) if switch.why == SwitchReason::OtherFork);
+    events.iter().filter(is_in_cooldown).count()
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_higher_fork_is_not_shown_beside_a_live_node() {
+async fn a_higher_fork_is_not_shown_beside_a_live_upstream() {
     for blocks in [11, 12, 30, 100, 137, 138, 1_010] {
         let mut scene = beside_liar(blocks).await;
-        scene.nodes[1].take_blocks();
+        scene.upstreams[1].take_blocks();
         for _ in 0..50 {
             go_on(&mut scene, 1).await;
             scene.check_holds(0, 128);
         }
         assert!(!scene.has_shown(1, 291) && scene.went_up_only(), "{blocks}");
         let events = scene.take_events();
-        let is_fault = |event: &Event| matches!(event, Event::Failed { .. } | Event::Began(_));
+        let is_fault =
+            |event: &Event| matches!(event, Event::Failed { .. } | Event::WindowStarted(_));
         assert!(!events.iter().any(is_fault), "{events:?}");
         assert!((1..=4).contains(&refusals(&events)), "{events:?}");
         // Nothing below our head is asked for, and what is above it seldom.
-        let asked = scene.nodes[1].take_blocks();
+        let asked = scene.upstreams[1].take_blocks();
         let most = 4 * (blocks as usize).min(128);
         assert!(asked.iter().all(|number| *number > 300), "{asked:?}");
         assert!(asked.len() <= most, "{blocks}: {}", asked.len());
@@ -55,7 +55,7 @@ async fn a_higher_fork_is_not_shown_beside_a_live_node() {
 #[tokio::test(start_paused = true)]
 async fn a_higher_fork_that_drops_in_keeps_nobody_waiting() {
     let mut scene = beside_liar(100).await;
-    scene.nodes[1].says(Says::Slowly(Duration::from_millis(900)));
+    scene.upstreams[1].says(Says::Slowly(Duration::from_millis(900)));
     let mut late = 0;
     for _ in 0..100 {
         go_on(&mut scene, 1).await;
@@ -66,7 +66,7 @@ async fn a_higher_fork_that_drops_in_keeps_nobody_waiting() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stuck_node_is_left_for_a_fork_that_goes_on() {
+async fn a_stuck_upstream_is_left_for_a_fork_that_goes_on() {
     for blocks in [11, 138] {
         let mut scene = beside_liar(blocks).await;
         go_on(&mut scene, 5).await;
@@ -82,10 +82,13 @@ async fn a_stuck_node_is_left_for_a_fork_that_goes_on() {
 
 /// Whoever is far behind and catches up is left for the one that is where the chain is.
 #[tokio::test(start_paused = true)]
-async fn a_node_that_is_catching_up_is_left_for_one_far_ahead() {
+async fn an_upstream_that_is_catching_up_is_left_for_one_far_ahead() {
     let mut scene = Scene::new(2, 2_000);
     scene.chains().add_fork(0, 300, 0);
-    scene.nodes.iter().for_each(|node| node.is_on(1));
+    scene
+        .upstreams
+        .iter()
+        .for_each(|upstream| upstream.is_on(1));
     scene.runs(1_000).await;
     assert_eq!(scene.head(), 300);
     for _ in 0..100 {
@@ -93,7 +96,7 @@ async fn a_node_that_is_catching_up_is_left_for_one_far_ahead() {
         scene.runs(200).await;
     }
     scene.check_holds(1, 128);
-    scene.nodes[1].is_on(0);
+    scene.upstreams[1].is_on(0);
     for _ in 0..10 {
         scene.chains().follow(1, 0, 4);
         scene.runs(200).await;
@@ -101,10 +104,10 @@ async fn a_node_that_is_catching_up_is_left_for_one_far_ahead() {
     scene.check_holds(0, 128);
 }
 
-/// Blocks that a liar puts on our own head are shown for as long as the honest node has none of
+/// Blocks that a liar puts on our own head are shown for as long as the honest upstream has none of
 /// that height.
 #[tokio::test(start_paused = true)]
-async fn a_fork_on_our_head_is_left_for_the_node_before() {
+async fn a_fork_on_our_head_is_left_for_the_upstream_before() {
     for blocks in [1, 20, 120] {
         let mut scene = Scene::new(2, 290);
         // The chain's pace is known by more than the liar's blocks.
@@ -114,7 +117,7 @@ async fn a_fork_on_our_head_is_left_for_the_node_before() {
         }
         scene.take_events();
         scene.chains().add_fork(0, 300, blocks);
-        scene.nodes[1].is_on(1);
+        scene.upstreams[1].is_on(1);
         scene.runs(999).await;
         assert_eq!(scene.head(), 300 + blocks);
         go_on(&mut scene, 4).await;
@@ -130,26 +133,26 @@ async fn what_a_liar_gave_is_given_up_for_a_lower_fork() {
     for blocks in [30, 138, 1_010] {
         let mut scene = beside_liar(blocks).await;
         let gone = Says::Error(CallError::Connection("gone".into()));
-        scene.nodes[0].says(gone);
+        scene.upstreams[0].says(gone);
         go_on(&mut scene, 4).await;
         scene.check_holds(1, 128);
         // Another one is there again, and nothing changes for that.
-        scene.nodes[0].says(Says::Truth);
+        scene.upstreams[0].says(Says::Truth);
         go_on(&mut scene, 8).await;
         scene.check_holds(1, 128);
         // Until the liar is caught.
-        scene.nodes[1].says(Says::BadBlocks);
+        scene.upstreams[1].says(Says::BadBlocks);
         go_on(&mut scene, 3).await;
         scene.check_holds(0, 128);
     }
 }
 
-/// What is settled is the word of nodes on our chain.
+/// What is settled is the word of upstreams on our chain.
 #[tokio::test(start_paused = true)]
 async fn what_is_settled_on_another_fork_is_not_taken() {
     let mut scene = beside_liar(15).await;
-    scene.nodes[0].settles(0, 250);
-    scene.nodes[1].settles(0, 290);
+    scene.upstreams[0].settles(0, 250);
+    scene.upstreams[1].settles(0, 290);
     go_on(&mut scene, 20).await;
     let final_block = scene.chains().block(0, 250).unwrap().hash;
     assert_eq!(scene.finals(), [final_block].into());

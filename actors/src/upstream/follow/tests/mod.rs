@@ -1,6 +1,6 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
-mod below;
+mod backfill;
 mod forks;
 mod scene;
 mod scripted;
@@ -10,7 +10,7 @@ use nearhead_chain::window::{BlockTag, ResolveError};
 use super::*;
 use crate::upstream::{
     client::CallError,
-    health::{NodeState, Why},
+    health::{SwitchReason, UpstreamState},
 };
 use scene::Scene;
 use scripted::{Chains, LATENCY, Says};
@@ -23,10 +23,13 @@ async fn a_window_is_filled_and_the_head_followed() {
     let mut scene = Scene::new(1, 300);
     scene.runs(1_000).await;
     scene.check_holds(0, 128);
-    assert_eq!(scene.events()[..2], [scene::first(0), Event::Began(300)]);
+    assert_eq!(
+        scene.events()[..2],
+        [scene::first(0), Event::WindowStarted(300)]
+    );
     assert_eq!(scene.events().last(), Some(&Event::Missing(0)));
     // Newest first, each once.
-    let asked = scene.nodes[0].take_blocks();
+    let asked = scene.upstreams[0].take_blocks();
     assert_eq!(asked.len(), 129, "{asked:?}");
     assert_eq!(asked[..2], [300, 0], "the head, the genesis, the rest");
     let asked: Vec<_> = asked.into_iter().filter(|number| *number > 0).collect();
@@ -43,7 +46,7 @@ async fn a_window_is_filled_and_the_head_followed() {
         scene.runs(1_000).await;
         scene.check_holds(0, 128);
     }
-    let asked = scene.nodes[0].take_blocks();
+    let asked = scene.upstreams[0].take_blocks();
     assert_eq!(asked, (301..=320).collect::<Vec<_>>());
     let delays = scene
         .take_events()
@@ -74,14 +77,14 @@ async fn check_reorg(depth: u64, blocks: u64, is_reset: bool) {
     let mut scene = Scene::new(1, 300);
     scene.runs(1_000).await;
     scene.take_events();
-    scene.nodes[0].take_blocks();
+    scene.upstreams[0].take_blocks();
     scene.chains().fork(0, 300 - depth, blocks);
     scene.runs(30_000).await;
     // What left the window at its lower end is fetched again for a head that is lower now.
     scene.check_holds(0, 128);
-    let began = Event::Began(300 - depth + blocks);
+    let began = Event::WindowStarted(300 - depth + blocks);
     assert_eq!(scene.events().contains(&began), is_reset, "{depth}");
-    let asked = scene.nodes[0].take_blocks().len() as u64;
+    let asked = scene.upstreams[0].take_blocks().len() as u64;
     let lower = depth.saturating_sub(blocks);
     let least = if is_reset { 128 } else { blocks + lower };
     assert!(asked >= least && asked <= 2 * 128 + 32, "{depth}: {asked}");
@@ -93,7 +96,7 @@ async fn reorgs_of_any_depth_are_followed() {
         check_reorg(depth, depth + 1, false).await;
         check_reorg(depth, depth, false).await;
     }
-    // A lower head of another branch, which the only node keeps naming.
+    // A lower head of another branch, which the only upstream keeps naming.
     check_reorg(9, 3, false).await;
     check_reorg(128, 129, true).await;
     check_reorg(200, 201, true).await;
@@ -106,13 +109,13 @@ async fn reorgs_of_any_depth_are_followed() {
     check_reorg(0, 1_000, true).await;
 }
 
-/// Checks that a node that becomes like this is left for an honest one within so many block times,
+/// Checks that an upstream that becomes like this is left for an honest one within so many block times,
 /// and why.
-async fn check_is_left(says: Says, blocks: u64, state: NodeState) {
+async fn check_is_left(says: Says, blocks: u64, state: UpstreamState) {
     let mut scene = Scene::new(2, 300);
     scene.runs(2_000).await;
     scene.take_events();
-    scene.nodes[0].says(says);
+    scene.upstreams[0].says(says);
     for _ in 0..blocks {
         scene.mine(1);
         scene.runs(1_000).await;
@@ -121,56 +124,56 @@ async fn check_is_left(says: Says, blocks: u64, state: NodeState) {
     let switched = Switch {
         from: Some(0),
         to: Some(1),
-        why: Why::Left(state),
+        why: SwitchReason::Left(state),
     };
     let events = scene.take_events();
     assert!(events.contains(&Event::Switched(switched)), "{events:?}");
     let reason = match state {
-        NodeState::Faulty(Fault::BadBlock) => Some("gas_used"),
-        NodeState::Faulty(fault) => Some(fault.label()),
+        UpstreamState::Faulty(Fault::BadBlock) => Some("gas_used"),
+        UpstreamState::Faulty(fault) => Some(fault.label()),
         _ => None,
     };
-    let is_told = |event: &Event| matches!(event, Event::Failed { node: 0, reason: told, .. } if *told == reason);
+    let is_told = |event: &Event| matches!(event, Event::Failed { upstream: 0, reason: told, .. } if *told == reason);
     assert_eq!(
         events.iter().any(is_told),
-        state != NodeState::Lagging,
+        state != UpstreamState::Lagging,
         "{events:?}"
     );
     let states = scene.take_states();
     assert!(states.contains(&(0, state)), "{states:?}");
     // Back to its senses, it is live again, and nobody is left for it.
-    scene.nodes[0].says(Says::Truth);
+    scene.upstreams[0].says(Says::Truth);
     scene.runs(100_000).await;
     let states = [states, scene.take_states()].concat();
-    let last = states.iter().rfind(|(node, _)| *node == 0);
-    assert_eq!(last, Some(&(0, NodeState::Live)), "{states:?}");
-    scene.nodes[0].take_blocks();
-    scene.nodes[1].says(Says::Error(CallError::Connection("gone".into())));
+    let last = states.iter().rfind(|(upstream, _)| *upstream == 0);
+    assert_eq!(last, Some(&(0, UpstreamState::Live)), "{states:?}");
+    scene.upstreams[0].take_blocks();
+    scene.upstreams[1].says(Says::Error(CallError::Connection("gone".into())));
     scene.mine(1);
     scene.runs(1_000).await;
     scene.check_holds(0, 128);
 }
 
-/// A node that is syncing is not followed, and is said to be so, until it is done.
+/// An upstream that is syncing is not followed, and is said to be so, until it is done.
 #[tokio::test(start_paused = true)]
-async fn a_syncing_node_is_waited_for() {
+async fn a_syncing_upstream_is_waited_for() {
     let mut scene = Scene::new(1, 300);
-    scene.nodes[0].says(Says::Syncing);
+    scene.upstreams[0].says(Says::Syncing);
     scene.runs(10_000).await;
-    assert_eq!(scene.take_states(), [(0, NodeState::Syncing)]);
+    assert_eq!(scene.take_states(), [(0, UpstreamState::Syncing)]);
     assert_eq!(scene.take_events(), []);
-    scene.nodes[0].says(Says::Truth);
+    scene.upstreams[0].says(Says::Truth);
     scene.runs(5_000).await;
-    assert_eq!(scene.take_states(), [(0, NodeState::Live)]);
+    assert_eq!(scene.take_states(), [(0, UpstreamState::Live)]);
     scene.check_holds(0, 128);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_node_that_fails_is_left_for_another() {
-    let faulty = |fault| NodeState::Faulty(fault);
+async fn an_upstream_that_fails_is_left_for_another() {
+    let faulty = |fault| UpstreamState::Faulty(fault);
     let error = |error| Says::Error(error);
-    check_is_left(Says::SameHead, 2, NodeState::Lagging).await;
-    check_is_left(Says::Nothing, 2, NodeState::Lagging).await;
+    check_is_left(Says::SameHead, 2, UpstreamState::Lagging).await;
+    check_is_left(Says::Nothing, 2, UpstreamState::Lagging).await;
     check_is_left(Says::HeadsAlone, 2, faulty(Fault::Timeout)).await;
     check_is_left(Says::BadBlocks, 1, faulty(Fault::BadBlock)).await;
     check_is_left(Says::NoBlocks, 1, faulty(Fault::Missing)).await;
@@ -201,22 +204,22 @@ async fn a_node_that_fails_is_left_for_another() {
     let limited = CallError::RateLimited {
         retry_after: Some(Duration::from_secs(30)),
     };
-    check_is_left(error(limited), 1, NodeState::Limited).await;
+    check_is_left(error(limited), 1, UpstreamState::Limited).await;
 }
 
 /// The watchdog's finding is a fault as any other: counted and told, once as long as it lasts.
 #[tokio::test(start_paused = true)]
-async fn a_silent_node_is_told_of() {
+async fn a_silent_upstream_is_told_of() {
     let mut scene = Scene::new(2, 300);
     scene.runs(2_000).await;
     scene.take_events();
-    scene.nodes[0].says(Says::Nothing);
+    scene.upstreams[0].says(Says::Nothing);
     scene.runs(5_000).await;
     let events = scene.take_events();
     let silent = Some(Fault::Silent.label());
-    let is_told = |event: &&Event| matches!(event, Event::Failed { node: 0, reason, .. } if *reason == silent);
+    let is_told = |event: &&Event| matches!(event, Event::Failed { upstream: 0, reason, .. } if *reason == silent);
     assert_eq!(events.iter().filter(is_told).count(), 1, "{events:?}");
-    let left = Why::Left(NodeState::Faulty(Fault::Silent));
+    let left = SwitchReason::Left(UpstreamState::Faulty(Fault::Silent));
     let is_left = |event: &Event| matches!(event, Event::Switched(switch) if switch.why == left);
     assert!(events.iter().any(is_left), "{events:?}");
     scene.mine(1);
@@ -227,31 +230,31 @@ async fn a_silent_node_is_told_of() {
 #[tokio::test(start_paused = true)]
 async fn guesses_that_are_not_answered_cost_time_alone() {
     let mut scene = Scene::new(1, 300);
-    scene.nodes[0].says(Says::NoNumbers);
+    scene.upstreams[0].says(Says::NoNumbers);
     scene.runs(1_000).await;
     scene.check_holds(0, 128);
-    scene.nodes[0].take_blocks();
+    scene.upstreams[0].take_blocks();
     scene.mine(20);
     scene.runs(1_000).await;
     scene.check_holds(0, 128);
-    assert!(scene.nodes[0].take_blocks().len() <= 40);
+    assert!(scene.upstreams[0].take_blocks().len() <= 40);
     let is_fault = |event: &Event| matches!(event, Event::Failed { .. });
     assert!(!scene.events().iter().any(is_fault));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_node_of_another_chain_is_never_followed() {
+async fn an_upstream_of_another_chain_is_never_followed() {
     let mut scene = Scene::new(2, 300);
-    scene.nodes[0].says(Says::OtherChain);
+    scene.upstreams[0].says(Says::OtherChain);
     scene.runs(5_000).await;
     scene.check_holds(0, 128);
-    assert!(scene.nodes[0].take_blocks().is_empty());
+    assert!(scene.upstreams[0].take_blocks().is_empty());
     let events = scene.events();
     let is_told = |event: &Event| {
         matches!(
             event,
             Event::Failed {
-                node: 0,
+                upstream: 0,
                 reason: Some("wrong_chain"),
                 ..
             }
@@ -264,15 +267,15 @@ async fn a_node_of_another_chain_is_never_followed() {
 async fn who_is_asked_less_is_asked_again_after_the_wait() {
     let mut scene = Scene::new(1, 300);
     scene.runs(2_000).await;
-    scene.nodes[0].says(Says::Error(CallError::RateLimited {
+    scene.upstreams[0].says(Says::Error(CallError::RateLimited {
         retry_after: Some(Duration::from_secs(30)),
     }));
     scene.mine(1);
     scene.runs(1_000).await;
-    scene.nodes[0].says(Says::Truth);
-    let before = scene.nodes[0].questions();
+    scene.upstreams[0].says(Says::Truth);
+    let before = scene.upstreams[0].questions();
     scene.runs(28_000).await;
-    assert_eq!(scene.nodes[0].questions(), before);
+    assert_eq!(scene.upstreams[0].questions(), before);
     scene.runs(4_000).await;
     scene.check_holds(0, 128);
 }
@@ -282,7 +285,7 @@ async fn a_stale_replica_behind_one_url_does_not_take_the_head_back() {
     let mut scene = Scene::new(1, 300);
     scene.runs(2_000).await;
     scene.take_events();
-    scene.nodes[0].says(Says::StaleNowAndThen);
+    scene.upstreams[0].says(Says::StaleNowAndThen);
     for _ in 0..50 {
         scene.mine(1);
         scene.runs(1_000).await;
@@ -295,13 +298,13 @@ async fn a_stale_replica_behind_one_url_does_not_take_the_head_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_head_does_not_go_back_for_another_node() {
+async fn the_head_does_not_go_back_for_another_upstream() {
     let mut scene = Scene::new(2, 300);
     // The second has a fork of its own, and is behind.
     scene.chains().add_fork(0, 290, 5);
-    scene.nodes[1].is_on(1);
+    scene.upstreams[1].is_on(1);
     scene.runs(2_000).await;
-    scene.nodes[0].says(Says::Nothing);
+    scene.upstreams[0].says(Says::Nothing);
     for head in 296..310 {
         scene.runs(4_000).await;
         assert_eq!(scene.head(), head.max(301) - 1, "{head}");
@@ -313,31 +316,31 @@ async fn the_head_does_not_go_back_for_another_node() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn heads_that_a_node_tells_of_are_not_waited_for() {
+async fn heads_that_an_upstream_tells_of_are_not_waited_for() {
     let mut scene = Scene::new(1, 300);
-    scene.nodes[0].tells_of_heads();
+    scene.upstreams[0].tells_of_heads();
     scene.runs(5_000).await;
-    let before = scene.nodes[0].questions();
+    let before = scene.upstreams[0].questions();
     for _ in 0..10 {
         scene.mine(1);
-        scene.nodes[0].tell();
+        scene.upstreams[0].tell();
         scene.runs(2).await;
         scene.check_holds(0, 128);
         scene.runs(998).await;
     }
     // The block, and once in a block time its chain, the head, twice what is settled, and whether
     // it is syncing.
-    let asked = scene.nodes[0].questions() - before;
+    let asked = scene.upstreams[0].questions() - before;
     assert!(asked <= 10 * 6 + 6, "{asked}");
     // One that stops telling is asked.
     scene.mine(1);
     scene.runs(1_100).await;
     scene.check_holds(0, 128);
     // And one whose connection ends is asked to tell again.
-    scene.nodes[0].hangs_up();
+    scene.upstreams[0].hangs_up();
     scene.runs(2_000).await;
     scene.mine(1);
-    scene.nodes[0].tell();
+    scene.upstreams[0].tell();
     scene.runs(2).await;
     scene.check_holds(0, 128);
 }
@@ -352,7 +355,7 @@ async fn what_is_settled_is_taken_if_it_is_ours() {
     let mut expected = unknown;
     // Those of a fork, and those that nobody has yet, change nothing.
     for (chain, number) in [(0, 290), (0, 300), (1, 290), (0, 295), (0, 100), (1, 310)] {
-        scene.nodes[0].settles(chain, number);
+        scene.upstreams[0].settles(chain, number);
         scene.runs(1_500).await;
         let (head, hash) = (scene.head(), scene.chains().block(chain, number));
         if chain == 0 {
@@ -368,13 +371,13 @@ async fn what_is_settled_is_taken_if_it_is_ours() {
     }
     // One that is settled with the head itself.
     scene.mine(1);
-    scene.nodes[0].settles(0, 301);
+    scene.upstreams[0].settles(0, 301);
     scene.runs(1_500).await;
     let head = scene.chains().block(0, 301).unwrap().hash;
     assert_eq!(scene.named(BlockTag::Finalized), Ok(head));
 }
 
-/// Somebody else answers behind a node's URL, and no call has failed.
+/// Somebody else answers behind an upstream's URL, and no call has failed.
 #[tokio::test(start_paused = true)]
 async fn another_chain_behind_a_url_is_not_served() {
     for says in [Says::OtherChain, Says::OtherGenesis] {
@@ -382,8 +385,8 @@ async fn another_chain_behind_a_url_is_not_served() {
         scene.runs(2_000).await;
         scene.take_events();
         scene.chains().add_fork(0, 0, 400);
-        scene.nodes[0].is_on(1);
-        scene.nodes[0].says(says);
+        scene.upstreams[0].is_on(1);
+        scene.upstreams[0].says(says);
         scene.runs(2_000).await;
         scene.check_holds(0, 128);
         let is_told = |event: &Event| {
@@ -396,28 +399,32 @@ async fn another_chain_behind_a_url_is_not_served() {
             )
         };
         assert!(scene.events().iter().any(is_told), "{:?}", scene.events());
-        scene.nodes[0].is_on(0);
-        scene.nodes[0].says(Says::Truth);
+        scene.upstreams[0].is_on(0);
+        scene.upstreams[0].says(Says::Truth);
         scene.mine(1);
         scene.runs(5_000).await;
         scene.check_holds(0, 128);
     }
 }
 
-/// The hash that a node names is a block's, the number is not.
+/// The hash that an upstream names is a block's, the number is not.
 #[tokio::test(start_paused = true)]
 async fn a_head_by_a_wrong_number_leads_nowhere() {
     let mut scene = Scene::new(1, 300);
     scene.runs(2_000).await;
     scene.take_events();
-    scene.nodes[0].take_blocks();
-    scene.nodes[0].says(Says::WrongNumbers);
+    scene.upstreams[0].take_blocks();
+    scene.upstreams[0].says(Says::WrongNumbers);
     scene.mine(1);
     scene.runs(2_000).await;
     assert_eq!(scene.head(), 300);
-    assert!(scene.nodes[0].take_blocks().len() < 10);
+    assert!(scene.upstreams[0].take_blocks().len() < 10);
     let events = scene.take_events();
-    assert!(!events.iter().any(|event| matches!(event, Event::Began(_))));
+    assert!(
+        !events
+            .iter()
+            .any(|event| matches!(event, Event::WindowStarted(_)))
+    );
     let is_told = |event: &Event| {
         matches!(
             event,
@@ -428,7 +435,7 @@ async fn a_head_by_a_wrong_number_leads_nowhere() {
         )
     };
     assert!(events.iter().any(is_told), "{events:?}");
-    scene.nodes[0].says(Says::Truth);
+    scene.upstreams[0].says(Says::Truth);
     scene.runs(3_000).await;
     scene.check_holds(0, 128);
 }

@@ -1,4 +1,4 @@
-//! A follower with its nodes and a window, in time that the test makes pass.
+//! A follower with its upstreams and a window, in time that the test makes pass.
 
 use std::{collections::HashSet, pin::Pin, sync::Arc};
 
@@ -19,7 +19,7 @@ use crate::{
     messages::{AdvanceHead, SettleHead},
     upstream::{
         follow::{Event, FollowConfig, FollowError, Follower, HeadSink},
-        health::{NodeState, Switch, Why},
+        health::{Switch, SwitchReason, UpstreamState},
     },
 };
 
@@ -35,7 +35,7 @@ struct Held {
     finals: HashSet<B256>,
     refuses: bool,
     events: Vec<Event>,
-    states: Vec<(usize, NodeState)>,
+    states: Vec<(usize, UpstreamState)>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -50,13 +50,13 @@ impl Held {
         self.window.as_mut().unwrap()
     }
 
-    fn view(&self) -> Arc<Snapshot> {
+    fn held(&self) -> Arc<Snapshot> {
         self.window.as_ref().unwrap().snapshot()
     }
 
     fn changed(&mut self) -> Result<(), Refused> {
         self.window().check_invariants().unwrap();
-        let head = Arc::clone(self.view().head());
+        let head = Arc::clone(self.held().head());
         self.heads.push(head.number());
         self.shown.insert(head.hash);
         if self.refuses { Err(Refused) } else { Ok(()) }
@@ -64,10 +64,10 @@ impl Held {
 }
 
 impl HeadSink for Sink {
-    type View = Arc<Snapshot>;
+    type Held = Arc<Snapshot>;
     type Error = Refused;
 
-    fn view(&self) -> Option<Arc<Snapshot>> {
+    fn held(&self) -> Option<Arc<Snapshot>> {
         self.0.lock().window.as_ref().map(Window::snapshot)
     }
 
@@ -119,36 +119,38 @@ impl HeadSink for Sink {
     }
 }
 
-type Outcome = Result<(), FollowError<Refused>>;
+type FollowOutcome = Result<(), FollowError<Refused>>;
 
 pub(super) struct Scene {
     chains: Chains,
-    pub(super) nodes: Vec<Scripted>,
+    pub(super) upstreams: Vec<Scripted>,
     held: Sink,
     stop: Option<oneshot::Sender<()>>,
-    follower: Pin<Box<dyn Future<Output = Outcome>>>,
+    follower: Pin<Box<dyn Future<Output = FollowOutcome>>>,
 }
 
-/// The first of all events: this node is followed.
-pub(super) const fn first(node: usize) -> Event {
+/// The first of all events: this upstream is followed.
+pub(super) const fn first(upstream: usize) -> Event {
     Event::Switched(Switch {
         from: None,
-        to: Some(node),
-        why: Why::First,
+        to: Some(upstream),
+        why: SwitchReason::First,
     })
 }
 
 impl Scene {
-    /// So many nodes of one chain, a block of which is a second.
-    pub(super) fn new(nodes: usize, head: u64) -> Self {
+    /// So many upstreams of one chain, a block of which is a second.
+    pub(super) fn new(upstreams: usize, head: u64) -> Self {
         let chains = Chains::new(head);
-        let nodes: Vec<_> = (0..nodes).map(|_| Scripted::new(chains.clone())).collect();
+        let upstreams: Vec<_> = (0..upstreams)
+            .map(|_| Scripted::new(chains.clone()))
+            .collect();
         let held = Sink::default();
         let told = held.clone();
         let tell = Box::new(move |event| {
             let mut held = told.0.lock();
             match event {
-                Event::State { node, state } => held.states.push((node, state)),
+                Event::State { upstream, state } => held.states.push((upstream, state)),
                 event => held.events.push(event),
             }
         });
@@ -157,11 +159,11 @@ impl Scene {
             concurrency: 16,
             seed: 1,
         };
-        let follower = Follower::new(nodes.clone(), held.clone(), config, tell);
+        let follower = Follower::new(upstreams.clone(), held.clone(), config, tell);
         let (stop, stopped) = oneshot::channel();
         Self {
             chains,
-            nodes,
+            upstreams,
             held,
             stop: Some(stop),
             follower: Box::pin(follower.run(mpsc::channel(1).1, stopped)),
@@ -182,7 +184,7 @@ impl Scene {
     }
 
     /// What the follower ends with.
-    pub(super) async fn ends(mut self) -> Outcome {
+    pub(super) async fn ends(mut self) -> FollowOutcome {
         self.follower.as_mut().await
     }
 
@@ -204,17 +206,17 @@ impl Scene {
     }
 
     pub(super) fn head(&self) -> u64 {
-        self.held().view().head().number()
+        self.held().held().head().number()
     }
 
     pub(super) fn oldest(&self) -> u64 {
-        self.held().view().oldest()
+        self.held().held().oldest()
     }
 
     /// What a tag leads to.
     pub(super) fn named(&self, tag: BlockTag) -> Result<B256, ResolveError> {
-        let view = self.held().view();
-        let block = view.resolve(BlockNumberOrTag::Tag(tag))?;
+        let held = self.held().held();
+        let block = held.resolve(BlockNumberOrTag::Tag(tag))?;
         Ok(block.hash)
     }
 
@@ -224,7 +226,7 @@ impl Scene {
     }
 
     pub(super) fn genesis(&self) -> Option<B256> {
-        Some(self.held().view().genesis()?.hash)
+        Some(self.held().held().genesis()?.hash)
     }
 
     /// Whether no head was lower than the one before.
@@ -243,8 +245,8 @@ impl Scene {
         self.held().events.clone()
     }
 
-    /// What the nodes have become since that was last asked.
-    pub(super) fn take_states(&self) -> Vec<(usize, NodeState)> {
+    /// What the upstreams have become since that was last asked.
+    pub(super) fn take_states(&self) -> Vec<(usize, UpstreamState)> {
         std::mem::take(&mut self.held().states)
     }
 
@@ -254,14 +256,14 @@ impl Scene {
 
     /// Checks that the newest blocks of a chain are held, so many and no others.
     pub(super) fn check_holds(&self, chain: usize, blocks: usize) {
-        let view = self.held().view();
+        let held = self.held().held();
         let events = self.events();
         let head = self.chains.head(chain);
-        let canonical = view.canonical().iter();
+        let canonical = held.canonical().iter();
         let numbers: Vec<_> = canonical.map(|block| block.number()).collect();
         assert_eq!(numbers.last(), Some(&head), "{numbers:?} {events:?}");
         assert_eq!(numbers.len(), blocks, "{numbers:?}");
-        for block in view.canonical() {
+        for block in held.canonical() {
             let expected = self.chains.block(chain, block.number()).unwrap();
             assert_eq!(block.hash, expected.hash, "{}", block.number());
         }

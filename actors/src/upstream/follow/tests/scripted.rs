@@ -1,4 +1,4 @@
-//! Nodes that say what the test wants them to.
+//! Upstreams that say what the test wants them to.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use tokio::{
 
 use crate::upstream::{
     client::{CallError, HeadClaim, Tag},
-    follow::{FetchError, HeadFeed, Peer},
+    follow::{FetchError, HeadStream, Upstream},
     plan::Ask,
 };
 
@@ -127,14 +127,14 @@ pub(super) enum Says {
     /// It has forgotten the blocks before this one.
     Pruned(u64),
     /// It has forgotten this one.
-    Lacks(u64),
+    NotFound(u64),
     /// It gives no block, and does not say so.
     HeadsAlone,
     /// It has no block by number.
     NoNumbers,
     /// Each of its blocks takes so long after the one before.
     Slowly(Duration),
-    /// Every third answer is that of a node three blocks behind.
+    /// Every third answer is that of an upstream three blocks behind.
     StaleNowAndThen,
 }
 
@@ -150,7 +150,7 @@ struct State {
     told: Option<watch::Sender<Option<HeadClaim>>>,
 }
 
-/// One node; cloning shares it.
+/// One upstream; cloning shares it.
 #[derive(Clone)]
 pub(super) struct Scripted {
     chains: Chains,
@@ -254,8 +254,8 @@ impl Scripted {
     }
 }
 
-impl Peer for Scripted {
-    type Heads = Told;
+impl Upstream for Scripted {
+    type Heads = ScriptedHeads;
 
     fn name(&self) -> String {
         "scripted".to_owned()
@@ -304,11 +304,11 @@ impl Peer for Scripted {
         Ok(named)
     }
 
-    async fn heads(&self) -> Result<Told, CallError> {
+    async fn heads(&self) -> Result<ScriptedHeads, CallError> {
         self.answers().await?;
         let state = self.state.lock();
         let told = state.told.as_ref().ok_or(CallError::MethodMissing)?;
-        Ok(Told(told.subscribe()))
+        Ok(ScriptedHeads(told.subscribe()))
     }
 
     async fn block(&self, ask: Ask) -> Result<Arc<Block>, FetchError> {
@@ -335,7 +335,7 @@ impl Peer for Scripted {
         let has_no_number = matches!(says, Says::NoNumbers) && matches!(ask, Ask::Number(_));
         let is_pruned = match says {
             Says::Pruned(oldest) => ask.number() < oldest,
-            Says::Lacks(number) => ask.number() == number,
+            Says::NotFound(number) => ask.number() == number,
             _ => false,
         };
         if matches!(says, Says::NoBlocks)
@@ -371,10 +371,10 @@ impl Peer for Scripted {
     }
 }
 
-/// Heads as a node tells of them.
-pub(super) struct Told(watch::Receiver<Option<HeadClaim>>);
+/// Heads as an upstream tells of them.
+pub(super) struct ScriptedHeads(watch::Receiver<Option<HeadClaim>>);
 
-impl HeadFeed for Told {
+impl HeadStream for ScriptedHeads {
     async fn next(&mut self) -> Result<HeadClaim, CallError> {
         loop {
             let changed = self.0.changed().await;

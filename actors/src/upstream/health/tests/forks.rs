@@ -5,33 +5,36 @@ use super::{
     *,
 };
 
-const LAGGING: Why = Why::Left(NodeState::Lagging);
+const LAGGING: SwitchReason = SwitchReason::Left(UpstreamState::Lagging);
 
-/// Node 1 is on a fork, ahead, and has just been chosen for that; node 0 has named block 100 now.
-fn on_trial(nodes: usize) -> Scene {
-    let mut scene = Scene::new(nodes);
+/// Upstream 1 is on a fork, ahead, and has just been chosen for that; upstream 0 has named block 100 now.
+fn on_trial(upstreams: usize) -> Scene {
+    let mut scene = Scene::new(upstreams);
     scene.named(1, 7, 101);
     scene.later(500);
     assert_eq!(scene.choose(), Some((Some(0), Some(1), LAGGING)));
-    assert!(scene.health.is_on_trial());
+    assert!(scene.health.is_on_probation());
     scene
 }
 
-/// A second, in which these nodes go one further on their forks.
-fn second(scene: &mut Scene, nodes: &[(NodeId, u64)]) {
+/// A second, in which these upstreams go one further on their forks.
+fn second(scene: &mut Scene, upstreams: &[(UpstreamId, u64)]) {
     scene.later(1_000);
-    for (node, fork) in nodes {
-        let number = scene.health.named(*node).map_or(0, |head| head.number);
-        scene.named(*node, *fork, number + 1);
+    for (upstream, fork) in upstreams {
+        let number = scene.health.named(*upstream).map_or(0, |head| head.number);
+        scene.named(*upstream, *fork, number + 1);
     }
 }
 
 #[test]
-fn a_fork_is_refused_while_the_node_before_moves() {
+fn a_fork_is_refused_while_the_upstream_before_moves() {
     let mut scene = on_trial(2);
     assert_eq!(scene.health.settler(&scene.ours), None);
     assert!(scene.health.refuses(scene.now, false));
-    assert_eq!(scene.choose(), Some((Some(1), Some(0), Why::Apart)));
+    assert_eq!(
+        scene.choose(),
+        Some((Some(1), Some(0), SwitchReason::OtherFork))
+    );
     assert_eq!(scene.health.settler(&scene.ours), Some(0));
     // It does not count as ahead for 16 block times.
     for at in 1..16 {
@@ -40,7 +43,10 @@ fn a_fork_is_refused_while_the_node_before_moves() {
         assert_eq!(scene.target(), Some((0, head)));
         scene.goes_to(0, 0, head, head);
         scene.later(600);
-        assert_eq!((scene.choose(), scene.state(0)), (None, NodeState::Live));
+        assert_eq!(
+            (scene.choose(), scene.state(0)),
+            (None, UpstreamState::Live)
+        );
         scene.now -= Duration::from_millis(600);
     }
     second(&mut scene, &[(0, 0), (1, 7)]);
@@ -52,7 +58,7 @@ fn a_fork_is_refused_while_the_node_before_moves() {
 
 #[test]
 fn a_fork_is_followed_where_nobody_moves_on_ours() {
-    // The node before has not moved for three block times.
+    // The upstream before has not moved for three block times.
     let mut scene = on_trial(2);
     scene.later(2_500);
     scene.named(0, 0, 100);
@@ -66,13 +72,22 @@ fn a_fork_is_followed_where_nobody_moves_on_ours() {
     // Or it stops after that.
     let mut scene = on_trial(2);
     assert!(scene.health.refuses(scene.now, false));
-    assert_eq!(scene.choose(), Some((Some(1), Some(0), Why::Apart)));
+    assert_eq!(
+        scene.choose(),
+        Some((Some(1), Some(0), SwitchReason::OtherFork))
+    );
     scene.later(2_499);
     scene.named(0, 0, 100);
     scene.named(1, 7, 103);
-    assert_eq!((scene.choose(), scene.state(0)), (None, NodeState::Live));
+    assert_eq!(
+        (scene.choose(), scene.state(0)),
+        (None, UpstreamState::Live)
+    );
     scene.later(1);
-    assert_eq!((scene.choose(), scene.state(0)), (None, NodeState::Live));
+    assert_eq!(
+        (scene.choose(), scene.state(0)),
+        (None, UpstreamState::Live)
+    );
     scene.later(500);
     assert_eq!(scene.choose(), Some((Some(0), Some(1), LAGGING)));
     assert!(!scene.health.refuses(scene.now, false));
@@ -90,21 +105,24 @@ fn who_comes_to_our_chain_counts_again() {
     scene.goes_to(1, 0, 101, 101);
     // No longer on trial: where it goes, we go.
     assert!(!scene.health.refuses(scene.now, false));
-    assert!(!scene.health.is_on_trial());
+    assert!(!scene.health.is_on_probation());
 }
 
 #[test]
-fn another_node_on_our_chain_is_a_witness_too() {
+fn another_upstream_on_our_chain_is_a_witness_too() {
     let mut scene = Scene::new(3);
     scene.named(1, 7, 101);
     let wait = scene.fails(0, Fault::Timeout);
     assert!(wait < SECOND);
-    let left = Why::Left(NodeState::Faulty(Fault::Timeout));
+    let left = SwitchReason::Left(UpstreamState::Faulty(Fault::Timeout));
     assert_eq!(scene.choose(), Some((Some(0), Some(1), left)));
     assert!(scene.health.refuses(scene.now, false));
-    assert_eq!(scene.choose(), Some((Some(1), Some(2), Why::Apart)));
+    assert_eq!(
+        scene.choose(),
+        Some((Some(1), Some(2), SwitchReason::OtherFork))
+    );
     // And is on trial itself.
-    assert!(scene.health.is_on_trial());
+    assert!(scene.health.is_on_probation());
     // Whoever is on another fork is the last choice.
     scene.fails(2, Fault::Timeout);
     scene.now += wait;
@@ -112,7 +130,7 @@ fn another_node_on_our_chain_is_a_witness_too() {
     assert!(scene.choose().is_some_and(|(_, to, _)| to == Some(0)));
 }
 
-/// Node 0 has named heads for long, by this many blocks of this many seconds at a time; the other
+/// Upstream 0 has named heads for long, by this many blocks of this many seconds at a time; the other
 /// one is far ahead.
 fn check_far(blocks: u64, seconds: u64, is_refused: bool) {
     let mut scene = Scene::new(2);
@@ -133,7 +151,7 @@ fn check_far(blocks: u64, seconds: u64, is_refused: bool) {
 }
 
 #[test]
-fn who_is_far_ahead_is_followed_where_the_node_before_is_catching_up() {
+fn who_is_far_ahead_is_followed_where_the_upstream_before_is_catching_up() {
     check_far(1, 1, true);
     check_far(2, 2, true);
     // A chain that has missed blocks: what counts are seconds, and hardly one is missing.
@@ -144,7 +162,7 @@ fn who_is_far_ahead_is_followed_where_the_node_before_is_catching_up() {
     check_far(1, 3, false);
 }
 
-/// Node 1 has taken us to blocks of its own above what node 0 had.
+/// Upstream 1 has taken us to blocks of its own above what upstream 0 had.
 fn taken_further(number: u64) -> Scene {
     let mut scene = on_trial(2);
     scene.named(1, 7, number);
@@ -153,13 +171,16 @@ fn taken_further(number: u64) -> Scene {
 }
 
 #[test]
-fn a_node_that_the_one_before_contradicts_is_left_again() {
+fn an_upstream_that_the_one_before_contradicts_is_left_again() {
     let mut scene = taken_further(110);
     second(&mut scene, &[(0, 0)]);
     assert_eq!(scene.choose(), None);
     // For a block time it may be late.
     second(&mut scene, &[(0, 0), (1, 7)]);
-    assert_eq!(scene.choose(), Some((Some(1), Some(0), Why::Apart)));
+    assert_eq!(
+        scene.choose(),
+        Some((Some(1), Some(0), SwitchReason::OtherFork))
+    );
     // What the other gave is not kept, although it is higher.
     scene.later(500);
     assert_eq!(scene.target(), Some((0, 102)));
@@ -170,7 +191,7 @@ fn a_node_that_the_one_before_contradicts_is_left_again() {
 }
 
 #[test]
-fn a_node_that_was_late_contradicts_nobody() {
+fn an_upstream_that_was_late_contradicts_nobody() {
     // It comes after us.
     let mut scene = taken_further(101);
     scene.named(0, 0, 101);
@@ -197,9 +218,9 @@ fn what_a_liar_gave_is_not_kept_for_it() {
     scene.goes_to(0, 7, 90, 150);
     scene.named(1, 0, 120);
     scene.fails(0, Fault::BadBlock);
-    let left = Why::Left(NodeState::Faulty(Fault::BadBlock));
+    let left = SwitchReason::Left(UpstreamState::Faulty(Fault::BadBlock));
     assert_eq!(scene.choose(), Some((Some(0), Some(1), left)));
-    assert!(!scene.health.is_on_trial());
+    assert!(!scene.health.is_on_probation());
     scene.later(499);
     assert_eq!(scene.target(), None);
     scene.later(1);
@@ -229,14 +250,14 @@ fn what_a_liar_gave_is_not_kept_until_another_takes_us_further() {
     let mut scene = Scene::new(3);
     scene.named(0, 7, 150);
     scene.goes_to(0, 7, 90, 150);
-    for node in [1, 2] {
-        scene.fails(node, Fault::Connection);
+    for upstream in [1, 2] {
+        scene.fails(upstream, Fault::Connection);
     }
     scene.fails(0, Fault::BadBlock);
     assert!(scene.choose().is_some_and(|(_, to, _)| to.is_none()));
     scene.later(1_000);
     scene.named(1, 0, 120);
-    assert_eq!(scene.choose(), Some((None, Some(1), Why::First)));
+    assert_eq!(scene.choose(), Some((None, Some(1), SwitchReason::First)));
     scene.fails(1, Fault::Connection);
     scene.named(2, 0, 121);
     assert!(scene.choose().is_some_and(|(_, to, _)| to == Some(2)));

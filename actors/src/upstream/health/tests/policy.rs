@@ -2,7 +2,7 @@ use super::*;
 
 pub(super) const SECOND: Duration = Duration::from_secs(1);
 
-/// Nodes on a chain of a block a second, told what happens.
+/// Upstreams on a chain of a block a second, told what happens.
 pub(super) struct Scene {
     pub(super) health: Health,
     pub(super) ours: Ours,
@@ -10,10 +10,10 @@ pub(super) struct Scene {
 }
 
 impl Scene {
-    /// Our head is block 100, and every node has named it.
-    pub(super) fn new(nodes: usize) -> Self {
+    /// Our head is block 100, and every upstream has named it.
+    pub(super) fn new(upstreams: usize) -> Self {
         let mut scene = Self {
-            health: Health::new(nodes, 1),
+            health: Health::new(upstreams, 1),
             ours: Ours {
                 oldest: 0,
                 hashes: (0..=100).map(|number| hash(0, number)).collect(),
@@ -21,22 +21,22 @@ impl Scene {
             now: 10 * SECOND,
         };
         scene.health.learn_block_time((0, 0), (10, 10));
-        for node in 0..nodes {
-            scene.named(node, 0, 100);
+        for upstream in 0..upstreams {
+            scene.named(upstream, 0, 100);
         }
         scene.health.advanced(0, scene.now, 100);
-        assert_eq!(scene.choose(), Some((None, Some(0), Why::First)));
+        assert_eq!(scene.choose(), Some((None, Some(0), SwitchReason::First)));
         scene
     }
 
-    pub(super) fn named(&mut self, node: NodeId, fork: u64, number: u64) {
-        self.health.heard(node, self.now, claim(fork, number));
+    pub(super) fn named(&mut self, upstream: UpstreamId, fork: u64, number: u64) {
+        self.health.heard(upstream, self.now, claim(fork, number));
     }
 
-    pub(super) fn fails(&mut self, node: NodeId, fault: Fault) -> Duration {
+    pub(super) fn fails(&mut self, upstream: UpstreamId, fault: Fault) -> Duration {
         let verdict = Verdict::Fault(fault);
         self.health
-            .failed(node, self.now, verdict)
+            .failed(upstream, self.now, verdict)
             .unwrap_or_default()
     }
 
@@ -44,116 +44,139 @@ impl Scene {
         self.now += Duration::from_millis(millis);
     }
 
-    pub(super) fn choose(&mut self) -> Option<(Option<NodeId>, Option<NodeId>, Why)> {
-        for node in self.health.silent(self.now) {
-            self.fails(node, Fault::Silent);
+    pub(super) fn choose(
+        &mut self,
+    ) -> Option<(Option<UpstreamId>, Option<UpstreamId>, SwitchReason)> {
+        for upstream in self.health.silent(self.now) {
+            self.fails(upstream, Fault::Silent);
         }
         let switch = self.health.choose(self.now, &self.ours)?;
         Some((switch.from, switch.to, switch.why))
     }
 
-    pub(super) fn state(&self, node: NodeId) -> NodeState {
-        self.health.state(node, self.now)
+    pub(super) fn state(&self, upstream: UpstreamId) -> UpstreamState {
+        self.health.state(upstream, self.now)
     }
 
     /// The head to go to.
-    pub(super) fn target(&self) -> Option<(NodeId, u64)> {
-        let (node, head) = self.health.target(self.now, &self.ours)?;
-        Some((node, head.number))
+    pub(super) fn target(&self) -> Option<(UpstreamId, u64)> {
+        let (upstream, head) = self.health.target(self.now, &self.ours)?;
+        Some((upstream, head.number))
     }
 
-    /// Our chain becomes that of a fork up to this number, by what a node gave.
-    pub(super) fn goes_to(&mut self, node: NodeId, fork: u64, since: u64, number: u64) {
+    /// Our chain becomes that of a fork up to this number, by what an upstream gave.
+    pub(super) fn goes_to(&mut self, upstream: UpstreamId, fork: u64, since: u64, number: u64) {
         self.ours.hashes.truncate(since as usize);
         self.ours
             .hashes
             .extend((since..=number).map(|number| hash(fork, number)));
-        self.health.advanced(node, self.now, number);
+        self.health.advanced(upstream, self.now, number);
     }
 }
 
 #[test]
-fn a_node_is_syncing_until_it_names_a_head() {
+fn an_upstream_is_syncing_until_it_names_a_head() {
     let mut health = Health::new(2, 1);
     let ours = Ours {
         oldest: 0,
         hashes: vec![hash(0, 0)],
     };
-    assert_eq!(health.state(0, SECOND), NodeState::Syncing);
+    assert_eq!(health.state(0, SECOND), UpstreamState::Syncing);
     assert_eq!(health.choose(SECOND, &ours), None);
     assert_eq!(health.target(SECOND, &ours), None);
     health.syncing(1, SECOND, true);
     health.heard(1, SECOND, claim(0, 9));
-    assert_eq!(health.state(1, SECOND), NodeState::Syncing);
+    assert_eq!(health.state(1, SECOND), UpstreamState::Syncing);
     assert_eq!(health.choose(SECOND, &ours), None);
     health.heard(0, SECOND, claim(0, 5));
-    assert_eq!(health.state(0, SECOND), NodeState::Live);
+    assert_eq!(health.state(0, SECOND), UpstreamState::Live);
     assert_eq!(
         health.choose(SECOND, &ours).and_then(|switch| switch.to),
         Some(0)
     );
     assert_eq!(health.target(SECOND, &ours), Some((0, claim(0, 5))));
-    // What a syncing node names does not make others lag.
-    assert_eq!(health.state(0, 5 * SECOND), NodeState::Live);
+    // What a syncing upstream names does not make others lag.
+    assert_eq!(health.state(0, 5 * SECOND), UpstreamState::Live);
     health.syncing(1, SECOND, false);
-    assert_eq!(health.state(1, SECOND), NodeState::Live);
+    assert_eq!(health.state(1, SECOND), UpstreamState::Live);
     assert_eq!(health.named(1).map(|head| head.number), Some(9));
 }
 
 #[test]
-fn the_followed_node_is_kept_while_it_is_live() {
+fn the_followed_upstream_is_kept_while_it_is_live() {
     let mut scene = Scene::new(3);
     scene.named(1, 0, 101);
     scene.later(499);
-    assert_eq!((scene.choose(), scene.state(0)), (None, NodeState::Live));
+    assert_eq!(
+        (scene.choose(), scene.state(0)),
+        (None, UpstreamState::Live)
+    );
     scene.named(0, 0, 101);
     scene.later(1);
-    assert_eq!((scene.choose(), scene.state(0)), (None, NodeState::Live));
+    assert_eq!(
+        (scene.choose(), scene.state(0)),
+        (None, UpstreamState::Live)
+    );
     assert_eq!(scene.target(), Some((0, 101)));
 }
 
 #[test]
-fn a_node_that_falls_behind_is_left_within_one_block_time() {
+fn an_upstream_that_falls_behind_is_left_within_one_block_time() {
     let mut scene = Scene::new(3);
     scene.named(2, 0, 101);
     scene.later(500);
-    assert_eq!(scene.state(0), NodeState::Lagging);
-    let left = Why::Left(NodeState::Lagging);
+    assert_eq!(scene.state(0), UpstreamState::Lagging);
+    let left = SwitchReason::Left(UpstreamState::Lagging);
     assert_eq!(scene.choose(), Some((Some(0), Some(2), left)));
     assert_eq!(scene.target(), Some((2, 101)));
     // Back at the head it is live, and not followed for that.
     scene.goes_to(2, 0, 101, 101);
     scene.named(0, 0, 101);
-    assert_eq!((scene.choose(), scene.state(0)), (None, NodeState::Live));
+    assert_eq!(
+        (scene.choose(), scene.state(0)),
+        (None, UpstreamState::Live)
+    );
 }
 
 #[test]
-fn a_silent_node_is_left_after_three_block_times() {
+fn a_silent_upstream_is_left_after_three_block_times() {
     let mut scene = Scene::new(2);
     scene.later(2_000);
     scene.named(1, 0, 100);
     scene.later(999);
-    assert_eq!((scene.choose(), scene.state(0)), (None, NodeState::Live));
+    assert_eq!(
+        (scene.choose(), scene.state(0)),
+        (None, UpstreamState::Live)
+    );
     scene.later(1);
-    let silent = NodeState::Faulty(Fault::Silent);
-    assert_eq!(scene.choose(), Some((Some(0), Some(1), Why::Left(silent))));
+    let silent = UpstreamState::Faulty(Fault::Silent);
+    assert_eq!(
+        scene.choose(),
+        Some((Some(0), Some(1), SwitchReason::Left(silent)))
+    );
     assert!(scene.health.silent(scene.now).is_empty(), "found once");
-    // Nobody is better than a silent node.
+    // Nobody is better than a silent upstream.
     scene.later(2_000);
-    assert_eq!(scene.choose(), Some((Some(1), None, Why::Left(silent))));
+    assert_eq!(
+        scene.choose(),
+        Some((Some(1), None, SwitchReason::Left(silent)))
+    );
     assert_eq!((scene.choose(), scene.target()), (None, None));
     // Whoever speaks first is followed.
     scene.named(0, 0, 100);
-    assert_eq!(scene.choose(), Some((None, Some(0), Why::First)));
+    assert_eq!(scene.choose(), Some((None, Some(0), SwitchReason::First)));
 }
 
 #[test]
-fn a_fault_leaves_a_node_at_once_and_lets_it_come_back() {
+fn a_fault_leaves_an_upstream_at_once_and_lets_it_come_back() {
     let mut scene = Scene::new(2);
     let wait = scene.fails(0, Fault::Timeout);
     assert!(wait <= SECOND / 2, "within one block time: {wait:?}");
-    let faulty = NodeState::Faulty(Fault::Timeout);
-    assert_eq!(scene.choose(), Some((Some(0), Some(1), Why::Left(faulty))));
+    let faulty = UpstreamState::Faulty(Fault::Timeout);
+    assert_eq!(
+        scene.choose(),
+        Some((Some(0), Some(1), SwitchReason::Left(faulty)))
+    );
     assert!(!scene.health.may_ask(0, scene.now));
     assert_eq!(scene.health.ask_at(0, scene.now, true), scene.now + wait);
     // What else was under way fails with it, and is no other trouble; what it says is not heard.
@@ -167,7 +190,10 @@ fn a_fault_leaves_a_node_at_once_and_lets_it_come_back() {
     assert!(longer > wait, "{wait:?} {longer:?}");
     scene.now += longer;
     scene.named(0, 0, 100);
-    assert_eq!((scene.state(0), scene.choose()), (NodeState::Live, None));
+    assert_eq!(
+        (scene.state(0), scene.choose()),
+        (UpstreamState::Live, None)
+    );
     // Long ago is forgotten.
     scene.later(16_000);
     assert_eq!(scene.fails(0, Fault::Timeout), wait);
@@ -179,25 +205,25 @@ fn a_lie_counts_for_more_than_what_came_with_it() {
     let wait = scene.fails(0, Fault::Timeout);
     let longer = scene.fails(0, Fault::BadBlock);
     assert!(longer > wait * 8, "{wait:?} {longer:?}");
-    assert_eq!(scene.state(0), NodeState::Faulty(Fault::BadBlock));
+    assert_eq!(scene.state(0), UpstreamState::Faulty(Fault::BadBlock));
     assert_eq!(scene.fails(0, Fault::BadBlock), Duration::ZERO);
 }
 
 #[test]
-fn a_limited_node_is_left_alone_and_not_called_faulty() {
+fn a_limited_upstream_is_left_alone_and_not_called_faulty() {
     let mut scene = Scene::new(2);
     let asked_for = Some(20 * SECOND);
     let wait = scene
         .health
         .failed(0, scene.now, Verdict::Limited(asked_for));
     assert_eq!(wait, asked_for);
-    let limited = Why::Left(NodeState::Limited);
+    let limited = SwitchReason::Left(UpstreamState::Limited);
     assert_eq!(scene.choose(), Some((Some(0), Some(1), limited)));
     scene.later(19_999);
     assert!(!scene.health.may_ask(0, scene.now));
     scene.later(1);
     scene.named(0, 0, 100);
-    assert_eq!(scene.state(0), NodeState::Live);
+    assert_eq!(scene.state(0), UpstreamState::Live);
     // It need not say how long.
     let wait = scene.health.failed(0, scene.now, Verdict::Limited(None));
     assert!(wait.is_some_and(|wait| wait > Duration::ZERO));
@@ -205,7 +231,7 @@ fn a_limited_node_is_left_alone_and_not_called_faulty() {
 }
 
 #[test]
-fn a_lower_head_of_another_node_is_lag() {
+fn a_lower_head_of_another_upstream_is_lag() {
     let mut scene = Scene::new(2);
     // The other one is behind, on a fork of its own.
     scene.named(1, 7, 98);
@@ -233,7 +259,7 @@ fn a_lower_head_of_another_node_is_lag() {
     assert_eq!(scene.target(), None);
     scene.later(1);
     assert_eq!(scene.target(), Some((1, 99)));
-    // But not of a node that was away: it only is behind.
+    // But not of an upstream that was away: it only is behind.
     let wait = scene.fails(1, Fault::Connection);
     scene.choose();
     scene.now += wait;
@@ -244,7 +270,7 @@ fn a_lower_head_of_another_node_is_lag() {
 }
 
 #[test]
-fn one_url_that_is_two_nodes_does_not_take_the_head_back() {
+fn one_url_that_is_two_upstreams_does_not_take_the_head_back() {
     let mut scene = Scene::new(1);
     for number in 101..120 {
         scene.later(500);
@@ -260,10 +286,10 @@ fn one_url_that_is_two_nodes_does_not_take_the_head_back() {
 #[test]
 fn of_two_forks_the_justified_one_is_followed() {
     let mut scene = Scene::new(3);
-    let settle = |scene: &mut Scene, node, fork, number| {
+    let settle = |scene: &mut Scene, upstream, fork, number| {
         scene
             .health
-            .settled(node, Some((number, hash(fork, number))));
+            .settled(upstream, Some((number, hash(fork, number))));
     };
     // Both have finalized the same: nothing to choose.
     settle(&mut scene, 0, 0, 60);
@@ -273,19 +299,25 @@ fn of_two_forks_the_justified_one_is_followed() {
     // Later, and of the same chain.
     settle(&mut scene, 1, 0, 90);
     assert_eq!(scene.choose(), None);
-    // Later, and another chain, of a node whose head is one of ours: nonsense.
+    // Later, and another chain, of an upstream whose head is one of ours: nonsense.
     settle(&mut scene, 2, 5, 95);
     assert_eq!(scene.choose(), None);
     // Later, and another chain.
     settle(&mut scene, 1, 5, 90);
-    assert_eq!(scene.choose(), Some((Some(0), Some(1), Why::Justified)));
+    assert_eq!(
+        scene.choose(),
+        Some((Some(0), Some(1), SwitchReason::LaterFinalized))
+    );
     assert_eq!(scene.target(), Some((1, 101)));
     scene.goes_to(1, 5, 85, 101);
     scene.named(0, 0, 101);
     assert_eq!(scene.choose(), None);
     // And back, if that is what is finalized.
     settle(&mut scene, 0, 0, 91);
-    assert_eq!(scene.choose(), Some((Some(1), Some(0), Why::Justified)));
+    assert_eq!(
+        scene.choose(),
+        Some((Some(1), Some(0), SwitchReason::LaterFinalized))
+    );
     // Not higher than ours: the head does not go back for it.
     assert_eq!(scene.target(), None);
     scene.named(0, 0, 102);
@@ -293,10 +325,10 @@ fn of_two_forks_the_justified_one_is_followed() {
 }
 
 #[test]
-fn nodes_are_asked_as_often_as_it_helps() {
+fn upstreams_are_asked_as_often_as_it_helps() {
     let mut scene = Scene::new(2);
-    let millis = |scene: &Scene, node, tells| {
-        (scene.health.ask_at(node, scene.now, tells) - scene.now).as_millis()
+    let millis = |scene: &Scene, upstream, tells| {
+        (scene.health.ask_at(upstream, scene.now, tells) - scene.now).as_millis()
     };
     assert_eq!(millis(&scene, 0, false), 250);
     assert_eq!(millis(&scene, 0, true), 1_000);

@@ -1,4 +1,4 @@
-//! Nodes with faults of every kind over thousands of blocks, and what has to be true of whom we
+//! Upstreams with faults of every kind over thousands of blocks, and what has to be true of whom we
 //! follow all the time.
 
 use super::*;
@@ -25,7 +25,7 @@ enum Mode {
     Boasting,
     /// Names honest heads, and gives blocks that fail their checks.
     Lying,
-    /// Is two nodes, one of them three blocks behind.
+    /// Is two upstreams, one of them three blocks behind.
     Stale,
     /// Has a chain of its own since a block.
     Forked(u64),
@@ -55,14 +55,14 @@ struct Node {
 struct World {
     health: Health,
     ours: Ours,
-    nodes: Vec<Node>,
+    upstreams: Vec<Node>,
     dice: Dice,
     step: u64,
     /// Who gave our head, as long as it is followed.
-    given_by: Option<NodeId>,
+    given_by: Option<UpstreamId>,
     /// Since when it has been so that somebody else would have been better.
     wrong_since: Option<u64>,
-    /// The first node is honest all the time.
+    /// The first upstream is honest all the time.
     has_rock: bool,
 }
 
@@ -77,7 +77,7 @@ impl World {
         let count = 1 + dice.roll(4);
         let mut health = Health::new(count as usize, seed);
         health.learn_block_time((0, 0), (10, 16));
-        let nodes = (0..count).map(|_| Node {
+        let upstreams = (0..count).map(|_| Node {
             mode: Mode::Honest,
             since: 0,
             asked: None,
@@ -88,7 +88,7 @@ impl World {
                 oldest: 0,
                 hashes: (0..=100).map(|number| hash(0, number)).collect(),
             },
-            nodes: nodes.collect(),
+            upstreams: upstreams.collect(),
             dice,
             step: 0,
             given_by: None,
@@ -102,7 +102,7 @@ impl World {
     }
 
     fn change_modes(&mut self) {
-        for at in usize::from(self.has_rock)..self.nodes.len() {
+        for at in usize::from(self.has_rock)..self.upstreams.len() {
             if self.dice.roll(STEPS * 20) > 0 {
                 continue;
             }
@@ -124,20 +124,20 @@ impl World {
                 }
                 _ => Mode::Honest,
             };
-            self.nodes[at].mode = mode;
-            self.nodes[at].since = self.step;
+            self.upstreams[at].mode = mode;
+            self.upstreams[at].since = self.step;
         }
     }
 
-    /// Asks a node for its head.
-    fn poll(&mut self, id: NodeId) {
+    /// Asks an upstream for its head.
+    fn poll(&mut self, id: UpstreamId) {
         let (now, head) = (self.now(), head_at(self.step));
-        let asked = self.nodes[id].asked;
+        let asked = self.upstreams[id].asked;
         let is_due = asked.is_none_or(|asked| self.health.ask_at(id, asked, false) <= now);
         if !is_due || !self.health.may_ask(id, now) {
             return;
         }
-        let answer = match self.nodes[id].mode {
+        let answer = match self.upstreams[id].mode {
             Mode::Honest | Mode::Lying => Ok(claim(0, head)),
             Mode::Behind(blocks) => Ok(claim(0, head - blocks)),
             Mode::Frozen(head) => Ok(claim(0, head)),
@@ -157,10 +157,10 @@ impl World {
                 assert!(wait.is_some_and(|wait| wait <= BACKOFF_MAX * 5 / 4));
             }
         }
-        self.nodes[id].asked = Some(now);
+        self.upstreams[id].asked = Some(now);
     }
 
-    /// Goes where the followed node is, as far as what it gives holds.
+    /// Goes where the followed upstream is, as far as what it gives holds.
     fn go(&mut self) {
         let now = self.now();
         let Some((id, head)) = self.health.target(now, &self.ours) else {
@@ -172,7 +172,7 @@ impl World {
         if is_far && self.health.refuses(now, true) {
             return;
         }
-        let fork = match self.nodes[id].mode {
+        let fork = match self.upstreams[id].mode {
             Mode::Lying => return self.fails(id, Fault::BadBlock),
             Mode::Boasting => return self.fails(id, Fault::Missing),
             Mode::Forked(since) | Mode::Inventing(since, _)
@@ -197,7 +197,7 @@ impl World {
         }
         self.ours.hashes = hashes;
         self.health.advanced(id, now, head.number);
-        // A node may change its mind; who comes after it may not take us back, but from where a
+        // An upstream may change its mind; who comes after it may not take us back, but from where a
         // liar took us.
         let may_go_back = self.given_by == Some(id) || is_disowned;
         assert!(
@@ -207,7 +207,7 @@ impl World {
         self.given_by = Some(id);
     }
 
-    fn fails(&mut self, id: NodeId, fault: Fault) {
+    fn fails(&mut self, id: UpstreamId, fault: Fault) {
         let now = self.now();
         self.health.failed(id, now, Verdict::Fault(fault));
     }
@@ -224,11 +224,11 @@ impl World {
     /// One step: everything that a driver does, then the invariants.
     fn step(&mut self) {
         self.change_modes();
-        for id in 0..self.nodes.len() {
+        for id in 0..self.upstreams.len() {
             self.poll(id);
         }
         // As often as somebody is left, somebody else is asked at once.
-        for _ in 0..=2 * self.nodes.len() {
+        for _ in 0..=2 * self.upstreams.len() {
             self.choose();
             self.go();
         }
@@ -239,15 +239,15 @@ impl World {
 
     fn check(&mut self) {
         let now = self.now();
-        let states: Vec<_> = (0..self.nodes.len())
+        let states: Vec<_> = (0..self.upstreams.len())
             .map(|id| self.health.state(id, now))
             .collect();
-        let is_live = states.contains(&NodeState::Live);
+        let is_live = states.contains(&UpstreamState::Live);
         let followed = self.health.followed().map(|id| states[id]);
         assert!(
             !matches!(
                 followed,
-                Some(NodeState::Faulty(_) | NodeState::Limited | NodeState::Syncing)
+                Some(UpstreamState::Faulty(_) | UpstreamState::Limited | UpstreamState::Syncing)
             ),
             "followed: {followed:?}"
         );
@@ -255,14 +255,14 @@ impl World {
             followed.is_some() || !is_live,
             "nobody is followed: {states:?}"
         );
-        // A node that lags is left within one block time where another is ahead.
+        // An upstream that lags is left within one block time where another is ahead.
         let followed_head = self.health.followed().and_then(|id| self.health.named(id));
         let is_wrong = followed_head.is_some_and(|head| {
             (0..states.len()).any(|id| {
                 let named = self.health.named(id);
-                let is_apart = self.health.nodes[id].is_apart(now);
-                !is_apart
-                    && states[id] == NodeState::Live
+                let is_in_cooldown = self.health.upstreams[id].is_in_cooldown(now);
+                !is_in_cooldown
+                    && states[id] == UpstreamState::Live
                     && named.is_some_and(|other| other.number > head.number)
             })
         });
@@ -277,8 +277,9 @@ impl World {
         // the others do.
         let longest = (BACKOFF_MAX * 5 / 4).as_millis() / STEP.as_millis();
         let settled = longest as u64 + 4 * STEPS;
-        let is_honest = |node: &Node| node.mode == Mode::Honest && self.step - node.since > settled;
-        if self.nodes.iter().any(is_honest) {
+        let is_honest =
+            |upstream: &Node| upstream.mode == Mode::Honest && self.step - upstream.since > settled;
+        if self.upstreams.iter().any(is_honest) {
             let (ours, _) = self.ours.head();
             let behind = head_at(self.step).saturating_sub(ours);
             assert!(
@@ -305,9 +306,9 @@ fn the_head_never_goes_back_and_somebody_good_is_followed() {
     assert!(honest_steps > 60 * 350, "{honest_steps}");
 }
 
-/// Whatever the others make up, beside an honest node that is followed none of it is ever shown.
+/// Whatever the others make up, beside an honest upstream that is followed none of it is ever shown.
 #[test]
-fn no_fork_is_shown_beside_an_honest_node() {
+fn no_fork_is_shown_beside_an_honest_upstream() {
     for seed in 0..60 {
         let mut world = World::new(seed);
         world.has_rock = true;

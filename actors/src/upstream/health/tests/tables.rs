@@ -5,9 +5,11 @@ use crate::upstream::client::CallError;
 
 #[test]
 fn every_state_and_fault_has_a_name_and_says_what_it_means() {
-    let mut labels: Vec<_> = NodeState::ALL.map(|(state, _)| state.label()).to_vec();
+    let mut labels: Vec<_> = UpstreamState::ALL.map(|(state, _)| state.label()).to_vec();
     labels.extend(Fault::ALL.map(Fault::label));
-    let mut texts: Vec<_> = NodeState::ALL.map(|(_, means)| means.to_owned()).to_vec();
+    let mut texts: Vec<_> = UpstreamState::ALL
+        .map(|(_, means)| means.to_owned())
+        .to_vec();
     texts.extend(Fault::ALL.map(|fault| fault.to_string()));
     let is_label = |label: &&str| {
         label
@@ -18,13 +20,13 @@ fn every_state_and_fault_has_a_name_and_says_what_it_means() {
     assert_eq!(labels.iter().collect::<HashSet<_>>().len(), labels.len());
     assert_eq!(texts.iter().collect::<HashSet<_>>().len(), labels.len());
     assert_eq!(
-        NodeState::Faulty(Fault::BadProof).to_string(),
+        UpstreamState::Faulty(Fault::BadProof).to_string(),
         "faulty: a proof or a code failed a check against the state root"
     );
 }
 
 #[test]
-fn a_failed_call_says_something_of_the_node_or_nothing() {
+fn a_failed_call_says_something_of_the_upstream_or_nothing() {
     let wait = Some(Duration::from_secs(9));
     let table = [
         (CallError::Busy, Verdict::Innocent),
@@ -81,15 +83,15 @@ fn waits_double_up_to_a_bound_and_differ_by_chance_alone() {
     };
     let mut waits = HashSet::new();
     for strikes in [1, 2, 3, 6, 7, 30, 1_000, u32::MAX] {
-        for node in 0..3 {
+        for upstream in 0..3 {
             for is_lie in [false, true] {
-                let wait = backoff.wait(node, strikes, is_lie, block_time);
+                let wait = backoff.wait(upstream, strikes, is_lie, block_time);
                 let base = base(strikes.min(40), is_lie);
                 assert!(
                     wait >= base * 3 / 4 && wait <= base * 5 / 4,
                     "{strikes} {wait:?}"
                 );
-                assert_eq!(wait, backoff.wait(node, strikes, is_lie, block_time));
+                assert_eq!(wait, backoff.wait(upstream, strikes, is_lie, block_time));
                 waits.insert(wait);
             }
         }

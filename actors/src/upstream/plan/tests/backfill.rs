@@ -14,12 +14,12 @@ fn fill(seed: u64, held: u64) {
         .expect("there");
     let parent_hash = tree.found(oldest).parent_hash;
     let mut backfill = Backfill::below(tree.number(oldest), parent_hash, tree.number(head));
-    let mut node = Node::new(&tree, top);
-    node.others = vec![dice.roll(tree.len()) as usize];
-    node.loses_one_in = [0, 2, 5][dice.roll(3) as usize];
+    let mut upstream = Node::new(&tree, top);
+    upstream.others = vec![dice.roll(tree.len()) as usize];
+    upstream.loses_one_in = [0, 2, 5][dice.roll(3) as usize];
     while backfill.missing() > 0 {
-        node.is_asked(backfill.ask(width));
-        match node.answers(&mut dice).expect("what is not full asks") {
+        upstream.is_asked(backfill.ask(width));
+        match upstream.answers(&mut dice).expect("what is not full asks") {
             (ask, Some(found)) => backfill.got(ask, found),
             (ask, None) => backfill.lost(ask),
         }
@@ -36,7 +36,11 @@ fn fill(seed: u64, held: u64) {
     }
     let lowest = (tree.number(head) + 1).saturating_sub(128);
     assert!(tree.number(oldest) <= lowest, "seed {seed}");
-    assert!(node.most_open <= width, "seed {seed}: {}", node.most_open);
+    assert!(
+        upstream.most_open <= width,
+        "seed {seed}: {}",
+        upstream.most_open
+    );
     assert_eq!(backfill.ask(width), []);
     assert_eq!(backfill.take(), None);
 }

@@ -1,7 +1,7 @@
 #![expect(clippy::expect_used, reason = "tests")]
 
 mod backfill;
-mod route;
+mod sync_path;
 mod tree;
 
 use std::collections::VecDeque;
@@ -44,7 +44,7 @@ impl<'a> Node<'a> {
     }
 
     /// Answers one of the open questions.
-    fn answers(&mut self, dice: &mut Dice) -> Option<(Ask, Option<Found<usize>>)> {
+    fn answers(&mut self, dice: &mut Dice) -> Option<(Ask, Option<FetchedBlock<usize>>)> {
         let at = dice.roll(self.open.len().max(1) as u64) as usize;
         let ask = self.open.swap_remove_back(at)?;
         if self.loses_one_in > 0 && dice.roll(self.loses_one_in) == 0 {

@@ -2,7 +2,7 @@
 
 use alloy_primitives::B256;
 
-use super::{Chain, Found};
+use super::{Chain, FetchedBlock};
 
 /// Equal seeds give equal numbers (xorshift).
 pub(super) struct Dice(pub(super) u64);
@@ -76,8 +76,8 @@ impl Tree {
         under.find(|block| self.number(*block) == number)
     }
 
-    pub(super) fn found(&self, block: usize) -> Found<usize> {
-        Found {
+    pub(super) fn found(&self, block: usize) -> FetchedBlock<usize> {
+        FetchedBlock {
             number: self.number(block),
             hash: self.hash(block),
             parent_hash: self

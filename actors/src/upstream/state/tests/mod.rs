@@ -1,8 +1,8 @@
-//! A worker over a state of which only the root is known, and nodes that know all of it.
+//! A worker over a state of which only the root is known, and upstreams that know all of it.
 #![expect(clippy::unwrap_used, reason = "tests are made to fail")]
 
-mod nodes;
 mod reads;
+mod upstreams;
 
 use std::{
     sync::{Arc, LazyLock},
@@ -25,7 +25,7 @@ use crate::{
     upstream::{
         client::{
             CallLimits,
-            tests::server::{Asked, Reply as NodeReply, Script},
+            tests::server::{Asked, Reply as UpstreamReply, Script},
         },
         follow::Event,
     },
@@ -83,15 +83,15 @@ fn block(store: &Arc<NodeStore>) -> Arc<Block> {
     })
 }
 
-/// What a node answers that knows the state of the block.
-fn honest(asked: &Asked) -> NodeReply {
+/// What an upstream answers that knows the state of the block.
+fn honest(asked: &Asked) -> UpstreamReply {
     let read = |at: usize| serde_json::from_value(asked.params[at].clone()).unwrap();
     let address: Address = read(0);
     let hash = asked.params.as_array().unwrap().last().unwrap();
     assert_eq!(*hash, TestBlock::default().genesis().hash.to_string());
     if asked.method == "eth_getCode" {
         let account = FULL.account(&address).unwrap().unwrap();
-        return NodeReply::Result(format!("\"{}\"", FULL.code(&account.code_hash).unwrap()));
+        return UpstreamReply::Result(format!("\"{}\"", FULL.code(&account.code_hash).unwrap()));
     }
     assert_eq!(asked.method, "eth_getProof");
     let slots: Vec<String> = serde_json::from_value(asked.params[1].clone()).unwrap();
@@ -101,41 +101,41 @@ fn honest(asked: &Asked) -> NodeReply {
     };
     let keys = slots.iter().map(key).collect();
     let json = proof(&FULL, address, keys, usize::MAX).unwrap();
-    NodeReply::Result(String::from_utf8(json.into_bytes()).unwrap())
+    UpstreamReply::Result(String::from_utf8(json.into_bytes()).unwrap())
 }
 
-/// What happens when a node is asked.
-type Answers = fn(&Asked) -> NodeReply;
+/// What happens when an upstream is asked.
+type Answers = fn(&Asked) -> UpstreamReply;
 
 struct Scene {
     pools: Pools,
     worker: Worker,
     source: StateSource,
     snapshot: Arc<Snapshot>,
-    complaints: mpsc::Receiver<Complaint>,
-    nodes: Vec<Arc<Script>>,
+    fault_reports: mpsc::Receiver<FaultReport>,
+    upstreams: Vec<Arc<Script>>,
 }
 
 impl Scene {
-    /// Nodes that answer so, and a store without a bound.
-    async fn of(nodes: &[Answers]) -> Self {
-        Self::over(&NodeStore::new(), nodes).await
+    /// Upstreams that answer so, and a store without a bound.
+    async fn of(upstreams: &[Answers]) -> Self {
+        Self::over(&NodeStore::new(), upstreams).await
     }
 
-    async fn over(store: &Arc<NodeStore>, nodes: &[Answers]) -> Self {
+    async fn over(store: &Arc<NodeStore>, upstreams: &[Answers]) -> Self {
         let limits = CallLimits {
             concurrency: 64,
             timeout: Duration::from_secs(60),
             answer_bytes_max: 64 << 20,
         };
         let (mut scripts, mut clients) = (Vec::new(), Vec::new());
-        for answers in nodes {
+        for answers in upstreams {
             let (url, script) = Script::answering(*answers).serve().await;
-            clients.push(NodeClient::new(url.parse().unwrap(), limits).unwrap());
+            clients.push(UpstreamClient::new(url.parse().unwrap(), limits).unwrap());
             scripts.push(script);
         }
-        let (complain, complaints) = mpsc::channel(4);
-        let standing = Arc::new(Standing::new(nodes.len()));
+        let (complain, fault_reports) = mpsc::channel(4);
+        let standing = Arc::new(Standing::new(upstreams.len()));
         let source = StateSource::new(clients, Handle::current(), standing, complain);
         let pools = Pools::start(1).with_state_source(source.clone());
         Self {
@@ -143,8 +143,8 @@ impl Scene {
             pools,
             source,
             snapshot: Window::new(1, block(store)).snapshot(),
-            complaints,
-            nodes: scripts,
+            fault_reports,
+            upstreams: scripts,
         }
     }
 
@@ -197,14 +197,14 @@ impl Scene {
         }
     }
 
-    /// What the follower says of the nodes.
+    /// What the follower says of the upstreams.
     fn note(&self, event: &Event) {
         self.source.standing().note(event, Instant::now());
     }
 
-    /// Calls that were made to a node.
-    fn calls(&self, node: usize) -> usize {
-        self.nodes[node].asked.lock().len()
+    /// Calls that were made to an upstream.
+    fn calls(&self, upstream: usize) -> usize {
+        self.upstreams[upstream].asked.lock().len()
     }
 
     /// Hits and misses, and calls that were verified, refuted, failed.
@@ -217,7 +217,7 @@ impl Scene {
     /// That nothing is under way any more.
     async fn is_idle(&self) {
         until("nobody waits", || {
-            self.source.shared.flights.len() == 0 && self.pools.remote.in_use() == 0
+            self.source.shared.single_flight.len() == 0 && self.pools.remote.in_use() == 0
         })
         .await;
     }

@@ -43,7 +43,7 @@ async fn what_is_absent_is_proved_absent() {
         let code = ask(&scene.worker.proofs, scene.read_code(absent)).await;
         assert_eq!(code.unwrap(), Bytes::new());
     }
-    assert_eq!(scene.nodes[0].methods(), ["eth_getProof"]);
+    assert_eq!(scene.upstreams[0].methods(), ["eth_getProof"]);
     // A slot that is not there, of an account that is.
     let value = ask(&scene.worker.proofs, scene.read_storage(3, 1_000)).await;
     assert_eq!(value.unwrap(), U256::ZERO);
@@ -60,14 +60,14 @@ async fn code_is_fetched_where_an_account_names_it() {
         }
     }
     let asked = ["eth_getProof", "eth_getCode", "eth_getProof"];
-    assert_eq!(scene.nodes[0].methods(), asked);
+    assert_eq!(scene.upstreams[0].methods(), asked);
     // Of an account that is known, the code alone.
     let account = ask(&scene.worker.proofs, scene.read_account(6)).await;
     assert!(account.unwrap().is_some());
     let found = ask(&scene.worker.proofs, scene.read_code(6)).await;
     assert_eq!(found.unwrap(), code(6));
     assert_eq!(
-        scene.nodes[0].methods()[3..],
+        scene.upstreams[0].methods()[3..],
         ["eth_getProof", "eth_getCode"]
     );
 }
@@ -81,7 +81,7 @@ async fn proofs_of_many_keys_go_through_the_pool() {
         assert_eq!(json.unwrap().into_bytes(), expected.into_bytes(), "{keys}");
     }
     // The second and the last had everything; of the third one slot was missing.
-    let asked = scene.nodes[0].asked.lock();
+    let asked = scene.upstreams[0].asked.lock();
     let slots: Vec<_> = asked
         .iter()
         .map(|asked| asked.params[1].as_array().unwrap().len())
@@ -108,8 +108,8 @@ async fn values_of_many_accounts_are_fetched_beside_each_other() {
         let found = ask(&scene.worker.proofs, scene.read_values(&wanted)).await;
         assert_eq!(found.unwrap(), expected);
     }
-    assert!(scene.nodes[0].most_under_way() <= ACCOUNTS_AT_ONCE);
-    let asked = scene.nodes[0].asked.lock().clone();
+    assert!(scene.upstreams[0].most_under_way() <= ACCOUNTS_AT_ONCE);
+    let asked = scene.upstreams[0].asked.lock().clone();
     assert!(asked.len() <= wanted.len() + 2);
     let of_first = asked
         .iter()
@@ -123,17 +123,17 @@ async fn values_of_many_accounts_are_fetched_beside_each_other() {
 
 #[actix::test]
 async fn who_goes_away_gives_up_what_nobody_else_waits_for() {
-    let scene = Scene::of(&[|_| NodeReply::Silence]).await;
+    let scene = Scene::of(&[|_| UpstreamReply::Silence]).await;
     let holders = Arc::strong_count(&scene.source.shared);
     let read = || actix::spawn(scene.worker.proofs.send(scene.read_storage(0, 1)));
-    let flights = &scene.source.shared.flights;
+    let single_flight = &scene.source.shared.single_flight;
     let (first, second) = (read(), read());
-    until("both wait", || flights.waiting() == 2).await;
-    scene.nodes[0].arrived.notified().await;
-    assert_eq!((flights.len(), scene.pools.remote.in_use()), (1, 2));
+    until("both wait", || single_flight.waiting() == 2).await;
+    scene.upstreams[0].arrived.notified().await;
+    assert_eq!((single_flight.len(), scene.pools.remote.in_use()), (1, 2));
     first.abort();
-    until("one is gone", || flights.waiting() == 1).await;
-    assert_eq!(flights.len(), 1);
+    until("one is gone", || single_flight.waiting() == 1).await;
+    assert_eq!(single_flight.len(), 1);
     second.abort();
     scene.is_idle().await;
     until("the task is gone", || {

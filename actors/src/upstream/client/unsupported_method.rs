@@ -1,15 +1,15 @@
-//! Methods that a node does not have.
+//! Methods that an upstream does not have.
 
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-/// What a node said that it cannot do, so that it is not asked, or not complained of, for a while.
-/// It is tried again: behind one URL there may be several nodes, and one is replaced now and then.
+/// What an upstream said that it cannot do, so that it is not asked, or not complained of, for a while.
+/// It is tried again: behind one URL there may be several upstreams, and one is replaced now and then.
 #[derive(Debug, Default)]
-pub(in crate::upstream) struct Lacks(Mutex<Option<Instant>>);
+pub(in crate::upstream) struct UnsupportedMethod(Mutex<Option<Instant>>);
 
-impl Lacks {
+impl UnsupportedMethod {
     const TRIED_AGAIN_AFTER: Duration = Duration::from_secs(300);
 
     /// Whether it said so not long ago.
@@ -32,13 +32,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_node_lacks_is_tried_again() {
-        let (lacks, now) = (Lacks::default(), Instant::now());
+    fn what_an_upstream_lacks_is_tried_again() {
+        let (lacks, now) = (UnsupportedMethod::default(), Instant::now());
         assert!(!lacks.is_known(now));
         assert!(lacks.note(now));
-        let last = now + Lacks::TRIED_AGAIN_AFTER - Duration::from_secs(1);
+        let last = now + UnsupportedMethod::TRIED_AGAIN_AFTER - Duration::from_secs(1);
         assert!(lacks.is_known(last) && !lacks.note(last));
-        let next = last + Lacks::TRIED_AGAIN_AFTER;
+        let next = last + UnsupportedMethod::TRIED_AGAIN_AFTER;
         assert!(!lacks.is_known(next) && lacks.note(next));
     }
 }

@@ -26,7 +26,7 @@ pub(super) type End = Option<Reply<()>>;
 /// The fetches under way: no more than there are accounts under way, for each has somebody who
 /// waits for it.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Flights {
+pub(super) struct SingleFlight {
     under_way: Arc<Mutex<UnderWay>>,
 }
 
@@ -48,21 +48,21 @@ struct Flight {
 
 /// A place on a flight. The last who leaves before its end aborts it.
 #[derive(Debug)]
-pub(super) struct Seat {
-    flights: Flights,
+pub(super) struct Waiter {
+    flights: SingleFlight,
     wanted: Arc<Wanted>,
     number: u64,
     end: watch::Receiver<End>,
 }
 
-impl Flights {
+impl SingleFlight {
     /// Joins the fetch of what is wanted, or begins one: `begin` starts the task that tells how it
     /// ended.
     pub(super) fn join(
         &self,
         wanted: Wanted,
         begin: impl FnOnce(Arc<Wanted>, watch::Sender<End>) -> JoinHandle<()>,
-    ) -> Seat {
+    ) -> Waiter {
         let wanted = Arc::new(wanted);
         let mut under_way = self.under_way.lock();
         if let Some(flight) = under_way.flights.get_mut(&wanted)
@@ -70,7 +70,7 @@ impl Flights {
         {
             flight.waiting += 1;
             let (number, end) = (flight.number, flight.end.clone());
-            return self.seat(wanted, number, end);
+            return self.waiter(wanted, number, end);
         }
         under_way.begun += 1;
         let number = under_way.begun;
@@ -82,7 +82,7 @@ impl Flights {
             task: begin(Arc::clone(&wanted), sender).abort_handle(),
         };
         under_way.flights.insert(Arc::clone(&wanted), flight);
-        self.seat(wanted, number, end)
+        self.waiter(wanted, number, end)
     }
 
     /// How many there are.
@@ -102,8 +102,8 @@ impl Flights {
             .sum()
     }
 
-    fn seat(&self, wanted: Arc<Wanted>, number: u64, end: watch::Receiver<End>) -> Seat {
-        Seat {
+    fn waiter(&self, wanted: Arc<Wanted>, number: u64, end: watch::Receiver<End>) -> Waiter {
+        Waiter {
             flights: self.clone(),
             wanted,
             number,
@@ -120,7 +120,7 @@ impl Flight {
     }
 }
 
-impl Seat {
+impl Waiter {
     /// Waits for the end.
     pub(super) async fn end(mut self) -> Reply<()> {
         let end = self.end.wait_for(Option::is_some).await;
@@ -130,7 +130,7 @@ impl Seat {
     }
 }
 
-impl Drop for Seat {
+impl Drop for Waiter {
     fn drop(&mut self) {
         let mut under_way = self.flights.under_way.lock();
         let Some(flight) = under_way.flights.get_mut(&self.wanted) else {

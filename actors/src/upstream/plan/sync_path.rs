@@ -1,17 +1,17 @@
-//! From our head to a node's.
+//! From our head to an upstream's.
 
 use alloy_primitives::B256;
 use nearhead_chain::window::WINDOW_BLOCKS;
 
-use super::{Ask, Found, descent::Descent};
+use super::{Ask, FetchedBlock, descent::Descent};
 use crate::upstream::Chain;
 
-/// The way from our chain to a head that a node named, found from that head down to the first block
+/// The way from our chain to a head that an upstream named, found from that head down to the first block
 /// that is ours.
 ///
 /// Our chain must not change until it is found.
 #[derive(Clone, Debug)]
-pub struct Route<T> {
+pub struct SyncPath<T> {
     descent: Descent<T>,
     /// The head first.
     applied: Vec<T>,
@@ -20,7 +20,7 @@ pub struct Route<T> {
 
 /// Where a route leads.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome<T> {
+pub enum PathOutcome<T> {
     /// From here on, as the head tracker is told.
     Advance {
         /// How many blocks to take off our head.
@@ -29,20 +29,20 @@ pub enum Outcome<T> {
         applied: Vec<T>,
     },
     /// No block that we hold is an ancestor, or none would be left in the window: it begins anew at
-    /// the node's head.
-    Refill,
+    /// the upstream's head.
+    Reset,
 }
 
 /// How a route leaves our chain, other than at our head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Leaves {
+pub enum Divergence {
     /// Below our head.
     Below,
     /// It begins too far away for that to be known.
     Far,
 }
 
-impl<T> Route<T> {
+impl<T> SyncPath<T> {
     /// The way to this head, which is not one of our blocks.
     #[must_use]
     pub fn to(number: u64, hash: B256, ours: &impl Chain) -> Self {
@@ -72,7 +72,7 @@ impl<T> Route<T> {
     }
 
     /// A question was answered by a verified block.
-    pub fn got(&mut self, ask: Ask, found: Found<T>) {
+    pub fn got(&mut self, ask: Ask, found: FetchedBlock<T>) {
         self.descent.got(ask, found);
     }
 
@@ -84,40 +84,40 @@ impl<T> Route<T> {
     /// Whether it is known to leave our chain below our head, and if so, whether because no block
     /// that we hold is near it. To be asked after [`Self::outcome`].
     #[must_use]
-    pub fn leaves(&self, ours: &impl Chain) -> Option<Leaves> {
+    pub fn divergence(&self, ours: &impl Chain) -> Option<Divergence> {
         if self.is_too_far {
-            return Some(Leaves::Far);
+            return Some(Divergence::Far);
         }
         let (head, hash) = ours.head();
         match self.descent.next() {
             Some((number, _)) if number > head => None,
             next if next == Some((head, hash)) => None,
-            _ => Some(Leaves::Below),
+            _ => Some(Divergence::Below),
         }
     }
 
     /// Where it leads, once that is known; the route is at its end then.
-    pub fn outcome(&mut self, ours: &impl Chain) -> Option<Outcome<T>> {
+    pub fn outcome(&mut self, ours: &impl Chain) -> Option<PathOutcome<T>> {
         loop {
             let next = self.descent.next();
             let Some((number, hash)) = next.filter(|(number, _)| *number >= ours.oldest()) else {
-                return Some(Outcome::Refill);
+                return Some(PathOutcome::Reset);
             };
             if self.is_too_far {
-                return Some(Outcome::Refill);
+                return Some(PathOutcome::Reset);
             }
             if ours.has(number, hash) {
                 let reverted = ours.head().0 - number;
                 let mut applied = std::mem::take(&mut self.applied);
                 applied.reverse();
-                return Some(Outcome::Advance {
+                return Some(PathOutcome::Advance {
                     reverted: reverted as usize,
                     applied,
                 });
             }
             // Its parent would be below what we hold.
             if number == ours.oldest() {
-                return Some(Outcome::Refill);
+                return Some(PathOutcome::Reset);
             }
             let found = self.descent.take()?;
             self.applied.push(found.block);

@@ -12,8 +12,8 @@ use tokio::sync::Mutex as AsyncMutex;
 use super::{CallError, ClientError, Heads, http::HttpTransport, ws::WsConnect};
 use crate::upstream::{Endpoint, Scheme};
 
-/// A way to one node.
-pub(super) enum Line {
+/// A way to one upstream.
+pub(super) enum Transport {
     /// A pool of connections, each a request at a time.
     Http(RpcClient),
     /// One connection for everything, opened when it is needed.
@@ -26,7 +26,7 @@ pub(super) enum Line {
     },
 }
 
-impl Line {
+impl Transport {
     pub(super) fn new(endpoint: &Endpoint, answer_bytes_max: usize) -> Result<Self, ClientError> {
         let endpoint = endpoint.clone();
         Ok(match endpoint.scheme() {

@@ -1,4 +1,4 @@
-//! Whether a node's blocks come as time passes.
+//! Whether an upstream's blocks come as time passes.
 
 use std::{collections::VecDeque, time::Duration};
 
@@ -7,14 +7,14 @@ use super::Moment;
 /// Heads that it is judged by.
 const HEADS: usize = 16;
 
-/// A node's last heads: when each was named, and the seconds in its header.
+/// An upstream's last heads: when each was named, and the seconds in its header.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Pace {
+pub(super) struct HeadPace {
     heads: VecDeque<(Moment, u64)>,
 }
 
-impl Pace {
-    /// The node names another head.
+impl HeadPace {
+    /// The upstream names another head.
     pub(super) fn named(&mut self, now: Moment, seconds: u64) {
         if self.heads.len() == HEADS {
             self.heads.pop_front();
@@ -23,7 +23,7 @@ impl Pace {
     }
 
     /// Whether the blocks' own time has gone on about as time has: no more than twice as fast, no
-    /// less than half. It is not if the node is catching up, or cannot keep up. Who has named few
+    /// less than half. It is not if the upstream is catching up, or cannot keep up. Who has named few
     /// heads is given the benefit of the doubt.
     pub(super) fn is_kept(&self, block_time: Duration) -> bool {
         let (Some(first), Some(last)) = (self.heads.front(), self.heads.back()) else {

@@ -1,4 +1,4 @@
-//! What following needs of a node and of whoever holds the blocks.
+//! What following needs of an upstream and of whoever holds the blocks.
 
 use std::sync::Arc;
 
@@ -30,12 +30,12 @@ pub enum FetchError {
     },
 }
 
-/// One node, asked; cloning shares it.
-pub trait Peer: Clone + Send + Sync + 'static {
-    /// Heads that the node tells of.
-    type Heads: HeadFeed;
+/// One upstream, asked; cloning shares it.
+pub trait Upstream: Clone + Send + Sync + 'static {
+    /// Heads that the upstream tells of.
+    type Heads: HeadStream;
 
-    /// The node's name for log lines, without secrets.
+    /// The upstream's name for log lines, without secrets.
     fn name(&self) -> String;
 
     /// The id of its chain.
@@ -58,20 +58,20 @@ pub trait Peer: Clone + Send + Sync + 'static {
     fn block(&self, ask: Ask) -> impl Future<Output = Result<Arc<Block>, FetchError>> + Send;
 }
 
-/// Heads that a node tells of by itself.
-pub trait HeadFeed: Send + 'static {
+/// Heads that an upstream tells of by itself.
+pub trait HeadStream: Send + 'static {
     /// Waits for the next one.
     fn next(&mut self) -> impl Future<Output = Result<HeadClaim, CallError>> + Send;
 }
 
-impl HeadFeed for Heads {
+impl HeadStream for Heads {
     async fn next(&mut self) -> Result<HeadClaim, CallError> {
         Self::next(self).await
     }
 }
 
 /// The blocks that are held at one moment.
-pub trait View: Chain {
+pub trait HeldChain: Chain {
     /// Hash of the block below the oldest.
     fn below(&self) -> B256;
 
@@ -82,7 +82,7 @@ pub trait View: Chain {
     fn span(&self) -> [(u64, u64); 2];
 }
 
-impl View for Arc<Snapshot> {
+impl HeldChain for Arc<Snapshot> {
     fn below(&self) -> B256 {
         self.canonical()[0].header.parent_hash
     }
@@ -100,12 +100,12 @@ impl View for Arc<Snapshot> {
 /// Whoever holds the blocks.
 pub trait HeadSink {
     /// What is held at one moment.
-    type View: View;
+    type Held: HeldChain;
     /// Why it cannot go on.
     type Error;
 
     /// What is held; `None` before the first block.
-    fn view(&self) -> Option<Self::View>;
+    fn held(&self) -> Option<Self::Held>;
 
     /// Begins with this block, without any that was held before.
     fn begin(&mut self, head: Arc<Block>) -> impl Future<Output = Result<(), Self::Error>>;

@@ -5,7 +5,7 @@ use nearhead_chain::window::WINDOW_BLOCKS;
 use super::*;
 
 /// What the way from a window to a block is, found by looking at the whole tree.
-fn expected(ours: &View<'_>, head: usize) -> Outcome<usize> {
+fn expected(ours: &View<'_>, head: usize) -> PathOutcome<usize> {
     let tree = ours.tree;
     let (ours_number, _) = ours.head();
     let mut applied = Vec::new();
@@ -14,34 +14,39 @@ fn expected(ours: &View<'_>, head: usize) -> Outcome<usize> {
         applied.push(block);
         match tree.parent(block) {
             Some(parent) => block = parent,
-            None => return Outcome::Refill,
+            None => return PathOutcome::Reset,
         }
     }
     if tree.number(head) >= ours_number + WINDOW_BLOCKS as u64 {
-        return Outcome::Refill;
+        return PathOutcome::Reset;
     }
     applied.reverse();
-    Outcome::Advance {
+    PathOutcome::Advance {
         reverted: (ours_number - tree.number(block)) as usize,
         applied,
     }
 }
 
 /// Goes a route to its end.
-fn go(ours: &View<'_>, node: &mut Node<'_>, width: usize, dice: &mut Dice) -> Outcome<usize> {
+fn go(
+    ours: &View<'_>,
+    upstream: &mut Node<'_>,
+    width: usize,
+    dice: &mut Dice,
+) -> PathOutcome<usize> {
     let tree = ours.tree;
-    let mut route = Route::to(tree.number(node.head), tree.hash(node.head), ours);
+    let mut path = SyncPath::to(tree.number(upstream.head), tree.hash(upstream.head), ours);
     loop {
-        if let Some(outcome) = route.outcome(ours) {
+        if let Some(outcome) = path.outcome(ours) {
             return outcome;
         }
-        node.is_asked(route.ask(width, ours));
-        match node
+        upstream.is_asked(path.ask(width, ours));
+        match upstream
             .answers(dice)
             .expect("a route that is not at its end asks")
         {
-            (ask, Some(found)) => route.got(ask, found),
-            (ask, None) => route.lost(ask),
+            (ask, Some(found)) => path.got(ask, found),
+            (ask, None) => path.lost(ask),
         }
     }
 }
@@ -54,44 +59,44 @@ fn a_route_is_the_way_over_the_common_ancestor() {
         let tree = Tree::of(&mut dice);
         let width = 1 + dice.roll(16) as usize;
         let ours = tree.window(dice.roll(tree.len()) as usize, 1 + dice.roll(128));
-        let mut node = Node::new(&tree, dice.roll(tree.len()) as usize);
-        let is_ours = ours.hash_at(tree.number(node.head)) == Some(tree.hash(node.head));
+        let mut upstream = Node::new(&tree, dice.roll(tree.len()) as usize);
+        let is_ours = ours.hash_at(tree.number(upstream.head)) == Some(tree.hash(upstream.head));
         if is_ours {
             continue;
         }
         // It has other chains in between, and forgets to answer.
-        node.others = (0..dice.roll(3))
+        upstream.others = (0..dice.roll(3))
             .map(|_| dice.roll(tree.len()) as usize)
             .collect();
-        node.loses_one_in = [0, 2, 5][dice.roll(3) as usize];
-        let outcome = go(&ours, &mut node, width, &mut dice);
-        assert_eq!(outcome, expected(&ours, node.head), "seed {seed}");
-        assert!(node.most_open <= width, "seed {seed}");
+        upstream.loses_one_in = [0, 2, 5][dice.roll(3) as usize];
+        let outcome = go(&ours, &mut upstream, width, &mut dice);
+        assert_eq!(outcome, expected(&ours, upstream.head), "seed {seed}");
+        assert!(upstream.most_open <= width, "seed {seed}");
         match outcome {
-            Outcome::Advance { .. } => advances += 1,
-            Outcome::Refill => refills += 1,
+            PathOutcome::Advance { .. } => advances += 1,
+            PathOutcome::Reset => refills += 1,
         }
     }
     assert!(advances > 80 && refills > 80, "{advances} {refills}");
 }
 
-/// Checks how many questions a route takes, of a node that answers as it should.
+/// Checks how many questions a route takes, of an upstream that answers as it should.
 fn check_asks(reorg: u64, blocks: usize, width: usize, asks: std::ops::RangeInclusive<usize>) {
     let mut tree = Tree::chain(300);
     let fork = tree.ancestor(300, 300 - reorg).expect("in the chain");
     let head = tree.grow(fork, blocks);
     let ours = tree.window(300, 128);
-    let mut node = Node::new(&tree, head);
-    let outcome = go(&ours, &mut node, width, &mut Dice(7));
+    let mut upstream = Node::new(&tree, head);
+    let outcome = go(&ours, &mut upstream, width, &mut Dice(7));
     assert!(
-        matches!(&outcome, Outcome::Advance { reverted, applied }
+        matches!(&outcome, PathOutcome::Advance { reverted, applied }
             if *reverted as u64 == reorg && applied.len() == blocks),
         "{reorg} {blocks}: {outcome:?}"
     );
     assert!(
-        asks.contains(&node.asked),
+        asks.contains(&upstream.asked),
         "{reorg} {blocks}: {} asked",
-        node.asked
+        upstream.asked
     );
 }
 
@@ -117,90 +122,93 @@ fn what_cannot_be_joined_is_not_asked_for() {
     // Too far ahead; below the window; at its oldest block, which cannot be reverted.
     let at_oldest = tree.hash(below);
     for (number, hash) in [(428, tree.hash(428)), (52, at_oldest), (173, at_oldest)] {
-        let mut route = Route::<usize>::to(number, hash, &ours);
-        assert_eq!(route.ask(16, &ours), [], "{number}");
-        assert_eq!(route.outcome(&ours), Some(Outcome::Refill), "{number}");
+        let mut path = SyncPath::<usize>::to(number, hash, &ours);
+        assert_eq!(path.ask(16, &ours), [], "{number}");
+        assert_eq!(path.outcome(&ours), Some(PathOutcome::Reset), "{number}");
     }
     // Deeper than the window: known when its end is reached.
-    let mut node = Node::new(&tree, fork);
-    assert_eq!(go(&ours, &mut node, 16, &mut Dice(7)), Outcome::Refill);
+    let mut upstream = Node::new(&tree, fork);
+    assert_eq!(
+        go(&ours, &mut upstream, 16, &mut Dice(7)),
+        PathOutcome::Reset
+    );
     let needed = 400 - 173;
     assert!(
-        (needed..=needed + 16).contains(&node.asked),
+        (needed..=needed + 16).contains(&upstream.asked),
         "{}",
-        node.asked
+        upstream.asked
     );
 }
 
 /// Checks how a route to so many blocks after a reorg leaves our chain, known before a block below
 /// our head is asked for.
-fn check_leaves(reorg: u64, blocks: usize, leaves: Option<Leaves>) {
+fn check_leaves(reorg: u64, blocks: usize, divergence: Option<Divergence>) {
     let mut tree = Tree::chain(300);
     let fork = tree.ancestor(300, 300 - reorg).expect("in the chain");
     let head = tree.grow(fork, blocks);
     let ours = tree.window(300, 128);
-    let mut route = Route::to(tree.number(head), tree.hash(head), &ours);
+    let mut path = SyncPath::to(tree.number(head), tree.hash(head), &ours);
     let mut asked = VecDeque::new();
-    while route.outcome(&ours).is_none() && route.leaves(&ours).is_none() {
-        asked.extend(route.ask(4, &ours));
+    while path.outcome(&ours).is_none() && path.divergence(&ours).is_none() {
+        asked.extend(path.ask(4, &ours));
         let ask = asked
             .pop_front()
             .expect("a route that is not at its end asks");
         assert!(ask.number() > 300, "{ask:?}");
         let found = tree.ancestor(head, ask.number()).expect("in the chain");
-        route.got(ask, tree.found(found));
+        path.got(ask, tree.found(found));
     }
-    assert_eq!(route.leaves(&ours), leaves, "{reorg} {blocks}");
+    assert_eq!(path.divergence(&ours), divergence, "{reorg} {blocks}");
 }
 
 #[test]
 fn where_a_route_leaves_our_chain_is_known_soon() {
     check_leaves(0, 1, None);
     check_leaves(0, 127, None);
-    check_leaves(0, 128, Some(Leaves::Far));
-    check_leaves(1, 1, Some(Leaves::Below));
-    check_leaves(1, 2, Some(Leaves::Below));
-    check_leaves(5, 3, Some(Leaves::Below));
-    check_leaves(100, 200, Some(Leaves::Below));
-    check_leaves(100, 300, Some(Leaves::Far));
+    check_leaves(0, 128, Some(Divergence::Far));
+    check_leaves(1, 1, Some(Divergence::Below));
+    check_leaves(1, 2, Some(Divergence::Below));
+    check_leaves(5, 3, Some(Divergence::Below));
+    check_leaves(100, 200, Some(Divergence::Below));
+    check_leaves(100, 300, Some(Divergence::Far));
 }
 
 #[test]
 fn an_answer_to_another_question_is_not_taken() {
     let tree = Tree::chain(300);
     let ours = tree.window(290, 128);
-    let mut route = Route::to(292, tree.hash(292), &ours);
-    let asks = route.ask(4, &ours);
+    let mut path = SyncPath::to(292, tree.hash(292), &ours);
+    let asks = path.ask(4, &ours);
     let by_hash = Ask::Hash {
         number: 292,
         hash: tree.hash(292),
     };
     assert_eq!(asks, [by_hash, Ask::Number(291)]);
     // Another block than was asked for: asked for again, and not guessed again.
-    route.got(by_hash, tree.found(291));
-    route.got(Ask::Number(291), tree.found(290));
-    assert_eq!(route.ask(4, &ours), [by_hash]);
+    path.got(by_hash, tree.found(291));
+    path.got(Ask::Number(291), tree.found(290));
+    assert_eq!(path.ask(4, &ours), [by_hash]);
     // Never asked.
-    route.got(Ask::Number(292), tree.found(292));
-    route.got(Ask::Number(280), tree.found(280));
-    route.lost(Ask::Number(292));
-    assert_eq!(route.ask(4, &ours), []);
-    assert_eq!(route.outcome(&ours), None);
+    path.got(Ask::Number(292), tree.found(292));
+    path.got(Ask::Number(280), tree.found(280));
+    path.lost(Ask::Number(292));
+    assert_eq!(path.ask(4, &ours), []);
+    assert_eq!(path.outcome(&ours), None);
     // Twice.
     for _ in 0..2 {
-        route.got(by_hash, tree.found(292));
-        route.lost(by_hash);
+        path.got(by_hash, tree.found(292));
+        path.lost(by_hash);
     }
-    assert_eq!(route.outcome(&ours), None);
+    assert_eq!(path.outcome(&ours), None);
     let by_hash = Ask::Hash {
         number: 291,
         hash: tree.hash(291),
     };
-    assert_eq!(route.ask(4, &ours), [by_hash]);
-    route.got(by_hash, tree.found(291));
-    let outcome = Outcome::Advance {
+    assert_eq!(path.ask(4, &ours), [by_hash]);
+    path.got(by_hash, tree.found(291));
+    let outcome = PathOutcome::Advance {
         reverted: 0,
         applied: vec![291, 292],
     };
-    assert_eq!(route.outcome(&ours), Some(outcome));
+    assert_eq!(path.outcome(&ours), Some(outcome));
 }

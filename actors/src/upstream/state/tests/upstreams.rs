@@ -4,31 +4,31 @@ use super::*;
 use crate::{
     upstream::{
         follow::Event,
-        health::{Fault, Switch, Verdict, Why},
+        health::{Fault, Switch, SwitchReason, Verdict},
     },
     wiring::ask,
 };
 
 /// The honest answer; that to eth_getProof is changed.
-fn changed(asked: &Asked, change: impl FnOnce(&mut Value)) -> NodeReply {
+fn changed(asked: &Asked, change: impl FnOnce(&mut Value)) -> UpstreamReply {
     let text = match honest(asked) {
-        NodeReply::Result(text) if asked.method == "eth_getProof" => text,
+        UpstreamReply::Result(text) if asked.method == "eth_getProof" => text,
         other => return other,
     };
     let mut value = serde_json::from_str(&text).unwrap();
     change(&mut value);
-    NodeReply::Result(value.to_string())
+    UpstreamReply::Result(value.to_string())
 }
 
-/// Checks that a node which answers so is complained of, and that the next one's answer is served.
+/// Checks that an upstream which answers so is complained of, and that the next one's answer is served.
 async fn check_complaint(answers: Answers, expected: Verdict) {
     let mut scene = Scene::of(&[answers, honest]).await;
     let value = ask(&scene.worker.proofs, scene.read_storage(3, 2)).await;
     assert_eq!(value.unwrap(), stored(3, 2));
     let found = ask(&scene.worker.proofs, scene.read_code(3)).await;
     assert_eq!(found.unwrap(), code(3));
-    let complaint = scene.complaints.try_recv().unwrap();
-    assert_eq!((complaint.node, complaint.verdict), (0, expected));
+    let complaint = scene.fault_reports.try_recv().unwrap();
+    assert_eq!((complaint.upstream, complaint.verdict), (0, expected));
     assert!(
         complaint.why.starts_with("state of block 0 (0x"),
         "{}",
@@ -39,7 +39,7 @@ async fn check_complaint(answers: Answers, expected: Verdict) {
 }
 
 #[actix::test]
-async fn a_liar_is_complained_of_and_the_next_node_is_asked() {
+async fn a_liar_is_complained_of_and_the_next_upstream_is_asked() {
     let lies: [Answers; 12] = [
         |asked| {
             changed(asked, |proof| {
@@ -65,7 +65,7 @@ async fn a_liar_is_complained_of_and_the_next_node_is_asked() {
         |asked| changed(asked, |proof| proof["storageProof"] = json!([])),
         |asked| changed(asked, |proof| proof["storageProof"][0]["proof"] = json!([])),
         |asked| match asked.method.as_str() {
-            "eth_getCode" => NodeReply::result("\"0x6001\""),
+            "eth_getCode" => UpstreamReply::result("\"0x6001\""),
             _ => honest(asked),
         },
     ];
@@ -77,21 +77,25 @@ async fn a_liar_is_complained_of_and_the_next_node_is_asked() {
 #[actix::test]
 async fn a_failed_call_is_complained_of() {
     let refused = Verdict::Fault(Fault::Refused);
-    check_complaint(|_| NodeReply::http(403, "", ""), refused).await;
+    check_complaint(|_| UpstreamReply::http(403, "", ""), refused).await;
     let limited = Verdict::Limited(Some(Duration::from_secs(7)));
-    check_complaint(|_| NodeReply::http(429, "retry-after: 7\r\n", ""), limited).await;
+    check_complaint(
+        |_| UpstreamReply::http(429, "retry-after: 7\r\n", ""),
+        limited,
+    )
+    .await;
     let connection = Verdict::Fault(Fault::Connection);
-    check_complaint(|_| NodeReply::Raw(String::new()), connection).await;
+    check_complaint(|_| UpstreamReply::Raw(String::new()), connection).await;
     let malformed = Verdict::Fault(Fault::Malformed);
-    check_complaint(|_| NodeReply::http(200, "", "garbage"), malformed).await;
+    check_complaint(|_| UpstreamReply::http(200, "", "garbage"), malformed).await;
 }
 
 #[actix::test]
 async fn who_forgot_the_block_is_passed_over_without_a_complaint() {
     let forgetful: [Answers; 3] = [
-        |_| NodeReply::Error(-32_000, "missing trie node"),
-        |_| NodeReply::Error(-32_602, "invalid argument 2"),
-        |_| NodeReply::result("null"),
+        |_| UpstreamReply::Error(-32_000, "missing trie node"),
+        |_| UpstreamReply::Error(-32_602, "invalid argument 2"),
+        |_| UpstreamReply::result("null"),
     ];
     for answers in forgetful {
         let mut scene = Scene::of(&[answers, honest]).await;
@@ -101,29 +105,31 @@ async fn who_forgot_the_block_is_passed_over_without_a_complaint() {
         }
         // It may know the next one.
         assert_eq!((scene.calls(0), scene.calls(1)), (2, 2));
-        assert!(scene.complaints.try_recv().is_err());
+        assert!(scene.fault_reports.try_recv().is_err());
         assert_eq!(scene.counts(), ([0, 2], [2, 0, 2]));
     }
 }
 
-/// Checks what a read is told if no node gives what it needs, and how often they are asked for two
+/// Checks what a read is told if no upstream gives what it needs, and how often they are asked for two
 /// reads.
-async fn check_none(nodes: &[Answers], expected: &QueryError, calls: usize) {
-    let scene = Scene::of(nodes).await;
+async fn check_none(upstreams: &[Answers], expected: &QueryError, calls: usize) {
+    let scene = Scene::of(upstreams).await;
     for slot in 0..2 {
         let refused = ask(&scene.worker.proofs, scene.read_storage(3, slot)).await;
         assert_eq!(refused.unwrap_err().to_string(), expected.to_string());
     }
-    let made: usize = (0..nodes.len()).map(|node| scene.calls(node)).sum();
+    let made: usize = (0..upstreams.len())
+        .map(|upstream| scene.calls(upstream))
+        .sum();
     assert_eq!(made, calls);
     scene.is_idle().await;
 }
 
 #[actix::test]
-async fn who_has_no_node_with_the_state_is_told_so() {
-    let without: Answers = |_| NodeReply::Error(-32_601, "no");
-    let pruned: Answers = |_| NodeReply::Error(-32_000, "missing trie node");
-    let limited: Answers = |_| NodeReply::http(429, "", "");
+async fn who_has_no_upstream_with_the_state_is_told_so() {
+    let without: Answers = |_| UpstreamReply::Error(-32_601, "no");
+    let pruned: Answers = |_| UpstreamReply::Error(-32_000, "missing trie node");
+    let limited: Answers = |_| UpstreamReply::http(429, "", "");
     let liar: Answers = |asked| changed(asked, |proof| proof["balance"] = json!("0x7"));
     let unavailable = QueryError::StateUnavailable;
     check_none(&[], &unavailable, 0).await;
@@ -136,7 +142,7 @@ async fn who_has_no_node_with_the_state_is_told_so() {
 }
 
 #[actix::test]
-async fn the_followed_node_is_asked_first() {
+async fn the_followed_upstream_is_asked_first() {
     let scene = Scene::of(&[honest, honest, honest]).await;
     for (slot, to, calls) in [
         (0, Some(2), [0, 0, 1]),
@@ -146,11 +152,11 @@ async fn the_followed_node_is_asked_first() {
         scene.note(&Event::Switched(Switch {
             from: None,
             to,
-            why: Why::First,
+            why: SwitchReason::First,
         }));
         let value = ask(&scene.worker.proofs, scene.read_storage(0, slot)).await;
         assert_eq!(value.unwrap(), stored(0, slot));
-        assert_eq!([0, 1, 2].map(|node| scene.calls(node)), calls);
+        assert_eq!([0, 1, 2].map(|upstream| scene.calls(upstream)), calls);
     }
 }
 
@@ -158,30 +164,30 @@ async fn the_followed_node_is_asked_first() {
 #[actix::test]
 async fn who_asked_to_be_left_alone_is_not_asked() {
     let scene = Scene::of(&[honest, honest]).await;
-    let limited = |node| Event::Failed {
-        node,
+    let limited = |upstream| Event::Failed {
+        upstream,
         reason: None,
         wait: Duration::from_secs(3_600),
     };
-    for (node, calls) in [(0, [0, 1]), (1, [0, 1])] {
-        scene.note(&limited(node));
+    for (upstream, calls) in [(0, [0, 1]), (1, [0, 1])] {
+        scene.note(&limited(upstream));
         let value = ask(&scene.worker.proofs, scene.read_storage(0, 1)).await;
         assert_eq!(value.unwrap(), stored(0, 1), "held, once it was fetched");
-        assert_eq!([0, 1].map(|node| scene.calls(node)), calls);
+        assert_eq!([0, 1].map(|upstream| scene.calls(upstream)), calls);
     }
     let refused = ask(&scene.worker.proofs, scene.read_storage(3, 1)).await;
     let unavailable = QueryError::Unavailable.to_string();
     assert_eq!(refused.unwrap_err().to_string(), unavailable);
-    assert_eq!([0, 1].map(|node| scene.calls(node)), [0, 1]);
+    assert_eq!([0, 1].map(|upstream| scene.calls(upstream)), [0, 1]);
     // What was wrong is no reason not to ask, if there is nobody else.
     scene.note(&Event::Failed {
-        node: 1,
+        upstream: 1,
         reason: Some("timeout"),
         wait: Duration::from_secs(3_600),
     });
     let value = ask(&scene.worker.proofs, scene.read_storage(3, 1)).await;
     assert_eq!(value.unwrap(), stored(3, 1));
-    assert_eq!([0, 1].map(|node| scene.calls(node)), [0, 2]);
+    assert_eq!([0, 1].map(|upstream| scene.calls(upstream)), [0, 2]);
 }
 
 #[actix::test]
@@ -193,7 +199,7 @@ async fn complaints_that_nobody_reads_are_dropped() {
         assert_eq!(value.unwrap(), stored(0, slot));
     }
     let mut read = 0;
-    while scene.complaints.try_recv().is_ok() {
+    while scene.fault_reports.try_recv().is_ok() {
         read += 1;
     }
     assert_eq!(read, 4);
