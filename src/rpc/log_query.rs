@@ -15,7 +15,7 @@ use super::{
     error::RpcError,
     params::{self, ParamError},
 };
-use crate::limits::TOPICS_MAX;
+use crate::limits::{FILTER_VALUES_MAX, TOPICS_MAX};
 
 /// A filter object as it was written: nothing in it was looked up.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -112,6 +112,16 @@ impl LogBlocks {
         }
         Ok(Some(LogRange::Numbers { from, to }))
     }
+}
+
+/// Refuses a filter of more than [`FILTER_VALUES_MAX`] addresses and topics.
+pub(crate) fn check_value_count(filter: &LogFilter) -> Result<(), RpcError> {
+    if filter.value_count() > FILTER_VALUES_MAX {
+        return Err(invalid(format!(
+            "query exceeds {FILTER_VALUES_MAX} parameters"
+        )));
+    }
+    Ok(())
 }
 
 fn invalid(why: impl Into<Cow<'static, str>>) -> RpcError {

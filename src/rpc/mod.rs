@@ -3,15 +3,18 @@
 
 mod answer;
 mod cancel_on_drop;
-pub mod dispatch;
+mod context;
+mod dispatcher;
 pub mod envelope;
 mod error;
 pub mod log_query;
 mod methods;
 pub mod params;
+mod registry;
 mod subscriber;
 
 pub use answer::{Answer, Refusal};
-pub use dispatch::{Dispatcher, METHODS, Method};
+pub use dispatcher::Dispatcher;
 pub use error::{Outcome, RpcError};
+pub use registry::{METHODS, Method};
 pub use subscriber::{Subscriber, SubscriptionKind};

@@ -19,7 +19,7 @@ use nearhead_chain::{
 use serde_json::value::RawValue;
 
 use crate::rpc::{
-    dispatch::RequestContext,
+    context::RequestContext,
     error::RpcError,
     params::{self, ParamError, Params},
 };

@@ -2,7 +2,7 @@
 
 use nearhead_chain::{encode::value, json::Json};
 
-use crate::rpc::{dispatch::RequestContext, error::RpcError, params::Params};
+use crate::rpc::{context::RequestContext, error::RpcError, params::Params};
 
 type Answered = Result<Json, RpcError>;
 

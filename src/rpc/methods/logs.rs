@@ -3,13 +3,16 @@
 use std::{sync::Arc, time::Instant};
 
 use nearhead_actors::{messages::FindLogs, wiring::ask};
-use nearhead_chain::{json::Json, log_search::LogFilter};
+use nearhead_chain::json::Json;
 
 use crate::{
-    limits::{FILTER_VALUES_MAX, LOGS_MAX},
+    limits::LOGS_MAX,
     rpc::{
-        cancel_on_drop::CancelOnDrop, dispatch::RequestContext, error::RpcError,
-        log_query::LogQuery, params::Params,
+        cancel_on_drop::CancelOnDrop,
+        context::RequestContext,
+        error::RpcError,
+        log_query::{self, LogQuery},
+        params::Params,
     },
 };
 
@@ -23,7 +26,7 @@ pub(crate) async fn get_logs(
     let Some(range) = blocks.resolve(&context.snapshot)? else {
         return Ok(Json::fixed("[]"));
     };
-    check_filter(&filter)?;
+    log_query::check_value_count(&filter)?;
     let cancel = CancelOnDrop::default();
     let find = FindLogs {
         snapshot: Arc::clone(&context.snapshot),
@@ -36,13 +39,4 @@ pub(crate) async fn get_logs(
     ask(&context.worker.logs, find)
         .await
         .map_err(RpcError::of_logs)
-}
-
-/// Refuses a filter of more values than may be looked for at once.
-pub(super) fn check_filter(filter: &LogFilter) -> Result<(), RpcError> {
-    if filter.value_count() > FILTER_VALUES_MAX {
-        let why = format!("query exceeds {FILTER_VALUES_MAX} parameters");
-        return Err(RpcError::InvalidParams(why.into()));
-    }
-    Ok(())
 }

@@ -18,7 +18,7 @@ use crate::{
     limits::STORAGE_KEYS_MAX,
     rpc::{
         cancel_on_drop::CancelOnDrop,
-        dispatch::RequestContext,
+        context::RequestContext,
         error::RpcError,
         params::{self, LATEST, ParamError, Params},
     },

@@ -7,10 +7,9 @@ use nearhead_chain::{json::Json, log_search::LogFilter};
 use serde_json::value::RawValue;
 
 use crate::rpc::{
-    dispatch::RequestContext,
+    context::RequestContext,
     error::RpcError,
-    log_query::LogQuery,
-    methods::logs::check_filter,
+    log_query::{self, LogQuery},
     params::{self, ParamError, Params},
     subscriber::{Subscriber, SubscriptionKind},
 };
@@ -30,7 +29,7 @@ pub(crate) async fn subscribe(
         "reorgs" => SubscriptionKind::Reorgs,
         "logs" => {
             let filter = params.optional(LogFilter::default(), filter)?;
-            check_filter(&filter)?;
+            log_query::check_value_count(&filter)?;
             SubscriptionKind::Logs(Rc::new(filter))
         }
         _ => {

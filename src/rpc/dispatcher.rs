@@ -1,9 +1,8 @@
-//! Method -> handler and cost class: the only registry, a line a method.
+//! From a request body to its answer: parse, admit, run, write.
 
 use std::{
     future::{Future, poll_fn},
     panic::{AssertUnwindSafe, catch_unwind},
-    pin::Pin,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -12,15 +11,16 @@ use nearhead_actors::{
     head::Head,
     wiring::{CostClass, Panics, Worker},
 };
-use nearhead_chain::{json::Json, window::Snapshot};
+use nearhead_chain::json::Json;
 use serde_json::value::RawValue;
 
 use super::{
     answer::{Answer, Writer, response_len},
+    context::RequestContext,
     envelope::{Call, Envelope, Malformed, NULL_ID},
     error::{Outcome, RpcError},
-    methods::{blocks, companion, logs, state, subscribe},
     params::Params,
+    registry::{METHODS, Method, find},
     subscriber::Subscriber,
 };
 use crate::{
@@ -30,66 +30,6 @@ use crate::{
     },
     metrics::Metrics,
 };
-
-/// One method: a line of the registry.
-pub struct Method {
-    /// Its name on the wire.
-    pub name: &'static str,
-    /// The smallest set that has it.
-    pub set: MethodSet,
-    /// What it costs.
-    pub class: CostClass,
-    handler: Handler,
-}
-
-type Handler = for<'a> fn(&'a RequestContext<'a>, Params<'a>) -> Pending<'a>;
-
-type Pending<'a> = Pin<Box<dyn Future<Output = Result<Json, RpcError>> + 'a>>;
-
-macro_rules! method {
-    ($set:ident $class:ident $name:literal => $handler:path) => {
-        Method {
-            name: $name,
-            set: MethodSet::$set,
-            class: CostClass::$class,
-            handler: |context, params| Box::pin($handler(context, params)),
-        }
-    };
-}
-
-/// Every method there is.
-#[rustfmt::skip]
-pub static METHODS: [Method; 29] = [
-    method!(Core Cheap "eth_getBlockByHash" => blocks::get_block_by_hash),
-    method!(Core Measured "eth_getLogs" => logs::get_logs),
-    method!(Core Measured "eth_getProof" => state::get_proof),
-    method!(Core Cheap "eth_getStorageAt" => state::get_storage_at),
-    method!(Core Cheap "eth_getTransactionByBlockNumberAndIndex" => blocks::get_transaction_by_block_number_and_index),
-    method!(Core Cheap "eth_getTransactionReceipt" => blocks::get_transaction_receipt),
-    method!(Core Cheap "eth_getUncleByBlockHashAndIndex" => blocks::get_uncle_by_block_hash_and_index),
-    method!(Companion Cheap "eth_accounts" => companion::accounts),
-    method!(Companion Cheap "eth_blockNumber" => companion::block_number),
-    method!(Companion Cheap "eth_chainId" => companion::chain_id),
-    method!(Companion Cheap "eth_getBalance" => state::get_balance),
-    method!(Companion Cheap "eth_getBlockByNumber" => blocks::get_block_by_number),
-    method!(Companion Cheap "eth_getBlockReceipts" => blocks::get_block_receipts),
-    method!(Companion Cheap "eth_getBlockTransactionCountByHash" => blocks::get_block_transaction_count_by_hash),
-    method!(Companion Cheap "eth_getBlockTransactionCountByNumber" => blocks::get_block_transaction_count_by_number),
-    method!(Companion Cheap "eth_getCode" => state::get_code),
-    method!(Companion Measured "eth_getStorageValues" => state::get_storage_values),
-    method!(Companion Cheap "eth_getTransactionByBlockHashAndIndex" => blocks::get_transaction_by_block_hash_and_index),
-    method!(Companion Cheap "eth_getTransactionByHash" => blocks::get_transaction_by_hash),
-    method!(Companion Cheap "eth_getTransactionCount" => state::get_transaction_count),
-    method!(Companion Cheap "eth_getUncleByBlockNumberAndIndex" => blocks::get_uncle_by_block_number_and_index),
-    method!(Companion Cheap "eth_getUncleCountByBlockHash" => blocks::get_uncle_count_by_block_hash),
-    method!(Companion Cheap "eth_getUncleCountByBlockNumber" => blocks::get_uncle_count_by_block_number),
-    method!(Companion Cheap "eth_subscribe" => subscribe::subscribe),
-    method!(Companion Cheap "eth_syncing" => companion::syncing),
-    method!(Companion Cheap "eth_unsubscribe" => subscribe::unsubscribe),
-    method!(Companion Cheap "net_listening" => companion::listening),
-    method!(Companion Cheap "net_version" => companion::network_version),
-    method!(Companion Cheap "web3_clientVersion" => companion::client_version),
-];
 
 /// Answers bodies; one on every worker. Transports share it, so that all of them answer alike.
 #[derive(Clone)]
@@ -106,17 +46,6 @@ pub struct Dispatcher {
     pub methods: MethodSet,
     /// Longest run of eth_getLogs, from admission.
     pub logs_deadline: Duration,
-}
-
-/// What one request, or every item of one batch, is answered from.
-pub(crate) struct RequestContext<'a> {
-    pub(crate) snapshot: Arc<Snapshot>,
-    pub(crate) worker: &'a Worker,
-    pub(crate) logs_deadline: Duration,
-    /// Bytes up to which a result is kept; a larger one is made as it is taken.
-    pub(crate) kept_max: usize,
-    /// The connection, where it is one that can be told things.
-    pub(crate) subscriber: Option<&'a dyn Subscriber>,
 }
 
 impl Dispatcher {
@@ -192,8 +121,7 @@ impl Dispatcher {
     /// Whether the answer may be larger than what is held anyway.
     fn may_be_large(&self, envelope: &Envelope<'_>) -> bool {
         match envelope {
-            Envelope::Single(Ok(call)) => self
-                .find(&call.method)
+            Envelope::Single(Ok(call)) => find(&call.method, self.methods)
                 .is_some_and(|method| METHODS[method].class == CostClass::Measured),
             Envelope::Single(Err(_)) | Envelope::OversizedBatch(_) => false,
             Envelope::Batch(_) => true,
@@ -217,7 +145,7 @@ impl Dispatcher {
             Ok(call) => call,
             Err(malformed) => return self.refuse(malformed.id, &malformed.error, now),
         };
-        let method = self.find(&call.method);
+        let method = find(&call.method, self.methods);
         let Some(id) = call.id else {
             self.heed(context, method, &call, now).await;
             return Answer::ok("notification", None);
@@ -245,7 +173,8 @@ impl Dispatcher {
         for item in items {
             let call = Call::parse(item);
             if let Ok(call @ Call { id: None, .. }) = &call {
-                self.heed(context, self.find(&call.method), call, now).await;
+                self.heed(context, find(&call.method, self.methods), call, now)
+                    .await;
                 continue;
             }
             writer.text(if writer.len() == 0 { "[" } else { "," });
@@ -260,7 +189,7 @@ impl Dispatcher {
                 }
             };
             let id = call.id.unwrap_or(NULL_ID);
-            let method = self.find(&call.method);
+            let method = find(&call.method, self.methods);
             if is_full {
                 let error = RpcError::ResponseTooLarge;
                 let metrics = self.metrics.method(method);
@@ -308,13 +237,6 @@ impl Dispatcher {
             // Whatever the answer is, nobody wants it.
             let _ = self.call(context, method, call, began).await;
         }
-    }
-
-    /// Position of a method that is answered here.
-    fn find(&self, name: &str) -> Option<usize> {
-        METHODS
-            .iter()
-            .position(|method| method.name == name && self.methods.includes(method.set))
     }
 
     /// Admits and answers one call, and counts what became of it.
@@ -367,31 +289,13 @@ async fn run(
         .admit(method.class)
         .await
         .map_err(RpcError::of_query)?;
-    (method.handler)(context, params).await
+    method.run(context, params).await
 }
 
 #[cfg(test)]
 #[allow(clippy::panic)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn names_are_unique_and_the_core_is_seven() {
-        let mut names: Vec<_> = METHODS.iter().map(|method| method.name).collect();
-        names.sort_unstable();
-        names.dedup();
-        assert_eq!(names.len(), METHODS.len());
-        let of = |set: MethodSet| {
-            METHODS
-                .iter()
-                .filter(|method| set.includes(method.set))
-                .count()
-        };
-        assert_eq!(
-            (of(MethodSet::Core), of(MethodSet::Companion)),
-            (7, METHODS.len())
-        );
-    }
 
     #[actix::test]
     async fn a_panic_is_an_internal_error() {

@@ -1,0 +1,22 @@
+//! What a method handler is given besides its parameters.
+
+use std::{sync::Arc, time::Duration};
+
+use nearhead_actors::wiring::Worker;
+use nearhead_chain::window::Snapshot;
+
+use super::subscriber::Subscriber;
+
+/// What one request, or every item of one batch, is answered from.
+pub(crate) struct RequestContext<'a> {
+    /// The chain at one head.
+    pub(crate) snapshot: Arc<Snapshot>,
+    /// The read actors of this worker.
+    pub(crate) worker: &'a Worker,
+    /// Longest run of eth_getLogs, from admission.
+    pub(crate) logs_deadline: Duration,
+    /// Largest result in bytes that is built at once; a larger one is built while it is sent.
+    pub(crate) kept_max: usize,
+    /// The session, where the request came over one.
+    pub(crate) subscriber: Option<&'a dyn Subscriber>,
+}

@@ -1,0 +1,115 @@
+//! The registry of methods: name, set, cost class and handler, a line a method.
+
+use std::{future::Future, pin::Pin};
+
+use nearhead_actors::wiring::CostClass;
+use nearhead_chain::json::Json;
+
+use super::{
+    context::RequestContext,
+    error::RpcError,
+    methods::{blocks, companion, logs, state, subscribe},
+    params::Params,
+};
+use crate::access::MethodSet;
+
+/// One method.
+pub struct Method {
+    /// Its name on the wire.
+    pub name: &'static str,
+    /// The smallest set that includes it.
+    pub set: MethodSet,
+    /// How it is admitted.
+    pub class: CostClass,
+    handler: Handler,
+}
+
+type Handler = for<'a> fn(&'a RequestContext<'a>, Params<'a>) -> Pending<'a>;
+
+type Pending<'a> = Pin<Box<dyn Future<Output = Result<Json, RpcError>> + 'a>>;
+
+impl Method {
+    /// Runs the handler.
+    pub(super) fn run<'a>(
+        &self,
+        context: &'a RequestContext<'a>,
+        params: Params<'a>,
+    ) -> Pending<'a> {
+        (self.handler)(context, params)
+    }
+}
+
+macro_rules! method {
+    ($set:ident $class:ident $name:literal => $handler:path) => {
+        Method {
+            name: $name,
+            set: MethodSet::$set,
+            class: CostClass::$class,
+            handler: |context, params| Box::pin($handler(context, params)),
+        }
+    };
+}
+
+/// Every method, a line each.
+#[rustfmt::skip]
+pub static METHODS: [Method; 29] = [
+    method!(Core Cheap "eth_getBlockByHash" => blocks::get_block_by_hash),
+    method!(Core Measured "eth_getLogs" => logs::get_logs),
+    method!(Core Measured "eth_getProof" => state::get_proof),
+    method!(Core Cheap "eth_getStorageAt" => state::get_storage_at),
+    method!(Core Cheap "eth_getTransactionByBlockNumberAndIndex" => blocks::get_transaction_by_block_number_and_index),
+    method!(Core Cheap "eth_getTransactionReceipt" => blocks::get_transaction_receipt),
+    method!(Core Cheap "eth_getUncleByBlockHashAndIndex" => blocks::get_uncle_by_block_hash_and_index),
+    method!(Companion Cheap "eth_accounts" => companion::accounts),
+    method!(Companion Cheap "eth_blockNumber" => companion::block_number),
+    method!(Companion Cheap "eth_chainId" => companion::chain_id),
+    method!(Companion Cheap "eth_getBalance" => state::get_balance),
+    method!(Companion Cheap "eth_getBlockByNumber" => blocks::get_block_by_number),
+    method!(Companion Cheap "eth_getBlockReceipts" => blocks::get_block_receipts),
+    method!(Companion Cheap "eth_getBlockTransactionCountByHash" => blocks::get_block_transaction_count_by_hash),
+    method!(Companion Cheap "eth_getBlockTransactionCountByNumber" => blocks::get_block_transaction_count_by_number),
+    method!(Companion Cheap "eth_getCode" => state::get_code),
+    method!(Companion Measured "eth_getStorageValues" => state::get_storage_values),
+    method!(Companion Cheap "eth_getTransactionByBlockHashAndIndex" => blocks::get_transaction_by_block_hash_and_index),
+    method!(Companion Cheap "eth_getTransactionByHash" => blocks::get_transaction_by_hash),
+    method!(Companion Cheap "eth_getTransactionCount" => state::get_transaction_count),
+    method!(Companion Cheap "eth_getUncleByBlockNumberAndIndex" => blocks::get_uncle_by_block_number_and_index),
+    method!(Companion Cheap "eth_getUncleCountByBlockHash" => blocks::get_uncle_count_by_block_hash),
+    method!(Companion Cheap "eth_getUncleCountByBlockNumber" => blocks::get_uncle_count_by_block_number),
+    method!(Companion Cheap "eth_subscribe" => subscribe::subscribe),
+    method!(Companion Cheap "eth_syncing" => companion::syncing),
+    method!(Companion Cheap "eth_unsubscribe" => subscribe::unsubscribe),
+    method!(Companion Cheap "net_listening" => companion::listening),
+    method!(Companion Cheap "net_version" => companion::network_version),
+    method!(Companion Cheap "web3_clientVersion" => companion::client_version),
+];
+
+/// Position in [`METHODS`] of the method of this name, if `set` includes it.
+pub(super) fn find(name: &str, set: MethodSet) -> Option<usize> {
+    METHODS
+        .iter()
+        .position(|method| method.name == name && set.includes(method.set))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_unique_and_the_core_is_seven() {
+        let mut names: Vec<_> = METHODS.iter().map(|method| method.name).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), METHODS.len());
+        let count = |set: MethodSet| {
+            METHODS
+                .iter()
+                .filter(|method| set.includes(method.set))
+                .count()
+        };
+        assert_eq!(
+            (count(MethodSet::Core), count(MethodSet::Companion)),
+            (7, METHODS.len())
+        );
+    }
+}
