@@ -67,6 +67,8 @@
 pub mod access;
 pub mod config;
 mod connections;
+#[cfg(test)]
+mod docs_tests;
 pub mod export;
 mod feed;
 pub mod http;
@@ -74,8 +76,6 @@ pub mod limits;
 pub mod logging;
 pub mod metrics;
 pub mod progress;
-#[cfg(test)]
-mod readme_tests;
 pub mod rpc;
 mod service;
 mod subscriptions;

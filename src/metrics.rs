@@ -373,7 +373,7 @@ mod tests {
     use super::*;
 
     impl Metrics {
-        /// A row of README's table for each metric.
+        /// A row of docs/metrics.md for each metric.
         pub(crate) fn rows(&self) -> Vec<String> {
             let row = |collector: Box<dyn Collector>| {
                 let (family, labels) = (collector.collect().remove(0), collector.desc());

@@ -1,9 +1,9 @@
 //! Every option, in one table: name, unit, default, what is accepted and what it is for.
 //!
-//! A option has one name in three forms: flag `--logs-deadline`, environment
+//! An option has one name in three forms: flag `--logs-deadline`, environment
 //! `NEARHEAD_LOGS_DEADLINE`, key `logs-deadline` in the TOML file that `--config` names. Flag >
 //! environment > file > default. The command line, the messages, `nearhead check` and the test of
-//! README's table all read [`OPTIONS`].
+//! docs/configuration.md all read [`OPTIONS`].
 
 mod resolve;
 mod value;

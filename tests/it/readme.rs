@@ -1,4 +1,5 @@
-//! The README's own commands, run as printed, and its metrics as they are exported.
+//! Runs the README's commands as printed, and compares the exported metrics with
+//! docs/metrics.md.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -169,8 +170,8 @@ fn tests_are_run_as_printed() {
 /// compares the table with all that there is, also of what needs a node or a session to happen.
 #[test]
 fn metrics_are_those_of_the_table() {
-    let readme = fs::read_to_string(root().join("README.md")).unwrap();
-    let (_, table) = readme.split_once("\n| metric | type | labels |").unwrap();
+    let page = fs::read_to_string(root().join("docs/metrics.md")).unwrap();
+    let (_, table) = page.split_once("\n| metric | type | labels |").unwrap();
     let (table, _) = table.split_once("\n\n").unwrap();
     // Name, type and labels of each.
     let rows = table.lines().skip(2).map(|row| {
@@ -206,7 +207,10 @@ fn metrics_are_those_of_the_table() {
                 .is_some_and(|rest| ["", "_bucket", "_sum", "_count"].contains(&rest))
                 && *has == labels
         };
-        assert!(rows.iter().any(|row| is_row(&row)), "not in README: {line}");
+        assert!(
+            rows.iter().any(|row| is_row(&row)),
+            "not in docs/metrics.md: {line}"
+        );
     }
     for (name, kind, labels) in &rows {
         match kinds.get(name) {

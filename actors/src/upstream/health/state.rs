@@ -5,7 +5,7 @@ use std::{fmt, time::Duration};
 use super::UpstreamId;
 use crate::upstream::client::CallError;
 
-/// What an upstream is to us. README's table is made of [`Self::ALL`].
+/// What an upstream is to us. docs/nodes.md has the table of [`Self::ALL`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UpstreamState {
     /// It has not named a head yet, or says that it is still syncing.
@@ -65,7 +65,7 @@ impl fmt::Display for UpstreamState {
 }
 
 nearhead_chain::reasons! {
-    /// What an upstream did wrong. README's table is made of [`Self::ALL`].
+    /// What an upstream did wrong. docs/nodes.md has the table of [`Self::ALL`].
     Fault:
     WrongChain = "wrong_chain", "it is a node of another chain";
     Silent = "silent", "nothing was heard of it for three block times, at least two seconds";

@@ -1,13 +1,20 @@
-//! README.md's tables, compared with what they are tables of.
+//! Compares the tables of docs/ with the code that they document.
 #![expect(clippy::unwrap_used, reason = "tests")]
+
+use std::{fs, path::Path, sync::Mutex};
 
 use nearhead_actors::upstream::health::{Fault, UpstreamState};
 use nearhead_chain::remote::Check;
 
 use crate::{access::MethodSet, config::OPTIONS, metrics::Metrics, rpc::METHODS};
 
-/// Fails with the table that README.md should have, ready to be pasted.
-fn check(head: &str, rows: impl Iterator<Item = String>) {
+/// One test at a time writes: several tables are on one page.
+static PAGES: Mutex<()> = Mutex::new(());
+
+/// Fails unless the page has the table with this head and these rows.
+///
+/// `UPDATE_DOCS=1 cargo test docs_tests` writes the tables instead.
+fn check(page: &str, head: &str, rows: impl Iterator<Item = String>) {
     let columns = head.matches('|').count() - 1;
     let table: String = [
         format!("{head}\n"),
@@ -16,11 +23,27 @@ fn check(head: &str, rows: impl Iterator<Item = String>) {
     .into_iter()
     .chain(rows.map(|row| format!("{row}\n")))
     .collect();
-    let readme = include_str!("../README.md");
-    assert!(
-        readme.contains(&format!("\n{table}\n")),
-        "README.md should have:\n\n{table}"
-    );
+    let _turn = PAGES.lock();
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(page);
+    let text = fs::read_to_string(&path).unwrap();
+    let start = text.find(&format!("\n{head}\n"));
+    let start = start.unwrap_or_else(|| panic!("{page} has no table {head}")) + 1;
+    let end = text[start..]
+        .find("\n\n")
+        .map_or(text.len(), |length| start + length + 1);
+    if text[start..end] == table {
+        return;
+    }
+    assert!(updates(), "{page} should have:\n\n{table}");
+    fs::write(&path, format!("{}{table}{}", &text[..start], &text[end..])).unwrap();
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a switch of the tests, no option"
+)]
+fn updates() -> bool {
+    std::env::var_os("UPDATE_DOCS").is_some()
 }
 
 #[test]
@@ -34,7 +57,8 @@ fn options() {
         let (name, accepts, help) = (option.name, option.accepts, option.help);
         format!("| `{name}` | {accepts} | {default} | {help} |")
     });
-    check("| option | accepts | default | what it is for |", rows);
+    let head = "| option | accepts | default | what it is for |";
+    check("docs/configuration.md", head, rows);
 }
 
 #[test]
@@ -42,17 +66,17 @@ fn node_states() {
     let rows = UpstreamState::ALL
         .iter()
         .map(|(state, says)| format!("| `{}` | {says} |", state.label()));
-    check("| state | the node |", rows);
+    check("docs/nodes.md", "| state | the node |", rows);
 }
 
 #[test]
 fn node_faults() {
-    // A block that failed is counted by what it failed.
+    // A block that failed is counted by the check that it failed.
     let faults = Fault::ALL
         .into_iter()
         .filter(|fault| *fault != Fault::BadBlock);
     let rows = faults.map(|fault| format!("| `{}` | {fault} |", fault.label()));
-    check("| reason | what the node did |", rows);
+    check("docs/nodes.md", "| reason | what the node did |", rows);
 }
 
 #[test]
@@ -60,16 +84,15 @@ fn checks_of_blocks() {
     let rows = Check::OF_BLOCKS
         .iter()
         .map(|check| format!("| `{}` | {check} |", check.label()));
-    check("| check that a block failed | what it found |", rows);
+    let head = "| check that a block failed | what it found |";
+    check("docs/nodes.md", head, rows);
 }
 
 #[test]
 fn metrics() {
     let rows = Metrics::new().unwrap().rows();
-    check(
-        "| metric | type | labels | what it says |",
-        rows.into_iter(),
-    );
+    let head = "| metric | type | labels | what it says |";
+    check("docs/metrics.md", head, rows.into_iter());
 }
 
 #[test]
@@ -81,7 +104,24 @@ fn methods() {
         };
         format!("| `{}` | {set} |", method.name)
     });
-    check("| method | set |", rows);
+    check("docs/methods.md", "| method | set |", rows);
+}
+
+/// The page says something of every number that an error may have.
+#[test]
+fn error_codes() {
+    let source = include_str!("rpc/error.rs");
+    let page = include_str!("../docs/errors.md");
+    let codes = source.lines().filter_map(|line| {
+        let (_, code) = line.trim().strip_suffix(',')?.rsplit_once("=> ")?;
+        code.parse::<i32>().ok().filter(|code| code.abs() > 1_000)
+    });
+    let codes: Vec<i32> = codes.collect();
+    assert!(codes.len() > 8, "{codes:?}");
+    for code in codes {
+        let row = format!("\n| {code} | ");
+        assert!(page.contains(&row), "docs/errors.md has no row for {code}");
+    }
 }
 
 /// Reads the constants of limits.rs with their documentation.
@@ -96,15 +136,20 @@ fn limits() {
         } else if let Some(constant) = line.strip_prefix("pub const ") {
             let (name, rest) = constant.split_once(": ").unwrap();
             let (_, value) = rest.trim_end_matches(';').split_once(" = ").unwrap();
-            let why = documentation.join(" ");
-            rows.push(format!("| `{name}` | {} | {why} |", shown(value)));
+            // Links to other constants are links in the code's documentation alone.
+            let reason = documentation
+                .join(" ")
+                .replace("[`", "`")
+                .replace("`]", "`");
+            rows.push(format!("| `{name}` | {} | {reason} |", shown(value)));
             documentation.clear();
         } else {
             documentation.clear();
         }
     }
     assert_eq!(rows.len(), source.matches("pub const ").count());
-    check("| limit | value | what and why |", rows.into_iter());
+    let head = "| limit | value | what and why |";
+    check("docs/limits.md", head, rows.into_iter());
 }
 
 /// A constant's expression as people write it.
