@@ -29,9 +29,8 @@
 //! | `head_tracker` | owns the window: swaps the pointer, then tells | where blocks come from |
 //! | `source` | a thread that verifies blocks and hands them over, waiting for each to be readable | who reads |
 //! | `upstream` | real nodes: which is followed, which blocks to ask for, state that is not held; its own table is there | who reads |
-//! | `admission`, `read::state_read` | what is under way; one read of state, tried again when it was fetched | codes and JSON-RPC |
+//! | `admission` | permits, cost classes, panics | codes and JSON-RPC |
 //! | `read` | one kind of query each, over the view that the request took | codes and JSON-RPC |
-//! | `wiring` | starts them on every worker and in the pool; permits; what a panic does | what is asked |
 //! | `messages` | every message: what it asks, what it answers, what it costs | |
 //!
 //! The rooms of the pure package are listed at the head of `nearhead_chain`.
@@ -59,7 +58,7 @@
 //! | alloy-primitives, alloy-rlp, alloy-trie | the pure package; primitives everywhere; an account as the trie has it in `nearhead_actors::messages` and `proof_actor` |
 //! | crossbeam | channels between threads that are not async: ticks, steps and the stop signal of a source (`source`, `feed`, `service`) |
 //! | dashmap | the trie's nodes by hash: read by all workers while a block is written |
-//! | parking_lot | a tenant's bucket (`access::quota`); the list of workers (`nearhead_actors::wiring`); the trie's list of held roots; what is fetched from nodes |
+//! | parking_lot | a tenant's bucket (`access::quota`); the list of workers (`nearhead_actors::admission`); the trie's list of held roots; what is fetched from nodes |
 //! | tracing | log lines and spans; `logging` alone says where they go |
 //! | arc-swap | the pointer to the present view |
 //! | mimalloc | the program's allocator (`allocator.rs`, of the program alone) |

@@ -1,5 +1,5 @@
 //! Every bound of the edge, each with its reason. Bounds of work that is under way are in
-//! [`nearhead_actors::wiring`], beside what they admit.
+//! [`nearhead_actors::admission`], beside what they admit.
 
 use std::time::Duration;
 

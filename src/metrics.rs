@@ -6,9 +6,10 @@ use std::{
 };
 
 use nearhead_actors::{
+    admission::PermitUse,
     head::Head,
+    read::ReadResources,
     upstream::{StateSource, health::UpstreamState},
-    wiring::{PermitUse, Pools},
 };
 use parking_lot::Mutex;
 use prometheus::{
@@ -319,15 +320,20 @@ impl Metrics {
     ///
     /// # Errors
     /// A metric cannot be written: a defect.
-    pub fn render(&self, head: &Head, pools: &Pools) -> Result<String, prometheus::Error> {
+    pub fn render(&self, head: &Head, reads: &ReadResources) -> Result<String, prometheus::Error> {
         let _copying = self.copying.lock();
-        self.panics
-            .inc_by(pools.panics().total().saturating_sub(self.panics.get()));
+        self.panics.inc_by(
+            reads
+                .admission
+                .panics()
+                .total()
+                .saturating_sub(self.panics.get()),
+        );
         for PermitUse {
             kind,
             in_use,
             available,
-        } in pools.permits()
+        } in reads.admission.permits()
         {
             self.permits_in_use
                 .with_label_values(&[kind])
@@ -336,7 +342,7 @@ impl Metrics {
                 .with_label_values(&[kind])
                 .set(gauge(available as u64));
         }
-        if let Some(counts) = pools.state_source().map(StateSource::counts) {
+        if let Some(counts) = reads.state.as_ref().map(StateSource::counts) {
             copy(&self.state_reads, &counts.reads());
             copy(&self.state_fetches, &counts.fetches());
         }

@@ -19,9 +19,9 @@ use nearhead_actors::{
     head::Head,
     head_tracker::HeadTracker,
     messages::StopHead,
+    read::ReadResources,
     source::{Report, SourceError, StepRequest},
     upstream::StateSource,
-    wiring::Pools,
 };
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::sync::{oneshot, watch};
@@ -368,7 +368,6 @@ fn server_state(
     metrics: Metrics,
     draining: Arc<AtomicBool>,
 ) -> ServerState {
-    let pools = Pools::start(config.pool_threads);
     let keys = Keys::new(
         config
             .api_keys
@@ -389,10 +388,7 @@ fn server_state(
         session_caps: SessionCaps::new(most, most_per_tenant, keys.tenants()),
         keys: Arc::new(keys),
         quota: Arc::new(quota),
-        pools: match state {
-            Some(state) => pools.with_state_source(state),
-            None => pools,
-        },
+        reads: ReadResources::start(config.pool_threads, state),
         metrics,
         settings: ServerSettings {
             methods: config.methods,

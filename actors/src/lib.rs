@@ -13,4 +13,3 @@ pub mod source;
 #[cfg(test)]
 mod test_chain;
 pub mod upstream;
-pub mod wiring;

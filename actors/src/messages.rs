@@ -64,6 +64,16 @@ pub enum QueryError {
 /// A query's reply.
 pub type Reply<T> = Result<T, QueryError>;
 
+/// Whether a read failed because the state is held in part and lacks what the read needs.
+pub(crate) const fn is_missing<T>(reply: &Reply<T>) -> bool {
+    matches!(
+        reply,
+        Err(QueryError::Trie(
+            TrieError::MissingNode { .. } | TrieError::MissingCode { .. }
+        ))
+    )
+}
+
 /// A block by hash (canonical or replaced) or by number or tag (canonical).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BlockAt {

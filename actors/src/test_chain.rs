@@ -18,10 +18,7 @@ use nearhead_chain::{
     window::{Snapshot, Window},
 };
 
-use crate::{
-    read::pool_actor::PoolActor,
-    wiring::{Pools, Worker},
-};
+use crate::read::{ReadResources, Worker, pool::PoolActor};
 
 /// A file of execution-apis, which `tests/setup vectors` installs.
 pub(crate) fn path(name: &str) -> PathBuf {
@@ -60,7 +57,7 @@ pub(crate) fn wait_until(what: &str, mut state: impl FnMut() -> bool) {
 
 /// One worker and a pool of one thread over the whole chain.
 pub(crate) struct Chain {
-    pub(crate) pools: Pools,
+    pub(crate) resources: ReadResources,
     pub(crate) worker: Worker,
     pub(crate) snapshot: Arc<Snapshot>,
 }
@@ -72,10 +69,10 @@ impl Chain {
         for block in blocks {
             window.apply(block).unwrap();
         }
-        let pools = Pools::start(1);
+        let resources = ReadResources::start(1, None);
         Self {
-            worker: Worker::start(&pools),
-            pools,
+            worker: Worker::start(&resources),
+            resources,
             snapshot: window.snapshot(),
         }
     }
@@ -83,7 +80,7 @@ impl Chain {
     /// Keeps the pool's only thread busy until the sender is dropped.
     pub(crate) fn occupy(&self) -> (mpsc::SyncSender<()>, actix::dev::Request<PoolActor, Occupy>) {
         let (release, released) = mpsc::sync_channel(0);
-        (release, self.pools.heavy.send(Occupy(released)))
+        (release, self.resources.pool.0.send(Occupy(released)))
     }
 }
 

@@ -11,7 +11,7 @@ use actix_web::{
         header::{self, AcceptEncoding, ContentEncoding, Encoding, Header},
     },
 };
-use nearhead_actors::wiring::Permit;
+use nearhead_actors::admission::Permit;
 use nearhead_chain::json::Json;
 use tokio::sync::Semaphore;
 

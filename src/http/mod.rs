@@ -31,7 +31,7 @@ use actix_web::{
 use nearhead_actors::{
     head::Head,
     head_tracker::HeadTracker,
-    wiring::{Pools, Worker},
+    read::{ReadResources, Worker},
 };
 use nearhead_chain::json::Json;
 
@@ -63,8 +63,8 @@ pub struct ServerState {
     pub keys: Arc<Keys>,
     /// How much each may ask.
     pub quota: Arc<Quota>,
-    /// Threads for heavy work, and its permits.
-    pub pools: Pools,
+    /// The permits, the pool and the source of state, shared by all workers.
+    pub reads: ReadResources,
     /// Where everything is counted.
     pub metrics: Metrics,
     /// Options.
@@ -136,7 +136,7 @@ impl WorkerState {
     fn start(server: &ServerState) -> Self {
         let dispatcher = Dispatcher {
             head: server.head.clone(),
-            worker: Worker::start(&server.pools),
+            worker: Worker::start(&server.reads),
             quota: Arc::clone(&server.quota),
             metrics: server.metrics.clone(),
             methods: server.settings.methods,
@@ -263,7 +263,7 @@ impl WorkerState {
         let answer = match unless_gone(reply, connection).await {
             Some(Ok(answer)) => answer,
             Some(Err(_)) => {
-                self.server.pools.panics().count();
+                self.server.reads.admission.panics().count();
                 Answer::error("null", &RpcError::Internal)
             }
             None => {

@@ -25,7 +25,7 @@ pub(super) fn ready(server: &ServerState) -> HttpResponse {
         missing.push("the service is going away");
     }
     // Whatever comes next would not be heard of.
-    let state = server.pools.state_source();
+    let state = server.reads.state.as_ref();
     if state.is_some_and(|state| !state.standing().is_followed()) {
         missing.push("no node can be followed");
     }
@@ -72,7 +72,7 @@ pub(super) fn ready(server: &ServerState) -> HttpResponse {
 
 /// All metrics in Prometheus' text format.
 pub(super) fn metrics(server: &ServerState) -> HttpResponse {
-    match server.metrics.render(&server.head, &server.pools) {
+    match server.metrics.render(&server.head, &server.reads) {
         Ok(text) => with_type(StatusCode::OK, prometheus::TEXT_FORMAT, text),
         Err(error) => {
             tracing::error!(%error, "metrics cannot be written");

@@ -12,7 +12,7 @@ use actix_web::{
     rt,
 };
 use bytes::Bytes;
-use nearhead_actors::wiring::Permit;
+use nearhead_actors::admission::Permit;
 use nearhead_chain::json::{Json, Piece, Truncated};
 use tokio::{sync::oneshot, time::timeout};
 

@@ -1,6 +1,6 @@
 //! What goes back: the envelope's head, slices that were made at ingest, a closing brace.
 
-use nearhead_actors::wiring::Permit;
+use nearhead_actors::admission::Permit;
 use nearhead_chain::json::{Json, Piece, Truncated};
 
 use super::error::{Outcome, RpcError};

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use nearhead_actors::wiring::Worker;
+use nearhead_actors::read::Worker;
 use nearhead_chain::window::Snapshot;
 
 use super::subscriber::Subscriber;

@@ -8,8 +8,9 @@ use std::{
 };
 
 use nearhead_actors::{
+    admission::{CostClass, Panics},
     head::Head,
-    wiring::{CostClass, Panics, Worker},
+    read::Worker,
 };
 use nearhead_chain::json::Json;
 use serde_json::value::RawValue;
@@ -211,7 +212,7 @@ impl Dispatcher {
                 Err(error) => writer.error(id, &error),
             }
         }
-        let Ok(permit) = self.worker.pools().weigh_batch(writer.held()) else {
+        let Ok(permit) = self.worker.resources().admission.weigh_batch(writer.held()) else {
             return self.refuse(NULL_ID, &RpcError::Unavailable, now);
         };
         let json = (writer.len() > 0).then(|| {
@@ -248,7 +249,10 @@ impl Dispatcher {
         began: Instant,
     ) -> Result<Json, RpcError> {
         let reply = match method.map(|index| &METHODS[index]) {
-            Some(method) => guard(self.worker.pools().panics(), run(context, method, call)).await,
+            Some(method) => {
+                let panics = self.worker.resources().admission.panics();
+                guard(panics, run(context, method, call)).await
+            }
             None => Err(RpcError::method_not_found(&call.method)),
         };
         let outcome = reply

@@ -2,7 +2,7 @@
 
 use std::{future::Future, pin::Pin};
 
-use nearhead_actors::wiring::CostClass;
+use nearhead_actors::admission::CostClass;
 use nearhead_chain::json::Json;
 
 use super::{

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use bytes::Bytes;
-use nearhead_actors::wiring::Permit;
+use nearhead_actors::admission::Permit;
 use nearhead_chain::json::{Piece, Truncated};
 
 use crate::limits::JOINED_ITEM_BYTES_MAX;

@@ -9,7 +9,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use nearhead_actors::wiring::Permit;
+use nearhead_actors::admission::Permit;
 use nearhead_chain::json::{Json, Piece};
 use tokio::sync::Semaphore;
 

@@ -137,10 +137,10 @@ async fn an_internal_error_says_no_more_and_panics_are_counted() {
     );
     let system = unsettled().await;
     let dispatcher = &system.dispatcher;
-    let pools = dispatcher.worker.pools();
+    let reads = dispatcher.worker.resources();
     for total in ["nearhead_panics_total 0\n", "nearhead_panics_total 1\n"] {
-        let metrics = dispatcher.metrics.render(&dispatcher.head, pools).unwrap();
+        let metrics = dispatcher.metrics.render(&dispatcher.head, reads).unwrap();
         assert!(metrics.contains(total), "no {total} in {metrics}");
-        pools.panics().count();
+        reads.admission.panics().count();
     }
 }

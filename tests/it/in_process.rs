@@ -18,7 +18,7 @@ use nearhead_actors::{
     head::Head,
     head_tracker::HeadTracker,
     messages::AdvanceHead,
-    wiring::{Pools, Worker},
+    read::{ReadResources, Worker},
 };
 use nearhead_chain::{
     block::{Block, RawBlock},
@@ -55,7 +55,7 @@ impl InProcess {
         let keys = Keys::new([("test", "test")]);
         let dispatcher = Dispatcher {
             head,
-            worker: Worker::start(&Pools::start(1)),
+            worker: Worker::start(&ReadResources::start(1, None)),
             quota: Arc::new(Quota::new(None, keys.tenants())),
             metrics: Metrics::new().unwrap(),
             methods: MethodSet::Companion,

@@ -13,7 +13,7 @@ use nearhead::{
     http::{self, ServerSettings, ServerState},
     metrics::Metrics,
 };
-use nearhead_actors::{head::Head, head_tracker::HeadTracker, wiring::Pools};
+use nearhead_actors::{head::Head, head_tracker::HeadTracker, read::ReadResources};
 use nearhead_chain::encode::EncodeOptions;
 use serde_json::{Value, json};
 
@@ -35,7 +35,7 @@ async fn ready(
         session_caps: SessionCaps::new(1, 1, 1),
         keys: Arc::new(Keys::new([("test", "test")])),
         quota: Arc::new(Quota::unlimited()),
-        pools: Pools::start(1),
+        reads: ReadResources::start(1, None),
         metrics: Metrics::new().unwrap(),
         settings: ServerSettings {
             head_fresh_for: fresh_for,

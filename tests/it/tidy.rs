@@ -294,22 +294,22 @@ const BOUNDARIES: &[(&str, &[&str], &str)] = &[
     ),
     (
         "actors/src/head.rs",
-        &["_actor", "crate::wiring", "crate::source"],
+        &["_actor", "crate::read", "crate::source"],
         "the pointer does not know who reads it",
     ),
     (
         "actors/src/head_tracker",
-        &["crate::source", "crate::wiring"],
+        &["crate::source", "crate::read"],
         "the head tracker does not know where blocks come from",
     ),
     (
         "actors/src/source",
-        &["_actor", "crate::wiring"],
+        &["_actor", "crate::read"],
         "a source does not know who reads",
     ),
     (
         "actors/src/upstream",
-        &["_actor", "crate::wiring"],
+        &["_actor", "crate::read"],
         "a source does not know who reads",
     ),
     (
@@ -390,7 +390,7 @@ const ALONE: &[(&str, &[&str], &str)] = &[
     ),
     (
         "SyncArbiter",
-        &["actors/src/wiring.rs"],
+        &["actors/src/read/pool.rs"],
         "its queue is unbounded: whoever sends to it holds a permit",
     ),
 ];

@@ -1,16 +1,24 @@
-//! What bounds how much of something is under way.
+//! Permits: they bound how much is in progress.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
+use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use super::{
+    cost::{
+        BATCH_BYTES_MAX, BATCH_BYTES_UNIT, CHEAP_PER_WORKER, CostClass, LOOKUPS_MAX, MEASURED_MAX,
+        PROOF_KEYS_MAX, REMOTE_MAX,
+    },
+    panics::Panics,
+};
 use crate::messages::{QueryError, Reply};
 
-/// The right to have one request, or so many bytes or keys of it, under way; given back when it is
-/// dropped.
+/// The right to have one request in progress, or a number of its bytes or keys. Dropping it gives
+/// it back.
 pub type Permit = OwnedSemaphorePermit;
 
-/// A bounded amount of something that is under way.
+/// The permits of one kind; clones share them.
 #[derive(Clone, Debug)]
 pub struct Permits {
     free: Arc<Semaphore>,
@@ -25,10 +33,10 @@ impl Permits {
         }
     }
 
-    /// `weight` permits, or all there are if `weight` is more; nobody waits.
+    /// Takes `weight` permits, or all of them if `weight` is more; never waits.
     ///
     /// # Errors
-    /// [`QueryError::Unavailable`]: not that many are free.
+    /// [`QueryError::Unavailable`]: fewer are free.
     pub fn take(&self, weight: usize) -> Reply<Permit> {
         let weight = u32::try_from(weight)
             .unwrap_or(u32::MAX)
@@ -38,15 +46,216 @@ impl Permits {
             .map_err(|_| QueryError::Unavailable)
     }
 
-    /// How many are free.
+    /// The number of free permits.
     #[must_use]
     pub fn available(&self) -> usize {
         self.free.available_permits()
     }
 
-    /// How many are taken.
+    /// The number of permits taken.
     #[must_use]
     pub fn in_use(&self) -> usize {
         (self.most as usize).saturating_sub(self.available())
+    }
+}
+
+/// How many permits of one kind are taken and free at one moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PermitUse {
+    /// The kind, as the metrics label it.
+    pub kind: &'static str,
+    /// Permits taken.
+    pub in_use: usize,
+    /// Permits free.
+    pub available: usize,
+}
+
+/// All permits of a service, and its count of panics; clones share both.
+#[derive(Clone, Debug)]
+pub struct Admission {
+    measured: Permits,
+    batch_units: Permits,
+    pub(crate) lookups: Permits,
+    pub(crate) proof_keys: Permits,
+    pub(crate) remote: Permits,
+    /// The semaphore for cheap requests of each running worker.
+    workers: Arc<Mutex<Vec<Weak<Semaphore>>>>,
+    panics: Panics,
+}
+
+impl Default for Admission {
+    fn default() -> Self {
+        Self {
+            measured: Permits::new(MEASURED_MAX),
+            batch_units: Permits::new(BATCH_BYTES_MAX / BATCH_BYTES_UNIT),
+            lookups: Permits::new(LOOKUPS_MAX),
+            proof_keys: Permits::new(PROOF_KEYS_MAX),
+            remote: Permits::new(REMOTE_MAX),
+            workers: Arc::default(),
+            panics: Panics::default(),
+        }
+    }
+}
+
+impl Admission {
+    /// Adds a worker with permits of its own for cheap requests.
+    pub(crate) fn add_worker(&self) -> WorkerAdmission {
+        let cheap = Arc::new(Semaphore::new(CHEAP_PER_WORKER));
+        let mut workers = self.workers.lock();
+        workers.retain(|worker| worker.strong_count() > 0);
+        workers.push(Arc::downgrade(&cheap));
+        WorkerAdmission {
+            cheap,
+            measured: self.measured.clone(),
+        }
+    }
+
+    /// Admits a batch's answer that holds `bytes`; a small one needs no permit.
+    ///
+    /// # Errors
+    /// [`QueryError::Unavailable`]: the answers in progress hold too many bytes.
+    pub fn weigh_batch(&self, bytes: usize) -> Reply<Option<Permit>> {
+        match bytes / BATCH_BYTES_UNIT {
+            0 => Ok(None),
+            units => self.batch_units.take(units).map(Some),
+        }
+    }
+
+    /// The number of panics since the start, to which other layers add theirs.
+    #[must_use]
+    pub const fn panics(&self) -> &Panics {
+        &self.panics
+    }
+
+    /// The use of every kind of permit.
+    #[must_use]
+    pub fn permits(&self) -> [PermitUse; 6] {
+        let cheap_free: Vec<usize> = self
+            .workers
+            .lock()
+            .iter()
+            .filter_map(|worker| Some(worker.upgrade()?.available_permits()))
+            .collect();
+        let available = cheap_free.iter().sum();
+        let of = |kind, permits: &Permits| PermitUse {
+            kind,
+            in_use: permits.in_use(),
+            available: permits.available(),
+        };
+        [
+            PermitUse {
+                kind: "cheap",
+                in_use: (cheap_free.len() * CHEAP_PER_WORKER).saturating_sub(available),
+                available,
+            },
+            of("measured", &self.measured),
+            of("batch_bytes_64k", &self.batch_units),
+            of("log_lookups", &self.lookups),
+            of("proof_keys", &self.proof_keys),
+            of("remote_accounts", &self.remote),
+        ]
+    }
+}
+
+/// The admission of requests on one worker.
+#[derive(Clone, Debug)]
+pub struct WorkerAdmission {
+    cheap: Arc<Semaphore>,
+    measured: Permits,
+}
+
+impl WorkerAdmission {
+    /// Admits a request: a cheap one waits for its turn, a measured one is refused when too many
+    /// are in progress.
+    ///
+    /// # Errors
+    /// [`QueryError::Unavailable`]: not admitted.
+    pub async fn admit(&self, class: CostClass) -> Reply<Permit> {
+        match class {
+            CostClass::Cheap => match Arc::clone(&self.cheap).try_acquire_owned() {
+                Ok(permit) => Ok(permit),
+                // Boxed, so that a request that need not wait does not carry the future's state.
+                Err(_) => Box::pin(Arc::clone(&self.cheap).acquire_owned())
+                    .await
+                    .map_err(|_| QueryError::Unavailable),
+            },
+            CostClass::Measured => self.measured.take(1),
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn permits_bound_what_is_in_progress() {
+        let admission = Admission::default();
+        let half = admission.lookups.take(LOOKUPS_MAX / 2).unwrap();
+        let rest = admission.lookups.take(LOOKUPS_MAX / 2).unwrap();
+        assert!(matches!(
+            admission.lookups.take(1),
+            Err(QueryError::Unavailable)
+        ));
+        let expected = PermitUse {
+            kind: "log_lookups",
+            in_use: LOOKUPS_MAX,
+            available: 0,
+        };
+        assert!(admission.permits().contains(&expected));
+        drop((half, rest));
+        // A weight above the total takes every permit.
+        let everything = admission.lookups.take(usize::MAX).unwrap();
+        assert_eq!(everything.num_permits(), LOOKUPS_MAX);
+    }
+
+    #[test]
+    fn batches_are_weighed_by_the_bytes_they_hold() {
+        let admission = Admission::default();
+        let units = |bytes| {
+            let permit = admission.weigh_batch(bytes).unwrap();
+            permit.map_or(0, |permit| permit.num_permits())
+        };
+        assert_eq!(units(BATCH_BYTES_UNIT - 1), 0);
+        assert_eq!(units(9 * BATCH_BYTES_UNIT), 9);
+        let everything = admission.weigh_batch(BATCH_BYTES_MAX).unwrap();
+        assert!(matches!(
+            admission.weigh_batch(BATCH_BYTES_UNIT),
+            Err(QueryError::Unavailable)
+        ));
+        drop(everything);
+        assert_eq!(units(BATCH_BYTES_MAX), BATCH_BYTES_MAX / BATCH_BYTES_UNIT);
+    }
+
+    #[actix::test]
+    async fn measured_requests_are_refused_and_cheap_ones_wait() {
+        let admission = Admission::default();
+        let worker = admission.add_worker();
+        let mut measured = Vec::new();
+        for _ in 0..MEASURED_MAX {
+            measured.push(worker.admit(CostClass::Measured).await.unwrap());
+        }
+        assert!(matches!(
+            worker.admit(CostClass::Measured).await,
+            Err(QueryError::Unavailable)
+        ));
+        measured.pop();
+        assert!(worker.admit(CostClass::Measured).await.is_ok());
+
+        let mut cheap = Vec::new();
+        for _ in 0..CHEAP_PER_WORKER {
+            cheap.push(worker.admit(CostClass::Cheap).await.unwrap());
+        }
+        let mut waiting = Box::pin(worker.admit(CostClass::Cheap));
+        let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
+        assert!(waiting.as_mut().poll(&mut cx).is_pending());
+        cheap.pop();
+        assert!(waiting.await.is_ok());
+        // A worker that has stopped is not counted any more.
+        drop((cheap, worker));
+        let cheap = admission.permits()[0];
+        assert_eq!(cheap.kind, "cheap");
+        assert_eq!(cheap.available, 0);
     }
 }

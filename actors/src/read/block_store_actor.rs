@@ -13,11 +13,11 @@ use nearhead_chain::{
 };
 
 use crate::{
+    admission::{MAILBOX_CAPACITY, Panics},
     messages::{
         BlockAt, CountTransactions, CountUncles, FindBlock, FindBlockReceipts, FindReceipt,
         FindTransaction, FindUncle, Reply, TransactionAt,
     },
-    wiring::{MAILBOX_CAPACITY, Panics},
 };
 
 /// Answers what a block's JSON answers; one on every worker's own arbiter.

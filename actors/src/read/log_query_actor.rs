@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Instant};
 
-use actix::{Actor, Addr, Context, Handler, Response, Supervised};
+use actix::{Actor, Context, Handler, Supervised};
 use nearhead_chain::{
     block::Block,
     json::Json,
@@ -10,10 +10,14 @@ use nearhead_chain::{
     window::{ResolveError, Snapshot},
 };
 
+use super::{
+    now_or_later::NowOrLater,
+    pool::{HeavyQuery, Pool},
+    resources::ReadResources,
+};
 use crate::{
+    admission::{LOOKUPS_MAX, MAILBOX_CAPACITY, Panics, Permit},
     messages::{FindLogs, LogRange, QueryError, Reply},
-    read::pool_actor::{Heavy, HeavyQuery, PoolActor},
-    wiring::{LOOKUPS_MAX, MAILBOX_CAPACITY, Panics, Permit, Pools, ask},
 };
 
 /// Look-ups in the index that are made on the worker's thread: some 50 ns each, so 0.1 ms at most.
@@ -32,16 +36,16 @@ const CHARGED_LOOKUPS_MAX: usize = LOOKUPS_MAX / 4;
 /// permit.
 #[derive(Debug)]
 pub struct LogQueryActor {
-    pools: Pools,
+    resources: ReadResources,
 }
 
 impl LogQueryActor {
-    pub(crate) const fn new(pools: Pools) -> Self {
-        Self { pools }
+    pub(crate) const fn new(resources: ReadResources) -> Self {
+        Self { resources }
     }
 
     pub(crate) const fn panics(&self) -> &Panics {
-        self.pools.panics()
+        self.resources.admission.panics()
     }
 
     /// The permit by which the query is admitted to the pool, if it is too much work for a worker.
@@ -53,7 +57,7 @@ impl LogQueryActor {
             return Ok(None);
         }
         let lookups = work.min(CHARGED_LOOKUPS_MAX);
-        self.pools.lookups.take(lookups).map(Some)
+        self.resources.admission.lookups.take(lookups).map(Some)
     }
 }
 
@@ -68,7 +72,7 @@ impl Actor for LogQueryActor {
 impl Supervised for LogQueryActor {}
 
 impl Handler<FindLogs> for LogQueryActor {
-    type Result = Response<Reply<Json>>;
+    type Result = NowOrLater<Json>;
 
     fn handle(&mut self, find: FindLogs, ctx: &mut Context<Self>) -> Self::Result {
         let here = self.panics().guard(ctx, || match self.admit(&find)? {
@@ -76,25 +80,21 @@ impl Handler<FindLogs> for LogQueryActor {
             None => find_logs(&find).map(Ok),
         });
         match here {
-            Ok(Ok(json)) => Response::reply(Ok(json)),
-            Ok(Err(permit)) => Response::fut(find_on_pool(self.pools.heavy.clone(), find, permit)),
-            Err(error) => Response::reply(Err(error)),
+            Ok(Ok(json)) => NowOrLater::Now(Ok(json)),
+            Ok(Err(permit)) => {
+                NowOrLater::later(find_on_pool(self.resources.pool.clone(), find, permit))
+            }
+            Err(error) => NowOrLater::Now(Err(error)),
         }
     }
 }
 
 /// Hands the query to the pool and watches the clock, which a thread that is searching cannot:
 /// whether it still queues or already runs, it is cancelled when the deadline passes.
-async fn find_on_pool(pool: Addr<PoolActor>, find: FindLogs, permit: Permit) -> Reply<Json> {
+async fn find_on_pool(pool: Pool, find: FindLogs, permit: Permit) -> Reply<Json> {
     let cancel = find.cancel.clone();
     let deadline = find.deadline.into();
-    let reply = ask(
-        &pool,
-        Heavy {
-            query: find,
-            permit,
-        },
-    );
+    let reply = pool.run(find, permit);
     tokio::time::timeout_at(deadline, reply)
         .await
         .unwrap_or_else(|_| {

@@ -1,9 +1,17 @@
-//! Reads: one actor for each kind of query, over the view that the request took, and the pool for
-//! heavy work.
+//! Reads: one actor for each kind of query, answered from the snapshot that the request took, and
+//! the pool for large queries.
 
+mod ask;
 pub mod block_store_actor;
 pub mod log_query_actor;
 mod now_or_later;
-pub(crate) mod pool_actor;
+pub(crate) mod pool;
 pub mod proof_actor;
-pub(crate) mod state_read;
+mod resources;
+mod state_read;
+mod worker;
+
+pub use ask::ask;
+pub use pool::Pool;
+pub use resources::ReadResources;
+pub use worker::Worker;

@@ -7,15 +7,16 @@ use alloy_primitives::{Address, Bytes, U256};
 use alloy_trie::TrieAccount;
 use nearhead_chain::{json::Json, trie::State};
 
+use super::{
+    now_or_later::NowOrLater, pool::HeavyQuery, resources::ReadResources, state_read::StateRead,
+};
 use crate::{
+    admission::{MAILBOX_CAPACITY, Panics, Permits},
     messages::{
         ProveAccount, QueryError, ReadAccount, ReadCode, ReadStorage, ReadStorageValues, Reply,
+        is_missing,
     },
-    read::now_or_later::NowOrLater,
-    read::pool_actor::{Heavy, HeavyQuery},
-    read::state_read::{StateRead, is_missing},
     upstream::{BlockRef, StateSource},
-    wiring::{MAILBOX_CAPACITY, Panics, Pools, ask},
 };
 
 /// Keys and slots that are read on the worker's thread: at 5 to 10 µs each, 0.15 ms at most.
@@ -32,32 +33,32 @@ const COMPLETIONS_MAX: usize = 3;
 /// Where a block's state is held in part, what a read misses is fetched, and the read is run again.
 #[derive(Debug)]
 pub struct ProofActor {
-    pools: Pools,
+    resources: ReadResources,
 }
 
 impl ProofActor {
-    pub(crate) const fn new(pools: Pools) -> Self {
-        Self { pools }
+    pub(crate) const fn new(resources: ReadResources) -> Self {
+        Self { resources }
     }
 
     pub(crate) const fn panics(&self) -> &Panics {
-        self.pools.panics()
+        self.resources.admission.panics()
     }
 
     /// Runs `read` here.
     fn answer<R: StateRead>(&self, read: R, ctx: &mut Context<Self>) -> NowOrLater<R::Answer> {
         let reply = self.panics().guard(ctx, || read.answer());
-        let Some(source) = self.pools.state_source() else {
+        let Some(source) = &self.resources.state else {
             return NowOrLater::Now(reply);
         };
         source.counts().read(&reply);
         if !is_missing(&reply) {
             return NowOrLater::Now(reply);
         }
-        let (pools, source) = (self.pools.clone(), source.clone());
+        let (admission, source) = (self.resources.admission.clone(), source.clone());
         NowOrLater::later(async move {
-            let again = async || pools.panics().catch(|| read.answer());
-            complete(&pools, &source, &read, again).await
+            let again = async || admission.panics().catch(|| read.answer());
+            complete(&admission.remote, &source, &read, again).await
         })
     }
 
@@ -69,39 +70,37 @@ impl ProofActor {
         if keys <= WORKER_KEYS_MAX {
             return self.answer(read, ctx);
         }
-        let permit = match self.pools.proof_keys.take(keys) {
+        let permit = match self.resources.admission.proof_keys.take(keys) {
             Ok(permit) => permit,
             Err(refused) => return NowOrLater::Now(Err(refused)),
         };
-        let pools = self.pools.clone();
+        let ReadResources {
+            admission,
+            pool,
+            state,
+        } = self.resources.clone();
         NowOrLater::later(async move {
-            let Some(source) = pools.state_source() else {
-                let heavy = Heavy {
-                    query: read,
-                    permit,
-                };
-                return ask(&pools.heavy, heavy).await;
+            let Some(source) = state else {
+                return pool.run(read, permit).await;
             };
-            let query = read.clone();
-            let reply = ask(&pools.heavy, Heavy { query, permit }).await;
+            let reply = pool.run(read.clone(), permit).await;
             source.counts().read(&reply);
             if !is_missing(&reply) {
                 return reply;
             }
             // Without a permit while it waits for nodes: it does not keep the pool busy then.
             let again = async || {
-                let permit = pools.proof_keys.take(keys)?;
-                let query = read.clone();
-                ask(&pools.heavy, Heavy { query, permit }).await
+                let permit = admission.proof_keys.take(keys)?;
+                pool.run(read.clone(), permit).await
             };
-            complete(&pools, source, &read, again).await
+            complete(&admission.remote, &source, &read, again).await
         })
     }
 }
 
 /// Has what `read` misses fetched, and runs it again.
 async fn complete<R: StateRead>(
-    pools: &Pools,
+    permits: &Permits,
     source: &StateSource,
     read: &R,
     again: impl AsyncFn() -> Reply<R::Answer>,
@@ -116,7 +115,7 @@ async fn complete<R: StateRead>(
     for _ in 0..COMPLETIONS_MAX {
         let missing = missing(state, read.wanted(), with_code).await;
         source
-            .complete(&pools.remote, &block, &missing, with_code)
+            .complete(permits, &block, &missing, with_code)
             .await?;
         let reply = again().await;
         if !is_missing(&reply) {
@@ -230,7 +229,10 @@ mod tests {
     };
 
     use super::*;
-    use crate::test_chain::{Chain, wait_until};
+    use crate::{
+        read::ask,
+        test_chain::{Chain, wait_until},
+    };
 
     /// A proof of so many slots of an account that does not exist.
     fn prove(chain: &Chain, keys: usize) -> ProveAccount {
@@ -247,7 +249,7 @@ mod tests {
     }
 
     fn keys_in_use(chain: &Chain) -> usize {
-        chain.pools.proof_keys.in_use()
+        chain.resources.admission.proof_keys.in_use()
     }
 
     #[actix::test]

@@ -9,15 +9,13 @@ use nearhead_chain::{
     encode::{self, ProofKey},
     json::Json,
     log_search::Cancellation,
-    trie::{State, TrieError},
+    trie::State,
     window::{BlockId, Snapshot},
 };
 
-use crate::{
-    messages::{
-        ProveAccount, QueryError, ReadAccount, ReadCode, ReadStorage, ReadStorageValues, Reply,
-    },
-    read::pool_actor::HeavyQuery,
+use super::pool::HeavyQuery;
+use crate::messages::{
+    ProveAccount, QueryError, ReadAccount, ReadCode, ReadStorage, ReadStorageValues, Reply,
 };
 
 /// A read of one block's state.
@@ -53,16 +51,6 @@ pub(crate) trait StateRead: Clone + 'static {
         let (_, state) = self.block()?;
         self.read(state)
     }
-}
-
-/// Whether there is no answer because a state that is held in part does not have what it needs.
-pub(crate) const fn is_missing<T>(reply: &Reply<T>) -> bool {
-    matches!(
-        reply,
-        Err(QueryError::Trie(
-            TrieError::MissingNode { .. } | TrieError::MissingCode { .. }
-        ))
-    )
 }
 
 impl StateRead for ReadStorage {

@@ -9,7 +9,7 @@ use nearhead_actors::{
         BlockAt, CountTransactions, CountUncles, FindBlock, FindBlockReceipts, FindReceipt,
         FindTransaction, FindUncle, QueryError, Reply, TransactionAt,
     },
-    wiring::ask,
+    read::ask,
 };
 use nearhead_chain::{
     encode::value,

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Instant};
 
-use nearhead_actors::{messages::FindLogs, wiring::ask};
+use nearhead_actors::{messages::FindLogs, read::ask};
 use nearhead_chain::json::Json;
 
 use crate::{

@@ -5,7 +5,7 @@ use std::{borrow::Cow, sync::Arc};
 use alloy_primitives::{Address, B256, U256};
 use nearhead_actors::{
     messages::{ProveAccount, QueryError, ReadAccount, ReadCode, ReadStorage, ReadStorageValues},
-    wiring::ask,
+    read::ask,
 };
 use nearhead_chain::{
     encode::{ProofKey, value},

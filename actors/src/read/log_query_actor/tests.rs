@@ -5,7 +5,10 @@ use std::time::Duration;
 use alloy_primitives::{Address, B256};
 
 use super::*;
-use crate::test_chain::{Chain, wait_until};
+use crate::{
+    read::ask,
+    test_chain::{Chain, wait_until},
+};
 
 impl Chain {
     fn find(&self, filter: LogFilter) -> FindLogs {
@@ -23,7 +26,7 @@ impl Chain {
     }
 
     fn lookups_in_use(&self) -> usize {
-        self.pools.lookups.in_use()
+        self.resources.admission.lookups.in_use()
     }
 }
 
@@ -124,7 +127,7 @@ async fn what_is_late_or_cancelled_does_not_begin() {
 #[actix::test]
 async fn without_permits_large_queries_are_refused_and_small_ones_answered() {
     let chain = Chain::start();
-    let everything = chain.pools.lookups.take(usize::MAX).unwrap();
+    let everything = chain.resources.admission.lookups.take(usize::MAX).unwrap();
     let refused = ask(&chain.worker.logs, chain.find(large(&[]))).await;
     assert!(matches!(refused, Err(QueryError::Unavailable)));
     let small = LogFilter {

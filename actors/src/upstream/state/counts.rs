@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::{messages::Reply, read::state_read::is_missing};
+use crate::messages::{Reply, is_missing};
 
 /// What became of a call for state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

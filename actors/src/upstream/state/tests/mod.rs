@@ -22,6 +22,7 @@ use nearhead_chain::{
 use super::*;
 use crate::{
     messages::{ProveAccount, ReadAccount, ReadCode, ReadStorage, ReadStorageValues},
+    read::{ReadResources, Worker},
     upstream::{
         client::{
             CallLimits,
@@ -29,7 +30,6 @@ use crate::{
         },
         follow::Event,
     },
-    wiring::{Pools, Worker},
 };
 
 /// Accounts of the state; every third has code and slots of its own, the first more of them than
@@ -108,7 +108,7 @@ fn honest(asked: &Asked) -> UpstreamReply {
 type Answers = fn(&Asked) -> UpstreamReply;
 
 struct Scene {
-    pools: Pools,
+    resources: ReadResources,
     worker: Worker,
     source: StateSource,
     snapshot: Arc<Snapshot>,
@@ -137,10 +137,10 @@ impl Scene {
         let (complain, fault_reports) = mpsc::channel(4);
         let standing = Arc::new(Standing::new(upstreams.len()));
         let source = StateSource::new(clients, Handle::current(), standing, complain);
-        let pools = Pools::start(1).with_state_source(source.clone());
+        let resources = ReadResources::start(1, Some(source.clone()));
         Self {
-            worker: Worker::start(&pools),
-            pools,
+            worker: Worker::start(&resources),
+            resources,
             source,
             snapshot: Window::new(1, block(store)).snapshot(),
             fault_reports,
@@ -217,7 +217,8 @@ impl Scene {
     /// That nothing is under way any more.
     async fn is_idle(&self) {
         until("nobody waits", || {
-            self.source.shared.single_flight.len() == 0 && self.pools.remote.in_use() == 0
+            self.source.shared.single_flight.len() == 0
+                && self.resources.admission.remote.in_use() == 0
         })
         .await;
     }

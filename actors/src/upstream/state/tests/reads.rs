@@ -1,5 +1,5 @@
 use super::*;
-use crate::wiring::{REMOTE_MAX, ask};
+use crate::{admission::REMOTE_MAX, read::ask};
 
 #[actix::test]
 async fn a_miss_is_fetched_once_and_is_a_hit_then() {
@@ -88,7 +88,7 @@ async fn proofs_of_many_keys_go_through_the_pool() {
         .collect();
     assert_eq!(slots, [1_024, 1]);
     assert_eq!(scene.counts().0, [2, 2]);
-    assert_eq!(scene.pools.proof_keys.in_use(), 0);
+    assert_eq!(scene.resources.admission.proof_keys.in_use(), 0);
 }
 
 #[actix::test]
@@ -130,7 +130,13 @@ async fn who_goes_away_gives_up_what_nobody_else_waits_for() {
     let (first, second) = (read(), read());
     until("both wait", || single_flight.waiting() == 2).await;
     scene.upstreams[0].arrived.notified().await;
-    assert_eq!((single_flight.len(), scene.pools.remote.in_use()), (1, 2));
+    assert_eq!(
+        (
+            single_flight.len(),
+            scene.resources.admission.remote.in_use()
+        ),
+        (1, 2)
+    );
     first.abort();
     until("one is gone", || single_flight.waiting() == 1).await;
     assert_eq!(single_flight.len(), 1);
@@ -150,7 +156,7 @@ async fn who_goes_away_gives_up_what_nobody_else_waits_for() {
 #[actix::test]
 async fn without_a_permit_it_is_refused() {
     let scene = Scene::of(&[honest]).await;
-    let all = scene.pools.remote.take(REMOTE_MAX).unwrap();
+    let all = scene.resources.admission.remote.take(REMOTE_MAX).unwrap();
     let refused = ask(&scene.worker.proofs, scene.read_storage(0, 1)).await;
     assert!(
         matches!(refused, Err(QueryError::Unavailable)),
@@ -166,7 +172,7 @@ async fn without_a_permit_it_is_refused() {
     let value = ask(&scene.worker.proofs, scene.read_storage(0, 1)).await;
     assert_eq!(value.unwrap(), stored(0, 1));
     // A hit needs none.
-    let all = scene.pools.remote.take(REMOTE_MAX).unwrap();
+    let all = scene.resources.admission.remote.take(REMOTE_MAX).unwrap();
     let value = ask(&scene.worker.proofs, scene.read_storage(0, 1)).await;
     assert_eq!(value.unwrap(), stored(0, 1));
     drop(all);

@@ -2,11 +2,11 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::{
+    read::ask,
     upstream::{
         follow::Event,
         health::{Fault, Switch, SwitchReason, Verdict},
     },
-    wiring::ask,
 };
 
 /// The honest answer; that to eth_getProof is changed.

@@ -1,0 +1,63 @@
+//! Panics of handlers: caught, answered and counted.
+//!
+//! A panic is caught where it would do most harm if it spread:
+//! - [`Panics::guard`]: in an actor's handler, where it would end the arbiter that all actors of a
+//!   worker share, and lose the messages that wait;
+//! - [`Panics::catch`]: in work that an actor goes on with after its handler has returned, where
+//!   the client would get no answer and nobody would count it;
+//! - in the dispatcher of `nearhead`, for the code of a method outside the actors.
+
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use actix::ActorContext;
+
+use crate::messages::{QueryError, Reply};
+
+/// The number of panics since the start; clones share it.
+#[derive(Clone, Debug, Default)]
+pub struct Panics(Arc<AtomicU64>);
+
+impl Panics {
+    /// Adds one.
+    pub fn count(&self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The number so far.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    /// Runs a handler's work. A panic is answered with [`QueryError::Panicked`], is counted, and
+    /// stops the actor, which its supervisor starts again. The mailbox stays, so no other message
+    /// is lost.
+    pub(crate) fn guard<T>(
+        &self,
+        ctx: &mut impl ActorContext,
+        work: impl FnOnce() -> Reply<T>,
+    ) -> Reply<T> {
+        let reply = self.catch(work);
+        // The actor's own state may be half changed: a restart makes it new.
+        if matches!(reply, Err(QueryError::Panicked)) {
+            ctx.stop();
+        }
+        reply
+    }
+
+    /// Runs work that does not touch an actor's state. A panic is answered with
+    /// [`QueryError::Panicked`] and counted.
+    pub(crate) fn catch<T>(&self, work: impl FnOnce() -> Reply<T>) -> Reply<T> {
+        catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| {
+            self.count();
+            tracing::error!("a handler panicked");
+            Err(QueryError::Panicked)
+        })
+    }
+}

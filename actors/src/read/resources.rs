@@ -1,0 +1,29 @@
+//! The resources that the read actors of all workers share.
+
+use super::pool::Pool;
+use crate::{admission::Admission, upstream::StateSource};
+
+/// Permits, the pool, and the source of missing state; started once a service, clones share them.
+#[derive(Clone, Debug)]
+pub struct ReadResources {
+    /// The permits, and the count of panics.
+    pub admission: Admission,
+    /// The threads for large queries.
+    pub pool: Pool,
+    /// The source of state that is not held; `None` where all of it is.
+    pub state: Option<StateSource>,
+}
+
+impl ReadResources {
+    /// Starts a pool of `pool_threads` threads, at least one. It must be called inside an actix
+    /// system.
+    #[must_use]
+    pub fn start(pool_threads: usize, state: Option<StateSource>) -> Self {
+        let admission = Admission::default();
+        Self {
+            pool: Pool::start(pool_threads, admission.panics()),
+            admission,
+            state,
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! The read actors of one worker.
+
+use actix::{Addr, Supervisor};
+
+use super::{
+    block_store_actor::BlockStoreActor, log_query_actor::LogQueryActor, proof_actor::ProofActor,
+    resources::ReadResources,
+};
+use crate::{
+    admission::{CostClass, Permit, WorkerAdmission},
+    messages::Reply,
+};
+
+/// Addresses of one worker's read actors, and its admission.
+#[derive(Clone, Debug)]
+pub struct Worker {
+    /// Blocks, transactions, receipts, uncles.
+    pub blocks: Addr<BlockStoreActor>,
+    /// Logs.
+    pub logs: Addr<LogQueryActor>,
+    /// State and its proofs.
+    pub proofs: Addr<ProofActor>,
+    admission: WorkerAdmission,
+    resources: ReadResources,
+}
+
+impl Worker {
+    /// Starts the read actors on the current arbiter.
+    #[must_use]
+    pub fn start(resources: &ReadResources) -> Self {
+        Self {
+            blocks: Supervisor::start({
+                let panics = resources.admission.panics().clone();
+                move |_| BlockStoreActor::new(panics)
+            }),
+            logs: Supervisor::start({
+                let resources = resources.clone();
+                move |_| LogQueryActor::new(resources)
+            }),
+            proofs: Supervisor::start({
+                let resources = resources.clone();
+                move |_| ProofActor::new(resources)
+            }),
+            admission: resources.admission.add_worker(),
+            resources: resources.clone(),
+        }
+    }
+
+    /// Admits a request: a cheap one waits for its turn, a measured one is refused when too many
+    /// are in progress.
+    ///
+    /// # Errors
+    /// [`QueryError::Unavailable`](crate::messages::QueryError::Unavailable): not admitted.
+    pub async fn admit(&self, class: CostClass) -> Reply<Permit> {
+        self.admission.admit(class).await
+    }
+
+    /// The resources shared with the other workers.
+    #[must_use]
+    pub const fn resources(&self) -> &ReadResources {
+        &self.resources
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::panic)]
+mod tests {
+    use actix::{Actor, Handler, Message, dev::ToEnvelope};
+
+    use super::*;
+    use crate::{
+        admission::Panics,
+        messages::QueryError,
+        read::{ask::ask, pool::PoolActor},
+    };
+
+    #[derive(Message)]
+    #[rtype(result = "Reply<()>")]
+    struct Panic;
+
+    #[derive(Message)]
+    #[rtype(result = "Reply<u32>")]
+    struct Echo(u32);
+
+    macro_rules! can_panic {
+        ($($actor:ident).+, $panics:expr) => {
+            impl Handler<Panic> for $($actor).+ {
+                type Result = Reply<()>;
+
+                fn handle(&mut self, _: Panic, ctx: &mut Self::Context) -> Reply<()> {
+                    let panics: fn(&Self) -> &Panics = $panics;
+                    panics(self).guard(ctx, || panic!("on purpose"))
+                }
+            }
+
+            impl Handler<Echo> for $($actor).+ {
+                type Result = Reply<u32>;
+
+                fn handle(&mut self, echo: Echo, _: &mut Self::Context) -> Reply<u32> {
+                    Ok(echo.0)
+                }
+            }
+        };
+    }
+
+    can_panic!(BlockStoreActor, |actor| actor.panics());
+    can_panic!(LogQueryActor, |actor| actor.panics());
+    can_panic!(ProofActor, |actor| actor.panics());
+    can_panic!(PoolActor, |actor| &actor.panics);
+
+    async fn check<A>(actor: &Addr<A>)
+    where
+        A: Actor + Handler<Panic> + Handler<Echo>,
+        A::Context: ToEnvelope<A, Panic> + ToEnvelope<A, Echo>,
+    {
+        // All of them are in the mailbox before the first is handled.
+        let (before, first, between, second, after) = (
+            actor.send(Echo(1)),
+            actor.send(Panic),
+            actor.send(Echo(2)),
+            actor.send(Panic),
+            actor.send(Echo(3)),
+        );
+        assert!(matches!(before.await.unwrap(), Ok(1)));
+        assert!(matches!(first.await.unwrap(), Err(QueryError::Panicked)));
+        assert!(matches!(between.await.unwrap(), Ok(2)));
+        assert!(matches!(second.await.unwrap(), Err(QueryError::Panicked)));
+        assert!(matches!(after.await.unwrap(), Ok(3)));
+        assert!(matches!(ask(actor, Echo(4)).await, Ok(4)));
+    }
+
+    #[actix::test]
+    async fn a_panic_answers_its_own_message_and_no_other() {
+        let resources = ReadResources::start(1, None);
+        let worker = Worker::start(&resources);
+        check(&worker.blocks).await;
+        check(&worker.logs).await;
+        check(&worker.proofs).await;
+        check(&resources.pool.0).await;
+        assert_eq!(resources.admission.panics().total(), 8);
+    }
+}
