@@ -21,7 +21,7 @@ use nearhead_chain::{
     dev::{CHAIN_ID, DevConfig, Producer, Profile},
     encode::{BlockJson, EncodeOptions},
     log_search::LogPostings,
-    remote::{BlobRules, BlockAnswers, RequestedBlock, StatedBlock, Verifier},
+    remote::{BlobRules, BlockAnswers, RequestedBlock, StatedBlock, StatedReceipts, Verifier},
     trie::NodeStore,
     verify::{self, ReceiptsPromise},
 };
@@ -143,9 +143,12 @@ fn parts(verifier: &Verifier, raw: &RawBlock, block: &Block) -> [Duration; 6] {
         ommers: &[],
     };
     let (_, all) = time(|| {
+        let stated = StatedBlock::read(answers.block).expect("the answer is honest");
+        let body = verifier.verify_body(RequestedBlock::Hash(block.hash), stated, answers.ommers);
+        let receipts = StatedReceipts::read(answers.receipts).expect("the answer is honest");
         verifier
-            .verify(RequestedBlock::Hash(block.hash), &answers)
-            .expect("honest")
+            .verify_receipts(body.expect("the answer is honest"), receipts, &answers)
+            .expect("the answer is honest")
     });
     // Decoded anew: hashes of transactions are kept once they are made.
     let raw = RawBlock::decode(&mut alloy_rlp::encode(raw).as_slice()).expect("it was encoded");

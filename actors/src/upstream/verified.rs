@@ -94,7 +94,7 @@ impl VerifiedUpstream {
                     receipts: receipts.json.as_bytes(),
                     ommers: &texts(&block.ommers),
                 };
-                verifier.verify_rest(block.body, receipts.stated, &answers)
+                verifier.verify_receipts(block.body, receipts.stated, &answers)
             })
             .await?;
         if !ignored.is_empty() {

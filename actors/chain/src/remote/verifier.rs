@@ -17,7 +17,7 @@ use super::{
 use crate::{
     block::{Block, BlockParts, RawBlock, Receipt},
     encode::{BlockJson, EncodeOptions},
-    import::{Lineage, hold_block},
+    import::hold_block,
     trie::{NodeStore, State},
     verify::{self, VerifyError},
 };
@@ -44,17 +44,13 @@ pub struct BlockAnswers<'a> {
     pub ommers: &'a [&'a [u8]],
 }
 
-/// Which block a node was asked for.
+/// The block that an upstream was asked for.
 #[derive(Clone, Copy, Debug)]
-pub enum RequestedBlock<'a> {
+pub enum RequestedBlock {
     /// The one with this hash.
     Hash(B256),
     /// The one with this number.
     Number(u64),
-    /// A child of this one.
-    ChildOf(&'a Block),
-    /// The parent of this one.
-    ParentOf(&'a Block),
 }
 
 /// A block that was verified.
@@ -73,7 +69,7 @@ pub struct VerifiedBody {
     raw: RawBlock,
     hash: B256,
     senders: Vec<Address>,
-    lineage: Lineage,
+    total_difficulty: Option<U256>,
 }
 
 impl VerifiedBody {
@@ -114,33 +110,16 @@ impl Verifier {
         &self.store
     }
 
-    /// Verifies a block: everything that it will serve is covered by its hash, or follows from what
-    /// is, and whatever else the node said of it was compared with that.
+    /// Verifies everything of a block that needs no receipts, most of the work: it can be done
+    /// while the receipts are still being fetched. [`Self::verify_receipts`] does the rest.
     ///
-    /// The one exception is the total difficulty, which nothing covers: it is the node's where no
-    /// neighbour has one. Whether the chain itself is the right one is not asked here: that is what
-    /// hashes of parents are for.
+    /// Whether the block belongs to the chain is for the caller to find out, by parent hashes.
     ///
     /// # Errors
-    /// A [`UpstreamFault`] with the first promise that the node broke; nothing is held then.
-    pub fn verify(
-        &self,
-        asked: RequestedBlock<'_>,
-        answers: &BlockAnswers<'_>,
-    ) -> Result<Verified, UpstreamFault> {
-        let block = StatedBlock::read(answers.block)?;
-        let body = self.verify_body(asked, block, answers.ommers)?;
-        self.verify_rest(body, StatedReceipts::read(answers.receipts)?, answers)
-    }
-
-    /// The half of [`Self::verify`] that needs no receipts, most of the work: it can be done while
-    /// they are under way.
-    ///
-    /// # Errors
-    /// A [`UpstreamFault`] with the first promise that the node broke.
+    /// An [`UpstreamFault`] with the first promise that the upstream broke.
     pub fn verify_body(
         &self,
-        asked: RequestedBlock<'_>,
+        requested: RequestedBlock,
         stated: StatedBlock,
         ommers: &[&[u8]],
     ) -> Result<VerifiedBody, UpstreamFault> {
@@ -150,25 +129,28 @@ impl Verifier {
             ommers: ommer_count,
             total_difficulty,
         } = stated;
-        check_asked(asked, &raw.header, hash)?;
+        check_requested(requested, &raw.header, hash)?;
         raw.body.ommers = read_ommers(ommer_count, ommers)?;
         verify::check_roots(&raw)?;
         let senders = verify::recover_senders_of(self.chain_id, &raw.body.transactions)?;
-        let lineage = lineage(asked, &raw.header, total_difficulty);
         Ok(VerifiedBody {
             raw,
             hash,
             senders,
-            lineage,
+            total_difficulty,
         })
     }
 
-    /// The other half of [`Self::verify`], of a body and of receipts that were read from the same
-    /// answers.
+    /// Verifies a block's receipts and makes the block; `answers` are those that `body` and
+    /// `stated` were read from.
+    ///
+    /// Everything that the block will serve is covered by its hash or follows from what is, and
+    /// all else that the upstream stated was compared with that. The one exception is the total
+    /// difficulty: nothing covers it, so it is the upstream's.
     ///
     /// # Errors
-    /// A [`UpstreamFault`] with the first promise that the node broke; nothing is held then.
-    pub fn verify_rest(
+    /// An [`UpstreamFault`] with the first promise that the upstream broke; nothing is held then.
+    pub fn verify_receipts(
         &self,
         body: VerifiedBody,
         stated: StatedReceipts,
@@ -178,7 +160,7 @@ impl Verifier {
             raw,
             hash,
             senders,
-            lineage,
+            total_difficulty,
         } = body;
         check_outcome(&raw, &stated)?;
         let parts = BlockParts {
@@ -188,13 +170,16 @@ impl Verifier {
             senders: &senders,
             receipts: &stated.receipts,
             blob_gas_price: self.blob_rules.price(&raw.header),
-            total_difficulty: lineage.total_difficulty,
+            total_difficulty,
         };
         let json = BlockJson::encode(&parts, self.options)?;
         let ignored = self.compare_all(&json, answers)?;
+        // Genesis has no parent.
+        let parent = (raw.header.number > 0).then_some(raw.header.parent_hash);
+        let ancestors = parent.into_iter().collect();
         let block = Block {
             state: Some(State::hold(&self.store, raw.header.state_root)),
-            ..hold_block(&parts, json, lineage.ancestors, Vec::new())
+            ..hold_block(&parts, json, ancestors, Vec::new())
         };
         Ok(Verified {
             block: Arc::new(block),
@@ -254,32 +239,21 @@ impl Verifier {
     }
 }
 
-fn check_asked(
-    asked: RequestedBlock<'_>,
+fn check_requested(
+    requested: RequestedBlock,
     header: &Header,
     hash: B256,
 ) -> Result<(), UpstreamFault> {
-    let (is_asked, asked) = match asked {
-        RequestedBlock::Hash(asked) => (hash == asked, format!("block {asked}")),
-        RequestedBlock::Number(asked) => (header.number == asked, format!("block {asked}")),
-        RequestedBlock::ChildOf(parent) => (
-            header.parent_hash == parent.hash
-                && Some(header.number) == parent.number().checked_add(1),
-            format!("a child of block {} {}", parent.number(), parent.hash),
-        ),
-        RequestedBlock::ParentOf(child) => (
-            hash == child.header.parent_hash
-                && header.number.checked_add(1) == Some(child.number()),
-            format!("the parent of block {} {}", child.number(), child.hash),
-        ),
+    let (is_requested, requested) = match requested {
+        RequestedBlock::Hash(requested) => (hash == requested, requested.to_string()),
+        RequestedBlock::Number(requested) => (header.number == requested, requested.to_string()),
     };
-    if is_asked {
+    if is_requested {
         return Ok(());
     }
-    let number = header.number;
     Err(UpstreamFault::AnotherBlock {
-        asked,
-        number,
+        asked: format!("block {requested}"),
+        number: header.number,
         hash,
     })
 }
@@ -321,34 +295,4 @@ fn check_outcome(raw: &RawBlock, stated: &StatedReceipts) -> Result<(), Upstream
         return Err(VerifyError::GasUsed { expected, found }.into());
     }
     Ok(())
-}
-
-/// What a block takes over from its neighbours: a total difficulty that agrees with theirs, if one
-/// has it.
-fn lineage(asked: RequestedBlock<'_>, header: &Header, stated: Option<U256>) -> Lineage {
-    let alone = |total_difficulty| Lineage {
-        total_difficulty,
-        ancestors: (header.number > 0)
-            .then_some(header.parent_hash)
-            .into_iter()
-            .collect(),
-        ommer_ancestors: Vec::new(),
-    };
-    match asked {
-        RequestedBlock::ChildOf(parent) => {
-            let lineage = Lineage::below(parent);
-            let sum = lineage.total_difficulty;
-            let sum = sum.map(|sum| sum.saturating_add(header.difficulty));
-            Lineage {
-                total_difficulty: sum.or(stated),
-                ..lineage
-            }
-        }
-        RequestedBlock::ParentOf(child) => {
-            let sum = child.total_difficulty;
-            let sum = sum.and_then(|sum| sum.checked_sub(child.header.difficulty));
-            alone(sum.or(stated))
-        }
-        RequestedBlock::Hash(_) | RequestedBlock::Number(_) => alone(stated),
-    }
 }

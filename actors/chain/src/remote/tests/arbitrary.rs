@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::{
-    super::{BlockAnswers, RequestedBlock, StatedBlock, verify_code, verify_proof},
+    super::{RequestedBlock, StatedBlock, verify_code, verify_proof},
     DEV, EXECUTION_APIS, ExecutedChain, Statement,
     liar::at,
     parsed, served,
@@ -93,9 +93,13 @@ proptest! {
     #[test]
     fn random_answers_never_panic(block in value(), receipts in value(), ommer in value()) {
         let [block, receipts, ommer] = [block, receipts, ommer].map(|value| value.to_string());
-        let (block, receipts, ommer) = (block.as_bytes(), receipts.as_bytes(), ommer.as_bytes());
-        let answers = BlockAnswers { block, receipts, ommers: &[ommer] };
-        prop_assert!(DEV.verifier.verify(RequestedBlock::Number(1), &answers).is_err());
+        let statement = Statement {
+            block: block.clone().into(),
+            receipts: receipts.into(),
+            ommers: vec![ommer.into()],
+        };
+        prop_assert!(statement.verify(&DEV.verifier, RequestedBlock::Number(1)).is_err());
+        let block = block.as_bytes();
         prop_assert!(StatedBlock::read(block).is_err());
         prop_assert!(verify_proof(block, Default::default(), &Default::default(), &[]).is_err());
         prop_assert!(verify_code(block, Default::default()).is_err());

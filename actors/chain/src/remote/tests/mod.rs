@@ -11,7 +11,10 @@ use std::sync::{Arc, LazyLock};
 
 use serde_json::Value;
 
-use super::{BlobRules, BlockAnswers, RequestedBlock, UpstreamFault, Verified, Verifier};
+use super::{
+    BlobRules, BlockAnswers, RequestedBlock, StatedBlock, StatedReceipts, UpstreamFault, Verified,
+    Verifier,
+};
 use crate::{
     block::Block,
     dev::{CHAIN_ID, DevConfig, Producer, Profile},
@@ -92,7 +95,7 @@ impl Statement {
     pub(super) fn verify(
         &self,
         by: &Verifier,
-        asked: RequestedBlock<'_>,
+        requested: RequestedBlock,
     ) -> Result<Verified, UpstreamFault> {
         let ommers: Vec<_> = self.ommers.iter().map(Vec::as_slice).collect();
         let answers = BlockAnswers {
@@ -100,7 +103,8 @@ impl Statement {
             receipts: &self.receipts,
             ommers: &ommers,
         };
-        by.verify(asked, &answers)
+        let body = by.verify_body(requested, StatedBlock::read(&self.block)?, &ommers)?;
+        by.verify_receipts(body, StatedReceipts::read(&self.receipts)?, &answers)
     }
 }
 
