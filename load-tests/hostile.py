@@ -1,42 +1,41 @@
 #!/usr/bin/env python3
-"""Clients that mean harm: load-tests/hostile.py DEED PORT PATH does one deed, most of them again and again until it is killed.
+"""Hostile clients: `load-tests/hostile.py ATTACK PORT PATH` repeats one attack until it is killed.
 
-`load-tests/compare-ws --only others` measures what the others notice of each.
+`load-tests/compare-ws --only others` measures how each attack affects other clients.
 """
 
 import json
 import os
 import select
 import socket
-import struct
 import sys
 import time
 
-def frame(opcode, payload):
-    size = len(payload)
-    short = struct.pack("!BB", 0x80 | opcode, 0x80 | min(size, 126 if size < 1 << 16 else 127))
-    wide = b"" if size < 126 else struct.pack("!H", size) if size < 1 << 16 else struct.pack("!Q", size)
-    return short + wide + bytes(4) + payload
+from websocket import frame
 
 
 def request(method, params):
-    return frame(1, json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode())
+    return frame(
+        1, json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode()
+    )
 
 
 def connect():
     port, path = int(sys.argv[2]), sys.argv[3]
     session = socket.create_connection(("127.0.0.1", port))
-    session.sendall((
-        f"GET {path} HTTP/1.1\r\nhost: x\r\nconnection: Upgrade\r\nupgrade: websocket\r\n"
-        "sec-websocket-version: 13\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
-    ).encode())
+    session.sendall(
+        (
+            f"GET {path} HTTP/1.1\r\nhost: x\r\nconnection: Upgrade\r\nupgrade: websocket\r\n"
+            "sec-websocket-version: 13\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+        ).encode()
+    )
     if not session.recv(4096).startswith(b"HTTP/1.1 101"):
         raise SystemExit("the handshake was refused")
     return session
 
 
-def ask_for_too_much(session):
-    """Asks until nothing more is taken."""
+def fill_the_connection(session):
+    """Sends requests until the server reads no more."""
     requests = request("eth_getLogs", [{"fromBlock": "earliest", "toBlock": "latest"}]) * 100
     session.setblocking(False)
     while select.select([], [session], [], 1)[1]:
@@ -46,18 +45,18 @@ def ask_for_too_much(session):
 
 def never_reads():
     session = connect()
-    ask_for_too_much(session)
-    wait_for_end(session, read=0)
+    fill_the_connection(session)
+    wait_for_close(session, read=0)
 
 
 def reads_a_byte_a_second():
     session = connect()
-    ask_for_too_much(session)
-    wait_for_end(session, read=1)
+    fill_the_connection(session)
+    wait_for_close(session, read=1)
 
 
-def wait_for_end(session, read):
-    """Until it is cut off: then nothing can be sent."""
+def wait_for_close(session, read):
+    """Waits until the server closes the connection: then a write fails."""
     while True:
         time.sleep(1)
         if read:
@@ -80,7 +79,7 @@ def opens_and_drops_1000_times():
     raise SystemExit
 
 
-def opens_and_drops_without_end():
+def opens_and_drops_forever():
     while True:
         connect().close()
 
@@ -96,7 +95,12 @@ def asks_for_10000_blocks_and_leaves():
 
 def subscribes_to_everything_1000_times():
     session = connect()
-    session.sendall(b"".join(request("eth_subscribe", [kind]) for kind in ["newHeads", "logs", "reorgs", "logs"] * 250))
+    session.sendall(
+        b"".join(
+            request("eth_subscribe", [kind])
+            for kind in ["newHeads", "logs", "reorgs", "logs"] * 250
+        )
+    )
     session.settimeout(1)
     taken = 0
     while taken < 100_000:
@@ -115,19 +119,26 @@ def floods_pings():
         session.send(pings)
 
 
-DEEDS = {
-    deed.__name__: deed
-    for deed in (never_reads, reads_a_byte_a_second, sends_a_byte_a_second, opens_and_drops_1000_times,
-                 opens_and_drops_without_end, asks_for_10000_blocks_and_leaves, subscribes_to_everything_1000_times,
-                 floods_pings)
+ATTACKS = {
+    attack.__name__: attack
+    for attack in (
+        never_reads,
+        reads_a_byte_a_second,
+        sends_a_byte_a_second,
+        opens_and_drops_1000_times,
+        opens_and_drops_forever,
+        asks_for_10000_blocks_and_leaves,
+        subscribes_to_everything_1000_times,
+        floods_pings,
+    )
 }
 
 if __name__ == "__main__":
-    # Whoever measures has the core first.
+    # The measurement has priority on this core.
     os.nice(19)
     while True:
         try:
-            DEEDS[sys.argv[1]]()
+            ATTACKS[sys.argv[1]]()
         except (BlockingIOError, ConnectionError, TimeoutError):
-            # It was cut off, and comes again.
+            # The server closed the connection: connect again.
             time.sleep(0.01)

@@ -1,7 +1,7 @@
-// All seven methods against a running nearhead, each answer checked. `load-tests/run smoke` starts what it needs.
+// All seven methods, every response checked. `load-tests/run smoke` starts nearhead and runs this.
 //
-// The data is discovered from the server itself: one iteration reads the head block, then asks for its parts by
-// hash and number, so it works on every source and while the window moves.
+// An iteration reads the head block, then requests its parts by hash and number. So it works with
+// every source and while the window moves.
 import http from 'k6/http';
 import { check } from 'k6';
 import { Rate, Trend } from 'k6/metrics';
@@ -20,8 +20,8 @@ export const options = {
     checks: ['rate==1'],
     http_req_failed: ['rate==0'],
     'http_req_duration{kind:call}': ['p(99)<100'],
-    // null is right only where a reorg replaced the block between two calls, which is rare: a service that answers
-    // null to everything is not. (The dev chain is past the merge: all of its uncles are null, so they do not count.)
+    // null is right only if a reorg replaced the block between two calls, which is rare. Uncles do
+    // not count: the dev chain is past the merge and has none.
     'found{method:eth_getTransactionByBlockNumberAndIndex}': ['rate>0.95'],
     'found{method:eth_getTransactionReceipt}': ['rate>0.95'],
     'found{method:eth_getLogs}': ['rate>0.5'],
@@ -46,33 +46,37 @@ function call(method, params, holds) {
   try {
     answer = response.json();
   } catch (_) {
-    // Not JSON: the checks below say so.
+    // Not JSON: the checks below fail.
   }
   check(answer, {
-    [`${method}: answers its id with a result`]: (a) => a !== null && a.id === id && a.error === undefined,
-    [`${method}: the result is what was asked for`]: (a) => a !== null && a.result !== undefined && holds(a.result),
+    [`${method}: the response has the id and no error`]: (a) => (
+      a !== null && a.id === id && a.error === undefined),
+    [`${method}: the result matches the request`]: (a) => (
+      a !== null && a.result !== undefined && holds(a.result)),
   });
   return answer === null ? null : answer.result;
 }
 
-// Of what a reorg may have taken away: counts how often it is there, and checks it where it is.
+// Counts how often an object exists that a reorg may have removed, and checks it if it does.
 function callFound(method, params, holds) {
   const result = call(method, params, (value) => value === null || holds(value));
   found.add(result !== null && result !== undefined, { method });
 }
 
 export default function () {
-  const latest = call('eth_getBlockByNumber', ['latest', false], (b) => b !== null && HASH.test(b.hash));
+  const latest = call('eth_getBlockByNumber', ['latest', false],
+    (b) => b !== null && HASH.test(b.hash));
   if (!latest) return;
-  const block = call('eth_getBlockByHash', [latest.hash, true], (b) => b !== null && b.hash === latest.hash
-    && b.transactions.length === latest.transactions.length);
+  const block = call('eth_getBlockByHash', [latest.hash, true],
+    (b) => b !== null && b.hash === latest.hash
+      && b.transactions.length === latest.transactions.length);
   if (!block) return;
 
-  call('eth_getUncleByBlockHashAndIndex', [block.hash, '0x0'], (u) => (block.uncles.length === 0 ? u === null
-    : u.hash === block.uncles[0]));
+  call('eth_getUncleByBlockHashAndIndex', [block.hash, '0x0'],
+    (u) => (block.uncles.length === 0 ? u === null : u.hash === block.uncles[0]));
 
   block.transactions.slice(0, 2).forEach((expected, index) => {
-    // By number: a reorg may have replaced the block meanwhile, so the place is compared and not the hash.
+    // A reorg may have replaced the block at this number: compare the number, not the hash.
     callFound('eth_getTransactionByBlockNumberAndIndex', [block.number, `0x${index.toString(16)}`],
       (t) => t.blockNumber === block.number && QUANTITY.test(t.nonce));
     callFound('eth_getTransactionReceipt', [expected.hash],
@@ -80,14 +84,18 @@ export default function () {
   });
 
   const logs = call('eth_getLogs', [{ blockHash: block.hash }],
-    (list) => Array.isArray(list) && list.every((log) => log.blockHash === block.hash && log.removed === false));
+    (list) => Array.isArray(list)
+      && list.every((log) => log.blockHash === block.hash && log.removed === false));
   found.add(logs !== null && logs.length > 0, { method: 'eth_getLogs' });
   const emitter = logs && logs.length > 0 ? logs[0].address : block.miner;
   if (logs && logs.length > 0) {
-    call('eth_getLogs', [{ blockHash: block.hash, address: emitter, topics: logs[0].topics.slice(0, 1) }],
+    const filter = { blockHash: block.hash, address: emitter, topics: logs[0].topics.slice(0, 1) };
+    call('eth_getLogs', [filter],
       (list) => list.length > 0 && list.every((log) => log.address === emitter));
   }
-  call('eth_getStorageAt', [emitter, '0x0', { blockHash: block.hash }], (value) => HASH.test(value));
+  call('eth_getStorageAt', [emitter, '0x0', { blockHash: block.hash }],
+    (value) => HASH.test(value));
   call('eth_getProof', [emitter, ['0x0'], { blockHash: block.hash }],
-    (proof) => proof.address === emitter && proof.accountProof.length > 0 && proof.storageProof.length === 1);
+    (proof) => proof.address === emitter && proof.accountProof.length > 0
+      && proof.storageProof.length === 1);
 }

@@ -1,5 +1,5 @@
-// Sessions that follow heads and logs: every head builds on the one before or on one that a reorg left, every log is of a
-// block that is told of. `load-tests/run ws-fanout` starts what it needs; its chain has reorgs.
+// Sessions that follow heads and logs through reorgs: every head builds on a known block, every log
+// belongs to an announced block. `load-tests/run ws-fanout` starts nearhead and runs this.
 import { WebSocket } from 'k6/experimental/websockets';
 import { check } from 'k6';
 import { Counter, Trend } from 'k6/metrics';
@@ -10,14 +10,18 @@ const sessions = Number(__ENV.SESSIONS || 200);
 const vus = 4;
 
 export const options = {
-  scenarios: { fanout: { executor: 'per-vu-iterations', vus, iterations: 1, maxDuration: `${seconds + 20}s` } },
+  scenarios: {
+    fanout: {
+      executor: 'per-vu-iterations', vus, iterations: 1, maxDuration: `${seconds + 20}s`,
+    },
+  },
   thresholds: {
     checks: ['rate==1'],
-    // A head a second, but for the beginning and the end.
+    // One head a second, with a margin for start and end.
     heads: [`count>${sessions * (seconds - 5)}`],
     logs: [`count>${sessions * (seconds - 5)}`],
     removed: ['count>0'],
-    // Most of it is k6's own time, which parses every message.
+    // Mostly the time in which k6 parses messages.
     head_spread_ms: ['p(95)<2000'],
   },
 };
@@ -25,14 +29,14 @@ export const options = {
 const heads = new Counter('heads');
 const logs = new Counter('logs');
 const removed = new Counter('removed');
-// From the first session of a VU that is told of a head to each other one.
+// From the first session of a VU that receives a head to each other one.
 const spread = new Trend('head_spread_ms');
-const firstTold = {};
+const firstSeen = {};
 
 function follow(until) {
   const socket = new WebSocket(url);
   const topics = {};
-  // Hashes of the blocks that were told of, and logs that hold at present, by block.
+  // Hashes of announced blocks, and logs that are not removed.
   const known = new Set();
   const held = new Map();
   let last = null;
@@ -40,7 +44,8 @@ function follow(until) {
   socket.onopen = () => {
     ['newHeads', 'logs'].forEach((topic, index) => {
       const params = topic === 'logs' ? [topic, {}] : [topic];
-      socket.send(JSON.stringify({ jsonrpc: '2.0', id: index + 1, method: 'eth_subscribe', params }));
+      const method = 'eth_subscribe';
+      socket.send(JSON.stringify({ jsonrpc: '2.0', id: index + 1, method, params }));
     });
     setTimeout(() => {
       isClosing = true;
@@ -49,10 +54,10 @@ function follow(until) {
   };
   const onHead = (head) => {
     heads.add(1);
-    firstTold[head.hash] = firstTold[head.hash] || Date.now();
-    spread.add(Date.now() - firstTold[head.hash]);
+    firstSeen[head.hash] = firstSeen[head.hash] || Date.now();
+    spread.add(Date.now() - firstSeen[head.hash]);
     const isNext = last === null || head.parentHash === last.hash;
-    // The first block of a reorg's new branch builds on a block that was told of, or is older than the session.
+    // The first block after a reorg builds on an announced block, or on one older than the session.
     const isBranch = last !== null && Number(head.number) <= Number(last.number)
       && (known.has(head.parentHash) || Number(head.number) <= first);
     check(head, { 'a head follows without a gap': () => isNext || isBranch });
@@ -66,24 +71,32 @@ function follow(until) {
     const key = `${log.blockHash} ${log.logIndex}`;
     if (log.removed) {
       removed.add(1);
-      // What is older than the session was never told to it.
-      check(log, { 'what is removed was held': () => held.delete(key) || Number(log.blockNumber) < first || first === 0 });
+      // The session was not notified of logs that are older than it.
+      check(log, {
+        'a removed log was added before': () => (
+          held.delete(key) || Number(log.blockNumber) < first || first === 0),
+      });
     } else {
-      check(log, { 'no log comes twice': () => !held.has(key), 'a log is of the last head': () => last === null || log.blockHash === last.hash });
+      check(log, {
+        'no log comes twice': () => !held.has(key),
+        'a log belongs to the last head': () => last === null || log.blockHash === last.hash,
+      });
       held.set(key, true);
     }
   };
   socket.onmessage = ({ data }) => {
     const message = JSON.parse(data);
     if (message.method === undefined) {
-      check(message, { 'a subscription is answered with its id': (m) => /^0x[0-9a-f]+$/.test(m.result) });
+      check(message, {
+        'eth_subscribe returns an id': (m) => /^0x[0-9a-f]+$/.test(m.result),
+      });
       topics[message.result] = message.id === 1 ? onHead : onLog;
       return;
     }
     topics[message.params.subscription](message.params.result);
   };
   socket.onerror = (error) => check(error, { 'no session fails': () => isClosing });
-  socket.onclose = () => check(null, { 'no session ends that was not told to': () => isClosing });
+  socket.onclose = () => check(null, { 'no session ends early': () => isClosing });
 }
 
 export default function () {

@@ -1,5 +1,5 @@
-// Sessions that are held, some of which close and open again all the time; each asks something now and then, and every
-// answer is checked. `load-tests/run ws-hold` starts what it needs.
+// Sessions that stay open, some of which close and reconnect all the time. Each sends a request now
+// and then, and every response is checked. `load-tests/run ws-hold` starts nearhead and runs this.
 import { WebSocket } from 'k6/experimental/websockets';
 import { check } from 'k6';
 import { Counter, Trend } from 'k6/metrics';
@@ -8,15 +8,19 @@ const url = __ENV.NEARHEAD_WS_URL;
 const seconds = Number(__ENV.SECONDS || 20);
 const sessions = Number(__ENV.SESSIONS || 400);
 const vus = 4;
-// Sessions of each VU that are opened anew when they are a few seconds old.
+// Sessions of each VU that reconnect after a few seconds.
 const churning = Math.ceil(sessions / vus / 4);
 
 export const options = {
-  scenarios: { hold: { executor: 'per-vu-iterations', vus, iterations: 1, maxDuration: `${seconds + 20}s` } },
+  scenarios: {
+    hold: {
+      executor: 'per-vu-iterations', vus, iterations: 1, maxDuration: `${seconds + 20}s`,
+    },
+  },
   thresholds: {
     checks: ['rate==1'],
     answer_ms: ['p(99)<250'],
-    // A run in which nothing was held, asked or opened again shows nothing.
+    // A run without reconnects or responses shows nothing.
     sessions_opened: [`count>${Math.floor(sessions / vus) * vus}`],
     answers: [`count>${sessions * 2}`],
   },
@@ -27,10 +31,11 @@ const answers = new Counter('answers');
 const answerMs = new Trend('answer_ms');
 const QUANTITY = /^0x(0|[1-9a-f][0-9a-f]*)$/;
 
-// What is asked in turn, and what its answer has to be.
-const asked = [
+// Requests in turn, each with the check of its result.
+const requests = [
   ['eth_chainId', [], (result) => QUANTITY.test(result)],
-  ['eth_getBlockByNumber', ['latest', false], (block) => QUANTITY.test(block.number) && block.transactions.length > 0],
+  ['eth_getBlockByNumber', ['latest', false],
+    (block) => QUANTITY.test(block.number) && block.transactions.length > 0],
   ['eth_getLogs', [{}], (logs) => logs.length > 0 && logs.every((log) => log.removed === false)],
 ];
 
@@ -41,7 +46,7 @@ function hold(index, until) {
   let isClosing = false;
   const ask = (turn) => {
     if (isClosing) return;
-    const [method, params, holds] = asked[turn % asked.length];
+    const [method, params, holds] = requests[turn % requests.length];
     waiting = { id: turn + 1, holds, method, at: Date.now() };
     socket.send(JSON.stringify({ jsonrpc: '2.0', id: waiting.id, method, params }));
   };
@@ -60,12 +65,15 @@ function hold(index, until) {
     const { id, holds, method, at } = waiting;
     answerMs.add(Date.now() - at);
     answers.add(1);
-    check(answer, { [`${method}: the result is what was asked for`]: (a) => a.id === id && a.result !== undefined && holds(a.result) });
+    check(answer, {
+      [`${method}: the result matches the request`]: (a) => (
+        a.id === id && a.result !== undefined && holds(a.result)),
+    });
     setTimeout(() => ask(id), 1000 + (index % 7) * 100);
   };
   socket.onerror = (error) => check(error, { 'no session fails': () => isClosing });
   socket.onclose = ({ code }) => {
-    check(code, { 'no session ends that was not told to': () => isClosing });
+    check(code, { 'no session ends early': () => isClosing });
     if (churns && Date.now() < until - 3000) hold(index, until);
   };
 }

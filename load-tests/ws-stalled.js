@@ -1,5 +1,5 @@
-// Sessions that ask for much and do not read, beside others that ask and read: those are answered as if nothing were, and
-// the stalled ones are closed. `load-tests/run ws-stalled` starts what it needs.
+// Sessions that request megabytes and do not read, beside sessions that read. The server closes the
+// stalled ones; the others notice nothing. `load-tests/run ws-stalled` starts nearhead and runs it.
 import http from 'k6/http';
 import stalling from 'k6/ws';
 import { WebSocket } from 'k6/experimental/websockets';
@@ -12,10 +12,15 @@ const seconds = Number(__ENV.SECONDS || 25);
 const stalled = Number(__ENV.STALLED || 10);
 const reading = Number(__ENV.SESSIONS || 100);
 
+function scenario(exec, vus) {
+  const maxDuration = `${seconds + 20}s`;
+  return { executor: 'per-vu-iterations', exec, vus, iterations: 1, maxDuration };
+}
+
 export const options = {
   scenarios: {
-    stalled: { executor: 'per-vu-iterations', exec: 'stall', vus: stalled, iterations: 1, maxDuration: `${seconds + 20}s` },
-    reading: { executor: 'per-vu-iterations', exec: 'read', vus: 1, iterations: 1, maxDuration: `${seconds + 20}s` },
+    stalled: scenario('stall', stalled),
+    reading: scenario('read', 1),
   },
   thresholds: {
     checks: ['rate==1'],
@@ -29,7 +34,7 @@ const answers = new Counter('answers');
 const answerMs = new Trend('answer_ms');
 const stalledClosed = new Counter('stalled_closed');
 
-// Megabytes in one answer; a few fill all that the kernel and k6 keep for a handler that does not read.
+// One response is megabytes; a few fill every buffer between the server and a stalled handler.
 const MUCH = JSON.stringify(Array.from({ length: 900 }, (_, id) => (
   { jsonrpc: '2.0', id, method: 'eth_getBlockByNumber', params: ['latest', true] })));
 
@@ -40,13 +45,16 @@ export function stall() {
     socket.on('open', () => {
       for (let times = 0; times < 12; times += 1) socket.send(MUCH);
       sleep(seconds - 8);
-      // What was on its way comes now, and the end after it.
+      // Messages in flight arrive now, then the close frame.
       socket.setTimeout(() => socket.close(), 8000);
     });
     socket.on('close', (code) => { end = end || `closed with ${code}`; });
     socket.on('error', (error) => { end = end || error.error(); });
   });
-  check(end, { 'a stalled session is closed with 1013 or cut': (e) => e !== null && !/closed with (1000|1001)$/.test(e) });
+  check(end, {
+    'a stalled session is closed with 1013 or cut': (e) => (
+      e !== null && !/closed with (1000|1001)$/.test(e)),
+  });
   stalledClosed.add(1);
 }
 
@@ -58,14 +66,18 @@ export function read() {
     let isClosing = false;
     const ask = (id) => {
       waiting = { id, at: Date.now() };
-      socket.send(JSON.stringify({ jsonrpc: '2.0', id, method: 'eth_getBlockByNumber', params: ['latest', false] }));
+      const [method, params] = ['eth_getBlockByNumber', ['latest', false]];
+      socket.send(JSON.stringify({ jsonrpc: '2.0', id, method, params }));
     };
     socket.onopen = () => ask(1);
     socket.onmessage = ({ data }) => {
       const answer = JSON.parse(data);
       answerMs.add(Date.now() - waiting.at);
       answers.add(1);
-      check(answer, { 'the others are answered': (a) => a.id === waiting.id && /^0x[0-9a-f]{64}$/.test(a.result.hash) });
+      check(answer, {
+        'the others get responses': (a) => (
+          a.id === waiting.id && /^0x[0-9a-f]{64}$/.test(a.result.hash)),
+      });
       if (Date.now() < until) {
         setTimeout(() => ask(answer.id + 1), 200);
         return;
@@ -73,13 +85,13 @@ export function read() {
       isClosing = true;
       socket.close(1000);
     };
-    socket.onclose = () => check(null, { 'no session ends that was not told to': () => isClosing });
+    socket.onclose = () => check(null, { 'no session ends early': () => isClosing });
   }
 }
 
-// The service counts what it closed: all of the stalled, and nobody else.
+// The metrics count every stalled session as closed, and no other.
 export function teardown() {
   const text = http.get(metricsUrl).body;
-  const evicted = Number((/nearhead_sessions_closed_total\{code="1013"\} (\d+)/.exec(text) || [0, 0])[1]);
-  check(evicted, { 'the service says that it evicted the stalled': (count) => count === stalled });
+  const found = /nearhead_sessions_closed_total\{code="1013"\} (\d+)/.exec(text) || [0, 0];
+  check(Number(found[1]), { 'all stalled sessions are counted': (count) => count === stalled });
 }

@@ -1,0 +1,64 @@
+"""wrk as the load generator: one method in a closed loop, every response checked by its size."""
+
+import re
+import shutil
+import subprocess
+
+from servers import WORK, Failure
+
+
+def require_wrk():
+    if not shutil.which("wrk"):
+        raise Failure("wrk is missing: apt-get install wrk")
+
+
+# wrk prints only three digits of each figure.
+REQUEST_LUA = """
+wrk.method = 'POST'
+wrk.body = [==[%s]==]
+wrk.headers['Content-Type'] = 'application/json'
+function done(summary, latency)
+  local errors = summary.errors
+  local failed = errors.connect + errors.read + errors.write + errors.status + errors.timeout
+  io.write(string.format('exactly %%d %%d %%d %%d %%d\\n',
+    summary.requests, summary.bytes, failed, summary.duration, latency:percentile(99)))
+end
+"""
+
+
+def drive(server, body, size, seconds, connections, cores):
+    """One round: (requests/s, CPU microseconds a request, p99 milliseconds, bytes/s)."""
+    script = WORK / "request.lua"
+    script.write_text(REQUEST_LUA % body)
+    pin = ["taskset", "-c", cores] if cores else []
+    before = server.cpu_seconds()
+    out = subprocess.run(
+        [
+            *pin,
+            "wrk",
+            "-t1",
+            f"-c{connections}",
+            f"-d{seconds}s",
+            "--timeout",
+            "20s",
+            "-s",
+            str(script),
+            f"http://127.0.0.1:{server.port}{server.path}",
+        ],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    cpu = server.cpu_seconds() - before
+    exactly = re.search(r"^exactly (\d+) (\d+) (\d+) (\d+) (\d+)$", out, re.MULTILINE)
+    requests, read, failed, duration, p99 = map(int, exactly.groups())
+    if requests == 0 or failed > 0:
+        raise Failure(f"{server.name}: {out}")
+    # The bytes include responses that were in flight at the end, the count does not. An error is
+    # shorter than a response, so a run with more errors than connections is always noticed.
+    if not 0 <= read - requests * size <= connections * size:
+        raise Failure(
+            f"{server.name}: {requests} answers of {read} bytes, {read / requests:.1f} each, expected {size}"
+        )
+    elapsed = duration / 1e6
+    return requests / elapsed, cpu / requests * 1e6, p99 / 1e3, read / elapsed
