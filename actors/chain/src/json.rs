@@ -1,31 +1,31 @@
-//! A JSON value that is ready to be written: slices of bytes made at ingest, or a plan of them.
+//! A JSON value that is ready to be written: bytes, or a source that makes them as they are taken.
 
 use std::fmt::Debug;
 
 use bytes::Bytes;
 
-/// A complete JSON value, in one piece or in several that follow each other.
+/// A complete JSON value, in one piece or in several.
 #[derive(Debug)]
 pub enum Json {
     /// The whole value.
     One(Piece),
-    /// The value in order; put together they are one JSON value.
+    /// Pieces that make one JSON value when they are concatenated.
     Many(Vec<Piece>),
 }
 
-/// Some bytes of a value, which are taken from the front.
+/// Some bytes of a value, taken from the front.
 #[derive(Debug)]
 pub enum Piece {
     /// Bytes that were made for this value.
     Own(Bytes),
-    /// A slice of what the window holds, whoever asks for it.
+    /// A slice of bytes that the window holds.
     Shared(Bytes),
-    /// Bytes that are put together as they are taken.
+    /// Bytes that are made as they are taken.
     Lazy(Box<dyn LazyBytes>),
 }
 
-/// How bytes are put together as they are taken: so that an answer that nobody takes holds little,
-/// however large it is.
+/// Bytes that are made as they are taken, so that a large answer holds little memory while its
+/// client does not read.
 pub trait LazyBytes: Debug + Send {
     /// Bytes that are still to be taken.
     fn len(&self) -> usize;
@@ -35,23 +35,24 @@ pub trait LazyBytes: Debug + Send {
         self.len() == 0
     }
 
-    /// Bytes of memory that it takes until then, without what is shared.
+    /// Bytes of memory held until everything is taken, without what is shared.
     fn held(&self) -> usize;
 
-    /// Takes the next bytes, `most` at most and at least one; asked only while there are any, and
-    /// for [`TAKE_BYTES_MIN`] or more.
+    /// Takes the next bytes, from one to `max` of them.
+    ///
+    /// Called only while bytes are left, with a `max` of [`TAKE_BYTES_MIN`] or more.
     ///
     /// # Errors
-    /// [`Truncated`]: what the plan rests on is gone.
-    fn take(&mut self, most: usize) -> Result<Bytes, Truncated>;
+    /// [`Truncated`] if the data that the bytes are made from is gone.
+    fn take(&mut self, max: usize) -> Result<Bytes, Truncated>;
 }
 
-/// The fewest bytes that a plan is asked for: it need not cut what is smaller.
+/// The smallest `max` that [`LazyBytes::take`] is called with: shorter tokens need not be split.
 pub const TAKE_BYTES_MIN: usize = 64;
 
-/// A value that was begun cannot be ended. Whoever was sent its beginning has to be cut off.
+/// A value cannot be finished. A client that was sent its beginning has to be disconnected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("what an answer was to be made of is gone")]
+#[error("the data of an answer is gone before all of it was written")]
 pub struct Truncated;
 
 impl Piece {
@@ -60,7 +61,7 @@ impl Piece {
     pub fn len(&self) -> usize {
         match self {
             Self::Own(bytes) | Self::Shared(bytes) => bytes.len(),
-            Self::Lazy(plan) => plan.len(),
+            Self::Lazy(bytes) => bytes.len(),
         }
     }
 
@@ -70,26 +71,26 @@ impl Piece {
         self.len() == 0
     }
 
-    /// Bytes of memory that it takes until then, without what is shared.
+    /// Bytes of memory held until everything is taken, without what is shared.
     #[must_use]
     pub fn held(&self) -> usize {
         match self {
             Self::Own(bytes) => bytes.len(),
             Self::Shared(_) => 0,
-            Self::Lazy(plan) => plan.held(),
+            Self::Lazy(bytes) => bytes.held(),
         }
     }
 
-    /// Takes the next bytes, `most` at most ([`TAKE_BYTES_MIN`] where that is more); none if everything
-    /// was taken.
+    /// Takes the next bytes, at most `max` of them ([`TAKE_BYTES_MIN`] if that is more); none if
+    /// everything was taken.
     ///
     /// # Errors
     /// [`Truncated`].
-    pub fn take(&mut self, most: usize) -> Result<Bytes, Truncated> {
+    pub fn take(&mut self, max: usize) -> Result<Bytes, Truncated> {
         match self {
-            Self::Own(bytes) | Self::Shared(bytes) => Ok(bytes.split_to(most.min(bytes.len()))),
-            Self::Lazy(plan) if plan.is_empty() => Ok(Bytes::new()),
-            Self::Lazy(plan) => plan.take(most.max(TAKE_BYTES_MIN)),
+            Self::Own(bytes) | Self::Shared(bytes) => Ok(bytes.split_to(max.min(bytes.len()))),
+            Self::Lazy(bytes) if bytes.is_empty() => Ok(Bytes::new()),
+            Self::Lazy(bytes) => bytes.take(max.max(TAKE_BYTES_MIN)),
         }
     }
 }
@@ -116,10 +117,10 @@ impl Json {
         Self::One(Piece::Own(bytes))
     }
 
-    /// A value that is put together as it is taken.
+    /// A value that is made as it is taken.
     #[must_use]
-    pub fn lazy(plan: impl LazyBytes + 'static) -> Self {
-        Self::One(Piece::Lazy(Box::new(plan)))
+    pub fn lazy(bytes: impl LazyBytes + 'static) -> Self {
+        Self::One(Piece::Lazy(Box::new(bytes)))
     }
 
     /// Length of the value in bytes.
@@ -128,13 +129,13 @@ impl Json {
         self.pieces().iter().map(Piece::len).sum()
     }
 
-    /// Whether there are no bytes at all (never so for a complete value).
+    /// Whether no bytes are left; a complete value has some.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Bytes of memory that it takes until it is written, without what is shared.
+    /// Bytes of memory held until the value is written, without what is shared.
     #[must_use]
     pub fn held(&self) -> usize {
         self.pieces().iter().map(Piece::held).sum()
@@ -149,7 +150,7 @@ impl Json {
         }
     }
 
-    /// The pieces in order, to be taken.
+    /// The pieces in order, by value.
     #[must_use]
     pub fn into_pieces(self) -> Vec<Piece> {
         match self {
@@ -179,7 +180,7 @@ impl Json {
 /// For tests and benches.
 #[cfg(any(test, feature = "testing"))]
 impl Json {
-    /// The whole value; less of it, which nobody expects, if it is torn.
+    /// The whole value, or its beginning if it is truncated.
     #[must_use]
     pub fn into_bytes(self) -> Vec<u8> {
         let mut out = Vec::with_capacity(self.len());

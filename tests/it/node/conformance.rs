@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use alloy_primitives::{Address, B256, U256, keccak256};
-use nearhead_chain::dev::contracts::STORE;
+use nearhead_chain::dev::STORE_CONTRACT;
 use serde_json::{Value, json};
 
 use super::{
@@ -102,7 +102,7 @@ fn slots_of(log: &Value) -> Vec<B256> {
     let mapping = |key: B256, slot: u64| keccak256([key, B256::from(U256::from(slot))].concat());
     let topics = log["topics"].as_array().unwrap().iter();
     let topics = topics.map(|topic| text(topic).parse::<B256>().unwrap());
-    match text(&log["address"]) == format!("{STORE:#x}") {
+    match text(&log["address"]) == format!("{STORE_CONTRACT:#x}") {
         true => {
             let key: B256 = text(&log["data"]).parse().unwrap();
             vec![key, mapping(key, 1)]
@@ -161,7 +161,7 @@ fn two_hundred_blocks_of_everything() {
     let server = follow(&[ws(geth.address())]);
     let mut same = Same::between(&server, geth.address());
     let (mut seen, mut dice) = (Seen::default(), Dice::new(59));
-    let store = format!("{STORE:#x}");
+    let store = format!("{STORE_CONTRACT:#x}");
     for payload in &payloads {
         let Payload { number, .. } = *payload;
         wait_head(&server, geth.go_to(payload));

@@ -8,7 +8,7 @@ use std::{
 };
 
 use alloy_primitives::B256;
-use nearhead_chain::dev::contracts::STORE;
+use nearhead_chain::dev::STORE_CONTRACT;
 use serde_json::{Value, json};
 
 use super::{
@@ -49,7 +49,7 @@ fn an_anvil() {
     let anvil = anvil_with_traffic("node-state-anvil", 53, 30);
     let server = follow(&[http(anvil.address)]);
     let (mut ours, mut node) = (server.connect(), anvil.connect());
-    let store = format!("{STORE:#x}");
+    let store = format!("{STORE_CONTRACT:#x}");
     for number in 1..=30 {
         let height = format!("{number:#x}");
         let block = ours.result("eth_getBlockByNumber", &json!([height, false]));
@@ -112,7 +112,7 @@ impl Subject {
         let mut geth = Led::at(&format!("{name}-geth"), &genesis, &payloads);
         geth.go_to(&payloads[11]);
         let mut node = geth.connect();
-        let store = format!("{STORE:#x}");
+        let store = format!("{STORE_CONTRACT:#x}");
         let filter = json!([{"fromBlock": "0x1", "toBlock": "0xc", "address": store}]);
         let logs = node.result("eth_getLogs", &filter);
         // The store tells of the key that it writes to. One slot that holds something, and one that

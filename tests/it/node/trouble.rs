@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use alloy_primitives::B256;
-use nearhead_chain::dev::contracts::STORE;
+use nearhead_chain::dev::STORE_CONTRACT;
 use serde_json::{Value, json};
 
 use super::{
@@ -257,7 +257,7 @@ fn latest(ours: &mut Connection) -> (u64, B256, bool) {
         ("eth_getBlockByNumber", json!(["latest", false])),
         ("eth_getBlockReceipts", json!(["latest"])),
         ("eth_getLogs", json!([{}])),
-        ("eth_getProof", json!([STORE, ["0x0"], "latest"])),
+        ("eth_getProof", json!([STORE_CONTRACT, ["0x0"], "latest"])),
         ("eth_blockNumber", json!([])),
     ];
     let batch = calls.iter().map(

@@ -7,7 +7,7 @@ use alloy_consensus::{
 use alloy_eips::Decodable2718;
 use alloy_primitives::{B256, Bytes, Log, U256};
 use alloy_trie::root::ordered_trie_root_encoded;
-use nearhead_chain::{block::Transaction, dev::contracts::STORE};
+use nearhead_chain::{block::Transaction, dev::STORE_CONTRACT};
 use serde_json::{Value, json};
 
 use super::{Anvil, EMPTY_BLOB, Wallet, anvil::FIRST_KEY, anvil_with_traffic, quantity};
@@ -89,7 +89,7 @@ fn check_block(node: &mut Connection, block: &Value) -> usize {
     check(&case("receipts"), &root, &header.receipts_root);
     let slots: Vec<B256> = (0..4_u64).map(|slot| U256::from(slot).into()).collect();
     for block in [&block["hash"], &block["number"]] {
-        let params = json!([STORE, slots, block]);
+        let params = json!([STORE_CONTRACT, slots, block]);
         let proof = node.result("eth_getProof", &params);
         proofs::verify(&params, &proof, header.state_root);
     }

@@ -7,22 +7,22 @@ use alloy_primitives::{Address, B256, Bytes, U256, address, keccak256};
 use super::assembler::{AssembleError, assemble};
 
 /// Tokens: `TOKENS` is the first, the others follow it ([`token`]).
-pub const TOKENS: Address = address!("de00000000000000000000000000000000010000");
+pub(super) const TOKENS: Address = address!("de00000000000000000000000000000000010000");
 /// Pools: `POOLS` is the first, the others follow it ([`pool`]).
-pub const POOLS: Address = address!("de00000000000000000000000000000000020000");
+pub(super) const POOLS: Address = address!("de00000000000000000000000000000000020000");
 /// Writes slots and a mapping; also what set-code transactions delegate to.
 pub const STORE: Address = address!("de00000000000000000000000000000000000001");
 /// Emits as many logs without topics as it is asked for.
-pub const BURST: Address = address!("de00000000000000000000000000000000000002");
+pub(super) const BURST: Address = address!("de00000000000000000000000000000000000002");
 /// Writes a slot, emits a log and reverts both.
-pub const REVERTER: Address = address!("de00000000000000000000000000000000000003");
+pub(super) const REVERTER: Address = address!("de00000000000000000000000000000000000003");
 /// Creates contracts with CREATE2.
-pub const FACTORY: Address = address!("de00000000000000000000000000000000000004");
+pub(super) const FACTORY: Address = address!("de00000000000000000000000000000000000004");
 /// Records what the EVM says about the block.
-pub const RECORDER: Address = address!("de00000000000000000000000000000000000005");
+pub(super) const RECORDER: Address = address!("de00000000000000000000000000000000000005");
 /// The deposit contract of the chain's configuration (EIP-6110): emits the DepositEvent that it is
 /// called with.
-pub const DEPOSIT: Address = address!("00000000219ab540356cbb839cbe05303d7705fa");
+pub(super) const DEPOSIT: Address = address!("00000000219ab540356cbb839cbe05303d7705fa");
 
 /// `transfer(address to, uint256 amount)`, with the pair repeated as often as the caller likes: one
 /// `Transfer` each. Balances are `mapping(address => uint256)` at slot 0.
@@ -193,14 +193,12 @@ impl Codes {
 }
 
 /// Token number `index`, below 65,536; how many there are follows from the profile.
-#[must_use]
-pub fn token(index: usize) -> Address {
+pub(super) fn token(index: usize) -> Address {
     numbered(TOKENS, index)
 }
 
 /// Pool number `index`, below 65,536.
-#[must_use]
-pub fn pool(index: usize) -> Address {
+pub(super) fn pool(index: usize) -> Address {
     numbered(POOLS, index)
 }
 

@@ -29,7 +29,7 @@ pub const CHAIN_ID: u64 = 1337;
 
 /// 2026-01-01 00:00:00 UTC. The chain's time is its own: equal seeds give equal chains whenever
 /// they are made.
-pub const GENESIS_TIMESTAMP: u64 = 1_767_225_600;
+const GENESIS_TIMESTAMP: u64 = 1_767_225_600;
 
 /// What every sender has, in wei: 2^120, which no chain lives long enough to spend.
 const SENDER_BALANCE: U256 = U256::from_limbs([0, 1 << 56, 0, 0]);

@@ -5,7 +5,7 @@
 //! hold: `traffic`; what is called: [`contracts`]; how large everything is: [`Profile`].
 
 mod assembler;
-pub mod contracts;
+mod contracts;
 mod genesis;
 mod population;
 mod producer;
@@ -16,7 +16,9 @@ mod traffic;
 mod unsigned;
 
 pub use assembler::AssembleError;
-pub use genesis::{CHAIN_ID, DevGenesis, GENESIS_TIMESTAMP};
+#[cfg(any(test, feature = "testing"))]
+pub use contracts::STORE as STORE_CONTRACT;
+pub use genesis::{CHAIN_ID, DevGenesis};
 pub use producer::{DevConfig, DevError, DevStep, Producer, REORG_DEPTH_MAX};
 pub use profile::Profile;
 

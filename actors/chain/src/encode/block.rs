@@ -7,20 +7,20 @@ use alloy_primitives::{B256, U256};
 use super::{EncodeOptions, writer::JsonWriter};
 use crate::block::{BlockParts, RawBlock};
 
-/// Bytes of a block without transactions, uncle hashes and withdrawals, and not many more.
+/// An upper estimate, in bytes, of a block without transactions, uncle hashes and withdrawals.
 pub(super) const SIZE_HINT: usize = 2400;
 /// Bytes of a hash in an array.
 pub(super) const HASH_SIZE_HINT: usize = 69;
 /// Bytes of a withdrawal at most.
 const WITHDRAWAL_SIZE_HINT: usize = 160;
 
-/// At least the bytes of a block around its transactions.
+/// An upper estimate, in bytes, of a block without its transactions.
 pub(super) fn size_hint(block: &RawBlock) -> usize {
     let withdrawals = block.body.withdrawals.as_ref().map_or(0, |list| list.len());
     SIZE_HINT + HASH_SIZE_HINT * block.body.ommers.len() + WITHDRAWAL_SIZE_HINT * withdrawals
 }
 
-/// Writes the block; `transactions` writes the array of them.
+/// Writes the block; `transactions` writes the array of transactions.
 pub(super) fn write(
     w: &mut JsonWriter,
     block: &BlockParts<'_>,
@@ -45,11 +45,11 @@ pub(super) fn write(
     w.raw("}");
 }
 
-/// Writes an uncle: a header alone, with the size of a block that has nothing else.
+/// Writes an uncle: a header, with the size of a block that has no body.
 pub(super) fn write_uncle(w: &mut JsonWriter, uncle: &Header, hash: &B256, options: EncodeOptions) {
     let rlp_length = RawBlock::rlp_length_for(uncle, &Default::default());
     header_to_timestamp(w, uncle, hash, Some(rlp_length));
-    // Its ancestors may be known, but nobody sums their difficulties for it.
+    // The sum of its ancestors' difficulties is not tracked.
     total_difficulty(w, None, options);
     w.raw(r#","transactionsRoot":"#)
         .data(uncle.transactions_root);
@@ -58,7 +58,7 @@ pub(super) fn write_uncle(w: &mut JsonWriter, uncle: &Header, hash: &B256, optio
     w.raw("}");
 }
 
-/// Writes a header alone, as newHeads has it.
+/// Writes a header as newHeads sends it.
 pub(super) fn write_header(w: &mut JsonWriter, header: &Header, hash: &B256) {
     header_to_timestamp(w, header, hash, None);
     w.raw(r#","transactionsRoot":"#)
@@ -67,7 +67,7 @@ pub(super) fn write_header(w: &mut JsonWriter, header: &Header, hash: &B256) {
     w.raw("}");
 }
 
-/// The members up to `timestamp`, in alphabetical order; those of a later fork are absent, not
+/// The members up to `timestamp`, in alphabetical order; members of a later fork are absent, not
 /// null.
 fn header_to_timestamp(
     w: &mut JsonWriter,
@@ -124,7 +124,7 @@ fn withdrawals_root(w: &mut JsonWriter, header: &Header) {
     }
 }
 
-/// The amount is in Gwei, as everything of a withdrawal a quantity.
+/// Every member but the address is a QUANTITY; the amount is in Gwei.
 fn withdrawal(w: &mut JsonWriter, withdrawal: &Withdrawal) {
     w.raw(r#"{"index":"#).number(withdrawal.index);
     w.raw(r#","validatorIndex":"#)

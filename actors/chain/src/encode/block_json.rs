@@ -1,4 +1,4 @@
-//! Everything a block is ever asked for, as JSON in few buffers.
+//! Every answer about a block, as JSON in a few buffers.
 
 use std::ops::Range;
 
@@ -14,37 +14,37 @@ use super::{
 };
 use crate::block::BlockParts;
 
-/// A block's JSON, in buffers whose slices every answer is made of.
+/// A block's JSON, in buffers that answers are slices of.
 ///
-/// A transaction is a slice of the full block, a receipt a slice of the array of all receipts, a
-/// log a slice of its receipt: each is held once. Only the header's fields are held twice, once for
-/// each form of the block.
+/// A transaction is a slice of the full block, a receipt of the array of all receipts, a log of its
+/// receipt: each is held once. Only the header's members are held twice, once for each form of the
+/// block.
 #[derive(Clone, Debug)]
 pub struct BlockJson {
     /// The block with full transactions.
     full: Bytes,
-    /// Transactions in `full`.
+    /// The transactions' places in `full`.
     transactions: Box<[Span]>,
-    /// The block with the hashes of its transactions.
+    /// The block with transaction hashes.
     hashes: Bytes,
     /// The array of all receipts.
     receipts: Bytes,
-    /// Receipts in `receipts`.
+    /// The receipts' places in `receipts`.
     receipt_spans: Box<[Span]>,
-    /// Logs in `receipts`.
+    /// The logs' places in `receipts`.
     log_spans: Box<[Span]>,
     /// The array of all uncles.
     uncles: Bytes,
-    /// Uncles in `uncles`.
+    /// The uncles' places in `uncles`.
     uncle_spans: Box<[Span]>,
 }
 
 /// Why a block cannot be encoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EncodeError {
-    /// Positions in a buffer are 32 bits wide.
+    /// A buffer is longer than 32-bit positions can address.
     #[error(
-        "the block has {bytes} bytes of JSON in one piece, at most {} can be held",
+        "the block has {bytes} bytes of JSON in one buffer, expected at most {}",
         u32::MAX
     )]
     TooLarge {
@@ -54,10 +54,10 @@ pub enum EncodeError {
 }
 
 impl BlockJson {
-    /// Encodes a verified block; `parts` has one sender and one receipt for each transaction.
+    /// Encodes a verified block; `parts` has one sender and one receipt per transaction.
     ///
     /// # Errors
-    /// [`EncodeError::TooLarge`] where one buffer would exceed 4 GiB.
+    /// [`EncodeError::TooLarge`] if a buffer would exceed 4 GiB.
     pub fn encode(parts: &BlockParts<'_>, options: EncodeOptions) -> Result<Self, EncodeError> {
         let body = &parts.raw.body;
         debug_assert_eq!(parts.senders.len(), body.transactions.len());
@@ -76,7 +76,7 @@ impl BlockJson {
             uncles,
             uncle_spans: uncle_spans.into(),
         };
-        // The hashes are shorter than what they are the hashes of.
+        // `hashes` is shorter than `full`.
         let bytes = json
             .full
             .len()
@@ -106,8 +106,8 @@ impl BlockJson {
     }
 
     /// Number of transactions.
-    #[must_use]
-    pub fn transaction_count(&self) -> usize {
+    #[cfg(test)]
+    pub(crate) fn transaction_count(&self) -> usize {
         self.transactions.len()
     }
 
@@ -130,8 +130,8 @@ impl BlockJson {
         self.log_spans.len()
     }
 
-    /// Where log `index` (position in the block) stands in [`Self::receipts`]; logs of one receipt
-    /// that follow each other are one comma apart.
+    /// The byte range of log `index` (its position in the block) in [`Self::receipts`]. Between
+    /// adjacent logs of one receipt there is exactly one comma.
     #[must_use]
     pub fn log_range(&self, index: usize) -> Option<Range<usize>> {
         self.log_spans.get(index).map(Span::range)
@@ -207,7 +207,7 @@ fn block_with_hashes(
     w.finish()
 }
 
-/// The array of receipts, where each stands in it, and where each log does.
+/// The array of receipts, each receipt's place in it, and each log's.
 fn all_receipts(parts: &BlockParts<'_>) -> (Bytes, Vec<Span>, Vec<Span>) {
     let size_hint = parts.receipts.iter().map(receipt::size_hint).sum::<usize>();
     let mut w = JsonWriter::with_capacity(2 + size_hint);

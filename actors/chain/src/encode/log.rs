@@ -1,16 +1,16 @@
-//! A log, the same bytes in its receipt and in the result of eth_getLogs.
+//! A log: the same bytes in its receipt and in the result of eth_getLogs.
 
 use alloy_primitives::{B256, Log};
 
 use super::writer::JsonWriter;
 use crate::block::BlockParts;
 
-/// What the logs of one transaction have in common, written once and copied into each.
+/// The members that all logs of one transaction share, written once and copied into each.
 #[derive(Debug)]
 pub(super) struct LogTail(JsonWriter);
 
 impl LogTail {
-    /// Everything between `data` and the log's own index.
+    /// Everything between `data` and the log's index.
     pub(super) fn new(
         block: &BlockParts<'_>,
         transaction_hash: &B256,
@@ -39,10 +39,10 @@ pub(super) fn write(w: &mut JsonWriter, log: &Log, index: u64, tail: &LogTail) {
     w.raw(r#","removed":false}"#);
 }
 
-/// Bytes of a [`LogTail`] at most: 6 keys, 2 hashes, 3 numbers.
+/// The longest [`LogTail`] in bytes: 6 keys, 2 hashes, 3 numbers.
 const TAIL_BYTES: usize = 330;
 
-/// At least the bytes of a log, and not many more.
+/// An upper estimate of a log's length in bytes.
 pub(super) fn size_hint(log: &Log) -> usize {
     const ADDRESS_AND_PUNCTUATION: usize = 110;
     ADDRESS_AND_PUNCTUATION + TAIL_BYTES - 40 + 69 * log.topics().len() + 2 * log.data.data.len()

@@ -1,16 +1,16 @@
-//! JSON bytes of block, transaction, receipt, log and uncle, made once at ingest and served as
+//! JSON of blocks, transactions, receipts, logs and uncles, made once at ingest and served as
 //! slices.
 //!
-//! Shapes and key order are geth's; which fields a fork or a transaction type adds is decided here
-//! and nowhere else.
+//! Shapes and key order are geth's. Only this folder decides which members a fork or a transaction
+//! type adds.
 //!
 //! | file | what it writes |
 //! |---|---|
-//! | [`BlockJson`] | everything a block is ever asked for, in few buffers of the exact size |
+//! | [`BlockJson`] | every answer about a block, in a few buffers of exact size |
 //! | `block`, `transaction`, `receipt`, `log` | one kind of object each |
-//! | [`value`] | the small values that are made when they are asked for |
+//! | [`value`] | small values that are made per request |
 //! | `proof` | the answer of eth_getProof |
-//! | `writer` | hex and punctuation, straight into one growing buffer |
+//! | `writer` | hex and punctuation, appended to one buffer |
 
 mod block;
 mod block_json;

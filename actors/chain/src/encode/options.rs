@@ -1,8 +1,8 @@
-//! What can be chosen about a block's JSON.
+//! Options of the encoder.
 
-/// How blocks are written.
+/// Options of the JSON of blocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EncodeOptions {
-    /// Leave out `totalDifficulty` of blocks and uncles, as execution-apis has it.
+    /// Leave out `totalDifficulty` of blocks and uncles, as execution-apis does.
     pub omit_total_difficulty: bool,
 }

@@ -11,20 +11,20 @@ use crate::{
     trie::{State, StorageProof, TrieError},
 };
 
-/// Bytes after which what was written of a proof is handed over: some four slots of a large trie.
+/// The size at which a part of a proof is complete: about four slots of a large trie.
 const PART_BYTES: usize = 32 << 10;
 
 /// How a storage key of eth_getProof is echoed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProofKey {
-    /// The input had 32 bytes: it comes back as 32 bytes.
+    /// The input had 32 bytes: it is echoed as 32 bytes.
     Full(U256),
-    /// The input was shorter: it comes back as QUANTITY.
+    /// The input was shorter: it is echoed as QUANTITY.
     Short(U256),
 }
 
 impl ProofKey {
-    /// The slot that it names, however it is echoed.
+    /// The slot that the key names.
     #[must_use]
     pub const fn slot(self) -> U256 {
         match self {
@@ -33,12 +33,11 @@ impl ProofKey {
     }
 }
 
-/// The account proof of `address` with one storage proof for each of `keys`, in their order
-/// (EIP-1186).
+/// The account proof of `address`, with one storage proof for each of `keys` in order (EIP-1186).
 ///
-/// An absent account has nonce and balance zero, the code hash of nothing and the empty storage
-/// root; its nodes prove the exclusion. A proof of more than `kept_max` bytes is not kept: it is
-/// made again as it is taken.
+/// An absent account has nonce and balance zero, the code hash of empty code and the empty storage
+/// root; its nodes are an exclusion proof. A proof of more than `kept_max` bytes is not kept: it is
+/// made a second time, as it is taken.
 ///
 /// # Errors
 /// As [`State::prove`].
@@ -48,7 +47,7 @@ pub fn proof(
     keys: Vec<ProofKey>,
     kept_max: usize,
 ) -> Result<Json, TrieError> {
-    let mut plan = LazyProof {
+    let mut proof = LazyProof {
         state: Arc::clone(state),
         address,
         keys,
@@ -57,42 +56,44 @@ pub fn proof(
         left: 0,
     };
     let mut kept = Vec::new();
-    while let Some(part) = plan.make()? {
-        plan.left += part.len();
-        if plan.left <= kept_max {
+    while let Some(part) = proof.make()? {
+        proof.left += part.len();
+        if proof.left <= kept_max {
             kept.extend_from_slice(&part);
         } else {
             kept = Vec::new();
         }
     }
-    if plan.left <= kept_max {
+    if proof.left <= kept_max {
         return Ok(kept.into());
     }
-    plan.next = NextPart::Account;
-    Ok(Json::lazy(plan))
+    proof.next = NextPart::Account;
+    Ok(Json::lazy(proof))
 }
 
-/// A proof that is made part by part. The state that it holds keeps every node of it, but in a
-/// store with a bound: there what was read last goes last, so that it is torn only where nearly the
-/// whole bound is brought or read anew before it is taken.
+/// A proof that is made part by part.
+///
+/// The state keeps every node of the proof, except in a store with a bound. There the nodes read
+/// last are evicted last, so the proof is truncated only if almost the whole store is replaced or
+/// read before the proof is taken.
 #[derive(Debug)]
 struct LazyProof {
     state: Arc<State>,
     address: Address,
     keys: Vec<ProofKey>,
     next: NextPart,
-    /// What was made and not taken.
+    /// Bytes that were made and not taken.
     made: bytes::Bytes,
-    /// Bytes that are still to be taken.
+    /// Bytes left to take.
     left: usize,
 }
 
-/// What comes next.
+/// The part to make next.
 #[derive(Clone, Copy, Debug)]
 enum NextPart {
     /// The account.
     Account,
-    /// The slots from this one on, of the account's storage.
+    /// The storage slots from index `from` on.
     Slots { storage_root: B256, from: usize },
     /// Nothing.
     End,
@@ -145,17 +146,17 @@ impl LazyBytes for LazyProof {
         size_of::<Self>() + size_of_val(&self.keys[..]) + self.made.len()
     }
 
-    fn take(&mut self, most: usize) -> Result<bytes::Bytes, Truncated> {
+    fn take(&mut self, max: usize) -> Result<bytes::Bytes, Truncated> {
         if self.made.is_empty() {
             self.made = self.make().ok().flatten().ok_or(Truncated)?;
         }
-        let part = self.made.split_to(most.min(self.made.len()));
+        let part = self.made.split_to(max.min(self.made.len()));
         self.left = self.left.checked_sub(part.len()).ok_or(Truncated)?;
         Ok(part)
     }
 }
 
-/// The proof up to the first slot.
+/// Writes the proof up to the first slot.
 fn write_account(w: &mut JsonWriter, address: &Address, account: &TrieAccount, nodes: &[Bytes]) {
     w.raw(r#"{"address":"#).data(address);
     w.raw(r#","accountProof":"#);

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::block::{BlockParts, Receipt, Transaction};
 
-/// Where a receipt stands in its block.
+/// A receipt's position in its block.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Position {
     /// Index of the transaction.
@@ -22,7 +22,7 @@ pub(super) struct Position {
     pub(super) first_log_index: u64,
 }
 
-/// Writes the receipt of `transaction` and appends where each of its logs stands to `log_spans`.
+/// Writes the receipt of `transaction` and appends the place of each of its logs to `log_spans`.
 pub(super) fn write(
     w: &mut JsonWriter,
     block: &BlockParts<'_>,
@@ -33,7 +33,7 @@ pub(super) fn write(
     let header = &block.raw.header;
     let hash = transaction.tx_hash();
     let cumulative_gas_used = receipt.cumulative_gas_used();
-    // The address of a creation that failed is as certain as that of one that did not.
+    // geth states the address of a failed creation too.
     let contract = transaction
         .is_create()
         .then(|| sender.create(transaction.nonce()));
@@ -78,7 +78,7 @@ pub(super) fn write(
     w.raw("}");
 }
 
-/// At least the bytes of a receipt, and not many more.
+/// An upper estimate of a receipt's length in bytes.
 pub(super) fn size_hint(receipt: &Receipt) -> usize {
     const FIXED: usize = 1400;
     FIXED + receipt.logs().iter().map(log::size_hint).sum::<usize>()

@@ -1,9 +1,9 @@
-//! Where a value is in a buffer.
+//! A value's place in a buffer.
 
 use std::ops::Range;
 
-/// Where a value stands in its buffer. Half the width of a range: the adversarial block has 155,000
-/// of them.
+/// A value's byte range in its buffer, at half the size of a `Range`: a block may have 155,000
+/// logs, each with one.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Span {
     start: u32,
@@ -11,8 +11,8 @@ pub(super) struct Span {
 }
 
 impl Span {
-    /// From `start` to before `end`; whoever made the buffer checks that it is not longer than 32
-    /// bits can say.
+    /// The bytes from `start` to before `end`. The caller makes sure that the buffer's length fits
+    /// 32 bits.
     pub(super) const fn new(start: usize, end: usize) -> Self {
         Self {
             start: start as u32,

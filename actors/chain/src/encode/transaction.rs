@@ -1,4 +1,4 @@
-//! A transaction as its block carries it.
+//! A transaction in its block.
 
 use alloy_consensus::{Transaction as _, transaction::to_eip155_value};
 use alloy_eips::{Typed2718, eip2930::AccessList, eip7702::SignedAuthorization};
@@ -34,8 +34,7 @@ pub(super) fn write(
         w.raw(r#","accessList":"#);
         access_list(w, list);
     }
-    // Every typed transaction names its chain; a legacy one does when it is replay-protected
-    // (EIP-155).
+    // A typed transaction names its chain, a legacy one only if it is replay-protected (EIP-155).
     if let Some(chain_id) = transaction.chain_id() {
         w.raw(r#","chainId":"#).number(chain_id);
     }
@@ -52,7 +51,7 @@ pub(super) fn write(
     w.raw("}");
 }
 
-/// The price paid, and what the sender offered where that is more than one number.
+/// The price paid, and the sender's offer if that is more than one number.
 fn fees(w: &mut JsonWriter, transaction: &Transaction, base_fee_per_gas: Option<u64>) {
     w.raw(r#","gasPrice":"#)
         .wide(transaction.effective_gas_price(base_fee_per_gas));
@@ -88,7 +87,8 @@ fn authorization(w: &mut JsonWriter, authorization: &SignedAuthorization) {
     w.raw("}");
 }
 
-/// `v` is the raw value of a legacy transaction and the parity of a typed one, which has it twice.
+/// `v` is the signed value of a legacy transaction, and the parity of a typed one, which also has
+/// `yParity`.
 fn signature(w: &mut JsonWriter, transaction: &Transaction) {
     let signature = transaction.signature();
     let parity = u128::from(signature.v());
@@ -104,7 +104,7 @@ fn signature(w: &mut JsonWriter, transaction: &Transaction) {
     }
 }
 
-/// At least the bytes of a transaction, and not many more.
+/// An upper estimate of a transaction's length in bytes.
 pub(super) fn size_hint(transaction: &Transaction) -> usize {
     const FIXED: usize = 970;
     const ACCESS_LIST_ITEM: usize = 80;

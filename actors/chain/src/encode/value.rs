@@ -1,4 +1,4 @@
-//! The values that are made when they are asked for.
+//! Small values that are made per request.
 
 use alloy_consensus::Header;
 use alloy_primitives::{B256, U256, hex};
@@ -31,7 +31,8 @@ pub fn data(bytes: &[u8]) -> Json {
     Json::own(writer.finish())
 }
 
-/// DATA of bytes that are held anyway; of more than `kept_max` digits it is written as it is taken.
+/// DATA of bytes that are held anyway; if it has more than `kept_max` digits, they are made as they
+/// are taken.
 #[must_use]
 pub fn shared_data(bytes: alloy_primitives::Bytes, kept_max: usize) -> Json {
     if 2 * bytes.len() <= kept_max {
@@ -46,12 +47,12 @@ pub fn shared_data(bytes: alloy_primitives::Bytes, kept_max: usize) -> Json {
 /// Bytes as hex digits in quotes.
 #[derive(Debug)]
 struct Digits {
-    /// Those that are still to be written.
+    /// The bytes that are not taken.
     bytes: Bytes,
     is_begun: bool,
 }
 
-/// Digits that are written at once.
+/// Most digits that one call makes.
 const DIGITS_MAX: usize = 32 << 10;
 
 impl LazyBytes for Digits {
@@ -67,17 +68,17 @@ impl LazyBytes for Digits {
         size_of::<Self>()
     }
 
-    fn take(&mut self, most: usize) -> Result<Bytes, Truncated> {
+    fn take(&mut self, max: usize) -> Result<Bytes, Truncated> {
         let begin: &[u8] = if self.is_begun { b"" } else { b"\"0x" };
         self.is_begun = true;
-        let room = (most.min(DIGITS_MAX) - begin.len() - 1) / 2;
+        let room = (max.min(DIGITS_MAX) - begin.len() - 1) / 2;
         let part = self.bytes.split_to(room.min(self.bytes.len()));
         let end: &[u8] = if self.bytes.is_empty() { b"\"" } else { b"" };
         Ok([begin, hex::encode(part).as_bytes(), end].concat().into())
     }
 }
 
-/// A header as newHeads has it: a block's members without those that its body makes.
+/// A header as newHeads sends it: a block without the members of its body.
 #[must_use]
 pub fn header(header: &Header, hash: &B256) -> Bytes {
     let mut writer = JsonWriter::with_capacity(block::SIZE_HINT);

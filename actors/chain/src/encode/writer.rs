@@ -1,42 +1,42 @@
-//! Hex and punctuation, straight into one growing buffer.
+//! Hex and punctuation, appended to one buffer.
 
 use alloy_primitives::{U256, hex};
 use bytes::Bytes;
 
-/// Appends JSON to a buffer; nothing is checked, punctuation is the caller's.
+/// Appends JSON to a buffer. Nothing is checked: the caller writes the punctuation.
 ///
-/// Methods chain, so that a writer of an object reads as the object.
+/// Methods chain, so that the code that writes an object reads like the object.
 #[derive(Debug)]
 pub(super) struct JsonWriter {
     out: Vec<u8>,
 }
 
 impl JsonWriter {
-    /// A writer that expects to write about `capacity` bytes; less is given back, more is
-    /// allocated.
+    /// A writer with room for `capacity` bytes; the buffer grows if needed, and [`Self::finish`]
+    /// shrinks it.
     pub(super) fn with_capacity(capacity: usize) -> Self {
         Self {
             out: Vec::with_capacity(capacity),
         }
     }
 
-    /// Bytes written so far: where the next value starts.
+    /// Number of bytes written so far: the start of the next value.
     pub(super) const fn len(&self) -> usize {
         self.out.len()
     }
 
-    /// What was written so far.
+    /// The bytes written so far.
     pub(super) fn as_bytes(&self) -> &[u8] {
         &self.out
     }
 
-    /// What was written, in a buffer of the exact size.
+    /// The bytes written, in a buffer of exact size.
     pub(super) fn finish(mut self) -> Bytes {
         self.out.shrink_to_fit();
         self.out.into()
     }
 
-    /// Bytes that are JSON already.
+    /// Appends JSON as it is.
     pub(super) fn raw(&mut self, json: impl AsRef<[u8]>) -> &mut Self {
         self.out.extend_from_slice(json.as_ref());
         self
@@ -48,7 +48,7 @@ impl JsonWriter {
         self.out.extend_from_slice(b"\"0x");
         let start = self.out.len();
         self.out.resize(start + 2 * bytes.len(), b'"');
-        // It fails only where the lengths differ, and the line above made them agree.
+        // It fails only if the lengths differ, and the line above made them equal.
         let encoded = hex::encode_to_slice(bytes, &mut self.out[start..]);
         debug_assert_eq!(encoded, Ok(()));
         self.out.push(b'"');
@@ -93,7 +93,7 @@ impl JsonWriter {
         self
     }
 
-    /// `null`, or what `write` writes.
+    /// The value as `write` writes it, or `null`.
     pub(super) fn or_null<T>(
         &mut self,
         value: Option<T>,
@@ -105,7 +105,7 @@ impl JsonWriter {
         }
     }
 
-    /// An array, one item after the other, with one comma and nothing else between two.
+    /// An array, with exactly one comma between two items.
     pub(super) fn array<T>(
         &mut self,
         items: impl IntoIterator<Item = T>,

@@ -1,4 +1,4 @@
-//! Matches that were counted, and the JSON array made of them as it is taken.
+//! Matches that were counted, and their JSON array, made as it is taken.
 
 use std::{ops::Range, sync::Arc};
 
@@ -10,18 +10,18 @@ use crate::{
     json::{Json, LazyBytes, Truncated},
 };
 
-/// Matches that were counted and not gathered yet.
+/// The matches of a search: counted, and not gathered from the blocks' JSON.
 #[derive(Debug)]
 pub struct FoundLogs {
     count: usize,
     array: LogArray,
 }
 
-/// Positions of the logs that match, block by block.
+/// Positions of the matching logs, block by block.
 #[derive(Debug, Default)]
 pub(super) struct Matches {
     pub(super) positions: Vec<u32>,
-    /// Indices of the blocks that have any, and where each one's positions end.
+    /// Indices of the blocks that have matches, and the end of each one's positions.
     blocks: Vec<(usize, usize)>,
 }
 
@@ -38,7 +38,7 @@ impl Matches {
         self.positions.len()
     }
 
-    /// Indices of the blocks that have matches, each with the ascending positions of its logs.
+    /// Indices of the blocks that have matches, each with its logs' positions, ascending.
     fn by_block(&self) -> impl Iterator<Item = (usize, &[u32])> {
         let mut start = 0;
         self.blocks.iter().map(move |(index, end)| {
@@ -49,36 +49,36 @@ impl Matches {
     }
 }
 
-/// The JSON array of matching logs, by where they stand in the JSON of their blocks.
+/// The JSON array of matching logs, as byte ranges of their blocks' receipts.
 #[derive(Debug)]
 struct LogArray {
     /// In block order, then log order.
     runs: Vec<Run>,
-    /// The receipts of each block that has runs, and where its runs end.
+    /// The receipts of each block that has runs, and the end of its runs.
     blocks: Vec<(Bytes, usize)>,
-    /// The run that is taken next, how much of it was taken, and its block.
+    /// The run to take next, how many of its bytes were taken, and its block.
     run: usize,
     taken: usize,
     block: usize,
     is_begun: bool,
-    /// Bytes that are still to be taken.
+    /// Bytes left to take.
     left: usize,
 }
 
-/// Matching logs that stand next to each other in a block's receipts, the commas between them
-/// included.
+/// Matching logs that are adjacent in a block's receipts, with the commas between them.
 #[derive(Clone, Copy, Debug)]
 struct Run {
     start: u32,
     end: u32,
 }
 
-/// Shorter runs are copied into one buffer, longer ones are shared slices. A slice costs the
-/// reply's body about 200 ns (a step for itself, another for the comma after it); the copy of a run
-/// of this size, in a cache by then when it is written, costs the same (`benches/log_search.rs`).
+/// Runs of this size or more are shared slices, shorter ones are copied into one buffer.
+///
+/// A slice costs the reply's body about 200 ns: one step for itself, one for the comma after it.
+/// Copying a run of this size costs the same (`benches/log_search.rs`).
 const SHARED_BYTES_MIN: usize = 4 * 1024;
 
-/// Bytes that are copied into one buffer at most.
+/// Most bytes that are copied into one buffer.
 const COPIED_BYTES_MAX: usize = 64 * 1024;
 
 impl Run {
@@ -101,14 +101,14 @@ impl FoundLogs {
             let first = runs.len();
             for position in positions {
                 checker.count(1)?;
-                // Postings and JSON are made of the same receipts, and positions in a buffer are 32
-                // bits wide.
+                // Postings and JSON are made from the same receipts, and the encoder checked that
+                // positions fit 32 bits.
                 let Some(Range { start, end }) = json.log_range(*position as usize) else {
                     continue;
                 };
                 let (start, end) = (start as u32, end as u32);
                 match runs[first..].last_mut() {
-                    // One comma apart. Between logs of two receipts there is more.
+                    // Logs of one receipt are one comma apart, logs of two receipts further.
                     Some(run) if run.end + 1 == start => run.end = end,
                     _ => runs.push(Run { start, end }),
                 }
@@ -139,7 +139,7 @@ impl FoundLogs {
         self.count
     }
 
-    /// The JSON array, ordered by block, then log index.
+    /// The JSON array, ordered by block, then by log index.
     #[must_use]
     pub fn into_json(self) -> Json {
         match self.array.runs.is_empty() {
@@ -150,14 +150,14 @@ impl FoundLogs {
 }
 
 impl LogArray {
-    /// The rest of the run that is taken next.
+    /// The rest of the run to take next.
     fn rest(&self) -> Option<(&Bytes, Range<usize>)> {
         let run = self.runs.get(self.run)?;
         let receipts = &self.blocks[self.block].0;
         Some((receipts, run.start as usize + self.taken..run.end as usize))
     }
 
-    /// Notes that `bytes` of the next run were taken.
+    /// Records that `bytes` of the next run were taken.
     fn advance(&mut self, bytes: usize) {
         self.left -= bytes;
         self.taken += bytes;
@@ -173,11 +173,12 @@ impl LogArray {
         }
     }
 
-    /// Copies what comes next, up to `most` bytes or to a run that is worth a slice of its own.
-    fn copy(&mut self, most: usize) -> Bytes {
-        let mut copied = Vec::with_capacity(most.min(self.left));
-        while copied.len() < most && self.left > 0 {
-            // A bracket or a comma goes before every run, and a bracket after the last one.
+    /// Copies the next bytes, up to `max` of them or to a run that is long enough for a slice of
+    /// its own.
+    fn copy(&mut self, max: usize) -> Bytes {
+        let mut copied = Vec::with_capacity(max.min(self.left));
+        while copied.len() < max && self.left > 0 {
+            // A bracket or a comma precedes every run, and a bracket follows the last.
             if self.taken == 0 && !self.is_begun {
                 copied.push(match self.run {
                     0 => b'[',
@@ -194,7 +195,7 @@ impl LogArray {
             if rest.len() >= SHARED_BYTES_MIN {
                 break;
             }
-            let bytes = rest.len().min(most - copied.len());
+            let bytes = rest.len().min(max - copied.len());
             copied.extend_from_slice(&receipts[rest.start..rest.start + bytes]);
             self.advance(bytes);
             self.is_begun = self.taken > 0;
@@ -212,14 +213,14 @@ impl LazyBytes for LogArray {
         size_of::<Self>() + size_of_val(&self.runs[..]) + size_of_val(&self.blocks[..])
     }
 
-    fn take(&mut self, most: usize) -> Result<Bytes, Truncated> {
+    fn take(&mut self, max: usize) -> Result<Bytes, Truncated> {
         let large = self
             .rest()
             .filter(|(_, rest)| self.is_begun && rest.len() >= SHARED_BYTES_MIN);
         let Some((receipts, rest)) = large else {
-            return Ok(self.copy(most.min(COPIED_BYTES_MAX)));
+            return Ok(self.copy(max.min(COPIED_BYTES_MAX)));
         };
-        let slice = receipts.slice(rest.start..rest.start + rest.len().min(most));
+        let slice = receipts.slice(rest.start..rest.start + rest.len().min(max));
         self.advance(slice.len());
         self.is_begun = self.taken > 0;
         Ok(slice)

@@ -40,6 +40,7 @@ pub use changes::Changes;
 pub use error::TrieError;
 #[cfg(any(test, feature = "testing"))]
 pub use invariants::InvariantError;
+#[cfg(any(test, feature = "testing"))]
 pub use node::{Reference, references};
 pub use node_store::{NodeStore, NodeStoreStats};
 pub use proof::{AccountProof, StorageProof};

@@ -187,11 +187,11 @@ pub(super) fn push_references(rlp: &[u8], references: &mut Vec<Reference>) -> Re
     Ok(())
 }
 
-/// What the node with this RLP names, in the order in which it does; the bytes may come from
-/// anywhere.
+/// What the node with this RLP names, in its order. The bytes may come from anywhere.
 ///
 /// # Errors
 /// What the decoder said: the bytes are not a node of a trie that is keyed by keccak256.
+#[cfg(any(test, feature = "testing"))]
 pub fn references(rlp: &[u8]) -> Result<Vec<Reference>> {
     let mut references = Vec::new();
     push_references(rlp, &mut references)?;

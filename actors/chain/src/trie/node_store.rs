@@ -154,6 +154,7 @@ impl NodeStore {
     }
 
     /// Roots of the live handles, one entry a handle.
+    #[cfg(any(test, feature = "testing"))]
     #[must_use]
     pub fn held_roots(&self) -> Vec<B256> {
         let handles = self.handles.lock();

@@ -1,4 +1,4 @@
-//! How a request names a block, and why a name is not of a block that is served.
+//! How a request names a block, and why a name cannot be resolved.
 
 use alloy_primitives::B256;
 
@@ -30,7 +30,7 @@ pub enum BlockNumberOrTag {
 pub enum BlockTag {
     /// The head.
     Latest,
-    /// As latest.
+    /// Served as latest.
     Pending,
     /// The oldest block of the window.
     Earliest,
@@ -40,19 +40,19 @@ pub enum BlockTag {
     Finalized,
 }
 
-/// Why a block parameter names no block that is served.
+/// Why a block parameter does not name a block that is served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ResolveError {
     /// The number is above the head.
     #[error("block {number} is above the head")]
     AboveHead {
-        /// What was asked for.
+        /// The requested number.
         number: u64,
     },
     /// The number is below the window.
     #[error("block {number} is below the window, oldest is {oldest}")]
     BelowWindow {
-        /// What was asked for.
+        /// The requested number.
         number: u64,
         /// The oldest block that is served.
         oldest: u64,
@@ -60,13 +60,13 @@ pub enum ResolveError {
     /// No held block has this hash.
     #[error("unknown block hash")]
     UnknownHash,
-    /// Nothing that is held has this hash, and not all of the window is held yet.
+    /// Nothing held has this hash, and the window is not filled yet.
     #[error("unknown hash, and the window is not filled yet")]
     NotFilled,
     /// The block was replaced and the caller wants a canonical one.
     #[error("block is not canonical")]
     NotCanonical,
-    /// safe or finalized is not known.
+    /// The safe or finalized block is not known.
     #[error("tag is not known")]
     UnknownTag,
 }

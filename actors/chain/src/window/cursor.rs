@@ -1,4 +1,4 @@
-//! How far along the chain a follower is.
+//! A reader's position in the chain.
 
 use std::sync::Arc;
 
@@ -7,36 +7,36 @@ use alloy_primitives::B256;
 use super::Snapshot;
 use crate::block::Block;
 
-/// The last block that a follower was told of: number and hash are the whole state of following.
+/// The last block that a reader was notified of. Number and hash are all that it has to remember.
 ///
-/// Whatever happened in the meantime, going from step to step leads to the head of a snapshot with no
-/// gap and nothing twice: blocks that were replaced are taken back, newest first, then their
-/// successors come, oldest first.
+/// Step by step, a cursor reaches the head of a snapshot without gaps or duplicates, whatever
+/// happened since: first the replaced blocks are removed, newest first, then their successors are
+/// added, oldest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cursor {
     number: u64,
     hash: B256,
 }
 
-/// What a follower is told next.
+/// One step of a cursor.
 #[derive(Clone, Debug)]
 pub enum CursorStep {
-    /// The newest block that it was told of is not canonical any more.
+    /// The block at the cursor is no longer canonical.
     Remove(Arc<Block>),
     /// The next canonical block.
     Add(Arc<Block>),
 }
 
-/// A block between the cursor and the head is not held any more: the follower has to begin anew.
+/// A block between the cursor and the head is no longer held: the reader has to start again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the way from block {number} to the head is not held any more")]
+#[error("the blocks from block {number} to the head are no longer held")]
 pub struct CursorLost {
-    /// Where the follower was.
+    /// The cursor's block.
     pub number: u64,
 }
 
 impl Cursor {
-    /// A follower that knows everything up to this block.
+    /// A cursor at this block.
     #[must_use]
     pub fn after(block: &Block) -> Self {
         Self {
@@ -45,7 +45,7 @@ impl Cursor {
         }
     }
 
-    /// A follower that knows everything up to this block's parent. The block is not the genesis.
+    /// A cursor at this block's parent; the block is not the genesis.
     #[must_use]
     pub fn before(block: &Block) -> Self {
         Self {
@@ -54,17 +54,17 @@ impl Cursor {
         }
     }
 
-    /// Whether there is nothing left to tell of this snapshot.
+    /// Whether the cursor is at the head of the snapshot.
     #[must_use]
     pub fn is_at_head(&self, snapshot: &Snapshot) -> bool {
         snapshot.head().hash == self.hash
     }
 
-    /// The next step towards the head of a snapshot, which is taken; `None` at the head.
+    /// Takes the next step towards the head of the snapshot; `None` at the head.
     ///
     /// # Errors
-    /// [`CursorLost`]: the next block, or the one to be taken back, is not held; the cursor stays where
-    /// it is.
+    /// [`CursorLost`] if the next block, or the block to remove, is not held. The cursor does not
+    /// move.
     pub fn step(&mut self, snapshot: &Snapshot) -> Result<Option<CursorStep>, CursorLost> {
         if self.is_at_head(snapshot) {
             return Ok(None);
@@ -79,7 +79,7 @@ impl Cursor {
         };
         let block = snapshot.by_hash(&self.hash).ok_or(lost)?;
         if snapshot.is_canonical(block) {
-            // Only the genesis is held so far below the window.
+            // Of the canonical blocks below the window, only the genesis is held.
             return Err(lost);
         }
         if block.number() == 0 {
@@ -89,7 +89,7 @@ impl Cursor {
         Ok(Some(CursorStep::Remove(Arc::clone(block))))
     }
 
-    /// All steps to the head of a snapshot; at most one a held block.
+    /// All steps to the head of the snapshot, at most one per held block.
     ///
     /// # Errors
     /// As [`Self::step`].

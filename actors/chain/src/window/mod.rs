@@ -1,13 +1,14 @@
-//! The 128-block ring: apply, revert, extend, resolve.
+//! The latest 128 blocks: apply, revert, extend, resolve.
 //!
 //! | file | what it is |
 //! |---|---|
-//! | [`Window`] | the one owner: applies, reverts, extends below, hands out snapshots |
-//! | [`Snapshot`] | one snapshot, immutable and consistent for ever: what every request reads |
-//! | [`Cursor`] | how far a follower is, and its next step to the head of a snapshot |
+//! | [`Window`] | the one owner: applies, reverts, extends at the bottom, hands out snapshots |
+//! | [`Snapshot`] | an immutable, consistent state of the window: what every request reads |
+//! | [`Cursor`] | a reader's position in the chain, and its next step to the head |
 //! | `transactions` | canonical transactions by hash, shared between snapshots |
-//! | `block_id` | how a request names a block, and why the name fails |
-//! | `invariants` | what is true of every window, as one check that every test calls |
+//! | `block_id` | how a request names a block, and why a name cannot be resolved |
+//! | `limits` | how many blocks are held |
+//! | `invariants` | what holds for every window, as one check that tests call |
 
 mod block_id;
 mod cursor;

@@ -1,4 +1,4 @@
-//! One snapshot of the window.
+//! An immutable state of the window.
 
 use std::sync::Arc;
 
@@ -11,10 +11,9 @@ use super::{
 };
 use crate::block::Block;
 
-/// One consistent, immutable snapshot of the window: what a request, and every item of a batch, reads.
+/// A consistent, immutable state of the window: what a request, and every item of a batch, reads.
 ///
-/// Whoever keeps an old one keeps seeing exactly the old snapshot, and keeps its blocks and their
-/// states in memory.
+/// An old snapshot never changes, and keeps its blocks and their states in memory.
 ///
 /// | method | resolves with |
 /// |---|---|
@@ -37,8 +36,8 @@ pub struct Snapshot {
     pub(super) finalized: Option<SettledBlock>,
 }
 
-/// A block that the source called safe or finalized; its number stays known when it leaves the
-/// window.
+/// A block that the source called safe or finalized; the number stays known after the block leaves
+/// the window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct SettledBlock {
     pub(super) number: u64,
@@ -52,7 +51,7 @@ impl Snapshot {
         self.chain_id
     }
 
-    /// Tells snapshots of one window apart: a later one has a larger version.
+    /// A number that grows with every change of the window.
     #[must_use]
     pub const fn version(&self) -> u64 {
         self.version
@@ -64,7 +63,7 @@ impl Snapshot {
         &self.canonical[self.canonical.len() - 1]
     }
 
-    /// Number of the oldest canonical block that is served.
+    /// Number of the oldest canonical block in the window.
     #[must_use]
     pub fn oldest(&self) -> u64 {
         self.canonical[0].number()
@@ -76,7 +75,7 @@ impl Snapshot {
         &self.canonical
     }
 
-    /// Those of the canonical blocks `from..=to` that are in the window, oldest first.
+    /// The canonical blocks of `from..=to` that are in the window, oldest first.
     #[must_use]
     pub fn range(&self, from: u64, to: u64) -> &[Arc<Block>] {
         let from = from.max(self.oldest());
@@ -88,10 +87,10 @@ impl Snapshot {
         &self.canonical[place(from)..=place(to)]
     }
 
-    /// The genesis block, held for ever for those who check it at start (JSON only; its state goes
-    /// with the window).
+    /// The genesis block. It is never released, because clients check it at start; its state leaves
+    /// with the window.
     ///
-    /// `None` where the window began above it, until it is given or reached.
+    /// `None` if the window began above it, until the source supplies it or the window reaches it.
     #[must_use]
     pub const fn genesis(&self) -> Option<&Arc<Block>> {
         self.genesis.as_ref()
@@ -108,14 +107,14 @@ impl Snapshot {
         self.held.get(hash).or_else(genesis)
     }
 
-    /// Whether all of the window is held: [`WINDOW_BLOCKS`] blocks, or all that there are.
+    /// Whether the window is full: it has [`WINDOW_BLOCKS`] blocks, or all blocks of the chain.
     #[must_use]
     pub fn is_filled(&self) -> bool {
         self.canonical.len() >= WINDOW_BLOCKS || self.oldest() == 0
     }
 
-    /// Why nothing is found by a hash: there may be such a block or transaction while the window is
-    /// filled.
+    /// The reason why a hash is not found: while the window fills, the block or transaction may
+    /// exist.
     #[must_use]
     pub fn not_found(&self) -> ResolveError {
         match self.is_filled() {
@@ -124,8 +123,7 @@ impl Snapshot {
         }
     }
 
-    /// Whether the block is on the canonical chain, as far as it is held: the window and the
-    /// genesis.
+    /// Whether the block is canonical, as far as the window and the genesis show.
     #[must_use]
     pub fn is_canonical(&self, block: &Block) -> bool {
         self.by_number(block.number())
@@ -133,7 +131,7 @@ impl Snapshot {
             .is_some_and(|canonical| canonical.hash == block.hash)
     }
 
-    /// A canonical transaction by its hash: its block and index. Where a chain has it twice, the
+    /// A canonical transaction by its hash: its block and index. If the chain has it twice, the
     /// newer one.
     #[must_use]
     pub fn transaction(&self, hash: &B256) -> Option<(&Arc<Block>, usize)> {
@@ -145,7 +143,7 @@ impl Snapshot {
     ///
     /// # Errors
     /// [`ResolveError::AboveHead`], [`ResolveError::BelowWindow`], and [`ResolveError::UnknownTag`]
-    /// where the source has not said which block is safe or finalized.
+    /// if the source has not named the safe or finalized block.
     pub fn resolve(&self, at: BlockNumberOrTag) -> Result<&Arc<Block>, ResolveError> {
         let number = self.number(at)?;
         let (oldest, newest) = (self.oldest(), self.head().number());
@@ -157,8 +155,8 @@ impl Snapshot {
         }
     }
 
-    /// Resolves a number or tag for a method that reads blocks and no state: as [`Self::resolve`],
-    /// and the genesis is found although it is below the window.
+    /// Resolves a number or tag for a method that reads no state: like [`Self::resolve`], but the
+    /// genesis is found below the window too.
     ///
     /// # Errors
     /// As [`Self::resolve`].
@@ -195,7 +193,7 @@ impl Snapshot {
         }
     }
 
-    /// The canonical block of the window with this number.
+    /// The canonical block with this number, if the window holds it.
     pub(super) fn by_number(&self, number: u64) -> Option<&Arc<Block>> {
         let place = number.checked_sub(self.oldest())?;
         self.canonical.get(usize::try_from(place).ok()?)

@@ -7,34 +7,33 @@ use imbl::{GenericHashMap, shared_ptr::DefaultSharedPtr};
 
 use crate::block::Block;
 
-/// Where each canonical transaction of the window stands.
+/// The place of each canonical transaction of the window.
 ///
-/// The map is persistent: a clone costs nothing, and a block costs its own transactions whoever
-/// still holds a clone. That is most of what a new head costs, and nobody need wait for it: the
-/// newest block and one that leaves are noted, look-ups regard the notes, and [`Self::catch_up`]
-/// carries them over.
+/// The map is persistent: a clone is free, and adding a block costs its own transactions even while
+/// clones are held. Indexing is most of the cost of a new head, so it is deferred: the newest block
+/// and a block that left are pending, look-ups consider them, and [`Self::catch_up`] moves them
+/// into the map.
 #[derive(Clone, Debug, Default)]
 pub(super) struct TransactionIndex {
     places: GenericHashMap<B256, TransactionPlace, FbBuildHasher<32>, DefaultSharedPtr>,
-    /// Older places of transactions that stand in the chain more than once, oldest first.
-    /// Ethereum's nonces rule that out; other chains have had it, and a revert must find the older
-    /// place again.
+    /// Older places of transactions that the chain has more than once, oldest first. Ethereum's
+    /// nonces rule that out, but other chains have had it, and a revert must find the older place
+    /// again.
     shadowed: Vec<(B256, TransactionPlace)>,
-    /// The newest block, where it is not in `places` yet.
+    /// The newest block, if it is not in `places` yet.
     newest: Option<Listed>,
-    /// The block below the oldest, where it is in `places` yet.
+    /// The block below the oldest, if it is still in `places`.
     left: Option<Listed>,
 }
 
-/// A block and the position in it.
+/// A transaction's block and its index there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct TransactionPlace {
     pub(super) number: u64,
     pub(super) index: u32,
 }
 
-/// A block's transactions: all that is kept of a block that is noted, for the rest of it may be let
-/// go of.
+/// The transactions of a pending block. The block itself need not be held.
 #[derive(Clone, Debug)]
 struct Listed {
     number: u64,
@@ -53,25 +52,25 @@ impl TransactionIndex {
         })
     }
 
-    /// Number of different transactions; of an index that has caught up.
+    /// Number of distinct transactions. The index must have caught up.
     #[cfg(any(test, feature = "testing"))]
     pub(super) fn len(&self) -> usize {
         self.places.len()
     }
 
-    /// Number of places that a newer one of the same transaction hides; of an index that has caught
-    /// up.
+    /// Number of places that a newer place of the same transaction hides. The index must have
+    /// caught up.
     #[cfg(any(test, feature = "testing"))]
     pub(super) const fn shadowed_len(&self) -> usize {
         self.shadowed.len()
     }
 
-    /// Whether nothing is noted that is not carried over.
+    /// Whether no block is pending.
     pub(super) const fn is_caught_up(&self) -> bool {
         self.newest.is_none() && self.left.is_none()
     }
 
-    /// Carries over what is noted; every look-up finds the same before and after.
+    /// Moves the pending blocks into the map. Look-ups give the same answers before and after.
     pub(super) fn catch_up(&mut self) {
         if let Some(left) = self.left.take() {
             self.remove_lowest(&left);
@@ -85,13 +84,13 @@ impl TransactionIndex {
         }
     }
 
-    /// Notes a block that is newer than all before.
+    /// Adds a block that is newer than all others, as pending.
     pub(super) fn add_newest(&mut self, block: &Block) {
         self.catch_up();
         self.newest = Some(Listed::of(block));
     }
 
-    /// Adds the transactions of a block that is older than all before.
+    /// Adds the transactions of a block that is older than all others.
     pub(super) fn add_oldest(&mut self, block: &Block) {
         self.catch_up();
         for (hash, place) in Listed::of(block).places().rev() {
@@ -117,7 +116,7 @@ impl TransactionIndex {
         }
     }
 
-    /// Notes that the oldest block has left.
+    /// Removes the oldest block, as pending.
     pub(super) fn remove_oldest(&mut self, block: &Block) {
         if let Some(before) = self.left.replace(Listed::of(block)) {
             self.remove_lowest(&before);
@@ -144,7 +143,7 @@ impl Listed {
         }
     }
 
-    /// Where the transaction stands last.
+    /// The transaction's last place in the block.
     fn last(&self, hash: &B256) -> Option<TransactionPlace> {
         let index = self.hashes.iter().rposition(|listed| listed == hash)?;
         Some(self.place(index))

@@ -1,4 +1,4 @@
-//! The owner of the ring.
+//! The owner of the window.
 
 use std::{collections::VecDeque, sync::Arc};
 
@@ -11,28 +11,28 @@ use super::{
 };
 use crate::block::Block;
 
-/// Owner of the ring; [`Self::snapshot`] is what others read.
+/// The owner of the latest blocks; others read its [`Self::snapshot`].
 ///
-/// A block that leaves the window is released, its state with it: only readers who hold an older
-/// snapshot keep it.
+/// A block that leaves the window is released, together with its state. Only an older snapshot
+/// keeps it alive.
 #[derive(Clone, Debug)]
 pub struct Window {
-    /// Copied by the first change after it was handed out, never changed under a reader.
+    /// Copied by the first change after it was handed out, so that no reader sees a change.
     pub(super) snapshot: Arc<Snapshot>,
-    /// Replaced blocks, the one replaced first in front.
+    /// Replaced blocks, the one that was replaced first in front.
     pub(super) replaced: VecDeque<Arc<Block>>,
 }
 
-/// What an advance did.
+/// What [`Window::advance`] changed.
 #[derive(Clone, Debug, Default)]
 pub struct HeadDelta {
-    /// Blocks that are not canonical any more, newest first.
+    /// Blocks that are no longer canonical, newest first.
     pub reverted: Vec<Arc<Block>>,
     /// New canonical blocks, oldest first.
     pub applied: Vec<Arc<Block>>,
 }
 
-/// Why the window refused a change; it is then as it was before.
+/// Why the window refused a change. A refused change has no effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WindowError {
     /// The block is not a child of the head.
@@ -55,10 +55,10 @@ pub enum WindowError {
         /// The hash that the oldest block names.
         parent: B256,
     },
-    /// There is no room for an older block.
+    /// The window has no room for an older block.
     #[error("the window is full")]
     Full,
-    /// Nothing is left that could be reverted.
+    /// The head is the only block.
     #[error("the oldest block of the window cannot be reverted")]
     NothingToRevert,
     /// The hash is neither canonical nor below the window.
@@ -70,8 +70,8 @@ pub enum WindowError {
 }
 
 impl Window {
-    /// A window that begins with `first` (the genesis, or a node's head, under which its ancestors
-    /// come).
+    /// A window that begins with `first`: the genesis, or an upstream's head, whose ancestors
+    /// follow.
     #[must_use]
     pub fn new(chain_id: u64, first: Arc<Block>) -> Self {
         let mut transactions = TransactionIndex::default();
@@ -92,17 +92,18 @@ impl Window {
         }
     }
 
-    /// The present snapshot; made once a change and shared.
+    /// The current snapshot. It is made once per change and shared.
     #[must_use]
     pub fn snapshot(&self) -> Arc<Snapshot> {
         Arc::clone(&self.snapshot)
     }
 
-    /// Takes `reverted` blocks off the head, puts `applied` on in order, then sets safe and
-    /// finalized; `None` leaves them as they are. All of it, or nothing.
+    /// Reverts `reverted` blocks, applies `applied` in order, then sets safe and finalized (`None`
+    /// leaves them as they are). An error leaves the window unchanged.
     ///
     /// # Errors
-    /// As [`Self::revert`], [`Self::apply`] and [`Self::set_safe`]; the window is then unchanged.
+    /// [`WindowError::NothingToRevert`], [`WindowError::NotAChild`], and
+    /// [`WindowError::NotCanonical`] for safe or finalized.
     pub fn advance(
         &mut self,
         reverted: usize,
@@ -151,10 +152,10 @@ impl Window {
         Ok(())
     }
 
-    /// Puts the parent of the oldest block under it: how a window that began with a node's head is
-    /// filled.
+    /// Adds the parent of the oldest block. A window that began with an upstream's head is filled
+    /// this way.
     ///
-    /// A safe or finalized block of that number turns out to be this one, or to be none of this
+    /// A safe or finalized block of this number is forgotten if its hash differs: it is not on this
     /// chain.
     ///
     /// # Errors
@@ -186,11 +187,13 @@ impl Window {
         Ok(())
     }
 
-    /// Keeps the genesis of a window that began above it; its state is not held. Whether it is this
-    /// chain's the source knows, until the window reaches it. One that is held already stays.
+    /// Keeps the genesis, without its state, for a window that began above it. A genesis that is
+    /// already held stays.
+    ///
+    /// The source vouches that it is this chain's genesis until the window reaches it.
     ///
     /// # Errors
-    /// [`WindowError::NotCanonical`] where the block is not a genesis.
+    /// [`WindowError::NotCanonical`] if the block's number is not 0.
     pub fn keep_genesis(&mut self, block: &Block) -> Result<(), WindowError> {
         if block.number() != 0 {
             return Err(WindowError::NotCanonical { hash: block.hash });
@@ -201,9 +204,8 @@ impl Window {
         Ok(())
     }
 
-    /// Begins anew with `first`, where a reorg is deeper than the window: nothing of it is held any
-    /// more but the genesis, and safe and finalized are not known until the source names them
-    /// again.
+    /// Starts the window again with `first`, after a reorg that is deeper than the window. Only the
+    /// genesis is kept; safe and finalized are unknown until the source names them again.
     pub fn reset(&mut self, first: Arc<Block>) -> HeadDelta {
         let before = Arc::clone(&self.snapshot);
         let applied = vec![Arc::clone(&first)];
@@ -220,13 +222,13 @@ impl Window {
 
     /// Reverts the head; it stays readable by hash until its number falls below the window.
     ///
-    /// A safe or finalized block that is reverted is not known any more until the source names
-    /// another: its parent was never called so. A finalized block is reverted only where its chain
-    /// broke its own promise, and the source is still the one that knows the chain.
+    /// If it was safe or finalized, that tag is unknown until the source names another block: the
+    /// source never called its parent so. A finalized block is reverted only if the chain broke its
+    /// promise; the source still decides.
     ///
     /// # Errors
     /// [`WindowError::NothingToRevert`].
-    pub fn revert(&mut self) -> Result<Arc<Block>, WindowError> {
+    pub(super) fn revert(&mut self) -> Result<Arc<Block>, WindowError> {
         if self.snapshot.canonical.len() == 1 {
             return Err(WindowError::NothingToRevert);
         }
@@ -248,32 +250,33 @@ impl Window {
         Ok(block)
     }
 
-    /// Sets the safe block: a canonical one, in the window or below it.
+    /// Sets the safe block: a canonical block in the window or below it.
     ///
-    /// Below the window it is recognised among the ancestors that the oldest block names, and where
-    /// it was set before. One further below is set by [`Self::set_safe_at`].
+    /// Below the window, the hash must be one of the oldest block's known ancestors or the one set
+    /// before. [`Self::set_safe_at`] sets a block further below.
     ///
     /// # Errors
     /// [`WindowError::NotCanonical`].
-    pub fn set_safe(&mut self, hash: B256) -> Result<(), WindowError> {
+    pub(super) fn set_safe(&mut self, hash: B256) -> Result<(), WindowError> {
         let settled = self.settled(hash, self.snapshot.safe)?;
         changed(&mut self.snapshot).safe = Some(settled);
         Ok(())
     }
 
-    /// Sets the finalized block, as [`Self::set_safe`] does the safe one.
+    /// Sets the finalized block, like [`Self::set_safe`].
     ///
     /// # Errors
     /// [`WindowError::NotCanonical`].
-    pub fn set_finalized(&mut self, hash: B256) -> Result<(), WindowError> {
+    pub(super) fn set_finalized(&mut self, hash: B256) -> Result<(), WindowError> {
         let settled = self.settled(hash, self.snapshot.finalized)?;
         changed(&mut self.snapshot).finalized = Some(settled);
         Ok(())
     }
 
-    /// Sets the safe block by the number and hash that the source names: a canonical one, or one so
-    /// far below the window that nothing here links it. Such a one is the source's word, until the
-    /// window reaches it.
+    /// Sets the safe block by the number and hash that the source names.
+    ///
+    /// The block is canonical, or so far below the window that nothing held here links to it; the
+    /// source's word is taken for it until the window reaches it.
     ///
     /// # Errors
     /// [`WindowError::NotCanonical`].
@@ -285,7 +288,7 @@ impl Window {
         Ok(())
     }
 
-    /// Sets the finalized block, as [`Self::set_safe_at`] does the safe one.
+    /// Sets the finalized block, like [`Self::set_safe_at`].
     ///
     /// # Errors
     /// [`WindowError::NotCanonical`].
@@ -297,16 +300,16 @@ impl Window {
         Ok(())
     }
 
-    /// Does what an advance leaves for later, so that a new head is readable sooner: sorting its
-    /// transactions in. The snapshot answers the same before and after, and has the same version.
+    /// Indexes the transactions of the latest change, which [`Self::advance`] defers so that a new
+    /// head is readable sooner. Look-ups give the same answers before and after, and the version
+    /// stays.
     pub fn catch_up(&mut self) {
         if !self.snapshot.transactions.is_caught_up() {
             Arc::make_mut(&mut self.snapshot).transactions.catch_up();
         }
     }
 
-    /// Lets go of the oldest canonical block, and of the replaced blocks that are below the window
-    /// without it.
+    /// Releases the oldest canonical block, and the replaced blocks that are then below the window.
     fn release_oldest(&mut self) {
         let snapshot = changed(&mut self.snapshot);
         let oldest = snapshot.canonical.remove(0);
@@ -366,7 +369,7 @@ impl Window {
     }
 }
 
-/// The snapshot, to be changed: whoever has a handle keeps the one before.
+/// The snapshot, for a change: other handles keep the previous one.
 fn changed(snapshot: &mut Arc<Snapshot>) -> &mut Snapshot {
     let snapshot = Arc::make_mut(snapshot);
     snapshot.version += 1;

@@ -171,7 +171,7 @@ mod tests {
     use std::{collections::BTreeMap, ops::RangeInclusive};
 
     use alloy_primitives::B256;
-    use nearhead_chain::dev::contracts::STORE;
+    use nearhead_chain::dev::STORE_CONTRACT;
 
     use super::*;
     use crate::{
@@ -185,7 +185,7 @@ mod tests {
 
     /// What a node says of a block and of the account that has code and deep storage.
     fn of_dev_chain(node: &mut Connection, blocks: RangeInclusive<u64>) -> Vec<Recorded> {
-        let store = format!("{STORE:#x}");
+        let store = format!("{STORE_CONTRACT:#x}");
         let block = json!(format!("{:#x}", blocks.end()));
         let filter = json!([{"fromBlock": "0x1", "toBlock": block, "address": store}]);
         let logs = node.result("eth_getLogs", &filter);
