@@ -16,7 +16,6 @@ mod traffic;
 mod unsigned;
 
 pub use assembler::AssembleError;
-#[cfg(any(test, feature = "testing"))]
 pub use contracts::STORE as STORE_CONTRACT;
 pub use genesis::{CHAIN_ID, DevGenesis};
 pub use producer::{DevConfig, DevError, DevStep, Producer, REORG_DEPTH_MAX};

@@ -40,8 +40,9 @@ pub use changes::Changes;
 pub use error::TrieError;
 #[cfg(any(test, feature = "testing"))]
 pub use invariants::InvariantError;
+pub use node::Reference;
 #[cfg(any(test, feature = "testing"))]
-pub use node::{Reference, references};
+pub use node::references;
 pub use node_store::{NodeStore, NodeStoreStats};
 pub use proof::{AccountProof, StorageProof};
 pub use state::State;
