@@ -1,8 +1,8 @@
-//! A deterministic chain made here, for development and measurement.
+//! A deterministic chain for development and measurement.
 //!
-//! All forks are active from the genesis on. Every block is a function of the configuration, its
-//! number and the fork branch that it is on; every transaction is validly signed. What the blocks
-//! hold: `traffic`; what is called: [`contracts`]; how large everything is: [`Profile`].
+//! All forks are active from the genesis on. A block is a function of the configuration, its number
+//! and its fork branch; every transaction is validly signed. `traffic` decides what blocks hold,
+//! `contracts` has the contracts that they call, and [`Profile`] says how large everything is.
 
 mod assembler;
 mod contracts;

@@ -1,4 +1,4 @@
-//! Stops running work.
+//! A token that stops a running search.
 
 use std::sync::{
     Arc,
@@ -7,38 +7,40 @@ use std::sync::{
 
 use super::SearchError;
 
-/// Tells running work to stop; cheap to look at, shared by whoever may cancel.
+/// A token that stops running work. Clones share one flag, which is cheap to check.
 #[derive(Clone, Debug, Default)]
 pub struct Cancellation {
     cancelled: Arc<AtomicBool>,
-    /// Tests cancel at an exact look and see how often work looks.
+    /// Tests cancel at an exact check and count the checks.
     #[cfg(test)]
-    pub(super) looks: Arc<super::tests::Looks>,
+    pub(super) checks: Arc<super::tests::Checks>,
 }
 
 impl Cancellation {
-    /// Cancels.
+    /// Cancels the work.
     pub fn cancel(&self) {
         self.cancelled.store(true, Ordering::Relaxed);
     }
 
-    /// Whether it was cancelled.
+    /// Whether the work was cancelled.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
         #[cfg(test)]
-        self.looks.count(self);
+        self.checks.count(self);
         self.cancelled.load(Ordering::Relaxed)
     }
 }
 
-/// Units of work between two looks at the token. A unit (a term hashed or looked up, a candidate, a
-/// match looked up in the JSON) takes below 100 ns even where nothing is cached: a tenth of a
-/// millisecond. Longer is only the sorting of a block's keys and matches, which is not interrupted:
-/// some 0.2 ms for the 10,000 matches and the 5,000 values of the largest eth_getLogs. So a cancel
-/// is seen within a millisecond.
+/// Units of work between two checks of the token, so that a cancel takes effect within a
+/// millisecond.
+///
+/// A unit (a term hashed or looked up, a candidate, a match looked up in the JSON) takes less than
+/// 100 ns even with cold caches: a tenth of a millisecond between checks. Sorting a block's keys
+/// and matches is not interrupted: it takes about 0.2 ms for the 10,000 matches and 5,000 values of
+/// the largest eth_getLogs.
 pub(super) const UNITS_PER_CHECK: usize = 1_024;
 
-/// Looks at the token once every [`UNITS_PER_CHECK`] units of work.
+/// Checks the token once per [`UNITS_PER_CHECK`] units of work.
 #[derive(Debug)]
 pub(super) struct CancelChecker<'a> {
     cancel: &'a Cancellation,
@@ -46,14 +48,14 @@ pub(super) struct CancelChecker<'a> {
 }
 
 impl<'a> CancelChecker<'a> {
-    /// Looks at once: cancelled work does not begin.
+    /// Checks the token at once, so that cancelled work does not begin.
     pub(super) fn begin(cancel: &'a Cancellation) -> Result<Self, SearchError> {
         let mut checker = Self { cancel, units: 0 };
         checker.count(UNITS_PER_CHECK)?;
         Ok(checker)
     }
 
-    /// Accounts for `units` of work that follow.
+    /// Counts the next `units` of work, and checks the token when it is due.
     #[inline]
     pub(super) fn count(&mut self, units: usize) -> Result<(), SearchError> {
         self.units += units;

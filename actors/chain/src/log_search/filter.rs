@@ -1,4 +1,4 @@
-//! What is searched for.
+//! A log filter, and the query that is made from it.
 
 use std::cmp::Reverse;
 
@@ -11,12 +11,13 @@ use super::{
     postings::{Field, LogPostings, Term},
 };
 
-/// A filter as eth_getLogs means it: AND over members, OR within each; empty means any.
+/// The filter of eth_getLogs: AND over members, OR within each; an empty member matches anything.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct LogFilter {
-    /// Emitters; empty = any.
+    /// Emitters; empty matches any.
     pub addresses: Vec<Address>,
-    /// Up to four positions; an empty position matches any topic that is there.
+    /// Topics of up to four positions; an empty position matches any topic, but the log must have
+    /// one.
     pub topics: Vec<Vec<B256>>,
 }
 
@@ -28,7 +29,7 @@ impl LogFilter {
     }
 }
 
-/// The terms of a filter, each hashed once for all blocks.
+/// The terms of a filter, hashed once for all blocks.
 #[derive(Debug)]
 pub(super) struct FilterTerms {
     addresses: TermSet,
@@ -36,20 +37,21 @@ pub(super) struct FilterTerms {
     topics: Vec<TermSet>,
 }
 
-/// TermSet of one field, each once.
+/// The distinct terms of one field.
 #[derive(Debug)]
 struct TermSet(HashTable<Term>);
 
-/// What a log must have: one of the terms of every group.
+/// What a matching log has: one term of every group.
 #[derive(Debug)]
 pub(super) struct Query<'a> {
-    /// In the order in which they are looked up in a block, until one is not there.
+    /// In the order in which they are looked up in a block, until the block lacks one.
     pub(super) groups: Vec<Group<'a>>,
-    /// A position whose topic must be there, whatever it is: a filter that ends in a wildcard.
+    /// A position that must have a topic, whichever it is: the last one of a filter that ends in a
+    /// wildcard.
     pub(super) present: Option<Field>,
 }
 
-/// TermSet of one field, any of which will do.
+/// Terms of one field, of which any one suffices.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Group<'a> {
     pub(super) field: Field,
@@ -58,14 +60,14 @@ pub(super) struct Group<'a> {
 
 #[derive(Clone, Copy, Debug)]
 enum AnyOf<'a> {
-    /// Of addresses, or topics at one position.
+    /// Addresses, or topics at one position.
     Values(&'a TermSet),
-    /// Of the pairs of one of these addresses and one of these topics.
+    /// All pairs of these addresses and these topics.
     Pairs(&'a TermSet, &'a TermSet),
 }
 
 impl FilterTerms {
-    /// `None` where no log can match: none has more than four topics.
+    /// `None` if no log can match, because the filter has more than four topic positions.
     pub(super) fn new(
         filter: &LogFilter,
         checker: &mut CancelChecker<'_>,
@@ -105,16 +107,15 @@ impl TermSet {
         self.0.len()
     }
 
-    fn has(&self, (hash, value): (u64, &B256)) -> bool {
-        let is_it = |term: &Term| term.value == *value;
-        self.0.find(hash, is_it).is_some()
+    fn contains(&self, (hash, value): (u64, &B256)) -> bool {
+        self.0.find(hash, |term| term.value == *value).is_some()
     }
 }
 
 impl<'a> Query<'a> {
-    /// Looks for address and topic together as long as all pairs are no more than twice the
-    /// filter's terms: the postings answer a pair at once, however many logs have one of the two.
-    /// Most filters name an address and an event.
+    /// Looks up address and topic as pairs, as long as there are no more pairs than twice the
+    /// filter's terms. The postings find a pair in one look-up, however many logs have one of its
+    /// halves, and most filters name an address and an event.
     pub(super) fn new(terms: &'a FilterTerms) -> Self {
         let FilterTerms { addresses, topics } = terms;
         let mut groups = Vec::with_capacity(1 + topics.len());
@@ -135,8 +136,8 @@ impl<'a> Query<'a> {
         if addresses.len() > 0 && !has_pairs {
             groups.push(Group::new(Field::Address, AnyOf::Values(addresses)));
         }
-        // Few terms are looked up soon. Of as many, the later position is the rarer: an event is in
-        // every block, an account that it names is mostly not, and the block is then done with.
+        // Groups of few terms come first. Among equals, the later position is rarer: every block
+        // has a common event, but few name a given account, and a block that lacks it is done.
         groups.sort_by_key(|group| (group.count(), Reverse(group.field)));
         let last = topics.len().checked_sub(1);
         let wildcard = last.filter(|last| topics[*last].len() == 0);
@@ -157,9 +158,9 @@ impl<'a> Group<'a> {
         }
     }
 
-    /// Adds those of the terms that the block has, as keys of its postings. Whichever is less is
-    /// gone through: the terms, each looked up in the block, or the block's keys, each looked up in
-    /// the terms.
+    /// Adds the terms that the block has, as keys of its postings. It iterates over the smaller
+    /// side: the terms, each looked up in the block, or the block's keys, each looked up in the
+    /// terms.
     pub(super) fn find(
         &self,
         postings: &LogPostings,
@@ -170,7 +171,7 @@ impl<'a> Group<'a> {
         if self.count() > in_block.len() {
             for key in in_block {
                 checker.count(1)?;
-                keys.extend(self.has(postings, key).then_some(key));
+                keys.extend(self.matches_key(postings, key).then_some(key));
             }
             return Ok(());
         }
@@ -193,13 +194,13 @@ impl<'a> Group<'a> {
         Ok(())
     }
 
-    /// Whether what a key of the block stands for is one of the terms.
-    fn has(&self, postings: &LogPostings, key: u32) -> bool {
+    /// Whether a key of the block stands for one of the terms.
+    fn matches_key(&self, postings: &LogPostings, key: u32) -> bool {
         match self.any_of {
-            AnyOf::Values(terms) => terms.has(postings.term(key)),
+            AnyOf::Values(terms) => terms.contains(postings.term(key)),
             AnyOf::Pairs(addresses, topics) => {
                 let [address, topic] = postings.pair(key).map(|key| postings.term(key));
-                addresses.has(address) && topics.has(topic)
+                addresses.contains(address) && topics.contains(topic)
             }
         }
     }

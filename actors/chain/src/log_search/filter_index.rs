@@ -1,5 +1,5 @@
-//! Many filters at once: which of them a log matches, at a cost that follows the matches and not
-//! the filters.
+//! Many filters: which of them a log matches, at a cost that depends on the matches and not on the
+//! number of filters.
 
 use std::collections::{HashMap, HashSet, hash_map::Entry};
 
@@ -10,32 +10,33 @@ use super::{
     postings::{Field, Term},
 };
 
-/// Filters by what a log must have to match them, each with a value.
+/// Filters, each with a value, by what a log must have to match them.
 ///
-/// Every filter is filed under *anchors*: the fields of some of its conditions, and one value of
-/// each. A log is looked up once for every set of fields that anchors name (a handful in practice,
-/// 32 at most), and what is found is checked whole. As many conditions are part of the anchors as
-/// can be, the address first, so that a filter is found by few logs that do not match it: an event
-/// that everybody waits for tells nobody apart.
+/// Every filter is indexed under *anchors*: hashes of one value for each of a set of its fields. A
+/// log is looked up once per set of fields in use (a handful in practice, at most 32), and every
+/// filter found is then checked in full.
+///
+/// The set has as many of the filter's conditions as possible, the address first, so that few logs
+/// find a filter that they do not match: a common event alone would find most filters.
 #[derive(Debug)]
 pub struct FilterIndex<T> {
     filters: HashMap<FilterId, IndexedFilter<T>>,
     next: u64,
     by_anchor: HashMap<u64, FilterIds>,
-    /// Sets of fields that anchors name, with the number of their filters.
-    shapes: Vec<(FieldSet, usize)>,
+    /// The sets of fields in use, with the number of their filters.
+    field_sets: Vec<(FieldSet, usize)>,
 }
 
-/// Names a filter in its index.
+/// The id of a filter in its index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FilterId(u64);
 
-/// A set of fields: a bit each.
+/// A set of fields, one bit each.
 type FieldSet = u8;
 
-/// Anchors that a filter has besides two for each of its values: enough for a few of each of its
-/// conditions.
-const SMALL: usize = 64;
+/// A filter has at most this many anchors, plus two for each of its values: enough for a few values
+/// in each condition.
+const ANCHORS_EXTRA: usize = 64;
 
 const FIELDS: [Field; 5] = [
     Field::Address,
@@ -48,15 +49,15 @@ const FIELDS: [Field; 5] = [
 #[derive(Debug)]
 struct IndexedFilter<T> {
     value: T,
-    shape: FieldSet,
+    field_set: FieldSet,
     anchors: Vec<u64>,
     conditions: Vec<(Field, B256Set)>,
-    /// Topics that a log must have at least.
+    /// The least number of topics that a matching log has.
     topics: usize,
 }
 
-/// Filters under one anchor. Most anchors have one; many filters may share an anchor, and each
-/// comes and goes at the same cost.
+/// Filters under one anchor. Most anchors have one filter; if many share an anchor, adding or
+/// removing one still costs the same.
 #[derive(Debug)]
 enum FilterIds {
     One(FilterId),
@@ -73,7 +74,7 @@ impl FilterIds {
         }
     }
 
-    /// Takes one out; whether any is left.
+    /// Removes a filter; returns whether any is left.
     fn remove(&mut self, id: FilterId) -> bool {
         match self {
             Self::One(one) => *one != id,
@@ -93,7 +94,7 @@ impl FilterIds {
     }
 }
 
-/// A log's values, with their hashes.
+/// A log's values by field, with their hashes.
 struct LogTerms<'a>([Option<(u64, &'a B256)>; FIELDS.len()]);
 
 impl<T> Default for FilterIndex<T> {
@@ -102,18 +103,18 @@ impl<T> Default for FilterIndex<T> {
             filters: HashMap::new(),
             next: 0,
             by_anchor: HashMap::new(),
-            shapes: Vec::new(),
+            field_sets: Vec::new(),
         }
     }
 }
 
 impl<T> FilterIndex<T> {
-    /// Files a filter.
+    /// Adds a filter.
     pub fn insert(&mut self, filter: &LogFilter, value: T) -> FilterId {
         let id = FilterId(self.next);
         self.next += 1;
-        let filed = IndexedFilter::new(filter, value);
-        for anchor in &filed.anchors {
+        let indexed = IndexedFilter::new(filter, value);
+        for anchor in &indexed.anchors {
             match self.by_anchor.entry(*anchor) {
                 Entry::Vacant(vacant) => {
                     vacant.insert(FilterIds::One(id));
@@ -122,21 +123,21 @@ impl<T> FilterIndex<T> {
             }
         }
         match self
-            .shapes
+            .field_sets
             .iter_mut()
-            .find(|(shape, _)| *shape == filed.shape)
+            .find(|(field_set, _)| *field_set == indexed.field_set)
         {
             Some((_, filters)) => *filters += 1,
-            None => self.shapes.push((filed.shape, 1)),
+            None => self.field_sets.push((indexed.field_set, 1)),
         }
-        self.filters.insert(id, filed);
+        self.filters.insert(id, indexed);
         id
     }
 
-    /// Takes a filter out.
+    /// Removes a filter.
     pub fn remove(&mut self, id: FilterId) -> Option<T> {
-        let filed = self.filters.remove(&id)?;
-        for anchor in &filed.anchors {
+        let indexed = self.filters.remove(&id)?;
+        for anchor in &indexed.anchors {
             if let Entry::Occupied(mut ids) = self.by_anchor.entry(*anchor)
                 && !ids.get_mut().remove(id)
             {
@@ -144,33 +145,35 @@ impl<T> FilterIndex<T> {
             }
         }
         if self.filters.is_empty() {
-            // Nothing is held for filters that are gone.
+            // Frees the memory of the maps.
             (self.filters, self.by_anchor) = (HashMap::new(), HashMap::new());
         }
-        self.shapes.retain_mut(|(shape, filters)| {
-            *filters -= usize::from(*shape == filed.shape);
+        self.field_sets.retain_mut(|(field_set, filters)| {
+            *filters -= usize::from(*field_set == indexed.field_set);
             *filters > 0
         });
-        Some(filed.value)
+        Some(indexed.value)
     }
 
-    /// The value of a filter, to be changed.
+    /// The value of a filter, by mutable reference.
     pub fn get_mut(&mut self, id: FilterId) -> Option<&mut T> {
-        self.filters.get_mut(&id).map(|filed| &mut filed.value)
+        self.filters.get_mut(&id).map(|indexed| &mut indexed.value)
     }
 
     /// Calls `each` with the value of every filter.
     pub fn for_each(&self, mut each: impl FnMut(&T)) {
-        self.filters.values().for_each(|filed| each(&filed.value));
+        self.filters
+            .values()
+            .for_each(|indexed| each(&indexed.value));
     }
 
-    /// Whether there is none.
+    /// Whether there are no filters.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.filters.is_empty()
     }
 
-    /// Calls `found` with every filter that the log at `position` of a block matches, each once.
+    /// Calls `found` once for every filter that the log at `position` of a block matches.
     pub fn matches(
         &self,
         postings: &LogPostings,
@@ -178,8 +181,8 @@ impl<T> FilterIndex<T> {
         mut found: impl FnMut(FilterId, &T),
     ) {
         let terms = LogTerms::of(postings, position);
-        for (shape, _) in &self.shapes {
-            let Some(anchor) = terms.anchor(*shape) else {
+        for (field_set, _) in &self.field_sets {
+            let Some(anchor) = terms.anchor(*field_set) else {
                 continue;
             };
             for id in self
@@ -188,11 +191,11 @@ impl<T> FilterIndex<T> {
                 .into_iter()
                 .flat_map(FilterIds::iter)
             {
-                if let Some(filed) = self.filters.get(&id)
-                    && filed.shape == *shape
-                    && filed.is_matched_by(&terms)
+                if let Some(indexed) = self.filters.get(&id)
+                    && indexed.field_set == *field_set
+                    && indexed.is_matched_by(&terms)
                 {
-                    found(id, &filed.value);
+                    found(id, &indexed.value);
                 }
             }
         }
@@ -207,13 +210,13 @@ impl<T> IndexedFilter<T> {
         conditions.extend(topics.map(|(field, values)| (*field, values.iter().copied().collect())));
         conditions.retain(|(_, values)| !values.is_empty());
         let values_total: usize = conditions.iter().map(|(_, values)| values.len()).sum();
-        let anchors_max = 2 * values_total + SMALL;
-        let mut shape = 0;
+        let anchors_max = 2 * values_total + ANCHORS_EXTRA;
+        let mut field_set = 0;
         let mut anchors = vec![LogTerms::EMPTY_ANCHOR];
-        // In the order of the fields: the anchors of a log are made in it.
+        // In field order, because a log's anchor is computed in that order.
         let mut parts: Vec<&(Field, B256Set)> = Vec::new();
         let mut count = 1_usize;
-        // The address first, then the fewest values.
+        // The address first, then the conditions with the fewest values.
         let mut order: Vec<&(Field, B256Set)> = conditions.iter().collect();
         order.sort_by_key(|(field, values)| (*field != Field::Address, values.len()));
         for condition in order {
@@ -225,7 +228,7 @@ impl<T> IndexedFilter<T> {
         }
         parts.sort_by_key(|(field, _)| *field as usize);
         for (field, values) in parts {
-            shape |= bit(*field);
+            field_set |= bit(*field);
             let terms: Vec<u64> = values
                 .iter()
                 .map(|value| Term::new(*field, *value).hash)
@@ -235,12 +238,12 @@ impl<T> IndexedFilter<T> {
                 .flat_map(|anchor| terms.iter().map(|term| join(*anchor, *term)))
                 .collect();
         }
-        // Values whose hashes collide.
+        // Hashes of different values may collide.
         anchors.sort_unstable();
         anchors.dedup();
         Self {
             value,
-            shape,
+            field_set,
             anchors,
             conditions,
             topics: filter.topics.len(),
@@ -257,7 +260,7 @@ impl<T> IndexedFilter<T> {
 }
 
 impl<'a> LogTerms<'a> {
-    /// The anchor of no fields at all.
+    /// The anchor of the empty set of fields.
     const EMPTY_ANCHOR: u64 = 0;
 
     fn of(postings: &'a LogPostings, position: u32) -> Self {
@@ -271,11 +274,11 @@ impl<'a> LogTerms<'a> {
         self.0[1..].iter().flatten().count()
     }
 
-    /// The anchor of these fields; `None` where the log has not all of them.
-    fn anchor(&self, shape: FieldSet) -> Option<u64> {
+    /// The anchor of these fields; `None` if the log lacks one of them.
+    fn anchor(&self, field_set: FieldSet) -> Option<u64> {
         let mut anchor = Self::EMPTY_ANCHOR;
         for field in FIELDS {
-            if shape & bit(field) != 0 {
+            if field_set & bit(field) != 0 {
                 anchor = join(anchor, self.0[field as usize]?.0);
             }
         }
@@ -287,8 +290,8 @@ const fn bit(field: Field) -> FieldSet {
     1 << field as u8
 }
 
-/// Order matters: the same value in another field has another hash already, and fields are joined
-/// in one order.
+/// The result depends on the order. A term's hash already depends on its field, and fields are
+/// always joined in one order.
 const fn join(anchor: u64, term: u64) -> u64 {
     (anchor.rotate_left(23) ^ term).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
@@ -363,7 +366,7 @@ mod tests {
             for id in &ids {
                 index.remove(*id);
             }
-            prop_assert!(index.by_anchor.is_empty() && index.shapes.is_empty() && index.is_empty());
+            prop_assert!(index.by_anchor.is_empty() && index.field_sets.is_empty() && index.is_empty());
         }
     }
 
@@ -374,16 +377,20 @@ mod tests {
             addresses: many(0).map(Address::from_word).collect(),
             topics: vec![vec![word(1)], many(100).collect(), many(200).collect()],
         };
-        let filed = IndexedFilter::new(&filter, ());
-        assert_eq!(filed.anchors.len(), 60, "the addresses, each with topic 0");
+        let indexed = IndexedFilter::new(&filter, ());
+        assert_eq!(
+            indexed.anchors.len(),
+            60,
+            "the addresses, each with topic 0"
+        );
         let any = IndexedFilter::new(&LogFilter::default(), ());
-        assert_eq!((any.shape, any.anchors.len()), (0, 1));
+        assert_eq!((any.field_set, any.anchors.len()), (0, 1));
     }
 
     #[test]
-    fn what_everybody_waits_for_finds_nobody_in_vain() {
-        // As many as wait for one of two events of one of three contracts, and a log of the event
-        // of another contract.
+    fn a_common_event_finds_only_filters_of_its_contract() {
+        // Each filter names two events and three contracts of its own; the log has one of the
+        // events, of another contract.
         let mut index = FilterIndex::default();
         let address = |n: u64| Address::from_word(B256::left_padding_from(&n.to_be_bytes()));
         for n in 0..1_000 {
@@ -397,8 +404,8 @@ mod tests {
             let log = Log::new_unchecked(address(number), vec![word(1), word(3)], Bytes::new());
             let postings = LogPostings::new(std::iter::once(&log));
             let terms = LogTerms::of(&postings, 0);
-            let under = index.shapes.iter().filter_map(|(shape, _)| {
-                let ids = index.by_anchor.get(&terms.anchor(*shape)?)?;
+            let under = index.field_sets.iter().filter_map(|(field_set, _)| {
+                let ids = index.by_anchor.get(&terms.anchor(*field_set)?)?;
                 Some(ids.iter().count())
             });
             under.sum::<usize>()

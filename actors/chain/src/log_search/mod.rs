@@ -1,15 +1,15 @@
-//! Logs by emitter and topic: counted from each block's postings first, gathered from its JSON as
-//! they are taken.
+//! Logs by emitter and topic: first counted from each block's postings, then gathered from its JSON
+//! as the answer is written.
 //!
 //! | file | what it is |
 //! |---|---|
-//! | [`LogFilter`] | what eth_getLogs asks; made into a query of hashed terms once a search |
-//! | [`LogPostings`] | one block's logs by address, by (position, topic) and by both |
-//! | [`FilterIndex`] | many filters at once: which of them a log matches |
-//! | [`search`] | counts the matches of a filter in many blocks, within a limit |
+//! | [`LogFilter`] | the filter of eth_getLogs; hashed into terms once per search |
+//! | [`LogPostings`] | one block's logs by address, by topic at a position, and by both |
+//! | [`FilterIndex`] | many filters: which of them a log matches |
+//! | [`search`] | counts the matches of a filter in many blocks, up to a limit |
 //! | [`BlockSearch`] | finds the matches of a filter in single blocks |
-//! | [`FoundLogs`] | counted matches: their length, and the JSON array of them |
-//! | [`Cancellation`] | stops running work within a millisecond |
+//! | [`FoundLogs`] | counted matches, and their JSON array |
+//! | [`Cancellation`] | stops a running search within a millisecond |
 
 mod cancellation;
 mod error;

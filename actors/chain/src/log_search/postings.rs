@@ -1,40 +1,41 @@
-//! One block's logs by what they contain.
+//! One block's logs by their addresses and topics.
 
 use std::{hash::BuildHasher, ops::Range, sync::LazyLock};
 
 use alloy_primitives::{B256, Log, map::FbBuildHasher};
 use hashbrown::HashTable;
 
-/// Search structure over one block's logs: for each address, each topic at each position and each
-/// pair of an address and a topic at its position, the positions of the logs that have it. Exact,
-/// without false positives.
+/// Search structure over one block's logs.
 ///
-/// What a log has in one field is a *key*: a small number, dense within the block, field by field.
-/// A log has one key a field at most, so the lists of one field are disjoint and counting is adding
-/// up their lengths.
+/// It holds the positions of the logs that have each address, each topic at its position, and each
+/// pair of the two. It is exact: there are no false positives.
+///
+/// A log's value in a field is a *key*: a small number, dense within the block, numbered field by
+/// field. A log has at most one key per field, so the lists of one field are disjoint, and counting
+/// is adding up their lengths.
 #[derive(Clone, Debug)]
 pub struct LogPostings {
-    /// Keys by the hash of their term: what is not in the block mostly costs one cache line.
+    /// Keys by the hash of their term. Looking up an absent term mostly costs one cache line.
     table: HashTable<u32>,
     /// First key of each field, and the number of keys at the end.
     field_starts: [u32; FIELDS + 1],
-    /// What each key stands for, up to the first of [`Field::PAIRS`]: an address (left-padded) or a
+    /// The value of each key below the first of [`Field::PAIRS`]: an address (left-padded) or a
     /// topic.
     values: Box<[B256]>,
-    /// Hashes of `values`: a large filter is compared with these, and with a value only where one
+    /// Hashes of `values`. A large filter is compared with these, and with a value only if its hash
     /// is equal.
     hashes: Box<[u64]>,
-    /// The keys of address and topic that each key of [`Field::PAIRS`] stands for.
+    /// For each key of [`Field::PAIRS`], the keys of its address and topic.
     pairs: Box<[[u32; 2]]>,
-    /// First place of each key's list in `positions`, and the length of `positions` at the end.
+    /// Start of each key's list in `positions`, and the length of `positions` at the end.
     list_starts: Box<[u32]>,
     /// Lists of log positions, key by key, each ascending.
     positions: Box<[u32]>,
-    /// Keys of each log, [`ABSENT`] where it has no such topic.
+    /// Keys of each log; [`ABSENT`] if the log has no such topic.
     log_keys: Box<[[u32; FIELDS]]>,
 }
 
-/// What logs are found by.
+/// A field that logs are found by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Field {
     Address,
@@ -42,7 +43,7 @@ pub(super) enum Field {
     Topic1,
     Topic2,
     Topic3,
-    /// Address and topic 0 together; the others likewise.
+    /// Address and topic 0 as a pair; the others likewise.
     Pair0,
     Pair1,
     Pair2,
@@ -61,7 +62,7 @@ impl Field {
     pub(super) const PAIRS: [Self; 4] = [Self::Pair0, Self::Pair1, Self::Pair2, Self::Pair3];
 }
 
-/// A value that is looked for in a field, with its hash.
+/// A value to look up in a field, with its hash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Term {
     pub(super) hash: u64,
@@ -69,14 +70,15 @@ pub(super) struct Term {
     pub(super) value: B256,
 }
 
-/// One seed for all blocks, so that a filter is hashed once a search; a random one, so that nobody
-/// can choose topics that collide.
+/// One seed for all blocks, so that a filter is hashed once per search. It is random, so that
+/// nobody can choose topics that collide.
 static HASHER: LazyLock<FbBuildHasher<32>> = LazyLock::new(FbBuildHasher::default);
 
 impl Term {
     /// A value of [`Field::Address`] or one of [`Field::TOPICS`].
     pub(super) fn new(field: Field, value: B256) -> Self {
-        // Odd and large: the same topic at two positions differs in all parts of its hash.
+        // Multiples of a large odd number, so that a topic's hashes at two positions differ in all
+        // bytes.
         let salt = (field as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let hash = HASHER.hash_one(value) ^ salt;
         Self { hash, value }
@@ -138,35 +140,35 @@ impl LogPostings {
         self.field_starts[field]..self.field_starts[field + 1]
     }
 
-    /// The hash of what a key stands for, and the value; not of [`Field::PAIRS`].
+    /// The hash and value of a key; not for keys of [`Field::PAIRS`].
     pub(super) fn term(&self, key: u32) -> (u64, &B256) {
         (self.hashes[key as usize], &self.values[key as usize])
     }
 
-    /// The keys of address and topic that a key of [`Field::PAIRS`] stands for.
+    /// For a key of [`Field::PAIRS`], the keys of its address and topic.
     pub(super) fn pair(&self, key: u32) -> [u32; 2] {
         self.pairs[key as usize - self.values.len()]
     }
 
     /// The key of a value of [`Field::Address`] or one of [`Field::TOPICS`], if any log has it.
     pub(super) fn find(&self, field: Field, term: &Term) -> Option<u32> {
-        let is_it = |key: &u32| self.keys(field).contains(key) && *self.term(*key).1 == term.value;
-        self.table.find(term.hash, is_it).copied()
+        let is_key = |key: &u32| self.keys(field).contains(key) && *self.term(*key).1 == term.value;
+        self.table.find(term.hash, is_key).copied()
     }
 
     /// The key of an address and a topic, if any log has both.
     pub(super) fn find_pair(&self, field: Field, address: &Term, topic: &Term) -> Option<u32> {
-        let is_it = |key: &u32| {
+        let is_key = |key: &u32| {
             self.keys(field).contains(key) && {
                 let values = self.pair(*key).map(|key| *self.term(key).1);
                 values == [address.value, topic.value]
             }
         };
         let hash = pair_hash(address.hash, topic.hash);
-        self.table.find(hash, is_it).copied()
+        self.table.find(hash, is_key).copied()
     }
 
-    /// Positions of the logs with one of these adjacent keys; ascending for one key.
+    /// Positions of the logs that have one of these adjacent keys; ascending if it is one key.
     pub(super) fn positions(&self, keys: Range<u32>) -> &[u32] {
         let start = self.list_starts[keys.start as usize];
         let end = self.list_starts[keys.end as usize];
@@ -180,11 +182,11 @@ impl LogPostings {
     }
 }
 
-/// Postings in the making: keys are given out field by field.
+/// Builds postings, assigning keys field by field.
 struct Builder {
     table: HashTable<u32>,
     field_starts: [u32; FIELDS + 1],
-    /// Of all keys.
+    /// Hashes of all keys.
     hashes: Vec<u64>,
     values: Vec<B256>,
     pairs: Vec<[u32; 2]>,
@@ -209,9 +211,9 @@ impl Builder {
 
     fn add(&mut self, position: usize, field: Field, value: B256) {
         let first = self.field_starts[field as usize];
-        let is_it = |key: u32| key >= first && self.values[key as usize] == value;
+        let is_key = |key: u32| key >= first && self.values[key as usize] == value;
         let hash = Term::new(field, value).hash;
-        let key = key_of(&mut self.table, &mut self.hashes, hash, is_it);
+        let key = key_of(&mut self.table, &mut self.hashes, hash, is_key);
         if key as usize == self.values.len() {
             self.values.push(value);
         }
@@ -225,10 +227,10 @@ impl Builder {
             return;
         }
         let (values, first) = (self.values.len(), self.field_starts[pair as usize]);
-        let is_it = |key: u32| key >= first && self.pairs[key as usize - values] == parts;
+        let is_key = |key: u32| key >= first && self.pairs[key as usize - values] == parts;
         let [address, topic] = parts.map(|key| self.hashes[key as usize]);
         let hash = pair_hash(address, topic);
-        let key = key_of(&mut self.table, &mut self.hashes, hash, is_it);
+        let key = key_of(&mut self.table, &mut self.hashes, hash, is_key);
         if key as usize == values + self.pairs.len() {
             self.pairs.push(parts);
         }
@@ -239,8 +241,8 @@ impl Builder {
         let key_count = self.hashes.len();
         self.field_starts[FIELDS] = key_count as u32;
         self.table.shrink_to_fit(|key| self.hashes[*key as usize]);
-        // Lengths of the lists, summed up to where each ends; filling from the back moves the ends
-        // to the starts.
+        // First the length of each list, then the sum up to its end; filling from the back moves
+        // each end to the start.
         let mut list_starts = vec![0_u32; key_count + 1];
         for key in self.log_keys.iter().flatten().filter(|key| **key != ABSENT) {
             list_starts[*key as usize] += 1;
@@ -272,17 +274,17 @@ impl Builder {
     }
 }
 
-/// The key that `is_it`, or the next one.
+/// The key for which `is_key` holds, or the next free one.
 fn key_of(
     table: &mut HashTable<u32>,
     hashes: &mut Vec<u64>,
     hash: u64,
-    is_it: impl Fn(u32) -> bool,
+    is_key: impl Fn(u32) -> bool,
 ) -> u32 {
     let next = hashes.len() as u32;
-    let is_it = |key: &u32| hashes[*key as usize] == hash && is_it(*key);
+    let is_key = |key: &u32| hashes[*key as usize] == hash && is_key(*key);
     let hash_of = |key: &u32| hashes[*key as usize];
-    let key = *table.entry(hash, is_it, hash_of).or_insert(next).get();
+    let key = *table.entry(hash, is_key, hash_of).or_insert(next).get();
     if key == next {
         hashes.push(hash);
     }

@@ -11,15 +11,15 @@ use super::{
 };
 use crate::block::Block;
 
-/// Counts the matches in `blocks` (ascending); [`FoundLogs::into_json`] then is the JSON array.
+/// Counts the matches in `blocks` (ascending); [`FoundLogs::into_json`] gives the JSON array.
 ///
-/// A block costs one look-up for each term of the filter, or for each address or topic that it has
-/// where those are fewer. Filters of one condition, an address and a topic at any position being
-/// one, then cost what matches and no more. Where several conditions must hold, every log that
-/// fulfils the rarest of them is looked at. Memory is bounded by `limit`.
+/// A block costs one look-up per term of the filter, or per distinct address or topic of the block
+/// if those are fewer. A filter of one condition (an address with a topic counts as one) then costs
+/// only its matches. With several conditions, every log that meets the rarest one is examined.
+/// Memory is bounded by `limit`.
 ///
 /// # Errors
-/// [`SearchError::TooMany`] for more than `limit` matches, before any of them is looked up in the
+/// [`SearchError::TooMany`] for more than `limit` matches, before any match is looked up in the
 /// JSON; [`SearchError::Cancelled`].
 pub fn search(
     blocks: &[Arc<Block>],
@@ -44,29 +44,29 @@ pub fn search(
     FoundLogs::new(blocks, &matches, &mut checker)
 }
 
-/// One filter, looked for in single blocks.
+/// One filter, for searches of single blocks.
 #[derive(Debug)]
 pub struct BlockSearch(Option<FilterTerms>);
 
 impl BlockSearch {
-    /// Prepares to look for what matches.
+    /// Hashes the filter's terms.
     #[must_use]
     pub fn new(filter: &LogFilter) -> Self {
         let never = Cancellation::default();
         let terms = CancelChecker::begin(&never)
             .and_then(|mut checker| FilterTerms::new(filter, &mut checker));
-        // No error: nobody cancels.
+        // Never an error: nothing cancels this token.
         Self(terms.ok().flatten())
     }
 
-    /// Positions of the logs of a block that match, ascending.
+    /// Positions of a block's matching logs, ascending.
     #[must_use]
     pub fn positions(&self, postings: &LogPostings) -> Vec<u32> {
         let mut positions = Vec::new();
         if let Some(terms) = &self.0 {
             let query = Query::new(terms);
             let never = Cancellation::default();
-            // No error: nobody cancels, and there is no limit.
+            // Never an error: nothing cancels this token, and there is no limit.
             let _ = CancelChecker::begin(&never).and_then(|mut checker| {
                 Matcher::new(&query, usize::MAX).add_matches(postings, &mut positions, &mut checker)
             });
@@ -75,23 +75,23 @@ impl BlockSearch {
     }
 }
 
-/// Matches one query against one block after the other; its buffers are used again.
+/// Matches one query against block after block, with the same buffers.
 struct Matcher<'a> {
     query: &'a Query<'a>,
     limit: usize,
-    /// Keys that the present block has of each group, group by group.
+    /// Keys of the current block for each group, group by group.
     keys: Vec<u32>,
-    /// Conditions of the present block.
+    /// Conditions in the current block.
     conditions: Vec<Condition>,
 }
 
-/// What a log of the present block must have in one field.
+/// What a matching log of the current block has in one field.
 #[derive(Clone, Copy, Debug)]
 struct Condition {
     field: Field,
-    /// Where the keys stand that will do; `None` if any will.
+    /// Range in [`Matcher::keys`] of the keys that suffice; `None` if any key of the field does.
     keys: Option<(usize, usize)>,
-    /// Number of logs that have one.
+    /// Number of logs that meet the condition.
     logs: usize,
 }
 
@@ -106,8 +106,8 @@ impl<'a> Matcher<'a> {
         }
     }
 
-    /// Adds the positions of a block's matches; `false` as soon as all together would be more than
-    /// the limit.
+    /// Adds the positions of a block's matches; `false` as soon as the total would exceed the
+    /// limit.
     fn add_matches(
         &mut self,
         postings: &LogPostings,
@@ -127,7 +127,7 @@ impl<'a> Matcher<'a> {
             return Ok(postings.len() <= room);
         };
         let rarest = self.conditions.swap_remove(rarest);
-        // Lists of one field are disjoint: nothing but their lengths has to be known.
+        // The lists of one field are disjoint, so their lengths give the exact count.
         let is_exact = self.conditions.is_empty();
         if is_exact && rarest.logs > room {
             return Ok(false);
@@ -141,7 +141,11 @@ impl<'a> Matcher<'a> {
                 if is_exact {
                     positions.extend_from_slice(candidates);
                 } else {
-                    positions.extend(candidates.iter().filter(|at| self.fulfils(postings, **at)));
+                    positions.extend(
+                        candidates
+                            .iter()
+                            .filter(|at| self.meets_all(postings, **at)),
+                    );
                 }
                 if positions.len() > self.limit {
                     return Ok(false);
@@ -149,14 +153,13 @@ impl<'a> Matcher<'a> {
             }
         }
         if lists > 1 || rarest.keys.is_none() {
-            // Stable: it merges runs that are ascending already.
+            // The stable sort merges runs that are already ascending.
             positions[first..].sort();
         }
         Ok(true)
     }
 
-    /// Looks the query up in a block; `false` where one of its conditions cannot be fulfilled
-    /// there.
+    /// Looks the query up in a block; `false` if the block cannot meet one of its conditions.
     fn find_conditions(
         &mut self,
         postings: &LogPostings,
@@ -193,7 +196,7 @@ impl<'a> Matcher<'a> {
         Ok(true)
     }
 
-    /// The lists of the logs that fulfil a condition.
+    /// The lists of the logs that meet a condition.
     fn lists<'b>(
         &'b self,
         postings: &'b LogPostings,
@@ -207,8 +210,8 @@ impl<'a> Matcher<'a> {
         one_each.chain(all).map(|keys| postings.positions(keys))
     }
 
-    /// Whether the log at `position` fulfils all conditions.
-    fn fulfils(&self, postings: &LogPostings, position: u32) -> bool {
+    /// Whether the log at `position` meets all conditions.
+    fn meets_all(&self, postings: &LogPostings, position: u32) -> bool {
         self.conditions.iter().all(|condition| {
             let key = postings.key_of(position, condition.field);
             key.is_some_and(|key| {

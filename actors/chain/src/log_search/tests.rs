@@ -1,4 +1,5 @@
-//! Searches against a scan of every log, limits at their boundary, cancels at an exact look.
+//! Compares searches with a scan of every log, tests limits at their boundary, and cancels at exact
+//! checks.
 
 #![expect(clippy::unwrap_used, reason = "tests are made to fail")]
 
@@ -15,38 +16,41 @@ use super::{
 };
 use crate::{block::Block, json::Json, test_block::TestBlock};
 
-/// Counts the looks at a token, and cancels it at the one that was set.
+/// Counts the checks of a token, and cancels it at a chosen one.
 #[derive(Debug)]
-pub(crate) struct Looks {
+pub(crate) struct Checks {
     seen: AtomicUsize,
     cancel_at: AtomicUsize,
 }
 
-impl Default for Looks {
+impl Default for Checks {
     fn default() -> Self {
         let (seen, cancel_at) = (AtomicUsize::new(0), AtomicUsize::new(usize::MAX));
         Self { seen, cancel_at }
     }
 }
 
-impl Looks {
+impl Checks {
     pub(super) fn count(&self, token: &Cancellation) {
-        let look = self.seen.fetch_add(1, Ordering::Relaxed) + 1;
-        if look == self.cancel_at.load(Ordering::Relaxed) {
+        let check_number = self.seen.fetch_add(1, Ordering::Relaxed) + 1;
+        if check_number == self.cancel_at.load(Ordering::Relaxed) {
             token.cancel();
         }
     }
 }
 
-/// A token that is cancelled at its `look`th look.
-fn cancelled_at(look: usize) -> Cancellation {
+/// A token that is cancelled at the given check.
+fn cancelled_at(check_number: usize) -> Cancellation {
     let token = Cancellation::default();
-    token.looks.cancel_at.store(look, Ordering::Relaxed);
+    token
+        .checks
+        .cancel_at
+        .store(check_number, Ordering::Relaxed);
     token
 }
 
-fn looks(token: &Cancellation) -> usize {
-    token.looks.seen.load(Ordering::Relaxed)
+fn checks(token: &Cancellation) -> usize {
+    token.checks.seen.load(Ordering::Relaxed)
 }
 
 /// Blocks of one branch, each a list of receipts, each a list of logs.
@@ -85,7 +89,7 @@ fn filter(addresses: &[u8], topics: &[&[u8]]) -> LogFilter {
     }
 }
 
-/// What CONFORMANCE says of a match, word by word.
+/// The matching rule of eth_getLogs, written as it is specified.
 fn is_match(filter: &LogFilter, log: &Log) -> bool {
     let address = filter.addresses.is_empty() || filter.addresses.contains(&log.address);
     let topics = log.topics();
@@ -97,7 +101,7 @@ fn is_match(filter: &LogFilter, log: &Log) -> bool {
             .all(|(any_of, topic)| any_of.is_empty() || any_of.contains(topic))
 }
 
-/// The JSON of all matches by looking at every log, and their number block by block.
+/// The JSON of all matches by a scan of every log, and their number block by block.
 fn scan(chain: &[Arc<Block>], logs: &[Vec<Vec<Log>>], filter: &LogFilter) -> (Vec<u8>, Vec<usize>) {
     let mut found = Vec::new();
     let mut counts = Vec::new();
@@ -114,14 +118,14 @@ fn scan(chain: &[Arc<Block>], logs: &[Vec<Vec<Log>>], filter: &LogFilter) -> (Ve
     ([&b"["[..], &found.join(&b","[..]), b"]"].concat(), counts)
 }
 
-/// The whole value, taken in parts of `most` bytes.
-fn taken(json: Json, most: usize) -> Vec<u8> {
+/// The whole value, taken in parts of at max `max` bytes.
+fn taken(json: Json, max: usize) -> Vec<u8> {
     let len = json.len();
     let mut out = Vec::new();
     for mut piece in json.into_pieces() {
         while !piece.is_empty() {
-            let part = piece.take(most).unwrap();
-            assert!((1..=most).contains(&part.len()));
+            let part = piece.take(max).unwrap();
+            assert!((1..=max).contains(&part.len()));
             out.extend_from_slice(&part);
             assert_eq!(piece.len(), len - out.len());
         }
@@ -129,16 +133,16 @@ fn taken(json: Json, most: usize) -> Vec<u8> {
     out
 }
 
-/// Searches with every limit that matters and compares with the scan.
+/// Searches with every interesting limit and compares with the scan.
 fn check(logs: &[Vec<Vec<Log>>], filter: &LogFilter) {
     let chain = chain(logs);
     let (json, counts) = scan(&chain, logs, filter);
     let count: usize = counts.iter().sum();
     let cancel = Cancellation::default();
-    for (limit, most) in [(count, 64), (count + 1, 1_000), (usize::MAX, usize::MAX)] {
+    for (limit, max) in [(count, 64), (count + 1, 1_000), (usize::MAX, usize::MAX)] {
         let found = search(&chain, filter, limit, &cancel).unwrap();
         assert_eq!(found.count(), count, "{filter:?}");
-        assert!(taken(found.into_json(), most) == json, "{filter:?}");
+        assert!(taken(found.into_json(), max) == json, "{filter:?}");
     }
     for limit in [count.saturating_sub(1), count / 2, 0] {
         if limit == count {
@@ -161,8 +165,8 @@ fn check(logs: &[Vec<Vec<Log>>], filter: &LogFilter) {
 }
 
 fn any_log() -> impl Strategy<Value = Log> {
-    // Few values, so that all meet; topics equal addresses now and then, and each other at
-    // different positions.
+    // Few values, so that filters match; some topics equal addresses, or each other at other
+    // positions.
     let data_bytes = prop_oneof![8 => 0..100_usize, 1 => 3_000..6_000_usize];
     (0..4_u8, vec(0..4_u8, 0..=4), data_bytes)
         .prop_map(|(address, topics, data)| log(address, &topics, data))
@@ -377,7 +381,7 @@ fn a_cancel_is_seen_anywhere_in_one_huge_block() {
     let walked = filter(&[], &[&[1, 2], &[3, 4]]);
     let walked_in_vain = filter(&[], &[&[1], &[3]]);
     let table = [
-        // A list is copied in looks, and each match is looked up in the JSON.
+        // A list is copied in checks, and each match is looked up in the JSON.
         (all, 155_000, 155_000),
         (walked, 155_000, 2 * 155_000),
         (walked_in_vain, 0, 77_500),
@@ -386,15 +390,18 @@ fn a_cancel_is_seen_anywhere_in_one_huge_block() {
         let token = Cancellation::default();
         let found = search(&chain, &filter, 155_000, &token).unwrap();
         assert_eq!(found.count(), count);
-        let in_search = looks(&token);
+        let in_search = checks(&token);
         assert!(
             in_search >= units / UNITS_PER_CHECK,
-            "{in_search} looks for {units} units"
+            "{in_search} checks for {units} units"
         );
-        for look in [1, 2, in_search / 2, in_search] {
-            let token = cancelled_at(look);
+        for check_number in [1, 2, in_search / 2, in_search] {
+            let token = cancelled_at(check_number);
             let cancelled = search(&chain, &filter, 155_000, &token).unwrap_err();
-            assert_eq!((cancelled, looks(&token)), (SearchError::Cancelled, look));
+            assert_eq!(
+                (cancelled, checks(&token)),
+                (SearchError::Cancelled, check_number)
+            );
         }
     }
 }

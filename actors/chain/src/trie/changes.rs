@@ -1,15 +1,15 @@
 use alloy_primitives::{B256, Bytes, map::B256Map};
 
-/// New nodes of an update, not stored yet; dropping them forgets the update.
-#[must_use = "nothing is stored before the changes are committed"]
+/// The new nodes of an update, not stored yet. Dropping them discards the update.
+#[must_use = "changes are not stored until they are committed"]
 pub struct Changes {
     /// The state root that the update was applied to.
     pub(super) parent: B256,
     /// The state root afterwards.
     pub(super) root: B256,
-    /// Nodes that the update made, by keccak256.
+    /// The new nodes, by keccak256.
     pub(super) nodes: B256Map<Box<[u8]>>,
-    /// Codes that came with the update, by keccak256.
+    /// The codes that came with the update, by keccak256.
     pub(super) codes: B256Map<Bytes>,
 }
 

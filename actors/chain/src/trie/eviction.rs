@@ -1,13 +1,13 @@
-//! What goes where a store has a bound in bytes.
+//! Evicts nodes and codes from a store that has a bound in bytes.
 //!
-//! Bounded is what the process holds for the store: the bytes of nodes and codes, and
-//! [`ENTRY_BYTES`] for each entry, that of a node included which is named and missing. A branch
-//! names up to sixteen of those, so they are most of the memory.
+//! The bound covers the memory of the process: the bytes of nodes and codes, and [`ENTRY_BYTES`]
+//! per entry, also for nodes that are referenced but missing. A branch references up to sixteen of
+//! those, so they take most of the memory.
 //!
-//! First goes what no held root reaches any more: reference counts see to that, before anything is
-//! evicted. Then what was read longest ago, the leaves first: a node that leads to stored ones
-//! stays until they are gone, so that what is left can still be walked to. What is evicted is named
-//! and missing again, and fetched when it is asked for.
+//! Nodes that no held root reaches are released by their reference counts before anything is
+//! evicted. Then the nodes read longest ago go, leaves first: a node stays until the stored nodes
+//! below it are gone, so that everything left can still be walked to. An evicted node is missing
+//! again, and is fetched when it is needed.
 
 use std::{
     cmp::Reverse,
@@ -16,16 +16,16 @@ use std::{
 
 use alloy_primitives::B256;
 
-use super::{NodeStore, node::Reference, node_store::push_named};
+use super::{NodeStore, node::Reference, node_store::push_stored_references};
 
-/// What an entry costs beside its bytes: key, counts and pointers at the load of a hash table, and
-/// the allocator's share.
+/// Memory of an entry beyond its bytes: key, counts and pointers at a hash table's load, and the
+/// allocator's overhead.
 const ENTRY_BYTES: usize = 100;
-/// An eviction makes room for this part of the bound, so that it is paid for by many insertions.
+/// An eviction frees this fraction of the bound, so that many insertions share its cost.
 const ROOM_DIVISOR: usize = 8;
-/// Items that go between two looks at how much is left.
+/// Items evicted between two checks of the size.
 const EVICTED_BETWEEN_COUNTS: usize = 64;
-/// An eviction looks at the oldest eighth of what is stored first, at all of it last.
+/// An eviction considers the oldest eighth of the items first, and all of them last.
 const EVICTED_PARTS: [usize; 4] = [8, 4, 2, 1];
 
 impl NodeStore {
@@ -36,24 +36,24 @@ impl NodeStore {
         bytes(&self.node_bytes) + bytes(&self.code_bytes) + ENTRY_BYTES * entries
     }
 
-    /// Makes room where the bound is exceeded; the caller is the writer.
+    /// Evicts items if the bound is exceeded. The caller holds the writer lock.
     pub(super) fn evict_as_writer(&self) {
         let Some(max) = self.bytes_max.filter(|max| self.held_bytes() > *max) else {
             return;
         };
         let enough = max - max / ROOM_DIVISOR;
         let items = self.oldest_first();
-        // What leads to old leaves goes before younger leaves do.
+        // The parents of old leaves are evicted before younger leaves.
         for part in EVICTED_PARTS {
             let oldest = &items[..items.len() / part];
-            // A node that leads to stored ones goes in a later round: there are as many as a trie
-            // is deep, at most.
+            // A node with stored children is evicted in a later round; there are at most as many
+            // rounds as a trie has levels.
             while self.held_bytes() > enough && self.evict_round(oldest, enough) {}
         }
     }
 
-    /// Evicts what can go of these, in their order, until no more than `enough` is held; says
-    /// whether anything went.
+    /// Evicts what it can of `items`, in order, until at most `enough` bytes are held. Returns
+    /// whether anything was evicted.
     fn evict_round(&self, items: &[Reference], enough: usize) -> bool {
         let mut evicted = 0_usize;
         for item in items {
@@ -61,7 +61,7 @@ impl NodeStore {
                 continue;
             }
             evicted += 1;
-            // Counting entries takes a look at every shard.
+            // Counting entries visits every shard.
             if evicted.is_multiple_of(EVICTED_BETWEEN_COUNTS) && self.held_bytes() <= enough {
                 break;
             }
@@ -69,7 +69,7 @@ impl NodeStore {
         evicted > 0
     }
 
-    /// What is stored, by the time since it was read.
+    /// The stored items, those read longest ago first.
     fn oldest_first(&self) -> Vec<Reference> {
         let now = self.age.load(Ordering::Relaxed);
         let age = |used: &AtomicU32| now.wrapping_sub(used.load(Ordering::Relaxed));
@@ -82,8 +82,7 @@ impl NodeStore {
         items.into_iter().map(|(_, item)| item).collect()
     }
 
-    /// Takes its bytes from a code, or from a node that leads to nothing stored; says whether it
-    /// did.
+    /// Drops the bytes of a code, or of a node without stored children. Returns whether it did.
     fn evict(&self, item: Reference) -> bool {
         match item {
             Reference::Code(hash) => {
@@ -100,17 +99,17 @@ impl NodeStore {
     }
 
     fn evict_node(&self, hash: B256) -> bool {
-        let mut named = Vec::new();
+        let mut references = Vec::new();
         match self
             .nodes
             .get(&hash)
             .as_deref()
             .and_then(|entry| entry.rlp.as_deref())
         {
-            Some(rlp) => push_named(rlp, &mut named),
+            Some(rlp) => push_stored_references(rlp, &mut references),
             None => return false,
         }
-        if named.iter().any(|item| self.is_stored(item)) {
+        if references.iter().any(|item| self.is_stored(item)) {
             return false;
         }
         let Some(rlp) = self
@@ -121,7 +120,7 @@ impl NodeStore {
             return false;
         };
         self.node_bytes.fetch_sub(rlp.len(), Ordering::Relaxed);
-        self.release(named);
+        self.release(references);
         true
     }
 

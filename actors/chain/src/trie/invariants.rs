@@ -5,37 +5,37 @@ use super::{
     node::{Reference, push_references},
 };
 
-/// What a store holds and should not, or the other way round.
+/// A difference between what a store holds and what it should hold.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 pub enum InvariantError {
-    /// A held root reaches it, and it has no entry, not even one without bytes.
-    #[error("{item} is reachable and not counted")]
+    /// A held root reaches it, but it has no entry, not even one without bytes.
+    #[error("{item} is reachable but has no entry")]
     Missing {
         /// The node or code.
         item: Reference,
     },
-    /// It is there, and no held root reaches it.
-    #[error("{item} is stored and not reachable")]
+    /// It has an entry, but no held root reaches it.
+    #[error("{item} is stored but not reachable")]
     Unreachable {
         /// The node or code.
         item: Reference,
     },
-    /// It is not named as often as it says.
+    /// Its reference count is wrong.
     #[error("{item} counts {stored} references, {expected} name it")]
     References {
         /// The node or code.
         item: Reference,
-        /// References by the store.
+        /// The stored reference count.
         stored: u32,
-        /// References by the recount.
+        /// The reference count of the recount.
         expected: u32,
     },
-    /// Its bytes are not those of its hash.
+    /// Its bytes do not have its hash.
     #[error("{item} holds bytes of keccak256 {actual}")]
     Content {
         /// The node or code.
         item: Reference,
-        /// keccak256 of what is stored.
+        /// keccak256 of the stored bytes.
         actual: B256,
     },
     /// A node cannot be decoded.
@@ -43,29 +43,29 @@ pub enum InvariantError {
     Malformed {
         /// The node.
         item: Reference,
-        /// What the decoder said.
+        /// The decoder's error.
         why: alloy_rlp::Error,
     },
-    /// The statistics say another size.
+    /// The statistics state another size.
     #[error("{stored} bytes are stored, the statistics say {stated}")]
     Bytes {
-        /// Sum over what is stored, nodes and codes.
+        /// Sum over the stored nodes and codes.
         stored: usize,
-        /// What the statistics say.
+        /// The size by the statistics.
         stated: usize,
     },
 }
 
 impl NodeStore {
-    /// Recounts what `held_roots` reach, one entry a handle, and compares it with what is stored:
-    /// nodes, codes, references, hashes and sizes. Roots that wait for their release are counted as
+    /// Recounts what `held_roots` (one entry per handle) reach, and compares it with the stored
+    /// nodes, codes, reference counts, hashes and sizes. Roots that wait for their release count as
     /// held.
     ///
-    /// [`NodeStore::held_roots`] gives the roots of the handles that live. A test's tool: it takes
-    /// time and memory in the order of the whole store, and keeps the writer waiting.
+    /// [`NodeStore::held_roots`] gives the roots of the live handles. It is for tests: it takes
+    /// time and memory in the order of the whole store, and blocks the writer.
     ///
     /// # Errors
-    /// The first violation that is met; the order is that of the hashes in memory.
+    /// The first violation found, in the order of the hash maps.
     pub fn check_invariants(
         &self,
         held_roots: impl IntoIterator<Item = B256>,
@@ -108,7 +108,7 @@ impl NodeStore {
         Ok(())
     }
 
-    /// How often each node and code is named by what the roots reach, the roots included.
+    /// How often each node and code is referenced, by the roots and by what they reach.
     fn recount(
         &self,
         roots: impl Iterator<Item = B256>,
@@ -133,7 +133,7 @@ impl NodeStore {
     }
 }
 
-/// Compares one stored item with the recount, and takes it out of there.
+/// Compares one stored item with the recount, and removes it from there.
 fn check(
     expected: &mut HashMap<Reference, u32>,
     item: Reference,
@@ -141,7 +141,7 @@ fn check(
     bytes: Option<&[u8]>,
 ) -> Result<(), InvariantError> {
     let (Reference::Node(hash) | Reference::Code(hash)) = item;
-    // What is missing is counted like what is there.
+    // A missing item is counted like a stored one.
     if let Some(actual) = bytes.map(keccak256)
         && actual != hash
     {

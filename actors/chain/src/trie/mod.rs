@@ -1,24 +1,23 @@
-//! State by node hash.
+//! State as Merkle Patricia tries, stored by node hash.
 //!
-//! Nodes are stored as keccak256 -> RLP and reference-counted: by their parents, by the account
-//! leaves that name a storage root or a code hash, and by the [`State`] handles that keep a root
-//! alive. A block's state costs what it changed.
+//! Nodes are stored as keccak256 -> RLP. References are counted: from parents, from account leaves
+//! that name a storage root or a code hash, and from the [`State`] handles that keep a root alive.
+//! A block's state costs only what the block changed.
 //!
 //! | file | what it is responsible for |
 //! |---|---|
-//! | `node` | one node: what its RLP says, and what it names |
-//! | `node_store` | the nodes and codes of all held states, who holds them, when they go |
-//! | `walker` | from a root to a key: the only way that anything is read |
-//! | `subtree` | many updates to one trie, each changed node decoded and hashed once |
-//! | `update` | what a block does to accounts, and the nodes that come of it |
-//! | `proof` | walks that keep their nodes (EIP-1186) |
-//! | `verify` | a walk over the nodes that a proof brings |
-//! | `eviction` | what goes where a store has a bound in bytes |
-//! | `invariants` | the store against a recount of what the held roots reach |
+//! | `node` | one node: its RLP decoded, and what it references |
+//! | `node_store` | the nodes and codes of all held states, and their reference counts |
+//! | `walker` | walks from a root to a key: every read goes through it |
+//! | `subtree` | many updates to one trie, with each changed node decoded and hashed once |
+//! | `update`, `changes` | what a block does to accounts, and the new nodes that result |
+//! | `proof` | account and storage proofs (EIP-1186) |
+//! | `verify` | checks a proof by a walk over its nodes |
+//! | `eviction` | which nodes leave a store that has a bound in bytes |
+//! | `invariants` | compares the store with a recount from the held roots |
 //!
-//! Readers take no lock over a walk: a node is found, read and let go. Whoever holds a [`State`]
-//! can walk it while one writer commits, because a node goes only after the last handle that
-//! reaches it.
+//! Readers hold no lock during a walk, only during one node's look-up. A [`State`] can be walked
+//! while the writer commits, because a node is released only after the last handle that reaches it.
 
 mod changes;
 mod error;

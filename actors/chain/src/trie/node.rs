@@ -3,23 +3,23 @@ use alloy_rlp::{Decodable, EMPTY_LIST_CODE, EMPTY_STRING_CODE, Error, Header, Re
 use alloy_trie::{EMPTY_ROOT_HASH, KECCAK_EMPTY, TrieAccount, nodes::RlpNode};
 use nybbles::Nibbles;
 
-/// Nibbles of a key: tries of the state are keyed by keccak256.
+/// Nibbles of a key: state tries are keyed by keccak256.
 pub(super) const KEY_NIBBLES: usize = 64;
 /// First byte of the RLP of a 32-byte string.
 const HASH_CODE: u8 = EMPTY_STRING_CODE + 32;
-/// A node of fewer bytes stands in its parent instead of its hash (yellow paper, appendix D).
+/// The longest node that is embedded in its parent in place of its hash (yellow paper, appendix D).
 const INLINE_BYTES_MAX: usize = 31;
 
-/// One trie node over its RLP, decoded as far as a step of a walk needs.
+/// One trie node over its RLP, decoded as far as one step of a walk needs.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Node<'a> {
     /// Sixteen children by the next nibble.
     Branch(Branch<'a>),
-    /// A path that all keys below share.
+    /// A path that all keys below it share.
     Extension {
         /// The shared nibbles, at least one.
         path: Nibbles,
-        /// What follows.
+        /// The node below.
         child: Child<'a>,
     },
     /// The end of a key.
@@ -32,7 +32,7 @@ pub(super) enum Node<'a> {
 }
 
 impl<'a> Node<'a> {
-    /// Decodes a node; children of a branch are looked at when they are asked for.
+    /// Decodes a node. The children of a branch are decoded on demand.
     pub(super) fn decode(mut rlp: &'a [u8]) -> Result<Self> {
         let items = Header::decode_bytes(&mut rlp, true)?;
         if !rlp.is_empty() {
@@ -54,10 +54,10 @@ impl<'a> Node<'a> {
         Ok(Self::Extension { path, child })
     }
 
-    /// Decodes a node that stands `depth` nibbles below its root.
+    /// Decodes a node that is `depth` nibbles below its root.
     ///
-    /// Whatever the bytes, a walk down from here ends: each step consumes a nibble of the key and
-    /// none goes beyond it.
+    /// A walk down from here ends, whatever the bytes: each step consumes at least one nibble of
+    /// the key, and none goes beyond the key.
     pub(super) fn decode_at(rlp: &'a [u8], depth: usize) -> Result<Self> {
         let node = Self::decode(rlp)?;
         let fits = match &node {
@@ -73,7 +73,7 @@ impl<'a> Node<'a> {
     }
 }
 
-/// A branch node; its items are found when they are asked for.
+/// A branch node, whose items are decoded on demand.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Branch<'a> {
     items: &'a [u8],
@@ -96,7 +96,7 @@ impl<'a> Branch<'a> {
         for child in &mut children {
             *child = Child::decode(split_child(&mut rest)?)?;
         }
-        // Keys of the state are of one length, so no key ends at a branch.
+        // All keys have one length, so no key ends at a branch.
         match rest {
             [EMPTY_STRING_CODE] => Ok(children),
             _ => Err(Error::Custom("branch without the empty value at its end")),
@@ -104,12 +104,12 @@ impl<'a> Branch<'a> {
     }
 }
 
-/// How a node names a node below it.
+/// How a node references the node below it.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Child<'a> {
     /// By its keccak256.
     Hash(&'a [u8; 32]),
-    /// Not at all: its RLP of less than 32 bytes stands in the parent.
+    /// Directly: its RLP of less than 32 bytes is embedded in the parent.
     Inline(&'a [u8]),
 }
 
@@ -130,17 +130,17 @@ impl<'a> Child<'a> {
         }
     }
 
-    /// The child as the RLP of its parent has it.
+    /// The child as encoded in its parent.
     pub(super) fn to_rlp_node(self) -> RlpNode {
         match self {
             Self::Hash(hash) => RlpNode::word_rlp(&B256::from(*hash)),
-            // An inline node is short by construction, and `from_rlp` copies what is short.
+            // `from_rlp` keeps the bytes of an inline node as they are, because they are short.
             Self::Inline(rlp) => RlpNode::from_rlp(rlp),
         }
     }
 }
 
-/// Something that a stored node names by its keccak256.
+/// An item that a stored node references by keccak256.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Reference {
     /// Another trie node: a child, or the root of an account's storage.
@@ -158,11 +158,10 @@ impl std::fmt::Display for Reference {
     }
 }
 
-/// Appends what the node names, once for every time that it is named; nothing where it is
-/// malformed.
+/// Appends what the node references, once per reference; nothing if the node is malformed.
 ///
-/// A leaf of the account trie has a list for its value, one of a storage trie a string: so one
-/// routine serves both. An inline node names nothing: it is shorter than a hash.
+/// One routine serves both kinds of trie, because the value of an account leaf is a list and that
+/// of a storage leaf a string. An inline node references nothing: it is shorter than a hash.
 pub(super) fn push_references(rlp: &[u8], references: &mut Vec<Reference>) -> Result<()> {
     let mut push = |child: Child<'_>| {
         if let Child::Hash(hash) = child {
@@ -187,10 +186,10 @@ pub(super) fn push_references(rlp: &[u8], references: &mut Vec<Reference>) -> Re
     Ok(())
 }
 
-/// What the node with this RLP names, in its order. The bytes may come from anywhere.
+/// What the node with this RLP references, in its order. The bytes may come from anywhere.
 ///
 /// # Errors
-/// What the decoder said: the bytes are not a node of a trie that is keyed by keccak256.
+/// The decoder's error if the bytes are not a node of a trie with keccak256 keys.
 #[cfg(any(test, feature = "testing"))]
 pub fn references(rlp: &[u8]) -> Result<Vec<Reference>> {
     let mut references = Vec::new();
@@ -198,16 +197,16 @@ pub fn references(rlp: &[u8]) -> Result<Vec<Reference>> {
     Ok(references)
 }
 
-/// Takes one RLP item, its header included, off the front of `rest`.
+/// Splits one RLP item, with its header, off the front of `rest`.
 fn split_item<'a>(rest: &mut &'a [u8]) -> Result<&'a [u8]> {
     let start = *rest;
     let Header { payload_length, .. } = Header::decode(rest)?;
-    // The header vouches for the payload: its decoder compares the length with what is there.
+    // The header's decoder has already compared the length with the bytes available.
     *rest = rest.get(payload_length..).ok_or(Error::InputTooShort)?;
     Ok(&start[..start.len() - rest.len()])
 }
 
-/// As [`split_item`] for a child of a branch, whose first byte alone says how long it is.
+/// Like [`split_item`], for a child of a branch: its length follows from its first byte.
 fn split_child<'a>(rest: &mut &'a [u8]) -> Result<&'a [u8]> {
     let length = match rest.first() {
         Some(&EMPTY_STRING_CODE) => 1,
@@ -225,12 +224,12 @@ fn split_child<'a>(rest: &mut &'a [u8]) -> Result<&'a [u8]> {
     Ok(item)
 }
 
-/// The payload of an item that has to be a string.
+/// The payload of an item that must be a string.
 fn string(mut item: &[u8]) -> Result<&[u8]> {
     Header::decode_bytes(&mut item, false)
 }
 
-/// Decodes a hex-prefix path (yellow paper, appendix C); true with one that ends a key.
+/// Decodes a hex-prefix path (yellow paper, appendix C); returns true if it is a leaf's.
 fn decode_path(path: &[u8]) -> Result<(bool, Nibbles)> {
     let (&first, rest) = path.split_first().ok_or(Error::Custom("path is empty"))?;
     let (is_leaf, is_odd) = (first & 0x20 != 0, first & 0x10 != 0);

@@ -17,57 +17,56 @@ use super::{
     walker::NodeSource,
 };
 
-/// Shards of the node map. A shard that grows keeps its readers waiting while its entries move:
-/// with 2 million nodes in 1,024 shards that is some 30 µs, with the default of 4 a core it would
-/// be milliseconds.
+/// Shards of the node map. A growing shard blocks its readers while its entries move: about 30 µs
+/// with 2 million nodes in 1,024 shards, but milliseconds with the default of 4 shards per core.
 const NODE_SHARDS: usize = 1_024;
-/// Shards of the code map: a few ten thousand entries at most.
+/// Shards of the code map, which has tens of thousands of entries at most.
 const CODE_SHARDS: usize = 64;
 
-/// All nodes and codes of the held states, by keccak256, each with the number of times that it is
-/// named.
+/// All nodes and codes of the held states, by keccak256, each with a reference count.
 ///
-/// A state may be held in part: what it names and nobody brought has an entry without bytes, which
-/// is counted as any other. Who reads it is told that it is missing; a commit that brings it
-/// completes it for all.
+/// A state may be held in part. An item that is referenced but not stored has an entry without
+/// bytes, with a count like any other; reading it is an error that says that it is missing. A
+/// commit or a proof that contains the item completes the entry for all readers.
 ///
-/// There is one writer at a time, which commits and releases; readers never wait for it longer than
-/// one map entry takes.
+/// There is one writer at a time, which commits and releases. A reader waits for it only while it
+/// changes one map entry.
 ///
-/// A store of nodes that can be fetched again has a bound in bytes ([`Self::bounded`]); see
-/// `eviction` for what goes. One of states that were executed here has none: what it needs is what
-/// the window's states reach.
+/// A store of nodes that can be fetched again has a bound in bytes ([`Self::bounded`]); `eviction`
+/// says what is evicted. A store of states that were executed here has none: it holds what the
+/// window's states reach.
 pub struct NodeStore {
     pub(super) nodes: DashMap<B256, NodeEntry, FbBuildHasher<32>>,
     pub(super) codes: DashMap<B256, CodeEntry, FbBuildHasher<32>>,
     pub(super) node_bytes: AtomicUsize,
     pub(super) code_bytes: AtomicUsize,
     pub(super) handles: Mutex<Handles>,
-    /// Held over every change of reference counts: an acquire must not meet a release half done.
+    /// Held during every change of reference counts, so that an acquire never sees a half-done
+    /// release.
     pub(super) writer: Mutex<()>,
-    /// Bytes to be held at most; `None` where nothing can be fetched again.
+    /// Most bytes to hold; `None` if nodes cannot be fetched again.
     pub(super) bytes_max: Option<usize>,
-    /// Counts what was inserted, so that what was read long ago can be told from what was not.
+    /// Number of insertions so far: the clock by which the age of a read is measured.
     pub(super) age: AtomicU32,
 }
 
 /// A stored node.
 pub(super) struct NodeEntry {
-    /// Stored parents, account leaves and handles that name the node; never zero.
+    /// Number of references from stored parents, account leaves and handles; never zero.
     pub(super) refs: u32,
-    /// `None` where the node is missing.
+    /// `None` if the node is missing.
     pub(super) rlp: Option<Box<[u8]>>,
-    /// The store's age when it was last read, or brought.
+    /// The store's age when the node was last read or inserted.
     pub(super) used: AtomicU32,
 }
 
 /// A stored code.
 pub(super) struct CodeEntry {
-    /// Stored account leaves that name the code; never zero.
+    /// Number of references from stored account leaves; never zero.
     pub(super) refs: u32,
-    /// `None` where the code is missing.
+    /// `None` if the code is missing.
     pub(super) code: Option<Bytes>,
-    /// As that of a node.
+    /// The store's age when the code was last read or inserted.
     pub(super) used: AtomicU32,
 }
 
@@ -91,27 +90,27 @@ impl CodeEntry {
     }
 }
 
-/// Who holds roots.
+/// The handles that hold roots.
 #[derive(Default)]
 pub(super) struct Handles {
-    /// Live [`State`](super::State) handles by root.
+    /// Number of live [`State`](super::State) handles by root.
     live: B256Map<u32>,
-    /// Roots whose handle is gone and whose reference is not released yet: one a handle.
+    /// Roots of dropped handles whose reference is not released yet, one entry per handle.
     pub(super) retired: Vec<B256>,
 }
 
 /// How much a store holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NodeStoreStats {
-    /// Nodes, those included that are named and missing.
+    /// Number of nodes, with those that are referenced but missing.
     pub nodes: usize,
-    /// Bytes of their RLP.
+    /// Bytes of the nodes' RLP.
     pub node_bytes: usize,
-    /// Codes, those included that are named and missing.
+    /// Number of codes, with those that are referenced but missing.
     pub codes: usize,
-    /// Bytes of them.
+    /// Bytes of the codes.
     pub code_bytes: usize,
-    /// Handles that are gone and whose nodes wait for [`NodeStore::release_retired`].
+    /// Dropped handles whose nodes wait for [`NodeStore::release_retired`].
     pub retired: usize,
 }
 
@@ -122,7 +121,8 @@ impl NodeStore {
         Self::of(None)
     }
 
-    /// An empty store of what can be fetched again, which holds about `bytes_max` bytes at most.
+    /// An empty store for nodes that can be fetched again. It holds at most about `bytes_max`
+    /// bytes.
     #[must_use]
     pub fn bounded(bytes_max: usize) -> Arc<Self> {
         Self::of(Some(bytes_max))
@@ -141,7 +141,7 @@ impl NodeStore {
         })
     }
 
-    /// How much is held now.
+    /// How much the store holds now.
     #[must_use]
     pub fn stats(&self) -> NodeStoreStats {
         NodeStoreStats {
@@ -153,7 +153,7 @@ impl NodeStore {
         }
     }
 
-    /// Roots of the live handles, one entry a handle.
+    /// Roots of the live handles, one entry per handle.
     #[cfg(any(test, feature = "testing"))]
     #[must_use]
     pub fn held_roots(&self) -> Vec<B256> {
@@ -164,14 +164,14 @@ impl NodeStore {
 
     /// Releases what only dropped handles reached.
     ///
-    /// Takes as long as what goes is large: for the thread that commits, not for one that answers
-    /// requests.
+    /// The time grows with what is released: call it on the thread that commits, not on one that
+    /// answers requests.
     pub fn release_retired(&self) {
         let _writer = self.writer.lock();
         self.release_retired_as_writer();
     }
 
-    /// The code with this hash; the code of keccak256 of nothing is empty.
+    /// The code with this hash; empty for the hash of empty code.
     pub(super) fn code(&self, hash: &B256) -> Result<Bytes, TrieError> {
         if *hash == KECCAK_EMPTY {
             return Ok(Bytes::new());
@@ -184,75 +184,73 @@ impl NodeStore {
         code.ok_or(TrieError::MissingCode { hash: *hash })
     }
 
-    /// Stores what the new root reaches and nobody stored before; the caller owes one handle to the
-    /// root.
+    /// Stores what the new root reaches and the store lacks, and registers one handle, which the
+    /// caller must make.
     pub(super) fn commit(&self, changes: Changes) -> B256 {
         let Changes {
             root, nodes, codes, ..
         } = changes;
         let _writer = self.writer.lock();
         self.release_retired_as_writer();
-        self.acquire(vec![Reference::Node(root)], &mut Brought { nodes, codes });
+        self.acquire(vec![Reference::Node(root)], &mut Inserted { nodes, codes });
         *self.handles.lock().live.entry(root).or_default() += 1;
         root
     }
 
-    /// Registers a handle to a root of which nothing need be known; what others brought of it is
-    /// there.
+    /// Registers a handle to a root of which nothing need be stored yet.
     pub(super) fn hold(&self, root: B256) {
         let _writer = self.writer.lock();
         self.release_retired_as_writer();
-        self.acquire(vec![Reference::Node(root)], &mut Brought::default());
+        self.acquire(vec![Reference::Node(root)], &mut Inserted::default());
         *self.handles.lock().live.entry(root).or_default() += 1;
     }
 
-    /// Stores the nodes of a proof wherever a held root reaches them; those that none reaches are
-    /// left out.
+    /// Stores the nodes of a proof that a held root reaches; the others are left out.
     ///
-    /// A node is stored by its own hash and only where another names it, so nothing false can come
-    /// in, whoever made the proof. That it proves what it claims is [`AccountProof::verify`]'s to
-    /// say.
+    /// A node is stored under its own hash and only if a stored node references it, so a false
+    /// proof cannot add anything false. [`AccountProof::verify`] checks that a proof proves what it
+    /// claims.
     pub fn insert_proof(&self, proof: &AccountProof) {
         let lists =
             std::iter::once(&proof.nodes).chain(proof.storage.iter().map(|slot| &slot.nodes));
         let hashed = |rlp: &Bytes| (keccak256(rlp), Box::from(rlp.as_ref()));
-        // The root first, so that each is named by the time that it is looked at.
+        // The root first, so that each node is referenced by the time it is inserted.
         let in_order: Vec<(B256, Box<[u8]>)> = lists.flatten().map(hashed).collect();
         let hashes: Vec<B256> = in_order.iter().map(|(hash, _)| *hash).collect();
-        let mut brought = Brought {
+        let mut inserted = Inserted {
             nodes: in_order.into_iter().collect(),
-            ..Brought::default()
+            ..Inserted::default()
         };
         let _writer = self.writer.lock();
         self.release_retired_as_writer();
         self.age.fetch_add(1, Ordering::Relaxed);
         for hash in hashes {
-            let mut named = Vec::new();
+            let mut references = Vec::new();
             if let Some(mut entry) = self.nodes.get_mut(&hash) {
-                self.complete_node(hash, &mut entry, &mut brought, &mut named);
+                self.complete_node(hash, &mut entry, &mut inserted, &mut references);
             }
-            self.acquire(named, &mut brought);
+            self.acquire(references, &mut inserted);
         }
         self.evict_as_writer();
     }
 
-    /// Stores a code under its keccak256 where a stored account names it; says whether one does.
+    /// Stores a code if a stored account references it; returns whether one does.
     pub fn insert_code(&self, code: Bytes) -> bool {
         let hash = keccak256(&code);
-        let mut brought = Brought::default();
-        brought.codes.insert(hash, code);
+        let mut inserted = Inserted::default();
+        inserted.codes.insert(hash, code);
         let _writer = self.writer.lock();
         self.release_retired_as_writer();
         self.age.fetch_add(1, Ordering::Relaxed);
-        let is_named = match self.codes.get_mut(&hash) {
+        let is_referenced = match self.codes.get_mut(&hash) {
             Some(mut entry) => {
-                self.complete_code(hash, &mut entry, &mut brought);
+                self.complete_code(hash, &mut entry, &mut inserted);
                 true
             }
             None => false,
         };
         self.evict_as_writer();
-        is_named
+        is_referenced
     }
 
     /// Registers a handle to the empty state, which needs no nodes.
@@ -261,7 +259,7 @@ impl NodeStore {
         EMPTY_ROOT_HASH
     }
 
-    /// Takes a handle back; what only it reached stays until the writer releases it.
+    /// Removes a handle. What only it reached stays until the writer releases it.
     pub(super) fn retire(&self, root: B256) {
         let mut handles = self.handles.lock();
         if let Some(count) = handles.live.get_mut(&root) {
@@ -275,51 +273,51 @@ impl NodeStore {
         }
     }
 
-    /// Counts one more reference to each of `pending`, and those of every node that comes to be
-    /// stored by it.
+    /// Adds one reference to each of `pending`, and to what every newly stored node references.
     ///
-    /// What is stored already has acquired what it names, so the walk stops there: the cost is that
-    /// of what is new.
-    fn acquire(&self, mut pending: Vec<Reference>, brought: &mut Brought) {
+    /// A node that is already stored has acquired what it references, so the walk stops there and
+    /// costs only what is new.
+    fn acquire(&self, mut pending: Vec<Reference>, inserted: &mut Inserted) {
         while let Some(reference) = pending.pop() {
             match reference {
                 Reference::Node(hash) if hash == EMPTY_ROOT_HASH => {}
                 Reference::Node(hash) => {
                     let mut entry = self.nodes.entry(hash).or_insert(NodeEntry::missing());
                     entry.refs += 1;
-                    self.complete_node(hash, &mut entry, brought, &mut pending);
+                    self.complete_node(hash, &mut entry, inserted, &mut pending);
                 }
                 Reference::Code(hash) => {
                     let mut entry = self.codes.entry(hash).or_insert(CodeEntry::missing());
                     entry.refs += 1;
-                    self.complete_code(hash, &mut entry, brought);
+                    self.complete_code(hash, &mut entry, inserted);
                 }
             }
         }
     }
 
-    /// Gives a missing node its bytes, if they were brought; what it names is to be acquired.
+    /// Gives a missing node its bytes if `inserted` has them; the caller must acquire what is
+    /// pushed to `references`.
     fn complete_node(
         &self,
         hash: B256,
         entry: &mut NodeEntry,
-        brought: &mut Brought,
-        named: &mut Vec<Reference>,
+        inserted: &mut Inserted,
+        references: &mut Vec<Reference>,
     ) {
         if entry.rlp.is_none()
-            && let Some(rlp) = brought.nodes.remove(&hash)
+            && let Some(rlp) = inserted.nodes.remove(&hash)
         {
             self.node_bytes.fetch_add(rlp.len(), Ordering::Relaxed);
-            push_named(&rlp, named);
+            push_stored_references(&rlp, references);
             entry.rlp = Some(rlp);
             self.mark(&entry.used);
         }
     }
 
-    /// Gives a missing code its bytes, if they were brought.
-    fn complete_code(&self, hash: B256, entry: &mut CodeEntry, brought: &mut Brought) {
+    /// Gives a missing code its bytes if `inserted` has them.
+    fn complete_code(&self, hash: B256, entry: &mut CodeEntry, inserted: &mut Inserted) {
         if entry.code.is_none()
-            && let Some(code) = brought.codes.remove(&hash)
+            && let Some(code) = inserted.codes.remove(&hash)
         {
             self.code_bytes.fetch_add(code.len(), Ordering::Relaxed);
             entry.code = Some(code);
@@ -327,7 +325,7 @@ impl NodeStore {
         }
     }
 
-    /// Notes a use. What many read at one age is written by one of them.
+    /// Records a use. Many reads at one age write once.
     fn mark(&self, used: &AtomicU32) {
         let age = self.age.load(Ordering::Relaxed);
         if used.load(Ordering::Relaxed) != age {
@@ -340,7 +338,8 @@ impl NodeStore {
         self.release(retired.into_iter().map(Reference::Node).collect());
     }
 
-    /// Takes one reference to each of `pending` back, and those of every node that goes with it.
+    /// Removes one reference to each of `pending`, and the references of every node that is dropped
+    /// by it.
     pub(super) fn release(&self, mut pending: Vec<Reference>) {
         while let Some(reference) = pending.pop() {
             match reference {
@@ -353,7 +352,7 @@ impl NodeStore {
                         && let Some(rlp) = entry.remove().rlp
                     {
                         self.node_bytes.fetch_sub(rlp.len(), Ordering::Relaxed);
-                        push_named(&rlp, &mut pending);
+                        push_stored_references(&rlp, &mut pending);
                     }
                 }
                 Reference::Code(hash) => {
@@ -375,7 +374,7 @@ impl NodeStore {
 impl NodeSource for NodeStore {
     type Error = TrieError;
 
-    /// Where it stands; nothing else may be read meanwhile.
+    /// Reads the node in place, under its shard's lock: `read` must not read another node.
     fn read_node<T>(
         &self,
         hash: &B256,
@@ -389,16 +388,16 @@ impl NodeSource for NodeStore {
     }
 }
 
-/// Bytes that somebody brings, by keccak256, for what is or comes to be named.
+/// Nodes and codes to be stored if they are referenced, by keccak256.
 #[derive(Default)]
-struct Brought {
+struct Inserted {
     nodes: B256Map<Box<[u8]>>,
     codes: B256Map<Bytes>,
 }
 
-/// Appends what a stored node names; a malformed one names nothing, when it is acquired and when it
-/// is released.
-pub(super) fn push_named(rlp: &[u8], pending: &mut Vec<Reference>) {
+/// Appends what a stored node references. A malformed node references nothing, both when it is
+/// acquired and when it is released.
+pub(super) fn push_stored_references(rlp: &[u8], pending: &mut Vec<Reference>) {
     let _ = push_references(rlp, pending);
 }
 

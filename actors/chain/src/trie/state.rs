@@ -6,10 +6,11 @@ use alloy_trie::{EMPTY_ROOT_HASH, TrieAccount};
 
 use super::{AccountProof, Changes, NodeStore, StateUpdate, StorageProof, TrieError, walker::walk};
 
-/// Handle that keeps one state root readable; dropping the last one releases what only it reached.
+/// A handle that keeps one state root readable. Dropping the last handle releases the nodes that
+/// only it reached.
 ///
-/// The release itself is the writer's work, with its next [`State::commit`] or
-/// [`NodeStore::release_retired`]: a handle may be dropped anywhere, at the price of a push.
+/// The writer does the release, with its next [`State::commit`] or [`NodeStore::release_retired`],
+/// so that a handle can be dropped on any thread at the cost of a push.
 pub struct State {
     store: Arc<NodeStore>,
     root: B256,
@@ -25,8 +26,8 @@ impl State {
         })
     }
 
-    /// A handle to a state of which nothing need be known yet: what is read and not there is
-    /// missing until [`NodeStore::insert_proof`] and [`NodeStore::insert_code`] bring it.
+    /// A handle to a state that may not be stored yet. Reads report missing nodes and codes until
+    /// [`NodeStore::insert_proof`] and [`NodeStore::insert_code`] supply them.
     #[must_use]
     pub fn hold(store: &Arc<NodeStore>, root: B256) -> Arc<Self> {
         store.hold(root);
@@ -51,7 +52,7 @@ impl State {
     /// The account at `address`.
     ///
     /// # Errors
-    /// [`TrieError::MissingNode`] or [`TrieError::Malformed`] for a node on the way.
+    /// [`TrieError::MissingNode`] or [`TrieError::Malformed`] for a node of the path.
     pub fn account(&self, address: &Address) -> Result<Option<TrieAccount>, TrieError> {
         self.walk_account(address, |_| {})
     }
@@ -59,7 +60,7 @@ impl State {
     /// The value of a slot; zero for an absent account or slot.
     ///
     /// # Errors
-    /// As [`Self::account`], for either trie.
+    /// As [`Self::account`], for both tries.
     pub fn storage(&self, address: &Address, slot: U256) -> Result<U256, TrieError> {
         match self.account(address)? {
             Some(account) => self.walk_storage(account.storage_root, slot, |_| {}),
@@ -67,7 +68,7 @@ impl State {
         }
     }
 
-    /// The code with this hash (empty for keccak256 of nothing).
+    /// The code with this hash; empty for the hash of empty code.
     ///
     /// # Errors
     /// [`TrieError::MissingCode`].
@@ -75,10 +76,10 @@ impl State {
         self.store.code(hash)
     }
 
-    /// Proof of an account and of slots of it (EIP-1186).
+    /// The proof of an account and of some of its slots (EIP-1186).
     ///
-    /// An absence is proved by the nodes down to and including the one that shows it; an empty trie
-    /// has no nodes.
+    /// An exclusion proof has the nodes down to the one that shows the absence; an empty trie has
+    /// none.
     ///
     /// # Errors
     /// As [`Self::storage`].
@@ -97,7 +98,7 @@ impl State {
         })
     }
 
-    /// Proof of a slot of the account with this storage root.
+    /// The proof of a slot of the account with this storage root.
     ///
     /// # Errors
     /// As [`Self::storage`].
@@ -108,29 +109,29 @@ impl State {
         Ok(StorageProof { value, nodes })
     }
 
-    /// Computes the state after `update`; nothing is stored yet.
+    /// Computes the state after `update`, without storing it.
     ///
     /// # Errors
-    /// As [`Self::storage`], for what the changes are made to and for what takes the place of a
-    /// deleted sibling.
+    /// As [`Self::storage`], for the changed items and for the sibling that replaces a branch after
+    /// a deletion.
     pub fn update(&self, update: &StateUpdate) -> Result<Changes, TrieError> {
         update.apply(&self.store, self.root)
     }
 
     /// Stores the changes and returns a handle to the new state.
     ///
-    /// Releases what dropped handles left behind first, so that a window that moves holds what its
+    /// First releases what dropped handles left behind, so that a moving window holds only what its
     /// states reach.
     ///
     /// # Panics
     ///
-    /// If the changes were computed over another state: they rest on nodes that only that state
+    /// If the changes were computed from another state: they reference nodes that only that state
     /// keeps.
     #[must_use]
     pub fn commit(&self, changes: Changes) -> Arc<Self> {
         assert_eq!(
             changes.parent, self.root,
-            "changes are committed on the state that they change"
+            "changes are committed on the state that they were computed from"
         );
         Arc::new(Self {
             root: self.store.commit(changes),
@@ -138,7 +139,7 @@ impl State {
         })
     }
 
-    /// Walks to an account; `visit` sees the nodes on the way, the root first.
+    /// Walks to an account; `visit` sees the nodes of the path, root first.
     pub(super) fn walk_account(
         &self,
         address: &Address,
@@ -154,7 +155,7 @@ impl State {
         )
     }
 
-    /// Walks to a slot of the account with this storage root; zero where it is absent.
+    /// Walks to a slot of the account with this storage root; zero if it is absent.
     pub(super) fn walk_storage(
         &self,
         storage_root: B256,

@@ -12,27 +12,27 @@ use super::{
     walker::NodeSource,
 };
 
-/// What is known of a subtree before its parent has its final shape.
+/// A subtree whose parent does not have its final shape yet.
 ///
-/// A leaf or an extension may still be joined with the path above it, so it is encoded only when
-/// the node above it is known to be a branch. Thus every node of the result is encoded and hashed
-/// once, and none that is not in the result.
+/// A leaf or an extension may still be merged with the path above it, so it is encoded only when
+/// the node above it is known to be a branch. Thus exactly the nodes of the result are encoded and
+/// hashed, each once.
 #[derive(Default)]
 enum Subtree {
     /// No keys.
     #[default]
     Empty,
-    /// As it was, and not looked at.
+    /// Unchanged, and not decoded.
     Untouched(RlpNode),
     /// One key.
     Leaf { path: Nibbles, value: Vec<u8> },
     /// A branch below a path.
     Extension { path: Nibbles, branch: RlpNode },
-    /// A branch, whose shape nothing above can change.
+    /// A branch. Nothing above it can change its shape.
     Branch(RlpNode),
 }
 
-/// What a node holds, taken apart so that updates can be applied to it.
+/// A decoded node, to which updates can be applied.
 #[expect(
     clippy::large_enum_variant,
     reason = "lives on the stack for the moment between a decode and its use"
@@ -43,10 +43,10 @@ enum DecodedNode {
     Branch([Subtree; 16]),
 }
 
-/// What happens to one key of a trie.
+/// A change to one key of a trie.
 pub(super) trait LeafUpdate {
-    /// RLP of the key's value afterwards, `None` to delete it; `before` is the RLP of the value
-    /// that the key has.
+    /// RLP of the key's new value, or `None` to delete it; `before` is the RLP of its current
+    /// value.
     fn value(
         &self,
         before: Option<&[u8]>,
@@ -54,12 +54,12 @@ pub(super) trait LeafUpdate {
     ) -> Result<Option<Vec<u8>>, TrieError>;
 }
 
-/// Applies updates to tries of a store, and keeps the nodes that come of it apart from the store.
+/// Applies updates to tries of a store, and keeps the new nodes apart from the store.
 pub(super) struct TrieUpdater<'a> {
     store: &'a NodeStore,
-    /// Nodes of the results, by keccak256.
+    /// The new nodes, by keccak256.
     nodes: B256Map<Box<[u8]>>,
-    /// RLP of the node that is being encoded.
+    /// Buffer for the RLP of the node that is being encoded.
     rlp: Vec<u8>,
 }
 
@@ -72,13 +72,13 @@ impl<'a> TrieUpdater<'a> {
         }
     }
 
-    /// The nodes of all tries that were updated.
+    /// The new nodes of all updated tries.
     pub(super) fn into_nodes(self) -> B256Map<Box<[u8]>> {
         self.nodes
     }
 
-    /// Applies `updates`, sorted by key and no key twice, to the trie under `root`; its root
-    /// afterwards.
+    /// Applies `updates` to the trie with this root and returns the new root. Keys are sorted and
+    /// distinct.
     pub(super) fn update_trie<L: LeafUpdate>(
         &mut self,
         root: B256,
@@ -156,8 +156,8 @@ impl<'a> TrieUpdater<'a> {
         self.prefix(first.slice(..shared), below, depth)
     }
 
-    /// Applies `updates` to the children of what stands at `depth`, and makes the node that they
-    /// need.
+    /// Applies `updates` to the children of a branch at `depth`, and makes the node that holds the
+    /// result.
     fn apply_to_branch<L: LeafUpdate>(
         &mut self,
         children: &mut [Subtree; 16],
@@ -183,8 +183,8 @@ impl<'a> TrieUpdater<'a> {
         }
     }
 
-    /// Puts the path from `depth` on before a subtree: a leaf and an extension take it up, a branch
-    /// gets an extension.
+    /// Puts `path`, which starts at `depth`, above a subtree: a leaf or an extension absorbs it, a
+    /// branch gets an extension.
     fn prefix(
         &mut self,
         path: Nibbles,
@@ -212,7 +212,7 @@ impl<'a> TrieUpdater<'a> {
         })
     }
 
-    /// Takes a node apart that stands at `depth`.
+    /// Decodes a node at `depth`.
     fn load(&self, node: &RlpNode, depth: usize) -> Result<DecodedNode, TrieError> {
         match node.as_hash() {
             Some(hash) => self
@@ -225,7 +225,7 @@ impl<'a> TrieUpdater<'a> {
         }
     }
 
-    /// Encodes a subtree and keeps its node, if it made one.
+    /// Encodes a subtree, and keeps its node if it is new.
     fn seal(&mut self, subtree: &Subtree) -> RlpNode {
         match subtree {
             Subtree::Empty => RlpNode::default(),
@@ -249,7 +249,7 @@ impl<'a> TrieUpdater<'a> {
         self.keep(&BranchNodeRef::new(&stack[..count], mask))
     }
 
-    /// Seals what has no parent: a root is named by its hash, however short its node is.
+    /// Seals a root, which is named by its hash however short its node is.
     fn seal_root(&mut self, subtree: &Subtree) -> B256 {
         if matches!(subtree, Subtree::Empty) {
             return EMPTY_ROOT_HASH;
@@ -292,13 +292,13 @@ impl DecodedNode {
     }
 }
 
-/// Nibbles that `path` shares with all keys from `first` to `last`.
+/// Number of nibbles that `path` shares with all keys from `first` to `last`.
 fn shared_by(path: &Nibbles, first: &Nibbles, last: &Nibbles) -> usize {
     path.common_prefix_length(first)
         .min(path.common_prefix_length(last))
 }
 
-/// The nibble of a key at `depth`, which is below [`KEY_NIBBLES`].
+/// The nibble of a key at `depth`, which is less than [`KEY_NIBBLES`].
 fn nibble_at(key: &B256, depth: usize) -> u8 {
     debug_assert!(depth < KEY_NIBBLES, "keys are distinct and of one length");
     let byte = key[depth / 2];

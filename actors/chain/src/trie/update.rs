@@ -15,34 +15,34 @@ use super::{
 pub struct StateUpdate {
     /// Changed accounts by address.
     pub accounts: AddressMap<AccountUpdate>,
-    /// Codes that the accounts may name, by keccak256.
+    /// Codes that the accounts may reference, by keccak256.
     pub code: B256Map<Bytes>,
 }
 
 /// An account without its storage.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AccountInfo {
-    /// Number of its transactions, or of the contracts that it created.
+    /// Number of transactions sent, or of contracts created.
     pub nonce: u64,
-    /// In wei.
+    /// Balance in wei.
     pub balance: U256,
-    /// keccak256 of its code.
+    /// keccak256 of the code.
     pub code_hash: B256,
 }
 
-/// What happens to one account.
+/// A change to one account.
 #[derive(Clone, Debug, Default)]
 pub struct AccountUpdate {
-    /// The account afterwards; `None` deletes it and its storage.
+    /// The account after the block; `None` deletes it and its storage.
     pub info: Option<AccountInfo>,
-    /// Whether the storage it had before is wiped first (self-destruct, re-creation).
+    /// Whether its previous storage is wiped first (self-destruct, re-creation).
     pub storage_wiped: bool,
-    /// Slots afterwards; zero deletes, and of a slot that is named twice the last value counts.
+    /// Slots after the block. Zero deletes a slot; if a slot occurs twice, the last value counts.
     pub storage: Vec<(U256, U256)>,
 }
 
 impl StateUpdate {
-    /// Computes the nodes that this update makes of the state under `parent`.
+    /// Computes the new nodes when this update is applied to the state with root `parent`.
     pub(super) fn apply(&self, store: &NodeStore, parent: B256) -> Result<Changes, TrieError> {
         let mut accounts = self
             .accounts
@@ -62,7 +62,7 @@ impl StateUpdate {
 }
 
 impl LeafUpdate for &AccountUpdate {
-    /// Updates the account's storage on the way: its root is part of the value.
+    /// Also updates the account's storage, because its root is part of the value.
     fn value(
         &self,
         before: Option<&[u8]>,
@@ -87,7 +87,7 @@ impl LeafUpdate for &AccountUpdate {
             .iter()
             .map(|(slot, value)| (keccak256(slot.to_be_bytes::<32>()), *value))
             .collect::<Vec<_>>();
-        // Stable, so that of two values of a slot the last one stays last.
+        // A stable sort, so that the last of two values of a slot stays last.
         slots.sort_by_key(|(key, _)| *key);
         slots.dedup_by(|later, earlier| {
             let same = later.0 == earlier.0;

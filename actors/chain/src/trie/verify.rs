@@ -9,22 +9,22 @@ use super::{
     walker::{NodeSource, walk},
 };
 
-/// An account proof that does not prove.
+/// An account proof that is not valid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{part}: {flaw}")]
 pub struct ProofError {
-    /// Which part of it.
+    /// The part that is wrong.
     pub part: ProofPart,
-    /// What is wrong.
+    /// What is wrong with it.
     pub flaw: ProofFlaw,
 }
 
 /// A part of an account proof.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProofPart {
-    /// The way from the state root to the account.
+    /// The path from the state root to the account.
     Account,
-    /// The way from the account's storage root to a slot.
+    /// The path from the account's storage root to a slot.
     Slot(U256),
 }
 
@@ -40,42 +40,41 @@ impl std::fmt::Display for ProofPart {
 /// What is wrong with a proof.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ProofFlaw {
-    /// It ends where another node has to follow.
+    /// It ends where another node must follow.
     #[error("expected a node {expected} after {found} nodes, found none")]
     Short {
         /// keccak256 of the node.
         expected: B256,
-        /// Nodes that it has.
+        /// Number of nodes in the proof.
         found: usize,
     },
-    /// A node is not the one that the state root, or the node before it, names.
+    /// A node does not have the hash that the root, or the node before it, names.
     #[error("expected a node {expected}, found {found}")]
     Node {
         /// keccak256 of the node.
         expected: B256,
-        /// keccak256 of what is there.
+        /// keccak256 of the node found.
         found: B256,
     },
-    /// There are nodes after the one that shows the value, or its absence.
+    /// It has nodes after the one that shows the value or its absence.
     #[error("expected {expected} nodes, found {found}")]
     Long {
-        /// Nodes that are needed.
+        /// Number of nodes that the path needs.
         expected: usize,
-        /// Nodes that it has.
+        /// Number of nodes in the proof.
         found: usize,
     },
-    /// A node, or what it holds, cannot be decoded: the hash is right, so the chain itself has it
-    /// so.
+    /// A node or its content cannot be decoded. Its hash is right, so the chain itself has it so.
     #[error("node {hash} is malformed: {why}")]
     Malformed {
         /// keccak256 of the node.
         hash: B256,
-        /// What the decoder said.
+        /// The decoder's error.
         why: alloy_rlp::Error,
     },
 }
 
-/// The nodes of one way, taken in their order.
+/// The nodes of one path, consumed in order.
 struct ProofPath<'n> {
     nodes: &'n [Bytes],
     taken: Cell<usize>,
@@ -107,12 +106,12 @@ impl NodeSource for ProofPath<'_> {
 }
 
 impl AccountProof {
-    /// Verifies the nodes of a proof against a state root: each is hashed, in its order from the
-    /// root, and there is none that the way does not need. Account and values are those that the
-    /// nodes hold.
+    /// Verifies the nodes of a proof against a state root: each must have the hash that its
+    /// predecessor names, and the path must need every one. Account and values are decoded from the
+    /// nodes.
     ///
     /// # Errors
-    /// A [`ProofError`] with the first node that is not the one that has to be there.
+    /// A [`ProofError`] with the first node that does not fit.
     pub fn verify(
         state_root: B256,
         address: &Address,
@@ -151,25 +150,25 @@ impl AccountProof {
     }
 }
 
-/// Follows a key along `nodes`, which are given back as eth_getProof has them.
+/// Follows a key along `nodes`; returns the value, and the nodes as eth_getProof has them.
 fn follow<T>(
     root: B256,
     key: B256,
     mut nodes: Vec<Bytes>,
     read: impl Fn(&[u8]) -> alloy_rlp::Result<T>,
 ) -> Result<(Option<T>, Vec<Bytes>), ProofFlaw> {
-    // An empty trie has no nodes; some clients write the RLP of nothing for it.
-    let is_nothing =
+    // An empty trie has no nodes; some clients send the RLP of an empty string for it.
+    let is_empty_trie =
         |nodes: &[Bytes]| matches!(nodes, [node] if node.as_ref() == [EMPTY_STRING_CODE]);
-    if root == EMPTY_ROOT_HASH && is_nothing(&nodes) {
+    if root == EMPTY_ROOT_HASH && is_empty_trie(&nodes) {
         nodes.clear();
     }
-    let way = ProofPath {
+    let path = ProofPath {
         nodes: &nodes,
         taken: Cell::new(0),
     };
-    let value = walk(&way, root, &key, |_| {}, read)?;
-    let (expected, found) = (way.taken.get(), nodes.len());
+    let value = walk(&path, root, &key, |_| {}, read)?;
+    let (expected, found) = (path.taken.get(), nodes.len());
     if expected == found {
         Ok((value, nodes))
     } else {

@@ -1,4 +1,4 @@
-//! From a root to a key, over nodes that are stored or nodes that a proof brings.
+//! Walks from a root to a key, over stored nodes or over the nodes of a proof.
 
 use alloy_primitives::B256;
 use alloy_trie::EMPTY_ROOT_HASH;
@@ -6,22 +6,22 @@ use nybbles::Nibbles;
 
 use super::node::{Child, KEY_NIBBLES, Node};
 
-/// Where one stored node leads.
+/// Where one stored node leads to.
 enum WalkStep<T> {
     /// To another stored node.
     Down(B256),
     /// To the value of the key.
     Found(T),
-    /// To nowhere: the node proves that the key is absent.
+    /// Nowhere: the node proves that the key is absent.
     Absent,
 }
 
-/// Where a walk takes its nodes from.
+/// Supplies the nodes of a walk.
 pub(super) trait NodeSource {
     /// Why a node cannot be read.
     type Error;
 
-    /// Reads the node with this hash, the next one on the way.
+    /// Reads the next node of the path, which has this hash.
     fn read_node<T>(
         &self,
         hash: &B256,
@@ -29,10 +29,10 @@ pub(super) trait NodeSource {
     ) -> Result<T, Self::Error>;
 }
 
-/// Walks from `root` to `key` and reads the value where it stands; `None` where the key is absent.
+/// Walks from `root` to `key` and reads the value in place; `None` if the key is absent.
 ///
-/// `visit` sees the RLP of every stored node on the way, the root first: what an EIP-1186 proof
-/// consists of.
+/// `visit` sees the RLP of every stored node of the path, root first: together they are the proof
+/// (EIP-1186).
 pub(super) fn walk<S: NodeSource, T>(
     source: &S,
     root: B256,
@@ -59,7 +59,7 @@ pub(super) fn walk<S: NodeSource, T>(
     }
 }
 
-/// Follows `key` from `depth` through one stored node and the nodes inline in it.
+/// Follows `key` from `depth` on, through one stored node and its inline nodes.
 fn step<T>(
     mut rlp: &[u8],
     key: &Nibbles,
