@@ -27,13 +27,14 @@ use socket2::{Domain, Protocol, Socket, Type};
 use tokio::sync::{oneshot, watch};
 
 use crate::{
-    access::{Keys, Quota, SessionCaps},
+    access::{Limits, SessionCaps, TenantConfig, Tenants},
     config::{Config, ConfigError, SourceKind},
     connections::{descriptors, on_connect},
     feed::Feed,
     http::{self, ServerSettings, ServerState},
     limits,
     metrics::Metrics,
+    rpc,
 };
 
 /// Steps of the dev source that may wait to be made; whoever asks waits for the answer, so that a
@@ -294,7 +295,7 @@ impl Parts {
             failure,
         } = self;
         config.max_connections = descriptors::connections(config.max_connections, config.workers);
-        let metrics = match Metrics::new() {
+        let metrics = match Metrics::new(rpc::method_names()) {
             Ok(metrics) => metrics,
             Err(error) => {
                 return drop(started.send(Err(StartError::Metrics(error.to_string()))));
@@ -368,30 +369,28 @@ fn server_state(
     metrics: Metrics,
     draining: Arc<AtomicBool>,
 ) -> ServerState {
-    let keys = Keys::new(
-        config
-            .api_keys
-            .iter()
-            .map(|key| (key.tenant.as_str(), key.secret())),
-    );
-    let rate = (config.rate_limit > 0).then_some(config.rate_limit);
-    let quota = Quota::new(rate, keys.tenants());
     let grows = config.source == SourceKind::Dev && !config.block_time.is_zero();
     let connections = config.max_connections;
     // A quarter of the connections is left for requests and probes, and half of them for who has
     // another key.
     let most = config.max_sessions.or(connections - connections / 4);
-    let most_per_tenant = config.max_sessions_per_key.or(connections.div_ceil(2));
+    let keys = config
+        .api_keys
+        .iter()
+        .map(|key| (key.tenant.as_str(), key.secret()));
+    let limits = Limits {
+        methods: config.methods,
+        rate: (config.rate_limit > 0).then_some(config.rate_limit),
+        sessions: config.max_sessions_per_key.or(connections.div_ceil(2)),
+    };
     ServerState {
         head,
         tracker,
-        session_caps: SessionCaps::new(most, most_per_tenant, keys.tenants()),
-        keys: Arc::new(keys),
-        quota: Arc::new(quota),
+        session_caps: SessionCaps::new(most),
+        tenants: Tenants::new(TenantConfig::from_keys(keys, limits)),
         reads: ReadResources::start(config.pool_threads, state),
         metrics,
         settings: ServerSettings {
-            methods: config.methods,
             logs_deadline: config.logs_deadline,
             body_timeout: config.body_timeout,
             session_bytes: config.session_bytes,

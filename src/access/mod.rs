@@ -1,11 +1,20 @@
-//! Who may ask, and how much: keys and quotas. Knows neither HTTP nor JSON-RPC, and reads no clock.
+//! Tenants: their keys, quotas and sessions. Knows neither HTTP nor JSON-RPC, and reads no clock.
+//!
+//! | file | what it is |
+//! |---|---|
+//! | `tenant_table` | all tenants with their keys, behind one pointer; a presented key resolves to a tenant |
+//! | `tenant` | one of them: its methods, rate and sessions |
+//! | `keys` | the look-up by digests of secrets |
+//! | `quota` | a token bucket |
+//! | `session_caps` | open sessions, in all and of each tenant |
 
 mod keys;
-mod method_set;
 mod quota;
 mod session_caps;
+mod tenant;
+mod tenant_table;
 
-pub use keys::{Keys, TenantId};
-pub use method_set::MethodSet;
-pub use quota::{Exceeded, Quota};
+pub use quota::Exceeded;
 pub use session_caps::{SessionCaps, SessionSlot};
+pub use tenant::{Limits, MethodSet, Tenant, TenantId};
+pub use tenant_table::{TenantConfig, Tenants};

@@ -1,36 +1,34 @@
-//! How much a tenant may ask: a token bucket for each, with the time passed in.
+//! How much a tenant may ask: a token bucket, with the time passed in.
 
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-use super::TenantId;
-
 /// Fractions of a token: a bucket gains `rate` of them every nanosecond, so that nothing is ever
 /// rounded.
 const TOKEN: i64 = 1_000_000_000;
 
-/// One token bucket a tenant. A bucket holds one second's worth of requests and is filled at the
-/// start.
+/// A token bucket of one second's worth of requests, full at the start.
 ///
 /// A batch larger than the bucket is let in when the bucket is full and leaves it in debt: it can
 /// be served at all, and the rate holds over time.
 #[derive(Debug)]
-pub struct Quota {
-    /// Requests per second of a tenant; `None`: everything is let in.
-    rate: Option<u32>,
-    buckets: Box<[Mutex<Bucket>]>,
+pub(super) struct Quota {
+    /// Requests per second.
+    rate: u32,
+    bucket: Mutex<Bucket>,
 }
 
 /// A request over the quota. A refused request takes nothing from the bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("over {allowed_rps} requests per second, retry in {backoff_seconds} s")]
 pub struct Exceeded {
-    /// Whole seconds after which the same request is let in if nothing else is asked, at least 1.
+    /// Whole seconds after which the same request is let in if the tenant sends no other; at least
+    /// 1.
     pub backoff_seconds: u64,
     /// Requests per second that are allowed.
     pub allowed_rps: u64,
-    /// Requests asked for during the last second, refused ones and this one included.
+    /// Requests of the last second, refused ones and this one included.
     pub current_rps: u64,
 }
 
@@ -39,43 +37,31 @@ struct Bucket {
     /// Taken and not yet given back, in fractions of a token: 0 is a full bucket.
     used: i64,
     refilled: Option<Instant>,
-    asked: AskedPerSecond,
+    requests: RequestsPerSecond,
 }
 
 impl Quota {
-    /// A quota that lets everything in.
-    #[must_use]
-    pub fn unlimited() -> Self {
-        Self::new(None, 0)
-    }
-
-    /// A quota of `rate` requests per second for each of `tenants` tenants; `None` lets everything
-    /// in.
-    #[must_use]
-    pub fn new(rate: Option<u32>, tenants: usize) -> Self {
-        let held = if rate.is_some() { tenants } else { 0 };
+    /// A full bucket of `rate` requests per second.
+    pub(super) fn new(rate: u32) -> Self {
         Self {
             rate,
-            buckets: (0..held).map(|_| Mutex::default()).collect(),
+            bucket: Mutex::default(),
         }
     }
 
-    /// Takes `requests` tokens of `tenant` at `now`.
+    /// Takes `requests` tokens at `now`.
     ///
     /// # Errors
-    /// The bucket does not hold that many (a batch larger than a bucket: the bucket is not full).
-    pub fn take(&self, tenant: TenantId, requests: u32, now: Instant) -> Result<(), Exceeded> {
-        let Some(rate) = self.rate else { return Ok(()) };
-        match self.buckets.get(tenant.index()) {
-            Some(bucket) => bucket.lock().take(rate, requests, now),
-            None => Ok(()),
-        }
+    /// The bucket does not hold that many (for a batch larger than a bucket: the bucket is not
+    /// full).
+    pub(super) fn take(&self, requests: u32, now: Instant) -> Result<(), Exceeded> {
+        self.bucket.lock().take(self.rate, requests, now)
     }
 }
 
 impl Bucket {
     fn take(&mut self, rate: u32, requests: u32, now: Instant) -> Result<(), Exceeded> {
-        let current_rps = self.asked.count(requests, now);
+        let current_rps = self.requests.count(requests, now);
         self.refill(rate, now);
         let capacity = i64::from(rate) * TOKEN;
         let cost = i64::from(requests) * TOKEN;
@@ -103,16 +89,16 @@ impl Bucket {
     }
 }
 
-/// Requests of the running second and of the one before: enough to say about how many came during
-/// the last second.
+/// Requests of the current second and of the one before, from which the number of the last second
+/// is interpolated.
 #[derive(Debug, Default)]
-struct AskedPerSecond {
+struct RequestsPerSecond {
     began: Option<Instant>,
     before: u64,
     running: u64,
 }
 
-impl AskedPerSecond {
+impl RequestsPerSecond {
     fn count(&mut self, requests: u32, now: Instant) -> u64 {
         const SECOND: Duration = Duration::from_secs(1);
         let began = *self.began.get_or_insert(now);
@@ -138,14 +124,8 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::access::Keys;
 
-    fn tenant(keys: &Keys, key: &str) -> TenantId {
-        keys.check(key).unwrap_or_else(|| panic!("{key} is known"))
-    }
-
-    /// The quota as a list of what was let in: the level is found by going through it from the
-    /// start.
+    /// The quota as a list of admitted requests: the level is recomputed from the start.
     fn model_allows(admitted: &[(u64, u32)], rate: u32, requests: u32, at_nanos: u64) -> bool {
         let capacity = i128::from(rate) * 1_000_000_000;
         let (mut level, mut then) = (capacity, 0_u64);
@@ -161,17 +141,16 @@ mod tests {
         #[test]
         fn agrees_with_the_model(
             rate in 1_u32..200,
-            asks in prop::collection::vec((0_u64..400_000_000, 1_u32..300), 1..100),
+            requests in prop::collection::vec((0_u64..400_000_000, 1_u32..300), 1..100),
         ) {
-            let keys = Keys::new([("a", "a")]);
-            let quota = Quota::new(Some(rate), 1);
+            let quota = Quota::new(rate);
             let start = Instant::now();
             let (mut at, mut admitted) = (0, Vec::new());
-            for (pause, requests) in asks {
+            for (pause, requests) in requests {
                 at += pause;
                 let expected = model_allows(&admitted, rate, requests, at);
                 let now = start + Duration::from_nanos(at);
-                let taken = quota.take(tenant(&keys, "a"), requests, now);
+                let taken = quota.take(requests, now);
                 prop_assert_eq!(taken.is_ok(), expected, "{} requests at {} ns: {:?}", requests, at, taken);
                 match taken {
                     Ok(()) => admitted.push((at, requests)),
@@ -186,59 +165,26 @@ mod tests {
     }
 
     #[test]
-    fn no_limit_lets_everything_in() {
-        let keys = Keys::new([("a", "a")]);
-        let quota = Quota::unlimited();
-        let now = Instant::now();
-        for _ in 0..1_000 {
-            assert_eq!(quota.take(tenant(&keys, "a"), 1_000, now), Ok(()));
-        }
-    }
-
-    #[test]
-    fn tenants_do_not_share() {
-        let keys = Keys::new([("a", "a"), ("b", "b")]);
-        let quota = Quota::new(Some(2), 2);
-        let now = Instant::now();
-        let (a, b) = (tenant(&keys, "a"), tenant(&keys, "b"));
-        assert_eq!(quota.take(a, 2, now), Ok(()));
-        let refused = Exceeded {
-            backoff_seconds: 1,
-            allowed_rps: 2,
-            current_rps: 3,
-        };
-        assert_eq!(quota.take(a, 1, now), Err(refused));
-        assert_eq!(quota.take(b, 2, now), Ok(()));
-        assert_eq!(
-            quota.take(a, 1, now + Duration::from_millis(500)),
-            Ok(()),
-            "half a second gives one back"
-        );
-    }
-
-    #[test]
-    fn a_batch_larger_than_the_bucket_is_served_and_paid_for() {
-        let keys = Keys::new([("a", "a")]);
-        let quota = Quota::new(Some(10), 1);
-        let (a, now) = (tenant(&keys, "a"), Instant::now());
-        assert_eq!(quota.take(a, 100, now), Ok(()));
-        let refused = quota.take(a, 1, now).map_err(|e| e.backoff_seconds);
+    fn a_batch_larger_than_the_bucket_is_served_and_leaves_a_debt() {
+        let (quota, now) = (Quota::new(10), Instant::now());
+        assert_eq!(quota.take(100, now), Ok(()));
+        let refused = quota.take(1, now).map_err(|e| e.backoff_seconds);
         assert_eq!(refused, Err(10), "90 in debt: 9.1 s until one is free");
-        assert_eq!(quota.take(a, 1, now + Duration::from_millis(9_100)), Ok(()));
+        assert_eq!(quota.take(1, now + Duration::from_millis(9_100)), Ok(()));
     }
 
     #[test]
-    fn the_rate_that_is_told_forgets_what_is_older_than_two_seconds() {
-        let mut asked = AskedPerSecond::default();
+    fn the_reported_rate_forgets_requests_older_than_two_seconds() {
+        let mut requests = RequestsPerSecond::default();
         let start = Instant::now();
         let at = |millis| start + Duration::from_millis(millis);
-        assert_eq!(asked.count(10, at(0)), 10);
-        assert_eq!(asked.count(10, at(900)), 20);
+        assert_eq!(requests.count(10, at(0)), 10);
+        assert_eq!(requests.count(10, at(900)), 20);
         assert_eq!(
-            asked.count(1, at(1_500)),
+            requests.count(1, at(1_500)),
             11,
             "half of the second before counts"
         );
-        assert_eq!(asked.count(1, at(3_600)), 1);
+        assert_eq!(requests.count(1, at(3_600)), 1);
     }
 }

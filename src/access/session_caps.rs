@@ -5,76 +5,71 @@ use std::sync::{
     atomic::{AtomicUsize, Ordering},
 };
 
-use super::TenantId;
+use super::tenant::Tenant;
 
-/// Counts open sessions; cloning shares the counts.
-#[derive(Clone, Debug)]
-pub struct SessionCaps(Arc<Counts>);
+/// Open sessions; cloning shares the count.
+#[derive(Clone, Debug, Default)]
+pub(super) struct SessionCount(Arc<AtomicUsize>);
 
-#[derive(Debug)]
-struct Counts {
-    most: usize,
-    most_per_tenant: usize,
-    open: AtomicUsize,
-    by_tenant: Box<[AtomicUsize]>,
+impl SessionCount {
+    /// Counts one more, unless there are `most` already.
+    fn take(&self, most: usize) -> Option<Counted> {
+        let one_more = |open: usize| (open < most).then_some(open + 1);
+        self.0
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more)
+            .ok()?;
+        Some(Counted(self.clone()))
+    }
 }
 
-/// The right to one open session; given back when it is dropped.
+/// One session in a count, until it is dropped.
+#[derive(Debug)]
+struct Counted(SessionCount);
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// The cap of the whole service on open sessions; cloning shares the count.
+#[derive(Clone, Debug)]
+pub struct SessionCaps {
+    most: usize,
+    open: SessionCount,
+}
+
+/// The right to one open session; dropping it gives it back.
 #[derive(Debug)]
 pub struct SessionSlot {
-    caps: SessionCaps,
-    tenant: TenantId,
+    _of_service: Counted,
+    _of_tenant: Counted,
 }
 
 impl SessionCaps {
-    /// `most` sessions in all, and `most_per_tenant` for each of `tenants` tenants.
+    /// At most `most` sessions in all.
     #[must_use]
-    pub fn new(most: usize, most_per_tenant: usize, tenants: usize) -> Self {
-        Self(Arc::new(Counts {
+    pub fn new(most: usize) -> Self {
+        Self {
             most,
-            most_per_tenant,
-            open: AtomicUsize::new(0),
-            by_tenant: (0..tenants).map(|_| AtomicUsize::new(0)).collect(),
-        }))
+            open: SessionCount::default(),
+        }
     }
 
-    /// A slot for one more session of `tenant`; `None` where too many are open.
+    /// A slot for one more session of `tenant`; `None` if the service or the tenant has too many
+    /// open.
     #[must_use]
-    pub fn take(&self, tenant: TenantId) -> Option<SessionSlot> {
-        let counts = &*self.0;
-        let of_tenant = counts.by_tenant.get(tenant.index())?;
-        take_one(&counts.open, counts.most)?;
-        if take_one(of_tenant, counts.most_per_tenant).is_none() {
-            counts.open.fetch_sub(1, Ordering::Relaxed);
-            return None;
-        }
+    pub fn take(&self, tenant: &Tenant) -> Option<SessionSlot> {
         Some(SessionSlot {
-            caps: self.clone(),
-            tenant,
+            _of_service: self.open.take(self.most)?,
+            _of_tenant: tenant.open_sessions.take(tenant.limits.sessions)?,
         })
     }
 
     /// Sessions that are open.
     #[cfg(test)]
     fn open(&self) -> usize {
-        self.0.open.load(Ordering::Relaxed)
-    }
-}
-
-fn take_one(count: &AtomicUsize, most: usize) -> Option<usize> {
-    let one_more = |open: usize| (open < most).then_some(open + 1);
-    count
-        .fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more)
-        .ok()
-}
-
-impl Drop for SessionSlot {
-    fn drop(&mut self) {
-        let counts = &*self.caps.0;
-        counts.open.fetch_sub(1, Ordering::Relaxed);
-        if let Some(of_tenant) = counts.by_tenant.get(self.tenant.index()) {
-            of_tenant.fetch_sub(1, Ordering::Relaxed);
-        }
+        self.open.0.load(Ordering::Relaxed)
     }
 }
 
@@ -82,21 +77,27 @@ impl Drop for SessionSlot {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
-    use crate::access::Keys;
+    use crate::access::{Limits, MethodSet, TenantConfig, Tenants};
 
     #[test]
-    fn both_bounds_hold_and_slots_come_back() {
-        let keys = Keys::new([("alice", "a"), ("bob", "b")]);
-        let (alice, bob) = (keys.check("a").unwrap(), keys.check("b").unwrap());
-        let caps = SessionCaps::new(3, 2, keys.tenants());
-        let first = caps.take(alice).unwrap();
-        let second = caps.take(alice).unwrap();
-        assert!(caps.take(alice).is_none(), "two of one tenant");
-        let third = caps.take(bob).unwrap();
-        assert!(caps.take(bob).is_none(), "three in all");
+    fn both_caps_hold_and_slots_come_back() {
+        let limits = Limits {
+            methods: MethodSet::Companion,
+            rate: None,
+            sessions: 2,
+        };
+        let keys = [("alice", "a"), ("bob", "b")];
+        let tenants = Tenants::new(TenantConfig::from_keys(keys, limits));
+        let (alice, bob) = (tenants.resolve("a").unwrap(), tenants.resolve("b").unwrap());
+        let caps = SessionCaps::new(3);
+        let first = caps.take(&alice).unwrap();
+        let second = caps.take(&alice).unwrap();
+        assert!(caps.take(&alice).is_none(), "two of one tenant");
+        let third = caps.take(&bob).unwrap();
+        assert!(caps.take(&bob).is_none(), "three in all");
         assert_eq!(caps.open(), 3);
         drop(first);
-        assert!(caps.take(bob).is_some());
+        assert!(caps.take(&bob).is_some());
         drop((second, third));
         assert_eq!(caps.open(), 0);
     }

@@ -384,7 +384,7 @@ mod tests {
     }
 
     fn watch(asking_max: Tick) -> Rc<Watch> {
-        let metrics = Metrics::new().unwrap();
+        let metrics = Metrics::new([]).unwrap();
         Rc::new(Watch::new(Duration::from_secs(asking_max.into()), metrics))
     }
 

@@ -4,6 +4,7 @@
 use std::{
     cell::Cell,
     hash::{BuildHasher, RandomState},
+    sync::Arc,
     time::Instant,
 };
 
@@ -15,7 +16,7 @@ use actix_web::{
 use tracing::{Level, Span};
 
 use super::ServerState;
-use crate::{access::TenantId, limits::REQUEST_ID_BYTES_MAX, rpc::Outcome};
+use crate::{access::Tenant, limits::REQUEST_ID_BYTES_MAX, metrics::Outcome};
 
 const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
@@ -74,7 +75,7 @@ pub(super) struct Access<'a> {
     id: Option<HeaderValue>,
     peer: Option<std::net::SocketAddr>,
     /// Whose key it came with.
-    pub(super) tenant: Option<TenantId>,
+    tenant: Option<Arc<Tenant>>,
     /// A method's name, or what else it was.
     pub(super) asked: &'static str,
     /// What became of it; `None` where that is told by the status alone, or the client did not wait
@@ -98,6 +99,11 @@ impl<'a> Access<'a> {
             status: None,
             bytes: 0,
         }
+    }
+
+    /// Notes whose key the request came with, if that is logged.
+    pub(super) fn set_tenant(&mut self, tenant: &Arc<Tenant>) {
+        self.tenant = is_on().then(|| Arc::clone(tenant));
     }
 
     /// What everything that is logged on behalf of this request stands in.
@@ -131,7 +137,7 @@ impl Drop for Access<'_> {
             target: "nearhead::access",
             request_id = self.id(),
             peer = self.peer.map(tracing::field::display),
-            tenant = self.tenant.map(|tenant| self.server.keys.tenant_name(tenant)),
+            tenant = self.tenant.as_ref().map(|tenant| &*tenant.name),
             method = self.asked,
             outcome = self.outcome.map(Outcome::label),
             // None: the client was gone before there was an answer.

@@ -45,7 +45,7 @@ use self::{
     route::Route,
 };
 use crate::{
-    access::{Keys, MethodSet, Quota, SessionCaps, TenantId},
+    access::{SessionCaps, Tenant, Tenants},
     connections::{Answering, BodyBudget, Connection, Watch, unless_gone},
     limits,
     metrics::Metrics,
@@ -59,10 +59,8 @@ use crate::{
 pub struct ServerState {
     /// The pointer to the present view.
     pub head: Head,
-    /// Who may ask.
-    pub keys: Arc<Keys>,
-    /// How much each may ask.
-    pub quota: Arc<Quota>,
+    /// Who may call, what, and how much.
+    pub tenants: Tenants,
     /// The permits, the pool and the source of state, shared by all workers.
     pub reads: ReadResources,
     /// Where everything is counted.
@@ -80,8 +78,6 @@ pub struct ServerState {
 /// Options of the server.
 #[derive(Clone, Debug)]
 pub struct ServerSettings {
-    /// Which methods are answered.
-    pub methods: MethodSet,
     /// Longest run of eth_getLogs, from admission.
     pub logs_deadline: Duration,
     /// Longest wait for a request's whole body, and for a session's whole message.
@@ -98,7 +94,6 @@ pub struct ServerSettings {
 impl Default for ServerSettings {
     fn default() -> Self {
         Self {
-            methods: MethodSet::default(),
             logs_deadline: limits::LOGS_DEADLINE,
             body_timeout: limits::BODY_TIMEOUT,
             session_bytes: limits::SESSION_BYTES_MAX,
@@ -137,9 +132,7 @@ impl WorkerState {
         let dispatcher = Dispatcher {
             head: server.head.clone(),
             worker: Worker::start(&server.reads),
-            quota: Arc::clone(&server.quota),
             metrics: server.metrics.clone(),
-            methods: server.settings.methods,
             logs_deadline: server.settings.logs_deadline,
         };
         let hub = Hub::new(server.metrics.clone());
@@ -247,7 +240,7 @@ impl WorkerState {
                 });
             }
         };
-        access.tenant = Some(tenant);
+        access.set_tenant(&tenant);
         let (body, _charge) = match read_body(payload, timeout, &self.bodies).await {
             Ok(body) => body,
             Err(refusal) => {
@@ -257,7 +250,7 @@ impl WorkerState {
         };
         let dispatcher = Rc::clone(&self.dispatcher);
         let arrived = access.arrived;
-        let answer = async move { dispatcher.answer(tenant, &body, arrived, None).await };
+        let answer = async move { dispatcher.answer(&tenant, &body, arrived, None).await };
         let reply = RequestActor::answer(answer, access.span());
         let connection = connection_of(request).map(Rc::as_ref);
         let answer = match unless_gone(reply, connection).await {
@@ -271,7 +264,7 @@ impl WorkerState {
                 return Err(close_after(gone));
             }
         };
-        access.asked = answer.asked;
+        access.asked = answer.method;
         access.outcome = Some(answer.outcome);
         Ok(answer)
     }
@@ -287,19 +280,19 @@ impl WorkerState {
         access: &mut Access<'_>,
     ) -> HttpResponse {
         access.asked = "session";
-        let Some(tenant) = self.server.keys.check(key) else {
+        let Some(tenant) = self.server.tenants.resolve(key) else {
             let error = RpcError::InvalidProjectId;
             self.count_refused(&error, access);
             return close_after(refuse(StatusCode::UNAUTHORIZED, &error));
         };
-        access.tenant = Some(tenant);
+        access.set_tenant(&tenant);
         let accepted = handshake::check(request)
             .and_then(|()| session_actor::accept(request).map_err(|_| Fault::NotVersion13));
         let response = match accepted {
             Ok(response) => response,
             Err(fault) => return self.refuse_handshake(fault, access),
         };
-        if let Err(exceeded) = self.server.quota.take(tenant, 1, access.arrived) {
+        if let Err(exceeded) = tenant.take_requests(1, access.arrived) {
             let error = RpcError::RateExceeded(exceeded);
             self.count_refused(&error, access);
             return close_after(self.respond(request, Answer::error("null", &error), None));
@@ -307,7 +300,7 @@ impl WorkerState {
         let slot = self
             .server
             .session_caps
-            .take(tenant)
+            .take(&tenant)
             .filter(|_| !self.server.draining.load(Ordering::Relaxed));
         let Some(slot) = slot else {
             self.count_refused(&RpcError::Unavailable, access);
@@ -356,8 +349,12 @@ impl WorkerState {
     }
 
     /// Who asks, if what is asked can be a JSON-RPC request at all.
-    fn admit(&self, request: &HttpRequest, key: &str) -> Result<TenantId, (StatusCode, RpcError)> {
-        let Some(tenant) = self.server.keys.check(key) else {
+    fn admit(
+        &self,
+        request: &HttpRequest,
+        key: &str,
+    ) -> Result<Arc<Tenant>, (StatusCode, RpcError)> {
+        let Some(tenant) = self.server.tenants.resolve(key) else {
             return Err((StatusCode::UNAUTHORIZED, RpcError::InvalidProjectId));
         };
         if !is_json(request) {

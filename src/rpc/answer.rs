@@ -3,8 +3,8 @@
 use nearhead_actors::admission::Permit;
 use nearhead_chain::json::{Json, Piece, Truncated};
 
-use super::error::{Outcome, RpcError};
-use crate::limits::JOINED_REPLY_BYTES_MAX;
+use super::error::RpcError;
+use crate::{limits::JOINED_REPLY_BYTES_MAX, metrics::Outcome};
 
 /// The answer to one body.
 #[derive(Debug)]
@@ -17,8 +17,8 @@ pub struct Answer {
     pub permit: Option<Permit>,
     /// The right of a session to an answer that may be large; kept until its client has taken it.
     pub turn: Option<Permit>,
-    /// What was asked, for the access log: a method's name, or `batch`.
-    pub asked: &'static str,
+    /// A method's name, or `batch`, for the access log.
+    pub method: &'static str,
     /// What became of it; the items of a batch have their own, which metrics count.
     pub outcome: Outcome,
 }
@@ -59,19 +59,19 @@ impl Answer {
             refusal: Refusal::of(error),
             permit: None,
             turn: None,
-            asked: "none",
+            method: "none",
             outcome: error.outcome(),
         }
     }
 
     /// An answer that is not an error as a whole.
-    pub(crate) const fn ok(asked: &'static str, json: Option<Json>) -> Self {
+    pub(crate) const fn ok(method: &'static str, json: Option<Json>) -> Self {
         Self {
             json,
             refusal: None,
             permit: None,
             turn: None,
-            asked,
+            method,
             outcome: Outcome::Ok,
         }
     }

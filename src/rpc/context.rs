@@ -6,9 +6,12 @@ use nearhead_actors::read::Worker;
 use nearhead_chain::window::Snapshot;
 
 use super::subscriber::Subscriber;
+use crate::access::Tenant;
 
 /// What one request, or every item of one batch, is answered from.
 pub(crate) struct RequestContext<'a> {
+    /// Who asks.
+    pub(crate) tenant: &'a Tenant,
     /// The chain at one head.
     pub(crate) snapshot: Arc<Snapshot>,
     /// The read actors of this worker.

@@ -3,7 +3,6 @@
 use std::{
     future::{Future, poll_fn},
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -19,44 +18,40 @@ use super::{
     answer::{Answer, Writer, response_len},
     context::RequestContext,
     envelope::{Call, Envelope, Malformed, NULL_ID},
-    error::{Outcome, RpcError},
+    error::RpcError,
     params::Params,
     registry::{METHODS, Method, find},
     subscriber::Subscriber,
 };
 use crate::{
-    access::{MethodSet, Quota, TenantId},
+    access::Tenant,
     limits::{
         BATCH_ITEMS_MAX, BATCH_REPLY_BYTES_MAX, JOINED_ITEM_BYTES_MAX, KEPT_RESULT_BYTES_MAX,
     },
-    metrics::Metrics,
+    metrics::{Metrics, Outcome},
 };
 
-/// Answers bodies; one on every worker. Transports share it, so that all of them answer alike.
+/// Answers request bodies; one on every worker. All transports share it, so that they answer alike.
 #[derive(Clone)]
 pub struct Dispatcher {
     /// The pointer to the current snapshot.
     pub head: Head,
-    /// The actors of this worker.
+    /// The read actors of this worker.
     pub worker: Worker,
-    /// How much each tenant may ask.
-    pub quota: Arc<Quota>,
-    /// Where everything is counted.
+    /// Counts every request.
     pub metrics: Metrics,
-    /// Which methods are answered.
-    pub methods: MethodSet,
     /// Longest run of eth_getLogs, from admission.
     pub logs_deadline: Duration,
 }
 
 impl Dispatcher {
-    /// Answers one body of `tenant`, which arrived at `now`, perhaps on a connection that can be
-    /// told things.
+    /// Answers one body of `tenant` that arrived at `now`, over a session if there is a
+    /// `subscriber`.
     ///
-    /// Dropping the future takes back what is queued and cancels what runs.
+    /// Dropping the future withdraws what is queued and cancels what runs.
     pub async fn answer(
         &self,
-        tenant: TenantId,
+        tenant: &Tenant,
         body: &[u8],
         now: Instant,
         subscriber: Option<&dyn Subscriber>,
@@ -70,7 +65,7 @@ impl Dispatcher {
             Err(_) => (NULL_ID, 1),
         };
         let requests = u32::try_from(requests).unwrap_or(u32::MAX);
-        if let Err(exceeded) = self.quota.take(tenant, requests, now) {
+        if let Err(exceeded) = tenant.take_requests(requests, now) {
             return self.refuse(id, &RpcError::RateExceeded(exceeded), now);
         }
         let envelope = match parsed {
@@ -78,7 +73,7 @@ impl Dispatcher {
             Err(error) => return self.refuse(NULL_ID, &error, now),
         };
         let turn = match subscriber {
-            Some(subscriber) if self.may_be_large(&envelope) => {
+            Some(subscriber) if may_be_large(&envelope, tenant) => {
                 subscriber.turn().acquire_owned().await.ok()
             }
             _ => None,
@@ -87,6 +82,7 @@ impl Dispatcher {
             return self.refuse(id, &RpcError::Unavailable, now);
         };
         let context = RequestContext {
+            tenant,
             snapshot,
             worker: &self.worker,
             logs_deadline: self.logs_deadline,
@@ -100,33 +96,10 @@ impl Dispatcher {
             Envelope::Single(call) => self.answer_single(&context, call, now).await,
             // Boxed, so that a single request does not carry what a batch needs.
             Envelope::Batch(items) => Box::pin(self.answer_batch(&context, items, now)).await,
-            Envelope::OversizedBatch(id) => {
-                let mut writer = Writer::new(0);
-                writer.text("[");
-                writer.error(id, &RpcError::BatchTooLarge);
-                writer.text("]");
-                self.metrics
-                    .method(None)
-                    .answered(Outcome::Invalid, now.elapsed());
-                let outcome = Outcome::Invalid;
-                Answer {
-                    outcome,
-                    ..Answer::ok("batch", Some(writer.finish()))
-                }
-            }
+            Envelope::OversizedBatch(id) => self.refuse_batch(id, now),
         };
         answer.turn = turn;
         answer
-    }
-
-    /// Whether the answer may be larger than what is held anyway.
-    fn may_be_large(&self, envelope: &Envelope<'_>) -> bool {
-        match envelope {
-            Envelope::Single(Ok(call)) => find(&call.method, self.methods)
-                .is_some_and(|method| METHODS[method].class == CostClass::Measured),
-            Envelope::Single(Err(_)) | Envelope::OversizedBatch(_) => false,
-            Envelope::Batch(_) => true,
-        }
     }
 
     fn refuse(&self, id: &str, error: &RpcError, now: Instant) -> Answer {
@@ -134,6 +107,20 @@ impl Dispatcher {
             .method(None)
             .answered(error.outcome(), now.elapsed());
         Answer::error(id, error)
+    }
+
+    /// A batch of one error, for a batch of too many items.
+    fn refuse_batch(&self, id: &str, now: Instant) -> Answer {
+        let mut writer = Writer::new(0);
+        writer.text("[");
+        writer.error(id, &RpcError::BatchTooLarge);
+        writer.text("]");
+        let outcome = RpcError::BatchTooLarge.outcome();
+        self.metrics.method(None).answered(outcome, now.elapsed());
+        Answer {
+            outcome,
+            ..Answer::ok("batch", Some(writer.finish()))
+        }
     }
 
     async fn answer_single(
@@ -146,17 +133,17 @@ impl Dispatcher {
             Ok(call) => call,
             Err(malformed) => return self.refuse(malformed.id, &malformed.error, now),
         };
-        let method = find(&call.method, self.methods);
+        let method = find(&call.method, context.tenant.limits.methods);
         let Some(id) = call.id else {
-            self.heed(context, method, &call, now).await;
+            self.handle_notification(context, method, &call, now).await;
             return Answer::ok("notification", None);
         };
-        let asked = method.map_or("unknown", |index| METHODS[index].name);
+        let name = method.map_or("unknown", |index| METHODS[index].name);
         let result = self.call(context, method, &call, now).await;
         match result.and_then(|json| Ok(Writer::single(id, json)?)) {
-            Ok(json) => Answer::ok(asked, Some(json)),
+            Ok(json) => Answer::ok(name, Some(json)),
             Err(error) => Answer {
-                asked,
+                method: name,
                 ..Answer::error(id, &error)
             },
         }
@@ -174,8 +161,8 @@ impl Dispatcher {
         for item in items {
             let call = Call::parse(item);
             if let Ok(call @ Call { id: None, .. }) = &call {
-                self.heed(context, find(&call.method, self.methods), call, now)
-                    .await;
+                let method = find(&call.method, context.tenant.limits.methods);
+                self.handle_notification(context, method, call, now).await;
                 continue;
             }
             writer.text(if writer.len() == 0 { "[" } else { "," });
@@ -184,13 +171,13 @@ impl Dispatcher {
                 Err(malformed) => {
                     self.metrics
                         .method(None)
-                        .answered(Outcome::Invalid, Duration::ZERO);
+                        .answered(malformed.error.outcome(), Duration::ZERO);
                     writer.error(malformed.id, &malformed.error);
                     continue;
                 }
             };
             let id = call.id.unwrap_or(NULL_ID);
-            let method = find(&call.method, self.methods);
+            let method = find(&call.method, context.tenant.limits.methods);
             if is_full {
                 let error = RpcError::ResponseTooLarge;
                 let metrics = self.metrics.method(method);
@@ -225,9 +212,9 @@ impl Dispatcher {
         }
     }
 
-    /// Does what nobody wants the answer of, if it has an effect: nothing has but the end of a
-    /// subscription.
-    async fn heed(
+    /// Runs a request without an id if it has an effect. Only eth_unsubscribe has one: the id that
+    /// eth_subscribe answers with would be lost.
+    async fn handle_notification(
         &self,
         context: &RequestContext<'_>,
         method: Option<usize>,
@@ -235,12 +222,12 @@ impl Dispatcher {
         began: Instant,
     ) {
         if call.method == "eth_unsubscribe" {
-            // Whatever the answer is, nobody wants it.
+            // A notification has no answer, not even an error.
             let _ = self.call(context, method, call, began).await;
         }
     }
 
-    /// Admits and answers one call, and counts what became of it.
+    /// Admits and answers one call, and counts its outcome.
     async fn call(
         &self,
         context: &RequestContext<'_>,
@@ -248,24 +235,35 @@ impl Dispatcher {
         call: &Call<'_>,
         began: Instant,
     ) -> Result<Json, RpcError> {
-        let reply = match method.map(|index| &METHODS[index]) {
+        let result = match method.map(|index| &METHODS[index]) {
             Some(method) => {
                 let panics = self.worker.resources().admission.panics();
                 guard(panics, run(context, method, call)).await
             }
             None => Err(RpcError::method_not_found(&call.method)),
         };
-        let outcome = reply
+        let outcome = result
             .as_ref()
             .map_or_else(RpcError::outcome, |_| Outcome::Ok);
         self.metrics
             .method(method)
             .answered(outcome, began.elapsed());
-        reply
+        result
     }
 }
 
-/// Turns a panic of a handler into its own request's answer, and counts it.
+/// Whether the answer may hold more memory than is bounded anyway.
+fn may_be_large(envelope: &Envelope<'_>, tenant: &Tenant) -> bool {
+    match envelope {
+        Envelope::Single(Ok(call)) => find(&call.method, tenant.limits.methods)
+            .is_some_and(|method| METHODS[method].class == CostClass::Measured),
+        Envelope::Single(Err(_)) | Envelope::OversizedBatch(_) => false,
+        Envelope::Batch(_) => true,
+    }
+}
+
+/// Turns a handler's panic into an error of its own call, and counts it. It is caught here, call by
+/// call, so that the other items of a batch keep their answers.
 async fn guard<T>(
     panics: &Panics,
     future: impl Future<Output = Result<T, RpcError>>,

@@ -9,7 +9,7 @@ use nearhead_chain::{
     window::{ResolveError, Snapshot},
 };
 
-use crate::access::Exceeded;
+use crate::{access::Exceeded, metrics::Outcome};
 
 /// Longest part of a client's own text that an error repeats, in bytes: enough to recognise it by.
 const ECHO_MAX: usize = 256;
@@ -127,48 +127,6 @@ impl RpcError {
     /// [`BODY_BYTES_MAX`](crate::limits::BODY_BYTES_MAX).
     pub(crate) const BODY_TOO_LARGE: Self =
         Self::InvalidHttp("request body too large, send at most 5 MiB");
-}
-
-/// What became of a request, as metrics count it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// It was answered.
-    Ok,
-    /// The client's fault.
-    Invalid,
-    /// Not allowed: key or quota.
-    Denied,
-    /// Not admitted, or not to be had now: no permit was free, or no node gives the state.
-    Refused,
-    /// It took too long.
-    Timeout,
-    /// This program's fault.
-    Internal,
-}
-
-impl Outcome {
-    /// All of them, in the order of their declaration.
-    pub const ALL: [Self; 6] = [
-        Self::Ok,
-        Self::Invalid,
-        Self::Denied,
-        Self::Refused,
-        Self::Timeout,
-        Self::Internal,
-    ];
-
-    /// Its name in metrics and logs.
-    #[must_use]
-    pub const fn label(self) -> &'static str {
-        match self {
-            Self::Ok => "ok",
-            Self::Invalid => "invalid",
-            Self::Denied => "denied",
-            Self::Refused => "refused",
-            Self::Timeout => "timeout",
-            Self::Internal => "internal",
-        }
-    }
 }
 
 impl RpcError {

@@ -15,6 +15,6 @@ mod subscriber;
 
 pub use answer::{Answer, Refusal};
 pub use dispatcher::Dispatcher;
-pub use error::{Outcome, RpcError};
-pub use registry::{METHODS, Method};
+pub use error::RpcError;
+pub use registry::{METHODS, Method, method_names};
 pub use subscriber::{Subscriber, SubscriptionKind};

@@ -84,6 +84,11 @@ pub static METHODS: [Method; 29] = [
     method!(Companion Cheap "web3_clientVersion" => companion::client_version),
 ];
 
+/// The names of all methods, in the order of [`METHODS`].
+pub fn method_names() -> impl Iterator<Item = &'static str> {
+    METHODS.iter().map(|method| method.name)
+}
+
 /// Position in [`METHODS`] of the method of this name, if `set` includes it.
 pub(super) fn find(name: &str, set: MethodSet) -> Option<usize> {
     METHODS

@@ -4,6 +4,7 @@
 use std::{
     io::ErrorKind,
     rc::Rc,
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -15,7 +16,7 @@ use bytes::Bytes;
 use nearhead_chain::json::Json;
 
 use crate::{
-    access::TenantId,
+    access::Tenant,
     connections::{BodyBudget, Charge},
     rpc::{Answer, Dispatcher, RpcError, envelope::NULL_ID},
     subscriptions::Asking,
@@ -30,7 +31,7 @@ use super::{CloseReason, Inbound, Outbound, Pieces, Refused, Session};
 pub(crate) struct SessionActor {
     session: Rc<Session>,
     dispatcher: Rc<Dispatcher>,
-    tenant: TenantId,
+    tenant: Arc<Tenant>,
     budget: BodyBudget,
     /// A message that is coming in pieces.
     pieces: Option<Pieces>,
@@ -50,7 +51,7 @@ pub(crate) fn open(
     payload: Payload,
     session: Rc<Session>,
     dispatcher: Rc<Dispatcher>,
-    tenant: TenantId,
+    tenant: Arc<Tenant>,
     budget: BodyBudget,
 ) -> HttpResponse {
     let inbound = Inbound::new(payload, Rc::clone(&session));
@@ -69,11 +70,11 @@ impl SessionActor {
     /// Answers a whole message, and holds what it takes of the worker's memory until then.
     fn answer(&mut self, body: Bytes, charge: Option<Charge>, ctx: &mut WebsocketContext<Self>) {
         let (session, dispatcher) = (Rc::clone(&self.session), Rc::clone(&self.dispatcher));
-        let (tenant, now) = (self.tenant, Instant::now());
+        let (tenant, now) = (Arc::clone(&self.tenant), Instant::now());
         session.begin_request();
         let asking = Asking::new(Rc::clone(&session));
         let answer = async move {
-            let answer = dispatcher.answer(tenant, &body, now, Some(&asking)).await;
+            let answer = dispatcher.answer(&tenant, &body, now, Some(&asking)).await;
             drop((body, charge));
             (answer, asking)
         };

@@ -22,7 +22,7 @@ use super::{
     *,
 };
 use crate::{
-    access::{Keys, SessionCaps},
+    access::{SessionCaps, Tenant},
     connections::{Connection, ConnectionHandle},
     subscriptions::Hub,
 };
@@ -31,7 +31,7 @@ const BUDGET: usize = 1 << 20;
 const MESSAGE_MAX: Duration = Duration::from_secs(30);
 
 fn registry() -> Rc<Sessions> {
-    let (draining, metrics) = (Arc::default(), Metrics::new().unwrap());
+    let (draining, metrics) = (Arc::default(), Metrics::new([]).unwrap());
     Rc::new(Sessions::new(BUDGET, MESSAGE_MAX, draining, metrics))
 }
 
@@ -40,8 +40,7 @@ fn open(sessions: &Rc<Sessions>) -> Rc<Session> {
 }
 
 fn open_on(sessions: &Rc<Sessions>, connection: ConnectionHandle) -> Rc<Session> {
-    let keys = Keys::new([("test", "test")]);
-    let slot = SessionCaps::new(1, 1, 1).take(keys.check("test").unwrap());
+    let slot = SessionCaps::new(1).take(&Tenant::for_tests(1));
     let subscriptions = SessionSubscriptions::new(Hub::new(sessions.metrics.clone()));
     sessions.open(slot.unwrap(), subscriptions, connection)
 }

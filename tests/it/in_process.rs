@@ -10,9 +10,9 @@ use actix::{Addr, Arbiter};
 use alloy_genesis::Genesis;
 use alloy_primitives::B256;
 use nearhead::{
-    access::{Keys, MethodSet, Quota, TenantId},
+    access::{Limits, MethodSet, Tenant, TenantConfig, Tenants},
     metrics::Metrics,
-    rpc::Dispatcher,
+    rpc::{Dispatcher, method_names},
 };
 use nearhead_actors::{
     head::Head,
@@ -32,6 +32,16 @@ use serde_json::{Value, json};
 
 use crate::harness;
 
+/// One tenant with the key `test`, which may do anything.
+pub(crate) fn tenants() -> Tenants {
+    let limits = Limits {
+        methods: MethodSet::Companion,
+        rate: None,
+        sessions: 1,
+    };
+    Tenants::new(TenantConfig::from_keys([("test", "test")], limits))
+}
+
 /// All parts but the edge; lives on one actix system.
 pub(crate) struct InProcess {
     importer: Importer,
@@ -40,7 +50,7 @@ pub(crate) struct InProcess {
     pub(crate) tracker: Addr<HeadTracker>,
     /// What answers; its options can be changed.
     pub(crate) dispatcher: Dispatcher,
-    tenant: TenantId,
+    tenant: Arc<Tenant>,
 }
 
 impl InProcess {
@@ -52,16 +62,13 @@ impl InProcess {
         let chain_id = importer.spec().chain_id();
         let arbiter = Arbiter::current();
         let (tracker, _) = HeadTracker::start(&arbiter, head.clone(), chain_id, Arc::clone(&first));
-        let keys = Keys::new([("test", "test")]);
         let dispatcher = Dispatcher {
             head,
             worker: Worker::start(&ReadResources::start(1, None)),
-            quota: Arc::new(Quota::new(None, keys.tenants())),
-            metrics: Metrics::new().unwrap(),
-            methods: MethodSet::Companion,
+            metrics: Metrics::new(method_names()).unwrap(),
             logs_deadline: Duration::from_secs(10),
         };
-        let tenant = keys.check("test").unwrap();
+        let tenant = tenants().resolve("test").unwrap();
         Self {
             importer,
             window: vec![first],
@@ -109,7 +116,7 @@ impl InProcess {
     pub(crate) async fn answer(&self, body: &str) -> Vec<u8> {
         let answer = self
             .dispatcher
-            .answer(self.tenant, body.as_bytes(), Instant::now(), None)
+            .answer(&self.tenant, body.as_bytes(), Instant::now(), None)
             .await;
         answer.json.map(Json::into_bytes).unwrap_or_default()
     }

@@ -9,7 +9,7 @@ use std::{
 use actix::Addr;
 use actix_web::{App, test};
 use nearhead::{
-    access::{Keys, Quota, SessionCaps},
+    access::SessionCaps,
     http::{self, ServerSettings, ServerState},
     metrics::Metrics,
 };
@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 
 use crate::{
     harness::{check, json as parse, vectors},
-    in_process::InProcess,
+    in_process::{InProcess, tenants},
 };
 
 /// What /ready answers: status, and what is missing.
@@ -32,11 +32,10 @@ async fn ready(
     let state = ServerState {
         head: head.clone(),
         tracker: tracker.clone(),
-        session_caps: SessionCaps::new(1, 1, 1),
-        keys: Arc::new(Keys::new([("test", "test")])),
-        quota: Arc::new(Quota::unlimited()),
+        session_caps: SessionCaps::new(1),
+        tenants: tenants(),
         reads: ReadResources::start(1, None),
-        metrics: Metrics::new().unwrap(),
+        metrics: Metrics::new([]).unwrap(),
         settings: ServerSettings {
             head_fresh_for: fresh_for,
             ..ServerSettings::default()

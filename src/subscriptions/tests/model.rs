@@ -21,7 +21,7 @@ use super::{
     tree::{TREE, Way},
 };
 use crate::{
-    access::{Keys, SessionCaps},
+    access::{SessionCaps, Tenant},
     connections::ConnectionHandle,
     metrics::Metrics,
     rpc::{RpcError, Subscriber as _, SubscriptionKind},
@@ -37,12 +37,12 @@ pub(super) struct World {
     replaced: Cell<usize>,
     sessions: Rc<Sessions>,
     caps: SessionCaps,
-    keys: Keys,
+    tenant: Tenant,
 }
 
 impl World {
     pub(super) fn new(window: &Window, budget: usize) -> Self {
-        let metrics = Metrics::new().unwrap();
+        let metrics = Metrics::new([]).unwrap();
         let hub = Hub::new(metrics.clone());
         hub.begin(window.snapshot());
         let draining = Arc::new(AtomicBool::new(false));
@@ -52,8 +52,8 @@ impl World {
             window: RefCell::new(window.clone()),
             replaced: Cell::new(0),
             sessions: Rc::new(Sessions::new(budget, Duration::MAX, draining, metrics)),
-            caps: SessionCaps::new(100, 100, 1),
-            keys: Keys::new([("test", "test")]),
+            caps: SessionCaps::new(100),
+            tenant: Tenant::for_tests(100),
         }
     }
 
@@ -93,7 +93,7 @@ impl World {
     }
 
     pub(super) fn session(&self) -> Rc<Session> {
-        let slot = self.caps.take(self.keys.check("test").unwrap()).unwrap();
+        let slot = self.caps.take(&self.tenant).unwrap();
         let subscriptions = SessionSubscriptions::new(Rc::clone(&self.hub));
         self.sessions
             .open(slot, subscriptions, ConnectionHandle::default())

@@ -1,0 +1,109 @@
+//! A tenant: who calls, what it may call, and how much.
+
+use std::{sync::Arc, time::Instant};
+
+use super::{
+    quota::{Exceeded, Quota},
+    session_caps::SessionCount,
+};
+
+/// A set of methods.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum MethodSet {
+    /// The seven core methods and their companions, which real clients call beside them.
+    #[default]
+    Companion,
+    /// The seven core methods alone.
+    Core,
+}
+
+impl MethodSet {
+    /// Whether a method that belongs to `other` is in this set.
+    #[must_use]
+    pub const fn includes(self, other: Self) -> bool {
+        matches!((self, other), (Self::Companion, _) | (_, Self::Core))
+    }
+}
+
+/// Identifies a tenant for as long as the process runs, across changes of its keys and limits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct TenantId(pub(super) u32);
+
+/// What a tenant may do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// The methods that it may call.
+    pub methods: MethodSet,
+    /// Requests per second; `None` is unlimited.
+    pub rate: Option<u32>,
+    /// WebSocket sessions that it may have open.
+    pub sessions: usize,
+}
+
+/// One tenant as its table has it.
+///
+/// Name and limits are immutable: a change makes another `Tenant` with the same counters (see
+/// [`Tenants::replace`](super::Tenants::replace)).
+#[derive(Debug)]
+pub struct Tenant {
+    /// Identifies it.
+    pub id: TenantId,
+    /// Its name in logs.
+    pub name: Box<str>,
+    /// What it may do.
+    pub limits: Limits,
+    /// Its token bucket; `None` is unlimited.
+    quota: Option<Arc<Quota>>,
+    /// Its open sessions.
+    pub(super) open_sessions: SessionCount,
+}
+
+impl Tenant {
+    /// A tenant with a full bucket and no sessions.
+    pub(super) fn new(id: TenantId, name: &str, limits: Limits) -> Self {
+        Self {
+            id,
+            name: name.into(),
+            limits,
+            quota: limits.rate.map(|rate| Arc::new(Quota::new(rate))),
+            open_sessions: SessionCount::default(),
+        }
+    }
+
+    /// A tenant of tests: unlimited but for its sessions.
+    #[cfg(test)]
+    pub(crate) fn for_tests(sessions: usize) -> Self {
+        let limits = Limits {
+            methods: MethodSet::Companion,
+            rate: None,
+            sessions,
+        };
+        Self::new(TenantId(0), "test", limits)
+    }
+
+    /// The same tenant with other limits: it keeps its id and its open sessions, and its bucket if
+    /// the rate is the same. Under another rate it starts with a full bucket, so that a debt under
+    /// a high rate does not lock it out for minutes under a low one.
+    pub(super) fn with_limits(&self, limits: Limits) -> Self {
+        Self {
+            id: self.id,
+            name: self.name.clone(),
+            limits,
+            quota: match limits.rate == self.limits.rate {
+                true => self.quota.clone(),
+                false => limits.rate.map(|rate| Arc::new(Quota::new(rate))),
+            },
+            open_sessions: self.open_sessions.clone(),
+        }
+    }
+
+    /// Takes `requests` tokens from its bucket at `now`.
+    ///
+    /// # Errors
+    /// The bucket does not hold that many; see [`Quota::take`].
+    pub fn take_requests(&self, requests: u32, now: Instant) -> Result<(), Exceeded> {
+        self.quota
+            .as_ref()
+            .map_or(Ok(()), |quota| quota.take(requests, now))
+    }
+}

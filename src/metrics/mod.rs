@@ -1,0 +1,341 @@
+//! Every metric: name, unit, labels.
+
+mod exporter;
+mod outcome;
+
+use std::{
+    sync::Arc,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use nearhead_actors::{
+    admission::PermitUse,
+    head::Head,
+    read::ReadResources,
+    upstream::{StateSource, health::UpstreamState},
+};
+use parking_lot::Mutex;
+use prometheus::{
+    Gauge, Histogram, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Registry, TextEncoder,
+};
+
+use self::exporter::Exporter;
+pub use self::outcome::Outcome;
+
+/// Upper bounds of the latency histogram in seconds: a cheap answer takes some 10 µs, the longest
+/// allowed 10 s.
+const LATENCY_SECONDS: [f64; 14] = [
+    0.000_02, 0.000_05, 0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.1, 0.5,
+    2.5, 10.0,
+];
+
+/// Upper bounds of the fan-out histogram in seconds: without sessions it takes some microseconds,
+/// and half of one more for each session.
+const FANOUT_SECONDS: [f64; 10] = [
+    0.000_01, 0.000_1, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.1, 1.0,
+];
+
+/// Upper bounds of the head's delay in seconds: to fetch and check a block takes tens of
+/// milliseconds, over a long way more.
+const HEAD_DELAY_SECONDS: [f64; 10] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0];
+
+/// All metrics. Cloning shares them.
+#[derive(Clone, Debug)]
+pub struct Metrics {
+    /// Handles of `nearhead_requests_total` and `nearhead_request_seconds`: one for each method,
+    /// in the order that [`Metrics::new`] was given.
+    methods: Arc<[MethodMetrics]>,
+    /// The same for requests that name no method.
+    other: Arc<MethodMetrics>,
+    /// `nearhead_http_requests_in_flight`: HTTP requests that are being read or answered.
+    pub in_flight: IntGauge,
+    /// `nearhead_sessions`: WebSocket sessions that are open.
+    pub sessions: IntGauge,
+    /// `nearhead_sessions_closed_total{code}`.
+    sessions_closed: IntCounterVec,
+    /// `nearhead_subscriptions`: subscriptions of all sessions.
+    pub subscriptions: IntGauge,
+    /// `nearhead_notifications_total`.
+    notifications: IntCounter,
+    /// `nearhead_fanout_seconds`: time until one change of the head is in the outbox of every
+    /// session of a worker; to send it is not part of that.
+    pub fanout: Histogram,
+    /// `nearhead_slow_clients_total`: connections that were cut off because the client took too
+    /// long.
+    pub slow_clients: IntCounter,
+    /// `nearhead_panics_total`.
+    panics: IntCounter,
+    /// `nearhead_permits_in_use{kind}`.
+    permits_in_use: IntGaugeVec,
+    /// `nearhead_permits_available{kind}`.
+    permits_available: IntGaugeVec,
+    /// `nearhead_head_number`.
+    head_number: IntGauge,
+    /// `nearhead_head_age_seconds`.
+    head_age_seconds: Gauge,
+    /// `nearhead_head_delay_seconds`: time from an upstream's announcement of a head until it is
+    /// readable here.
+    pub head_delay: Histogram,
+    /// `nearhead_node_faults_total{node, reason}`; an upstream by its place in the configuration.
+    node_faults: IntCounterVec,
+    /// `nearhead_node_limited_total{node}`.
+    node_limited: IntCounterVec,
+    /// `nearhead_node_state{node, state}`.
+    node_state: IntGaugeVec,
+    /// `nearhead_state_reads_total{outcome}`.
+    state_reads: IntCounterVec,
+    /// `nearhead_state_fetches_total{outcome}`.
+    state_fetches: IntCounterVec,
+    /// Held while counts of others are copied here: two scrapes at once would add them twice.
+    copying: Arc<Mutex<()>>,
+    registry: Registry,
+    /// A row of the documentation for each metric.
+    #[cfg(test)]
+    rows: Arc<Mutex<Vec<String>>>,
+}
+
+/// Handles of one method.
+#[derive(Debug)]
+pub struct MethodMetrics {
+    outcomes: [IntCounter; Outcome::ALL.len()],
+    latency: Histogram,
+}
+
+impl MethodMetrics {
+    /// Counts one request that took `elapsed`.
+    pub fn answered(&self, outcome: Outcome, elapsed: Duration) {
+        self.outcomes[outcome as usize].inc();
+        self.latency.observe(elapsed.as_secs_f64());
+    }
+}
+
+impl Metrics {
+    /// Metrics of one service with these methods, all at zero.
+    ///
+    /// # Errors
+    /// Two metrics have one name: a defect of this file, which its test finds.
+    pub fn new(methods: impl IntoIterator<Item = &'static str>) -> Result<Self, prometheus::Error> {
+        let exporter = Exporter::default();
+        let requests = exporter.counters(
+            "nearhead_requests_total",
+            "JSON-RPC requests by method and outcome",
+            &["method", "outcome"],
+        )?;
+        let request_seconds = exporter.histograms(
+            "nearhead_request_seconds",
+            "Time from a request's arrival to its answer, by method",
+            &LATENCY_SECONDS,
+            &["method"],
+        )?;
+        let method = |name| MethodMetrics {
+            outcomes: Outcome::ALL
+                .map(|outcome| requests.with_label_values(&[name, outcome.label()])),
+            latency: request_seconds.with_label_values(&[name]),
+        };
+        // Registered in the order of the documentation.
+        let this = Self {
+            methods: methods.into_iter().map(method).collect(),
+            other: Arc::new(method("other")),
+            in_flight: exporter.gauge(
+                "nearhead_http_requests_in_flight",
+                "HTTP requests that are being read or answered",
+            )?,
+            sessions: exporter.gauge("nearhead_sessions", "WebSocket sessions that are open")?,
+            sessions_closed: exporter.counters(
+                "nearhead_sessions_closed_total",
+                "WebSocket sessions that ended, by the code of the first close",
+                &["code"],
+            )?,
+            subscriptions: exporter.gauge(
+                "nearhead_subscriptions",
+                "Subscriptions of all WebSocket sessions",
+            )?,
+            notifications: exporter.counter(
+                "nearhead_notifications_total",
+                "Notifications that were handed to sessions",
+            )?,
+            fanout: exporter.histogram(
+                "nearhead_fanout_seconds",
+                "Time that a worker takes to hand one change of the head to all its sessions",
+                &FANOUT_SECONDS,
+            )?,
+            slow_clients: exporter.counter(
+                "nearhead_slow_clients_total",
+                "Connections that were cut off because the client took too long to ask or to read",
+            )?,
+            panics: exporter.counter("nearhead_panics_total", "Handlers that panicked")?,
+            permits_in_use: exporter.gauges(
+                "nearhead_permits_in_use",
+                "Admission permits that are taken",
+                &["kind"],
+            )?,
+            permits_available: exporter.gauges(
+                "nearhead_permits_available",
+                "Admission permits that are free",
+                &["kind"],
+            )?,
+            head_number: exporter.gauge(
+                "nearhead_head_number",
+                "Number of the newest block that is served",
+            )?,
+            head_age_seconds: exporter.float_gauge(
+                "nearhead_head_age_seconds",
+                "Seconds since the newest block became readable",
+            )?,
+            head_delay: exporter.histogram(
+                "nearhead_head_delay_seconds",
+                "Time from when the followed node names a new head until it is readable here",
+                &HEAD_DELAY_SECONDS,
+            )?,
+            node_faults: exporter.counters(
+                "nearhead_node_faults_total",
+                "What nodes did wrong, by their place in the configuration and by reason",
+                &["node", "reason"],
+            )?,
+            node_limited: exporter.counters(
+                "nearhead_node_limited_total",
+                "How often nodes asked to be asked less, by their place in the configuration",
+                &["node"],
+            )?,
+            node_state: exporter.gauges(
+                "nearhead_node_state",
+                "1 for what a node is, 0 for the other states",
+                &["node", "state"],
+            )?,
+            state_reads: exporter.counters(
+                "nearhead_state_reads_total",
+                "Reads of state that is held in part: hit, or miss where something had to be fetched",
+                &["outcome"],
+            )?,
+            state_fetches: exporter.counters(
+                "nearhead_state_fetches_total",
+                "Calls to nodes for state: verified, refuted by a check, or failed",
+                &["outcome"],
+            )?,
+            copying: Arc::default(),
+            registry: exporter.registry.clone(),
+            #[cfg(test)]
+            rows: Arc::clone(&exporter.rows),
+        };
+        // Named as Prometheus names it.
+        let process_start = exporter.float_gauge(
+            "process_start_time_seconds",
+            "Start of the process, in seconds since the Unix epoch",
+        )?;
+        let since_epoch = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or_default();
+        process_start.set(since_epoch.as_secs_f64());
+        Ok(this)
+    }
+
+    /// The handles of the method at this position; of `other` for a request that names none.
+    #[must_use]
+    pub fn method(&self, index: Option<usize>) -> &MethodMetrics {
+        index
+            .and_then(|index| self.methods.get(index))
+            .unwrap_or(&self.other)
+    }
+
+    /// Counts a session that ends, by the code of the first close. Codes that clients invent are
+    /// counted together.
+    pub fn session_closed(&self, code: u16) {
+        let code = match code {
+            1000..=1015 => code.to_string(),
+            _ => "other".to_owned(),
+        };
+        self.sessions_closed.with_label_values(&[&code]).inc();
+    }
+
+    /// Counts an answer in which an upstream asks for fewer calls.
+    pub fn node_limited(&self, node: usize) {
+        let node = node.to_string();
+        self.node_limited.with_label_values(&[&node]).inc();
+    }
+
+    /// Counts a fault of an upstream.
+    pub fn node_failed(&self, node: usize, reason: &'static str) {
+        let node = node.to_string();
+        self.node_faults.with_label_values(&[&node, reason]).inc();
+    }
+
+    /// Sets the state of an upstream.
+    pub fn node_is(&self, node: usize, state: UpstreamState) {
+        let node = node.to_string();
+        for (other, _) in UpstreamState::ALL {
+            let is_it = other.label() == state.label();
+            let gauge = self.node_state.with_label_values(&[&node, other.label()]);
+            gauge.set(i64::from(is_it));
+        }
+    }
+
+    /// Counts notifications.
+    pub fn notified(&self, count: usize) {
+        self.notifications.inc_by(count as u64);
+    }
+
+    /// All metrics in Prometheus' text format. Counts that other parts hold are read now.
+    ///
+    /// # Errors
+    /// A metric cannot be written: a defect.
+    pub fn render(&self, head: &Head, reads: &ReadResources) -> Result<String, prometheus::Error> {
+        let _copying = self.copying.lock();
+        let panics = reads.admission.panics().total();
+        self.panics.inc_by(panics.saturating_sub(self.panics.get()));
+        for PermitUse {
+            kind,
+            in_use,
+            available,
+        } in reads.admission.permits()
+        {
+            self.permits_in_use
+                .with_label_values(&[kind])
+                .set(gauge(in_use as u64));
+            self.permits_available
+                .with_label_values(&[kind])
+                .set(gauge(available as u64));
+        }
+        if let Some(counts) = reads.state.as_ref().map(StateSource::counts) {
+            copy(&self.state_reads, &counts.reads());
+            copy(&self.state_fetches, &counts.fetches());
+        }
+        if let Some(snapshot) = head.load() {
+            self.head_number.set(gauge(snapshot.head().number()));
+        }
+        if let Some(age) = head.age() {
+            self.head_age_seconds.set(age.as_secs_f64());
+        }
+        TextEncoder::new().encode_to_string(&self.registry.gather())
+    }
+}
+
+/// Raises counters to totals that other parts counted, by outcome.
+fn copy(counters: &IntCounterVec, counted: &[(&str, u64)]) {
+    for (outcome, total) in counted {
+        let counter = counters.with_label_values(&[*outcome]);
+        counter.inc_by(total.saturating_sub(counter.get()));
+    }
+}
+
+fn gauge(value: u64) -> i64 {
+    i64::try_from(value).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+impl Metrics {
+    /// A row of docs/metrics.md for each metric.
+    pub(crate) fn rows(&self) -> Vec<String> {
+        self.rows.lock().clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_unique() {
+        let metrics = Metrics::new(["a", "b"]).map_err(|error| error.to_string());
+        assert!(metrics.is_ok(), "{metrics:?}");
+    }
+}
