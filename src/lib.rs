@@ -1,67 +1,64 @@
 //! A JSON-RPC read service for the latest 128 blocks of one Ethereum-compatible chain.
 //!
+//! Where to start reading, and how a request, a notification and a block travel through the code:
+//! see `docs/architecture.md`.
+//!
 //! # Code map
-//! Three packages; the direction of dependence is a fact of their manifests. `nearhead-chain`
-//! (actors/chain) is pure: it knows no async, no actix, no sockets, no files, no clock.
-//! `nearhead-actors` (actors) is the mailboxes: it knows actix and tokio, and no HTTP, no JSON-RPC,
-//! no keys, no configuration, but for a node that it asks (`upstream`). `nearhead` (src) is the
-//! edge, and knows both.
+//! There are three packages, and their manifests fix the direction of dependence. `nearhead-chain`
+//! (actors/chain) is pure: no async, no actix, no sockets, no files, no clock. `nearhead-actors`
+//! (actors) owns the head and the actors that read it; it knows actix and tokio, but no HTTP, keys
+//! or configuration, and JSON-RPC only as a client of upstreams. `nearhead` (src) is the server and
+//! knows both. Each package lists its rooms in such a table, at the head of its `lib.rs`.
 //!
-//! | room of the edge | what it does | what it must not know |
+//! A test (`tests/it/tidy`) reads these tables: every room has a row, and its code outside of tests
+//! mentions nothing of the last column.
+//!
+//! | room | what it does | must not mention |
 //! |---|---|---|
-//! | `main.rs` | the command line's end: start, greet, wait for a signal, exit code | how anything is answered; nobody knows it |
-//! | [`config`] | every option in one table; flag, environment, file, messages | who reads the options |
-//! | `service` | starts and stops the parts; the only one that knows them all | JSON-RPC |
-//! | `feed` | the source's thread | HTTP, JSON-RPC, keys |
-//! | [`http`] | routes, HTTP's own answers, bodies written in pieces, connections that are too slow | what a method does; only `service` knows it |
-//! | `connections` | clients that leave or are too slow, by their sockets; memory that bodies take while they are read; how many may be open | HTTP, JSON-RPC |
-//! | [`ws`] | a worker's sessions: frames, budgets, heartbeat, eviction, shutdown | what is asked, what is told |
-//! | `subscriptions` | who is told what when the head changes; feeds every worker from the head tracker | frames, budgets |
-//! | [`rpc`] | envelope, parameters, dispatch, handlers, error codes | HTTP (`actix_web`), the configuration |
-//! | [`access`] | key to tenant, token bucket a tenant | HTTP, JSON-RPC, the clock (time is passed in) |
-//! | [`limits`] | every bound of the edge, each with its reason | |
-//! | [`metrics`] | every metric: name, unit, labels | how it is asked for |
-//! | [`export`], [`progress`], [`logging`] | `nearhead export`; what is shown on stderr | HTTP, JSON-RPC |
-//!
-//! | room of the mailboxes | what it does | what it must not know |
-//! |---|---|---|
-//! | `head` | the one pointer to the present view; written by the head tracker alone | who reads |
-//! | `head_tracker` | owns the window: swaps the pointer, then tells | where blocks come from |
-//! | `source` | a thread that verifies blocks and hands them over, waiting for each to be readable | who reads |
-//! | `upstream` | real nodes: which is followed, which blocks to ask for, state that is not held; its own table is there | who reads |
-//! | `admission` | permits, cost classes, panics | codes and JSON-RPC |
-//! | `read` | one kind of query each, over the view that the request took | codes and JSON-RPC |
-//! | `messages` | every message: what it asks, what it answers, what it costs | |
-//!
-//! The rooms of the pure package are listed at the head of `nearhead_chain`.
+//! | `main.rs` | the end of the command line: start, greet, wait for a signal, exit code | `actix`, `serde_json` |
+//! | `allocator.rs` | the program's memory allocator | `crate::` |
+//! | [`config`] | all options in one table: flag, environment, file, messages | `actix::`, `actix_web::`, `crate::http`, `crate::rpc`, `crate::ws`, `crate::service` |
+//! | `service` | starts and stops the parts; the only room that knows them all | `serde_json`, `RpcError`, `Envelope`, `Params` |
+//! | `feed` | the source's thread | `actix_web`, `crate::http`, `crate::rpc`, `crate::access`, `api_key`, `serde_json` |
+//! | [`http`] | routes, HTTP's own answers, bodies in pieces, probes | `crate::config`, `crate::service`, `crate::feed`, `rpc::methods` |
+//! | `http/request_actor.rs` | one HTTP request's work as an actor | `actix_web`, `actix_http`, `crate::http`, `super::reply` |
+//! | `connections` | sockets of clients that leave or are too slow; memory of bodies; how many may be open | `serde_json`, `crate::http`, `crate::rpc`, `crate::ws` |
+//! | [`ws`] | a worker's sessions: frames, budgets, heartbeat, eviction, shutdown | `crate::http`, `crate::config`, `crate::service`, `serde_json` |
+//! | `subscriptions` | which subscription is sent what when the head changes | `crate::http`, `actix_web`, `serde_json` |
+//! | [`rpc`] | envelope, parameters, registry, dispatcher, methods, error codes | `actix_web`, `actix_http`, `crate::http`, `crate::config`, `crate::ws`, `crate::subscriptions` |
+//! | [`access`] | tenants: keys, method sets, quotas, session caps; the time is passed in | `actix`, `crate::http`, `crate::rpc`, `Instant::now`, `SystemTime` |
+//! | [`limits`] | every bound of the server, each with its reason | `crate::` |
+//! | [`metrics`] | every metric: name, unit, labels | `actix_web`, `actix_http`, `crate::http` |
+//! | [`export`] | `nearhead export` | `actix_web`, `crate::http`, `crate::rpc`, `serde_json` |
+//! | [`progress`] | progress on stderr | `actix_web`, `crate::http`, `crate::rpc`, `serde_json` |
+//! | [`logging`] | where log lines go | `actix_web`, `crate::http`, `crate::rpc`, `serde_json` |
 //!
 //! # Invariants
-//! - A block is made only by the importer, or by the verifier of a node's answers, after its last
-//!   check; whoever holds a `Block` may trust it.
-//! - A view is immutable, and readable before anybody is told of it. A request, and every item of a
-//!   batch, takes it once.
-//! - Nothing waits in an unbounded queue: a permit is taken before a message is sent, a source
-//!   waits for its answer, a follower that is too far behind is told so.
-//! - A worker never waits for another thread to answer something cheap; a view is freed by the head
-//!   tracker.
-//! - A secret is held by [`config`] and, as a digest, by [`access`]; it is in no log line, metric
-//!   or error.
-//! - JSON-RPC's numbers stand in `rpc::error` alone, `std::env` in [`config`] and `main.rs` alone.
+//! - Only the importer, or the verifier of an upstream's answers, makes a `Block`, after its last
+//!   check. Code that holds a `Block` may trust it.
+//! - A snapshot is immutable, and readable before anybody is notified of it. A request, and every
+//!   item of a batch, takes it once.
+//! - Nothing waits in an unbounded queue: a permit is taken before a message is sent, a source waits
+//!   for the reply, and a subscription that is too far behind ends.
+//! - A worker never waits for another thread to answer something cheap. The head tracker frees
+//!   snapshots.
+//! - [`config`] holds secrets, and [`access`] their digests. No log line, metric or error has one.
+//! - JSON-RPC's error codes are in `rpc::error` alone, `std::env` in [`config`] and `main.rs` alone.
 //!
-//! # Where the fixed dependencies serve
+//! # Where dependencies are used
 //! | dependency | where |
 //! |---|---|
 //! | actix | the actors, their arbiters and systems (`nearhead_actors`, `http::request_actor`, `service`) |
 //! | actix-web, actix-http | `http`, `service` |
-//! | actix-web-actors | a session's context and handshake, in `ws/session_actor.rs` alone; it is deprecated, so that its version is pinned |
-//! | serde_json | parsing what clients send (`rpc`) and genesis.json; answers are written by hand, once, at ingest |
+//! | actix-web-actors | a session's context and handshake, in `ws/session_actor.rs` alone; it is deprecated, so its version is pinned |
+//! | serde_json | what clients send (`rpc`) and genesis.json; blocks are written by hand, once, when they are made |
 //! | alloy-primitives, alloy-rlp, alloy-trie | the pure package; primitives everywhere; an account as the trie has it in `nearhead_actors::messages` and `proof_actor` |
 //! | crossbeam | channels between threads that are not async: ticks, steps and the stop signal of a source (`source`, `feed`, `service`) |
 //! | dashmap | the trie's nodes by hash: read by all workers while a block is written |
-//! | parking_lot | a tenant's bucket (`access::quota`); the list of workers (`nearhead_actors::admission`); the trie's list of held roots; what is fetched from nodes |
+//! | parking_lot | a tenant's token bucket (`access::quota`); the list of workers (`nearhead_actors::admission`); the trie's list of held roots; state fetched from upstreams |
 //! | tracing | log lines and spans; `logging` alone says where they go |
-//! | arc-swap | the pointer to the present view |
-//! | mimalloc | the program's allocator (`allocator.rs`, of the program alone) |
+//! | arc-swap | the pointer to the current snapshot |
+//! | mimalloc | the program's allocator (`allocator.rs`) |
 
 pub mod access;
 pub mod config;

@@ -1,8 +1,20 @@
-//! The mailboxes: actors that own the head, the blocks, the logs and the proofs, and forward to the
+//! The actors of nearhead: they own the head, the blocks, the logs and the proofs, and forward to the
 //! pure package below.
 //!
-//! This package knows actix and tokio; it does not know HTTP, JSON-RPC, keys or configuration
-//! files.
+//! This package knows actix and tokio; it does not know HTTP, keys or configuration files.
+//!
+//! A test (`tests/it/tidy`) holds the code to this table, as the code map of `nearhead` explains.
+//!
+//! | room | what it does | must not mention |
+//! |---|---|---|
+//! | every room | | `actix_web`, `actix_http`, `std::env`, `api_key` |
+//! | [`head`] | the one pointer to the current snapshot; only the head tracker writes it | `_actor`, `crate::read`, `crate::source`, `crate::upstream`, `serde_json` |
+//! | [`head_tracker`] | owns the window: swaps the pointer, then announces the change | `crate::source`, `crate::upstream`, `crate::read`, `serde_json` |
+//! | [`source`] | threads that verify blocks and hand them over, waiting until each is readable | `_actor`, `crate::read`, `serde_json` |
+//! | [`upstream`] | Ethereum nodes: which is followed, which blocks to request, state that is not held; the only JSON-RPC client | `_actor`, `crate::read` |
+//! | [`admission`] | permits, cost classes, panics | `crate::read`, `crate::upstream`, `crate::source`, `serde_json` |
+//! | [`read`] | actors that answer one kind of query each, from the snapshot that the request took | `crate::source`, `crate::head_tracker`, `serde_json` |
+//! | [`messages`] | every message: what it asks for, its reply, its cost | `crate::admission`, `crate::read`, `crate::source`, `crate::upstream`, `serde_json` |
 
 pub mod admission;
 pub mod head;

@@ -19,10 +19,10 @@
 //! | `cli` | help, check, refusals, exit codes, secrecy of keys |
 //! | `setup` | the sources of the vectors, and their digests |
 //! | `shutdown` | SIGTERM with requests in flight |
-//! | `readme` | the README's own commands, and its metrics |
+//! | `readme` | the README's own commands, and the exported metrics |
 //! | `websocket` | sessions: every answer of HTTP, RFC 6455, subscriptions, clients that mean harm |
 //! | `clients` | ethers, viem, web3.js, web3.py, alloy: each asks, follows, and loses its line |
-//! | `tidy` | the rules of the code map and of STYLE |
+//! | `tidy` | the code map's boundaries, and other rules that no compiler checks |
 //!
 //! What they stand on: `harness` (the program as a process, raw HTTP), `in_process` (the service
 //! without HTTP), `dice` (seeded choices).

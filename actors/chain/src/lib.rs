@@ -1,21 +1,25 @@
 //! Blocks, state, logs and JSON of the latest 128 blocks of an Ethereum-compatible chain.
 //!
-//! This package is pure: no async, no actix, no sockets, no clock, no files. It is given bytes and
-//! gives back verified values; whoever owns a mailbox or a socket lives in the packages above.
+//! This package is pure: no async, no actix, no sockets, no clock, no files. It takes bytes and
+//! returns verified values.
 //!
-//! | room | what it is responsible for |
-//! |---|---|
-//! | [`block`] | a block as decoded, and a block as held |
-//! | [`chain_file`] | genesis.json and chain.rlp as bytes: read and written |
-//! | [`verify`] | what a header promises, checked one by one |
-//! | [`execute`] | one block through revm: receipts, requests, state changes |
-//! | [`import`] | decode, verify, execute, encode: the way from a [`block::RawBlock`] to a [`block::Block`] |
-//! | [`remote`] | what a node says, checked: the other way to a [`block::Block`] |
-//! | [`trie`] | state by node hash, any of the 128 blocks at one cost |
-//! | [`encode`] | JSON bytes, made once |
-//! | [`log_search`] | postings per block; count first, gather after |
-//! | [`window`] | the 128-block ring: apply, revert, resolve |
-//! | [`dev`] | a deterministic chain made here, for development and measurement |
+//! A test (`tests/it/tidy`) holds the code to this table, as the code map of `nearhead` explains.
+//!
+//! | room | what it does | must not mention |
+//! |---|---|---|
+//! | every room | | `actix`, `tokio`, `std::net`, `std::fs`, `std::env`, `SystemTime`, `Instant`, `async fn`, `async move` |
+//! | [`block`] | a block as decoded, and a block as held | `crate::window`, `crate::verify`, `crate::execute`, `crate::import`, `crate::remote`, `crate::dev` |
+//! | [`chain_file`] | reads and writes genesis.json and chain.rlp as bytes | `crate::window`, `crate::execute`, `crate::import`, `crate::trie` |
+//! | [`verify`] | the checks of everything that a header commits to | `crate::import`, `crate::remote`, `crate::window`, `crate::dev` |
+//! | [`execute`] | runs one block through revm: receipts, requests, state changes | `crate::import`, `crate::remote`, `crate::window`, `crate::dev` |
+//! | [`import`] | decode, verify, execute, encode: from a [`block::RawBlock`] to a [`block::Block`] | `crate::remote`, `crate::window`, `crate::dev` |
+//! | [`remote`] | verifies an upstream's answers: the other way to a [`block::Block`] | `crate::window`, `crate::dev` |
+//! | [`trie`] | state by node hash, at the same cost for each of the 128 blocks | `crate::block`, `crate::encode`, `crate::window` |
+//! | [`encode`] | JSON bytes, made once | `crate::window`, `crate::execute`, `crate::verify`, `crate::remote` |
+//! | [`json`] | JSON made of shared pieces | `crate::` |
+//! | [`log_search`] | postings of each block; counts first, gathers after | `crate::window`, `crate::trie`, `crate::execute` |
+//! | [`window`] | the ring of 128 blocks: apply, revert, resolve | `crate::execute`, `crate::verify`, `crate::import`, `crate::remote`, `crate::dev` |
+//! | [`dev`] | makes a deterministic chain, for development and measurement | `crate::remote`, `crate::window` |
 
 pub mod block;
 pub mod chain_file;

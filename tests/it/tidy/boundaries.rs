@@ -1,0 +1,130 @@
+//! What each room may know, read from the tables of the code maps.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+};
+
+use super::{
+    check_none, root,
+    source::{Source, sources},
+};
+
+/// The packages: folder, and the file whose table names its rooms.
+const PACKAGES: [(&str, &str); 3] = [
+    ("src", "src/lib.rs"),
+    ("actors/src", "actors/src/lib.rs"),
+    ("actors/chain/src", "actors/chain/src/lib.rs"),
+];
+
+/// The head of such a table.
+const HEAD: &str = "//! | room | what it does | must not mention |";
+
+/// The row whose words no room of the package may mention.
+const EVERY_ROOM: &str = "every room";
+
+/// Room, as its path in the package's folder without `.rs`, and what it must not mention.
+type Rooms = BTreeMap<String, Vec<String>>;
+
+/// Reads the table of a code map.
+fn rooms(text: &str) -> Rooms {
+    let (_, table) = text
+        .split_once(HEAD)
+        .expect("the code map has a table of rooms");
+    let rows = table
+        .lines()
+        .skip(2)
+        .map_while(|line| line.strip_prefix("//! | "));
+    let rooms = rows.map(|row| {
+        let cells: Vec<&str> = row.split(" |").collect();
+        let room = backticked(cells[0]).next().unwrap_or(cells[0]);
+        let words = backticked(cells[2]).map(str::to_owned);
+        (room.trim_end_matches(".rs").to_owned(), words.collect())
+    });
+    rooms.collect()
+}
+
+/// The texts between backticks.
+fn backticked(text: &str) -> impl Iterator<Item = &str> {
+    text.split('`').skip(1).step_by(2)
+}
+
+#[test]
+fn a_table_of_rooms_is_read() {
+    let text = format!(
+        "//! # Map\n{HEAD}\n//! |---|---|---|\n//! | every room | all | `x` |\n\
+         //! | [`a`] | does | `actix`, `crate::b` |\n//! | `c/d.rs` | `more` | |\n//!\n//! | `e` | | |\n"
+    );
+    let rooms = rooms(&text);
+    let words = |room: &str| rooms[room].join(" ");
+    assert_eq!(rooms.len(), 3);
+    assert_eq!(
+        (words(EVERY_ROOM), words("a"), words("c/d")),
+        ("x".to_owned(), "actix crate::b".to_owned(), String::new())
+    );
+}
+
+/// Files and folders at the top of a package that are not for tests alone.
+fn places(folder: &str, sources: &[Source]) -> BTreeSet<String> {
+    let inside = sources.iter().filter(|source| !source.is_test);
+    let inside = inside.filter_map(|source| source.path.strip_prefix(folder)?.strip_prefix('/'));
+    let tops = inside.map(|path| {
+        path.split('/')
+            .next()
+            .unwrap()
+            .trim_end_matches(".rs")
+            .to_owned()
+    });
+    tops.filter(|top| top != "lib").collect()
+}
+
+#[test]
+fn rooms_know_only_what_they_may() {
+    let all = sources(&["src", "actors"]);
+    let mut violations = Vec::new();
+    for (folder, map) in PACKAGES {
+        let rooms = rooms(&fs::read_to_string(root().join(map)).unwrap());
+        let places = places(folder, &all);
+        for place in places.iter().filter(|place| !rooms.contains_key(*place)) {
+            violations.push(format!("{map}: no row for {folder}/{place}"));
+        }
+        for (room, words) in &rooms {
+            let prefix = match room.as_str() {
+                EVERY_ROOM => format!("{folder}/"),
+                room => format!("{folder}/{room}"),
+            };
+            let files = all.iter().filter(|source| {
+                let rest = source.path.strip_prefix(&prefix);
+                rest.is_some_and(|rest| {
+                    room == EVERY_ROOM || rest.starts_with('/') || rest == ".rs"
+                })
+            });
+            let files: Vec<&Source> = files.collect();
+            if files.is_empty() {
+                violations.push(format!("{map}: there is no {room}"));
+            }
+            for word in words {
+                // A room that does not exist cannot be imported: the row is out of date.
+                if let Some(name) = word.strip_prefix("crate::").filter(|name| !name.is_empty())
+                    && !places.contains(name.split("::").next().unwrap())
+                {
+                    violations.push(format!(
+                        "{map}: {room} must not mention {word}, which is gone"
+                    ));
+                }
+            }
+            for source in files.iter().filter(|source| !source.is_test) {
+                for (number, line) in source.words() {
+                    for word in words.iter().filter(|word| line.contains(*word)) {
+                        let (path, line) = (&source.path, line.trim());
+                        violations.push(format!("{path}:{number}: {word}: {line}"));
+                    }
+                }
+            }
+        }
+    }
+    check_none(
+        "a room mentions what its row of the code map forbids",
+        &violations,
+    );
+}

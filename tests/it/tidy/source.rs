@@ -1,0 +1,162 @@
+//! The source files of the workspace, as the rules read them.
+
+use std::{
+    borrow::Cow,
+    fs,
+    path::{Path, PathBuf},
+};
+
+use super::{
+    root,
+    tokens::{Statement, statements},
+};
+
+/// A source file.
+pub(super) struct Source {
+    /// From the root.
+    pub(super) path: String,
+    pub(super) text: String,
+    /// Whether the file is compiled for tests alone.
+    pub(super) is_test: bool,
+}
+
+impl Source {
+    /// Lines of code with their numbers from 1: comments are taken off, and the tests at the end
+    /// where `tests` is false.
+    pub(super) fn code(&self, tests: bool) -> impl Iterator<Item = (usize, &str)> {
+        let end = if tests {
+            None
+        } else {
+            self.text.find("\nmod tests {")
+        };
+        let text = &self.text[..end.unwrap_or(self.text.len())];
+        let lines = text
+            .lines()
+            .enumerate()
+            .map(|(index, line)| (index + 1, line));
+        lines.filter(|(_, line)| !line.trim_start().starts_with("//"))
+    }
+
+    /// What can be searched for words: lines of code outside of tests, and each import written out,
+    /// so that `use crate::{a, http::b};` has `crate::http` in it.
+    pub(super) fn words(&self) -> impl Iterator<Item = (usize, Cow<'_, str>)> {
+        let lines = self.code(false).map(|(number, line)| (number, line.into()));
+        let imports = self.imports().into_iter();
+        lines.chain(imports.map(|(number, path)| (number, path.into())))
+    }
+
+    /// Paths that the file imports outside of its tests, with the line that each import begins on.
+    pub(super) fn imports(&self) -> Vec<(usize, String)> {
+        let uses = statements(&self.text).into_iter();
+        let paths = uses.filter_map(|(line, statement)| match statement {
+            Statement::Use { path, .. } => Some((line, path.join("::"))),
+            Statement::Path(_) => None,
+        });
+        paths.collect()
+    }
+
+    /// Modules that the file declares for tests alone: paths without their ending.
+    fn test_modules(&self) -> impl Iterator<Item = String> {
+        let folder = match self
+            .path
+            .strip_suffix("/mod.rs")
+            .or_else(|| self.path.strip_suffix("/lib.rs"))
+        {
+            Some(folder) => folder.to_owned(),
+            None => self.path.trim_end_matches(".rs").to_owned(),
+        };
+        // Those that the tests of other packages are given, too.
+        let text = self
+            .text
+            .replace(r#"#[cfg(any(test, feature = "testing"))]"#, "#[cfg(test)]");
+        let after: Vec<String> = text
+            .split("#[cfg(test)]\n")
+            .skip(1)
+            .map(str::to_owned)
+            .collect();
+        after.into_iter().filter_map(move |after| {
+            let declared = after.lines().find(|line| !line.starts_with("#["))?;
+            let (_, name) = declared.split_once("mod ")?;
+            Some(format!("{folder}/{}", name.strip_suffix(';')?))
+        })
+    }
+}
+
+/// All Rust files of the workspace whose path begins with one of these.
+pub(super) fn sources(places: &[&str]) -> Vec<Source> {
+    let mut found = Vec::new();
+    for folder in ["src", "actors", "tests", "load-tests"] {
+        walk(&root().join(folder), &mut found);
+    }
+    let read = |path: PathBuf| {
+        let relative = path
+            .strip_prefix(root())
+            .unwrap()
+            .to_str()
+            .unwrap()
+            .to_owned();
+        let is_test = relative.starts_with("tests/") || relative.contains("/benches/");
+        Source {
+            path: relative,
+            text: fs::read_to_string(&path).unwrap(),
+            is_test,
+        }
+    };
+    let mut sources: Vec<Source> = found.into_iter().map(read).collect();
+    let test_modules: Vec<String> = sources.iter().flat_map(Source::test_modules).collect();
+    for source in &mut sources {
+        let is_in = |module: &String| {
+            source
+                .path
+                .strip_prefix(module.as_str())
+                .is_some_and(|rest| rest == ".rs" || rest.starts_with('/'))
+        };
+        source.is_test |= test_modules.iter().any(is_in);
+    }
+    for place in places {
+        let is_there = |source: &Source| source.path.starts_with(place);
+        assert!(
+            sources.iter().any(is_there),
+            "there is no source at {place}"
+        );
+    }
+    sources.retain(|source| places.iter().any(|place| source.path.starts_with(place)));
+    sources
+}
+
+fn walk(path: &Path, found: &mut Vec<PathBuf>) {
+    if path.is_dir() {
+        if !["target", ".tools", "node_modules"]
+            .iter()
+            .any(|name| path.ends_with(name))
+        {
+            fs::read_dir(path)
+                .unwrap()
+                .for_each(|entry| walk(&entry.unwrap().path(), found));
+        }
+    } else if path.extension().is_some_and(|extension| extension == "rs") {
+        found.push(path.to_path_buf());
+    }
+}
+
+#[test]
+fn imports_are_written_out() {
+    let source = Source {
+        path: "src/x.rs".to_owned(),
+        text: "use a::b;\npub(crate) use c::{\n    d,\n    // Why.\n    e::{f, g},\n    h::i,\n};\nlet x = 1;\n"
+            .to_owned(),
+        is_test: false,
+    };
+    let imports = source.imports();
+    let expected = [
+        (1, "a::b"),
+        (2, "c::d"),
+        (2, "c::e::f"),
+        (2, "c::e::g"),
+        (2, "c::h::i"),
+    ];
+    assert_eq!(
+        imports,
+        expected.map(|(number, path)| (number, path.to_owned()))
+    );
+}

@@ -1,0 +1,265 @@
+//! Just enough of Rust's grammar to know which paths a file names.
+
+/// What a file says of others.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Statement {
+    /// One name that a `use` brings in; `*` for all of a module.
+    Use {
+        name: String,
+        path: Vec<String>,
+        is_public: bool,
+    },
+    /// A path in the code; a word alone is a path of one.
+    Path(Vec<String>),
+}
+
+/// Everything that the code of a file says, with the line of each; comments, texts and tests are
+/// left out.
+pub(super) fn statements(text: &str) -> Vec<(usize, Statement)> {
+    let mut found = Vec::new();
+    let tokens = tokens(text);
+    let mut at = 0;
+    let mut is_public = false;
+    while at < tokens.len() {
+        let (line, token) = (tokens[at].0, tokens[at].1.as_str());
+        if is_cfg_test(&tokens[at..]) {
+            at = end_of_item(&tokens, at + CFG_TEST.len());
+            continue;
+        }
+        match token {
+            "pub" => {
+                is_public = true;
+                at += 1;
+                // `pub(crate)`, `pub(super)`: no path of the code.
+                if tokens.get(at).is_some_and(|(_, token)| token == "(") {
+                    while tokens.get(at).is_some_and(|(_, token)| token != ")") {
+                        at += 1;
+                    }
+                    at += 1;
+                }
+                continue;
+            }
+            "use" => {
+                let mut tree = at + 1;
+                let mut paths = Vec::new();
+                expand(&tokens, &mut tree, &[], &mut paths);
+                for (name, path) in paths {
+                    found.push((
+                        line,
+                        Statement::Use {
+                            name,
+                            path,
+                            is_public,
+                        },
+                    ));
+                }
+                at = tree;
+            }
+            word if is_word(word) => {
+                let mut path = vec![word.to_owned()];
+                while tokens.get(at + 1).is_some_and(|(_, token)| token == "::")
+                    && tokens.get(at + 2).is_some_and(|(_, token)| is_word(token))
+                {
+                    path.push(tokens[at + 2].1.clone());
+                    at += 2;
+                }
+                found.push((line, Statement::Path(path)));
+            }
+            _ => {}
+        }
+        is_public = false;
+        at += 1;
+    }
+    found
+}
+
+const CFG_TEST: [&str; 7] = ["#", "[", "cfg", "(", "test", ")", "]"];
+
+fn is_cfg_test(tokens: &[(usize, String)]) -> bool {
+    tokens.len() > CFG_TEST.len()
+        && tokens
+            .iter()
+            .zip(CFG_TEST)
+            .all(|((_, token), expected)| token == expected)
+}
+
+/// The place after the item that begins at `at`: after its `;`, or after its body.
+fn end_of_item(tokens: &[(usize, String)], mut at: usize) -> usize {
+    let mut depth = 0_usize;
+    while let Some((_, token)) = tokens.get(at) {
+        at += 1;
+        match token.as_str() {
+            "{" | "(" | "[" => depth += 1,
+            "}" | ")" | "]" => {
+                depth = depth.saturating_sub(1);
+                if depth == 0 && token == "}" {
+                    return at;
+                }
+            }
+            ";" if depth == 0 => return at,
+            _ => {}
+        }
+    }
+    at
+}
+
+/// Writes the paths of a use tree out: `a::{b, c::d as e}` is `b` for `a::b` and `e` for `a::c::d`.
+fn expand(
+    tokens: &[(usize, String)],
+    at: &mut usize,
+    prefix: &[String],
+    paths: &mut Vec<(String, Vec<String>)>,
+) {
+    let mut path = prefix.to_vec();
+    let mut name = None;
+    while let Some((_, token)) = tokens.get(*at) {
+        match token.as_str() {
+            "{" => {
+                *at += 1;
+                while tokens
+                    .get(*at)
+                    .is_some_and(|(_, token)| token != "}" && token != ";")
+                {
+                    expand(tokens, at, &path, paths);
+                    if tokens.get(*at).is_some_and(|(_, token)| token == ",") {
+                        *at += 1;
+                    }
+                }
+                *at += 1;
+                return;
+            }
+            "as" => {
+                *at += 1;
+                name = tokens.get(*at).map(|(_, token)| token.clone());
+            }
+            "::" => {}
+            "," | "}" | ";" => break,
+            "self" if !path.is_empty() => {}
+            word => path.push(word.to_owned()),
+        }
+        *at += 1;
+    }
+    if let Some(last) = path.last() {
+        paths.push((name.unwrap_or_else(|| last.clone()), path));
+    }
+}
+
+fn is_word(token: &str) -> bool {
+    token.starts_with(|first: char| first.is_alphabetic() || first == '_')
+}
+
+/// Words, `::` and single characters, each with its line from 1.
+fn tokens(text: &str) -> Vec<(usize, String)> {
+    let bytes: Vec<char> = text.chars().collect();
+    let mut found = Vec::new();
+    let (mut at, mut line) = (0, 1);
+    let is_part = |character: char| character.is_alphanumeric() || character == '_';
+    while at < bytes.len() {
+        let character = bytes[at];
+        let next = bytes.get(at + 1).copied().unwrap_or(' ');
+        match character {
+            '\n' => {
+                line += 1;
+                at += 1;
+            }
+            '/' if next == '/' => {
+                while at < bytes.len() && bytes[at] != '\n' {
+                    at += 1;
+                }
+            }
+            '/' if next == '*' => {
+                while at < bytes.len() && !(bytes[at] == '*' && bytes.get(at + 1) == Some(&'/')) {
+                    line += usize::from(bytes[at] == '\n');
+                    at += 1;
+                }
+                at += 2;
+            }
+            '"' => {
+                at += 1;
+                while at < bytes.len() && bytes[at] != '"' {
+                    line += usize::from(bytes[at] == '\n');
+                    if bytes[at] == '\\' {
+                        at += 1;
+                        line += usize::from(bytes.get(at) == Some(&'\n'));
+                    }
+                    at += 1;
+                }
+                at += 1;
+            }
+            'r' if next == '#' || next == '"' => {
+                let hashes = bytes[at + 1..]
+                    .iter()
+                    .take_while(|one| **one == '#')
+                    .count();
+                if bytes.get(at + 1 + hashes) != Some(&'"') {
+                    at += 1;
+                    continue;
+                }
+                at += 2 + hashes;
+                let is_end = |at: usize| {
+                    let after = bytes[at + 1..]
+                        .iter()
+                        .take_while(|one| **one == '#')
+                        .count();
+                    bytes[at] == '"' && after >= hashes
+                };
+                while at < bytes.len() && !is_end(at) {
+                    line += usize::from(bytes[at] == '\n');
+                    at += 1;
+                }
+                at += 1 + hashes;
+            }
+            '\'' if next == '\\' => {
+                at += 3;
+                while at < bytes.len() && bytes[at] != '\'' {
+                    at += 1;
+                }
+                at += 1;
+            }
+            '\'' if bytes.get(at + 2) == Some(&'\'') => at += 3,
+            ':' if next == ':' => {
+                found.push((line, "::".to_owned()));
+                at += 2;
+            }
+            _ if is_part(character) => {
+                let start = at;
+                while at < bytes.len() && is_part(bytes[at]) {
+                    at += 1;
+                }
+                found.push((line, bytes[start..at].iter().collect()));
+            }
+            _ if character.is_whitespace() => at += 1,
+            _ => {
+                found.push((line, character.to_string()));
+                at += 1;
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn a_file_says_what_it_uses() {
+    let text = "pub(crate) use a::{self, b::{C as D}, e};\nfn f(x: &'static str) -> g::H<'_> {\n    \
+                // i::J\n    \"k::L\"; 'm'; r#\"n::O\"#;\n}\n#[cfg(test)]\nuse p::Q;\n";
+    let found = statements(text);
+    let uses: Vec<String> = found
+        .iter()
+        .filter_map(|(line, statement)| match statement {
+            Statement::Use {
+                name,
+                path,
+                is_public: true,
+            } => Some(format!("{line} {name} {}", path.join("::"))),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(uses, ["1 a a", "1 D a::b::C", "1 e a::e"]);
+    let paths = found
+        .iter()
+        .filter_map(|(line, statement)| match statement {
+            Statement::Path(path) if path.len() > 1 => Some((*line, path.join("::"))),
+            _ => None,
+        });
+    assert_eq!(paths.collect::<Vec<_>>(), [(2, "g::H".to_owned())]);
+}
