@@ -37,8 +37,8 @@ const ALONE: &[(&str, &[&str], &str)] = &[
     ),
     (
         "prometheus",
-        &["src/metrics.rs", "src/http/probes.rs"],
-        "every metric is in one file, and one route serves them",
+        &["src/metrics", "src/http/probes.rs"],
+        "every metric is in one room, and one route serves them",
     ),
     (
         "SyncArbiter",

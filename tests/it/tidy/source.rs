@@ -8,7 +8,7 @@ use std::{
 
 use super::{
     root,
-    tokens::{Statement, statements},
+    tokens::{Statement, statements, test_items},
 };
 
 /// A source file.
@@ -18,23 +18,29 @@ pub(super) struct Source {
     pub(super) text: String,
     /// Whether the file is compiled for tests alone.
     pub(super) is_test: bool,
+    /// First and last lines of the items that are compiled for tests alone.
+    test_items: Vec<(usize, usize)>,
 }
 
 impl Source {
-    /// Lines of code with their numbers from 1: comments are taken off, and the tests at the end
+    pub(super) fn new(path: &str, text: &str, is_test: bool) -> Self {
+        Self {
+            path: path.to_owned(),
+            text: text.to_owned(),
+            is_test,
+            test_items: test_items(text),
+        }
+    }
+
+    /// Lines of code with their numbers from 1, without comments, and without the items for tests
     /// where `tests` is false.
     pub(super) fn code(&self, tests: bool) -> impl Iterator<Item = (usize, &str)> {
-        let end = if tests {
-            None
-        } else {
-            self.text.find("\nmod tests {")
-        };
-        let text = &self.text[..end.unwrap_or(self.text.len())];
-        let lines = text
-            .lines()
-            .enumerate()
-            .map(|(index, line)| (index + 1, line));
-        lines.filter(|(_, line)| !line.trim_start().starts_with("//"))
+        let lines = self.text.lines().enumerate();
+        let lines = lines.map(|(index, line)| (index + 1, line));
+        lines.filter(move |(number, line)| {
+            let is_in = |(first, last): &(usize, usize)| (first..=last).contains(&number);
+            !line.trim_start().starts_with("//") && (tests || !self.test_items.iter().any(is_in))
+        })
     }
 
     /// What can be searched for words: lines of code outside of tests, and each import written out,
@@ -96,11 +102,7 @@ pub(super) fn sources(places: &[&str]) -> Vec<Source> {
             .unwrap()
             .to_owned();
         let is_test = relative.starts_with("tests/") || relative.contains("/benches/");
-        Source {
-            path: relative,
-            text: fs::read_to_string(&path).unwrap(),
-            is_test,
-        }
+        Source::new(&relative, &fs::read_to_string(&path).unwrap(), is_test)
     };
     let mut sources: Vec<Source> = found.into_iter().map(read).collect();
     let test_modules: Vec<String> = sources.iter().flat_map(Source::test_modules).collect();
@@ -141,12 +143,9 @@ fn walk(path: &Path, found: &mut Vec<PathBuf>) {
 
 #[test]
 fn imports_are_written_out() {
-    let source = Source {
-        path: "src/x.rs".to_owned(),
-        text: "use a::b;\npub(crate) use c::{\n    d,\n    // Why.\n    e::{f, g},\n    h::i,\n};\nlet x = 1;\n"
-            .to_owned(),
-        is_test: false,
-    };
+    let text =
+        "use a::b;\npub(crate) use c::{\n    d,\n    // Why.\n    e::{f, g},\n    h::i,\n};\n";
+    let source = Source::new("src/x.rs", &format!("{text}let x = 1;\n"), false);
     let imports = source.imports();
     let expected = [
         (1, "a::b"),
@@ -159,4 +158,14 @@ fn imports_are_written_out() {
         imports,
         expected.map(|(number, path)| (number, path.to_owned()))
     );
+}
+
+#[test]
+fn items_for_tests_are_no_code() {
+    let text =
+        "a();\n#[cfg(test)]\nfn b() {\n    c();\n}\n// d\ne();\n#[cfg(test)]\nuse f;\ng();\n";
+    let source = Source::new("src/x.rs", text, false);
+    let code: Vec<_> = source.code(false).collect();
+    assert_eq!(code, [(1, "a();"), (7, "e();"), (10, "g();")]);
+    assert_eq!(source.code(true).count(), 9);
 }

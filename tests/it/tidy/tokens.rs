@@ -83,6 +83,23 @@ fn is_cfg_test(tokens: &[(usize, String)]) -> bool {
             .all(|((_, token), expected)| token == expected)
 }
 
+/// First and last lines of the items that are compiled for tests alone.
+pub(super) fn test_items(text: &str) -> Vec<(usize, usize)> {
+    let tokens = tokens(text);
+    let mut found = Vec::new();
+    let mut at = 0;
+    while at < tokens.len() {
+        if !is_cfg_test(&tokens[at..]) {
+            at += 1;
+            continue;
+        }
+        let first = tokens[at].0;
+        at = end_of_item(&tokens, at + CFG_TEST.len());
+        found.push((first, tokens[at - 1].0));
+    }
+    found
+}
+
 /// The place after the item that begins at `at`: after its `;`, or after its body.
 fn end_of_item(tokens: &[(usize, String)], mut at: usize) -> usize {
     let mut depth = 0_usize;
