@@ -1,7 +1,7 @@
-//! Prints what encoding a block costs: `cargo bench -p nearhead-chain --bench encode`.
+//! Prints the cost of encoding a block: `cargo bench -p nearhead-chain --bench encode`.
 //!
-//! The blocks have the sizes of PERFORMANCE.md: a typical block of mainnet, a block at its p99, and
-//! the adversarial one with 155,000 logs. Times are medians; nothing is asserted.
+//! The blocks are a typical block of mainnet, one at its 99th percentile, and an adversarial one
+//! with 155,000 logs. Times are medians; nothing is asserted.
 
 use std::{hint::black_box, time::Instant};
 
@@ -73,7 +73,7 @@ fn transaction(index: usize, profile: &BlockProfile) -> Transaction {
         ..TxEip1559::default()
     };
     let signed: Transaction = transaction.into_signed(signature).into();
-    // Hashed on first use; decoding a block has done so before it is encoded.
+    // The hash is computed on first use; decoding a block does so before it is encoded.
     signed.tx_hash();
     signed
 }

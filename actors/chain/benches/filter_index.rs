@@ -1,9 +1,9 @@
-//! What it costs to find whose filters a block's logs match: `cargo bench -p nearhead-chain --bench
-//! filter_index`.
+//! Prints the cost of finding the filters that a block's logs match: `cargo bench -p nearhead-chain
+//! --bench filter_index`.
 //!
 //! A block of 1,000 logs, 100 of which match one filter each, against 100 filters and against
-//! 10,000. The goal is at most twice the cost. Figures are CPU-bound and of one thread; on a shared
-//! machine only the ratios mean something.
+//! 10,000; the latter should cost at most twice as much. One thread, CPU-bound; on a shared machine
+//! only the ratios are meaningful.
 
 use std::{
     hint::black_box,
@@ -16,12 +16,12 @@ use nearhead_chain::log_search::{FilterIndex, LogFilter, LogPostings};
 const LOGS: u64 = 1_000;
 const MATCHES: u64 = 100;
 
-/// A topic of its own for each number.
+/// A distinct topic for each number.
 fn topic(number: u64) -> B256 {
     keccak256(number.to_be_bytes())
 }
 
-/// An emitter of its own for each number.
+/// A distinct emitter for each number.
 fn address(number: u64) -> Address {
     Address::from_word(topic(number + (1 << 32)))
 }
@@ -39,7 +39,7 @@ fn logs() -> Vec<Log> {
     (0..LOGS).map(log).collect()
 }
 
-/// Filters of one kind, by the account that they are about and its token.
+/// A filter of one kind, for an account and its token.
 type Kind = fn(B256, Address) -> LogFilter;
 
 const KINDS: [(&str, Kind); 3] = [
@@ -66,7 +66,7 @@ const KINDS: [(&str, Kind); 3] = [
     }),
 ];
 
-/// So many filters, the first of which match a log in every tenth place.
+/// An index of `filters` filters, the first of which match every tenth log.
 fn index(kind: Kind, filters: u64) -> FilterIndex<u64> {
     let mut index = FilterIndex::default();
     for number in 0..filters {
@@ -79,7 +79,7 @@ fn index(kind: Kind, filters: u64) -> FilterIndex<u64> {
     index
 }
 
-/// All logs of a block against the index; how many filters were found.
+/// Looks all logs of a block up in the index; returns the number of filters found.
 fn matched(index: &FilterIndex<u64>, postings: &LogPostings) -> u64 {
     let mut found = 0;
     for position in 0..LOGS as u32 {
@@ -88,8 +88,8 @@ fn matched(index: &FilterIndex<u64>, postings: &LogPostings) -> u64 {
     found
 }
 
-/// The time of one run: of many rounds the fastest tenth, which nobody else on the machine
-/// interrupted.
+/// The time of one run: the fastest tenth of many rounds, which the machine's other work did not
+/// interrupt.
 fn measure(mut run: impl FnMut()) -> Duration {
     let mut rounds = [(); 501].map(|()| {
         let begin = Instant::now();

@@ -1,6 +1,6 @@
-//! What a log search costs: `cargo bench -p nearhead-chain --bench log_search`.
+//! Prints the cost of log searches: `cargo bench -p nearhead-chain --bench log_search`.
 //!
-//! Figures are CPU-bound and of one thread; on a shared machine only the ratios mean something.
+//! One thread, CPU-bound; on a shared machine only the ratios are meaningful.
 
 use std::{
     hint::black_box,
@@ -30,17 +30,17 @@ mod test_block;
 const BLOCKS: u64 = 128;
 const LOGS_MAX: usize = 10_000;
 
-/// An address of its own for each number.
+/// A distinct address for each number.
 fn address(number: u64) -> Address {
     Address::from_word(keccak256(number.to_be_bytes()))
 }
 
-/// A topic of its own for each number.
+/// A distinct topic for each number.
 fn topic(number: u64) -> B256 {
     keccak256((number + (1 << 32)).to_be_bytes())
 }
 
-/// Emitters and events that are nowhere but in the logs that a filter is made for.
+/// Emitters and events that only the logs for a certain filter have.
 const RARE: u64 = 1 << 20;
 const SELDOM: u64 = RARE + 1;
 const EVENT: u64 = RARE + 2;
@@ -50,7 +50,7 @@ const BUSY: [u64; 2] = [RARE + 4, RARE + 5];
 /// Accounts that one log names.
 const QUIET: [u64; 2] = [RARE + 6, RARE + 7];
 
-/// A mainnet-like log: few emitters and events make most of them, accounts are many.
+/// A mainnet-like log: most logs are of few emitters and events, and accounts are many.
 fn common_log(rng: &mut ChaCha8Rng) -> Log {
     let mut below = |bound: u64| u64::from(rng.next_u32()) % bound;
     let often_small = |one: u64, two: u64| one * two / 200;
@@ -68,8 +68,8 @@ fn log(emitter: u64, event: u64, accounts: [u64; 2]) -> Log {
     Log::new_unchecked(address(emitter), topics, Bytes::from(vec![1; 32]))
 }
 
-/// Blocks of `common` logs that no filter here means, in 250 receipts, and among them always the
-/// same few that one does.
+/// Blocks of `common` logs that no filter matches, in 250 receipts, plus the same few in every
+/// block that a filter matches.
 fn chain(common: usize) -> Vec<Arc<Block>> {
     let mut rng = ChaCha8Rng::seed_from_u64(1);
     let mut chain: Vec<Arc<Block>> = Vec::new();
@@ -80,7 +80,7 @@ fn chain(common: usize) -> Vec<Arc<Block>> {
             logs.push(log(RARE, EVENT, [1, 2]));
             logs.push(log(EVENT, OTHER_EVENT, QUIET));
         }
-        // Emitter, event and accounts: each is common, and rare together with one of the others.
+        // Emitter, event and accounts: each is common alone, and rare in combination with another.
         for place in 0..common / 10 {
             logs[place * 10] = log(EVENT, OTHER_EVENT, [1, BUSY[1]]);
             logs[place * 10 + 1] = log(OTHER_EVENT, EVENT, [BUSY[0], 2]);
@@ -108,8 +108,8 @@ fn filter(addresses: Vec<Address>, topics: Vec<Vec<B256>>) -> LogFilter {
     LogFilter { addresses, topics }
 }
 
-/// The time of one run: of many short rounds the fastest tenth, which nobody else on the machine
-/// interrupted.
+/// The time of one run: the fastest tenth of many short rounds, which the machine's other work did
+/// not interrupt.
 fn measure(mut run: impl FnMut()) -> Duration {
     let begin = Instant::now();
     run();
@@ -128,7 +128,7 @@ fn micros(time: Duration) -> f64 {
     time.as_nanos() as f64 / 1_000.0
 }
 
-/// Takes the whole value, as a connection does; the number of parts.
+/// Takes the whole value as a connection does, and returns the number of parts.
 fn parts(json: Json) -> usize {
     let mut parts = 0;
     for mut piece in json.into_pieces() {
@@ -139,7 +139,7 @@ fn parts(json: Json) -> usize {
     parts
 }
 
-/// Searches and gathers; what is refused is refused.
+/// Searches, and gathers the answer unless the search is refused.
 fn answer(blocks: &[Arc<Block>], filter: &LogFilter) -> (usize, usize, usize) {
     let cancel = Cancellation::default();
     match search(blocks, filter, LOGS_MAX, &cancel) {
@@ -234,7 +234,7 @@ fn main() {
     crossover();
 }
 
-/// Answers that are large: everything in a few blocks, one emitter in many.
+/// Large answers: all logs of a few blocks, one emitter's logs of many.
 fn bulk(chain: &[Arc<Block>]) {
     println!("\nbulk");
     let all = (&chain[..15], LogFilter::default());
@@ -254,7 +254,7 @@ fn bulk(chain: &[Arc<Block>]) {
     }
 }
 
-/// What it costs to index a block.
+/// The cost of indexing a block.
 fn ingest(chain: &[Arc<Block>]) {
     let mut rng = ChaCha8Rng::seed_from_u64(2);
     let logs: Vec<Log> = (0..650).map(|_| common_log(&mut rng)).collect();
@@ -312,9 +312,9 @@ fn huge() {
     );
 }
 
-/// What it costs more to copy runs into one buffer, and that to the connection, than each straight
-/// to the connection. The latter costs the body of a reply some 200 ns a run (a step for the slice,
-/// another for the comma after it).
+/// The extra cost of copying runs into one buffer first, over writing each run to the connection.
+/// The latter costs the reply's body about 200 ns per run: a step for the slice and one for the
+/// comma after it.
 fn crossover() {
     const BYTES: usize = 2 << 20;
     println!("\ncopying a run twice instead of once");

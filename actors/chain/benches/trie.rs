@@ -1,6 +1,6 @@
-//! Prints what the state trie costs: `cargo bench -p nearhead-chain --bench trie [-- ACCOUNTS]`.
+//! Prints the costs of the state trie: `cargo bench -p nearhead-chain --bench trie [-- ACCOUNTS]`.
 //!
-//! A state of a million accounts, blocks of 1,100 changed keys (600 accounts of which 500 change
+//! A state of a million accounts, blocks of 1,100 changed keys (600 accounts, 500 of which change
 //! one slot each), reads and proofs at the head and 127 blocks below it. Times are medians; nothing
 //! is asserted.
 
@@ -15,17 +15,17 @@ use alloy_primitives::{Address, U256, keccak256};
 use alloy_trie::KECCAK_EMPTY;
 use nearhead_chain::trie::{AccountInfo, AccountUpdate, NodeStore, State, StateUpdate};
 
-/// Blocks that are held, as the window holds them.
+/// Number of blocks held, as in the window.
 const WINDOW: usize = 128;
-/// Accounts that a block changes.
+/// Number of accounts that a block changes.
 const CHANGED_ACCOUNTS: u64 = 600;
-/// Accounts of those that change a slot as well.
+/// Number of those accounts that also change a slot.
 const CHANGED_SLOTS: u64 = 500;
-/// Slots of the contract that most of the changed slots are in.
+/// Number of slots of the contract that has most of the changed slots.
 const TOKEN_SLOTS: u64 = 200_000;
-/// One account in so many has storage of its own.
+/// One account in this many has storage.
 const STORAGE_EVERY: u64 = 10;
-/// Reads that are timed together.
+/// Number of reads that are timed together.
 const READS: u64 = 200_000;
 
 fn main() {
@@ -61,7 +61,7 @@ fn address(index: u64) -> Address {
     Address::left_padding_from(&index.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes())
 }
 
-/// A number that looks random, the same at every run.
+/// A pseudo-random number, the same in every run.
 fn scatter(seed: u64, below: u64) -> u64 {
     let hash = keccak256(seed.to_be_bytes());
     u64::from_be_bytes(*hash.first_chunk().unwrap_or(&[0; 8])) % below
@@ -85,7 +85,7 @@ fn slots(count: u64) -> Vec<(U256, U256)> {
         .collect()
 }
 
-/// The state of the genesis, from nothing and in one update.
+/// Makes the genesis state in one update.
 fn build(store: &Arc<NodeStore>, accounts: u64) -> Arc<State> {
     let storage_of = |index: u64| match index {
         0 => slots(TOKEN_SLOTS),
@@ -110,7 +110,7 @@ fn build(store: &Arc<NodeStore>, accounts: u64) -> Arc<State> {
     state
 }
 
-/// Applies two windows of blocks, so that in the second one every commit releases a block too.
+/// Applies two windows of blocks, so that every commit of the second one also releases a block.
 fn move_window(genesis: Arc<State>, accounts: u64) -> VecDeque<Arc<State>> {
     let store = Arc::clone(genesis.store());
     let mut ring = VecDeque::from([genesis]);
@@ -225,7 +225,7 @@ fn median(mut times: Vec<Duration>) -> Duration {
     times.get(times.len() / 2).copied().unwrap_or_default()
 }
 
-/// One line: what, how long, and how long for one of `count`.
+/// Prints one line: the total time and the time per item.
 fn report(what: &str, time: Duration, count: u64) {
     let each = time.as_nanos() as u64 / count.max(1);
     println!(
@@ -234,7 +234,7 @@ fn report(what: &str, time: Duration, count: u64) {
     );
 }
 
-/// Resident memory of this process; zero where /proc does not say.
+/// Resident memory of this process; zero if /proc does not state it.
 fn resident_bytes() -> usize {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));

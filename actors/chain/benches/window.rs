@@ -1,4 +1,4 @@
-//! What a new head costs: `cargo bench -p nearhead-chain --bench window`.
+//! Prints the cost of a new head: `cargo bench -p nearhead-chain --bench window`.
 
 use std::{
     sync::Arc,
@@ -36,7 +36,8 @@ fn report(name: &str, mut times: Vec<Duration>) {
 fn main() {
     let mut head = TestBlock::default().genesis();
     let mut window = Window::new(1, Arc::clone(&head));
-    // A reader is always a head behind, as in life: every change begins with a copy.
+    // A reader always holds the previous snapshot, as in production, so every change starts with a
+    // copy.
     let mut reader = window.snapshot();
     let [mut advances, mut catch_ups, mut releases, mut lookups] = [const { Vec::new() }; 4];
     for number in 0..HEADS {

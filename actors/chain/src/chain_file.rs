@@ -1,4 +1,4 @@
-//! genesis.json and chain.rlp as bytes: read and written. Whoever has files opens them.
+//! Reads and writes genesis.json and chain.rlp, as bytes: the caller opens files.
 
 use std::io::{self, BufRead, BufReader, Chain, Cursor, Read, Write};
 
@@ -9,87 +9,87 @@ use flate2::bufread::MultiGzDecoder;
 
 use crate::block::RawBlock;
 
-/// Bytes of RLP that one block may have: what the networks carry. Neither a message of devp2p's eth
-/// protocol nor a payload of the beacon chain is larger, and from Osaka on the block is smaller
-/// still (EIP-7934).
+/// The largest RLP of a block in bytes: what the networks carry. Messages of devp2p's eth protocol
+/// and payloads of the beacon chain are no larger, and from Osaka on blocks are smaller still
+/// (EIP-7934).
 pub const BLOCK_RLP_BYTES_MAX: usize = 10 << 20;
 
-/// Transactions that one block may have: the signature alone takes 64 bytes of each. Counted before
-/// they are decoded, because a transaction of 10 bytes, which nobody signed, takes 30 times as many
-/// in memory.
+/// Most transactions of a block: each has a signature of 64 bytes. They are counted before they are
+/// decoded, because a transaction of 10 bytes, which nobody signed, takes 30 times as many in
+/// memory.
 pub const BLOCK_TRANSACTIONS_MAX: usize = BLOCK_RLP_BYTES_MAX / 64;
 
-/// Bytes of genesis.json, after decompression: twice a genesis of a million accounts.
+/// Most bytes of genesis.json after decompression: twice a genesis of a million accounts.
 pub const GENESIS_BYTES_MAX: u64 = 256 << 20;
 
 /// The first two bytes of gzip (RFC 1952); no RLP list of a block begins with 0x1f.
 const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 
-/// Why a genesis or a chain file could not be read. Offsets count the bytes after decompression.
+/// Why a genesis or a chain file cannot be read. Offsets count bytes after decompression.
 #[derive(Debug, thiserror::Error)]
 pub enum ChainFileError {
-    /// The bytes could not be read or decompressed.
+    /// The bytes cannot be read or decompressed.
     #[error("item {index} at byte {offset}: {source}")]
     Io {
-        /// Blocks before this one.
+        /// Number of blocks before this one.
         index: u64,
-        /// Where the block begins.
+        /// Offset of the block.
         offset: u64,
-        /// What the reader said.
+        /// The reader's error.
         source: io::Error,
     },
-    /// The bytes end inside of a block.
+    /// The bytes end inside a block.
     #[error("item {index} at byte {offset} is truncated: expected {expected} bytes, found {found}")]
     Truncated {
-        /// Blocks before this one.
+        /// Number of blocks before this one.
         index: u64,
-        /// Where the block begins.
+        /// Offset of the block.
         offset: u64,
-        /// Bytes that the block says it has.
+        /// Length that the block states.
         expected: u64,
-        /// Bytes that are there.
+        /// Bytes available.
         found: u64,
     },
-    /// What stands where a block should begin is no RLP list.
+    /// The bytes at the start of a block are not an RLP list.
     #[error("item {index} at byte {offset}: expected an RLP list, found byte {found:#04x}")]
     NotABlock {
-        /// Blocks before this one.
+        /// Number of blocks before this one.
         index: u64,
-        /// Where the block should begin.
+        /// Offset where the block should begin.
         offset: u64,
-        /// The byte there.
+        /// The byte found.
         found: u8,
     },
-    /// A block that says it is longer than any is.
+    /// A block whose header states more than the maximum length.
     #[error("item {index} at byte {offset}: expected at most {max} bytes, found {found}")]
     TooLarge {
-        /// Blocks before this one.
+        /// Number of blocks before this one.
         index: u64,
-        /// Where the block begins.
+        /// Offset of the block.
         offset: u64,
-        /// The bound.
+        /// The maximum.
         max: usize,
-        /// Bytes that the block says it has.
+        /// Length that the block states.
         found: u64,
     },
-    /// A block with more transactions than can have been signed.
+    /// A block with more transactions than could have been signed.
     #[error("item {index} at byte {offset}: expected at most {max} transactions, found more")]
     Transactions {
-        /// Blocks before this one.
+        /// Number of blocks before this one.
         index: u64,
-        /// Where the block begins.
+        /// Offset of the block.
         offset: u64,
-        /// The bound.
+        /// The maximum.
         max: usize,
     },
-    /// An RLP list that is no block.
+    /// An RLP list that is not a block.
     #[error("item {index} at byte {offset} is malformed: {source}")]
     Malformed {
-        /// Blocks before this one.
+        /// Number of blocks before this one.
         index: u64,
-        /// Where the block begins.
+        /// Offset of the block.
         offset: u64,
-        /// What the decoder said.
+        /// The decoder's error.
         source: alloy_rlp::Error,
     },
     /// The file begins with a genesis of another chain.
@@ -100,16 +100,16 @@ pub enum ChainFileError {
         /// Hash of the file's block 0.
         found: B256,
     },
-    /// genesis.json is not what geth would accept.
+    /// genesis.json is malformed.
     #[error("genesis: {0}")]
     GenesisJson(#[from] serde_json::Error),
-    /// genesis.json could not be decompressed.
+    /// genesis.json cannot be decompressed.
     #[error("genesis: {0}")]
     GenesisGzip(io::Error),
-    /// genesis.json is larger than any is.
+    /// genesis.json is larger than the maximum.
     #[error("genesis: expected at most {max} bytes, found more")]
     GenesisTooLarge {
-        /// The bound.
+        /// The maximum.
         max: u64,
     },
 }
@@ -143,7 +143,7 @@ fn read_genesis_within(max: u64, bytes: &[u8]) -> Result<Genesis, ChainFileError
 /// Writes one block in the form that [`ChainReader`] reads.
 ///
 /// # Errors
-/// What `output` says.
+/// The error of `output`.
 pub fn write_block(output: &mut impl Write, block: &RawBlock) -> io::Result<()> {
     output.write_all(&alloy_rlp::encode(block))
 }
@@ -151,12 +151,12 @@ pub fn write_block(output: &mut impl Write, block: &RawBlock) -> io::Result<()> 
 /// Blocks of a chain.rlp, in file order: concatenated RLP as `geth export` writes it, plain or
 /// gzip.
 ///
-/// Holds one block at a time. After an error there is nothing more: where the next block begins is
-/// not known.
+/// Holds one block at a time. An error ends the iteration, because the start of the next block is
+/// unknown.
 #[derive(Debug)]
 pub struct ChainReader<R: Read> {
     input: Input<R>,
-    /// Genesis that is left out, where the file begins with it.
+    /// Hash of the genesis, which is skipped if the file begins with it.
     genesis: Option<B256>,
     buffer: Vec<u8>,
     index: u64,
@@ -164,7 +164,7 @@ pub struct ChainReader<R: Read> {
     done: bool,
 }
 
-/// The bytes that were looked at, then the rest.
+/// The first bytes, already read, then the rest.
 type Begun<R> = BufReader<Chain<Cursor<Vec<u8>>, R>>;
 
 #[derive(Debug)]
@@ -174,7 +174,7 @@ enum Input<R: Read> {
 }
 
 impl<R: Read> ChainReader<R> {
-    /// Reads the first two bytes to tell gzip from RLP.
+    /// Makes a reader; reads the first two bytes to tell gzip from RLP.
     ///
     /// # Errors
     /// [`ChainFileError::Io`].
@@ -204,8 +204,8 @@ impl<R: Read> ChainReader<R> {
         })
     }
 
-    /// Leaves out the first block where it is the genesis with this hash; `geth export` begins with
-    /// it, Hive does not.
+    /// Skips the first block if it is the genesis with this hash: files of `geth export` begin with
+    /// it, files of Hive do not.
     #[must_use]
     pub fn after_genesis(mut self, genesis: B256) -> Self {
         self.genesis = Some(genesis);
@@ -280,13 +280,13 @@ impl<R: Read> ChainReader<R> {
         Ok(Some(expected))
     }
 
-    /// Reads until the buffer has `expected` bytes. An end of the input is an error but before the
-    /// first byte.
+    /// Reads until the buffer has `expected` bytes. The end of the input is an error, except before
+    /// the first byte.
     fn fill(&mut self, expected: u64) -> Result<(), ChainFileError> {
         let (index, offset) = (self.index, self.offset);
         let missing = expected.saturating_sub(self.buffer.len() as u64);
         let at_end = self.buffer.is_empty();
-        // The buffer grows with what is there, not with what a length claims.
+        // The buffer grows with the bytes read, not with the stated length.
         self.input
             .reader()
             .take(missing)
@@ -326,7 +326,7 @@ impl<R: Read> ChainReader<R> {
 }
 
 /// Whether the block in `rlp` (a list of header, transactions, ommers, …) has more than
-/// [`BLOCK_TRANSACTIONS_MAX`].
+/// [`BLOCK_TRANSACTIONS_MAX`] transactions.
 fn too_many_transactions(mut rlp: &[u8]) -> Result<bool, alloy_rlp::Error> {
     let mut block = alloy_rlp::Header::decode_bytes(&mut rlp, true)?;
     alloy_rlp::Header::decode_bytes(&mut block, true)?;

@@ -1,4 +1,4 @@
-//! The chain of execution-apis, for tests.
+//! The test chain of execution-apis.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use std::{
@@ -15,7 +15,7 @@ use crate::{
     chain_file::{self, ChainReader},
 };
 
-/// Hash of the last of its 54 blocks.
+/// Hash of the chain's last block, block 54.
 pub(crate) const HEAD: B256 =
     b256!("0xd226371d0b1551adb03fb52b71f08e3e11247fe9b1af994768af8cdaa8e7dcd7");
 
@@ -31,7 +31,7 @@ pub(crate) fn path(name: &str) -> PathBuf {
 /// The content of a file of execution-apis.
 pub(crate) fn file(name: &str) -> Vec<u8> {
     let path = path(name);
-    fs::read(&path).unwrap_or_else(|why| panic!("{}: {why}", path.display()))
+    fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
 /// genesis.json.
@@ -47,7 +47,7 @@ pub(crate) fn blocks() -> Vec<RawBlock> {
         .collect()
 }
 
-/// The genesis header, its state root made by alloy_trie from the accounts.
+/// The genesis header, with the state root that alloy_trie computes from the accounts.
 pub(crate) fn genesis_header(genesis: &Genesis) -> Header {
     let state_root = alloy_trie::root::state_root_ref_unhashed(&genesis.alloc);
     Header {

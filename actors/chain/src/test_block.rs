@@ -1,5 +1,4 @@
-//! Synthetic blocks for tests of what holds and searches blocks: real headers and real JSON,
-//! without execution.
+//! Synthetic blocks for tests: real headers and real JSON, without execution.
 
 use std::sync::Arc;
 
@@ -12,12 +11,12 @@ use crate::{
     log_search::LogPostings,
 };
 
-/// A block to be made.
+/// A recipe for a block.
 #[derive(Clone, Debug, Default)]
 pub struct TestBlock {
-    /// Tells siblings apart.
+    /// Makes siblings differ.
     pub salt: u64,
-    /// One transaction each: its number, which its hash is made of, and its logs.
+    /// The transactions: each a number, which determines its hash, and its logs.
     pub transactions: Vec<(u64, Vec<Log>)>,
 }
 
@@ -34,14 +33,14 @@ impl TestBlock {
         self.at(0, B256::ZERO, Arc::from([]), U256::ZERO)
     }
 
-    /// The block as a block whose parent is not known here.
+    /// The block with these ancestors' hashes, whose blocks are not known.
     #[must_use]
     pub fn orphan(&self, number: u64, ancestors: Arc<[B256]>) -> Arc<Block> {
         let parent = ancestors.first().copied().unwrap_or_default();
         self.at(number, parent, ancestors, U256::from(number))
     }
 
-    /// The block as a child.
+    /// The block as a child of `parent`.
     #[must_use]
     pub fn child_of(&self, parent: &Block) -> Arc<Block> {
         let older = parent.ancestors.iter().copied();

@@ -11,7 +11,7 @@ fn gzip(bytes: &[u8]) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
-/// Reads a few bytes at a time, as a pipe may.
+/// Reads a few bytes at a time, as from a pipe.
 struct Slow<'a>(&'a [u8]);
 
 impl Read for Slow<'_> {
@@ -21,7 +21,7 @@ impl Read for Slow<'_> {
     }
 }
 
-/// Reads `bytes` plain, slowly and as gzip: the number of blocks and the error must not differ.
+/// Reads `bytes` plain, slowly and as gzip; the number of blocks and the error must be equal.
 #[track_caller]
 fn check(name: &str, bytes: &[u8], blocks: usize, error: Option<&str>) {
     fn read(input: impl Read) -> (usize, Option<String>) {
@@ -41,7 +41,7 @@ fn check(name: &str, bytes: &[u8], blocks: usize, error: Option<&str>) {
 }
 
 #[test]
-fn a_chain_file_is_read_to_its_end_or_to_its_first_fault() {
+fn a_chain_file_is_read_to_its_end_or_its_first_error() {
     let chain = fixture::file("chain.rlp");
     let first = alloy_rlp::encode(&fixture::blocks()[0]);
     let length = first.len();
@@ -127,7 +127,8 @@ fn a_chain_file_is_read_to_its_end_or_to_its_first_fault() {
     );
 }
 
-/// A block of the smallest transactions that can be decoded: 10 bytes each, all fields empty but v.
+/// A block of the smallest transactions that can be decoded: 10 bytes each, every field empty
+/// except v.
 fn of_transactions(count: usize) -> Vec<u8> {
     const SMALLEST: [u8; 10] = [0xc9, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 27, 0x80, 0x80];
     let list = |payload: &[u8]| {
@@ -144,7 +145,7 @@ fn of_transactions(count: usize) -> Vec<u8> {
 }
 
 #[test]
-fn what_follows_an_error_is_not_read() {
+fn reading_ends_at_the_first_error() {
     let bytes = [&[0x80], fixture::file("chain.rlp").as_slice()].concat();
     let mut reader = ChainReader::new(bytes.as_slice()).unwrap();
     assert!(matches!(
@@ -170,7 +171,7 @@ fn damaged_gzip_is_an_error() {
 }
 
 #[test]
-fn the_genesis_is_left_out_where_the_file_begins_with_it() {
+fn a_leading_genesis_is_skipped() {
     let chain = fixture::file("chain.rlp");
     let header = fixture::genesis_header(&fixture::genesis());
     let hash = header.hash_slow();
@@ -203,7 +204,7 @@ fn the_genesis_is_left_out_where_the_file_begins_with_it() {
 }
 
 #[test]
-fn what_is_written_is_what_was_read() {
+fn written_blocks_read_back_equal() {
     let mut written = Vec::new();
     for block in fixture::blocks() {
         write_block(&mut written, &block).unwrap();
@@ -220,7 +221,7 @@ fn what_is_written_is_what_was_read() {
 fn a_genesis_is_bounded_after_decompression() {
     let json = br#"{"config":{"chainId":7},"difficulty":"1","gasLimit":"1","alloc":{}}"#;
     let length = json.len() as u64;
-    // Spaces behind it: a thousandth of them is left by gzip.
+    // Spaces after the value, which gzip shrinks to a thousandth.
     let bomb = [json.as_slice(), &[b' '; 1 << 20]].concat();
     for (name, bytes) in [("plain", bomb.clone()), ("gzip", gzip(&bomb))] {
         let refused = read_genesis_within(length, &bytes);
@@ -239,7 +240,7 @@ fn a_genesis_is_bounded_after_decompression() {
 }
 
 #[test]
-fn a_genesis_may_leave_out_what_geth_lets_it_leave_out() {
+fn a_genesis_may_omit_the_fields_that_geth_lets_it_omit() {
     let genesis = read_genesis(br#"{"config":{"chainId":7},"difficulty":"1","gasLimit":"0x1388","alloc":{"00000000000000000000000000000000000000aa":{"balance":"12"}}}"#).unwrap();
     assert_eq!(
         (

@@ -1,13 +1,13 @@
-//! A tiny assembler, so that the sample contracts can be read.
+//! A small assembler, so that the sample contracts are readable.
 //!
-//! Words are separated by white space; `;` begins a comment that ends with the line.
+//! White space separates words; a `;` begins a comment up to the end of the line.
 //!
 //! | word | becomes |
 //! |---|---|
 //! | `SSTORE` | that opcode |
 //! | `32`, `0xff` | the shortest PUSH of the number |
 //! | `name:` | JUMPDEST |
-//! | `@name` | PUSH2 of where `name:` stands |
+//! | `@name` | PUSH2 of the offset of `name:` |
 //! | `event:Stored(uint256,uint256)` | PUSH32 of the event's first topic |
 //! | `selector:transfer(address,uint256)` | PUSH4 of the function's selector |
 
@@ -16,16 +16,16 @@ use std::collections::HashMap;
 use alloy_primitives::{Bytes, U256, keccak256};
 use revm::bytecode::opcode::{JUMPDEST, OpCode, PUSH0, PUSH2};
 
-/// Why a text is no program.
+/// Why a program cannot be assembled.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AssembleError {
-    /// Neither an opcode nor a number nor a label.
+    /// A word is neither an opcode nor a number nor a label.
     #[error("unknown word `{0}`")]
     UnknownWord(String),
-    /// A jump to a label that is nowhere.
+    /// A jump to a label that is not defined.
     #[error("unknown label `{0}`")]
     UnknownLabel(String),
-    /// A label that stands above 65,535 cannot be pushed with PUSH2.
+    /// A label above offset 65,535, which PUSH2 cannot push.
     #[error("label `{0}` is out of reach")]
     OutOfReach(String),
 }
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_assembled_is_named() {
+    fn errors_name_the_offending_word() {
         assert_eq!(
             assemble("SSTROE"),
             Err(AssembleError::UnknownWord("SSTROE".into()))

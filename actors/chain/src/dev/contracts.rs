@@ -1,4 +1,4 @@
-//! The sample contracts of the dev chain and what they are called with.
+//! The sample contracts of the dev chain, and the calldata for them.
 //!
 //! Comments show the stack after the line, its top first.
 
@@ -6,26 +6,26 @@ use alloy_primitives::{Address, B256, Bytes, U256, address, keccak256};
 
 use super::assembler::{AssembleError, assemble};
 
-/// Tokens: `TOKENS` is the first, the others follow it ([`token`]).
+/// The first token; the others follow it ([`token`]).
 pub(super) const TOKENS: Address = address!("de00000000000000000000000000000000010000");
-/// Pools: `POOLS` is the first, the others follow it ([`pool`]).
+/// The first pool; the others follow it ([`pool`]).
 pub(super) const POOLS: Address = address!("de00000000000000000000000000000000020000");
-/// Writes slots and a mapping; also what set-code transactions delegate to.
+/// Writes slots and a mapping. Set-code transactions delegate to it.
 pub const STORE: Address = address!("de00000000000000000000000000000000000001");
-/// Emits as many logs without topics as it is asked for.
+/// Emits the requested number of logs without topics.
 pub(super) const BURST: Address = address!("de00000000000000000000000000000000000002");
 /// Writes a slot, emits a log and reverts both.
 pub(super) const REVERTER: Address = address!("de00000000000000000000000000000000000003");
 /// Creates contracts with CREATE2.
 pub(super) const FACTORY: Address = address!("de00000000000000000000000000000000000004");
-/// Records what the EVM says about the block.
+/// Records the block's environment as the EVM reports it.
 pub(super) const RECORDER: Address = address!("de00000000000000000000000000000000000005");
-/// The deposit contract of the chain's configuration (EIP-6110): emits the DepositEvent that it is
-/// called with.
+/// The deposit contract of the chain's configuration (EIP-6110): emits its calldata as a
+/// DepositEvent.
 pub(super) const DEPOSIT: Address = address!("00000000219ab540356cbb839cbe05303d7705fa");
 
-/// `transfer(address to, uint256 amount)`, with the pair repeated as often as the caller likes: one
-/// `Transfer` each. Balances are `mapping(address => uint256)` at slot 0.
+/// `transfer(address to, uint256 amount)` with any number of pairs, one `Transfer` each. Balances
+/// are a `mapping(address => uint256)` at slot 0.
 const TOKEN_SOURCE: &str = "
     CALLVALUE @fail JUMPI
     0 CALLDATALOAD 224 SHR selector:transfer(address,uint256) EQ ISZERO @fail JUMPI
@@ -46,7 +46,7 @@ const TOKEN_SOURCE: &str = "
     done: 1 0 MSTORE 32 0 RETURN
     fail: 0 0 REVERT";
 
-/// Pairs of words (to, amount): each adds to the reserve at slot 0, notes it in the block's slot,
+/// Pairs of words (to, amount): each adds to the reserve at slot 0, stores it in the block's slot,
 /// one of 8,192, and emits a `Swap` with six words of data.
 const POOL_SOURCE: &str = "
     0
@@ -68,8 +68,8 @@ const POOL_SOURCE: &str = "
     64 ADD @next JUMP
     done: STOP";
 
-/// Pairs of words (key, value): slot `key` and `mapping(uint256 => uint256)` at slot 1 both get the
-/// value, zero clears them; one `Stored` each.
+/// Pairs of words (key, value): each writes the value to slot `key` and to the `mapping(uint256 =>
+/// uint256)` at slot 1, and emits a `Stored`. A zero value clears them.
 const STORE_SOURCE: &str = "
     0
     next:                                   ; at
@@ -84,7 +84,7 @@ const STORE_SOURCE: &str = "
     64 ADD @next JUMP
     done: STOP";
 
-/// One word: how many logs; each has 32 bytes of data and no topic.
+/// One word, the number of logs; each has 32 bytes of data and no topic.
 const BURST_SOURCE: &str = "
     0 CALLDATALOAD
     next:                                   ; left
@@ -100,7 +100,8 @@ const REVERTER_SOURCE: &str = "
     32 4 MSTORE 8 36 MSTORE 0x6465636c696e6564 192 SHL 68 MSTORE
     100 0 REVERT";
 
-/// A word of salt, then init code. The child (zero if its creation failed) is kept at slot 0.
+/// A word of salt, then init code. The child's address (zero if its creation failed) is stored at
+/// slot 0.
 const FACTORY_SOURCE: &str = "
     32 CALLDATASIZE SUB                     ; size
     DUP1 32 0 CALLDATACOPY
@@ -132,13 +133,13 @@ const RECORDER_SOURCE: &str = "
     256 NUMBER SUB BLOCKHASH 15 SSTORE      ; zero below block 256
     STOP";
 
-/// The canonical event's layout is the caller's to make ([`deposit`]).
+/// The caller makes the layout of the event ([`deposit`]).
 const DEPOSIT_SOURCE: &str = "
     CALLDATASIZE 0 0 CALLDATACOPY
     event:DepositEvent(bytes,bytes,bytes,bytes,bytes) CALLDATASIZE 0 LOG1
     STOP";
 
-/// Keeps its creator at slot 0 and becomes what follows `runtime:`.
+/// Stores its creator at slot 0 and deploys the code after `runtime:`.
 const CONSTRUCTOR_SOURCE: &str = "
     CALLER 0 SSTORE
     1 @runtime ADD                          ; start
@@ -160,7 +161,8 @@ pub(super) struct Codes {
     pub(super) deposit: Bytes,
     /// Init code that creates a [`STORE`].
     pub(super) create_store: Bytes,
-    /// Init codes that fail: by revert, by an invalid first byte (EIP-3541), by running out of gas.
+    /// Init codes that fail: by revert, by an invalid first byte (EIP-3541), and by running out of
+    /// gas.
     pub(super) create_nothing: [Bytes; 3],
     /// Init code that writes a slot and destroys itself: a creation that succeeds and leaves no
     /// account (EIP-6780).
@@ -168,7 +170,7 @@ pub(super) struct Codes {
 }
 
 impl Codes {
-    /// Assembles them all.
+    /// Assembles all contracts.
     pub(super) fn assemble() -> Result<Self, AssembleError> {
         let store = assemble(STORE_SOURCE)?;
         let constructor = assemble(CONSTRUCTOR_SOURCE)?;
@@ -192,12 +194,12 @@ impl Codes {
     }
 }
 
-/// Token number `index`, below 65,536; how many there are follows from the profile.
+/// The address of token `index`, which is below 65,536. The profile says how many tokens there are.
 pub(super) fn token(index: usize) -> Address {
     numbered(TOKENS, index)
 }
 
-/// Pool number `index`, below 65,536.
+/// The address of pool `index`, which is below 65,536.
 pub(super) fn pool(index: usize) -> Address {
     numbered(POOLS, index)
 }
@@ -239,9 +241,9 @@ pub(super) fn stores(pairs: &[(u64, u64)]) -> Bytes {
         .collect()
 }
 
-/// Calldata of [`DEPOSIT`]: the ABI form of DepositEvent(pubkey, withdrawal credentials, amount,
-/// signature, index), every member `bytes`, with the offsets that EIP-6110 prescribes. `fill` is
-/// what the byte strings are made of.
+/// Calldata of [`DEPOSIT`]: the ABI encoding of DepositEvent(pubkey, withdrawal credentials,
+/// amount, signature, index), every member `bytes`, with the offsets that EIP-6110 prescribes. The
+/// byte strings consist of `fill`.
 pub(super) fn deposit(fill: u8, index: u64) -> Bytes {
     const AMOUNT_GWEI: u64 = 32_000_000_000;
     let amount = AMOUNT_GWEI.to_le_bytes();

@@ -1,4 +1,4 @@
-//! How the dev chain begins.
+//! The genesis of a dev chain.
 
 use std::{
     collections::BTreeMap,
@@ -27,25 +27,24 @@ use crate::{
 /// Chain id of every dev chain.
 pub const CHAIN_ID: u64 = 1337;
 
-/// 2026-01-01 00:00:00 UTC. The chain's time is its own: equal seeds give equal chains whenever
-/// they are made.
+/// 2026-01-01 00:00:00 UTC. It does not depend on the clock, so that equal seeds give equal chains.
 const GENESIS_TIMESTAMP: u64 = 1_767_225_600;
 
-/// What every sender has, in wei: 2^120, which no chain lives long enough to spend.
+/// Balance of every sender in wei: 2^120, more than it can ever spend.
 const SENDER_BALANCE: U256 = U256::from_limbs([0, 1 << 56, 0, 0]);
 
-/// What every sender holds of every token.
+/// Every sender's balance of every token.
 const SENDER_TOKENS: u128 = 1 << 100;
 
-/// What a holder of the population holds of the first token.
+/// Balance of the first token of a holder in the population.
 const HOLDER_TOKENS: u64 = 1 << 40;
 
-/// Parts that a large state is made in, by the first nibble of an account's path: each part is a
-/// subtree of its own, so no node is made twice.
+/// Number of parts in which a large state is made, by the first nibble of an account's path. Each
+/// part is a subtree of its own, so no node is made twice.
 const PARTS: usize = 16;
 
-/// The genesis of a dev chain. Its accounts are made as they are asked for: a million of them are
-/// never held at once.
+/// The genesis of a dev chain. Its accounts are made on demand, so that a million of them are never
+/// held at once.
 #[derive(Clone, Debug)]
 pub struct DevGenesis {
     /// The header's fields and the chain's rules, without accounts.
@@ -56,7 +55,7 @@ pub struct DevGenesis {
 }
 
 impl DevGenesis {
-    /// The genesis of a chain of these sizes whose transactions are sent by `senders`.
+    /// The genesis of a chain of these sizes, with `senders` as the senders of its transactions.
     pub(super) fn new(
         sizes: &Sizes,
         codes: &Codes,
@@ -116,7 +115,7 @@ impl DevGenesis {
         &self.rules
     }
 
-    /// All accounts: contracts and senders first, then those that are only there.
+    /// All accounts: contracts and senders first, then the population.
     pub fn accounts(&self) -> impl Iterator<Item = (Address, GenesisAccount)> {
         let named = self
             .named
@@ -131,16 +130,17 @@ impl DevGenesis {
         self.named.len() as u64 + self.population.len
     }
 
-    /// Writes genesis.json, an account at a time.
+    /// Writes genesis.json account by account.
     ///
     /// # Errors
-    /// What `output` says.
+    /// The error of `output`.
     pub fn write_json(&self, mut output: impl Write) -> io::Result<()> {
         serde_json::to_writer(&mut output, self)?;
         output.flush()
     }
 
-    /// Makes the state in `store`; `progress` is told (done, total) accounts.
+    /// Makes the state in `store`; `progress` is called with the numbers of accounts done and in
+    /// total.
     pub(super) fn state(
         &self,
         store: &Arc<NodeStore>,
@@ -189,7 +189,7 @@ impl Serialize for DevGenesis {
     }
 }
 
-/// The accounts as JSON's `alloc` member.
+/// The accounts as the `alloc` member of genesis.json.
 struct Alloc<'a>(&'a DevGenesis);
 
 impl Serialize for Alloc<'_> {
@@ -198,12 +198,13 @@ impl Serialize for Alloc<'_> {
     }
 }
 
-/// The part that makes an account.
+/// The part to which an account belongs.
 fn part(address: &Address) -> usize {
     usize::from(keccak256(address)[0] >> 4)
 }
 
-/// Every fork from the first block on; the blob schedules are those of Ethereum mainnet.
+/// The configuration with every fork active from the first block on, and Ethereum mainnet's blob
+/// schedules.
 fn config() -> ChainConfig {
     let zero = Some(0);
     let schedules = [
@@ -246,7 +247,7 @@ fn config() -> ChainConfig {
     }
 }
 
-/// What Cancun and Prague call at the beginning and the end of a block.
+/// The contracts that blocks call at their beginning and end since Cancun and Prague.
 fn system_contracts() -> BTreeMap<Address, GenesisAccount> {
     [
         (eip4788::BEACON_ROOTS_ADDRESS, &eip4788::BEACON_ROOTS_CODE),

@@ -1,4 +1,4 @@
-//! Accounts that are only there: what makes a state large.
+//! Accounts without keys, which make the state large.
 
 use std::collections::BTreeMap;
 
@@ -7,18 +7,18 @@ use alloy_primitives::{Address, B256, Bytes, U256};
 
 use super::random::digest;
 
-/// One account in so many is a contract with storage.
+/// One account in this many is a contract with storage.
 const CONTRACT_ONCE_IN: u64 = 128;
-/// Slots of such a contract at most.
+/// Most slots of such a contract.
 const SLOTS_MAX: u64 = 32;
 
-/// `len` accounts of which each follows from the seed and its index alone, so that none has to be
-/// kept.
+/// `len` accounts, each of which follows from the seed and its index alone, so that none is kept in
+/// memory.
 #[derive(Clone, Debug)]
 pub(super) struct Population {
     pub(super) seed: u64,
     pub(super) len: u64,
-    /// Code of the contracts among them.
+    /// Code of the contracts.
     pub(super) code: Bytes,
 }
 

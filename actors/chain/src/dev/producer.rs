@@ -1,4 +1,4 @@
-//! Makes the dev chain, a step at a time.
+//! Makes the dev chain step by step.
 
 use std::{collections::VecDeque, sync::Arc};
 
@@ -22,90 +22,89 @@ use crate::{
 /// Blocks that a reorg may replace: the window without its oldest block.
 pub const REORG_DEPTH_MAX: u64 = 127;
 
-/// What the dev chain is made from; equal values give equal chains, byte for byte.
+/// The configuration of a dev chain. Equal configurations give equal chains, byte for byte.
 #[derive(Clone, Debug)]
 pub struct DevConfig {
     /// Seed of everything random.
     pub seed: u64,
-    /// Sizes.
+    /// Size of blocks and state.
     pub profile: Profile,
     /// Seconds between the timestamps of two blocks; at least 1.
     pub block_time_seconds: u64,
-    /// A reorg after every so many blocks; `None` for none.
+    /// Number of blocks after which a reorg comes; `None` for no reorgs.
     pub reorg_every: Option<u64>,
-    /// Blocks that a reorg replaces: 1 to [`REORG_DEPTH_MAX`].
+    /// Number of blocks that a reorg replaces: 1 to [`REORG_DEPTH_MAX`].
     pub reorg_depth: u64,
 }
 
-/// One step of the chain: `reverted` blocks are taken off the head, then `applied` are put on.
+/// One step of the chain: `reverted` blocks are reverted, then `applied` are applied.
 #[derive(Debug)]
 pub struct DevStep {
-    /// Blocks to take off the head.
+    /// Number of blocks to revert.
     pub reverted: usize,
-    /// Blocks to apply, with their raw form for export.
+    /// Blocks to apply, each with its raw form for export.
     pub applied: Vec<(RawBlock, Arc<Block>)>,
 }
 
-/// Makes the chain.
+/// Makes the blocks of a dev chain.
 pub struct Producer {
     importer: Importer,
     genesis: DevGenesis,
     traffic: Traffic,
     reorgs: Option<Reorgs>,
-    /// The head and, below it, as many blocks as a reorg may need: oldest first, never empty.
+    /// The head and the blocks below it that a reorg may need: oldest first, never empty.
     chain: VecDeque<Arc<Block>>,
 }
 
-/// When the next reorg comes.
+/// Schedule of the reorgs.
 #[derive(Clone, Copy, Debug)]
 struct Reorgs {
     every: u64,
     depth: u64,
-    /// Single blocks since the last one.
+    /// Blocks since the last reorg.
     since: u64,
-    /// Reorgs so far; blocks of different branches differ.
+    /// Number of reorgs so far. Blocks of different branches differ.
     branch: u64,
 }
 
-/// Why a dev chain could not be made: a configuration out of its bounds, or a defect of this
-/// program.
+/// Why a dev chain cannot be made: a value out of bounds, or a bug.
 #[derive(Debug, thiserror::Error)]
 pub enum DevError {
-    /// A value of [`DevConfig`] is out of its bounds.
+    /// A value of [`DevConfig`] is out of bounds.
     #[error("{0}")]
     Config(&'static str),
     /// A sample contract cannot be assembled.
     #[error("sample contract: {0}")]
     Assemble(#[from] AssembleError),
-    /// A derived key is not a key (one seed in 2^128).
+    /// A derived key is not valid (one seed in 2^128).
     #[error("this seed gives no valid keys, choose another: {0}")]
     Key(#[from] secp256k1::Error),
-    /// The genesis has rules that are not known.
+    /// The genesis has unknown rules.
     #[error("dev genesis: {0}")]
     Spec(#[from] SpecError),
-    /// The state cannot be made or read.
+    /// The state cannot be written or read.
     #[error("dev state: {0}")]
     State(#[from] TrieError),
-    /// A block holds something that cannot be executed.
+    /// A block cannot be executed.
     #[error("dev block: {0}")]
     Execute(#[from] ExecuteError),
-    /// A block does not hold what its header promises.
+    /// A block does not match its header.
     #[error("dev block: {0}")]
     Import(#[from] ImportError),
-    /// The parent's state is gone.
+    /// The parent's state is not held.
     #[error("the state of block {0} is not held")]
     NoState(u64),
-    /// Whoever asked for a step changed their mind.
+    /// The caller of [`Producer::step_while`] stopped it.
     #[error("stopped")]
     Stopped,
 }
 
 impl Producer {
-    /// A producer that stands at genesis; `progress` is told (done, total) accounts while the state
-    /// is made.
+    /// A producer at genesis. While the state is made, `progress` is called with the numbers of
+    /// accounts done and in total.
     ///
     /// # Errors
-    /// [`DevError::Config`] where a value of `config` is out of its bounds; the others are defects.
+    /// [`DevError::Config`] if a value of `config` is out of bounds; any other error is a bug.
     pub fn new(
         config: DevConfig,
         options: EncodeOptions,
@@ -115,7 +114,7 @@ impl Producer {
         Self::of_sizes(config, sizes, options, progress)
     }
 
-    /// [`Self::new`] with other sizes than the profile's.
+    /// [`Self::new`] with sizes other than the profile's.
     pub(super) fn of_sizes(
         config: DevConfig,
         sizes: Sizes,
@@ -169,7 +168,7 @@ impl Producer {
         &self.genesis
     }
 
-    /// Accounts whose keys derive from the seed, the ones that only authorize (EIP-7702) last.
+    /// Accounts whose keys derive from the seed; those that only authorize (EIP-7702) come last.
     #[cfg(test)]
     pub(super) fn signers(&self) -> impl Iterator<Item = alloy_primitives::Address> {
         self.traffic.signers.addresses()
@@ -181,28 +180,28 @@ impl Producer {
         self.importer.store()
     }
 
-    /// The block that the producer stands at.
+    /// The newest block.
     #[must_use]
     pub fn head(&self) -> &Arc<Block> {
         &self.chain[self.chain.len() - 1]
     }
 
-    /// The next step: one block, or a scripted reorg that replaces `reorg_depth` blocks by one
+    /// The next step: one block, or a scheduled reorg that replaces `reorg_depth` blocks with one
     /// more.
     ///
-    /// A reorg that is due before the chain is long enough comes as soon as it is.
+    /// A reorg that is due before the chain is long enough is delayed until it is.
     ///
     /// # Errors
-    /// A defect of this program; the producer then stands where it stood, less what was reverted.
+    /// A bug. Reverted blocks then stay reverted.
     pub fn step(&mut self) -> Result<DevStep, DevError> {
         self.step_while(&mut || true)
     }
 
-    /// As [`Self::step`] while `running` says so; it is asked before each block.
+    /// Like [`Self::step`], while `running` returns true; it is called before each block.
     ///
     /// # Errors
-    /// As [`Self::step`], and [`DevError::Stopped`]: what a reorg had made until then is nobody's,
-    /// so that the producer is of no use any more.
+    /// As [`Self::step`], and [`DevError::Stopped`]. The blocks of an unfinished reorg are lost, so
+    /// the producer must not be used again.
     pub fn step_while(&mut self, running: &mut dyn FnMut() -> bool) -> Result<DevStep, DevError> {
         let head = self.head().number();
         let reverted = self.reorgs.as_mut().map_or(0, |reorgs| reorgs.due(head)) as usize;
@@ -216,7 +215,7 @@ impl Producer {
         Ok(DevStep { reverted, applied })
     }
 
-    /// Puts one block on the head.
+    /// Adds one block to the head.
     fn extend(&mut self) -> Result<(RawBlock, Arc<Block>), DevError> {
         let parent = Arc::clone(self.head());
         let state = parent
@@ -263,7 +262,7 @@ impl Reorgs {
         }))
     }
 
-    /// How many blocks the next step reverts if the head is block `head`.
+    /// Number of blocks that the next step reverts, if the head is block `head`.
     fn due(&mut self, head: u64) -> u64 {
         if self.since < self.every || head < self.depth {
             self.since += 1;

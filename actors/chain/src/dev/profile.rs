@@ -1,59 +1,60 @@
-//! How large the dev chain's blocks and state are.
+//! Size of the dev chain's blocks and state.
 
 /// Size of the dev chain's blocks and state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Profile {
-    /// About 17 transactions of every kind a block, a thousand accounts.
+    /// About 17 transactions per block, of every kind; a thousand accounts.
     #[default]
     Small,
-    /// A typical block of Ethereum mainnet: 250 transactions, 650 logs, 0.75 MB of receipts and
-    /// 0.45 MB of full block as JSON; a million accounts.
+    /// Typical blocks of Ethereum mainnet: 250 transactions, 650 logs, and in JSON 0.75 MB of
+    /// receipts and 0.45 MB of full block; a million accounts.
     Mainnet,
-    /// A large block of Ethereum mainnet: 700 transactions and 1,500 to 2,000 logs, over the state
+    /// Large blocks of Ethereum mainnet: 700 transactions and 1,500 to 2,000 logs, with the state
     /// of [`Self::Mainnet`].
     P99,
-    /// Small blocks, and every 128th, first block 64, has 155,000 logs without topics besides.
+    /// Small blocks; every 128th of them, starting with block 64, also has 155,000 logs without
+    /// topics.
     Adversarial,
 }
 
-/// Numbers of a profile; pairs are inclusive ranges that every block draws from.
+/// Numbers of a profile. Pairs are inclusive ranges that every block draws from.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sizes {
-    /// Gas limit of every block: more than twice what blocks use without `ballast_gas`.
+    /// Gas limit of every block: more than twice the gas that blocks use without `ballast_gas`.
     pub(super) gas_limit: u64,
-    /// Gas that a block uses besides while the base fee is below what it was at the beginning: more
-    /// than half of the limit then, so that the fee rises again (EIP-1559). Zero where no
-    /// transaction could use enough (EIP-7825): the fee sinks to its floor of 7 wei there.
+    /// Gas that a block burns while the base fee is below its initial value. It raises the total
+    /// above half of the limit, so that the fee rises again (EIP-1559). Zero if no transaction
+    /// could use enough gas (EIP-7825); the fee then sinks to its floor of 7 wei.
     pub(super) ballast_gas: u64,
-    /// Accounts that have keys and send transactions.
+    /// Number of accounts that have keys and send transactions.
     pub(super) senders: u64,
-    /// Accounts that are only there, some of them contracts with storage.
+    /// Number of accounts without keys, some of them contracts with storage.
     pub(super) population: u64,
-    /// Tokens; the first is held by `holders`, all of them by every sender.
+    /// Number of tokens. `holders` hold the first one, every sender holds all of them.
     pub(super) tokens: usize,
-    /// Accounts of the population that hold the first token.
+    /// Number of accounts of the population that hold the first token.
     pub(super) holders: u64,
-    /// Withdrawals a block (EIP-4895: at most 16).
+    /// Withdrawals per block (EIP-4895: at most 16).
     pub(super) withdrawals: u64,
-    /// Plain transfers of ether a block.
+    /// Plain transfers of ether per block.
     pub(super) transfers: (u64, u64),
-    /// One in so many transfers carries a memo.
+    /// One in this many transfers carries a memo.
     pub(super) memo_once_in: u64,
     /// Bytes of a memo.
     pub(super) memo_bytes: (u64, u64),
-    /// Transactions with one token transfer a block.
+    /// Transactions with one token transfer, per block.
     pub(super) token_transfers: (u64, u64),
-    /// Transactions with many token transfers a block.
+    /// Transactions with many token transfers, per block.
     pub(super) token_batches: (u64, u64),
     /// Token transfers in one such transaction.
     pub(super) batch_transfers: (u64, u64),
-    /// Pools that swap.
+    /// Number of pools.
     pub(super) pools: usize,
-    /// Transactions with swaps a block.
+    /// Transactions with swaps, per block.
     pub(super) swaps: (u64, u64),
     /// Swaps in one such transaction.
     pub(super) batch_swaps: (u64, u64),
-    /// Writes to the store contract a block.
+    /// Transactions that write to the store contract, per block.
     pub(super) stores: (u64, u64),
 }
 
@@ -120,10 +121,9 @@ impl Profile {
         }
     }
 
-    /// Logs without topics that block `number` has beside its other ones.
+    /// Number of logs without topics that block `number` has in addition to its other logs.
     ///
-    /// One block in any 128 that follow each other has them, so that a filled window always holds
-    /// exactly one.
+    /// Exactly one of any 128 consecutive blocks has them, and so has every full window.
     pub(super) const fn burst_logs(self, number: u64) -> u64 {
         match self {
             Self::Adversarial if number % 128 == 64 => 155_000,

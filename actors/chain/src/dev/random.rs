@@ -1,4 +1,4 @@
-//! The one source of randomness of the dev chain: a ChaCha stream per purpose, equal on every
+//! The only source of randomness of the dev chain: one ChaCha stream per purpose, equal on every
 //! machine.
 
 use alloy_primitives::{B256, keccak256};
@@ -7,12 +7,12 @@ use rand_chacha::{
     rand_core::{Rng, SeedableRng},
 };
 
-/// A stream of values that its key alone decides.
+/// A stream of random values, determined by its key.
 pub(super) struct Random(ChaCha8Rng);
 
 impl Random {
-    /// The stream of one block: a function of the chain's seed, the block's number and the fork
-    /// branch it is on.
+    /// The stream of one block: a function of the chain's seed, the block's number and its fork
+    /// branch.
     pub(super) fn of_block(seed: u64, number: u64, branch: u64) -> Self {
         Self(ChaCha8Rng::from_seed(
             digest("block", &[seed, number, branch]).0,
@@ -56,7 +56,7 @@ impl Random {
         bytes
     }
 
-    /// Puts `items` into an order of its own (Fisher-Yates).
+    /// Shuffles `items` (Fisher-Yates).
     pub(super) fn shuffle<T>(&mut self, items: &mut [T]) {
         for last in (1..items.len()).rev() {
             items.swap(last, self.index(last + 1));
@@ -64,7 +64,7 @@ impl Random {
     }
 }
 
-/// keccak256 of `nearhead dev <purpose>` and of `numbers` as 8 bytes each, big-endian.
+/// keccak256 of `nearhead dev <purpose>` followed by `numbers`, as 8 bytes each, big-endian.
 pub(super) fn digest(purpose: &str, numbers: &[u64]) -> B256 {
     let mut preimage = b"nearhead dev ".to_vec();
     preimage.extend_from_slice(purpose.as_bytes());

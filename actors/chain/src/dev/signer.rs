@@ -1,4 +1,4 @@
-//! Accounts that have keys: they sign transactions and authorizations.
+//! Accounts that have keys, and sign transactions and authorizations.
 
 use alloy_consensus::{SignableTransaction, transaction::Recovered};
 use alloy_eips::eip7702::{Authorization, SignedAuthorization};
@@ -69,8 +69,8 @@ impl Signers {
         Signature::from_bytes_and_parity(&rs, i32::from(recovery) & 1 == 1)
     }
 
-    /// Lets `authority` delegate to the code at `delegate` (EIP-7702); zero takes the delegation
-    /// back.
+    /// Makes `authority` delegate to the code at `delegate` (EIP-7702); the zero address removes
+    /// the delegation.
     pub(super) fn authorize(
         &self,
         authority: usize,
@@ -92,7 +92,7 @@ impl Signers {
         index: usize,
         nonce: u64,
         call: TransactionCall,
-        envelope: TransactionKind,
+        kind: TransactionKind,
         fees: Fees,
     ) -> Recovered<Transaction> {
         let unsigned = Unsigned {
@@ -101,7 +101,7 @@ impl Signers {
             call,
             fees,
         };
-        let transaction = unsigned.within(envelope);
+        let transaction = unsigned.into_typed(kind);
         let signature = self.signature(index, transaction.signature_hash());
         let signed = Transaction::new_unhashed(transaction, signature);
         Recovered::new_unchecked(signed, self.address(index))
@@ -139,7 +139,7 @@ mod tests {
             authorization.recover_authority().unwrap(),
             signers.address(2)
         );
-        for (kind, envelope) in [
+        for (expected, kind) in [
             (0, TransactionKind::Unprotected),
             (0, TransactionKind::Legacy),
             (1, TransactionKind::Eip2930(AccessList::default())),
@@ -147,10 +147,10 @@ mod tests {
             (3, TransactionKind::Eip4844(vec![B256::ZERO])),
             (4, TransactionKind::Eip7702(vec![authorization])),
         ] {
-            let signed = signers.sign(1, 9, call(), envelope, FEES);
+            let signed = signers.sign(1, 9, call(), kind, FEES);
             assert_eq!(signed.signer(), signers.address(1));
             assert_eq!(signed.recover_signer().unwrap(), signers.address(1));
-            assert_eq!(u8::from(signed.tx_type()), kind);
+            assert_eq!(u8::from(signed.tx_type()), expected);
         }
     }
 

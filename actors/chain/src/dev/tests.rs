@@ -1,4 +1,4 @@
-//! What the dev chain promises, block by block.
+//! What the dev chain guarantees, checked block by block.
 #![allow(clippy::unwrap_used)]
 
 use std::collections::{BTreeMap, HashSet};
@@ -71,7 +71,7 @@ fn check_base_fee(raw: &RawBlock) {
     assert!((700_000_000..1_300_000_000).contains(&fee), "{fee} wei");
 }
 
-/// Things that 128 small blocks must hold, each with how often it was seen.
+/// Counts of the things that 128 small blocks must contain.
 #[derive(Default)]
 struct SeenKinds(BTreeMap<&'static str, usize>);
 
@@ -166,7 +166,7 @@ fn a_window_of_small_blocks_holds_everything() {
         let value = state
             .storage(&contracts::RECORDER, U256::from(slot))
             .unwrap();
-        // The recorder may carry no blob, and there is no 256th block before this one.
+        // The recorder's transaction may have no blob, and there is no 256th block before this one.
         assert!(!value.is_zero() || [5, 15].contains(&slot), "slot {slot}");
     }
     for (what, times) in [
@@ -206,7 +206,7 @@ fn a_window_of_small_blocks_holds_everything() {
 }
 
 #[test]
-fn another_importer_comes_to_the_same_hashes() {
+fn another_importer_computes_the_same_hashes() {
     let mut producer = producer(CONFIG);
     let mut json = Vec::new();
     producer.genesis().write_json(&mut json).unwrap();
@@ -229,7 +229,7 @@ fn another_importer_comes_to_the_same_hashes() {
 }
 
 #[test]
-fn reorgs_replace_as_many_blocks_as_they_say() {
+fn reorgs_replace_the_configured_number_of_blocks() {
     for (every, depth, reorgs) in [(1, 1, 20), (10, 3, 4), (5, 8, 4), (1, 127, 1)] {
         let config = DevConfig {
             reorg_every: Some(every),
@@ -264,7 +264,7 @@ fn reorgs_replace_as_many_blocks_as_they_say() {
 }
 
 #[test]
-fn a_reorg_is_given_up_between_two_blocks() {
+fn a_reorg_can_be_stopped_between_two_blocks() {
     let config = DevConfig {
         reorg_every: Some(1),
         reorg_depth: 8,
@@ -285,7 +285,7 @@ fn a_reorg_is_given_up_between_two_blocks() {
 
 #[test]
 fn values_out_of_bounds_are_refused() {
-    for (config, why) in [
+    for (config, reason) in [
         (
             DevConfig {
                 block_time_seconds: 0,
@@ -320,7 +320,7 @@ fn values_out_of_bounds_are_refused() {
         let refusal = Producer::new(config, EncodeOptions::default(), &mut |_, _| ())
             .err()
             .unwrap();
-        assert!(refusal.to_string().contains(why), "{refusal}");
+        assert!(refusal.to_string().contains(reason), "{refusal}");
     }
 }
 
@@ -336,8 +336,8 @@ fn progress_counts_every_account() {
     assert_eq!(last, (count, count));
 }
 
-/// Blocks of a profile over a small state: their content does not depend on how many accounts there
-/// are.
+/// Checks the mean sizes of a profile's blocks, with a small state: the content does not depend on
+/// the number of accounts.
 fn check_sizes(profile: Profile, bounds: [(&str, std::ops::Range<usize>); 4]) {
     const BLOCKS: usize = 12;
     let sizes = profile::Sizes {

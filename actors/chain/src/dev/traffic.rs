@@ -1,4 +1,4 @@
-//! What happens in a block of the dev chain.
+//! The content of the dev chain's blocks.
 
 use alloy_consensus::{Header, transaction::Recovered};
 use alloy_eips::{
@@ -26,23 +26,23 @@ use crate::{
     verify,
 };
 
-/// Signers that never send: they only authorize (EIP-7702), so their code is not in the way of
-/// plain transfers.
+/// Number of signers that only authorize (EIP-7702) and never send, so that plain transfers do not
+/// meet their code.
 const AUTHORITIES: usize = 8;
 
-/// Accounts that take turns in receiving the tips.
+/// Number of accounts that take turns in receiving the tips.
 const FEE_RECIPIENTS: u64 = 4;
 
-/// Addresses that are new to the chain until each was paid once, some 15 hours at a block a second:
-/// the state does not grow by them for ever.
+/// Number of addresses that are not in the genesis and receive payments. At a block per second all
+/// of them have been paid after about 15 hours, so the state stops growing by them.
 const STRANGERS: u64 = 1 << 16;
 
-/// Keys of the store contract that are written; few, so that many writes change or clear what is
-/// there.
+/// Number of keys of the store contract that are written. It is small, so that many writes change
+/// or clear a slot.
 const STORE_KEYS: u64 = 256;
 
-/// Logs of one bursting transaction: 684 gas each, below the 16,777,216 gas of a transaction
-/// (EIP-7825).
+/// Most logs of one bursting transaction: at 684 gas each they stay below the 16,777,216 gas of a
+/// transaction (EIP-7825).
 const BURST_LOGS_MAX: u64 = 23_000;
 
 /// Makes the content of blocks: a function of the configuration, the parent and the fork branch.
@@ -56,28 +56,28 @@ pub(super) struct Traffic {
     pub(super) population: Population,
 }
 
-/// A transaction that has no sender yet.
+/// A transaction without a sender.
 struct Intent {
     call: TransactionCall,
     shape: Shape,
 }
 
-/// How an [`Intent`] travels.
+/// What the type of an [`Intent`] must allow.
 enum Shape {
-    /// As one of the types that every call can have.
+    /// Nothing in particular: any type will do.
     Any,
-    /// As a blob transaction with so many blobs.
+    /// This many blobs.
     Blobs(u64),
-    /// With authorizations.
+    /// These authorizations.
     SetCode(Vec<SignedAuthorization>),
 }
 
-/// One block in the making.
+/// One block while it is made.
 struct Draft<'a> {
     traffic: &'a Traffic,
     random: Random,
     number: u64,
-    /// State of the parent, which says what nonces are next.
+    /// State of the parent, which has the next nonces.
     state: &'a State,
     /// Nonces that differ from the parent's.
     nonces: AddressMap<u64>,
@@ -85,8 +85,7 @@ struct Draft<'a> {
 }
 
 impl Traffic {
-    /// What the block after `parent` holds if it is made on fork branch `branch`; `state` is the
-    /// parent's.
+    /// The content of the block after `parent` on fork branch `branch`; `state` is the parent's.
     pub(super) fn block(
         &self,
         spec: &ChainSpec,
@@ -143,7 +142,7 @@ impl Draft<'_> {
             .collect()
     }
 
-    /// What most of a block consists of.
+    /// Adds the transactions that make up most of a block.
     fn bulk(&mut self) {
         let sizes = self.traffic.sizes;
         for _ in 0..self.random.within(sizes.transfers) {
@@ -155,8 +154,8 @@ impl Draft<'_> {
             } else {
                 Vec::new()
             };
-            // EIP-7623 asks 40 gas for a byte of calldata where there is little else. Contracts of
-            // the population read words of it as keys and values.
+            // EIP-7623 charges 40 gas per byte of calldata if the call uses little other gas.
+            // Contracts of the population read the memo as keys and values.
             let gas_limit = 60_000 + 40 * memo.len() as u64;
             let value = U256::from(self.random.below(1 << 60));
             self.push(TxKind::Call(to), value, memo.into(), gas_limit, Shape::Any);
@@ -240,7 +239,7 @@ impl Draft<'_> {
         }
     }
 
-    /// One creation that works and one that does not, in turns of every way.
+    /// Adds a creation that works and one that fails, taking turns among the ways to fail.
     fn creations(&mut self) {
         let codes = &self.traffic.codes;
         self.push(
@@ -252,7 +251,7 @@ impl Draft<'_> {
         );
         let unlucky = match self.number % 4 {
             3 => &codes.create_and_destroy,
-            way => &codes.create_nothing[way as usize],
+            other => &codes.create_nothing[other as usize],
         };
         self.push(
             TxKind::Create,
@@ -276,7 +275,7 @@ impl Draft<'_> {
         );
     }
 
-    /// A revert, and a call that writes down what the EVM says about the block.
+    /// Adds a call that reverts, and a call of the recorder.
     fn specials(&mut self) {
         self.push(
             TxKind::Call(contracts::REVERTER),
@@ -298,8 +297,8 @@ impl Draft<'_> {
         );
     }
 
-    /// Two blocks of three carry blobs, some of them more than the target of 14, so that their
-    /// price moves; 21 is the most that a block may have, 3 of them are the recorder's.
+    /// Adds blobs to two of three blocks, sometimes more than the target of 14, so that their price
+    /// moves. A block may have 21 blobs, 3 of which are for the recorder.
     fn blobs(&mut self) {
         if self.number.is_multiple_of(3) {
             return;
@@ -327,13 +326,12 @@ impl Draft<'_> {
             ),
             _ => return,
         };
-        // The fee is one wei as long as there are few requests; what is too much is kept by the
-        // contract.
+        // The fee is one wei while requests are few; the contract keeps what it is overpaid.
         self.push(TxKind::Call(to), U256::from(10), input, 400_000, Shape::Any);
     }
 
-    /// Every other block: accounts delegate to the store or take it back, and the first of them is
-    /// called.
+    /// In every other block, accounts delegate to the store or remove their delegation, and the
+    /// first of them is called.
     fn set_code(&mut self) -> Result<(), TrieError> {
         if !self.number.is_multiple_of(2) {
             return Ok(());
@@ -353,7 +351,7 @@ impl Draft<'_> {
             let nonce = self.next_nonce(signers.address(authority))?;
             authorizations.push(signers.authorize(authority, delegate, nonce));
         }
-        // One that comes too late for its nonce and is passed over.
+        // An authorization with the wrong nonce, which is skipped.
         if self.number.is_multiple_of(8) {
             authorizations.push(signers.authorize(senders + first, Address::ZERO, u64::MAX - 1));
         }
@@ -369,11 +367,12 @@ impl Draft<'_> {
         Ok(())
     }
 
-    /// Holds the base fee where it began: while it is lower, a creation that fails uses up gas.
+    /// Keeps the base fee near its initial value: while it is lower, a creation that fails burns
+    /// gas.
     fn ballast(&mut self, fees: &Fees) {
         let gas_limit = self.traffic.sizes.ballast_gas;
         if gas_limit > 0 && fees.base < u128::from(INITIAL_BASE_FEE) {
-            // Code that begins with 0xef costs all the gas there is (EIP-3541).
+            // Deploying code that begins with 0xef uses all the gas (EIP-3541).
             let code = self.traffic.codes.create_nothing[1].clone();
             self.push(TxKind::Create, U256::ZERO, code, gas_limit, Shape::Any);
         }
@@ -391,8 +390,7 @@ impl Draft<'_> {
         });
     }
 
-    /// Somebody who can be sent to: known to the chain from its beginning nine times in ten, or one
-    /// of [`STRANGERS`].
+    /// A recipient: nine times in ten an account of the genesis, else one of [`STRANGERS`].
     fn anyone(&mut self) -> Address {
         let Traffic {
             signers,
@@ -429,35 +427,35 @@ impl Draft<'_> {
         for Intent { call, shape } in intents {
             let sender = self.random.index(signers.len() - AUTHORITIES);
             let address = signers.address(sender);
-            let envelope = match shape {
+            let kind = match shape {
                 Shape::Blobs(count) => TransactionKind::Eip4844(self.versioned_hashes(count)),
                 Shape::SetCode(authorizations) => TransactionKind::Eip7702(authorizations),
                 Shape::Any => {
                     plain += 1;
-                    self.envelope(plain, &call, &address)
+                    self.any_kind(plain, &call, &address)
                 }
             };
             let nonce = self.next_nonce(address)?;
             let tip = 1 + u128::from(self.random.below(2_000_000_000));
-            signed.push(signers.sign(sender, nonce, call, envelope, Fees { tip, ..fees }));
+            signed.push(signers.sign(sender, nonce, call, kind, Fees { tip, ..fees }));
         }
         Ok(signed)
     }
 
-    /// The first four plain transactions of a block have the four types, the others mostly the
-    /// common one.
-    fn envelope(
+    /// The type of the plain transaction with this number: the first four of a block have four
+    /// types, the others mostly the common one.
+    fn any_kind(
         &mut self,
         plain: u64,
         call: &TransactionCall,
         sender: &Address,
     ) -> TransactionKind {
-        let kind = if plain <= 4 {
+        let draw = if plain <= 4 {
             plain
         } else {
             1 + self.random.below(20)
         };
-        match kind {
+        match draw {
             1 => TransactionKind::Unprotected,
             2 => TransactionKind::Eip2930(access_list(call, sender)),
             4 => TransactionKind::Eip1559(access_list(call, sender)),
@@ -478,7 +476,7 @@ impl Draft<'_> {
     }
 }
 
-/// What the sender's call is going to touch, at least if it is a token.
+/// The slot that the sender's call touches if the callee is a token.
 fn access_list(call: &TransactionCall, sender: &Address) -> AccessList {
     let item = |address: &Address| AccessListItem {
         address: *address,
@@ -487,7 +485,7 @@ fn access_list(call: &TransactionCall, sender: &Address) -> AccessList {
     AccessList(call.to.to().map(item).into_iter().collect())
 }
 
-/// What the block after `parent` costs.
+/// The fees of the block after `parent`.
 fn fees_after(rules: &Rules<'_>, parent: &Header) -> Fees {
     let base = verify::base_fee(rules, parent).unwrap_or_default();
     let blob = rules

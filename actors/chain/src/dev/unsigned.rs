@@ -6,7 +6,7 @@ use alloy_consensus::{
 use alloy_eips::{eip2930::AccessList, eip7702::SignedAuthorization};
 use alloy_primitives::{Address, B256, Bytes, TxKind, U256};
 
-/// What all types of transaction have in common.
+/// The members that transactions of all types have.
 pub(super) struct Unsigned {
     pub(super) chain_id: u64,
     pub(super) nonce: u64,
@@ -23,7 +23,7 @@ pub(super) struct TransactionCall {
     pub(super) gas_limit: u64,
 }
 
-/// The type that a transaction travels as, with what only that type has.
+/// The type of a transaction, with the members that only this type has.
 #[derive(Clone, Debug)]
 pub(super) enum TransactionKind {
     /// Without a chain id (before EIP-155).
@@ -34,35 +34,34 @@ pub(super) enum TransactionKind {
     Eip2930(AccessList),
     /// Type 2.
     Eip1559(AccessList),
-    /// Type 3, without its blobs; it cannot create.
+    /// Type 3, without its blobs; it cannot create a contract.
     Eip4844(Vec<B256>),
-    /// Type 4; it cannot create.
+    /// Type 4; it cannot create a contract.
     Eip7702(Vec<SignedAuthorization>),
 }
 
-/// What the block that a transaction is made for costs, and what the transaction offers on top; in
-/// wei.
+/// The fees of the block that a transaction is made for, and the transaction's tip; in wei.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Fees {
     /// Base fee of the block.
     pub(super) base: u128,
     /// Price of a unit of blob gas in the block.
     pub(super) blob: u128,
-    /// Tip.
+    /// Tip of the transaction.
     pub(super) tip: u128,
 }
 
 impl Fees {
-    /// As wallets do: room for the base fee to double.
+    /// Leaves room for the base fee to double, as wallets do.
     const fn max_per_gas(&self) -> u128 {
         2 * self.base + self.tip
     }
 }
 
 impl Unsigned {
-    /// The transaction as the type that `envelope` says.
-    pub(super) fn within(self, envelope: TransactionKind) -> EthereumTypedTransaction<TxEip4844> {
-        match envelope {
+    /// The transaction as the given type.
+    pub(super) fn into_typed(self, kind: TransactionKind) -> EthereumTypedTransaction<TxEip4844> {
+        match kind {
             TransactionKind::Unprotected => self.legacy(None).into(),
             TransactionKind::Legacy => {
                 let chain_id = self.chain_id;
@@ -145,8 +144,7 @@ impl Unsigned {
         }
     }
 
-    /// Whom the types that cannot create call; a creation among them would be a call of the zero
-    /// address.
+    /// The callee of a type that cannot create; a creation would become a call of the zero address.
     fn callee(&self) -> Address {
         self.call.to.to().copied().unwrap_or_default()
     }

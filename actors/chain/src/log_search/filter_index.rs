@@ -337,7 +337,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_log_finds_exactly_the_filters_that_it_matches(
+        fn a_log_finds_exactly_the_filters_that_it_matches(
             logs in vec(arbitrary_log(), 1..12),
             filters in vec((arbitrary_filter(), any::<bool>()), 0..40),
         ) {
@@ -371,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn many_values_make_no_more_than_two_anchors_each() {
+    fn each_value_adds_at_most_two_anchors() {
         let many = |from: u64| (from..from + 60).map(|n| B256::left_padding_from(&n.to_be_bytes()));
         let filter = LogFilter {
             addresses: many(0).map(Address::from_word).collect(),

@@ -118,7 +118,7 @@ fn scan(chain: &[Arc<Block>], logs: &[Vec<Vec<Log>>], filter: &LogFilter) -> (Ve
     ([&b"["[..], &found.join(&b","[..]), b"]"].concat(), counts)
 }
 
-/// The whole value, taken in parts of at max `max` bytes.
+/// The whole value, taken in parts of at most `max` bytes.
 fn taken(json: Json, max: usize) -> Vec<u8> {
     let len = json.len();
     let mut out = Vec::new();
@@ -208,8 +208,8 @@ proptest! {
 }
 
 #[test]
-fn filters_mean_what_they_say() {
-    // One receipt of five logs: who emits, and the topics.
+fn filters_match_as_specified() {
+    // One receipt of five logs, each an emitter and topics.
     let logs = [
         log(1, &[], 9),
         log(1, &[5], 9),
@@ -221,22 +221,22 @@ fn filters_mean_what_they_say() {
     /// Addresses, topics by position, and which logs match.
     type Row = (&'static [u8], &'static [&'static [u8]], &'static [usize]);
     let table: &[Row] = &[
-        // Anything at all.
+        // An empty filter matches every log.
         (&[], &[], &[0, 1, 2, 3, 4]),
         (&[1], &[], &[0, 1, 2]),
         (&[1, 2], &[], &[0, 1, 2, 3, 4]),
-        // A value twice counts once.
+        // A duplicate value counts once.
         (&[1, 1], &[], &[0, 1, 2]),
         (&[1, 1], &[&[5, 5]], &[1, 2]),
         (&[3], &[], &[]),
-        // Wildcards ask for a topic that is there.
+        // A wildcard requires a topic at its position.
         (&[], &[&[]], &[1, 2, 3, 4]),
         (&[], &[&[], &[], &[]], &[3, 4]),
         (&[], &[&[], &[], &[], &[]], &[4]),
         (&[1], &[&[], &[]], &[2]),
         (&[1], &[&[5], &[]], &[2]),
         (&[], &[&[5], &[]], &[2, 3]),
-        // Positions are told apart.
+        // A topic matches at its position only.
         (&[], &[&[6]], &[4]),
         (&[], &[&[], &[6]], &[2, 3, 4]),
         (&[], &[&[], &[], &[6]], &[4]),
@@ -244,7 +244,7 @@ fn filters_mean_what_they_say() {
         (&[2], &[&[5, 6], &[6]], &[3, 4]),
         (&[2], &[&[5], &[], &[7]], &[3]),
         (&[2], &[&[5], &[7]], &[]),
-        // An address and a topic that both are in the block, in no log together.
+        // An address and a topic that the block has, but no log together.
         (&[1], &[&[6]], &[]),
         (
             &[1, 2, 3, 4, 5, 6, 7, 8, 9],
@@ -292,7 +292,7 @@ fn exactly_ten_thousand_are_answered() {
         let cancel = Cancellation::default();
         let found = search(&chain[..2], &filter, 10_000, &cancel).map(|found| found.count());
         if second == 0 {
-            // Logs of one topic do not have two.
+            // A log with one topic has no second one.
             assert_eq!(found, Ok(0));
             continue;
         }
@@ -335,11 +335,11 @@ fn large_runs_are_slices_and_small_ones_are_copied_together() {
         }
         parts
     };
-    // Bracket, one receipt, comma, the other, bracket.
+    // Bracket, first receipt, comma, second receipt, bracket.
     assert_eq!(parts(&LogFilter::default()).len(), 5);
     assert_eq!(parts(&filter(&[1], &[])).len(), 5);
     assert_eq!(parts(&filter(&[2], &[])).len(), 1);
-    // What is shared is not a copy.
+    // Shared slices are not copies.
     let receipts = chain[0].json.receipts();
     let start = chain[0].json.log_range(0).unwrap().start;
     assert_eq!(
@@ -349,8 +349,8 @@ fn large_runs_are_slices_and_small_ones_are_copied_together() {
 }
 
 #[test]
-fn an_answer_that_nobody_takes_holds_little() {
-    // Every other log matches: as many runs as there can be.
+fn an_unread_answer_holds_little_memory() {
+    // Every other log matches, which makes the most runs possible.
     let logs = (0..20_000_usize).map(|index| log((index % 2) as u8, &[], 100));
     let chain = chain(&[vec![logs.collect()]]);
     let found = search(&chain, &filter(&[1], &[]), 10_000, &Cancellation::default()).unwrap();
@@ -369,8 +369,8 @@ fn cancelled_work_does_not_begin() {
 }
 
 #[test]
-fn a_cancel_is_seen_anywhere_in_one_huge_block() {
-    // Topics 1 and 3 are half of the logs each, in no log together: the walk of either is long and
+fn a_cancel_takes_effect_anywhere_in_a_huge_block() {
+    // Half of the logs have topic 1 and the other half topic 3: a walk of either list is long and
     // finds nothing.
     let logs = (0..155_000_usize).map(|index| {
         let half = (index % 2) as u8;
@@ -381,7 +381,7 @@ fn a_cancel_is_seen_anywhere_in_one_huge_block() {
     let walked = filter(&[], &[&[1, 2], &[3, 4]]);
     let walked_in_vain = filter(&[], &[&[1], &[3]]);
     let table = [
-        // A list is copied in checks, and each match is looked up in the JSON.
+        // The list is copied in chunks, and each match is looked up in the JSON.
         (all, 155_000, 155_000),
         (walked, 155_000, 2 * 155_000),
         (walked_in_vain, 0, 77_500),

@@ -131,7 +131,7 @@ impl State {
     pub fn commit(&self, changes: Changes) -> Arc<Self> {
         assert_eq!(
             changes.parent, self.root,
-            "changes are committed on the state that they were computed from"
+            "changes are committed on the state that they change"
         );
         Arc::new(Self {
             root: self.store.commit(changes),

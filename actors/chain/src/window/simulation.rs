@@ -1,5 +1,4 @@
-//! Thousands of changes, seeded, against the window as one would write it without a thought for
-//! speed.
+//! Thousands of seeded changes, compared with a window that is written for simplicity.
 
 #![expect(clippy::unwrap_used, reason = "tests are made to fail")]
 
@@ -20,18 +19,18 @@ use crate::{
     test_block::{TestBlock, transaction_hash},
 };
 
-/// Transactions are drawn from this many, so that blocks of one chain and of two branches have the
-/// same ones.
+/// Number of distinct transactions: so few that blocks of one chain, and of two branches, share
+/// some.
 const TRANSACTIONS: u64 = 300;
 
-/// Lists that are searched from end to end.
+/// A window as plain lists that are searched from end to end.
 #[derive(Clone)]
 struct WindowModel {
     /// Canonical, from block 0.
     chain: Vec<Arc<Block>>,
     /// How many of them have left the window.
     left: usize,
-    /// The one replaced first in front.
+    /// Replaced blocks, the one that was replaced first in front.
     replaced: Vec<Arc<Block>>,
     /// Numbers of the safe and the finalized block.
     settled: [Option<usize>; 2],
@@ -62,7 +61,7 @@ impl WindowModel {
         self.replaced.drain(..surplus);
     }
 
-    /// The chain branches off anywhere, and all that is served of the branch is its last block.
+    /// The chain branches off anywhere, and the window holds only the last block of the branch.
     fn reset(&mut self, length: usize, branch: &[Arc<Block>]) {
         self.chain.truncate(length);
         self.chain.extend(branch.iter().cloned());
@@ -123,7 +122,7 @@ impl WindowModel {
         self.resolve(block.number())
     }
 
-    /// Every look-up that a snapshot offers, for everything that was ever made.
+    /// Checks every look-up of a snapshot, for these blocks.
     fn check(&self, snapshot: &Snapshot, made: &[Arc<Block>]) {
         let hash_of = |resolved: Result<&Arc<Block>, _>| resolved.map(|block| block.hash);
         let head = self.chain.len() as u64 - 1;
@@ -187,13 +186,13 @@ impl WindowModel {
     }
 }
 
-/// A window, its model, and the dice.
+/// A window, its model, and the random numbers.
 struct Simulation {
     rng: ChaCha8Rng,
     window: Window,
     model: WindowModel,
     made: Vec<Arc<Block>>,
-    /// Views that a reader still has, each with the model of its time.
+    /// Snapshots that readers still hold, each with the model of its time.
     readers: Vec<(Arc<Snapshot>, WindowModel)>,
 }
 
@@ -219,7 +218,7 @@ impl Simulation {
         self.rng.next_u32() as usize % bound
     }
 
-    /// A child of `parent`: a new one, or now and then one that was there before.
+    /// A child of `parent`: a new one, or sometimes one that was made before.
     fn child_of(&mut self, parent: &Arc<Block>) -> Arc<Block> {
         let known = self.made.iter().rev().take(50);
         let known = known.filter(|block| block.header.parent_hash == parent.hash);
@@ -302,7 +301,7 @@ impl Simulation {
         assert_eq!(delta.applied[0].hash, self.window.snapshot().head().hash);
     }
 
-    /// Puts older blocks under the window, and now and then tries one that does not belong there.
+    /// Extends the window with older blocks, and sometimes tries a wrong one.
     fn extend(&mut self) {
         for _ in 0..1 + self.below(40) {
             let is_full = self.model.served().len() == WINDOW_BLOCKS;
@@ -375,7 +374,7 @@ impl Simulation {
 }
 
 #[test]
-fn every_view_is_what_a_naive_window_says() {
+fn every_snapshot_equals_the_model() {
     for seed in 0..8 {
         let mut simulation = Simulation::new(seed);
         let (mut left_max, mut replaced_max) = (0, 0);
@@ -391,17 +390,17 @@ fn every_view_is_what_a_naive_window_says() {
             left_max = left_max.max(model.left);
             replaced_max = replaced_max.max(model.replaced.len());
             if step % 10 == 0 {
-                // What was made long before is looked up at the end.
+                // Older blocks are looked up at the end.
                 model.check(&snapshot, &made[made.len().saturating_sub(400)..]);
             }
             if step % 60 == 0 {
                 simulation.readers.push((snapshot, model.clone()));
             }
         }
-        assert!(left_max > 100, "seed {seed} has not moved the window");
+        assert!(left_max > 100, "seed {seed} did not move the window");
         assert!(
             replaced_max > 20,
-            "seed {seed} has replaced {replaced_max} blocks at most"
+            "seed {seed} replaced at most {replaced_max} blocks"
         );
         for (snapshot, model) in &simulation.readers {
             model.check(snapshot, &simulation.made);

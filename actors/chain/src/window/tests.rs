@@ -18,7 +18,7 @@ use crate::{
 
 const CHAIN_ID: u64 = 7;
 
-/// A block of its own with transactions of these numbers.
+/// A recipe for a block with the transactions of these numbers.
 pub(super) fn block(salt: u64, transactions: &[u64]) -> TestBlock {
     let transactions = transactions
         .iter()
@@ -27,7 +27,7 @@ pub(super) fn block(salt: u64, transactions: &[u64]) -> TestBlock {
     TestBlock { salt, transactions }
 }
 
-/// A window with blocks `0..count`, and these blocks; transaction N is in block N.
+/// A window with blocks `0..count`, and the blocks; transaction N is in block N.
 pub(super) fn window_of(count: u64) -> (Window, Vec<Arc<Block>>) {
     let mut chain = vec![block(0, &[0]).genesis()];
     let mut window = Window::new(CHAIN_ID, Arc::clone(&chain[0]));
@@ -55,7 +55,7 @@ fn hash(hash: B256, require_canonical: bool) -> BlockId {
     }
 }
 
-/// The number that was resolved to.
+/// The number of the resolved block.
 fn resolved(result: Result<&Arc<Block>, ResolveError>) -> Result<u64, ResolveError> {
     result.map(|block| block.number())
 }
@@ -122,7 +122,7 @@ fn the_window_ends_at_128_blocks_and_the_genesis_stays() {
         (3, WINDOW_BLOCKS)
     );
     let below = |number| ResolveError::BelowWindow { number, oldest: 3 };
-    // By number: the state is gone with the window, the block is not.
+    // By number: the state has left with the window, the block is kept.
     assert_eq!(resolved(snapshot.resolve(number(0))), Err(below(0)));
     assert_eq!(
         resolved(snapshot.resolve_id(BlockId::Number(number(0)))),
@@ -158,14 +158,14 @@ fn the_window_ends_at_128_blocks_and_the_genesis_stays() {
             Err(ResolveError::UnknownHash)
         );
     }
-    // Transactions go with their blocks.
+    // Transactions leave with their blocks.
     assert!(snapshot.transaction(&transaction_hash(2)).is_none());
     let (found, index) = snapshot.transaction(&transaction_hash(3)).unwrap();
     assert_eq!((found.number(), index), (3, 0));
 }
 
 #[test]
-fn ranges_are_cut_to_the_window() {
+fn ranges_are_clipped_to_the_window() {
     let snapshot = window_of(131).0.snapshot();
     let numbers = |from, to| {
         let range = snapshot.range(from, to).iter();
@@ -182,7 +182,7 @@ fn ranges_are_cut_to_the_window() {
 }
 
 #[test]
-fn a_reader_keeps_the_view_it_has() {
+fn a_snapshot_never_changes() {
     let (mut window, chain) = window_of(128);
     let old = window.snapshot();
     assert!(
@@ -248,7 +248,7 @@ fn nothing_keeps_the_state_of_a_block_that_left() {
     for _ in 0..127 {
         advance(&mut window, 0, 0);
     }
-    // Head 128: the genesis has left; block 1 and the block that it replaced have not.
+    // Head 128: the genesis has left, but block 1 and the block that it replaced are held.
     let held = |states: &[std::sync::Weak<State>]| {
         states
             .iter()
@@ -288,12 +288,12 @@ fn a_reorg_may_be_as_deep_as_the_window() {
     assert_eq!(delta.applied.len(), branch.len());
     let snapshot = window.snapshot();
     assert_eq!((snapshot.head().number(), snapshot.oldest()), (132, 5));
-    // What was replaced stays while its number does.
+    // Replaced blocks are held while their numbers are in the window.
     assert!(snapshot.by_hash(&chain[4].hash).is_none());
     assert!(snapshot.by_hash(&chain[5].hash).is_some());
     assert!(snapshot.transaction(&transaction_hash(5)).is_none());
 
-    // And back: the blocks that were replaced are canonical again.
+    // After a reorg back, replaced blocks are canonical again.
     let (mut window, chain) = window_of(128);
     let sibling = block(1, &[]).child_of(&chain[126]);
     window
@@ -325,7 +325,7 @@ fn replaced_blocks_are_bounded() {
         .iter()
         .map(|block| snapshot.by_hash(&block.hash).is_some())
         .collect();
-    // The last one is the head; the one replaced first is gone.
+    // The last one is the head; the one replaced first is released.
     assert_eq!(
         held.iter().filter(|held| **held).count(),
         REPLACED_BLOCKS_MAX + 1
@@ -374,7 +374,7 @@ fn an_advance_is_all_or_nothing() {
             Some(stranger),
             not_canonical(stranger),
         ),
-        // Reverted by this very advance.
+        // The same advance reverts it.
         (
             2,
             vec![good],
@@ -432,7 +432,7 @@ fn safe_and_finalized_follow_the_source() {
             Err(WindowError::NotCanonical { hash })
         );
     }
-    // Below the window they are known, but not served.
+    // Below the window they are known but not served.
     window.set_finalized(chain[40].hash).unwrap();
     window.set_safe(chain[72].hash).unwrap();
     window.check_invariants().unwrap();
@@ -441,14 +441,14 @@ fn safe_and_finalized_follow_the_source() {
     let next = block(0, &[]).child_of(&chain[199]);
     window.advance(0, vec![next], None, None).unwrap();
     assert_eq!(resolve(&window), [below(72, 73), below(40, 73)]);
-    // The genesis is below the window, and readable.
+    // The genesis is below the window but readable.
     window.set_finalized(chain[0].hash).unwrap();
     let snapshot = window.snapshot();
     assert_eq!(
         resolved(snapshot.resolve_block(tag(BlockTag::Finalized))),
         Ok(0)
     );
-    // What is reverted is not settled any more; what is below it stays so.
+    // A reverted block is no longer settled; a block below it still is.
     window.set_safe(chain[199].hash).unwrap();
     window.set_finalized(chain[198].hash).unwrap();
     window.advance(2, vec![replaced], None, None).unwrap();
@@ -476,7 +476,7 @@ fn a_settled_block_stays_known_however_far_below_it_is() {
         resolved(window.snapshot().resolve(tag(BlockTag::Finalized))),
         Err(below)
     );
-    // Never set, and no ancestor that the oldest block names.
+    // A hash that was never set and is not a known ancestor of the oldest block.
     let hash = chain[0].hash;
     window.set_safe(hash).unwrap();
     let orphan = block(0, &[]).orphan(1_000, Arc::from([B256::repeat_byte(1)]));
@@ -484,7 +484,7 @@ fn a_settled_block_stays_known_however_far_below_it_is() {
     assert_eq!(refused, Err(WindowError::NotCanonical { hash }));
 }
 
-/// A window that begins with the head and is filled newest first, as from a node.
+/// A window begins with the head and is filled newest first, as from an upstream.
 #[test]
 fn a_window_is_filled_from_its_head_down() {
     let (_, chain) = window_of(140);
@@ -514,7 +514,7 @@ fn a_window_is_filled_from_its_head_down() {
     );
     assert!(Arc::ptr_eq(&before, &window.snapshot()));
     assert!(before.genesis().is_none());
-    // It moves on as any other.
+    // It moves on like any other window.
     window
         .apply(block(0, &[140]).child_of(&chain[139]))
         .unwrap();
@@ -552,7 +552,7 @@ fn a_genesis_is_kept_below_a_window_that_began_above_it() {
         snapshot.by_hash(&chain[0].hash).unwrap().hash,
         chain[0].hash
     );
-    // Its state is not there.
+    // Its state is not held.
     let (number, oldest) = (0, 199);
     let below = ResolveError::BelowWindow { number, oldest };
     for at in [
@@ -567,7 +567,7 @@ fn a_genesis_is_kept_below_a_window_that_began_above_it() {
     // The first one stays.
     window.keep_genesis(&block(9, &[]).genesis()).unwrap();
     assert!(Arc::ptr_eq(&snapshot, &window.snapshot()));
-    // Until the window reaches another: that one is linked.
+    // A genesis that the window reaches replaces it, because the chain links to that one.
     let mut window = Window::new(CHAIN_ID, Arc::clone(&chain[1]));
     window.keep_genesis(&block(9, &[]).genesis()).unwrap();
     window.extend_below(Arc::clone(&chain[0])).unwrap();
@@ -576,7 +576,7 @@ fn a_genesis_is_kept_below_a_window_that_began_above_it() {
 }
 
 #[test]
-fn only_the_parent_of_the_oldest_block_is_put_under_it() {
+fn only_the_parent_of_the_oldest_block_extends_the_window() {
     let (_, chain) = window_of(10);
     let mut window = Window::new(CHAIN_ID, Arc::clone(&chain[8]));
     let before = window.snapshot();
@@ -593,17 +593,16 @@ fn only_the_parent_of_the_oldest_block_is_put_under_it() {
         assert_eq!(refused, want);
     }
     assert!(Arc::ptr_eq(&before, &window.snapshot()));
-    // No hash covers a total difficulty: what a node says of it is no reason to be without the
-    // block.
+    // No hash covers the total difficulty, so a wrong one is no reason to refuse the block.
     let mut other_total = chain[7].without_state();
     other_total.total_difficulty = Some(alloy_primitives::U256::from(70));
     window.extend_below(Arc::new(other_total)).unwrap();
     window.check_invariants().unwrap();
 }
 
-/// Of two places of a transaction the newer one is found, and the older one after a revert.
+/// A look-up finds the newer of two places of a transaction, and the older one after a revert.
 #[test]
-fn a_transaction_that_is_there_twice_is_found_in_the_newer_block() {
+fn a_duplicate_transaction_is_found_in_the_newer_block() {
     let first = block(0, &[5, 5, 6]).genesis();
     let second = block(0, &[7, 5]).child_of(&first);
     let third = block(0, &[5]).child_of(&second);
@@ -642,7 +641,7 @@ fn a_transaction_that_is_there_twice_is_found_in_the_newer_block() {
 }
 
 #[test]
-fn a_reorg_deeper_than_the_window_begins_anew() {
+fn a_reorg_deeper_than_the_window_resets_it() {
     let (mut window, chain) = window_of(200);
     let sibling = block(1, &[]).child_of(&chain[198]);
     window
@@ -670,7 +669,7 @@ fn a_reorg_deeper_than_the_window_begins_anew() {
     assert_eq!(
         snapshot.genesis().unwrap().hash,
         chain[0].hash,
-        "it is that of both"
+        "both chains have this genesis"
     );
     assert_eq!(
         resolved(snapshot.resolve(tag(BlockTag::Safe))),
@@ -681,9 +680,9 @@ fn a_reorg_deeper_than_the_window_begins_anew() {
     }
     window.check_invariants().unwrap();
     assert_eq!(window.snapshot().oldest(), 72);
-    // The old snapshot is what it was.
+    // The old snapshot is unchanged.
     assert_eq!((old.oldest(), old.head().hash), (72, sibling.hash));
-    // A window that starts at block 0 has a genesis of its own.
+    // A window that begins at block 0 has its own genesis.
     let other = block(9, &[]).genesis();
     window.reset(Arc::clone(&other));
     window.check_invariants().unwrap();
@@ -691,7 +690,7 @@ fn a_reorg_deeper_than_the_window_begins_anew() {
 }
 
 #[test]
-fn a_settled_block_far_below_is_the_sources_word_until_it_is_reached() {
+fn a_settled_block_far_below_is_trusted_until_the_window_reaches_it() {
     let (_, chain) = window_of(400);
     let orphan = block(0, &[]).orphan(399, Arc::from([chain[398].hash]));
     let mut window = Window::new(CHAIN_ID, orphan);

@@ -14,7 +14,7 @@ use proptest::{collection::vec, prelude::*};
 
 use crate::block::{BlockParts, RawBlock, Receipt, Transaction};
 
-/// A block with everything that its encoder is given.
+/// A block with all inputs of the encoder.
 #[derive(Clone, Debug)]
 pub(crate) struct Sample {
     pub(crate) raw: RawBlock,
@@ -59,10 +59,10 @@ const LONDON: usize = 1;
 const SHANGHAI: usize = 2;
 const CANCUN: usize = 3;
 const PRAGUE: usize = 4;
-/// Forks that add members to a header, and what came before.
+/// Forks that add members to a header, after a header without any of them.
 const FORKS: usize = 5;
 
-/// Adds the members that `fork` and those before it brought.
+/// Adds the members of `fork` and of the forks before it.
 fn adopt(header: &mut Header, fork: usize, number: u64, hash: B256) {
     header.base_fee_per_gas = (fork >= LONDON).then_some(number);
     header.withdrawals_root = (fork >= SHANGHAI).then_some(hash);
@@ -72,7 +72,7 @@ fn adopt(header: &mut Header, fork: usize, number: u64, hash: B256) {
     header.requests_hash = (fork >= PRAGUE).then_some(hash);
 }
 
-/// Of every width alike: a plain random number almost always has the full one.
+/// Numbers of every width, because a uniform number almost always has the full width.
 fn u256() -> impl Strategy<Value = U256> {
     (any::<[u64; 4]>(), 0..=256_usize).prop_map(|(limbs, shift)| U256::from_limbs(limbs) >> shift)
 }
@@ -213,7 +213,7 @@ fn transaction() -> impl Strategy<Value = Transaction> {
     )
 }
 
-/// A receipt but for the gas used before it.
+/// A receipt that does not count the gas used before it.
 fn receipt() -> impl Strategy<Value = PlainReceipt> {
     let log = (address(), vec(hash(), 0..=4), bytes(100));
     let log = log.prop_map(|(address, topics, data)| Log::new_unchecked(address, topics, data));

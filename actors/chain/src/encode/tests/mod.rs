@@ -1,4 +1,5 @@
-//! Every byte that a block serves, against values built from the alloy types without the writer.
+//! Compares every byte of a block's JSON with values built from the alloy types, without the
+//! writer.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 pub(crate) mod arbitrary;
@@ -20,12 +21,12 @@ use crate::{
 };
 
 fn parsed(bytes: &[u8]) -> Value {
-    serde_json::from_slice(bytes).unwrap_or_else(|why| {
-        panic!("{why}: {}", String::from_utf8_lossy(bytes));
+    serde_json::from_slice(bytes).unwrap_or_else(|error| {
+        panic!("{error}: {}", String::from_utf8_lossy(bytes));
     })
 }
 
-/// Everything that can be asked of the block, each slice on its own and as a part of the whole.
+/// Checks every answer about the block: each slice alone, and as a part of the whole.
 fn check(sample: &Sample, options: EncodeOptions) {
     let parts = sample.parts();
     let json = BlockJson::encode(&parts, options).unwrap();
@@ -99,7 +100,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn blocks_are_written_as_the_oracle_says(
+    fn blocks_equal_the_oracles(
         sample in arbitrary::block(),
         omit_total_difficulty: bool,
     ) {
@@ -136,7 +137,7 @@ fn forks_add_members_to_blocks() {
     }
 }
 
-/// `totalDifficulty` is a quantity, null, or not there.
+/// `totalDifficulty` is a quantity, null, or absent.
 #[test]
 fn total_difficulty_is_an_option() {
     let table = [
@@ -216,7 +217,7 @@ fn code_is_written_as_it_is_taken() {
 
 const ACCOUNT: Address = address!("00000000000000000000000000000000000000aa");
 
-/// A state of two accounts, the one of which has a slot.
+/// A state of two accounts, one of which has a slot.
 fn state() -> Arc<State> {
     let empty = State::empty(&NodeStore::new());
     let account = |balance: u64, storage: Vec<(U256, U256)>| AccountUpdate {
@@ -239,7 +240,7 @@ fn state() -> Arc<State> {
     empty.commit(empty.update(&update).unwrap())
 }
 
-/// The proof of `address`, kept and lazy, against what the state proves.
+/// Compares the proof of `address`, kept and lazy, with the state's.
 fn check_proof(address: Address, keys: &[(ProofKey, &str)]) {
     let state = state();
     let slots: Vec<U256> = keys.iter().map(|(key, _)| key.slot()).collect();

@@ -1,4 +1,4 @@
-//! What the JSON has to say, built with serde_json from the fields of the alloy types.
+//! The expected JSON, built with serde_json from the fields of the alloy types.
 
 use alloy_consensus::{Eip658Value, Header};
 use alloy_eips::{eip2930::AccessList, eip7702::SignedAuthorization};
@@ -129,8 +129,8 @@ fn authorization(authorization: &SignedAuthorization) -> Value {
     })
 }
 
-/// What is spelled out by type: (to, nonce, gas limit, value, input, price paid, members that the
-/// type adds).
+/// Members that are written out per type: (to, nonce, gas limit, value, input, price paid, members
+/// that the type adds).
 struct ByType<'a> {
     to: Option<Address>,
     nonce: u64,
@@ -149,12 +149,12 @@ const fn callee(kind: TxKind) -> Option<Address> {
     }
 }
 
-/// The price paid where tip and maximum are offered.
+/// The price paid if the sender offers a tip and a maximum.
 fn paid(tip: u128, max: u128, base_fee: Option<u64>) -> u128 {
     base_fee.map_or(max, |base_fee| max.min(u128::from(base_fee) + tip))
 }
 
-/// The members that all typed transactions have; a legacy one has its own.
+/// The members of all typed transactions; a legacy one has its own.
 macro_rules! by_type {
     ($signed:expr, $to:expr, $price:expr, $more:expr) => {
         ByType {

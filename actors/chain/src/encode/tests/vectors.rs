@@ -1,5 +1,5 @@
-//! The answers of geth on the chain of execution-apis: equal byte for byte, order of members
-//! included.
+//! geth's answers on the chain of execution-apis must equal ours byte for byte, with the order of
+//! members.
 
 use std::{
     fs,
@@ -40,13 +40,14 @@ struct VectorAnswer {
     path: PathBuf,
     /// The result, not null.
     result: Value,
-    /// The result as it was written.
+    /// The text of the result.
     text: String,
 }
 
 fn answers(method: &str) -> Vec<VectorAnswer> {
     let folder = fixture::path(method);
-    let entries = fs::read_dir(&folder).unwrap_or_else(|why| panic!("{}: {why}", folder.display()));
+    let entries =
+        fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
     let mut answers = Vec::new();
     for entry in entries {
         let path = entry.unwrap().path();
@@ -64,7 +65,7 @@ fn answers(method: &str) -> Vec<VectorAnswer> {
     answers
 }
 
-/// A quantity as an index.
+/// The number of a QUANTITY.
 fn index(value: &Value) -> usize {
     let digits = value.as_str().unwrap().strip_prefix("0x").unwrap();
     usize::from_str_radix(digits, 16).unwrap()
@@ -75,7 +76,7 @@ fn block(hash: &Value) -> &'static BlockJson {
     &BLOCKS[&hash].json
 }
 
-/// Compares each answer of `methods` with the bytes that `ours` makes for its result.
+/// Compares each answer of `methods` with the bytes that `ours` gives for it.
 fn check(methods: &[&str], ours: impl Fn(&Value) -> Vec<u8>) {
     for answer in methods.iter().flat_map(|method| answers(method)) {
         let ours = String::from_utf8(ours(&answer.result)).unwrap();
@@ -129,7 +130,7 @@ fn logs_equal_geths() {
     });
 }
 
-/// The check value of the only method that execution-apis has no vectors for.
+/// The expected values of the only method without vectors in execution-apis.
 #[test]
 fn uncles_have_the_size_of_an_empty_block() {
     let third = BLOCKS.values().find(|block| block.number() == 3).unwrap();

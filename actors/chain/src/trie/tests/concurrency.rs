@@ -1,4 +1,4 @@
-//! Readers walk states of the window while the writer commits, reverts and releases.
+//! Readers walk the window's states while the writer commits, reverts and releases.
 
 use std::{
     collections::VecDeque,
@@ -19,8 +19,8 @@ const ACCOUNTS: u8 = 32;
 const WINDOW: usize = 16;
 const BLOCKS: u64 = 150;
 
-/// The block's update: every account has the block's number for a balance, and each block sets one
-/// more slot of each.
+/// The update of a block: each account's balance becomes the block's number, and each gets one more
+/// slot.
 fn update(number: u64) -> StateUpdate {
     let account = |index: u8| AccountUpdate {
         info: Some(AccountInfo {
@@ -41,7 +41,7 @@ fn update(number: u64) -> StateUpdate {
     }
 }
 
-/// Reads one account of a state in every way; all of it is that of block `number`.
+/// Reads one account of a state in every way; every value must be that of block `number`.
 fn read(state: &State, number: u64, index: u8) {
     let address = Address::repeat_byte(index);
     let balance = state
@@ -74,7 +74,7 @@ fn readers_walk_while_the_writer_commits_and_releases() {
                         (!states.is_empty()).then(|| states[turn % states.len()].clone())
                     };
                     if let Some((number, state)) = picked {
-                        // The window moves on meanwhile: this may be the handle that goes last.
+                        // The window may have moved on, so this may be the last handle.
                         (0..4).for_each(|_| read(&state, number, (turn % 32) as u8));
                         reads.fetch_add(1, Ordering::Relaxed);
                     }
@@ -93,7 +93,7 @@ fn readers_walk_while_the_writer_commits_and_releases() {
                 window.pop_front();
             }
         }
-        // On a busy machine the writer may be done before a reader began.
+        // On a busy machine the writer may finish before a reader starts.
         while reads.load(Ordering::Relaxed) < 100 {
             thread::yield_now();
         }

@@ -1,4 +1,4 @@
-//! Bytes that no writer made: what is missing is named, what is malformed is an error, nothing
+//! Missing and malformed nodes: errors name the missing item, malformed bytes are errors, nothing
 //! panics.
 
 use std::sync::Arc;
@@ -39,7 +39,7 @@ fn state() -> (Arc<NodeStore>, Arc<State>) {
     (store, state)
 }
 
-/// Touches, one after the other, everything of the state: reads, proofs and updates.
+/// Reads, proves and updates everything in the state, one after the other.
 fn touch_all(state: &State) -> Vec<TrieError> {
     let slots = (0..42).map(U256::from).collect::<Vec<_>>();
     let mut errors = Vec::new();
@@ -86,7 +86,7 @@ fn a_missing_node_is_named() {
     for hash in hashes {
         let (_, entry) = store.nodes.remove(&hash).unwrap();
         let errors = touch_all(&state);
-        assert!(!errors.is_empty(), "{hash} is needed by somebody");
+        assert!(!errors.is_empty(), "something needs {hash}");
         assert!(
             errors
                 .iter()
@@ -157,7 +157,7 @@ fn malformed_nodes_are_refused() {
     for (name, rlp) in cases {
         assert!(references(&rlp).is_err(), "{name}");
     }
-    // Well-formed, but not at every depth.
+    // Nodes that are well-formed, but not at every depth.
     let leaf = list(&[&[&[0xa1, 0x20][..], &[0; 32]].concat(), &[0x01]]);
     let extension = list(&[extension_path, &hash]);
     let cases = [
@@ -180,8 +180,8 @@ fn malformed_nodes_are_refused() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Random bytes change in random nodes of a state: all that reads it answers or says which
-    /// bytes are malformed.
+    /// Changes random bytes in random nodes of a state: every read succeeds or names the malformed
+    /// bytes.
     #[test]
     fn changed_bytes_never_panic(
         changes in prop::collection::vec((any::<prop::sample::Index>(), any::<prop::sample::Index>(), any::<u8>()), 1..8),

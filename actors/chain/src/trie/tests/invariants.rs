@@ -1,4 +1,5 @@
-//! `check_invariants` can fail: one thing is changed in a sound store, and it says which.
+//! `check_invariants` can fail: each test changes one thing in a sound store, and expects the error
+//! that names it.
 
 use std::sync::{Arc, atomic::Ordering};
 
@@ -43,13 +44,13 @@ fn check(damage: impl FnOnce(&NodeStore, &State) -> Option<InvariantError>) {
     assert_eq!(Some(&found), expected.as_ref(), "{found}");
 }
 
-/// Some node other than the root, the same at every run.
+/// A node other than the root, the same in every run.
 fn any_node(store: &NodeStore, state: &State) -> B256 {
     let hashes = store.nodes.iter().map(|entry| *entry.key());
     hashes.filter(|hash| *hash != state.root()).min().unwrap()
 }
 
-/// It names nothing, so that it is all that is wrong.
+/// A leaf that references nothing, so that damage to it is the only error.
 fn any_storage_leaf(store: &NodeStore) -> B256 {
     let is_short = |rlp: &Option<Box<[u8]>>| rlp.as_ref().is_some_and(|rlp| rlp.len() < 40);
     let leaves = store.nodes.iter().filter(|entry| is_short(&entry.rlp));
@@ -148,8 +149,8 @@ fn changed_bytes_are_found() {
         let mut entry = store.nodes.get_mut(&state.root()).unwrap();
         entry.rlp.as_mut().unwrap()[0] = 0x80;
         let item = Reference::Node(state.root());
-        let why = alloy_rlp::Error::UnexpectedString;
-        Some(InvariantError::Malformed { item, why })
+        let error = alloy_rlp::Error::UnexpectedString;
+        Some(InvariantError::Malformed { item, why: error })
     });
 }
 

@@ -1,5 +1,5 @@
-//! One trie over arbitrary 32-byte keys, which keccak256 would never give: long common prefixes,
-//! inline nodes, extensions everywhere.
+//! One trie over 32-byte keys that are not hashes, with long common prefixes, inline nodes and
+//! extensions everywhere.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -31,7 +31,7 @@ impl LeafUpdate for Update {
     }
 }
 
-/// A store, the roots that are held in it (oldest first), and what each of them has to hold.
+/// A store, its held roots (oldest first), and the expected content of each.
 struct Bench {
     store: Arc<NodeStore>,
     held: VecDeque<(B256, Values)>,
@@ -89,7 +89,7 @@ impl Bench {
         self.store.check_invariants(roots).unwrap();
     }
 
-    /// Every key of `keys` at every held root: the value, and a proof of it or of its absence.
+    /// Checks every key at every held root: its value, and the proof of it or of its absence.
     fn check_reads<'a>(&self, keys: impl IntoIterator<Item = &'a B256> + Clone) {
         for (root, values) in &self.held {
             for key in keys.clone() {
@@ -120,7 +120,7 @@ fn key(nibbles: impl IntoIterator<Item = u8>) -> B256 {
     B256::from_slice(&nibbles.pack())
 }
 
-/// `fill` in all places but `place`, which has `nibble`: two such keys share `place` nibbles.
+/// A key of `fill` nibbles, with `nibble` at `place`: two such keys share `place` nibbles.
 fn differing_at(fill: u8, place: usize, nibble: u8) -> B256 {
     key((0..64).map(|index| if index == place { nibble } else { fill }))
 }
@@ -141,7 +141,7 @@ fn any_key() -> impl Strategy<Value = B256> {
     ]
 }
 
-/// RLP strings: short ones, so that nodes are inline, and long ones.
+/// RLP strings, some short enough for inline nodes.
 fn any_value() -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![
         3 => (1..0x80_u8).prop_map(|byte| vec![byte]),
@@ -188,8 +188,8 @@ proptest! {
     }
 }
 
-/// Two keys that share `place` nibbles make an extension; a third that leaves them at `split`
-/// splits it (or stands in the branch below it), and deleting any of the three joins what is left.
+/// Two keys that share `place` nibbles make an extension. A third key that diverges at `split`
+/// splits it (or joins the branch below it), and deleting any of the three merges the rest.
 #[test]
 fn extensions_split_and_join_at_every_place() {
     for value in [vec![1], alloy_rlp::encode([7_u8; 32].as_slice())] {
@@ -212,7 +212,7 @@ fn extensions_split_and_join_at_every_place() {
     }
 }
 
-/// A key for every depth: 64 branches below each other, the most that keys of 64 nibbles allow.
+/// One key per depth: 64 nested branches, the most that keys of 64 nibbles allow.
 #[test]
 fn branches_stand_at_every_depth() {
     let mut bench = Bench::new();
@@ -231,7 +231,7 @@ fn branches_stand_at_every_depth() {
     assert_eq!(bench.held.back().unwrap().0, EMPTY_ROOT_HASH);
 }
 
-/// Subtrees of one content under one branch are one node, named as often as it stands there.
+/// Equal subtrees under one branch are stored as one node, with one reference for each.
 #[test]
 fn equal_subtrees_are_stored_once() {
     let mut bench = Bench::new();

@@ -1,4 +1,4 @@
-//! The trie against independent oracles: `alloy_trie`'s hash builder, root helpers and proof
+//! Compares the trie with independent oracles: `alloy_trie`'s hash builder, root helpers and proof
 //! verifier.
 
 #![expect(clippy::unwrap_used)]

@@ -1,4 +1,4 @@
-//! A state as plain maps, its root from alloy's helpers.
+//! A state as plain maps, with the root from alloy's helpers.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -80,8 +80,7 @@ impl StateModel {
         )
     }
 
-    /// Compares accounts, slots and codes of a state with the model's, and verifies a proof of
-    /// each.
+    /// Compares a state's accounts, slots and codes with the model's, and verifies a proof of each.
     pub(super) fn check(&self, state: &State, addresses: &[Address], slots: &[U256]) {
         for address in addresses {
             let expected = self.accounts.get(address);
@@ -113,8 +112,7 @@ impl StateModel {
     }
 }
 
-/// Verifies the proof of an account and of its slots by alloy's verifier, from the state root
-/// alone.
+/// Verifies the proof of an account and its slots with alloy's verifier, from the state root alone.
 fn check_proof(
     state: &State,
     address: &Address,

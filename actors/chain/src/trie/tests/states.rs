@@ -39,7 +39,7 @@ fn any_account() -> impl Strategy<Value = AccountUpdate> {
         balance,
         code_hash: keccak256(code(index)),
     });
-    // Few values, so that accounts come to have the same storage.
+    // Few values, so that some accounts have equal storage.
     let value = prop_oneof![2 => Just(0_u64), 3 => 1..3_u64, 1 => any::<u64>()];
     let slot = (0..SLOTS, value).prop_map(|(slot, value)| (U256::from(slot), U256::from(value)));
     let storage = prop_oneof![
@@ -74,15 +74,15 @@ fn any_update() -> impl Strategy<Value = StateUpdate> {
 
 #[derive(Clone, Debug)]
 enum StateStep {
-    /// A block on the head; the oldest leaves a full window.
+    /// Applies a block; the oldest one leaves a full window.
     Apply(StateUpdate),
-    /// A block that is computed and then not taken.
+    /// Computes a block and discards it.
     Forget(StateUpdate),
-    /// Up to so many blocks off the head.
+    /// Reverts up to this many blocks.
     Revert(usize),
-    /// A reader takes a handle of some state and keeps it.
+    /// A reader takes a handle of a state and keeps it.
     Pin(prop::sample::Index),
-    /// The reader is done with all it took.
+    /// The reader drops all its handles.
     Unpin,
 }
 
@@ -96,10 +96,10 @@ fn any_step() -> impl Strategy<Value = StateStep> {
     ]
 }
 
-/// Runs the steps in a window of so many states; after each one the store holds what the states
-/// reach and no more.
+/// Runs the steps in a window of `window` states, and checks after each one that the store holds
+/// exactly what the states reach.
 ///
-/// The window is full before the first step, so that every block pushes one out.
+/// The window is full before the first step, so that every block evicts one.
 fn check(steps: &[StateStep], window: usize) {
     let store = NodeStore::new();
     let mut ring = VecDeque::from([(State::empty(&store), StateModel::default())]);
@@ -132,7 +132,7 @@ fn check(steps: &[StateStep], window: usize) {
             StateStep::Pin(index) => pinned.push(ring[index.index(ring.len())].clone()),
             StateStep::Unpin => pinned.clear(),
         }
-        // Before the release the dropped handles still count, after it they do not.
+        // Dropped handles count until the release.
         check_invariants(&store, ring.iter().chain(&pinned));
         store.release_retired();
         check_invariants(&store, ring.iter().chain(&pinned));
@@ -356,7 +356,11 @@ fn codes_live_as_long_as_an_account_names_them() {
         .into_iter()
         .collect();
     let both = commit(&State::empty(&store), &change);
-    assert_eq!(store.stats().codes, 1, "what no account names is not kept");
+    assert_eq!(
+        store.stats().codes,
+        1,
+        "a code that no account references is not kept"
+    );
     let one = commit(&both, &update([(1, AccountUpdate::default())]));
     drop(both);
     check_own_invariants(&store);
