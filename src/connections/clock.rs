@@ -1,20 +1,24 @@
-//! The clock of what is looked after: once a second is often enough for bounds of whole seconds.
+//! A clock of whole seconds, for bounds that need no finer one.
 
 use std::{rc::Weak, time::Duration};
 
 use tokio::time::{MissedTickBehavior, interval};
 
-/// Looks at something of the present thread once a second, for as long as somebody holds it.
-/// Seconds in which the process did not run are not made up for: nobody could have answered in
-/// them.
-pub(crate) fn every_second<T: 'static>(what: Weak<T>, look: fn(&T)) {
+/// Seconds since a worker began to count them.
+pub(crate) type Tick = u32;
+
+/// Calls `tick` with `target` once a second on the current thread, until the target is dropped.
+///
+/// Seconds in which the process did not run are not made up for: no client could be served in them,
+/// so they must not count against one.
+pub(crate) fn every_second<T: 'static>(target: Weak<T>, tick: impl Fn(&T) + 'static) {
     actix_web::rt::spawn(async move {
         let mut seconds = interval(Duration::from_secs(1));
         seconds.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             seconds.tick().await;
-            match what.upgrade() {
-                Some(what) => look(&what),
+            match target.upgrade() {
+                Some(target) => tick(&target),
                 None => return,
             }
         }
@@ -28,24 +32,24 @@ mod tests {
     use super::*;
 
     #[actix::test]
-    async fn seconds_in_which_nothing_ran_are_none() {
-        let looks = Rc::new(Cell::new(0));
-        every_second(Rc::downgrade(&looks), |looks| looks.set(looks.get() + 1));
-        while looks.get() == 0 {
+    async fn seconds_without_progress_are_not_counted() {
+        let ticks = Rc::new(Cell::new(0));
+        every_second(Rc::downgrade(&ticks), |ticks| ticks.set(ticks.get() + 1));
+        while ticks.get() == 0 {
             tokio::task::yield_now().await;
         }
-        // The whole thread stands still, as a stopped process does.
+        // The whole thread stands still, as in a stopped process.
         let began = Instant::now();
         while began.elapsed() < Duration::from_millis(3_500) {
             thread::park_timeout(Duration::from_secs(1));
         }
-        while looks.get() == 1 {
+        while ticks.get() == 1 {
             tokio::task::yield_now().await;
         }
         for _ in 0..100 {
             tokio::task::yield_now().await;
         }
-        assert_eq!(looks.get(), 2);
-        assert_eq!(Rc::strong_count(&looks), 1);
+        assert_eq!(ticks.get(), 2);
+        assert_eq!(Rc::strong_count(&ticks), 1);
     }
 }

@@ -27,7 +27,7 @@ use socket2::SockRef;
 use tokio::time::{Sleep, sleep};
 
 use crate::{
-    connections::every_second,
+    connections::{Tick, every_second},
     limits::{HALF_CLOSED_GRACE, UNSENT_BYTES, WRITE_STALL_TIMEOUT},
     metrics::Metrics,
 };
@@ -54,9 +54,6 @@ enum Doing {
     /// A WebSocket session, which is looked after elsewhere.
     Session,
 }
-
-/// Looks at a worker's connections, one a second.
-type Tick = u32;
 
 /// Remembers a connection's socket; for `HttpServer::on_connect`, which calls it once a connection.
 pub(crate) fn on_connect(io: &dyn Any, data: &mut Extensions) {

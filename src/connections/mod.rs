@@ -14,7 +14,7 @@ mod connection;
 pub(crate) mod descriptors;
 
 pub(crate) use body_budget::{BodyBudget, Charge};
-pub(crate) use clock::every_second;
+pub(crate) use clock::{Tick, every_second};
 pub(crate) use connection::{
     Answering, Connection, ConnectionHandle, Watch, on_connect, unless_gone,
 };

@@ -123,7 +123,7 @@ struct WorkerState {
     bodies: BodyBudget,
     ids: RequestIds,
     watch: Rc<Watch>,
-    sessions: Rc<Sessions>,
+    sessions: Sessions,
     hub: Rc<Hub>,
 }
 

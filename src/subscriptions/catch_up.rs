@@ -1,80 +1,58 @@
-//! One subscription on its way to the present view.
+//! One subscription that catches up with the hub's snapshot.
 
 use std::{rc::Rc, sync::Arc};
 
 use nearhead_chain::{
     block::Block,
     log_search::{BlockSearch, LogFilter},
-    window::{Cursor, CursorStep, Snapshot},
+    window::{Cursor, CursorLost, CursorStep, Snapshot},
 };
 
 use super::{
-    hub::{Hub, SubscriptionId},
-    notification::{Notification, Start},
+    bookmark::{Bookmark, PartialBlock},
+    hub::Hub,
+    notification::{MessagePrefix, Notification},
+    sink::NotificationSink,
+    subscription_id::SubscriptionId,
 };
-use crate::{
-    rpc::SubscriptionKind,
-    ws::{CloseReason, Session},
-};
+use crate::rpc::SubscriptionKind;
 
-/// A subscription that is told step by step, as its session takes it.
+/// A subscription that goes along the chain step by step, as its session takes what it is sent.
 pub(super) struct CatchUp {
     pub(super) id: SubscriptionId,
     kind: SubscriptionKind,
-    start: Start,
-    /// The view that it began with, until the hub's is as new: an older one is not gone along.
-    began_in: Option<Arc<Snapshot>>,
+    prefix: MessagePrefix,
+    /// The snapshot that the client subscribed at, until the hub's is as new: the subscription does
+    /// not go along an older one.
+    subscribed_at: Option<Arc<Snapshot>>,
     bookmark: Bookmark,
-    /// What is left to tell of the block at the bookmark.
-    telling: Option<Telling>,
-    /// The kind's filter, made when it is first needed.
+    /// Logs of the block at the bookmark that are still to be sent.
+    pending: Option<PendingLogs>,
+    /// The filter as it is matched against blocks; made when it is first needed.
     search: Option<BlockSearch>,
 }
 
-/// Where in the chain a subscription goes on.
-#[derive(Clone, Debug)]
-pub(super) struct Bookmark {
-    pub(super) cursor: Cursor,
-    /// A block that is told of in part.
-    pub(super) part: Option<Part>,
-}
-
-/// A block, and the position of the log that is told next.
-#[derive(Clone, Debug)]
-pub(super) struct Part {
-    pub(super) block: Arc<Block>,
-    pub(super) is_removed: bool,
-    pub(super) position: u32,
-}
-
-/// Logs of one block.
-struct Telling {
+/// Logs of one block that are still to be sent.
+struct PendingLogs {
     block: Arc<Block>,
     is_removed: bool,
-    /// Those that match and are still to be told, the next one last.
+    /// Positions of those that match, the next one last.
     positions: Vec<u32>,
 }
 
-/// How far it went.
-pub(super) enum Went {
-    /// A step further; there may be more.
-    On,
-    /// To the head of the view.
-    ToHead,
-    /// Nowhere: the view is older than what it knows.
-    Waits,
+/// How far a call of [`CatchUp::advance`] came.
+pub(super) enum Progress {
+    /// One step further; there may be more.
+    Stepped,
+    /// To the head of the snapshot.
+    AtHead,
+    /// Nowhere: the snapshot is older than the one that the client subscribed at.
+    Waiting,
     /// Until the session had no more room.
     Full,
 }
 
-impl Bookmark {
-    /// Everything up to where the cursor is was told.
-    pub(super) const fn at(cursor: Cursor) -> Self {
-        Self { cursor, part: None }
-    }
-}
-
-impl Telling {
+impl PendingLogs {
     fn new(block: Arc<Block>, is_removed: bool, search: &BlockSearch) -> Self {
         let mut positions = search.positions(&block.postings);
         if !is_removed {
@@ -87,12 +65,12 @@ impl Telling {
         }
     }
 
-    /// What is left of a block that is told of in part.
-    fn rest(part: Part, search: &BlockSearch) -> Self {
-        let mut rest = Self::new(part.block, part.is_removed, search);
-        rest.positions.retain(|at| match part.is_removed {
-            true => *at <= part.position,
-            false => *at >= part.position,
+    /// The rest of a block whose logs were sent in part.
+    fn rest(partial: PartialBlock, search: &BlockSearch) -> Self {
+        let mut rest = Self::new(partial.block, partial.is_removed, search);
+        rest.positions.retain(|position| match partial.is_removed {
+            true => *position <= partial.position,
+            false => *position >= partial.position,
         });
         rest
     }
@@ -102,107 +80,112 @@ impl CatchUp {
     pub(super) const fn new(
         id: SubscriptionId,
         kind: SubscriptionKind,
-        start: Start,
-        began_in: Option<Arc<Snapshot>>,
+        prefix: MessagePrefix,
+        subscribed_at: Option<Arc<Snapshot>>,
         bookmark: Bookmark,
     ) -> Self {
         Self {
             id,
             kind,
-            start,
-            began_in,
+            prefix,
+            subscribed_at,
             bookmark,
-            telling: None,
+            pending: None,
             search: None,
         }
     }
 
     /// Goes one step further, or as far as the session has room.
-    pub(super) fn go_on(
+    ///
+    /// # Errors
+    /// [`CursorLost`]: the subscription fell behind the window.
+    pub(super) fn advance(
         &mut self,
-        session: &Session,
-        view: &Snapshot,
+        sink: &dyn NotificationSink,
+        snapshot: &Snapshot,
         hub: &Hub,
-    ) -> Result<Went, CloseReason> {
-        let newer = self.began_in.take();
-        if let Some(newer) = newer.filter(|newer| view.version() < newer.version()) {
-            // The next step goes along it.
-            let is_deeper = hub.deepens_to(&newer);
-            self.began_in = Some(newer);
-            return Ok(if is_deeper { Went::On } else { Went::Waits });
+    ) -> Result<Progress, CursorLost> {
+        let newer = self.subscribed_at.take();
+        if let Some(newer) = newer.filter(|newer| snapshot.version() < newer.version()) {
+            // If the hub takes the newer one, the next step goes along it.
+            let is_adopted = hub.adopt_if_same_head(&newer);
+            self.subscribed_at = Some(newer);
+            return Ok(if is_adopted {
+                Progress::Stepped
+            } else {
+                Progress::Waiting
+            });
         }
         match self.kind.clone() {
-            SubscriptionKind::NewHeads => self.next_head(session, view, hub),
-            SubscriptionKind::Logs(filter) => self.next_logs(&filter, session, view, hub),
-            SubscriptionKind::Reorgs => self.next_reorg(session, view, hub),
+            SubscriptionKind::NewHeads => self.next_head(sink, snapshot, hub),
+            SubscriptionKind::Logs(filter) => self.next_logs(&filter, sink, snapshot, hub),
+            SubscriptionKind::Reorgs => self.next_reorg(sink, snapshot, hub),
         }
     }
 
     fn next_head(
         &mut self,
-        session: &Session,
-        view: &Snapshot,
+        sink: &dyn NotificationSink,
+        snapshot: &Snapshot,
         hub: &Hub,
-    ) -> Result<Went, CloseReason> {
+    ) -> Result<Progress, CursorLost> {
         let mut cursor = self.bookmark.cursor;
-        let next = match cursor.step(view).map_err(|_| CloseReason::FELL_BEHIND)? {
-            None => return Ok(Went::ToHead),
+        let next = match cursor.step(snapshot)? {
+            None => return Ok(Progress::AtHead),
             Some(CursorStep::Add(block)) => Some(block),
-            // Nothing else would say that the chain went back to a block that was told already.
-            Some(CursorStep::Remove(_)) => cursor.is_at_head(view).then(|| Arc::clone(view.head())),
+            // No applied block follows that would show that the chain went back to this one.
+            Some(CursorStep::Remove(_)) => cursor
+                .is_at_head(snapshot)
+                .then(|| Arc::clone(snapshot.head())),
         };
         if let Some(next) = next
-            && !self.tell(session, hub, &Notification::head(&next))
+            && !self.send(sink, hub, &Notification::head(&next))
         {
-            return Ok(Went::Full);
+            return Ok(Progress::Full);
         }
         self.bookmark.cursor = cursor;
-        Ok(Went::On)
+        Ok(Progress::Stepped)
     }
 
     fn next_logs(
         &mut self,
         filter: &Rc<LogFilter>,
-        session: &Session,
-        view: &Snapshot,
+        sink: &dyn NotificationSink,
+        snapshot: &Snapshot,
         hub: &Hub,
-    ) -> Result<Went, CloseReason> {
+    ) -> Result<Progress, CursorLost> {
         let search = self.search.get_or_insert_with(|| BlockSearch::new(filter));
-        let mut telling = match (self.telling.take(), self.bookmark.part.take()) {
-            (Some(telling), _) => telling,
-            (None, Some(part)) => Telling::rest(part, search),
-            (None, None) => {
-                let step = self.bookmark.cursor.step(view);
-                match step.map_err(|_| CloseReason::FELL_BEHIND)? {
-                    None => return Ok(Went::ToHead),
-                    Some(CursorStep::Remove(block)) => Telling::new(block, true, search),
-                    Some(CursorStep::Add(block)) => Telling::new(block, false, search),
-                }
-            }
+        let mut pending = match (self.pending.take(), self.bookmark.partial.take()) {
+            (Some(pending), _) => pending,
+            (None, Some(partial)) => PendingLogs::rest(partial, search),
+            (None, None) => match self.bookmark.cursor.step(snapshot)? {
+                None => return Ok(Progress::AtHead),
+                Some(CursorStep::Remove(block)) => PendingLogs::new(block, true, search),
+                Some(CursorStep::Add(block)) => PendingLogs::new(block, false, search),
+            },
         };
-        while let Some(position) = telling.positions.last() {
+        while let Some(position) = pending.positions.last() {
             let notification =
-                Notification::log(&telling.block, *position as usize, telling.is_removed);
+                Notification::log(&pending.block, *position as usize, pending.is_removed);
             if let Some(notification) = notification
-                && !self.tell(session, hub, &notification)
+                && !self.send(sink, hub, &notification)
             {
-                self.telling = Some(telling);
-                return Ok(Went::Full);
+                self.pending = Some(pending);
+                return Ok(Progress::Full);
             }
-            telling.positions.pop();
+            pending.positions.pop();
         }
-        Ok(Went::On)
+        Ok(Progress::Stepped)
     }
 
-    /// What was replaced since, as one reorg.
+    /// Reports everything that was replaced since the bookmark as one reorg.
     fn next_reorg(
         &mut self,
-        session: &Session,
-        view: &Snapshot,
+        sink: &dyn NotificationSink,
+        snapshot: &Snapshot,
         hub: &Hub,
-    ) -> Result<Went, CloseReason> {
-        let steps = self.bookmark.cursor.path(view);
-        let steps = steps.map_err(|_| CloseReason::FELL_BEHIND)?;
+    ) -> Result<Progress, CursorLost> {
+        let steps = self.bookmark.cursor.path(snapshot)?;
         let reverted = steps.iter().filter_map(|step| match step {
             CursorStep::Remove(block) => Some(&**block),
             CursorStep::Add(_) => None,
@@ -212,18 +195,18 @@ impl CatchUp {
             CursorStep::Remove(_) => None,
         });
         if let Some(notification) = Notification::reorg(reverted, applied)
-            && !self.tell(session, hub, &notification)
+            && !self.send(sink, hub, &notification)
         {
-            return Ok(Went::Full);
+            return Ok(Progress::Full);
         }
-        self.bookmark.cursor = Cursor::after(view.head());
-        Ok(Went::ToHead)
+        self.bookmark.cursor = Cursor::after(snapshot.head());
+        Ok(Progress::AtHead)
     }
 
-    /// Whether it was told: where it would fill more than a half of what may wait, it waits itself.
-    fn tell(&self, session: &Session, hub: &Hub, notification: &Notification) -> bool {
-        let is_told = session.has_room() && session.notify(notification.pieces(&self.start));
-        hub.metrics.notified(usize::from(is_told));
-        is_told
+    /// Sends a notification if the session has room; returns whether it did.
+    fn send(&self, sink: &dyn NotificationSink, hub: &Hub, notification: &Notification) -> bool {
+        let is_sent = sink.has_room() && sink.notify(notification.message(&self.prefix));
+        hub.metrics.notified(usize::from(is_sent));
+        is_sent
     }
 }

@@ -1,4 +1,4 @@
-//! Tells a worker's subscribers of every change of the head; one on every worker.
+//! Hands every change of the head to a worker's hub; one on every worker.
 
 use std::{rc::Rc, sync::Arc};
 
@@ -9,19 +9,19 @@ use nearhead_actors::{
 };
 use tokio::sync::broadcast::error::RecvError;
 
-use super::Hub;
+use super::hub::Hub;
 
-/// Follows the head tracker and hands every change to the worker's hub, in order.
+/// Subscribes to the head tracker and hands every change to the worker's hub, in order.
 ///
-/// When the worker was asleep for so long that changes were missed, everybody who listens catches
-/// up with the view that it goes on with.
+/// If the worker did not run for so long that changes were missed, all listeners catch up with the
+/// snapshot that the hub continues with.
 pub(crate) struct FanoutActor {
     tracker: Addr<HeadTracker>,
     hub: Rc<Hub>,
 }
 
 impl FanoutActor {
-    /// Starts it on the present arbiter.
+    /// Starts the actor on the current arbiter.
     pub(crate) fn start(tracker: Addr<HeadTracker>, hub: Rc<Hub>) {
         Actor::start(Self { tracker, hub });
     }
@@ -36,19 +36,20 @@ impl Actor for FanoutActor {
     }
 }
 
-/// Follows until the tracker is gone, which ends the service.
+/// Runs until the tracker ends, which ends the service.
 async fn follow(tracker: Addr<HeadTracker>, hub: Rc<Hub>) {
     while let Ok(HeadSubscription {
         snapshot,
         mut changes,
     }) = tracker.send(FollowHead).await
     {
-        hub.begin(snapshot);
+        hub.reset(snapshot);
         loop {
             match changes.recv().await {
-                // Who knows a block of before is told that its way is lost.
-                Ok(change) if change.is_reset => hub.begin(Arc::clone(&change.snapshot)),
-                Ok(change) => hub.announce(&change),
+                // A subscription whose block is not in the new window loses its cursor, which
+                // closes its session.
+                Ok(change) if change.is_reset => hub.reset(Arc::clone(&change.snapshot)),
+                Ok(change) => hub.fan_out(&change),
                 Err(RecvError::Closed) => return,
                 Err(RecvError::Lagged(missed)) => {
                     tracing::warn!(

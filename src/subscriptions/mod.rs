@@ -1,27 +1,35 @@
-//! Who is told what when the head changes.
+//! Notifies sessions when the head changes.
 //!
-//! | file | what it is |
+//! | file | content |
 //! |---|---|
-//! | [`Hub`] | everybody on one worker who is told at once, and the view that they know |
-//! | [`SessionSubscriptions`] | one session's subscriptions; those that are behind catch up in turn, at their session's own pace |
-//! | `catch_up` | one of these, on its way |
-//! | `notification` | the JSON of a notification, in slices that all who get it share |
+//! | [`hub`] | the subscriptions of one worker that are notified at once, and the snapshot they are at |
+//! | [`session_subscriptions`] | one session's subscriptions; those that are behind take turns to catch up |
+//! | `catch_up` | one subscription that catches up |
+//! | `bookmark` | where in the chain a subscription continues |
+//! | `notification` | the JSON of a notification, shared by all that receive it |
+//! | [`sink`] | the trait that a session implements to be notified |
+//! | `subscription_id` | ids |
+//! | `fanout_actor` | feeds the hub from the head tracker |
 //!
-//! A subscription begins as a cursor at a block and goes on step by step, as its session takes what
-//! it is told, until it is at the hub's view; then the hub tells it with all others. When its
-//! session has no room for what the hub has to tell, it goes on by a cursor again: what waits for a
-//! session is bounded, and who reads, however slowly, misses nothing. All of it happens on the
-//! worker's thread, so that between the two nothing is left out and nothing comes twice. The actor
-//! that feeds the hub is `fanout_actor`.
+//! A new subscription starts with a bookmark in the chain and goes on step by step, as its session
+//! takes what it is sent, until it is at the hub's snapshot; then the hub lists it. If its session
+//! has no room for a notification, the subscription leaves the list with a bookmark and catches up
+//! again. So what waits for a session is bounded, and a client that reads misses nothing, however
+//! slowly it reads. All of this runs on the worker's thread: a change of the head cannot come
+//! between the last step and the listing.
 
+mod bookmark;
 mod catch_up;
 mod fanout_actor;
 mod hub;
 mod notification;
 mod session_subscriptions;
-#[cfg(test)]
-mod tests;
+mod sink;
+mod subscription_id;
 
+pub(crate) use bookmark::Bookmark;
 pub(crate) use fanout_actor::FanoutActor;
 pub(crate) use hub::Hub;
-pub(crate) use session_subscriptions::{Asking, SessionSubscriptions};
+pub(crate) use session_subscriptions::SessionSubscriptions;
+pub(crate) use sink::NotificationSink;
+pub(crate) use subscription_id::SubscriptionId;

@@ -3,21 +3,16 @@
 use bytes::Bytes;
 use nearhead_chain::{block::Block, encode::value};
 
-use crate::ws::{Opcode, header};
-
-/// A notification without what only one subscription has: its id.
+/// A notification without what differs between subscriptions.
+///
+/// It holds the value of `result` and the end of the message.
 #[derive(Clone, Debug)]
-pub(super) struct Notification {
-    /// The header of the frame that carries it, the same for every subscription.
-    header: Bytes,
-    /// The value of `result`, and the end of the message.
-    rest: Bytes,
-}
+pub(super) struct Notification(Bytes);
 
-/// The message up to the value of `result`: all that differs between subscriptions, and always of
-/// one length.
+/// The message up to the value of `result`: it holds the subscription's id, and has the same length
+/// for every subscription.
 #[derive(Clone, Debug)]
-pub(super) struct Start(Bytes);
+pub(super) struct MessagePrefix(Bytes);
 
 /// Bytes of a subscription's id: `0x` and 32 digits.
 const ID_BYTES: usize = 34;
@@ -26,45 +21,41 @@ const BEFORE_ID: &str =
     r#"{"jsonrpc":"2.0","method":"eth_subscription","params":{"subscription":""#;
 const AFTER_ID: &str = r#"","result":"#;
 
-impl Start {
-    const LEN: usize = BEFORE_ID.len() + ID_BYTES + AFTER_ID.len();
-
-    /// Of the subscription with this id.
-    pub(super) fn of(id: &str) -> Self {
+impl MessagePrefix {
+    /// The prefix for the subscription with this id.
+    pub(super) fn new(id: &str) -> Self {
         debug_assert_eq!(id.len(), ID_BYTES);
         Self([BEFORE_ID, id, AFTER_ID].concat().into())
     }
 }
 
 impl Notification {
-    /// With the value of `result` in two parts.
-    fn of(result: [&[u8]; 2]) -> Self {
-        let rest = Bytes::from([result[0], result[1], b"}}"].concat());
-        let header = header(Opcode::Text, Start::LEN + rest.len());
-        Self { header, rest }
+    /// A notification whose `result` is given in two parts.
+    fn new(result: [&[u8]; 2]) -> Self {
+        Self([result[0], result[1], b"}}"].concat().into())
     }
 
     /// A new head.
     pub(super) fn head(block: &Block) -> Self {
-        Self::of([&value::header(&block.header, &block.hash), b""])
+        Self::new([&value::header(&block.header, &block.hash), b""])
     }
 
-    /// A log of a block, by its position; `None` where there is none.
+    /// The log at this position of a block; `None` if there is no such log.
     pub(super) fn log(block: &Block, position: usize, is_removed: bool) -> Option<Self> {
         let range = block.json.log_range(position)?;
         let log = &block.json.receipts()[range];
-        // A log is written as it is when it is added, and ends with saying so.
+        // A block's logs are encoded as added; `removed` is their last member.
         const ADDED: &[u8] = b"false}";
         debug_assert!(log.ends_with(ADDED));
         let (start, is_added) = log.split_at(log.len() - ADDED.len());
-        Some(Self::of([
+        Some(Self::new([
             start,
             if is_removed { b"true}" } else { is_added },
         ]))
     }
 
-    /// What a reorg replaced, newest first, and by what, oldest first; `None` where it replaced
-    /// nothing.
+    /// A reorg: the reverted blocks, newest first, and the applied ones, oldest first. `None` if
+    /// nothing was reverted.
     pub(super) fn reorg<'a>(
         reverted: impl Iterator<Item = &'a Block> + Clone,
         applied: impl Iterator<Item = &'a Block>,
@@ -80,11 +71,11 @@ impl Notification {
             ids(reverted.map(of).collect()),
             ids(applied.map(of).collect()),
         );
-        Some(Self::of([text.as_bytes(), b""]))
+        Some(Self::new([text.as_bytes(), b""]))
     }
 
-    /// The frame for one subscription; nothing is copied.
-    pub(super) fn pieces(&self, start: &Start) -> [Bytes; 3] {
-        [self.header.clone(), start.0.clone(), self.rest.clone()]
+    /// The message for one subscription; nothing is copied.
+    pub(super) fn message(&self, prefix: &MessagePrefix) -> [Bytes; 2] {
+        [prefix.0.clone(), self.0.clone()]
     }
 }

@@ -1,69 +1,73 @@
-//! One session's subscriptions.
+//! The subscriptions of one session.
 
 use std::{
     cell::{Cell, RefCell},
     collections::{HashMap, VecDeque},
-    rc::Rc,
+    rc::{Rc, Weak},
     sync::Arc,
 };
 
 use alloy_primitives::B256;
 use nearhead_chain::window::{Cursor, Snapshot};
-use tokio::sync::Semaphore;
 
 use super::{
-    catch_up::{Bookmark, CatchUp, Went},
-    hub::{Hub, Place, SubscriptionId},
-    notification::Start,
+    bookmark::Bookmark,
+    catch_up::{CatchUp, Progress},
+    hub::{Hub, Listing},
+    notification::MessagePrefix,
+    sink::NotificationSink,
+    subscription_id::SubscriptionId,
 };
 use crate::{
     limits::{
         CATCH_UP_STEPS, FILTER_VALUES_PER_WORKER, SESSION_FILTER_VALUES_MAX,
         SESSION_SUBSCRIPTIONS_MAX,
     },
-    rpc::{RpcError, Subscriber, SubscriptionKind},
-    ws::Session,
+    rpc::{RpcError, SubscriptionKind},
 };
 
 /// The subscriptions of one session.
+///
+/// The methods that send take the session as its [`NotificationSink`].
 pub(crate) struct SessionSubscriptions {
     hub: Rc<Hub>,
     by_id: RefCell<HashMap<String, Subscription>>,
-    /// Those that are not told by the hub yet, or not any more; each has its turn.
+    /// Subscriptions that catch up; they take turns.
     behind: RefCell<VecDeque<CatchUp>>,
-    /// Addresses and topics of all of them.
-    values: Cell<usize>,
-    /// Listed with the hub to be looked at after the next change.
-    pub(super) waits_for_change: Cell<bool>,
+    /// Addresses and topics in the filters of all of them.
+    filter_values: Cell<usize>,
+    /// Whether the hub wakes the session after the next change of the head.
+    waits_for_change: Cell<bool>,
 }
 
 struct Subscription {
     number: SubscriptionId,
     kind: SubscriptionKind,
-    start: Start,
+    prefix: MessagePrefix,
     state: State,
 }
 
 enum State {
-    /// The answer with its id was not sent yet. Where it begins, and the view that this is part of.
-    Asked(Bookmark, Arc<Snapshot>),
-    /// On its way to the hub's view.
+    /// The answer with its id was not sent yet. It will start at the bookmark, which is a place in
+    /// this snapshot.
+    Requested(Bookmark, Arc<Snapshot>),
+    /// It catches up with the hub.
     Behind,
-    /// The hub tells it.
-    Listed(Place),
+    /// The hub notifies it.
+    Listed(Listing),
 }
 
 impl Subscription {
-    /// From now on it catches up, from this bookmark on, with this view and later ones.
-    fn catches_up(&mut self, bookmark: Bookmark, began_in: Option<Arc<Snapshot>>) -> CatchUp {
+    /// From now on it catches up from this bookmark, along `subscribed_at` or newer snapshots.
+    fn catches_up(&mut self, bookmark: Bookmark, subscribed_at: Option<Arc<Snapshot>>) -> CatchUp {
         self.state = State::Behind;
-        let (kind, start) = (self.kind.clone(), self.start.clone());
-        CatchUp::new(self.number, kind, start, began_in, bookmark)
+        let (kind, prefix) = (self.kind.clone(), self.prefix.clone());
+        CatchUp::new(self.number, kind, prefix, subscribed_at, bookmark)
     }
 }
 
-/// Addresses and topics of its filter.
-fn values(kind: &SubscriptionKind) -> usize {
+/// Addresses and topics in the filter of a subscription.
+fn filter_values(kind: &SubscriptionKind) -> usize {
     match kind {
         SubscriptionKind::Logs(filter) => filter.value_count(),
         SubscriptionKind::NewHeads | SubscriptionKind::Reorgs => 0,
@@ -76,35 +80,89 @@ impl SessionSubscriptions {
             hub,
             by_id: RefCell::default(),
             behind: RefCell::default(),
-            values: Cell::new(0),
+            filter_values: Cell::new(0),
             waits_for_change: Cell::new(false),
         }
     }
 
-    /// Notes that the answer with this id was sent: it is told from now on.
-    fn begin(&self, id: &str) {
+    /// Adds a subscription after the head of `snapshot` or after the block `since`, and returns its
+    /// id. It sends nothing before [`start`](Self::start).
+    ///
+    /// # Errors
+    /// As [`crate::rpc::Subscriber::subscribe`].
+    pub(crate) fn subscribe(
+        &self,
+        kind: SubscriptionKind,
+        since: Option<B256>,
+        snapshot: &Arc<Snapshot>,
+    ) -> Result<String, RpcError> {
+        if self.by_id.borrow().len() >= SESSION_SUBSCRIPTIONS_MAX {
+            let most = SESSION_SUBSCRIPTIONS_MAX;
+            return Err(RpcError::TooManySubscriptions { most });
+        }
+        let values = filter_values(&kind);
+        if self.filter_values.get() + values > SESSION_FILTER_VALUES_MAX {
+            let most = SESSION_FILTER_VALUES_MAX;
+            return Err(RpcError::TooManyFilterValues { most });
+        }
+        if self.hub.filter_values.get() + values > FILTER_VALUES_PER_WORKER {
+            return Err(RpcError::Unavailable);
+        }
+        let cursor = match since {
+            None => Cursor::after(snapshot.head()),
+            Some(hash) => resume(snapshot, &hash)?,
+        };
+        self.count_values(|before| before + values);
+        let (number, id) = self.hub.ids.next();
+        let subscription = Subscription {
+            number,
+            kind,
+            prefix: MessagePrefix::new(&id),
+            state: State::Requested(Bookmark::at(cursor), Arc::clone(snapshot)),
+        };
+        self.by_id.borrow_mut().insert(id.clone(), subscription);
+        self.hub.metrics.subscriptions.inc();
+        Ok(id)
+    }
+
+    /// Starts a subscription: the answer with its id was sent.
+    pub(crate) fn start(&self, id: &str) {
         if let Some(subscription) = self.by_id.borrow_mut().get_mut(id)
-            && let State::Asked(bookmark, began_in) = &subscription.state
+            && let State::Requested(bookmark, subscribed_at) = &subscription.state
         {
-            let (bookmark, began_in) = (bookmark.clone(), Arc::clone(began_in));
-            let catch_up = subscription.catches_up(bookmark, Some(began_in));
+            let (bookmark, subscribed_at) = (bookmark.clone(), Arc::clone(subscribed_at));
+            let catch_up = subscription.catches_up(bookmark, Some(subscribed_at));
             self.behind.borrow_mut().push_back(catch_up);
         }
     }
 
-    /// From now on the hub tells it no more: its session had no room, or changes were missed. It
-    /// goes on at its own pace.
-    pub(super) fn falls_behind(&self, number: SubscriptionId, bookmark: Bookmark) {
+    /// Ends a subscription; `false` if there is none with this id.
+    pub(crate) fn unsubscribe(&self, id: &str) -> bool {
+        let Some(subscription) = self.by_id.borrow_mut().remove(id) else {
+            return false;
+        };
+        self.forget(&subscription);
+        true
+    }
+
+    /// Takes a subscription off the hub's lists, because its session had no room or changes were
+    /// missed. It catches up from the bookmark at its own pace.
+    pub(crate) fn fall_behind(&self, number: SubscriptionId, bookmark: Bookmark) {
         self.with(number, |subscription| {
-            if let State::Listed(place) = &subscription.state {
-                self.hub.unlist(number, place);
+            if let State::Listed(listing) = &subscription.state {
+                self.hub.unlist(number, listing);
                 let catch_up = subscription.catches_up(bookmark, None);
                 self.behind.borrow_mut().push_back(catch_up);
             }
         });
     }
 
-    /// Does something with the subscription of this number, if there is one.
+    /// Notes that the head changed, for which a subscription was waiting.
+    pub(crate) fn head_changed(&self) {
+        self.waits_for_change.set(false);
+    }
+
+    /// Calls `work` with the subscription of this number, if there is one.
     fn with(&self, number: SubscriptionId, work: impl FnOnce(&mut Subscription)) {
         let mut by_id = self.by_id.borrow_mut();
         let mut all = by_id.values_mut();
@@ -113,134 +171,91 @@ impl SessionSubscriptions {
         }
     }
 
-    /// Tells what there is to tell, as far as the session has room for it.
-    pub(crate) fn catch_up(&self, session: &Rc<Session>) {
-        if self.behind.borrow().is_empty() || !session.takes_messages() {
+    /// Sends what the subscriptions missed, as far as the session has room for it.
+    pub(crate) fn catch_up(&self, sink: &Rc<impl NotificationSink + 'static>) {
+        if self.behind.borrow().is_empty() || !sink.takes_messages() {
             return;
         }
         let (mut steps, mut waiting) = (0, 0);
         while waiting < self.behind.borrow().len() {
-            let view = self.hub.view();
+            let snapshot = self.hub.snapshot();
             if steps == CATCH_UP_STEPS {
-                // Others first.
-                session.wake();
+                // Other sessions have their turn first.
+                sink.wake();
                 return;
             }
             let Some(mut next) = self.behind.borrow_mut().pop_front() else {
                 return;
             };
-            let went = match &view {
-                Some(view) => next.go_on(session, view, &self.hub),
-                None => Ok(Went::Waits),
+            let progress = match &snapshot {
+                Some(snapshot) => next.advance(&**sink, snapshot, &self.hub),
+                None => Ok(Progress::Waiting),
             };
-            match went {
-                Ok(Went::On) => {
+            match progress {
+                Ok(Progress::Stepped) => {
                     (steps, waiting) = (steps + 1, 0);
                     self.behind.borrow_mut().push_back(next);
                 }
-                Ok(Went::ToHead) => self.join(next.id, session),
-                Ok(Went::Waits) => {
+                Ok(Progress::AtHead) => self.list(next.id, weak(sink)),
+                Ok(Progress::Waiting) => {
                     waiting += 1;
                     self.behind.borrow_mut().push_back(next);
                 }
-                Ok(Went::Full) => {
+                Ok(Progress::Full) => {
                     self.behind.borrow_mut().push_front(next);
                     return;
                 }
-                Err(why) => {
-                    session.close(why);
+                Err(_) => {
+                    sink.close_behind_window();
                     self.behind.borrow_mut().clear();
                     return;
                 }
             }
         }
-        if waiting > 0 {
-            self.hub.wakes_on_change(session);
+        if waiting > 0 && !self.waits_for_change.replace(true) {
+            self.hub.wake_on_change(weak(sink));
         }
     }
 
-    /// Whether some are not told by the hub.
+    /// Whether a subscription still catches up.
     #[cfg(test)]
-    pub(super) fn is_behind(&self) -> bool {
+    pub(crate) fn is_behind(&self) -> bool {
         !self.behind.borrow().is_empty()
     }
 
-    /// Whether there is more to tell now.
+    /// Whether there is more to send before the head changes.
     #[cfg(test)]
-    pub(super) fn goes_on(&self) -> bool {
+    pub(crate) fn has_more(&self) -> bool {
         self.is_behind() && !self.waits_for_change.get()
     }
 
-    /// From now on the hub tells it.
-    fn join(&self, number: SubscriptionId, session: &Rc<Session>) {
+    /// Lists a subscription that caught up with the hub.
+    fn list(&self, number: SubscriptionId, sink: Weak<dyn NotificationSink>) {
         self.with(number, |subscription| {
-            let (kind, start) = (&subscription.kind, subscription.start.clone());
-            let place = self.hub.list(number, kind, Rc::downgrade(session), start);
-            subscription.state = State::Listed(place);
+            let (kind, prefix) = (&subscription.kind, subscription.prefix.clone());
+            subscription.state = State::Listed(self.hub.list(number, kind, sink, prefix));
         });
-    }
-
-    fn subscribe(
-        &self,
-        kind: SubscriptionKind,
-        since: Option<B256>,
-        view: &Arc<Snapshot>,
-    ) -> Result<String, RpcError> {
-        if self.by_id.borrow().len() >= SESSION_SUBSCRIPTIONS_MAX {
-            let most = SESSION_SUBSCRIPTIONS_MAX;
-            return Err(RpcError::TooManySubscriptions { most });
-        }
-        let values = values(&kind);
-        if self.values.get() + values > SESSION_FILTER_VALUES_MAX {
-            let most = SESSION_FILTER_VALUES_MAX;
-            return Err(RpcError::TooManyFilterValues { most });
-        }
-        if self.hub.values.get() + values > FILTER_VALUES_PER_WORKER {
-            return Err(RpcError::Unavailable);
-        }
-        let cursor = match since {
-            None => Cursor::after(view.head()),
-            Some(hash) => resume(view, &hash)?,
-        };
-        self.count(|values_before| values_before + values);
-        let (number, id) = self.hub.new_id();
-        let subscription = Subscription {
-            number,
-            kind,
-            start: Start::of(&id),
-            state: State::Asked(Bookmark::at(cursor), Arc::clone(view)),
-        };
-        self.by_id.borrow_mut().insert(id.clone(), subscription);
-        self.hub.metrics.subscriptions.inc();
-        Ok(id)
-    }
-
-    fn unsubscribe(&self, id: &str) -> bool {
-        let Some(subscription) = self.by_id.borrow_mut().remove(id) else {
-            return false;
-        };
-        self.forget(&subscription);
-        true
     }
 
     fn forget(&self, subscription: &Subscription) {
         match &subscription.state {
-            State::Asked(..) => {}
+            State::Requested(..) => {}
             State::Behind => {
                 let mut behind = self.behind.borrow_mut();
                 behind.retain(|other| other.id != subscription.number);
             }
-            State::Listed(place) => self.hub.unlist(subscription.number, place),
+            State::Listed(listing) => self.hub.unlist(subscription.number, listing),
         }
-        let values = values(&subscription.kind);
-        self.count(|values_before| values_before - values);
+        let values = filter_values(&subscription.kind);
+        self.count_values(|before| before - values);
         self.hub.metrics.subscriptions.dec();
     }
 
-    /// Changes the number of values, here and on the worker.
-    fn count(&self, change: impl Fn(usize) -> usize) {
-        self.values.set(change(self.values.get()));
-        self.hub.values.set(change(self.hub.values.get()));
+    /// Changes the number of filter values, of the session and of the worker.
+    fn count_values(&self, change: impl Fn(usize) -> usize) {
+        self.filter_values.set(change(self.filter_values.get()));
+        let of_worker = &self.hub.filter_values;
+        of_worker.set(change(of_worker.get()));
     }
 }
 
@@ -252,70 +267,19 @@ impl Drop for SessionSubscriptions {
     }
 }
 
-/// Where a subscriptions is that knows the chain up to this block, if everything since is still held.
-fn resume(view: &Snapshot, since: &B256) -> Result<Cursor, RpcError> {
-    let oldest = &view.canonical()[0];
+fn weak(sink: &Rc<impl NotificationSink + 'static>) -> Weak<dyn NotificationSink> {
+    let weak: Weak<_> = Rc::downgrade(sink);
+    weak
+}
+
+/// A cursor after the block `since`, if every block from there to the head is still held.
+fn resume(snapshot: &Snapshot, since: &B256) -> Result<Cursor, RpcError> {
+    let oldest = &snapshot.canonical()[0];
     let lost = || RpcError::ResumeLost {
         number: oldest.number(),
         hash: oldest.hash,
     };
-    let cursor = Cursor::after(view.by_hash(since).ok_or_else(lost)?);
-    cursor.path(view).map_err(|_| lost())?;
+    let cursor = Cursor::after(snapshot.by_hash(since).ok_or_else(lost)?);
+    cursor.path(snapshot).map_err(|_| lost())?;
     Ok(cursor)
-}
-
-/// What one request of a session subscribes to: told of once it was answered, and forgotten if it
-/// never is.
-pub(crate) struct Asking {
-    session: Rc<Session>,
-    ids: RefCell<Vec<String>>,
-}
-
-impl Asking {
-    pub(crate) const fn new(session: Rc<Session>) -> Self {
-        Self {
-            session,
-            ids: RefCell::new(Vec::new()),
-        }
-    }
-
-    /// Notes that the answer with the ids was sent.
-    pub(crate) fn answered(self) {
-        for id in self.ids.take() {
-            self.session.subscriptions.begin(&id);
-        }
-    }
-}
-
-impl Drop for Asking {
-    fn drop(&mut self) {
-        for id in self.ids.take() {
-            self.session.subscriptions.unsubscribe(&id);
-        }
-    }
-}
-
-impl Subscriber for Asking {
-    fn subscribe(
-        &self,
-        kind: SubscriptionKind,
-        since: Option<B256>,
-        view: &Arc<Snapshot>,
-    ) -> Result<String, RpcError> {
-        let id = self.session.subscriptions.subscribe(kind, since, view)?;
-        self.ids.borrow_mut().push(id.clone());
-        Ok(id)
-    }
-
-    fn unsubscribe(&self, id: &str) -> bool {
-        self.session.subscriptions.unsubscribe(id)
-    }
-
-    fn turn(&self) -> Arc<Semaphore> {
-        self.session.turn()
-    }
-
-    fn room(&self) -> usize {
-        self.session.room()
-    }
 }

@@ -1,4 +1,4 @@
-//! What a client sends, let in frame by frame.
+//! What a client sends, passed to the session's actor frame by frame.
 
 use std::{
     pin::Pin,
@@ -11,27 +11,29 @@ use bytes::Bytes;
 use futures_core::Stream;
 
 use super::{
-    CloseReason, Session,
-    frame::{CONTROL_BYTES_MAX, FrameKind, Next, Opening, Reframer},
+    close_reason::CloseReason,
+    frame::{CONTROL_BYTES_MAX, FrameEvent, FrameKind, FrameStart, Reframer},
+    session::Session,
 };
 use crate::limits::{FRAME_WORDS_MAX, MESSAGE_BYTES_MAX};
 
-/// The bytes of a connection, let in frame by frame: the next one when the actor has seen the one
-/// before, the next message when the session can answer it. Who asks faster than it reads waits in
-/// its own socket; what comes before its next message is read all the same, and a message that was
-/// begun is read to its end.
-pub(crate) struct Inbound {
+/// The bytes of a connection, passed on frame by frame: the next frame once the actor has handled
+/// the last one, the next message once the session can answer it.
+///
+/// Requests that come faster than they are answered wait in the client's socket. Control frames in
+/// front of the next message are still read, and a message that was begun is read to its end.
+pub(super) struct Inbound {
     payload: Payload,
     session: Rc<Session>,
     reframer: Reframer,
-    /// Bytes that were read and not let in yet.
+    /// Bytes that were read and not passed on yet.
     rest: Bytes,
-    /// Bytes of payload that the frames of the present message announced.
+    /// Bytes of payload that the frames of the current message announced.
     announced: usize,
 }
 
 impl Inbound {
-    pub(crate) fn new(payload: Payload, session: Rc<Session>) -> Self {
+    pub(super) fn new(payload: Payload, session: Rc<Session>) -> Self {
         Self {
             payload,
             session,
@@ -41,9 +43,9 @@ impl Inbound {
         }
     }
 
-    /// Judges a frame by its header.
-    fn announced(&mut self, opening: Opening, len: u64) -> Result<(), CloseReason> {
-        if opening == Opening::Control {
+    /// Checks a frame by its header.
+    fn check(&mut self, start: FrameStart, len: u64) -> Result<(), CloseReason> {
+        if start == FrameStart::Control {
             let is_legal = len <= CONTROL_BYTES_MAX as u64;
             return if is_legal {
                 Ok(())
@@ -56,7 +58,7 @@ impl Inbound {
         if self.announced > MESSAGE_BYTES_MAX {
             return Err(CloseReason::TOO_LARGE);
         }
-        if opening == Opening::Message {
+        if start == FrameStart::Message {
             self.session.message_announced();
         }
         Ok(())
@@ -72,34 +74,34 @@ impl Stream for Inbound {
     ) -> Poll<Option<Result<Bytes, PayloadError>>> {
         let this = self.get_mut();
         loop {
-            if !this.session.reads() {
-                // Whoever changes that wakes the session.
+            if !this.session.may_read() {
+                // Each change that allows it wakes the session.
                 return Poll::Pending;
             }
             match this.reframer.next(&mut this.rest) {
-                Next::Bytes(bytes) => {
-                    this.session.lets_in();
+                FrameEvent::Bytes(bytes) => {
+                    this.session.passes_bytes();
                     return Poll::Ready(Some(Ok(bytes)));
                 }
-                Next::Announced(opening, len) => {
-                    if let Err(why) = this.announced(opening, len) {
-                        this.session.close(why);
+                FrameEvent::Announced(start, len) => {
+                    if let Err(reason) = this.check(start, len) {
+                        this.session.close(reason);
                         return Poll::Ready(None);
                     }
                 }
-                Next::End(kind) => {
+                FrameEvent::End(kind) => {
                     if kind == FrameKind::Last {
                         this.announced = 0;
                     }
-                    this.session.hands_over(kind);
+                    this.session.frame_passed(kind);
                 }
-                Next::Nothing => match Pin::new(&mut this.payload).poll_next(cx) {
+                FrameEvent::NeedsInput => match Pin::new(&mut this.payload).poll_next(cx) {
                     Poll::Pending => return Poll::Pending,
                     Poll::Ready(Some(Ok(bytes))) => {
                         this.rest = bytes;
-                        this.session.heard();
+                        this.session.client_is_alive();
                     }
-                    // An error: the client went away without a farewell.
+                    // An error: the client went away without a close frame.
                     Poll::Ready(None | Some(Err(_))) => return Poll::Ready(None),
                 },
             }

@@ -1,4 +1,4 @@
-//! A message that comes in pieces, as far as it is kept.
+//! A message that arrives in fragments.
 
 use bytes::{Bytes, BytesMut};
 
@@ -7,30 +7,29 @@ use crate::{
     limits::{BODY_BYTES_MAX, UNCOUNTED_MESSAGE_BYTES},
 };
 
-/// The pieces that came so far. Nothing is kept of a message that is refused: its rest is only
-/// read.
-pub(crate) struct Pieces {
+/// The fragments of a message so far. Nothing is kept of a message that is refused: its rest is
+/// read and discarded.
+pub(super) struct Fragments {
     is_text: bool,
     bytes: BytesMut,
-    /// What they take of the worker's memory; the little that the usual message is, is not worth
-    /// counting.
+    /// Their share of the worker's memory budget. The first [`UNCOUNTED_MESSAGE_BYTES`] are free.
     charge: Charge,
-    refused: Option<Refused>,
+    refused: Option<MessageRefusal>,
 }
 
 /// CloseReason a message is not taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Refused {
-    /// It is text, and not UTF-8.
+pub(super) enum MessageRefusal {
+    /// It is marked as text and is not UTF-8.
     NotUtf8,
-    /// It has more bytes than may be asked at once.
+    /// It has more than [`BODY_BYTES_MAX`] bytes.
     TooLarge,
-    /// Too many large ones are being held already.
+    /// The worker's budget for large bodies and messages is used up.
     Busy,
 }
 
-impl Pieces {
-    pub(crate) fn new(is_text: bool, budget: &BodyBudget) -> Self {
+impl Fragments {
+    pub(super) fn new(is_text: bool, budget: &BodyBudget) -> Self {
         Self {
             is_text,
             bytes: BytesMut::new(),
@@ -39,10 +38,10 @@ impl Pieces {
         }
     }
 
-    /// Adds the next piece.
-    pub(crate) fn push(&mut self, piece: &[u8]) {
+    /// Adds the next fragment.
+    pub(super) fn push(&mut self, fragment: &[u8]) {
         if self.refused.is_none()
-            && let Err(refused) = self.keep(piece)
+            && let Err(refused) = self.keep(fragment)
         {
             self.refused = Some(refused);
             self.bytes = BytesMut::new();
@@ -50,24 +49,26 @@ impl Pieces {
         }
     }
 
-    fn keep(&mut self, piece: &[u8]) -> Result<(), Refused> {
-        let len = self.bytes.len() + piece.len();
+    fn keep(&mut self, fragment: &[u8]) -> Result<(), MessageRefusal> {
+        let len = self.bytes.len() + fragment.len();
         if len > BODY_BYTES_MAX {
-            return Err(Refused::TooLarge);
+            return Err(MessageRefusal::TooLarge);
         }
         if len > UNCOUNTED_MESSAGE_BYTES {
-            self.charge.add(piece.len()).map_err(|_| Refused::Busy)?;
+            self.charge
+                .add(fragment.len())
+                .map_err(|_| MessageRefusal::Busy)?;
         }
-        self.bytes.extend_from_slice(piece);
+        self.bytes.extend_from_slice(fragment);
         Ok(())
     }
 
-    /// The whole message, with what it takes for as long as it is held.
-    pub(crate) fn finish(self) -> Result<(Bytes, Charge), Refused> {
+    /// The whole message, with its share of the budget.
+    pub(super) fn finish(self) -> Result<(Bytes, Charge), MessageRefusal> {
         match self.refused {
             Some(refused) => Err(refused),
             None if self.is_text && std::str::from_utf8(&self.bytes).is_err() => {
-                Err(Refused::NotUtf8)
+                Err(MessageRefusal::NotUtf8)
             }
             None => Ok((self.bytes.freeze(), self.charge)),
         }
@@ -79,17 +80,17 @@ mod tests {
     use super::*;
     use crate::limits::BODY_BYTES_PER_WORKER;
 
-    const PIECE: &[u8] = &[b' '; 8 << 10];
+    const FRAGMENT: &[u8] = &[b' '; 8 << 10];
 
-    fn of(bytes: usize, budget: &BodyBudget) -> Pieces {
-        let mut pieces = Pieces::new(true, budget);
-        (0..bytes / PIECE.len()).for_each(|_| pieces.push(PIECE));
-        pieces.push(&PIECE[..bytes % PIECE.len()]);
-        pieces
+    fn message(bytes: usize, budget: &BodyBudget) -> Fragments {
+        let mut fragments = Fragments::new(true, budget);
+        (0..bytes / FRAGMENT.len()).for_each(|_| fragments.push(FRAGMENT));
+        fragments.push(&FRAGMENT[..bytes % FRAGMENT.len()]);
+        fragments
     }
 
     #[test]
-    fn what_is_held_is_counted_and_given_back() {
+    fn held_bytes_are_counted_and_released() {
         let budget = BodyBudget::default();
         for (bytes, taken) in [
             (0, 0),
@@ -97,7 +98,7 @@ mod tests {
             (100_000, 100_000 - UNCOUNTED_MESSAGE_BYTES),
             (BODY_BYTES_MAX, BODY_BYTES_MAX - UNCOUNTED_MESSAGE_BYTES),
         ] {
-            let whole = of(bytes, &budget).finish();
+            let whole = message(bytes, &budget).finish();
             assert_eq!(budget.taken(), taken);
             assert_eq!(whole.map(|(whole, _)| whole.len()), Ok(bytes));
             assert_eq!(budget.taken(), 0);
@@ -105,35 +106,40 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_held_of_what_is_refused() {
+    fn a_refused_message_holds_nothing() {
         let budget = BodyBudget::default();
-        let mut pieces = of(BODY_BYTES_MAX, &budget);
+        let mut fragments = message(BODY_BYTES_MAX, &budget);
         for _ in 0..1_000 {
-            pieces.push(PIECE);
-            assert_eq!((pieces.bytes.capacity(), budget.taken()), (0, 0));
+            fragments.push(FRAGMENT);
+            assert_eq!((fragments.bytes.capacity(), budget.taken()), (0, 0));
         }
-        assert_eq!(pieces.finish().err(), Some(Refused::TooLarge));
+        assert_eq!(fragments.finish().err(), Some(MessageRefusal::TooLarge));
 
         let held: Vec<_> = (0..BODY_BYTES_PER_WORKER / BODY_BYTES_MAX + 1)
-            .map(|_| of(BODY_BYTES_MAX, &budget))
+            .map(|_| message(BODY_BYTES_MAX, &budget))
             .collect();
-        let refused: Vec<_> = held.iter().filter_map(|pieces| pieces.refused).collect();
-        assert_eq!(refused, [Refused::Busy]);
-        let small = of(UNCOUNTED_MESSAGE_BYTES, &budget).finish();
-        assert!(small.is_ok(), "small ones go on");
+        let refused: Vec<_> = held
+            .iter()
+            .filter_map(|fragments| fragments.refused)
+            .collect();
+        assert_eq!(refused, [MessageRefusal::Busy]);
+        let small = message(UNCOUNTED_MESSAGE_BYTES, &budget).finish();
+        assert!(small.is_ok(), "small messages are still accepted");
         drop((held, small));
         assert_eq!(budget.taken(), 0);
     }
 
     #[test]
-    fn text_is_utf8_as_a_whole() {
-        for (is_text, pieces, expected) in [
+    fn text_is_checked_as_a_whole() {
+        for (is_text, fragments, expected) in [
             (true, [&b"\xce"[..], b"\xba"], None),
-            (true, [b"\xce", b"\xce"], Some(Refused::NotUtf8)),
+            (true, [b"\xce", b"\xce"], Some(MessageRefusal::NotUtf8)),
             (false, [b"\xce", b"\xce"], None),
         ] {
-            let mut message = Pieces::new(is_text, &BodyBudget::default());
-            pieces.into_iter().for_each(|piece| message.push(piece));
+            let mut message = Fragments::new(is_text, &BodyBudget::default());
+            fragments
+                .into_iter()
+                .for_each(|fragment| message.push(fragment));
             assert_eq!(message.finish().err(), expected);
         }
     }

@@ -15,34 +15,34 @@ use bytes::Bytes;
 use futures_core::Stream;
 use parking_lot::Mutex;
 
-use super::Session;
+use super::session::Session;
 use crate::limits::CHUNK_BYTES;
 
-/// Runs the session's actor when it has something to do, and sends what is there to be sent.
+/// Runs the session's actor when it has something to do, and sends what waits.
 ///
-/// Both are one task: without telling apart what woke it, the actor would run for every
-/// notification, which it has no part in.
-pub(crate) struct Outbound<S> {
-    /// The actor's context. It writes nothing itself: what it would write could not be bounded.
+/// The actor and the connection are one task. The actor's wakes are told apart from others by
+/// [`ActorWaker`], so that it does not run for every notification.
+pub(super) struct Outbound<S> {
+    /// The actor's context. It writes nothing itself: its buffer has no bound.
     actor: Pin<Box<S>>,
-    alarm: Arc<Alarm>,
-    /// The alarm, as the actor is given it.
+    actor_waker: Arc<ActorWaker>,
+    /// The same, in the form that the actor is polled with.
     waker: Waker,
     session: Rc<Session>,
     is_over: bool,
-    /// Polls since everything was taken in which the socket took more.
+    /// Polls in which nothing was left and the socket could take more.
     idle_polls: u8,
 }
 
-/// Notes that the actor has something to do, and wakes the task that it is a part of.
-struct Alarm {
+/// Notes that the actor has something to do, and wakes its task.
+struct ActorWaker {
     is_due: AtomicBool,
     task: Mutex<Waker>,
 }
 
-impl Alarm {
-    /// Whether the actor is to run; the task is the one of this context.
-    fn is_due(&self, cx: &Context<'_>) -> bool {
+impl ActorWaker {
+    /// Whether the actor is to run. From now on wakes go to the task of this context.
+    fn take_due(&self, cx: &Context<'_>) -> bool {
         let mut task = self.task.lock();
         if !task.will_wake(cx.waker()) {
             task.clone_from(cx.waker());
@@ -52,7 +52,7 @@ impl Alarm {
     }
 }
 
-impl Wake for Alarm {
+impl Wake for ActorWaker {
     fn wake(self: Arc<Self>) {
         self.wake_by_ref();
     }
@@ -64,28 +64,28 @@ impl Wake for Alarm {
 }
 
 impl<S> Outbound<S> {
-    pub(crate) fn new(actor: S, session: Rc<Session>) -> Self {
-        let alarm = Arc::new(Alarm {
+    pub(super) fn new(actor: S, session: Rc<Session>) -> Self {
+        let actor_waker = Arc::new(ActorWaker {
             is_due: AtomicBool::new(true),
             task: Mutex::new(Waker::noop().clone()),
         });
         Self {
             actor: Box::pin(actor),
-            waker: Arc::clone(&alarm).into(),
-            alarm,
+            waker: Arc::clone(&actor_waker).into(),
+            actor_waker,
             session,
             is_over: false,
             idle_polls: 0,
         }
     }
 
-    /// Nothing is left to be sent: waits, or ends when everything is with the kernel.
+    /// Nothing is left to send: waits, or ends once the kernel has everything.
     fn poll_end(&mut self, cx: &Context<'_>) -> Poll<Option<Result<Bytes, Error>>> {
         if !self.is_over && !self.session.is_closed() {
             return Poll::Pending;
         }
-        // The connection's buffer is written after a poll, and whole if the socket takes it: no
-        // event tells.
+        // The connection writes its buffer after a poll, and reports no event when it is empty. If
+        // the socket can take more in two polls, the buffer is written.
         if !self.session.connection.is_writable() {
             self.idle_polls = 0;
             return Poll::Pending;
@@ -105,9 +105,9 @@ impl<S: Stream<Item = Result<Bytes, Error>>> Stream for Outbound<S> {
 
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let this = self.get_mut();
-        this.session.wakes(cx);
-        // What was held back may be read now: whoever changes that knows the session alone.
-        let is_due = this.alarm.is_due(cx) | this.session.was_held_back();
+        this.session.set_waker(cx);
+        // The wake that ends a pause in reading goes to the session, not to the actor.
+        let is_due = this.actor_waker.take_due(cx) | this.session.take_paused();
         if is_due && !this.is_over {
             match this
                 .actor
@@ -115,7 +115,7 @@ impl<S: Stream<Item = Result<Bytes, Error>>> Stream for Outbound<S> {
                 .poll_next(&mut Context::from_waker(&this.waker))
             {
                 Poll::Ready(Some(written)) => {
-                    this.alarm.is_due.store(true, Ordering::Release);
+                    this.actor_waker.is_due.store(true, Ordering::Release);
                     return Poll::Ready(Some(written));
                 }
                 Poll::Ready(None) => {

@@ -1,5 +1,4 @@
-//! One session, as everybody on its worker knows it: what it has to send, what it is at, what it
-//! follows.
+//! One session: what waits to be sent, what may be read, when it ends.
 
 use std::{
     cell::{Cell, RefCell},
@@ -14,130 +13,102 @@ use nearhead_chain::json::{Json, Piece};
 use tokio::sync::Semaphore;
 
 use super::{
-    Sessions,
+    close_reason::CloseReason,
     frame::{self, FrameKind, Opcode},
     outbox::Outbox,
+    shared::Shared,
 };
 use crate::{
     access::SessionSlot,
-    connections::ConnectionHandle,
+    connections::{ConnectionHandle, Tick},
     limits::{
         CONTROL_FRAMES_PER_SECOND, JOINED_REPLY_BYTES_MAX, SESSION_REQUESTS_MAX,
         WRITE_STALL_TIMEOUT,
     },
-    subscriptions::SessionSubscriptions,
+    subscriptions::{Bookmark, NotificationSink, SessionSubscriptions, SubscriptionId},
 };
-
-/// Seconds since the worker began.
-pub(super) type Tick = u32;
 
 /// Seconds between two pings.
 const PING_EVERY: Tick = 30;
 
-/// Pings without an answer after which the other side is taken for gone.
+/// Pings without an answer after which the client counts as gone.
 const UNANSWERED_MAX: u8 = 2;
 
-/// Seconds that a client has to close its side when everything was sent, and to go on reading if it
-/// did not read.
+/// Seconds that a client has to close its side once everything is sent, or to start reading again
+/// once it is evicted.
 const CLOSE_MAX: Tick = 3;
 
-/// Seconds after the last ping that is waited for its answer: with the close, a session ends before
-/// the next one.
+/// Seconds after the last ping within which its answer must come: a session that is closed for a
+/// missing answer then ends before the next ping is due.
 const PONG_MAX: Tick = PING_EVERY - CLOSE_MAX - 1;
 
-/// Seconds without a byte taken after which a client is taken for stalled.
+/// Seconds after which a client that takes no byte counts as stalled.
 const STALL_MAX: Tick = WRITE_STALL_TIMEOUT.as_secs() as Tick;
 
-/// What the answers to single requests that are under way may hold together.
+/// Bytes that the answers to single requests in flight may hold together.
 const SINGLE_ANSWERS_MAX: usize = SESSION_REQUESTS_MAX * JOINED_REPLY_BYTES_MAX;
 
-/// CloseReason a session is closed (RFC 6455 §7.4.1).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct CloseReason {
-    pub(crate) code: u16,
-    pub(crate) reason: &'static str,
-}
-
-impl CloseReason {
-    pub(crate) const GOING_AWAY: Self = Self::new(1001, "the service is going away");
-    pub(crate) const PROTOCOL: Self = Self::new(1002, "protocol violation");
-    pub(crate) const NOT_UTF8: Self = Self::new(1007, "text is not UTF-8");
-    pub(crate) const TOO_SLOW: Self = Self::new(1008, "message took too long");
-    pub(crate) const TOO_LARGE: Self = Self::new(1009, "message too large, send at most 32 MiB");
-    pub(crate) const NOT_READING: Self = Self::new(1013, "nothing was read for 10 seconds");
-    pub(crate) const FELL_BEHIND: Self = Self::new(1013, "fell behind the window, subscribe again");
-    pub(crate) const NO_PONG: Self = Self::new(1001, "no pong");
-
-    const fn new(code: u16, reason: &'static str) -> Self {
-        Self { code, reason }
-    }
-}
-
-/// What a session is at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Open,
-    /// The service goes away: what is in flight is answered, nothing more is read.
+    /// The service goes away: requests in flight are answered, and nothing more is read.
     Draining,
-    /// A close frame is the last that is sent; a client that does not take a byte for so long is
-    /// cut off.
+    /// A close frame is the last to be sent. A client that takes no byte for so many seconds is cut
+    /// off.
     Closing(Tick),
-    /// Both sides are done, or nothing can be saved.
+    /// Both sides closed, or the connection is beyond repair.
     Closed,
 }
 
-/// What is known of the client's present message.
+/// The client's message that arrives now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Incoming {
     /// There is none.
     Nothing,
-    /// It was announced; nothing of it was let in yet.
+    /// Its first header was read, and none of its bytes was passed to the actor.
     Announced,
-    /// It is coming in since this time.
+    /// Its bytes have been passed to the actor since this second.
     Since(Tick),
 }
 
-/// A session's shared part; its actor and its connection's stream own it, everybody else knows it
+/// The state of one session. Its actor and its connection's stream own it; all others hold it
 /// weakly.
 pub(crate) struct Session {
-    /// The registry of its worker.
-    pub(super) sessions: Rc<Sessions>,
-    /// What it follows.
+    shared: Rc<Shared>,
     pub(crate) subscriptions: SessionSubscriptions,
-    /// Its connection.
     pub(super) connection: ConnectionHandle,
     outbox: RefCell<Outbox>,
-    budget: usize,
     state: Cell<State>,
     waker: Cell<Option<Waker>>,
     in_flight: Cell<usize>,
-    /// The right to work out an answer that may be large.
+    /// The right to compute an answer that may be large.
     turn: Arc<Semaphore>,
-    /// Whether a frame was let in that the actor has not seen yet.
-    is_handing_over: Cell<bool>,
+    /// Whether the actor has not handled the last frame yet.
+    frame_pending: Cell<bool>,
     incoming: Cell<Incoming>,
-    /// Whether nothing was read when it was looked at last.
-    is_held_back: Cell<bool>,
-    /// Control frames that were let in since the last tick.
+    /// Whether [`may_read`](Self::may_read) said no when it was last asked.
+    is_paused: Cell<bool>,
+    /// Control frames since the last tick.
     control_frames: Cell<u32>,
     pinged_at: Cell<Tick>,
+    /// Pings since the client last sent anything.
     unanswered: Cell<u8>,
+    /// When the client last took something, or began to have something to take.
     taken_at: Cell<Tick>,
     _slot: SessionSlot,
 }
 
 impl Session {
     pub(super) fn new(
-        sessions: Rc<Sessions>,
+        shared: Rc<Shared>,
         slot: SessionSlot,
         subscriptions: SessionSubscriptions,
         connection: ConnectionHandle,
     ) -> Self {
-        let now = sessions.now();
-        sessions.metrics.sessions.inc();
+        let now = shared.now();
+        shared.metrics.sessions.inc();
         Self {
-            budget: sessions.budget,
-            sessions,
+            shared,
             subscriptions,
             connection,
             outbox: RefCell::default(),
@@ -145,9 +116,9 @@ impl Session {
             waker: Cell::new(None),
             in_flight: Cell::new(0),
             turn: Arc::new(Semaphore::new(1)),
-            is_handing_over: Cell::new(false),
+            frame_pending: Cell::new(false),
             incoming: Cell::new(Incoming::Nothing),
-            is_held_back: Cell::new(false),
+            is_paused: Cell::new(false),
             control_frames: Cell::new(0),
             pinged_at: Cell::new(now),
             unanswered: Cell::new(0),
@@ -156,10 +127,10 @@ impl Session {
         }
     }
 
-    // --- what goes out -----------------------------------------------------------------------------------------------
+    // --- sending ----------------------------------------------------------------------------------
 
-    /// Sends an answer, whose `turn` is over when it is taken. However large it is, it holds little
-    /// until then.
+    /// Queues an answer, and keeps its `turn` until the client has taken it. The answer holds little
+    /// memory until then, however large it is.
     pub(crate) fn answer(&self, json: Json, turn: Option<Permit>) {
         if !self.takes_messages() {
             return;
@@ -174,15 +145,16 @@ impl Session {
         self.wake();
     }
 
-    /// Sends a message in pieces, unless more would wait than half of the budget, the other half
-    /// being for answers; whether it did. Never waits. A message larger than that goes alone.
-    pub(crate) fn notify(&self, pieces: [Bytes; 3]) -> bool {
+    /// Queues a notification's frame, unless more than half of the budget would wait: the other half
+    /// is for answers. Returns `false` if it was not queued. A frame that is larger than that is
+    /// queued alone.
+    pub(super) fn queue_notification(&self, pieces: [Bytes; 3]) -> bool {
         if !self.takes_messages() {
             return true;
         }
         let waiting = self.outbox.borrow().held();
         let len: usize = pieces.iter().map(Bytes::len).sum();
-        if waiting > 0 && waiting + len > self.budget / 2 {
+        if waiting > 0 && waiting + len > self.shared.budget / 2 {
             return false;
         }
         self.begin_sending().push(pieces.map(Piece::Own));
@@ -198,37 +170,38 @@ impl Session {
         }
     }
 
-    /// The outbox; a pause in which nothing was to be sent is no stall.
+    /// The outbox. If it is empty, the time in which the client had nothing to take ends here.
     fn begin_sending(&self) -> std::cell::RefMut<'_, Outbox> {
         let outbox = self.outbox.borrow_mut();
         if outbox.is_empty() {
-            self.taken_at.set(self.sessions.now());
+            self.taken_at.set(self.shared.now());
         }
         outbox
     }
 
-    /// Whether half of the budget is free: what the session asks for itself is done only then.
+    /// Whether half of the budget is free. Otherwise the session neither reads a new message nor
+    /// catches up.
     pub(crate) fn has_room(&self) -> bool {
-        self.outbox.borrow().held() <= self.budget / 2
+        self.outbox.borrow().held() <= self.shared.budget / 2
     }
 
-    /// Bytes that the answer to a batch may hold: with what waits when it is read, half of the
-    /// budget, and with the answers beside it, it is within the budget.
+    /// Bytes that the answer to a batch may hold. What waits when the batch is read is at most the
+    /// other half of the budget, and the answers beside it have their share.
     pub(crate) fn room(&self) -> usize {
-        (self.budget / 2).saturating_sub(SINGLE_ANSWERS_MAX)
+        (self.shared.budget / 2).saturating_sub(SINGLE_ANSWERS_MAX)
     }
 
-    /// What waits, before it is put together.
+    /// The pieces that wait, before they are joined.
     #[cfg(test)]
-    pub(crate) fn waiting(&self) -> Vec<Bytes> {
+    pub(super) fn waiting(&self) -> Vec<Bytes> {
         self.outbox.borrow().pieces()
     }
 
     /// Takes the next bytes to send.
-    pub(crate) fn take(&self, most: usize) -> Option<Bytes> {
+    pub(super) fn take(&self, most: usize) -> Option<Bytes> {
         let popped = self.outbox.borrow_mut().pop(most);
         let Ok(bytes) = popped else {
-            // What follows would be taken for a part of the message that is torn.
+            // The client would take whatever follows for the rest of the truncated message.
             self.count_as_lost();
             self.state.set(State::Closed);
             self.outbox.take();
@@ -236,31 +209,30 @@ impl Session {
             return None;
         };
         let bytes = bytes?;
-        self.taken_at.set(self.sessions.now());
+        self.taken_at.set(self.shared.now());
         Some(bytes)
     }
 
-    // --- what comes in -----------------------------------------------------------------------------------------------
+    // --- receiving --------------------------------------------------------------------------------
 
-    /// Whether more may be read: one frame after the other, and the next message when it can be
-    /// answered.
-    pub(super) fn reads(&self) -> bool {
-        let reads = !self.is_handing_over.get()
+    /// Whether more may be read: one frame at a time, and the next message once it can be answered.
+    pub(super) fn may_read(&self) -> bool {
+        let may_read = !self.frame_pending.get()
             && self.control_frames.get() < CONTROL_FRAMES_PER_SECOND
             && self.state.get() != State::Closed
-            && !self.holds_back();
-        self.is_held_back.set(!reads);
-        reads
+            && !self.defers_message();
+        self.is_paused.set(!may_read);
+        may_read
     }
 
-    /// Whether something was not read when it was looked at last, that may be read now.
-    pub(super) fn was_held_back(&self) -> bool {
-        self.is_held_back.take()
+    /// Whether reading was paused, and so has to be tried again.
+    pub(super) fn take_paused(&self) -> bool {
+        self.is_paused.take()
     }
 
-    /// Whether the client's next message waits until it can be answered. One that was begun is read
-    /// to its end.
-    fn holds_back(&self) -> bool {
+    /// Whether the client's next message waits until it can be answered. A message of which a part
+    /// was passed on is read to its end.
+    fn defers_message(&self) -> bool {
         self.incoming.get() == Incoming::Announced
             && match self.state.get() {
                 State::Open => self.in_flight.get() >= SESSION_REQUESTS_MAX || !self.has_room(),
@@ -270,43 +242,42 @@ impl Session {
             }
     }
 
-    /// Notes that the next message is there to be read.
+    /// Notes that the first header of a message was read.
     pub(super) fn message_announced(&self) {
         if self.incoming.get() == Incoming::Nothing {
             self.incoming.set(Incoming::Announced);
         }
     }
 
-    /// Notes that bytes are let in.
-    pub(super) fn lets_in(&self) {
+    /// Notes that bytes are passed to the actor.
+    pub(super) fn passes_bytes(&self) {
         if self.incoming.get() == Incoming::Announced {
-            self.incoming.set(Incoming::Since(self.sessions.now()));
+            self.incoming.set(Incoming::Since(self.shared.now()));
         }
     }
 
-    /// Notes that a whole frame was let in.
-    pub(super) fn hands_over(&self, kind: FrameKind) {
+    /// Notes that a whole frame was passed to the actor.
+    pub(super) fn frame_passed(&self, kind: FrameKind) {
         match kind {
             FrameKind::Part => {}
             FrameKind::Last => self.incoming.set(Incoming::Nothing),
             FrameKind::Control => self.control_frames.set(self.control_frames.get() + 1),
         }
-        self.is_handing_over.set(true);
+        self.frame_pending.set(true);
     }
 
-    /// Whether there is something that the actor has not seen yet.
+    /// Notes that the actor has handled the frame that was passed to it.
+    pub(super) fn frame_handled(&self) {
+        self.frame_pending.set(false);
+    }
+
     #[cfg(test)]
-    pub(super) fn is_handing_over(&self) -> bool {
-        self.is_handing_over.get()
+    pub(super) fn is_frame_pending(&self) -> bool {
+        self.frame_pending.get()
     }
 
-    /// Notes that the actor has seen what was let in.
-    pub(crate) fn handed_over(&self) {
-        self.is_handing_over.set(false);
-    }
-
-    /// Notes that the other side is there.
-    pub(super) fn heard(&self) {
+    /// Notes that the client sent something, which shows that it is alive.
+    pub(super) fn client_is_alive(&self) {
         self.unanswered.set(0);
     }
 
@@ -315,7 +286,7 @@ impl Session {
         Arc::clone(&self.turn)
     }
 
-    /// Notes that a request is being answered.
+    /// Notes that a request is in flight.
     pub(crate) fn begin_request(&self) {
         self.in_flight.set(self.in_flight.get() + 1);
     }
@@ -326,11 +297,11 @@ impl Session {
         if self.state.get() == State::Draining && self.in_flight.get() == 0 {
             self.close(CloseReason::GOING_AWAY);
         }
-        // What was held back may be read now.
+        // The next message may be read now.
         self.wake();
     }
 
-    // --- how it ends -------------------------------------------------------------------------------------------------
+    // --- ending -----------------------------------------------------------------------------------
 
     /// Whether messages are still exchanged.
     pub(crate) fn takes_messages(&self) -> bool {
@@ -341,36 +312,36 @@ impl Session {
         self.state.get() == State::Closed
     }
 
-    /// Says why and closes, after what waits was sent.
-    pub(crate) fn close(&self, why: CloseReason) {
-        self.close_unless_stalled(why, STALL_MAX);
+    /// Closes the session once everything that waits is sent.
+    pub(crate) fn close(&self, reason: CloseReason) {
+        self.close_unless_stalled(reason, STALL_MAX);
     }
 
-    /// Says why and closes, and throws away what waits: who does not read would not read that
+    /// Closes the session and discards what waits: a client that does not read would not read that
     /// either.
-    pub(crate) fn evict(&self, why: CloseReason) {
+    pub(crate) fn evict(&self, reason: CloseReason) {
         if self.takes_messages() {
             self.outbox.borrow_mut().clear();
-            self.taken_at.set(self.sessions.now());
-            self.close_unless_stalled(why, CLOSE_MAX);
+            self.taken_at.set(self.shared.now());
+            self.close_unless_stalled(reason, CLOSE_MAX);
         }
     }
 
-    fn close_unless_stalled(&self, why: CloseReason, stall_max: Tick) {
+    fn close_unless_stalled(&self, reason: CloseReason, stall_max: Tick) {
         if self.takes_messages() {
-            self.sessions.metrics.session_closed(why.code);
+            self.shared.metrics.session_closed(reason.code);
             self.begin_sending()
-                .push([Piece::Own(frame::close(why.code, why.reason))]);
+                .push([Piece::Own(frame::close(reason.code, reason.text))]);
             self.state.set(State::Closing(stall_max));
             self.wake();
         }
     }
 
-    /// The client closed: its close is answered, or was the answer to ours. What it was still to be
-    /// sent is not, but for the rest of a frame.
-    pub(crate) fn close_came(&self, code: Option<u16>) {
+    /// Handles the client's close: echoes it, unless it answers ours. Of what waits only the rest of
+    /// a begun frame is still sent.
+    pub(crate) fn close_received(&self, code: Option<u16>) {
         if self.takes_messages() {
-            self.sessions.metrics.session_closed(code.unwrap_or(1005));
+            self.shared.metrics.session_closed(code.unwrap_or(1005));
             let echo = match code {
                 Some(code) => frame::close(code, ""),
                 None => frame::frame(Opcode::Close, &[]),
@@ -382,22 +353,22 @@ impl Session {
         self.end();
     }
 
-    /// Nothing more is exchanged: what waits is sent, and the connection ends.
+    /// Exchanges nothing more: the connection ends once what waits is sent.
     pub(crate) fn end(&self) {
         self.count_as_lost();
         self.state.set(State::Closed);
-        self.taken_at.set(self.sessions.now());
+        self.taken_at.set(self.shared.now());
         self.wake();
     }
 
     /// Counts a session that ends without a close from either side.
     fn count_as_lost(&self) {
         if self.takes_messages() {
-            self.sessions.metrics.session_closed(1006);
+            self.shared.metrics.session_closed(1006);
         }
     }
 
-    /// Reads no more, and closes when everything in flight is answered.
+    /// Stops reading, and closes once all requests in flight are answered.
     pub(super) fn drain(&self) {
         if self.state.get() == State::Open {
             self.state.set(State::Draining);
@@ -407,57 +378,61 @@ impl Session {
         }
     }
 
-    /// One second later: pings, closes what is silent; `false` if the connection is to be cut.
-    pub(super) fn look(&self, now: Tick) -> bool {
+    /// One second later: pings, or closes a session whose client is silent or too slow. Returns
+    /// `false` if the connection is to be cut.
+    pub(super) fn tick(&self, now: Tick) -> bool {
         if self.control_frames.take() >= CONTROL_FRAMES_PER_SECOND {
             self.wake();
         }
         if self.in_flight.get() > 0 && self.connection.is_gone() {
-            // What it left unread may hide that from whoever reads.
+            // Reading does not find that out while unread bytes of the client are in front of it.
             self.end();
             return false;
         }
         let pause = self.pause(now);
         match self.state.get() {
-            State::Closing(stall_max) => return self.still_ends(pause, stall_max),
-            State::Closed => return self.still_ends(pause, STALL_MAX),
+            State::Closing(stall_max) => return self.may_still_end(pause, stall_max),
+            State::Closed => return self.may_still_end(pause, STALL_MAX),
             State::Open | State::Draining => {}
         }
         if pause > STALL_MAX && !self.outbox.borrow().is_empty() {
             self.evict(CloseReason::NOT_READING);
         } else if let Incoming::Since(began) = self.incoming.get()
-            && now.wrapping_sub(began) > self.sessions.message_max
+            && now.wrapping_sub(began) > self.shared.message_max
         {
             self.close(CloseReason::TOO_SLOW);
         } else {
-            self.beat(now);
+            self.heartbeat(now);
         }
         true
     }
 
-    /// Seconds since the client took something, or there was something to take.
+    /// Seconds since the client took something, or began to have something to take.
     fn pause(&self, now: Tick) -> Tick {
         now.wrapping_sub(self.taken_at.get())
     }
 
-    /// Whether an end is waited for: everything is sent to whoever takes it, then the client closes
-    /// its side.
-    fn still_ends(&self, pause: Tick, stall_max: Tick) -> bool {
-        // No event tells that the last bytes were given to the kernel.
+    /// Whether a session that ends has time left: a client that reads is sent everything, and then
+    /// has a moment to close its side.
+    fn may_still_end(&self, pause: Tick, stall_max: Tick) -> bool {
+        // No event reports that the kernel took the last bytes.
         self.wake();
         let is_sent = self.outbox.borrow().is_empty() && self.connection.is_writable();
         pause <= if is_sent { CLOSE_MAX } else { stall_max }
     }
 
-    /// Pings when it is time, and closes when nobody answers. What is not read cannot be held
-    /// against the client.
-    fn beat(&self, now: Tick) {
+    /// Pings when it is time, and evicts a client that answers no ping. While reading is deferred,
+    /// its pongs may wait unread, so unanswered pings do not count.
+    fn heartbeat(&self, now: Tick) {
         let since_ping = now.wrapping_sub(self.pinged_at.get());
-        if since_ping >= PONG_MAX && self.unanswered.get() >= UNANSWERED_MAX && !self.holds_back() {
+        if since_ping >= PONG_MAX
+            && self.unanswered.get() >= UNANSWERED_MAX
+            && !self.defers_message()
+        {
             self.evict(CloseReason::NO_PONG);
         } else if since_ping >= PING_EVERY {
             self.pinged_at.set(now);
-            if !self.holds_back() {
+            if !self.defers_message() {
                 self.unanswered.set(self.unanswered.get() + 1);
             }
             self.begin_sending()
@@ -466,10 +441,10 @@ impl Session {
         }
     }
 
-    // --- who waits for it --------------------------------------------------------------------------------------------
+    // --- waking -----------------------------------------------------------------------------------
 
-    /// Notes whom to wake when there is something to do.
-    pub(super) fn wakes(&self, cx: &Context<'_>) {
+    /// Sets the task that [`wake`](Self::wake) wakes.
+    pub(super) fn set_waker(&self, cx: &Context<'_>) {
         let waker = match self.waker.take() {
             Some(waker) if waker.will_wake(cx.waker()) => waker,
             _ => cx.waker().clone(),
@@ -477,7 +452,7 @@ impl Session {
         self.waker.set(Some(waker));
     }
 
-    /// Has the session's connection look at it.
+    /// Has the session's connection polled.
     pub(crate) fn wake(&self) {
         if let Some(waker) = self.waker.take() {
             waker.wake_by_ref();
@@ -486,9 +461,41 @@ impl Session {
     }
 }
 
+impl NotificationSink for Session {
+    fn notify(&self, [prefix, rest]: [Bytes; 2]) -> bool {
+        let header = self.shared.text_header(prefix.len() + rest.len());
+        self.queue_notification([header, prefix, rest])
+    }
+
+    fn has_room(&self) -> bool {
+        self.has_room()
+    }
+
+    fn takes_messages(&self) -> bool {
+        self.takes_messages()
+    }
+
+    fn wake(&self) {
+        self.wake();
+    }
+
+    fn close_behind_window(&self) {
+        self.close(CloseReason::FELL_BEHIND);
+    }
+
+    fn fall_behind(&self, id: SubscriptionId, bookmark: Bookmark) {
+        self.subscriptions.fall_behind(id, bookmark);
+    }
+
+    fn head_changed(&self) {
+        self.subscriptions.head_changed();
+        self.wake();
+    }
+}
+
 impl Drop for Session {
     fn drop(&mut self) {
         self.count_as_lost();
-        self.sessions.metrics.sessions.dec();
+        self.shared.metrics.sessions.dec();
     }
 }

@@ -19,33 +19,38 @@ use crate::{
     access::Tenant,
     connections::{BodyBudget, Charge},
     rpc::{Answer, Dispatcher, RpcError, envelope::NULL_ID},
-    subscriptions::Asking,
+    ws::{
+        close_reason::CloseReason,
+        inbound::Inbound,
+        message::{Fragments, MessageRefusal},
+        outbound::Outbound,
+        request_subscriber::RequestSubscriber,
+        session::Session,
+    },
 };
 
-use super::{CloseReason, Inbound, Outbound, Pieces, Refused, Session};
-
-/// Answers what its client sends, each message as HTTP answers a body.
+/// Answers its client's messages, each like the body of an HTTP request.
 ///
-/// It writes through its [`Session`] alone; what its client does not take is bounded there. When
-/// the client goes away, so does everything that was going on for it.
+/// It writes only through its [`Session`], which bounds what the client does not take. When the
+/// client goes away, its requests in flight are dropped.
 pub(crate) struct SessionActor {
     session: Rc<Session>,
     dispatcher: Rc<Dispatcher>,
     tenant: Arc<Tenant>,
     budget: BodyBudget,
-    /// A message that is coming in pieces.
-    pieces: Option<Pieces>,
+    /// A message that arrives in fragments.
+    fragments: Option<Fragments>,
 }
 
-/// The answer to a handshake, without what follows it.
+/// The head of the answer to a handshake.
 ///
 /// # Errors
-/// What the handshake lacks.
+/// The request is not a handshake that can be accepted.
 pub(crate) fn accept(request: &HttpRequest) -> Result<HttpResponseBuilder, ws::HandshakeError> {
     ws::handshake(request)
 }
 
-/// Starts the session's actor behind the answer to its handshake.
+/// Starts the session's actor, and completes the answer to its handshake.
 pub(crate) fn open(
     mut response: HttpResponseBuilder,
     payload: Payload,
@@ -60,38 +65,44 @@ pub(crate) fn open(
         dispatcher,
         tenant,
         budget,
-        pieces: None,
+        fragments: None,
     };
     let context = WebsocketContext::with_codec(actor, inbound, Codec::new());
     response.streaming(Outbound::new(context, session))
 }
 
 impl SessionActor {
-    /// Answers a whole message, and holds what it takes of the worker's memory until then.
+    /// Answers a whole message, and keeps its share of the worker's memory budget until then.
     fn answer(&mut self, body: Bytes, charge: Option<Charge>, ctx: &mut WebsocketContext<Self>) {
         let (session, dispatcher) = (Rc::clone(&self.session), Rc::clone(&self.dispatcher));
         let (tenant, now) = (Arc::clone(&self.tenant), Instant::now());
         session.begin_request();
-        let asking = Asking::new(Rc::clone(&session));
+        let subscriber = RequestSubscriber::new(Rc::clone(&session));
         let answer = async move {
-            let answer = dispatcher.answer(&tenant, &body, now, Some(&asking)).await;
+            let answer = dispatcher
+                .answer(&tenant, &body, now, Some(&subscriber))
+                .await;
             drop((body, charge));
-            (answer, asking)
+            (answer, subscriber)
         };
-        ctx.spawn(answer.into_actor(self).map(|(answer, asking), this, _| {
-            // What a batch was admitted by is given back: what it holds is within the session's
-            // budget from here on.
-            if let Some(json) = answer.json {
-                this.session.answer(json, answer.turn);
-            }
-            if answer.refusal.is_none() {
-                asking.answered();
-            }
-            this.session.end_request();
-        }));
+        ctx.spawn(
+            answer
+                .into_actor(self)
+                .map(|(answer, subscriber), this, _| {
+                    // The batch's permit is released here: from now on its answer counts against the
+                    // session's budget.
+                    if let Some(json) = answer.json {
+                        this.session.answer(json, answer.turn);
+                    }
+                    if answer.refusal.is_none() {
+                        subscriber.answered();
+                    }
+                    this.session.end_request();
+                }),
+        );
     }
 
-    /// Says why a message is not answered, as HTTP says it of a body.
+    /// Answers a message that cannot be processed with an error, as HTTP does for a body.
     fn refuse(&self, error: &RpcError) {
         let refused = Answer::error(NULL_ID, error);
         let metrics = self.dispatcher.metrics.method(None);
@@ -100,8 +111,12 @@ impl SessionActor {
             .answer(refused.json.unwrap_or(Json::NULL), None);
     }
 
-    /// Takes a piece of a message, and answers it with its last one.
-    fn piece(&mut self, item: Item, ctx: &mut WebsocketContext<Self>) -> Result<(), CloseReason> {
+    /// Adds a fragment to the message, and answers the message after the last one.
+    fn fragment(
+        &mut self,
+        item: Item,
+        ctx: &mut WebsocketContext<Self>,
+    ) -> Result<(), CloseReason> {
         let (is_text, is_last, bytes) = match item {
             Item::FirstText(bytes) => (Some(true), false, bytes),
             Item::FirstBinary(bytes) => (Some(false), false, bytes),
@@ -109,19 +124,19 @@ impl SessionActor {
             Item::Last(bytes) => (None, true, bytes),
         };
         if let Some(is_text) = is_text {
-            self.pieces = Some(Pieces::new(is_text, &self.budget));
+            self.fragments = Some(Fragments::new(is_text, &self.budget));
         }
-        let mut pieces = self.pieces.take().ok_or(CloseReason::PROTOCOL)?;
-        pieces.push(&bytes);
+        let mut fragments = self.fragments.take().ok_or(CloseReason::PROTOCOL)?;
+        fragments.push(&bytes);
         if !is_last {
-            self.pieces = Some(pieces);
+            self.fragments = Some(fragments);
             return Ok(());
         }
-        match pieces.finish() {
+        match fragments.finish() {
             Ok((body, charge)) => self.answer(body, Some(charge), ctx),
-            Err(Refused::NotUtf8) => return Err(CloseReason::NOT_UTF8),
-            Err(Refused::TooLarge) => self.refuse(&RpcError::BODY_TOO_LARGE),
-            Err(Refused::Busy) => self.refuse(&RpcError::Unavailable),
+            Err(MessageRefusal::NotUtf8) => return Err(CloseReason::NOT_UTF8),
+            Err(MessageRefusal::TooLarge) => self.refuse(&RpcError::BODY_TOO_LARGE),
+            Err(MessageRefusal::Busy) => self.refuse(&RpcError::Unavailable),
         }
         Ok(())
     }
@@ -131,15 +146,15 @@ impl SessionActor {
         message: Result<Message, ProtocolError>,
         ctx: &mut WebsocketContext<Self>,
     ) -> Result<(), CloseReason> {
-        match message.map_err(|error| why_of(&error))? {
+        match message.map_err(|error| close_reason(&error))? {
             Message::Text(text) => self.answer(text.into_bytes(), None, ctx),
             Message::Binary(bytes) => self.answer(bytes, None, ctx),
-            Message::Continuation(item) => self.piece(item, ctx)?,
+            Message::Continuation(item) => self.fragment(item, ctx)?,
             Message::Ping(payload) => self.session.pong(&payload),
             Message::Pong(_) | Message::Nop => {}
             Message::Close(reason) => {
                 let code = reason.map(|reason| u16::from(reason.code));
-                self.session.close_came(code);
+                self.session.close_received(code);
             }
         }
         Ok(())
@@ -156,18 +171,18 @@ impl StreamHandler<Result<Message, ProtocolError>> for SessionActor {
         message: Result<Message, ProtocolError>,
         ctx: &mut WebsocketContext<Self>,
     ) {
-        self.session.handed_over();
+        self.session.frame_handled();
         if !self.session.takes_messages() {
-            // Ours was sent: the client's close is all that is waited for.
+            // Our close frame was sent; only the client's is awaited.
             if matches!(message, Ok(Message::Close(_)) | Err(_)) {
                 self.session.end();
                 ctx.stop();
             }
             return;
         }
-        if let Err(why) = self.receive(message, ctx) {
-            self.session.close(why);
-            // What follows a violation has no meaning.
+        if let Err(reason) = self.receive(message, ctx) {
+            self.session.close(reason);
+            // Nothing after a violation has a meaning.
             ctx.stop();
         }
     }
@@ -178,8 +193,9 @@ impl StreamHandler<Result<Message, ProtocolError>> for SessionActor {
     }
 }
 
-/// The library says that text is not UTF-8 by an error of no kind of its own.
-fn why_of(error: &ProtocolError) -> CloseReason {
+/// The reason to close after this error. The library reports text that is not UTF-8 as an I/O error
+/// of kind `Other`.
+fn close_reason(error: &ProtocolError) -> CloseReason {
     match error {
         ProtocolError::Overflow => CloseReason::TOO_LARGE,
         ProtocolError::Io(error) if error.kind() == ErrorKind::Other => CloseReason::NOT_UTF8,

@@ -4,7 +4,7 @@ use actix_http::ws::{OpCode, Parser};
 use bytes::{Bytes, BytesMut};
 use nearhead::{
     limits::MESSAGE_BYTES_MAX,
-    ws::frame::{Next, Reframer},
+    ws::frame::{FrameEvent, Reframer},
 };
 
 /// The decoder that takes frames apart finds the same messages in those that were cut smaller as in
@@ -34,9 +34,9 @@ fn reframed(bytes: &[u8], cut: usize, words: u32) -> Vec<u8> {
         let mut rest = Bytes::copy_from_slice(chunk);
         loop {
             match reframer.next(&mut rest) {
-                Next::Nothing => break,
-                Next::Bytes(bytes) => out.extend_from_slice(&bytes),
-                Next::Announced(..) | Next::End(_) => {}
+                FrameEvent::NeedsInput => break,
+                FrameEvent::Bytes(bytes) => out.extend_from_slice(&bytes),
+                FrameEvent::Announced(..) | FrameEvent::End(_) => {}
             }
         }
         assert!(rest.is_empty(), "{} bytes are left over", rest.len());

@@ -1,15 +1,20 @@
-//! Heartbeat, eviction and shutdown, tick by tick: no clock is waited for.
+//! Heartbeat, eviction and shutdown, tick by tick; no test waits for a clock.
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
+mod notifications;
+
 use std::{
+    cell::RefCell,
     collections::VecDeque,
     io::{Read as _, Write as _},
     net::{Shutdown, TcpListener, TcpStream},
     os::fd::AsRawFd,
     pin::Pin,
-    sync::atomic::Ordering,
+    rc::Rc,
+    sync::{Arc, atomic::Ordering},
     task::{Context, Poll, Waker},
+    time::Duration,
 };
 
 use actix_web::{dev::Payload, error::PayloadError};
@@ -18,34 +23,38 @@ use futures_core::Stream;
 use nearhead_chain::json::{Json, LazyBytes, Truncated};
 
 use super::{
-    frame::{FrameKind, Next, Reframer},
-    *,
+    close_reason::CloseReason,
+    frame::{self, FrameEvent, FrameKind, Reframer},
+    inbound::Inbound,
+    session::Session,
+    sessions::Sessions,
 };
 use crate::{
     access::{SessionCaps, Tenant},
     connections::{Connection, ConnectionHandle},
-    subscriptions::Hub,
+    metrics::Metrics,
+    subscriptions::{Hub, SessionSubscriptions},
 };
 
 const BUDGET: usize = 1 << 20;
 const MESSAGE_MAX: Duration = Duration::from_secs(30);
 
-fn registry() -> Rc<Sessions> {
+fn sessions() -> Sessions {
     let (draining, metrics) = (Arc::default(), Metrics::new([]).unwrap());
-    Rc::new(Sessions::new(BUDGET, MESSAGE_MAX, draining, metrics))
+    Sessions::new(BUDGET, MESSAGE_MAX, draining, metrics)
 }
 
-fn open(sessions: &Rc<Sessions>) -> Rc<Session> {
+fn open(sessions: &Sessions) -> Rc<Session> {
     open_on(sessions, ConnectionHandle::default())
 }
 
-fn open_on(sessions: &Rc<Sessions>, connection: ConnectionHandle) -> Rc<Session> {
+fn open_on(sessions: &Sessions, connection: ConnectionHandle) -> Rc<Session> {
     let slot = SessionCaps::new(1).take(&Tenant::for_tests(1));
-    let subscriptions = SessionSubscriptions::new(Hub::new(sessions.metrics.clone()));
+    let subscriptions = SessionSubscriptions::new(Hub::new(sessions.shared.metrics.clone()));
     sessions.open(slot.unwrap(), subscriptions, connection)
 }
 
-/// Everything that waits.
+/// Takes everything that waits.
 fn taken(session: &Session) -> Vec<u8> {
     let mut out = Vec::new();
     while let Some(slice) = session.take(usize::MAX) {
@@ -54,13 +63,13 @@ fn taken(session: &Session) -> Vec<u8> {
     out
 }
 
-fn look(sessions: &Sessions, times: u32) {
-    (0..times).for_each(|_| sessions.look());
+fn tick(sessions: &Sessions, times: u32) {
+    (0..times).for_each(|_| sessions.open.tick(&sessions.shared));
 }
 
-/// Whether its connection was cut: it is looked after no more.
+/// Whether the connection of the only session was cut.
 fn is_cut(sessions: &Sessions) -> bool {
-    sessions.all.borrow().is_empty()
+    sessions.open.is_empty()
 }
 
 fn message(bytes: usize) -> [Bytes; 3] {
@@ -70,68 +79,68 @@ fn message(bytes: usize) -> [Bytes; 3] {
 
 #[test]
 fn two_pings_without_an_answer_end_a_session_within_90_seconds() {
-    let sessions = registry();
+    let sessions = sessions();
     let session = open(&sessions);
     for ping in 1..=2 {
-        look(&sessions, 29);
+        tick(&sessions, 29);
         assert_eq!(taken(&session), b"", "before ping {ping}");
-        look(&sessions, 1);
+        tick(&sessions, 1);
         assert_eq!(taken(&session), b"\x89\x00", "ping {ping}");
     }
-    look(&sessions, 25);
+    tick(&sessions, 25);
     assert!(session.takes_messages());
-    look(&sessions, 1);
+    tick(&sessions, 1);
     assert!(!session.takes_messages() && !is_cut(&sessions));
     assert_eq!(taken(&session), frame::close(1001, "no pong"));
-    look(&sessions, 3);
+    tick(&sessions, 3);
     assert!(!is_cut(&sessions), "the close is on its way");
-    look(&sessions, 1);
+    tick(&sessions, 1);
     assert!(is_cut(&sessions));
 }
 
 #[test]
-fn who_is_heard_of_stays_for_ever() {
-    let sessions = registry();
+fn a_client_that_answers_pings_stays_for_ever() {
+    let sessions = sessions();
     let session = open(&sessions);
     for _ in 0..1_000 {
-        look(&sessions, 30);
+        tick(&sessions, 30);
         assert_eq!(taken(&session), b"\x89\x00");
-        session.heard();
+        session.client_is_alive();
     }
     assert!(session.takes_messages() && !is_cut(&sessions));
 }
 
 #[test]
-fn who_takes_nothing_for_ten_seconds_is_cut_off() {
-    let sessions = registry();
+fn a_client_that_takes_nothing_for_ten_seconds_is_cut_off() {
+    let sessions = sessions();
     let session = open(&sessions);
-    // A pause in which there is nothing to take is none.
-    look(&sessions, 20);
-    session.notify(message(100));
+    // Time in which there is nothing to take does not count.
+    tick(&sessions, 20);
+    session.queue_notification(message(100));
     for _ in 0..5 {
-        look(&sessions, 10);
+        tick(&sessions, 10);
         assert!(session.take(1).is_some());
     }
-    look(&sessions, 10);
+    tick(&sessions, 10);
     assert!(session.takes_messages());
-    look(&sessions, 1);
+    tick(&sessions, 1);
     assert!(!session.takes_messages() && !is_cut(&sessions));
     let close = frame::close(1013, "nothing was read for 10 seconds");
     assert_eq!(taken(&session), [&[b'x'; 95], &close[..]].concat());
-    look(&sessions, 3);
+    tick(&sessions, 3);
     assert!(!is_cut(&sessions));
-    look(&sessions, 1);
+    tick(&sessions, 1);
     assert!(is_cut(&sessions));
 }
 
 #[test]
 fn a_turn_ends_when_the_answer_is_taken_or_the_client_is_evicted() {
-    let sessions = registry();
+    let sessions = sessions();
     let session = open(&sessions);
     let large = || Json::shared(vec![b'1'; 2 * BUDGET].into());
     let turn = |session: &Session| session.turn().try_acquire_owned();
     session.answer(large(), Some(turn(&session).unwrap()));
-    assert!(session.has_room(), "what is shared is not held");
+    assert!(session.has_room(), "shared bytes do not count as held");
     session.answer(Json::NULL, None);
     assert!(turn(&session).is_err());
     for _ in 0..2 * BUDGET {
@@ -140,13 +149,13 @@ fn a_turn_ends_when_the_answer_is_taken_or_the_client_is_evicted() {
     assert!(turn(&session).is_err(), "the frame's header came first");
     taken(&session);
     session.answer(large(), Some(turn(&session).unwrap()));
-    look(&sessions, 10);
+    tick(&sessions, 10);
     assert!(session.takes_messages() && turn(&session).is_err());
-    look(&sessions, 1);
+    tick(&sessions, 1);
     assert!(!session.takes_messages() && turn(&session).is_ok());
 }
 
-/// An answer that ends before it should.
+/// An answer that cannot produce all of its bytes.
 #[derive(Debug)]
 struct Short(usize);
 
@@ -166,12 +175,12 @@ impl LazyBytes for Short {
 }
 
 #[test]
-fn an_answer_that_cannot_be_ended_ends_the_connection() {
-    let sessions = registry();
+fn a_truncated_answer_ends_the_connection() {
+    let sessions = sessions();
     let (mut client, _server, connection) = socket();
     let session = open_on(&sessions, ConnectionHandle::of(&connection));
     session.answer(Json::lazy(Short(1_000)), None);
-    session.notify(message(100));
+    session.queue_notification(message(100));
     assert!(session.take(1_000).is_some(), "the frame's header");
     assert!(session.take(600).is_some());
     assert!(session.take(600).is_none());
@@ -182,27 +191,27 @@ fn an_answer_that_cannot_be_ended_ends_the_connection() {
 }
 
 #[test]
-fn a_farewell_waits_for_what_is_taken_before_it() {
-    let sessions = registry();
+fn the_close_frame_is_sent_after_what_waits() {
+    let sessions = sessions();
     let session = open(&sessions);
     session.answer(Json::from(vec![b'1'; 99]), None);
-    sessions.draining.store(true, Ordering::Relaxed);
+    sessions.open.draining.store(true, Ordering::Relaxed);
     for _ in 0..5 {
-        look(&sessions, 10);
+        tick(&sessions, 10);
         assert!(session.take(1).is_some());
     }
     let rest = taken(&session);
     assert!(rest.ends_with(&frame::close(1001, "the service is going away")));
-    look(&sessions, 3);
+    tick(&sessions, 3);
     assert!(!is_cut(&sessions));
-    look(&sessions, 1);
+    tick(&sessions, 1);
     assert!(is_cut(&sessions), "the client does not close");
 
     let session = open(&sessions);
     session.answer(Json::NULL, None);
-    look(&sessions, 10);
+    tick(&sessions, 10);
     assert!(!is_cut(&sessions));
-    look(&sessions, 1);
+    tick(&sessions, 1);
     assert!(is_cut(&sessions), "the client takes nothing");
     assert!(!session.takes_messages());
 }
@@ -217,116 +226,121 @@ fn socket() -> (TcpStream, TcpStream, Rc<Connection>) {
 }
 
 #[test]
-fn who_leaves_while_it_is_answered_is_found_gone_whatever_it_left_unread() {
-    let sessions = registry();
+fn a_client_that_leaves_during_a_request_is_noticed_behind_unread_bytes() {
+    let sessions = sessions();
     let (mut client, _server, connection) = socket();
     let session = open_on(&sessions, ConnectionHandle::of(&connection));
     session.begin_request();
     client.write_all(b"unread").unwrap();
-    look(&sessions, 5);
+    tick(&sessions, 5);
     assert!(session.takes_messages());
     client.shutdown(Shutdown::Write).unwrap();
-    look(&sessions, 1);
+    tick(&sessions, 1);
     assert!(session.is_closed() && is_cut(&sessions));
     let mut rest = Vec::new();
     client.read_to_end(&mut rest).unwrap();
     assert_eq!(rest, b"");
 }
 
-/// What was taken last may stand in the connection's buffer for as long as the socket takes
-/// nothing.
+/// The bytes taken last may stay in the connection's buffer for as long as the socket takes nothing.
 #[test]
-fn what_was_taken_is_waited_for_until_the_socket_takes_it() {
-    let sessions = registry();
+fn a_session_waits_until_the_socket_takes_its_last_bytes() {
+    let sessions = sessions();
     let (_client, mut server, connection) = socket();
     let session = open_on(&sessions, ConnectionHandle::of(&connection));
     server.set_nonblocking(true).unwrap();
     while server.write(&[0; 1 << 20]).is_ok() {}
     session.close(CloseReason::GOING_AWAY);
     taken(&session);
-    look(&sessions, 10);
+    tick(&sessions, 10);
     assert!(!is_cut(&sessions));
-    look(&sessions, 1);
+    tick(&sessions, 1);
     assert!(is_cut(&sessions));
 }
 
 #[test]
-fn who_closes_is_sent_no_more_than_the_rest_of_a_frame() {
-    let sessions = registry();
+fn a_client_that_closes_is_sent_only_the_rest_of_a_frame() {
+    let sessions = sessions();
     let session = open(&sessions);
-    session.notify(message(100));
-    session.notify(message(100));
+    session.queue_notification(message(100));
+    session.queue_notification(message(100));
     assert!(session.take(1).is_some());
-    session.close_came(Some(1000));
+    session.close_received(Some(1000));
     let echo = frame::close(1000, "");
     assert_eq!(taken(&session), [&[b'x'; 99], &echo[..]].concat());
 }
 
 #[test]
-fn what_waits_is_within_the_budget_whatever_is_told() {
-    let sessions = registry();
+fn what_waits_stays_within_the_budget() {
+    let sessions = sessions();
     let session = open(&sessions);
-    let mut told = 0;
-    while session.notify(message(100)) {
-        told += 1;
+    let mut queued = 0;
+    while session.queue_notification(message(100)) {
+        queued += 1;
     }
-    assert!((BUDGET / 2_000..=BUDGET / 200).contains(&told), "{told}");
-    assert!((0..10_000).all(|_| !session.notify(message(100))));
-    assert!(session.takes_messages(), "who reads may be told later");
-    assert_eq!(taken(&session).len(), 100 * told);
-    // One that is larger than all that may wait goes alone.
-    assert!(session.notify(message(2 * BUDGET)));
-    assert!(!session.notify(message(1)));
+    assert!(
+        (BUDGET / 2_000..=BUDGET / 200).contains(&queued),
+        "{queued}"
+    );
+    assert!((0..10_000).all(|_| !session.queue_notification(message(100))));
+    assert!(
+        session.takes_messages(),
+        "a client that reads is notified later"
+    );
+    assert_eq!(taken(&session).len(), 100 * queued);
+    // A notification that is larger than the budget is queued alone.
+    assert!(session.queue_notification(message(2 * BUDGET)));
+    assert!(!session.queue_notification(message(1)));
 }
 
 #[test]
-fn shutdown_waits_for_what_is_in_flight_and_reads_no_more() {
-    let sessions = registry();
+fn shutdown_waits_for_requests_in_flight_and_reads_no_more() {
+    let sessions = sessions();
     let session = open(&sessions);
     session.begin_request();
-    sessions.draining.store(true, Ordering::Relaxed);
-    look(&sessions, 1);
+    sessions.open.draining.store(true, Ordering::Relaxed);
+    tick(&sessions, 1);
     session.message_announced();
-    assert!(!session.reads() && session.takes_messages());
+    assert!(!session.may_read() && session.takes_messages());
     session.answer(Json::NULL, None);
     session.end_request();
     let close = frame::close(1001, "the service is going away");
     assert_eq!(taken(&session), [&b"\x81\x04null"[..], &close].concat());
     // The client has a moment to close its side.
-    look(&sessions, 3);
+    tick(&sessions, 3);
     assert!(!is_cut(&sessions));
-    look(&sessions, 1);
+    tick(&sessions, 1);
     assert!(is_cut(&sessions));
 }
 
 #[test]
-fn the_next_message_waits_while_others_are_answered_or_answers_are_not_taken() {
-    let sessions = registry();
+fn the_next_message_waits_for_answers_in_flight_or_not_taken() {
+    let sessions = sessions();
     let session = open(&sessions);
     session.message_announced();
     let most = crate::limits::SESSION_REQUESTS_MAX;
     for _ in 0..most {
-        assert!(session.reads());
+        assert!(session.may_read());
         session.begin_request();
     }
-    assert!(!session.reads());
+    assert!(!session.may_read());
     session.end_request();
-    assert!(session.reads());
-    session.notify(message(BUDGET / 2 + 1));
-    assert!(!session.reads());
-    session.hands_over(FrameKind::Last);
-    session.handed_over();
-    assert!(session.reads(), "none is announced");
+    assert!(session.may_read());
+    session.queue_notification(message(BUDGET / 2 + 1));
+    assert!(!session.may_read());
+    session.frame_passed(FrameKind::Last);
+    session.frame_handled();
+    assert!(session.may_read(), "no message is announced");
     session.message_announced();
     taken(&session);
-    assert!(session.reads());
-    session.hands_over(FrameKind::Part);
-    assert!(!session.reads(), "one frame after the other");
-    session.handed_over();
-    assert!(session.reads());
+    assert!(session.may_read());
+    session.frame_passed(FrameKind::Part);
+    assert!(!session.may_read(), "one frame at a time");
+    session.frame_handled();
+    assert!(session.may_read());
 }
 
-/// What a client sends, chunk by chunk; then nothing more for now.
+/// Chunks that a client has sent.
 #[derive(Clone, Default)]
 struct Sent(Rc<RefCell<VecDeque<Result<Bytes, PayloadError>>>>);
 
@@ -341,7 +355,7 @@ impl Stream for Sent {
     }
 }
 
-/// A client and what is let in of what it sends.
+/// A client and the inbound stream of its session.
 struct Client {
     sent: Sent,
     session: Rc<Session>,
@@ -365,7 +379,7 @@ impl Client {
         self.sent.0.borrow_mut().push_back(Ok(chunk));
     }
 
-    /// Frames that are let in now, as an actor sees them, until the end if it came.
+    /// Frames that the actor receives now, and whether the stream ended.
     fn frames(&mut self) -> (Vec<FrameKind>, bool) {
         let (mut frames, mut reframer) = (Vec::new(), Reframer::new(u32::MAX));
         loop {
@@ -374,14 +388,14 @@ impl Client {
                     let mut bytes = bytes.unwrap();
                     loop {
                         match reframer.next(&mut bytes) {
-                            Next::Nothing => break,
-                            Next::End(kind) => frames.push(kind),
-                            Next::Announced(..) | Next::Bytes(_) => {}
+                            FrameEvent::NeedsInput => break,
+                            FrameEvent::End(kind) => frames.push(kind),
+                            FrameEvent::Announced(..) | FrameEvent::Bytes(_) => {}
                         }
                     }
                 }
                 Poll::Ready(None) => return (frames, true),
-                Poll::Pending if self.session.is_handing_over() => self.session.handed_over(),
+                Poll::Pending if self.session.is_frame_pending() => self.session.frame_handled(),
                 Poll::Pending => return (frames, false),
             }
         }
@@ -395,19 +409,19 @@ const END: &[u8] = b"\x80\x81maskx";
 #[test]
 fn a_message_that_was_begun_is_read_to_its_end_and_the_next_one_waits() {
     use FrameKind::{Control, Last, Part};
-    let sessions = registry();
+    let sessions = sessions();
     let session = open(&sessions);
     let mut client = Client::of(&session);
     client.send(&[PONG, BEGIN]);
     assert_eq!(client.frames(), (vec![Control, Part], false));
     let most = crate::limits::SESSION_REQUESTS_MAX;
     (0..most).for_each(|_| session.begin_request());
-    // Whatever is going on, the server's own pause is none of the client's.
-    look(&sessions, 25);
+    // The time in which the server does not read does not count against the client.
+    tick(&sessions, 25);
     client.send(&[END, PONG, BEGIN, END, PONG]);
     assert_eq!(client.frames(), (vec![Last, Control], false));
     for _ in 0..100 {
-        look(&sessions, 10);
+        tick(&sessions, 10);
         taken(&session);
     }
     assert!(
@@ -416,13 +430,13 @@ fn a_message_that_was_begun_is_read_to_its_end_and_the_next_one_waits() {
     );
     session.end_request();
     assert_eq!(client.frames(), (vec![Part, Last, Control], false));
-    look(&sessions, 30);
+    tick(&sessions, 30);
     assert!(session.takes_messages());
 }
 
 #[test]
-fn a_connection_that_breaks_is_the_end_of_what_comes() {
-    let sessions = registry();
+fn a_broken_connection_ends_the_inbound_stream() {
+    let sessions = sessions();
     let mut client = Client::of(&open(&sessions));
     client.send(&[PONG, &BEGIN[..3]]);
     let broken = Err(PayloadError::Incomplete(None));
@@ -431,8 +445,8 @@ fn a_connection_that_breaks_is_the_end_of_what_comes() {
 }
 
 #[test]
-fn large_frames_are_let_in_as_small_ones() {
-    let sessions = registry();
+fn large_frames_are_passed_on_in_parts() {
+    let sessions = sessions();
     let mut client = Client::of(&open(&sessions));
     let len = 1 << 20;
     client.send(&[b"\x82\xff\0\0\0\0\0\x10\0\0mask", &vec![b'x'; len]]);
@@ -443,46 +457,46 @@ fn large_frames_are_let_in_as_small_ones() {
 }
 
 #[test]
-fn who_pings_without_end_is_read_a_little_every_second() {
-    let sessions = registry();
+fn a_client_that_floods_pings_is_read_a_little_every_second() {
+    let sessions = sessions();
     let session = open(&sessions);
     for _ in 0..3 {
         for _ in 0..crate::limits::CONTROL_FRAMES_PER_SECOND {
-            assert!(session.reads());
-            session.hands_over(FrameKind::Control);
-            session.handed_over();
+            assert!(session.may_read());
+            session.frame_passed(FrameKind::Control);
+            session.frame_handled();
         }
-        assert!(!session.reads());
-        look(&sessions, 1);
+        assert!(!session.may_read());
+        tick(&sessions, 1);
     }
-    assert!(session.reads());
+    assert!(session.may_read());
 }
 
 #[test]
-fn a_message_has_its_time_however_it_comes() {
-    let sessions = registry();
+fn a_message_must_arrive_in_time_however_it_is_cut() {
+    let sessions = sessions();
     let session = open(&sessions);
     let begin = || {
         session.message_announced();
-        session.lets_in();
+        session.passes_bytes();
     };
-    // A whole one is none that is coming in, nor are control frames part of one.
+    // A message that has arrived no longer counts, and control frames are not part of one.
     begin();
-    session.hands_over(FrameKind::Last);
-    session.handed_over();
-    session.heard();
-    look(&sessions, 29);
+    session.frame_passed(FrameKind::Last);
+    session.frame_handled();
+    session.client_is_alive();
+    tick(&sessions, 29);
     assert_eq!(taken(&session), b"");
     begin();
     for frame in [FrameKind::Part, FrameKind::Control, FrameKind::Part] {
-        look(&sessions, 10);
-        session.heard();
-        session.hands_over(frame);
-        session.handed_over();
+        tick(&sessions, 10);
+        session.client_is_alive();
+        session.frame_passed(frame);
+        session.frame_handled();
         begin();
         taken(&session);
     }
     assert!(session.takes_messages());
-    look(&sessions, 1);
+    tick(&sessions, 1);
     assert_eq!(taken(&session), frame::close(1008, "message took too long"));
 }

@@ -25,8 +25,8 @@ use crate::{
     connections::ConnectionHandle,
     metrics::Metrics,
     rpc::{RpcError, Subscriber as _, SubscriptionKind},
-    subscriptions::{Asking, Hub, SessionSubscriptions},
-    ws::{Session, Sessions},
+    subscriptions::{Hub, SessionSubscriptions},
+    ws::{request_subscriber::RequestSubscriber, session::Session, sessions::Sessions},
 };
 
 pub(super) struct World {
@@ -35,7 +35,8 @@ pub(super) struct World {
     pub(super) served: RefCell<Arc<Snapshot>>,
     window: RefCell<Window>,
     replaced: Cell<usize>,
-    sessions: Rc<Sessions>,
+    sessions: Sessions,
+    pub(super) metrics: Metrics,
     caps: SessionCaps,
     tenant: Tenant,
 }
@@ -44,14 +45,15 @@ impl World {
     pub(super) fn new(window: &Window, budget: usize) -> Self {
         let metrics = Metrics::new([]).unwrap();
         let hub = Hub::new(metrics.clone());
-        hub.begin(window.snapshot());
+        hub.reset(window.snapshot());
         let draining = Arc::new(AtomicBool::new(false));
         Self {
             hub,
             served: RefCell::new(window.snapshot()),
             window: RefCell::new(window.clone()),
             replaced: Cell::new(0),
-            sessions: Rc::new(Sessions::new(budget, Duration::MAX, draining, metrics)),
+            sessions: Sessions::new(budget, Duration::MAX, draining, metrics.clone()),
+            metrics,
             caps: SessionCaps::new(100),
             tenant: Tenant::for_tests(100),
         }
@@ -126,7 +128,7 @@ struct Subscribed {
     knows: Id,
     id: String,
     /// Its answer, until it is sent.
-    asking: Option<Asking>,
+    asking: Option<RequestSubscriber>,
 }
 
 /// One client and its session, if it is connected.
@@ -163,7 +165,7 @@ impl Client {
         let Some(session) = &self.session else {
             return Ok(());
         };
-        let asking = Asking::new(Rc::clone(session));
+        let asking = RequestSubscriber::new(Rc::clone(session));
         let id = asking.subscribe(kind.clone(), None, view);
         self.subscribed.push(Subscribed {
             held: Held::read(&kind, view),
@@ -204,7 +206,7 @@ impl Client {
             return Ok(());
         }
         let ended = self.subscribed.remove(dice.roll(self.subscribed.len()));
-        let asking = Asking::new(session);
+        let asking = RequestSubscriber::new(session);
         match asking.unsubscribe(&ended.id) && !asking.unsubscribe(&ended.id) {
             true => Ok(()),
             false => Err("it is not ended once".to_owned()),
@@ -226,7 +228,7 @@ impl Client {
                     left -= slice.len();
                     self.bytes.extend_from_slice(&slice);
                 }
-                None if session.takes_messages() && session.subscriptions.goes_on() => {}
+                None if session.takes_messages() && session.subscriptions.has_more() => {}
                 None => break,
             }
         }
@@ -281,7 +283,7 @@ impl Client {
         self.is_closed = false;
         let session = world.session();
         for subscribed in &mut self.subscribed {
-            let asking = Asking::new(Rc::clone(&session));
+            let asking = RequestSubscriber::new(Rc::clone(&session));
             let (number, hash) = subscribed.knows;
             let kind = || subscribed.kind.clone();
             subscribed.id = match asking.subscribe(kind(), Some(hash), view) {

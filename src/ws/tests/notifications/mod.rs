@@ -26,11 +26,10 @@ use self::{
     model::{Client, World, take_frame},
     tree::TREE,
 };
-use super::Asking;
 use crate::{
     limits::SESSION_FILTER_VALUES_MAX,
     rpc::{RpcError, Subscriber as _, SubscriptionKind},
-    ws::Session,
+    ws::{request_subscriber::RequestSubscriber, session::Session},
 };
 
 /// splitmix64: a seed names a sequence.
@@ -88,9 +87,9 @@ fn run(seed: u64, seen: &mut Seen) -> Result<(), String> {
             act(&world, &mut clients, &mut dice, seen)?;
         }
         if dice.roll(12) == 0 {
-            world.hub.begin(Arc::clone(&change.snapshot));
+            world.hub.reset(Arc::clone(&change.snapshot));
         } else {
-            world.hub.announce(&change);
+            world.hub.fan_out(&change);
         }
         act(&world, &mut clients, &mut dice, seen)?;
         if let Some(client) = clients.last_mut()
@@ -143,7 +142,7 @@ fn act(
             _ => {
                 if client.read(usize::MAX, None)? {
                     // It knows what the worker was told.
-                    client.check(&world.hub.view().unwrap())?;
+                    client.check(&world.hub.snapshot().unwrap())?;
                 }
             }
         }
@@ -204,10 +203,10 @@ fn notices(
             world.served.replace(Arc::clone(&change.snapshot));
         }
         if !matches!(fault, Some(Fault::Dropped)) {
-            world.hub.announce(&change);
+            world.hub.fan_out(&change);
         }
         if matches!(fault, Some(Fault::Doubled)) {
-            world.hub.announce(&change);
+            world.hub.fan_out(&change);
         }
         let before = client.told;
         let is_whole = client.read(usize::MAX, Some(&world.view()));
@@ -273,7 +272,7 @@ fn a_broken_notification_is_caught() {
         let view = world.view();
         let session = subscribe(&world, kind.clone());
         let change = world.advance(world.way(&mut dice).unwrap());
-        world.hub.announce(&change);
+        world.hub.fan_out(&change);
         let told: Vec<Value> = told(&session)
             .into_iter()
             .map(|(_, result)| result)
@@ -308,7 +307,7 @@ fn a_broken_notification_is_caught() {
 /// A session with one subscription that is told from now on.
 fn subscribe(world: &World, kind: SubscriptionKind) -> Rc<Session> {
     let session = world.session();
-    let asking = Asking::new(Rc::clone(&session));
+    let asking = RequestSubscriber::new(Rc::clone(&session));
     asking.subscribe(kind, None, &world.view()).unwrap();
     asking.answered();
     session.subscriptions.catch_up(&session);
@@ -350,7 +349,7 @@ fn reorgs_are_told_with_their_common_ancestor() {
     while expected.len() < 20 {
         changes += 1;
         let change = world.advance(world.way(&mut dice).unwrap());
-        world.hub.announce(&change);
+        world.hub.fan_out(&change);
         let ids = |blocks: &[Arc<Block>]| blocks.iter().map(|block| id(block)).collect();
         if let Some(oldest) = change.reverted.last() {
             let ancestor = (oldest.number() - 1, oldest.header.parent_hash);
@@ -369,7 +368,7 @@ fn reorgs_are_told_with_their_common_ancestor() {
         })
         .collect();
     assert_eq!(told, expected);
-    let measured = world.hub.metrics.fanout.get_sample_count();
+    let measured = world.metrics.fanout.get_sample_count();
     assert_eq!(measured, changes, "what each change took");
 }
 
@@ -385,7 +384,7 @@ fn a_notification_is_made_once_for_all_who_get_it() {
         // Who subscribes at a view that the hub does not know yet goes there at its own pace.
         world
             .hub
-            .announce(&world.advance(world.way(&mut dice).unwrap()));
+            .fan_out(&world.advance(world.way(&mut dice).unwrap()));
         for session in &sessions {
             told(session);
         }
@@ -393,7 +392,7 @@ fn a_notification_is_made_once_for_all_who_get_it() {
         while count == 0 {
             world
                 .hub
-                .announce(&world.advance(world.way(&mut dice).unwrap()));
+                .fan_out(&world.advance(world.way(&mut dice).unwrap()));
             let places: Vec<Vec<*const u8>> = sessions
                 .iter()
                 .map(|session| {
@@ -429,7 +428,7 @@ fn a_subscription_goes_on_from_a_block_that_was_put_below() {
         }
         let since = &below[below.len() - 100];
         let session = world.session();
-        let asking = Asking::new(Rc::clone(&session));
+        let asking = RequestSubscriber::new(Rc::clone(&session));
         let view = world.view();
         asking
             .subscribe(kind.clone(), Some(since.hash), &view)
@@ -446,7 +445,7 @@ fn a_subscription_goes_on_from_a_block_that_was_put_below() {
         assert!(!session.subscriptions.is_behind(), "{kind:?}");
         // From now on both are told the same.
         let change = world.advance(world.way(&mut dice).unwrap());
-        world.hub.announce(&change);
+        world.hub.fan_out(&change);
         let [first, second] = [told(&first), told(&session)];
         assert_eq!(first, second, "{kind:?}");
     }
@@ -470,7 +469,7 @@ fn who_reads_is_told_of_whatever_happened_at_once() {
         let session = client.session.clone().unwrap();
         let change: HeadChanged = world.advance(world.way(&mut dice).unwrap());
         world.served.replace(Arc::clone(&change.snapshot));
-        world.hub.announce(&change);
+        world.hub.fan_out(&change);
         while !client.read(100, Some(&change.snapshot)).unwrap() {
             assert!(session.takes_messages());
         }
@@ -483,7 +482,7 @@ fn who_reads_is_told_of_whatever_happened_at_once() {
 #[test]
 fn filters_of_a_session_have_so_many_values_in_all() {
     let world = World::new(&TREE.windows[0], 1 << 20);
-    let asking = Asking::new(world.session());
+    let asking = RequestSubscriber::new(world.session());
     let filter = |values: usize| {
         let topics = vec![vec![alloy_primitives::B256::ZERO; values]];
         let addresses = Vec::new();

@@ -1,0 +1,69 @@
+//! The subscriptions that one request of a session makes.
+
+use std::{cell::RefCell, rc::Rc, sync::Arc};
+
+use alloy_primitives::B256;
+use nearhead_chain::window::Snapshot;
+use tokio::sync::Semaphore;
+
+use super::session::Session;
+use crate::rpc::{RpcError, Subscriber, SubscriptionKind};
+
+/// What one request of a session subscribes to. The subscriptions start once the request is
+/// answered, and are dropped if it never is.
+pub(crate) struct RequestSubscriber {
+    session: Rc<Session>,
+    ids: RefCell<Vec<String>>,
+}
+
+impl RequestSubscriber {
+    pub(crate) const fn new(session: Rc<Session>) -> Self {
+        Self {
+            session,
+            ids: RefCell::new(Vec::new()),
+        }
+    }
+
+    /// Starts the subscriptions: the answer with their ids was sent.
+    pub(crate) fn answered(self) {
+        for id in self.ids.take() {
+            self.session.subscriptions.start(&id);
+        }
+    }
+}
+
+impl Drop for RequestSubscriber {
+    fn drop(&mut self) {
+        for id in self.ids.take() {
+            self.session.subscriptions.unsubscribe(&id);
+        }
+    }
+}
+
+impl Subscriber for RequestSubscriber {
+    fn subscribe(
+        &self,
+        kind: SubscriptionKind,
+        since: Option<B256>,
+        snapshot: &Arc<Snapshot>,
+    ) -> Result<String, RpcError> {
+        let id = self
+            .session
+            .subscriptions
+            .subscribe(kind, since, snapshot)?;
+        self.ids.borrow_mut().push(id.clone());
+        Ok(id)
+    }
+
+    fn unsubscribe(&self, id: &str) -> bool {
+        self.session.subscriptions.unsubscribe(id)
+    }
+
+    fn turn(&self) -> Arc<Semaphore> {
+        self.session.turn()
+    }
+
+    fn room(&self) -> usize {
+        self.session.room()
+    }
+}
