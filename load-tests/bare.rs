@@ -1,7 +1,8 @@
-//! The yardstick: an actix-web handler that drains the body and returns a constant of a given size.
+//! The baseline of HTTP requests: an actix-web handler that drains the body and returns a constant
+//! of a given size.
 //!
-//! `bare PORT BYTES [WORKERS]` listens on 127.0.0.1:PORT. Everything that nearhead costs above this
-//! is nearhead's own.
+//! `bare PORT BYTES [WORKERS]` listens on 127.0.0.1:PORT. Any cost above this baseline is
+//! nearhead's own.
 
 use actix_web::{App, HttpResponse, HttpServer, web};
 use bytes::Bytes;

@@ -1,12 +1,12 @@
-//! The yardsticks of WebSocket sessions; what nearhead costs above them is nearhead's own.
+//! The baselines of WebSocket sessions. Any cost above them is nearhead's own.
 //!
 //! `bare_ws PORT` listens on 127.0.0.1:PORT, with one worker.
 //!
-//! | path | what it is |
+//! | path | what it does |
 //! |---|---|
-//! | `GET /idle` | a session of actix-web-actors whose actor does nothing but close |
-//! | `GET /told` | a session of actix-ws that is sent whatever is told |
-//! | `POST /tell` | sends the body to all of those; answers with the time at which that began, in nanoseconds |
+//! | `GET /idle` | opens a session of actix-web-actors whose actor only answers a close |
+//! | `GET /receive` | opens a session of actix-ws that receives every broadcast |
+//! | `POST /broadcast` | sends the body to all of those; answers with its start time in nanoseconds |
 
 use std::{
     cell::RefCell,
@@ -27,7 +27,7 @@ use actix_ws::Message;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Does nothing but close.
+/// A session that only answers a close.
 struct Idle;
 
 impl Actor for Idle {
@@ -53,7 +53,7 @@ async fn idle(request: HttpRequest, payload: Payload) -> Result<HttpResponse, Er
 
 type Sessions = Rc<RefCell<Vec<actix_ws::Session>>>;
 
-async fn told(
+async fn receive(
     request: HttpRequest,
     payload: Payload,
     sessions: web::Data<Sessions>,
@@ -65,7 +65,7 @@ async fn told(
             let is_answered = match message {
                 Message::Ping(payload) => session.pong(&payload).await.is_ok(),
                 Message::Close(reason) => {
-                    // An error: it is closed.
+                    // An error means that the session is closed.
                     let _ = session.close(reason).await;
                     return;
                 }
@@ -79,13 +79,13 @@ async fn told(
     Ok(response)
 }
 
-async fn tell(body: Bytes, sessions: web::Data<Sessions>) -> Result<String, Error> {
+async fn broadcast(body: Bytes, sessions: web::Data<Sessions>) -> Result<String, Error> {
     let began = SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .map_err(ErrorInternalServerError)?;
     let mut all = sessions.take();
     for session in &mut all {
-        // An error: it is closed, and its driver finds that out.
+        // An error means that the session is closed, which the load generator notices.
         let _ = session.binary(body.clone()).await;
     }
     sessions.borrow_mut().append(&mut all);
@@ -100,8 +100,8 @@ fn main() -> std::io::Result<()> {
             App::new()
                 .app_data(web::Data::new(Sessions::default()))
                 .route("/idle", web::get().to(idle))
-                .route("/told", web::get().to(told))
-                .route("/tell", web::post().to(tell))
+                .route("/receive", web::get().to(receive))
+                .route("/broadcast", web::post().to(broadcast))
         })
         .workers(1)
         .max_connections(20_000)

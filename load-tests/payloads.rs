@@ -1,9 +1,8 @@
-//! Blocks of a chain as a consensus client tells a node of them: what `load-tests/compare-node`
-//! feeds a geth with.
+//! Blocks of a chain as a consensus client sends them to its execution client:
+//! `load-tests/compare-node` feeds geth with them.
 //!
-//! `payloads GENESIS CHAIN` writes a line of JSON for each block: the engine API's method and
-//! params. The blocks are executed for it: their RLP has the hash of their requests alone
-//! (EIP-7685).
+//! `payloads GENESIS CHAIN` writes one line of JSON per block: method and params of the engine API.
+//! It executes the blocks, because their RLP has only the hash of their requests (EIP-7685).
 
 #[path = "../tests/it/peers/payload.rs"]
 #[expect(dead_code, reason = "tests ask for more")]

@@ -1,10 +1,10 @@
-//! The load generator of `load-tests/compare-ws`: sessions that are held and told, and requests in
-//! a closed loop.
+//! The load generator of `load-tests/compare-ws`: open sessions that receive notifications, and
+//! requests in a closed loop.
 //!
-//! Commands come as lines of JSON on stdin, and each is answered by a line of JSON on stdout; the
-//! first thing that is not as it should be ends the program with a line on stderr. One thread, so
-//! that it can be pinned to one core. Times are nanoseconds since the Unix epoch: they can be
-//! compared with those of other processes.
+//! It reads commands as lines of JSON from stdin and answers each with a line of JSON on stdout.
+//! The first error ends the program with a line on stderr. It has one thread, so that it can be
+//! pinned to one core. Times are nanoseconds since the Unix epoch, comparable with those of other
+//! processes.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -27,26 +27,26 @@ type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
 #[derive(Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 enum Command {
-    /// Opens sessions, from each of these addresses in turn.
+    /// Opens sessions, from these addresses in turn.
     Open {
         server: SocketAddr,
         path: String,
         count: usize,
         from: Vec<IpAddr>,
     },
-    /// Sends each text on one of the sessions in turn, and waits until all are answered without an
-    /// error.
+    /// Sends the texts on the sessions in turn, and waits until all are answered without an error.
     Ask { texts: Vec<String> },
-    /// Waits for so many heads after this one, each told in so many messages over all sessions. One
-    /// that was told to fewer is not counted: not everybody was there for it.
+    /// Waits for `count` heads after block `after`, each notified in at least `messages` messages
+    /// over all sessions. A head with fewer messages does not count: some sessions were not
+    /// subscribed yet.
     Heads {
         after: u64,
         count: usize,
         messages: usize,
         seconds: u64,
     },
-    /// Opens connections of their own and sends the body on each again and again; every answer has
-    /// to have as many bytes.
+    /// Opens separate connections and sends the body on each in a closed loop; every answer must
+    /// have `bytes` bytes.
     Request {
         over: Protocol,
         server: SocketAddr,
@@ -73,8 +73,8 @@ const CLOSE: u8 = 8;
 const PING: u8 = 9;
 const PONG: u8 = 10;
 
-/// A message that begins the bytes that were read: its opcode (of an HTTP answer: text), where its
-/// payload begins and ends.
+/// The first message of the bytes read: its opcode (for an HTTP answer, text), and the start and
+/// end of its payload.
 struct Message {
     opcode: u8,
     begin: usize,
@@ -82,7 +82,7 @@ struct Message {
 }
 
 impl Protocol {
-    /// The first message of what was read, if it is there whole.
+    /// The first message of `bytes`, if it is complete.
     fn message(self, bytes: &[u8]) -> Outcome<Option<Message>> {
         match self {
             Self::Ws => Ok(frame(bytes)),
@@ -90,7 +90,7 @@ impl Protocol {
         }
     }
 
-    /// The bytes that ask for `body`.
+    /// The bytes of a request with this body.
     fn request(self, server: SocketAddr, path: &str, body: &str) -> Vec<u8> {
         match self {
             Self::Ws => masked(TEXT, body.as_bytes()),
@@ -103,7 +103,7 @@ impl Protocol {
     }
 }
 
-/// A server's frame: not masked, and not in pieces.
+/// Parses a server's frame, which is neither masked nor fragmented.
 fn frame(bytes: &[u8]) -> Option<Message> {
     let (first, second) = (*bytes.first()?, *bytes.get(1)?);
     let (begin, len) = match second {
@@ -134,7 +134,7 @@ fn http_answer(bytes: &[u8]) -> Outcome<Option<Message>> {
     Ok((bytes.len() >= end).then_some(Message { opcode, begin, end }))
 }
 
-/// A client's frame; the mask is zero, which leaves the payload as it is.
+/// Makes a client's frame, with a mask of zero, which leaves the payload unchanged.
 fn masked(opcode: u8, payload: &[u8]) -> Vec<u8> {
     let mut out = vec![0x80 | opcode];
     match payload.len() {
@@ -163,7 +163,7 @@ fn connect(server: SocketAddr, from: Option<IpAddr>) -> Outcome<Socket> {
     Ok(socket)
 }
 
-/// Asks for a session, and waits for it.
+/// Requests a session, and waits for the server's handshake.
 fn shake_hands(socket: &mut Socket, server: SocketAddr, path: &str) -> Outcome<()> {
     let request = format!(
         "GET {path} HTTP/1.1\r\nHost: {server}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
@@ -172,7 +172,7 @@ fn shake_hands(socket: &mut Socket, server: SocketAddr, path: &str) -> Outcome<(
     socket.write_all(request.as_bytes())?;
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
-        // Byte by byte: what follows the head is not of it.
+        // Byte by byte, because bytes after the head belong to frames.
         let mut byte = [0];
         socket.read_exact(&mut byte)?;
         head.push(byte[0]);
@@ -183,19 +183,19 @@ fn shake_hands(socket: &mut Socket, server: SocketAddr, path: &str) -> Outcome<(
     Err(String::from_utf8_lossy(&head).into())
 }
 
-/// One connection that is polled.
+/// One polled connection.
 struct Connection {
     stream: TcpStream,
     protocol: Protocol,
-    /// The beginning of a message whose end did not come yet.
+    /// The beginning of an incomplete message.
     rest: Vec<u8>,
-    /// What is still to be asked, the next one last.
-    asks: Vec<String>,
+    /// Requests that are not sent yet, the next one last.
+    requests: Vec<String>,
     is_closing: bool,
 }
 
 impl Connection {
-    /// Made ready to be polled.
+    /// Makes the socket non-blocking and registers it with `poll`.
     fn new(socket: Socket, protocol: Protocol, poll: &Poll, token: usize) -> Outcome<Self> {
         socket.set_nonblocking(true)?;
         let mut stream = TcpStream::from_std(socket.into());
@@ -205,13 +205,12 @@ impl Connection {
             stream,
             protocol,
             rest: Vec::new(),
-            asks: Vec::new(),
+            requests: Vec::new(),
             is_closing: false,
         })
     }
 
-    /// Reads all that is there, and calls `each` with every message; `false` when the server
-    /// closed.
+    /// Reads all available bytes and calls `each` with every message; `false` if the server closed.
     fn read(
         &mut self,
         buffer: &mut [u8],
@@ -238,32 +237,31 @@ impl Connection {
             }
             self.rest = bytes.to_vec();
             if len < buffer.len() {
-                // Nothing is left but perhaps the end; what comes from now on is an event of its
-                // own.
+                // Nothing is left to read, except perhaps the end; later bytes raise a new event.
                 return Ok(true);
             }
         }
     }
 }
 
-/// What was heard of one head.
+/// The notifications of one head.
 #[derive(Clone, Default)]
-struct Told {
+struct HeadMessages {
     messages: usize,
-    /// The first of them.
+    /// The first message.
     text: Vec<u8>,
     first: u128,
     last: u128,
 }
 
-/// All sessions, and what they heard.
+/// All sessions, and the notifications that they received.
 struct Sessions {
     poll: Poll,
     all: Vec<Connection>,
     open: usize,
-    /// Texts that were not answered yet.
+    /// Number of requests without an answer.
     unanswered: usize,
-    by_number: BTreeMap<u64, Told>,
+    by_number: BTreeMap<u64, HeadMessages>,
     buffer: Vec<u8>,
 }
 
@@ -286,22 +284,22 @@ impl Sessions {
         Ok(())
     }
 
-    /// Gives each text to a session in turn; every session asks one at a time.
+    /// Distributes the texts over the sessions; each session sends one at a time.
     fn ask(&mut self, texts: Vec<String>) -> Outcome<()> {
         let count = self.all.len();
         self.unanswered = texts.len();
         for (index, text) in texts.into_iter().enumerate() {
-            self.all[index % count].asks.push(text);
+            self.all[index % count].requests.push(text);
         }
         for session in &mut self.all {
-            ask_next(&mut session.asks, &mut session.stream)?;
+            send_next(&mut session.requests, &mut session.stream)?;
         }
         Ok(())
     }
 
-    /// Reads what came within `patience`; whether the waker spoke.
-    fn turn(&mut self, events: &mut Events, patience: Duration) -> Outcome<bool> {
-        if let Err(error) = self.poll.poll(events, Some(patience))
+    /// Reads what arrives within `timeout`; returns whether the waker fired.
+    fn turn(&mut self, events: &mut Events, timeout: Duration) -> Outcome<bool> {
+        if let Err(error) = self.poll.poll(events, Some(timeout))
             && error.kind() != ErrorKind::Interrupted
         {
             return Err(error.into());
@@ -310,28 +308,28 @@ impl Sessions {
         for event in &*events {
             match self.all.get_mut(event.token().0) {
                 None => woken = true,
-                Some(_) => self.hear(event.token().0)?,
+                Some(_) => self.receive(event.token().0)?,
             }
         }
         Ok(woken)
     }
 
-    fn hear(&mut self, index: usize) -> Outcome<()> {
+    fn receive(&mut self, index: usize) -> Outcome<()> {
         let session = &mut self.all[index];
-        let mut asks = std::mem::take(&mut session.asks);
+        let mut requests = std::mem::take(&mut session.requests);
         let (unanswered, by_number) = (&mut self.unanswered, &mut self.by_number);
         let (is_closing, mut is_closed) = (session.is_closing, false);
         let is_open = session.read(&mut self.buffer, |stream, opcode, payload| {
             match opcode {
                 TEXT | BINARY if payload.get(..80).is_some_and(is_notification) => {
-                    let told = by_number.entry(number(payload)?).or_default();
+                    let head = by_number.entry(number(payload)?).or_default();
                     let now = now();
-                    if told.messages == 0 {
-                        told.first = now;
-                        told.text = payload.to_vec();
+                    if head.messages == 0 {
+                        head.first = now;
+                        head.text = payload.to_vec();
                     }
-                    told.messages += 1;
-                    told.last = now;
+                    head.messages += 1;
+                    head.last = now;
                 }
                 TEXT => {
                     let answer: Value = serde_json::from_slice(payload)?;
@@ -339,7 +337,7 @@ impl Sessions {
                         return Err(answer.to_string().into());
                     }
                     *unanswered -= 1;
-                    ask_next(&mut asks, stream)?;
+                    send_next(&mut requests, stream)?;
                 }
                 PING => stream.write_all(&masked(PONG, payload))?,
                 CLOSE if is_closing => is_closed = true,
@@ -351,7 +349,7 @@ impl Sessions {
             Ok(())
         })?;
         let session = &mut self.all[index];
-        session.asks = asks;
+        session.requests = requests;
         if is_closed {
             self.open -= 1;
             self.poll.registry().deregister(&mut session.stream)?;
@@ -373,8 +371,8 @@ impl Sessions {
     }
 }
 
-fn ask_next(asks: &mut Vec<String>, stream: &mut TcpStream) -> Outcome<()> {
-    match asks.pop() {
+fn send_next(requests: &mut Vec<String>, stream: &mut TcpStream) -> Outcome<()> {
+    match requests.pop() {
         Some(text) => Ok(stream.write_all(&masked(TEXT, text.as_bytes()))?),
         None => Ok(()),
     }
@@ -386,7 +384,7 @@ fn is_notification(start: &[u8]) -> bool {
         .any(|part| part == br#""eth_subscription""#)
 }
 
-/// The block that a notification tells of: its first `number`, or `blockNumber`.
+/// The block of a notification: its first `number` or `blockNumber`.
 fn number(payload: &[u8]) -> Outcome<u64> {
     const NAME: &[u8] = br#"umber":"0x"#;
     let at = payload.windows(NAME.len()).position(|part| part == NAME);
@@ -398,10 +396,10 @@ fn number(payload: &[u8]) -> Outcome<u64> {
     )?)
 }
 
-fn json_of(number: u64, told: &Told) -> Value {
+fn json_of(number: u64, head: &HeadMessages) -> Value {
     json!({
-        "number": number, "messages": told.messages, "first": told.first as u64, "last": told.last as u64,
-        "bytes": told.text.len(), "text": String::from_utf8_lossy(&told.text),
+        "number": number, "messages": head.messages, "first": head.first as u64, "last": head.last as u64,
+        "bytes": head.text.len(), "text": String::from_utf8_lossy(&head.text),
     })
 }
 
@@ -412,8 +410,8 @@ fn now() -> u128 {
         .as_nanos()
 }
 
-/// Drives connections of their own for so long; how many were answered, in how many seconds, and
-/// how long 99 of 100 waited at most.
+/// Drives separate connections for `time`; returns the number of answers, the seconds, and the 99th
+/// percentile of the latency.
 fn drive(
     protocol: Protocol,
     (server, path): (SocketAddr, &str),
@@ -482,7 +480,7 @@ fn drive(
     Ok(json!({ "answers": waited.len(), "seconds": seconds, "p99_us": p99 as u64 }))
 }
 
-/// Lines of stdin, each of which wakes the poll.
+/// Reads lines of stdin on a thread; each line wakes the poll.
 fn commands(waker: Arc<Waker>) -> Receiver<String> {
     let (send, receive) = sync_channel(16);
     std::thread::spawn(move || {
@@ -492,7 +490,7 @@ fn commands(waker: Arc<Waker>) -> Receiver<String> {
             }
         }
         drop(send);
-        // An error: the poll is gone.
+        // An error means that the poll is gone.
         let _ = waker.wake();
     });
     receive
@@ -500,7 +498,7 @@ fn commands(waker: Arc<Waker>) -> Receiver<String> {
 
 fn main() -> Outcome<()> {
     let poll = Poll::new()?;
-    // Held here as well: when it is dropped, what it said and nobody heard is lost.
+    // Held here too, because dropping the waker loses a wake-up that was not polled.
     let waker = Arc::new(Waker::new(poll.registry(), Token(usize::MAX))?);
     let commands = commands(Arc::clone(&waker));
     let mut events = Events::with_capacity(4096);
@@ -526,9 +524,9 @@ fn main() -> Outcome<()> {
 }
 
 fn run(command: Command, sessions: &mut Sessions, events: &mut Events) -> Outcome<Value> {
-    // Heads are waited for without ever sleeping: to wake this would cost the server, whose clients
-    // are elsewhere in life.
-    let patience = match command {
+    // Waiting for heads never sleeps: waking this process would cost the server time that remote
+    // clients do not cost it.
+    let timeout = match command {
         Command::Heads { .. } => Duration::ZERO,
         _ => Duration::from_secs(1),
     };
@@ -543,7 +541,7 @@ fn run(command: Command, sessions: &mut Sessions, events: &mut Events) -> Outcom
                     "not within {seconds} s: {open} open, {unanswered} unanswered"
                 ));
             }
-            let turned = sessions.turn(events, patience);
+            let turned = sessions.turn(events, timeout);
             turned.map_err(|error| error.to_string())?;
         }
         Ok(())
@@ -571,10 +569,10 @@ fn run(command: Command, sessions: &mut Sessions, events: &mut Events) -> Outcom
         } => {
             let heads = |sessions: &Sessions| -> Vec<Value> {
                 let later = sessions.by_number.range(after + 1..);
-                let whole = later.filter(|(_, told)| told.messages >= messages);
+                let whole = later.filter(|(_, head)| head.messages >= messages);
                 whole
                     .take(count)
-                    .map(|(number, told)| json_of(*number, told))
+                    .map(|(number, head)| json_of(*number, head))
                     .collect()
             };
             wait(sessions, seconds, &|sessions| {

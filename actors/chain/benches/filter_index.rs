@@ -28,7 +28,7 @@ fn address(number: u64) -> Address {
 
 const TRANSFER: u64 = 1 << 40;
 /// Accounts that no log names.
-const NOBODY: u64 = 1 << 41;
+const UNUSED_ACCOUNTS: u64 = 1 << 41;
 
 /// Transfers of 50 tokens; log `number` is paid to account `number`.
 fn logs() -> Vec<Log> {
@@ -72,7 +72,7 @@ fn index(kind: Kind, filters: u64) -> FilterIndex<u64> {
     for number in 0..filters {
         let account = match number {
             0..MATCHES => number * LOGS / MATCHES,
-            _ => NOBODY + number,
+            _ => UNUSED_ACCOUNTS + number,
         };
         index.insert(&kind(topic(account), address(account % 50)), number);
     }

@@ -17,11 +17,11 @@ pub enum TrieError {
         hash: B256,
     },
     /// A stored node is not valid RLP of a trie node.
-    #[error("trie node {hash} is malformed: {why}")]
+    #[error("trie node {hash} is malformed: {error}")]
     Malformed {
         /// keccak256 of the node, or of its malformed part (an inline node, an account).
         hash: B256,
         /// The decoder's error.
-        why: alloy_rlp::Error,
+        error: alloy_rlp::Error,
     },
 }

@@ -39,12 +39,12 @@ pub enum InvariantError {
         actual: B256,
     },
     /// A node cannot be decoded.
-    #[error("{item} is malformed: {why}")]
+    #[error("{item} is malformed: {error}")]
     Malformed {
         /// The node.
         item: Reference,
         /// The decoder's error.
-        why: alloy_rlp::Error,
+        error: alloy_rlp::Error,
     },
     /// The statistics state another size.
     #[error("{stored} bytes are stored, the statistics say {stated}")]
@@ -126,7 +126,7 @@ impl NodeStore {
                 && let Some(rlp) = &entry.rlp
             {
                 push_references(rlp, &mut pending)
-                    .map_err(|why| InvariantError::Malformed { item, why })?;
+                    .map_err(|error| InvariantError::Malformed { item, error })?;
             }
         }
         Ok(counts)

@@ -384,7 +384,7 @@ impl NodeSource for NodeStore {
         let entry = entry.as_deref().inspect(|entry| self.mark(&entry.used));
         let rlp = entry.and_then(|entry| entry.rlp.as_deref());
         let rlp = rlp.ok_or(TrieError::MissingNode { hash: *hash })?;
-        read(rlp).map_err(|why| TrieError::Malformed { hash: *hash, why })
+        read(rlp).map_err(|error| TrieError::Malformed { hash: *hash, error })
     }
 }
 

@@ -218,9 +218,9 @@ impl<'a> TrieUpdater<'a> {
             Some(hash) => self
                 .store
                 .read_node(&hash, |rlp| DecodedNode::decode(rlp, depth)),
-            None => DecodedNode::decode(node, depth).map_err(|why| TrieError::Malformed {
+            None => DecodedNode::decode(node, depth).map_err(|error| TrieError::Malformed {
                 hash: keccak256(node),
-                why,
+                error,
             }),
         }
     }

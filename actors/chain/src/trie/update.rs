@@ -74,9 +74,9 @@ impl LeafUpdate for &AccountUpdate {
         let storage_root = match before {
             Some(rlp) if !self.storage_wiped => {
                 TrieAccount::decode(&mut { rlp })
-                    .map_err(|why| TrieError::Malformed {
+                    .map_err(|error| TrieError::Malformed {
                         hash: keccak256(rlp),
-                        why,
+                        error,
                     })?
                     .storage_root
             }

@@ -65,12 +65,12 @@ pub enum ProofFlaw {
         found: usize,
     },
     /// A node or its content cannot be decoded. Its hash is right, so the chain itself has it so.
-    #[error("node {hash} is malformed: {why}")]
+    #[error("node {hash} is malformed: {error}")]
     Malformed {
         /// keccak256 of the node.
         hash: B256,
         /// The decoder's error.
-        why: alloy_rlp::Error,
+        error: alloy_rlp::Error,
     },
 }
 
@@ -101,7 +101,7 @@ impl NodeSource for ProofPath<'_> {
                 found,
             });
         }
-        read(node).map_err(|why| ProofFlaw::Malformed { hash: *hash, why })
+        read(node).map_err(|error| ProofFlaw::Malformed { hash: *hash, error })
     }
 }
 

@@ -696,7 +696,7 @@ fn a_settled_block_far_below_is_trusted_until_the_window_reaches_it() {
     let mut window = Window::new(CHAIN_ID, orphan);
     let stranger = B256::repeat_byte(9);
     let refused = Err(WindowError::NotCanonical { hash: stranger });
-    // The block itself, its parent by name, above the head.
+    // Numbers of the block itself, of its parent, and above the head.
     for number in [399, 398, 400, u64::MAX] {
         assert_eq!(window.set_safe_at(number, stranger), refused);
         assert_eq!(window.set_finalized_at(number, stranger), refused);
@@ -715,12 +715,12 @@ fn a_settled_block_far_below_is_trusted_until_the_window_reaches_it() {
     assert_eq!(resolve(&window), [Ok(397), Err(ResolveError::UnknownTag)]);
     window.set_finalized_at(396, chain[396].hash).unwrap();
     assert_eq!(resolve(&window), [Ok(397), Ok(396)]);
-    // Said again, it changes nothing.
+    // Setting them again changes nothing.
     let before = window.snapshot();
     window.set_safe_at(397, chain[397].hash).unwrap();
     window.set_finalized_at(396, chain[396].hash).unwrap();
     assert!(Arc::ptr_eq(&before, &window.snapshot()));
-    // By number and hash the genesis is known as well where it is held.
+    // The genesis is known too, if it is held.
     let (mut window, chain) = window_of(400);
     assert_eq!(window.set_safe_at(0, stranger), refused);
     window.set_safe_at(0, chain[0].hash).unwrap();

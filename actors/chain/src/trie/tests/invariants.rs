@@ -150,7 +150,7 @@ fn changed_bytes_are_found() {
         entry.rlp.as_mut().unwrap()[0] = 0x80;
         let item = Reference::Node(state.root());
         let error = alloy_rlp::Error::UnexpectedString;
-        Some(InvariantError::Malformed { item, why: error })
+        Some(InvariantError::Malformed { item, error })
     });
 }
 
