@@ -15,7 +15,7 @@ const PURGE_DELAY: mi_option_t = 15;
 /// How long memory that was freed is kept, in milliseconds; mimalloc's own delay is one second.
 ///
 /// Every block takes the room of the one before again. Given back between two blocks it would be
-/// taken from the system page by page (load-tests/README.md).
+/// taken from the system page by page (docs/performance.md).
 const KEPT_MS: c_long = 60_000;
 
 /// Sets how long memory that was freed is kept, and says it; `MIMALLOC_PURGE_DELAY` of the

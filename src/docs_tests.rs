@@ -124,44 +124,65 @@ fn error_codes() {
     }
 }
 
-/// Reads the constants of limits.rs with their documentation.
 #[test]
 fn limits() {
-    let source = include_str!("limits.rs");
+    for (source, head) in [
+        (
+            include_str!("limits.rs"),
+            "| limit | value | what and why |",
+        ),
+        (
+            include_str!("../actors/src/admission/cost.rs"),
+            "| permits and their units | value | what and why |",
+        ),
+        (
+            include_str!("../actors/chain/src/window/limits.rs"),
+            "| window | value | what and why |",
+        ),
+    ] {
+        check("docs/limits.md", head, constants(source).into_iter());
+    }
+}
+
+/// A row for each public constant of a file, with its documentation.
+fn constants(source: &str) -> Vec<String> {
     let mut rows = Vec::new();
     let mut documentation: Vec<&str> = Vec::new();
     for line in source.lines() {
-        if let Some(text) = line.strip_prefix("/// ") {
-            documentation.push(text);
+        if let Some(text) = line.strip_prefix("///") {
+            documentation.extend(text.split_whitespace());
         } else if let Some(constant) = line.strip_prefix("pub const ") {
             let (name, rest) = constant.split_once(": ").unwrap();
             let (_, value) = rest.trim_end_matches(';').split_once(" = ").unwrap();
-            // Links to other constants are links in the code's documentation alone.
-            let reason = documentation
-                .join(" ")
-                .replace("[`", "`")
-                .replace("`]", "`");
-            rows.push(format!("| `{name}` | {} | {reason} |", shown(value)));
+            let reason = without_links(&documentation.join(" "));
+            rows.push(format!("| `{name}` | {} | {reason} |", shown(name, value)));
             documentation.clear();
         } else {
             documentation.clear();
         }
     }
-    assert_eq!(rows.len(), source.matches("pub const ").count());
-    let head = "| limit | value | what and why |";
-    check("docs/limits.md", head, rows.into_iter());
+    assert_eq!(rows.len(), source.matches("\npub const ").count());
+    rows
+}
+
+/// Links to other items are links in the code's documentation alone.
+fn without_links(text: &str) -> String {
+    let text = text.replace("[`", "`").replace("`]", "`");
+    text.replace("`CostClass::Cheap`", "cheap")
+        .replace("`CostClass::Measured`", "measured")
 }
 
 /// A constant's expression as people write it.
-fn shown(expression: &str) -> String {
+fn shown(name: &str, expression: &str) -> String {
     for (constructor, unit) in [("secs", "s"), ("millis", "ms")] {
         if let Some(number) = expression.strip_prefix(&format!("Duration::from_{constructor}(")) {
             return format!("{} {unit}", number.trim_end_matches(')'));
         }
     }
     match (expression, expression.split_once(" << ")) {
-        (_, Some((number, "10"))) => format!("{number} KiB"),
-        (_, Some((number, "20"))) => format!("{number} MiB"),
+        (_, Some((number, "10"))) if name.contains("BYTES") => format!("{number} KiB"),
+        (_, Some((number, "20"))) if name.contains("BYTES") => format!("{number} MiB"),
+        ("1 << 20", _) => "1,048,576".to_owned(),
         _ => expression.replace('_', ","),
     }
 }

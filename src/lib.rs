@@ -38,8 +38,8 @@
 //!   check. Code that holds a `Block` may trust it.
 //! - A snapshot is immutable, and readable before anybody is notified of it. A request, and every
 //!   item of a batch, takes it once.
-//! - Nothing waits in an unbounded queue: a permit is taken before a message is sent, a source waits
-//!   for the reply, and a subscription that is too far behind ends.
+//! - Nothing waits in an unbounded queue: a permit is taken before a message is sent, a source
+//!   waits for the reply, and a subscription that is too far behind ends.
 //! - A worker never waits for another thread to answer something cheap. The head tracker frees
 //!   snapshots.
 //! - [`config`] holds secrets, and [`access`] their digests. No log line, metric or error has one.

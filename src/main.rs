@@ -25,7 +25,7 @@ const MISUSED: u8 = 2;
 
 fn main() -> ExitCode {
     // Half of an idle connection's buffers is never touched, and huge pages would make it resident
-    // all the same (load-tests/README.md). An error costs memory and nothing else.
+    // all the same (docs/performance.md). An error costs memory and nothing else.
     #[cfg(target_os = "linux")]
     let _ = rustix::thread::disable_transparent_huge_pages(true);
     allocator::keep_freed_memory();

@@ -1,5 +1,5 @@
-//! The actors of nearhead: they own the head, the blocks, the logs and the proofs, and forward to the
-//! pure package below.
+//! The actors of nearhead: they own the head, the blocks, the logs and the proofs, and forward to
+//! the pure package below.
 //!
 //! This package knows actix and tokio; it does not know HTTP, keys or configuration files.
 //!
