@@ -24,7 +24,7 @@
 //! | `http/request_actor.rs` | one HTTP request's work as an actor | `actix_web`, `actix_http`, `crate::http`, `super::reply` |
 //! | `connections` | sockets of clients that leave or are too slow; memory of bodies; how many may be open | `serde_json`, `crate::http`, `crate::rpc`, `crate::ws` |
 //! | [`ws`] | a worker's sessions: frames, budgets, heartbeat, eviction, shutdown | `crate::http`, `crate::config`, `crate::service`, `serde_json` |
-//! | `subscriptions` | which subscription is sent what when the head changes | `crate::http`, `actix_web`, `serde_json` |
+//! | `subscriptions` | which subscription is sent what when the head changes | `crate::ws`, `crate::http`, `actix_web`, `serde_json` |
 //! | [`rpc`] | envelope, parameters, registry, dispatcher, methods, error codes | `actix_web`, `actix_http`, `crate::http`, `crate::config`, `crate::ws`, `crate::subscriptions` |
 //! | [`access`] | tenants: keys, method sets, quotas, session caps; the time is passed in | `actix`, `crate::http`, `crate::rpc`, `Instant::now`, `SystemTime` |
 //! | [`limits`] | every bound of the server, each with its reason | `crate::` |
