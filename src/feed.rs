@@ -1,260 +1,256 @@
-//! The source's thread: from nothing to a readable head, then on until the service stops.
+//! The source and the thread that handles its events, from an empty head until the service stops.
 
 use std::{
-    cell::Cell,
     convert::Infallible,
-    panic::{AssertUnwindSafe, catch_unwind},
+    io,
     sync::Arc,
     thread,
     time::{Duration, Instant},
 };
 
-use actix::{Addr, ArbiterHandle};
+use actix::ArbiterHandle;
 use crossbeam::channel::{self, Receiver, Sender};
 use nearhead_actors::{
     head::Head,
-    head_tracker::{HeadTracker, TrackerEnd},
-    source::{DevSource, FilesSource, Report, SourceError, StepRequest, StopSignal, TrackerLink},
-    upstream::{StateSource, UpstreamConfig, UpstreamSource, follow::Event},
+    source::{
+        DevSource, FilesSource, Report, Source, SourceError, SourceEvent, SourceLink, StepRequest,
+        TrackerHandle,
+    },
+    upstream::{Standing, StateSource, UpstreamConfig, UpstreamSource},
 };
-use nearhead_chain::{block::Block, dev::DevConfig, encode::EncodeOptions};
+use nearhead_chain::{dev::DevConfig, encode::EncodeOptions};
 use tokio::sync::oneshot;
 
 use crate::{
     config::{Config, SourceKind},
     metrics::Metrics,
-    service::{Failure, StartError},
 };
 
-/// A running source. Dropping it tells its thread to end; a block that is being made is finished
-/// first.
+/// Events that wait to be handled. Handling one takes microseconds, but for a line of progress on a
+/// slow terminal, for which the source may wait too.
+const EVENTS_MAX: usize = 64;
+
+/// A running source. Dropping it stops the source once the current block is made.
 pub(crate) struct Feed {
     /// The head tracker that it feeds.
-    pub(crate) tracker: Addr<HeadTracker>,
-    /// Ends when the head tracker does.
-    pub(crate) tracker_end: TrackerEnd,
-    /// Where state comes from that is not held here; `None` where all of it is.
-    pub(crate) state: Option<StateSource>,
+    pub(crate) tracker: TrackerHandle,
+    /// The upstreams that it follows; `None` for another source.
+    pub(crate) upstreams: Option<Upstreams>,
     stop: Sender<Infallible>,
     thread: thread::JoinHandle<()>,
 }
 
-/// What a source's thread is given.
-struct Plan {
-    config: Config,
-    arbiter: ArbiterHandle,
-    head: Head,
-    report: Report,
-    steps: Receiver<StepRequest>,
-    stop: StopSignal,
-    metrics: Metrics,
+/// What others need of the upstreams.
+pub(crate) struct Upstreams {
+    /// The source of state that is not held.
+    pub(crate) state: StateSource,
+    /// The standing of the upstreams.
+    pub(crate) standing: Arc<Standing>,
 }
 
-/// What is there once the head is readable.
-struct Readable {
-    tracker: Addr<HeadTracker>,
-    tracker_end: TrackerEnd,
-    state: Option<StateSource>,
+/// Why a source could not start.
+#[derive(Debug, thiserror::Error)]
+pub enum FeedError {
+    /// The source cannot be served.
+    #[error(transparent)]
+    Source(#[from] SourceError),
+    /// A defect of this program; the panic's message is on stderr.
+    #[error("the source panicked")]
+    Panicked,
+    /// The system has no resources left.
+    #[error("cannot start a thread: {0}")]
+    Thread(io::Error),
+}
+
+/// Where a source runs, and where its events go.
+pub(crate) struct FeedSetup {
+    /// Where the head tracker runs.
+    pub(crate) arbiter: ArbiterHandle,
+    /// The pointer that the head tracker writes.
+    pub(crate) head: Head,
+    /// Requests for steps of the dev chain.
+    pub(crate) steps: Receiver<StepRequest>,
+    /// Shows progress.
+    pub(crate) report: Report,
+    /// Counts the events of upstreams.
+    pub(crate) metrics: Metrics,
 }
 
 impl Feed {
-    /// Starts the source and a head tracker on `arbiter`; done when the source's head is readable:
-    /// the file is imported, or the dev chain's window is full.
+    /// Starts the source and waits until its head is readable. A source that ends with an error
+    /// later passes the reason to `failed`.
     pub(crate) async fn start(
-        config: Config,
-        arbiter: ArbiterHandle,
-        head: Head,
-        report: Report,
-        steps: Receiver<StepRequest>,
-        failure: Failure,
-        metrics: Metrics,
-    ) -> Result<Self, StartError> {
+        config: &Config,
+        setup: FeedSetup,
+        failed: impl FnOnce(String) + Send + 'static,
+    ) -> Result<Self, FeedError> {
         let (stop, stopped) = channel::bounded(0);
-        let (ready, readable) = oneshot::channel();
-        let plan = Plan {
-            config,
+        let (sender, events) = channel::bounded(EVENTS_MAX);
+        let FeedSetup {
             arbiter,
             head,
-            report,
             steps,
+            report,
+            metrics,
+        } = setup;
+        let link = SourceLink {
+            arbiter,
+            head,
+            events: sender,
             stop: stopped,
+        };
+        let (follows, followed) = oneshot::channel();
+        let source = {
+            let config = config.clone();
+            spawn("source", move || run(config, link, steps, follows))?
+        };
+        let (ready, readable) = oneshot::channel();
+        let handler = EventHandler {
+            ready: Some(ready),
+            report: Some(report),
             metrics,
         };
-        let run = move || match catch_unwind(AssertUnwindSafe(|| run(plan, ready))) {
-            Ok(Ok(()) | Err(SourceError::Stopped)) => {}
-            Ok(Err(error)) => failure.tell(format!("the source failed: {error}")),
-            Err(_) => failure.tell("the source panicked".to_owned()),
-        };
-        let thread = thread::Builder::new()
-            .name("source".to_owned())
-            .spawn(run)
-            .map_err(StartError::Thread)?;
-        let Readable {
-            tracker,
-            tracker_end,
-            state,
-        } = readable.await.map_err(|_| StartError::SourcePanicked)??;
+        let thread = spawn("source-events", move || {
+            handler.run(&events, source, failed)
+        })?;
+        let tracker = readable.await.map_err(|_| FeedError::Panicked)??;
         Ok(Self {
             tracker,
-            tracker_end,
-            state,
+            // An error: the source is of another kind.
+            upstreams: followed.await.ok(),
             stop,
             thread,
         })
     }
 
-    /// Tells the thread to end and waits for it.
+    /// Stops the source and waits for its end.
     pub(crate) fn stop(self) {
         drop(self.stop);
-        // A panic of the thread was told as a failure.
+        // The thread has reported a panic of the source, and has none of its own.
         let _ = self.thread.join();
     }
 }
 
-/// The thread: faults before the head is readable go to whoever starts the service, later ones are
-/// returned.
-fn run(
-    mut plan: Plan,
-    ready: oneshot::Sender<Result<Readable, SourceError>>,
-) -> Result<(), SourceError> {
-    let prepared = match plan.config.source {
-        SourceKind::Node => return plan.follow_nodes(ready),
-        SourceKind::Files => plan.import().map(|readable| (readable, None)),
-        SourceKind::Dev => plan
-            .fill()
-            .map(|(readable, follow)| (readable, Some(follow))),
-    };
-    // Ends a line of progress that is still open before anybody says something else.
-    drop(plan.report);
-    let (readable, follow) = match prepared {
-        Ok(prepared) => prepared,
-        Err(error) => {
-            // Whoever started the service may have gone.
-            let _ = ready.send(Err(error));
-            return Ok(());
-        }
-    };
-    let _ = ready.send(Ok(readable));
-    match follow {
-        Some((source, link)) => source.follow(
-            &link,
-            &ticks(plan.config.block_time),
-            &plan.steps,
-            &plan.stop,
-        ),
-        None => Ok(()),
-    }
+fn spawn<T: Send + 'static>(
+    name: &str,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<thread::JoinHandle<T>, FeedError> {
+    thread::Builder::new()
+        .name(name.to_owned())
+        .spawn(work)
+        .map_err(FeedError::Thread)
 }
 
-impl Plan {
-    fn options(&self) -> EncodeOptions {
-        EncodeOptions {
-            omit_total_difficulty: self.config.omit_total_difficulty,
+/// Runs the configured source. One that follows upstreams sends them to `follows` before its first
+/// block.
+fn run(
+    config: Config,
+    link: SourceLink,
+    steps: Receiver<StepRequest>,
+    follows: oneshot::Sender<Upstreams>,
+) -> Result<(), SourceError> {
+    let options = EncodeOptions {
+        omit_total_difficulty: config.omit_total_difficulty,
+    };
+    match config.source {
+        SourceKind::Dev => {
+            drop(follows);
+            let source = DevSource {
+                config: dev_config(&config),
+                options,
+                ticks: ticks(config.block_time),
+                steps,
+            };
+            source.run(link)
         }
-    }
-
-    fn link(
-        &self,
-        chain_id: u64,
-        first: &Arc<Block>,
-    ) -> Result<(TrackerLink, Readable), SourceError> {
-        let (link, end) = TrackerLink::start(
-            &self.arbiter,
-            self.head.clone(),
-            chain_id,
-            Arc::clone(first),
-        )?;
-        let readable = Readable {
-            tracker: link.tracker().clone(),
-            tracker_end: end,
-            state: None,
-        };
-        Ok((link, readable))
-    }
-
-    /// Follows nodes until told to stop.
-    fn follow_nodes(
-        self,
-        ready: oneshot::Sender<Result<Readable, SourceError>>,
-    ) -> Result<(), SourceError> {
-        let options = self.options();
-        let Self {
-            config,
-            arbiter,
-            head,
-            report,
-            stop,
-            metrics,
-            ..
-        } = self;
-        let ready = Cell::new(Some(ready));
-        let tell = |readable| {
-            if let Some(ready) = ready.take() {
-                // Whoever started the service may have gone.
-                let _ = ready.send(readable);
-            }
-        };
-        let outcome = UpstreamSource::connect(
-            UpstreamConfig {
+        SourceKind::Files => {
+            drop(follows);
+            let source = FilesSource {
+                genesis: config.genesis.unwrap_or_default(),
+                chain: config.chain.unwrap_or_default(),
+                options,
+            };
+            source.run(link)
+        }
+        SourceKind::Node => {
+            let config = UpstreamConfig {
                 endpoints: config.nodes,
                 concurrency: config.node_concurrency,
                 timeout: config.node_timeout,
                 state_bytes_max: config.state_bytes,
                 genesis: config.genesis,
                 options,
-            },
-            &stop,
-        )
-        .and_then(|source| {
-            let count = move |event: Event| match event {
-                Event::Failed {
-                    upstream,
-                    reason: Some(reason),
-                    ..
-                } => metrics.node_failed(upstream, reason),
-                Event::Failed { upstream, .. } => metrics.node_limited(upstream),
-                Event::Advanced { named, .. } => metrics.head_delay.observe(named.as_secs_f64()),
-                Event::State { upstream, state } => metrics.node_is(upstream, state),
-                Event::Switched(_) | Event::WindowStarted(_) | Event::Missing(_) => {}
             };
-            let state = Some(source.state().clone());
-            let started = |(tracker, tracker_end)| {
-                tell(Ok(Readable {
-                    tracker,
-                    tracker_end,
-                    state,
-                }));
-            };
-            source.follow((arbiter, head), started, report, Box::new(count), &stop)
-        });
-        match (outcome, ready.take()) {
-            (Err(error), Some(ready)) => {
-                let _ = ready.send(Err(error));
-                Ok(())
-            }
-            (outcome, _) => outcome,
+            let source = UpstreamSource::connect(config, &link)?;
+            // An error: the service does not wait for its start any more.
+            let _ = follows.send(Upstreams {
+                state: source.state().clone(),
+                standing: Arc::clone(source.standing()),
+            });
+            source.run(link)
         }
-    }
-
-    fn import(&mut self) -> Result<Readable, SourceError> {
-        let genesis = self.config.genesis.clone().unwrap_or_default();
-        let chain = self.config.chain.clone().unwrap_or_default();
-        let source = FilesSource::open(&genesis, chain, self.options())?;
-        let (link, readable) = self.link(source.chain_id(), source.first())?;
-        source.import(&link, &mut self.report, &self.stop)?;
-        Ok(readable)
-    }
-
-    fn fill(&mut self) -> Result<(Readable, (DevSource, TrackerLink)), SourceError> {
-        let mut source =
-            DevSource::new(dev_config(&self.config), self.options(), &mut self.report)?;
-        let (link, readable) = self.link(source.chain_id(), source.head())?;
-        source.fill(&link, &mut self.report, &self.stop)?;
-        Ok((readable, (source, link)))
     }
 }
 
-/// One tick a block; none at all where blocks are made on request alone.
+/// Handles the events of a source.
+struct EventHandler {
+    /// Gets the head tracker once its head is readable, or the error before; then it is empty.
+    ready: Option<oneshot::Sender<Result<TrackerHandle, FeedError>>>,
+    /// Shows progress as long as some may follow.
+    report: Option<Report>,
+    metrics: Metrics,
+}
+
+impl EventHandler {
+    /// Handles all events, then the end of the source: an error goes to the start of the service
+    /// while that waits for the head, and to `failed` later.
+    fn run(
+        mut self,
+        events: &Receiver<SourceEvent>,
+        source: thread::JoinHandle<Result<(), SourceError>>,
+        failed: impl FnOnce(String),
+    ) {
+        for event in events {
+            self.handle(event);
+        }
+        // Ends an open line of progress before anything else is written.
+        drop(self.report);
+        match (source.join(), self.ready) {
+            (Ok(Err(error)), Some(ready)) => {
+                // An error: the service does not wait for its start any more.
+                let _ = ready.send(Err(error.into()));
+            }
+            (Ok(Ok(()) | Err(SourceError::Stopped)), _) => {}
+            (Ok(Err(error)), None) => failed(format!("the source failed: {error}")),
+            (Err(_), _) => failed("the source panicked".to_owned()),
+        }
+    }
+
+    fn handle(&mut self, event: SourceEvent) {
+        match event {
+            SourceEvent::Progress(progress) => {
+                if let Some(report) = &mut self.report {
+                    report(progress);
+                }
+            }
+            SourceEvent::ProgressEnded => self.report = None,
+            SourceEvent::Readable(tracker) => {
+                if let Some(ready) = self.ready.take() {
+                    // An error: the service does not wait for its start any more.
+                    let _ = ready.send(Ok(tracker));
+                }
+            }
+            SourceEvent::HeadDelay(delay) => self.metrics.head_delay.observe(delay.as_secs_f64()),
+            SourceEvent::UpstreamFault { upstream, reason } => {
+                self.metrics.node_failed(upstream, reason);
+            }
+            SourceEvent::UpstreamLimited { upstream } => self.metrics.node_limited(upstream),
+            SourceEvent::UpstreamState { upstream, state } => self.metrics.node_is(upstream, state),
+        }
+    }
+}
+
+/// One tick per block time; none if blocks are made on request only.
 fn ticks(block_time: Duration) -> Receiver<Instant> {
     if block_time.is_zero() {
         channel::never()
@@ -263,7 +259,7 @@ fn ticks(block_time: Duration) -> Receiver<Instant> {
     }
 }
 
-/// The dev chain that a configuration asks for.
+/// The dev chain of a configuration.
 pub(crate) fn dev_config(config: &Config) -> DevConfig {
     DevConfig {
         seed: config.seed,
@@ -274,8 +270,8 @@ pub(crate) fn dev_config(config: &Config) -> DevConfig {
     }
 }
 
-/// Timestamps are whole seconds and must grow: blocks that come faster than one a second are
-/// stamped one second apart.
+/// The seconds between the timestamps of two blocks. Timestamps are whole seconds and must grow, so
+/// blocks that come faster than one a second are stamped one second apart.
 pub(crate) fn timestamp_step(block_time: Duration) -> u64 {
     block_time.as_secs().max(1)
 }

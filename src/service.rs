@@ -3,11 +3,7 @@
 use std::{
     io,
     net::SocketAddr,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-        mpsc,
-    },
+    sync::{Arc, atomic::Ordering, mpsc},
     thread,
     time::Duration,
 };
@@ -20,8 +16,8 @@ use nearhead_actors::{
     head_tracker::HeadTracker,
     messages::StopHead,
     read::ReadResources,
-    source::{Report, SourceError, StepRequest},
-    upstream::StateSource,
+    readiness::Readiness,
+    source::{Report, StepRequest, TrackerHandle},
 };
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::sync::{oneshot, watch};
@@ -30,7 +26,7 @@ use crate::{
     access::{Limits, SessionCaps, TenantConfig, Tenants},
     config::{Config, ConfigError, SourceKind},
     connections::{descriptors, on_connect},
-    feed::Feed,
+    feed::{Feed, FeedError, FeedSetup, Upstreams},
     http::{self, ServerSettings, ServerState},
     limits,
     metrics::Metrics,
@@ -75,12 +71,9 @@ pub enum StartError {
         /// What the system said.
         error: io::Error,
     },
-    /// The source cannot be served.
+    /// The source cannot start.
     #[error(transparent)]
-    Source(#[from] SourceError),
-    /// A defect of this program; the panic's message is on stderr.
-    #[error("the source panicked")]
-    SourcePanicked,
+    Source(#[from] FeedError),
     /// A metric has a name twice or a wrong one: a defect of this program.
     #[error("metrics: {0}")]
     Metrics(String),
@@ -101,11 +94,11 @@ struct Stop {
 
 /// Where a part tells that the service cannot go on.
 #[derive(Clone, Debug)]
-pub(crate) struct Failure(watch::Sender<Option<String>>);
+struct Failure(watch::Sender<Option<String>>);
 
 impl Failure {
     /// Tells why; only the first reason counts, the others follow from it.
-    pub(crate) fn tell(&self, reason: String) {
+    fn report(&self, reason: String) {
         tracing::error!(%reason, "the service cannot go on");
         self.0
             .send_if_modified(|told| told.is_none() && told.replace(reason).is_none());
@@ -143,7 +136,7 @@ impl Service {
         let (stop, stopped) = oneshot::channel();
         let (started, outcome) = mpsc::sync_channel(1);
         let head = Head::default();
-        let parts = Parts {
+        let startup = Startup {
             config,
             socket,
             head: head.clone(),
@@ -153,7 +146,7 @@ impl Service {
         };
         let run = move || {
             let system = System::new();
-            system.block_on(parts.run(started, stopped));
+            system.block_on(startup.run(started, stopped));
             System::current().stop();
             // Ends every arbiter that was started here.
             let _ = system.run();
@@ -270,7 +263,7 @@ fn bind(address: SocketAddr) -> io::Result<Socket> {
 }
 
 /// What the service's own thread starts from.
-struct Parts {
+struct Startup {
     config: Config,
     socket: Socket,
     head: Head,
@@ -279,7 +272,7 @@ struct Parts {
     failure: Failure,
 }
 
-impl Parts {
+impl Startup {
     /// Starts everything, tells `started`, and stops everything when told to.
     async fn run(
         self,
@@ -302,28 +295,29 @@ impl Parts {
             }
         };
         let arbiter = Arbiter::new();
-        let feed = Feed::start(
-            config.clone(),
-            arbiter.handle(),
-            head.clone(),
+        let setup = FeedSetup {
+            arbiter: arbiter.handle(),
+            head: head.clone(),
+            steps: step_requests,
             report,
-            step_requests,
-            failure.clone(),
-            metrics.clone(),
-        );
+            metrics: metrics.clone(),
+        };
+        let source_failed = failure.clone();
+        let feed = Feed::start(&config, setup, move |reason| source_failed.report(reason));
         let mut feed = match feed.await {
             Ok(feed) => feed,
-            Err(error) => return drop(started.send(Err(error))),
+            Err(error) => return drop(started.send(Err(error.into()))),
         };
-        let draining = Arc::new(AtomicBool::new(false));
-        let tracker = feed.tracker.clone();
-        let state = feed.state.take();
+        let TrackerHandle {
+            address: tracker,
+            end: mut tracker_end,
+        } = feed.tracker.clone();
         let server_state = server_state(
             &config,
-            (head, tracker, state),
+            (head, tracker.clone(), feed.upstreams.take()),
             metrics,
-            Arc::clone(&draining),
         );
+        let draining = Arc::clone(&server_state.readiness.draining);
         let server = serve(&config, server_state, socket, failure.clone());
         let (address, server) = match server {
             Ok(server) => server,
@@ -335,12 +329,12 @@ impl Parts {
         // Whoever started the service may have gone: then `stop` says so below.
         let _ = started.send(Ok(Started {
             address,
-            tracker: feed.tracker.clone(),
+            tracker: tracker.clone(),
         }));
         let stop = tokio::select! {
             stop = stop => stop.ok(),
-            () = feed.tracker_end.wait() => {
-                failure.tell("the head tracker is gone".to_owned());
+            () = tracker_end.wait() => {
+                failure.report("the head tracker is gone".to_owned());
                 None
             }
         };
@@ -348,7 +342,6 @@ impl Parts {
         server
             .stop(stop.as_ref().is_some_and(|stop| stop.graceful))
             .await;
-        let (tracker, mut tracker_end) = (feed.tracker.clone(), feed.tracker_end.clone());
         feed.stop();
         // Gone already where its death is why we stop.
         tokio::select! {
@@ -365,10 +358,12 @@ impl Parts {
 /// What answers, of a configuration.
 fn server_state(
     config: &Config,
-    (head, tracker, state): (Head, Addr<HeadTracker>, Option<StateSource>),
+    (head, tracker, upstreams): (Head, Addr<HeadTracker>, Option<Upstreams>),
     metrics: Metrics,
-    draining: Arc<AtomicBool>,
 ) -> ServerState {
+    let (state, standing) = upstreams
+        .map(|upstreams| (upstreams.state, upstreams.standing))
+        .unzip();
     let grows = config.source == SourceKind::Dev && !config.block_time.is_zero();
     let connections = config.max_connections;
     // A quarter of the connections is left for requests and probes, and half of them for who has
@@ -384,6 +379,13 @@ fn server_state(
         sessions: config.max_sessions_per_key.or(connections.div_ceil(2)),
     };
     ServerState {
+        readiness: Readiness {
+            head: head.clone(),
+            head_fresh_for: grows
+                .then(|| (config.block_time * HEAD_FRESH_BLOCKS).max(HEAD_FRESH_MIN)),
+            upstreams: standing,
+            draining: Arc::default(),
+        },
         head,
         tracker,
         session_caps: SessionCaps::new(most),
@@ -395,10 +397,7 @@ fn server_state(
             body_timeout: config.body_timeout,
             session_bytes: config.session_bytes,
             asking_max: config.keep_alive + config.header_timeout,
-            head_fresh_for: grows
-                .then(|| (config.block_time * HEAD_FRESH_BLOCKS).max(HEAD_FRESH_MIN)),
         },
-        draining,
     }
 }
 
@@ -433,7 +432,7 @@ fn serve(
     let handle = server.handle();
     actix::spawn(async move {
         if let Err(error) = server.await {
-            failure.tell(format!("the HTTP server ended: {error}"));
+            failure.report(format!("the HTTP server ended: {error}"));
         }
     });
     tracing::info!(%address, workers = config.workers, "listening");

@@ -21,6 +21,7 @@ pub mod head;
 pub mod head_tracker;
 pub mod messages;
 pub mod read;
+pub mod readiness;
 pub mod source;
 #[cfg(test)]
 mod test_chain;

@@ -11,10 +11,7 @@ mod route;
 
 use std::{
     rc::Rc,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::{Arc, atomic::Ordering},
     time::Duration,
 };
 
@@ -32,6 +29,7 @@ use nearhead_actors::{
     head::Head,
     head_tracker::HeadTracker,
     read::{ReadResources, Worker},
+    readiness::Readiness,
 };
 use nearhead_chain::json::Json;
 
@@ -71,8 +69,8 @@ pub struct ServerState {
     pub tracker: Addr<HeadTracker>,
     /// How many sessions may be open.
     pub session_caps: SessionCaps,
-    /// Set when the service is going away: `/ready` says so, answers go on.
-    pub draining: Arc<AtomicBool>,
+    /// What `/ready` answers.
+    pub readiness: Readiness,
 }
 
 /// Options of the server.
@@ -86,9 +84,6 @@ pub struct ServerSettings {
     pub session_bytes: usize,
     /// Longest from the end of one request to the whole head of the next.
     pub asking_max: Duration,
-    /// `/ready` fails when the head has not changed for longer than this; `None`: a head is always
-    /// fresh.
-    pub head_fresh_for: Option<Duration>,
 }
 
 impl Default for ServerSettings {
@@ -98,7 +93,6 @@ impl Default for ServerSettings {
             body_timeout: limits::BODY_TIMEOUT,
             session_bytes: limits::SESSION_BYTES_MAX,
             asking_max: limits::KEEP_ALIVE + limits::HEAD_TIMEOUT,
-            head_fresh_for: None,
         }
     }
 }
@@ -142,7 +136,7 @@ impl WorkerState {
             sessions: Sessions::start(
                 server.settings.session_bytes,
                 server.settings.body_timeout,
-                Arc::clone(&server.draining),
+                Arc::clone(&server.readiness.draining),
                 server.metrics.clone(),
             ),
             hub,
@@ -301,7 +295,7 @@ impl WorkerState {
             .server
             .session_caps
             .take(&tenant)
-            .filter(|_| !self.server.draining.load(Ordering::Relaxed));
+            .filter(|_| !self.server.readiness.draining.load(Ordering::Relaxed));
         let Some(slot) = slot else {
             self.count_refused(&RpcError::Unavailable, access);
             return close_after(refuse_body(BodyRefusal::Busy));

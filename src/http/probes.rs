@@ -1,6 +1,6 @@
 //! What orchestrators and monitors ask: health, readiness, metrics.
 
-use std::{fmt::Write as _, sync::atomic::Ordering};
+use std::fmt::Write as _;
 
 use actix_web::{
     HttpResponse,
@@ -9,7 +9,7 @@ use actix_web::{
         header::{self, HeaderValue},
     },
 };
-use nearhead_chain::window::WINDOW_BLOCKS;
+use nearhead_actors::readiness::{HeadStatus, ReadinessReport, Unready};
 
 use super::ServerState;
 
@@ -18,41 +18,24 @@ pub(super) fn health() -> HttpResponse {
     json(StatusCode::OK, r#"{"status":"up"}"#.to_owned())
 }
 
-/// The head is fresh, the window filled, and the service not going away; 503 says what is missing.
+/// The answer to `/ready`: 200, or 503 with the reasons.
 pub(super) fn ready(server: &ServerState) -> HttpResponse {
-    let mut missing = Vec::new();
-    if server.draining.load(Ordering::Relaxed) {
-        missing.push("the service is going away");
-    }
-    // Whatever comes next would not be heard of.
-    let state = server.reads.state.as_ref();
-    if state.is_some_and(|state| !state.standing().is_followed()) {
-        missing.push("no node can be followed");
-    }
+    let ReadinessReport { reasons, head } = server.readiness.report();
+    let missing: Vec<_> = reasons.into_iter().map(reason).collect();
     let mut facts = String::new();
-    match server.head.load() {
-        None => missing.push("there is no block yet"),
-        Some(snapshot) => {
-            let (head, blocks) = (snapshot.head().number(), snapshot.canonical().len());
-            let age = server.head.age().unwrap_or_default();
-            let wanted = head.saturating_add(1).min(WINDOW_BLOCKS as u64);
-            if !snapshot.is_filled() {
-                missing.push("the window is not filled yet");
-            }
-            if server
-                .settings
-                .head_fresh_for
-                .is_some_and(|fresh_for| age > fresh_for)
-            {
-                missing.push("the head is stale");
-            }
-            // Writing to a string cannot fail.
-            let _ = write!(
-                facts,
-                r#","head":{head},"blocks":{blocks},"blocks_wanted":{wanted},"head_age_seconds":{:.3}"#,
-                age.as_secs_f64()
-            );
-        }
+    if let Some(HeadStatus {
+        number,
+        blocks,
+        blocks_wanted,
+        age,
+    }) = head
+    {
+        // Writing to a string cannot fail.
+        let _ = write!(
+            facts,
+            r#","head":{number},"blocks":{blocks},"blocks_wanted":{blocks_wanted},"head_age_seconds":{:.3}"#,
+            age.as_secs_f64()
+        );
     }
     let is_ready = missing.is_empty();
     let missing: Vec<String> = missing.iter().map(|what| format!("\"{what}\"")).collect();
@@ -68,6 +51,16 @@ pub(super) fn ready(server: &ServerState) -> HttpResponse {
             missing.join(",")
         ),
     )
+}
+
+const fn reason(unready: Unready) -> &'static str {
+    match unready {
+        Unready::Draining => "the service is going away",
+        Unready::NoUpstream => "no node can be followed",
+        Unready::NoBlock => "there is no block yet",
+        Unready::WindowNotFilled => "the window is not filled yet",
+        Unready::HeadStale => "the head is stale",
+    }
 }
 
 /// All metrics in Prometheus' text format.

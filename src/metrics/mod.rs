@@ -260,10 +260,10 @@ impl Metrics {
     }
 
     /// Sets the state of an upstream.
-    pub fn node_is(&self, node: usize, state: UpstreamState) {
+    pub fn node_is(&self, node: usize, state: &str) {
         let node = node.to_string();
         for (other, _) in UpstreamState::ALL {
-            let is_it = other.label() == state.label();
+            let is_it = other.label() == state;
             let gauge = self.node_state.with_label_values(&[&node, other.label()]);
             gauge.set(i64::from(is_it));
         }

@@ -13,7 +13,9 @@ use nearhead::{
     http::{self, ServerSettings, ServerState},
     metrics::Metrics,
 };
-use nearhead_actors::{head::Head, head_tracker::HeadTracker, read::ReadResources};
+use nearhead_actors::{
+    head::Head, head_tracker::HeadTracker, read::ReadResources, readiness::Readiness,
+};
 use nearhead_chain::encode::EncodeOptions;
 use serde_json::{Value, json};
 
@@ -36,11 +38,13 @@ async fn ready(
         tenants: tenants(),
         reads: ReadResources::start(1, None),
         metrics: Metrics::new([]).unwrap(),
-        settings: ServerSettings {
+        settings: ServerSettings::default(),
+        readiness: Readiness {
+            head: head.clone(),
             head_fresh_for: fresh_for,
-            ..ServerSettings::default()
+            upstreams: None,
+            draining: Arc::new(AtomicBool::new(draining)),
         },
-        draining: Arc::new(AtomicBool::new(draining)),
     };
     let app = App::new().configure(|routes| http::configure(&state, routes));
     let app = test::init_service(app).await;

@@ -12,7 +12,12 @@ use nearhead_chain::{
 };
 use tokio::sync::oneshot;
 
-use super::{Progress, Report, SourceError, StopSignal, TrackerLink, is_stopped};
+use super::{
+    blocking_tracker::BlockingTracker,
+    error::SourceError,
+    event::{Progress, SourceEvent},
+    link::{Source, SourceLink},
+};
 use crate::messages::AdvanceHead;
 
 /// Asks for one step now; answered with the number of blocks that were reverted once the new head
@@ -27,95 +32,99 @@ const SAFE_DEPTH: usize = 32;
 const FINALIZED_DEPTH: usize = 64;
 
 /// Makes a chain and hands it over as it grows.
+#[derive(Debug)]
 pub struct DevSource {
-    producer: Producer,
-    depths: Depths,
+    /// The chain to make.
+    pub config: DevConfig,
+    /// How blocks are encoded as JSON.
+    pub options: EncodeOptions,
+    /// Makes one step at each tick.
+    pub ticks: Receiver<Instant>,
+    /// Makes one step at each request.
+    pub steps: Receiver<StepRequest>,
 }
 
-impl DevSource {
-    /// Makes the genesis; `report` is told how far that is.
-    ///
-    /// # Errors
-    /// The configuration is out of its bounds.
-    pub fn new(
+impl Source for DevSource {
+    /// Fills the window, then makes blocks until it is stopped. An error is a defect of the
+    /// producer, a configuration out of its bounds, or the end of the head tracker.
+    fn run(self, link: SourceLink) -> Result<(), SourceError> {
+        let mut chain = DevChain::start(self.config, self.options, &link)?;
+        chain.fill(&link)?;
+        chain.tracker.report_readable(&link);
+        chain.follow(&self.ticks, &self.steps, &link)
+    }
+}
+
+/// The chain as it is made. Only the producer keeps its head: a block that was kept here would keep
+/// its state for as long as the source runs.
+struct DevChain {
+    producer: Producer,
+    depths: Depths,
+    tracker: BlockingTracker,
+}
+
+impl DevChain {
+    /// Makes the genesis and starts the head tracker with it.
+    fn start(
         config: DevConfig,
         options: EncodeOptions,
-        report: &mut Report,
+        link: &SourceLink,
     ) -> Result<Self, SourceError> {
         let depths = Depths::beyond(config.reorg_every.map_or(0, |_| config.reorg_depth));
-        let mut accounts = |done, total| report(Progress::Accounts { done, total });
+        let mut accounts = |done, total| {
+            link.report(SourceEvent::Progress(Progress::Accounts { done, total }));
+        };
         let producer = Producer::new(config, options, &mut accounts)?;
-        Ok(Self { producer, depths })
-    }
-
-    /// The chain id.
-    #[must_use]
-    pub fn chain_id(&self) -> u64 {
-        self.producer.genesis().rules().config.chain_id
-    }
-
-    /// The block that the chain stands at: the genesis until [`Self::fill`]. Nothing here keeps it,
-    /// or its state would be held for as long as the source runs.
-    #[must_use]
-    pub fn head(&self) -> &Arc<Block> {
-        self.producer.head()
+        let chain_id = producer.genesis().rules().config.chain_id;
+        let tracker = BlockingTracker::start(link, chain_id, Arc::clone(producer.head()))?;
+        Ok(Self {
+            producer,
+            depths,
+            tracker,
+        })
     }
 
     /// Makes blocks until the window is full.
-    ///
-    /// # Errors
-    /// A defect of the producer, or the tracker is gone.
-    pub fn fill(
-        &mut self,
-        link: &TrackerLink,
-        report: &mut Report,
-        stop: &StopSignal,
-    ) -> Result<(), SourceError> {
+    fn fill(&mut self, link: &SourceLink) -> Result<(), SourceError> {
         let total = WINDOW_BLOCKS as u64;
         while self.producer.head().number() + 1 < total {
-            self.step(link, stop)?;
-            report(Progress::Blocks {
-                done: self.producer.head().number() + 1,
-                total,
-            });
+            self.step(link)?;
+            let done = self.producer.head().number() + 1;
+            link.report(SourceEvent::Progress(Progress::Blocks { done, total }));
         }
         Ok(())
     }
 
-    /// Makes a step a tick and one for each request, until told to stop.
-    ///
-    /// # Errors
-    /// A defect of the producer, or the tracker is gone.
-    pub fn follow(
+    /// Makes a step at each tick and one for each request, until the source is stopped.
+    fn follow(
         mut self,
-        link: &TrackerLink,
         ticks: &Receiver<Instant>,
         requests: &Receiver<StepRequest>,
-        stop: &StopSignal,
+        link: &SourceLink,
     ) -> Result<(), SourceError> {
         loop {
             select! {
-                recv(stop) -> _ => return Ok(()),
+                recv(link.stop) -> _ => return Ok(()),
                 recv(ticks) -> _ => {
-                    self.step(link, stop)?;
+                    self.step(link)?;
                 }
                 recv(requests) -> request => {
                     let Ok(StepRequest(answer)) = request else { return Ok(()) };
-                    let reverted = self.step(link, stop)?;
-                    // Whoever asked may have gone.
+                    let reverted = self.step(link)?;
+                    // An error: the request was dropped.
                     let _ = answer.send(reverted);
                 }
             }
         }
     }
 
-    /// One step, handed over; how many blocks it reverted. A long reorg is given up when the source
-    /// is told to end.
-    fn step(&mut self, link: &TrackerLink, stop: &StopSignal) -> Result<usize, SourceError> {
-        let DevStep { reverted, applied } = self.producer.step_while(&mut || !is_stopped(stop))?;
+    /// Makes one step, hands it over, and returns how many blocks it reverted. A long reorg is
+    /// given up when the source is stopped.
+    fn step(&mut self, link: &SourceLink) -> Result<usize, SourceError> {
+        let DevStep { reverted, applied } = self.producer.step_while(&mut || !link.is_stopped())?;
         let applied = applied.into_iter().map(|(_, block)| block).collect();
         let (safe, finalized) = self.depths.settled(self.producer.head());
-        link.advance(AdvanceHead {
+        self.tracker.advance(AdvanceHead {
             reverted,
             applied,
             safe,

@@ -1,8 +1,7 @@
-//! Source `files`: genesis.json and chain.rlp, every block verified and executed; whatever a file
-//! holds is settled.
+//! Source `files`: genesis.json and chain.rlp. Every block is verified and executed, and settled.
 
 use std::{
-    fs::File,
+    fs::{self, File},
     io::{self, Read},
     path::{Path, PathBuf},
     sync::{
@@ -11,143 +10,150 @@ use std::{
     },
 };
 
+use alloy_genesis::Genesis;
 use nearhead_chain::{
-    block::Block, chain_file::ChainReader, encode::EncodeOptions, import::Importer,
+    block::Block,
+    chain_file::{ChainReader, read_genesis},
+    encode::EncodeOptions,
+    import::Importer,
 };
 
 use super::{
-    Progress, Report, SourceError, StopSignal, TrackerLink, is_stopped, read_genesis_file,
+    blocking_tracker::BlockingTracker,
+    error::SourceError,
+    event::{Progress, SourceEvent},
+    link::{Source, SourceLink},
 };
 use crate::messages::AdvanceHead;
 
-/// Blocks that are handed over in one message: few enough to bound what waits, enough to make the
-/// hop unnoticeable.
+/// Blocks handed over in one message: few enough to bound the memory of those that wait, enough to
+/// make the cost of a message negligible.
 const BATCH_BLOCKS: usize = 32;
 
-/// Imports a chain from its files.
-#[derive(Debug)]
+/// Imports a chain from its files; every block of them is settled.
+#[derive(Clone, Debug)]
 pub struct FilesSource {
-    importer: Importer,
-    first: Arc<Block>,
-    chain: PathBuf,
+    /// genesis.json.
+    pub genesis: PathBuf,
+    /// chain.rlp, which may be compressed by gzip.
+    pub chain: PathBuf,
+    /// How blocks are encoded as JSON.
+    pub options: EncodeOptions,
+}
+
+impl Source for FilesSource {
+    /// Imports all blocks, then ends. An error names the first block that cannot be read or fails
+    /// a check; no later block is handed over.
+    fn run(self, link: SourceLink) -> Result<(), SourceError> {
+        let (importer, first) = self.read_genesis()?;
+        let chain_id = importer.spec().chain_id();
+        let tracker = BlockingTracker::start(&link, chain_id, Arc::clone(&first))?;
+        import(&importer, first, &self.chain, &tracker, &link)?;
+        tracker.report_readable(&link);
+        Ok(())
+    }
 }
 
 impl FilesSource {
-    /// Reads the genesis; the chain is read by [`Self::import`].
-    ///
-    /// # Errors
-    /// The genesis cannot be read, is not one, or has rules that are not known.
-    pub fn open(
-        genesis: &Path,
-        chain: PathBuf,
-        options: EncodeOptions,
-    ) -> Result<Self, SourceError> {
-        let path = || genesis.to_owned();
-        let parsed = read_genesis_file(genesis)?;
-        let importer = Importer::new(&parsed, options).map_err(|error| SourceError::Rules {
-            path: path(),
-            error,
-        })?;
+    /// The importer for the genesis file's chain, and the genesis block.
+    fn read_genesis(&self) -> Result<(Importer, Arc<Block>), SourceError> {
+        let path = || self.genesis.clone();
+        let parsed = read_genesis_file(&self.genesis)?;
+        let importer =
+            Importer::new(&parsed, self.options).map_err(|error| SourceError::Rules {
+                path: path(),
+                error,
+            })?;
         let first = importer.genesis(&parsed.alloc);
         let first = first.map_err(|error| SourceError::BadBlock {
             path: path(),
             error: Box::new(error),
         })?;
-        Ok(Self {
-            importer,
-            first,
-            chain,
-        })
-    }
-
-    /// The chain id.
-    #[must_use]
-    pub fn chain_id(&self) -> u64 {
-        self.importer.spec().chain_id()
-    }
-
-    /// The genesis block.
-    #[must_use]
-    pub const fn first(&self) -> &Arc<Block> {
-        &self.first
-    }
-
-    /// Imports all blocks of the file. Every one is settled: safe = finalized = head.
-    ///
-    /// # Errors
-    /// The first block that cannot be read or fails a check: nothing after it is handed over.
-    pub fn import(
-        self,
-        link: &TrackerLink,
-        report: &mut Report,
-        stop: &StopSignal,
-    ) -> Result<(), SourceError> {
-        let Self {
-            importer,
-            first,
-            chain,
-        } = self;
-        let path = || chain.clone();
-        let file = CountedFile::open(&chain).map_err(|error| SourceError::Read {
-            path: path(),
-            error,
-        })?;
-        let (bytes, bytes_total) = (Arc::clone(&file.bytes), file.length);
-        let malformed = |number, error| SourceError::Malformed {
-            path: path(),
-            number,
-            error,
-        };
-        let mut batch = Vec::with_capacity(BATCH_BLOCKS);
-        let (genesis, mut parent, mut blocks) = (first.hash, first, 0);
-        let reader = ChainReader::new(file).map_err(|error| malformed(1, error))?;
-        for raw in reader.after_genesis(genesis) {
-            if is_stopped(stop) {
-                return Err(SourceError::Stopped);
-            }
-            let raw = raw.map_err(|error| malformed(parent.number() + 1, error))?;
-            let block = importer.import(raw, &parent);
-            let block = block.map_err(|error| SourceError::BadBlock {
-                path: path(),
-                error: Box::new(error),
-            })?;
-            parent = Arc::clone(&block);
-            blocks += 1;
-            batch.push(block);
-            if batch.len() == BATCH_BLOCKS {
-                hand_over(link, std::mem::take(&mut batch))?;
-            }
-            let read = bytes.load(Ordering::Relaxed);
-            report(Progress::Import {
-                blocks,
-                // Reading is ahead of importing: the whole is said at the end alone.
-                bytes: match bytes_total {
-                    0 => read,
-                    total => read.min(total - 1),
-                },
-                bytes_total,
-            });
-        }
-        hand_over(link, batch)?;
-        drop(parent);
-        // Nothing is written from now on that would free what left the window.
-        importer.store().release_retired();
-        report(Progress::Import {
-            blocks,
-            bytes: bytes.load(Ordering::Relaxed).max(bytes_total),
-            bytes_total,
-        });
-        Ok(())
+        Ok((importer, first))
     }
 }
 
-/// Hands blocks over as settled ones.
-fn hand_over(link: &TrackerLink, applied: Vec<Arc<Block>>) -> Result<(), SourceError> {
+/// Reads a genesis file.
+pub(crate) fn read_genesis_file(path: &Path) -> Result<Genesis, SourceError> {
+    let bytes = fs::read(path).map_err(|error| SourceError::Read {
+        path: path.to_owned(),
+        error,
+    })?;
+    read_genesis(&bytes).map_err(|error| SourceError::Malformed {
+        path: path.to_owned(),
+        number: 0,
+        error,
+    })
+}
+
+/// Imports all blocks of the file at `chain`: safe = finalized = head.
+fn import(
+    importer: &Importer,
+    first: Arc<Block>,
+    chain: &Path,
+    tracker: &BlockingTracker,
+    link: &SourceLink,
+) -> Result<(), SourceError> {
+    let path = || chain.to_owned();
+    let file = CountedFile::open(chain).map_err(|error| SourceError::Read {
+        path: path(),
+        error,
+    })?;
+    let (bytes, bytes_total) = (Arc::clone(&file.bytes), file.length);
+    let malformed = |number, error| SourceError::Malformed {
+        path: path(),
+        number,
+        error,
+    };
+    let mut batch = Vec::with_capacity(BATCH_BLOCKS);
+    let (genesis, mut parent, mut blocks) = (first.hash, first, 0);
+    let reader = ChainReader::new(file).map_err(|error| malformed(1, error))?;
+    for raw in reader.after_genesis(genesis) {
+        if link.is_stopped() {
+            return Err(SourceError::Stopped);
+        }
+        let raw = raw.map_err(|error| malformed(parent.number() + 1, error))?;
+        let block = importer.import(raw, &parent);
+        let block = block.map_err(|error| SourceError::BadBlock {
+            path: path(),
+            error: Box::new(error),
+        })?;
+        parent = Arc::clone(&block);
+        blocks += 1;
+        batch.push(block);
+        if batch.len() == BATCH_BLOCKS {
+            hand_over(tracker, std::mem::take(&mut batch))?;
+        }
+        let read = bytes.load(Ordering::Relaxed);
+        link.report(SourceEvent::Progress(Progress::Import {
+            blocks,
+            // Reading is ahead of importing: only the last report says that all was read.
+            bytes: match bytes_total {
+                0 => read,
+                total => read.min(total - 1),
+            },
+            bytes_total,
+        }));
+    }
+    hand_over(tracker, batch)?;
+    drop(parent);
+    // No later block frees the state that has left the window.
+    importer.store().release_retired();
+    link.report(SourceEvent::Progress(Progress::Import {
+        blocks,
+        bytes: bytes.load(Ordering::Relaxed).max(bytes_total),
+        bytes_total,
+    }));
+    Ok(())
+}
+
+/// Hands blocks over and settles them.
+fn hand_over(tracker: &BlockingTracker, applied: Vec<Arc<Block>>) -> Result<(), SourceError> {
     let settled = applied.last().map(|block| block.hash);
     if settled.is_none() {
         return Ok(());
     }
-    link.advance(AdvanceHead {
+    tracker.advance(AdvanceHead {
         reverted: 0,
         applied,
         safe: settled,
@@ -155,10 +161,10 @@ fn hand_over(link: &TrackerLink, applied: Vec<Arc<Block>>) -> Result<(), SourceE
     })
 }
 
-/// A file that counts what was read of it.
+/// A file that counts the bytes read from it.
 struct CountedFile {
     file: File,
-    /// Bytes; 0 where nobody knows, as of a pipe.
+    /// Bytes; 0 if unknown, as of a pipe.
     length: u64,
     bytes: Arc<AtomicU64>,
 }

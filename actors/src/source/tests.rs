@@ -1,10 +1,11 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
-use std::{fs, io::Write, sync::Mutex, thread, time::Instant};
+use std::{convert::Infallible, fs, io::Write, path::PathBuf, sync::Arc, thread, time::Instant};
 
 use actix::Arbiter;
-use crossbeam::channel::{self, Sender};
+use crossbeam::channel::{self, Receiver, Sender};
 use nearhead_chain::{
+    block::Block,
     dev::{DevConfig, Profile},
     encode::EncodeOptions,
     window::{BlockNumberOrTag, BlockTag, Snapshot},
@@ -13,7 +14,7 @@ use nearhead_chain::{
 use tokio::sync::oneshot;
 
 use super::*;
-use crate::test_chain;
+use crate::{head::Head, test_chain};
 
 /// A file in a folder of this process and test, both gone with the value.
 struct TempFile(PathBuf);
@@ -37,26 +38,47 @@ impl Drop for TempFile {
     }
 }
 
-/// Imports a chain file: what it ends with, the head that is readable then, and how far it said it
-/// was at the end.
+/// A link for a source, with the ends that the test holds: the events, and the stop signal.
+fn link(head: &Head) -> (SourceLink, Receiver<SourceEvent>, Sender<Infallible>) {
+    // Room for all events of a small chain: a test reads them when the source has ended.
+    let (sender, events) = channel::bounded(1_024);
+    let (stop, stopped) = channel::bounded(0);
+    let link = SourceLink {
+        arbiter: Arbiter::new().handle(),
+        head: head.clone(),
+        events: sender,
+        stop: stopped,
+    };
+    (link, events, stop)
+}
+
+fn files(genesis: PathBuf, chain: PathBuf) -> FilesSource {
+    FilesSource {
+        genesis,
+        chain,
+        options: EncodeOptions::default(),
+    }
+}
+
+/// Imports a chain file: its outcome, the snapshot readable then, and the last progress reported.
 fn import(chain: PathBuf) -> (Result<(), SourceError>, Arc<Snapshot>, Option<Progress>) {
-    let (_stop, stopped) = channel::bounded(0);
-    let genesis = test_chain::path("genesis.json");
-    let source = FilesSource::open(&genesis, chain, EncodeOptions::default()).unwrap();
+    let source = files(test_chain::path("genesis.json"), chain);
     let head = Head::default();
-    let arbiter = Arbiter::new();
-    let first = Arc::clone(source.first());
-    let (link, _gone) =
-        TrackerLink::start(&arbiter.handle(), head.clone(), source.chain_id(), first).unwrap();
-    let last = Arc::new(Mutex::new(None));
-    let shared = Arc::clone(&last);
-    let mut report: Report = Box::new(move |progress| *shared.lock().unwrap() = Some(progress));
+    let (link, events, _stop) = link(&head);
     // As the service does it: on a thread of its own.
-    let outcome = thread::spawn(move || source.import(&link, &mut report, &stopped))
-        .join()
-        .unwrap();
-    let last = last.lock().unwrap().take();
-    test_chain::wait_until("a view", || head.load().is_some());
+    let outcome = thread::spawn(move || source.run(link)).join().unwrap();
+    let events: Vec<_> = events.try_iter().collect();
+    let last = events.iter().rev().find_map(|event| match event {
+        SourceEvent::Progress(progress) => Some(*progress),
+        _ => None,
+    });
+    let is_readable = matches!(events.last(), Some(SourceEvent::Readable(_)));
+    assert_eq!(
+        is_readable,
+        outcome.is_ok(),
+        "readable at the end, or never"
+    );
+    test_chain::wait_until("a snapshot", || head.load().is_some());
     (outcome, head.load().unwrap(), last)
 }
 
@@ -153,17 +175,19 @@ async fn a_bad_block_is_named_and_nothing_after_it_is_handed_over() {
     }
 }
 
-#[test]
-fn a_file_that_cannot_be_opened_is_named() {
-    let open =
-        |genesis: PathBuf| FilesSource::open(&genesis, PathBuf::new(), EncodeOptions::default());
-    let missing = open(PathBuf::from("/no/such/genesis.json")).err().unwrap();
+#[actix::test]
+async fn a_file_that_cannot_be_opened_is_named() {
+    let open = |genesis: PathBuf| {
+        let (link, ..) = link(&Head::default());
+        files(genesis, PathBuf::new()).run(link)
+    };
+    let missing = open(PathBuf::from("/no/such/genesis.json")).unwrap_err();
     assert!(
         missing.to_string().starts_with("/no/such/genesis.json: "),
         "{missing}"
     );
     let noise = TempFile::new("noise.json", b"{\"config\": 1}");
-    let noise = open(noise.0.clone()).err().unwrap();
+    let noise = open(noise.0.clone()).unwrap_err();
     assert!(
         noise
             .to_string()
@@ -193,20 +217,17 @@ struct Dev {
 
 impl Dev {
     fn start(reorg_every: Option<u64>, reorg_depth: u64) -> Self {
-        let config = config(reorg_every, reorg_depth);
         let (ticks, ticked) = channel::bounded(0);
         let (requests, requested) = channel::bounded(0);
-        let (stop, stopped) = channel::bounded(0);
+        let source = DevSource {
+            config: config(reorg_every, reorg_depth),
+            options: EncodeOptions::default(),
+            ticks: ticked,
+            steps: requested,
+        };
         let head = Head::default();
-        let (shared, arbiter) = (head.clone(), Arbiter::new().handle());
-        let thread = thread::spawn(move || {
-            let mut report: Report = Box::new(|_| {});
-            let mut source = DevSource::new(config, EncodeOptions::default(), &mut report)?;
-            let first = Arc::clone(source.head());
-            let (link, _gone) = TrackerLink::start(&arbiter, shared, source.chain_id(), first)?;
-            source.fill(&link, &mut report, &stopped)?;
-            source.follow(&link, &ticked, &requested, &stopped)
-        });
+        let (link, _, stop) = link(&head);
+        let thread = thread::spawn(move || source.run(link));
         Self {
             head,
             ticks,
@@ -284,19 +305,17 @@ async fn a_settled_block_is_never_replaced() {
 
 #[actix::test]
 async fn a_source_that_was_told_to_stop_makes_no_block() {
-    let (stop, stopped) = channel::bounded(0);
+    let head = Head::default();
+    let (link, _, stop) = link(&head);
     drop(stop);
-    let (head, arbiter) = (Head::default(), Arbiter::new().handle());
-    let shared = head.clone();
-    let outcome = thread::spawn(move || {
-        let mut report: Report = Box::new(|_| {});
-        let mut source = DevSource::new(config(None, 1), EncodeOptions::default(), &mut report)?;
-        let first = Arc::clone(source.head());
-        let (link, _gone) = TrackerLink::start(&arbiter, shared, source.chain_id(), first)?;
-        source.fill(&link, &mut report, &stopped)
-    });
-    let outcome = outcome.join().unwrap();
+    let source = DevSource {
+        config: config(None, 1),
+        options: EncodeOptions::default(),
+        ticks: channel::never(),
+        steps: channel::never(),
+    };
+    let outcome = thread::spawn(move || source.run(link)).join().unwrap();
     assert!(matches!(outcome, Err(SourceError::Stopped)), "{outcome:?}");
-    test_chain::wait_until("a view", || head.load().is_some());
+    test_chain::wait_until("a snapshot", || head.load().is_some());
     assert_eq!(head.load().unwrap().head().number(), 0);
 }

@@ -12,6 +12,7 @@
 //! | [`Chain`] | our own chain, as far as following needs it |
 //! | `verified` | an upstream whose blocks are checked before anybody sees them |
 //! | `priority` | following gives way to answering |
+//! | `reporter` | passes the follower's events on; refuses a chain that cannot be served |
 //! | `sink` | the head tracker, as blocks are handed to it |
 //! | [`UpstreamSource`] | all of it together |
 
@@ -22,6 +23,7 @@ pub mod follow;
 pub mod health;
 pub mod plan;
 mod priority;
+mod reporter;
 mod sink;
 mod source;
 mod standing;
@@ -30,6 +32,6 @@ mod verified;
 
 pub use chain::Chain;
 pub use endpoint::{Endpoint, EndpointError, Scheme};
-pub use source::{Started, UpstreamConfig, UpstreamSource};
+pub use source::{UpstreamConfig, UpstreamSource};
 pub use standing::Standing;
 pub use state::{BlockRef, StateCounts, StateSource};

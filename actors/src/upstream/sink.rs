@@ -2,41 +2,29 @@
 
 use std::sync::Arc;
 
-use actix::{ArbiterHandle, Context, Handler, MailboxError, Message, dev::ToEnvelope};
+use actix::{Context, Handler, MailboxError, Message, dev::ToEnvelope};
 use nearhead_chain::{block::Block, window::Snapshot};
-use tokio::sync::oneshot;
 
-use super::{follow::HeadSink, source::Started};
+use super::follow::HeadSink;
 use crate::{
-    head::Head,
     head_tracker::HeadTracker,
     messages::{AdvanceHead, ExtendBelow, FollowHead, KeepGenesis, ResetHead, SettleHead},
-    source::{SourceError, ask_tracker},
+    source::{SourceError, SourceEvent, SourceLink, TrackerHandle},
 };
 
 /// A head tracker that is started with the first block.
 pub(super) struct TrackerSink {
-    arbiter: ArbiterHandle,
-    head: Head,
+    link: SourceLink,
     chain_id: u64,
-    tracker: Option<Started>,
-    /// Told when the first block is readable.
-    started: Option<oneshot::Sender<Started>>,
+    tracker: Option<TrackerHandle>,
 }
 
 impl TrackerSink {
-    pub(super) const fn new(
-        arbiter: ArbiterHandle,
-        head: Head,
-        chain_id: u64,
-        started: oneshot::Sender<Started>,
-    ) -> Self {
+    pub(super) const fn new(link: SourceLink, chain_id: u64) -> Self {
         Self {
-            arbiter,
-            head,
+            link,
             chain_id,
             tracker: None,
-            started: Some(started),
         }
     }
 
@@ -47,10 +35,10 @@ impl TrackerSink {
         HeadTracker: Handler<M>,
         Context<HeadTracker>: ToEnvelope<HeadTracker, M>,
     {
-        let Some((tracker, end)) = &self.tracker else {
+        let Some(tracker) = &self.tracker else {
             return Err(MailboxError::Closed.into());
         };
-        Ok(ask_tracker(tracker, end, message).await?)
+        Ok(tracker.ask(message).await?)
     }
 }
 
@@ -59,22 +47,18 @@ impl HeadSink for TrackerSink {
     type Error = SourceError;
 
     fn held(&self) -> Option<Arc<Snapshot>> {
-        self.head.load()
+        self.link.head.load()
     }
 
     async fn begin(&mut self, first: Arc<Block>) -> Result<(), SourceError> {
         if self.tracker.is_some() {
             return self.send(ResetHead { first }).await;
         }
-        let (tracker, end) =
-            HeadTracker::start(&self.arbiter, self.head.clone(), self.chain_id, first);
-        self.tracker = Some((tracker.clone(), end.clone()));
+        let tracker = self.link.start_tracker(self.chain_id, first);
+        self.tracker = Some(tracker.clone());
         // The first answer comes after the first block is readable.
         self.send(FollowHead).await?;
-        if let Some(started) = self.started.take() {
-            // Whoever started the service may have gone.
-            let _ = started.send((tracker, end));
-        }
+        self.link.report(SourceEvent::Readable(tracker));
         Ok(())
     }
 

@@ -1,13 +1,7 @@
 //! Source `node`: from URLs to a window that follows them.
 
-use std::{
-    collections::HashSet,
-    path::PathBuf,
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 
-use actix::{Addr, ArbiterHandle};
 use nearhead_chain::{
     encode::EncodeOptions,
     execute::ChainSpec,
@@ -23,18 +17,15 @@ use tokio::{
 use super::{
     Endpoint, StateSource,
     client::{ANSWER_BYTES_MAX, CallLimits, ClientError, UpstreamClient},
-    follow::{Event, EventHandler, FollowConfig, FollowError, Follower},
+    follow::{FollowConfig, FollowError, Follower},
     health::FaultReport,
     priority::give_way,
+    reporter::Reporter,
     sink::TrackerSink,
     standing::Standing,
     verified::{UnknownType, VerifiedUpstream},
 };
-use crate::{
-    head::Head,
-    head_tracker::{HeadTracker, TrackerEnd},
-    source::{Progress, Report, SourceError, StopSignal, is_stopped, read_genesis_file},
-};
+use crate::source::{Source, SourceError, SourceLink, read_genesis_file};
 
 /// Pause before upstreams that could not be reached at the start are tried again.
 const START_RETRY: Duration = Duration::from_secs(1);
@@ -67,19 +58,17 @@ pub struct UpstreamSource {
     chain_id: u64,
     concurrency: usize,
     state: StateSource,
+    standing: Arc<Standing>,
     fault_reports: mpsc::Receiver<FaultReport>,
 }
 
-/// The head tracker, and its end.
-pub type Started = (Addr<HeadTracker>, TrackerEnd);
-
 impl UpstreamSource {
-    /// Asks the upstreams for their chain, until one answers or `stop` is told. The thread has a lower
-    /// priority from then on.
+    /// Asks the upstreams for their chain id until one answers or the source is stopped. The thread
+    /// has a lower priority from then on.
     ///
     /// # Errors
     /// The genesis cannot be read, or the system has no resources left; [`SourceError::Stopped`].
-    pub fn connect(config: UpstreamConfig, stop: &StopSignal) -> Result<Self, SourceError> {
+    pub fn connect(config: UpstreamConfig, link: &SourceLink) -> Result<Self, SourceError> {
         give_way();
         let spec = config.genesis.map(read_spec).transpose()?;
         // One thread asks; blocks are checked beside it, on as many threads as there are cores.
@@ -108,7 +97,7 @@ impl UpstreamSource {
         };
         let chain_id = match &spec {
             Some(spec) => spec.chain_id(),
-            None => runtime.block_on(first_chain_id(&clients, stop))?,
+            None => runtime.block_on(first_chain_id(&clients, link))?,
         };
         let rules = match spec {
             Some(spec) => BlobRules::of_genesis(spec),
@@ -119,7 +108,12 @@ impl UpstreamSource {
         let unknown = UnknownType::default();
         let (complain, fault_reports) = mpsc::channel(FAULT_REPORTS_MAX);
         let standing = Arc::new(Standing::new(clients.len()));
-        let state = StateSource::new(state_clients, runtime.handle().clone(), standing, complain);
+        let state = StateSource::new(
+            state_clients,
+            runtime.handle().clone(),
+            Arc::clone(&standing),
+            complain,
+        );
         let upstream =
             |client| VerifiedUpstream::new(client, Arc::clone(&verifier), unknown.clone());
         Ok(Self {
@@ -129,6 +123,7 @@ impl UpstreamSource {
             chain_id,
             concurrency: config.concurrency,
             state,
+            standing,
             fault_reports,
         })
     }
@@ -139,20 +134,18 @@ impl UpstreamSource {
         &self.state
     }
 
-    /// Follows the best upstream until told to stop; `started` is told when the first block is
-    /// readable.
-    ///
-    /// # Errors
-    /// The head tracker is gone; [`SourceError::UnknownTransaction`] where the first block has a
-    /// transaction of a type that is not known here, and every upstream has stated one or failed.
-    pub fn follow(
-        self,
-        (arbiter, head): (ArbiterHandle, Head),
-        started: impl FnOnce(Started),
-        mut report: Report,
-        mut tell: EventHandler,
-        stop: &StopSignal,
-    ) -> Result<(), SourceError> {
+    /// The standing of the upstreams.
+    #[must_use]
+    pub const fn standing(&self) -> &Arc<Standing> {
+        &self.standing
+    }
+}
+
+impl Source for UpstreamSource {
+    /// Follows the best upstream until it is stopped. An error is the end of the head tracker, or
+    /// [`SourceError::UnknownTransaction`]: the first block has a transaction of a type that is not
+    /// supported, and every upstream has stated such a block or is at fault.
+    fn run(self, link: SourceLink) -> Result<(), SourceError> {
         let Self {
             runtime,
             upstreams,
@@ -160,76 +153,36 @@ impl UpstreamSource {
             chain_id,
             concurrency,
             fault_reports,
-            state,
+            standing,
             ..
         } = self;
-        let (first, mut first_started) = oneshot::channel();
-        let sink = TrackerSink::new(arbiter, head, chain_id, first);
-        let mut total = 0;
-        let (refuse, mut refused) = oneshot::channel();
-        let mut refuse = Some(refuse);
-        let (count, mut failed) = (upstreams.len(), HashSet::new());
-        let tell = Box::new(move |event: Event| {
-            state.standing().note(&event, Instant::now());
-            match event {
-                Event::Missing(missing) => {
-                    total = total.max(missing);
-                    let done = total - missing;
-                    report(Progress::Backfill { done, total });
-                }
-                // Who was not heard yet, or asks to be asked less, may say otherwise.
-                Event::Failed {
-                    upstream,
-                    reason: Some(_),
-                    ..
-                } => {
-                    failed.insert(upstream);
-                    if failed.len() == count
-                        && let Some(why) = unknown.lock().take()
-                        && let Some(refuse) = refuse.take()
-                    {
-                        // Once a block is readable, nobody waits for it.
-                        let _ = refuse.send(why);
-                    }
-                }
-                // What is missing is counted anew.
-                Event::WindowStarted(_) => total = 0,
-                Event::Switched(_)
-                | Event::Failed { reason: None, .. }
-                | Event::Advanced { .. }
-                | Event::State { .. } => {}
-            }
-            tell(event);
-        });
         let config = FollowConfig {
             chain_id,
             concurrency,
             seed: u64::from(std::process::id()),
         };
+        let (mut reporter, mut refused) =
+            Reporter::new(link.clone(), upstreams.len(), standing, unknown);
+        let handler = Box::new(move |event| reporter.report(event));
         let (end, ended) = oneshot::channel::<()>();
-        let stop = stop.clone();
+        let stop = link.stop.clone();
         runtime.spawn_blocking(move || {
-            // It is told to end by the other side's end.
+            // The other side's end is the signal.
             let _ = stop.recv();
             drop(end);
         });
+        let sink = TrackerSink::new(link, chain_id);
         let outcome = runtime.block_on(async {
-            let following = Follower::new(upstreams, sink, config, tell).run(fault_reports, ended);
-            let mut following = std::pin::pin!(following);
+            let following =
+                Follower::new(upstreams, sink, config, handler).run(fault_reports, ended);
             tokio::select! {
-                outcome = &mut following => outcome,
-                tracker = &mut first_started => {
-                    if let Ok(tracker) = tracker {
-                        started(tracker);
-                    }
-                    following.await
-                }
+                outcome = following => outcome,
                 Ok(why) = &mut refused => {
                     Err(FollowError::Sink(SourceError::UnknownTransaction { why }))
                 }
             }
         });
-        // The thread that waits for the stop may wait for long.
+        // The thread that waits for the stop signal may wait for long.
         runtime.shutdown_background();
         match outcome {
             Ok(()) => Ok(()),
@@ -246,7 +199,7 @@ impl From<ClientError> for SourceError {
 }
 
 /// The chain that the first upstream that answers is of.
-async fn first_chain_id(clients: &[UpstreamClient], stop: &StopSignal) -> Result<u64, SourceError> {
+async fn first_chain_id(clients: &[UpstreamClient], link: &SourceLink) -> Result<u64, SourceError> {
     loop {
         for client in clients {
             match client.chain_id().await {
@@ -255,7 +208,7 @@ async fn first_chain_id(clients: &[UpstreamClient], stop: &StopSignal) -> Result
                     tracing::warn!(node = %client.endpoint(), %error, "the node does not say its chain");
                 }
             }
-            if is_stopped(stop) {
+            if link.is_stopped() {
                 return Err(SourceError::Stopped);
             }
         }

@@ -97,12 +97,6 @@ impl StateSource {
         }
     }
 
-    /// Who is followed, and who is left alone.
-    #[must_use]
-    pub fn standing(&self) -> &Arc<Standing> {
-        &self.shared.standing
-    }
-
     /// What was read and what was fetched.
     #[must_use]
     pub fn counts(&self) -> &StateCounts {

@@ -199,7 +199,7 @@ impl Scene {
 
     /// What the follower says of the upstreams.
     fn note(&self, event: &Event) {
-        self.source.standing().note(event, Instant::now());
+        self.source.shared.standing.note(event, Instant::now());
     }
 
     /// Calls that were made to an upstream.

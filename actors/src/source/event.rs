@@ -1,0 +1,84 @@
+//! What a source reports while it runs.
+
+use std::time::Duration;
+
+use super::link::TrackerHandle;
+
+/// One report of a source. Events are handled in their order, and a source waits while too many of
+/// them are unhandled.
+#[derive(Debug)]
+pub enum SourceEvent {
+    /// The work until the source can serve has progressed, or backfill has.
+    Progress(Progress),
+    /// No more progress follows.
+    ProgressEnded,
+    /// The head is readable: files are imported, the dev chain's window is full, or an upstream's
+    /// head is verified.
+    Readable(TrackerHandle),
+    /// The head advanced to a block that an upstream announced this long ago.
+    HeadDelay(Duration),
+    /// An upstream is at fault.
+    UpstreamFault {
+        /// Its position in the configuration.
+        upstream: usize,
+        /// The fault's label in the metrics.
+        reason: &'static str,
+    },
+    /// An upstream asked to be asked less.
+    UpstreamLimited {
+        /// Its position in the configuration.
+        upstream: usize,
+    },
+    /// The state of an upstream changed.
+    UpstreamState {
+        /// Its position in the configuration.
+        upstream: usize,
+        /// The state's label in the metrics.
+        state: &'static str,
+    },
+}
+
+/// How far a source is until it can serve.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// Accounts of the dev chain's genesis.
+    Accounts {
+        /// Made.
+        done: u64,
+        /// To make.
+        total: u64,
+    },
+    /// Blocks of the dev chain's first window.
+    Blocks {
+        /// Made.
+        done: u64,
+        /// To make.
+        total: u64,
+    },
+    /// Blocks of a file.
+    Import {
+        /// Blocks imported.
+        blocks: u64,
+        /// Bytes of the file that were read.
+        bytes: u64,
+        /// Bytes of the file; 0 where nobody knows, as of a pipe.
+        bytes_total: u64,
+    },
+    /// Blocks below a node's head.
+    Backfill {
+        /// Held.
+        done: u64,
+        /// To be held.
+        total: u64,
+    },
+    /// Blocks of the dev chain that are written to a file.
+    Export {
+        /// Written.
+        done: u64,
+        /// To write.
+        total: u64,
+    },
+}
+
+/// Shows progress. It is called often, and decides itself what to show.
+pub type Report = Box<dyn FnMut(Progress) + Send>;

@@ -1,0 +1,89 @@
+//! The contract between a source and the service that runs it.
+
+use std::{convert::Infallible, sync::Arc};
+
+use actix::{Addr, ArbiterHandle, Context, Handler, MailboxError, Message, dev::ToEnvelope};
+use crossbeam::channel::{Receiver, Sender, TryRecvError};
+use nearhead_chain::block::Block;
+
+use super::{error::SourceError, event::SourceEvent};
+use crate::{
+    head::Head,
+    head_tracker::{HeadTracker, TrackerEnd},
+};
+
+/// A source of blocks.
+pub trait Source {
+    /// Verifies blocks and hands them to a head tracker, until the source ends or the link's stop
+    /// signal is given. It starts the tracker with [`SourceLink::start_tracker`], and reports
+    /// [`SourceEvent::Readable`] once. It blocks, so it has a thread of its own.
+    ///
+    /// # Errors
+    /// The reason why the source cannot go on.
+    fn run(self, link: SourceLink) -> Result<(), SourceError>;
+}
+
+/// Ends a source when its other end is dropped.
+pub type StopSignal = Receiver<Infallible>;
+
+/// Everything that a source needs of the service.
+#[derive(Clone, Debug)]
+pub struct SourceLink {
+    /// Where the head tracker runs.
+    pub arbiter: ArbiterHandle,
+    /// The pointer that the head tracker writes.
+    pub head: Head,
+    /// The channel for events. It is bounded: a source waits while the service is behind.
+    pub events: Sender<SourceEvent>,
+    /// Ends the source.
+    pub stop: StopSignal,
+}
+
+impl SourceLink {
+    /// Starts the head tracker with a window that begins with `first`.
+    pub(crate) fn start_tracker(&self, chain_id: u64, first: Arc<Block>) -> TrackerHandle {
+        let (address, end) = HeadTracker::start(&self.arbiter, self.head.clone(), chain_id, first);
+        TrackerHandle { address, end }
+    }
+
+    /// Reports an event.
+    pub(crate) fn report(&self, event: SourceEvent) {
+        // An error: the service has stopped listening, and is about to stop the source.
+        let _ = self.events.send(event);
+    }
+
+    /// Whether the source has to end.
+    pub(crate) fn is_stopped(&self) -> bool {
+        match self.stop.try_recv() {
+            Err(TryRecvError::Empty) => false,
+            Err(TryRecvError::Disconnected) => true,
+            Ok(never) => match never {},
+        }
+    }
+}
+
+/// The address of a head tracker, and its end.
+#[derive(Clone, Debug)]
+pub struct TrackerHandle {
+    /// The head tracker.
+    pub address: Addr<HeadTracker>,
+    /// Ends when the head tracker does.
+    pub end: TrackerEnd,
+}
+
+impl TrackerHandle {
+    /// Sends a message, and waits for the answer or for the tracker's end.
+    pub(crate) async fn ask<M>(&self, message: M) -> Result<M::Result, MailboxError>
+    where
+        M: Message + Send + 'static,
+        M::Result: Send,
+        HeadTracker: Handler<M>,
+        Context<HeadTracker>: ToEnvelope<HeadTracker, M>,
+    {
+        let mut end = self.end.clone();
+        tokio::select! {
+            answer = self.address.send(message) => answer,
+            () = end.wait() => Err(MailboxError::Closed),
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! What following reports: to the standing of the upstreams, and to the service.
+
+use std::{collections::HashSet, sync::Arc, time::Instant};
+
+use tokio::sync::oneshot;
+
+use super::{follow::Event, health::UpstreamId, standing::Standing, verified::UnknownType};
+use crate::source::{Progress, SourceEvent, SourceLink};
+
+/// Passes the follower's events on, and refuses a chain that cannot be served.
+pub(super) struct Reporter {
+    link: SourceLink,
+    standing: Arc<Standing>,
+    unknown: UnknownType,
+    backfill: BackfillProgress,
+    start: StartAttempt,
+    refuse: Option<oneshot::Sender<String>>,
+}
+
+impl Reporter {
+    /// Reports on `upstreams` upstreams through `link`. The receiver gets the reason if the chain is
+    /// refused: a block with a transaction type that is not supported.
+    pub(super) fn new(
+        link: SourceLink,
+        upstreams: usize,
+        standing: Arc<Standing>,
+        unknown: UnknownType,
+    ) -> (Self, oneshot::Receiver<String>) {
+        let (refuse, refused) = oneshot::channel();
+        let this = Self {
+            link,
+            standing,
+            unknown,
+            backfill: BackfillProgress::default(),
+            start: StartAttempt::new(upstreams),
+            refuse: Some(refuse),
+        };
+        (this, refused)
+    }
+
+    /// Passes one event on.
+    pub(super) fn report(&mut self, event: Event) {
+        self.standing.note(&event, Instant::now());
+        if self.start.has_failed(&event)
+            && let Some(reason) = self.unknown.lock().take()
+            && let Some(refuse) = self.refuse.take()
+        {
+            // An error: following has ended.
+            let _ = refuse.send(reason);
+        }
+        let reported = match event {
+            Event::Missing(_) | Event::WindowStarted(_) => {
+                self.backfill.progress(&event).map(SourceEvent::Progress)
+            }
+            Event::Failed {
+                upstream,
+                reason: Some(reason),
+                ..
+            } => Some(SourceEvent::UpstreamFault { upstream, reason }),
+            Event::Failed { upstream, .. } => Some(SourceEvent::UpstreamLimited { upstream }),
+            Event::Advanced { named, .. } => Some(SourceEvent::HeadDelay(named)),
+            Event::State { upstream, state } => Some(SourceEvent::UpstreamState {
+                upstream,
+                state: state.label(),
+            }),
+            Event::Switched(_) => None,
+        };
+        if let Some(reported) = reported {
+            self.link.report(reported);
+        }
+    }
+}
+
+/// The attempt to get a first block from any upstream.
+///
+/// It has failed while no block is readable and every upstream is at fault. An upstream that was
+/// not heard, or that asked to be asked less, may still state a block that can be served.
+struct StartAttempt {
+    upstreams: usize,
+    failed: HashSet<UpstreamId>,
+    is_over: bool,
+}
+
+impl StartAttempt {
+    fn new(upstreams: usize) -> Self {
+        Self {
+            upstreams,
+            failed: HashSet::new(),
+            is_over: false,
+        }
+    }
+
+    /// Takes an event in, and returns whether the attempt fails with it.
+    fn has_failed(&mut self, event: &Event) -> bool {
+        match *event {
+            Event::WindowStarted(_) => self.is_over = true,
+            Event::Failed {
+                upstream,
+                reason: Some(_),
+                ..
+            } => {
+                self.failed.insert(upstream);
+                return !self.is_over && self.failed.len() == self.upstreams;
+            }
+            _ => {}
+        }
+        false
+    }
+}
+
+/// The progress of backfill, out of the number of blocks still missing.
+#[derive(Default)]
+struct BackfillProgress {
+    total: u64,
+}
+
+impl BackfillProgress {
+    /// Takes an event in, and returns the progress if it has changed.
+    fn progress(&mut self, event: &Event) -> Option<Progress> {
+        match *event {
+            Event::Missing(missing) => {
+                self.total = self.total.max(missing);
+                Some(Progress::Backfill {
+                    done: self.total - missing,
+                    total: self.total,
+                })
+            }
+            // A new window is filled from its beginning.
+            Event::WindowStarted(_) => {
+                self.total = 0;
+                None
+            }
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn failed(upstream: UpstreamId, reason: Option<&'static str>) -> Event {
+        Event::Failed {
+            upstream,
+            reason,
+            wait: Duration::from_secs(1),
+        }
+    }
+
+    #[test]
+    fn a_start_fails_once_every_upstream_is_at_fault() {
+        let fault = Some("bad_block");
+        let cases: [(&[Event], bool); 5] = [
+            (&[failed(0, fault)], false),
+            (&[failed(0, fault), failed(0, fault)], false),
+            (&[failed(0, fault), failed(1, None)], false),
+            (&[failed(0, fault), failed(1, fault)], true),
+            (
+                &[failed(0, fault), Event::WindowStarted(7), failed(1, fault)],
+                false,
+            ),
+        ];
+        for (events, expected) in cases {
+            let mut start = StartAttempt::new(2);
+            let has_failed: Vec<_> = events.iter().map(|event| start.has_failed(event)).collect();
+            assert_eq!(has_failed.last(), Some(&expected), "{events:?}");
+        }
+    }
+
+    #[test]
+    fn a_failed_start_fails_again_with_every_fault() {
+        let mut start = StartAttempt::new(1);
+        let fault = failed(0, Some("timeout"));
+        assert!(start.has_failed(&fault) && start.has_failed(&fault));
+    }
+
+    #[test]
+    fn backfill_counts_from_the_beginning_of_each_window() {
+        let mut backfill = BackfillProgress::default();
+        let mut after = |event| backfill.progress(&event);
+        assert_eq!(after(Event::WindowStarted(300)), None);
+        for (missing, done) in [(127, 0), (27, 100), (0, 127)] {
+            let expected = Progress::Backfill { done, total: 127 };
+            assert_eq!(after(Event::Missing(missing)), Some(expected));
+        }
+        assert_eq!(after(Event::WindowStarted(900)), None);
+        let expected = Progress::Backfill { done: 0, total: 50 };
+        assert_eq!(after(Event::Missing(50)), Some(expected));
+    }
+}
