@@ -43,7 +43,7 @@ pub type RawBlock = alloy_consensus::Block<Transaction>;
 pub const ANCESTORS_MAX: usize = 256;
 
 /// Generations within which an ommer may have branched off (yellow paper, 11.1).
-pub const OMMER_ANCESTORS_MAX: usize = 7;
+pub(crate) const OMMER_ANCESTORS_MAX: usize = 7;
 
 /// A block before the merge and its own ommers: what the ommers of later blocks are checked against.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -92,7 +92,7 @@ impl Block {
 
     /// The same block without its state.
     #[must_use]
-    pub fn without_state(&self) -> Self {
+    pub(crate) fn without_state(&self) -> Self {
         Self {
             state: None,
             ..self.clone()

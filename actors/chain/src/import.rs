@@ -126,7 +126,7 @@ impl Importer {
     ///
     /// # Errors
     /// An [`ImportError`] where the block's JSON cannot be held.
-    pub fn genesis_with_state(&self, state: Arc<State>) -> Result<Arc<Block>, ImportError> {
+    pub(crate) fn genesis_with_state(&self, state: Arc<State>) -> Result<Arc<Block>, ImportError> {
         let header = Header {
             state_root: state.root(),
             ..self.genesis.clone()

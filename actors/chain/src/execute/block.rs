@@ -165,7 +165,7 @@ impl From<InternalBlockExecutionError> for ExecuteError {
 ///
 /// Only for blocks after the merge: there is no ommer, no difficulty and no seal to choose.
 #[derive(Clone, Debug, Default)]
-pub struct BlockTemplate {
+pub(crate) struct BlockTemplate {
     /// Seconds since 1970; above the parent's.
     pub timestamp: u64,
     /// Receiver of the tips.
@@ -212,7 +212,7 @@ pub fn execute(
 ///
 /// # Errors
 /// An [`ExecuteError`] as of [`execute`], or because the chain has not merged at `parent`.
-pub fn assemble(
+pub(crate) fn assemble(
     spec: &ChainSpec,
     parent: &Block,
     template: BlockTemplate,

@@ -10,10 +10,12 @@ mod rules;
 mod spec;
 mod state;
 
-pub use block::{BlockTemplate, ExecuteError, Executed, assemble, execute};
-pub use rules::Rules;
+pub use block::{ExecuteError, Executed, execute};
 pub use spec::{ChainSpec, SpecError};
 pub use state::StateError;
+
+pub(crate) use block::{BlockTemplate, assemble};
+pub(crate) use rules::Rules;
 
 #[cfg(test)]
 mod tests;

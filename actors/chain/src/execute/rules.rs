@@ -12,7 +12,7 @@ use super::ChainSpec;
 /// The merge is a fact of the parent's total difficulty and of no number, so revm is told through
 /// this value.
 #[derive(Clone, Copy, Debug)]
-pub struct Rules<'a> {
+pub(crate) struct Rules<'a> {
     spec: &'a ChainSpec,
     number: u64,
     timestamp: u64,
@@ -36,26 +36,26 @@ impl<'a> Rules<'a> {
 
     /// Whether `fork` is active in the block.
     #[must_use]
-    pub fn has(&self, fork: EthereumHardfork) -> bool {
+    pub(crate) fn has(&self, fork: EthereumHardfork) -> bool {
         self.ethereum_fork_activation(fork)
             .active_at_timestamp_or_number(self.timestamp, self.number)
     }
 
     /// Whether the block is made by proof of stake (EIP-3675).
     #[must_use]
-    pub const fn merged(&self) -> bool {
+    pub(crate) const fn merged(&self) -> bool {
         self.merged
     }
 
     /// The chain's rules.
     #[must_use]
-    pub const fn spec(&self) -> &'a ChainSpec {
+    pub(crate) const fn spec(&self) -> &'a ChainSpec {
         self.spec
     }
 
     /// The fork by time whose hour has come before the merge; such a block cannot be.
     #[must_use]
-    pub fn fork_before_merge(&self) -> Option<EthereumHardfork> {
+    pub(crate) fn fork_before_merge(&self) -> Option<EthereumHardfork> {
         let at = self.spec.fork(EthereumHardfork::Shanghai);
         (!self.merged
             && self.has(EthereumHardfork::London)
@@ -65,7 +65,7 @@ impl<'a> Rules<'a> {
 
     /// Blob target, limits and price curve (EIP-4844, 7691, 7892); `None` before Cancun.
     #[must_use]
-    pub fn blob_params(&self) -> Option<BlobParams> {
+    pub(crate) fn blob_params(&self) -> Option<BlobParams> {
         let schedule = &self.spec.blob_schedule;
         if !self.has(EthereumHardfork::Cancun) {
             return None;
@@ -85,14 +85,14 @@ impl<'a> Rules<'a> {
     /// Whether the block is Constantinople's and not Petersburg's yet: SSTORE is metered by
     /// EIP-1283.
     #[must_use]
-    pub fn meters_net_gas(&self) -> bool {
+    pub(crate) fn meters_net_gas(&self) -> bool {
         let since = |fork| self.spec.fork(fork).active_at_block(self.number);
         since(EthereumHardfork::Constantinople) && !since(EthereumHardfork::Petersburg)
     }
 
     /// Whether the balances of the DAO move in the block (EIP-779).
     #[must_use]
-    pub fn is_dao_fork(&self) -> bool {
+    pub(crate) fn is_dao_fork(&self) -> bool {
         self.spec.dao_fork_supported
             && self
                 .spec
@@ -103,7 +103,7 @@ impl<'a> Rules<'a> {
     /// Extra data that the block must (`Ok`) or must not (`Err`) have because of the DAO fork
     /// (EIP-779: the first ten blocks); `None` where the fork says nothing.
     #[must_use]
-    pub fn dao_fork_extra_data(&self) -> Option<Result<&'static [u8], &'static [u8]>> {
+    pub(crate) fn dao_fork_extra_data(&self) -> Option<Result<&'static [u8], &'static [u8]>> {
         /// Blocks from the fork on that carry the mark.
         const DAO_FORK_BLOCKS: u64 = 10;
         const DAO_FORK_EXTRA_DATA: &[u8] = b"dao-hard-fork";

@@ -111,14 +111,14 @@ impl ChainSpec {
     /// `merged` says whether its parent's total difficulty has reached the terminal one
     /// ([`Self::merged_after`]).
     #[must_use]
-    pub const fn rules(&self, number: u64, timestamp: u64, merged: bool) -> Rules<'_> {
+    pub(crate) const fn rules(&self, number: u64, timestamp: u64, merged: bool) -> Rules<'_> {
         Rules::new(self, number, timestamp, merged)
     }
 
     /// The rules of the genesis block's header: its forks by time need no total difficulty, as in
     /// geth.
     #[must_use]
-    pub const fn genesis_rules(&self, timestamp: u64) -> Rules<'_> {
+    pub(crate) const fn genesis_rules(&self, timestamp: u64) -> Rules<'_> {
         self.rules(0, timestamp, true)
     }
 
@@ -127,7 +127,7 @@ impl ChainSpec {
     ///
     /// Where nobody knows the total difficulty the chain is followed from a block above the merge.
     #[must_use]
-    pub fn merged_after(&self, difficulty: U256, total_difficulty: Option<U256>) -> bool {
+    pub(crate) fn merged_after(&self, difficulty: U256, total_difficulty: Option<U256>) -> bool {
         match (self.terminal_total_difficulty, total_difficulty) {
             (Some(terminal), Some(total)) => total >= terminal,
             (Some(_), None) => difficulty.is_zero(),

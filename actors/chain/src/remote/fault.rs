@@ -196,7 +196,8 @@ crate::reasons! {
 }
 
 impl Check {
-    /// Those that blocks and their receipts may fail.
+    /// The checks that blocks and their receipts may fail.
+    #[cfg(any(test, feature = "testing"))]
     pub const OF_BLOCKS: &[Self] = Self::ALL.split_at(Self::Absent as usize).0;
 }
 

@@ -15,7 +15,7 @@ const BLOCK_RLP_BYTES_MAX_OSAKA: usize = (10 << 20) - (2 << 20);
 ///
 /// # Errors
 /// The first promise that does not hold.
-pub fn check_body(rules: &Rules<'_>, raw: &RawBlock) -> Result<(), VerifyError> {
+pub(crate) fn check_body(rules: &Rules<'_>, raw: &RawBlock) -> Result<(), VerifyError> {
     let (header, body) = (&raw.header, &raw.body);
     if rules.has(EthereumHardfork::Osaka) {
         let found = raw.length();

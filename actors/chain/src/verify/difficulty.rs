@@ -22,7 +22,7 @@ const STEPS_DOWN_MAX: u64 = 99;
 /// Frontier, Homestead (EIP-2), Byzantium (EIP-100) and the bomb delays of EIP-649, 1234, 2384,
 /// 3554, 4345 and 5133.
 #[must_use]
-pub fn difficulty(rules: &Rules<'_>, parent: &Header, timestamp: u64) -> U256 {
+pub(crate) fn difficulty(rules: &Rules<'_>, parent: &Header, timestamp: u64) -> U256 {
     let elapsed = timestamp.saturating_sub(parent.timestamp);
     let number = parent.number.saturating_add(1);
     let step = parent.difficulty / U256::from(DIFFICULTY_BOUND_DIVISOR);

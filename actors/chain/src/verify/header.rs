@@ -21,7 +21,7 @@ const GAS_LIMIT_BOUND_DIVISOR: u64 = 1_024;
 ///
 /// # Errors
 /// The first promise that does not hold.
-pub fn check_header(
+pub(crate) fn check_header(
     rules: &Rules<'_>,
     parent: &Header,
     parent_hash: B256,
@@ -94,7 +94,7 @@ fn check_lineage(rules: &Rules<'_>, parent: &Header, header: &Header) -> Result<
 
 /// The base fee of the block after `parent` (EIP-1559), in wei; `None` before London.
 #[must_use]
-pub fn base_fee(rules: &Rules<'_>, parent: &Header) -> Option<u64> {
+pub(crate) fn base_fee(rules: &Rules<'_>, parent: &Header) -> Option<u64> {
     rules.has(EthereumHardfork::London).then(|| {
         parent
             .next_block_base_fee(BaseFeeParams::ethereum())
@@ -106,7 +106,7 @@ pub fn base_fee(rules: &Rules<'_>, parent: &Header) -> Option<u64> {
 ///
 /// The first block of Cancun has a parent without blob fields, which counts as zeros.
 #[must_use]
-pub fn excess_blob_gas(rules: &Rules<'_>, parent: &Header) -> Option<u64> {
+pub(crate) fn excess_blob_gas(rules: &Rules<'_>, parent: &Header) -> Option<u64> {
     rules.blob_params().map(|params| {
         parent
             .next_block_excess_blob_gas(params)

@@ -15,13 +15,17 @@ mod ommers;
 mod outcome;
 mod senders;
 
-pub use body::{check_body, check_roots};
-pub use difficulty::difficulty;
+pub use body::check_roots;
 pub use error::VerifyError;
-pub use header::{base_fee, check_header, excess_blob_gas};
-pub use ommers::{OMMERS_MAX, check_ommers};
-pub use outcome::{ReceiptsPromise, check_outcome, logs_bloom};
-pub use senders::{recover_senders, recover_senders_of};
+pub use outcome::ReceiptsPromise;
+pub use senders::recover_senders_of;
+
+pub(crate) use body::check_body;
+pub(crate) use difficulty::difficulty;
+pub(crate) use header::{base_fee, check_header, excess_blob_gas};
+pub(crate) use ommers::{OMMERS_MAX, check_ommers};
+pub(crate) use outcome::{check_outcome, logs_bloom};
+pub(crate) use senders::recover_senders;
 
 #[cfg(test)]
 mod tests;

@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// Ommers that a block may have (yellow paper, 11.1).
-pub const OMMERS_MAX: usize = 2;
+pub(crate) const OMMERS_MAX: usize = 2;
 
 /// Checks the ommers of a block whose parent and earlier ancestors are `ancestors`, the parent
 /// first.
@@ -25,7 +25,7 @@ pub const OMMERS_MAX: usize = 2;
 ///
 /// # Errors
 /// The first promise that does not hold.
-pub fn check_ommers(
+pub(crate) fn check_ommers(
     rules: &Rules<'_>,
     ancestors: &[Arc<OmmerAncestor>],
     ommers: &[Header],

@@ -11,7 +11,7 @@ use crate::{block::Receipt, execute::Executed};
 /// # Errors
 /// The first promise that does not hold; gas and receipts before roots of state, since they say
 /// more.
-pub fn check_outcome(header: &Header, executed: &Executed) -> Result<(), VerifyError> {
+pub(crate) fn check_outcome(header: &Header, executed: &Executed) -> Result<(), VerifyError> {
     ensure_eq(executed.gas_used, header.gas_used, |expected, found| {
         VerifyError::GasUsed { expected, found }
     })?;
@@ -65,7 +65,7 @@ impl ReceiptsPromise {
 
 /// The bloom over the logs of all receipts.
 #[must_use]
-pub fn logs_bloom(receipts: &[Receipt]) -> Bloom {
+pub(crate) fn logs_bloom(receipts: &[Receipt]) -> Bloom {
     receipts
         .iter()
         .fold(Bloom::ZERO, |bloom, receipt| bloom | receipt.bloom())

@@ -30,7 +30,7 @@ static CORES: LazyLock<usize> = LazyLock::new(|| available_parallelism().map_or(
 /// # Errors
 /// A signature that is none, that is malleable (EIP-2, from Homestead on), or that is for another
 /// chain (EIP-155).
-pub fn recover_senders(
+pub(crate) fn recover_senders(
     rules: &Rules<'_>,
     transactions: &[Transaction],
 ) -> Result<Vec<Address>, VerifyError> {
