@@ -225,5 +225,5 @@ impl Handler<StopHead> for HeadTracker {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "all-tests"))]
 mod tests;

@@ -23,6 +23,8 @@ pub mod messages;
 pub mod read;
 pub mod readiness;
 pub mod source;
-#[cfg(test)]
+#[cfg(all(test, feature = "all-tests"))]
 mod test_chain;
+#[cfg(test)]
+mod test_wait;
 pub mod upstream;

@@ -5,8 +5,6 @@ use std::{
     fs,
     path::PathBuf,
     sync::{Arc, mpsc},
-    thread,
-    time::Duration,
 };
 
 use actix::{Handler, Message, SyncContext};
@@ -40,19 +38,6 @@ pub(crate) fn blocks(count: usize) -> Vec<Arc<Block>> {
         blocks.push(block.unwrap());
     }
     blocks
-}
-
-/// Looks at `state` until it holds; fails after a minute.
-#[track_caller]
-pub(crate) fn wait_until(what: &str, mut state: impl FnMut() -> bool) {
-    for _ in 0..60_000 {
-        if state() {
-            return;
-        }
-        // A pause between two looks; nothing is assumed of its length.
-        thread::park_timeout(Duration::from_millis(1));
-    }
-    panic!("waited in vain for: {what}");
 }
 
 /// One worker and a pool of one thread over the whole chain.

@@ -34,6 +34,7 @@ impl Dice {
     }
 
     /// `N` random bytes.
+    #[cfg(feature = "all-tests")]
     pub(crate) fn bytes<const N: usize>(&mut self) -> [u8; N] {
         let mut bytes = [0; N];
         self.0.fill_bytes(&mut bytes);

@@ -3,10 +3,7 @@
 
 use std::time::Duration;
 
-use nearhead::{
-    limits::BATCH_REPLY_BYTES_MAX,
-    rpc::{Answer, RpcError},
-};
+use nearhead::rpc::{Answer, RpcError};
 use nearhead_chain::{
     chain_file::{self, ChainReader},
     encode::EncodeOptions,
@@ -14,7 +11,7 @@ use nearhead_chain::{
 use serde_json::{Value, json};
 
 use crate::{
-    harness::{Server, check, json as parse, vectors},
+    harness::{check, vectors},
     in_process::InProcess,
 };
 
@@ -85,42 +82,6 @@ async fn a_query_that_takes_too_long_is_told_so() {
         system.dispatcher.logs_deadline = Duration::from_secs(3600);
         let answer = system.ask("eth_getLogs", &params).await;
         assert!(answer["result"].is_array(), "{answer}");
-    }
-}
-
-/// As many items of a batch are answered as fit; each of the others is told that it is too much.
-#[test]
-fn a_batch_reply_has_a_bound() {
-    let server = Server::start(&["--block-time", "0s"]);
-    let mut connection = server.connect();
-    let item = |id: usize| json!({"jsonrpc": "2.0", "id": id, "method": "eth_getLogs", "params": [{"fromBlock": "earliest"}]});
-    let one = connection.post(item(10).to_string()).body;
-    // The reply to a batch is "[", the items with a comma between them, and "]".
-    let fit = BATCH_REPLY_BYTES_MAX / (one.len() + 1);
-    assert!((2..900).contains(&fit), "an answer has {} bytes", one.len());
-    let asked = fit + 3;
-    // All ids have two digits, so that all answers have one length.
-    let mut batch: Vec<Value> = (10..10 + asked).map(item).collect();
-    batch.push(json!({"jsonrpc": "2.0", "id": "small", "method": "eth_chainId"}));
-    let response = connection.post(Value::from(batch).to_string());
-    check("status", &response.status, &200);
-    assert!(response.body.len() > BATCH_REPLY_BYTES_MAX - one.len());
-    let answers = parse(&response.body);
-    let answers = answers.as_array().unwrap();
-    check("answers", &answers.len(), &(asked + 1));
-    let result = &parse(&one)["result"];
-    for (index, answer) in answers.iter().enumerate() {
-        let id = if index < asked {
-            json!(10 + index)
-        } else {
-            json!("small")
-        };
-        let expected = if index < fit {
-            json!({"jsonrpc": "2.0", "id": id, "result": result})
-        } else {
-            json!({"jsonrpc": "2.0", "id": id, "error": {"code": -32003, "message": "response too large"}})
-        };
-        assert!(*answer == expected, "item {index} of which {fit} fit");
     }
 }
 

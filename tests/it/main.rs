@@ -19,7 +19,8 @@
 //! | `cli` | help, check, refusals, exit codes, secrecy of keys |
 //! | `setup` | the sources of the vectors, and their digests |
 //! | `shutdown` | SIGTERM with requests in flight |
-//! | `readme` | the README's own commands, and the exported metrics |
+//! | `readme` | the README's own commands |
+//! | `metrics` | the table of docs/metrics.md |
 //! | `websocket` | sessions: every answer of HTTP, RFC 6455, subscriptions, clients that mean harm |
 //! | `clients` | ethers, viem, web3.js, web3.py, alloy: each asks, follows, and loses its line |
 //! | `tidy` | the code map's boundaries, and other rules that no compiler checks |
@@ -29,26 +30,39 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+#[cfg(feature = "all-tests")]
 mod access_log;
 mod admission;
+#[cfg(feature = "all-tests")]
 mod bad_input;
 mod cli;
+#[cfg(feature = "all-tests")]
 mod clients;
+#[cfg(feature = "all-tests")]
 mod conformance;
 mod dice;
+#[cfg(feature = "all-tests")]
 mod errors;
 mod fuzz_replay;
+#[cfg(feature = "all-tests")]
 mod geth;
 mod harness;
 mod in_process;
+mod metrics;
+#[cfg(feature = "all-tests")]
 mod node;
+#[cfg(feature = "all-tests")]
 mod peers;
+#[cfg(feature = "all-tests")]
 mod probes;
 mod proofs;
+#[cfg(feature = "all-tests")]
 mod readme;
 mod reorg_sim;
+#[cfg(feature = "all-tests")]
 mod setup;
 mod shutdown;
+#[cfg(feature = "all-tests")]
 mod slow_clients;
 mod tidy;
 mod websocket;

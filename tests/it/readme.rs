@@ -1,17 +1,11 @@
-//! Runs the README's commands as printed, and compares the exported metrics with
-//! docs/metrics.md.
+//! The README's own commands, run as printed.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    fs,
-    path::Path,
-    process::Command,
-};
+use std::{fs, path::Path, process::Command};
 
 use serde_json::Value;
 
 use crate::{
-    harness::{Process, Server, check, json, scratch},
+    harness::{Process, Server, json, scratch},
     peers::Anvil,
 };
 
@@ -46,6 +40,8 @@ fn shell(script: &str) -> Command {
     let mut command = Command::new("bash");
     command
         .args(["-euo", "pipefail", "-c", script])
+        // Set by tests/run; with it cargo would build everything again.
+        .env_remove("RUSTC_BOOTSTRAP")
         .current_dir(root());
     command
 }
@@ -158,65 +154,10 @@ fn a_node_is_followed_as_printed() {
 fn tests_are_run_as_printed() {
     let run = block_with("tests/run");
     run_to_its_end("tests/setup");
-    run_to_its_end("cargo test --workspace --locked --no-run --quiet");
+    run_to_its_end("cargo test --workspace --locked --features all-tests --no-run --quiet");
     let (status, output) = Process::start(&mut shell(&format!("{} --list", run.trim()))).wait();
     assert!(
         status.success() && output.contains("readme::the_first_screen_works_as_printed: test"),
         "{run}\n{output}"
     );
-}
-
-/// What a running program exports is what the table says, with the same labels; a unit test
-/// compares the table with all that there is, also of what needs a node or a session to happen.
-#[test]
-fn metrics_are_those_of_the_table() {
-    let page = fs::read_to_string(root().join("docs/metrics.md")).unwrap();
-    let (_, table) = page.split_once("\n| metric | type | labels |").unwrap();
-    let (table, _) = table.split_once("\n\n").unwrap();
-    // Name, type and labels of each.
-    let rows = table.lines().skip(2).map(|row| {
-        let cells: Vec<_> = row.split('|').map(|cell| cell.replace('`', "")).collect();
-        let labels = cells[3].split(',').map(|label| label.trim().to_owned());
-        let labels: BTreeSet<_> = labels.filter(|label| !label.is_empty()).collect();
-        (
-            cells[1].trim().to_owned(),
-            cells[2].trim().to_owned(),
-            labels,
-        )
-    });
-    let rows: Vec<_> = rows.collect();
-    let server = Server::start(&["--source", "dev", "--block-time", "0"]);
-    let metrics = server.get("/metrics");
-    let mut kinds = BTreeMap::new();
-    for line in metrics.text().lines() {
-        if let Some(line) = line.strip_prefix("# TYPE ") {
-            let (name, kind) = line.split_once(' ').unwrap();
-            kinds.insert(name.to_owned(), kind.to_owned());
-            continue;
-        }
-        let Some((series, _)) = line.rsplit_once(' ').filter(|_| !line.starts_with('#')) else {
-            continue;
-        };
-        let (name, labels) = series.split_once('{').unwrap_or((series, ""));
-        let labels = labels.trim_end_matches('}').split("\",");
-        let labels = labels.filter_map(|label| Some(label.split_once('=')?.0.to_owned()));
-        // A histogram's own.
-        let labels: BTreeSet<_> = labels.filter(|label| label != "le").collect();
-        let is_row = |(row, _, has): &&(String, String, BTreeSet<String>)| {
-            name.strip_prefix(row.as_str())
-                .is_some_and(|rest| ["", "_bucket", "_sum", "_count"].contains(&rest))
-                && *has == labels
-        };
-        assert!(
-            rows.iter().any(|row| is_row(&row)),
-            "not in docs/metrics.md: {line}"
-        );
-    }
-    for (name, kind, labels) in &rows {
-        match kinds.get(name) {
-            Some(exported) => check(name, exported, kind),
-            // Nothing of it has happened yet.
-            None => assert!(!labels.is_empty(), "{name} is not exported"),
-        }
-    }
 }

@@ -322,5 +322,5 @@ fn verify_block(rules: &Rules<'_>, raw: &RawBlock, parent: &Block) -> Result<(),
     verify::check_ommers(rules, &parent.ommer_ancestors, &raw.body.ommers)
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "all-tests"))]
 mod tests;

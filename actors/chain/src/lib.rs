@@ -34,7 +34,7 @@ pub mod trie;
 pub mod verify;
 pub mod window;
 
-#[cfg(test)]
+#[cfg(all(test, feature = "all-tests"))]
 mod fixture;
 
 #[cfg(any(test, feature = "testing"))]

@@ -5,7 +5,7 @@ use nearhead_chain::window::{BlockNumberOrTag, BlockTag, Snapshot};
 use tokio::sync::broadcast::error::RecvError;
 
 use super::*;
-use crate::test_chain::{blocks, wait_until};
+use crate::{test_chain::blocks, test_wait::wait_until};
 
 /// A tracker on an arbiter of its own, at the genesis of a chain of so many blocks.
 struct Tracked {

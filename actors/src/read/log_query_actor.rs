@@ -175,5 +175,5 @@ fn count_work(blocks: &[Arc<Block>], filter: &LogFilter) -> usize {
     lookups.saturating_add(logs / (WORKER_CANDIDATES_MAX / WORKER_LOOKUPS_MAX))
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "all-tests"))]
 mod tests;

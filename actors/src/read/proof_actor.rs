@@ -219,7 +219,7 @@ impl Handler<ProveAccount> for ProofActor {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "all-tests"))]
 #[allow(clippy::unwrap_used)]
 mod tests {
     use nearhead_chain::{
@@ -229,10 +229,7 @@ mod tests {
     };
 
     use super::*;
-    use crate::{
-        read::ask,
-        test_chain::{Chain, wait_until},
-    };
+    use crate::{read::ask, test_chain::Chain, test_wait::wait_until};
 
     /// A proof of so many slots of an account that does not exist.
     fn prove(chain: &Chain, keys: usize) -> ProveAccount {

@@ -51,6 +51,7 @@ impl Connection {
     }
 
     /// The socket.
+    #[cfg(feature = "all-tests")]
     pub(crate) fn stream(&self) -> &TcpStream {
         self.stream.get_ref()
     }
@@ -62,6 +63,7 @@ impl Connection {
     }
 
     /// Sends bytes until the server closes the connection, which it may do before the last one.
+    #[cfg(feature = "all-tests")]
     pub(crate) fn send_until_closed(&mut self, bytes: &[u8]) {
         use std::io::ErrorKind::{BrokenPipe, ConnectionReset};
         match self.stream.get_mut().write_all(bytes) {
@@ -175,6 +177,7 @@ impl Connection {
 
     /// Waits until the server closes the connection, and drops the bytes that it still sends.
     #[track_caller]
+    #[cfg(feature = "all-tests")]
     pub(crate) fn wait_closed(&mut self) {
         let mut rest = [0; 4096];
         loop {

@@ -27,6 +27,7 @@ pub(crate) const KEY: &str = "integration-test-key";
 pub(crate) const SESSION_METHODS: [&str; 2] = ["eth_subscribe", "eth_unsubscribe"];
 
 /// The folder of the execution-apis vectors and their chain, which `tests/setup vectors` installs.
+#[cfg(feature = "all-tests")]
 pub(crate) fn vectors() -> PathBuf {
     let folder = installed("tests/.tools/vectors");
     assert!(
@@ -38,6 +39,7 @@ pub(crate) fn vectors() -> PathBuf {
 }
 
 /// A path within the project, of a file that is committed or that tests/setup installs.
+#[cfg(feature = "all-tests")]
 pub(crate) fn installed(path: &str) -> PathBuf {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
     assert!(

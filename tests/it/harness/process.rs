@@ -9,7 +9,7 @@ use std::{
     time::Instant,
 };
 
-use super::{Connection, KEY, PATIENCE, Response, vectors, wait_until};
+use super::{Connection, KEY, PATIENCE, Response, wait_until};
 
 /// The output of a child process, line by line.
 #[derive(Clone, Default)]
@@ -105,6 +105,7 @@ impl Process {
     }
 
     /// Sends SIGSTOP, which leaves the sockets open, and returns when all threads have stopped.
+    #[cfg(feature = "all-tests")]
     pub(crate) fn freeze(&self) {
         self.signal("STOP");
         let is_stopped = |thread: std::io::Result<std::fs::DirEntry>| {
@@ -118,6 +119,7 @@ impl Process {
     }
 
     /// Sends SIGCONT.
+    #[cfg(feature = "all-tests")]
     pub(crate) fn thaw(&self) {
         self.signal("CONT");
     }
@@ -191,8 +193,9 @@ impl Server {
     }
 
     /// Serves the execution-apis chain.
+    #[cfg(feature = "all-tests")]
     pub(crate) fn execution_apis(arguments: &[&str]) -> Self {
-        let folder = vectors();
+        let folder = super::vectors();
         let [genesis, chain] = ["genesis.json", "chain.rlp"].map(|name| folder.join(name));
         Self::files(&genesis, &chain, arguments)
     }

@@ -74,7 +74,11 @@ impl Source {
         // Those that the tests of other packages are given, too.
         let text = self
             .text
-            .replace(r#"#[cfg(any(test, feature = "testing"))]"#, "#[cfg(test)]");
+            .replace(r#"#[cfg(any(test, feature = "testing"))]"#, "#[cfg(test)]")
+            .replace(
+                r#"#[cfg(all(test, feature = "all-tests"))]"#,
+                "#[cfg(test)]",
+            );
         let after: Vec<String> = text
             .split("#[cfg(test)]\n")
             .skip(1)

@@ -12,6 +12,7 @@ use socket2::{Domain, Socket, Type};
 use crate::harness::{self, PATIENCE};
 
 pub(super) const TEXT: u8 = 1;
+#[cfg(feature = "all-tests")]
 pub(super) const BINARY: u8 = 2;
 pub(super) const CONTINUATION: u8 = 0;
 pub(super) const CLOSE: u8 = 8;
@@ -243,6 +244,7 @@ impl Client {
     }
 
     /// Reads the header of a large message: its length.
+    #[cfg(feature = "all-tests")]
     pub(super) fn begin_text(&mut self) -> usize {
         let mut header = [0; 10];
         self.stream.read_exact(&mut header).unwrap();
@@ -256,6 +258,7 @@ impl Client {
     }
 
     /// Reads on until the connection ends.
+    #[cfg(feature = "all-tests")]
     pub(crate) fn wait_end(&mut self) {
         while self.receive() != Received::End {}
     }

@@ -2,9 +2,10 @@
 //! sections 1 to 7 and 9.
 
 use super::{
-    GOOD, GOOD_ANSWER,
+    GOOD,
     client::{BINARY, CLOSE, CONTINUATION, Client, PING, PONG, Received, TEXT, frame},
     open,
+    session::GOOD_ANSWER,
 };
 use crate::harness::{Server, check};
 

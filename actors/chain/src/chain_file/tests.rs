@@ -3,6 +3,7 @@
 use flate2::{Compression, write::GzEncoder};
 
 use super::*;
+#[cfg(feature = "all-tests")]
 use crate::fixture;
 
 fn gzip(bytes: &[u8]) -> Vec<u8> {
@@ -12,8 +13,10 @@ fn gzip(bytes: &[u8]) -> Vec<u8> {
 }
 
 /// Reads a few bytes at a time, as from a pipe.
+#[cfg(feature = "all-tests")]
 struct Slow<'a>(&'a [u8]);
 
+#[cfg(feature = "all-tests")]
 impl Read for Slow<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let length = buffer.len().min(7);
@@ -23,6 +26,7 @@ impl Read for Slow<'_> {
 
 /// Reads `bytes` plain, slowly and as gzip; the number of blocks and the error must be equal.
 #[track_caller]
+#[cfg(feature = "all-tests")]
 fn check(name: &str, bytes: &[u8], blocks: usize, error: Option<&str>) {
     fn read(input: impl Read) -> (usize, Option<String>) {
         let mut count = 0;
@@ -40,6 +44,7 @@ fn check(name: &str, bytes: &[u8], blocks: usize, error: Option<&str>) {
     assert_eq!(read(gzip(bytes).as_slice()), expected, "{name}, gzip");
 }
 
+#[cfg(feature = "all-tests")]
 #[test]
 fn a_chain_file_is_read_to_its_end_or_its_first_error() {
     let chain = fixture::file("chain.rlp");
@@ -129,6 +134,7 @@ fn a_chain_file_is_read_to_its_end_or_its_first_error() {
 
 /// A block of the smallest transactions that can be decoded: 10 bytes each, every field empty
 /// except v.
+#[cfg(feature = "all-tests")]
 fn of_transactions(count: usize) -> Vec<u8> {
     const SMALLEST: [u8; 10] = [0xc9, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 27, 0x80, 0x80];
     let list = |payload: &[u8]| {
@@ -144,6 +150,7 @@ fn of_transactions(count: usize) -> Vec<u8> {
     list(&[header, list(&SMALLEST.repeat(count)), list(&[])].concat())
 }
 
+#[cfg(feature = "all-tests")]
 #[test]
 fn reading_ends_at_the_first_error() {
     let bytes = [&[0x80], fixture::file("chain.rlp").as_slice()].concat();
@@ -155,6 +162,7 @@ fn reading_ends_at_the_first_error() {
     assert!(reader.next().is_none());
 }
 
+#[cfg(feature = "all-tests")]
 #[test]
 fn damaged_gzip_is_an_error() {
     let bytes = gzip(&fixture::file("chain.rlp"));
@@ -170,6 +178,7 @@ fn damaged_gzip_is_an_error() {
     }
 }
 
+#[cfg(feature = "all-tests")]
 #[test]
 fn a_leading_genesis_is_skipped() {
     let chain = fixture::file("chain.rlp");
@@ -203,6 +212,7 @@ fn a_leading_genesis_is_skipped() {
     );
 }
 
+#[cfg(feature = "all-tests")]
 #[test]
 fn written_blocks_read_back_equal() {
     let mut written = Vec::new();

@@ -323,5 +323,5 @@ fn check_order(forks: &[(EthereumHardfork, ForkCondition)]) -> Result<(), SpecEr
     Ok(())
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "all-tests"))]
 mod tests;

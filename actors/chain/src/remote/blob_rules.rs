@@ -82,6 +82,7 @@ impl BlobRules {
 #[expect(clippy::unwrap_used, reason = "tests are made to fail")]
 mod tests {
     use super::*;
+    #[cfg(feature = "all-tests")]
     use crate::fixture;
 
     #[test]
@@ -113,6 +114,7 @@ mod tests {
         assert_eq!(BlobRules::of_chain(1).price(&Header::default()), None);
     }
 
+    #[cfg(feature = "all-tests")]
     #[test]
     fn a_genesis_has_its_own_schedule() {
         let excess = 100_000_000;

@@ -27,5 +27,5 @@ pub(crate) use ommers::{OMMERS_MAX, check_ommers};
 pub(crate) use outcome::{check_outcome, logs_bloom};
 pub(crate) use senders::recover_senders;
 
-#[cfg(test)]
+#[cfg(all(test, feature = "all-tests"))]
 mod tests;

@@ -5,10 +5,7 @@ use std::time::Duration;
 use alloy_primitives::{Address, B256};
 
 use super::*;
-use crate::{
-    read::ask,
-    test_chain::{Chain, wait_until},
-};
+use crate::{read::ask, test_chain::Chain, test_wait::wait_until};
 
 impl Chain {
     fn find(&self, filter: LogFilter) -> FindLogs {

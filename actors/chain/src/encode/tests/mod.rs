@@ -4,6 +4,7 @@
 
 pub(crate) mod arbitrary;
 mod oracle;
+#[cfg(feature = "all-tests")]
 mod vectors;
 
 use std::sync::Arc;

@@ -3,12 +3,18 @@
 use alloy_primitives::{B256, U256, hex};
 use serde_json::{Value, json};
 
+#[cfg(feature = "all-tests")]
 use super::{
-    super::{BlobRules, RequestedBlock, StatedBlock, StatedReceipts, UpstreamFault},
-    DEV, EXECUTION_APIS, ExecutedChain, Statement, parsed, served, verifier,
+    super::{BlobRules, StatedBlock, StatedReceipts},
+    EXECUTION_APIS, verifier,
+};
+use super::{
+    super::{RequestedBlock, UpstreamFault},
+    DEV, ExecutedChain, Statement, parsed, served,
 };
 use crate::block::Block;
 
+#[cfg(feature = "all-tests")]
 fn chains() -> [&'static ExecutedChain; 2] {
     [&EXECUTION_APIS, &DEV]
 }
@@ -41,6 +47,7 @@ fn check(
 }
 
 #[test]
+#[cfg(feature = "all-tests")]
 fn an_honest_node_is_believed() {
     let mut count = 0;
     for chain in chains() {
@@ -88,6 +95,7 @@ fn an_honest_node_is_believed() {
 }
 
 #[test]
+#[cfg(feature = "all-tests")]
 fn only_the_total_difficulty_is_taken_from_the_upstream() {
     let chain = &EXECUTION_APIS;
     let [parent, child] = [&chain.blocks[20], &chain.blocks[21]];
@@ -149,6 +157,7 @@ fn upper(data: &Value) -> String {
 }
 
 #[test]
+#[cfg(feature = "all-tests")]
 fn another_block_than_asked_for_is_refused() {
     let chain = &EXECUTION_APIS;
     let [before, block, after] = [&chain.blocks[29], &chain.blocks[30], &chain.blocks[31]];
@@ -166,6 +175,7 @@ fn another_block_than_asked_for_is_refused() {
 }
 
 #[test]
+#[cfg(feature = "all-tests")]
 fn answers_of_two_blocks_are_not_mixed() {
     let chain = &EXECUTION_APIS;
     let mut refused = 0;
@@ -214,6 +224,7 @@ fn a_type_that_is_not_known_is_named_with_its_block() {
 }
 
 #[test]
+#[cfg(feature = "all-tests")]
 fn another_chain_and_other_blob_rules_are_found() {
     let chain = &EXECUTION_APIS;
     let other = verifier(1, BlobRules::of_chain(1));
@@ -250,6 +261,7 @@ fn another_chain_and_other_blob_rules_are_found() {
 }
 
 #[test]
+#[cfg(feature = "all-tests")]
 fn a_stated_block_says_what_else_to_ask_for() {
     let chain = &EXECUTION_APIS;
     for block in &chain.blocks {
@@ -291,6 +303,7 @@ fn a_stated_block_says_what_else_to_ask_for() {
 }
 
 #[test]
+#[cfg(feature = "all-tests")]
 fn receipts_are_read_without_their_block() {
     let chain = &EXECUTION_APIS;
     for block in &chain.blocks {

@@ -1,6 +1,7 @@
 //! Blocks and proofs as nodes state them, honest and not.
 #![expect(clippy::unwrap_used, reason = "tests are made to fail")]
 
+#[cfg(feature = "all-tests")]
 mod arbitrary;
 mod blocks;
 mod liar;
@@ -19,9 +20,6 @@ use crate::{
     block::Block,
     dev::{CHAIN_ID, DevConfig, Producer, Profile},
     encode::EncodeOptions,
-    execute::ChainSpec,
-    fixture,
-    import::Importer,
     trie::NodeStore,
 };
 
@@ -33,7 +31,9 @@ pub(super) struct ExecutedChain {
 
 /// 55 blocks, from Frontier to BPO2: ommers, receipts with roots, withdrawals, every type of
 /// transaction.
+#[cfg(feature = "all-tests")]
 pub(super) static EXECUTION_APIS: LazyLock<ExecutedChain> = LazyLock::new(|| {
+    use crate::{execute::ChainSpec, fixture, import::Importer};
     let genesis = fixture::genesis();
     let importer = Importer::new(&genesis, EncodeOptions::default()).unwrap();
     let mut blocks = vec![importer.genesis(&genesis.alloc).unwrap()];

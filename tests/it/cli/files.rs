@@ -1,0 +1,218 @@
+//! The command line with a chain of files.
+
+use std::{fs, process::Command};
+
+use super::{file, run};
+use crate::harness::{KEY, Process, Server, check, json, nearhead, vectors};
+
+#[test]
+fn without_a_key_it_starts_only_where_nobody_else_can_ask() {
+    let [genesis, chain] =
+        ["genesis.json", "chain.rlp"].map(|name| vectors().join(name).display().to_string());
+    for arguments in [
+        vec!["--listen", "0.0.0.0:0"],
+        vec!["--listen", "[::]:0"],
+        vec![
+            "--source",
+            "files",
+            "--genesis",
+            &genesis,
+            "--chain",
+            &chain,
+        ],
+    ] {
+        let (code, text) = run(&arguments);
+        check(
+            &format!("{arguments:?}: {text}"),
+            &(code, text.lines().count()),
+            &(Some(2), 1),
+        );
+        assert!(
+            text.contains("--api-key"),
+            "{arguments:?} does not say how to make a key: {text}"
+        );
+    }
+}
+
+/// What the start says: what is served and where, and a line to try it with, which tells no key.
+#[test]
+fn the_greeting_says_what_is_served_and_where() {
+    let [genesis, chain] =
+        ["genesis.json", "chain.rlp"].map(|name| vectors().join(name).display().to_string());
+    let files = [
+        "--source",
+        "files",
+        "--genesis",
+        &genesis,
+        "--chain",
+        &chain,
+    ];
+    let dev = ["--block-time", "0s", "--seed", "9"];
+    for (name, source, key) in [
+        ("dev, seed 9", &dev[..], None),
+        ("dev, seed 9", &dev, Some(KEY)),
+        ("files", &files, Some(KEY)),
+    ] {
+        for methods in ["companion", "core"] {
+            let mut command = nearhead(["--listen", "127.0.0.1:0", "--methods", methods]);
+            command.args(source);
+            command.args(key.into_iter().flat_map(|key| ["--api-key", key]));
+            check_greeting(&Server::of(&mut command), name, methods, key);
+        }
+    }
+}
+
+fn check_greeting(server: &Server, source: &str, methods: &str, key: Option<&str>) {
+    let said = |name: &str| {
+        server.process.output.wait_for(name, |text| {
+            let lines = text
+                .split_inclusive('\n')
+                .filter_map(|line| line.strip_suffix('\n'));
+            let mut said = lines.filter_map(|line| line.strip_prefix(name));
+            said.next().map(|said| said.trim_start().to_owned())
+        })
+    };
+    check(
+        "version",
+        &said("nearhead ").as_str(),
+        &env!("CARGO_PKG_VERSION"),
+    );
+    check("source", &said("source ").as_str(), &source);
+    let head = said("head ");
+    let (number, hash) = head.split_once(' ').unwrap();
+    let url = format!("http://{}/v3", server.address);
+    check("url", &said("url "), &format!("{url}/<API_KEY>"));
+
+    // Whoever has the key types it; the line works when it is pasted.
+    let (ask, shown) = match key {
+        Some(_) => ("printf 'key: '; read -r KEY; ", "$KEY"),
+        None => ("", "dev"),
+    };
+    let line = said("try ");
+    let start = format!("{ask}curl -s {url}/{shown} ");
+    assert!(
+        line.starts_with(&start),
+        "{line} does not begin with {start}"
+    );
+    let script = format!("{{ {line}; }} <<< '{}'", key.unwrap_or_default());
+    let (status, answer) = Process::start(Command::new("bash").args(["-c", &script])).wait();
+    assert!(status.success(), "{script}: {answer}");
+    let answer = json(&answer.as_bytes()[answer.find('{').unwrap()..]);
+    let number = format!("{:#x}", number.parse::<u64>().unwrap());
+    let result = &answer["result"];
+    match methods {
+        "core" => check(
+            "head",
+            &(&result["hash"], &result["number"]),
+            &(&hash.into(), &number.into()),
+        ),
+        _ => check("head", result, &number.into()),
+    }
+}
+
+/// A chain file with one block made wrong: exit code 1, the block and the check are named, nothing
+/// is served.
+#[test]
+fn a_bad_block_stops_the_import() {
+    let good = fs::read(vectors().join("chain.rlp")).unwrap();
+    let blocks = split(&good);
+    let flipped = |block: usize, field: usize| {
+        let mut bytes = good.clone();
+        let at = blocks[block - 1].fields[field];
+        bytes[at + 5] ^= 1;
+        bytes
+    };
+    let without = |block: usize| {
+        [
+            &good[..blocks[block - 1].start],
+            &good[blocks[block].start..],
+        ]
+        .concat()
+    };
+    let cases = [
+        ("parent", flipped(7, 0), "block 7", "parent"),
+        ("ommers", flipped(7, 1), "block 7", "ommers"),
+        ("state-root", flipped(20, 3), "block 20", "state root"),
+        (
+            "transactions-root",
+            flipped(8, 4),
+            "block 8",
+            "transactions root",
+        ),
+        ("receipts-root", flipped(30, 5), "block 30", "receipts root"),
+        ("bloom", flipped(2, 6), "block 2", "bloom"),
+        (
+            "withdrawals-root",
+            flipped(45, 16),
+            "block 45",
+            "withdrawals root",
+        ),
+        (
+            "requests-hash",
+            flipped(54, 20),
+            "block 54",
+            "requests hash",
+        ),
+        ("missing", without(10), "block 11", "parent"),
+        (
+            "truncated",
+            good[..good.len() - 10].to_vec(),
+            "block 54",
+            "",
+        ),
+        (
+            "garbage",
+            [&good[..blocks[20].start], &[0x83, 1, 2]].concat(),
+            "block 21",
+            "",
+        ),
+    ];
+    for (name, chain, block, checked) in cases {
+        let chain = file(&format!("{name}.rlp"), chain);
+        let genesis = vectors().join("genesis.json");
+        let files = [
+            "--genesis",
+            genesis.to_str().unwrap(),
+            "--chain",
+            chain.to_str().unwrap(),
+        ];
+        let fixed = [
+            "--listen",
+            "127.0.0.1:0",
+            "--api-key",
+            "k",
+            "--source",
+            "files",
+        ];
+        let (code, text) = run(&[&fixed[..], &files[..]].concat());
+        check(&format!("{name}: {text}"), &code, &Some(1));
+        for part in [block, checked] {
+            assert!(text.contains(part), "{name}: {part:?} is not in: {text}");
+        }
+        assert!(!text.contains("http://"), "{name}: it serves: {text}");
+    }
+}
+
+/// Where a block begins in the file, and where the content of each of its header's fields does.
+struct Place {
+    start: usize,
+    fields: Vec<usize>,
+}
+
+fn split(file: &[u8]) -> Vec<Place> {
+    use alloy_rlp::Header;
+    let mut places = Vec::new();
+    let mut rest = file;
+    while !rest.is_empty() {
+        let start = file.len() - rest.len();
+        let mut block = Header::decode_bytes(&mut rest, true).unwrap();
+        let mut header = Header::decode_bytes(&mut block, true).unwrap();
+        let mut fields = Vec::new();
+        while !header.is_empty() {
+            let content = Header::decode_bytes(&mut header, false).unwrap();
+            fields.push(content.as_ptr() as usize - file.as_ptr() as usize);
+        }
+        places.push(Place { start, fields });
+    }
+    places
+}

@@ -1,0 +1,65 @@
+//! The metrics of a running program are those of docs/metrics.md.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    path::Path,
+};
+
+use crate::harness::{Server, check};
+
+/// What a running program exports is what the table says, with the same labels; a unit test
+/// compares the table with all that there is, also of what needs a node or a session to happen.
+#[test]
+fn metrics_are_those_of_the_table() {
+    let page =
+        fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/metrics.md")).unwrap();
+    let (_, table) = page.split_once("\n| metric | type | labels |").unwrap();
+    let (table, _) = table.split_once("\n\n").unwrap();
+    // Name, type and labels of each.
+    let rows = table.lines().skip(2).map(|row| {
+        let cells: Vec<_> = row.split('|').map(|cell| cell.replace('`', "")).collect();
+        let labels = cells[3].split(',').map(|label| label.trim().to_owned());
+        let labels: BTreeSet<_> = labels.filter(|label| !label.is_empty()).collect();
+        (
+            cells[1].trim().to_owned(),
+            cells[2].trim().to_owned(),
+            labels,
+        )
+    });
+    let rows: Vec<_> = rows.collect();
+    let server = Server::start(&["--source", "dev", "--block-time", "0"]);
+    let metrics = server.get("/metrics");
+    let mut kinds = BTreeMap::new();
+    for line in metrics.text().lines() {
+        if let Some(line) = line.strip_prefix("# TYPE ") {
+            let (name, kind) = line.split_once(' ').unwrap();
+            kinds.insert(name.to_owned(), kind.to_owned());
+            continue;
+        }
+        let Some((series, _)) = line.rsplit_once(' ').filter(|_| !line.starts_with('#')) else {
+            continue;
+        };
+        let (name, labels) = series.split_once('{').unwrap_or((series, ""));
+        let labels = labels.trim_end_matches('}').split("\",");
+        let labels = labels.filter_map(|label| Some(label.split_once('=')?.0.to_owned()));
+        // A histogram's own.
+        let labels: BTreeSet<_> = labels.filter(|label| label != "le").collect();
+        let is_row = |(row, _, has): &&(String, String, BTreeSet<String>)| {
+            name.strip_prefix(row.as_str())
+                .is_some_and(|rest| ["", "_bucket", "_sum", "_count"].contains(&rest))
+                && *has == labels
+        };
+        assert!(
+            rows.iter().any(|row| is_row(&row)),
+            "not in docs/metrics.md: {line}"
+        );
+    }
+    for (name, kind, labels) in &rows {
+        match kinds.get(name) {
+            Some(exported) => check(name, exported, kind),
+            // Nothing of it has happened yet.
+            None => assert!(!labels.is_empty(), "{name} is not exported"),
+        }
+    }
+}

@@ -1,0 +1,15 @@
+//! SIGTERM: nothing new is accepted, what is in flight is answered, the exit code is 0.
+
+#[cfg(feature = "all-tests")]
+mod in_flight;
+
+use crate::harness::{Server, check};
+
+#[test]
+fn idle_it_stops_at_once() {
+    let server = Server::start(&["--block-time", "0s", "--shutdown-grace", "1h"]);
+    let _idle = server.connect();
+    server.process.terminate();
+    let (status, output) = server.process.wait();
+    check(&output, &status.code(), &Some(0));
+}
