@@ -1,4 +1,4 @@
-//! What goes back: the envelope's head, slices that were made at ingest, a closing brace.
+//! Writes responses: the head of the envelope, slices that were encoded at ingest, a closing brace.
 
 use nearhead_actors::admission::Permit;
 use nearhead_chain::json::{Json, Piece, Truncated};
@@ -6,20 +6,20 @@ use nearhead_chain::json::{Json, Piece, Truncated};
 use super::error::RpcError;
 use crate::{limits::JOINED_REPLY_BYTES_MAX, metrics::Outcome};
 
-/// The answer to one body.
+/// The answer to one request body.
 #[derive(Debug)]
 pub struct Answer {
-    /// What to send; `None` where nothing but notifications was asked.
+    /// The reply; `None` if the body had only notifications.
     pub json: Option<Json>,
-    /// Why nothing of the body was answered, for transports that say so in their own way.
+    /// Why nothing of the body was answered, for transports with a status of their own.
     pub refusal: Option<Refusal>,
-    /// What a batch's answer was admitted by; kept until it is written.
+    /// The permit for the memory of a batch's answer; kept until it is written.
     pub permit: Option<Permit>,
-    /// The right of a session to an answer that may be large; kept until its client has taken it.
+    /// The right of a session to an answer that may be large; kept until the client has taken it.
     pub turn: Option<Permit>,
     /// A method's name, or `batch`, for the access log.
     pub method: &'static str,
-    /// What became of it; the items of a batch have their own, which metrics count.
+    /// The outcome; metrics count each item of a batch with its own.
     pub outcome: Outcome,
 }
 
@@ -28,7 +28,7 @@ pub struct Answer {
 pub enum Refusal {
     /// No permit was free, or there is no block yet.
     Unavailable,
-    /// The tenant asks too often.
+    /// The tenant is over its quota.
     RateExceeded {
         /// Whole seconds to wait.
         backoff_seconds: u64,
@@ -36,7 +36,7 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    /// The refusal that an error is, if it is one.
+    /// The refusal that an error stands for, if any.
     pub(crate) const fn of(error: &RpcError) -> Option<Self> {
         match error {
             RpcError::Unavailable => Some(Self::Unavailable),
@@ -81,16 +81,15 @@ const HEAD: &str = r#"{"jsonrpc":"2.0","id":"#;
 const RESULT: &str = r#","result":"#;
 const ERROR: &str = r#","error":"#;
 
-/// Puts a reply together: what is small is copied into one buffer, what is large stays the pieces
-/// that it is.
+/// Assembles a reply: small results are copied into one buffer, large ones stay separate pieces.
 #[derive(Debug)]
 pub(crate) struct Writer {
     done: Vec<Piece>,
     done_len: usize,
-    /// Bytes that `done` holds by itself.
+    /// Bytes that `done` owns.
     done_held: usize,
     open: Vec<u8>,
-    /// Largest result that is copied.
+    /// Largest result in bytes that is copied.
     copied_max: usize,
 }
 
@@ -106,7 +105,7 @@ impl Writer {
         }
     }
 
-    /// The whole reply to a single request that has a result.
+    /// The whole reply to a single request with a result.
     pub(crate) fn single(id: &str, result: Json) -> Result<Json, Truncated> {
         let result_len = result.len();
         let mut writer = Self::new(JOINED_REPLY_BYTES_MAX);
@@ -125,7 +124,7 @@ impl Writer {
         self.done_len + self.open.len()
     }
 
-    /// Bytes that it holds by itself, with the places of the pieces.
+    /// Bytes that it owns, the list of pieces included.
     pub(crate) const fn held(&self) -> usize {
         self.done_held + self.done.len() * size_of::<Piece>() + self.open.len()
     }
@@ -138,7 +137,7 @@ impl Writer {
     /// Writes a response object with a result of `result_len` bytes.
     ///
     /// # Errors
-    /// [`Truncated`]: the result cannot be copied; what was written is of no use any more.
+    /// [`Truncated`]: the result cannot be copied; discard what was written.
     pub(crate) fn result(
         &mut self,
         id: &str,
@@ -172,7 +171,7 @@ impl Writer {
         self.text("}");
     }
 
-    /// Everything that was written.
+    /// The reply.
     pub(crate) fn finish(mut self) -> Json {
         if self.done.is_empty() {
             return Json::from(self.open);
@@ -235,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn a_writer_knows_its_length_and_what_it_holds() {
+    fn a_writer_knows_its_length_and_the_bytes_that_it_owns() {
         let mut writer = Writer::new(8);
         let large = Json::Many(vec![
             Piece::Own(Bytes::from(vec![b'1'; 9_000])),

@@ -1,14 +1,14 @@
-//! Ties work that is done elsewhere to the request that waits for it.
+//! Cancels a query when the request that waits for it is dropped.
 
 use nearhead_chain::log_search::Cancellation;
 
-/// Cancels a query when the request is dropped because its client went away; after the answer it
-/// does nothing.
+/// Cancels a query when it is dropped, which happens early if the client goes away. After the
+/// answer it has no effect.
 #[derive(Debug, Default)]
 pub(super) struct CancelOnDrop(Cancellation);
 
 impl CancelOnDrop {
-    /// What the query looks at.
+    /// The token that the query checks.
     pub(super) fn token(&self) -> Cancellation {
         self.0.clone()
     }

@@ -18,7 +18,7 @@ use super::{
     answer::{Answer, Writer, response_len},
     context::RequestContext,
     envelope::{Call, Envelope, Malformed, NULL_ID},
-    error::RpcError,
+    error::{QuerySubject, RpcError},
     params::Params,
     registry::{METHODS, Method, find},
     subscriber::Subscriber,
@@ -270,7 +270,7 @@ async fn guard<T>(
 ) -> Result<T, RpcError> {
     let mut future = std::pin::pin!(future);
     poll_fn(|cx| {
-        // A future that panicked is not polled again, so nothing sees what it left half done.
+        // A future that panicked is not polled again, so its half-done state is never seen.
         catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(cx))).unwrap_or_else(|_| {
             panics.count();
             tracing::error!("a request's handler panicked");
@@ -290,7 +290,7 @@ async fn run(
         .worker
         .admit(method.class)
         .await
-        .map_err(RpcError::of_query)?;
+        .map_err(|error| RpcError::from_query(error, QuerySubject::Blocks))?;
     method.run(context, params).await
 }
 
@@ -302,9 +302,9 @@ mod tests {
     #[actix::test]
     async fn a_panic_is_an_internal_error() {
         let panics = Panics::default();
-        let calm = guard(&panics, async { Ok(1) }).await;
-        assert_eq!((calm, panics.total()), (Ok(1), 0));
-        let wild: Result<(), _> = guard(&panics, async { panic!("on purpose") }).await;
-        assert_eq!((wild, panics.total()), (Err(RpcError::Internal), 1));
+        let ok = guard(&panics, async { Ok(1) }).await;
+        assert_eq!((ok, panics.total()), (Ok(1), 0));
+        let panicked: Result<(), _> = guard(&panics, async { panic!("on purpose") }).await;
+        assert_eq!((panicked, panics.total()), (Err(RpcError::Internal), 1));
     }
 }

@@ -1,4 +1,4 @@
-//! Single, batch, notification, id: what a body is before any method looks at it.
+//! Parses a body into requests, before any method looks at it: single, batch, notification, id.
 
 use std::{borrow::Cow, fmt, ops::ControlFlow};
 
@@ -8,25 +8,25 @@ use serde_json::value::RawValue;
 use super::error::RpcError;
 use crate::limits::BATCH_ITEMS_MAX;
 
-/// A body, taken apart as far as it must be to answer it. Everything points into the body.
+/// A parsed body. Everything in it borrows from the body.
 #[derive(Debug)]
 pub enum Envelope<'a> {
     /// One request.
     Single(Result<Call<'a>, Malformed<'a>>),
-    /// Several requests; each is judged alone, when its turn comes.
+    /// Several requests, unparsed: each is parsed when its turn comes, and may fail alone.
     Batch(Vec<&'a RawValue>),
-    /// More requests than may be asked at once; the id of the first that has one.
+    /// A batch of more than [`BATCH_ITEMS_MAX`] items; the id of the first item that has one.
     OversizedBatch(&'a str),
 }
 
-/// A request, or a notification where it has no id.
+/// A request, or a notification if it has no id.
 #[derive(Debug)]
 pub struct Call<'a> {
     /// The id as the client wrote it, byte for byte.
     pub id: Option<&'a str>,
     /// The method's name.
     pub method: Cow<'a, str>,
-    /// The parameters as the client wrote them.
+    /// The parameters, unparsed.
     pub params: Option<&'a RawValue>,
 }
 
@@ -39,13 +39,13 @@ pub struct Malformed<'a> {
     pub error: RpcError,
 }
 
-/// The id of an answer to what has none that could be echoed.
+/// The id of an answer to a request without a usable id.
 pub const NULL_ID: &str = "null";
 
 impl<'a> Envelope<'a> {
-    /// Takes a body apart.
+    /// Parses a body.
     ///
-    /// Nested values are skipped, not descended into, so that no depth of nesting costs any stack.
+    /// Nested values are skipped without recursion, so that deep nesting cannot overflow the stack.
     ///
     /// # Errors
     /// The body is not one JSON value in UTF-8, or an empty batch.
@@ -81,7 +81,7 @@ impl<'a> Envelope<'a> {
 }
 
 impl<'a> Call<'a> {
-    /// Takes one item of a batch apart.
+    /// Parses one item of a batch.
     ///
     /// # Errors
     /// The item is not a request.
@@ -90,7 +90,7 @@ impl<'a> Call<'a> {
         if !text.starts_with('{') {
             return Err(Malformed::without_id());
         }
-        // The item was found to be valid JSON when the batch was taken apart.
+        // Parsing the batch has shown that the item is valid JSON.
         parse_members(text)
             .map_err(|_| Malformed::without_id())?
             .into_call()
@@ -106,8 +106,8 @@ impl Malformed<'_> {
     }
 }
 
-/// The members of an object that a request can have, each as it was written. Of a repeated member
-/// the last one counts, as for geth and JavaScript; unknown members are ignored.
+/// The members of a request object, unparsed. The last of several equal members counts, as for geth
+/// and JavaScript; unknown members are ignored.
 #[derive(Debug, Default)]
 struct Members<'a> {
     jsonrpc: Option<&'a RawValue>,
@@ -140,7 +140,7 @@ impl<'a> Members<'a> {
     }
 }
 
-/// The text of a JSON string, borrowed where nothing in it is escaped; `None` for any other value.
+/// The text of a JSON string, borrowed if nothing in it is escaped; `None` for any other value.
 pub(crate) fn string(raw: &RawValue) -> Option<Cow<'_, str>> {
     let quoted = raw.get();
     let inner = quoted.strip_prefix('"')?.strip_suffix('"')?;
@@ -219,7 +219,7 @@ impl Visitor<'_> for Member {
     }
 }
 
-/// The items of an array; a break with the first ones if there are more than may be asked at once.
+/// Collects the items of an array; breaks with the first [`BATCH_ITEMS_MAX`] if there are more.
 struct ItemsVisitor;
 
 impl<'de> Visitor<'de> for ItemsVisitor {
@@ -247,7 +247,7 @@ impl<'de> Visitor<'de> for ItemsVisitor {
 mod tests {
     use super::*;
 
-    /// What a body is taken for, in words: `method id params`, `id: error`, or `[` items `]`.
+    /// A parsed body in words: `method id params`, `id: error`, or `[` items `]`.
     fn describe(body: &[u8]) -> String {
         let call = |call: Result<Call<'_>, Malformed<'_>>| match call {
             Ok(call) => format!(

@@ -1,17 +1,14 @@
-//! What a request can be told instead of a result: the only numeric codes in the tree.
+//! Every error of JSON-RPC: code, message and data. The only file with numeric codes.
 
 use std::{borrow::Cow, fmt::Write as _};
 
 use alloy_primitives::B256;
 use nearhead_actors::messages::QueryError;
-use nearhead_chain::{
-    json::Truncated,
-    window::{ResolveError, Snapshot},
-};
+use nearhead_chain::{json::Truncated, window::ResolveError};
 
 use crate::{access::Exceeded, metrics::Outcome};
 
-/// Longest part of a client's own text that an error repeats, in bytes: enough to recognise it by.
+/// Longest part of a client's own text that an error repeats, in bytes: enough to recognise it.
 const ECHO_MAX: usize = 256;
 
 /// An error as the client sees it. Internal detail is logged where it happens, never carried here.
@@ -25,11 +22,11 @@ pub enum RpcError {
     InvalidHttp(&'static str),
     /// A batch without items.
     EmptyBatch,
-    /// A batch of more items than may be asked at once.
+    /// A batch of more than [`BATCH_ITEMS_MAX`](crate::limits::BATCH_ITEMS_MAX) items.
     BatchTooLarge,
-    /// No method of this name is served here.
+    /// The tenant may call no method of this name.
     MethodNotFound(Box<str>),
-    /// `params` is neither absent, null nor an array.
+    /// `params` is not absent, null or an array.
     NonArrayArguments,
     /// More parameters than the method has.
     TooManyArguments {
@@ -46,30 +43,30 @@ pub enum RpcError {
         /// Its position, from 0.
         index: usize,
         /// What is wrong with it.
-        why: Cow<'static, str>,
+        reason: Cow<'static, str>,
     },
-    /// The parameters can be read, but not be answered.
+    /// The parameters can be read, but have no answer.
     InvalidParams(Cow<'static, str>),
-    /// State was asked for above the head. alloy's clients retry on these exact words.
+    /// A request for state above the head. alloy's clients retry on these exact words.
     HeaderNotFound,
-    /// No held block has the hash whose state was asked for.
+    /// A request for state at a hash that no held block has.
     HeaderForHashNotFound,
     /// The block was replaced, and the request insists on a canonical one (EIP-1898).
     NotCanonical,
-    /// State was asked for below the window.
+    /// A request for state below the window.
     HistoricalState {
-        /// The block that was asked for.
+        /// The requested block.
         block: u64,
         /// The oldest block that is served.
         oldest: u64,
     },
-    /// None of the configured nodes gives what is missing of the state that was asked for.
+    /// The state is held in part, and no upstream has the rest.
     StateUnavailable,
-    /// Blocks were asked for below the window (EIP-4444).
+    /// A request for blocks below the window (EIP-4444).
     PrunedHistory,
     /// safe or finalized is not known.
     UnknownBlockTag,
-    /// No held block has the hash whose logs were asked for.
+    /// A request for the logs of a hash that no held block has.
     UnknownLogsBlock,
     /// More logs match than may be returned.
     TooManyLogs {
@@ -82,37 +79,52 @@ pub enum RpcError {
     },
     /// The query took too long.
     QueryTimeout,
-    /// The replies of a batch are larger than may be sent at once.
+    /// The reply to a batch is too large, for
+    /// [`BATCH_REPLY_BYTES_MAX`](crate::limits::BATCH_REPLY_BYTES_MAX) or for the session.
     ResponseTooLarge,
-    /// The tenant asks too often.
+    /// The tenant is over its quota.
     RateExceeded(Exceeded),
-    /// Subscriptions were asked for where nothing can be told.
+    /// A request for a subscription over HTTP.
     NotificationsUnsupported,
     /// The session has no subscription of this id.
     SubscriptionNotFound,
-    /// The session has as many subscriptions as it may have.
+    /// The session has too many subscriptions.
     TooManySubscriptions {
-        /// How many that is.
+        /// The bound.
         most: usize,
     },
-    /// The session's subscriptions have as many addresses and topics in all as they may have.
+    /// The session's subscriptions have too many addresses and topics in all.
     TooManyFilterValues {
-        /// How many that is.
+        /// The bound.
         most: usize,
     },
-    /// What happened since a block is not held any more: a subscription cannot go on from it.
+    /// A subscription cannot resume from its block, for it is no longer held.
     ResumeLost {
         /// Number of the oldest block that is held.
         number: u64,
         /// Its hash.
         hash: B256,
     },
-    /// The key is missing, unknown or revoked; which of them is not told.
+    /// The key is missing, unknown or revoked; the client does not learn which.
     InvalidProjectId,
-    /// Admission was refused, or there is no block yet: come back.
+    /// No permit was free, or there is no block yet: the client may retry.
     Unavailable,
     /// A defect of this program.
     Internal,
+}
+
+/// What a query was about: methods of one family report some errors in words of their own.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum QuerySubject {
+    /// Blocks and what is in them; also admission.
+    Blocks,
+    /// State at a block.
+    State {
+        /// The oldest block of the snapshot.
+        oldest: u64,
+    },
+    /// Logs of a range of blocks.
+    Logs,
 }
 
 impl From<Truncated> for RpcError {
@@ -123,31 +135,30 @@ impl From<Truncated> for RpcError {
 }
 
 impl RpcError {
-    /// What is said of a request that is larger than
-    /// [`BODY_BYTES_MAX`](crate::limits::BODY_BYTES_MAX).
+    /// The error for a body larger than [`BODY_BYTES_MAX`](crate::limits::BODY_BYTES_MAX).
     pub(crate) const BODY_TOO_LARGE: Self =
         Self::InvalidHttp("request body too large, send at most 5 MiB");
 }
 
 impl RpcError {
-    /// The number on the wire.
+    /// The code on the wire.
     #[must_use]
     pub const fn code(&self) -> i32 {
         match self {
             // https://www.jsonrpc.org/specification#error_object
             Self::Parse => -32700,
-            // https://www.jsonrpc.org/specification#error_object; geth has empty and oversized
-            // batches here too
+            // https://www.jsonrpc.org/specification#error_object; geth uses it for empty and oversized
+            // batches too
             Self::InvalidRequest | Self::InvalidHttp(_) => -32600,
             Self::EmptyBatch | Self::BatchTooLarge => -32600,
-            // https://www.jsonrpc.org/specification#error_object; ethers 6 and web3.py match its
-            // words
+            // https://www.jsonrpc.org/specification#error_object; ethers 6 and web3.py match the
+            // message
             Self::MethodNotFound(_) => -32601,
             // https://github.com/ethereum/go-ethereum/blob/v1.17.4/rpc/subscription.go:
             // notifications not supported
             Self::NotificationsUnsupported => -32601,
-            // https://www.jsonrpc.org/specification#error_object; never with `data`, Hive's
-            // rpc-compat rejects it
+            // https://www.jsonrpc.org/specification#error_object; never with `data`: Hive's rpc-compat
+            // rejects it
             Self::NonArrayArguments
             | Self::TooManyArguments { .. }
             | Self::MissingArgument { .. }
@@ -182,13 +193,13 @@ impl RpcError {
         }
     }
 
-    /// The words on the wire.
+    /// The message on the wire.
     #[must_use]
     pub fn message(&self) -> Cow<'static, str> {
         Cow::Borrowed(match self {
             Self::Parse => "parse error",
             Self::InvalidRequest => "invalid request",
-            Self::InvalidHttp(why) => why,
+            Self::InvalidHttp(reason) => reason,
             Self::EmptyBatch => "empty batch",
             Self::BatchTooLarge => "batch too large",
             Self::MethodNotFound(method) => {
@@ -201,10 +212,10 @@ impl RpcError {
             Self::MissingArgument { index } => {
                 return format!("missing value for required argument {index}").into();
             }
-            Self::InvalidArgument { index, why } => {
-                return format!("invalid argument {index}: {why}").into();
+            Self::InvalidArgument { index, reason } => {
+                return format!("invalid argument {index}: {reason}").into();
             }
-            Self::InvalidParams(why) => return why.clone(),
+            Self::InvalidParams(reason) => return reason.clone(),
             Self::HeaderNotFound => "header not found",
             Self::HeaderForHashNotFound => "header for hash not found",
             Self::NotCanonical => "hash is not currently canonical",
@@ -240,9 +251,9 @@ impl RpcError {
 
     /// The error object: `{"code":…,"message":…}`, with `data` for the conditions that have some.
     pub(crate) fn to_json(&self) -> String {
-        let mut text = format!(r#"{{"code":{},"message":"#, self.code());
+        let message = serde_json::Value::from(self.message());
+        let mut text = format!(r#"{{"code":{},"message":{message}"#, self.code());
         let out = &mut text;
-        write_string(out, &self.message());
         match self {
             Self::TooManyLogs { from, to, limit } => {
                 // Writing to a string cannot fail.
@@ -276,7 +287,7 @@ impl RpcError {
         text
     }
 
-    /// What became of a request that got this error.
+    /// The outcome of a request that got this error.
     #[must_use]
     pub const fn outcome(&self) -> Outcome {
         match self {
@@ -312,52 +323,45 @@ impl RpcError {
         }
     }
 
-    /// The method of this name does not exist.
+    /// [`Self::MethodNotFound`] with as much of the name as an error repeats.
     pub fn method_not_found(method: &str) -> Self {
         Self::MethodNotFound(echo(method).into())
     }
 
-    /// Why a state method has no answer.
-    pub(crate) fn of_state(error: QueryError, snapshot: &Snapshot) -> Self {
+    /// The error for a query that has no answer. This is the only map from the errors of the read
+    /// actors, and it is exhaustive: a new error does not compile without a line here.
+    pub(crate) fn from_query(error: QueryError, subject: QuerySubject) -> Self {
+        use QuerySubject::{Blocks, Logs, State};
         match error {
-            QueryError::Resolve(ResolveError::AboveHead { .. }) => Self::HeaderNotFound,
-            QueryError::Resolve(ResolveError::BelowWindow { number, oldest }) => {
-                Self::HistoricalState {
+            QueryError::Resolve(ResolveError::AboveHead { .. }) => match subject {
+                Blocks | State { .. } => Self::HeaderNotFound,
+                Logs => Self::InvalidParams(Cow::Borrowed(
+                    "block range extends beyond current head block",
+                )),
+            },
+            QueryError::Resolve(ResolveError::BelowWindow { number, oldest }) => match subject {
+                Blocks | Logs => Self::PrunedHistory,
+                State { .. } => Self::HistoricalState {
                     block: number,
                     oldest,
-                }
-            }
-            QueryError::Resolve(ResolveError::UnknownHash) => Self::HeaderForHashNotFound,
-            QueryError::Resolve(ResolveError::NotCanonical) => Self::NotCanonical,
-            QueryError::NoState { number } => Self::HistoricalState {
-                block: number,
-                oldest: snapshot.oldest(),
+                },
             },
-            other => Self::of_query(other),
-        }
-    }
-
-    /// Why eth_getLogs has no answer.
-    pub(crate) fn of_logs(error: QueryError) -> Self {
-        match error {
-            QueryError::Resolve(ResolveError::UnknownHash) => Self::UnknownLogsBlock,
-            QueryError::Resolve(ResolveError::AboveHead { .. }) => Self::InvalidParams(
-                Cow::Borrowed("block range extends beyond current head block"),
-            ),
-            other => Self::of_query(other),
-        }
-    }
-
-    /// What every family of methods has in common.
-    pub(crate) fn of_query(error: QueryError) -> Self {
-        match error {
-            QueryError::Resolve(ResolveError::AboveHead { .. }) => Self::HeaderNotFound,
-            QueryError::Resolve(ResolveError::BelowWindow { .. } | ResolveError::NotFilled) => {
-                Self::PrunedHistory
-            }
-            QueryError::Resolve(ResolveError::UnknownHash) => Self::HeaderForHashNotFound,
+            QueryError::Resolve(ResolveError::UnknownHash) => match subject {
+                Blocks | State { .. } => Self::HeaderForHashNotFound,
+                Logs => Self::UnknownLogsBlock,
+            },
+            QueryError::Resolve(ResolveError::NotFilled) => Self::PrunedHistory,
             QueryError::Resolve(ResolveError::NotCanonical) => Self::NotCanonical,
             QueryError::Resolve(ResolveError::UnknownTag) => Self::UnknownBlockTag,
+            QueryError::NoState { number } => match subject {
+                State { oldest } => Self::HistoricalState {
+                    block: number,
+                    oldest,
+                },
+                Blocks | Logs => Self::unreadable_state(&error),
+            },
+            QueryError::Trie(_) => Self::unreadable_state(&error),
+            QueryError::StateUnavailable => Self::StateUnavailable,
             QueryError::TooManyLogs {
                 from,
                 fits_to,
@@ -369,110 +373,21 @@ impl RpcError {
             },
             QueryError::Timeout => Self::QueryTimeout,
             QueryError::Unavailable => Self::Unavailable,
-            QueryError::StateUnavailable => Self::StateUnavailable,
-            // Whoever cancelled does not read the answer.
+            // A client that cancelled does not read the answer; a panic was logged.
             QueryError::Cancelled | QueryError::Panicked => Self::Internal,
-            QueryError::Trie(_) | QueryError::NoState { .. } => {
-                tracing::error!(%error, "the state of a held block cannot be read");
-                Self::Internal
-            }
         }
+    }
+
+    fn unreadable_state(error: &QueryError) -> Self {
+        tracing::error!(%error, "the state of a held block cannot be read");
+        Self::Internal
     }
 }
 
-/// The beginning of a client's own text, as much of it as an error repeats.
+/// As much of a client's own text as an error repeats.
 pub(crate) fn echo(text: &str) -> &str {
     &text[..text.floor_char_boundary(ECHO_MAX)]
 }
 
-/// Writes `text` as a JSON string.
-fn write_string(out: &mut String, text: &str) {
-    out.push('"');
-    for character in text.chars() {
-        match character {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            '\n' => out.push_str("\\n"),
-            control if control < ' ' => {
-                // Writing to a string cannot fail.
-                let _ = write!(out, "\\u{:04x}", u32::from(control));
-            }
-            other => out.push(other),
-        }
-    }
-    out.push('"');
-}
-
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
-mod tests {
-    use super::*;
-
-    #[track_caller]
-    fn check(error: &RpcError, expected: &str) {
-        let written = error.to_json();
-        assert_eq!(written, expected);
-        serde_json::from_str::<serde_json::Value>(&written).unwrap();
-    }
-
-    #[test]
-    fn a_panic_of_an_actor_is_an_internal_error() {
-        let error = RpcError::of_query(QueryError::Panicked);
-        assert_eq!((error.code(), error.outcome()), (-32603, Outcome::Internal));
-    }
-
-    #[test]
-    fn every_error_is_written_as_an_object() {
-        check(
-            &RpcError::Parse,
-            r#"{"code":-32700,"message":"parse error"}"#,
-        );
-        check(
-            &RpcError::method_not_found("a\"\\\u{1}\n\u{7f}é"),
-            "{\"code\":-32601,\"message\":\"the method a\\\"\\\\\\u0001\\n\u{7f}é does not exist/is not available\"}",
-        );
-        check(
-            &RpcError::TooManyLogs {
-                from: 16,
-                to: Some(18),
-                limit: 10_000,
-            },
-            r#"{"code":-32005,"message":"query returned more than 10000 results","data":{"from":"0x10","to":"0x12","limit":10000}}"#,
-        );
-        check(
-            &RpcError::TooManyLogs {
-                from: 16,
-                to: None,
-                limit: 10_000,
-            },
-            r#"{"code":-32005,"message":"query returned more than 10000 results","data":{"from":"0x10","to":null,"limit":10000}}"#,
-        );
-        check(
-            &RpcError::RateExceeded(Exceeded {
-                backoff_seconds: 1,
-                allowed_rps: 2,
-                current_rps: 3,
-            }),
-            r#"{"code":-32005,"message":"project ID request rate exceeded","data":{"backoff_seconds":1,"allowed_rps":2,"current_rps":3}}"#,
-        );
-    }
-
-    #[test]
-    fn a_state_that_no_node_gives_is_said_so() {
-        let error = RpcError::of_query(QueryError::StateUnavailable);
-        check(
-            &error,
-            r#"{"code":-32000,"message":"state not available from the configured nodes"}"#,
-        );
-        assert_eq!(error.outcome(), Outcome::Refused);
-    }
-
-    #[test]
-    fn a_long_method_name_is_cut_at_a_character() {
-        let long = "é".repeat(1_000);
-        let RpcError::MethodNotFound(kept) = RpcError::method_not_found(&long) else {
-            panic!("another error")
-        };
-        assert_eq!(kept.len(), ECHO_MAX);
-    }
-}
+mod tests;

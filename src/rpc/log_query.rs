@@ -1,5 +1,5 @@
-//! The filter object of eth_getLogs: read whole, then resolved in the order of checks that clients
-//! rely on.
+//! The filter object of eth_getLogs and logs subscriptions: parsed first, then resolved, with the
+//! checks in the order that clients rely on.
 
 use std::borrow::Cow;
 
@@ -12,17 +12,17 @@ use nearhead_chain::{
 use serde_json::value::RawValue;
 
 use super::{
-    error::RpcError,
+    error::{QuerySubject, RpcError},
     params::{self, ParamError},
 };
 use crate::limits::{FILTER_VALUES_MAX, TOPICS_MAX};
 
-/// A filter object as it was written: nothing in it was looked up.
+/// A parsed filter object; nothing in it has been looked up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogQuery {
-    /// Where to look.
+    /// The blocks to search.
     pub blocks: LogBlocks,
-    /// What to look for.
+    /// The logs to find.
     pub filter: LogFilter,
 }
 
@@ -31,7 +31,7 @@ pub struct LogQuery {
 pub enum LogBlocks {
     /// One block, canonical or replaced (EIP-234).
     Hash(B256),
-    /// All canonical blocks from one to the other; what is not given is `latest`.
+    /// All canonical blocks from one to the other; a missing bound is `latest`.
     Range {
         /// The first.
         from: BlockNumberOrTag,
@@ -41,10 +41,10 @@ pub enum LogBlocks {
 }
 
 impl LogQuery {
-    /// Reads a filter object; null members are as absent, unknown ones are ignored.
+    /// Parses a filter object. A null member counts as absent, an unknown one is ignored.
     ///
     /// # Errors
-    /// What is wrong with it, in the words that the client is told.
+    /// The object is malformed; the text goes to the client.
     pub fn read(raw: &RawValue) -> Result<Self, ParamError> {
         let [hash, from, to, address, topics] = params::members(
             raw,
@@ -76,8 +76,7 @@ impl LogQuery {
 }
 
 impl LogBlocks {
-    /// The blocks of the view, or `None` where there is nothing that could match: no log is
-    /// pending.
+    /// The blocks in the snapshot, or `None` if no log can match: a pending block has none.
     pub(crate) fn resolve(&self, snapshot: &Snapshot) -> Result<Option<LogRange>, RpcError> {
         let (from, to) = match *self {
             Self::Hash(hash) => return Ok(Some(LogRange::Hash(hash))),
@@ -101,7 +100,7 @@ impl LogBlocks {
             tag => snapshot
                 .resolve(tag)
                 .map(|block| block.number())
-                .map_err(|error| RpcError::of_logs(error.into())),
+                .map_err(|error| RpcError::from_query(error.into(), QuerySubject::Logs)),
         };
         let (from, to) = (number(from)?, number(to)?);
         if from > to {
@@ -124,11 +123,11 @@ pub(crate) fn check_value_count(filter: &LogFilter) -> Result<(), RpcError> {
     Ok(())
 }
 
-fn invalid(why: impl Into<Cow<'static, str>>) -> RpcError {
-    RpcError::InvalidParams(why.into())
+fn invalid(reason: impl Into<Cow<'static, str>>) -> RpcError {
+    RpcError::InvalidParams(reason.into())
 }
 
-/// One address, or an array of them; an empty array is any.
+/// One address, or an array of them; an empty array matches any.
 fn addresses(raw: &RawValue) -> Result<Vec<Address>, ParamError> {
     if raw.get().starts_with('[') {
         params::array(raw)?
@@ -140,7 +139,7 @@ fn addresses(raw: &RawValue) -> Result<Vec<Address>, ParamError> {
     }
 }
 
-/// At most four positions.
+/// The topics by position.
 fn positions(raw: &RawValue) -> Result<Vec<Vec<B256>>, ParamError> {
     let positions = params::array(raw)?;
     if positions.len() > TOPICS_MAX {
@@ -149,7 +148,7 @@ fn positions(raw: &RawValue) -> Result<Vec<Vec<B256>>, ParamError> {
     positions.into_iter().map(position).collect()
 }
 
-/// null, a topic, or an array of topics; an empty one, and one that has null in it, is a wildcard.
+/// null, a topic, or an array of topics. An empty array and one with null in it match any topic.
 fn position(raw: &RawValue) -> Result<Vec<B256>, ParamError> {
     if params::is_null(raw) {
         return Ok(Vec::new());
@@ -178,7 +177,7 @@ mod tests {
     const HASH: &str = "0x00000000000000000000000000000000000000000000000000000000deadbeef";
     const ADDRESS: &str = "0x00000000000000000000000000000000deadbeef";
 
-    /// The filter in short: blocks, number of addresses, number of values at each position.
+    /// Compares a filter in short form: blocks, number of addresses, number of values at each position.
     #[track_caller]
     fn check(json: &str, expected: &str) {
         let json = json.replace("HASH", HASH).replace("ADDRESS", ADDRESS);
@@ -191,7 +190,7 @@ mod tests {
                 let topics: Vec<_> = filter.topics.iter().map(Vec::len).collect();
                 format!("{blocks} {} {topics:?}", filter.addresses.len())
             }
-            Err(why) => format!("! {why}"),
+            Err(error) => format!("! {error}"),
         };
         assert_eq!(found, expected, "{json}");
     }

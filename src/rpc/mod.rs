@@ -1,5 +1,14 @@
-//! JSON-RPC: envelope, parameters, dispatch, methods. Knows no HTTP: bytes come in, [`Answer`]s go
-//! out, over whatever connection they came.
+//! JSON-RPC: a body comes in as bytes, an [`Answer`] goes out. Knows no HTTP.
+//!
+//! | file | what it is |
+//! |---|---|
+//! | `dispatcher` | parses, admits, runs, writes |
+//! | `registry` | [`METHODS`], a line a method |
+//! | `context` | what a handler is given |
+//! | `methods` | the handlers |
+//! | `envelope`, `params`, `log_query` | parsing: requests, parameters, the filter object |
+//! | `answer`, `error` | writing: responses, and every error with its code |
+//! | `subscriber` | what a session offers to eth_subscribe |
 
 mod answer;
 mod cancel_on_drop;

@@ -1,5 +1,5 @@
-//! Positional parameters: a cursor that ends in [`Params::finish`], and what each kind of value may
-//! look like.
+//! Positional parameters: a cursor that ends in [`Params::finish`], and a parser for each kind of
+//! value.
 
 use std::{borrow::Cow, fmt};
 
@@ -16,7 +16,7 @@ use super::{
     error::{RpcError, echo},
 };
 
-/// More parameters than any method has; further ones are only counted.
+/// Parameters that are kept: as many as any method has, and one more. Further ones are only counted.
 const ARGUMENTS_MAX: usize = 4;
 
 /// Why a value cannot be read.
@@ -31,10 +31,10 @@ pub struct Params<'a> {
 }
 
 impl<'a> Params<'a> {
-    /// Takes the member `params` apart; absent and null are the same as an empty array.
+    /// Parses the member `params`; absent and null count as an empty array.
     ///
     /// # Errors
-    /// It is anything else than an array.
+    /// It is any other value than an array.
     pub fn new(params: Option<&'a RawValue>) -> Result<Self, RpcError> {
         let text = params.map_or("null", RawValue::get);
         match text.as_bytes().first() {
@@ -50,7 +50,7 @@ impl<'a> Params<'a> {
         }
     }
 
-    /// The next parameter, which must be there; null counts as a value.
+    /// The next parameter, which must be present; null counts as a value.
     ///
     /// # Errors
     /// It is missing, or `read` cannot read it.
@@ -60,12 +60,12 @@ impl<'a> Params<'a> {
     ) -> Result<T, RpcError> {
         let index = self.next;
         match self.advance() {
-            Some(raw) => read(raw).map_err(|why| RpcError::InvalidArgument { index, why }),
+            Some(raw) => read(raw).map_err(|reason| RpcError::InvalidArgument { index, reason }),
             None => Err(RpcError::MissingArgument { index }),
         }
     }
 
-    /// The next parameter, or `T`'s default where it is missing or null.
+    /// The next parameter, or `default` if it is missing or null.
     ///
     /// # Errors
     /// `read` cannot read it.
@@ -76,12 +76,12 @@ impl<'a> Params<'a> {
     ) -> Result<T, RpcError> {
         let index = self.next;
         match self.advance().filter(|raw| !is_null(raw)) {
-            Some(raw) => read(raw).map_err(|why| RpcError::InvalidArgument { index, why }),
+            Some(raw) => read(raw).map_err(|reason| RpcError::InvalidArgument { index, reason }),
             None => Ok(default),
         }
     }
 
-    /// The end: whatever is left over is an error.
+    /// Ends the parameters.
     ///
     /// # Errors
     /// There are more parameters than were read.
@@ -133,7 +133,7 @@ pub fn is_null(raw: &RawValue) -> bool {
     raw.get() == "null"
 }
 
-/// A JSON string, whatever it holds.
+/// Any JSON string.
 pub fn text(raw: &RawValue) -> Result<Cow<'_, str>, ParamError> {
     string(raw).ok_or(Cow::Borrowed("want a string"))
 }
@@ -152,7 +152,7 @@ pub fn quantity(raw: &RawValue) -> Result<u64, ParamError> {
     quantity_text(&text(raw)?)
 }
 
-/// A QUANTITY that numbers a block: up to 2^63-1.
+/// A block number as a QUANTITY: up to 2^63-1.
 fn block_number(text: &str) -> Result<u64, ParamError> {
     let number = quantity_text(text)?;
     if number > i64::MAX as u64 {
@@ -184,11 +184,11 @@ fn fixed<const N: usize>(text: &str) -> Option<FixedBytes<N>> {
     let digits = strip_prefix(text)?;
     let mut bytes = FixedBytes::<N>::ZERO;
     alloy_primitives::hex::decode_to_slice(digits, bytes.as_mut_slice()).ok()?;
-    // The decoder takes a prefix too, and ours is off already.
+    // The decoder accepts another prefix; the length rules it out.
     (digits.len() == 2 * N).then_some(bytes)
 }
 
-/// An address: 20 bytes, prefix required, any case, checksum not tested.
+/// An address: 20 bytes, prefix required, any case, checksum not checked.
 pub fn address(raw: &RawValue) -> Result<Address, ParamError> {
     address_text(&text(raw)?)
 }
@@ -230,7 +230,7 @@ fn number_or_tag_text(text: &str) -> Result<BlockNumberOrTag, ParamError> {
     Ok(BlockNumberOrTag::Tag(tag))
 }
 
-/// The block parameter of the state methods where it is not given.
+/// The default block parameter of the state methods.
 pub(crate) const LATEST: BlockId = BlockId::Number(BlockNumberOrTag::Tag(BlockTag::Latest));
 
 /// The block parameter of the state methods (EIP-1898): QUANTITY, tag, 32-byte hash, `{blockHash,
@@ -267,8 +267,8 @@ pub fn block_id(raw: &RawValue) -> Result<BlockId, ParamError> {
 const STORAGE_KEY_DIGITS: usize = 64;
 
 /// A storage key or position: hex of up to 32 bytes, prefix optional, odd length allowed, padded on
-/// the left; `""` and `"0x"` are zero. An input of 32 bytes is told apart, because eth_getProof
-/// echoes it as such.
+/// the left; `""` and `"0x"` are zero. An input of 32 bytes is marked as such, because eth_getProof
+/// echoes it in full.
 ///
 /// # Errors
 /// -32602 in geth's words, which execution-apis has in its vectors.
@@ -287,7 +287,7 @@ pub fn storage_key(text: &str) -> Result<ProofKey, RpcError> {
     alloy_primitives::hex::decode_to_slice(padded, &mut bytes)
         .map_err(|_| invalid("invalid hex in storage key"))?;
     let slot = U256::from_be_bytes(bytes);
-    // 63 digits are 32 bytes as well, for geth pads an odd length.
+    // 63 digits are 32 bytes too, because geth pads an odd length.
     Ok(if digits.len() >= STORAGE_KEY_DIGITS - 1 {
         ProofKey::Full(slot)
     } else {
@@ -303,8 +303,8 @@ pub fn array(raw: &RawValue) -> Result<Vec<&RawValue>, ParamError> {
     serde_json::from_str(raw.get()).map_err(|_| Cow::Borrowed("want an array"))
 }
 
-/// The named members of an object as they were written, null as absent; of a repeated one the last
-/// counts, others are ignored.
+/// The named members of an object, unparsed. null counts as absent, the last of several equal names
+/// counts, and other members are ignored.
 pub fn members<'a, const N: usize>(
     raw: &'a RawValue,
     names: [&'static str; N],
@@ -342,7 +342,7 @@ impl<'de, F: FnMut(&str, &'de RawValue)> Visitor<'de> for EachMember<F> {
 
     fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> Result<(), A::Error> {
         while let Some((name, value)) = map.next_entry::<&RawValue, &RawValue>()? {
-            // A name that no string can hold (a lone surrogate) is no name that anybody looks for.
+            // A name with a lone surrogate, which no Rust string can hold, matches none.
             if let Some(name) = string(name) {
                 (self.0)(&name, value);
             }

@@ -1,4 +1,4 @@
-//! What a connection that can be told things offers to the methods that ask for it.
+//! What a session offers to eth_subscribe and eth_unsubscribe.
 
 use std::{rc::Rc, sync::Arc};
 
@@ -8,22 +8,22 @@ use tokio::sync::Semaphore;
 
 use super::error::RpcError;
 
-/// What can be subscribed to.
+/// What a client can subscribe to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SubscriptionKind {
     /// Every new canonical block's header.
     NewHeads,
-    /// Logs that match, of new blocks, and of replaced ones as removed.
+    /// Matching logs: of new blocks, and of reverted ones as removed.
     Logs(Rc<LogFilter>),
-    /// What each reorg replaced, and by what.
+    /// The blocks that each reorg reverted and applied.
     Reorgs,
 }
 
-/// A connection with subscriptions.
+/// A session, as method handlers see it.
 pub trait Subscriber {
-    /// Subscribes, from the head of `view` on or from after the block `since`; the subscription's
-    /// id. What it is told comes after the answer that has the id. `view` is what the rest of the
-    /// request is answered from, so that between the two nothing is missed.
+    /// Subscribes from the head of `snapshot` on, or from after the block `since`, and returns the
+    /// subscription's id. Notifications follow the answer that has the id. `snapshot` is the one
+    /// that the rest of the request is answered from, so that nothing is missed between the two.
     ///
     /// # Errors
     /// [`RpcError::ResumeLost`], [`RpcError::TooManySubscriptions`],
@@ -35,14 +35,14 @@ pub trait Subscriber {
         view: &Arc<Snapshot>,
     ) -> Result<String, RpcError>;
 
-    /// Ends a subscription; `false` where there is none of this id.
+    /// Ends a subscription; `false` if there is none of this id.
     fn unsubscribe(&self, id: &str) -> bool;
 
-    /// One permit: the right to an answer that may be large, kept until the client has taken it. So
-    /// a client that does not read has one such answer worked out for it, and no more.
+    /// One permit: the right to an answer that may be large, kept until the client has taken it. A
+    /// client that does not read has one such answer computed for it, and no more.
     fn turn(&self) -> Arc<Semaphore>;
 
-    /// Bytes that the answer to a batch may hold until the client has taken it: what a client asks
-    /// for and does not read is bounded too.
+    /// Bytes that the answer to a batch may hold until the client has taken it, so that answers
+    /// that a client does not read are bounded too.
     fn room(&self) -> usize;
 }

@@ -1,5 +1,5 @@
-//! Blocks, transactions, receipts, uncles. What is not there is null; what is below the window is
-//! an error.
+//! Blocks, transactions, receipts and uncles. An unknown one is null; one below the window is an
+//! error.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use serde_json::value::RawValue;
 
 use crate::rpc::{
     context::RequestContext,
-    error::RpcError,
+    error::{QuerySubject, RpcError},
     params::{self, ParamError, Params},
 };
 
@@ -67,7 +67,7 @@ pub(crate) async fn get_transaction_by_block_hash_and_index(
     context: &RequestContext<'_>,
     mut params: Params<'_>,
 ) -> Answered {
-    let (at, index) = place(&mut params, by_hash)?;
+    let (at, index) = block_and_index(&mut params, by_hash)?;
     params.finish()?;
     find_transaction(context, TransactionAt::Index(at, index)).await
 }
@@ -76,7 +76,7 @@ pub(crate) async fn get_transaction_by_block_number_and_index(
     context: &RequestContext<'_>,
     mut params: Params<'_>,
 ) -> Answered {
-    let (at, index) = place(&mut params, by_number)?;
+    let (at, index) = block_and_index(&mut params, by_number)?;
     params.finish()?;
     if is_pending(at) {
         return Ok(Json::NULL);
@@ -139,7 +139,7 @@ pub(crate) async fn get_uncle_by_block_hash_and_index(
     context: &RequestContext<'_>,
     mut params: Params<'_>,
 ) -> Answered {
-    let (at, index) = place(&mut params, by_hash)?;
+    let (at, index) = block_and_index(&mut params, by_hash)?;
     params.finish()?;
     find_uncle(context, at, index).await
 }
@@ -148,7 +148,7 @@ pub(crate) async fn get_uncle_by_block_number_and_index(
     context: &RequestContext<'_>,
     mut params: Params<'_>,
 ) -> Answered {
-    let (at, index) = place(&mut params, by_number)?;
+    let (at, index) = block_and_index(&mut params, by_number)?;
     params.finish()?;
     find_uncle(context, at, index).await
 }
@@ -233,15 +233,15 @@ fn by_number(raw: &RawValue) -> Result<BlockAt, ParamError> {
     params::block_number_or_tag(raw).map(BlockAt::Number)
 }
 
-/// A block and an index in it.
-fn place<'a>(
+/// The parameters `[block, index]`.
+fn block_and_index<'a>(
     params: &mut Params<'a>,
     block: impl FnOnce(&'a RawValue) -> Result<BlockAt, ParamError>,
 ) -> Result<(BlockAt, u64), RpcError> {
     Ok((params.required(block)?, params.required(params::quantity)?))
 }
 
-/// Nothing is known of a block that is not there yet.
+/// Whether this is the pending block, of which nothing is known.
 const fn is_pending(at: BlockAt) -> bool {
     matches!(
         at,
@@ -249,7 +249,7 @@ const fn is_pending(at: BlockAt) -> bool {
     )
 }
 
-/// null for what is above the head or has an unknown hash; the rest as for every method.
+/// null for a number above the head and for an unknown hash.
 fn found(reply: Reply<Option<Json>>) -> Answered {
     match reply {
         Ok(Some(json)) => Ok(json),
@@ -257,6 +257,6 @@ fn found(reply: Reply<Option<Json>>) -> Answered {
         | Err(QueryError::Resolve(ResolveError::AboveHead { .. } | ResolveError::UnknownHash)) => {
             Ok(Json::NULL)
         }
-        Err(error) => Err(RpcError::of_query(error)),
+        Err(error) => Err(RpcError::from_query(error, QuerySubject::Blocks)),
     }
 }

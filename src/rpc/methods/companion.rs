@@ -1,4 +1,4 @@
-//! What real clients ask before they ask anything else; answered from the snapshot, without a message.
+//! Methods that clients call first; answered from the snapshot, without a message.
 
 use nearhead_chain::{encode::value, json::Json};
 

@@ -1,4 +1,4 @@
-//! eth_getLogs: a filter object, resolved, and one message.
+//! eth_getLogs.
 
 use std::{sync::Arc, time::Instant};
 
@@ -10,7 +10,7 @@ use crate::{
     rpc::{
         cancel_on_drop::CancelOnDrop,
         context::RequestContext,
-        error::RpcError,
+        error::{QuerySubject, RpcError},
         log_query::{self, LogQuery},
         params::Params,
     },
@@ -38,5 +38,5 @@ pub(crate) async fn get_logs(
     };
     ask(&context.worker.logs, find)
         .await
-        .map_err(RpcError::of_logs)
+        .map_err(|error| RpcError::from_query(error, QuerySubject::Logs))
 }

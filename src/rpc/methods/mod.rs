@@ -1,4 +1,4 @@
-//! The methods: each parses its parameters, sends one typed message, and maps what can go wrong.
+//! The method handlers: each parses its parameters, sends one typed message, and maps its errors.
 
 pub(crate) mod blocks;
 pub(crate) mod companion;

@@ -1,11 +1,12 @@
-//! Storage, accounts, code, and proofs of them.
+//! Storage, accounts, code and their proofs.
 
 use std::{borrow::Cow, sync::Arc};
 
+use actix::{Actor, Handler, Message, dev::ToEnvelope};
 use alloy_primitives::{Address, B256, U256};
 use nearhead_actors::{
-    messages::{ProveAccount, QueryError, ReadAccount, ReadCode, ReadStorage, ReadStorageValues},
-    read::ask,
+    messages::{ProveAccount, ReadAccount, ReadCode, ReadStorage, ReadStorageValues, Reply},
+    read::{ask, proof_actor::ProofActor},
 };
 use nearhead_chain::{
     encode::{ProofKey, value},
@@ -19,7 +20,7 @@ use crate::{
     rpc::{
         cancel_on_drop::CancelOnDrop,
         context::RequestContext,
-        error::RpcError,
+        error::{QuerySubject, RpcError},
         params::{self, LATEST, ParamError, Params},
     },
 };
@@ -42,17 +43,13 @@ pub(crate) async fn get_storage_at(
         address,
         slot,
     };
-    let value = ask(&context.worker.proofs, read)
-        .await
-        .map_err(|error| refused(error, context))?;
+    let value = ask_proofs(context, read).await?;
     Ok(value::hash(&B256::from(value)))
 }
 
 pub(crate) async fn get_balance(context: &RequestContext<'_>, params: Params<'_>) -> Answered {
     let read = account(context, params)?;
-    let account = ask(&context.worker.proofs, read)
-        .await
-        .map_err(|error| refused(error, context))?;
+    let account = ask_proofs(context, read).await?;
     Ok(value::quantity(
         account.map_or(U256::ZERO, |account| account.balance),
     ))
@@ -63,9 +60,7 @@ pub(crate) async fn get_transaction_count(
     params: Params<'_>,
 ) -> Answered {
     let read = account(context, params)?;
-    let account = ask(&context.worker.proofs, read)
-        .await
-        .map_err(|error| refused(error, context))?;
+    let account = ask_proofs(context, read).await?;
     Ok(value::number(account.map_or(0, |account| account.nonce)))
 }
 
@@ -80,9 +75,7 @@ pub(crate) async fn get_code(context: &RequestContext<'_>, params: Params<'_>) -
         at,
         address,
     };
-    let code = ask(&context.worker.proofs, read)
-        .await
-        .map_err(|error| refused(error, context))?;
+    let code = ask_proofs(context, read).await?;
     Ok(value::shared_data(code, context.kept_max))
 }
 
@@ -122,9 +115,7 @@ pub(crate) async fn get_proof(context: &RequestContext<'_>, mut params: Params<'
         kept_max: context.kept_max,
         cancel: cancel.token(),
     };
-    ask(&context.worker.proofs, prove)
-        .await
-        .map_err(|error| refused(error, context))
+    ask_proofs(context, prove).await
 }
 
 pub(crate) async fn get_storage_values(
@@ -159,19 +150,17 @@ pub(crate) async fn get_storage_values(
         slots: slots.clone(),
         cancel: cancel.token(),
     };
-    let values = ask(&context.worker.proofs, read)
-        .await
-        .map_err(|error| refused(error, context))?;
+    let values = ask_proofs(context, read).await?;
     Ok(values_by_address(&slots, &values))
 }
 
-/// Accounts, each with the keys of its slots as they were written.
+/// Accounts, each with its storage keys as the client wrote them.
 type KeysByAddress<'a> = Vec<(Address, Vec<Cow<'a, str>>)>;
 
-/// `{address: [key, …], …}`; of a repeated address the last one counts.
+/// `{address: [key, …], …}`; the last of several equal addresses counts.
 fn keys_by_address(raw: &RawValue) -> Result<KeysByAddress<'_>, ParamError> {
     let mut keys = Vec::new();
-    let mut failed = None;
+    let mut first_error = None;
     params::each_member(raw, |name, value| {
         let entry = params::address_text(name).and_then(|address| {
             let texts = params::array(value)?.into_iter().map(params::text);
@@ -179,13 +168,13 @@ fn keys_by_address(raw: &RawValue) -> Result<KeysByAddress<'_>, ParamError> {
         });
         match entry {
             Ok(entry) => keys.push(entry),
-            Err(why) => failed = failed.take().or(Some(why)),
+            Err(error) => first_error = first_error.take().or(Some(error)),
         }
     })?;
-    if let Some(why) = failed {
-        return Err(why);
+    if let Some(error) = first_error {
+        return Err(error);
     }
-    // Stable, so that of equal addresses the one that was written last is the last.
+    // The sort is stable: of equal addresses, the one written last comes last.
     keys.sort_by_key(|(address, _)| *address);
     keys.reverse();
     keys.dedup_by_key(|(address, _)| *address);
@@ -217,6 +206,16 @@ fn too_many(count: usize, what: &str) -> RpcError {
     )
 }
 
-fn refused(error: QueryError, context: &RequestContext<'_>) -> RpcError {
-    RpcError::of_state(error, &context.snapshot)
+/// Sends a message to the worker's proof actor.
+async fn ask_proofs<M, T>(context: &RequestContext<'_>, message: M) -> Result<T, RpcError>
+where
+    ProofActor: Handler<M>,
+    <ProofActor as Actor>::Context: ToEnvelope<ProofActor, M>,
+    M: Message<Result = Reply<T>> + Send + 'static,
+    T: Send + 'static,
+{
+    let oldest = context.snapshot.oldest();
+    ask(&context.worker.proofs, message)
+        .await
+        .map_err(|error| RpcError::from_query(error, QuerySubject::State { oldest }))
 }

@@ -1,4 +1,4 @@
-//! eth_subscribe and eth_unsubscribe, on connections that can be told things.
+//! eth_subscribe and eth_unsubscribe, over sessions alone.
 
 use std::rc::Rc;
 
@@ -14,11 +14,11 @@ use crate::rpc::{
     subscriber::{Subscriber, SubscriptionKind},
 };
 
-/// The block that a client holds already.
+/// The member that names the block to resume after.
 const SINCE: &str = "since";
 
-/// `["newHeads"]`, `["logs", filter]`, `["reorgs"]`; then, if wanted, `{"since": hash}`. The blocks
-/// that a filter names are of no account, as everywhere: clients send them.
+/// `["newHeads"]`, `["logs", filter]` or `["reorgs"]`, then optionally `{"since": hash}`. Blocks in
+/// the filter are ignored, as other servers do: clients send them.
 pub(crate) async fn subscribe(
     context: &RequestContext<'_>,
     mut params: Params<'_>,
@@ -33,14 +33,14 @@ pub(crate) async fn subscribe(
             SubscriptionKind::Logs(Rc::new(filter))
         }
         _ => {
-            let why = "no such subscription, there are newHeads, logs and reorgs";
-            return Err(RpcError::InvalidParams(why.into()));
+            let error = "no such subscription, there are newHeads, logs and reorgs";
+            return Err(RpcError::InvalidParams(error.into()));
         }
     };
     let has_filter = matches!(kind, SubscriptionKind::Logs(_));
     let mut since = params.optional(None, since)?;
     if !has_filter && since.is_none() {
-        // In the second place, where a filter would be, or in the third, where it is for logs.
+        // Accepted as the second parameter, and as the third, where it is for logs.
         since = params.optional(None, self::since)?;
     }
     params.finish()?;
@@ -48,7 +48,7 @@ pub(crate) async fn subscribe(
     Ok(Json::from(format!("\"{id}\"").into_bytes()))
 }
 
-/// `[id]`; whether there was such a subscription.
+/// `[id]`; true, or an error if there is no such subscription.
 pub(crate) async fn unsubscribe(
     context: &RequestContext<'_>,
     mut params: Params<'_>,
@@ -65,8 +65,7 @@ fn subscriber<'a>(context: &RequestContext<'a>) -> Result<&'a dyn Subscriber, Rp
     context.subscriber.ok_or(RpcError::NotificationsUnsupported)
 }
 
-/// A filter object. A block to go on from would be ignored there, and blocks be missed without a
-/// word.
+/// A filter object. `since` in it is an error: ignoring it would silently skip blocks.
 fn filter(raw: &RawValue) -> Result<LogFilter, ParamError> {
     let [since] = params::members(raw, [SINCE])?;
     if since.is_some() {
@@ -75,8 +74,8 @@ fn filter(raw: &RawValue) -> Result<LogFilter, ParamError> {
     LogQuery::read(raw).map(|query| query.filter)
 }
 
-/// `{"since": hash}`; null and `{}` are as absent. Nothing else may stand there: what is misspelt
-/// would be missed without a word.
+/// `{"since": hash}`; null and `{}` count as absent. Any other member is an error: ignoring a
+/// misspelt one would silently skip blocks.
 fn since(raw: &RawValue) -> Result<Option<B256>, ParamError> {
     let mut is_known = true;
     params::each_member(raw, |name, _| is_known &= name == SINCE)?;

@@ -1,4 +1,4 @@
-//! Tables of inputs with what they are read as, in words.
+//! Tables of inputs and their parsed values.
 #![allow(clippy::unwrap_used)]
 
 use alloy_primitives::address;
@@ -16,7 +16,7 @@ fn check<T: fmt::Debug>(read: impl Fn(&RawValue) -> Result<T, ParamError>, rows:
     for (json, expected) in rows {
         let found = match read(raw(json)) {
             Ok(value) => format!("{value:?}"),
-            Err(why) => format!("! {why}"),
+            Err(error) => format!("! {error}"),
         };
         assert_eq!(found, *expected, "{json}");
     }
@@ -289,7 +289,7 @@ fn storage_keys() {
 }
 
 #[test]
-fn members_ignore_what_is_not_asked_for() {
+fn members_ignores_other_names() {
     let read =
         |json| members(raw(json), ["a", "b"]).map(|found| found.map(|raw| raw.map(RawValue::get)));
     assert_eq!(read(r#"{"a":1,"c":[[]],"b":null}"#), Ok([Some("1"), None]));

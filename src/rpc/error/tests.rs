@@ -1,0 +1,74 @@
+#![allow(clippy::unwrap_used)]
+
+use super::*;
+
+#[track_caller]
+fn check(error: &RpcError, expected: &str) {
+    let written = error.to_json();
+    assert_eq!(written, expected);
+    serde_json::from_str::<serde_json::Value>(&written).unwrap();
+}
+
+#[test]
+fn a_panic_of_an_actor_is_an_internal_error() {
+    let error = RpcError::from_query(QueryError::Panicked, QuerySubject::Blocks);
+    assert_eq!((error.code(), error.outcome()), (-32603, Outcome::Internal));
+}
+
+#[test]
+fn every_error_is_written_as_an_object() {
+    check(
+        &RpcError::Parse,
+        r#"{"code":-32700,"message":"parse error"}"#,
+    );
+    check(
+        &RpcError::method_not_found("a\"\\\u{1}\n\u{7f}é"),
+        "{\"code\":-32601,\"message\":\"the method a\\\"\\\\\\u0001\\n\u{7f}é does not exist/is not available\"}",
+    );
+    check(
+        &RpcError::TooManyLogs {
+            from: 16,
+            to: Some(18),
+            limit: 10_000,
+        },
+        r#"{"code":-32005,"message":"query returned more than 10000 results","data":{"from":"0x10","to":"0x12","limit":10000}}"#,
+    );
+    check(
+        &RpcError::TooManyLogs {
+            from: 16,
+            to: None,
+            limit: 10_000,
+        },
+        r#"{"code":-32005,"message":"query returned more than 10000 results","data":{"from":"0x10","to":null,"limit":10000}}"#,
+    );
+    check(
+        &RpcError::RateExceeded(Exceeded {
+            backoff_seconds: 1,
+            allowed_rps: 2,
+            current_rps: 3,
+        }),
+        r#"{"code":-32005,"message":"project ID request rate exceeded","data":{"backoff_seconds":1,"allowed_rps":2,"current_rps":3}}"#,
+    );
+}
+
+#[test]
+fn a_state_that_no_upstream_has_is_an_error_of_its_own() {
+    let error = RpcError::from_query(
+        QueryError::StateUnavailable,
+        QuerySubject::State { oldest: 0 },
+    );
+    check(
+        &error,
+        r#"{"code":-32000,"message":"state not available from the configured nodes"}"#,
+    );
+    assert_eq!(error.outcome(), Outcome::Refused);
+}
+
+#[test]
+fn a_long_method_name_is_cut_at_a_character() {
+    let long = "é".repeat(1_000);
+    let RpcError::MethodNotFound(kept) = RpcError::method_not_found(&long) else {
+        panic!("another error")
+    };
+    assert_eq!(kept.len(), ECHO_MAX);
+}
