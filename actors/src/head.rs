@@ -9,10 +9,9 @@ use std::{
 use arc_swap::ArcSwapOption;
 use nearhead_chain::window::Snapshot;
 
-/// Shared, atomically swapped pointer to the present [`Snapshot`]; written by the head tracker
-/// alone.
+/// The shared pointer to the current [`Snapshot`]. Only the head tracker writes it.
 ///
-/// It is swapped before anybody is told of a new head, so whoever hears of a block can read it.
+/// It is swapped before a new head is announced, so the head of every announcement is readable.
 #[derive(Clone, Debug, Default)]
 pub struct Head {
     snapshot: Arc<ArcSwapOption<Snapshot>>,
@@ -20,20 +19,20 @@ pub struct Head {
 }
 
 impl Head {
-    /// The present view; `None` until the first block is there.
+    /// The current snapshot; `None` before the first block.
     #[must_use]
     pub fn load(&self) -> Option<Arc<Snapshot>> {
         self.snapshot.load_full()
     }
 
-    /// How long ago the head last changed; `None` until the first block is there. What is put below
-    /// it does not count.
+    /// How long ago the head last changed; `None` before the first block. Blocks added below it do
+    /// not count.
     #[must_use]
     pub fn age(&self) -> Option<Duration> {
         self.stored_at.load().as_ref().map(|at| at.elapsed())
     }
 
-    /// Makes `snapshot` the present view and gives back the one before.
+    /// Makes `snapshot` the current one and returns the one before.
     pub(crate) fn store(&self, snapshot: Arc<Snapshot>) -> Option<Arc<Snapshot>> {
         let head = snapshot.head().hash;
         let before = self.snapshot.swap(Some(snapshot));
@@ -47,21 +46,20 @@ impl Head {
     }
 }
 
-/// Views that were replaced and that a request may still read.
+/// Replaced snapshots that a request may still read.
 ///
-/// Whoever drops the last handle to a view pays for freeing what only that view held: megabytes of
-/// JSON and of state. So the head tracker keeps a handle of its own until it is the only one left,
-/// and pays on its own thread.
+/// The thread that drops the last handle to a snapshot frees megabytes of JSON and state. The head
+/// tracker keeps a handle until it has the last one, so that its own thread pays and no worker
+/// does.
 #[derive(Debug, Default)]
 pub(crate) struct RetiredSnapshots(VecDeque<Arc<Snapshot>>);
 
 impl RetiredSnapshots {
-    /// Views that are kept at most. A reader that still holds one when this many were replaced
-    /// after it (a slow bulk query during a burst of blocks) frees it itself: memory is bounded
-    /// first.
+    /// The largest number of snapshots kept. A reader that holds an older one (a slow bulk query
+    /// during a burst of blocks) frees it itself: bounded memory comes first.
     const KEPT_MAX: usize = 32;
 
-    /// Keeps a replaced view and frees those that nobody else holds any more.
+    /// Keeps a replaced snapshot, and frees those that nothing else holds.
     pub(crate) fn push(&mut self, replaced: Arc<Snapshot>) {
         self.0.push_back(replaced);
         self.release();
@@ -70,13 +68,12 @@ impl RetiredSnapshots {
         }
     }
 
-    /// Frees the views that nobody else holds: with one handle left there is nobody who could make
-    /// another.
+    /// Frees the snapshots that nothing else holds: without another handle, none can be cloned.
     pub(crate) fn release(&mut self) {
         self.0.retain(|snapshot| Arc::strong_count(snapshot) > 1);
     }
 
-    /// Number of views that are still read.
+    /// The number of snapshots still in use.
     pub(crate) fn len(&self) -> usize {
         self.0.len()
     }

@@ -1,4 +1,4 @@
-//! The head tracker: owns the window, swaps the pointer, then tells.
+//! The head tracker: owns the window, swaps the pointer, then announces the change.
 
 use std::{sync::Arc, time::Duration};
 
@@ -17,49 +17,47 @@ use crate::{
     },
 };
 
-/// Owns the 128-block window: applies, reverts, makes the new view readable and announces it, in
-/// this order. What a reader need not wait for comes after that ([`Window::catch_up`]).
+/// Owns the 128-block window: reverts, applies, makes the new snapshot readable and announces it, in
+/// this order. Work that no reader has to wait for comes last ([`Window::catch_up`]).
 ///
-/// It runs on an arbiter of its own, so that neither building a view nor freeing an old one delays
-/// a read. It is not restarted after a panic: the window might be half changed. Its death is told
-/// through [`TrackerEnd`], and the process ends with a clear message.
+/// It runs on an arbiter of its own, so that neither building nor freeing a snapshot delays a read.
+/// It is not restarted after a panic, because the window may be half changed: [`TrackerEnd`]
+/// reports its end, and the process ends with a clear message.
 #[derive(Debug)]
 pub struct HeadTracker {
     window: Window,
     head: Head,
     retired: RetiredSnapshots,
-    followers: broadcast::Sender<Arc<HeadChanged>>,
-    /// Dropped with the tracker: whoever waits for its end learns of it.
+    subscribers: broadcast::Sender<Arc<HeadChanged>>,
+    /// Dropped with the tracker, which ends every [`TrackerEnd::wait`].
     _alive: watch::Sender<()>,
 }
 
-/// Changes of the head that a follower may be behind; beyond, it is told how many it missed, and
-/// must close or resume: no change is left out silently. One a second: a follower that slept for a
-/// minute.
+/// Changes of the head that a receiver may be behind. Beyond, it gets the number that it missed, and
+/// must close or resume: no change is dropped silently. At one change a second it is a minute.
 pub const FOLLOWER_LAG_MAX: usize = 64;
 
-/// The end of a head tracker, for whatever reason; every clone learns of it.
+/// The end of a head tracker, for any reason; every clone sees it.
 ///
-/// Whoever waits for a tracker's answer must wait for its end beside it: a message that arrives
-/// while the tracker ends is neither handled nor dropped for as long as somebody holds the
-/// tracker's address.
+/// A caller that waits for a tracker's answer must wait for its end too: a message that arrives
+/// while the tracker ends is neither handled nor dropped while an address of the tracker exists.
 #[derive(Clone, Debug)]
 pub struct TrackerEnd(watch::Receiver<()>);
 
 impl TrackerEnd {
-    /// Waits until the tracker is gone.
+    /// Waits until the tracker has stopped.
     pub async fn wait(&mut self) {
         while self.0.changed().await.is_ok() {}
     }
 }
 
-/// How often views that were replaced are looked at: they are freed this long after their last
-/// reader at most.
+/// Interval between checks of replaced snapshots. One is freed at most this long after its last
+/// reader.
 const RELEASE_INTERVAL: Duration = Duration::from_millis(250);
 
 impl HeadTracker {
     /// Starts the tracker on `arbiter` with a window that begins with `first`, which is readable
-    /// before any message is handled; and its end.
+    /// before any message is handled.
     pub fn start(
         arbiter: &ArbiterHandle,
         head: Head,
@@ -67,28 +65,28 @@ impl HeadTracker {
         first: Arc<Block>,
     ) -> (Addr<Self>, TrackerEnd) {
         let (alive, end) = watch::channel(());
-        let (followers, _) = broadcast::channel(FOLLOWER_LAG_MAX);
+        let (subscribers, _) = broadcast::channel(FOLLOWER_LAG_MAX);
         let address = Self::start_in_arbiter(arbiter, move |_| Self {
             window: Window::new(chain_id, first),
             head,
             retired: RetiredSnapshots::default(),
-            followers,
+            subscribers,
             _alive: alive,
         });
         (address, TrackerEnd(end))
     }
 
-    /// Tells all followers.
-    fn tell(&self, change: HeadChanged) {
-        // An error: nobody follows.
-        let _ = self.followers.send(Arc::new(change));
+    /// Announces a change to all subscribers.
+    fn announce(&self, change: HeadChanged) {
+        // An error: there is no subscriber.
+        let _ = self.subscribers.send(Arc::new(change));
     }
 
-    /// Makes the window's present view the one that everybody reads.
+    /// Makes the window's snapshot the current one.
     fn publish(&mut self) {
-        let view = self.window.snapshot();
-        if let Some(replaced) = self.head.store(Arc::clone(&view))
-            && !Arc::ptr_eq(&replaced, &view)
+        let snapshot = self.window.snapshot();
+        if let Some(replaced) = self.head.store(Arc::clone(&snapshot))
+            && !Arc::ptr_eq(&replaced, &snapshot)
         {
             self.retired.push(replaced);
         }
@@ -126,13 +124,13 @@ impl Handler<AdvanceHead> for HeadTracker {
             let (reverted, applied) = (reverted.len(), applied.len());
             tracing::info!(head, reverted, applied, "reorg");
         }
-        self.tell(HeadChanged {
+        self.announce(HeadChanged {
             reverted,
             applied,
             is_reset: false,
             snapshot,
         });
-        // Nobody is to wait for it.
+        // After the answer, so that the source does not wait for it.
         context.run_later(Duration::ZERO, |this, _| {
             this.window.catch_up();
             this.publish();
@@ -149,8 +147,8 @@ impl Handler<ResetHead> for HeadTracker {
         self.publish();
         let snapshot = self.window.snapshot();
         let head = snapshot.head().number();
-        tracing::warn!(head, "the window begins anew");
-        self.tell(HeadChanged {
+        tracing::warn!(head, "the window starts again");
+        self.announce(HeadChanged {
             reverted,
             applied,
             is_reset: true,
@@ -197,9 +195,9 @@ impl Handler<SettleHead> for HeadTracker {
         ];
         for (tag, named, set) in set {
             if let Some((number, hash)) = named
-                && let Err(why) = set(&mut self.window, number, hash)
+                && let Err(error) = set(&mut self.window, number, hash)
             {
-                tracing::debug!(tag, number, %why, "the source's block is not taken");
+                tracing::debug!(tag, number, %error, "the source's settled block is ignored");
             }
         }
         self.publish();
@@ -212,7 +210,7 @@ impl Handler<FollowHead> for HeadTracker {
     fn handle(&mut self, _: FollowHead, _: &mut Self::Context) -> Self::Result {
         HeadSubscription {
             snapshot: self.window.snapshot(),
-            changes: self.followers.subscribe(),
+            changes: self.subscribers.subscribe(),
         }
     }
 }

@@ -1,7 +1,7 @@
-//! Every message: what it asks, what it answers, what it costs.
+//! Every message: its request, its answer, its cost.
 //!
 //! Requests are imperative, facts are past tense. A read carries the [`Snapshot`] that its request
-//! took once, so that every item of a batch is answered from the same view.
+//! took once, so that every item of a batch is answered from the same state.
 
 use std::{sync::Arc, time::Instant};
 
@@ -18,14 +18,14 @@ use nearhead_chain::{
 };
 use tokio::sync::broadcast;
 
-/// Why a query has no answer. The edge maps each to its JSON-RPC code; nothing here knows codes.
+/// Why a query has no answer. The server maps each to its JSON-RPC code.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum QueryError {
     /// The block parameter names nothing that is served.
     #[error(transparent)]
     Resolve(#[from] ResolveError),
-    /// The state cannot be read: a defect with an executed chain; where it is held in part, the
-    /// rest is to be fetched.
+    /// The state cannot be read. Of an executed chain this is a defect; of state held in part, the
+    /// rest has to be fetched.
     #[error(transparent)]
     Trie(#[from] TrieError),
     /// The state of this block is not held.
@@ -34,7 +34,7 @@ pub enum QueryError {
         /// The block's number.
         number: u64,
     },
-    /// The state of this block is held in part, and none of the configured nodes gives the rest.
+    /// The state of this block is held in part, and no upstream gives the rest.
     #[error("state not available from the configured nodes")]
     StateUnavailable,
     /// More logs match than may be returned.
@@ -56,7 +56,7 @@ pub enum QueryError {
     /// The handler panicked; it was counted and the actor restarted.
     #[error("the handler panicked")]
     Panicked,
-    /// No permit was free, or the actor is not there (shutdown).
+    /// No permit was free, or the actor has stopped with the service.
     #[error("not available")]
     Unavailable,
 }
@@ -83,7 +83,7 @@ pub enum BlockAt {
     Number(BlockNumberOrTag),
 }
 
-/// A transaction by hash or by place.
+/// A transaction by hash, or by block and index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TransactionAt {
     /// By hash; canonical blocks only.
@@ -96,9 +96,9 @@ pub enum TransactionAt {
 #[derive(Clone, Debug, Message)]
 #[rtype(result = "Reply<Option<Json>>")]
 pub struct FindBlock {
-    /// The view to read.
+    /// The snapshot to read.
     pub snapshot: Arc<Snapshot>,
-    /// Which block.
+    /// The block.
     pub at: BlockAt,
     /// Full transactions, or their hashes.
     pub full: bool,
@@ -108,9 +108,9 @@ pub struct FindBlock {
 #[derive(Clone, Debug, Message)]
 #[rtype(result = "Reply<Option<Json>>")]
 pub struct FindTransaction {
-    /// The view to read.
+    /// The snapshot to read.
     pub snapshot: Arc<Snapshot>,
-    /// Which transaction.
+    /// The transaction.
     pub at: TransactionAt,
 }
 
@@ -118,7 +118,7 @@ pub struct FindTransaction {
 #[derive(Clone, Debug, Message)]
 #[rtype(result = "Reply<Option<Json>>")]
 pub struct FindReceipt {
-    /// The view to read.
+    /// The snapshot to read.
     pub snapshot: Arc<Snapshot>,
     /// The transaction's hash.
     pub transaction: B256,
@@ -128,9 +128,9 @@ pub struct FindReceipt {
 #[derive(Clone, Debug, Message)]
 #[rtype(result = "Reply<Option<Json>>")]
 pub struct FindBlockReceipts {
-    /// The view to read.
+    /// The snapshot to read.
     pub snapshot: Arc<Snapshot>,
-    /// Which block.
+    /// The block.
     pub at: BlockAt,
 }
 
@@ -138,35 +138,35 @@ pub struct FindBlockReceipts {
 #[derive(Clone, Debug, Message)]
 #[rtype(result = "Reply<Option<Json>>")]
 pub struct FindUncle {
-    /// The view to read.
+    /// The snapshot to read.
     pub snapshot: Arc<Snapshot>,
-    /// Which block.
+    /// The block.
     pub at: BlockAt,
-    /// Which uncle.
+    /// The uncle's position.
     pub index: u64,
 }
 
-/// To the block store: how many transactions a block has. Cheap.
+/// To the block store: the number of a block's transactions. Cheap.
 #[derive(Clone, Debug, Message)]
 #[rtype(result = "Reply<Option<u64>>")]
 pub struct CountTransactions {
-    /// The view to read.
+    /// The snapshot to read.
     pub snapshot: Arc<Snapshot>,
-    /// Which block.
+    /// The block.
     pub at: BlockAt,
 }
 
-/// To the block store: how many uncles a block has. Cheap.
+/// To the block store: the number of a block's uncles. Cheap.
 #[derive(Clone, Debug, Message)]
 #[rtype(result = "Reply<Option<u64>>")]
 pub struct CountUncles {
-    /// The view to read.
+    /// The snapshot to read.
     pub snapshot: Arc<Snapshot>,
-    /// Which block.
+    /// The block.
     pub at: BlockAt,
 }
 
-/// Which blocks a log query reads; already checked against the window.
+/// The blocks that a log query reads, already checked against the window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogRange {
     /// One block, canonical or replaced.
@@ -184,15 +184,15 @@ pub enum LogRange {
 #[derive(Clone, Debug, Message)]
 #[rtype(result = "Reply<Json>")]
 pub struct FindLogs {
-    /// The view to read.
+    /// The snapshot to read.
     pub snapshot: Arc<Snapshot>,
-    /// Which blocks.
+    /// The blocks.
     pub range: LogRange,
-    /// Which logs.
+    /// The logs.
     pub filter: LogFilter,
-    /// Matches that may be returned; more are an error.
+    /// The largest number of matches; more are an error.
     pub limit: usize,
-    /// When the answer is of no use any more; the clock runs from admission.
+    /// The instant at which the query is cancelled; the time runs from admission.
     pub deadline: Instant,
     /// Set when the client goes away, or when the deadline passes.
     pub cancel: Cancellation,
@@ -202,13 +202,13 @@ pub struct FindLogs {
 #[derive(Clone, Debug, Message)]
 #[rtype(result = "Reply<U256>")]
 pub struct ReadStorage {
-    /// The view to read.
+    /// The snapshot to read.
     pub snapshot: Arc<Snapshot>,
-    /// Which block.
+    /// The block.
     pub at: BlockId,
-    /// Whose storage.
+    /// The account.
     pub address: Address,
-    /// Which slot.
+    /// The slot.
     pub slot: U256,
 }
 
@@ -216,13 +216,13 @@ pub struct ReadStorage {
 #[derive(Clone, Debug, Message)]
 #[rtype(result = "Reply<Vec<Vec<U256>>>")]
 pub struct ReadStorageValues {
-    /// The view to read.
+    /// The snapshot to read.
     pub snapshot: Arc<Snapshot>,
-    /// Which block.
+    /// The block.
     pub at: BlockId,
     /// Accounts and slots; answered in the same order.
     pub slots: Vec<(Address, Vec<U256>)>,
-    /// Set when the client goes away: what still waits for its turn is not done.
+    /// Set when the client goes away; a query that still waits is then dropped.
     pub cancel: Cancellation,
 }
 
@@ -230,11 +230,11 @@ pub struct ReadStorageValues {
 #[derive(Clone, Debug, Message)]
 #[rtype(result = "Reply<Option<TrieAccount>>")]
 pub struct ReadAccount {
-    /// The view to read.
+    /// The snapshot to read.
     pub snapshot: Arc<Snapshot>,
-    /// Which block.
+    /// The block.
     pub at: BlockId,
-    /// Which account.
+    /// The account.
     pub address: Address,
 }
 
@@ -242,11 +242,11 @@ pub struct ReadAccount {
 #[derive(Clone, Debug, Message)]
 #[rtype(result = "Reply<Bytes>")]
 pub struct ReadCode {
-    /// The view to read.
+    /// The snapshot to read.
     pub snapshot: Arc<Snapshot>,
-    /// Which block.
+    /// The block.
     pub at: BlockId,
-    /// Which account.
+    /// The account.
     pub address: Address,
 }
 
@@ -254,29 +254,28 @@ pub struct ReadCode {
 #[derive(Clone, Debug, Message)]
 #[rtype(result = "Reply<Json>")]
 pub struct ProveAccount {
-    /// The view to read.
+    /// The snapshot to read.
     pub snapshot: Arc<Snapshot>,
-    /// Which block.
+    /// The block.
     pub at: BlockId,
-    /// Which account.
+    /// The account.
     pub address: Address,
-    /// Which slots, in request order, with how each is echoed.
+    /// The slots in the order of the request, each as the answer echoes it.
     pub keys: Vec<ProofKey>,
-    /// Bytes up to which the answer is kept; a larger one is made as it is taken.
+    /// Bytes up to which the answer is made at once; a larger one is made as it is sent.
     pub kept_max: usize,
-    /// Set when the client goes away: what still waits for its turn is not done.
+    /// Set when the client goes away; a query that still waits is then dropped.
     pub cancel: Cancellation,
 }
 
-/// To the head tracker: blocks to take off the head, then blocks to put on; all verified by the
-/// sender.
+/// To the head tracker: revert blocks, then apply others, which the sender has verified.
 ///
-/// Answered when the new snapshot is readable: a source that waits for the answer is held back by
-/// the tracker.
+/// Answered when the new snapshot is readable, so a source that waits for the answer cannot run
+/// ahead of the tracker.
 #[derive(Clone, Debug, Message)]
 #[rtype(result = "Result<(), nearhead_chain::window::WindowError>")]
 pub struct AdvanceHead {
-    /// How many blocks to take off the head.
+    /// The number of blocks to revert.
     pub reverted: usize,
     /// Blocks to apply, in order.
     pub applied: Vec<Arc<Block>>,
@@ -286,8 +285,8 @@ pub struct AdvanceHead {
     pub finalized: Option<B256>,
 }
 
-/// To the head tracker: begin anew with this block; nothing that was held before is held any more
-/// but the genesis.
+/// To the head tracker: start the window again with this block. Of the blocks held before, only the
+/// genesis stays.
 #[derive(Clone, Debug, Message)]
 #[rtype(result = "()")]
 pub struct ResetHead {
@@ -295,8 +294,8 @@ pub struct ResetHead {
     pub first: Arc<Block>,
 }
 
-/// To the head tracker: put a verified block under the oldest, whose parent it is. Nobody is told:
-/// the head stays.
+/// To the head tracker: add a verified block below the oldest, whose parent it is. The head stays, so
+/// no change is announced.
 #[derive(Clone, Debug, Message)]
 #[rtype(result = "Result<(), nearhead_chain::window::WindowError>")]
 pub struct ExtendBelow {
@@ -304,8 +303,8 @@ pub struct ExtendBelow {
     pub block: Arc<Block>,
 }
 
-/// To the head tracker: keep the verified genesis of a chain whose window began above it. Nobody is
-/// told.
+/// To the head tracker: keep the verified genesis of a chain whose window began above it. No change
+/// is announced.
 #[derive(Clone, Debug, Message)]
 #[rtype(result = "Result<(), nearhead_chain::window::WindowError>")]
 pub struct KeepGenesis {
@@ -313,9 +312,9 @@ pub struct KeepGenesis {
     pub block: Arc<Block>,
 }
 
-/// To the head tracker: the source calls these blocks safe and finalized now, by number and hash.
-/// What is not canonical, in the window or below it, changes nothing, and neither does `None`.
-/// Nobody is told: the head stays.
+/// To the head tracker: the source names these blocks safe and finalized, by number and hash. A block
+/// that is not canonical changes nothing, and neither does `None`. The head stays, so no change is
+/// announced.
 #[derive(Clone, Copy, Debug, Message)]
 #[rtype(result = "()")]
 pub struct SettleHead {
@@ -333,13 +332,13 @@ pub struct HeadChanged {
     pub reverted: Vec<Arc<Block>>,
     /// New canonical blocks, oldest first.
     pub applied: Vec<Arc<Block>>,
-    /// Whether the window began anew: no way leads from the view before to this one.
+    /// Whether the window was reset: the changes do not lead from the snapshot before to this one.
     pub is_reset: bool,
-    /// The view after the change.
+    /// The snapshot after the change.
     pub snapshot: Arc<Snapshot>,
 }
 
-/// To the head tracker: tell of every change from now on. Cheap.
+/// To the head tracker: announce every change from now on. Cheap.
 #[derive(Clone, Copy, Debug, Message)]
 #[rtype(result = "HeadSubscription")]
 pub struct FollowHead;
@@ -347,14 +346,13 @@ pub struct FollowHead;
 /// Every change of the head after `snapshot`, without a gap.
 #[derive(Debug, MessageResponse)]
 pub struct HeadSubscription {
-    /// The view that the first change builds on.
+    /// The snapshot that the first change builds on.
     pub snapshot: Arc<Snapshot>,
-    /// The changes; a follower that is too far behind gets an error that says so, and must not go
-    /// on.
+    /// The changes. A receiver that is too far behind gets an error, and must not go on.
     pub changes: broadcast::Receiver<Arc<HeadChanged>>,
 }
 
-/// To the head tracker: stop, the service is going away.
+/// To the head tracker: stop, because the service does.
 #[derive(Clone, Copy, Debug, Message)]
 #[rtype(result = "()")]
 pub struct StopHead;

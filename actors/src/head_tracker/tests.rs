@@ -7,7 +7,7 @@ use tokio::sync::broadcast::error::RecvError;
 use super::*;
 use crate::{test_chain::blocks, test_wait::wait_until};
 
-/// A tracker on an arbiter of its own, at the genesis of a chain of so many blocks.
+/// A tracker on an arbiter of its own at the genesis, and the blocks of its chain.
 struct Tracked {
     blocks: Vec<Arc<Block>>,
     head: Head,
@@ -21,7 +21,7 @@ impl Tracked {
         let head = Head::default();
         let first = Arc::clone(&blocks[0]);
         let (tracker, end) = HeadTracker::start(&Arbiter::new().handle(), head.clone(), 1, first);
-        wait_until("the first view", || head.load().is_some());
+        wait_until("the first snapshot", || head.load().is_some());
         Self {
             blocks,
             head,
@@ -42,7 +42,7 @@ impl Tracked {
         self.tracker.send(change).await.unwrap()
     }
 
-    fn view(&self) -> Arc<Snapshot> {
+    fn snapshot(&self) -> Arc<Snapshot> {
         self.head.load().unwrap()
     }
 }
@@ -50,54 +50,54 @@ impl Tracked {
 #[actix::test]
 async fn an_answered_change_is_readable() {
     let tracked = Tracked::start(3);
-    assert_eq!(tracked.view().head().number(), 0);
+    assert_eq!(tracked.snapshot().head().number(), 0);
     for number in 1..=3 {
         tracked
             .advance(0, &tracked.blocks[number..=number])
             .await
             .unwrap();
-        assert_eq!(tracked.view().head().hash, tracked.blocks[number].hash);
+        assert_eq!(tracked.snapshot().head().hash, tracked.blocks[number].hash);
         let safe = BlockNumberOrTag::Tag(BlockTag::Safe);
         assert_eq!(
-            tracked.view().resolve(safe).unwrap().hash,
+            tracked.snapshot().resolve(safe).unwrap().hash,
             tracked.blocks[number].hash
         );
     }
 }
 
 #[actix::test]
-async fn a_refused_change_changes_nothing_and_is_not_told() {
+async fn a_refused_change_changes_nothing_and_is_not_announced() {
     let tracked = Tracked::start(3);
-    let mut feed = tracked.tracker.send(FollowHead).await.unwrap();
+    let mut subscription = tracked.tracker.send(FollowHead).await.unwrap();
     tracked.advance(0, &tracked.blocks[1..2]).await.unwrap();
-    let before = tracked.view();
+    let before = tracked.snapshot();
     let gap = [
         Arc::clone(&tracked.blocks[2]),
         Arc::clone(&tracked.blocks[1]),
     ];
     for (reverted, applied) in [(0, &gap[..]), (1, &tracked.blocks[3..]), (9, &[])] {
         tracked.advance(reverted, applied).await.unwrap_err();
-        assert_eq!(before.version(), tracked.view().version());
+        assert_eq!(before.version(), tracked.snapshot().version());
     }
     tracked.advance(1, &tracked.blocks[1..3]).await.unwrap();
-    assert_eq!(feed.changes.recv().await.unwrap().applied.len(), 1);
-    let told = feed.changes.recv().await.unwrap();
+    assert_eq!(subscription.changes.recv().await.unwrap().applied.len(), 1);
+    let change = subscription.changes.recv().await.unwrap();
     assert_eq!(
-        (told.reverted.len(), told.applied.len()),
+        (change.reverted.len(), change.applied.len()),
         (1, 2),
-        "nothing was told in between"
+        "nothing was announced in between"
     );
 }
 
-/// What is put below the head is readable, and so is what is settled; nobody is told, and the head
-/// is no fresher for it.
+/// Blocks added below the head and settled blocks are readable. No change is announced, and the
+/// head's age stays.
 #[actix::test]
-async fn what_leaves_the_head_is_readable_and_not_told() {
+async fn a_change_below_the_head_is_readable_and_not_announced() {
     let blocks = blocks(50);
     let (head, newest) = (Head::default(), Arc::clone(&blocks[50]));
     let (tracker, _) = HeadTracker::start(&Arbiter::new().handle(), head.clone(), 1, newest);
-    wait_until("the first view", || head.load().is_some());
-    let mut feed = tracker.send(FollowHead).await.unwrap();
+    wait_until("the first snapshot", || head.load().is_some());
+    let mut subscription = tracker.send(FollowHead).await.unwrap();
     let age = head.age().unwrap();
     let block = Arc::clone(&blocks[49]);
     tracker.send(ExtendBelow { block }).await.unwrap().unwrap();
@@ -109,102 +109,107 @@ async fn what_leaves_the_head_is_readable_and_not_told() {
         finalized: Some((50, blocks[49].hash)),
     };
     tracker.send(settle).await.unwrap();
-    let view = head.load().unwrap();
-    assert_eq!(view.oldest(), 49);
-    assert_eq!(view.genesis().unwrap().hash, blocks[0].hash);
+    let snapshot = head.load().unwrap();
+    assert_eq!(snapshot.oldest(), 49);
+    assert_eq!(snapshot.genesis().unwrap().hash, blocks[0].hash);
     let named = [BlockTag::Safe, BlockTag::Finalized].map(|tag| {
-        view.resolve(BlockNumberOrTag::Tag(tag))
+        snapshot
+            .resolve(BlockNumberOrTag::Tag(tag))
             .ok()
             .map(|block| block.number())
     });
     assert_eq!(named, [Some(49), None]);
     tracker.send(settle).await.unwrap();
-    assert!(Arc::ptr_eq(&view, &head.load().unwrap()));
-    assert!(feed.changes.try_recv().is_err(), "nobody is told");
+    assert!(Arc::ptr_eq(&snapshot, &head.load().unwrap()));
+    assert!(
+        subscription.changes.try_recv().is_err(),
+        "no change is announced"
+    );
     assert!(head.age().unwrap() > age);
 }
 
-/// A follower on another thread reads, at once, the very view that it is told of. Told too early,
-/// it would read the one before: in most runs within a few changes.
+/// A subscriber on another thread at once reads the snapshot that was announced. Announced too
+/// early, it would read the one before: in most runs within a few changes.
 #[actix::test]
-async fn whoever_is_told_can_read() {
+async fn an_announced_snapshot_is_readable() {
     const CHANGES: usize = 2_000;
     let tracked = Tracked::start(2);
-    let mut feed = tracked.tracker.send(FollowHead).await.unwrap();
+    let mut subscription = tracked.tracker.send(FollowHead).await.unwrap();
     assert!(
-        Arc::ptr_eq(&feed.snapshot, &tracked.view()),
-        "the feed begins at the present view"
+        Arc::ptr_eq(&subscription.snapshot, &tracked.snapshot()),
+        "the subscription begins at the current snapshot"
     );
     let head = tracked.head.clone();
     let (seen, wait) = std::sync::mpsc::sync_channel(1);
     let follower = std::thread::spawn(move || {
-        while let Ok(told) = feed.changes.blocking_recv() {
+        while let Ok(change) = subscription.changes.blocking_recv() {
             let read = head.load().unwrap();
-            let is_told = read.version() == told.snapshot.version();
-            seen.send(is_told).unwrap();
+            let is_current = read.version() == change.snapshot.version();
+            seen.send(is_current).unwrap();
         }
     });
     for change in 0..CHANGES {
         let reverted = usize::from(change > 0);
         let applied = [Arc::clone(&tracked.blocks[1])];
         tracked.advance(reverted, &applied).await.unwrap();
-        // The next change is made when this one was read.
+        // The next change is made after this one was read.
         assert!(
             wait.recv().unwrap(),
-            "change {change} was told before it could be read"
+            "change {change} was announced before it could be read"
         );
     }
     tracked.tracker.send(StopHead).await.unwrap();
     follower.join().unwrap();
 }
 
-/// The view that is told of is replaced by one that has caught up: nobody is told, and nothing else
-/// is different.
+/// A snapshot that has caught up replaces the announced one. It is not announced, and nothing else
+/// differs.
 #[actix::test]
-async fn what_an_advance_leaves_for_later_is_done() {
+async fn the_work_after_an_advance_is_done() {
     let tracked = Tracked::start(1);
-    let mut feed = tracked.tracker.send(FollowHead).await.unwrap();
+    let mut subscription = tracked.tracker.send(FollowHead).await.unwrap();
     tracked.advance(0, &tracked.blocks[1..]).await.unwrap();
-    let told = feed.changes.recv().await.unwrap();
-    let is_replaced = || !Arc::ptr_eq(&told.snapshot, &tracked.view());
-    wait_until("a view that has caught up", is_replaced);
-    assert_eq!(told.snapshot.version(), tracked.view().version());
-    assert!(feed.changes.try_recv().is_err(), "nobody is told");
+    let change = subscription.changes.recv().await.unwrap();
+    let is_replaced = || !Arc::ptr_eq(&change.snapshot, &tracked.snapshot());
+    wait_until("a snapshot that has caught up", is_replaced);
+    assert_eq!(change.snapshot.version(), tracked.snapshot().version());
+    assert!(
+        subscription.changes.try_recv().is_err(),
+        "no change is announced"
+    );
 }
 
 #[actix::test]
-async fn a_follower_that_is_too_far_behind_is_told_so() {
+async fn a_subscriber_that_is_too_far_behind_gets_an_error() {
     let tracked = Tracked::start(1);
-    let mut feed = tracked.tracker.send(FollowHead).await.unwrap();
+    let mut subscription = tracked.tracker.send(FollowHead).await.unwrap();
     tracked.advance(0, &tracked.blocks[1..]).await.unwrap();
     for _ in 0..FOLLOWER_LAG_MAX + 2 {
         tracked.advance(1, &tracked.blocks[1..]).await.unwrap();
     }
     assert!(matches!(
-        feed.changes.recv().await,
+        subscription.changes.recv().await,
         Err(RecvError::Lagged(3))
     ));
 }
 
-/// The tracker keeps a view until the last reader is gone, and frees it soon after without another
-/// change.
+/// The tracker keeps a snapshot until its last reader drops it, and frees it soon after, without
+/// another change.
 #[actix::test]
 async fn a_change_of_nothing_keeps_nothing() {
     let tracked = Tracked::start(0);
-    let view = Arc::downgrade(&tracked.view());
+    let snapshot = Arc::downgrade(&tracked.snapshot());
     for _ in 0..3 {
         tracked.advance(0, &[]).await.unwrap();
     }
-    let held = || view.strong_count();
-    wait_until("nobody but the window and the pointer holds it", || {
-        held() == 2
-    });
+    let held = || snapshot.strong_count();
+    wait_until("only the window and the pointer hold it", || held() == 2);
 }
 
 #[actix::test]
-async fn a_replaced_view_is_freed_by_the_tracker() {
+async fn a_replaced_snapshot_is_freed_by_the_tracker() {
     let tracked = Tracked::start(1);
-    let reader = tracked.view();
+    let reader = tracked.snapshot();
     let freed = Arc::downgrade(&reader);
     tracked.advance(0, &tracked.blocks[1..]).await.unwrap();
     assert_eq!(
@@ -213,7 +218,7 @@ async fn a_replaced_view_is_freed_by_the_tracker() {
         "the reader and the tracker hold it"
     );
     drop(reader);
-    wait_until("the view to be freed", || freed.strong_count() == 0);
+    wait_until("the snapshot to be freed", || freed.strong_count() == 0);
 }
 
 /// Panics in the tracker, as a defect would.
@@ -230,13 +235,13 @@ impl Handler<Break> for HeadTracker {
 }
 
 #[actix::test]
-async fn its_death_is_told() {
+async fn its_end_is_reported() {
     let tracked = Tracked::start(1);
-    let view = tracked.view();
+    let snapshot = tracked.snapshot();
     tracked.tracker.send(Break).await.unwrap_err();
     tracked.end.clone().wait().await;
     assert!(
-        Arc::ptr_eq(&view, &tracked.head.load().unwrap()),
+        Arc::ptr_eq(&snapshot, &tracked.head.load().unwrap()),
         "what was readable stays readable"
     );
 }
