@@ -3,7 +3,7 @@
 
 use std::{fs, path::Path, sync::Mutex};
 
-use nearhead_actors::upstream::health::{Fault, UpstreamState};
+use nearhead_actors::upstream::{Fault, UpstreamState};
 use nearhead_chain::remote::Check;
 
 use crate::{access::MethodSet, config::OPTIONS, metrics::Metrics, rpc::METHODS};

@@ -12,7 +12,7 @@ use nearhead_actors::{
     admission::PermitUse,
     head::Head,
     read::ReadResources,
-    upstream::{StateSource, health::UpstreamState},
+    upstream::{StateSource, UpstreamState},
 };
 use parking_lot::Mutex;
 use prometheus::{

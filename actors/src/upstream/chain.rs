@@ -1,28 +1,28 @@
-//! Our own chain, as far as following needs it.
+//! The held chain, as far as following needs it.
 
 use std::sync::Arc;
 
 use alloy_primitives::B256;
 use nearhead_chain::window::Snapshot;
 
-/// The canonical blocks that we hold: hashes by number.
-pub trait Chain {
+/// The canonical blocks that are held: hashes by number.
+pub(crate) trait Chain {
     /// Number and hash of the head.
     fn head(&self) -> (u64, B256);
 
     /// Number of the oldest block.
     fn oldest(&self) -> u64;
 
-    /// The block of this number; `None` out of the window.
+    /// The hash of the block at this number; `None` outside the window.
     fn hash_at(&self, number: u64) -> Option<B256>;
 
-    /// Whether this is one of them.
+    /// Whether the block is canonical here.
     fn has(&self, number: u64, hash: B256) -> bool {
         self.hash_at(number) == Some(hash)
     }
 }
 
-/// Without a block there is nothing that another would have to go beyond.
+/// `None`, before the first block, counts as a chain whose head is block 0.
 impl<C: Chain> Chain for Option<C> {
     fn head(&self) -> (u64, B256) {
         self.as_ref().map_or_else(Default::default, C::head)
@@ -62,8 +62,8 @@ impl Chain for Snapshot {
     }
 
     fn hash_at(&self, number: u64) -> Option<B256> {
-        let at = number.checked_sub(Chain::oldest(self))?;
-        let block = self.canonical().get(usize::try_from(at).ok()?)?;
+        let index = number.checked_sub(Chain::oldest(self))?;
+        let block = self.canonical().get(usize::try_from(index).ok()?)?;
         Some(block.hash)
     }
 }

@@ -1,4 +1,4 @@
-//! An upstream as it is configured.
+//! The configuration of one upstream.
 
 use std::{fmt, str::FromStr};
 
@@ -6,15 +6,15 @@ use alloy_transport::Authorization;
 use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
 use url::Url;
 
-/// An upstream's URL with what has to be sent to it: `URL`, or
+/// An upstream's URL and the headers to send to it: `URL`, or
 /// `URL#Header-Name=value&Header-Name=value`.
 ///
-/// The URL's scheme is http, https, ws or wss; `user:password@` in it becomes basic authorization.
-/// What stands after `#` is never sent as part of a URL, so that it is free to carry headers: in a
-/// value, `%`, `&`, `,` and whatever a URL cannot hold are percent-encoded, and `+` is a plus.
+/// The scheme is http, https, ws or wss; `user:password@` becomes basic authorization. The fragment
+/// is never sent as part of a URL, so it can carry headers. In a value, `%`, `&`, `,` and characters
+/// that a URL cannot hold are percent-encoded; `+` is a plus.
 ///
-/// Shown without its secrets: a provider's key stands in the path, the query, the password or a
-/// header, so that nothing but scheme, host and port is ever shown, by `Debug` either.
+/// `Display` and `Debug` show scheme, host and port alone: a provider's key may stand in the path,
+/// the query, the password or a header.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Endpoint {
     url: Url,
@@ -22,19 +22,19 @@ pub struct Endpoint {
     scheme: Scheme,
 }
 
-/// How an upstream is spoken to.
+/// The transport to an upstream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scheme {
-    /// A request and an answer at a time.
+    /// One request and one answer at a time.
     Http,
-    /// One connection, on which the upstream tells of new heads.
+    /// One connection, on which the upstream announces new heads.
     WebSocket,
 }
 
-/// Headers of one upstream: more than any provider asks for.
+/// Most headers of one upstream: more than any provider needs.
 const HEADERS_MAX: usize = 16;
 
-/// Headers that the connection itself is made of.
+/// Headers that belong to the connection itself.
 const RESERVED: [&str; 12] = [
     "accept-encoding",
     "connection",
@@ -50,29 +50,29 @@ const RESERVED: [&str; 12] = [
     "expect",
 ];
 
-/// Why a text names no upstream. Nothing of the text is repeated but the name of a header: the rest may
-/// be a secret.
+/// Why a text is not an endpoint. The message repeats nothing of the text but a header's name: the
+/// rest may be secret.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EndpointError {
-    /// It cannot be read as a URL.
+    /// It is not a URL.
     #[error("not a URL: {0}")]
     NotAUrl(url::ParseError),
-    /// The URL is of another kind.
+    /// The URL has another scheme.
     #[error("the URL's scheme must be http, https, ws or wss")]
     Scheme,
     /// User or password are not percent-encoded UTF-8.
     #[error("the URL's user or password is not percent-encoded UTF-8")]
     UserInfo,
-    /// What stands after `#` is not a header.
+    /// A part of the fragment is not a header.
     #[error("part {position} after '#' is not Header-Name=value, percent-encoded")]
     Header {
-        /// Which, from 1.
+        /// Its position, from 1.
         position: usize,
     },
-    /// The header is not the operator's to set.
+    /// The header belongs to the connection and cannot be set.
     #[error("header {0} cannot be set")]
     Reserved(HeaderName),
-    /// The header is there twice, or beside a user in the URL.
+    /// The header is given twice, or `Authorization` together with a user in the URL.
     #[error("header {0} is given twice")]
     Twice(HeaderName),
     /// There are too many.
@@ -81,20 +81,19 @@ pub enum EndpointError {
 }
 
 impl Endpoint {
-    /// Where requests are sent: without user and password, without what stands after `#`. It must
-    /// not get into a log.
+    /// The URL without user, password and fragment. It may hold a secret: never log it.
     #[must_use]
     pub const fn url(&self) -> &Url {
         &self.url
     }
 
-    /// Headers of every request, all marked as sensitive.
+    /// The headers of every request, all marked as sensitive.
     #[must_use]
     pub const fn headers(&self) -> &HeaderMap {
         &self.headers
     }
 
-    /// How the upstream is spoken to.
+    /// The transport to the upstream.
     #[must_use]
     pub const fn scheme(&self) -> Scheme {
         self.scheme
@@ -125,7 +124,7 @@ impl FromStr for Endpoint {
             add_headers(fragment, &mut headers)?;
         }
         url.set_fragment(None);
-        // They do not fail: the URL has a host.
+        // These cannot fail, because the URL has a host.
         let _ = url.set_username("");
         let _ = url.set_password(None);
         Ok(Self {
@@ -153,7 +152,7 @@ impl fmt::Debug for Endpoint {
     }
 }
 
-/// Basic authorization of the URL's user and password.
+/// The basic authorization for the URL's user and password.
 fn authorization(url: &Url) -> Result<Option<HeaderValue>, EndpointError> {
     if url.username().is_empty() && url.password().is_none() {
         return Ok(None);
@@ -167,13 +166,13 @@ fn authorization(url: &Url) -> Result<Option<HeaderValue>, EndpointError> {
     Ok(Some(value))
 }
 
-/// Adds the headers that stand after `#`.
+/// Adds the headers of the fragment.
 fn add_headers(fragment: &str, headers: &mut HeaderMap) -> Result<(), EndpointError> {
     let parts = fragment.split('&').filter(|part| !part.is_empty());
     for (position, part) in (1..).zip(parts) {
         let malformed = EndpointError::Header { position };
         let header = part.split_once('=').and_then(|(name, value)| {
-            // A URL makes %20 of a space, and `%` may stand in a header's name.
+            // The URL parser encodes a space as %20, and `%` is legal in a header's name.
             let name = Some(name).filter(|name| !name.contains('%'))?;
             let name = HeaderName::from_bytes(name.as_bytes()).ok()?;
             let value = HeaderValue::from_str(&percent_decoded(value)?).ok()?;
@@ -196,8 +195,8 @@ fn add_headers(fragment: &str, headers: &mut HeaderMap) -> Result<(), EndpointEr
     Ok(())
 }
 
-/// The text that is percent-encoded here; `None` where a `%` is not followed by two hex digits, or
-/// for other than UTF-8.
+/// The text without percent-encoding; `None` if two hex digits do not follow a `%`, or if the result
+/// is not UTF-8.
 fn percent_decoded(text: &str) -> Option<String> {
     let mut bytes = text.bytes();
     let mut decoded = Vec::with_capacity(text.len());

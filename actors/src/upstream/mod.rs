@@ -1,27 +1,27 @@
-//! Source `node`: real upstreams, none of them trusted.
+//! Source `node`: Ethereum nodes, called upstreams, none of which is trusted.
 //!
 //! | file | what it is |
 //! |---|---|
-//! | [`Endpoint`] | how an upstream is configured: URL, authorization, headers; shown without its secrets |
-//! | [`client`] | one upstream's calls: timeouts, bounds, one enum of failures; the only files that know JSON |
-//! | [`health`] | which upstream is followed, and when the others are tried again; told the time |
-//! | [`plan`] | which blocks to ask for next; knows hashes alone |
-//! | [`follow`] | the task that asks, and hands over what it is answered |
-//! | [`Standing`] | what the follower thinks of the upstreams, for others |
-//! | [`StateSource`] | state that is not held: fetched, verified, kept |
-//! | [`Chain`] | our own chain, as far as following needs it |
-//! | `verified` | an upstream whose blocks are checked before anybody sees them |
-//! | `priority` | following gives way to answering |
+//! | [`Endpoint`] | how an upstream is configured: URL, authorization, headers; shown without secrets |
+//! | `client` | the calls to one upstream: timeouts, bounds, one enum of errors; alone knows their JSON |
+//! | `health` | decides which upstream is followed, and when a failed one is tried again |
+//! | `plan` | decides which blocks to ask for; knows numbers and hashes alone |
+//! | `follow` | the task that polls, syncs and backfills |
+//! | [`Standing`] | which upstream is followed and which are backed off, for other tasks |
+//! | [`StateSource`] | fetches state that is not resident, verifies it and keeps it |
+//! | `chain` | the held chain as numbers and hashes |
+//! | `verified` | an upstream whose blocks are verified before anybody sees them |
+//! | `priority` | lowers the priority of following below that of answering |
 //! | `reporter` | passes the follower's events on; refuses a chain that cannot be served |
-//! | `sink` | the head tracker, as blocks are handed to it |
-//! | [`UpstreamSource`] | all of it together |
+//! | `sink` | hands blocks to the head tracker |
+//! | [`UpstreamSource`] | puts all of it together |
 
 mod chain;
-pub mod client;
+mod client;
 mod endpoint;
-pub mod follow;
-pub mod health;
-pub mod plan;
+mod follow;
+mod health;
+mod plan;
 mod priority;
 mod reporter;
 mod sink;
@@ -30,8 +30,8 @@ mod standing;
 mod state;
 mod verified;
 
-pub use chain::Chain;
 pub use endpoint::{Endpoint, EndpointError, Scheme};
+pub use health::{Fault, UpstreamState};
 pub use source::{UpstreamConfig, UpstreamSource};
 pub use standing::Standing;
 pub use state::{BlockRef, StateCounts, StateSource};

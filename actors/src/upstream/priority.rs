@@ -1,16 +1,15 @@
-//! Following gives way to answering.
+//! Following has a lower priority than answering.
 
-/// What is taken off the thread's priority: where a worker wants the same core, it gets nine tenths
-/// of it, and does not wait for the end of a slice first. What is left still verifies a block of 20
-/// ms within a fifth of a second.
+/// The thread's niceness. A worker that wants the same core gets nine tenths of it, without waiting
+/// for the end of a time slice. The rest still verifies a block that takes 20 ms within 200 ms.
 #[cfg(target_os = "linux")]
 const NICENESS: i32 = 10;
 
-/// Lowers the priority of this thread, and of those that it will start.
+/// Lowers the priority of this thread and of the threads that it starts.
 pub(super) fn give_way() {
-    // Elsewhere niceness is the whole process's.
+    // On other systems niceness belongs to the process as a whole.
     #[cfg(target_os = "linux")]
     if let Err(error) = rustix::process::nice(NICENESS) {
-        tracing::warn!(%error, "following has the priority of answering");
+        tracing::warn!(%error, "cannot lower the priority of following");
     }
 }

@@ -50,7 +50,7 @@ impl HeadSink for TrackerSink {
         self.link.head.load()
     }
 
-    async fn begin(&mut self, first: Arc<Block>) -> Result<(), SourceError> {
+    async fn reset(&mut self, first: Arc<Block>) -> Result<(), SourceError> {
         if self.tracker.is_some() {
             return self.send(ResetHead { first }).await;
         }

@@ -110,7 +110,7 @@ mod tests {
         Event::Switched(Switch {
             from: None,
             to,
-            why: SwitchReason::First,
+            reason: SwitchReason::First,
         })
     }
 

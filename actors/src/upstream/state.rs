@@ -74,7 +74,7 @@ impl StateSource {
     /// is asked first, and who is not; what upstreams do wrong is told to `fault_reports`, as far as there
     /// is room.
     #[must_use]
-    pub fn new(
+    pub(crate) fn new(
         upstreams: Vec<UpstreamClient>,
         runtime: Handle,
         standing: Arc<Standing>,

@@ -195,7 +195,7 @@ impl VerifiedUpstream {
         }
         FetchError::BadBlock {
             reason: fault.reason(),
-            why: fault.to_string().into(),
+            error: fault.to_string().into(),
         }
     }
 }

@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use alloy_primitives::B256;
-use nearhead_actors::upstream::health::UpstreamState;
+use nearhead_actors::upstream::UpstreamState;
 
 use super::{
     GONE, faults, follow, head, http, led,

@@ -279,11 +279,11 @@ fn a_node_that_proves_nothing() {
     for (fault, logged) in [
         (
             Fault::Refuse(Some("eth_getProof"), Refusal::NoMethod),
-            "the node has no eth_getProof or no eth_getCode: it is not asked for state",
+            "the upstream has no eth_getProof or no eth_getCode: it is not asked for state",
         ),
         (
             Fault::Lie(forgotten),
-            "the node does not have the state of a block that is served: it may be pruned",
+            "the upstream does not have the state of a served block: it may be pruned",
         ),
     ] {
         let proxy = Proxy::to(&[subject.geth.address()]);

@@ -152,7 +152,7 @@ fn without_receipts_of_whole_blocks() {
         let server = follow(&[url]);
         wait_logged(
             &server,
-            "the node has no eth_getBlockReceipts: receipts are fetched one by one",
+            "the upstream has no eth_getBlockReceipts: receipts are fetched one by one",
         );
         let mut same = Same::between(&server, anvil.address);
         same.blocks(0..=12);
@@ -191,7 +191,7 @@ fn limited() {
             });
         }
         for server in servers {
-            wait_logged(server, "the node asks to be asked less");
+            wait_logged(server, "the upstream asks for fewer calls");
         }
         let calls = proxy.applied();
         println!("{refusal:?}: {calls} calls while limited {times} times");

@@ -1,4 +1,4 @@
-//! What an upstream says of a block before anybody has checked it.
+//! An upstream's unverified claim about a block.
 
 use alloy_primitives::{B256, U64};
 use serde::Deserialize;
@@ -6,17 +6,17 @@ use serde_json::value::RawValue;
 
 use super::CallError;
 
-/// A block as an upstream names it: enough to ask for the block, which is then checked; nothing here is.
+/// A block as an upstream names it, unverified: enough to fetch the block, which is then verified.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct HeadClaim {
+pub(crate) struct HeadClaim {
     /// Its number.
-    pub number: u64,
+    pub(crate) number: u64,
     /// Its hash.
-    pub hash: B256,
+    pub(crate) hash: B256,
     /// Its parent's hash.
-    pub parent_hash: B256,
+    pub(crate) parent_hash: B256,
     /// Seconds since 1970.
-    pub timestamp: u64,
+    pub(crate) timestamp: u64,
 }
 
 #[derive(Deserialize)]
@@ -32,8 +32,8 @@ impl HeadClaim {
     /// Reads a header's or a block's JSON.
     ///
     /// # Errors
-    /// [`CallError::Malformed`]: a field is missing or is not what it should be.
-    pub fn parse(json: &RawValue) -> Result<Self, CallError> {
+    /// [`CallError::Malformed`]: a field is missing or invalid.
+    pub(crate) fn parse(json: &RawValue) -> Result<Self, CallError> {
         let fields: Fields =
             serde_json::from_str(json.get()).map_err(|error| CallError::malformed(&error))?;
         Ok(Self {

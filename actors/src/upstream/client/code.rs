@@ -1,23 +1,23 @@
-//! What an upstream's error numbers mean to whoever called: the only numbers of others in the tree.
+//! What an upstream's JSON-RPC error codes mean.
 //!
-//! By number alone: the texts beside them differ between upstreams and between their versions.
+//! The message is ignored: it differs between clients and between their versions.
 
-/// What an error number says of the upstream.
+/// What an error code says about the upstream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Meaning {
     /// It does not have the method.
     MethodMissing,
-    /// It has the method and does not take these parameters.
+    /// It has the method, but does not accept these parameters.
     BadParams,
     /// It has no such block or transaction.
     NotFound,
-    /// It was asked too much.
+    /// It limits our rate.
     RateLimited,
-    /// Something else.
+    /// Anything else.
     Other,
 }
 
-/// What `code` means.
+/// The meaning of `code`.
 pub(super) const fn meaning(code: i64) -> Meaning {
     match code {
         // JSON-RPC 2.0, section 5.1: method not found.
@@ -28,11 +28,11 @@ pub(super) const fn meaning(code: i64) -> Meaning {
         -32602 => Meaning::BadParams,
         // EIP-1474: resource not found.
         -32001 => Meaning::NotFound,
-        // EIP-1474: limit exceeded; Infura's and geth's number for too many requests.
+        // EIP-1474: limit exceeded; Infura and geth use it for too many requests.
         -32005 => Meaning::RateLimited,
         // QuickNode: requests per second.
         -32007 => Meaning::RateLimited,
-        // Alchemy: HTTP's number in JSON-RPC's place.
+        // Alchemy: the HTTP status as JSON-RPC code.
         429 => Meaning::RateLimited,
         _ => Meaning::Other,
     }

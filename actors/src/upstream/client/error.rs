@@ -1,4 +1,4 @@
-//! Why a call has no answer.
+//! Why a call failed.
 
 use std::{error::Error, fmt::Write, time::Duration};
 
@@ -7,67 +7,77 @@ use alloy_transport::{TransportError, TransportErrorKind};
 
 use super::code::{Meaning, meaning};
 
-/// Why a call has no answer. None of it repeats a URL or a header; what an upstream wrote is cut short
-/// and printable.
+/// Why a call failed. No message contains a URL or a header; an upstream's own text is shortened and
+/// printable.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum CallError {
-    /// As many calls as there may be are under way, and none of them ended in time: not this upstream's
+pub(crate) enum CallError {
+    /// All calls that may run at once are in progress, and none ended in time. Not the upstream's
     /// fault.
-    #[error("too many calls to this node are under way")]
+    #[error("too many calls to this upstream are in progress")]
     Busy,
     /// No answer in time.
     #[error("no answer within {} ms", .0.as_millis())]
     Timeout(Duration),
-    /// No connection, or it ended before the answer did.
+    /// There is no connection, or it ended before the answer was complete.
     #[error("connection: {0}")]
     Connection(Box<str>),
-    /// The upstream asks to be asked less.
+    /// The upstream limits our rate.
     #[error("rate limited")]
     RateLimited {
-        /// How long it wants to be left alone, if it said so; an hour at most.
+        /// How long to wait, if it says so; an hour at most.
         retry_after: Option<Duration>,
     },
-    /// The upstream, or whoever stands before it, refused the request as HTTP.
+    /// The upstream, or a proxy before it, refused the HTTP request.
     #[error("refused with HTTP status {status}")]
     Refused {
-        /// HTTP's number.
+        /// The HTTP status.
         status: u16,
     },
     /// The upstream does not have the method.
-    #[error("the node does not have the method")]
+    #[error("the upstream does not have the method")]
     MethodMissing,
     /// The upstream has no such block, transaction or uncle.
     #[error("not found")]
     NotFound,
-    /// The answer is not what the method answers.
+    /// The answer is not what the method returns.
     #[error("malformed answer: {0}")]
     Malformed(Box<str>),
-    /// The answer is longer than any honest one.
+    /// The answer is longer than an honest one can be.
     #[error("answer of more than {limit} bytes")]
     TooLarge {
         /// The bound in bytes.
         limit: usize,
     },
-    /// The upstream has another reason.
+    /// The upstream answered with another JSON-RPC error.
     #[error("error {code}: {message}")]
     Rpc {
-        /// Its number.
+        /// Its code.
         code: i64,
-        /// Its text.
+        /// Its message.
         message: Box<str>,
     },
 }
 
-/// Longest text of an upstream, in characters, that is kept for a log line.
+/// Why the client of an upstream cannot be made.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ClientError {
+    /// TLS cannot be set up; the system may have no certificates.
+    #[error("cannot set up TLS: {0}")]
+    Tls(#[from] rustls::Error),
+    /// HTTP cannot be set up.
+    #[error("cannot set up HTTP: {0}")]
+    Http(reqwest::Error),
+}
+
+/// Most characters of an upstream's text that a log line shows.
 const TEXT_CHARS_MAX: usize = 200;
 
-/// Longest wait that an upstream may ask for: who is rate limited for a day is asked again within the
-/// day.
+/// Longest wait that is granted to an upstream: one that asks for a day is tried again within it.
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(3_600);
 
 #[cfg(test)]
 impl CallError {
-    /// Names of all kinds, for the tables of tests.
+    /// The labels of all kinds, for tests.
     pub(in crate::upstream) const LABELS: [&'static str; 10] = [
         "busy",
         "timeout",
@@ -81,7 +91,7 @@ impl CallError {
         "rpc",
     ];
 
-    /// The kind's name.
+    /// The kind's label.
     pub(in crate::upstream) const fn label(&self) -> &'static str {
         let at = match self {
             Self::Busy => 0,
@@ -100,8 +110,7 @@ impl CallError {
 }
 
 impl CallError {
-    /// Whether the upstream cannot answer the method in the form that was asked for, however often it
-    /// is asked.
+    /// Whether the upstream cannot answer this method with such parameters at all.
     pub(super) fn lacks_method(&self) -> bool {
         match self {
             Self::MethodMissing => true,
@@ -118,7 +127,7 @@ impl CallError {
         Self::Malformed(with_sources(error))
     }
 
-    /// What an HTTP status other than success says.
+    /// The error for an HTTP status other than success.
     pub(super) fn of_status(status: u16, retry_after: Option<Duration>) -> Self {
         match (status, retry_after) {
             (429, _) | (503, Some(_)) => Self::RateLimited {
@@ -128,12 +137,12 @@ impl CallError {
         }
     }
 
-    /// Carries the error through the crates between a transport and its caller.
+    /// Wraps the error for its way through alloy's crates to the caller.
     pub(super) fn into_transport(self) -> TransportError {
         TransportErrorKind::custom(self)
     }
 
-    /// What alloy's crates make of a failure.
+    /// The error behind one of alloy's.
     pub(super) fn of_transport(error: TransportError) -> Self {
         match error {
             RpcError::ErrorResp(payload) => Self::of_payload(&payload),
@@ -146,7 +155,7 @@ impl CallError {
                 }
             }
             RpcError::Transport(error) => Self::connection(&error),
-            // Whatever cannot be sent: a defect here.
+            // The request cannot be serialized: a defect of this program.
             error => Self::malformed(&error),
         }
     }
@@ -164,7 +173,7 @@ impl CallError {
     }
 }
 
-/// An upstream's text as it may stand in a log line.
+/// An upstream's text, shortened and without control characters, for a log line.
 fn printable(text: &str) -> Box<str> {
     let chars = text
         .chars()
@@ -172,7 +181,7 @@ fn printable(text: &str) -> Box<str> {
     chars.take(TEXT_CHARS_MAX).collect::<String>().into()
 }
 
-/// An error with what caused it, where that says more.
+/// An error followed by its causes, each if it adds something.
 fn with_sources(error: &dyn Error) -> Box<str> {
     let mut text = error.to_string();
     let mut source = error.source();

@@ -1,4 +1,4 @@
-//! The heads that an upstream tells of.
+//! The heads that an upstream announces.
 
 use alloy_primitives::B256;
 use alloy_pubsub::{PubSubFrontend, RawSubscription};
@@ -6,16 +6,15 @@ use tokio::sync::broadcast::error::RecvError;
 
 use super::{CallError, HeadClaim};
 
-/// A subscription to an upstream's heads; ends with its connection, and is taken back when it is
-/// dropped.
+/// A subscription to an upstream's heads. It ends with its connection; dropping it unsubscribes.
 #[derive(Debug)]
-pub struct Heads {
+pub(crate) struct Heads {
     frontend: PubSubFrontend,
     subscription: RawSubscription,
 }
 
 impl Heads {
-    /// The subscription that the upstream answered with `id`.
+    /// The subscription with this id.
     pub(super) async fn of(frontend: PubSubFrontend, id: B256) -> Result<Self, CallError> {
         let subscription = frontend.get_subscription(id).await;
         Ok(Self {
@@ -24,12 +23,11 @@ impl Heads {
         })
     }
 
-    /// Waits for the next head that the upstream tells of. Whoever is slower than the upstream gets the
-    /// newer ones alone.
+    /// Waits for the next announced head. A slow reader misses older heads.
     ///
     /// # Errors
-    /// The connection ended, or the upstream told of something that is no head.
-    pub async fn next(&mut self) -> Result<HeadClaim, CallError> {
+    /// The connection ended, or the announcement is not a head.
+    pub(crate) async fn next(&mut self) -> Result<HeadClaim, CallError> {
         loop {
             match self.subscription.recv().await {
                 Ok(json) => return HeadClaim::parse(&json),
@@ -44,7 +42,7 @@ impl Heads {
 
 impl Drop for Heads {
     fn drop(&mut self) {
-        // An error: the connection is gone, and the subscription with it.
+        // Fails only if the connection has ended, and the subscription with it.
         let _ = self.frontend.unsubscribe(*self.subscription.local_id());
     }
 }

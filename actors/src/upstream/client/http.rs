@@ -1,7 +1,7 @@
-//! A transport over HTTP that bounds what it reads.
+//! An HTTP transport that bounds the answers it reads.
 //!
-//! alloy's own reads an answer whatever its length, writes the URL (and the key in it) into its
-//! spans, and follows redirects, with the operator's headers, wherever they lead.
+//! alloy's own transport reads answers of any length, writes the URL and the key in it into its
+//! spans, and follows redirects to any host with the operator's headers.
 
 use std::{
     task::{Context, Poll},
@@ -23,11 +23,10 @@ use crate::upstream::Endpoint;
 /// Longest wait for a connection; a call's own timeout may be shorter.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How long an idle connection is kept: less than most servers keep it, so that it is this side
-/// that closes.
+/// How long an idle connection is kept: less than most servers keep it, so that this side closes it.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Bytes that are set aside for an answer because its head announces so many.
+/// Most bytes to allocate up front for an answer, whatever its Content-Length says.
 const ANNOUNCED_BYTES_MAX: u64 = 4 << 20;
 
 /// One upstream over HTTP.
@@ -76,13 +75,13 @@ impl HttpTransport {
         if matches!(refused, CallError::RateLimited { .. }) {
             return Err(refused);
         }
-        // Some upstreams refuse in HTTP and say in JSON-RPC why.
+        // Some upstreams refuse with an HTTP status and give the reason as JSON-RPC in the body.
         let body = read(response, self.answer_bytes_max).await;
         let answer = body
             .ok()
             .and_then(|body| serde_json::from_slice(&body).ok());
-        let said_why = answer.filter(ResponsePacket::is_error);
-        said_why.ok_or(refused)
+        let rpc_error = answer.filter(ResponsePacket::is_error);
+        rpc_error.ok_or(refused)
     }
 }
 
@@ -101,7 +100,7 @@ impl Service<RequestPacket> for HttpTransport {
     }
 }
 
-/// The body, as long as it is not too long.
+/// Reads the body, up to `limit` bytes.
 async fn read(mut response: Response, limit: usize) -> Result<Vec<u8>, CallError> {
     let announced = response.content_length().unwrap_or(0);
     if announced > limit as u64 {
@@ -121,7 +120,7 @@ fn lost(error: reqwest::Error) -> CallError {
     CallError::connection(&error.without_url())
 }
 
-/// The wait that the upstream asks for; a date, which nobody sends, is not read.
+/// The wait in seconds that the upstream asks for. A date is ignored: no known server sends one.
 fn retry_after(response: &Response) -> Option<Duration> {
     let value = response.headers().get(RETRY_AFTER)?.to_str().ok()?;
     value.trim().parse().ok().map(Duration::from_secs)

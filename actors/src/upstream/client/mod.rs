@@ -1,7 +1,7 @@
-//! One upstream's calls.
+//! The calls to one upstream.
 //!
-//! An answer is JSON as the upstream wrote it: whoever asked checks it against a hash. What is read
-//! here is small (a number, a name) or a claim that leads to a question and to nothing else.
+//! Blocks, receipts, proofs and code are returned as JSON text, for the caller to verify. Parsed here
+//! are small values, such as the chain id, and claims about heads, which only lead to further calls.
 
 mod claim;
 mod code;
@@ -27,50 +27,39 @@ use alloy_primitives::{Address, B256, U64};
 use serde_json::value::RawValue;
 use tokio::{sync::Semaphore, task::JoinSet, time};
 
-pub use claim::HeadClaim;
-pub use error::CallError;
-pub use heads::Heads;
+pub(crate) use claim::HeadClaim;
+pub(crate) use error::{CallError, ClientError};
+pub(crate) use heads::Heads;
 pub(super) use unsupported_method::UnsupportedMethod;
 
 use super::Endpoint;
 use transport::Transport;
 
-/// Longest answer in bytes: as long as what is checked may be.
-pub const ANSWER_BYTES_MAX: usize = nearhead_chain::remote::ANSWER_BYTES_MAX;
+/// Longest answer in bytes: the most that the verifier accepts.
+pub(crate) const ANSWER_BYTES_MAX: usize = nearhead_chain::remote::ANSWER_BYTES_MAX;
 
-/// What one upstream's calls are bound by.
+/// Bounds of the calls to one upstream.
 #[derive(Clone, Copy, Debug)]
-pub struct CallLimits {
-    /// Calls that may be under way; at least one.
-    pub concurrency: usize,
-    /// Longest wait for an answer, and before that for a turn.
-    pub timeout: Duration,
-    /// Longest answer in bytes, also of all receipts of a block that are asked for one by one. Over
-    /// HTTP a longer one is not read to its end; over WebSocket it ends the connection. So many
-    /// bytes for each call under way, and for each block whose receipts come one by one, are the
-    /// most that an upstream can make this process hold.
-    pub answer_bytes_max: usize,
+pub(crate) struct CallLimits {
+    /// Calls that may be in progress; at least one.
+    pub(crate) concurrency: usize,
+    /// Longest wait for a turn, and again for the answer.
+    pub(crate) timeout: Duration,
+    /// Longest answer in bytes, also for all receipts of a block together if they come one by one.
+    /// Over HTTP, reading stops there; over WebSocket, a longer answer ends the connection. An
+    /// upstream can make this process hold that many bytes for each call in progress, and for each
+    /// block whose receipts come one by one.
+    pub(crate) answer_bytes_max: usize,
 }
 
-/// Why there is no client of an upstream.
-#[derive(Debug, thiserror::Error)]
-pub enum ClientError {
-    /// TLS cannot be set up: the system has no certificates, for one.
-    #[error("cannot set up TLS: {0}")]
-    Tls(#[from] rustls::Error),
-    /// HTTP cannot be set up.
-    #[error("cannot set up HTTP: {0}")]
-    Http(reqwest::Error),
-}
-
-/// A block that has a name.
+/// A block tag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Tag {
+pub(crate) enum Tag {
     /// The upstream's head.
     Latest,
-    /// The newest block that is safe.
+    /// The safe block.
     Safe,
-    /// The newest block that is finalized.
+    /// The finalized block.
     Finalized,
 }
 
@@ -86,16 +75,16 @@ impl Tag {
 
 /// A block's receipts as an upstream gave them.
 #[derive(Debug)]
-pub enum ReceiptsAnswer {
-    /// As one list.
+pub(crate) enum ReceiptsAnswer {
+    /// All in one list.
     Whole(Box<RawValue>),
-    /// One by one, in the order that they were asked for.
+    /// One by one, in the order of the transactions.
     Single(Vec<Box<RawValue>>),
 }
 
-/// One upstream; cloning shares its connections and bounds.
+/// The client of one upstream. Clones share its connections and bounds.
 #[derive(Clone)]
-pub struct UpstreamClient {
+pub(crate) struct UpstreamClient {
     inner: Arc<Inner>,
 }
 
@@ -108,11 +97,11 @@ struct Inner {
 }
 
 impl UpstreamClient {
-    /// A client that connects when it is first used.
+    /// A client that connects at the first call.
     ///
     /// # Errors
-    /// The system cannot do TLS.
-    pub fn new(endpoint: Endpoint, limits: CallLimits) -> Result<Self, ClientError> {
+    /// TLS or HTTP cannot be set up.
+    pub(crate) fn new(endpoint: Endpoint, limits: CallLimits) -> Result<Self, ClientError> {
         let transport = Transport::new(&endpoint, limits.answer_bytes_max)?;
         let turns = Semaphore::new(limits.concurrency.clamp(1, Semaphore::MAX_PERMITS));
         Ok(Self {
@@ -126,55 +115,45 @@ impl UpstreamClient {
         })
     }
 
-    /// The upstream's endpoint, which shows no secrets.
-    #[must_use]
-    pub fn endpoint(&self) -> &Endpoint {
+    /// The upstream's endpoint, which displays no secrets.
+    pub(crate) fn endpoint(&self) -> &Endpoint {
         &self.inner.endpoint
     }
 
-    /// The chain's id.
+    /// The chain id.
     ///
     /// # Errors
-    /// As [`CallError`] says, here and below.
-    pub async fn chain_id(&self) -> Result<u64, CallError> {
+    /// See [`CallError`].
+    pub(crate) async fn chain_id(&self) -> Result<u64, CallError> {
         let id: U64 = self.read("eth_chainId", ()).await?;
         Ok(id.to())
     }
 
-    /// The head's number.
+    /// Whether the upstream reports that it is syncing.
     ///
     /// # Errors
-    /// As [`CallError`] says.
-    pub async fn block_number(&self) -> Result<u64, CallError> {
-        let number: U64 = self.read("eth_blockNumber", ()).await?;
-        Ok(number.to())
-    }
-
-    /// Whether the upstream says that it is still filling its database.
-    ///
-    /// # Errors
-    /// As [`CallError`] says.
-    pub async fn is_syncing(&self) -> Result<bool, CallError> {
+    /// See [`CallError`].
+    pub(crate) async fn is_syncing(&self) -> Result<bool, CallError> {
         let json = self.call("eth_syncing", ()).await?;
         Ok(json.get() != "false")
     }
 
-    /// What the upstream names so; [`CallError::NotFound`] where it has no such block yet.
+    /// The block with this tag; [`CallError::NotFound`] if the upstream has none yet.
     ///
     /// # Errors
-    /// As [`CallError`] says.
-    pub async fn head(&self, tag: Tag) -> Result<HeadClaim, CallError> {
+    /// See [`CallError`].
+    pub(crate) async fn head(&self, tag: Tag) -> Result<HeadClaim, CallError> {
         let json = self
             .call("eth_getBlockByNumber", (tag.name(), false))
             .await?;
         HeadClaim::parse(&json)
     }
 
-    /// The hash of the upstream's block 0; [`CallError::NotFound`] where it has forgotten it.
+    /// The hash of block 0; [`CallError::NotFound`] if the upstream has pruned it.
     ///
     /// # Errors
-    /// As [`CallError`] says.
-    pub async fn genesis(&self) -> Result<B256, CallError> {
+    /// See [`CallError`].
+    pub(crate) async fn genesis(&self) -> Result<B256, CallError> {
         let json = self
             .call("eth_getBlockByNumber", (U64::ZERO, false))
             .await?;
@@ -184,38 +163,38 @@ impl UpstreamClient {
     /// A block with its transactions.
     ///
     /// # Errors
-    /// As [`CallError`] says.
-    pub async fn block_by_hash(&self, hash: B256) -> Result<Box<RawValue>, CallError> {
+    /// See [`CallError`].
+    pub(crate) async fn block_by_hash(&self, hash: B256) -> Result<Box<RawValue>, CallError> {
         self.call("eth_getBlockByHash", (hash, true)).await
     }
 
-    /// A block with its transactions, by a number of the upstream's own chain.
+    /// The upstream's canonical block at this number, with its transactions.
     ///
     /// # Errors
-    /// As [`CallError`] says.
-    pub async fn block_by_number(&self, number: u64) -> Result<Box<RawValue>, CallError> {
+    /// See [`CallError`].
+    pub(crate) async fn block_by_number(&self, number: u64) -> Result<Box<RawValue>, CallError> {
         self.call("eth_getBlockByNumber", (U64::from(number), true))
             .await
     }
 
-    /// A block's receipts: as one list, or one by one from an upstream that has no lists, which is
-    /// remembered for a while.
+    /// A block's receipts: in one list, or one by one from an upstream without
+    /// eth_getBlockReceipts, which is remembered for five minutes.
     ///
     /// # Errors
-    /// As [`CallError`] says; one receipt's error is the error of all.
-    pub async fn block_receipts(
+    /// See [`CallError`]. If one receipt fails, all fail.
+    pub(crate) async fn block_receipts(
         &self,
         block: B256,
         transactions: &[B256],
     ) -> Result<ReceiptsAnswer, CallError> {
-        let unsupported_method = &self.inner.block_receipts_unsupported;
-        if !unsupported_method.is_known(Instant::now()) {
+        let unsupported = &self.inner.block_receipts_unsupported;
+        if !unsupported.is_known(Instant::now()) {
             match self.call("eth_getBlockReceipts", (block,)).await {
                 Err(error) if error.lacks_method() => {
-                    if unsupported_method.note(Instant::now()) {
+                    if unsupported.note(Instant::now()) {
                         tracing::warn!(
                             node = %self.inner.endpoint,
-                            "the node has no eth_getBlockReceipts: receipts are fetched one by one"
+                            "the upstream has no eth_getBlockReceipts: receipts are fetched one by one"
                         );
                     }
                 }
@@ -230,17 +209,17 @@ impl UpstreamClient {
     /// An ommer's header.
     ///
     /// # Errors
-    /// As [`CallError`] says.
-    pub async fn uncle(&self, block: B256, index: u64) -> Result<Box<RawValue>, CallError> {
+    /// See [`CallError`].
+    pub(crate) async fn uncle(&self, block: B256, index: u64) -> Result<Box<RawValue>, CallError> {
         self.call("eth_getUncleByBlockHashAndIndex", (block, U64::from(index)))
             .await
     }
 
-    /// A proof of an account and of its slots, after the block with this hash.
+    /// The proof of an account and its slots in the state after this block.
     ///
     /// # Errors
-    /// As [`CallError`] says.
-    pub async fn proof(
+    /// See [`CallError`].
+    pub(crate) async fn proof(
         &self,
         address: Address,
         slots: &[B256],
@@ -249,20 +228,24 @@ impl UpstreamClient {
         self.call("eth_getProof", (address, slots, block)).await
     }
 
-    /// An account's code, after the block with this hash.
+    /// An account's code in the state after this block.
     ///
     /// # Errors
-    /// As [`CallError`] says.
-    pub async fn code(&self, address: Address, block: B256) -> Result<Box<RawValue>, CallError> {
+    /// See [`CallError`].
+    pub(crate) async fn code(
+        &self,
+        address: Address,
+        block: B256,
+    ) -> Result<Box<RawValue>, CallError> {
         self.call("eth_getCode", (address, block)).await
     }
 
-    /// Asks to be told of heads; [`CallError::MethodMissing`] over HTTP. One such subscription is
-    /// enough for an upstream: two on one connection are the same, and end together.
+    /// Subscribes to the upstream's heads; [`CallError::MethodMissing`] over HTTP. One subscription
+    /// is enough: two on one connection share an id and end together.
     ///
     /// # Errors
-    /// As [`CallError`] says.
-    pub async fn subscribe_heads(&self) -> Result<Heads, CallError> {
+    /// See [`CallError`].
+    pub(crate) async fn subscribe_heads(&self) -> Result<Heads, CallError> {
         self.in_time(self.inner.transport.subscribe("newHeads"))
             .await
     }
@@ -271,36 +254,36 @@ impl UpstreamClient {
         &self,
         transactions: &[B256],
     ) -> Result<Vec<Box<RawValue>>, CallError> {
-        let mut found: Vec<_> = transactions.iter().map(|_| None).collect();
-        let mut asked = transactions.iter().copied().enumerate();
+        let mut receipts: Vec<_> = transactions.iter().map(|_| None).collect();
+        let mut remaining = transactions.iter().copied().enumerate();
         let limit = self.inner.limits.answer_bytes_max;
         let mut room = limit;
         let mut under_way = JoinSet::new();
         loop {
             while under_way.len() < self.inner.limits.concurrency.max(1)
-                && let Some((at, transaction)) = asked.next()
+                && let Some((index, transaction)) = remaining.next()
             {
                 let client = self.clone();
                 under_way.spawn(async move {
                     let receipt = client.call("eth_getTransactionReceipt", (transaction,));
-                    (at, receipt.await)
+                    (index, receipt.await)
                 });
             }
             match under_way.join_next().await {
                 None => break,
-                Some(Ok((at, receipt))) => {
+                Some(Ok((index, receipt))) => {
                     let receipt = receipt?;
                     let left = room.checked_sub(receipt.get().len());
                     room = left.ok_or(CallError::TooLarge { limit })?;
-                    found[at] = Some(receipt);
+                    receipts[index] = Some(receipt);
                 }
                 Some(Err(_)) => return Err(CallError::Malformed("a call panicked".into())),
             }
         }
-        Ok(found.into_iter().flatten().collect())
+        Ok(receipts.into_iter().flatten().collect())
     }
 
-    /// A small answer of a known type.
+    /// A call with a small answer of a known type.
     async fn read<T: RpcRecv>(
         &self,
         method: &'static str,
@@ -310,7 +293,7 @@ impl UpstreamClient {
         serde_json::from_str(json.get()).map_err(|error| CallError::malformed(&error))
     }
 
-    /// One call; null is [`CallError::NotFound`].
+    /// A call; the answer null is [`CallError::NotFound`].
     async fn call(
         &self,
         method: &'static str,
@@ -325,7 +308,7 @@ impl UpstreamClient {
         }
     }
 
-    /// Waits for a turn, then for the answer.
+    /// Waits for a turn, then for the answer, each at most as long as the timeout.
     async fn in_time<T>(
         &self,
         call: impl Future<Output = Result<T, CallError>>,

@@ -5,15 +5,14 @@ use std::sync::Arc;
 use rustls::{ClientConfig, RootCertStore, crypto::ring};
 use rustls_platform_verifier::BuilderVerifierExt;
 
-/// A configuration that believes whom the system believes.
+/// A configuration with the certificates that the system trusts.
 pub(super) fn system() -> Result<ClientConfig, rustls::Error> {
     let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()));
     let builder = builder.with_safe_default_protocol_versions()?;
     Ok(builder.with_platform_verifier()?.with_no_client_auth())
 }
 
-/// A configuration that believes nobody, for a client that does not use TLS but has to be given
-/// one.
+/// A configuration without trusted certificates, for a client that needs one but does not use TLS.
 pub(super) fn nobody() -> Result<ClientConfig, rustls::Error> {
     let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()));
     let builder = builder.with_safe_default_protocol_versions()?;

@@ -1,4 +1,4 @@
-//! What calls travel on.
+//! The transport of calls: HTTP or WebSocket.
 
 use std::sync::Arc;
 
@@ -12,15 +12,15 @@ use tokio::sync::Mutex as AsyncMutex;
 use super::{CallError, ClientError, Heads, http::HttpTransport, ws::WsConnect};
 use crate::upstream::{Endpoint, Scheme};
 
-/// A way to one upstream.
+/// The connections to one upstream.
 pub(super) enum Transport {
-    /// A pool of connections, each a request at a time.
+    /// A pool of connections, one request at a time on each.
     Http(RpcClient),
-    /// One connection for everything, opened when it is needed.
+    /// One connection for everything, opened at the first call.
     WebSocket {
         connect: Box<WsConnect>,
-        /// Held while a connection is opened: whoever comes meanwhile waits for it instead of
-        /// opening another.
+        /// Held while a connection is opened, so that concurrent calls wait for it instead of
+        /// opening others.
         opening: AsyncMutex<()>,
         open: Mutex<Option<RpcClient>>,
     },
@@ -61,10 +61,9 @@ impl Transport {
         Heads::of(frontend, id).await
     }
 
-    /// Does without the open connection from now on; calls that are under way on it go on.
+    /// Stops using the open connection; calls in progress on it go on.
     ///
-    /// For a call that nobody waits for any more is remembered on it until it is answered, which
-    /// may be never.
+    /// A connection remembers an abandoned call until its answer arrives, which may be never.
     pub(super) fn renew(&self) {
         if let Self::WebSocket { open, .. } = self {
             *open.lock() = None;
@@ -92,7 +91,7 @@ impl Transport {
         }
     }
 
-    /// Gives up a connection that ended, unless another has taken its place.
+    /// Drops the connection if it has ended, unless a new one has already replaced it.
     fn failed(&self, client: &RpcClient, error: CallError) -> CallError {
         if let Self::WebSocket { open, .. } = self
             && matches!(error, CallError::Connection(_))

@@ -4,22 +4,22 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-/// What an upstream said that it cannot do, so that it is not asked, or not complained of, for a while.
-/// It is tried again: behind one URL there may be several upstreams, and one is replaced now and then.
+/// Remembers for five minutes that an upstream cannot do something, so that it is not asked, or not
+/// logged again. Then it is tried again: a URL may stand for several nodes, and nodes are upgraded.
 #[derive(Debug, Default)]
 pub(in crate::upstream) struct UnsupportedMethod(Mutex<Option<Instant>>);
 
 impl UnsupportedMethod {
-    const TRIED_AGAIN_AFTER: Duration = Duration::from_secs(300);
+    const REMEMBERED_FOR: Duration = Duration::from_secs(300);
 
-    /// Whether it said so not long ago.
+    /// Whether it was noted within the last five minutes.
     pub(in crate::upstream) fn is_known(&self, now: Instant) -> bool {
         self.0
             .lock()
-            .is_some_and(|said| now.saturating_duration_since(said) < Self::TRIED_AGAIN_AFTER)
+            .is_some_and(|noted| now.saturating_duration_since(noted) < Self::REMEMBERED_FOR)
     }
 
-    /// It says so now; whether that is new.
+    /// Notes it; returns whether it was not known.
     pub(in crate::upstream) fn note(&self, now: Instant) -> bool {
         let is_new = !self.is_known(now);
         *self.0.lock() = Some(now);
@@ -32,13 +32,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_an_upstream_lacks_is_tried_again() {
-        let (lacks, now) = (UnsupportedMethod::default(), Instant::now());
-        assert!(!lacks.is_known(now));
-        assert!(lacks.note(now));
-        let last = now + UnsupportedMethod::TRIED_AGAIN_AFTER - Duration::from_secs(1);
-        assert!(lacks.is_known(last) && !lacks.note(last));
-        let next = last + UnsupportedMethod::TRIED_AGAIN_AFTER;
-        assert!(!lacks.is_known(next) && lacks.note(next));
+    fn an_unsupported_method_is_tried_again() {
+        let (unsupported, now) = (UnsupportedMethod::default(), Instant::now());
+        assert!(!unsupported.is_known(now));
+        assert!(unsupported.note(now));
+        let last = now + UnsupportedMethod::REMEMBERED_FOR - Duration::from_secs(1);
+        assert!(unsupported.is_known(last) && !unsupported.note(last));
+        let next = last + UnsupportedMethod::REMEMBERED_FOR;
+        assert!(!unsupported.is_known(next) && unsupported.note(next));
     }
 }

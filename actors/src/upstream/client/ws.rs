@@ -1,4 +1,4 @@
-//! A transport over WebSocket, with headers and a bound.
+//! A WebSocket transport with custom headers and a bound on messages.
 
 use std::{sync::Arc, time::Duration};
 
@@ -15,17 +15,15 @@ use tokio_tungstenite::{
 use super::{CallError, ClientError, tls};
 use crate::upstream::Endpoint;
 
-/// How often a connection on which nothing is sent is tried with a ping; without a pong until the
-/// next it ends.
+/// Interval of pings on an idle connection. It ends if the pong has not arrived by the next one.
 const KEEPALIVE: Duration = Duration::from_secs(10);
 
-/// How one upstream is connected to.
+/// Opens the connection to one upstream.
 #[derive(Clone, Debug)]
 pub(super) struct WsConnect {
     endpoint: Endpoint,
     tls: Option<Arc<ClientConfig>>,
-    /// A message that is longer ends the connection, and every call on it: the protocol has no way
-    /// to skip one.
+    /// A longer message ends the connection and every call on it: WebSocket cannot skip a message.
     message_bytes_max: usize,
 }
 
@@ -71,8 +69,7 @@ impl PubSubConnect for WsConnect {
         self.open().await.map_err(CallError::into_transport)
     }
 
-    /// Not here: when an upstream is tried again is decided in one place, which has to know that it was
-    /// lost.
+    /// Never: `health` decides when to try again, and has to learn that the connection was lost.
     async fn try_reconnect(&self) -> TransportResult<ConnectionHandle> {
         Err(TransportErrorKind::non_retryable_str(
             "the connection ended",
@@ -80,7 +77,7 @@ impl PubSubConnect for WsConnect {
     }
 }
 
-/// Why there is no connection, without the URL that some of the texts have in them.
+/// The error of a failed connection, without the URL that some messages contain.
 fn refused(error: &tungstenite::Error) -> CallError {
     match error {
         tungstenite::Error::Http(response) => {

@@ -1,55 +1,55 @@
-//! What is made of answers.
+//! What the follower does with an answer.
 
 use std::sync::Arc;
 
 use nearhead_chain::block::Block;
 
 use super::{
-    FetchError, Follower, Goal, HeadSink, Upstream,
-    work::{self, Answer, Done, Identity, Named, Purpose, SettledClaims},
+    Event, Follower,
+    contract::{FetchError, HeadSink, Upstream},
+    fetching::Goal,
+    work::{self, Answer, Answered, Identity, PollAnswer, Purpose, SettledClaims},
 };
 use crate::{
     messages::{AdvanceHead, SettleHead},
     upstream::{
         client::{CallError, HeadClaim},
-        follow::Event,
         health::{Fault, UpstreamId, Verdict},
         plan::{Ask, Divergence, FetchedBlock, PathOutcome},
     },
 };
 
-/// Times in a row that an upstream may not have what it named itself, before it is a fault: a URL of
-/// several upstreams does so now and then, for as long as the newest block takes from one of them to
-/// the others.
+/// Times in a row that an upstream may lack a block that it named, before that is a fault. A URL
+/// that stands for several nodes does so until the newest block has reached all of them.
 const MISSING_MAX: u32 = 3;
 
-impl<P: Upstream, S: HeadSink> Follower<P, S> {
-    /// Takes an answer in.
-    pub(super) fn take(&mut self, done: Done<P::Heads>) {
-        let Done { upstream, answer } = done;
+impl<U: Upstream, S: HeadSink> Follower<U, S> {
+    /// Handles one answer.
+    pub(super) fn handle(&mut self, answered: Answered<U::Heads>) {
+        let Answered { upstream, answer } = answered;
         match answer {
-            Answer::Polled(named) => self.polled(upstream, named),
+            Answer::Polled(answer) => self.polled(upstream, answer),
             Answer::Subscribed(Ok(heads)) => {
-                self.questions.spawn(work::next(upstream, heads));
+                self.calls.spawn(work::next(upstream, heads));
             }
             Answer::Subscribed(Err(error)) => {
-                // Who does not have it is not asked again; it is no fault, heads are asked for
-                // anyway.
+                // Not a fault, since heads are polled as well. An upstream without the method is
+                // not asked again.
                 let never = matches!(error, CallError::MethodMissing | CallError::Rpc { .. });
-                self.upstreams[upstream].tells = never.then_some(false);
+                self.upstreams[upstream].announces = never.then_some(false);
             }
             Answer::Announced(heads, Ok(head)) => {
-                // Until its chain is known, nobody listens.
-                if self.upstreams[upstream].is_known {
+                // Announcements are ignored until the upstream's chain is known.
+                if self.upstreams[upstream].is_identified {
                     let now = self.now();
-                    self.health.heard(upstream, now, head);
+                    self.health.head_named(upstream, now, head);
                 }
-                self.questions.spawn(work::next(upstream, heads));
+                self.calls.spawn(work::next(upstream, heads));
             }
             Answer::Announced(_, Err(_)) => {
                 let upstream = &mut self.upstreams[upstream];
-                // Another may answer on the next connection.
-                (upstream.tells, upstream.is_known) = (None, false);
+                // Another node may answer on the next connection.
+                (upstream.announces, upstream.is_identified) = (None, false);
             }
             Answer::Fetched {
                 ask,
@@ -58,25 +58,25 @@ impl<P: Upstream, S: HeadSink> Follower<P, S> {
             } => self.fetched(upstream, ask, purpose, block),
             Answer::FetchedFirst { ask, block } => {
                 if let Ok((_, identity)) = &block
-                    && let Err(why) = self.check_identity(upstream, *identity)
+                    && let Err(error) = self.check_identity(upstream, *identity)
                 {
                     self.sync.take_if(|sync| sync.upstream == upstream);
-                    self.fails(upstream, Verdict::Fault(Fault::WrongChain), &why);
+                    self.failed(upstream, Verdict::Fault(Fault::WrongChain), &error);
                     return;
                 }
                 let block = block.map(|(block, _)| block);
                 self.fetched(upstream, ask, Purpose::First, block);
             }
-            Answer::FetchedGenesis(block) => self.fetched_genesis(upstream, block),
+            Answer::FetchedGenesis(block) => self.genesis_fetched(upstream, block),
         }
     }
 
-    /// Whether this is the chain that is followed, in words if it is not.
+    /// Checks that the upstream is on the followed chain; the error says how it differs.
     fn check_identity(&self, upstream: UpstreamId, identity: Identity) -> Result<(), String> {
         let Identity { chain_id, genesis } = identity;
-        let ours = self.config.chain_id;
-        if chain_id != ours {
-            return Err(format!("chain id is {chain_id}, not {ours}"));
+        let expected = self.config.chain_id;
+        if chain_id != expected {
+            return Err(format!("chain id is {chain_id}, not {expected}"));
         }
         match (genesis, self.genesis_for(upstream)) {
             (Some(genesis), Some(known)) if genesis != known => {
@@ -86,31 +86,31 @@ impl<P: Upstream, S: HeadSink> Follower<P, S> {
         }
     }
 
-    fn polled(&mut self, id: UpstreamId, named: Result<Named, CallError>) {
+    fn polled(&mut self, id: UpstreamId, answer: Result<PollAnswer, CallError>) {
         let now = self.now();
-        let named = named.map_err(|error| (Verdict::from(&error), error.to_string()));
-        let named = named.and_then(|named| match self.check_identity(id, named.identity) {
-            Ok(()) => Ok(named),
-            Err(why) => Err((Verdict::Fault(Fault::WrongChain), why)),
+        let answer = answer.map_err(|error| (Verdict::from(&error), error.to_string()));
+        let answer = answer.and_then(|answer| match self.check_identity(id, answer.identity) {
+            Ok(()) => Ok(answer),
+            Err(error) => Err((Verdict::Fault(Fault::WrongChain), error)),
         });
-        match named {
-            Ok(named) => {
+        match answer {
+            Ok(answer) => {
                 let upstream = &mut self.upstreams[id];
-                upstream.is_known = true;
-                if let Some(settled) = named.settled {
+                upstream.is_identified = true;
+                if let Some(settled) = answer.settled {
                     upstream.settled = settled;
-                    self.is_unsettled |= self.health.followed() == Some(id);
+                    self.is_settle_due |= self.health.followed() == Some(id);
                     let finalized = settled.finalized;
                     let finalized = finalized.map(|block| (block.number, block.hash));
-                    self.health.settled(id, finalized);
-                    self.health.syncing(id, now, named.is_syncing);
+                    self.health.finalized_named(id, finalized);
+                    self.health.syncing_reported(id, now, answer.is_syncing);
                 }
-                self.health.heard(id, now, named.head);
+                self.health.head_named(id, now, answer.head);
             }
-            Err((verdict, why)) => self.fails(id, verdict, &why),
+            Err((verdict, error)) => self.failed(id, verdict, &error),
         }
         let upstream = &mut self.upstreams[id];
-        (upstream.asked, upstream.is_asked) = (Some(now), false);
+        (upstream.polled_at, upstream.is_being_polled) = (Some(now), false);
     }
 
     fn fetched(
@@ -129,20 +129,16 @@ impl<P: Upstream, S: HeadSink> Follower<P, S> {
                 self.lost(upstream, ask, purpose);
                 match &error {
                     FetchError::Call(CallError::NotFound) => self.missing(upstream, ask, purpose),
-                    FetchError::Call(error) => self.fails(upstream, Verdict::from(error), error),
-                    FetchError::BadBlock { reason, why }
+                    FetchError::Call(error) => self.failed(upstream, Verdict::from(error), error),
+                    FetchError::BadBlock { reason, error }
                         if purpose == Purpose::Backfill && !self.health.has_other(upstream) =>
                     {
-                        self.bad_below(upstream, ask, reason, why);
+                        self.bad_below(upstream, ask, reason, error);
                     }
-                    FetchError::BadBlock { reason, why } => {
-                        let why = format!("block {}: {why}", ask.number());
-                        self.fails_by(
-                            upstream,
-                            Verdict::Fault(Fault::BadBlock),
-                            Some(reason),
-                            &why,
-                        );
+                    FetchError::BadBlock { reason, error } => {
+                        let error = format!("block {}: {error}", ask.number());
+                        let verdict = Verdict::Fault(Fault::BadBlock);
+                        self.failed_with(upstream, verdict, Some(reason), &error);
                     }
                 }
             }
@@ -150,7 +146,7 @@ impl<P: Upstream, S: HeadSink> Follower<P, S> {
     }
 
     fn arrived(&mut self, ask: Ask, purpose: Purpose, block: Arc<Block>) {
-        let found = |block: Arc<Block>| FetchedBlock {
+        let fetched = |block: Arc<Block>| FetchedBlock {
             number: block.number(),
             hash: block.hash,
             parent_hash: block.header.parent_hash,
@@ -162,36 +158,36 @@ impl<P: Upstream, S: HeadSink> Follower<P, S> {
                 let Some(sync) = &mut self.sync else {
                     return;
                 };
-                sync.moved = now;
-                match (&mut sync.to, purpose) {
-                    (Goal::Path(path), _) => path.got(ask, found(block)),
+                sync.progressed_at = now;
+                match (&mut sync.goal, purpose) {
+                    (Goal::Path(path), _) => path.got(ask, fetched(block)),
                     (Goal::Reset { block: head, .. }, Purpose::First)
                         if block.hash == sync.head.hash =>
                     {
                         *head = Some(block);
                     }
                     (Goal::Reset { is_asked, .. }, Purpose::First) => *is_asked = false,
-                    // What was asked for on the way before.
+                    // A block for an earlier sync.
                     (Goal::Reset { .. }, _) => {}
                 }
             }
             Purpose::Backfill => {
                 if let Some(backfill) = &mut self.backfill {
-                    backfill.blocks.got(ask, found(block));
+                    backfill.blocks.got(ask, fetched(block));
                 }
             }
         }
     }
 
-    /// A question of a way or a filling was not answered. A way ends with it, unless it was a
-    /// guess: the upstream may name another head by now.
+    /// A call for a block failed. A sync ends with that, because the upstream may name another head
+    /// by now; a guessed number is merely asked for again by hash.
     fn lost(&mut self, upstream: UpstreamId, ask: Ask, purpose: Purpose) {
         match purpose {
             Purpose::Sync | Purpose::First => {
                 let Some(sync) = self.sync.as_mut().filter(|sync| sync.upstream == upstream) else {
                     return;
                 };
-                match (&mut sync.to, ask) {
+                match (&mut sync.goal, ask) {
                     (Goal::Path(path), Ask::Number(_)) => path.lost(ask),
                     _ => self.sync = None,
                 }
@@ -204,7 +200,8 @@ impl<P: Upstream, S: HeadSink> Follower<P, S> {
         }
     }
 
-    /// An upstream does not have what it, or a block of its chain, has named. A guess says nothing.
+    /// An upstream lacks a block. That matters if it named the block, or if one of its blocks names
+    /// it as its parent; a guessed number may not exist.
     fn missing(&mut self, id: UpstreamId, ask: Ask, purpose: Purpose) {
         let (now, block_time) = (self.now(), self.health.block_time());
         let upstream = &mut self.upstreams[id];
@@ -214,23 +211,23 @@ impl<P: Upstream, S: HeadSink> Follower<P, S> {
             (_, Purpose::Sync | Purpose::First) => {
                 upstream.missing += 1;
                 if upstream.missing >= MISSING_MAX {
-                    let why = "the node does not have a block that it named";
-                    self.fails(id, Verdict::Fault(Fault::Missing), &why);
+                    let error = "the upstream does not have a block that it named";
+                    self.failed(id, Verdict::Fault(Fault::Missing), &error);
                 } else {
-                    self.hold_until = now + block_time / 16;
+                    self.sync_hold_until = now + block_time / 16;
                 }
             }
         }
     }
 
-    /// Hands over what is complete.
-    pub(super) async fn go_on(&mut self) -> Result<(), S::Error> {
+    /// Hands complete results to the sink.
+    pub(super) async fn apply(&mut self) -> Result<(), S::Error> {
         let now = self.now();
         if let Some(sync) = &mut self.sync {
-            match &mut sync.to {
+            match &mut sync.goal {
                 Goal::Reset { block, .. } => {
                     if let Some(block) = block.take() {
-                        self.begin(block).await?;
+                        self.reset(block).await?;
                     }
                 }
                 Goal::Path(path) => {
@@ -238,21 +235,18 @@ impl<P: Upstream, S: HeadSink> Follower<P, S> {
                     let outcome = held.as_ref().and_then(|held| path.outcome(held));
                     let divergence = held.as_ref().and_then(|held| path.divergence(held));
                     let is_refused =
-                        |divergence| self.health.refuses(now, divergence == Divergence::Far);
+                        |divergence| self.health.refuses_path(now, divergence == Divergence::Far);
                     match outcome {
                         _ if divergence.is_some_and(is_refused) => self.sync = None,
                         None => {}
                         Some(PathOutcome::Reset) => {
-                            let (upstream, head) = (
-                                self.upstreams[sync.upstream].client.name(),
-                                sync.head.number,
-                            );
+                            let name = self.upstreams[sync.upstream].client.name();
                             tracing::warn!(
-                                node = upstream,
-                                head,
-                                "the window cannot be joined to the node's head: it begins anew"
+                                node = name,
+                                head = sync.head.number,
+                                "the window does not reach the upstream's head: it starts again there"
                             );
-                            sync.to = Goal::RESET;
+                            sync.goal = Goal::RESET;
                         }
                         Some(PathOutcome::Advance { reverted, applied }) => {
                             self.advance(reverted, applied).await?;
@@ -261,19 +255,19 @@ impl<P: Upstream, S: HeadSink> Follower<P, S> {
                 }
             }
         }
-        self.fill().await?;
+        self.apply_below().await?;
         self.settle().await
     }
 
-    async fn begin(&mut self, block: Arc<Block>) -> Result<(), S::Error> {
+    async fn reset(&mut self, block: Arc<Block>) -> Result<(), S::Error> {
         let Some(sync) = self.sync.take() else {
             return Ok(());
         };
         let number = block.number();
-        self.sink.begin(block).await?;
+        self.sink.reset(block).await?;
         self.health.advanced(sync.upstream, self.now(), number);
-        (self.backfill, self.is_unsettled) = (None, true);
-        (self.tell)(Event::WindowStarted(number));
+        (self.backfill, self.is_settle_due) = (None, true);
+        (self.on_event)(Event::WindowStarted(number));
         Ok(())
     }
 
@@ -289,29 +283,29 @@ impl<P: Upstream, S: HeadSink> Follower<P, S> {
         };
         self.sink.advance(change).await?;
         let (now, number) = (self.now(), sync.head.number);
-        let named = now.saturating_sub(sync.named);
-        (self.tell)(Event::Advanced { number, named });
+        let named = now.saturating_sub(sync.named_at);
+        (self.on_event)(Event::Advanced { number, named });
         self.health.advanced(sync.upstream, now, number);
         self.learn_block_time();
-        // What is settled may be one of the new blocks.
-        self.is_unsettled = true;
+        // One of the new blocks may be settled.
+        self.is_settle_due = true;
         Ok(())
     }
 
-    /// Tells what the followed upstream calls safe and finalized, with a new head or without.
+    /// Hands over what the followed upstream calls safe and finalized.
     async fn settle(&mut self) -> Result<(), S::Error> {
-        let Some(held) = self.sink.held().filter(|_| self.is_unsettled) else {
+        let Some(held) = self.sink.held().filter(|_| self.is_settle_due) else {
             return Ok(());
         };
-        let Some(followed) = self.health.settler(&held) else {
+        let Some(source) = self.health.settled_source(&held) else {
             return Ok(());
         };
-        self.is_unsettled = false;
-        let SettledClaims { safe, finalized } = self.upstreams[followed].settled;
-        let named = |claim: HeadClaim| (claim.number, claim.hash);
+        self.is_settle_due = false;
+        let SettledClaims { safe, finalized } = self.upstreams[source].settled;
+        let claimed = |claim: HeadClaim| (claim.number, claim.hash);
         let settled = SettleHead {
-            safe: safe.map(named),
-            finalized: finalized.map(named),
+            safe: safe.map(claimed),
+            finalized: finalized.map(claimed),
         };
         self.sink.settle(settled).await
     }

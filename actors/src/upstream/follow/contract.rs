@@ -1,4 +1,4 @@
-//! What following needs of an upstream and of whoever holds the blocks.
+//! What the follower needs: an upstream to ask, and a sink that holds the blocks.
 
 use std::sync::Arc;
 
@@ -8,31 +8,31 @@ use nearhead_chain::{block::Block, window::Snapshot};
 use crate::{
     messages::{AdvanceHead, SettleHead},
     upstream::{
-        Chain,
+        chain::Chain,
         client::{CallError, HeadClaim, Heads, Tag},
         plan::Ask,
     },
 };
 
-/// Why there is no block.
+/// Why a block could not be fetched.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum FetchError {
+pub(crate) enum FetchError {
     /// A call failed.
     #[error(transparent)]
     Call(#[from] CallError),
-    /// What came is not the block: which check it failed.
-    #[error("{why}")]
+    /// The answer failed a check.
+    #[error("{error}")]
     BadBlock {
-        /// The check in one word, for metrics.
+        /// The check's label in metrics.
         reason: &'static str,
-        /// The check in words.
-        why: Box<str>,
+        /// What the check found.
+        error: Box<str>,
     },
 }
 
-/// One upstream, asked; cloning shares it.
-pub trait Upstream: Clone + Send + Sync + 'static {
-    /// Heads that the upstream tells of.
+/// One upstream, with every block verified. Clones share it.
+pub(crate) trait Upstream: Clone + Send + Sync + 'static {
+    /// The stream of announced heads.
     type Heads: HeadStream;
 
     /// The upstream's name for log lines, without secrets.
@@ -41,26 +41,26 @@ pub trait Upstream: Clone + Send + Sync + 'static {
     /// The id of its chain.
     fn chain_id(&self) -> impl Future<Output = Result<u64, CallError>> + Send;
 
-    /// The hash of its chain's genesis.
+    /// The hash of its genesis.
     fn genesis(&self) -> impl Future<Output = Result<B256, CallError>> + Send;
 
-    /// Whether it says that it is syncing.
+    /// Whether it reports that it is syncing.
     fn is_syncing(&self) -> impl Future<Output = Result<bool, CallError>> + Send;
 
-    /// What it names so.
+    /// The block that it names by this tag.
     fn head(&self, tag: Tag) -> impl Future<Output = Result<HeadClaim, CallError>> + Send;
 
-    /// Asks to be told of heads; [`CallError::MethodMissing`] where it does not.
+    /// Subscribes to its heads; [`CallError::MethodMissing`] if it announces none.
     fn heads(&self) -> impl Future<Output = Result<Self::Heads, CallError>> + Send;
 
-    /// Fetches a block and checks all of it against its hash. Its number, and its hash where that
-    /// was named, are those that were asked for.
+    /// Fetches a block and verifies it. Its number is the one that was asked for, and so is its
+    /// hash if `ask` has one.
     fn block(&self, ask: Ask) -> impl Future<Output = Result<Arc<Block>, FetchError>> + Send;
 }
 
-/// Heads that an upstream tells of by itself.
-pub trait HeadStream: Send + 'static {
-    /// Waits for the next one.
+/// Heads that an upstream announces.
+pub(crate) trait HeadStream: Send + 'static {
+    /// Waits for the next announcement.
     fn next(&mut self) -> impl Future<Output = Result<HeadClaim, CallError>> + Send;
 }
 
@@ -71,14 +71,14 @@ impl HeadStream for Heads {
 }
 
 /// The blocks that are held at one moment.
-pub trait HeldChain: Chain {
+pub(crate) trait HeldChain: Chain {
     /// Hash of the block below the oldest.
     fn below(&self) -> B256;
 
-    /// Hash of the genesis, if it is held: it may be below the oldest block.
+    /// Hash of the genesis, if it is held. It may be below the oldest block.
     fn genesis(&self) -> Option<B256>;
 
-    /// Number and seconds of the oldest block and of the head.
+    /// Number and timestamp of the oldest block and of the head.
     fn span(&self) -> [(u64, u64); 2];
 }
 
@@ -97,28 +97,28 @@ impl HeldChain for Arc<Snapshot> {
     }
 }
 
-/// Whoever holds the blocks.
-pub trait HeadSink {
-    /// What is held at one moment.
+/// The holder of the blocks.
+pub(crate) trait HeadSink {
+    /// The blocks that are held at one moment.
     type Held: HeldChain;
-    /// Why it cannot go on.
+    /// Why the sink cannot go on.
     type Error;
 
-    /// What is held; `None` before the first block.
+    /// The blocks that are held; `None` before the first.
     fn held(&self) -> Option<Self::Held>;
 
-    /// Begins with this block, without any that was held before.
-    fn begin(&mut self, head: Arc<Block>) -> impl Future<Output = Result<(), Self::Error>>;
+    /// Starts, or starts again, with this block alone.
+    fn reset(&mut self, head: Arc<Block>) -> impl Future<Output = Result<(), Self::Error>>;
 
     /// Changes the head.
     fn advance(&mut self, change: AdvanceHead) -> impl Future<Output = Result<(), Self::Error>>;
 
-    /// Puts a block below the oldest, whose parent it is.
+    /// Adds the parent of the oldest block.
     fn extend_below(&mut self, block: Arc<Block>) -> impl Future<Output = Result<(), Self::Error>>;
 
-    /// Keeps the genesis, which is below the oldest.
+    /// Keeps the genesis, which is below the oldest block.
     fn keep_genesis(&mut self, block: Arc<Block>) -> impl Future<Output = Result<(), Self::Error>>;
 
-    /// Sets what is safe and finalized, as far as it is of the chain that is held.
+    /// Sets the safe and the finalized block, if they are on the held chain.
     fn settle(&mut self, settled: SettleHead) -> impl Future<Output = Result<(), Self::Error>>;
 }

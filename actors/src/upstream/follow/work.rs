@@ -1,4 +1,4 @@
-//! The questions that are asked beside each other, and their answers.
+//! The calls that run concurrently, and their answers.
 
 use std::sync::Arc;
 
@@ -6,22 +6,22 @@ use alloy_primitives::B256;
 use nearhead_chain::block::Block;
 use tokio::join;
 
-use super::{FetchError, HeadStream, Upstream};
+use super::contract::{FetchError, HeadStream, Upstream};
 use crate::upstream::{
     client::{CallError, HeadClaim, Tag},
     health::UpstreamId,
     plan::Ask,
 };
 
-/// A question that was answered.
-pub(super) struct Done<H> {
+/// An upstream's answer to one of the calls below.
+pub(super) struct Answered<H> {
     pub(super) upstream: UpstreamId,
     pub(super) answer: Answer<H>,
 }
 
 pub(super) enum Answer<H> {
     /// To [`poll`].
-    Polled(Result<Named, CallError>),
+    Polled(Result<PollAnswer, CallError>),
     /// To [`subscribe`].
     Subscribed(Result<H, CallError>),
     /// To [`next`].
@@ -41,26 +41,26 @@ pub(super) enum Answer<H> {
     FetchedGenesis(Result<Arc<Block>, FetchError>),
 }
 
-/// What a block is for. A late answer to a question of an earlier way or filling is as good as any:
-/// it was verified.
+/// What a block is fetched for. A late answer for an earlier sync or backfill is as good as any,
+/// because it was verified.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Purpose {
     Sync,
-    /// The window begins with it: the one purpose for which an upstream has to say its chain besides.
+    /// The window starts with it. Only for this purpose the upstream is identified as well.
     First,
     Backfill,
 }
 
-/// Which chain an upstream is of.
+/// The chain of an upstream.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Identity {
     pub(super) chain_id: u64,
-    /// Hash of its genesis; `None`: it was not asked, or does not have it.
+    /// Hash of its genesis; `None` if it was not asked, or does not have it.
     pub(super) genesis: Option<B256>,
 }
 
-/// What an upstream says of itself.
-pub(super) struct Named {
+/// What an upstream says about itself.
+pub(super) struct PollAnswer {
     pub(super) identity: Identity,
     pub(super) is_syncing: bool,
     pub(super) head: HeadClaim,
@@ -68,15 +68,15 @@ pub(super) struct Named {
     pub(super) settled: Option<SettledClaims>,
 }
 
-/// Blocks that an upstream takes for settled, if it says so.
+/// The blocks that an upstream calls safe and finalized.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct SettledClaims {
     pub(super) safe: Option<HeadClaim>,
     pub(super) finalized: Option<HeadClaim>,
 }
 
-/// Asks an upstream which chain it is of, by its id, and by its genesis if that is not known yet.
-async fn identify<P: Upstream>(client: &P, with_genesis: bool) -> Result<Identity, CallError> {
+/// Asks an upstream for its chain id and, if `with_genesis`, for the hash of its genesis.
+async fn identify<U: Upstream>(client: &U, with_genesis: bool) -> Result<Identity, CallError> {
     Ok(Identity {
         chain_id: client.chain_id().await?,
         genesis: match with_genesis {
@@ -86,72 +86,71 @@ async fn identify<P: Upstream>(client: &P, with_genesis: bool) -> Result<Identit
     })
 }
 
-/// Asks an upstream for its chain and its head, and for what is asked more seldom.
-pub(super) async fn poll<P: Upstream>(
+/// Asks an upstream for its chain and its head; if `with_settled`, also for its safe and finalized
+/// blocks and whether it is syncing.
+pub(super) async fn poll<U: Upstream>(
     upstream: UpstreamId,
-    client: P,
+    client: U,
     with_genesis: bool,
     with_settled: bool,
-) -> Done<P::Heads> {
-    let named = async {
-        // Each time: what stands behind a URL may be another upstream by now, although no call has
-        // failed.
+) -> Answered<U::Heads> {
+    let answer = async {
+        // At every poll: another node may answer behind the same URL without any call failing.
         let (identity, head) = join!(identify(&client, with_genesis), client.head(Tag::Latest));
-        let mut named = Named {
+        let mut answer = PollAnswer {
             identity: identity?,
             is_syncing: false,
             head: head?,
             settled: None,
         };
-        // Not before: who asks to be asked less, or is silent, is not asked for more.
+        // Only now: an upstream that limits our rate, or is silent, gets no further calls.
         if with_settled {
             let (is_syncing, safe, finalized) = join!(
                 client.is_syncing(),
                 client.head(Tag::Safe),
                 client.head(Tag::Finalized)
             );
-            // An upstream that cannot say so is taken for one that is not; so is an upstream of a chain that
-            // has no such blocks.
-            named.is_syncing = is_syncing.unwrap_or(false);
+            // No answer counts as not syncing, and as no settled blocks: some chains have none.
+            answer.is_syncing = is_syncing.unwrap_or(false);
             let (safe, finalized) = (safe.ok(), finalized.ok());
-            named.settled = Some(SettledClaims { safe, finalized });
+            answer.settled = Some(SettledClaims { safe, finalized });
         }
-        Ok(named)
+        Ok(answer)
     };
-    Done {
+    Answered {
         upstream,
-        answer: Answer::Polled(named.await),
+        answer: Answer::Polled(answer.await),
     }
 }
 
-/// Asks an upstream to tell of heads.
-pub(super) async fn subscribe<P: Upstream>(upstream: UpstreamId, client: P) -> Done<P::Heads> {
+/// Subscribes to an upstream's heads.
+pub(super) async fn subscribe<U: Upstream>(upstream: UpstreamId, client: U) -> Answered<U::Heads> {
     let answer = Answer::Subscribed(client.heads().await);
-    Done { upstream, answer }
+    Answered { upstream, answer }
 }
 
-/// Waits for the next head that an upstream tells of.
-pub(super) async fn next<H: HeadStream>(upstream: UpstreamId, mut heads: H) -> Done<H> {
-    let told = heads.next().await;
-    Done {
+/// Waits for the next head that an upstream announces.
+pub(super) async fn next<H: HeadStream>(upstream: UpstreamId, mut heads: H) -> Answered<H> {
+    let head = heads.next().await;
+    Answered {
         upstream,
-        answer: Answer::Announced(heads, told),
+        answer: Answer::Announced(heads, head),
     }
 }
 
-/// Fetches a block that the window is to begin with. Nothing links it to what was held before: the
-/// upstream says afterwards which chain it is of.
-pub(super) async fn fetch_first<P: Upstream>(
+/// Fetches the block that the window is to start with. Nothing links it to earlier blocks, so the
+/// upstream is identified afterwards.
+pub(super) async fn fetch_first<U: Upstream>(
     upstream: UpstreamId,
-    client: P,
+    client: U,
     ask: Ask,
-) -> Done<P::Heads> {
+) -> Answered<U::Heads> {
     let block = async {
         let block = client.block(ask).await?;
         let identity = identify(&client, true).await?;
         Ok((block, identity))
     };
-    Done {
+    Answered {
         upstream,
         answer: Answer::FetchedFirst {
             ask,
@@ -161,20 +160,23 @@ pub(super) async fn fetch_first<P: Upstream>(
 }
 
 /// Fetches the genesis.
-pub(super) async fn fetch_genesis<P: Upstream>(upstream: UpstreamId, client: P) -> Done<P::Heads> {
+pub(super) async fn fetch_genesis<U: Upstream>(
+    upstream: UpstreamId,
+    client: U,
+) -> Answered<U::Heads> {
     let answer = Answer::FetchedGenesis(client.block(Ask::Number(0)).await);
-    Done { upstream, answer }
+    Answered { upstream, answer }
 }
 
 /// Fetches a block.
-pub(super) async fn fetch<P: Upstream>(
+pub(super) async fn fetch<U: Upstream>(
     upstream: UpstreamId,
-    client: P,
+    client: U,
     ask: Ask,
     purpose: Purpose,
-) -> Done<P::Heads> {
+) -> Answered<U::Heads> {
     let block = client.block(ask).await;
-    Done {
+    Answered {
         upstream,
         answer: Answer::Fetched {
             ask,

@@ -1,20 +1,20 @@
-//! How long an upstream is left alone.
+//! How long an upstream is backed off.
 
 use std::time::Duration;
 
-/// Longest that an upstream is left alone for its faults, before chance adds or takes a quarter.
-pub const BACKOFF_MAX: Duration = Duration::from_secs(60);
+/// Longest backoff for a fault, before the random quarter is added or taken.
+pub(crate) const BACKOFF_MAX: Duration = Duration::from_secs(60);
 
-/// Shortest and longest first wait: a quarter of a block time between them.
+/// Bounds of the first wait, which is a quarter of a block time.
 const FIRST_MIN: Duration = Duration::from_millis(100);
 const FIRST_MAX: Duration = Duration::from_secs(3);
 
-/// Doublings that a lie begins with where another upstream can be followed: sixteen times the first
+/// Doublings that a lie starts with if another upstream can be followed: sixteen times the first
 /// wait.
 const LIE_DOUBLINGS: u32 = 4;
 
-/// Waits that double with every strike, each longer or shorter by up to a quarter, so that several
-/// services do not all come back to an upstream at the same moment. The same seed gives the same waits.
+/// Waits that double with every strike. Each is up to a quarter longer or shorter, so that several
+/// services do not return to an upstream at the same moment. Equal seeds give equal waits.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Backoff {
     seed: u64,
@@ -25,7 +25,7 @@ impl Backoff {
         Self { seed }
     }
 
-    /// The wait after the `strikes`th strike in a row (from 1) of this upstream.
+    /// The wait after this many strikes in a row (at least 1) of this upstream.
     pub(super) fn wait(
         self,
         upstream: usize,

@@ -2,29 +2,29 @@
 
 use std::{collections::VecDeque, time::Duration};
 
-/// Intervals that the estimate is the median of: few enough to follow a chain that changes its
-/// pace, enough that a missed slot or a burst after one changes nothing.
+/// Intervals whose median is the estimate: few enough to follow a chain that changes its block
+/// time, enough to ignore a missed slot or the burst after one.
 const INTERVALS: usize = 15;
 
-/// Bounds of the estimate: what follows from it, as waits and polls, is to be neither a burden nor
-/// endless, whatever headers say of their time.
+/// Bounds of the estimate: waits and polling intervals derive from it, and headers may state any
+/// time.
 const MIN: Duration = Duration::from_millis(200);
 const MAX: Duration = Duration::from_secs(60);
 
-/// Estimate before there is an interval: two headers, a moment later, say more. Until then nothing
-/// waits long for it, and a far upstream has the time to answer.
+/// The estimate before two headers are known: short enough for a quick start, long enough for a
+/// distant upstream to answer.
 const UNKNOWN: Duration = Duration::from_secs(3);
 
-/// Arrivals from which on they count for more than what headers say: the first of them may be any
-/// wait.
+/// Intervals between arrivals from which on they replace what headers say. The first interval may
+/// have any length, so one is not enough.
 const ARRIVALS: usize = 5;
 
-/// The chain's block time, estimated.
+/// An estimate of the chain's block time.
 ///
-/// Headers count whole seconds, which says little on a chain of several blocks a second: where
-/// enough blocks have arrived while we watch, it is their arrivals that count.
+/// Headers have whole seconds, too coarse for a chain of several blocks a second. Once enough
+/// blocks have arrived, the estimate is the median interval between arrivals.
 #[derive(Clone, Debug)]
-pub struct BlockTime {
+pub(crate) struct BlockTime {
     estimate: Duration,
     is_learned: bool,
     intervals: VecDeque<Duration>,
@@ -44,27 +44,26 @@ impl Default for BlockTime {
 
 impl BlockTime {
     /// The estimate.
-    #[must_use]
-    pub const fn get(&self) -> Duration {
+    pub(crate) const fn get(&self) -> Duration {
         self.estimate
     }
 
-    /// Tells of two blocks of the chain, by number and seconds; of use until enough have arrived.
-    pub fn learn(&mut self, older: (u64, u64), newer: (u64, u64)) {
+    /// Learns from the number and timestamp of two blocks, until enough blocks have arrived.
+    pub(crate) fn learn(&mut self, older: (u64, u64), newer: (u64, u64)) {
         let blocks = newer.0.saturating_sub(older.0);
         let seconds = newer.1.saturating_sub(older.1);
-        // Blocks of one second say that they are fast, not how fast.
+        // Blocks within one second are fast, but nothing says how fast.
         if self.intervals.len() < ARRIVALS && blocks > 0 && seconds > 0 {
-            // Seconds of a header may be anything.
+            // A header may state any timestamp.
             let seconds = (seconds as f64 / blocks as f64).min(MAX.as_secs_f64());
             self.estimate = Duration::from_secs_f64(seconds).clamp(MIN, MAX);
             self.is_learned = true;
         }
     }
 
-    /// Tells that the head was of this number `now`. A lower or equal number than before is a
-    /// reorg, and no interval.
-    pub fn arrived(&mut self, number: u64, now: Duration) {
+    /// Records that the head had this number at `now`. A number that is not higher than the last
+    /// one is a reorg and gives no interval.
+    pub(crate) fn arrived(&mut self, number: u64, now: Duration) {
         let last = self.last.replace((number, now));
         let Some((last_number, last_now)) = last else {
             return;

@@ -1,12 +1,25 @@
 //! Which upstream is followed.
 //!
-//! Told what upstreams said and did and when, it says what each of them is, whom to follow, and which
-//! head of theirs to go to. It asks nobody, and has no clock.
+//! The caller reports what upstreams say and do, and when; [`Health`] answers with the state of
+//! each, which one to follow, and which of its heads to sync to. It does no I/O and has no clock.
+//!
+//! - **Following.** The followed upstream is kept while it is live. A *switch* to the best other
+//!   one happens when it fails, is backed off, or lags: its head has been lower than another for
+//!   half a block time. The best has the highest head; the fewest strikes and then the operator's
+//!   order decide between equals.
+//! - **Backoff.** After a fault, or when it asks for fewer calls, an upstream is not asked for a
+//!   time that doubles with each strike. It stays out of the choice until it names a head after
+//!   that.
+//! - **Going back.** A lower head, or another block at the served height, is a reorg if the
+//!   upstream that advanced the head names it; from a newly followed upstream it is lag.
+//! - **Forks.** A newly followed upstream is on probation: see the module `forks`.
 
 mod backoff;
 mod block_time;
 mod forks;
 mod head_pace;
+mod probation;
+mod record;
 mod state;
 
 #[cfg(test)]
@@ -16,115 +29,72 @@ use std::{cmp::Reverse, fmt, time::Duration};
 
 use alloy_primitives::B256;
 
-pub use backoff::BACKOFF_MAX;
-pub use block_time::BlockTime;
-pub use state::{Fault, FaultReport, UpstreamState, Verdict};
+#[cfg(test)]
+pub(crate) use backoff::BACKOFF_MAX;
+pub use state::{Fault, UpstreamState};
+pub(crate) use state::{FaultReport, Moment, UpstreamId, Verdict};
 
 use super::{chain::Chain, client::HeadClaim};
 use backoff::Backoff;
-use forks::Probation;
-use head_pace::HeadPace;
+use block_time::BlockTime;
+use probation::Probation;
+use record::{BackoffPeriod, Record};
 
-/// Block times without a word after which an upstream is [`Fault::Silent`].
+/// Block times without a head after which an upstream is [`Fault::Silent`].
 const SILENT_BLOCKS: u32 = 3;
 
-/// The least of such a time: on a fast chain, a far upstream or a busy machine takes longer than three
-/// blocks to say anything.
+/// Lower bound of that time: on a fast chain, three block times are less than a distant upstream
+/// or a busy machine needs for an answer.
 const SILENT_MIN: Duration = Duration::from_secs(2);
 
-/// Block times for which the followed upstream names one of our lower blocks as its head, before that
-/// is our head too.
+/// Block times for which the followed upstream must name a lower served block as its head before
+/// that counts as a rollback.
 const ROLLBACK_BLOCKS: u32 = 3;
 
-/// Longest pause between two questions to the followed upstream for its head, where it does not tell of
-/// heads: headers that are far apart may be those of a chain that makes blocks on demand.
+/// Longest pause between two polls of the followed upstream if it announces no heads. Far apart
+/// headers may be those of a chain that makes blocks on demand.
 const POLL_MAX: Duration = Duration::from_secs(3);
 
-/// Block times without a fault after which earlier ones are forgotten.
+/// Block times without a fault after which earlier strikes are forgotten.
 const FORGIVEN_BLOCKS: u32 = 16;
 
-/// An upstream, by its place in the configuration.
-pub type UpstreamId = usize;
-
-/// A moment: the time since whoever tells it began. It never goes back.
-pub type Moment = Duration;
-
-/// What is known of all upstreams, and whom we follow.
+/// What is known of all upstreams, and which of them is followed.
 #[derive(Clone, Debug)]
-pub struct Health {
+pub(crate) struct Health {
     upstreams: Vec<Record>,
     followed: Option<UpstreamId>,
     /// Which heads of the followed upstream are lag.
     lag: Lag,
-    /// `None`: whatever the followed upstream's chain is, we go there.
+    /// `None`: every sync path of the followed upstream is accepted.
     probation: Option<Probation>,
+    /// Number of the served head.
     head: Option<u64>,
     block_time: BlockTime,
     backoff: Backoff,
 }
 
-/// Which heads of the followed upstream that are not above ours are lag, and no reorg.
+/// Which heads of the followed upstream, at or below the served head, are lag and not a reorg.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Lag {
-    /// None: it has taken us where we are.
+    /// None: the followed upstream has advanced the served head.
     None,
-    /// Those that are blocks of ours: where we are, one has taken us that lied, or was
-    /// contradicted.
-    Ours,
-    /// All: the head does not go back for another upstream.
+    /// Those that are served blocks. The served head comes from an upstream that lied or failed its
+    /// probation, so that a different block replaces it.
+    Served,
+    /// All: the head does not go back because another upstream is followed.
     All,
-}
-
-/// What is known of one upstream.
-#[derive(Clone, Debug, Default)]
-struct Record {
-    head: Option<HeadClaim>,
-    /// Since when it names this head.
-    head_since: Moment,
-    /// When it last named a head, this one or another.
-    heard: Moment,
-    /// The block time as it was then: an upstream is not silent because blocks turn out to be faster.
-    heard_at_pace: Duration,
-    head_pace: HeadPace,
-    finalized: Option<(u64, B256)>,
-    is_syncing: bool,
-    /// Since when others are ahead.
-    behind_since: Option<Moment>,
-    /// Until when it counts as being on another fork.
-    cooldown_until: Option<Moment>,
-    backoff: Option<BackoffPeriod>,
-    /// Troubles in a row.
-    strikes: u32,
-    /// When the last trouble ended.
-    quiet_since: Moment,
-}
-
-/// Why an upstream is left alone, and until when. It lasts until the upstream names a head after that.
-#[derive(Clone, Copy, Debug)]
-struct BackoffPeriod {
-    /// `None`: it is limited.
-    fault: Option<Fault>,
-    until: Moment,
-}
-
-impl Record {
-    /// The head of an upstream that can be followed.
-    fn usable(&self) -> Option<&HeadClaim> {
-        let is_usable = self.backoff.is_none() && !self.is_syncing;
-        self.head.as_ref().filter(|_| is_usable)
-    }
 }
 
 /// Why another upstream is followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SwitchReason {
-    /// There was none before.
+pub(crate) enum SwitchReason {
+    /// No upstream was followed before.
     First,
-    /// The one before is not what it was.
+    /// The one before is no longer live.
     Left(UpstreamState),
-    /// The other has finalized a later block, and that is not one of ours.
+    /// The new one has finalized a later block, which is not on the served chain.
     LaterFinalized,
-    /// The one before is on another fork than we are, and the other moves on ours.
+    /// The one before is on another fork, and the new one moves on the served chain.
     OtherFork,
 }
 
@@ -133,27 +103,26 @@ impl fmt::Display for SwitchReason {
         match self {
             Self::First => f.write_str("none was followed"),
             Self::Left(state) => write!(f, "the one before is {state}"),
-            Self::LaterFinalized => f.write_str("it has finalized a later block, of another fork"),
+            Self::LaterFinalized => f.write_str("it has finalized a later block, on another fork"),
             Self::OtherFork => f.write_str("the one before is on another fork"),
         }
     }
 }
 
-/// Another upstream is followed from now on, or none.
+/// A change of the followed upstream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Switch {
+pub(crate) struct Switch {
     /// The one before.
-    pub from: Option<UpstreamId>,
+    pub(crate) from: Option<UpstreamId>,
     /// The one from now on.
-    pub to: Option<UpstreamId>,
-    /// Why.
-    pub why: SwitchReason,
+    pub(crate) to: Option<UpstreamId>,
+    /// The reason.
+    pub(crate) reason: SwitchReason,
 }
 
 impl Health {
-    /// So many upstreams, of which nothing is known; equal seeds give equal waits.
-    #[must_use]
-    pub fn new(upstreams: usize, seed: u64) -> Self {
+    /// The health of this many upstreams, of which nothing is known. Equal seeds give equal waits.
+    pub(crate) fn new(upstreams: usize, seed: u64) -> Self {
         Self {
             upstreams: vec![Record::default(); upstreams],
             followed: None,
@@ -166,32 +135,29 @@ impl Health {
     }
 
     /// The chain's block time.
-    #[must_use]
-    pub const fn block_time(&self) -> Duration {
+    pub(crate) const fn block_time(&self) -> Duration {
         self.block_time.get()
     }
 
-    /// Tells of two of our blocks, by number and seconds.
-    pub fn learn_block_time(&mut self, older: (u64, u64), newer: (u64, u64)) {
+    /// Learns from the number and timestamp of two held blocks.
+    pub(crate) fn learn_block_time(&mut self, older: (u64, u64), newer: (u64, u64)) {
         self.block_time.learn(older, newer);
     }
 
-    /// The upstream that is followed.
-    #[must_use]
-    pub const fn followed(&self) -> Option<UpstreamId> {
+    /// The followed upstream.
+    pub(crate) const fn followed(&self) -> Option<UpstreamId> {
         self.followed
     }
 
-    /// What an upstream is.
-    #[must_use]
-    pub fn state(&self, upstream: UpstreamId, now: Moment) -> UpstreamState {
+    /// The state of an upstream.
+    pub(crate) fn state(&self, upstream: UpstreamId, now: Moment) -> UpstreamState {
         let upstream = &self.upstreams[upstream];
         match upstream.backoff {
             Some(BackoffPeriod { fault: None, .. }) => UpstreamState::Limited,
             Some(BackoffPeriod {
                 fault: Some(fault), ..
             }) => UpstreamState::Faulty(fault),
-            None if upstream.usable().is_none() => UpstreamState::Syncing,
+            None if upstream.usable_head().is_none() => UpstreamState::Syncing,
             None => match upstream.behind_since {
                 Some(since) if now.saturating_sub(since) >= self.patience() => {
                     UpstreamState::Lagging
@@ -201,32 +167,23 @@ impl Health {
         }
     }
 
-    /// Whether another upstream than this one could be followed.
-    #[must_use]
-    pub fn has_other(&self, upstream: UpstreamId) -> bool {
+    /// Whether an upstream other than this one could be followed.
+    pub(crate) fn has_other(&self, upstream: UpstreamId) -> bool {
         let mut others = self.upstreams.iter().enumerate();
-        others.any(|(id, other)| id != upstream && other.usable().is_some())
+        others.any(|(id, other)| id != upstream && other.usable_head().is_some())
     }
 
-    /// The head that an upstream last named.
-    #[must_use]
-    pub fn named(&self, upstream: UpstreamId) -> Option<&HeadClaim> {
-        self.upstreams[upstream].head.as_ref()
-    }
-
-    /// Since when an upstream names that head.
-    #[must_use]
-    pub fn named_since(&self, upstream: UpstreamId) -> Moment {
+    /// When an upstream first named its present head.
+    pub(crate) fn head_since(&self, upstream: UpstreamId) -> Moment {
         self.upstreams[upstream].head_since
     }
 
-    /// When an upstream that was asked for its head at `asked` is to be asked again; `tells` where it
-    /// also tells of heads by itself.
-    #[must_use]
-    pub fn ask_at(&self, upstream: UpstreamId, asked: Moment, tells: bool) -> Moment {
+    /// When to poll an upstream again that was polled at `asked`; `announces` if it also announces
+    /// heads.
+    pub(crate) fn poll_at(&self, upstream: UpstreamId, asked: Moment, announces: bool) -> Moment {
         let block_time = self.block_time();
         let pause = match self.followed == Some(upstream) {
-            _ if tells => block_time,
+            _ if announces => block_time,
             true => (block_time / 4).min(POLL_MAX),
             false => block_time / 2,
         };
@@ -237,15 +194,14 @@ impl Health {
     }
 
     /// Whether an upstream may be asked anything.
-    #[must_use]
-    pub fn may_ask(&self, upstream: UpstreamId, now: Moment) -> bool {
+    pub(crate) fn may_ask(&self, upstream: UpstreamId, now: Moment) -> bool {
         self.upstreams[upstream]
             .backoff
             .is_none_or(|backoff| backoff.until <= now)
     }
 
-    /// An upstream named its head. What it says while it is left alone is not heard.
-    pub fn heard(&mut self, upstream: UpstreamId, now: Moment, head: HeadClaim) {
+    /// Records the head that an upstream named. Ignored while the upstream is backed off.
+    pub(crate) fn head_named(&mut self, upstream: UpstreamId, now: Moment, head: HeadClaim) {
         if !self.may_ask(upstream, now) {
             return;
         }
@@ -253,29 +209,30 @@ impl Health {
         let upstream = &mut self.upstreams[upstream];
         upstream.backoff = None;
         upstream.heard = now;
-        upstream.heard_at_pace = block_time;
+        upstream.block_time_when_heard = block_time;
         if upstream.head.is_none_or(|before| before.hash != head.hash) {
             upstream.head_since = now;
-            upstream.head_pace.named(now, head.timestamp);
+            upstream.pace.record(now, head.timestamp);
         }
-        // What it says of the same block may have been wrong before.
+        // Its number or timestamp for the same hash may have been wrong before.
         upstream.head = Some(head);
-        self.compare(now);
+        self.update_lagging(now);
     }
 
-    /// An upstream named the newest block that it takes for final.
-    pub fn settled(&mut self, upstream: UpstreamId, finalized: Option<(u64, B256)>) {
+    /// Records the block that an upstream calls finalized.
+    pub(crate) fn finalized_named(&mut self, upstream: UpstreamId, finalized: Option<(u64, B256)>) {
         self.upstreams[upstream].finalized = finalized;
     }
 
-    /// An upstream said whether it is syncing.
-    pub fn syncing(&mut self, upstream: UpstreamId, now: Moment, is_syncing: bool) {
+    /// Records whether an upstream reports that it is syncing.
+    pub(crate) fn syncing_reported(&mut self, upstream: UpstreamId, now: Moment, is_syncing: bool) {
         self.upstreams[upstream].is_syncing = is_syncing;
-        self.compare(now);
+        self.update_lagging(now);
     }
 
-    /// A call failed, or what it answered failed a check; how long the upstream is left alone for it.
-    pub fn failed(
+    /// Records that a call failed, or that its answer failed a check. Returns how long the upstream
+    /// is backed off; `None` if this changes nothing.
+    pub(crate) fn failed(
         &mut self,
         upstream: UpstreamId,
         now: Moment,
@@ -286,54 +243,52 @@ impl Health {
             Verdict::Limited(wait) => (None, wait.unwrap_or_default()),
             Verdict::Fault(fault) => (Some(fault), Duration::ZERO),
         };
-        // Calls that were under way fail together: that is one trouble, named by the worst of it.
+        // Concurrent calls fail together. They are one strike, named by the worst fault.
         let is_lie = fault.is_some_and(Fault::is_lie);
         let block_time = self.block_time();
-        // Without another there is nobody to be protected from it: what it gives is checked each
-        // time.
+        // If there is no other upstream to follow, a long wait protects nobody: every answer is
+        // checked.
         let is_grave = is_lie && self.has_other(upstream);
-        let found = &mut self.upstreams[upstream];
-        if let Some(backoff) = found.backoff
+        let record = &mut self.upstreams[upstream];
+        if let Some(backoff) = record.backoff
             && backoff.until > now
             && (!is_lie || backoff.fault.is_some_and(Fault::is_lie))
         {
             return None;
         }
-        if now.saturating_sub(found.quiet_since) >= block_time * FORGIVEN_BLOCKS {
-            found.strikes = 0;
+        if now.saturating_sub(record.quiet_since) >= block_time * FORGIVEN_BLOCKS {
+            record.strikes = 0;
         }
-        found.strikes = found.strikes.saturating_add(1);
-        let wait = self
-            .backoff
-            .wait(upstream, found.strikes, is_grave, block_time);
+        record.strikes = record.strikes.saturating_add(1);
+        let strikes = record.strikes;
+        let wait = self.backoff.wait(upstream, strikes, is_grave, block_time);
         let wait = wait.max(at_least);
         let until = now + wait;
-        found.backoff = Some(BackoffPeriod { fault, until });
-        found.quiet_since = until;
-        found.behind_since = None;
-        self.compare(now);
+        record.backoff = Some(BackoffPeriod { fault, until });
+        record.quiet_since = until;
+        record.behind_since = None;
+        self.update_lagging(now);
         Some(wait)
     }
 
-    /// Our head is this now, by what this upstream gave.
-    pub fn advanced(&mut self, upstream: UpstreamId, now: Moment, number: u64) {
+    /// Records that blocks of this upstream have made `number` the served head.
+    pub(crate) fn advanced(&mut self, upstream: UpstreamId, now: Moment, number: u64) {
         self.head = Some(number);
         self.block_time.arrived(number, now);
         if self.followed == Some(upstream) {
             self.lag = Lag::None;
-            self.joined(upstream, now);
+            self.head_advanced(upstream, now);
         }
-        self.compare(now);
+        self.update_lagging(now);
     }
 
-    /// Upstreams that have become silent, each of which has failed by that: [`Fault::Silent`].
-    #[must_use]
-    pub fn silent(&self, now: Moment) -> Vec<UpstreamId> {
+    /// Upstreams that have become silent. The caller reports each as [`Fault::Silent`].
+    pub(crate) fn silent(&self, now: Moment) -> Vec<UpstreamId> {
         let is_silent = |upstream: &Record| {
-            let block_time = self.block_time().max(upstream.heard_at_pace);
+            let block_time = self.block_time().max(upstream.block_time_when_heard);
             let silent_for = now.saturating_sub(upstream.heard);
             let patience = (block_time * SILENT_BLOCKS).max(SILENT_MIN);
-            upstream.usable().is_some() && silent_for >= patience
+            upstream.usable_head().is_some() && silent_for >= patience
         };
         let upstreams = self.upstreams.iter().enumerate();
         upstreams
@@ -341,74 +296,77 @@ impl Health {
             .collect()
     }
 
-    /// Chooses whom to follow. To be called after whatever was told, and every quarter of a block
-    /// time.
-    pub fn choose(&mut self, now: Moment, chain: &impl Chain) -> Option<Switch> {
-        self.look_at_forks(now, chain);
-        let (to, why) = self.better(now, chain)?;
+    /// Chooses the upstream to follow. To be called after every report, and every quarter of a
+    /// block time.
+    pub(crate) fn choose(&mut self, now: Moment, chain: &impl Chain) -> Option<Switch> {
+        self.update_forks(now, chain);
+        let (to, reason) = self.better(now, chain)?;
         let from = std::mem::replace(&mut self.followed, to);
-        let is_disowned = match why {
+        let is_disowned = match reason {
             SwitchReason::Left(UpstreamState::Faulty(fault)) => fault.is_lie(),
-            why => why == SwitchReason::OtherFork,
+            reason => reason == SwitchReason::OtherFork,
         };
         self.lag = match self.lag {
-            Lag::None if is_disowned => Lag::Ours,
+            Lag::None if is_disowned => Lag::Served,
             Lag::None | Lag::All if to.is_some() && self.head.is_some() => Lag::All,
             lag => lag,
         };
-        let is_back = why == SwitchReason::OtherFork && to == self.left();
-        let is_tried = self.lag == Lag::All && why != SwitchReason::LaterFinalized && !is_back;
+        let is_return = reason == SwitchReason::OtherFork && to == self.predecessor();
+        let needs_probation =
+            self.lag == Lag::All && reason != SwitchReason::LaterFinalized && !is_return;
         self.probation = to
-            .filter(|_| is_tried)
-            .map(|to| self.probation(from, to, chain));
-        Some(Switch { from, to, why })
+            .filter(|_| needs_probation)
+            .map(|to| self.new_probation(from, to, chain));
+        Some(Switch { from, to, reason })
     }
 
-    /// The head to go to: that of the followed upstream, unless it only is behind.
-    #[must_use]
-    pub fn target(&self, now: Moment, chain: &impl Chain) -> Option<(UpstreamId, HeadClaim)> {
+    /// The head to sync to: that of the followed upstream, unless that is lag or already served.
+    pub(crate) fn target(
+        &self,
+        now: Moment,
+        chain: &impl Chain,
+    ) -> Option<(UpstreamId, HeadClaim)> {
         let followed = self.followed?;
         let upstream = &self.upstreams[followed];
-        let head = upstream.usable()?;
-        let (ours, _) = chain.head();
-        let is_ours = chain.has(head.number, head.hash);
+        let head = upstream.usable_head()?;
+        let (served, _) = chain.head();
+        let is_served = chain.has(head.number, head.hash);
         let is_lag = match self.lag {
             Lag::None => false,
-            Lag::Ours => is_ours,
+            Lag::Served => is_served,
             Lag::All => true,
         };
-        if head.number < ours {
-            // One URL may be several upstreams: a lower head is a reorg if it is still the head after a
-            // while; one of our own blocks is a rollback if its upstream has had the time to come after
-            // us.
-            let is_kept_for = now.saturating_sub(upstream.head_since);
-            let patience = match is_ours {
+        if head.number < served {
+            // One URL may stand for several nodes. A lower head is a reorg only if the upstream
+            // keeps naming it. If it is a served block, that takes longer: the node may only need
+            // time to catch up with us.
+            let kept_for = now.saturating_sub(upstream.head_since);
+            let patience = match is_served {
                 true => self.block_time() * ROLLBACK_BLOCKS,
                 false => self.patience(),
             };
-            (!is_lag && is_kept_for >= patience).then_some((followed, *head))
-        } else if head.number == ours {
-            (!is_lag && !is_ours).then_some((followed, *head))
+            (!is_lag && kept_for >= patience).then_some((followed, *head))
+        } else if head.number == served {
+            (!is_lag && !is_served).then_some((followed, *head))
         } else {
             Some((followed, *head))
         }
     }
 
-    /// How long an upstream may be behind, and how long a lower head has to be named.
+    /// How long an upstream may be behind, and how long it must name a lower head.
     fn patience(&self) -> Duration {
         self.block_time() / 2
     }
 
-    /// Notes who is behind others, those on another fork aside.
-    fn compare(&mut self, now: Moment) {
-        let others = self
-            .upstreams
-            .iter()
-            .filter(|upstream| !upstream.is_in_cooldown(now));
-        let heads = others.filter_map(Record::usable);
+    /// Updates which upstreams are behind the best head. Heads of upstreams in cooldown do not
+    /// count.
+    fn update_lagging(&mut self, now: Moment) {
+        let others = self.upstreams.iter();
+        let others = others.filter(|upstream| !upstream.is_in_cooldown(now));
+        let heads = others.filter_map(Record::usable_head);
         let best = heads.map(|head| head.number).max().max(self.head);
         for upstream in &mut self.upstreams {
-            let number = upstream.usable().map(|head| head.number);
+            let number = upstream.usable_head().map(|head| head.number);
             if number.is_some() && number < best {
                 upstream.behind_since.get_or_insert(now);
             } else {
@@ -417,40 +375,41 @@ impl Health {
         }
     }
 
-    /// Whom to follow instead, if anybody, and why.
+    /// The upstream to follow instead, and why; `None` if the present one is kept.
     fn better(
         &self,
         now: Moment,
         chain: &impl Chain,
     ) -> Option<(Option<UpstreamId>, SwitchReason)> {
-        let usable = (0..self.upstreams.len()).filter(|id| self.upstreams[*id].usable().is_some());
+        let usable =
+            (0..self.upstreams.len()).filter(|id| self.upstreams[*id].usable_head().is_some());
         let best = usable.max_by_key(|id| self.rank(*id, now));
         let Some(followed) = self.followed else {
             return best.map(|id| (Some(id), SwitchReason::First));
         };
         let left = SwitchReason::Left(self.state(followed, now));
-        let Some(head) = self.upstreams[followed].usable() else {
+        let Some(head) = self.upstreams[followed].usable_head() else {
             return Some((best, left));
         };
-        if let Some(rival) = self.justified_rival(followed, chain) {
+        if let Some(rival) = self.later_finalized(followed, chain) {
             return Some((Some(rival), SwitchReason::LaterFinalized));
         }
-        if let Some(witness) = self.better_fork(now) {
+        if let Some(witness) = self.witness_to_follow(now) {
             return Some((Some(witness), SwitchReason::OtherFork));
         }
         let is_lagging = self.state(followed, now) == UpstreamState::Lagging;
         let is_ahead = |id: &UpstreamId| {
-            let other = self.upstreams[*id].usable();
+            let other = self.upstreams[*id].usable_head();
             other.is_some_and(|other| other.number > head.number)
         };
         let ahead = best.filter(|id| is_lagging && is_ahead(id))?;
         Some((Some(ahead), left))
     }
 
-    /// What makes an upstream better than others. The operator's order decides between equals.
+    /// The order of upstreams, best last. The operator's order decides between equals.
     fn rank(&self, id: UpstreamId, now: Moment) -> impl Ord + use<> {
         let upstream = &self.upstreams[id];
-        let number = upstream.usable().map(|head| head.number);
+        let number = upstream.usable_head().map(|head| head.number);
         (
             !upstream.is_in_cooldown(now),
             number,

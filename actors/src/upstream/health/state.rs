@@ -2,43 +2,48 @@
 
 use std::{fmt, time::Duration};
 
-use super::UpstreamId;
 use crate::upstream::client::CallError;
 
-/// What an upstream is to us. docs/nodes.md has the table of [`Self::ALL`].
+/// An upstream, by its place in the configuration.
+pub(crate) type UpstreamId = usize;
+
+/// A moment: the time since the caller's clock started. It never goes back.
+pub(crate) type Moment = Duration;
+
+/// The state of an upstream. docs/nodes.md has the table of [`Self::ALL`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UpstreamState {
-    /// It has not named a head yet, or says that it is still syncing.
+    /// It has not named a head yet, or reports that it is syncing.
     Syncing,
     /// It can be followed.
     Live,
-    /// Others have been ahead of it for too long.
+    /// Its head has been lower than another for too long.
     Lagging,
-    /// It asked to be left alone.
+    /// It limits our rate, and is backed off.
     Limited,
-    /// It did something wrong, and is left alone.
+    /// It did something wrong, and is backed off.
     Faulty(Fault),
 }
 
 impl UpstreamState {
-    /// All states with what each means; a fault stands for all of them.
+    /// All states, each with its meaning; one fault stands for all of them.
     pub const ALL: [(Self, &'static str); 5] = [
         (
             Self::Syncing,
-            "has not named a head yet, or says that it is syncing",
+            "has not named a head yet, or reports that it is syncing",
         ),
         (Self::Live, "can be followed"),
         (
             Self::Lagging,
-            "others, or what is served here, are ahead of it for more than half a block time; followed if there is no other",
+            "its head has been lower than another node's, or than the served head, for more than half a block time; followed if there is no other",
         ),
         (
             Self::Limited,
-            "answered that it was asked too much, for a block or for state: left alone with both for as long as it says, at least as long as after a fault",
+            "answered that it is asked too often; not asked for blocks or state until the time that it states, and at least as long as after a fault",
         ),
         (
             Self::Faulty(Fault::Silent),
-            "did something of the next table: left alone, each time twice as long",
+            "did something listed in the next table; not asked for a while, each time twice as long",
         ),
     ];
 
@@ -67,47 +72,47 @@ impl fmt::Display for UpstreamState {
 nearhead_chain::reasons! {
     /// What an upstream did wrong. docs/nodes.md has the table of [`Self::ALL`].
     Fault:
-    WrongChain = "wrong_chain", "it is a node of another chain";
-    Silent = "silent", "nothing was heard of it for three block times, at least two seconds";
-    Timeout = "timeout", "a call was not answered in time";
-    Connection = "connection", "it cannot be connected to, or the connection ended";
+    WrongChain = "wrong_chain", "it is on another chain";
+    Silent = "silent", "it named no head for three block times, and for at least two seconds";
+    Timeout = "timeout", "it did not answer a call in time";
+    Connection = "connection", "the connection failed or ended";
     Refused = "refused", "it refused a request with an HTTP status";
-    MethodMissing = "method_missing", "it lacks a method without which it cannot be followed";
+    MethodMissing = "method_missing", "it lacks a method that following it needs";
     ErrorAnswer = "error_answer", "it answered with a JSON-RPC error";
     Missing = "missing", "it does not have a block that it named";
-    Malformed = "malformed", "an answer is not what the method answers, or too long";
+    Malformed = "malformed", "an answer is too long, or not what the method returns";
     BadBlock = "bad_block", "a block or its receipts failed a check against the block's hash";
     BadProof = "bad_proof", "a proof or a code failed a check against the state root";
 }
 
 impl Fault {
-    /// Whether the upstream gave something out for what it is not: trying again soon is of little use.
-    #[must_use]
-    pub const fn is_lie(self) -> bool {
+    /// Whether the upstream gave data that is provably false: it is of little use to try again
+    /// soon.
+    pub(crate) const fn is_lie(self) -> bool {
         matches!(self, Self::WrongChain | Self::BadBlock | Self::BadProof)
     }
 }
 
-/// What a call's failure says of the upstream.
+/// What a failed call says about the upstream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
-    /// Nothing: it was not asked.
+pub(crate) enum Verdict {
+    /// Nothing: the upstream was not asked.
     Innocent,
-    /// It wants to be asked less.
+    /// It limits our rate, and may state how long to wait.
     Limited(Option<Duration>),
     /// It did something wrong.
     Fault(Fault),
 }
 
-/// What somebody else than the follower found out about an upstream.
+/// A fault or limit of an upstream that another task than the follower noticed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FaultReport {
-    /// Which upstream.
-    pub upstream: UpstreamId,
-    /// What it says of it.
-    pub verdict: Verdict,
-    /// What was found, for the log.
-    pub why: String,
+pub(crate) struct FaultReport {
+    /// The upstream.
+    pub(crate) upstream: UpstreamId,
+    /// What it did.
+    pub(crate) verdict: Verdict,
+    /// The error, for the log.
+    pub(crate) error: String,
 }
 
 impl From<&CallError> for Verdict {

@@ -1,59 +1,58 @@
-//! Down a chain, several blocks at a time.
+//! The way down a chain, several blocks at a time.
 
 use std::collections::BTreeMap;
 
 use alloy_primitives::B256;
 
-/// A question for an upstream.
+/// A block to ask an upstream for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Ask {
-    /// The block with this hash, which its child names.
+pub(crate) enum Ask {
+    /// The block with this hash, which its child names as its parent.
     Hash {
         /// The number that it must have.
         number: u64,
         /// Its hash.
         hash: B256,
     },
-    /// The block that the upstream has at this number, a guess.
+    /// The upstream's canonical block at this number: a guess, made before the hash is known.
     Number(u64),
 }
 
 impl Ask {
     /// The number of the block.
-    #[must_use]
-    pub const fn number(&self) -> u64 {
+    pub(crate) const fn number(&self) -> u64 {
         match self {
             Self::Hash { number, .. } | Self::Number(number) => *number,
         }
     }
 }
 
-/// A block that was found and verified: its header has this hash, and these are in the header.
+/// A verified block. Number, hash and parent hash are those of its header.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FetchedBlock<T> {
+pub(crate) struct FetchedBlock<T> {
     /// Its number.
-    pub number: u64,
+    pub(crate) number: u64,
     /// Its hash.
-    pub hash: B256,
+    pub(crate) hash: B256,
     /// Its parent's hash.
-    pub parent_hash: B256,
+    pub(crate) parent_hash: B256,
     /// The block.
-    pub block: T,
+    pub(crate) block: T,
 }
 
-/// A walk from a block towards its ancestors. What is asked for or found and not taken yet is at
-/// most as many blocks as are asked for at once.
+/// A walk from a block to its ancestors. It holds at most as many blocks, asked for or fetched, as
+/// may be asked for at once.
 #[derive(Clone, Debug)]
 pub(super) struct Descent<T> {
-    /// The next block; `None` below block 0.
+    /// Number and hash of the next block to take; `None` below block 0.
     next: Option<(u64, B256)>,
-    waiting: BTreeMap<u64, DescentEntry<T>>,
+    entries: BTreeMap<u64, DescentEntry<T>>,
 }
 
 #[derive(Clone, Debug)]
 enum DescentEntry<T> {
     Asked(Ask),
-    /// A guess that was not answered as it should: the block is asked for by hash, in its turn.
+    /// The call failed, or gave another block. The block is asked for by hash when it is next.
     Missed,
     Fetched(FetchedBlock<T>),
 }
@@ -62,27 +61,27 @@ impl<T> Descent<T> {
     pub(super) const fn from(number: u64, hash: B256) -> Self {
         Self {
             next: Some((number, hash)),
-            waiting: BTreeMap::new(),
+            entries: BTreeMap::new(),
         }
     }
 
-    /// Number and hash of the next block.
+    /// Number and hash of the next block to take.
     pub(super) const fn next(&self) -> Option<(u64, B256)> {
         self.next
     }
 
-    /// What to ask for so that `width` blocks are asked for or there, the next one first and none
+    /// What to ask for so that `width` blocks are asked for or fetched: the next block first, none
     /// below `lowest`.
     pub(super) fn ask(&mut self, width: usize, lowest: u64) -> Vec<Ask> {
         let Some((number, hash)) = self.next.filter(|(number, _)| *number >= lowest) else {
             return Vec::new();
         };
         let mut asks = Vec::new();
-        if let Some(DescentEntry::Missed) = self.waiting.get(&number) {
-            self.waiting.remove(&number);
+        if let Some(DescentEntry::Missed) = self.entries.get(&number) {
+            self.entries.remove(&number);
         }
         let mut want = |ask: Ask| {
-            self.waiting.entry(ask.number()).or_insert_with(|| {
+            self.entries.entry(ask.number()).or_insert_with(|| {
                 asks.push(ask);
                 DescentEntry::Asked(ask)
             });
@@ -93,46 +92,46 @@ impl<T> Descent<T> {
         asks
     }
 
-    /// A question was answered. What was not asked for, or is another block than was asked for, is
-    /// not taken.
-    pub(super) fn got(&mut self, ask: Ask, found: FetchedBlock<T>) {
+    /// Takes in an answer. It is ignored if `ask` is not open, and counts as lost if the block is
+    /// not the one that was asked for.
+    pub(super) fn got(&mut self, ask: Ask, fetched: FetchedBlock<T>) {
         let fits = match ask {
-            Ask::Hash { number, hash } => (found.number, found.hash) == (number, hash),
-            Ask::Number(number) => found.number == number,
+            Ask::Hash { number, hash } => (fetched.number, fetched.hash) == (number, hash),
+            Ask::Number(number) => fetched.number == number,
         };
         if !fits {
             self.lost(ask);
-        } else if let Some(waiting) = self.asked(ask) {
-            *waiting = DescentEntry::Fetched(found);
+        } else if let Some(entry) = self.open_entry(ask) {
+            *entry = DescentEntry::Fetched(fetched);
         }
     }
 
-    /// A question was not answered: it is asked again, by hash.
+    /// Records that a call failed. The block is asked for again, by hash.
     pub(super) fn lost(&mut self, ask: Ask) {
-        if let Some(waiting) = self.asked(ask) {
-            *waiting = DescentEntry::Missed;
+        if let Some(entry) = self.open_entry(ask) {
+            *entry = DescentEntry::Missed;
         }
     }
 
-    /// The place of a question that is open.
-    fn asked(&mut self, ask: Ask) -> Option<&mut DescentEntry<T>> {
-        let waiting = self.waiting.get_mut(&ask.number());
-        waiting.filter(|waiting| matches!(waiting, DescentEntry::Asked(asked) if *asked == ask))
+    /// The entry of a call that is in progress.
+    fn open_entry(&mut self, ask: Ask) -> Option<&mut DescentEntry<T>> {
+        let entry = self.entries.get_mut(&ask.number());
+        entry.filter(|entry| matches!(entry, DescentEntry::Asked(asked) if *asked == ask))
     }
 
-    /// The next block, once it is there.
+    /// Takes the next block, if it was fetched.
     pub(super) fn take(&mut self) -> Option<FetchedBlock<T>> {
         let (number, hash) = self.next?;
-        match self.waiting.remove(&number)? {
-            DescentEntry::Fetched(found) if found.hash == hash => {
+        match self.entries.remove(&number)? {
+            DescentEntry::Fetched(fetched) if fetched.hash == hash => {
                 let below = number.checked_sub(1);
-                self.next = below.map(|below| (below, found.parent_hash));
-                Some(found)
+                self.next = below.map(|below| (below, fetched.parent_hash));
+                Some(fetched)
             }
-            // A guess that was wrong.
+            // A wrong guess.
             DescentEntry::Fetched(_) | DescentEntry::Missed => None,
             asked @ DescentEntry::Asked(_) => {
-                self.waiting.insert(number, asked);
+                self.entries.insert(number, asked);
                 None
             }
         }

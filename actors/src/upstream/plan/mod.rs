@@ -1,8 +1,9 @@
 //! Which blocks to ask for.
 //!
-//! Blocks are linked by the hash of their parent, from a head that an upstream named downwards, so that
-//! what is gathered is one chain whatever the upstream answers. Numbers are guesses that save waiting:
-//! what does not fit is asked for again, by hash.
+//! Blocks are linked by parent hashes, from a head that an upstream named downwards. So whatever
+//! the upstream answers, the gathered blocks form one chain. Blocks further down are requested by
+//! number before their hash is known, which saves round trips; one that does not fit is requested
+//! again by hash.
 
 mod backfill;
 mod descent;
@@ -11,6 +12,6 @@ mod sync_path;
 #[cfg(test)]
 mod tests;
 
-pub use backfill::Backfill;
-pub use descent::{Ask, FetchedBlock};
-pub use sync_path::{Divergence, PathOutcome, SyncPath};
+pub(crate) use backfill::Backfill;
+pub(crate) use descent::{Ask, FetchedBlock};
+pub(crate) use sync_path::{Divergence, PathOutcome, SyncPath};

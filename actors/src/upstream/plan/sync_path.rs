@@ -1,66 +1,64 @@
-//! From our head to an upstream's.
+//! The path from the held chain to an upstream's head.
 
 use alloy_primitives::B256;
 use nearhead_chain::window::WINDOW_BLOCKS;
 
-use super::{Ask, FetchedBlock, descent::Descent};
-use crate::upstream::Chain;
+use super::descent::{Ask, Descent, FetchedBlock};
+use crate::upstream::chain::Chain;
 
-/// The way from our chain to a head that an upstream named, found from that head down to the first block
-/// that is ours.
+/// The blocks from an upstream's head down to the first one that is held.
 ///
-/// Our chain must not change until it is found.
+/// The held chain, `held` in every method, must not change before the path is complete.
 #[derive(Clone, Debug)]
-pub struct SyncPath<T> {
+pub(crate) struct SyncPath<T> {
     descent: Descent<T>,
-    /// The head first.
+    /// The upstream's head first.
     applied: Vec<T>,
     is_too_far: bool,
 }
 
-/// Where a route leads.
+/// What a complete path leads to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum PathOutcome<T> {
-    /// From here on, as the head tracker is told.
+pub(crate) enum PathOutcome<T> {
+    /// The head advances.
     Advance {
-        /// How many blocks to take off our head.
+        /// Number of blocks to revert.
         reverted: usize,
         /// Blocks to apply, in order.
         applied: Vec<T>,
     },
-    /// No block that we hold is an ancestor, or none would be left in the window: it begins anew at
-    /// the upstream's head.
+    /// No held block is an ancestor of the upstream's head, or none would stay in the window. The
+    /// window starts again at that head.
     Reset,
 }
 
-/// How a route leaves our chain, other than at our head.
+/// How a path leaves the held chain other than at its head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Divergence {
-    /// Below our head.
+pub(crate) enum Divergence {
+    /// Below the head.
     Below,
-    /// It begins too far away for that to be known.
+    /// It begins so far away that this is unknown.
     Far,
 }
 
 impl<T> SyncPath<T> {
-    /// The way to this head, which is not one of our blocks.
-    #[must_use]
-    pub fn to(number: u64, hash: B256, ours: &impl Chain) -> Self {
-        let ahead = number.saturating_sub(ours.head().0);
+    /// The path to this head, which is not a held block.
+    pub(crate) fn to(number: u64, hash: B256, held: &impl Chain) -> Self {
+        let ahead = number.saturating_sub(held.head().0);
         Self {
             descent: Descent::from(number, hash),
             applied: Vec::new(),
-            is_too_far: ahead >= WINDOW_BLOCKS as u64 || number <= ours.oldest(),
+            is_too_far: ahead >= WINDOW_BLOCKS as u64 || number <= held.oldest(),
         }
     }
 
-    /// What to ask for so that up to `width` questions are open.
+    /// What to ask for so that up to `width` calls are in progress.
     ///
-    /// Blocks above our head are needed whatever the way is. Of those below, as many are guessed as
-    /// the way has gone down already: nothing for the usual block, few more than needed for any
-    /// reorg, and a deep one in few rounds.
-    pub fn ask(&mut self, width: usize, ours: &impl Chain) -> Vec<Ask> {
-        let (head, _) = ours.head();
+    /// Every path needs the blocks above the held head. Below it, as many blocks are guessed as the
+    /// path has already descended: none for an ordinary block, few more than necessary for a reorg,
+    /// and a deep reorg takes few round trips.
+    pub(crate) fn ask(&mut self, width: usize, held: &impl Chain) -> Vec<Ask> {
+        let (head, _) = held.head();
         let lowest = match self.descent.next() {
             Some((next, _)) if next <= head => next.saturating_sub(head - next),
             _ => head + 1,
@@ -68,27 +66,26 @@ impl<T> SyncPath<T> {
         if self.is_too_far {
             return Vec::new();
         }
-        self.descent.ask(width, lowest.max(ours.oldest() + 1))
+        self.descent.ask(width, lowest.max(held.oldest() + 1))
     }
 
-    /// A question was answered by a verified block.
-    pub fn got(&mut self, ask: Ask, found: FetchedBlock<T>) {
-        self.descent.got(ask, found);
+    /// Takes in a verified block.
+    pub(crate) fn got(&mut self, ask: Ask, fetched: FetchedBlock<T>) {
+        self.descent.got(ask, fetched);
     }
 
-    /// A question was not answered: it is asked again.
-    pub fn lost(&mut self, ask: Ask) {
+    /// Records that a call failed; the block is asked for again.
+    pub(crate) fn lost(&mut self, ask: Ask) {
         self.descent.lost(ask);
     }
 
-    /// Whether it is known to leave our chain below our head, and if so, whether because no block
-    /// that we hold is near it. To be asked after [`Self::outcome`].
-    #[must_use]
-    pub fn divergence(&self, ours: &impl Chain) -> Option<Divergence> {
+    /// How the path leaves the held chain, if it is known to do so other than at its head. To be
+    /// called after [`Self::outcome`].
+    pub(crate) fn divergence(&self, held: &impl Chain) -> Option<Divergence> {
         if self.is_too_far {
             return Some(Divergence::Far);
         }
-        let (head, hash) = ours.head();
+        let (head, hash) = held.head();
         match self.descent.next() {
             Some((number, _)) if number > head => None,
             next if next == Some((head, hash)) => None,
@@ -96,18 +93,18 @@ impl<T> SyncPath<T> {
         }
     }
 
-    /// Where it leads, once that is known; the route is at its end then.
-    pub fn outcome(&mut self, ours: &impl Chain) -> Option<PathOutcome<T>> {
+    /// The outcome, once the path is complete. The path is of no use after that.
+    pub(crate) fn outcome(&mut self, held: &impl Chain) -> Option<PathOutcome<T>> {
         loop {
             let next = self.descent.next();
-            let Some((number, hash)) = next.filter(|(number, _)| *number >= ours.oldest()) else {
+            let Some((number, hash)) = next.filter(|(number, _)| *number >= held.oldest()) else {
                 return Some(PathOutcome::Reset);
             };
             if self.is_too_far {
                 return Some(PathOutcome::Reset);
             }
-            if ours.has(number, hash) {
-                let reverted = ours.head().0 - number;
+            if held.has(number, hash) {
+                let reverted = held.head().0 - number;
                 let mut applied = std::mem::take(&mut self.applied);
                 applied.reverse();
                 return Some(PathOutcome::Advance {
@@ -115,12 +112,12 @@ impl<T> SyncPath<T> {
                     applied,
                 });
             }
-            // Its parent would be below what we hold.
-            if number == ours.oldest() {
+            // Its parent would be below the window.
+            if number == held.oldest() {
                 return Some(PathOutcome::Reset);
             }
-            let found = self.descent.take()?;
-            self.applied.push(found.block);
+            let fetched = self.descent.take()?;
+            self.applied.push(fetched.block);
         }
     }
 }

@@ -54,8 +54,8 @@ impl Shared {
             }
             match self.fetch_from(id, block, wanted).await {
                 Ok(()) => return Ok(()),
-                Err(why) => {
-                    if self.blame(id, block, &why) == Hope::Soon {
+                Err(error) => {
+                    if self.blame(id, block, &error) == Hope::Soon {
                         hope = Hope::Soon;
                     }
                 }
@@ -150,14 +150,14 @@ impl Shared {
     }
 
     /// Tells the follower what a failure says of the upstream.
-    fn blame(&self, id: UpstreamId, block: &BlockRef, why: &FetchError) -> Hope {
+    fn blame(&self, id: UpstreamId, block: &BlockRef, error: &FetchError) -> Hope {
         let upstream = &self.upstreams[id];
-        let (verdict, hope) = match why {
+        let (verdict, hope) = match error {
             FetchError::Call(CallError::MethodMissing) => {
                 if upstream.state_unsupported.note(Instant::now()) {
                     tracing::warn!(
                         node = %upstream.client.endpoint(),
-                        "the node has no eth_getProof or no eth_getCode: it is not asked for state"
+                        "the upstream has no eth_getProof or no eth_getCode: it is not asked for state"
                     );
                 }
                 (Verdict::Innocent, Hope::None)
@@ -170,7 +170,7 @@ impl Shared {
                         node = %upstream.client.endpoint(),
                         block = block.number,
                         %error,
-                        "the node does not have the state of a block that is served: it may be pruned"
+                        "the upstream does not have the state of a served block: it may be pruned"
                     );
                 }
                 (Verdict::Innocent, Hope::None)
@@ -183,13 +183,13 @@ impl Shared {
             FetchError::Unchecked(_) => (Verdict::Innocent, Hope::None),
         };
         let (number, hash) = (block.number, block.hash);
-        tracing::debug!(node = %upstream.client.endpoint(), number, %hash, %why, "state was not given");
+        tracing::debug!(node = %upstream.client.endpoint(), number, %hash, %error, "state was not given");
         if verdict != Verdict::Innocent {
             // With as many complaints before it, one more says nothing new.
             let _ = self.fault_reports.try_send(FaultReport {
                 upstream: id,
                 verdict,
-                why: format!("state of block {number} ({hash}): {why}"),
+                error: format!("state of block {number} ({hash}): {error}"),
             });
         }
         hope

@@ -39,3 +39,11 @@ fn every_kind_of_error_has_a_label() {
     ];
     assert_eq!(kinds.map(|kind| kind.label()), CallError::LABELS);
 }
+
+impl UpstreamClient {
+    /// The head's number: the simplest call, for tests of what all calls have in common.
+    async fn block_number(&self) -> Result<u64, CallError> {
+        let number: U64 = self.read("eth_blockNumber", ()).await?;
+        Ok(number.to())
+    }
+}

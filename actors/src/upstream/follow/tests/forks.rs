@@ -24,7 +24,7 @@ async fn go_on(scene: &mut Scene, seconds: u64) {
 
 /// How often another upstream was followed because the one before is on another fork.
 fn refusals(events: &[Event]) -> usize {
-    let is_in_cooldown = |event: &&Event| matches!(event, Event::Switched(switch) if switch.why == SwitchReason::OtherFork);
+    let is_in_cooldown = |event: &&Event| matches!(event, Event::Switched(switch) if switch.reason == SwitchReason::OtherFork);
     events.iter().filter(is_in_cooldown).count()
 }
 

@@ -124,7 +124,7 @@ async fn check_is_left(says: Says, blocks: u64, state: UpstreamState) {
     let switched = Switch {
         from: Some(0),
         to: Some(1),
-        why: SwitchReason::Left(state),
+        reason: SwitchReason::Left(state),
     };
     let events = scene.take_events();
     assert!(events.contains(&Event::Switched(switched)), "{events:?}");
@@ -220,7 +220,7 @@ async fn a_silent_upstream_is_told_of() {
     let is_told = |event: &&Event| matches!(event, Event::Failed { upstream: 0, reason, .. } if *reason == silent);
     assert_eq!(events.iter().filter(is_told).count(), 1, "{events:?}");
     let left = SwitchReason::Left(UpstreamState::Faulty(Fault::Silent));
-    let is_left = |event: &Event| matches!(event, Event::Switched(switch) if switch.why == left);
+    let is_left = |event: &Event| matches!(event, Event::Switched(switch) if switch.reason == left);
     assert!(events.iter().any(is_left), "{events:?}");
     scene.mine(1);
     scene.runs(1_000).await;

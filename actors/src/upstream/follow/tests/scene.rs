@@ -71,7 +71,7 @@ impl HeadSink for Sink {
         self.0.lock().window.as_ref().map(Window::snapshot)
     }
 
-    async fn begin(&mut self, head: Arc<Block>) -> Result<(), Refused> {
+    async fn reset(&mut self, head: Arc<Block>) -> Result<(), Refused> {
         let mut held = self.0.lock();
         match &mut held.window {
             Some(window) => _ = window.reset(head),
@@ -134,7 +134,7 @@ pub(super) const fn first(upstream: usize) -> Event {
     Event::Switched(Switch {
         from: None,
         to: Some(upstream),
-        why: SwitchReason::First,
+        reason: SwitchReason::First,
     })
 }
 

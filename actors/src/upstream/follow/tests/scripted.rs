@@ -12,7 +12,7 @@ use tokio::{
 
 use crate::upstream::{
     client::{CallError, HeadClaim, Tag},
-    follow::{FetchError, HeadStream, Upstream},
+    follow::{FetchError, Upstream, contract::HeadStream},
     plan::Ask,
 };
 
@@ -353,7 +353,7 @@ impl Upstream for Scripted {
         if is_bad {
             return Err(FetchError::BadBlock {
                 reason: "gas_used",
-                why: "its gas is wrong".into(),
+                error: "its gas is wrong".into(),
             });
         }
         let block = match ask {
@@ -364,7 +364,7 @@ impl Upstream for Scripted {
         if block.number() != ask.number() {
             return Err(FetchError::BadBlock {
                 reason: "another_block",
-                why: "it has another number".into(),
+                error: "it has another number".into(),
             });
         }
         Ok(block)

@@ -29,13 +29,13 @@ fn second(scene: &mut Scene, upstreams: &[(UpstreamId, u64)]) {
 #[test]
 fn a_fork_is_refused_while_the_upstream_before_moves() {
     let mut scene = on_trial(2);
-    assert_eq!(scene.health.settler(&scene.ours), None);
-    assert!(scene.health.refuses(scene.now, false));
+    assert_eq!(scene.health.settled_source(&scene.ours), None);
+    assert!(scene.health.refuses_path(scene.now, false));
     assert_eq!(
         scene.choose(),
         Some((Some(1), Some(0), SwitchReason::OtherFork))
     );
-    assert_eq!(scene.health.settler(&scene.ours), Some(0));
+    assert_eq!(scene.health.settled_source(&scene.ours), Some(0));
     // It does not count as ahead for 16 block times.
     for at in 1..16 {
         second(&mut scene, &[(0, 0), (1, 7)]);
@@ -62,16 +62,16 @@ fn a_fork_is_followed_where_nobody_moves_on_ours() {
     let mut scene = on_trial(2);
     scene.later(2_500);
     scene.named(0, 0, 100);
-    assert!(!scene.health.refuses(scene.now, false));
+    assert!(!scene.health.refuses_path(scene.now, false));
     assert_eq!(scene.target(), Some((1, 101)));
-    assert_eq!(scene.health.settler(&scene.ours), Some(1));
+    assert_eq!(scene.health.settled_source(&scene.ours), Some(1));
     // Or it failed.
     let mut scene = on_trial(2);
     scene.fails(0, Fault::Timeout);
-    assert!(!scene.health.refuses(scene.now, false));
+    assert!(!scene.health.refuses_path(scene.now, false));
     // Or it stops after that.
     let mut scene = on_trial(2);
-    assert!(scene.health.refuses(scene.now, false));
+    assert!(scene.health.refuses_path(scene.now, false));
     assert_eq!(
         scene.choose(),
         Some((Some(1), Some(0), SwitchReason::OtherFork))
@@ -90,13 +90,13 @@ fn a_fork_is_followed_where_nobody_moves_on_ours() {
     );
     scene.later(500);
     assert_eq!(scene.choose(), Some((Some(0), Some(1), LAGGING)));
-    assert!(!scene.health.refuses(scene.now, false));
+    assert!(!scene.health.refuses_path(scene.now, false));
 }
 
 #[test]
 fn who_comes_to_our_chain_counts_again() {
     let mut scene = on_trial(2);
-    assert!(scene.health.refuses(scene.now, false));
+    assert!(scene.health.refuses_path(scene.now, false));
     assert!(scene.choose().is_some());
     scene.named(1, 0, 101);
     assert_eq!(scene.choose(), None);
@@ -104,7 +104,7 @@ fn who_comes_to_our_chain_counts_again() {
     assert_eq!(scene.choose(), Some((Some(0), Some(1), LAGGING)));
     scene.goes_to(1, 0, 101, 101);
     // No longer on trial: where it goes, we go.
-    assert!(!scene.health.refuses(scene.now, false));
+    assert!(!scene.health.refuses_path(scene.now, false));
     assert!(!scene.health.is_on_probation());
 }
 
@@ -116,7 +116,7 @@ fn another_upstream_on_our_chain_is_a_witness_too() {
     assert!(wait < SECOND);
     let left = SwitchReason::Left(UpstreamState::Faulty(Fault::Timeout));
     assert_eq!(scene.choose(), Some((Some(0), Some(1), left)));
-    assert!(scene.health.refuses(scene.now, false));
+    assert!(scene.health.refuses_path(scene.now, false));
     assert_eq!(
         scene.choose(),
         Some((Some(1), Some(2), SwitchReason::OtherFork))
@@ -147,7 +147,11 @@ fn check_far(blocks: u64, seconds: u64, is_refused: bool) {
     scene.now += patience;
     assert_eq!(scene.choose(), Some((Some(0), Some(1), LAGGING)));
     let case = format!("{blocks} blocks in {seconds} s");
-    assert_eq!(scene.health.refuses(scene.now, true), is_refused, "{case}");
+    assert_eq!(
+        scene.health.refuses_path(scene.now, true),
+        is_refused,
+        "{case}"
+    );
 }
 
 #[test]

@@ -6,12 +6,12 @@ mod tables;
 use super::*;
 
 /// Our chain: hashes from a number on.
-pub(super) struct Ours {
+pub(super) struct ServedChain {
     pub(super) oldest: u64,
     pub(super) hashes: Vec<B256>,
 }
 
-impl Chain for Ours {
+impl Chain for ServedChain {
     fn head(&self) -> (u64, B256) {
         let last = self.hashes.len() - 1;
         (self.oldest + last as u64, self.hashes[last])
@@ -24,6 +24,13 @@ impl Chain for Ours {
     fn hash_at(&self, number: u64) -> Option<B256> {
         let at = number.checked_sub(self.oldest)?;
         self.hashes.get(at as usize).copied()
+    }
+}
+
+impl Health {
+    /// The head that an upstream named last.
+    fn named(&self, upstream: UpstreamId) -> Option<&HeadClaim> {
+        self.upstreams[upstream].head.as_ref()
     }
 }
 

@@ -5,7 +5,7 @@ pub(super) const SECOND: Duration = Duration::from_secs(1);
 /// Upstreams on a chain of a block a second, told what happens.
 pub(super) struct Scene {
     pub(super) health: Health,
-    pub(super) ours: Ours,
+    pub(super) ours: ServedChain,
     pub(super) now: Moment,
 }
 
@@ -14,7 +14,7 @@ impl Scene {
     pub(super) fn new(upstreams: usize) -> Self {
         let mut scene = Self {
             health: Health::new(upstreams, 1),
-            ours: Ours {
+            ours: ServedChain {
                 oldest: 0,
                 hashes: (0..=100).map(|number| hash(0, number)).collect(),
             },
@@ -30,7 +30,8 @@ impl Scene {
     }
 
     pub(super) fn named(&mut self, upstream: UpstreamId, fork: u64, number: u64) {
-        self.health.heard(upstream, self.now, claim(fork, number));
+        self.health
+            .head_named(upstream, self.now, claim(fork, number));
     }
 
     pub(super) fn fails(&mut self, upstream: UpstreamId, fault: Fault) -> Duration {
@@ -51,7 +52,7 @@ impl Scene {
             self.fails(upstream, Fault::Silent);
         }
         let switch = self.health.choose(self.now, &self.ours)?;
-        Some((switch.from, switch.to, switch.why))
+        Some((switch.from, switch.to, switch.reason))
     }
 
     pub(super) fn state(&self, upstream: UpstreamId) -> UpstreamState {
@@ -77,18 +78,18 @@ impl Scene {
 #[test]
 fn an_upstream_is_syncing_until_it_names_a_head() {
     let mut health = Health::new(2, 1);
-    let ours = Ours {
+    let ours = ServedChain {
         oldest: 0,
         hashes: vec![hash(0, 0)],
     };
     assert_eq!(health.state(0, SECOND), UpstreamState::Syncing);
     assert_eq!(health.choose(SECOND, &ours), None);
     assert_eq!(health.target(SECOND, &ours), None);
-    health.syncing(1, SECOND, true);
-    health.heard(1, SECOND, claim(0, 9));
+    health.syncing_reported(1, SECOND, true);
+    health.head_named(1, SECOND, claim(0, 9));
     assert_eq!(health.state(1, SECOND), UpstreamState::Syncing);
     assert_eq!(health.choose(SECOND, &ours), None);
-    health.heard(0, SECOND, claim(0, 5));
+    health.head_named(0, SECOND, claim(0, 5));
     assert_eq!(health.state(0, SECOND), UpstreamState::Live);
     assert_eq!(
         health.choose(SECOND, &ours).and_then(|switch| switch.to),
@@ -97,7 +98,7 @@ fn an_upstream_is_syncing_until_it_names_a_head() {
     assert_eq!(health.target(SECOND, &ours), Some((0, claim(0, 5))));
     // What a syncing upstream names does not make others lag.
     assert_eq!(health.state(0, 5 * SECOND), UpstreamState::Live);
-    health.syncing(1, SECOND, false);
+    health.syncing_reported(1, SECOND, false);
     assert_eq!(health.state(1, SECOND), UpstreamState::Live);
     assert_eq!(health.named(1).map(|head| head.number), Some(9));
 }
@@ -178,7 +179,7 @@ fn a_fault_leaves_an_upstream_at_once_and_lets_it_come_back() {
         Some((Some(0), Some(1), SwitchReason::Left(faulty)))
     );
     assert!(!scene.health.may_ask(0, scene.now));
-    assert_eq!(scene.health.ask_at(0, scene.now, true), scene.now + wait);
+    assert_eq!(scene.health.poll_at(0, scene.now, true), scene.now + wait);
     // What else was under way fails with it, and is no other trouble; what it says is not heard.
     assert_eq!(scene.fails(0, Fault::Connection), Duration::ZERO);
     scene.named(0, 0, 101);
@@ -289,7 +290,7 @@ fn of_two_forks_the_justified_one_is_followed() {
     let settle = |scene: &mut Scene, upstream, fork, number| {
         scene
             .health
-            .settled(upstream, Some((number, hash(fork, number))));
+            .finalized_named(upstream, Some((number, hash(fork, number))));
     };
     // Both have finalized the same: nothing to choose.
     settle(&mut scene, 0, 0, 60);
@@ -328,7 +329,7 @@ fn of_two_forks_the_justified_one_is_followed() {
 fn upstreams_are_asked_as_often_as_it_helps() {
     let mut scene = Scene::new(2);
     let millis = |scene: &Scene, upstream, tells| {
-        (scene.health.ask_at(upstream, scene.now, tells) - scene.now).as_millis()
+        (scene.health.poll_at(upstream, scene.now, tells) - scene.now).as_millis()
     };
     assert_eq!(millis(&scene, 0, false), 250);
     assert_eq!(millis(&scene, 0, true), 1_000);

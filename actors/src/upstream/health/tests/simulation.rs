@@ -45,7 +45,7 @@ impl Dice {
     }
 }
 
-struct Node {
+struct SimulatedUpstream {
     mode: Mode,
     /// Since which step.
     since: u64,
@@ -54,8 +54,8 @@ struct Node {
 
 struct World {
     health: Health,
-    ours: Ours,
-    upstreams: Vec<Node>,
+    ours: ServedChain,
+    upstreams: Vec<SimulatedUpstream>,
     dice: Dice,
     step: u64,
     /// Who gave our head, as long as it is followed.
@@ -77,14 +77,14 @@ impl World {
         let count = 1 + dice.roll(4);
         let mut health = Health::new(count as usize, seed);
         health.learn_block_time((0, 0), (10, 16));
-        let upstreams = (0..count).map(|_| Node {
+        let upstreams = (0..count).map(|_| SimulatedUpstream {
             mode: Mode::Honest,
             since: 0,
             asked: None,
         });
         Self {
             health,
-            ours: Ours {
+            ours: ServedChain {
                 oldest: 0,
                 hashes: (0..=100).map(|number| hash(0, number)).collect(),
             },
@@ -133,7 +133,7 @@ impl World {
     fn poll(&mut self, id: UpstreamId) {
         let (now, head) = (self.now(), head_at(self.step));
         let asked = self.upstreams[id].asked;
-        let is_due = asked.is_none_or(|asked| self.health.ask_at(id, asked, false) <= now);
+        let is_due = asked.is_none_or(|asked| self.health.poll_at(id, asked, false) <= now);
         if !is_due || !self.health.may_ask(id, now) {
             return;
         }
@@ -151,7 +151,7 @@ impl World {
             Mode::Forked(_) => Ok(claim(0, head)),
         };
         match answer {
-            Ok(head) => self.health.heard(id, now, head),
+            Ok(head) => self.health.head_named(id, now, head),
             Err(verdict) => {
                 let wait = self.health.failed(id, now, verdict);
                 assert!(wait.is_some_and(|wait| wait <= BACKOFF_MAX * 5 / 4));
@@ -167,9 +167,9 @@ impl World {
             return;
         };
         let before = self.ours.head().0;
-        let is_disowned = self.health.lag == Lag::Ours;
+        let is_disowned = self.health.lag == Lag::Served;
         let is_far = head.number >= before + 128;
-        if is_far && self.health.refuses(now, true) {
+        if is_far && self.health.refuses_path(now, true) {
             return;
         }
         let fork = match self.upstreams[id].mode {
@@ -192,7 +192,7 @@ impl World {
             return self.fails(id, Fault::Missing);
         }
         let is_fork = hashes.get(before as usize) != self.ours.hashes.last();
-        if is_fork && self.health.refuses(now, is_far) {
+        if is_fork && self.health.refuses_path(now, is_far) {
             return;
         }
         self.ours.hashes = hashes;
@@ -277,8 +277,9 @@ impl World {
         // the others do.
         let longest = (BACKOFF_MAX * 5 / 4).as_millis() / STEP.as_millis();
         let settled = longest as u64 + 4 * STEPS;
-        let is_honest =
-            |upstream: &Node| upstream.mode == Mode::Honest && self.step - upstream.since > settled;
+        let is_honest = |upstream: &SimulatedUpstream| {
+            upstream.mode == Mode::Honest && self.step - upstream.since > settled
+        };
         if self.upstreams.iter().any(is_honest) {
             let (ours, _) = self.ours.head();
             let behind = head_at(self.step).saturating_sub(ours);

@@ -7,7 +7,7 @@ mod tree;
 use std::collections::VecDeque;
 
 use super::*;
-use crate::upstream::Chain;
+use crate::upstream::chain::Chain;
 use tree::{Dice, Tree, View};
 
 /// Questions that are open, answered in any order.

@@ -30,9 +30,9 @@ async fn check_complaint(answers: Answers, expected: Verdict) {
     let complaint = scene.fault_reports.try_recv().unwrap();
     assert_eq!((complaint.upstream, complaint.verdict), (0, expected));
     assert!(
-        complaint.why.starts_with("state of block 0 (0x"),
+        complaint.error.starts_with("state of block 0 (0x"),
         "{}",
-        complaint.why
+        complaint.error
     );
     assert!(scene.calls(1) > 0);
     scene.is_idle().await;
@@ -152,7 +152,7 @@ async fn the_followed_upstream_is_asked_first() {
         scene.note(&Event::Switched(Switch {
             from: None,
             to,
-            why: SwitchReason::First,
+            reason: SwitchReason::First,
         }));
         let value = ask(&scene.worker.proofs, scene.read_storage(0, slot)).await;
         assert_eq!(value.unwrap(), stored(0, slot));

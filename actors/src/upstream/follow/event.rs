@@ -1,0 +1,43 @@
+//! What the follower reports.
+
+use std::time::Duration;
+
+use crate::upstream::health::{Switch, UpstreamId, UpstreamState};
+
+/// Something that happened, for metrics and progress.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Event {
+    /// Another upstream is followed, or none.
+    Switched(Switch),
+    /// An upstream did something wrong, and is backed off.
+    Failed {
+        /// The upstream.
+        upstream: UpstreamId,
+        /// The fault's label, or that of the check that a block failed; `None`: the upstream limits
+        /// our rate.
+        reason: Option<&'static str>,
+        /// For how long; zero for a fault that does not keep the upstream from being followed.
+        wait: Duration,
+    },
+    /// The window started, or was reset, with a block of this number.
+    WindowStarted(u64),
+    /// The head advanced to the block of this number.
+    Advanced {
+        /// The number.
+        number: u64,
+        /// How long ago the followed upstream first named it.
+        named: Duration,
+    },
+    /// This many blocks are missing below the oldest that is held.
+    Missing(u64),
+    /// An upstream's state has changed.
+    State {
+        /// The upstream.
+        upstream: UpstreamId,
+        /// Its new state.
+        state: UpstreamState,
+    },
+}
+
+/// Receives every event. Called often, so it must not block.
+pub(crate) type EventHandler = Box<dyn FnMut(Event) + Send>;

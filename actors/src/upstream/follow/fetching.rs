@@ -1,0 +1,68 @@
+//! What is being fetched: the sync to a head, the backfill, the genesis.
+
+use std::sync::Arc;
+
+use nearhead_chain::block::Block;
+
+use crate::upstream::{
+    client::HeadClaim,
+    health::{Moment, UpstreamId},
+    plan::{Backfill, SyncPath},
+};
+
+/// A sync to a head that the followed upstream named.
+pub(super) struct HeadSync {
+    pub(super) upstream: UpstreamId,
+    pub(super) head: HeadClaim,
+    /// When the upstream first named that head.
+    pub(super) named_at: Moment,
+    pub(super) began_at: Moment,
+    /// When its last block arrived, or when it began.
+    pub(super) progressed_at: Moment,
+    pub(super) goal: Goal,
+}
+
+/// How a sync ends.
+pub(super) enum Goal {
+    /// The head advances along this path.
+    Path(SyncPath<Arc<Block>>),
+    /// The window starts again at the new head. `block` is the head, once it has arrived.
+    Reset {
+        is_asked: bool,
+        block: Option<Arc<Block>>,
+    },
+}
+
+impl Goal {
+    pub(super) const RESET: Self = Self::Reset {
+        is_asked: false,
+        block: None,
+    };
+}
+
+/// The backfill of the blocks below the oldest one that is held.
+pub(super) struct ActiveBackfill {
+    pub(super) blocks: Backfill<Arc<Block>>,
+    /// Number of the oldest block that is held.
+    pub(super) oldest: u64,
+    /// Nothing is asked for before that: no upstream has the next block.
+    pub(super) hold_until: Moment,
+    /// Times that an upstream did not have a block; it selects the upstream to ask next.
+    pub(super) turn: usize,
+    /// The same, in a row.
+    pub(super) missing: u32,
+}
+
+/// The fetch of the genesis, which stays readable below the window.
+#[derive(Default)]
+pub(super) struct GenesisFetch {
+    pub(super) is_asked: bool,
+    pub(super) block: Option<Arc<Block>>,
+    /// The upstream that gave it. `None` if it is unknown, or if the window reached it by parent
+    /// hashes.
+    pub(super) given_by: Option<UpstreamId>,
+    /// It is not asked for before that.
+    pub(super) hold_until: Moment,
+    /// Failures in a row; they select the upstream to ask next.
+    pub(super) failures: u32,
+}
