@@ -21,7 +21,8 @@ use nearhead_chain::{
     dev::{CHAIN_ID, DevConfig, Producer, Profile},
     encode::{BlockJson, EncodeOptions},
     log_search::LogPostings,
-    remote::{BlobRules, BlockAnswers, RequestedBlock, StatedBlock, StatedReceipts, Verifier},
+    network::BlobRules,
+    remote::{BlockAnswers, RequestedBlock, StatedBlock, StatedReceipts, Verifier},
     trie::NodeStore,
     verify::{self, ReceiptsPromise},
 };

@@ -2,39 +2,11 @@
 
 use std::sync::Arc;
 
-use alloy_consensus::{
-    EthereumTxEnvelope, Header, Receipt as PlainReceipt, ReceiptEnvelope, ReceiptWithBloom,
-    TxEip4844, TxType,
-};
-use alloy_primitives::{Address, B256, Bloom, U256, utils::keccak256_cached};
+use alloy_consensus::Header;
+use alloy_primitives::{Address, B256, U256};
 
+pub use crate::network::{Receipt, Transaction, with_bloom};
 use crate::{encode::BlockJson, log_search::LogPostings, trie::State};
-
-/// A transaction as a block carries it: blob transactions without their sidecars.
-pub type Transaction = EthereumTxEnvelope<TxEip4844>;
-
-/// A receipt of any type, with its bloom; `status` is a root before Byzantium (EIP-658).
-pub type Receipt = ReceiptEnvelope;
-
-/// The receipt of a transaction of this type, with the bloom of its logs (yellow paper, 4.3.1).
-///
-/// Logs name the same contracts, events and accounts again and again: most of their hashes are
-/// there already.
-#[must_use]
-pub fn with_bloom(tx_type: TxType, receipt: PlainReceipt) -> Receipt {
-    let mut logs_bloom = Bloom::ZERO;
-    for log in &receipt.logs {
-        logs_bloom.m3_2048_hashed(&keccak256_cached(log.address));
-        for topic in log.topics() {
-            logs_bloom.m3_2048_hashed(&keccak256_cached(topic));
-        }
-    }
-    let receipt = ReceiptWithBloom {
-        receipt,
-        logs_bloom,
-    };
-    Receipt::from_typed(tx_type, receipt)
-}
 
 /// A block decoded from RLP and not verified yet.
 pub type RawBlock = alloy_consensus::Block<Transaction>;

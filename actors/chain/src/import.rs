@@ -15,8 +15,9 @@ use crate::{
         ANCESTORS_MAX, Block, BlockParts, OMMER_ANCESTORS_MAX, OmmerAncestor, RawBlock, Receipt,
     },
     encode::{BlockJson, EncodeError, EncodeOptions},
-    execute::{self, ChainSpec, ExecuteError, Executed, Rules, SpecError},
+    execute::{self, ExecuteError, Executed},
     log_search::LogPostings,
+    network::{ChainSpec, Rules, SpecError},
     trie::{NodeStore, State, TrieError},
     verify::{self, VerifyError},
 };

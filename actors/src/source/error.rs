@@ -4,7 +4,7 @@ use std::{io, path::PathBuf};
 
 use actix::MailboxError;
 use nearhead_chain::{
-    chain_file::ChainFileError, dev::DevError, execute::SpecError, import::ImportError,
+    chain_file::ChainFileError, dev::DevError, import::ImportError, network::SpecError,
     window::WindowError,
 };
 

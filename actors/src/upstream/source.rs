@@ -4,8 +4,8 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use nearhead_chain::{
     encode::EncodeOptions,
-    execute::ChainSpec,
-    remote::{BlobRules, Verifier},
+    network::{BlobRules, ChainSpec},
+    remote::Verifier,
     trie::NodeStore,
 };
 use tokio::{

@@ -14,8 +14,9 @@ use super::{
 use crate::{
     block::{Block, RawBlock},
     encode::EncodeOptions,
-    execute::{ExecuteError, SpecError, assemble},
+    execute::{ExecuteError, assemble},
     import::{ImportError, Importer},
+    network::SpecError,
     trie::{NodeStore, TrieError},
 };
 

@@ -21,7 +21,8 @@ use super::{
 };
 use crate::{
     block::Transaction,
-    execute::{BlockTemplate, ChainSpec, Rules},
+    execute::BlockTemplate,
+    network::{ChainSpec, Rules},
     trie::{State, TrieError},
     verify,
 };

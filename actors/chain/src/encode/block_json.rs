@@ -9,10 +9,9 @@ use super::{
     EncodeOptions, block,
     receipt::{self, Position},
     span::Span,
-    transaction,
     writer::JsonWriter,
 };
-use crate::block::BlockParts;
+use crate::{block::BlockParts, network::transaction};
 
 /// A block's JSON, in buffers that answers are slices of.
 ///

@@ -1,13 +1,13 @@
 //! JSON of blocks, transactions, receipts, logs and uncles, made once at ingest and served as
 //! slices.
 //!
-//! Shapes and key order are geth's. Only this folder decides which members a fork or a transaction
+//! Shapes and key order are geth's. [`crate::network`] decides which members a fork or a transaction
 //! type adds.
 //!
 //! | file | what it writes |
 //! |---|---|
 //! | [`BlockJson`] | every answer about a block, in a few buffers of exact size |
-//! | `block`, `transaction`, `receipt`, `log` | one kind of object each |
+//! | `block`, `receipt`, `log` | one kind of object each |
 //! | [`value`] | small values that are made per request |
 //! | `proof` | the answer of eth_getProof |
 //! | `writer` | hex and punctuation, appended to one buffer |
@@ -19,9 +19,8 @@ mod options;
 mod proof;
 mod receipt;
 mod span;
-mod transaction;
 pub mod value;
-mod writer;
+pub(crate) mod writer;
 
 #[cfg(test)]
 pub(crate) mod tests;

@@ -9,7 +9,10 @@ use super::{
     span::Span,
     writer::JsonWriter,
 };
-use crate::block::{BlockParts, Receipt, Transaction};
+use crate::{
+    block::{BlockParts, Receipt, Transaction},
+    network,
+};
 
 /// A receipt's position in its block.
 #[derive(Clone, Copy, Debug, Default)]
@@ -38,11 +41,7 @@ pub(super) fn write(
         .is_create()
         .then(|| sender.create(transaction.nonce()));
     w.raw("{");
-    if let Some(blob_gas_used) = transaction.blob_gas_used() {
-        w.raw(r#""blobGasPrice":"#)
-            .wide(block.blob_gas_price.unwrap_or_default());
-        w.raw(r#","blobGasUsed":"#).number(blob_gas_used).raw(",");
-    }
+    network::receipt::write_type_members(w, block, transaction);
     w.raw(r#""blockHash":"#).data(block.hash);
     w.raw(r#","blockNumber":"#).number(header.number);
     w.raw(r#","contractAddress":"#)

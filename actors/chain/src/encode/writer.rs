@@ -7,43 +7,43 @@ use bytes::Bytes;
 ///
 /// Methods chain, so that the code that writes an object reads like the object.
 #[derive(Debug)]
-pub(super) struct JsonWriter {
+pub(crate) struct JsonWriter {
     out: Vec<u8>,
 }
 
 impl JsonWriter {
     /// A writer with room for `capacity` bytes; the buffer grows if needed, and [`Self::finish`]
     /// shrinks it.
-    pub(super) fn with_capacity(capacity: usize) -> Self {
+    pub(crate) fn with_capacity(capacity: usize) -> Self {
         Self {
             out: Vec::with_capacity(capacity),
         }
     }
 
     /// Number of bytes written so far: the start of the next value.
-    pub(super) const fn len(&self) -> usize {
+    pub(crate) const fn len(&self) -> usize {
         self.out.len()
     }
 
     /// The bytes written so far.
-    pub(super) fn as_bytes(&self) -> &[u8] {
+    pub(crate) fn as_bytes(&self) -> &[u8] {
         &self.out
     }
 
     /// The bytes written, in a buffer of exact size.
-    pub(super) fn finish(mut self) -> Bytes {
+    pub(crate) fn finish(mut self) -> Bytes {
         self.out.shrink_to_fit();
         self.out.into()
     }
 
     /// Appends JSON as it is.
-    pub(super) fn raw(&mut self, json: impl AsRef<[u8]>) -> &mut Self {
+    pub(crate) fn raw(&mut self, json: impl AsRef<[u8]>) -> &mut Self {
         self.out.extend_from_slice(json.as_ref());
         self
     }
 
     /// DATA: `"0x"` and two digits a byte.
-    pub(super) fn data(&mut self, bytes: impl AsRef<[u8]>) -> &mut Self {
+    pub(crate) fn data(&mut self, bytes: impl AsRef<[u8]>) -> &mut Self {
         let bytes = bytes.as_ref();
         self.out.extend_from_slice(b"\"0x");
         let start = self.out.len();
@@ -56,17 +56,17 @@ impl JsonWriter {
     }
 
     /// QUANTITY of up to 64 bits: `"0x"` and no leading zeros.
-    pub(super) fn number(&mut self, value: u64) -> &mut Self {
+    pub(crate) fn number(&mut self, value: u64) -> &mut Self {
         self.wide(u128::from(value))
     }
 
     /// QUANTITY of up to 128 bits.
-    pub(super) fn wide(&mut self, value: u128) -> &mut Self {
+    pub(crate) fn wide(&mut self, value: u128) -> &mut Self {
         self.quantity_digits(&value.to_be_bytes())
     }
 
     /// QUANTITY of up to 256 bits.
-    pub(super) fn quantity(&mut self, value: U256) -> &mut Self {
+    pub(crate) fn quantity(&mut self, value: U256) -> &mut Self {
         self.quantity_digits(&value.to_be_bytes::<32>())
     }
 
@@ -94,7 +94,7 @@ impl JsonWriter {
     }
 
     /// The value as `write` writes it, or `null`.
-    pub(super) fn or_null<T>(
+    pub(crate) fn or_null<T>(
         &mut self,
         value: Option<T>,
         write: impl FnOnce(&mut Self, T) -> &mut Self,
@@ -106,7 +106,7 @@ impl JsonWriter {
     }
 
     /// An array, with exactly one comma between two items.
-    pub(super) fn array<T>(
+    pub(crate) fn array<T>(
         &mut self,
         items: impl IntoIterator<Item = T>,
         mut write: impl FnMut(&mut Self, T),

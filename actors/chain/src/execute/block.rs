@@ -24,12 +24,13 @@ use alloy_primitives::{Address, B256, Bloom, Bytes};
 use revm::database::State as EvmState;
 
 use super::{
-    ChainSpec, Rules, dao_fork,
+    dao_fork,
     net_gas::with_net_gas,
     state::{ParentState, StateError, state_update},
 };
 use crate::{
     block::{Block, RawBlock, Receipt, Transaction, with_bloom},
+    network::{ChainSpec, Rules},
     trie::{Changes, State, TrieError},
     verify,
 };

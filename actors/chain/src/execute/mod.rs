@@ -6,16 +6,12 @@
 mod block;
 mod dao_fork;
 mod net_gas;
-mod rules;
-mod spec;
 mod state;
 
 pub use block::{ExecuteError, Executed, execute};
-pub use spec::{ChainSpec, SpecError};
 pub use state::StateError;
 
 pub(crate) use block::{BlockTemplate, assemble};
-pub(crate) use rules::Rules;
 
 #[cfg(test)]
 mod tests;

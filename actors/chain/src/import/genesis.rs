@@ -10,7 +10,7 @@ use alloy_primitives::{Address, B64, B256};
 use revm::primitives::KECCAK_EMPTY;
 
 use crate::{
-    execute::Rules,
+    network::Rules,
     trie::{AccountInfo, AccountUpdate, NodeStore, State, StateUpdate, TrieError},
 };
 

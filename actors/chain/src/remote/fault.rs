@@ -252,28 +252,28 @@ const fn check_of_header(why: &VerifyError) -> Check {
 
 /// A wrong member, before it is known which answer it stands in.
 #[derive(Debug)]
-pub(super) struct MemberError {
+pub(crate) struct MemberError {
     path: String,
     flaw: Flaw,
 }
 
 impl MemberError {
-    pub(super) const fn new(flaw: Flaw) -> Self {
+    pub(crate) const fn new(flaw: Flaw) -> Self {
         let path = String::new();
         Self { path, flaw }
     }
 
-    pub(super) const fn shape(expected: &'static str) -> Self {
+    pub(crate) const fn shape(expected: &'static str) -> Self {
         Self::new(Flaw::Shape { expected })
     }
 
-    pub(super) fn differs(stated: impl fmt::Display, derived: impl fmt::Display) -> Self {
+    pub(crate) fn differs(stated: impl fmt::Display, derived: impl fmt::Display) -> Self {
         let (stated, derived) = (cut(&stated.to_string()), cut(&derived.to_string()));
         Self::new(Flaw::Differs { stated, derived })
     }
 
     /// The same, one object further up.
-    pub(super) fn in_member(mut self, name: &str) -> Self {
+    pub(crate) fn in_member(mut self, name: &str) -> Self {
         let separator = match self.path.as_bytes().first() {
             None | Some(b'[') => "",
             Some(_) => ".",
@@ -283,12 +283,12 @@ impl MemberError {
     }
 
     /// The same, one array further up.
-    pub(super) fn in_item(self, index: usize) -> Self {
+    pub(crate) fn in_item(self, index: usize) -> Self {
         self.in_member(&format!("[{index}]"))
     }
 
     /// What the node states and what follows, where they differ in a member of this name.
-    pub(super) fn difference_in(&self, name: &str) -> Option<(&str, &str)> {
+    pub(crate) fn difference_in(&self, name: &str) -> Option<(&str, &str)> {
         match &self.flaw {
             Flaw::Differs { stated, derived } if self.path.rsplit('.').next() == Some(name) => {
                 Some((stated, derived))
@@ -297,7 +297,7 @@ impl MemberError {
         }
     }
 
-    pub(super) fn of(self, answer: AnswerKind) -> UpstreamFault {
+    pub(crate) fn of(self, answer: AnswerKind) -> UpstreamFault {
         let Self { path, flaw } = self;
         let path = if path.is_empty() {
             "it".to_owned()
@@ -309,7 +309,7 @@ impl MemberError {
 }
 
 /// As much of a node's text as a message repeats.
-pub(super) fn cut(text: &str) -> String {
+pub(crate) fn cut(text: &str) -> String {
     match text.char_indices().nth(CHARS_MAX) {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text.to_owned(),

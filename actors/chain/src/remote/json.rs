@@ -18,7 +18,7 @@ const MEMBERS_MAX: usize = 64;
 
 /// One JSON value over the bytes that it was read from.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Value<'a> {
+pub(crate) enum Value<'a> {
     Null,
     Bool(bool),
     /// Quantities are text, so no member that is read is a number.
@@ -31,7 +31,7 @@ pub(super) enum Value<'a> {
 }
 
 /// Takes an answer apart.
-pub(super) fn parse(answer: AnswerKind, json: &[u8]) -> Result<Value<'_>, UpstreamFault> {
+pub(crate) fn parse(answer: AnswerKind, json: &[u8]) -> Result<Value<'_>, UpstreamFault> {
     if json.len() > ANSWER_BYTES_MAX {
         let (max, found) = (ANSWER_BYTES_MAX, json.len());
         return Err(UpstreamFault::TooLarge { answer, max, found });

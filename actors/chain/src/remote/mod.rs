@@ -8,31 +8,27 @@
 //! | [`Verifier`] | a block with its receipts and ommers |
 //! | [`StatedBlock`], [`StatedReceipts`] | what a node says of it, read once |
 //! | [`verify_proof`], [`verify_code`] | account proofs and codes |
-//! | [`BlobRules`] | the price of blob gas where no genesis says it |
 //! | [`UpstreamFault`] | which promise a node broke |
 //! | `reasons` | an enum of reasons with their words, here and for whoever else has some |
 //! | `json` | an answer taken apart, within bounds |
 //! | `reader` | members by name and kind |
-//! | `header`, `transaction`, `receipt` | what hashes cover, from JSON |
+//! | `header`, `receipt` | what hashes cover, from JSON |
 //! | `compare` | what follows from it, against what the node states |
 
-mod blob_rules;
 mod compare;
-mod fault;
+pub(crate) mod fault;
 mod header;
-mod json;
+pub(crate) mod json;
 mod proof;
-mod reader;
+pub(crate) mod reader;
 mod reasons;
 mod receipt;
 mod stated;
-mod transaction;
 mod verifier;
 
 #[cfg(test)]
 mod tests;
 
-pub use blob_rules::BlobRules;
 pub use fault::{AnswerKind, Check, Flaw, UpstreamFault};
 pub use json::ANSWER_BYTES_MAX;
 pub use proof::{verify_code, verify_proof};

@@ -9,10 +9,10 @@ use super::{
 
 /// An object whose members are read by name; those that nobody asks for are left alone.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Reader<'v, 'a>(&'v [(&'a str, Value<'a>)]);
+pub(crate) struct Reader<'v, 'a>(&'v [(&'a str, Value<'a>)]);
 
 impl<'v, 'a> Reader<'v, 'a> {
-    pub(super) fn new(value: &'v Value<'a>) -> Result<Self, MemberError> {
+    pub(crate) fn new(value: &'v Value<'a>) -> Result<Self, MemberError> {
         match value {
             Value::Object(members) => Ok(Self(members)),
             _ => Err(MemberError::shape("an object")),
@@ -20,7 +20,7 @@ impl<'v, 'a> Reader<'v, 'a> {
     }
 
     /// A member that has to be there.
-    pub(super) fn get<T>(
+    pub(crate) fn get<T>(
         self,
         name: &str,
         read: impl FnOnce(&'v Value<'a>) -> Result<T, MemberError>,
@@ -30,7 +30,7 @@ impl<'v, 'a> Reader<'v, 'a> {
     }
 
     /// A member that may be absent, or null.
-    pub(super) fn find<T>(
+    pub(crate) fn find<T>(
         self,
         name: &str,
         read: impl FnOnce(&'v Value<'a>) -> Result<T, MemberError>,
@@ -44,27 +44,27 @@ impl<'v, 'a> Reader<'v, 'a> {
 }
 
 /// QUANTITY of up to 256 bits; leading zeros are let pass, since some nodes pad.
-pub(super) fn u256(value: &Value<'_>) -> Result<U256, MemberError> {
+pub(crate) fn u256(value: &Value<'_>) -> Result<U256, MemberError> {
     quantity(value, "a quantity of at most 256 bits").map(U256::from_be_bytes::<32>)
 }
 
 /// QUANTITY of up to 128 bits.
-pub(super) fn u128(value: &Value<'_>) -> Result<u128, MemberError> {
+pub(crate) fn u128(value: &Value<'_>) -> Result<u128, MemberError> {
     quantity(value, "a quantity of at most 128 bits").map(u128::from_be_bytes)
 }
 
 /// QUANTITY of up to 64 bits.
-pub(super) fn u64(value: &Value<'_>) -> Result<u64, MemberError> {
+pub(crate) fn u64(value: &Value<'_>) -> Result<u64, MemberError> {
     quantity(value, "a quantity of at most 64 bits").map(u64::from_be_bytes)
 }
 
 /// QUANTITY of up to 8 bits.
-pub(super) fn u8(value: &Value<'_>) -> Result<u8, MemberError> {
+pub(crate) fn u8(value: &Value<'_>) -> Result<u8, MemberError> {
     quantity(value, "a quantity of at most 8 bits").map(u8::from_be_bytes)
 }
 
 /// QUANTITY that is 0 or 1.
-pub(super) fn bit(value: &Value<'_>) -> Result<bool, MemberError> {
+pub(crate) fn bit(value: &Value<'_>) -> Result<bool, MemberError> {
     const EXPECTED: &str = "0x0 or 0x1";
     match quantity(value, EXPECTED)? {
         [0_u8] => Ok(false),
@@ -97,7 +97,7 @@ fn quantity<const N: usize>(
 }
 
 /// DATA of any length.
-pub(super) fn bytes(value: &Value<'_>) -> Result<Bytes, MemberError> {
+pub(crate) fn bytes(value: &Value<'_>) -> Result<Bytes, MemberError> {
     const EXPECTED: &str = "data";
     let decoded = hex::decode(digits(value, EXPECTED)?);
     decoded
@@ -106,7 +106,7 @@ pub(super) fn bytes(value: &Value<'_>) -> Result<Bytes, MemberError> {
 }
 
 /// DATA of N bytes: a hash, an address, a bloom.
-pub(super) fn fixed<const N: usize, T: From<FixedBytes<N>>>(
+pub(crate) fn fixed<const N: usize, T: From<FixedBytes<N>>>(
     value: &Value<'_>,
 ) -> Result<T, MemberError> {
     const EXPECTED: &str = "data of its length";
@@ -118,7 +118,7 @@ pub(super) fn fixed<const N: usize, T: From<FixedBytes<N>>>(
 }
 
 /// An array, each item read alike.
-pub(super) fn array<'v, 'a, T>(
+pub(crate) fn array<'v, 'a, T>(
     value: &'v Value<'a>,
     mut read: impl FnMut(&'v Value<'a>) -> Result<T, MemberError>,
 ) -> Result<Vec<T>, MemberError> {

@@ -1,14 +1,17 @@
 //! A receipt from a node's JSON. What its root does not cover is not read here.
 
-use alloy_consensus::{Eip658Value, Receipt as PlainReceipt, TxType};
+use alloy_consensus::{Eip658Value, Receipt as PlainReceipt};
 use alloy_primitives::Log;
 
 use super::{
     fault::{Flaw, MemberError},
     json::Value,
-    reader::{Reader, array, bit, bytes, fixed, u8, u64},
+    reader::{Reader, array, bit, bytes, fixed, u64},
 };
-use crate::block::{Receipt, with_bloom};
+use crate::{
+    block::{Receipt, with_bloom},
+    network,
+};
 
 /// Topics that a log may have (LOG4).
 const TOPICS_MAX: usize = 4;
@@ -30,12 +33,8 @@ pub(super) fn read(value: &Value<'_>) -> Result<Receipt, MemberError> {
         cumulative_gas_used: receipt.get("cumulativeGasUsed", u64)?,
         logs: receipt.get("logs", |logs| array(logs, log))?,
     };
-    let tx_type = receipt.get("type", tx_type)?;
+    let tx_type = receipt.get("type", network::receipt::read_type)?;
     Ok(with_bloom(tx_type, plain))
-}
-
-fn tx_type(value: &Value<'_>) -> Result<TxType, MemberError> {
-    TxType::try_from(u8(value)?).map_err(|_| MemberError::shape("a type of transaction"))
 }
 
 fn log(value: &Value<'_>) -> Result<Log, MemberError> {

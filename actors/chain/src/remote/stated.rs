@@ -11,11 +11,11 @@ use super::{
     json::{Value, parse},
     reader::{Reader, array, fixed, u64, u256},
     receipt,
-    transaction::{self, ReadError},
 };
 use crate::{
     block::{RawBlock, Receipt},
     chain_file::BLOCK_TRANSACTIONS_MAX,
+    network::transaction::{self, ReadError},
     verify::{self, ReceiptsPromise},
 };
 

@@ -7,7 +7,6 @@ use alloy_primitives::{Address, B256, U256};
 
 use super::{
     StatedBlock, StatedReceipts,
-    blob_rules::BlobRules,
     compare::{Ignored, ObjectKind, compare, is_verbatim},
     fault::{AnswerKind, MemberError, UpstreamFault},
     header,
@@ -18,6 +17,7 @@ use crate::{
     block::{Block, BlockParts, RawBlock, Receipt},
     encode::{BlockJson, EncodeOptions},
     import::hold_block,
+    network::BlobRules,
     trie::{NodeStore, State},
     verify::{self, VerifyError},
 };

@@ -5,7 +5,7 @@ use alloy_hardforks::EthereumHardfork;
 use alloy_rlp::Encodable;
 
 use super::{VerifyError, header::ensure_eq};
-use crate::{block::RawBlock, execute::Rules};
+use crate::{block::RawBlock, network::Rules};
 
 /// Bytes of RLP that a block may have from Osaka on (EIP-7934: 10 MiB less 2 MiB for the beacon
 /// block).

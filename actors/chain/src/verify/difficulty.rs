@@ -4,7 +4,7 @@ use alloy_consensus::{EMPTY_OMMER_ROOT_HASH, Header};
 use alloy_hardforks::EthereumHardfork;
 use alloy_primitives::U256;
 
-use crate::execute::Rules;
+use crate::network::Rules;
 
 /// No difficulty is lower.
 const DIFFICULTY_MIN: u64 = 131_072;

@@ -6,7 +6,7 @@ use alloy_hardforks::EthereumHardfork;
 use alloy_primitives::{B64, B256, Bytes, U256};
 
 use super::{VerifyError, difficulty};
-use crate::execute::Rules;
+use crate::network::{Rules, header::FORK_MEMBERS};
 
 /// Bytes of extra data that a header may have (yellow paper, 4.3).
 const EXTRA_DATA_BYTES_MAX: usize = 32;
@@ -187,29 +187,12 @@ fn check_blob_fields(
     )
 }
 
-/// Fields that a fork brings are there from that fork on and not before.
+/// A member that a fork brings is present from that fork on and not before.
 fn check_presence(rules: &Rules<'_>, header: &Header) -> Result<(), VerifyError> {
-    ensure_eq(
-        rules.has(EthereumHardfork::Cancun),
-        header.parent_beacon_block_root.is_some(),
-        |expected, found| VerifyError::ParentBeaconBlockRoot { expected, found },
-    )?;
-    ensure_eq(
-        rules.has(EthereumHardfork::Prague),
-        header.requests_hash.is_some(),
-        |expected, found| VerifyError::RequestsHashPresence { expected, found },
-    )?;
-    if header.block_access_list_hash.is_some() {
-        return Err(VerifyError::UnknownField {
-            field: "block access list hash",
-        });
-    }
-    if header.slot_number.is_some() {
-        return Err(VerifyError::UnknownField {
-            field: "slot number",
-        });
-    }
-    Ok(())
+    FORK_MEMBERS.iter().try_for_each(|member| {
+        let expected = member.since.is_some_and(|fork| rules.has(fork));
+        ensure_eq(expected, (member.is_present)(header), member.error)
+    })
 }
 
 /// `Ok` where the two are equal, else what `error` makes of (expected, found).

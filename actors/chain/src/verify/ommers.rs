@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     block::{OMMER_ANCESTORS_MAX, OmmerAncestor},
-    execute::Rules,
+    network::Rules,
 };
 
 /// Ommers that a block may have (yellow paper, 11.1).

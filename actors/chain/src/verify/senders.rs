@@ -10,12 +10,13 @@ use std::{
     thread::{self, available_parallelism},
 };
 
-use alloy_consensus::{Transaction as _, crypto::SECP256K1N_HALF, transaction::SignerRecoverable};
-use alloy_hardforks::EthereumHardfork;
 use alloy_primitives::Address;
 
 use super::VerifyError;
-use crate::{block::Transaction, execute::Rules};
+use crate::{
+    block::Transaction,
+    network::{Rules, transaction},
+};
 
 /// Fewest signatures that are worth a thread of their own: each takes some 35 µs.
 const SIGNATURES_PER_THREAD_MIN: usize = 32;
@@ -35,24 +36,8 @@ pub(crate) fn recover_senders(
     transactions: &[Transaction],
 ) -> Result<Vec<Address>, VerifyError> {
     on_all_cores(transactions, |index, transaction| {
-        recover(rules, index, transaction)
+        transaction::sender_by_rules(rules, index, transaction)
     })
-}
-
-fn recover(
-    rules: &Rules<'_>,
-    index: usize,
-    transaction: &Transaction,
-) -> Result<Address, VerifyError> {
-    let hash = *transaction.hash();
-    if transaction.chain_id().is_some() && !rules.has(EthereumHardfork::SpuriousDragon) {
-        return Err(VerifyError::ReplayProtection { index, hash });
-    }
-    check_chain_id(rules.spec().chain_id(), index, transaction)?;
-    if rules.has(EthereumHardfork::Homestead) && transaction.signature().s() > SECP256K1N_HALF {
-        return Err(VerifyError::SignatureMalleable { index, hash });
-    }
-    recover_any(index, transaction)
 }
 
 /// Recovers the sender of each transaction of a block whose rules are not known: any signature that
@@ -65,8 +50,7 @@ pub fn recover_senders_of(
     transactions: &[Transaction],
 ) -> Result<Vec<Address>, VerifyError> {
     on_all_cores(transactions, |index, transaction| {
-        check_chain_id(chain_id, index, transaction)?;
-        recover_any(index, transaction)
+        transaction::sender(chain_id, index, transaction)
     })
 }
 
@@ -109,27 +93,4 @@ fn on_all_cores(
         senders.extend(recovered?);
     }
     Ok(senders)
-}
-
-fn check_chain_id(
-    expected: u64,
-    index: usize,
-    transaction: &Transaction,
-) -> Result<(), VerifyError> {
-    match transaction.chain_id() {
-        Some(found) if found != expected => Err(VerifyError::ChainId {
-            index,
-            hash: *transaction.hash(),
-            expected,
-            found,
-        }),
-        _ => Ok(()),
-    }
-}
-
-fn recover_any(index: usize, transaction: &Transaction) -> Result<Address, VerifyError> {
-    let hash = *transaction.hash();
-    transaction
-        .recover_signer_unchecked()
-        .map_err(|_| VerifyError::Signature { index, hash })
 }

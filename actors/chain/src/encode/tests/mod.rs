@@ -15,7 +15,8 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use self::arbitrary::Sample;
-use super::{BlockJson, EncodeOptions, ProofKey, receipt, transaction, value};
+use super::{BlockJson, EncodeOptions, ProofKey, receipt, value};
+use crate::network::transaction;
 use crate::{
     json::Json,
     trie::{AccountInfo, AccountUpdate, NodeStore, State, StateUpdate},

@@ -3,16 +3,18 @@
 use alloy_primitives::{B256, U256, hex};
 use serde_json::{Value, json};
 
-#[cfg(feature = "all-tests")]
-use super::{
-    super::{BlobRules, StatedBlock, StatedReceipts},
-    EXECUTION_APIS, verifier,
-};
 use super::{
     super::{RequestedBlock, UpstreamFault},
     DEV, ExecutedChain, Statement, parsed, served,
 };
+#[cfg(feature = "all-tests")]
+use super::{
+    super::{StatedBlock, StatedReceipts},
+    EXECUTION_APIS, verifier,
+};
 use crate::block::Block;
+#[cfg(feature = "all-tests")]
+use crate::network::BlobRules;
 
 #[cfg(feature = "all-tests")]
 fn chains() -> [&'static ExecutedChain; 2] {

@@ -13,13 +13,13 @@ use std::sync::{Arc, LazyLock};
 use serde_json::Value;
 
 use super::{
-    BlobRules, BlockAnswers, RequestedBlock, StatedBlock, StatedReceipts, UpstreamFault, Verified,
-    Verifier,
+    BlockAnswers, RequestedBlock, StatedBlock, StatedReceipts, UpstreamFault, Verified, Verifier,
 };
 use crate::{
     block::Block,
     dev::{CHAIN_ID, DevConfig, Producer, Profile},
     encode::EncodeOptions,
+    network::BlobRules,
     trie::NodeStore,
 };
 
@@ -33,7 +33,7 @@ pub(super) struct ExecutedChain {
 /// transaction.
 #[cfg(feature = "all-tests")]
 pub(super) static EXECUTION_APIS: LazyLock<ExecutedChain> = LazyLock::new(|| {
-    use crate::{execute::ChainSpec, fixture, import::Importer};
+    use crate::{fixture, import::Importer, network::ChainSpec};
     let genesis = fixture::genesis();
     let importer = Importer::new(&genesis, EncodeOptions::default()).unwrap();
     let mut blocks = vec![importer.genesis(&genesis.alloc).unwrap()];

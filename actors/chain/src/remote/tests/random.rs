@@ -6,16 +6,14 @@ use alloy_primitives::Signature;
 use proptest::prelude::*;
 use serde_json::Value;
 
-use super::{
-    super::{BlobRules, RequestedBlock},
-    Statement, parsed, verifier,
-};
+use super::{super::RequestedBlock, Statement, parsed, verifier};
 use crate::{
     block::{Receipt, Transaction},
     encode::{
         BlockJson, EncodeOptions,
         tests::arbitrary::{self, Sample},
     },
+    network::BlobRules,
     verify,
 };
 

@@ -17,8 +17,8 @@ use alloy_primitives::{B64, B256, Bytes, Signature, U256, uint};
 use super::*;
 use crate::{
     block::{OmmerAncestor, RawBlock, Transaction},
-    execute::{ChainSpec, Rules},
     fixture,
+    network::{ChainSpec, Rules},
 };
 
 /// The chain of execution-apis, as much of it as the checks look at.

@@ -4,11 +4,11 @@ use alloy_consensus::{Transaction as _, transaction::to_eip155_value};
 use alloy_eips::{Typed2718, eip2930::AccessList, eip7702::SignedAuthorization};
 use alloy_primitives::Address;
 
-use super::writer::JsonWriter;
-use crate::block::{BlockParts, Transaction};
+use super::Transaction;
+use crate::{block::BlockParts, encode::writer::JsonWriter};
 
 /// Writes transaction `index` of `block`.
-pub(super) fn write(
+pub(crate) fn write(
     w: &mut JsonWriter,
     block: &BlockParts<'_>,
     index: u64,
@@ -105,7 +105,7 @@ fn signature(w: &mut JsonWriter, transaction: &Transaction) {
 }
 
 /// An upper estimate of a transaction's length in bytes.
-pub(super) fn size_hint(transaction: &Transaction) -> usize {
+pub(crate) fn size_hint(transaction: &Transaction) -> usize {
     const FIXED: usize = 970;
     const ACCESS_LIST_ITEM: usize = 80;
     const HASH: usize = 69;

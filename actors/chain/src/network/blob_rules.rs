@@ -5,7 +5,7 @@ use alloy_consensus::Header;
 use alloy_eips::eip7840::BlobParams;
 use alloy_hardforks::{EthereumChainHardforks, EthereumHardforks};
 
-use crate::execute::ChainSpec;
+use super::ChainSpec;
 
 /// Blob parameters of a chain whose genesis may not be known.
 ///
@@ -42,7 +42,7 @@ impl BlobRules {
     }
 
     /// Price of a unit of blob gas in wei (EIP-4844); `None` before Cancun.
-    pub(super) fn price(&self, header: &Header) -> Option<u128> {
+    pub(crate) fn price(&self, header: &Header) -> Option<u128> {
         header.excess_blob_gas?;
         let params = match &self.0 {
             BlobSource::Genesis(spec) => {
@@ -66,7 +66,7 @@ impl BlobRules {
     }
 
     /// What to do where a node is right and these rules are not.
-    pub(super) const fn advice(&self) -> &'static str {
+    pub(crate) const fn advice(&self) -> &'static str {
         match self.0 {
             BlobSource::Genesis(_) => {
                 "if the node is right, the blobSchedule of the genesis is not"

@@ -10,16 +10,16 @@ use alloy_eips::{
 };
 use alloy_primitives::{Signature, TxKind};
 
-use super::{
+use super::Transaction;
+use crate::remote::{
     fault::MemberError,
     json::Value,
     reader::{Reader, array, bit, bytes, fixed, u8, u64, u128, u256},
 };
-use crate::block::Transaction;
 
 /// Why a transaction cannot be read.
 #[derive(Debug)]
-pub(super) enum ReadError {
+pub(crate) enum ReadError {
     /// It is of a type that this program does not know.
     Type(u64),
     /// It is wrong.
@@ -33,7 +33,7 @@ impl From<MemberError> for ReadError {
 }
 
 /// Reads a transaction in full.
-pub(super) fn read(value: &Value<'_>) -> Result<Transaction, ReadError> {
+pub(crate) fn read(value: &Value<'_>) -> Result<Transaction, ReadError> {
     let tx = Reader::new(value)?;
     Ok(match tx.get("type", u64)? {
         0 => legacy(tx)?,
@@ -170,7 +170,7 @@ fn signature(tx: Reader<'_, '_>, parity: bool) -> Result<Signature, MemberError>
 
 impl ReadError {
     /// The same, as item `index` of a block's transactions.
-    pub(super) fn in_block(self, index: usize) -> Self {
+    pub(crate) fn in_block(self, index: usize) -> Self {
         match self {
             Self::Member(wrong) => Self::Member(wrong.in_item(index).in_member("transactions")),
             Self::Type(unknown) => Self::Type(unknown),

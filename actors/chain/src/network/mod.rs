@@ -1,0 +1,30 @@
+//! Everything that the kind of a chain decides, in one place.
+//!
+//! | file | what it decides |
+//! |---|---|
+//! | `transaction` | the envelope that blocks carry, its sender, its JSON in both directions |
+//! | `receipt` | the envelope of a receipt, and the members that a transaction's type adds |
+//! | `header` | members by fork: their JSON in both directions, and from which fork they are present |
+//! | [`BlobRules`] | the price of blob gas where no genesis is known |
+//! | [`ChainSpec`] | the rules of a chain, read from its genesis |
+//! | `rules` | the rules of one block |
+//!
+//! A new transaction type is a file below `transaction` and a line in its table. A new header
+//! member is a line in each of the two functions of `header`, and one where its fork requires it.
+//!
+//! The files here read and write with [`crate::remote`]'s reader and [`crate::encode`]'s writer,
+//! which know no chain.
+
+mod blob_rules;
+pub(crate) mod header;
+pub(crate) mod receipt;
+mod rules;
+mod spec;
+pub(crate) mod transaction;
+
+pub use blob_rules::BlobRules;
+pub use receipt::{Receipt, with_bloom};
+pub use spec::{ChainSpec, SpecError};
+pub use transaction::Transaction;
+
+pub(crate) use rules::Rules;

@@ -1,0 +1,66 @@
+//! Who sent a transaction.
+
+use alloy_consensus::{Transaction as _, crypto::SECP256K1N_HALF, transaction::SignerRecoverable};
+use alloy_hardforks::EthereumHardfork;
+use alloy_primitives::Address;
+
+use super::Transaction;
+use crate::{network::Rules, verify::VerifyError};
+
+/// The sender of transaction `index` of a block with these rules.
+///
+/// # Errors
+/// The signature is invalid, malleable (EIP-2, from Homestead on), or for another chain (EIP-155).
+pub(crate) fn sender_by_rules(
+    rules: &Rules<'_>,
+    index: usize,
+    transaction: &Transaction,
+) -> Result<Address, VerifyError> {
+    let hash = *transaction.hash();
+    if transaction.chain_id().is_some() && !rules.has(EthereumHardfork::SpuriousDragon) {
+        return Err(VerifyError::ReplayProtection { index, hash });
+    }
+    check_chain_id(rules.spec().chain_id(), index, transaction)?;
+    if rules.has(EthereumHardfork::Homestead) && transaction.signature().s() > SECP256K1N_HALF {
+        return Err(VerifyError::SignatureMalleable { index, hash });
+    }
+    recover(index, transaction)
+}
+
+/// The sender of transaction `index` of a block whose rules are not known.
+///
+/// Any signature that recovers is accepted: the block's hash proves that its chain accepted it.
+///
+/// # Errors
+/// The signature is invalid, or for another chain (EIP-155).
+pub(crate) fn sender(
+    chain_id: u64,
+    index: usize,
+    transaction: &Transaction,
+) -> Result<Address, VerifyError> {
+    check_chain_id(chain_id, index, transaction)?;
+    recover(index, transaction)
+}
+
+fn check_chain_id(
+    expected: u64,
+    index: usize,
+    transaction: &Transaction,
+) -> Result<(), VerifyError> {
+    match transaction.chain_id() {
+        Some(found) if found != expected => Err(VerifyError::ChainId {
+            index,
+            hash: *transaction.hash(),
+            expected,
+            found,
+        }),
+        _ => Ok(()),
+    }
+}
+
+fn recover(index: usize, transaction: &Transaction) -> Result<Address, VerifyError> {
+    let hash = *transaction.hash();
+    transaction
+        .recover_signer_unchecked()
+        .map_err(|_| VerifyError::Signature { index, hash })
+}
