@@ -1,12 +1,8 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
-<<<<<<< HEAD
-use std::{convert::Infallible, fs, io::Write, path::PathBuf, sync::Arc, thread, time::Instant};
-=======
-use std::{fs, thread, time::Instant};
 #[cfg(feature = "all-tests")]
-use std::{io::Write, sync::Mutex};
->>>>>>> b6a4a6c (Let cargo test pass in a bare clone, and time the tests in tests/run)
+use std::io::Write;
+use std::{convert::Infallible, fs, path::PathBuf, sync::Arc, thread, time::Instant};
 
 use actix::Arbiter;
 use crossbeam::channel::{self, Receiver, Sender};
@@ -20,13 +16,9 @@ use nearhead_chain::{
 use tokio::sync::oneshot;
 
 use super::*;
-<<<<<<< HEAD
-use crate::{head::Head, test_chain};
-=======
 #[cfg(feature = "all-tests")]
 use crate::test_chain;
-use crate::test_wait::wait_until;
->>>>>>> b6a4a6c (Let cargo test pass in a bare clone, and time the tests in tests/run)
+use crate::{head::Head, test_wait::wait_until};
 
 /// A file in a folder of this process and test, both gone with the value.
 struct TempFile(PathBuf);
@@ -50,7 +42,6 @@ impl Drop for TempFile {
     }
 }
 
-<<<<<<< HEAD
 /// A link for a source, with the ends that the test holds: the events, and the stop signal.
 fn link(head: &Head) -> (SourceLink, Receiver<SourceEvent>, Sender<Infallible>) {
     // Room for all events of a small chain: a test reads them when the source has ended.
@@ -74,17 +65,12 @@ fn files(genesis: PathBuf, chain: PathBuf) -> FilesSource {
 }
 
 /// Imports a chain file: its outcome, the snapshot readable then, and the last progress reported.
-=======
-/// Imports a chain file: what it ends with, the head that is readable then, and how far it said it
-/// was at the end.
 #[cfg(feature = "all-tests")]
->>>>>>> b6a4a6c (Let cargo test pass in a bare clone, and time the tests in tests/run)
 fn import(chain: PathBuf) -> (Result<(), SourceError>, Arc<Snapshot>, Option<Progress>) {
     let source = files(test_chain::path("genesis.json"), chain);
     let head = Head::default();
     let (link, events, _stop) = link(&head);
     // As the service does it: on a thread of its own.
-<<<<<<< HEAD
     let outcome = thread::spawn(move || source.run(link)).join().unwrap();
     let events: Vec<_> = events.try_iter().collect();
     let last = events.iter().rev().find_map(|event| match event {
@@ -97,14 +83,7 @@ fn import(chain: PathBuf) -> (Result<(), SourceError>, Arc<Snapshot>, Option<Pro
         outcome.is_ok(),
         "readable at the end, or never"
     );
-    test_chain::wait_until("a snapshot", || head.load().is_some());
-=======
-    let outcome = thread::spawn(move || source.import(&link, &mut report, &stopped))
-        .join()
-        .unwrap();
-    let last = last.lock().unwrap().take();
-    wait_until("a view", || head.load().is_some());
->>>>>>> b6a4a6c (Let cargo test pass in a bare clone, and time the tests in tests/run)
+    wait_until("a snapshot", || head.load().is_some());
     (outcome, head.load().unwrap(), last)
 }
 
@@ -345,10 +324,6 @@ async fn a_source_that_was_told_to_stop_makes_no_block() {
     };
     let outcome = thread::spawn(move || source.run(link)).join().unwrap();
     assert!(matches!(outcome, Err(SourceError::Stopped)), "{outcome:?}");
-<<<<<<< HEAD
-    test_chain::wait_until("a snapshot", || head.load().is_some());
-=======
-    wait_until("a view", || head.load().is_some());
->>>>>>> b6a4a6c (Let cargo test pass in a bare clone, and time the tests in tests/run)
+    wait_until("a snapshot", || head.load().is_some());
     assert_eq!(head.load().unwrap().head().number(), 0);
 }
