@@ -1,4 +1,4 @@
-//! How much of a worker's memory large bodies and messages may take while they are read.
+//! A budget for the memory of bodies and messages while they are read.
 
 use std::{cell::Cell, rc::Rc};
 
@@ -10,7 +10,7 @@ use crate::limits::BODY_BYTES_PER_WORKER;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct BodyBudget(Rc<Cell<usize>>);
 
-/// A part of the budget, given back when it is dropped.
+/// A part of the budget, released when it is dropped.
 #[derive(Debug)]
 pub(crate) struct Charge {
     budget: BodyBudget,
@@ -22,13 +22,13 @@ pub(crate) struct Charge {
 pub(crate) struct UsedUp;
 
 impl BodyBudget {
-    /// Takes nothing yet.
+    /// An empty charge.
     pub(crate) fn open(&self) -> Charge {
         let budget = self.clone();
         Charge { budget, bytes: 0 }
     }
 
-    /// Bytes that are taken.
+    /// Bytes in use.
     #[cfg(test)]
     pub(crate) fn taken(&self) -> usize {
         self.0.get()
@@ -36,7 +36,7 @@ impl BodyBudget {
 }
 
 impl Charge {
-    /// Takes so many more bytes.
+    /// Takes `bytes` more of the budget.
     pub(crate) fn add(&mut self, bytes: usize) -> Result<(), UsedUp> {
         let held = self.budget.0.get() + bytes;
         if held > BODY_BYTES_PER_WORKER {
@@ -47,13 +47,13 @@ impl Charge {
         Ok(())
     }
 
-    /// Bytes that it took.
+    /// Bytes that this charge took.
     #[cfg(test)]
     pub(crate) const fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// The budget that it is a part of.
+    /// The budget that this charge is part of.
     pub(crate) fn budget(&self) -> BodyBudget {
         self.budget.clone()
     }

@@ -1,20 +1,21 @@
-//! Connections of clients, below HTTP and WebSocket alike: who left, who is too slow, what their
-//! bodies hold.
+//! Connections of clients, below HTTP and WebSocket: clients that leave, clients that are too slow,
+//! and the memory of what they send.
 //!
-//! | file | what it is |
+//! | file | content |
 //! |---|---|
-//! | `connection` | one accepted connection, and the watch that ends those that are too slow |
+//! | `connection` | one accepted connection |
+//! | `watch` | cuts connections whose clients are too slow |
 //! | `body_budget` | bytes that the bodies of requests and messages hold while they are read |
-//! | `clock` | one look a second |
+//! | `clock` | a clock of whole seconds |
 //! | [`descriptors`] | how many connections the process may open |
 
 mod body_budget;
 mod clock;
 mod connection;
 pub(crate) mod descriptors;
+mod watch;
 
 pub(crate) use body_budget::{BodyBudget, Charge};
 pub(crate) use clock::{Tick, every_second};
-pub(crate) use connection::{
-    Answering, Connection, ConnectionHandle, Watch, on_connect, unless_gone,
-};
+pub(crate) use connection::{Connection, ConnectionHandle, on_connect, unless_gone};
+pub(crate) use watch::{Answering, Watch};

@@ -1,5 +1,4 @@
-//! The access log: one event a request, however it ends, and the id that a client and an operator
-//! both know it by.
+//! The access log: one event a request, and the id that client and operator both see.
 
 use std::{
     cell::Cell,
@@ -15,27 +14,27 @@ use actix_web::{
 };
 use tracing::{Level, Span};
 
-use super::ServerState;
+use super::server_state::ServerState;
 use crate::{access::Tenant, limits::REQUEST_ID_BYTES_MAX, metrics::Outcome};
 
 const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
-/// Whether requests are logged; one load of a cached decision.
+/// Whether requests are logged. This costs one load of a cached decision.
 fn is_on() -> bool {
     tracing::enabled!(target: "nearhead::access", Level::DEBUG)
 }
 
-/// Makes up the ids of the requests that come without one; one on every worker.
+/// Makes ids for requests that bring none; one on every worker.
 #[derive(Debug)]
 pub(super) struct RequestIds {
-    /// Tells workers and runs of the program apart.
+    /// Differs between workers and between runs of the program.
     worker: u32,
     next: Cell<u32>,
 }
 
 impl Default for RequestIds {
     fn default() -> Self {
-        // std's per-process random keys: an id has to be new, not secret.
+        // The random keys of std suffice: an id must be new, not secret.
         let worker = RandomState::new().hash_one(0_u8) as u32;
         Self {
             worker,
@@ -45,7 +44,7 @@ impl Default for RequestIds {
 }
 
 impl RequestIds {
-    /// The client's own id if it can be repeated as it is; else a new one if anybody is to see it.
+    /// The client's own id if it is sane, or a new one if requests are logged.
     fn of(&self, request: &HttpRequest) -> Option<HeaderValue> {
         let is_sane = |id: &&HeaderValue| {
             (1..=REQUEST_ID_BYTES_MAX).contains(&id.len())
@@ -65,10 +64,9 @@ impl RequestIds {
     }
 }
 
-/// One request from its arrival to its end: counted as in flight while it lives, and logged when it
-/// is dropped.
+/// One request: counted as in flight while this lives, and logged when it is dropped.
 ///
-/// The path is left out, for it has the key.
+/// The path is not logged, because it contains the key.
 pub(super) struct Access<'a> {
     server: &'a ServerState,
     pub(super) arrived: Instant,
@@ -76,10 +74,9 @@ pub(super) struct Access<'a> {
     peer: Option<std::net::SocketAddr>,
     /// Whose key it came with.
     tenant: Option<Arc<Tenant>>,
-    /// A method's name, or what else it was.
-    pub(super) asked: &'static str,
-    /// What became of it; `None` where that is told by the status alone, or the client did not wait
-    /// for it.
+    /// The name of the method, or the kind of request.
+    pub(super) method: &'static str,
+    /// `None` if the status says it all, or if the client did not wait for the answer.
     pub(super) outcome: Option<Outcome>,
     status: Option<u16>,
     bytes: u64,
@@ -94,7 +91,7 @@ impl<'a> Access<'a> {
             id: ids.of(request),
             peer: is_on().then(|| request.peer_addr()).flatten(),
             tenant: None,
-            asked: "none",
+            method: "none",
             outcome: None,
             status: None,
             bytes: 0,
@@ -106,12 +103,12 @@ impl<'a> Access<'a> {
         self.tenant = is_on().then(|| Arc::clone(tenant));
     }
 
-    /// What everything that is logged on behalf of this request stands in.
+    /// The span of all log events of this request.
     pub(super) fn span(&self) -> Span {
         tracing::debug_span!(target: "nearhead::access", "request", id = self.id())
     }
 
-    /// Notes what goes back, and tells the client the request's id.
+    /// Notes what is sent, and adds the request's id to it.
     pub(super) fn end(mut self, response: &mut HttpResponse) {
         self.status = Some(response.status().as_u16());
         if let BodySize::Sized(bytes) = response.body().size() {
@@ -138,9 +135,9 @@ impl Drop for Access<'_> {
             request_id = self.id(),
             peer = self.peer.map(tracing::field::display),
             tenant = self.tenant.as_ref().map(|tenant| &*tenant.name),
-            method = self.asked,
+            method = self.method,
             outcome = self.outcome.map(Outcome::label),
-            // None: the client was gone before there was an answer.
+            // `None`: the client was gone before the answer was ready.
             status = self.status,
             bytes = self.bytes,
             micros = u64::try_from(self.arrived.elapsed().as_micros()).unwrap_or(u64::MAX),
@@ -156,7 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ids_of_clients_are_repeated_when_they_are_sane() {
+    fn sane_ids_of_clients_are_kept() {
         let longest = "a".repeat(REQUEST_ID_BYTES_MAX);
         for (value, expected) in [
             ("0af7651916cd43dd8448eb211c80319c", true),
@@ -177,12 +174,12 @@ mod tests {
         assert_eq!(
             RequestIds::default().of(&without),
             None,
-            "nobody would see it"
+            "requests are not logged"
         );
     }
 
     #[test]
-    fn ids_that_are_made_up_differ() {
+    fn new_ids_differ() {
         let (one, other) = (RequestIds::default(), RequestIds::default());
         let mut ids = [one.make(), one.make(), other.make()].map(Option::unwrap);
         assert!(ids.iter().all(|id| id.len() == 16));

@@ -1,4 +1,4 @@
-//! Reads a request's body, within its bounds of size and time.
+//! Reads a request's body within its bounds of size and time.
 
 use std::{
     future::{Future, poll_fn},
@@ -22,18 +22,18 @@ use crate::{
     rpc::RpcError,
 };
 
-/// Why a body was not taken.
+/// Why a body was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum BodyRefusal {
-    /// It has more bytes than may be asked at once.
+    /// It has more than [`BODY_BYTES_MAX`] bytes.
     TooLarge,
-    /// It has so many that it was not read to its end.
+    /// It has more than [`DRAIN_BYTES_MAX`] bytes, and was not read to its end.
     Endless,
     /// It did not arrive in time.
     TooSlow,
     /// The connection or the transfer coding broke.
     Broken,
-    /// Too many large bodies are being held already.
+    /// The worker's budget for large bodies is used up.
     Busy,
 }
 
@@ -57,32 +57,32 @@ impl BodyRefusal {
     }
 }
 
-/// The whole body, with what it takes of the budget for as long as it is held.
+/// Reads the whole body; the charge is its share of the budget.
 ///
-/// A body that is refused is read on to its end, within [`DRAIN_BYTES_MAX`], so that the connection
-/// can be used again.
+/// A refused body is still read to its end, up to [`DRAIN_BYTES_MAX`], so that the connection can be
+/// used again.
 ///
 /// # Errors
-/// It is too large, too slow or broken, or the budget is used up.
+/// The body is too large, too slow or broken, or the budget is used up.
 pub(super) async fn read_body(
     payload: Payload,
     timeout: Duration,
     budget: &BodyBudget,
 ) -> Result<(Bytes, Charge), BodyRefusal> {
-    let mut kept = Kept::new(budget.clone());
-    read(payload, timeout, |chunk, seen| kept.push(chunk, seen)).await?;
-    kept.finish()
+    let mut buffer = BodyBuffer::new(budget.clone());
+    read(payload, timeout, |chunk, seen| buffer.push(chunk, seen)).await?;
+    buffer.finish()
 }
 
-/// Reads a body of a request that is refused, or needs none, and throws it away.
+/// Reads and discards a body that is not needed.
 ///
 /// # Errors
-/// It is endless, too slow or broken.
+/// The body is endless, too slow or broken.
 pub(super) async fn drain(payload: Payload, timeout: Duration) -> Result<(), BodyRefusal> {
     read(payload, timeout, |_, _| {}).await
 }
 
-/// Marks a response as the connection's last.
+/// Marks a response as the last of its connection.
 pub(super) fn close_after(mut response: HttpResponse) -> HttpResponse {
     response
         .head_mut()
@@ -90,8 +90,7 @@ pub(super) fn close_after(mut response: HttpResponse) -> HttpResponse {
     response
 }
 
-/// Hands every chunk to `take`, with the number of bytes up to its end, for as long as the body is
-/// worth reading.
+/// Passes each chunk to `take`, with the number of bytes up to the end of the chunk.
 async fn read(
     mut payload: Payload,
     timeout: Duration,
@@ -104,8 +103,8 @@ async fn read(
     let mut polls = 0_u32;
     let mut overdue: Option<Pin<Box<Sleep>>> = None;
     poll_fn(|cx| {
-        // The connection feeds the payload, then polls its request: it needs no waker, which would
-        // have it polled twice.
+        // The connection fills the payload and then polls its request. A waker would have the request
+        // polled twice.
         let mut unwoken = Context::from_waker(Waker::noop());
         while let Poll::Ready(chunk) = Pin::new(&mut payload).poll_next(&mut unwoken) {
             let Some(chunk) = chunk else {
@@ -118,8 +117,8 @@ async fn read(
                 return Poll::Ready(Err(BodyRefusal::Endless));
             }
         }
-        // Most bodies come with their heads, and are there at the second poll: only what is later
-        // needs a clock.
+        // Most bodies arrive with their heads and are complete at the second poll. Only later ones
+        // need a clock.
         polls = polls.saturating_add(1);
         if polls == 1 {
             return Poll::Pending;
@@ -133,16 +132,16 @@ async fn read(
     .await
 }
 
-/// Chunks of a body: one alone is kept as it is, several are joined; nothing is kept once it is
-/// refused.
-struct Kept {
+/// The chunks of a body so far. A single one is not copied, several are joined. Nothing is kept of a
+/// refused body.
+struct BodyBuffer {
     first: Bytes,
     joined: BytesMut,
     charge: Charge,
     refused: Option<BodyRefusal>,
 }
 
-impl Kept {
+impl BodyBuffer {
     fn new(budget: BodyBudget) -> Self {
         let charge = budget.open();
         Self {
@@ -196,16 +195,15 @@ mod tests {
     use super::*;
     use crate::limits::BODY_BYTES_PER_WORKER;
 
-    /// Pushes chunks of these sizes: the length of the body and what it takes of the budget, or why
-    /// it is refused.
+    /// Pushes chunks of these sizes: the length of the body and its charge, or why it is refused.
     fn pushed(budget: &BodyBudget, sizes: &[usize]) -> Result<(usize, Charge), BodyRefusal> {
-        let mut kept = Kept::new(budget.clone());
+        let mut buffer = BodyBuffer::new(budget.clone());
         let mut seen = 0;
         for size in sizes {
             seen += size;
-            kept.push(Bytes::from(vec![b' '; *size]), seen);
+            buffer.push(Bytes::from(vec![b' '; *size]), seen);
         }
-        kept.finish().map(|(body, charge)| (body.len(), charge))
+        buffer.finish().map(|(body, charge)| (body.len(), charge))
     }
 
     #[track_caller]
@@ -213,7 +211,7 @@ mod tests {
         let budget = BodyBudget::default();
         let found = pushed(&budget, sizes).map(|(len, charge)| (len, charge.bytes()));
         assert_eq!(found, expected, "{sizes:?}");
-        assert_eq!(budget.taken(), 0, "given back");
+        assert_eq!(budget.taken(), 0, "released");
     }
 
     #[test]
@@ -238,7 +236,10 @@ mod tests {
         let mut held: Vec<_> = (0..fit).map(|_| pushed(&budget, &large)).collect();
         assert!(held.iter().all(Result::is_ok));
         assert_eq!(pushed(&budget, &large).err(), Some(BodyRefusal::Busy));
-        assert!(pushed(&budget, &[1_000]).is_ok(), "small ones go on");
+        assert!(
+            pushed(&budget, &[1_000]).is_ok(),
+            "small bodies are still accepted"
+        );
         held.pop();
         assert!(pushed(&budget, &large).is_ok());
     }

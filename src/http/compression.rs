@@ -1,4 +1,4 @@
-//! Whether a reply goes out compressed, and in which encoding.
+//! Compresses large replies.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use super::reply::ReplyBody;
 use crate::connections::Answering;
 use crate::limits::{COMPRESS_BYTES_MIN, COMPRESSIONS_MAX};
 
-/// Compresses what is worth it, so many replies at a time; one on every worker.
+/// Compresses at most [`COMPRESSIONS_MAX`] replies at a time; one on every worker.
 pub(super) struct Compression(Arc<Semaphore>);
 
 impl Default for Compression {
@@ -29,8 +29,8 @@ impl Default for Compression {
 }
 
 impl Compression {
-    /// A response with this body, compressed if it is large, the client wants it, and not too many
-    /// are being compressed.
+    /// A response with this body. It is compressed if it is large, the client accepts an encoding,
+    /// and not too many replies are being compressed.
     pub(super) fn response(
         &self,
         request: &HttpRequest,
@@ -43,22 +43,22 @@ impl Compression {
             .then(|| wanted(request))
             .flatten();
         let admitted = wanted.and_then(|encoding| {
-            let place = Arc::clone(&self.0).try_acquire_owned().ok()?;
-            Some((encoding, place))
+            let permit = Arc::clone(&self.0).try_acquire_owned().ok()?;
+            Some((encoding, permit))
         });
-        let Some((encoding, place)) = admitted else {
+        let Some((encoding, permit)) = admitted else {
             return HttpResponse::with_body(status, ReplyBody::boxed(json, permits, answering));
         };
-        permits.push(place);
+        permits.push(permit);
         HttpResponse::with_body(status, ReplyBody::new(json, permits, answering))
             .map_body(|head, body| BoxBody::new(Encoder::response(encoding, head, body)))
     }
 }
 
-/// The encoding that the client likes best among those that are offered, if it is any.
+/// The offered encoding that the client prefers; `None` for none.
 fn wanted(request: &HttpRequest) -> Option<ContentEncoding> {
-    // A compressed reply is of unknown length, which HTTP/1.0 has no transfer coding for (RFC 9112
-    // §6.1).
+    // The length of a compressed reply is unknown, and HTTP/1.0 has no transfer coding for that (RFC
+    // 9112 §6.1).
     if request.version() < Version::HTTP_11
         || !request.headers().contains_key(header::ACCEPT_ENCODING)
     {

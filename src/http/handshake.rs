@@ -1,34 +1,34 @@
-//! The opening handshake of a session (RFC 6455 §4.2.1), judged as strictly as it is written.
+//! Checks the opening handshake of a session strictly by RFC 6455 §4.2.1.
 
 use actix_web::{
     HttpRequest,
     http::header::{self, HeaderMap, HeaderName},
 };
 
-/// What a handshake lacks.
+/// Why a handshake is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Fault {
-    /// It is none, or of another version.
+pub(super) enum HandshakeError {
+    /// The request is no handshake, or one of another version.
     NotVersion13,
-    /// Its key is not 16 bytes in base64.
+    /// The key is not 16 bytes in base64.
     BadKey,
 }
 
-pub(super) fn check(request: &HttpRequest) -> Result<(), Fault> {
+pub(super) fn check(request: &HttpRequest) -> Result<(), HandshakeError> {
     let headers = request.headers();
     let upgrades = request.head().upgrade()
         && values(headers, header::UPGRADE)
             .flat_map(|value| value.split(|byte| *byte == b','))
             .any(|token| token.trim_ascii().eq_ignore_ascii_case(b"websocket"));
     if !upgrades
-        || !is_alone(headers, header::SEC_WEBSOCKET_VERSION, |value| {
+        || !is_single(headers, header::SEC_WEBSOCKET_VERSION, |value| {
             value == b"13"
         })
     {
-        return Err(Fault::NotVersion13);
+        return Err(HandshakeError::NotVersion13);
     }
-    if !is_alone(headers, header::SEC_WEBSOCKET_KEY, is_key) {
-        return Err(Fault::BadKey);
+    if !is_single(headers, header::SEC_WEBSOCKET_KEY, is_key) {
+        return Err(HandshakeError::BadKey);
     }
     Ok(())
 }
@@ -37,8 +37,8 @@ fn values(headers: &HeaderMap, name: HeaderName) -> impl Iterator<Item = &[u8]> 
     headers.get_all(name).map(header::HeaderValue::as_bytes)
 }
 
-/// Whether the header is there once, with a value that is good.
-fn is_alone(headers: &HeaderMap, name: HeaderName, is_good: fn(&[u8]) -> bool) -> bool {
+/// Whether the header occurs once, with a good value.
+fn is_single(headers: &HeaderMap, name: HeaderName, is_good: fn(&[u8]) -> bool) -> bool {
     let mut values = values(headers, name);
     values.next().is_some_and(is_good) && values.next().is_none()
 }
@@ -65,7 +65,7 @@ mod tests {
     const UPGRADE: (&str, &str) = ("upgrade", "websocket");
 
     #[track_caller]
-    fn judge(headers: &[(&str, &str)], expected: Result<(), Fault>) {
+    fn check_headers(headers: &[(&str, &str)], expected: Result<(), HandshakeError>) {
         let mut request = TestRequest::get().append_header(("connection", "Upgrade"));
         for header in headers {
             request = request.append_header(*header);
@@ -75,21 +75,24 @@ mod tests {
 
     #[test]
     fn handshakes() {
-        judge(&[UPGRADE, VERSION, KEY], Ok(()));
-        judge(&[("upgrade", "h2c, WebSocket"), VERSION, KEY], Ok(()));
+        check_headers(&[UPGRADE, VERSION, KEY], Ok(()));
+        check_headers(&[("upgrade", "h2c, WebSocket"), VERSION, KEY], Ok(()));
         for upgrade in ["", "notwebsocket", "websockets", "h2c"] {
-            judge(
+            check_headers(
                 &[("upgrade", upgrade), VERSION, KEY],
-                Err(Fault::NotVersion13),
+                Err(HandshakeError::NotVersion13),
             );
         }
         for version in ["", "7", "8", "12", "013", "13, 8"] {
             let version = (VERSION.0, version);
-            judge(&[UPGRADE, version, KEY], Err(Fault::NotVersion13));
+            check_headers(&[UPGRADE, version, KEY], Err(HandshakeError::NotVersion13));
         }
-        judge(&[UPGRADE, VERSION, VERSION, KEY], Err(Fault::NotVersion13));
-        judge(&[UPGRADE, VERSION], Err(Fault::BadKey));
-        judge(&[UPGRADE, VERSION, KEY, KEY], Err(Fault::BadKey));
+        check_headers(
+            &[UPGRADE, VERSION, VERSION, KEY],
+            Err(HandshakeError::NotVersion13),
+        );
+        check_headers(&[UPGRADE, VERSION], Err(HandshakeError::BadKey));
+        check_headers(&[UPGRADE, VERSION, KEY, KEY], Err(HandshakeError::BadKey));
         for key in [
             "",
             "==",
@@ -100,7 +103,10 @@ mod tests {
             "dGhlIHNhbXBsZSBub25j*Q==",
             "c2hvcnQ=",
         ] {
-            judge(&[UPGRADE, VERSION, (KEY.0, key)], Err(Fault::BadKey));
+            check_headers(
+                &[UPGRADE, VERSION, (KEY.0, key)],
+                Err(HandshakeError::BadKey),
+            );
         }
     }
 }

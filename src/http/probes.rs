@@ -1,4 +1,4 @@
-//! What orchestrators and monitors ask: health, readiness, metrics.
+//! Health, readiness and metrics, for orchestrators and monitors.
 
 use std::fmt::Write as _;
 
@@ -11,9 +11,9 @@ use actix_web::{
 };
 use nearhead_actors::readiness::{HeadStatus, ReadinessReport, Unready};
 
-use super::ServerState;
+use super::server_state::ServerState;
 
-/// The process is up.
+/// Whether the process is up.
 pub(super) fn health() -> HttpResponse {
     json(StatusCode::OK, r#"{"status":"up"}"#.to_owned())
 }

@@ -1,5 +1,5 @@
-//! A reply's body: slices that were made at ingest, written as they are, and what is put together
-//! as it is written.
+//! A reply's body: slices that were encoded with their block, and pieces that are encoded as they are
+//! written.
 
 use std::{
     pin::Pin,
@@ -19,18 +19,18 @@ use tokio::{sync::oneshot, time::timeout};
 use crate::connections::Answering;
 use crate::limits::{CHUNK_BYTES, WRITE_PERMIT_TIMEOUT};
 
-/// JSON of known length, handed to the connection in chunks of at most [`CHUNK_BYTES`].
+/// JSON of known length, passed to the connection in chunks of at most [`CHUNK_BYTES`].
 #[derive(Debug)]
 pub(super) struct ReplyBody {
     len: u64,
-    present: Option<Piece>,
+    current: Option<Piece>,
     rest: vec::IntoIter<Piece>,
     lease: Option<Lease>,
     answering: Option<Answering>,
 }
 
-/// Permits that are given back when the last chunk is handed over, when the client goes away, or
-/// when it takes too long to read.
+/// Permits that are released with the last chunk, when the client goes away, or when it takes too
+/// long to read.
 #[derive(Debug)]
 struct Lease(#[expect(dead_code, reason = "dropping it ends the lease")] oneshot::Sender<()>);
 
@@ -42,7 +42,7 @@ impl Lease {
         let (ends, ended) = oneshot::channel();
         rt::spawn(async move {
             let _permits = permits;
-            // Over either way.
+            // The lease ends in either case.
             let _ = timeout(WRITE_PERMIT_TIMEOUT, ended).await;
         });
         Some(Self(ends))
@@ -50,23 +50,23 @@ impl Lease {
 }
 
 impl ReplyBody {
-    /// A body that keeps `permits` until it is written, and notes how its connection takes it.
+    /// A body that keeps `permits` until it is written, and reports each chunk to the watch.
     pub(super) fn new(json: Json, permits: Vec<Permit>, answering: Option<Answering>) -> Self {
         let len = json.len() as u64;
-        let (present, rest) = match json {
+        let (current, rest) = match json {
             Json::One(piece) => (Some(piece), Vec::new()),
             Json::Many(pieces) => (None, pieces),
         };
         Self {
             len,
-            present,
+            current,
             rest: rest.into_iter(),
             lease: Lease::new(permits),
             answering,
         }
     }
 
-    /// The body in the form that costs least: one small slice needs no chunks.
+    /// The body in its cheapest form: one small slice needs no chunks.
     pub(super) fn boxed(json: Json, permits: Vec<Permit>, answering: Option<Answering>) -> BoxBody {
         match json {
             Json::One(Piece::Own(slice) | Piece::Shared(slice))
@@ -92,10 +92,10 @@ impl MessageBody for ReplyBody {
     ) -> Poll<Option<Result<Bytes, Truncated>>> {
         let this = self.get_mut();
         let piece = loop {
-            match &mut this.present {
+            match &mut this.current {
                 Some(piece) if !piece.is_empty() => break piece,
-                present => match this.rest.next() {
-                    Some(next) => *present = Some(next),
+                current => match this.rest.next() {
+                    Some(next) => *current = Some(next),
                     None => {
                         this.lease = None;
                         this.answering = None;
@@ -104,7 +104,7 @@ impl MessageBody for ReplyBody {
                 },
             }
         };
-        // The connection asks for a part when the one before has left its buffer.
+        // The connection asks for a chunk when the last one has left its buffer.
         if let Some(answering) = &this.answering {
             answering.took();
         }

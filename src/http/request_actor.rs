@@ -1,4 +1,4 @@
-//! One HTTP request: it lives as long as somebody waits for its answer, and gives one reply.
+//! One HTTP request as an actor: it ends with its answer, or when its client goes away.
 
 use std::{
     future::{Future, poll_fn},
@@ -12,18 +12,17 @@ use tracing::{Instrument, Span};
 
 use crate::rpc::Answer;
 
-/// Works out one answer; started on the arbiter of the worker that read the request.
+/// Computes one answer, on the arbiter of the worker that read the request.
 ///
-/// When the receiver of its reply is dropped because the client went away, so is everything that
-/// was going on for it.
+/// When the client goes away and the receiver of the answer is dropped, so is all work for it.
 pub(crate) struct RequestActor(Option<(Work, oneshot::Sender<Answer>, Span)>);
 
-/// Boxed once: the actor is moved several times before its work begins.
+/// Boxed, because the actor is moved several times before its work begins.
 type Work = Pin<Box<dyn Future<Output = Answer>>>;
 
 impl RequestActor {
-    /// Starts the actor; the answer comes through the receiver, or nothing if working it out
-    /// panicked. What is logged meanwhile stands in `span`.
+    /// Starts the actor. The receiver gets the answer, or an error if computing it panicked. Log
+    /// events of the work are in `span`.
     pub(crate) fn answer(
         work: impl Future<Output = Answer> + 'static,
         span: Span,
@@ -45,7 +44,7 @@ impl Actor for RequestActor {
     }
 }
 
-/// Sends the answer when it is there, and gives up on it as soon as nobody waits for it.
+/// Sends the answer when it is ready, and drops the work as soon as the receiver is dropped.
 async fn deliver(mut work: Work, mut reply: oneshot::Sender<Answer>) {
     let answered = poll_fn(|cx| match work.as_mut().poll(cx) {
         Poll::Ready(answer) => Poll::Ready(Some(answer)),
@@ -53,7 +52,7 @@ async fn deliver(mut work: Work, mut reply: oneshot::Sender<Answer>) {
     })
     .await;
     if let Some(answer) = answered {
-        // Whoever went away in this moment does not need it.
+        // An error: the client went away in this moment.
         let _ = reply.send(answer);
     }
 }
@@ -66,7 +65,7 @@ mod tests {
     use crate::rpc::RpcError;
 
     #[actix::test]
-    async fn one_that_panics_gives_no_answer_and_hurts_nobody() {
+    async fn a_panic_gives_no_answer_and_leaves_other_requests_alone() {
         let ok = || async { Answer::error("1", &RpcError::Parse) };
         let before = RequestActor::answer(ok(), Span::none());
         let wild = RequestActor::answer(async { panic!("on purpose") }, Span::none());
@@ -76,7 +75,7 @@ mod tests {
     }
 
     #[actix::test]
-    async fn work_that_nobody_waits_for_is_dropped() {
+    async fn work_is_dropped_with_its_receiver() {
         let (alive, dropped) = oneshot::channel::<()>();
         let work = async move {
             let _alive = alive;

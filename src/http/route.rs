@@ -1,20 +1,20 @@
-//! What a request asks for, by its verb and path.
+//! The table of routes.
 
 use actix_web::http::Method;
 
-/// What a request's verb and path ask for.
+/// The route of a request, by its verb and path.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Route<'a> {
     /// JSON-RPC with this key.
     Rpc(&'a str),
     /// A WebSocket session with this key.
     Session(&'a str),
-    /// What a browser asks before it posts.
+    /// A CORS preflight request.
     Preflight,
     Health,
     Ready,
     Metrics,
-    /// The path is known, but not with this verb; what is allowed.
+    /// A known path with another verb; holds the allowed verbs.
     WrongVerb(&'static str),
     Unknown,
 }
@@ -46,7 +46,7 @@ impl<'a> Route<'a> {
     }
 }
 
-/// The key that a path ends in, which may be missing.
+/// The key at the end of a path; empty if it is missing.
 fn key_after<'a>(prefix: &str, path: &'a str) -> Option<&'a str> {
     match path.strip_prefix(prefix)? {
         "" => Some(""),

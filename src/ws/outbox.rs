@@ -1,4 +1,4 @@
-//! What a session still has to send: pieces in order, and what they hold of memory.
+//! The pieces that a session still has to send, and the memory that they hold.
 
 use std::collections::VecDeque;
 
@@ -8,34 +8,34 @@ use nearhead_chain::json::{Piece, Truncated};
 
 use crate::limits::JOINED_ITEM_BYTES_MAX;
 
-/// What a piece takes of memory besides its bytes: its place here, and what the allocator and
-/// `Bytes` keep beside them.
-pub(super) const PIECE_BYTES: usize = size_of::<Waiting>() + 64;
+/// The memory of a piece in addition to its bytes: its entry here, and the overhead of `Bytes` and
+/// the allocator.
+pub(super) const PIECE_BYTES: usize = size_of::<QueuedPiece>() + 64;
 
-/// What waits for its connection to take it. Nobody who adds to it ever waits.
+/// Pieces that wait until the connection takes them. Adding never blocks.
 #[derive(Debug, Default)]
 pub(super) struct Outbox {
-    pieces: VecDeque<Waiting>,
+    pieces: VecDeque<QueuedPiece>,
     /// Bytes that the pieces hold.
     held: usize,
-    /// Whether the bytes that were taken last did not end their frame.
+    /// Whether the last bytes taken are not the end of their frame.
     is_within_frame: bool,
-    /// Bytes that were added and taken since the beginning.
+    /// Bytes added and taken since the session began.
     added: u64,
     taken: u64,
-    /// A permit, and the number of bytes after which what it was given for is taken.
+    /// A permit, and the number of taken bytes after which it is released.
     permit: Option<(u64, Permit)>,
 }
 
 #[derive(Debug)]
-struct Waiting {
+struct QueuedPiece {
     piece: Piece,
     ends_frame: bool,
 }
 
 impl Outbox {
-    /// What waits, as the memory that it takes. What everybody shares is not counted, nor is what
-    /// was not made yet.
+    /// The memory that the pieces hold. Bytes shared with others, and bytes that are not encoded yet,
+    /// do not count.
     pub(super) fn held(&self) -> usize {
         self.held + self.pieces.len() * PIECE_BYTES
     }
@@ -45,10 +45,10 @@ impl Outbox {
         self.pieces.is_empty()
     }
 
-    /// What waits, piece by piece, but for what is not made yet.
+    /// The pieces that are already encoded.
     #[cfg(test)]
     pub(super) fn pieces(&self) -> Vec<Bytes> {
-        let bytes = |waiting: &Waiting| match &waiting.piece {
+        let bytes = |queued: &QueuedPiece| match &queued.piece {
             Piece::Own(bytes) | Piece::Shared(bytes) => Some(bytes.clone()),
             Piece::Lazy(_) => None,
         };
@@ -64,29 +64,29 @@ impl Outbox {
             self.held += piece.held();
             self.added += piece.len() as u64;
             let ends_frame = false;
-            self.pieces.push_back(Waiting { piece, ends_frame });
+            self.pieces.push_back(QueuedPiece { piece, ends_frame });
         }
         if let Some(last) = self.pieces.back_mut() {
             last.ends_frame = true;
         }
     }
 
-    /// Keeps a permit until everything that was added so far is taken.
+    /// Keeps a permit until everything added so far is taken.
     pub(super) fn keep(&mut self, permit: Permit) {
         self.permit = Some((self.added, permit));
     }
 
-    /// Takes the next bytes, `most` at most. Small pieces that follow each other come together: a
-    /// copy costs less than another step does.
+    /// Takes the next bytes, at most `most`. Consecutive small pieces are joined: a copy costs less than
+    /// another poll.
     pub(super) fn pop(&mut self, most: usize) -> Result<Option<Bytes>, Truncated> {
         let most_joined = most.min(JOINED_ITEM_BYTES_MAX);
         let mut len = 0;
         let mut count = 0;
-        for waiting in &self.pieces {
-            if len + waiting.piece.len() > most_joined {
+        for queued in &self.pieces {
+            if len + queued.piece.len() > most_joined {
                 break;
             }
-            len += waiting.piece.len();
+            len += queued.piece.len();
             count += 1;
         }
         if count < 2 {
@@ -115,22 +115,22 @@ impl Outbox {
         self.taken += bytes.len() as u64;
         self.permit.take_if(|(end, _)| *end <= self.taken);
         if self.pieces.is_empty() {
-            // An idle session holds no memory for what it once had to send.
+            // An idle session keeps no memory of a busy time.
             self.pieces = VecDeque::new();
         }
         Ok(Some(bytes))
     }
 
-    /// Throws away the frames that were not begun; what follows a begun one must not be taken for a
-    /// part of it.
+    /// Discards all frames but the one that was begun: the client would take what follows for the rest
+    /// of it.
     pub(super) fn clear(&mut self) {
-        let kept = match self.pieces.iter().position(|waiting| waiting.ends_frame) {
+        let kept = match self.pieces.iter().position(|queued| queued.ends_frame) {
             Some(end) if self.is_within_frame => end + 1,
             _ => 0,
         };
         self.pieces.truncate(kept);
-        self.held = self.pieces.iter().map(|waiting| waiting.piece.held()).sum();
-        let left: usize = self.pieces.iter().map(|waiting| waiting.piece.len()).sum();
+        self.held = self.pieces.iter().map(|queued| queued.piece.held()).sum();
+        let left: usize = self.pieces.iter().map(|queued| queued.piece.len()).sum();
         self.added = self.taken + left as u64;
         self.permit.take_if(|(end, _)| *end > self.added);
     }
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_come_out_as_they_went_in_and_the_permit_with_its_last_one() {
+    fn bytes_keep_their_order_and_the_permit_goes_with_its_last_byte() {
         let permits = Arc::new(Semaphore::new(1));
         let mut outbox = Outbox::default();
         outbox.push([own("0123456789"), Piece::Shared("shared".into())]);
@@ -209,11 +209,11 @@ mod tests {
         }
     }
 
-    /// So many bytes that are made a few at a time, until they cannot be.
+    /// Bytes that are made a few at a time, until that fails.
     #[derive(Debug)]
     struct Made {
         left: usize,
-        torn_at: usize,
+        fails_at: usize,
     }
 
     impl LazyBytes for Made {
@@ -226,7 +226,7 @@ mod tests {
         }
 
         fn take(&mut self, most: usize) -> Result<Bytes, Truncated> {
-            if self.left == self.torn_at {
+            if self.left == self.fails_at {
                 return Err(Truncated);
             }
             let len = most.min(self.left);
@@ -236,12 +236,12 @@ mod tests {
     }
 
     #[test]
-    fn what_is_made_as_it_is_taken_holds_what_its_plan_does() {
+    fn a_lazy_piece_counts_only_what_it_holds() {
         let mut outbox = Outbox::default();
-        let plan = |torn_at| {
+        let plan = |fails_at| {
             Piece::Lazy(Box::new(Made {
                 left: 100_000,
-                torn_at,
+                fails_at,
             }))
         };
         outbox.push([plan(usize::MAX), own("end")]);

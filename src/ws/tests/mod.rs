@@ -178,7 +178,7 @@ impl LazyBytes for Short {
 fn a_truncated_answer_ends_the_connection() {
     let sessions = sessions();
     let (mut client, _server, connection) = socket();
-    let session = open_on(&sessions, ConnectionHandle::of(&connection));
+    let session = open_on(&sessions, ConnectionHandle::new(&connection));
     session.answer(Json::lazy(Short(1_000)), None);
     session.queue_notification(message(100));
     assert!(session.take(1_000).is_some(), "the frame's header");
@@ -229,7 +229,7 @@ fn socket() -> (TcpStream, TcpStream, Rc<Connection>) {
 fn a_client_that_leaves_during_a_request_is_noticed_behind_unread_bytes() {
     let sessions = sessions();
     let (mut client, _server, connection) = socket();
-    let session = open_on(&sessions, ConnectionHandle::of(&connection));
+    let session = open_on(&sessions, ConnectionHandle::new(&connection));
     session.begin_request();
     client.write_all(b"unread").unwrap();
     tick(&sessions, 5);
@@ -247,7 +247,7 @@ fn a_client_that_leaves_during_a_request_is_noticed_behind_unread_bytes() {
 fn a_session_waits_until_the_socket_takes_its_last_bytes() {
     let sessions = sessions();
     let (_client, mut server, connection) = socket();
-    let session = open_on(&sessions, ConnectionHandle::of(&connection));
+    let session = open_on(&sessions, ConnectionHandle::new(&connection));
     server.set_nonblocking(true).unwrap();
     while server.write(&[0; 1 << 20]).is_ok() {}
     session.close(CloseReason::GOING_AWAY);

@@ -1,4 +1,4 @@
-//! What a client holds of one subscription, and what it makes of what it is told.
+//! The data that a client holds by one subscription, and how notifications change it.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -13,20 +13,20 @@ use serde_json::Value;
 use super::tree::TREE;
 use crate::rpc::SubscriptionKind;
 
-/// A block as clients name it.
-pub(super) type Id = (u64, B256);
+/// Number and hash of a block.
+pub(super) type BlockId = (u64, B256);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Held {
-    /// The chain.
-    Heads(Vec<Id>),
-    /// Matching logs of the chain: number and hash of the block, and index in it.
-    Logs(LogFilter, Vec<Place>),
-    /// Blocks of which it was told, and whether they are canonical.
+    /// The canonical chain.
+    Heads(Vec<BlockId>),
+    /// Matching logs of the canonical chain.
+    Logs(LogFilter, Vec<LogPosition>),
+    /// Blocks named in reorgs, and whether they are canonical.
     Reorgs(HashMap<B256, (u64, bool)>),
 }
 
-pub(super) fn id(block: &Block) -> Id {
+pub(super) fn id(block: &Block) -> BlockId {
     (block.number(), block.hash)
 }
 
@@ -39,22 +39,21 @@ fn hash(value: &Value) -> B256 {
 }
 
 /// Number and hash of a block in a notification.
-pub(super) fn id_of(value: &Value) -> Id {
+pub(super) fn id_of(value: &Value) -> BlockId {
     (number(&value["number"]), hash(&value["hash"]))
 }
 
-/// Names a log.
-type Place = (u64, B256, u64);
+/// Number and hash of a log's block, and the log's index in it.
+type LogPosition = (u64, B256, u64);
 
-fn place(log: &Value) -> Place {
+fn place(log: &Value) -> LogPosition {
     let (block, hash) = (number(&log["blockNumber"]), hash(&log["blockHash"]));
     (block, hash, number(&log["logIndex"]))
 }
 
 impl Held {
-    /// What a client asks for before it subscribes, as eth_getBlockByNumber and eth_getLogs find
-    /// it.
-    pub(super) fn read(kind: &SubscriptionKind, view: &Snapshot) -> Self {
+    /// What a client reads before it subscribes, by eth_getBlockByNumber and eth_getLogs.
+    pub(super) fn read(kind: &SubscriptionKind, snapshot: &Snapshot) -> Self {
         match kind {
             SubscriptionKind::Logs(filter) => {
                 let search = BlockSearch::new(filter);
@@ -63,17 +62,20 @@ impl Held {
                     let positions = search.positions(&block.postings).into_iter();
                     positions.map(move |position| (number, hash, u64::from(position)))
                 };
-                let logs = view.canonical().iter().flat_map(of_block);
+                let logs = snapshot.canonical().iter().flat_map(of_block);
                 Self::Logs((**filter).clone(), logs.collect())
             }
             SubscriptionKind::NewHeads => {
-                Self::Heads(view.canonical().iter().map(|block| id(block)).collect())
+                Self::Heads(snapshot.canonical().iter().map(|block| id(block)).collect())
             }
             SubscriptionKind::Reorgs => Self::Reorgs(HashMap::new()),
         }
     }
 
-    /// Applies what it is told, and refuses what does not follow.
+    /// Applies a notification.
+    ///
+    /// # Errors
+    /// The notification does not follow from what is held.
     pub(super) fn apply(&mut self, result: &Value) -> Result<(), String> {
         match self {
             Self::Heads(chain) => {
@@ -102,7 +104,7 @@ impl Held {
                 if !matches(filter, &log) {
                     return Err(format!("it does not match: {log}"));
                 }
-                let order = |(number, _, index): &Place| (*number, *index);
+                let order = |(number, _, index): &LogPosition| (*number, *index);
                 if is_removed {
                     if logs.pop() != Some(place) {
                         return Err(format!("removed what is not the last: {log}"));
@@ -142,13 +144,13 @@ impl Held {
         Ok(())
     }
 
-    /// Whether it is what the view holds.
-    pub(super) fn check(&self, kind: &SubscriptionKind, view: &Snapshot) -> Result<(), String> {
-        let oldest = view.oldest();
+    /// Checks that it equals what the snapshot holds.
+    pub(super) fn check(&self, kind: &SubscriptionKind, snapshot: &Snapshot) -> Result<(), String> {
+        let oldest = snapshot.oldest();
         let differs = |held: String, expected: String| Err(format!("holds {held}, not {expected}"));
-        match (self, Self::read(kind, view)) {
+        match (self, Self::read(kind, snapshot)) {
             (Self::Heads(held), Self::Heads(expected)) => {
-                let held: Vec<Id> = held
+                let held: Vec<BlockId> = held
                     .iter()
                     .filter(|(number, _)| *number >= oldest)
                     .copied()
@@ -159,19 +161,19 @@ impl Held {
             }
             (Self::Logs(_, held), Self::Logs(_, expected)) => {
                 let held = held.iter().filter(|(number, ..)| *number >= oldest);
-                let held: Vec<Place> = held.copied().collect();
+                let held: Vec<LogPosition> = held.copied().collect();
                 if held != expected {
                     return differs(format!("{held:?}"), format!("{expected:?}"));
                 }
             }
             (Self::Reorgs(blocks), _) => {
-                // One that was replaced may have come back as the next block, of which nobody is
-                // told here.
+                // A replaced block may have become canonical again by extending the chain, which is
+                // no reorg.
                 for (hash, (number, _)) in
                     blocks.iter().filter(|(_, (_, is_canonical))| *is_canonical)
                 {
                     let block = TREE.block(hash).ok_or("no such block")?;
-                    if *number >= oldest && !view.is_canonical(block) {
+                    if *number >= oldest && !snapshot.is_canonical(block) {
                         return differs(format!("{number} {hash}"), "canonical".to_owned());
                     }
                 }
@@ -181,20 +183,20 @@ impl Held {
         Ok(())
     }
 
-    /// Whether it is what eth_getLogs and eth_getBlockByNumber answer from the view.
-    pub(super) fn check_answers(&self, view: &Snapshot) -> Result<(), String> {
-        let oldest = view.oldest();
+    /// Checks that it equals what eth_getLogs and eth_getBlockByNumber answer from the snapshot.
+    pub(super) fn check_answers(&self, snapshot: &Snapshot) -> Result<(), String> {
+        let oldest = snapshot.oldest();
         let is_same = match self {
             Self::Heads(chain) => chain.iter().all(|(number, hash)| {
                 let at = BlockNumberOrTag::Number(*number);
                 *number < oldest
-                    || view
+                    || snapshot
                         .resolve_block(at)
                         .is_ok_and(|block| block.hash == *hash)
             }),
             Self::Logs(filter, logs) => {
                 let never = Cancellation::default();
-                let found = search(view.canonical(), filter, usize::MAX, &never);
+                let found = search(snapshot.canonical(), filter, usize::MAX, &never);
                 let json = found.unwrap().into_json().into_bytes();
                 let answer: Vec<Value> = serde_json::from_slice(&json).unwrap();
                 let held = logs.iter().filter(|(number, ..)| *number >= oldest);
@@ -204,10 +206,10 @@ impl Held {
         };
         is_same
             .then_some(())
-            .ok_or_else(|| "it is not what is answered".to_owned())
+            .ok_or_else(|| "it differs from the answers".to_owned())
     }
 
-    /// Forgets what came after this block.
+    /// Removes everything after this block.
     pub(super) fn truncate(&mut self, number: u64) {
         match self {
             Self::Heads(chain) => chain.retain(|(other, _)| *other <= number),
@@ -217,8 +219,8 @@ impl Held {
     }
 }
 
-/// The block that a notification is about, and whether everything up to it was told.
-pub(super) fn told_of(kind: &SubscriptionKind, result: &Value) -> Option<(Arc<Block>, bool)> {
+/// The block of a notification, and whether everything up to it has been sent.
+pub(super) fn block_of(kind: &SubscriptionKind, result: &Value) -> Option<(Arc<Block>, bool)> {
     let (hash, is_whole) = match kind {
         SubscriptionKind::NewHeads => (hash(&result["hash"]), true),
         // There may be more logs of the block.

@@ -1,11 +1,12 @@
-//! Seeded sequences of blocks, reorgs of any depth, stalls, disconnects and resumes: a client that
-//! only applies what it is told must hold, whenever it has read everything, exactly what the view
-//! holds.
+//! Seeded sequences of blocks, reorgs of any depth, stalls, disconnects and resumes.
+//!
+//! A client that only applies its notifications must hold exactly what the snapshot holds, whenever
+//! it has read everything.
 //!
 //! | file | what it is |
 //! |---|---|
-//! | `tree` | the blocks that sequences move among |
-//! | `held` | what a client holds, and how it applies what it is told |
+//! | `tree` | the blocks of all sequences |
+//! | `held` | the data that a client holds, and how notifications change it |
 //! | `model` | clients and their sessions on one worker |
 
 #![expect(clippy::unwrap_used, reason = "tests")]
@@ -22,7 +23,7 @@ use nearhead_chain::{block::Block, log_search::LogFilter, window::Window};
 use serde_json::Value;
 
 use self::{
-    held::{Id, id, id_of},
+    held::{BlockId, id, id_of},
     model::{Client, World, take_frame},
     tree::TREE,
 };
@@ -32,7 +33,7 @@ use crate::{
     ws::{request_subscriber::RequestSubscriber, session::Session},
 };
 
-/// splitmix64: a seed names a sequence.
+/// splitmix64: each seed gives one sequence.
 struct Dice(u64);
 
 impl Dice {
@@ -53,10 +54,10 @@ fn kind(dice: &mut Dice) -> SubscriptionKind {
     }
 }
 
-/// What the sequences saw, so that none of it is missing unnoticed.
+/// Counts of what the sequences covered.
 #[derive(Debug, Default)]
 struct Seen {
-    told: usize,
+    notified: usize,
     resumed: usize,
     /// By their depth: up to 1, 10, 100, 127.
     reorgs: [usize; 4],
@@ -65,22 +66,22 @@ struct Seen {
 /// One sequence.
 fn run(seed: u64, seen: &mut Seen) -> Result<(), String> {
     let mut dice = Dice(seed);
-    // A notification has up to 1.2 KB: budgets that are smaller than one, and of a few.
+    // A notification has up to 1.2 KB: the budgets hold less than one, a few, and many.
     let budget = [500, 4_000, 1 << 20][dice.roll(3)];
     let world = World::new(&TREE.windows[dice.roll(TREE.windows.len())], budget);
     let mut clients = vec![Client::new(&world)];
     for _ in 0..2 + dice.roll(10) {
-        let before = world.view();
-        let Some(way) = world.way(&mut dice) else {
+        let before = world.snapshot();
+        let Some(head_move) = world.head_move(&mut dice) else {
             break;
         };
-        if way.reverted > 0 {
+        if head_move.reverted > 0 {
             let depths = [1, 10, 100, 127];
-            let class = depths.iter().position(|most| way.reverted <= *most);
+            let class = depths.iter().position(|most| head_move.reverted <= *most);
             seen.reorgs[class.ok_or("a reorg is too deep")?] += 1;
         }
-        let change = world.advance(way);
-        // The view is swapped first; the worker may be told later, and not of every change.
+        let change = world.advance(head_move);
+        // The snapshot is swapped first. The hub may be notified later, and not of every change.
         world.served.replace(Arc::clone(&change.snapshot));
         let is_late = dice.roll(4) == 0;
         if is_late {
@@ -102,34 +103,34 @@ fn run(seed: u64, seen: &mut Seen) -> Result<(), String> {
             clients.push(Client::new(&world));
         }
     }
-    let view = world.view();
+    let snapshot = world.snapshot();
     for client in &mut clients {
         client.answer();
         while !client.read(usize::MAX, None)? {
-            client.come_back(&world, &view)?;
+            client.come_back(&world, &snapshot)?;
             client.answer();
         }
-        client.check(&view)?;
+        client.check(&snapshot)?;
         if seed.is_multiple_of(8) {
-            client.check_answers(&view)?;
+            client.check_answers(&snapshot)?;
         }
-        seen.told += client.told;
+        seen.notified += client.notified;
     }
     drop(clients);
     match world.hub.is_unused() {
         true => Ok(()),
-        false => Err("something is left of clients that are gone".to_owned()),
+        false => Err("the hub still holds something of clients that are gone".to_owned()),
     }
 }
 
-/// Everybody does something.
+/// Each client does something.
 fn act(
     world: &World,
     clients: &mut [Client],
     dice: &mut Dice,
     seen: &mut Seen,
 ) -> Result<(), String> {
-    let view = world.view();
+    let snapshot = world.snapshot();
     for client in clients {
         match dice.roll(12) {
             0 => {}
@@ -137,17 +138,17 @@ fn act(
             2 => client.leave(),
             3 => client.unsubscribe(dice)?,
             4 => client.lose_answer(),
-            5 | 6 => client.subscribe(kind(dice), &view)?,
+            5 | 6 => client.subscribe(kind(dice), &snapshot)?,
             7 => client.answer(),
             _ => {
                 if client.read(usize::MAX, None)? {
-                    // It knows what the worker was told.
+                    // It knows everything up to the hub's snapshot.
                     client.check(&world.hub.snapshot().unwrap())?;
                 }
             }
         }
         if client.is_away() && dice.roll(2) == 0 {
-            client.come_back(world, &view)?;
+            client.come_back(world, &snapshot)?;
             seen.resumed += 1;
         }
     }
@@ -155,7 +156,7 @@ fn act(
 }
 
 #[test]
-fn a_client_that_applies_what_it_is_told_holds_what_the_view_holds() {
+fn a_client_that_applies_its_notifications_holds_what_the_snapshot_holds() {
     let mut seen = Seen::default();
     for seed in 0..10_000 {
         if seed % 500 == 0 {
@@ -163,60 +164,60 @@ fn a_client_that_applies_what_it_is_told_holds_what_the_view_holds() {
         }
         run(seed, &mut seen).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
     }
-    assert!(seen.told > 100_000 && seen.resumed > 1_000, "{seen:?}");
+    assert!(seen.notified > 100_000 && seen.resumed > 1_000, "{seen:?}");
     assert!(seen.reorgs.iter().all(|count| *count > 300), "{seen:?}");
 }
 
-/// What is wrong with a feed.
+/// A fault in the feed of changes.
 #[derive(Clone, Copy, Debug)]
-enum Fault {
+enum FeedFault {
     /// A change is left out.
     Dropped,
-    /// A change is told twice.
+    /// A change is sent twice.
     Doubled,
-    /// A change is told before its view can be read.
-    ToldFirst,
+    /// A change is sent before its snapshot can be read.
+    SentFirst,
 }
 
-const FAULTS: [Fault; 3] = [Fault::Dropped, Fault::Doubled, Fault::ToldFirst];
+const FAULTS: [FeedFault; 3] = [FeedFault::Dropped, FeedFault::Doubled, FeedFault::SentFirst];
 
-/// Runs the same few changes with a fault at one of them, or with none; whether a live client is
-/// told anything but what it is told of each of them without.
-fn notices(
+/// Runs the same few changes with a fault at one of them, or with none. Returns whether the client
+/// notices: a check fails, or the number of notifications of a change differs from `counts`.
+fn is_noticed(
     seed: u64,
     kind: &SubscriptionKind,
-    fault: Option<(usize, Fault)>,
-    told: &mut Vec<usize>,
+    fault: Option<(usize, FeedFault)>,
+    counts: &mut Vec<usize>,
 ) -> bool {
     let mut dice = Dice(seed);
     let world = World::new(&TREE.windows[dice.roll(TREE.windows.len())], 1 << 24);
     let mut client = Client::new(&world);
-    client.subscribe(kind.clone(), &world.view()).unwrap();
+    client.subscribe(kind.clone(), &world.snapshot()).unwrap();
     client.answer();
     client.read(usize::MAX, None).unwrap();
     for at in 0..6 {
-        let change = world.advance(world.way(&mut dice).unwrap());
+        let change = world.advance(world.head_move(&mut dice).unwrap());
         let fault = fault
             .filter(|(place, _)| *place == at)
             .map(|(_, fault)| fault);
-        if !matches!(fault, Some(Fault::ToldFirst)) {
+        if !matches!(fault, Some(FeedFault::SentFirst)) {
             world.served.replace(Arc::clone(&change.snapshot));
         }
-        if !matches!(fault, Some(Fault::Dropped)) {
+        if !matches!(fault, Some(FeedFault::Dropped)) {
             world.hub.fan_out(&change);
         }
-        if matches!(fault, Some(Fault::Doubled)) {
+        if matches!(fault, Some(FeedFault::Doubled)) {
             world.hub.fan_out(&change);
         }
-        let before = client.told;
-        let is_whole = client.read(usize::MAX, Some(&world.view()));
+        let before = client.notified;
+        let is_whole = client.read(usize::MAX, Some(&world.snapshot()));
         world.served.replace(Arc::clone(&change.snapshot));
-        if !matches!(is_whole, Ok(true)) || client.check(&world.view()).is_err() {
+        if !matches!(is_whole, Ok(true)) || client.check(&world.snapshot()).is_err() {
             return true;
         }
-        let count = client.told - before;
-        match told.get(at) {
-            None => told.push(count),
+        let count = client.notified - before;
+        match counts.get(at) {
+            None => counts.push(count),
             Some(expected) if *expected != count => return true,
             Some(_) => {}
         }
@@ -224,7 +225,7 @@ fn notices(
     false
 }
 
-/// What the model would let through is not proven by it.
+/// Proves that the model finds faults.
 #[test]
 fn a_broken_feed_is_caught() {
     let mut dice = Dice(7);
@@ -234,23 +235,23 @@ fn a_broken_feed_is_caught() {
             0 => SubscriptionKind::NewHeads,
             _ => SubscriptionKind::Logs(Rc::default()),
         };
-        let mut told = Vec::new();
+        let mut counts = Vec::new();
         assert!(
-            !notices(seed, &kind, None, &mut told),
+            !is_noticed(seed, &kind, None, &mut counts),
             "seed {seed} is whole"
         );
-        // Where nothing is told of a change, nothing can be wrong with it.
-        let places: Vec<usize> = (0..told.len()).filter(|at| told[*at] > 0).collect();
+        // A fault needs a change with notifications.
+        let places: Vec<usize> = (0..counts.len()).filter(|at| counts[*at] > 0).collect();
         let at = places[dice.roll(places.len())];
         for (count, fault) in broken.iter_mut().zip(FAULTS) {
-            // Logs that are removed can be read before and after.
+            // Removed logs can be read before and after the change.
             if matches!(
                 (&kind, fault),
-                (SubscriptionKind::Logs(_), Fault::ToldFirst)
+                (SubscriptionKind::Logs(_), FeedFault::SentFirst)
             ) {
                 continue;
             }
-            let is_caught = notices(seed, &kind, Some((at, fault)), &mut told);
+            let is_caught = is_noticed(seed, &kind, Some((at, fault)), &mut counts);
             assert!(is_caught, "seed {seed}, {fault:?} at change {at}");
             *count += 1;
         }
@@ -258,7 +259,7 @@ fn a_broken_feed_is_caught() {
     assert_eq!(broken, [400, 400, 200]);
 }
 
-/// Every single notification counts: one left out, told twice, or told before the one ahead of it.
+/// One notification is left out, sent twice, or swapped with the one before it.
 #[test]
 fn a_broken_notification_is_caught() {
     let mut dice = Dice(9);
@@ -269,26 +270,26 @@ fn a_broken_notification_is_caught() {
             _ => SubscriptionKind::Logs(Rc::default()),
         };
         let world = World::new(&TREE.windows[dice.roll(TREE.windows.len())], 1 << 24);
-        let view = world.view();
+        let snapshot = world.snapshot();
         let session = subscribe(&world, kind.clone());
-        let change = world.advance(world.way(&mut dice).unwrap());
+        let change = world.advance(world.head_move(&mut dice).unwrap());
         world.hub.fan_out(&change);
-        let told: Vec<Value> = told(&session)
+        let sent: Vec<Value> = notifications(&session)
             .into_iter()
             .map(|(_, result)| result)
             .collect();
-        let is_caught = |told: &[Value]| {
-            let mut held = held::Held::read(&kind, &view);
-            !told.iter().all(|result| held.apply(result).is_ok())
+        let is_caught = |sent: &[Value]| {
+            let mut held = held::Held::read(&kind, &snapshot);
+            !sent.iter().all(|result| held.apply(result).is_ok())
                 || held.check(&kind, &change.snapshot).is_err()
         };
-        assert!(!is_caught(&told), "seed {seed} is whole");
-        // Anywhere among the first few, where one of many is as good as another.
-        for at in 0..told.len().min(8) {
+        assert!(!is_caught(&sent), "seed {seed} is whole");
+        // The first few stand for all.
+        for at in 0..sent.len().min(8) {
             let (mut dropped, mut doubled, mut swapped) =
-                (told.clone(), told.clone(), told.clone());
+                (sent.clone(), sent.clone(), sent.clone());
             dropped.remove(at);
-            doubled.insert(at, told[at].clone());
+            doubled.insert(at, sent[at].clone());
             assert!(
                 is_caught(&dropped) && is_caught(&doubled),
                 "seed {seed} at {at}"
@@ -304,18 +305,18 @@ fn a_broken_notification_is_caught() {
     assert!(broken > 1_000, "{broken}");
 }
 
-/// A session with one subscription that is told from now on.
+/// A session with one started subscription.
 fn subscribe(world: &World, kind: SubscriptionKind) -> Rc<Session> {
     let session = world.session();
-    let asking = RequestSubscriber::new(Rc::clone(&session));
-    asking.subscribe(kind, None, &world.view()).unwrap();
-    asking.answered();
+    let subscriber = RequestSubscriber::new(Rc::clone(&session));
+    subscriber.subscribe(kind, None, &world.snapshot()).unwrap();
+    subscriber.answered();
     session.subscriptions.catch_up(&session);
     session
 }
 
-/// What a session was told, each with the bytes of its value.
-fn told(session: &Rc<Session>) -> Vec<(Bytes, Value)> {
+/// The notifications of a session: the bytes and the value of each `result`.
+fn notifications(session: &Rc<Session>) -> Vec<(Bytes, Value)> {
     let (mut bytes, mut slices) = (Vec::new(), Vec::new());
     session.subscriptions.catch_up(session);
     loop {
@@ -329,26 +330,26 @@ fn told(session: &Rc<Session>) -> Vec<(Bytes, Value)> {
         }
         session.subscriptions.catch_up(session);
     }
-    // Header, start, rest.
+    // Header, prefix, rest.
     let mut values = slices.into_iter().skip(2).step_by(3);
-    let mut told = Vec::new();
+    let mut notifications = Vec::new();
     while let Some((_, payload)) = take_frame(&mut bytes) {
         let message: Value = serde_json::from_slice(&payload).unwrap();
-        told.push((values.next().unwrap(), message["params"]["result"].clone()));
+        notifications.push((values.next().unwrap(), message["params"]["result"].clone()));
     }
-    told
+    notifications
 }
 
 #[test]
-fn reorgs_are_told_with_their_common_ancestor() {
+fn reorgs_are_sent_with_their_common_ancestor() {
     let mut dice = Dice(3);
     let world = World::new(&TREE.windows[1], 1 << 24);
     let session = subscribe(&world, SubscriptionKind::Reorgs);
-    let mut expected: Vec<(Id, Vec<Id>, Vec<Id>)> = Vec::new();
+    let mut expected: Vec<(BlockId, Vec<BlockId>, Vec<BlockId>)> = Vec::new();
     let mut changes = 0;
     while expected.len() < 20 {
         changes += 1;
-        let change = world.advance(world.way(&mut dice).unwrap());
+        let change = world.advance(world.head_move(&mut dice).unwrap());
         world.hub.fan_out(&change);
         let ids = |blocks: &[Arc<Block>]| blocks.iter().map(|block| id(block)).collect();
         if let Some(oldest) = change.reverted.last() {
@@ -357,7 +358,7 @@ fn reorgs_are_told_with_their_common_ancestor() {
         }
     }
     let ids = |value: &Value| value.as_array().unwrap().iter().map(id_of).collect();
-    let told: Vec<_> = told(&session)
+    let sent: Vec<_> = notifications(&session)
         .iter()
         .map(|(_, reorg)| {
             (
@@ -367,13 +368,13 @@ fn reorgs_are_told_with_their_common_ancestor() {
             )
         })
         .collect();
-    assert_eq!(told, expected);
+    assert_eq!(sent, expected);
     let measured = world.metrics.fanout.get_sample_count();
-    assert_eq!(measured, changes, "what each change took");
+    assert_eq!(measured, changes, "one sample a change");
 }
 
 #[test]
-fn a_notification_is_made_once_for_all_who_get_it() {
+fn all_subscribers_share_the_bytes_of_a_notification() {
     let mut dice = Dice(5);
     let world = World::new(&TREE.windows[1], 1 << 24);
     for kind in [
@@ -381,22 +382,22 @@ fn a_notification_is_made_once_for_all_who_get_it() {
         SubscriptionKind::Logs(Rc::default()),
     ] {
         let sessions: Vec<_> = (0..10).map(|_| subscribe(&world, kind.clone())).collect();
-        // Who subscribes at a view that the hub does not know yet goes there at its own pace.
+        // A subscription at a snapshot that is newer than the hub's first catches up.
         world
             .hub
-            .fan_out(&world.advance(world.way(&mut dice).unwrap()));
+            .fan_out(&world.advance(world.head_move(&mut dice).unwrap()));
         for session in &sessions {
-            told(session);
+            notifications(session);
         }
         let mut count = 0;
         while count == 0 {
             world
                 .hub
-                .fan_out(&world.advance(world.way(&mut dice).unwrap()));
+                .fan_out(&world.advance(world.head_move(&mut dice).unwrap()));
             let places: Vec<Vec<*const u8>> = sessions
                 .iter()
                 .map(|session| {
-                    told(session)
+                    notifications(session)
                         .iter()
                         .map(|(value, _)| value.as_ptr())
                         .collect()
@@ -408,10 +409,10 @@ fn a_notification_is_made_once_for_all_who_get_it() {
     }
 }
 
-/// A window that began with its head was filled since the worker was told of it: who asks goes on
-/// from anywhere in it, and the head need not change first.
+/// A window that began with its head was filled since then: a client can resume from any block in it,
+/// before the head changes.
 #[test]
-fn a_subscription_goes_on_from_a_block_that_was_put_below() {
+fn a_subscription_resumes_from_a_block_that_was_added_below() {
     let blocks = TREE.windows[2].snapshot().canonical().to_vec();
     let (head, below) = blocks.split_last().unwrap();
     let window = Window::new(1, Arc::clone(head));
@@ -428,76 +429,79 @@ fn a_subscription_goes_on_from_a_block_that_was_put_below() {
         }
         let since = &below[below.len() - 100];
         let session = world.session();
-        let asking = RequestSubscriber::new(Rc::clone(&session));
-        let view = world.view();
-        asking
-            .subscribe(kind.clone(), Some(since.hash), &view)
+        let subscriber = RequestSubscriber::new(Rc::clone(&session));
+        let snapshot = world.snapshot();
+        subscriber
+            .subscribe(kind.clone(), Some(since.hash), &snapshot)
             .unwrap();
-        asking.answered();
+        subscriber.answered();
         let logs = |block: &Arc<Block>| block.json.log_count();
-        let since_then = view.range(since.number() + 1, u64::MAX);
+        let since_then = snapshot.range(since.number() + 1, u64::MAX);
         let expected = match kind {
             SubscriptionKind::NewHeads => 100,
             SubscriptionKind::Logs(_) => since_then.iter().map(logs).sum(),
             SubscriptionKind::Reorgs => 0,
         };
-        assert_eq!(told(&session).len(), expected, "{kind:?}");
+        assert_eq!(notifications(&session).len(), expected, "{kind:?}");
         assert!(!session.subscriptions.is_behind(), "{kind:?}");
-        // From now on both are told the same.
-        let change = world.advance(world.way(&mut dice).unwrap());
+        // From now on both receive the same.
+        let change = world.advance(world.head_move(&mut dice).unwrap());
         world.hub.fan_out(&change);
-        let [first, second] = [told(&first), told(&session)];
+        let [first, second] = [notifications(&first), notifications(&session)];
         assert_eq!(first, second, "{kind:?}");
     }
 }
 
-/// A change is larger than what may wait, and the client reads: it is told of all of it.
+/// A change is larger than the budget.
 #[test]
-fn who_reads_is_told_of_whatever_happened_at_once() {
-    let (mut dice, mut told_most) = (Dice(1), 0);
+fn a_client_that_reads_receives_all_of_a_large_change() {
+    let (mut dice, mut notified_most) = (Dice(1), 0);
     for _ in 0..50 {
         let world = World::new(&TREE.windows[dice.roll(TREE.windows.len())], 2_000);
         let mut client = Client::new(&world);
         client
-            .subscribe(SubscriptionKind::Logs(Rc::default()), &world.view())
+            .subscribe(SubscriptionKind::Logs(Rc::default()), &world.snapshot())
             .unwrap();
         client
-            .subscribe(SubscriptionKind::NewHeads, &world.view())
+            .subscribe(SubscriptionKind::NewHeads, &world.snapshot())
             .unwrap();
         client.answer();
         client.read(usize::MAX, None).unwrap();
         let session = client.session.clone().unwrap();
-        let change: HeadChanged = world.advance(world.way(&mut dice).unwrap());
+        let change: HeadChanged = world.advance(world.head_move(&mut dice).unwrap());
         world.served.replace(Arc::clone(&change.snapshot));
         world.hub.fan_out(&change);
         while !client.read(100, Some(&change.snapshot)).unwrap() {
             assert!(session.takes_messages());
         }
         client.check(&change.snapshot).unwrap();
-        told_most = told_most.max(client.told);
+        notified_most = notified_most.max(client.notified);
     }
-    assert!(told_most > 100, "{told_most} at once");
+    assert!(notified_most > 100, "{notified_most} at once");
 }
 
 #[test]
-fn filters_of_a_session_have_so_many_values_in_all() {
+fn filter_values_of_a_session_are_bounded() {
     let world = World::new(&TREE.windows[0], 1 << 20);
-    let asking = RequestSubscriber::new(world.session());
+    let subscriber = RequestSubscriber::new(world.session());
     let filter = |values: usize| {
         let topics = vec![vec![alloy_primitives::B256::ZERO; values]];
         let addresses = Vec::new();
         SubscriptionKind::Logs(Rc::new(LogFilter { addresses, topics }))
     };
-    let view = world.view();
+    let snapshot = world.snapshot();
     let half = SESSION_FILTER_VALUES_MAX / 2;
-    let first = asking.subscribe(filter(half), None, &view).unwrap();
-    assert!(asking.subscribe(filter(half), None, &view).is_ok());
+    let first = subscriber.subscribe(filter(half), None, &snapshot).unwrap();
+    assert!(subscriber.subscribe(filter(half), None, &snapshot).is_ok());
     let most = SESSION_FILTER_VALUES_MAX;
-    let one_more = asking.subscribe(filter(1), None, &view);
+    let one_more = subscriber.subscribe(filter(1), None, &snapshot);
     assert_eq!(one_more, Err(RpcError::TooManyFilterValues { most }));
-    assert!(asking.unsubscribe(&first));
-    assert!(asking.subscribe(filter(half), None, &view).is_ok());
+    assert!(subscriber.unsubscribe(&first));
+    assert!(subscriber.subscribe(filter(half), None, &snapshot).is_ok());
     assert!(!world.hub.is_unused());
-    drop(asking);
-    assert!(world.hub.is_unused(), "what was not answered is forgotten");
+    drop(subscriber);
+    assert!(
+        world.hub.is_unused(),
+        "subscriptions without an answer are dropped"
+    );
 }

@@ -1,4 +1,4 @@
-//! Clients of one worker: what each holds must be what the view holds, whatever happens in between.
+//! Clients of one worker: what each holds must always lead to what the snapshot holds.
 
 use std::{
     cell::{Cell, RefCell},
@@ -17,8 +17,8 @@ use serde_json::Value;
 
 use super::{
     Dice,
-    held::{Held, Id, id, told_of},
-    tree::{TREE, Way},
+    held::{BlockId, Held, block_of, id},
+    tree::{HeadMove, TREE},
 };
 use crate::{
     access::{SessionCaps, Tenant},
@@ -31,7 +31,7 @@ use crate::{
 
 pub(super) struct World {
     pub(super) hub: Rc<Hub>,
-    /// What everybody reads.
+    /// The snapshot that requests read.
     pub(super) served: RefCell<Arc<Snapshot>>,
     window: RefCell<Window>,
     replaced: Cell<usize>,
@@ -59,16 +59,16 @@ impl World {
         }
     }
 
-    pub(super) fn view(&self) -> Arc<Snapshot> {
+    pub(super) fn snapshot(&self) -> Arc<Snapshot> {
         Arc::clone(&self.served.borrow())
     }
 
-    /// Changes the chain; nobody knows yet.
-    pub(super) fn advance(&self, way: Way) -> HeadChanged {
+    /// Changes the chain; the hub is not notified yet.
+    pub(super) fn advance(&self, head_move: HeadMove) -> HeadChanged {
         let mut window = self.window.borrow_mut();
-        self.replaced.set(self.replaced.get() + way.reverted);
+        self.replaced.set(self.replaced.get() + head_move.reverted);
         let delta = window
-            .advance(way.reverted, way.applied, None, None)
+            .advance(head_move.reverted, head_move.applied, None, None)
             .unwrap();
         HeadChanged {
             reverted: delta.reverted,
@@ -78,20 +78,19 @@ impl World {
         }
     }
 
-    /// Puts a block below the oldest; nobody is told.
+    /// Adds a block below the oldest; no client is notified.
     pub(super) fn extend_below(&self, block: &Arc<Block>) {
         let mut window = self.window.borrow_mut();
         window.extend_below(Arc::clone(block)).unwrap();
         self.served.replace(window.snapshot());
     }
 
-    /// A way on from the head; `None` where a branch ended that a window of few blocks cannot
-    /// leave.
-    pub(super) fn way(&self, dice: &mut Dice) -> Option<Way> {
-        let view = self.window.borrow().snapshot();
-        let mut ways = (0..1_000).filter_map(|_| TREE.way(view.head(), dice));
+    /// A random change of the head; `None` at the end of a branch that a short window cannot leave.
+    pub(super) fn head_move(&self, dice: &mut Dice) -> Option<HeadMove> {
+        let snapshot = self.window.borrow().snapshot();
+        let mut moves = (0..1_000).filter_map(|_| TREE.head_move(snapshot.head(), dice));
         // The oldest block of a window stays.
-        ways.find(|way| way.reverted < view.canonical().len())
+        moves.find(|head_move| head_move.reverted < snapshot.canonical().len())
     }
 
     pub(super) fn session(&self) -> Rc<Session> {
@@ -101,21 +100,21 @@ impl World {
             .open(slot, subscriptions, ConnectionHandle::default())
     }
 
-    /// Whether what happened since this block is held no more.
-    fn is_lost(&self, since: &B256, view: &Snapshot) -> bool {
-        if self.replaced.get() > REPLACED_BLOCKS_MAX && view.by_hash(since).is_none() {
+    /// Whether the chain from this block to the head is no longer held.
+    fn is_lost(&self, since: &B256, snapshot: &Snapshot) -> bool {
+        if self.replaced.get() > REPLACED_BLOCKS_MAX && snapshot.by_hash(since).is_none() {
             return true;
         }
         let mut block = TREE.block(since).unwrap();
-        while block.number() >= view.oldest() {
-            if view.is_canonical(block) {
+        while block.number() >= snapshot.oldest() {
+            if snapshot.is_canonical(block) {
                 return false;
             }
             block = TREE.block(&block.header.parent_hash).unwrap();
         }
-        // Its replaced blocks are all held; what they replaced begins with the oldest.
-        block.number() + 1 < view.oldest()
-            || block.hash != view.canonical()[0].header.parent_hash
+        // All replaced blocks are held; what replaced them begins with the oldest block.
+        block.number() + 1 < snapshot.oldest()
+            || block.hash != snapshot.canonical()[0].header.parent_hash
             || block.hash == *since
     }
 }
@@ -125,20 +124,20 @@ struct Subscribed {
     kind: SubscriptionKind,
     held: Held,
     /// The last block that it knows completely.
-    knows: Id,
+    knows: BlockId,
     id: String,
-    /// Its answer, until it is sent.
-    asking: Option<RequestSubscriber>,
+    /// Set until the answer is sent.
+    request: Option<RequestSubscriber>,
 }
 
 /// One client and its session, if it is connected.
 pub(super) struct Client {
     pub(super) session: Option<Rc<Session>>,
     subscribed: Vec<Subscribed>,
-    /// Bytes of frames that came in part.
+    /// Bytes of incomplete frames.
     bytes: Vec<u8>,
     is_closed: bool,
-    pub(super) told: usize,
+    pub(super) notified: usize,
 }
 
 impl Client {
@@ -148,7 +147,7 @@ impl Client {
             subscribed: Vec::new(),
             bytes: Vec::new(),
             is_closed: false,
-            told: 0,
+            notified: 0,
         }
     }
 
@@ -156,48 +155,48 @@ impl Client {
         self.is_closed || self.session.is_none()
     }
 
-    /// Reads and subscribes, both in this view.
+    /// Reads and subscribes at one snapshot.
     pub(super) fn subscribe(
         &mut self,
         kind: SubscriptionKind,
-        view: &Arc<Snapshot>,
+        snapshot: &Arc<Snapshot>,
     ) -> Result<(), String> {
         let Some(session) = &self.session else {
             return Ok(());
         };
-        let asking = RequestSubscriber::new(Rc::clone(session));
-        let id = asking.subscribe(kind.clone(), None, view);
+        let subscriber = RequestSubscriber::new(Rc::clone(session));
+        let id = subscriber.subscribe(kind.clone(), None, snapshot);
         self.subscribed.push(Subscribed {
-            held: Held::read(&kind, view),
+            held: Held::read(&kind, snapshot),
             kind,
-            knows: super::held::id(view.head()),
+            knows: super::held::id(snapshot.head()),
             id: id.map_err(|error| format!("{error:?}"))?,
-            asking: Some(asking),
+            request: Some(subscriber),
         });
         Ok(())
     }
 
-    /// Has the answers sent that were not.
+    /// Sends the answers that are still to be sent.
     pub(super) fn answer(&mut self) {
         for subscribed in &mut self.subscribed {
-            if let Some(asking) = subscribed.asking.take() {
-                asking.answered();
+            if let Some(subscriber) = subscribed.request.take() {
+                subscriber.answered();
             }
         }
     }
 
-    /// Loses the answer to what was subscribed to last, if it was not sent.
+    /// Loses the answer to the last subscription, if it was not sent.
     pub(super) fn lose_answer(&mut self) {
         if self
             .subscribed
             .last()
-            .is_some_and(|last| last.asking.is_some())
+            .is_some_and(|last| last.request.is_some())
         {
             self.subscribed.pop();
         }
     }
 
-    /// Ends a subscription: it must not be told any more once everything before was read.
+    /// Ends a subscription once everything was read: no notification may follow.
     pub(super) fn unsubscribe(&mut self, dice: &mut Dice) -> Result<(), String> {
         let Some(session) = self.session.clone() else {
             return Ok(());
@@ -206,15 +205,15 @@ impl Client {
             return Ok(());
         }
         let ended = self.subscribed.remove(dice.roll(self.subscribed.len()));
-        let asking = RequestSubscriber::new(session);
-        match asking.unsubscribe(&ended.id) && !asking.unsubscribe(&ended.id) {
+        let subscriber = RequestSubscriber::new(session);
+        match subscriber.unsubscribe(&ended.id) && !subscriber.unsubscribe(&ended.id) {
             true => Ok(()),
-            false => Err("it is not ended once".to_owned()),
+            false => Err("it does not end exactly once".to_owned()),
         }
     }
 
-    /// Reads up to so many bytes; whether it is told of everything. Where it was told right now,
-    /// heads are those that are served.
+    /// Reads up to `most` bytes and returns whether nothing is left. With `served`, each new head must
+    /// be canonical in it.
     pub(super) fn read(&mut self, most: usize, served: Option<&Snapshot>) -> Result<bool, String> {
         let session = match &self.session {
             Some(session) if !self.is_closed => Rc::clone(session),
@@ -237,27 +236,27 @@ impl Client {
                 self.is_closed = true;
                 return Ok(false);
             }
-            self.hear(&payload, served)?;
+            self.receive(&payload, served)?;
         }
         Ok(left > 0 && !session.subscriptions.is_behind())
     }
 
-    fn hear(&mut self, payload: &[u8], served: Option<&Snapshot>) -> Result<(), String> {
+    fn receive(&mut self, payload: &[u8], served: Option<&Snapshot>) -> Result<(), String> {
         let message: Value = serde_json::from_slice(payload).map_err(|error| error.to_string())?;
         let params = &message["params"];
         let mut all = self.subscribed.iter_mut();
         let subscribed = all.find(|subscribed| params["subscription"] == subscribed.id.as_str());
-        let subscribed = subscribed.ok_or("it did not subscribe to that")?;
-        if subscribed.asking.is_some() {
-            return Err("told before it knows the id".to_owned());
+        let subscribed = subscribed.ok_or("there is no such subscription")?;
+        if subscribed.request.is_some() {
+            return Err("notified before it knows the id".to_owned());
         }
         let result = &params["result"];
         subscribed.held.apply(result)?;
-        self.told += 1;
-        let (block, is_whole) = told_of(&subscribed.kind, result).ok_or("no such block")?;
+        self.notified += 1;
+        let (block, is_whole) = block_of(&subscribed.kind, result).ok_or("no such block")?;
         let is_served = |served: &Snapshot| served.is_canonical(&block);
         if subscribed.kind == SubscriptionKind::NewHeads && !served.is_none_or(is_served) {
-            return Err("told of a head that is not served".to_owned());
+            return Err("notified of a head that is not served".to_owned());
         }
         subscribed.knows = if is_whole {
             id(&block)
@@ -267,68 +266,73 @@ impl Client {
         Ok(())
     }
 
-    /// Goes away without a farewell.
+    /// Disconnects without a close frame.
     pub(super) fn leave(&mut self) {
         self.subscribed
             .iter_mut()
-            .for_each(|subscribed| subscribed.asking = None);
+            .for_each(|subscribed| subscribed.request = None);
         self.session = None;
     }
 
-    /// Comes back with the last block that it knows of each subscription; those that are lost begin
-    /// anew.
-    pub(super) fn come_back(&mut self, world: &World, view: &Arc<Snapshot>) -> Result<(), String> {
+    /// Reconnects and resumes each subscription after the last block that it knows; lost ones start
+    /// again.
+    pub(super) fn come_back(
+        &mut self,
+        world: &World,
+        snapshot: &Arc<Snapshot>,
+    ) -> Result<(), String> {
         self.leave();
         self.bytes.clear();
         self.is_closed = false;
         let session = world.session();
         for subscribed in &mut self.subscribed {
-            let asking = RequestSubscriber::new(Rc::clone(&session));
+            let subscriber = RequestSubscriber::new(Rc::clone(&session));
             let (number, hash) = subscribed.knows;
             let kind = || subscribed.kind.clone();
-            subscribed.id = match asking.subscribe(kind(), Some(hash), view) {
+            subscribed.id = match subscriber.subscribe(kind(), Some(hash), snapshot) {
                 Ok(id) => {
                     subscribed.held.truncate(number);
                     id
                 }
                 Err(RpcError::ResumeLost { number, hash }) => {
-                    let oldest = &view.canonical()[0];
-                    if (number, hash) != id(oldest) || !world.is_lost(&subscribed.knows.1, view) {
+                    let oldest = &snapshot.canonical()[0];
+                    if (number, hash) != id(oldest) || !world.is_lost(&subscribed.knows.1, snapshot)
+                    {
                         return Err(format!(
                             "{:?} is not lost, oldest {number}",
                             subscribed.knows
                         ));
                     }
-                    subscribed.held = Held::read(&subscribed.kind, view);
-                    subscribed.knows = id(view.head());
-                    let anew = asking.subscribe(kind(), None, view);
-                    anew.map_err(|error| format!("{error:?}"))?
+                    subscribed.held = Held::read(&subscribed.kind, snapshot);
+                    subscribed.knows = id(snapshot.head());
+                    let restarted = subscriber.subscribe(kind(), None, snapshot);
+                    restarted.map_err(|error| format!("{error:?}"))?
                 }
                 Err(error) => return Err(format!("{error:?}")),
             };
-            subscribed.asking = Some(asking);
+            subscribed.request = Some(subscriber);
         }
         self.session = Some(session);
         Ok(())
     }
 
-    /// Whether it holds what is answered from the view.
-    pub(super) fn check_answers(&self, view: &Snapshot) -> Result<(), String> {
+    /// Checks that it holds what is answered from the snapshot.
+    pub(super) fn check_answers(&self, snapshot: &Snapshot) -> Result<(), String> {
         let mut all = self.subscribed.iter();
-        all.try_for_each(|subscribed| subscribed.held.check_answers(view))
+        all.try_for_each(|subscribed| subscribed.held.check_answers(snapshot))
     }
 
-    /// Whether it holds what the view holds.
-    pub(super) fn check(&self, view: &Snapshot) -> Result<(), String> {
-        let mut told = self
+    /// Checks that it holds what the snapshot holds.
+    pub(super) fn check(&self, snapshot: &Snapshot) -> Result<(), String> {
+        let mut started = self
             .subscribed
             .iter()
-            .filter(|subscribed| subscribed.asking.is_none());
-        told.try_for_each(|subscribed| subscribed.held.check(&subscribed.kind, view))
+            .filter(|subscribed| subscribed.request.is_none());
+        started.try_for_each(|subscribed| subscribed.held.check(&subscribed.kind, snapshot))
     }
 }
 
-/// The first whole frame.
+/// Takes the first whole frame.
 pub(super) fn take_frame(bytes: &mut Vec<u8>) -> Option<(u8, Vec<u8>)> {
     let (len, start) = match *bytes.get(1)? {
         126 => (

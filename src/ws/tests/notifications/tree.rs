@@ -1,5 +1,4 @@
-//! Every block that sequences move among: one long chain, and branches that leave it and each other
-//! anywhere.
+//! The blocks of all sequences: one long chain, and branches that leave it and each other anywhere.
 
 use std::{
     collections::HashMap,
@@ -19,16 +18,16 @@ use super::Dice;
 
 pub(super) struct Tree {
     blocks: Vec<Arc<Block>>,
-    /// Their logs, as they are served.
+    /// The logs of each block as JSON.
     pub(super) logs: HashMap<B256, Vec<Value>>,
     by_hash: HashMap<B256, usize>,
-    /// Windows to begin with, whose heads are on the long chain.
+    /// Windows to start with, whose heads are on the long chain.
     pub(super) windows: Vec<Window>,
     pub(super) filters: Vec<LogFilter>,
 }
 
-/// The way from one block to another.
-pub(super) struct Way {
+/// A change of the head: how many blocks are reverted, and which are applied.
+pub(super) struct HeadMove {
     pub(super) reverted: usize,
     pub(super) applied: Vec<Arc<Block>>,
 }
@@ -88,9 +87,9 @@ impl Tree {
         self.block(&block.header.parent_hash)
     }
 
-    /// The way from `head` to a block that is chosen by chance: mostly a few blocks on, sometimes
+    /// The change from `head` to a block that is chosen by chance: mostly a few blocks on, sometimes
     /// anywhere.
-    pub(super) fn way(&self, head: &Arc<Block>, dice: &mut Dice) -> Option<Way> {
+    pub(super) fn head_move(&self, head: &Arc<Block>, dice: &mut Dice) -> Option<HeadMove> {
         let most = match dice.roll(4) {
             0 => WINDOW_BLOCKS,
             1 => 60,
@@ -111,7 +110,7 @@ impl Tree {
         applied.reverse();
         applied.truncate(most);
         let is_change = !applied.is_empty() && reverted < 128;
-        is_change.then_some(Way { reverted, applied })
+        is_change.then_some(HeadMove { reverted, applied })
     }
 }
 

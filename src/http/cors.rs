@@ -1,0 +1,30 @@
+//! Cross-origin requests: scripts of any web page may call (Fetch standard, CORS protocol).
+
+use actix_web::{
+    HttpRequest, HttpResponse,
+    http::header::{self, HeaderValue},
+};
+
+/// Adds the headers that let a script read the answer.
+pub(super) fn allow(request: &HttpRequest, response: &mut HttpResponse) {
+    response.headers_mut().insert(
+        header::ACCESS_CONTROL_ALLOW_ORIGIN,
+        HeaderValue::from_static("*"),
+    );
+    // Of the other headers, scripts see only these. Other clients need no such list.
+    if request.headers().contains_key(header::ORIGIN) {
+        response.headers_mut().insert(
+            header::ACCESS_CONTROL_EXPOSE_HEADERS,
+            HeaderValue::from_static("retry-after, x-request-id"),
+        );
+    }
+}
+
+/// The answer to a preflight request.
+pub(super) fn preflight() -> HttpResponse {
+    HttpResponse::NoContent()
+        .insert_header((header::ACCESS_CONTROL_ALLOW_METHODS, "POST, GET, OPTIONS"))
+        .insert_header((header::ACCESS_CONTROL_ALLOW_HEADERS, "*"))
+        .insert_header((header::ACCESS_CONTROL_MAX_AGE, "86400"))
+        .finish()
+}

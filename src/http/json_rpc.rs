@@ -1,0 +1,200 @@
+//! Answers JSON-RPC that is posted.
+
+use std::{rc::Rc, sync::Arc};
+
+use actix_web::{
+    HttpRequest, HttpResponse,
+    dev::Payload,
+    http::{
+        StatusCode,
+        header::{self, HeaderValue},
+    },
+};
+
+use super::{
+    access_log::Access,
+    body::{close_after, drain, read_body},
+    refusal::{refuse, refuse_body},
+    request_actor::RequestActor,
+    worker_state::WorkerState,
+};
+use crate::{
+    access::Tenant,
+    connections::{Answering, Connection, unless_gone},
+    limits,
+    rpc::{Answer, Refusal, RpcError},
+};
+
+impl WorkerState {
+    /// Answers a POST with this key.
+    ///
+    /// # Errors
+    /// The response to a request that HTTP refuses. Its body is read first: otherwise the connection
+    /// could not be used again.
+    pub(super) async fn answer(
+        &self,
+        request: &HttpRequest,
+        key: &str,
+        payload: Payload,
+        access: &mut Access<'_>,
+    ) -> Result<Answer, HttpResponse> {
+        let timeout = self.server.settings.body_timeout;
+        let tenant = match self.admit(request, key) {
+            Ok(tenant) => tenant,
+            Err((status, error)) => {
+                self.count_refused(&error, access);
+                return Err(match drain(payload, timeout).await {
+                    Ok(()) => refuse(status, &error),
+                    Err(refusal) => refuse_body(refusal),
+                });
+            }
+        };
+        access.set_tenant(&tenant);
+        let (body, _charge) = match read_body(payload, timeout, &self.bodies).await {
+            Ok(body) => body,
+            Err(refusal) => {
+                self.count_refused(&refusal.error(), access);
+                return Err(refuse_body(refusal));
+            }
+        };
+        let dispatcher = Rc::clone(&self.dispatcher);
+        let arrived = access.arrived;
+        let answer = async move { dispatcher.answer(&tenant, &body, arrived, None).await };
+        let reply = RequestActor::answer(answer, access.span());
+        let connection = connection_of(request).map(Rc::as_ref);
+        let answer = match unless_gone(reply, connection).await {
+            Some(Ok(answer)) => answer,
+            Some(Err(_)) => {
+                self.server.reads.admission.panics().count();
+                Answer::error("null", &RpcError::Internal)
+            }
+            None => {
+                let gone = HttpResponse::new(StatusCode::REQUEST_TIMEOUT);
+                return Err(close_after(gone));
+            }
+        };
+        access.method = answer.method;
+        access.outcome = Some(answer.outcome);
+        Ok(answer)
+    }
+
+    /// Counts a request that was refused before its JSON-RPC was parsed.
+    pub(super) fn count_refused(&self, error: &RpcError, access: &mut Access<'_>) {
+        access.outcome = Some(error.outcome());
+        self.server
+            .metrics
+            .method(None)
+            .answered(error.outcome(), access.arrived.elapsed());
+    }
+
+    /// The tenant of this key, if the content type can be JSON-RPC.
+    fn admit(
+        &self,
+        request: &HttpRequest,
+        key: &str,
+    ) -> Result<Arc<Tenant>, (StatusCode, RpcError)> {
+        let Some(tenant) = self.server.tenants.resolve(key) else {
+            return Err((StatusCode::UNAUTHORIZED, RpcError::InvalidProjectId));
+        };
+        if !is_json(request) {
+            let reason = "content type must be application/json";
+            return Err((
+                StatusCode::UNSUPPORTED_MEDIA_TYPE,
+                RpcError::InvalidHttp(reason),
+            ));
+        }
+        Ok(tenant)
+    }
+
+    /// The response with this answer.
+    pub(super) fn respond(
+        &self,
+        request: &HttpRequest,
+        answer: Answer,
+        answering: Option<Answering>,
+    ) -> HttpResponse {
+        let (status, retry_after) = match answer.refusal {
+            None => (StatusCode::OK, None),
+            Some(Refusal::Unavailable) => (
+                StatusCode::SERVICE_UNAVAILABLE,
+                Some(limits::RETRY_AFTER_SECONDS),
+            ),
+            Some(Refusal::RateExceeded { backoff_seconds }) => {
+                (StatusCode::TOO_MANY_REQUESTS, Some(backoff_seconds))
+            }
+        };
+        let Some(json) = answer.json else {
+            return HttpResponse::new(status);
+        };
+        let permits = answer.permit.into_iter().collect();
+        let mut response = self
+            .compression
+            .response(request, status, json, permits, answering);
+        let headers = response.headers_mut();
+        headers.insert(
+            header::CONTENT_TYPE,
+            HeaderValue::from_static("application/json"),
+        );
+        if let Some(seconds) = retry_after {
+            headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+        }
+        response
+    }
+}
+
+/// The connection of a request; `None` in tests without a socket.
+pub(super) fn connection_of(request: &HttpRequest) -> Option<&Rc<Connection>> {
+    request.conn_data()
+}
+
+/// Whether the content type is one of those that carry JSON-RPC, with any parameters. A missing one
+/// is not, as in geth.
+fn is_json(request: &HttpRequest) -> bool {
+    let Some(value) = request.headers().get(header::CONTENT_TYPE) else {
+        return false;
+    };
+    let value = value.as_bytes();
+    let end = value
+        .iter()
+        .position(|byte| *byte == b';')
+        .unwrap_or(value.len());
+    let media_type = value[..end].trim_ascii();
+    [
+        &b"application/json"[..],
+        b"application/json-rpc",
+        b"application/jsonrequest",
+    ]
+    .iter()
+    .any(|accepted| media_type.eq_ignore_ascii_case(accepted))
+}
+
+#[cfg(test)]
+mod tests {
+    use actix_web::test::TestRequest;
+
+    use super::*;
+
+    #[test]
+    fn content_types() {
+        for (value, expected) in [
+            (Some("application/json"), true),
+            (Some("application/json; charset=utf-8"), true),
+            (Some("application/json;x"), true),
+            (Some("Application/JSON ; a=b"), true),
+            (Some("application/json-rpc"), true),
+            (Some("application/jsonrequest"), true),
+            (Some("application/jsonp"), false),
+            (Some("application/x-json"), false),
+            (Some("text/plain"), false),
+            (Some("text/plain; application/json"), false),
+            (Some(""), false),
+            (None, false),
+        ] {
+            let mut request = TestRequest::post();
+            if let Some(value) = value {
+                request = request.insert_header((header::CONTENT_TYPE, value));
+            }
+            assert_eq!(is_json(&request.to_http_request()), expected, "{value:?}");
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! Opens a WebSocket session.
+
+use std::{rc::Rc, sync::atomic::Ordering};
+
+use actix_web::{
+    HttpRequest, HttpResponse,
+    dev::Payload,
+    http::{
+        StatusCode,
+        header::{self, HeaderValue},
+    },
+};
+
+use super::{
+    access_log::Access,
+    body::{BodyRefusal, close_after},
+    handshake::{self, HandshakeError},
+    refusal::{refuse, refuse_body},
+    worker_state::WorkerState,
+};
+use crate::{
+    connections::Answering,
+    rpc::{Answer, RpcError},
+    subscriptions::SessionSubscriptions,
+    ws::session_actor,
+};
+
+impl WorkerState {
+    /// Opens a session, or refuses it. A refused handshake ends its connection, because anything may
+    /// follow it.
+    pub(super) fn open_session(
+        &self,
+        request: &HttpRequest,
+        key: &str,
+        payload: Payload,
+        answering: Option<&Answering>,
+        access: &mut Access<'_>,
+    ) -> HttpResponse {
+        access.method = "session";
+        let Some(tenant) = self.server.tenants.resolve(key) else {
+            let error = RpcError::InvalidProjectId;
+            self.count_refused(&error, access);
+            return close_after(refuse(StatusCode::UNAUTHORIZED, &error));
+        };
+        access.set_tenant(&tenant);
+        let accepted = handshake::check(request).and_then(|()| {
+            session_actor::accept(request).map_err(|_| HandshakeError::NotVersion13)
+        });
+        let response = match accepted {
+            Ok(response) => response,
+            Err(error) => return self.refuse_handshake(error, access),
+        };
+        if let Err(exceeded) = tenant.take_requests(1, access.arrived) {
+            let error = RpcError::RateExceeded(exceeded);
+            self.count_refused(&error, access);
+            return close_after(self.respond(request, Answer::error("null", &error), None));
+        }
+        let slot = self
+            .server
+            .session_caps
+            .take(&tenant)
+            .filter(|_| !self.server.readiness.draining.load(Ordering::Relaxed));
+        let Some(slot) = slot else {
+            self.count_refused(&RpcError::Unavailable, access);
+            return close_after(refuse_body(BodyRefusal::Busy));
+        };
+        let connection = answering
+            .map(Answering::becomes_session)
+            .unwrap_or_default();
+        let subscriptions = SessionSubscriptions::new(Rc::clone(&self.hub));
+        let session = self.sessions.open(slot, subscriptions, connection);
+        let dispatcher = Rc::clone(&self.dispatcher);
+        let budget = self.bodies.clone();
+        session_actor::open(response, payload, session, dispatcher, tenant, budget)
+    }
+
+    fn refuse_handshake(&self, error: HandshakeError, access: &mut Access<'_>) -> HttpResponse {
+        let (status, reason) = match error {
+            HandshakeError::NotVersion13 => (
+                StatusCode::UPGRADE_REQUIRED,
+                "not a WebSocket handshake of version 13",
+            ),
+            HandshakeError::BadKey => (
+                StatusCode::BAD_REQUEST,
+                "sec-websocket-key must be 16 bytes in base64",
+            ),
+        };
+        let error = RpcError::InvalidHttp(reason);
+        self.count_refused(&error, access);
+        let mut response = close_after(refuse(status, &error));
+        let headers = response.headers_mut();
+        headers.insert(header::UPGRADE, HeaderValue::from_static("websocket"));
+        headers.insert(
+            header::SEC_WEBSOCKET_VERSION,
+            HeaderValue::from_static("13"),
+        );
+        response
+    }
+}

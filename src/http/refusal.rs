@@ -1,0 +1,45 @@
+//! Responses to requests that HTTP refuses.
+
+use actix_web::{
+    HttpResponse,
+    http::{
+        StatusCode,
+        header::{self, HeaderValue},
+    },
+};
+use nearhead_chain::json::Json;
+
+use super::{
+    body::{BodyRefusal, close_after},
+    reply::ReplyBody,
+};
+use crate::{
+    limits,
+    rpc::{Answer, RpcError},
+};
+
+/// A response with this status and a JSON-RPC error as its body.
+pub(super) fn refuse(status: StatusCode, error: &RpcError) -> HttpResponse {
+    let json = Answer::error("null", error).json.unwrap_or(Json::NULL);
+    let mut response = HttpResponse::with_body(status, ReplyBody::boxed(json, Vec::new(), None));
+    response.headers_mut().insert(
+        header::CONTENT_TYPE,
+        HeaderValue::from_static("application/json"),
+    );
+    response
+}
+
+/// The response to a body that was refused. If the body was not read to its end, the connection
+/// cannot be used again.
+pub(super) fn refuse_body(refusal: BodyRefusal) -> HttpResponse {
+    let mut response = refuse(refusal.status(), &refusal.error());
+    match refusal {
+        BodyRefusal::TooLarge => response,
+        BodyRefusal::Endless | BodyRefusal::TooSlow | BodyRefusal::Broken => close_after(response),
+        BodyRefusal::Busy => {
+            let seconds = HeaderValue::from(limits::RETRY_AFTER_SECONDS);
+            response.headers_mut().insert(header::RETRY_AFTER, seconds);
+            response
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! Serves a request: routes it, and adds what every answer carries.
+
+use actix_web::{
+    HttpRequest, HttpResponse,
+    dev::{Payload, ServiceRequest, ServiceResponse},
+    http::{
+        StatusCode,
+        header::{self, HeaderValue},
+    },
+};
+
+use super::{
+    access_log::Access,
+    body::{close_after, drain},
+    cors,
+    json_rpc::connection_of,
+    probes,
+    refusal::{refuse, refuse_body},
+    route::Route,
+    worker_state::WorkerState,
+};
+use crate::rpc::RpcError;
+
+impl WorkerState {
+    /// Answers one request.
+    pub(super) async fn serve(&self, request: ServiceRequest) -> ServiceResponse {
+        let (request, payload) = request.into_parts();
+        let mut access = Access::begin(&self.server, &self.ids, &request);
+        let answering = connection_of(&request).map(|connection| self.watch.answering(connection));
+        let mut response = match Route::of(request.method(), request.path()) {
+            Route::Rpc(key) => match self.answer(&request, key, payload, &mut access).await {
+                Ok(answer) => self.respond(&request, answer, answering),
+                Err(response) => response,
+            },
+            Route::Session(key) => {
+                self.open_session(&request, key, payload, answering.as_ref(), &mut access)
+            }
+            other => self.answer_plain(&request, other, payload).await,
+        };
+        cors::allow(&request, &mut response);
+        access.end(&mut response);
+        ServiceResponse::new(request, response)
+    }
+
+    /// Answers a request that is neither JSON-RPC nor a session, after its body was read.
+    async fn answer_plain(
+        &self,
+        request: &HttpRequest,
+        route: Route<'_>,
+        payload: Payload,
+    ) -> HttpResponse {
+        // After an upgrade the body has no end.
+        if request.head().upgrade() {
+            return close_after(self.answer_route(route));
+        }
+        match drain(payload, self.server.settings.body_timeout).await {
+            Ok(()) => self.answer_route(route),
+            Err(refusal) => refuse_body(refusal),
+        }
+    }
+
+    fn answer_route(&self, route: Route<'_>) -> HttpResponse {
+        match route {
+            Route::Health => probes::health(),
+            Route::Ready => probes::ready(&self.server),
+            Route::Metrics => probes::metrics(&self.server),
+            Route::Preflight => cors::preflight(),
+            Route::WrongVerb(allowed) => {
+                let error = RpcError::InvalidHttp("wrong verb for this path, see the allow header");
+                let mut response = refuse(StatusCode::METHOD_NOT_ALLOWED, &error);
+                response
+                    .headers_mut()
+                    .insert(header::ALLOW, HeaderValue::from_static(allowed));
+                response
+            }
+            Route::Rpc(_) | Route::Session(_) | Route::Unknown => {
+                let error = RpcError::InvalidHttp("unknown path, post to /v3/<api key>");
+                refuse(StatusCode::NOT_FOUND, &error)
+            }
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! What all workers share, and the options of the server.
+
+use std::time::Duration;
+
+use actix::Addr;
+use nearhead_actors::{
+    head::Head, head_tracker::HeadTracker, read::ReadResources, readiness::Readiness,
+};
+
+use crate::{
+    access::{SessionCaps, Tenants},
+    limits,
+    metrics::Metrics,
+};
+
+/// Everything that the workers of one service share; cloning shares it.
+#[derive(Clone)]
+pub struct ServerState {
+    /// The pointer to the current snapshot.
+    pub head: Head,
+    /// Who may call, what, and how much.
+    pub tenants: Tenants,
+    /// The permits, the pool and the source of state, shared by all workers.
+    pub reads: ReadResources,
+    /// All metrics.
+    pub metrics: Metrics,
+    /// Options.
+    pub settings: ServerSettings,
+    /// Reports changes of the head.
+    pub tracker: Addr<HeadTracker>,
+    /// How many sessions may be open.
+    pub session_caps: SessionCaps,
+    /// What `/ready` answers.
+    pub readiness: Readiness,
+}
+
+/// Options of the server.
+#[derive(Clone, Debug)]
+pub struct ServerSettings {
+    /// Longest run of eth_getLogs, from admission.
+    pub logs_deadline: Duration,
+    /// Longest wait for a request's whole body, and for a session's whole message.
+    pub body_timeout: Duration,
+    /// Bytes that may wait for one session's client.
+    pub session_bytes: usize,
+    /// Longest from the end of one request to the whole head of the next.
+    pub asking_max: Duration,
+}
+
+impl Default for ServerSettings {
+    fn default() -> Self {
+        Self {
+            logs_deadline: limits::LOGS_DEADLINE,
+            body_timeout: limits::BODY_TIMEOUT,
+            session_bytes: limits::SESSION_BYTES_MAX,
+            asking_max: limits::KEEP_ALIVE + limits::HEAD_TIMEOUT,
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! What one worker serves requests with.
+
+use std::{rc::Rc, sync::Arc};
+
+use nearhead_actors::read::Worker;
+
+use super::{access_log::RequestIds, compression::Compression, server_state::ServerState};
+use crate::{
+    connections::{BodyBudget, Watch},
+    rpc::Dispatcher,
+    subscriptions::{FanoutActor, Hub},
+    ws::Sessions,
+};
+
+/// What one worker serves requests with.
+pub(super) struct WorkerState {
+    pub(super) server: ServerState,
+    pub(super) dispatcher: Rc<Dispatcher>,
+    pub(super) compression: Compression,
+    pub(super) bodies: BodyBudget,
+    pub(super) ids: RequestIds,
+    pub(super) watch: Rc<Watch>,
+    pub(super) sessions: Sessions,
+    pub(super) hub: Rc<Hub>,
+}
+
+impl WorkerState {
+    /// Starts the worker's actors on the current thread.
+    pub(super) fn start(server: &ServerState) -> Self {
+        let dispatcher = Dispatcher {
+            head: server.head.clone(),
+            worker: Worker::start(&server.reads),
+            metrics: server.metrics.clone(),
+            logs_deadline: server.settings.logs_deadline,
+        };
+        let hub = Hub::new(server.metrics.clone());
+        FanoutActor::start(server.tracker.clone(), Rc::clone(&hub));
+        Self {
+            server: server.clone(),
+            sessions: Sessions::start(
+                server.settings.session_bytes,
+                server.settings.body_timeout,
+                Arc::clone(&server.readiness.draining),
+                server.metrics.clone(),
+            ),
+            hub,
+            dispatcher: Rc::new(dispatcher),
+            compression: Compression::default(),
+            bodies: BodyBudget::default(),
+            ids: RequestIds::default(),
+            watch: Watch::start(server.settings.asking_max, server.metrics.clone()),
+        }
+    }
+}
