@@ -22,8 +22,8 @@ pub(super) fn statements(text: &str) -> Vec<(usize, Statement)> {
     let mut is_public = false;
     while at < tokens.len() {
         let (line, token) = (tokens[at].0, tokens[at].1.as_str());
-        if is_cfg_test(&tokens[at..]) {
-            at = end_of_item(&tokens, at + CFG_TEST.len());
+        if let Some(attribute) = cfg_test(&tokens[at..]) {
+            at = end_of_item(&tokens, at + attribute);
             continue;
         }
         match token {
@@ -73,14 +73,17 @@ pub(super) fn statements(text: &str) -> Vec<(usize, Statement)> {
     found
 }
 
-const CFG_TEST: [&str; 7] = ["#", "[", "cfg", "(", "test", ")", "]"];
-
-fn is_cfg_test(tokens: &[(usize, String)]) -> bool {
-    tokens.len() > CFG_TEST.len()
-        && tokens
-            .iter()
-            .zip(CFG_TEST)
-            .all(|((_, token), expected)| token == expected)
+/// The tokens of an attribute `cfg(test)` or `cfg(all(test, …))` at the beginning of these, if
+/// there is one: their number.
+fn cfg_test(tokens: &[(usize, String)]) -> Option<usize> {
+    let begins = |expected: &[&str]| {
+        let words = tokens.iter().map(|(_, token)| token.as_str());
+        words.take(expected.len()).eq(expected.iter().copied())
+    };
+    let is_test = begins(&["#", "[", "cfg", "(", "test", ")"])
+        || begins(&["#", "[", "cfg", "(", "all", "(", "test", ","]);
+    let length = tokens.iter().position(|(_, token)| token == "]")? + 1;
+    is_test.then_some(length)
 }
 
 /// First and last lines of the items that are compiled for tests alone.
@@ -89,12 +92,12 @@ pub(super) fn test_items(text: &str) -> Vec<(usize, usize)> {
     let mut found = Vec::new();
     let mut at = 0;
     while at < tokens.len() {
-        if !is_cfg_test(&tokens[at..]) {
+        let Some(attribute) = cfg_test(&tokens[at..]) else {
             at += 1;
             continue;
-        }
+        };
         let first = tokens[at].0;
-        at = end_of_item(&tokens, at + CFG_TEST.len());
+        at = end_of_item(&tokens, at + attribute);
         found.push((first, tokens[at - 1].0));
     }
     found
