@@ -73,8 +73,8 @@ impl Reporter {
 
 /// The attempt to get a first block from any upstream.
 ///
-/// It has failed while no block is readable and every upstream is at fault. An upstream that was
-/// not heard, or that asked to be asked less, may still state a block that can be served.
+/// It has failed while no block is readable and every upstream is at fault. An upstream that
+/// has not answered, or that limits our rate, may still state a block that can be served.
 struct StartAttempt {
     upstreams: usize,
     failed: HashSet<UpstreamId>,

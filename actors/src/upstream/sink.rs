@@ -1,4 +1,4 @@
-//! The head tracker, as following hands blocks to it.
+//! The sink of the follower: hands blocks to the head tracker.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::{
     source::{SourceError, SourceEvent, SourceLink, TrackerHandle},
 };
 
-/// A head tracker that is started with the first block.
+/// A head tracker, started with the first block.
 pub(super) struct TrackerSink {
     link: SourceLink,
     chain_id: u64,

@@ -1,4 +1,4 @@
-//! Source `node`: from URLs to a window that follows them.
+//! Source `node`: connects to upstreams and follows the best one.
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
@@ -27,30 +27,30 @@ use super::{
 };
 use crate::source::{Source, SourceError, SourceLink, read_genesis_file};
 
-/// Pause before upstreams that could not be reached at the start are tried again.
+/// Pause between attempts to reach any upstream at the start.
 const START_RETRY: Duration = Duration::from_secs(1);
 
-/// Complaints of upstreams that wait for the follower; more of them say nothing new.
+/// Fault reports that may wait for the follower. Further ones would add nothing.
 const FAULT_REPORTS_MAX: usize = 64;
 
-/// How upstreams are followed.
+/// The configuration of source `node`.
 #[derive(Clone, Debug)]
 pub struct UpstreamConfig {
     /// The upstreams, in the operator's order.
     pub endpoints: Vec<Endpoint>,
-    /// Calls to one upstream that may be under way for blocks, and as many for state.
+    /// Calls to one upstream that may be in progress for blocks, and as many again for state.
     pub concurrency: usize,
     /// Longest wait for an upstream's answer.
     pub timeout: Duration,
-    /// Bytes of state that are held at most.
+    /// Most bytes of state to hold.
     pub state_bytes_max: usize,
-    /// The chain's genesis, where it is known: it says what blob gas costs.
+    /// The chain's genesis file, if given: it states the chain id and the price of blob gas.
     pub genesis: Option<PathBuf>,
-    /// How blocks are written.
+    /// How blocks are encoded.
     pub options: EncodeOptions,
 }
 
-/// Real upstreams of one chain.
+/// The upstreams of one chain.
 pub struct UpstreamSource {
     runtime: Runtime,
     upstreams: Vec<VerifiedUpstream>,
@@ -71,7 +71,7 @@ impl UpstreamSource {
     pub fn connect(config: UpstreamConfig, link: &SourceLink) -> Result<Self, SourceError> {
         give_way();
         let spec = config.genesis.map(read_spec).transpose()?;
-        // One thread asks; blocks are checked beside it, on as many threads as there are cores.
+        // One thread makes the calls; as many threads as there are cores verify blocks.
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let runtime = Builder::new_current_thread()
             .enable_all()
@@ -84,7 +84,7 @@ impl UpstreamSource {
             timeout: config.timeout,
             answer_bytes_max: ANSWER_BYTES_MAX,
         };
-        // State is asked for in turns of its own: a new head does not wait for it.
+        // Separate clients, so that a new head does not wait behind calls for state.
         let [clients, state_clients] = {
             let _inside = runtime.enter();
             let clients = || -> Result<Vec<UpstreamClient>, ClientError> {
@@ -106,13 +106,13 @@ impl UpstreamSource {
         let store = NodeStore::bounded(config.state_bytes_max);
         let verifier = Arc::new(Verifier::new(chain_id, rules, config.options, store));
         let unknown = UnknownType::default();
-        let (complain, fault_reports) = mpsc::channel(FAULT_REPORTS_MAX);
+        let (reports, fault_reports) = mpsc::channel(FAULT_REPORTS_MAX);
         let standing = Arc::new(Standing::new(clients.len()));
         let state = StateSource::new(
             state_clients,
             runtime.handle().clone(),
             Arc::clone(&standing),
-            complain,
+            reports,
         );
         let upstream =
             |client| VerifiedUpstream::new(client, Arc::clone(&verifier), unknown.clone());
@@ -128,7 +128,7 @@ impl UpstreamSource {
         })
     }
 
-    /// Where state comes from that is not held.
+    /// The source of state that is not resident.
     #[must_use]
     pub const fn state(&self) -> &StateSource {
         &self.state
@@ -182,7 +182,7 @@ impl Source for UpstreamSource {
                 }
             }
         });
-        // The thread that waits for the stop signal may wait for long.
+        // Do not wait for the thread that waits for the stop signal.
         runtime.shutdown_background();
         match outcome {
             Ok(()) => Ok(()),
@@ -198,14 +198,14 @@ impl From<ClientError> for SourceError {
     }
 }
 
-/// The chain that the first upstream that answers is of.
+/// The chain id of the first upstream that answers.
 async fn first_chain_id(clients: &[UpstreamClient], link: &SourceLink) -> Result<u64, SourceError> {
     loop {
         for client in clients {
             match client.chain_id().await {
                 Ok(chain_id) => return Ok(chain_id),
                 Err(error) => {
-                    tracing::warn!(node = %client.endpoint(), %error, "the node does not say its chain");
+                    tracing::warn!(node = %client.endpoint(), %error, "the upstream does not report its chain id");
                 }
             }
             if link.is_stopped() {

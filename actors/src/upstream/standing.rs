@@ -1,5 +1,5 @@
-//! What the follower thinks of the upstreams, for those who ask them for state and those who ask
-//! whether one is followed.
+//! What following has shown about the upstreams: for the fetches of state, and for the readiness
+//! probe.
 
 use std::time::Instant;
 
@@ -7,50 +7,50 @@ use parking_lot::Mutex;
 
 use super::{follow::Event, health::UpstreamId};
 
-/// Who is followed, and who is left alone; written by the follower alone.
+/// Which upstream is followed and which are backed off; written by the follower alone.
 #[derive(Debug)]
 pub struct Standing(Mutex<State>);
 
 #[derive(Debug)]
 struct State {
     followed: Option<UpstreamId>,
-    left: Box<[Option<Left>]>,
+    backoffs: Box<[Option<StandingBackoff>]>,
 }
 
-/// Left alone.
+/// The backoff of one upstream.
 #[derive(Clone, Copy, Debug)]
-struct Left {
+struct StandingBackoff {
     until: Instant,
-    /// It asked for that itself.
+    /// Whether the upstream limits our rate.
     is_limited: bool,
 }
 
-/// Whom to ask for state.
+/// The upstreams to ask for state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Order {
-    /// In this order.
+    /// Their ids, in order.
     pub(super) upstreams: Vec<UpstreamId>,
-    /// Whether others asked to be left alone: they may be asked later.
+    /// Whether others limit our rate, and may be asked later.
     pub(super) is_limited: bool,
 }
 
 impl Standing {
-    /// So many upstreams, none of which is followed.
+    /// The standing of this many upstreams, none of which is followed.
     #[must_use]
     pub fn new(upstreams: usize) -> Self {
         Self(Mutex::new(State {
             followed: None,
-            left: vec![None; upstreams].into(),
+            backoffs: vec![None; upstreams].into(),
         }))
     }
 
-    /// Whether an upstream is followed, so that a new head would be heard of.
+    /// Whether an upstream is followed, so that a new head would be noticed.
     #[must_use]
     pub fn is_followed(&self) -> bool {
         self.0.lock().followed.is_some()
     }
 
-    /// Notes what happened.
+    /// Takes in an event.
     pub(super) fn note(&self, event: &Event, now: Instant) {
         match *event {
             Event::Switched(switch) => self.0.lock().followed = switch.to,
@@ -59,8 +59,8 @@ impl Standing {
                 reason,
                 wait,
             } => {
-                if let Some(left) = self.0.lock().left.get_mut(upstream) {
-                    *left = now.checked_add(wait).map(|until| Left {
+                if let Some(backoff) = self.0.lock().backoffs.get_mut(upstream) {
+                    *backoff = now.checked_add(wait).map(|until| StandingBackoff {
                         until,
                         is_limited: reason.is_none(),
                     });
@@ -73,14 +73,14 @@ impl Standing {
         }
     }
 
-    /// The followed upstream, then the others as they are configured; last those that did something
-    /// wrong, for what they give is checked. Who asked to be left alone is not asked at all.
+    /// The followed upstream, the others in the operator's order, then those with a fault, since
+    /// every answer is verified. Upstreams that limit our rate are left out.
     pub(super) fn order(&self, now: Instant) -> Order {
         let state = self.0.lock();
-        let left = |id: UpstreamId| state.left[id].filter(|left| left.until > now);
-        let (limited, mut upstreams): (Vec<_>, Vec<_>) =
-            (0..state.left.len()).partition(|id| left(*id).is_some_and(|left| left.is_limited));
-        upstreams.sort_by_key(|id| (left(*id).is_some(), state.followed != Some(*id)));
+        let backoff = |id: UpstreamId| state.backoffs[id].filter(|backoff| backoff.until > now);
+        let (limited, mut upstreams): (Vec<_>, Vec<_>) = (0..state.backoffs.len())
+            .partition(|id| backoff(*id).is_some_and(|backoff| backoff.is_limited));
+        upstreams.sort_by_key(|id| (backoff(*id).is_some(), state.followed != Some(*id)));
         Order {
             upstreams,
             is_limited: !limited.is_empty(),
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_asked_for_state() {
+    fn the_followed_upstream_is_asked_for_state_first_and_faulty_ones_last() {
         let cases: [(&[Event], &[UpstreamId], bool); 6] = [
             (&[], &[0, 1, 2], false),
             (&[followed(Some(2))], &[2, 0, 1], false),
@@ -142,7 +142,7 @@ mod tests {
                 is_limited,
             };
             assert_eq!(standing.order(now), expected, "{events:?}");
-            // Nobody is left alone any more.
+            // All backoffs are over.
             let later = standing.order(now + SECOND);
             assert_eq!(
                 (later.upstreams.len(), later.is_limited),
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn whether_one_is_followed() {
+    fn a_switch_sets_whether_an_upstream_is_followed() {
         let (standing, now) = (Standing::new(2), Instant::now());
         assert!(!standing.is_followed());
         for to in [Some(1), None, Some(0)] {

@@ -1,5 +1,7 @@
-//! State that is not held: fetched from the upstreams, verified against the block's state root, then
-//! kept.
+//! State that is not resident: fetched from the upstreams, verified against the block's state root,
+//! and kept.
+//!
+//! Reads that need the same state share one fetch, a single flight.
 
 mod counts;
 mod fetch;
@@ -27,23 +29,23 @@ use crate::{
 };
 use single_flight::{SingleFlight, Wanted};
 
-/// Accounts of one read that are fetched at the same time: a read of a thousand accounts leaves
+/// Accounts of one read that are fetched concurrently, so that a read of a thousand accounts leaves
 /// turns to others.
 const ACCOUNTS_AT_ONCE: usize = 16;
 
-/// The block whose state is wanted. An upstream is asked by its hash: its number names another block
-/// after a reorg.
+/// The block whose state is read. Upstreams are asked by its hash: after a reorg, its number names
+/// another block.
 #[derive(Clone, Debug)]
 pub struct BlockRef {
     /// Its hash.
     pub hash: B256,
     /// Its number, for log lines.
     pub number: u64,
-    /// Its state, held in part. The handle keeps what is brought.
+    /// Its state, of which a part is resident; fetched parts are added to it.
     pub state: Arc<State>,
 }
 
-/// Where missing state comes from; cloning shares it.
+/// The source of missing state. Clones share it.
 #[derive(Clone, Debug)]
 pub struct StateSource {
     shared: Arc<Shared>,
@@ -62,17 +64,15 @@ struct Shared {
 #[derive(Debug)]
 struct StateUpstream {
     client: UpstreamClient,
-    /// Whether it said that it does not have a method which gives state.
+    /// It lacks eth_getProof or eth_getCode.
     state_unsupported: UnsupportedMethod,
-    /// Whether it did not have the state of a block that is served: said now and then, for it may
-    /// be so at every read.
+    /// It lacks the state of a served block. Remembered so that this is not logged at every read.
     state_pruned: UnsupportedMethod,
 }
 
 impl StateSource {
-    /// State from these upstreams, in the operator's order. Calls run on `runtime`; `standing` says who
-    /// is asked first, and who is not; what upstreams do wrong is told to `fault_reports`, as far as there
-    /// is room.
+    /// State from these upstreams, in the operator's order. Calls run on `runtime`, in the order of
+    /// `standing`. Faults go to `fault_reports` while there is room.
     #[must_use]
     pub(crate) fn new(
         upstreams: Vec<UpstreamClient>,
@@ -97,20 +97,20 @@ impl StateSource {
         }
     }
 
-    /// What was read and what was fetched.
+    /// Counts of reads and of calls.
     #[must_use]
     pub fn counts(&self) -> &StateCounts {
         &self.shared.counts
     }
 
-    /// Fetches these accounts with these slots of them, and their code; each account with a permit
-    /// of `permits`. When it is done they can be read, unless they were evicted since.
+    /// Fetches these accounts with these slots, and their code if `with_code`; each account takes a
+    /// permit. Afterwards they can be read, unless they were evicted meanwhile.
     ///
-    /// Dropping the future gives up what nobody else waits for.
+    /// Dropping the future aborts the fetches that no other read waits for.
     ///
     /// # Errors
     /// [`QueryError::StateUnavailable`]: no upstream has it. [`QueryError::Unavailable`]: no permit is
-    /// free, or an upstream that may have it is asked too much.
+    /// free, or an upstream that may have it limits our rate.
     pub async fn complete(
         &self,
         permits: &Permits,
@@ -134,7 +134,7 @@ impl StateSource {
                 let waiter = self.shared.single_flight.join(wanted, |wanted, end| {
                     let (shared, block) = (Arc::clone(&self.shared), block.clone());
                     self.shared.runtime.spawn(async move {
-                        // Nobody waits any more where it cannot be sent.
+                        // Fails only if no read waits any more.
                         let _ = end.send(Some(shared.fetch(&block, &wanted).await));
                     })
                 });
@@ -147,7 +147,7 @@ impl StateSource {
             match under_way.join_next().await {
                 None => return Ok(()),
                 Some(Ok(end)) => end?,
-                // It does not panic, and nobody else aborts it.
+                // Unreachable in practice: the task neither panics nor is aborted.
                 Some(Err(_)) => return Err(QueryError::Unavailable),
             }
         }

@@ -1,4 +1,4 @@
-//! An upstream whose blocks are checked before anybody sees them.
+//! An upstream whose blocks are verified before anybody sees them.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use super::{
     plan::Ask,
 };
 
-/// One upstream, and what its answers are checked by.
+/// One upstream, with the verifier of its answers.
 #[derive(Clone)]
 pub(super) struct VerifiedUpstream {
     client: UpstreamClient,
@@ -28,20 +28,20 @@ pub(super) struct VerifiedUpstream {
     unknown: UnknownType,
 }
 
-/// The first transaction of an unknown type that an upstream stated: its fault in words.
+/// The message for the first transaction of an unsupported type that an upstream stated.
 ///
-/// Before a block was verified it may be the chain that is not known here, if no other upstream says
-/// otherwise; afterwards it is the upstream's fault.
+/// Before the first verified block this may mean that the chain is not supported, if every upstream
+/// agrees; afterwards it is the upstream's fault.
 pub(super) type UnknownType = Arc<Mutex<Option<String>>>;
 
-/// A block as it was stated, and what was made of it.
+/// A block as stated, and its verified body.
 struct AnsweredBlock {
     json: Box<RawValue>,
     ommers: Vec<Box<RawValue>>,
     body: VerifiedBody,
 }
 
-/// A block's receipts as they were stated, and what was read of them.
+/// A block's receipts as stated, and as parsed.
 struct AnsweredReceipts {
     json: String,
     stated: StatedReceipts,
@@ -61,10 +61,10 @@ impl VerifiedUpstream {
     }
 
     async fn fetch(&self, ask: Ask) -> Result<Arc<Block>, FetchError> {
-        // Each is read, and checked as far as that goes, while the other is under way. What is
-        // wrong with receipts waits until the block was found to be right. They are asked for
-        // first, since the block takes longer to check: a geth without a core for each answers the
-        // newest question first.
+        // Block and receipts are fetched concurrently, and each is parsed and checked while the other
+        // is in progress. A fault in the receipts counts only once the body is verified. The
+        // receipts are requested first: the body takes longer to check, and a geth that is short of
+        // cores answers the newest request first.
         let listed = |hash| async move { Ok(self.receipts(hash, None).await) };
         let (receipts, block) = match ask {
             Ask::Hash { hash, .. } => {
@@ -78,7 +78,7 @@ impl VerifiedUpstream {
         };
         let receipts = match receipts {
             Ok(Some(receipts)) => receipts,
-            // One by one; or once more, from an upstream that has the block by now.
+            // One by one; or again, from an upstream that may have the block by now.
             Ok(None) | Err(FetchError::Call(CallError::NotFound | CallError::Rpc { .. })) => {
                 let transactions = block.body.transaction_hashes();
                 let receipts = self.receipts(block.body.hash(), Some(&transactions));
@@ -103,7 +103,7 @@ impl VerifiedUpstream {
         Ok(block)
     }
 
-    /// A block's receipts; those of a block whose transactions are not known yet only as one list.
+    /// A block's receipts. `None` if they only come one by one and `transactions` is unknown.
     async fn receipts(
         &self,
         hash: B256,
@@ -125,7 +125,7 @@ impl VerifiedUpstream {
         self.on_pool(read).await.map(Some)
     }
 
-    /// A block, and what it states.
+    /// A block as JSON, and parsed.
     async fn stated(&self, ask: Ask) -> Result<(Box<RawValue>, StatedBlock), FetchError> {
         let json = match ask {
             Ask::Hash { hash, .. } => self.client.block_by_hash(hash).await?,
@@ -134,7 +134,7 @@ impl VerifiedUpstream {
         self.on_pool(move || {
             let stated = StatedBlock::read(text(&json))?;
             let number = stated.header().number;
-            // A hash says what the number is: what led to the question may have said another.
+            // The hash determines the number, but the claim that led here may have stated another.
             if number != ask.number() {
                 return Err(UpstreamFault::AnotherBlock {
                     asked: format!("block {}", ask.number()),
@@ -147,7 +147,7 @@ impl VerifiedUpstream {
         .await
     }
 
-    /// A block and its ommers, checked as far as that goes without receipts.
+    /// A block with its ommers, verified as far as possible without receipts.
     async fn body(
         &self,
         ask: Ask,
@@ -169,7 +169,7 @@ impl VerifiedUpstream {
         .await
     }
 
-    /// Does what takes a core for milliseconds beside the task that follows.
+    /// Runs work that takes milliseconds of a core on another thread than the follower's.
     async fn on_pool<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> Result<T, UpstreamFault> + Send + 'static,
@@ -178,7 +178,7 @@ impl VerifiedUpstream {
             Ok(done) => done.map_err(|fault| self.judge(&fault)),
             Err(error) => match error.try_into_panic() {
                 Ok(panic) => std::panic::resume_unwind(panic),
-                // The runtime ends: nobody waits for the answer.
+                // The runtime has ended: nothing waits for the answer.
                 Err(_) => std::future::pending().await,
             },
         }

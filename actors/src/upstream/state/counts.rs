@@ -1,21 +1,21 @@
-//! How often state was held, and how often an upstream was asked for it.
+//! How often state was resident, and how often an upstream was asked for it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::messages::{Reply, is_missing};
 
-/// What became of a call for state.
+/// How a call for state ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CallEnd {
-    /// What came was verified.
+    /// The answer was verified.
     Verified,
-    /// What came failed a check.
+    /// The answer failed a check.
     Refuted,
-    /// Nothing came.
+    /// The call failed.
     Failed,
 }
 
-/// Reads of state that is held in part, and calls made for them, since the start.
+/// Counts of reads of partly resident state, and of the calls for them, since the start.
 #[derive(Debug, Default)]
 pub struct StateCounts {
     hits: AtomicU64,
@@ -24,14 +24,13 @@ pub struct StateCounts {
 }
 
 impl StateCounts {
-    /// Reads by their outcome: `hit`, answered from what was held; `miss`, where something had to
-    /// be fetched.
+    /// Reads by outcome: `hit` if all state was resident, `miss` if some had to be fetched.
     #[must_use]
     pub fn reads(&self) -> [(&'static str, u64); 2] {
         [("hit", load(&self.hits)), ("miss", load(&self.misses))]
     }
 
-    /// Calls to upstreams by their outcome.
+    /// Calls to upstreams by outcome.
     #[must_use]
     pub fn fetches(&self) -> [(&'static str, u64); 3] {
         let [verified, refuted, failed] = &self.calls;
@@ -42,7 +41,7 @@ impl StateCounts {
         ]
     }
 
-    /// Counts a read by its first answer. One that has another reason to fail is neither.
+    /// Counts a read by its first answer. A read that fails for another reason is not counted.
     pub(crate) fn read<T>(&self, reply: &Reply<T>) {
         if reply.is_ok() {
             self.hits.fetch_add(1, Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! One account's state, from one upstream after the other.
+//! The fetch of one account's state, from one upstream after another.
 
 use std::{sync::Arc, time::Instant};
 
@@ -16,13 +16,13 @@ use crate::{
     },
 };
 
-/// Why an upstream did not give what was wanted.
+/// Why an upstream did not give the state.
 #[derive(Debug, thiserror::Error)]
 enum FetchError {
     /// A call failed.
     #[error(transparent)]
     Call(#[from] CallError),
-    /// What came failed a check.
+    /// The answer failed a check.
     #[error(transparent)]
     Refuted(#[from] UpstreamFault),
     /// A check panicked, or the runtime is shut down.
@@ -30,7 +30,7 @@ enum FetchError {
     Unchecked(#[from] JoinError),
 }
 
-/// Whether an upstream that did not answer may do so soon.
+/// Whether an upstream that failed may answer soon.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Hope {
     Soon,
@@ -38,7 +38,7 @@ enum Hope {
 }
 
 impl Shared {
-    /// Asks the upstreams for what is wanted until one gives it.
+    /// Asks one upstream after another until one gives the state.
     pub(super) async fn fetch(&self, block: &BlockRef, wanted: &Arc<Wanted>) -> Reply<()> {
         let order = self.standing.order(Instant::now());
         let mut hope = match order.is_limited {
@@ -73,7 +73,7 @@ impl Shared {
         block: &BlockRef,
         wanted: &Arc<Wanted>,
     ) -> Result<(), FetchError> {
-        // Often an account is known and its code is not.
+        // The account is often resident when its code is not.
         let known = match wanted.with_code {
             true => block.state.account(&wanted.address).ok(),
             false => None,
@@ -96,7 +96,7 @@ impl Shared {
         block: &BlockRef,
         wanted: &Arc<Wanted>,
     ) -> Result<Option<TrieAccount>, FetchError> {
-        // In full: some upstreams refuse a key that is not of 32 bytes.
+        // All 32 bytes: some upstreams refuse shorter keys.
         let slots: Vec<B256> = wanted.slots.iter().copied().map(B256::from).collect();
         let client = &self.upstreams[id].client;
         let json = client.proof(wanted.address, &slots, block.hash).await;
@@ -127,16 +127,15 @@ impl Shared {
         let state = Arc::clone(&block.state);
         self.check(move || {
             let code = verify_code(json.get().as_bytes(), code_hash)?;
-            // Not named any more where the account was evicted meanwhile: whoever reads it is told
-            // so.
+            // If the account was evicted meanwhile, the read fails as unavailable.
             state.store().insert_code(code);
             Ok(())
         })
         .await
     }
 
-    /// Checks what came and keeps it, away from the thread that follows heads: a thousand slots
-    /// take milliseconds, and so does making room for them.
+    /// Verifies an answer and keeps it, on a thread other than the follower's: a thousand slots take
+    /// milliseconds, and so does evicting others for them.
     async fn check<T: Send + 'static>(
         &self,
         check: impl FnOnce() -> Result<T, UpstreamFault> + Send + 'static,
@@ -149,7 +148,7 @@ impl Shared {
         Ok(checked?)
     }
 
-    /// Tells the follower what a failure says of the upstream.
+    /// Reports a failure to the follower, if it is the upstream's fault or limit.
     fn blame(&self, id: UpstreamId, block: &BlockRef, error: &FetchError) -> Hope {
         let upstream = &self.upstreams[id];
         let (verdict, hope) = match error {
@@ -162,8 +161,8 @@ impl Shared {
                 }
                 (Verdict::Innocent, Hope::None)
             }
-            // It has forgotten this block's state, or does not have the block yet: no fault, and it
-            // can be followed.
+            // It has pruned this block's state, or does not have the block yet. That is no fault: it
+            // can still be followed.
             FetchError::Call(error @ (CallError::NotFound | CallError::Rpc { .. })) => {
                 if upstream.state_pruned.note(Instant::now()) {
                     tracing::warn!(
@@ -185,7 +184,7 @@ impl Shared {
         let (number, hash) = (block.number, block.hash);
         tracing::debug!(node = %upstream.client.endpoint(), number, %hash, %error, "state was not given");
         if verdict != Verdict::Innocent {
-            // With as many complaints before it, one more says nothing new.
+            // If the channel is full, another report would add nothing.
             let _ = self.fault_reports.try_send(FaultReport {
                 upstream: id,
                 verdict,

@@ -1,4 +1,4 @@
-//! One fetch for all who want the same at the same time.
+//! One fetch for all reads that need the same state at the same time.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -11,7 +11,7 @@ use tokio::{
 
 use crate::messages::{QueryError, Reply};
 
-/// What is fetched together.
+/// The state that one fetch brings; fetches of equal values are shared.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Wanted {
     pub(super) state_root: B256,
@@ -20,11 +20,10 @@ pub(super) struct Wanted {
     pub(super) with_code: bool,
 }
 
-/// How a fetch ended; `None` before.
+/// How a fetch ended; `None` while it is in progress.
 pub(super) type End = Option<Reply<()>>;
 
-/// The fetches under way: no more than there are accounts under way, for each has somebody who
-/// waits for it.
+/// The fetches in progress. Each has a waiter, so there are no more than accounts being read.
 #[derive(Clone, Debug, Default)]
 pub(super) struct SingleFlight {
     under_way: Arc<Mutex<UnderWay>>,
@@ -39,14 +38,14 @@ struct UnderWay {
 /// One fetch.
 #[derive(Debug)]
 struct Flight {
-    /// Tells it from a later one for the same.
+    /// Distinguishes it from a later fetch of the same state.
     number: u64,
     waiting: usize,
     end: watch::Receiver<End>,
     task: AbortHandle,
 }
 
-/// A place on a flight. The last who leaves before its end aborts it.
+/// A read that waits for a fetch. The last waiter that is dropped before the end aborts the fetch.
 #[derive(Debug)]
 pub(super) struct Waiter {
     flights: SingleFlight,
@@ -56,8 +55,7 @@ pub(super) struct Waiter {
 }
 
 impl SingleFlight {
-    /// Joins the fetch of what is wanted, or begins one: `begin` starts the task that tells how it
-    /// ended.
+    /// Joins the fetch of this state, or begins one. `begin` spawns its task, which sends the result.
     pub(super) fn join(
         &self,
         wanted: Wanted,
@@ -85,13 +83,13 @@ impl SingleFlight {
         self.waiter(wanted, number, end)
     }
 
-    /// How many there are.
+    /// The number of fetches in progress.
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
         self.under_way.lock().flights.len()
     }
 
-    /// How many wait, for all of them.
+    /// The number of waiters of all fetches.
     #[cfg(test)]
     pub(super) fn waiting(&self) -> usize {
         let under_way = self.under_way.lock();
@@ -113,18 +111,18 @@ impl SingleFlight {
 }
 
 impl Flight {
-    /// Whether its end is still to be told: who comes after it needs another, for what it brought
-    /// may be evicted.
+    /// Whether its result is still to come. A later read needs a new fetch, because the state may
+    /// have been evicted.
     fn is_under_way(&self) -> bool {
         self.end.borrow().is_none() && self.end.has_changed().is_ok()
     }
 }
 
 impl Waiter {
-    /// Waits for the end.
+    /// Waits for the result.
     pub(super) async fn end(mut self) -> Reply<()> {
         let end = self.end.wait_for(Option::is_some).await;
-        // An error: the task is gone, with the runtime or by a panic.
+        // Fails if the task panicked or the runtime has ended.
         let end = end.ok().and_then(|end| end.clone());
         end.unwrap_or(Err(QueryError::Unavailable))
     }
