@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_claim_is_malformed() {
+    fn an_invalid_claim_is_malformed() {
         for (from, to) in [
             ("\"0x10\"", "null"),
             ("\"0x10\"", "\"0x10000000000000000\""),

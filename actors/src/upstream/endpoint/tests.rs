@@ -97,7 +97,7 @@ fn check_refused(text: &str, message: &str) {
 }
 
 #[test]
-fn what_names_no_upstream_is_refused_without_repeating_it() {
+fn an_invalid_endpoint_is_refused_without_repeating_it() {
     check_refused("secret", "not a URL: relative URL without a base");
     check_refused("", "not a URL: relative URL without a base");
     check_refused("http://", "not a URL: empty host");

@@ -71,7 +71,7 @@ async fn every_call_asks_by_hash_and_passes_the_answer_on_as_it_is() {
 }
 
 #[tokio::test]
-async fn what_is_small_is_read() {
+async fn small_answers_are_parsed() {
     let claim =
         format!(r#"{{"number":"0x10","hash":"{HASH}","parentHash":"{HASH}","timestamp":"0x1"}}"#);
     let results = [
@@ -282,7 +282,7 @@ async fn a_call_ends_in_time() {
 }
 
 #[tokio::test]
-async fn who_never_has_a_turn_is_not_the_upstreams_fault() {
+async fn a_call_without_a_turn_is_not_the_upstreams_fault() {
     let (url, script) = Script::of([Reply::Silence, Reply::Silence]).serve().await;
     let one = CallLimits {
         concurrency: 1,
@@ -429,7 +429,7 @@ async fn other_failures_of_receipts_are_not_remembered() {
 }
 
 #[tokio::test]
-async fn http_tells_of_no_heads() {
+async fn http_announces_no_heads() {
     let (url, script) = Script::of([]).serve().await;
     let error = client(&url, limits()).subscribe_heads().await.unwrap_err();
     assert_eq!(error, CallError::MethodMissing);

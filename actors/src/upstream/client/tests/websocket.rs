@@ -119,7 +119,7 @@ async fn calls_share_one_connection_that_is_opened_with_the_headers() {
 }
 
 #[tokio::test]
-async fn heads_are_told_until_the_connection_ends() {
+async fn heads_are_announced_until_the_connection_ends() {
     beside(
         |listener| async move {
             let mut socket = accept(&listener, |_| None).await.unwrap();
@@ -187,7 +187,7 @@ async fn check_ends_the_connection(message: Option<Message>) {
 }
 
 #[tokio::test]
-async fn what_is_no_answer_ends_the_connection() {
+async fn a_message_that_is_no_answer_ends_the_connection() {
     check_ends_the_connection(None).await;
     check_ends_the_connection(Some(Message::Text("garbage".into()))).await;
     check_ends_the_connection(Some(Message::Binary(vec![1].into()))).await;

@@ -62,7 +62,7 @@ async fn the_genesis_is_kept_below_the_window() {
     scene.runs(2_000).await;
     assert_eq!(scene.genesis(), Some(genesis));
     assert_eq!(scene.upstreams[1].take_blocks(), [0]);
-    // It stays when the window begins anew, and is not asked for again.
+    // It stays when the window is reset, and is not asked for again.
     scene.chains().fork(0, 100, 300);
     scene.runs(5_000).await;
     scene.check_holds(0, 128);
@@ -72,7 +72,7 @@ async fn the_genesis_is_kept_below_the_window() {
 
 /// Which genesis is the true one nobody can say before the window reaches it.
 #[tokio::test(start_paused = true)]
-async fn a_genesis_is_held_against_who_gave_it_alone() {
+async fn a_genesis_binds_only_the_upstream_that_gave_it() {
     let mut scene = Scene::new(2, 300);
     scene.upstreams[1].says(Says::OtherGenesis);
     scene.runs(2_000).await;

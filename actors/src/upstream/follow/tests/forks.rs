@@ -13,7 +13,7 @@ async fn beside_liar(blocks: u64) -> Scene {
     scene
 }
 
-/// Both chains go on for so many seconds.
+/// Both chains go on for this many seconds.
 async fn go_on(scene: &mut Scene, seconds: u64) {
     for _ in 0..seconds {
         scene.mine(1);
@@ -43,7 +43,7 @@ async fn a_higher_fork_is_not_shown_beside_a_live_upstream() {
             |event: &Event| matches!(event, Event::Failed { .. } | Event::WindowStarted(_));
         assert!(!events.iter().any(is_fault), "{events:?}");
         assert!((1..=4).contains(&refusals(&events)), "{events:?}");
-        // Nothing below our head is asked for, and what is above it seldom.
+        // Nothing below the served head is asked for, and blocks above it seldom.
         let asked = scene.upstreams[1].take_blocks();
         let most = 4 * (blocks as usize).min(128);
         assert!(asked.iter().all(|number| *number > 300), "{asked:?}");
@@ -66,7 +66,7 @@ async fn a_higher_fork_that_drops_in_keeps_nobody_waiting() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stuck_upstream_is_left_for_a_fork_that_goes_on() {
+async fn a_moving_fork_is_followed_instead_of_a_stuck_upstream() {
     for blocks in [11, 138] {
         let mut scene = beside_liar(blocks).await;
         go_on(&mut scene, 5).await;
@@ -80,9 +80,9 @@ async fn a_stuck_upstream_is_left_for_a_fork_that_goes_on() {
     }
 }
 
-/// Whoever is far behind and catches up is left for the one that is where the chain is.
+/// An upstream that is far behind and catching up is replaced by the one at the chain's head.
 #[tokio::test(start_paused = true)]
-async fn an_upstream_that_is_catching_up_is_left_for_one_far_ahead() {
+async fn one_far_ahead_is_followed_instead_of_one_catching_up() {
     let mut scene = Scene::new(2, 2_000);
     scene.chains().add_fork(0, 300, 0);
     scene
@@ -107,7 +107,7 @@ async fn an_upstream_that_is_catching_up_is_left_for_one_far_ahead() {
 /// Blocks that a liar puts on our own head are shown for as long as the honest upstream has none of
 /// that height.
 #[tokio::test(start_paused = true)]
-async fn a_fork_on_our_head_is_left_for_the_upstream_before() {
+async fn a_fork_above_the_head_is_given_up_for_the_predecessor() {
     for blocks in [1, 20, 120] {
         let mut scene = Scene::new(2, 290);
         // The chain's pace is known by more than the liar's blocks.
@@ -129,7 +129,7 @@ async fn a_fork_on_our_head_is_left_for_the_upstream_before() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_liar_gave_is_given_up_for_a_lower_fork() {
+async fn a_liars_blocks_are_replaced_by_a_lower_fork() {
     for blocks in [30, 138, 1_010] {
         let mut scene = beside_liar(blocks).await;
         let gone = Says::Error(CallError::Connection("gone".into()));
@@ -147,9 +147,9 @@ async fn what_a_liar_gave_is_given_up_for_a_lower_fork() {
     }
 }
 
-/// What is settled is the word of upstreams on our chain.
+/// Settled blocks are taken from upstreams on the served chain.
 #[tokio::test(start_paused = true)]
-async fn what_is_settled_on_another_fork_is_not_taken() {
+async fn settled_blocks_of_another_fork_are_ignored() {
     let mut scene = beside_liar(15).await;
     scene.upstreams[0].settles(0, 250);
     scene.upstreams[1].settles(0, 290);

@@ -15,7 +15,7 @@ use crate::upstream::{
 use scene::Scene;
 use scripted::{Chains, LATENCY, Says};
 
-/// What the runtime's timers can tell apart.
+/// The resolution of the runtime's timers.
 const TICK: Duration = Duration::from_millis(1);
 
 #[tokio::test(start_paused = true)]
@@ -101,7 +101,7 @@ async fn reorgs_of_any_depth_are_followed() {
     check_reorg(128, 129, true).await;
     check_reorg(200, 201, true).await;
     check_reorg(120, 1, false).await;
-    // Back to one of our own blocks.
+    // Back to a served block.
     check_reorg(9, 0, false).await;
     check_reorg(120, 0, false).await;
     // No block of the window is left.
@@ -111,7 +111,7 @@ async fn reorgs_of_any_depth_are_followed() {
 
 /// Checks that an upstream that becomes like this is left for an honest one within so many block times,
 /// and why.
-async fn check_is_left(says: Says, blocks: u64, state: UpstreamState) {
+async fn check_is_replaced(says: Says, blocks: u64, state: UpstreamState) {
     let mut scene = Scene::new(2, 300);
     scene.runs(2_000).await;
     scene.take_events();
@@ -169,33 +169,33 @@ async fn a_syncing_upstream_is_waited_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_upstream_that_fails_is_left_for_another() {
+async fn a_failing_upstream_is_replaced_by_another() {
     let faulty = |fault| UpstreamState::Faulty(fault);
     let error = |error| Says::Error(error);
-    check_is_left(Says::SameHead, 2, UpstreamState::Lagging).await;
-    check_is_left(Says::Nothing, 2, UpstreamState::Lagging).await;
-    check_is_left(Says::HeadsAlone, 2, faulty(Fault::Timeout)).await;
-    check_is_left(Says::BadBlocks, 1, faulty(Fault::BadBlock)).await;
-    check_is_left(Says::NoBlocks, 1, faulty(Fault::Missing)).await;
-    check_is_left(
+    check_is_replaced(Says::SameHead, 2, UpstreamState::Lagging).await;
+    check_is_replaced(Says::Nothing, 2, UpstreamState::Lagging).await;
+    check_is_replaced(Says::HeadsAlone, 2, faulty(Fault::Timeout)).await;
+    check_is_replaced(Says::BadBlocks, 1, faulty(Fault::BadBlock)).await;
+    check_is_replaced(Says::NoBlocks, 1, faulty(Fault::Missing)).await;
+    check_is_replaced(
         error(CallError::Connection("".into())),
         1,
         faulty(Fault::Connection),
     )
     .await;
-    check_is_left(
+    check_is_replaced(
         error(CallError::Timeout(Duration::ZERO)),
         1,
         faulty(Fault::Timeout),
     )
     .await;
-    check_is_left(
+    check_is_replaced(
         error(CallError::Malformed("".into())),
         1,
         faulty(Fault::Malformed),
     )
     .await;
-    check_is_left(
+    check_is_replaced(
         error(CallError::Refused { status: 403 }),
         1,
         faulty(Fault::Refused),
@@ -204,12 +204,12 @@ async fn an_upstream_that_fails_is_left_for_another() {
     let limited = CallError::RateLimited {
         retry_after: Some(Duration::from_secs(30)),
     };
-    check_is_left(error(limited), 1, UpstreamState::Limited).await;
+    check_is_replaced(error(limited), 1, UpstreamState::Limited).await;
 }
 
-/// The watchdog's finding is a fault as any other: counted and told, once as long as it lasts.
+/// Silence is a fault like any other, reported once while it lasts.
 #[tokio::test(start_paused = true)]
-async fn a_silent_upstream_is_told_of() {
+async fn a_silent_upstream_is_reported_once() {
     let mut scene = Scene::new(2, 300);
     scene.runs(2_000).await;
     scene.take_events();
@@ -228,7 +228,7 @@ async fn a_silent_upstream_is_told_of() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn guesses_that_are_not_answered_cost_time_alone() {
+async fn unanswered_guesses_cost_only_time() {
     let mut scene = Scene::new(1, 300);
     scene.upstreams[0].says(Says::NoNumbers);
     scene.runs(1_000).await;
@@ -264,7 +264,7 @@ async fn an_upstream_of_another_chain_is_never_followed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_is_asked_less_is_asked_again_after_the_wait() {
+async fn a_limited_upstream_is_asked_again_after_its_wait() {
     let mut scene = Scene::new(1, 300);
     scene.runs(2_000).await;
     scene.upstreams[0].says(Says::Error(CallError::RateLimited {
@@ -273,9 +273,9 @@ async fn who_is_asked_less_is_asked_again_after_the_wait() {
     scene.mine(1);
     scene.runs(1_000).await;
     scene.upstreams[0].says(Says::Truth);
-    let before = scene.upstreams[0].questions();
+    let before = scene.upstreams[0].calls();
     scene.runs(28_000).await;
-    assert_eq!(scene.upstreams[0].questions(), before);
+    assert_eq!(scene.upstreams[0].calls(), before);
     scene.runs(4_000).await;
     scene.check_holds(0, 128);
 }
@@ -316,11 +316,11 @@ async fn the_head_does_not_go_back_for_another_upstream() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn heads_that_an_upstream_tells_of_are_not_waited_for() {
+async fn announced_heads_are_followed_without_polling() {
     let mut scene = Scene::new(1, 300);
-    scene.upstreams[0].tells_of_heads();
+    scene.upstreams[0].announces_heads();
     scene.runs(5_000).await;
-    let before = scene.upstreams[0].questions();
+    let before = scene.upstreams[0].calls();
     for _ in 0..10 {
         scene.mine(1);
         scene.upstreams[0].tell();
@@ -330,13 +330,13 @@ async fn heads_that_an_upstream_tells_of_are_not_waited_for() {
     }
     // The block, and once in a block time its chain, the head, twice what is settled, and whether
     // it is syncing.
-    let asked = scene.upstreams[0].questions() - before;
+    let asked = scene.upstreams[0].calls() - before;
     assert!(asked <= 10 * 6 + 6, "{asked}");
-    // One that stops telling is asked.
+    // If announcements stop, it is polled.
     scene.mine(1);
     scene.runs(1_100).await;
     scene.check_holds(0, 128);
-    // And one whose connection ends is asked to tell again.
+    // After its connection ends, its heads are subscribed to again.
     scene.upstreams[0].hangs_up();
     scene.runs(2_000).await;
     scene.mine(1);
@@ -347,13 +347,13 @@ async fn heads_that_an_upstream_tells_of_are_not_waited_for() {
 
 /// With a head or without: within a block time.
 #[tokio::test(start_paused = true)]
-async fn what_is_settled_is_taken_if_it_is_ours() {
+async fn settled_blocks_of_the_served_chain_are_set() {
     let mut scene = Scene::new(1, 300);
     scene.runs(2_000).await;
     scene.chains().add_fork(0, 280, 30);
     let unknown = (Err(ResolveError::UnknownTag), Err(ResolveError::UnknownTag));
     let mut expected = unknown;
-    // Those of a fork, and those that nobody has yet, change nothing.
+    // Blocks of a fork, and blocks that do not exist yet, change nothing.
     for (chain, number) in [(0, 290), (0, 300), (1, 290), (0, 295), (0, 100), (1, 310)] {
         scene.upstreams[0].settles(chain, number);
         scene.runs(1_500).await;
@@ -377,7 +377,7 @@ async fn what_is_settled_is_taken_if_it_is_ours() {
     assert_eq!(scene.named(BlockTag::Finalized), Ok(head));
 }
 
-/// Somebody else answers behind an upstream's URL, and no call has failed.
+/// Another node answers behind an upstream's URL, and no call has failed.
 #[tokio::test(start_paused = true)]
 async fn another_chain_behind_a_url_is_not_served() {
     for says in [Says::OtherChain, Says::OtherGenesis] {
@@ -441,7 +441,7 @@ async fn a_head_by_a_wrong_number_leads_nowhere() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_holds_the_blocks_can_end_it_and_so_can_a_stop() {
+async fn the_sink_and_the_stop_signal_end_following() {
     let mut scene = Scene::new(1, 300);
     scene.runs(2_000).await;
     scene.refuses();

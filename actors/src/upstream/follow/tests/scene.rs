@@ -23,7 +23,7 @@ use crate::{
     },
 };
 
-/// What a follower is told to do: the window itself does it, and is checked after each change.
+/// The sink of the follower: a window, checked after each change.
 #[derive(Default)]
 struct Held {
     window: Option<Window>,
@@ -174,7 +174,7 @@ impl Scene {
         &self.chains
     }
 
-    /// Lets so many milliseconds pass.
+    /// Lets this many milliseconds pass.
     pub(super) async fn runs(&mut self, millis: u64) {
         let until = Instant::now() + Duration::from_millis(millis);
         tokio::select! {
@@ -254,7 +254,7 @@ impl Scene {
         std::mem::take(&mut self.held().events)
     }
 
-    /// Checks that the newest blocks of a chain are held, so many and no others.
+    /// Checks that exactly this many of the newest blocks of a chain are held.
     pub(super) fn check_holds(&self, chain: usize, blocks: usize) {
         let held = self.held().held();
         let events = self.events();

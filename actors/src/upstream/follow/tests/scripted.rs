@@ -50,7 +50,7 @@ impl Chains {
         Arc::new(block)
     }
 
-    /// The chain leaves itself after this number, and goes on for so many blocks.
+    /// The chain leaves itself after this number, and goes on for this many blocks.
     pub(super) fn fork(&self, chain: usize, after: u64, blocks: u64) {
         // Otherwise it might make the blocks that it had.
         let salt = self.0.lock()[chain].len() as u64;
@@ -72,7 +72,7 @@ impl Chains {
         self.mine(new, blocks);
     }
 
-    /// A chain that is behind another takes over so many of its blocks.
+    /// A chain that is behind another takes over this many of its blocks.
     pub(super) fn follow(&self, chain: usize, other: usize, blocks: usize) {
         let mut chains = self.0.lock();
         let known = chains[chain].len();
@@ -117,7 +117,7 @@ pub(super) enum Says {
     BadBlocks,
     /// This one does.
     BadBlock(u64),
-    /// It tells of heads by a number that is not theirs.
+    /// It announces heads with a wrong number.
     WrongNumbers,
     /// It does not have any block.
     NoBlocks,
@@ -145,8 +145,8 @@ struct State {
     settled: Option<HeadClaim>,
     next_block: Option<Instant>,
     blocks: Vec<u64>,
-    questions: usize,
-    /// `None`: it does not tell of heads. Replaced to end what listens.
+    calls: usize,
+    /// `None`: it announces no heads. Replaced to end the subscriptions.
     told: Option<watch::Sender<Option<HeadClaim>>>,
 }
 
@@ -183,7 +183,7 @@ impl Scripted {
                 settled: None,
                 next_block: None,
                 blocks: Vec::new(),
-                questions: 0,
+                calls: 0,
                 told: None,
             })),
         }
@@ -204,17 +204,17 @@ impl Scripted {
         std::mem::take(&mut self.state.lock().blocks)
     }
 
-    pub(super) fn questions(&self) -> usize {
-        self.state.lock().questions
+    pub(super) fn calls(&self) -> usize {
+        self.state.lock().calls
     }
 
-    pub(super) fn tells_of_heads(&self) {
+    pub(super) fn announces_heads(&self) {
         self.state.lock().told = Some(watch::Sender::new(None));
     }
 
     /// Ends what listens to its heads.
     pub(super) fn hangs_up(&self) {
-        self.tells_of_heads();
+        self.announces_heads();
     }
 
     pub(super) fn tell(&self) {
@@ -235,12 +235,12 @@ impl Scripted {
         self.state.lock().settled = block.as_deref().map(claim);
     }
 
-    /// What it says now, once it says anything; and how many questions it was asked.
+    /// What it says now, once it says anything; and how many calls it got.
     async fn answers(&self) -> Result<(Says, usize), CallError> {
-        let (says, questions) = {
+        let (says, calls) = {
             let mut state = self.state.lock();
-            state.questions += 1;
-            (state.says.clone(), state.questions)
+            state.calls += 1;
+            (state.says.clone(), state.calls)
         };
         sleep_until(Instant::now() + LATENCY).await;
         match says {
@@ -249,7 +249,7 @@ impl Scripted {
                 Err(CallError::Timeout(TIMEOUT))
             }
             Says::Error(error) => Err(error),
-            says => Ok((says, questions)),
+            says => Ok((says, calls)),
         }
     }
 }
@@ -371,7 +371,7 @@ impl Upstream for Scripted {
     }
 }
 
-/// Heads as an upstream tells of them.
+/// Heads that an upstream announces.
 pub(super) struct ScriptedHeads(watch::Receiver<Option<HeadClaim>>);
 
 impl HeadStream for ScriptedHeads {

@@ -1,4 +1,4 @@
-//! Of two forks, which is followed.
+//! Which of two forks is followed.
 
 use super::{
     policy::{SECOND, Scene},
@@ -8,7 +8,7 @@ use super::{
 const LAGGING: SwitchReason = SwitchReason::Left(UpstreamState::Lagging);
 
 /// Upstream 1 is on a fork, ahead, and has just been chosen for that; upstream 0 has named block 100 now.
-fn on_trial(upstreams: usize) -> Scene {
+fn on_probation(upstreams: usize) -> Scene {
     let mut scene = Scene::new(upstreams);
     scene.named(1, 7, 101);
     scene.later(500);
@@ -28,7 +28,7 @@ fn second(scene: &mut Scene, upstreams: &[(UpstreamId, u64)]) {
 
 #[test]
 fn a_fork_is_refused_while_the_upstream_before_moves() {
-    let mut scene = on_trial(2);
+    let mut scene = on_probation(2);
     assert_eq!(scene.health.settled_source(&scene.ours), None);
     assert!(scene.health.refuses_path(scene.now, false));
     assert_eq!(
@@ -59,18 +59,18 @@ fn a_fork_is_refused_while_the_upstream_before_moves() {
 #[test]
 fn a_fork_is_followed_where_nobody_moves_on_ours() {
     // The upstream before has not moved for three block times.
-    let mut scene = on_trial(2);
+    let mut scene = on_probation(2);
     scene.later(2_500);
     scene.named(0, 0, 100);
     assert!(!scene.health.refuses_path(scene.now, false));
     assert_eq!(scene.target(), Some((1, 101)));
     assert_eq!(scene.health.settled_source(&scene.ours), Some(1));
     // Or it failed.
-    let mut scene = on_trial(2);
+    let mut scene = on_probation(2);
     scene.fails(0, Fault::Timeout);
     assert!(!scene.health.refuses_path(scene.now, false));
     // Or it stops after that.
-    let mut scene = on_trial(2);
+    let mut scene = on_probation(2);
     assert!(scene.health.refuses_path(scene.now, false));
     assert_eq!(
         scene.choose(),
@@ -94,8 +94,8 @@ fn a_fork_is_followed_where_nobody_moves_on_ours() {
 }
 
 #[test]
-fn who_comes_to_our_chain_counts_again() {
-    let mut scene = on_trial(2);
+fn an_upstream_that_joins_the_served_chain_ends_its_cooldown() {
+    let mut scene = on_probation(2);
     assert!(scene.health.refuses_path(scene.now, false));
     assert!(scene.choose().is_some());
     scene.named(1, 0, 101);
@@ -103,7 +103,7 @@ fn who_comes_to_our_chain_counts_again() {
     scene.later(500);
     assert_eq!(scene.choose(), Some((Some(0), Some(1), LAGGING)));
     scene.goes_to(1, 0, 101, 101);
-    // No longer on trial: where it goes, we go.
+    // The probation is over: every path is accepted.
     assert!(!scene.health.refuses_path(scene.now, false));
     assert!(!scene.health.is_on_probation());
 }
@@ -121,9 +121,9 @@ fn another_upstream_on_our_chain_is_a_witness_too() {
         scene.choose(),
         Some((Some(1), Some(2), SwitchReason::OtherFork))
     );
-    // And is on trial itself.
+    // It is on probation itself.
     assert!(scene.health.is_on_probation());
-    // Whoever is on another fork is the last choice.
+    // An upstream in cooldown is the last choice.
     scene.fails(2, Fault::Timeout);
     scene.now += wait;
     scene.named(0, 0, 100);
@@ -155,7 +155,7 @@ fn check_far(blocks: u64, seconds: u64, is_refused: bool) {
 }
 
 #[test]
-fn who_is_far_ahead_is_followed_where_the_upstream_before_is_catching_up() {
+fn one_far_ahead_is_followed_if_the_predecessor_is_catching_up() {
     check_far(1, 1, true);
     check_far(2, 2, true);
     // A chain that has missed blocks: what counts are seconds, and hardly one is missing.
@@ -167,16 +167,16 @@ fn who_is_far_ahead_is_followed_where_the_upstream_before_is_catching_up() {
 }
 
 /// Upstream 1 has taken us to blocks of its own above what upstream 0 had.
-fn taken_further(number: u64) -> Scene {
-    let mut scene = on_trial(2);
+fn advanced_by_fork(number: u64) -> Scene {
+    let mut scene = on_probation(2);
     scene.named(1, 7, number);
     scene.goes_to(1, 7, 101, number);
     scene
 }
 
 #[test]
-fn an_upstream_that_the_one_before_contradicts_is_left_again() {
-    let mut scene = taken_further(110);
+fn the_predecessor_is_followed_again_if_it_contradicts() {
+    let mut scene = advanced_by_fork(110);
     second(&mut scene, &[(0, 0)]);
     assert_eq!(scene.choose(), None);
     // For a block time it may be late.
@@ -197,7 +197,7 @@ fn an_upstream_that_the_one_before_contradicts_is_left_again() {
 #[test]
 fn an_upstream_that_was_late_contradicts_nobody() {
     // It comes after us.
-    let mut scene = taken_further(101);
+    let mut scene = advanced_by_fork(101);
     scene.named(0, 0, 101);
     assert_eq!(scene.choose(), None);
     scene.later(900);
@@ -206,7 +206,7 @@ fn an_upstream_that_was_late_contradicts_nobody() {
     scene.later(900);
     assert_eq!(scene.choose(), None);
     // Long after the switch the one that is followed is followed.
-    let mut scene = taken_further(101);
+    let mut scene = advanced_by_fork(101);
     scene.later(16_000);
     scene.named(1, 7, 101);
     scene.named(0, 0, 101);
@@ -216,7 +216,7 @@ fn an_upstream_that_was_late_contradicts_nobody() {
 }
 
 #[test]
-fn what_a_liar_gave_is_not_kept_for_it() {
+fn a_liars_blocks_are_not_kept() {
     let mut scene = Scene::new(2);
     scene.named(0, 7, 150);
     scene.goes_to(0, 7, 90, 150);
@@ -229,14 +229,14 @@ fn what_a_liar_gave_is_not_kept_for_it() {
     assert_eq!(scene.target(), None);
     scene.later(1);
     assert_eq!(scene.target(), Some((1, 120)));
-    // One of our blocks is lag for as long as it is named.
+    // A served block is lag for as long as it is named.
     scene.named(1, 7, 120);
     for _ in 0..9 {
         scene.later(1_000);
         scene.named(1, 7, 120);
         assert_eq!((scene.choose(), scene.target()), (None, None));
     }
-    // As high as ours, of another fork.
+    // As high as the served head, on another fork.
     scene.named(1, 0, 150);
     assert_eq!(scene.target(), Some((1, 150)));
     // From then on it is its chain.
@@ -248,9 +248,9 @@ fn what_a_liar_gave_is_not_kept_for_it() {
     assert_eq!(scene.target(), Some((1, 149)));
 }
 
-/// It stays so through whoever is followed in between and gives nothing.
+/// Upstreams followed in between that give no blocks do not change that.
 #[test]
-fn what_a_liar_gave_is_not_kept_until_another_takes_us_further() {
+fn a_liars_blocks_are_not_kept_until_another_advances_the_head() {
     let mut scene = Scene::new(3);
     scene.named(0, 7, 150);
     scene.goes_to(0, 7, 90, 150);

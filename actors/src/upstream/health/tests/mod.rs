@@ -5,7 +5,7 @@ mod tables;
 
 use super::*;
 
-/// Our chain: hashes from a number on.
+/// The served chain: hashes from a number on.
 pub(super) struct ServedChain {
     pub(super) oldest: u64,
     pub(super) hashes: Vec<B256>,

@@ -2,7 +2,7 @@ use super::*;
 
 pub(super) const SECOND: Duration = Duration::from_secs(1);
 
-/// Upstreams on a chain of a block a second, told what happens.
+/// Upstreams on a chain with one block a second.
 pub(super) struct Scene {
     pub(super) health: Health,
     pub(super) ours: ServedChain,
@@ -10,7 +10,7 @@ pub(super) struct Scene {
 }
 
 impl Scene {
-    /// Our head is block 100, and every upstream has named it.
+    /// The served head is block 100, and every upstream has named it.
     pub(super) fn new(upstreams: usize) -> Self {
         let mut scene = Self {
             health: Health::new(upstreams, 1),
@@ -122,7 +122,7 @@ fn the_followed_upstream_is_kept_while_it_is_live() {
 }
 
 #[test]
-fn an_upstream_that_falls_behind_is_left_within_one_block_time() {
+fn a_lagging_upstream_is_replaced_within_one_block_time() {
     let mut scene = Scene::new(3);
     scene.named(2, 0, 101);
     scene.later(500);
@@ -140,7 +140,7 @@ fn an_upstream_that_falls_behind_is_left_within_one_block_time() {
 }
 
 #[test]
-fn a_silent_upstream_is_left_after_three_block_times() {
+fn a_silent_upstream_is_replaced_after_three_block_times() {
     let mut scene = Scene::new(2);
     scene.later(2_000);
     scene.named(1, 0, 100);
@@ -156,14 +156,14 @@ fn a_silent_upstream_is_left_after_three_block_times() {
         Some((Some(0), Some(1), SwitchReason::Left(silent)))
     );
     assert!(scene.health.silent(scene.now).is_empty(), "found once");
-    // Nobody is better than a silent upstream.
+    // No upstream is better than a silent one.
     scene.later(2_000);
     assert_eq!(
         scene.choose(),
         Some((Some(1), None, SwitchReason::Left(silent)))
     );
     assert_eq!((scene.choose(), scene.target()), (None, None));
-    // Whoever speaks first is followed.
+    // The first that names a head is followed.
     scene.named(0, 0, 100);
     assert_eq!(scene.choose(), Some((None, Some(0), SwitchReason::First)));
 }
@@ -195,13 +195,13 @@ fn a_fault_leaves_an_upstream_at_once_and_lets_it_come_back() {
         (scene.state(0), scene.choose()),
         (UpstreamState::Live, None)
     );
-    // Long ago is forgotten.
+    // Old strikes are forgotten.
     scene.later(16_000);
     assert_eq!(scene.fails(0, Fault::Timeout), wait);
 }
 
 #[test]
-fn a_lie_counts_for_more_than_what_came_with_it() {
+fn a_lie_outweighs_faults_at_the_same_time() {
     let mut scene = Scene::new(2);
     let wait = scene.fails(0, Fault::Timeout);
     let longer = scene.fails(0, Fault::BadBlock);
@@ -211,7 +211,7 @@ fn a_lie_counts_for_more_than_what_came_with_it() {
 }
 
 #[test]
-fn a_limited_upstream_is_left_alone_and_not_called_faulty() {
+fn a_limited_upstream_is_backed_off_but_not_faulty() {
     let mut scene = Scene::new(2);
     let asked_for = Some(20 * SECOND);
     let wait = scene
@@ -285,7 +285,7 @@ fn one_url_that_is_two_upstreams_does_not_take_the_head_back() {
 }
 
 #[test]
-fn of_two_forks_the_justified_one_is_followed() {
+fn of_two_forks_the_later_finalized_one_is_followed() {
     let mut scene = Scene::new(3);
     let settle = |scene: &mut Scene, upstream, fork, number| {
         scene
@@ -300,7 +300,7 @@ fn of_two_forks_the_justified_one_is_followed() {
     // Later, and of the same chain.
     settle(&mut scene, 1, 0, 90);
     assert_eq!(scene.choose(), None);
-    // Later, and another chain, of an upstream whose head is one of ours: nonsense.
+    // Later, and another chain, of an upstream whose head is served: ignored.
     settle(&mut scene, 2, 5, 95);
     assert_eq!(scene.choose(), None);
     // Later, and another chain.
@@ -319,14 +319,14 @@ fn of_two_forks_the_justified_one_is_followed() {
         scene.choose(),
         Some((Some(1), Some(0), SwitchReason::LaterFinalized))
     );
-    // Not higher than ours: the head does not go back for it.
+    // Not higher than the served head, which does not go back for it.
     assert_eq!(scene.target(), None);
     scene.named(0, 0, 102);
     assert_eq!(scene.target(), Some((0, 102)));
 }
 
 #[test]
-fn upstreams_are_asked_as_often_as_it_helps() {
+fn polling_intervals_depend_on_the_role() {
     let mut scene = Scene::new(2);
     let millis = |scene: &Scene, upstream, tells| {
         (scene.health.poll_at(upstream, scene.now, tells) - scene.now).as_millis()

@@ -1,5 +1,5 @@
-//! Upstreams with faults of every kind over thousands of blocks, and what has to be true of whom we
-//! follow all the time.
+//! A simulation of upstreams with every kind of fault over thousands of blocks, with invariants on
+//! the followed one.
 
 use super::*;
 
@@ -12,7 +12,7 @@ const BLOCKS: u64 = 400;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mode {
     Honest,
-    /// So many blocks behind.
+    /// This many blocks behind.
     Behind(u64),
     /// Names the head that it had when it began to.
     Frozen(u64),
@@ -29,7 +29,7 @@ enum Mode {
     Stale,
     /// Has a chain of its own since a block.
     Forked(u64),
-    /// Makes one up since a block, so many blocks ahead of everybody.
+    /// Invents one from a block on, this many blocks ahead of everybody.
     Inventing(u64, u64),
 }
 
@@ -58,9 +58,9 @@ struct World {
     upstreams: Vec<SimulatedUpstream>,
     dice: Dice,
     step: u64,
-    /// Who gave our head, as long as it is followed.
+    /// The upstream that gave the served head, as long as it is followed.
     given_by: Option<UpstreamId>,
-    /// Since when it has been so that somebody else would have been better.
+    /// Since when another upstream would have been better.
     wrong_since: Option<u64>,
     /// The first upstream is honest all the time.
     has_rock: bool,

@@ -4,7 +4,7 @@ use super::*;
 use crate::upstream::client::CallError;
 
 #[test]
-fn every_state_and_fault_has_a_name_and_says_what_it_means() {
+fn every_state_and_fault_has_its_own_label_and_text() {
     let mut labels: Vec<_> = UpstreamState::ALL.map(|(state, _)| state.label()).to_vec();
     labels.extend(Fault::ALL.map(Fault::label));
     let mut texts: Vec<_> = UpstreamState::ALL
@@ -26,7 +26,7 @@ fn every_state_and_fault_has_a_name_and_says_what_it_means() {
 }
 
 #[test]
-fn a_failed_call_says_something_of_the_upstream_or_nothing() {
+fn every_call_error_has_a_verdict() {
     let wait = Some(Duration::from_secs(9));
     let table = [
         (CallError::Busy, Verdict::Innocent),
@@ -121,7 +121,7 @@ fn check_block_time(learned: Option<[(u64, u64); 2]>, arrivals: &[(u64, u64)], m
 }
 
 #[test]
-fn block_time_is_the_median_of_what_was_seen() {
+fn block_time_is_the_median_of_intervals() {
     check_block_time(None, &[], 3_000);
     check_block_time(Some([(10, 1_000), (20, 1_020)]), &[], 2_000);
     check_block_time(Some([(10, 1_000), (10, 1_020)]), &[], 3_000);

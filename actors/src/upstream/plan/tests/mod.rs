@@ -10,16 +10,16 @@ use super::*;
 use crate::upstream::chain::Chain;
 use tree::{Dice, Tree, View};
 
-/// Questions that are open, answered in any order.
+/// Open calls, answered in any order.
 struct Node<'a> {
     tree: &'a Tree,
     /// What it has at a number: the chain under this block, and now and then under another.
     head: usize,
     others: Vec<usize>,
-    /// One question in so many is not answered; 0 for none.
+    /// One call in this many fails; 0 for none.
     loses_one_in: u64,
     open: VecDeque<Ask>,
-    /// How many questions were asked, and open at the same time.
+    /// How many calls were made, and in progress at the same time.
     asked: usize,
     most_open: usize,
 }
@@ -43,7 +43,7 @@ impl<'a> Node<'a> {
         self.most_open = self.most_open.max(self.open.len());
     }
 
-    /// Answers one of the open questions.
+    /// Answers one of the open calls.
     fn answers(&mut self, dice: &mut Dice) -> Option<(Ask, Option<FetchedBlock<usize>>)> {
         let at = dice.roll(self.open.len().max(1) as u64) as usize;
         let ask = self.open.swap_remove_back(at)?;

@@ -4,7 +4,7 @@ use nearhead_chain::window::WINDOW_BLOCKS;
 
 use super::*;
 
-/// What the way from a window to a block is, found by looking at the whole tree.
+/// The path from a window to a block, found by looking at the whole tree.
 fn expected(ours: &View<'_>, head: usize) -> PathOutcome<usize> {
     let tree = ours.tree;
     let (ours_number, _) = ours.head();
@@ -27,7 +27,7 @@ fn expected(ours: &View<'_>, head: usize) -> PathOutcome<usize> {
     }
 }
 
-/// Goes a route to its end.
+/// Follows a path to its end.
 fn go(
     ours: &View<'_>,
     upstream: &mut Node<'_>,
@@ -41,10 +41,7 @@ fn go(
             return outcome;
         }
         upstream.is_asked(path.ask(width, ours));
-        match upstream
-            .answers(dice)
-            .expect("a route that is not at its end asks")
-        {
+        match upstream.answers(dice).expect("an incomplete path asks") {
             (ask, Some(found)) => path.got(ask, found),
             (ask, None) => path.lost(ask),
         }
@@ -52,7 +49,7 @@ fn go(
 }
 
 #[test]
-fn a_route_is_the_way_over_the_common_ancestor() {
+fn a_sync_path_leads_over_the_common_ancestor() {
     let (mut advances, mut refills) = (0, 0);
     for seed in 1..=400 {
         let mut dice = Dice(seed << 20);
@@ -80,7 +77,7 @@ fn a_route_is_the_way_over_the_common_ancestor() {
     assert!(advances > 80 && refills > 80, "{advances} {refills}");
 }
 
-/// Checks how many questions a route takes, of an upstream that answers as it should.
+/// Checks how many calls a path takes if the upstream is honest.
 fn check_asks(reorg: u64, blocks: usize, width: usize, asks: std::ops::RangeInclusive<usize>) {
     let mut tree = Tree::chain(300);
     let fork = tree.ancestor(300, 300 - reorg).expect("in the chain");
@@ -101,7 +98,7 @@ fn check_asks(reorg: u64, blocks: usize, width: usize, asks: std::ops::RangeIncl
 }
 
 #[test]
-fn a_route_asks_for_little_more_than_it_needs() {
+fn a_sync_path_asks_for_little_more_than_it_needs() {
     check_asks(0, 1, 16, 1..=1);
     check_asks(0, 127, 16, 127..=127);
     check_asks(1, 1, 16, 1..=1);
@@ -114,7 +111,7 @@ fn a_route_asks_for_little_more_than_it_needs() {
 }
 
 #[test]
-fn what_cannot_be_joined_is_not_asked_for() {
+fn a_head_without_a_path_costs_no_calls() {
     let mut tree = Tree::chain(600);
     let fork = tree.grow(100, 300);
     let below = tree.grow(50, 2);
@@ -140,9 +137,9 @@ fn what_cannot_be_joined_is_not_asked_for() {
     );
 }
 
-/// Checks how a route to so many blocks after a reorg leaves our chain, known before a block below
-/// our head is asked for.
-fn check_leaves(reorg: u64, blocks: usize, divergence: Option<Divergence>) {
+/// Checks how the path to this many blocks after a reorg leaves the held chain: known before a
+/// block below the head is asked for.
+fn check_divergence(reorg: u64, blocks: usize, divergence: Option<Divergence>) {
     let mut tree = Tree::chain(300);
     let fork = tree.ancestor(300, 300 - reorg).expect("in the chain");
     let head = tree.grow(fork, blocks);
@@ -151,9 +148,7 @@ fn check_leaves(reorg: u64, blocks: usize, divergence: Option<Divergence>) {
     let mut asked = VecDeque::new();
     while path.outcome(&ours).is_none() && path.divergence(&ours).is_none() {
         asked.extend(path.ask(4, &ours));
-        let ask = asked
-            .pop_front()
-            .expect("a route that is not at its end asks");
+        let ask = asked.pop_front().expect("an incomplete path asks");
         assert!(ask.number() > 300, "{ask:?}");
         let found = tree.ancestor(head, ask.number()).expect("in the chain");
         path.got(ask, tree.found(found));
@@ -162,15 +157,15 @@ fn check_leaves(reorg: u64, blocks: usize, divergence: Option<Divergence>) {
 }
 
 #[test]
-fn where_a_route_leaves_our_chain_is_known_soon() {
-    check_leaves(0, 1, None);
-    check_leaves(0, 127, None);
-    check_leaves(0, 128, Some(Divergence::Far));
-    check_leaves(1, 1, Some(Divergence::Below));
-    check_leaves(1, 2, Some(Divergence::Below));
-    check_leaves(5, 3, Some(Divergence::Below));
-    check_leaves(100, 200, Some(Divergence::Below));
-    check_leaves(100, 300, Some(Divergence::Far));
+fn a_divergence_is_known_before_blocks_below_the_head_are_fetched() {
+    check_divergence(0, 1, None);
+    check_divergence(0, 127, None);
+    check_divergence(0, 128, Some(Divergence::Far));
+    check_divergence(1, 1, Some(Divergence::Below));
+    check_divergence(1, 2, Some(Divergence::Below));
+    check_divergence(5, 3, Some(Divergence::Below));
+    check_divergence(100, 200, Some(Divergence::Below));
+    check_divergence(100, 300, Some(Divergence::Far));
 }
 
 #[test]
@@ -188,13 +183,13 @@ fn an_answer_to_another_question_is_not_taken() {
     path.got(by_hash, tree.found(291));
     path.got(Ask::Number(291), tree.found(290));
     assert_eq!(path.ask(4, &ours), [by_hash]);
-    // Never asked.
+    // Never asked for.
     path.got(Ask::Number(292), tree.found(292));
     path.got(Ask::Number(280), tree.found(280));
     path.lost(Ask::Number(292));
     assert_eq!(path.ask(4, &ours), []);
     assert_eq!(path.outcome(&ours), None);
-    // Twice.
+    // The same answer twice.
     for _ in 0..2 {
         path.got(by_hash, tree.found(292));
         path.lost(by_hash);

@@ -22,7 +22,7 @@ pub(super) struct Tree {
 }
 
 impl Tree {
-    /// One chain of so many blocks on the genesis.
+    /// One chain of this many blocks on the genesis.
     pub(super) fn chain(length: usize) -> Self {
         let mut tree = Self {
             blocks: vec![(0, None)],
@@ -97,7 +97,7 @@ impl Tree {
     }
 }
 
-/// Our chain.
+/// The held chain.
 pub(super) struct View<'a> {
     pub(super) tree: &'a Tree,
     pub(super) head: usize,

@@ -32,7 +32,7 @@ async fn equal_reads_make_one_call() {
 }
 
 #[actix::test]
-async fn what_is_absent_is_proved_absent() {
+async fn absence_is_proved() {
     let scene = Scene::of(&[honest]).await;
     let absent = ACCOUNTS + 1;
     for _ in 0..2 {
@@ -122,7 +122,7 @@ async fn values_of_many_accounts_are_fetched_beside_each_other() {
 }
 
 #[actix::test]
-async fn who_goes_away_gives_up_what_nobody_else_waits_for() {
+async fn a_dropped_read_aborts_fetches_that_no_other_waits_for() {
     let scene = Scene::of(&[|_| UpstreamReply::Silence]).await;
     let holders = Arc::strong_count(&scene.source.shared);
     let read = || actix::spawn(scene.worker.proofs.send(scene.read_storage(0, 1)));
@@ -147,7 +147,7 @@ async fn who_goes_away_gives_up_what_nobody_else_waits_for() {
     })
     .await;
     assert_eq!(scene.calls(0), 1);
-    // Who comes then asks anew.
+    // A later read asks again.
     let third = read();
     until("it asks", || scene.calls(0) == 2).await;
     drop(third);
@@ -180,7 +180,7 @@ async fn without_a_permit_it_is_refused() {
 }
 
 #[actix::test]
-async fn what_was_evicted_is_fetched_again() {
+async fn evicted_state_is_fetched_again() {
     let store = NodeStore::bounded(40_000);
     let scene = Scene::over(&store, &[honest]).await;
     for round in 0..3 {

@@ -39,7 +39,7 @@ async fn check_complaint(answers: Answers, expected: Verdict) {
 }
 
 #[actix::test]
-async fn a_liar_is_complained_of_and_the_next_upstream_is_asked() {
+async fn a_liar_is_reported_and_the_next_upstream_is_asked() {
     let lies: [Answers; 12] = [
         |asked| {
             changed(asked, |proof| {
@@ -75,7 +75,7 @@ async fn a_liar_is_complained_of_and_the_next_upstream_is_asked() {
 }
 
 #[actix::test]
-async fn a_failed_call_is_complained_of() {
+async fn a_failed_call_is_reported() {
     let refused = Verdict::Fault(Fault::Refused);
     check_complaint(|_| UpstreamReply::http(403, "", ""), refused).await;
     let limited = Verdict::Limited(Some(Duration::from_secs(7)));
@@ -91,7 +91,7 @@ async fn a_failed_call_is_complained_of() {
 }
 
 #[actix::test]
-async fn who_forgot_the_block_is_passed_over_without_a_complaint() {
+async fn an_upstream_that_pruned_the_block_is_skipped_without_a_report() {
     let forgetful: [Answers; 3] = [
         |_| UpstreamReply::Error(-32_000, "missing trie node"),
         |_| UpstreamReply::Error(-32_602, "invalid argument 2"),
@@ -126,7 +126,7 @@ async fn check_none(upstreams: &[Answers], expected: &QueryError, calls: usize) 
 }
 
 #[actix::test]
-async fn who_has_no_upstream_with_the_state_is_told_so() {
+async fn a_read_fails_if_no_upstream_has_the_state() {
     let without: Answers = |_| UpstreamReply::Error(-32_601, "no");
     let pruned: Answers = |_| UpstreamReply::Error(-32_000, "missing trie node");
     let limited: Answers = |_| UpstreamReply::http(429, "", "");
@@ -162,7 +162,7 @@ async fn the_followed_upstream_is_asked_first() {
 
 /// As long as it asked for: by whatever it answered it, to state or to blocks.
 #[actix::test]
-async fn who_asked_to_be_left_alone_is_not_asked() {
+async fn a_limited_upstream_is_not_asked_for_state() {
     let scene = Scene::of(&[honest, honest]).await;
     let limited = |upstream| Event::Failed {
         upstream,
