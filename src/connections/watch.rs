@@ -140,7 +140,7 @@ mod tests {
         (client, server)
     }
 
-    /// Ticks so many times; whether the connection is cut at the last tick, and not before.
+    /// Ticks `ticks` times; whether the connection is cut at the last tick, and not before.
     fn is_cut_after(ticks: Tick, watch: &Watch, client: &mut TcpStream) -> bool {
         client.set_nonblocking(true).unwrap();
         let mut is_open =

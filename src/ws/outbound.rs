@@ -20,8 +20,8 @@ use crate::limits::CHUNK_BYTES;
 
 /// Runs the session's actor when it has something to do, and sends what waits.
 ///
-/// The actor and the connection are one task. The actor's wakes are told apart from others by
-/// [`ActorWaker`], so that it does not run for every notification.
+/// The actor and the connection are one task. [`ActorWaker`] separates the actor's wakes
+/// from others, so that the actor does not run for every notification.
 pub(super) struct Outbound<S> {
     /// The actor's context. It writes nothing itself: its buffer has no bound.
     actor: Pin<Box<S>>,

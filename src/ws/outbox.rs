@@ -34,8 +34,7 @@ struct QueuedPiece {
 }
 
 impl Outbox {
-    /// The memory that the pieces hold. Bytes shared with others, and bytes that are not encoded yet,
-    /// do not count.
+    /// The memory that the pieces hold. Bytes that are shared, or not encoded yet, do not count.
     pub(super) fn held(&self) -> usize {
         self.held + self.pieces.len() * PIECE_BYTES
     }
@@ -76,8 +75,8 @@ impl Outbox {
         self.permit = Some((self.added, permit));
     }
 
-    /// Takes the next bytes, at most `most`. Consecutive small pieces are joined: a copy costs less than
-    /// another poll.
+    /// Takes the next bytes, at most `most`. Consecutive small pieces are joined: a copy costs less
+    /// than another poll.
     pub(super) fn pop(&mut self, most: usize) -> Result<Option<Bytes>, Truncated> {
         let most_joined = most.min(JOINED_ITEM_BYTES_MAX);
         let mut len = 0;
@@ -121,8 +120,8 @@ impl Outbox {
         Ok(Some(bytes))
     }
 
-    /// Discards all frames but the one that was begun: the client would take what follows for the rest
-    /// of it.
+    /// Discards all frames but the one that was begun: the client would take what follows for the
+    /// rest of it.
     pub(super) fn clear(&mut self) {
         let kept = match self.pieces.iter().position(|queued| queued.ends_frame) {
             Some(end) if self.is_within_frame => end + 1,

@@ -53,8 +53,8 @@ enum State {
     Open,
     /// The service goes away: requests in flight are answered, and nothing more is read.
     Draining,
-    /// A close frame is the last to be sent. A client that takes no byte for so many seconds is cut
-    /// off.
+    /// A close frame is the last to be sent. A client that takes no byte for this many seconds is
+    /// cut off.
     Closing(Tick),
     /// Both sides closed, or the connection is beyond repair.
     Closed,
@@ -127,10 +127,10 @@ impl Session {
         }
     }
 
-    // --- sending ----------------------------------------------------------------------------------
+    // --- sending ---
 
-    /// Queues an answer, and keeps its `turn` until the client has taken it. The answer holds little
-    /// memory until then, however large it is.
+    /// Queues an answer, and keeps its `turn` until the client has taken it. Even a large answer
+    /// holds little memory until then.
     pub(crate) fn answer(&self, json: Json, turn: Option<Permit>) {
         if !self.takes_messages() {
             return;
@@ -213,7 +213,7 @@ impl Session {
         Some(bytes)
     }
 
-    // --- receiving --------------------------------------------------------------------------------
+    // --- receiving ---
 
     /// Whether more may be read: one frame at a time, and the next message once it can be answered.
     pub(super) fn may_read(&self) -> bool {
@@ -301,7 +301,7 @@ impl Session {
         self.wake();
     }
 
-    // --- ending -----------------------------------------------------------------------------------
+    // --- ending ---
 
     /// Whether messages are still exchanged.
     pub(crate) fn takes_messages(&self) -> bool {
@@ -441,7 +441,7 @@ impl Session {
         }
     }
 
-    // --- waking -----------------------------------------------------------------------------------
+    // --- waking ---
 
     /// Sets the task that [`wake`](Self::wake) wakes.
     pub(super) fn set_waker(&self, cx: &Context<'_>) {

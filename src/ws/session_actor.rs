@@ -89,8 +89,8 @@ impl SessionActor {
             answer
                 .into_actor(self)
                 .map(|(answer, subscriber), this, _| {
-                    // The batch's permit is released here: from now on its answer counts against the
-                    // session's budget.
+                    // The batch's permit is released here: from now on its answer counts against
+                    // the session's budget.
                     if let Some(json) = answer.json {
                         this.session.answer(json, answer.turn);
                     }

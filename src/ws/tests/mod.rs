@@ -242,7 +242,7 @@ fn a_client_that_leaves_during_a_request_is_noticed_behind_unread_bytes() {
     assert_eq!(rest, b"");
 }
 
-/// The bytes taken last may stay in the connection's buffer for as long as the socket takes nothing.
+/// The bytes taken last may stay in the connection's buffer while the socket takes nothing.
 #[test]
 fn a_session_waits_until_the_socket_takes_its_last_bytes() {
     let sessions = sessions();

@@ -409,8 +409,8 @@ fn all_subscribers_share_the_bytes_of_a_notification() {
     }
 }
 
-/// A window that began with its head was filled since then: a client can resume from any block in it,
-/// before the head changes.
+/// A window that began with its head was filled since then: a client can resume from any block in
+/// it, before the head changes.
 #[test]
 fn a_subscription_resumes_from_a_block_that_was_added_below() {
     let blocks = TREE.windows[2].snapshot().canonical().to_vec();

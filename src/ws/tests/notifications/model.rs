@@ -212,8 +212,8 @@ impl Client {
         }
     }
 
-    /// Reads up to `most` bytes and returns whether nothing is left. With `served`, each new head must
-    /// be canonical in it.
+    /// Reads up to `most` bytes and returns whether nothing is left. With `served`, each new head
+    /// must be canonical in it.
     pub(super) fn read(&mut self, most: usize, served: Option<&Snapshot>) -> Result<bool, String> {
         let session = match &self.session {
             Some(session) if !self.is_closed => Rc::clone(session),

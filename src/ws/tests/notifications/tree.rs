@@ -87,7 +87,7 @@ impl Tree {
         self.block(&block.header.parent_hash)
     }
 
-    /// The change from `head` to a block that is chosen by chance: mostly a few blocks on, sometimes
+    /// The change from `head` to a random block: mostly a few blocks further, sometimes
     /// anywhere.
     pub(super) fn head_move(&self, head: &Arc<Block>, dice: &mut Dice) -> Option<HeadMove> {
         let most = match dice.roll(4) {
