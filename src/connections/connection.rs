@@ -141,8 +141,8 @@ impl ConnectionHandle {
         }
     }
 
-    /// Ends the connection once the kernel has sent what it was given. Without this the client would
-    /// wait while actix keeps reading.
+    /// Ends the connection once the kernel has sent what it was given. Without this the client
+    /// would wait while actix keeps reading.
     pub(crate) fn finish(&self) {
         if let Some(connection) = self.0.upgrade() {
             // An error: the connection has ended already.
@@ -167,8 +167,9 @@ pub(crate) async fn unless_gone<T>(
         if let Poll::Ready(answer) = answer.as_mut().poll(cx) {
             return Poll::Ready(Some(answer));
         }
-        // The connection polls its request whenever something happens on the socket, so that is when
-        // to check it. The first poll is the request itself, and most are answered by the second.
+        // The connection polls its request whenever something happens on the socket, so that is
+        // when to check it. The first poll is the request itself, and most are answered by the
+        // second.
         let checks = !std::mem::take(&mut is_first) && grace.is_none();
         if checks && connection.is_some_and(Connection::is_closed) {
             grace = Some(Box::pin(sleep(HALF_CLOSED_GRACE)));

@@ -165,7 +165,8 @@ mod tests {
         let watch = watch(3);
         let answering = watch.answering(&connection);
         (0..100).for_each(|_| watch.tick());
-        // Each part that is taken starts the time again; the tick that it falls into does not count.
+        // Each part that is taken starts the time again; the tick that it falls into does not
+        // count.
         for _ in 0..3 {
             answering.took();
             (0..WRITING_MAX).for_each(|_| watch.tick());

@@ -59,8 +59,8 @@ impl BodyRefusal {
 
 /// Reads the whole body; the charge is its share of the budget.
 ///
-/// A refused body is still read to its end, up to [`DRAIN_BYTES_MAX`], so that the connection can be
-/// used again.
+/// A refused body is still read to its end, up to [`DRAIN_BYTES_MAX`], so that the connection can
+/// be used again.
 ///
 /// # Errors
 /// The body is too large, too slow or broken, or the budget is used up.
@@ -103,8 +103,8 @@ async fn read(
     let mut polls = 0_u32;
     let mut overdue: Option<Pin<Box<Sleep>>> = None;
     poll_fn(|cx| {
-        // The connection fills the payload and then polls its request. A waker would have the request
-        // polled twice.
+        // The connection fills the payload and then polls its request. A waker would have the
+        // request polled twice.
         let mut unwoken = Context::from_waker(Waker::noop());
         while let Poll::Ready(chunk) = Pin::new(&mut payload).poll_next(&mut unwoken) {
             let Some(chunk) = chunk else {
@@ -132,8 +132,8 @@ async fn read(
     .await
 }
 
-/// The chunks of a body so far. A single one is not copied, several are joined. Nothing is kept of a
-/// refused body.
+/// The chunks of a body so far. A single one is not copied, several are joined. Nothing is kept of
+/// a refused body.
 struct BodyBuffer {
     first: Bytes,
     joined: BytesMut,

@@ -57,8 +57,8 @@ impl Compression {
 
 /// The offered encoding that the client prefers; `None` for none.
 fn wanted(request: &HttpRequest) -> Option<ContentEncoding> {
-    // The length of a compressed reply is unknown, and HTTP/1.0 has no transfer coding for that (RFC
-    // 9112 §6.1).
+    // The length of a compressed reply is unknown, and HTTP/1.0 has no transfer coding for that
+    // (RFC 9112 §6.1).
     if request.version() < Version::HTTP_11
         || !request.headers().contains_key(header::ACCEPT_ENCODING)
     {

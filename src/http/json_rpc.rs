@@ -29,8 +29,8 @@ impl WorkerState {
     /// Answers a POST with this key.
     ///
     /// # Errors
-    /// The response to a request that HTTP refuses. Its body is read first: otherwise the connection
-    /// could not be used again.
+    /// The response to a request that HTTP refuses. Its body is read first: otherwise the
+    /// connection could not be used again.
     pub(super) async fn answer(
         &self,
         request: &HttpRequest,

@@ -1,5 +1,5 @@
-//! A reply's body: slices that were encoded with their block, and pieces that are encoded as they are
-//! written.
+//! A reply's body: slices that were encoded with their block, and pieces that are encoded as they
+//! are written.
 
 use std::{
     pin::Pin,

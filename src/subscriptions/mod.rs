@@ -2,8 +2,8 @@
 //!
 //! | file | content |
 //! |---|---|
-//! | [`hub`] | the subscriptions of one worker that are notified at once, and the snapshot they are at |
-//! | [`session_subscriptions`] | one session's subscriptions; those that are behind take turns to catch up |
+//! | [`hub`] | the subscriptions that are notified at once, and their snapshot |
+//! | [`session_subscriptions`] | those of one session; the ones that are behind take turns |
 //! | `catch_up` | one subscription that catches up |
 //! | `bookmark` | where in the chain a subscription continues |
 //! | `notification` | the JSON of a notification, shared by all that receive it |

@@ -145,9 +145,9 @@ impl Session {
         self.wake();
     }
 
-    /// Queues a notification's frame, unless more than half of the budget would wait: the other half
-    /// is for answers. Returns `false` if it was not queued. A frame that is larger than that is
-    /// queued alone.
+    /// Queues a notification's frame, unless more than half of the budget would wait: the other
+    /// half is for answers. Returns `false` if it was not queued. A frame that is larger than that
+    /// is queued alone.
     pub(super) fn queue_notification(&self, pieces: [Bytes; 3]) -> bool {
         if !self.takes_messages() {
             return true;
@@ -337,8 +337,8 @@ impl Session {
         }
     }
 
-    /// Handles the client's close: echoes it, unless it answers ours. Of what waits only the rest of
-    /// a begun frame is still sent.
+    /// Handles the client's close: echoes it, unless it answers ours. Of what waits only the rest
+    /// of a begun frame is still sent.
     pub(crate) fn close_received(&self, code: Option<u16>) {
         if self.takes_messages() {
             self.shared.metrics.session_closed(code.unwrap_or(1005));

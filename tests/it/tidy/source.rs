@@ -166,8 +166,7 @@ fn imports_are_written_out() {
 
 #[test]
 fn items_for_tests_are_no_code() {
-    let text =
-        "a();\n#[cfg(test)]\nfn b() {\n    c();\n}\n// d\ne();\n#[cfg(all(test, feature = \"x\"))]\nuse f;\ng();\n";
+    let text = "a();\n#[cfg(test)]\nfn b() {\n    c();\n}\n// d\ne();\n#[cfg(all(test, feature = \"x\"))]\nuse f;\ng();\n";
     let source = Source::new("src/x.rs", text, false);
     let code: Vec<_> = source.code(false).collect();
     assert_eq!(code, [(1, "a();"), (7, "e();"), (10, "g();")]);
