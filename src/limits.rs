@@ -1,4 +1,4 @@
-//! Every bound of the edge, each with its reason. Bounds of work that is under way are in
+//! Every bound of the server, each with its reason. Bounds of work in progress are in
 //! [`nearhead_actors::admission`], beside what they admit.
 
 use std::time::Duration;
@@ -7,36 +7,34 @@ use std::time::Duration;
 pub const BODY_BYTES_MAX: usize = 5 << 20;
 
 /// Bytes of large bodies that one worker holds while they are read and answered: 25 of the largest.
-/// Clients are refused beyond it, so that the largest bodies on every connection do not fill the
+/// Requests beyond it are refused, so that the largest bodies on every connection do not fill the
 /// memory.
 pub const BODY_BYTES_PER_WORKER: usize = 128 << 20;
 
-/// Longest part of a body that is read only to be thrown away, in bytes, before it is refused: a
-/// connection that is read to its end can be used again, which costs a client less than a new one.
-/// Whoever sends more is cut off.
+/// Longest part of a refused body that is read and discarded, in bytes: a connection whose body was
+/// read to its end can be reused, which costs a client less than a new one. A client that sends
+/// more is cut off.
 pub const DRAIN_BYTES_MAX: usize = 64 << 20;
 
 /// Longest wait for a request's whole body: 5 MiB at the 1.4 Mbit/s of a bad mobile link take 30 s.
 pub const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Longest wait for the head of a connection's first request: a head is one packet, the rest is for
+/// Longest wait for the head of a connection's first request. A head is one packet; the rest is for
 /// bad links.
 pub const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How long a connection may stay idle between requests: longer than the 60 s of the usual load
-/// balancer, so that it is the balancer who closes and no request meets a closing server.
+/// How long a connection may stay idle between requests: longer than the 60 s of most load
+/// balancers, so that the balancer closes it and no request meets a closing server.
 pub const KEEP_ALIVE: Duration = Duration::from_secs(75);
 
-/// Longest wait for a client that was told to go: beyond it the socket is closed without a
-/// farewell.
+/// Longest wait for a client to close its side of a connection; then the socket is closed.
 pub const DISCONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Open connections; more wait in the kernel's queue. An idle one costs some 20 KB, all of them 1.3
 /// GB.
 pub const CONNECTIONS_MAX: usize = 65_536;
 
-/// Connections that wait in the kernel's queue for a worker: what a burst of reconnecting clients
-/// brings.
+/// Connections that wait in the kernel's queue for a worker: a burst of reconnecting clients.
 pub const BACKLOG: i32 = 2_048;
 
 /// Requests in one batch (geth has the same bound).
@@ -45,13 +43,13 @@ pub const BATCH_ITEMS_MAX: usize = 1_000;
 /// Bytes of one batch's reply (geth has the same bound).
 pub const BATCH_REPLY_BYTES_MAX: usize = 25_000_000;
 
-/// Longest run of eth_getLogs, from admission (the product's specification).
+/// Longest run of eth_getLogs, from admission; Infura has the same bound.
 pub const LOGS_DEADLINE: Duration = Duration::from_secs(10);
 
-/// Results of one eth_getLogs (the product's specification).
+/// Results of one eth_getLogs; Infura has the same bound.
 pub const LOGS_MAX: usize = 10_000;
 
-/// Addresses and topic values of one log filter together (the product's specification).
+/// Addresses and topic values of one log filter together; Infura has the same bound.
 pub const FILTER_VALUES_MAX: usize = 5_000;
 
 /// Positions of a log filter's topics: a log has no more (EVM: LOG0 to LOG4).
@@ -61,91 +59,90 @@ pub const TOPICS_MAX: usize = 4;
 /// work.
 pub const STORAGE_KEYS_MAX: usize = 1_024;
 
-/// How long a client that has closed its side of a connection is still answered: a cheap answer
-/// takes a hundredth of it, and a query that takes longer is taken for one that nobody waits for.
+/// How long a client that has closed its side of a connection still gets an answer. A cheap answer
+/// takes a hundredth of it; a longer query is cancelled, because the client has probably gone.
 pub const HALF_CLOSED_GRACE: Duration = Duration::from_millis(20);
 
-/// Longest that a reply keeps the permits that admitted it while it is written: a client that reads
-/// slowly would shut out the others otherwise. Beyond it the reply goes on without.
+/// Longest that a reply keeps its admission permits while it is written, so that a client that
+/// reads slowly does not shut out others. After it, the reply continues without permits.
 pub const WRITE_PERMIT_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Longest that a client may take for the next part of a reply, which is [`CHUNK_BYTES`] and what
-/// the kernel waits for before it takes more, half of [`UNSENT_BYTES`]: who reads that slowly holds
-/// memory that others need, and is cut off. At 20 KB/s no link is that bad. Whole seconds.
+/// Longest that a client may take for the next part of a reply. A part is [`CHUNK_BYTES`], and the
+/// kernel accepts the next one when half of [`UNSENT_BYTES`] is sent. A slower client holds memory
+/// that others need and is cut off; no link is as bad as 20 KB/s. Whole seconds.
 pub const WRITE_STALL_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Bytes that the kernel keeps of a connection and cannot send yet: by default it takes megabytes,
-/// and no more before a third of them is gone, so that a client who reads 100 KB/s would seem to
-/// take nothing for many seconds.
+/// Bytes of a connection that the kernel holds unsent. By default it accepts megabytes, and then no
+/// more until a third of them is sent: a client that reads 100 KB/s would seem to read nothing for
+/// many seconds.
 pub const UNSENT_BYTES: u32 = 128 << 10;
 
-/// Largest message that a session takes, in bytes, whole or in pieces (the product's
-/// specification). A request larger than [`BODY_BYTES_MAX`] is answered with an error.
+/// Largest message that a session accepts, in bytes, whole or in parts; geth has the same bound. A
+/// larger one ends the session. A request larger than [`BODY_BYTES_MAX`] gets an error.
 pub const MESSAGE_BYTES_MAX: usize = 32 << 20;
 
-/// Bytes of a message that are not counted against [`BODY_BYTES_PER_WORKER`]: the usual request, so
-/// that it is answered whatever others send.
+/// Bytes of a message that are not counted against [`BODY_BYTES_PER_WORKER`]: a usual request, so
+/// that it is answered whatever other clients send.
 pub const UNCOUNTED_MESSAGE_BYTES: usize = 16 << 10;
 
-/// Words of four bytes of the largest frame that a session's message is decoded in: a larger one is
-/// cut into several, for the decoder keeps a buffer of the largest as long as the session lives.
+/// Largest frame that the decoder of a session is given, in words of four bytes. A larger frame is
+/// split, because the decoder keeps a buffer as large as the largest frame for the session's life.
 pub const FRAME_WORDS_MAX: u32 = 2_048;
 
-/// Pings, pongs and closes that are read of one session within a second; more wait in its socket. A
+/// Pings, pongs and closes of one session that are read within a second; more wait in its socket. A
 /// client needs one in 30 seconds.
 pub const CONTROL_FRAMES_PER_SECOND: u32 = 100;
 
-/// Memory that what waits for one session's client may take, answers and notifications: some
-/// thousand notifications, and answers of any size, which are put together as they are taken.
+/// Memory for answers and notifications that wait for one session's client: some thousand
+/// notifications, and answers of any size, because these are assembled while they are sent.
 pub const SESSION_BYTES_MAX: usize = 1 << 20;
 
-/// Requests of one session that are answered at the same time; the next one waits in its socket.
+/// Requests of one session that are in progress at the same time; the next one waits in its socket.
 pub const SESSION_REQUESTS_MAX: usize = 16;
 
-/// Subscriptions of one session.
+/// Subscriptions of one session: bounds what it adds to every fan-out.
 pub const SESSION_SUBSCRIPTIONS_MAX: usize = 128;
 
-/// Addresses and topics in all subscriptions of one session: as many as one filter may have. One
-/// takes some 150 bytes.
+/// Addresses and topics in all subscriptions of one session: as many as in one filter. Each takes
+/// some 150 bytes.
 pub const SESSION_FILTER_VALUES_MAX: usize = 5_000;
 
 /// Addresses and topics in all subscriptions of one worker's sessions: some 150 MB.
 pub const FILTER_VALUES_PER_WORKER: usize = 1_000_000;
 
-/// Steps along the chain that one session's subscriptions catch up by before others have their
-/// turn: a step costs some microseconds.
+/// Steps along the chain that one session's subscriptions catch up by before another session has
+/// its turn. A step takes some microseconds.
 pub const CATCH_UP_STEPS: usize = 32;
 
-/// Smallest reply in bytes that is compressed: below it a reply fits into few packets, and
-/// compressing it costs more than sending it.
+/// Smallest reply in bytes that is compressed. A smaller one fits into few packets, and compressing
+/// it costs more than sending it.
 pub const COMPRESS_BYTES_MIN: usize = 16 << 10;
 
 /// Replies that are compressed at the same time: each keeps a core busy for 10 to 20 ms a megabyte.
-/// More go out as they are, for a compressed reply is a convenience.
+/// Further replies go out uncompressed.
 pub const COMPRESSIONS_MAX: usize = 8;
 
-/// Largest reply in bytes that is put together in one buffer: below it a copy costs less than
-/// another slice does.
+/// Largest reply in bytes that is assembled in one buffer: below it a copy costs less than another
+/// slice.
 pub const JOINED_REPLY_BYTES_MAX: usize = 8 << 10;
 
-/// The same for the results in a batch, of which there may be so many that their copies would be
-/// much to hold, and for what waits for a session, where thousands that are sent the same would
-/// each copy it once more.
+/// The same for each result of a batch and for each message of a session. A batch has many results,
+/// whose copies would take much memory; a message goes to thousands of sessions, each of which
+/// would copy it.
 pub const JOINED_ITEM_BYTES_MAX: usize = 512;
 
-/// Largest result in bytes that is kept until it is written, where it could be made as it is taken:
-/// a proof with some slots, any contract's code. In a batch it is [`JOINED_ITEM_BYTES_MAX`].
+/// Largest result in bytes that is built before it is sent, where it could be built while it is
+/// sent: a proof with some slots, any contract's code. In a batch it is [`JOINED_ITEM_BYTES_MAX`].
 pub const KEPT_RESULT_BYTES_MAX: usize = 64 << 10;
 
-/// Bytes of a reply that are handed to the connection at once: with a head before them they fit
-/// into the 128 KiB that actix keeps of a connection's buffer, so that it is reused whatever the
-/// reply's size. Larger parts had it allocated anew each time, smaller ones cost more system calls
-/// (`load-tests/compare`, full blocks).
+/// Bytes of a reply that are passed to the connection at once. With a head before them they fit
+/// into the 128 KiB buffer that actix keeps for a connection. Larger parts allocate that buffer
+/// each time; smaller ones cost more system calls (`load-tests/compare`, full blocks).
 pub const CHUNK_BYTES: usize = 120 << 10;
 
-/// Longest `X-Request-Id` that is taken over, in bytes: a UUID has 36, a trace id with its span 55.
+/// Longest `X-Request-Id` that is repeated, in bytes: a UUID has 36, a trace id with its span 55.
 pub const REQUEST_ID_BYTES_MAX: usize = 128;
 
-/// How long a client that was refused should wait, in seconds: admitted work is done within a
-/// fraction of it.
+/// How long a refused client should wait, in seconds: admitted work is done within a fraction of
+/// it.
 pub const RETRY_AFTER_SECONDS: u64 = 1;

@@ -27,18 +27,18 @@ use value::{Show, api_keys, cap, duration, names, nodes, path, whole};
 pub struct OptionSpec {
     /// Name of the flag (with `--`) and of the file's key.
     pub name: &'static str,
-    /// Heading that it stands under in `--help`.
+    /// Its heading in `--help`.
     pub group: &'static str,
     /// Placeholder of its value, with the unit.
     pub unit: &'static str,
-    /// What is accepted, as the messages say it.
+    /// The accepted values, in the words of the messages.
     pub accepts: &'static str,
     /// What it is for.
     pub help: &'static str,
-    /// Takes the texts that were given (several only for an option that is a list); `None` if one is
-    /// not acceptable.
+    /// Parses the given texts (several only for an option that is a list) into the configuration;
+    /// `None` if one is not acceptable.
     set: fn(&mut Config, &[String]) -> Option<()>,
-    /// The value as `check` prints it; no secret is in it.
+    /// The value as `check` prints it, without secrets.
     show: fn(&Config) -> String,
 }
 
@@ -49,13 +49,13 @@ impl OptionSpec {
         format!("NEARHEAD_{}", self.name.to_uppercase().replace('-', "_"))
     }
 
-    /// The default as it would be written.
+    /// The default as a user would write it.
     #[must_use]
     pub fn default(&self) -> String {
         (self.show)(&Config::default())
     }
 
-    /// Whether a flag of it needs no value.
+    /// Whether its flag needs no value.
     fn is_switch(&self) -> bool {
         self.unit == "BOOL"
     }
@@ -103,36 +103,36 @@ macro_rules! options {
 
 options! {
 "Source":
-    /// What feeds the service: `dev` makes a chain of its own, `files` imports one, `node` follows
+    /// Where blocks come from: `dev` makes a chain of its own, `files` imports one, `node` follows
     /// real nodes
     "source" source: SourceKind = SourceKind::Dev,
         "SOURCE", "dev, files or node", names;
-    /// Genesis of the chain, in the form of genesis.json: what is imported begins with it; to
-    /// follow nodes it is needed where the chain has prices of blob gas of its own
+    /// Genesis of the chain, in the form of genesis.json: the first block of an import. To follow
+    /// nodes it is needed if the chain has blob gas prices of its own
     "genesis" genesis: Option<PathBuf> = None,
         "FILE", "the path of a file", path;
     /// Blocks to import, in the form of `geth export`; may be gzipped
     "chain" chain: Option<PathBuf> = None,
         "FILE", "the path of a file", path;
 "Nodes":
-    /// A node to follow, over http, https, ws or wss; may be given several times, the best is
-    /// followed. `user:password@` in the URL is sent as basic authorization, what stands after `#`
-    /// as headers. In the environment, several are separated by commas; in the file they are a list
+    /// A node to follow, over http, https, ws or wss. May be given several times; the best one is
+    /// followed. `user:password@` in the URL is sent as basic authorization, and the part after
+    /// `#` as headers. In the environment, several are separated by commas; in the file they are a
+    /// list
     "node" nodes: Vec<Endpoint> = Vec::new(),
         "URL[#HEADER=VALUE&...]", "a URL with http, https, ws or wss, at most 16 of them", nodes;
-    /// Calls to one node that may be under way for blocks, and as many for state
+    /// Calls to one node that may be in progress for blocks, and as many for state
     "node-concurrency" node_concurrency: usize = 16,
         "CALLS", "a whole number from 1 to 1024", |text| whole(text, 1, 1_024);
     /// Longest wait for a node's answer
     "node-timeout" node_timeout: Duration = Duration::from_secs(10),
         "TIME", "a time from 100ms to 5m, as 500ms, 12s or 1m",
         |text| duration(text, Duration::from_millis(100), Duration::from_secs(300));
-    /// Bytes of state that are held of what nodes were asked for; what was read longest ago goes
-    /// first
+    /// Memory in bytes for state fetched from nodes; the least recently read goes first
     "state-bytes" state_bytes: usize = 512 << 20,
         "BYTES", "a whole number from 1048576 to 1099511627776", |text| whole(text, 1 << 20, 1 << 40);
 "Dev chain":
-    /// What everything random is made from; the same seed gives the same chain
+    /// Seed of everything random: the same seed gives the same chain
     "seed" seed: u64 = 1,
         "NUMBER", "a whole number from 0 to 18446744073709551615", |text| whole(text, 0, u64::MAX);
     /// Size of state and blocks: small, mainnet, p99 or adversarial
@@ -142,10 +142,10 @@ options! {
     "block-time" block_time: Duration = Duration::from_secs(1),
         "TIME", "a time from 0 to 1h, as 500ms, 12s or 1m",
         |text| duration(text, Duration::ZERO, Duration::from_secs(3600));
-    /// A reorg after every so many blocks; 0 for none
+    /// Blocks between two reorgs; 0 for no reorgs
     "reorg-every" reorg_every: u64 = 0,
         "BLOCKS", "a whole number from 0 to 1000000", |text| whole(text, 0, 1_000_000);
-    /// How many blocks such a reorg replaces
+    /// Blocks that such a reorg replaces
     "reorg-depth" reorg_depth: u64 = 1,
         "BLOCKS", "a whole number from 1 to 127", |text| whole(text, 1, 127);
 "Serving":
@@ -158,8 +158,8 @@ options! {
     /// Threads for heavy queries, beside the workers; the default is one a core
     "pool-threads" pool_threads: usize = cores(),
         "THREADS", "a whole number from 1 to 512", |text| whole(text, 1, 512);
-    /// Connections of the whole service, shared out among the workers; further ones wait to be
-    /// accepted. Fewer where the process may not open as many descriptors
+    /// Connections of the whole service, divided among the workers; further ones wait to be
+    /// accepted. Fewer if the process may not open as many descriptors
     "max-connections" max_connections: usize = limits::CONNECTIONS_MAX,
         "CONNECTIONS", "a whole number from 1 to 10000000", |text| whole(text, 1, 10_000_000);
     // actix measures it with a clock that it reads twice a second.
@@ -175,40 +175,39 @@ options! {
     "keep-alive" keep_alive: Duration = limits::KEEP_ALIVE,
         "TIME", "a time from 1s to 1h, as 500ms, 12s or 1m",
         |text| duration(text, Duration::from_secs(1), Duration::from_secs(3600));
-    /// WebSocket sessions of the whole service; auto is three quarters of its connections, the rest
-    /// is for everybody else
+    /// WebSocket sessions of the whole service; auto is three quarters of its connections, so that
+    /// the rest is left for requests
     "max-sessions" max_sessions: Cap = Cap::Auto,
         "SESSIONS", "auto or a whole number from 0 to 10000000", |text| cap(text, 0, 10_000_000);
-    /// WebSocket sessions of one key's holder; auto is half of the service's connections
+    /// WebSocket sessions of one tenant; auto is half of the service's connections
     "max-sessions-per-key" max_sessions_per_key: Cap = Cap::Auto,
         "SESSIONS", "auto or a whole number from 0 to 10000000", |text| cap(text, 0, 10_000_000);
-    /// Memory in bytes that what waits for a WebSocket session's client may take; the rest is told
-    /// when it has read
+    /// Memory in bytes for answers and notifications that wait for the client of a WebSocket
+    /// session; further ones follow when it has read
     "session-bytes" session_bytes: usize = limits::SESSION_BYTES_MAX,
         "BYTES", "a whole number from 524288 to 1073741824", |text| whole(text, 1 << 19, 1 << 30);
-    /// How long requests in flight may take to finish when the process is told to stop; whole
-    /// seconds
+    /// How long requests in progress may take to finish when the process stops; whole seconds
     "shutdown-grace" shutdown_grace: Duration = Duration::from_secs(10),
         "TIME", "a time in whole seconds from 0 to 1h, as 10s or 1m",
         |text| duration(text, Duration::ZERO, Duration::from_secs(3600)).filter(|time| time.subsec_nanos() == 0);
 "Access":
-    /// A key that is let in, with the name of who holds it; may be given several times. In the
+    /// A key that clients may use, with the name of its tenant. May be given several times. In the
     /// environment, several are separated by commas; in the file they are a list. Source dev on a
     /// loopback address has the key `dev` if none is given
     "api-key" api_keys: Vec<ApiKey> = Vec::new(),
         "[NAME=]SECRET", "NAME=SECRET or SECRET, each of letters, digits, '-', '_', '.' and '~', no secret twice", api_keys;
-    /// Requests per second that each name may make; 0 for no limit
+    /// Requests per second of each tenant; 0 for no limit
     "rate-limit" rate_limit: u32 = 0,
         "REQUESTS", "a whole number from 0 to 1000000", |text| whole(text, 0, 1_000_000);
 "Answers":
-    /// `core` serves the seven methods alone, `companion` also those that clients call before and
-    /// beside them
+    /// `core` serves the seven core methods alone, `companion` also those that clients call before
+    /// and beside them
     "methods" methods: MethodSet = MethodSet::Companion,
         "SET", "companion or core", names;
     /// Leave `totalDifficulty` out of blocks, as execution-apis has it
     "omit-total-difficulty" omit_total_difficulty: bool = false,
         "BOOL", "true or false", names;
-    /// How long an eth_getLogs may take, counted from admission
+    /// How long one eth_getLogs may take, from admission
     "logs-deadline" logs_deadline: Duration = limits::LOGS_DEADLINE,
         "TIME", "a time from 1ms to 1h, as 500ms, 12s or 1m",
         |text| duration(text, Duration::from_millis(1), Duration::from_secs(3600));
@@ -227,11 +226,11 @@ fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// Why values that are fine by themselves do not go together. The message is one line and says what
-/// to do.
+/// Why values that are valid one by one are not valid together. The message is one line and says
+/// what to do.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigError {
-    /// Nobody could ask, or anybody could.
+    /// There is no key, and the default key would be open to others.
     #[error(
         "no --api-key is given, and only source dev on a loopback address does without (this is source {source_kind} on \
          {listen}): make a secret with `openssl rand -hex 16` and give it as --api-key NAME=SECRET or NEARHEAD_API_KEY"
@@ -251,7 +250,7 @@ pub enum ConfigError {
     /// The source is `node` and no node is named.
     #[error("--source node needs --node URL")]
     NoNode,
-    /// Files or nodes are named and nobody said to read or to follow them.
+    /// Files or nodes are named, but the source ignores them.
     #[error("--{given} is given, but the source is dev (the default): add --source {wanted}")]
     Unused {
         /// The option that would be ignored.
@@ -262,8 +261,8 @@ pub enum ConfigError {
 }
 
 impl Config {
-    /// Checks the values together, and lets the key `dev` in where that is safe: source dev, on a
-    /// loopback address, when no other key is given.
+    /// Checks the values together, and adds the key `dev` where that is safe: source dev on a
+    /// loopback address, if no other key is given.
     ///
     /// # Errors
     /// A key or a file is missing.

@@ -1,5 +1,4 @@
-//! From command line, environment and file to one configuration, each value with where it came
-//! from.
+//! Resolves command line, environment and file into one configuration, each value with its origin.
 
 use std::{
     env,
@@ -18,7 +17,7 @@ use super::{Config, ConfigError, OPTIONS, OptionSpec, SourceKind};
 /// Environment name of the file's path.
 const CONFIG_ENVIRONMENT: &str = "NEARHEAD_CONFIG";
 
-/// What the command line asks for.
+/// The command that the command line gives.
 #[derive(Debug)]
 pub enum Command {
     /// Serve.
@@ -51,7 +50,7 @@ pub struct Export {
 /// Where a value came from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// Nobody gave one.
+    /// Not given.
     Default,
     /// The file.
     File(PathBuf),
@@ -143,10 +142,10 @@ pub enum CommandError {
         /// What is wrong with it.
         why: String,
     },
-    /// The command line has something that there is not.
+    /// The command line has an unknown argument, or lacks one.
     #[error("{0}; see nearhead --help")]
     Usage(String),
-    /// The values do not go together.
+    /// The values are not valid together.
     #[error(transparent)]
     Together(#[from] ConfigError),
 }
@@ -184,7 +183,7 @@ impl Command {
     }
 }
 
-/// What clap says, as one line.
+/// clap's message as one line.
 fn usage_message(wrong: &clap::Error) -> String {
     let text = wrong.to_string();
     let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
@@ -194,7 +193,7 @@ fn usage_message(wrong: &clap::Error) -> String {
         .trim_start_matches("error: ")
         .to_owned();
     match wrong.kind() {
-        // Names of what is missing follow on lines of their own.
+        // The missing arguments follow on lines of their own.
         ErrorKind::MissingRequiredArgument => {
             let missing: Vec<&str> = lines.take_while(|line| line.starts_with('-')).collect();
             format!("{first} {}", missing.join(", "))
@@ -246,7 +245,7 @@ impl Resolved {
     }
 }
 
-/// What was given for an option, and how.
+/// The given value of an option, and its origin.
 struct Given {
     texts: Vec<String>,
     /// The option as it was given, for messages.
@@ -369,7 +368,7 @@ impl File {
     }
 }
 
-/// What is wrong with a TOML text, as one line that quotes nothing of it: it may hold keys.
+/// The error of a TOML text as one line. It quotes nothing, because the text may hold secrets.
 fn toml_message(text: &str, error: &toml::de::Error) -> String {
     let line = error
         .span()

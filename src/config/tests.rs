@@ -133,7 +133,7 @@ fn the_table_is_sound() {
 /// Every option, in every form, against every form that goes before it.
 #[test]
 fn flag_before_environment_before_file_before_default() {
-    // Enough for every option to be judged alone.
+    // Makes the configuration complete whatever the option under test is.
     let rest = [
         "--api-key=rest",
         "--source=files",
@@ -461,7 +461,7 @@ fn a_wrong_value_is_one_line_that_says_what_is_accepted() {
 }
 
 #[test]
-fn a_file_that_is_not_there_is_named_with_the_option() {
+fn a_missing_file_is_named_with_its_option() {
     let fault = command(&["--config", "/no/such.toml"], &[], None)
         .unwrap_err()
         .to_string();
@@ -504,7 +504,7 @@ fn no_secret_is_shown() {
 }
 
 #[test]
-fn the_dev_key_is_let_in_where_nobody_else_can_ask() {
+fn the_dev_key_is_added_on_loopback_addresses_alone() {
     for listen in ["127.0.0.1:0", "127.3.2.1:0", "[::1]:0"] {
         let resolved = resolved(&["--listen", listen], &[], None);
         assert_eq!(
@@ -565,9 +565,9 @@ fn an_export_takes_its_files_from_the_command_line_alone() {
 }
 
 proptest! {
-    /// Whatever is given, the answer is a configuration or one line.
+    /// Any text gives a configuration or a message of one line.
     #[test]
-    fn any_text_is_judged(option in 0..OPTIONS.len(), text in "\\PC{0,12}") {
+    fn any_text_gives_a_configuration_or_one_line(option in 0..OPTIONS.len(), text in "\\PC{0,12}") {
         let flag = format!("--{}={text}", OPTIONS[option].name);
         if let Err(fault) = command(&[&flag], &[], None) {
             let message = fault.to_string();
@@ -575,9 +575,9 @@ proptest! {
         }
     }
 
-    /// A time that was shown is read as the same time.
+    /// A time that is shown is parsed as the same time.
     #[test]
-    fn times_are_read_as_they_are_shown(millis in 0_u64..3_600_000) {
+    fn times_are_parsed_as_they_are_shown(millis in 0_u64..3_600_000) {
         let time = Duration::from_millis(millis);
         let shown = value::Show::show(&time);
         prop_assert_eq!(duration(&[shown], Duration::ZERO, Duration::from_secs(3600)), Some(time));

@@ -1,4 +1,4 @@
-//! How each kind of value is read and shown.
+//! Parses and shows each kind of value.
 
 use std::{
     fmt,
@@ -14,10 +14,10 @@ use tracing_subscriber::EnvFilter;
 
 use crate::access::MethodSet;
 
-/// Nodes that are followed at most: each is asked for its head twice a block time.
+/// Largest number of upstreams: each is asked for its head twice a block time.
 const NODES_MAX: usize = 16;
 
-/// What feeds the service.
+/// Where blocks come from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SourceKind {
     /// A chain that this process makes.
@@ -39,17 +39,17 @@ pub enum LogFormat {
     Json,
 }
 
-/// How many of something there may be at once.
+/// A bound that is configured or derived from others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cap {
-    /// As many as suits what else was configured.
+    /// Derived from other options.
     Auto,
     /// This many.
     Of(usize),
 }
 
 impl Cap {
-    /// The number, which is `auto` where nothing else was asked for.
+    /// The bound, with `auto` in place of [`Self::Auto`].
     #[must_use]
     pub const fn or(self, auto: usize) -> usize {
         match self {
@@ -59,7 +59,7 @@ impl Cap {
     }
 }
 
-/// A key and who holds it.
+/// A key and the name of its tenant.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ApiKey {
     /// Name of the holder, for logs and metrics.
@@ -68,7 +68,7 @@ pub struct ApiKey {
 }
 
 impl ApiKey {
-    /// Longest name or secret in bytes: it stands in a URL's path.
+    /// Longest name or secret in bytes: it is part of a URL's path.
     const LENGTH_MAX: usize = 128;
 
     /// A key of `tenant`.
@@ -105,7 +105,7 @@ impl fmt::Debug for ApiKey {
     }
 }
 
-/// Shows a value as it would be given.
+/// Shows a value as a user would write it.
 pub(super) trait Show {
     fn show(&self) -> String;
 }
@@ -230,7 +230,7 @@ impl Named for SocketAddr {
     }
 }
 
-/// The one text that an option which is no list was given.
+/// The one text of an option that is not a list.
 fn single(texts: &[String]) -> Option<&str> {
     match texts {
         [text] => Some(text.trim()),
@@ -280,7 +280,7 @@ pub(super) fn duration(texts: &[String], min: Duration, max: Duration) -> Option
     (min..=max).contains(&time).then_some(time)
 }
 
-/// A path, not looked at.
+/// A path; the file is not opened.
 #[expect(
     clippy::option_option,
     reason = "outer: acceptable; inner: the option's own type"
