@@ -12,21 +12,18 @@ static ALLOCATOR: MiMalloc = MiMalloc;
 /// `mi_option_purge_delay` of mimalloc.h, which the bindings leave out.
 const PURGE_DELAY: mi_option_t = 15;
 
-/// How long memory that was freed is kept, in milliseconds; mimalloc's own delay is one second.
+/// How long freed memory is kept, in milliseconds; mimalloc's default is one second.
 ///
-/// Every block takes the room of the one before again. Given back between two blocks it would be
-/// taken from the system page by page (docs/performance.md).
+/// Every block uses the memory of the one before. If it were returned between two blocks, the
+/// system would hand it out again page by page (docs/performance.md).
 const KEPT_MS: c_long = 60_000;
 
-/// Sets how long memory that was freed is kept, and says it; `MIMALLOC_PURGE_DELAY` of the
-/// environment goes before.
+/// Sets how long freed memory is kept, and returns the time in force: the environment's
+/// `MIMALLOC_PURGE_DELAY` has precedence.
 pub(crate) fn keep_freed_memory() -> c_long {
-    #[expect(
-        unsafe_code,
-        reason = "mimalloc's options are set by its C functions alone"
-    )]
-    // SAFETY: an option is an integer, which any thread may set and read at any time; one that is
-    // unknown is ignored.
+    #[expect(unsafe_code, reason = "only mimalloc's C functions set its options")]
+    // SAFETY: an option is an integer that any thread may set and read at any time; an unknown one
+    // is ignored.
     unsafe {
         mi_option_set_default(PURGE_DELAY, KEPT_MS);
         mi_option_get(PURGE_DELAY)
@@ -37,8 +34,8 @@ pub(crate) fn keep_freed_memory() -> c_long {
 mod tests {
     use super::{KEPT_MS, PURGE_DELAY, keep_freed_memory};
 
-    /// The number is the one that mimalloc.h gives between two that the bindings have, and the
-    /// option takes the value.
+    /// The option's number is the one below its neighbour in mimalloc.h, which the bindings have,
+    /// and the option takes the value.
     #[test]
     fn freed_memory_is_kept() {
         assert_eq!(PURGE_DELAY, libmimalloc_sys::mi_option_use_numa_nodes - 1);

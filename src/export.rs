@@ -26,18 +26,18 @@ pub enum ExportError {
     Write {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         error: io::Error,
     },
     /// Both paths name one file.
     #[error("--genesis {} and --chain {}: expected two files, found one", genesis.display(), chain.display())]
     OneFile {
-        /// Where genesis.json was to go.
+        /// The path for genesis.json.
         genesis: PathBuf,
-        /// Where chain.rlp was to go.
+        /// The path for chain.rlp.
         chain: PathBuf,
     },
-    /// The chain could not be made.
+    /// The producer failed.
     #[error("{0}")]
     Dev(Box<DevError>),
 }
@@ -48,8 +48,8 @@ impl From<DevError> for ExportError {
     }
 }
 
-/// Writes the files, a block at a time, and gives back the head. The chain is the one that source
-/// `dev` makes of the same seed, profile and block time without reorgs.
+/// Writes the files block by block and returns the head. The chain is the one that source `dev`
+/// makes of the same seed, profile and block time without reorgs.
 ///
 /// # Errors
 /// A file cannot be written, both are one, or a defect of the producer.
@@ -61,8 +61,8 @@ pub fn export(export: &Export, report: &mut Report) -> Result<Arc<Block>, Export
         reorg_every: None,
         reorg_depth: 1,
     };
-    // Both are opened before the first block is made: a path that cannot be written is told at
-    // once.
+    // Both are opened before the first block is made, so that a path that cannot be written fails
+    // at once.
     let mut genesis = Output::open(&export.genesis)?;
     let mut chain = Output::open(&export.chain)?;
     if genesis.is(&chain)? {
@@ -89,21 +89,21 @@ pub fn export(export: &Export, report: &mut Report) -> Result<Arc<Block>, Export
     Ok(Arc::clone(producer.head()))
 }
 
-/// A file that is written to, whose faults name it.
+/// An output file whose errors name its path.
 struct Output<'a> {
     path: &'a Path,
     file: BufWriter<File>,
 }
 
 impl<'a> Output<'a> {
-    /// Opens the file, and makes it where there is none; what is in it stays until [`Self::clear`].
+    /// Opens the file or creates it; its content stays until [`Self::clear`].
     fn open(path: &'a Path) -> Result<Self, ExportError> {
         let file = File::options()
             .write(true)
             .create(true)
             .truncate(false)
             .open(path)
-            .map_err(fault_of(path))?;
+            .map_err(error_of(path))?;
         Ok(Self {
             path,
             file: BufWriter::new(file),
@@ -111,22 +111,22 @@ impl<'a> Output<'a> {
     }
 
     fn metadata(&self) -> Result<Metadata, ExportError> {
-        self.file.get_ref().metadata().map_err(fault_of(self.path))
+        self.file.get_ref().metadata().map_err(error_of(self.path))
     }
 
-    /// Whether both are one file on disk, however it is named; a device may well be given twice.
+    /// Whether both are one file on disk, by whatever path; a device may be named twice.
     fn is(&self, other: &Self) -> Result<bool, ExportError> {
         let (own, other) = (self.metadata()?, other.metadata()?);
         Ok(own.is_file() && (own.dev(), own.ino()) == (other.dev(), other.ino()))
     }
 
-    /// Throws away what was in the file; a pipe or a device has nothing to throw away.
+    /// Truncates the file; a pipe or a device has no content to drop.
     fn clear(&mut self) -> Result<(), ExportError> {
         if self.metadata()?.is_file() {
             self.file
                 .get_ref()
                 .set_len(0)
-                .map_err(fault_of(self.path))?;
+                .map_err(error_of(self.path))?;
         }
         Ok(())
     }
@@ -135,10 +135,10 @@ impl<'a> Output<'a> {
         &mut self,
         write: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>,
     ) -> Result<(), ExportError> {
-        write(&mut self.file).map_err(fault_of(self.path))
+        write(&mut self.file).map_err(error_of(self.path))
     }
 
-    /// Writes the last bytes: a full disk is told, not dropped.
+    /// Writes the last bytes, and reports a full disk.
     fn finish(
         mut self,
         write: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>,
@@ -148,7 +148,7 @@ impl<'a> Output<'a> {
     }
 }
 
-fn fault_of(path: &Path) -> impl FnOnce(io::Error) -> ExportError {
+fn error_of(path: &Path) -> impl FnOnce(io::Error) -> ExportError {
     move |error| ExportError::Write {
         path: path.to_owned(),
         error,
@@ -211,14 +211,14 @@ mod tests {
     }
 
     #[actix::test]
-    async fn what_is_exported_is_what_source_dev_serves_and_source_files_takes() {
+    async fn an_export_is_the_chain_that_dev_serves_and_files_import() {
         let folder = Folder::new();
         let wanted = into(&folder.0, 127);
-        let mut told = 0;
+        let mut reported = 0;
         let mut report: Report = Box::new(move |progress| {
             if let Progress::Export { done, total } = progress {
-                told += 1;
-                assert_eq!((done, total), (told, 127));
+                reported += 1;
+                assert_eq!((done, total), (reported, 127));
             }
         });
         let head = export(&wanted, &mut report).unwrap();
@@ -246,7 +246,7 @@ mod tests {
         assert!(message.starts_with("/no/such/genesis.json: "), "{message}");
     }
 
-    /// Two paths of one file, named by `link`: refused, and what was in the file stays.
+    /// Two paths of one file, linked by `link`, are refused, and the file keeps its content.
     fn check_refused(name: &str, link: impl FnOnce(&Path, &Path)) {
         let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/target/tmp/export"))
             .join(format!("one-file-{name}"));

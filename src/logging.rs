@@ -6,17 +6,16 @@ use tracing_subscriber::{EnvFilter, fmt, layer::SubscriberExt, util::SubscriberI
 
 use crate::config::{Config, LogFormat};
 
-/// Writes log lines to stderr from now on, as the configuration has it; stdout is for what was
-/// asked for.
+/// Starts writing log lines to stderr as configured; stdout is for output.
 ///
-/// A line or span that the filter leaves out costs one load of a cached decision. A second call in
-/// one process has no effect.
+/// A line or span that the filter drops costs one load of a cached decision. A second call in one
+/// process has no effect.
 pub fn start(config: &Config) {
-    // Checked when the configuration was read.
+    // The configuration has checked it.
     let filter = EnvFilter::builder().parse_lossy(&config.log_filter);
     let lines = fmt::layer().with_writer(io::stderr);
     let registry = tracing_subscriber::registry().with(filter);
-    // An error: something else in this process takes the lines.
+    // An error: the process has another subscriber.
     let _ = match config.log_format {
         LogFormat::Text => registry
             .with(lines.with_ansi(io::stderr().is_terminal()))

@@ -18,9 +18,9 @@ use tokio::{
     sync::oneshot,
 };
 
-/// A fault while serving or exporting; the arguments were fine.
+/// Exit code of a failure while serving or exporting; the arguments were valid.
 const FAILED: u8 = 1;
-/// The arguments are not acceptable; nothing was started.
+/// Exit code of invalid arguments; nothing was started.
 const MISUSED: u8 = 2;
 
 fn main() -> ExitCode {
@@ -43,7 +43,7 @@ fn fail(code: u8, error: &dyn std::fmt::Display) -> ExitCode {
     ExitCode::from(code)
 }
 
-/// Prints to stdout; a reader that went away (a pager that was closed) is no fault.
+/// Prints to stdout. A closed reader, such as a pager, is no failure.
 fn print(text: &str) -> ExitCode {
     let _ = io::Write::write_all(&mut io::stdout().lock(), text.as_bytes());
     ExitCode::SUCCESS
@@ -55,7 +55,7 @@ fn progress() -> Report {
 }
 
 fn write_files(chosen: &Export) -> ExitCode {
-    // The report ends with this line, and with it a line of progress that is still open.
+    // The report is dropped with this statement, which ends an open line of progress.
     let outcome = export::export(chosen, &mut progress());
     match outcome {
         Ok(head) => print(&format!("head {} {}\n", head.number(), head.hash)),
@@ -78,12 +78,12 @@ fn serve(config: Config) -> ExitCode {
     })
 }
 
-/// Starts the service and waits for its end. Signals count from the beginning: as the first process
-/// of a container nothing would end this one during a long import otherwise.
+/// Starts the service and waits for its end. Signals are handled from the beginning: otherwise
+/// nothing would end the first process of a container during a long import.
 async fn run(config: Config, mut signals: Signals) -> ExitCode {
     let (started, starting) = oneshot::channel();
     let wanted = config.clone();
-    // Blocks until the head is readable; when a signal comes before, the process ends and this
+    // Blocks until the head is readable. If a signal comes earlier, the process ends, and this
     // thread with it.
     thread::spawn(move || {
         // An error: a signal came first.
@@ -107,13 +107,13 @@ async fn run(config: Config, mut signals: Signals) -> ExitCode {
     tracing::info!("stopping: nothing new is accepted, what is in flight may finish");
     tokio::select! {
         () = service.stop() => ExitCode::SUCCESS,
-        // A person at a terminal; supervisors may send SIGTERM twice, to the process and to its
-        // group.
+        // A person at a terminal. A second SIGTERM does not count: supervisors may send it to the
+        // process and to its group.
         _ = signals.interrupt.recv() => fail(FAILED, &"stopped at once"),
     }
 }
 
-/// What a user needs first. A secret that was given is not printed: the line reads it instead.
+/// The lines that a user needs first. A configured secret is not printed: the command asks for it.
 fn greeting(service: &Service, config: &Config) -> String {
     use nearhead::{
         access::MethodSet,
@@ -153,7 +153,7 @@ fn greeting(service: &Service, config: &Config) -> String {
     )
 }
 
-/// The signals that ask a process to end.
+/// The signals that end the process.
 struct Signals {
     terminate: Signal,
     interrupt: Signal,
@@ -167,7 +167,7 @@ impl Signals {
         })
     }
 
-    /// Done at the next of them.
+    /// Waits for the next signal.
     async fn next(&mut self) {
         tokio::select! {
             _ = self.terminate.recv() => {}

@@ -1,4 +1,4 @@
-//! Shows on stderr how far a source is.
+//! Progress of a source, on stderr.
 
 use std::{
     io::{self, IsTerminal, Write},
@@ -7,21 +7,21 @@ use std::{
 
 use nearhead_actors::source::Progress;
 
-/// Shows progress: on a terminal one line that is rewritten, elsewhere a line now and then.
+/// Shows progress: one line that is rewritten on a terminal, a line per second elsewhere.
 #[derive(Debug)]
 pub struct ProgressWriter<W: Write> {
     output: W,
     rewrites: bool,
-    /// The last update: what was done, and how much of it.
+    /// The last update: the step, and how much of it was done.
     last: Option<(&'static str, u64)>,
     step_began: Instant,
     shown: Option<Instant>,
-    /// A line was begun that is still to be rewritten.
+    /// The last line may still be rewritten.
     open: bool,
 }
 
 impl ProgressWriter<io::Stderr> {
-    /// For stderr.
+    /// Writes to stderr; `now` is when the work began.
     #[must_use]
     pub fn stderr(now: Instant) -> Self {
         let output = io::stderr();
@@ -31,10 +31,10 @@ impl ProgressWriter<io::Stderr> {
 }
 
 impl<W: Write> ProgressWriter<W> {
-    /// Nothing is shown before this: a small chain is ready sooner.
+    /// Nothing is shown earlier than this: a small chain is ready sooner.
     const SILENT: Duration = Duration::from_secs(1);
 
-    /// For `output`, where a line can be rewritten if `rewrites`; `now` is when the work began.
+    /// Writes to `output`, which can rewrite a line if `rewrites`; `now` is when the work began.
     pub const fn new(output: W, rewrites: bool, now: Instant) -> Self {
         Self {
             output,
@@ -46,11 +46,11 @@ impl<W: Write> ProgressWriter<W> {
         }
     }
 
-    /// Takes in how far the work is, and shows it if something was not shown just before.
+    /// Takes in progress, and shows it unless another line was shown just before.
     pub fn update(&mut self, progress: Progress, now: Instant) {
         let line = ProgressLine::of(progress);
         let last = self.last.replace((line.step, line.done));
-        // What goes back was begun anew: a window, after a reorg that is deeper than it.
+        // Progress that goes back is a new beginning: a window after a reorg deeper than itself.
         if last.is_some_and(|(step, done)| step != line.step || done > line.done) {
             self.step_began = now;
         }
@@ -75,7 +75,7 @@ impl<W: Write> ProgressWriter<W> {
     }
 }
 
-/// Ends an open line, so that whatever is said next stands on one of its own.
+/// Ends an open line, so that the next output starts on a new one.
 impl<W: Write> Drop for ProgressWriter<W> {
     fn drop(&mut self) {
         if self.open {
@@ -84,13 +84,13 @@ impl<W: Write> Drop for ProgressWriter<W> {
     }
 }
 
-/// What is shown.
+/// One line of progress.
 struct ProgressLine {
     step: &'static str,
     unit: &'static str,
     count: u64,
     done: u64,
-    /// 0 where it is not known.
+    /// 0 if unknown.
     total: u64,
 }
 
@@ -144,7 +144,7 @@ impl ProgressLine {
 mod tests {
     use super::*;
 
-    /// What stands on stderr when all is over.
+    /// The whole output after these updates.
     fn shown(rewrites: bool, updates: &[(u64, Progress)]) -> String {
         let began = Instant::now();
         let mut output = Vec::new();
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn a_quick_import_says_nothing() {
+    fn a_quick_import_shows_nothing() {
         assert_eq!(
             shown(false, &[(10, import(1, 500)), (20, import(2, 1_000))]),
             ""
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn what_begins_anew_has_its_own_time() {
+    fn a_new_beginning_has_its_own_time() {
         let fill = |done| Progress::Backfill { done, total: 127 };
         let updates = [(1_000, fill(100)), (60_000, fill(0)), (62_000, fill(50))];
         let text = shown(false, &updates);
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_a_second_where_lines_stay() {
+    fn one_line_a_second_where_lines_stay() {
         let updates = [
             (1_000, import(100, 100)),
             (1_500, import(150, 150)),
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn one_line_that_is_rewritten_on_a_terminal() {
+    fn a_terminal_shows_one_line_that_is_rewritten() {
         let accounts = Progress::Accounts { done: 5, total: 10 };
         let updates = [
             (1_000, accounts),
@@ -210,14 +210,14 @@ mod tests {
     }
 
     #[test]
-    fn a_line_is_ended_before_something_else_is_said() {
+    fn an_open_line_is_ended_at_the_end() {
         let updates = [(1_000, import(100, 100))];
         let expected = "\r\x1b[Kimporting: 100 blocks, 10%, 1 s, 100 blocks/s\n";
         assert_eq!(shown(true, &updates), expected);
     }
 
     #[test]
-    fn no_percentage_of_a_total_that_nobody_knows() {
+    fn an_unknown_total_has_no_percentage() {
         let piped = |blocks| Progress::Import {
             blocks,
             bytes: 500,
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn each_step_says_what_it_is() {
+    fn each_step_has_its_own_words() {
         let (done, total) = (5, 10);
         for (progress, step) in [
             (

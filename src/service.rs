@@ -1,4 +1,4 @@
-//! Starts and stops everything; the only file that knows all the parts.
+//! Starts and stops the service; the only file that knows all its parts.
 
 use std::{
     io,
@@ -33,19 +33,18 @@ use crate::{
     rpc,
 };
 
-/// Steps of the dev source that may wait to be made; whoever asks waits for the answer, so that a
-/// few are many.
+/// Requests for steps of the dev source that may wait. Each client waits for its answer, so a few
+/// are enough.
 const DEV_STEPS_WAITING_MAX: usize = 16;
 
-/// Block times without a block after which the head of a dev chain is not fresh any more, at least
-/// [`HEAD_FRESH_MIN`].
+/// The head of a dev chain is fresh for this many block times, and at least [`HEAD_FRESH_MIN`].
 const HEAD_FRESH_BLOCKS: u32 = 10;
 const HEAD_FRESH_MIN: Duration = Duration::from_secs(30);
 
-/// A running service: its source, head tracker, pools and HTTP server, on threads of their own.
+/// A running service: source, head tracker, pool and HTTP server, on threads of their own.
 ///
-/// It needs no runtime of its caller, and several of them live side by side in one process.
-/// Dropping it stops it without waiting; [`Service::stop`] lets what is in flight finish.
+/// It needs no runtime of its caller, and one process may run several. Dropping it stops it without
+/// waiting; [`Service::stop`] lets requests in flight finish.
 #[derive(Debug)]
 pub struct Service {
     address: SocketAddr,
@@ -60,7 +59,7 @@ pub struct Service {
 /// Why a service could not start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// The configuration's values do not go together.
+    /// The options contradict each other.
     #[error(transparent)]
     Config(#[from] ConfigError),
     /// The address cannot be listened on.
@@ -68,13 +67,13 @@ pub enum StartError {
     Listen {
         /// The address.
         address: SocketAddr,
-        /// What the system said.
+        /// The system's error.
         error: io::Error,
     },
     /// The source cannot start.
     #[error(transparent)]
     Source(#[from] FeedError),
-    /// A metric has a name twice or a wrong one: a defect of this program.
+    /// A metric's name is invalid or taken: a defect of this program.
     #[error("metrics: {0}")]
     Metrics(String),
     /// The system has no resources left.
@@ -92,28 +91,28 @@ struct Stop {
     done: oneshot::Sender<()>,
 }
 
-/// Where a part tells that the service cannot go on.
+/// The reason why the service cannot go on, from any of its parts.
 #[derive(Clone, Debug)]
 struct Failure(watch::Sender<Option<String>>);
 
 impl Failure {
-    /// Tells why; only the first reason counts, the others follow from it.
+    /// Reports a reason. Only the first counts; the others follow from it.
     fn report(&self, reason: String) {
         tracing::error!(%reason, "the service cannot go on");
         self.0
-            .send_if_modified(|told| told.is_none() && told.replace(reason).is_none());
+            .send_if_modified(|first| first.is_none() && first.replace(reason).is_none());
     }
 }
 
-/// What is known once the service answers.
+/// The facts of a service that answers.
 struct Started {
     address: SocketAddr,
     tracker: Addr<HeadTracker>,
 }
 
 impl Service {
-    /// Starts a service; when this returns, its head is readable and its port answers. Blocks until
-    /// then: a large file or profile takes as long as it takes.
+    /// Starts a service. It blocks until the head is readable and the port answers, which a large
+    /// file or profile delays.
     ///
     /// # Errors
     /// The configuration is not complete, the port is taken, or the source cannot be served.
@@ -121,14 +120,14 @@ impl Service {
         Self::start_reporting(config, Box::new(|_| {}))
     }
 
-    /// As [`Self::start`], telling `report` how far the source is.
+    /// Starts a service as [`Self::start`] does, and passes the source's progress to `report`.
     ///
     /// # Errors
     /// As [`Self::start`].
     pub fn start_reporting(config: Config, report: Report) -> Result<Self, StartError> {
         let config = config.complete()?;
-        // Taken at once, so that a port in use is told before a long import; it refuses connections
-        // until the head is readable.
+        // Bound at once, so that a port in use is an error before a long import. It refuses
+        // connections until the head is readable.
         let address = config.listen;
         let socket = bind(address).map_err(|error| StartError::Listen { address, error })?;
         let (steps, step_requests) = channel::bounded(DEV_STEPS_WAITING_MAX);
@@ -148,7 +147,7 @@ impl Service {
             let system = System::new();
             system.block_on(startup.run(started, stopped));
             System::current().stop();
-            // Ends every arbiter that was started here.
+            // Ends every arbiter of this system.
             let _ = system.run();
         };
         let thread = thread::Builder::new()
@@ -167,7 +166,7 @@ impl Service {
         })
     }
 
-    /// Where it listens; with the port that was taken if port 0 was asked for.
+    /// The address it listens on. Port 0 is replaced by the port that the system chose.
     #[must_use]
     pub const fn local_addr(&self) -> SocketAddr {
         self.address
@@ -186,21 +185,21 @@ impl Service {
         format!("http://{address}")
     }
 
-    /// The pointer to the present view.
+    /// The pointer to the current snapshot.
     #[must_use]
     pub const fn head(&self) -> &Head {
         &self.head
     }
 
-    /// The head tracker, for those who follow the head.
+    /// The head tracker.
     #[must_use]
     pub const fn tracker(&self) -> &Addr<HeadTracker> {
         &self.tracker
     }
 
-    /// Makes the dev source take one step now; done when the new head is readable. The number of
-    /// blocks that it reverted; `None` for another source, for a service that stopped, and while
-    /// too many steps wait.
+    /// Makes the dev source take one step, and returns the number of blocks reverted once the new
+    /// head is readable. `None` for another source, for a stopped service, and while too many steps
+    /// wait.
     pub async fn dev_step(&self) -> Option<usize> {
         let (answer, answered) = oneshot::channel();
         self.steps.try_send(StepRequest(answer)).ok()?;
@@ -208,30 +207,31 @@ impl Service {
         tokio::select! {
             biased;
             answer = answered => answer.ok(),
-            // What is asked while the source ends is neither heeded nor dropped for as long as
-            // somebody may ask more.
+            // A request that arrives while the source ends is neither handled nor dropped while
+            // a sender exists.
             _ = failure.wait_for(Option::is_some) => None,
         }
     }
 
-    /// Ends when a part is gone without which the service cannot go on, with the reason.
+    /// Waits until the service cannot go on, and returns the reason.
     pub async fn failed(&self) -> String {
         let mut failure = self.failure.clone();
-        let told = failure.wait_for(Option::is_some).await;
-        told.ok()
+        let reason = failure.wait_for(Option::is_some).await;
+        reason
+            .ok()
             .and_then(|reason| reason.clone())
             .unwrap_or_else(|| "the service stopped".to_owned())
     }
 
-    /// Stops: nothing new is accepted, what is in flight may finish within the grace period, then
+    /// Stops: nothing new is accepted, requests in flight may finish within the grace period, then
     /// all threads end.
     pub async fn stop(mut self) {
         if let Some(done) = self.send_stop(true) {
-            // An error: it had stopped already.
+            // An error: it has stopped already.
             let _ = done.await;
         }
         if let Some(thread) = self.thread.take() {
-            // A panic there was told as a failure.
+            // A panic there has been reported as a failure.
             let _ = thread.join();
         }
     }
@@ -256,13 +256,13 @@ fn bind(address: SocketAddr) -> io::Result<Socket> {
         Type::STREAM,
         Some(Protocol::TCP),
     )?;
-    // So that a restart does not wait for connections of the process before.
+    // A restart does not wait for the connections of the process before.
     socket.set_reuse_address(true)?;
     socket.bind(&address.into())?;
     Ok(socket)
 }
 
-/// What the service's own thread starts from.
+/// Everything that the service's own thread starts with.
 struct Startup {
     config: Config,
     socket: Socket,
@@ -273,7 +273,7 @@ struct Startup {
 }
 
 impl Startup {
-    /// Starts everything, tells `started`, and stops everything when told to.
+    /// Starts all parts, reports to `started`, and stops all parts at `stop` or a failure.
     async fn run(
         self,
         started: mpsc::SyncSender<Result<Started, StartError>>,
@@ -326,7 +326,7 @@ impl Startup {
                 return drop(started.send(Err(error)));
             }
         };
-        // Whoever started the service may have gone: then `stop` says so below.
+        // An error: the caller has gone, and `stop` ends with it below.
         let _ = started.send(Ok(Started {
             address,
             tracker: tracker.clone(),
@@ -343,7 +343,7 @@ impl Startup {
             .stop(stop.as_ref().is_some_and(|stop| stop.graceful))
             .await;
         feed.stop();
-        // Gone already where its death is why we stop.
+        // The tracker may have ended before, and so have caused the stop.
         tokio::select! {
             _ = tracker.send(StopHead) => {}
             () = tracker_end.wait() => {}
@@ -355,7 +355,7 @@ impl Startup {
     }
 }
 
-/// What answers, of a configuration.
+/// The state that the workers of a configured service share.
 fn server_state(
     config: &Config,
     (head, tracker, upstreams): (Head, Addr<HeadTracker>, Option<Upstreams>),
@@ -366,8 +366,8 @@ fn server_state(
         .unzip();
     let grows = config.source == SourceKind::Dev && !config.block_time.is_zero();
     let connections = config.max_connections;
-    // A quarter of the connections is left for requests and probes, and half of them for who has
-    // another key.
+    // A quarter of the connections is left for requests and probes, and half of them for other
+    // tenants.
     let most = config.max_sessions.or(connections - connections / 4);
     let keys = config
         .api_keys
@@ -401,7 +401,7 @@ fn server_state(
     }
 }
 
-/// Begins to listen.
+/// Starts to listen.
 fn serve(
     config: &Config,
     state: ServerState,

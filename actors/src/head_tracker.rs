@@ -17,8 +17,8 @@ use crate::{
     },
 };
 
-/// Owns the 128-block window: reverts, applies, makes the new snapshot readable and announces it, in
-/// this order. Work that no reader has to wait for comes last ([`Window::catch_up`]).
+/// Owns the 128-block window: reverts, applies, makes the new snapshot readable and announces it,
+/// in this order. Work that no reader has to wait for comes last ([`Window::catch_up`]).
 ///
 /// It runs on an arbiter of its own, so that neither building nor freeing a snapshot delays a read.
 /// It is not restarted after a panic, because the window may be half changed: [`TrackerEnd`]
@@ -33,8 +33,8 @@ pub struct HeadTracker {
     _alive: watch::Sender<()>,
 }
 
-/// Changes of the head that a receiver may be behind. Beyond, it gets the number that it missed, and
-/// must close or resume: no change is dropped silently. At one change a second it is a minute.
+/// Changes of the head that a receiver may be behind. Beyond, it gets the number that it missed,
+/// and must close or resume: no change is dropped silently. At one change a second it is a minute.
 pub const FOLLOWER_LAG_MAX: usize = 64;
 
 /// The end of a head tracker, for any reason; every clone sees it.

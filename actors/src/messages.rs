@@ -294,8 +294,8 @@ pub struct ResetHead {
     pub first: Arc<Block>,
 }
 
-/// To the head tracker: add a verified block below the oldest, whose parent it is. The head stays, so
-/// no change is announced.
+/// To the head tracker: add a verified block below the oldest, whose parent it is. The head stays,
+/// so no change is announced.
 #[derive(Clone, Debug, Message)]
 #[rtype(result = "Result<(), nearhead_chain::window::WindowError>")]
 pub struct ExtendBelow {
@@ -312,9 +312,9 @@ pub struct KeepGenesis {
     pub block: Arc<Block>,
 }
 
-/// To the head tracker: the source names these blocks safe and finalized, by number and hash. A block
-/// that is not canonical changes nothing, and neither does `None`. The head stays, so no change is
-/// announced.
+/// To the head tracker: the source names these blocks safe and finalized, by number and hash. A
+/// block that is not canonical changes nothing, and neither does `None`. The head stays, so no
+/// change is announced.
 #[derive(Clone, Copy, Debug, Message)]
 #[rtype(result = "()")]
 pub struct SettleHead {

@@ -1,14 +1,14 @@
-//! How many connections the process may have open: each is a file descriptor.
+//! File descriptors: each open connection takes one.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Descriptors that are no connections: listening, polling and waking, a few a thread; files of a
+/// Descriptors that are not connections: a few per thread to listen, poll and wake; the files of a
 /// source; the log.
 const OTHERS: u64 = 128;
 const OTHERS_PER_WORKER: u64 = 4;
 
-/// As many of `wanted` connections as may be open at once, held by `workers`. The process's limit
-/// is raised as far as it may be where it is too low.
+/// Returns how many of `wanted` connections `workers` may have open at once. A limit of the process
+/// that is too low is raised as far as allowed.
 pub(crate) fn connections(wanted: usize, workers: usize) -> usize {
     let others = OTHERS + OTHERS_PER_WORKER * workers as u64;
     let needed = others + wanted as u64;
@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn there_are_no_more_than_descriptors() {
+    fn connections_are_no_more_than_descriptors() {
         let most = getrlimit(Resource::Nofile).maximum;
         assert_eq!(connections(10, 1), 10);
         if let Some(most) = most {

@@ -7,7 +7,7 @@ use std::{
 
 use super::*;
 
-/// A dev chain that grows on request alone, on a free port.
+/// A dev chain that grows only on request, on a free port.
 fn config() -> Config {
     Config {
         listen: SocketAddr::from(([127, 0, 0, 1], 0)),
@@ -18,7 +18,7 @@ fn config() -> Config {
     }
 }
 
-/// Status line and body of an answer on a connection of its own.
+/// The status line and the body of one answer, on a connection of its own.
 fn http(address: SocketAddr, request: &str) -> (String, String) {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.write_all(request.as_bytes()).unwrap();
@@ -48,7 +48,7 @@ fn ready(address: SocketAddr) -> String {
     .0
 }
 
-/// Waits until nobody listens any more.
+/// Waits until the address refuses connections.
 fn wait_until_refused(address: SocketAddr) {
     for _ in 0..60_000 {
         if TcpStream::connect(address).is_err() {
@@ -61,7 +61,7 @@ fn wait_until_refused(address: SocketAddr) {
 }
 
 #[actix::test]
-async fn several_live_side_by_side_and_stop_alone() {
+async fn services_live_side_by_side_and_stop_alone() {
     let first = Service::start(config()).unwrap();
     let second = Service::start(Config {
         seed: 2,
@@ -85,7 +85,7 @@ async fn several_live_side_by_side_and_stop_alone() {
     second.stop().await;
 }
 
-/// Whatever it was started from: no runtime is needed.
+/// It needs no runtime.
 #[test]
 fn dropping_it_stops_it() {
     let service = Service::start(config()).unwrap();
@@ -95,15 +95,15 @@ fn dropping_it_stops_it() {
 }
 
 #[actix::test]
-async fn a_port_in_use_is_told_before_the_source_starts() {
+async fn a_port_in_use_is_an_error_before_the_source_starts() {
     let service = Service::start(config()).unwrap();
     let address = service.local_addr();
     let config = Config {
         listen: address,
         ..config()
     };
-    let told = |progress| panic!("the source started: {progress:?}");
-    let error = Service::start_reporting(config, Box::new(told)).unwrap_err();
+    let report = |progress| panic!("the source started: {progress:?}");
+    let error = Service::start_reporting(config, Box::new(report)).unwrap_err();
     assert!(matches!(error, StartError::Listen { .. }), "{error:?}");
     assert!(
         error
@@ -115,7 +115,7 @@ async fn a_port_in_use_is_told_before_the_source_starts() {
 }
 
 #[test]
-fn what_cannot_be_served_does_not_start() {
+fn a_source_that_cannot_be_served_does_not_start() {
     let files = Config {
         source: SourceKind::Files,
         genesis: Some("/no/such/genesis.json".into()),
@@ -136,7 +136,7 @@ fn what_cannot_be_served_does_not_start() {
 }
 
 #[actix::test]
-async fn the_death_of_the_head_tracker_is_told() {
+async fn the_end_of_the_head_tracker_is_a_failure() {
     let service = Service::start(config()).unwrap();
     let address = service.local_addr();
     service.tracker().send(StopHead).await.unwrap();
@@ -147,7 +147,7 @@ async fn the_death_of_the_head_tracker_is_told() {
 }
 
 #[actix::test]
-async fn reorgs_come_as_they_were_asked_for() {
+async fn reorgs_come_as_configured() {
     let config = Config {
         reorg_every: 4,
         reorg_depth: 3,

@@ -1,5 +1,5 @@
-//! Blocks and what is in them, by number, hash or place. Thin: each handler is one look-up in the
-//! snapshot it was given.
+//! Blocks and their contents, by number, hash or index. Each handler is one look-up in the
+//! snapshot of its message.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use crate::{
     },
 };
 
-/// Answers what a block's JSON answers; one on every worker's own arbiter.
+/// Answers from the JSON of blocks; one on every worker's arbiter.
 #[derive(Debug)]
 pub struct BlockStoreActor {
     panics: Panics,
@@ -52,7 +52,7 @@ impl Handler<FindBlock> for BlockStoreActor {
     fn handle(&mut self, find: FindBlock, ctx: &mut Context<Self>) -> Self::Result {
         self.panics().guard(ctx, || {
             let block = match find.at {
-                // graph-node checks the genesis at start, whatever the window holds.
+                // graph-node reads the genesis at its start, which may be below the window.
                 BlockAt::Number(number) => find.snapshot.resolve_block(number)?,
                 at @ BlockAt::Hash(_) => block_at(&find.snapshot, at)?,
             };
@@ -136,7 +136,7 @@ impl Handler<CountUncles> for BlockStoreActor {
     }
 }
 
-/// The block at a place of the view.
+/// The block with this hash or number.
 fn block_at(snapshot: &Snapshot, at: BlockAt) -> Result<&Arc<Block>, ResolveError> {
     match at {
         BlockAt::Hash(hash) => snapshot.by_hash(&hash).ok_or_else(|| snapshot.not_found()),
@@ -144,7 +144,7 @@ fn block_at(snapshot: &Snapshot, at: BlockAt) -> Result<&Arc<Block>, ResolveErro
     }
 }
 
-/// The block and the index of a transaction.
+/// The block of a transaction, and its index.
 fn transaction<'a>(
     snapshot: &'a Snapshot,
     hash: &B256,
@@ -154,7 +154,7 @@ fn transaction<'a>(
         .ok_or_else(|| snapshot.not_found())
 }
 
-/// The item at an index that may be larger than any that is held.
+/// The item at an index, which may be out of range.
 fn item(index: u64, get: impl FnOnce(usize) -> Option<Bytes>) -> Option<Bytes> {
     get(usize::try_from(index).ok()?)
 }

@@ -1,4 +1,4 @@
-//! Logs that match a filter: counted from the index, gathered as the answer is taken.
+//! Logs that match a filter: counted from the index, gathered as the answer is sent.
 
 use std::{sync::Arc, time::Instant};
 
@@ -20,19 +20,19 @@ use crate::{
     messages::{FindLogs, LogRange, QueryError, Reply},
 };
 
-/// Look-ups in the index that are made on the worker's thread: some 50 ns each, so 0.1 ms at most.
+/// Look-ups in the index on the worker's thread: at some 50 ns each, 0.1 ms at most.
 const WORKER_LOOKUPS_MAX: usize = 2_048;
 
-/// Logs in the range of a filter of several conditions that is counted on the worker's thread.
-/// Where no condition is rare, half of them may have to be looked at, some 5 ns each: 2.5 ms at
+/// Logs in the range of a filter with several conditions that is counted on the worker's thread.
+/// If no condition is rare, half of the logs may have to be checked: at some 5 ns each, 2.5 ms at
 /// most.
 const WORKER_CANDIDATES_MAX: usize = 1 << 20;
 
-/// Most look-ups that one query is charged: a quarter, so that a few large filters do not shut out
-/// everybody.
+/// The most look-ups that one query is charged: a quarter of all, so that a few large filters do
+/// not shut out every other query.
 const CHARGED_LOOKUPS_MAX: usize = LOOKUPS_MAX / 4;
 
-/// Answers log queries; one on every worker's own arbiter. What is large crosses to the pool with a
+/// Answers log queries; one on every worker's arbiter. A large query moves to the pool with a
 /// permit.
 #[derive(Debug)]
 pub struct LogQueryActor {
@@ -48,7 +48,7 @@ impl LogQueryActor {
         self.resources.admission.panics()
     }
 
-    /// The permit by which the query is admitted to the pool, if it is too much work for a worker.
+    /// The permit that admits the query to the pool, if it is too much work for a worker.
     fn admit(&self, find: &FindLogs) -> Reply<Option<Permit>> {
         check_alive(find)?;
         let blocks = blocks_of(&find.snapshot, find.range)?;
@@ -89,8 +89,8 @@ impl Handler<FindLogs> for LogQueryActor {
     }
 }
 
-/// Hands the query to the pool and watches the clock, which a thread that is searching cannot:
-/// whether it still queues or already runs, it is cancelled when the deadline passes.
+/// Hands the query to the pool and cancels it at its deadline, whether it is queued or running: a
+/// thread that searches does not watch the clock.
 async fn find_on_pool(pool: Pool, find: FindLogs, permit: Permit) -> Reply<Json> {
     let cancel = find.cancel.clone();
     let deadline = find.deadline.into();
@@ -155,9 +155,9 @@ fn query_error(error: SearchError, find: &FindLogs, blocks: &[Arc<Block>]) -> Qu
     }
 }
 
-/// How much work counting is at most, in look-ups: one for each value of the filter in each block,
-/// and where several conditions must hold, a look at the logs that have the rarest. That there is a
-/// topic at the last position is a condition too, though it names no value.
+/// The most work that counting takes, in look-ups: one for each value of the filter in each block.
+/// If several conditions must hold, the logs with the rarest are checked as well. A wildcard at the
+/// last topic position is a condition too: the log must have a topic there.
 fn count_work(blocks: &[Arc<Block>], filter: &LogFilter) -> usize {
     let conditions =
         std::iter::once(filter.addresses.len()).chain(filter.topics.iter().map(Vec::len));

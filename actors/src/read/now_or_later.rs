@@ -1,4 +1,4 @@
-//! An actor's reply that may be there at once.
+//! An actor's reply, ready now or later.
 
 use std::pin::Pin;
 
@@ -9,11 +9,12 @@ use actix::{
 
 use crate::messages::Reply;
 
-/// A reply that is there, or whatever makes it; that is dropped when nobody waits for it any more.
+/// A reply that is ready, or a future for it, which is dropped when the sender of the message no
+/// longer waits.
 pub enum NowOrLater<T> {
-    /// It is there.
+    /// The reply.
     Now(Reply<T>),
-    /// It will be.
+    /// The future that makes the reply.
     Later(Pin<Box<dyn Future<Output = Reply<T>>>>),
 }
 
@@ -34,7 +35,7 @@ where
             return;
         };
         match self {
-            // Who is not there any more needs no reply.
+            // An error: the sender of the message no longer waits.
             Self::Now(reply) => drop(sender.send(reply)),
             Self::Later(reply) => drop(actix::spawn(async move {
                 tokio::select! {

@@ -1,4 +1,4 @@
-//! State and proofs of it, at any block of the view.
+//! State and its proofs, at any block of the snapshot.
 
 use std::sync::Arc;
 
@@ -19,18 +19,17 @@ use crate::{
     upstream::{BlockRef, StateSource},
 };
 
-/// Keys and slots that are read on the worker's thread: at 5 to 10 µs each, 0.15 ms at most.
+/// Keys and slots read on the worker's thread: at 5 to 10 µs each, 0.15 ms at most.
 const WORKER_KEYS_MAX: usize = 16;
 
-/// Times that one read has the state completed. What it needs is there after the first, unless it
-/// was evicted before it was read; a store in which that happens again and again is too small for
-/// what is asked of it.
+/// Times that one read fetches missing state. Once is enough unless the state is evicted before it
+/// is read; a store in which that repeats is too small for its load.
 const COMPLETIONS_MAX: usize = 3;
 
-/// Answers what the state trie answers; one on every worker's own arbiter. Many keys cross to the
+/// Answers from the state trie; one on every worker's arbiter. A read of many keys moves to the
 /// pool with a permit.
 ///
-/// Where a block's state is held in part, what a read misses is fetched, and the read is run again.
+/// If a block's state is held in part, the missing part is fetched and the read is run again.
 #[derive(Debug)]
 pub struct ProofActor {
     resources: ReadResources,
@@ -45,7 +44,7 @@ impl ProofActor {
         self.resources.admission.panics()
     }
 
-    /// Runs `read` here.
+    /// Runs `read` on this thread.
     fn answer<R: StateRead>(&self, read: R, ctx: &mut Context<Self>) -> NowOrLater<R::Answer> {
         let reply = self.panics().guard(ctx, || read.answer());
         let Some(source) = &self.resources.state else {
@@ -62,7 +61,7 @@ impl ProofActor {
         })
     }
 
-    /// Runs `read` here if it has few keys, or admits it to the pool.
+    /// Runs `read` on this thread if it has few keys, else admits it to the pool.
     fn weigh<R>(&self, read: R, keys: usize, ctx: &mut Context<Self>) -> NowOrLater<R::Output>
     where
         R: StateRead<Answer = <R as HeavyQuery>::Output> + HeavyQuery,
@@ -88,7 +87,7 @@ impl ProofActor {
             if !is_missing(&reply) {
                 return reply;
             }
-            // Without a permit while it waits for nodes: it does not keep the pool busy then.
+            // The read holds no permit while it waits for upstreams: it does not use the pool.
             let again = async || {
                 let permit = admission.proof_keys.take(keys)?;
                 pool.run(read.clone(), permit).await
@@ -98,7 +97,7 @@ impl ProofActor {
     }
 }
 
-/// Has what `read` misses fetched, and runs it again.
+/// Fetches the state that `read` lacks, and runs it again.
 async fn complete<R: StateRead>(
     permits: &Permits,
     source: &StateSource,
@@ -129,7 +128,7 @@ async fn complete<R: StateRead>(
     Err(QueryError::Unavailable)
 }
 
-/// What is not held of what is wanted.
+/// The part of `wanted` that is not held.
 async fn missing(
     state: &State,
     mut wanted: Vec<(Address, Vec<U256>)>,
@@ -231,7 +230,7 @@ mod tests {
     use super::*;
     use crate::{read::ask, test_chain::Chain, test_wait::wait_until};
 
-    /// A proof of so many slots of an account that does not exist.
+    /// A proof of `keys` slots of an account that does not exist.
     fn prove(chain: &Chain, keys: usize) -> ProveAccount {
         ProveAccount {
             snapshot: Arc::clone(&chain.snapshot),
@@ -250,7 +249,7 @@ mod tests {
     }
 
     #[actix::test]
-    async fn many_keys_cross_to_the_pool_with_a_permit() {
+    async fn a_read_of_many_keys_moves_to_the_pool_with_a_permit() {
         let chain = Chain::start();
         let here = ask(&chain.worker.proofs, prove(&chain, WORKER_KEYS_MAX)).await;
         assert!(matches!(here, Ok(json) if json.held() == json.len()));
@@ -272,13 +271,13 @@ mod tests {
     }
 
     #[actix::test]
-    async fn what_is_cancelled_while_it_queues_is_not_done() {
+    async fn a_read_cancelled_while_queued_is_not_run() {
         let chain = Chain::start();
         let (release, occupied) = chain.occupy();
         let prove = prove(&chain, WORKER_KEYS_MAX + 1);
         let cancel = prove.cancel.clone();
         let reply = actix::spawn(chain.worker.proofs.send(prove));
-        // It holds its permit: it was admitted.
+        // Once it holds its permit, it is admitted.
         while keys_in_use(&chain) == 0 {
             tokio::task::yield_now().await;
         }
@@ -290,6 +289,6 @@ mod tests {
             matches!(reply, Ok(Ok(Err(QueryError::Cancelled)))),
             "{reply:?}"
         );
-        wait_until("permits are given back", || keys_in_use(&chain) == 0);
+        wait_until("permits to be given back", || keys_in_use(&chain) == 0);
     }
 }

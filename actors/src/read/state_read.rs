@@ -1,4 +1,4 @@
-//! The reads of a state: what each wants of it, and how it is answered.
+//! The reads of a state: what each needs of it, and its answer.
 
 use std::sync::Arc;
 
@@ -20,10 +20,10 @@ use crate::messages::{
 
 /// A read of one block's state.
 pub(crate) trait StateRead: Clone + 'static {
-    /// What it answers.
+    /// Its answer.
     type Answer: 'static;
 
-    /// Which block of which view.
+    /// The snapshot, and the block in it.
     fn place(&self) -> (&Snapshot, BlockId);
 
     /// The accounts and slots that it reads.
@@ -46,7 +46,7 @@ pub(crate) trait StateRead: Clone + 'static {
         Ok((block, state))
     }
 
-    /// The answer, on the present thread.
+    /// The answer, worked out on the current thread.
     fn answer(&self) -> Reply<Self::Answer> {
         let (_, state) = self.block()?;
         self.read(state)

@@ -1,4 +1,4 @@
-//! Source `dev`: runs the producer, a block a tick, scripted reorgs included.
+//! Source `dev`: runs the producer, one block per tick, with scripted reorgs.
 
 use std::{sync::Arc, time::Instant};
 
@@ -20,14 +20,13 @@ use super::{
 };
 use crate::messages::AdvanceHead;
 
-/// Asks for one step now; answered with the number of blocks that were reverted once the new head
-/// is readable.
+/// A request for one step, answered with the number of reverted blocks once the new head is
+/// readable.
 #[derive(Debug)]
 pub struct StepRequest(pub oneshot::Sender<usize>);
 
-/// Blocks below the head at which a block is safe, and at which it is finalized, on a chain whose
-/// reorgs are shorter; with deeper ones both are at the reorgs' depth, so that no settled block is
-/// ever replaced.
+/// Depth below the head at which a block is safe, and at which it is finalized. If reorgs are
+/// deeper, both are at the reorgs' depth, so that no settled block is ever replaced.
 const SAFE_DEPTH: usize = 32;
 const FINALIZED_DEPTH: usize = 64;
 
@@ -142,8 +141,8 @@ struct Depths {
 }
 
 impl Depths {
-    /// For a chain whose reorgs replace up to `reorg_depth` blocks: what is settled is never
-    /// replaced. A reorg ends above the head that it began at, so that safe and finalized never go
+    /// The depths for a chain whose reorgs replace up to `reorg_depth` blocks: no settled block is
+    /// ever replaced. A reorg ends above the head at its beginning, so safe and finalized never go
     /// back either.
     fn beyond(reorg_depth: u64) -> Self {
         let at_least = |depth: usize| depth.max(usize::try_from(reorg_depth).unwrap_or(usize::MAX));

@@ -8,7 +8,7 @@ use nearhead_chain::{
     window::WindowError,
 };
 
-/// Why a source ended. Each says which block and which check.
+/// Why a source ended: the block and the check that it failed.
 #[derive(Debug, thiserror::Error)]
 pub enum SourceError {
     /// A file cannot be read.
@@ -16,25 +16,25 @@ pub enum SourceError {
     Read {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         error: io::Error,
     },
-    /// A file is not what it should be.
+    /// A file does not have the expected format.
     #[error("{}: block {number} cannot be read: {error}", path.display())]
     Malformed {
         /// The file.
         path: PathBuf,
-        /// Number that the block should have; 0 for the genesis.
+        /// The number that the block should have; 0 for the genesis.
         number: u64,
-        /// What was found.
+        /// The format error.
         error: ChainFileError,
     },
-    /// The genesis has rules that are not known.
+    /// The genesis has rules that are not supported.
     #[error("{}: {error}", path.display())]
     Rules {
         /// The genesis file.
         path: PathBuf,
-        /// Which.
+        /// The rule.
         error: SpecError,
     },
     /// A block failed a check.
@@ -42,31 +42,31 @@ pub enum SourceError {
     BadBlock {
         /// The file.
         path: PathBuf,
-        /// Which block, which check, what was expected, what was found.
+        /// The block, the check, the expected value and the actual one.
         error: Box<ImportError>,
     },
-    /// The dev chain could not be made.
+    /// The producer of the dev chain failed.
     #[error("{0}")]
     Dev(Box<DevError>),
     /// The window refused the blocks.
     #[error("the window refused a change: {0}")]
     Window(#[from] WindowError),
-    /// The head tracker is gone.
+    /// The head tracker has stopped.
     #[error("the head tracker is gone: {0}")]
     TrackerGone(#[from] MailboxError),
-    /// The thread could not get what it waits with.
+    /// The runtime to wait with could not be built.
     #[error("cannot wait for the head tracker: {0}")]
     Runtime(io::Error),
-    /// The chain has transactions of a type that is not known here.
+    /// The chain has transactions of a type that is not supported.
     #[error("{why}: chains with such transactions are not supported")]
     UnknownTransaction {
         /// The block and the type.
         why: String,
     },
-    /// Nodes cannot be asked.
+    /// Upstreams cannot be called.
     #[error("{0}")]
     Node(String),
-    /// The service is going away.
+    /// The service is stopping.
     #[error("stopped")]
     Stopped,
 }

@@ -38,7 +38,7 @@ pub enum SourceEvent {
     },
 }
 
-/// How far a source is until it can serve.
+/// Progress of a source towards a full window, or of an export.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
     /// Accounts of the dev chain's genesis.
@@ -59,16 +59,16 @@ pub enum Progress {
     Import {
         /// Blocks imported.
         blocks: u64,
-        /// Bytes of the file that were read.
+        /// Bytes of the file read.
         bytes: u64,
-        /// Bytes of the file; 0 where nobody knows, as of a pipe.
+        /// Bytes of the file; 0 if unknown, as of a pipe.
         bytes_total: u64,
     },
-    /// Blocks below a node's head.
+    /// Blocks below an upstream's head.
     Backfill {
         /// Held.
         done: u64,
-        /// To be held.
+        /// To hold.
         total: u64,
     },
     /// Blocks of the dev chain that are written to a file.

@@ -27,7 +27,7 @@ impl Chain {
     }
 }
 
-/// `any` of these addresses or none of so many that do not exist: more look-ups than a worker makes
+/// A filter for these addresses and 4,000 that do not exist: more look-ups than a worker makes
 /// itself.
 fn large(any: &[Address]) -> LogFilter {
     let unknown = (0..4_000_u64)
@@ -70,7 +70,7 @@ async fn the_pool_answers_as_the_worker_does() {
 }
 
 #[actix::test]
-async fn a_deadline_cuts_what_queues_and_cancels_it() {
+async fn a_deadline_ends_a_queued_query_and_cancels_it() {
     let chain = Chain::start();
     let (release, occupied) = chain.occupy();
     let mut find = chain.find(large(&[]));
@@ -84,11 +84,11 @@ async fn a_deadline_cuts_what_queues_and_cancels_it() {
     );
     drop(release);
     occupied.await.unwrap();
-    wait_until("permits are given back", || chain.lookups_in_use() == 0);
+    wait_until("permits to be given back", || chain.lookups_in_use() == 0);
 }
 
 #[actix::test]
-async fn what_is_late_or_cancelled_does_not_begin() {
+async fn a_late_or_cancelled_query_does_not_start() {
     let chain = Chain::start();
     for filter in [LogFilter::default(), large(&[])] {
         let mut late = chain.find(filter.clone());
@@ -118,7 +118,7 @@ async fn what_is_late_or_cancelled_does_not_begin() {
         reply.await.unwrap().unwrap(),
         Err(QueryError::Cancelled)
     ));
-    wait_until("permits are given back", || chain.lookups_in_use() == 0);
+    wait_until("permits to be given back", || chain.lookups_in_use() == 0);
 }
 
 #[actix::test]
@@ -141,7 +141,7 @@ async fn without_permits_large_queries_are_refused_and_small_ones_answered() {
 }
 
 #[actix::test]
-async fn too_many_are_told_with_what_fits() {
+async fn too_many_logs_are_an_error_with_the_range_that_fits() {
     let chain = Chain::start();
     let mut find = chain.find(LogFilter::default());
     find.limit = 2;
@@ -166,7 +166,7 @@ async fn too_many_are_told_with_what_fits() {
 #[actix::test]
 async fn several_conditions_are_priced_by_the_logs_they_may_look_at() {
     let chain = Chain::start();
-    // Its few logs many times over.
+    // The few logs of the chain, many times over.
     let blocks = chain.snapshot.range(0, chain.snapshot.head().number());
     let blocks: Vec<_> = blocks.iter().cycle().take(10_000).cloned().collect();
     let logs: usize = blocks.iter().map(|block| block.json.log_count()).sum();
