@@ -1,4 +1,4 @@
-//! A block as its RLP says it, and a block as the window holds it.
+//! A block as decoded from RLP, and a block as the window holds it.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use alloy_primitives::{Address, B256, U256};
 pub use crate::network::{Receipt, Transaction, with_bloom};
 use crate::{encode::BlockJson, log_search::LogPostings, trie::State};
 
-/// A block decoded from RLP and not verified yet.
+/// A block that was decoded and is not verified.
 pub type RawBlock = alloy_consensus::Block<Transaction>;
 
 /// Number of ancestors that the EVM's BLOCKHASH can name.
@@ -17,7 +17,7 @@ pub const ANCESTORS_MAX: usize = 256;
 /// Generations within which an ommer may have branched off (yellow paper, 11.1).
 pub(crate) const OMMER_ANCESTORS_MAX: usize = 7;
 
-/// A block before the merge and its own ommers: what the ommers of later blocks are checked against.
+/// A block before the merge and its own ommers. Ommers of later blocks are checked against it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OmmerAncestor {
     /// The block's hash.
@@ -30,8 +30,7 @@ pub struct OmmerAncestor {
 
 /// A verified block as the window holds it: facts for look-ups, JSON for answers.
 ///
-/// Made by [`crate::import::Importer`] and [`crate::remote::Verifier`] alone: whoever has one may
-/// trust it.
+/// Only [`crate::import::Importer`] and [`crate::remote::Verifier`] make one, after the last check.
 #[derive(Clone, Debug)]
 pub struct Block {
     /// The header.
@@ -40,7 +39,7 @@ pub struct Block {
     pub hash: B256,
     /// Transaction hashes in block order.
     pub transaction_hashes: Arc<[B256]>,
-    /// Sum of difficulties from genesis to this block; `None` where nobody could say.
+    /// Sum of difficulties from genesis to this block; `None` if it is not known.
     pub total_difficulty: Option<U256>,
     /// Hashes of up to [`ANCESTORS_MAX`] ancestors, the parent first.
     pub ancestors: Arc<[B256]>,
@@ -51,7 +50,7 @@ pub struct Block {
     pub json: BlockJson,
     /// Search structure over the block's logs.
     pub postings: LogPostings,
-    /// State after the block; `None` where it is not held (the genesis out of the window).
+    /// State after the block; `None` if it is not held (a genesis outside of the window).
     pub state: Option<Arc<State>>,
 }
 
@@ -72,7 +71,7 @@ impl Block {
     }
 }
 
-/// Everything that is known of a block at ingest, for the encoder and the log index.
+/// Everything about a block that the encoder and the log search need at ingest.
 #[derive(Clone, Copy, Debug)]
 pub struct BlockParts<'a> {
     /// The decoded block.
@@ -81,9 +80,9 @@ pub struct BlockParts<'a> {
     pub hash: B256,
     /// Length of the block's RLP in bytes.
     pub rlp_length: usize,
-    /// Recovered senders, one a transaction.
+    /// Recovered senders, one per transaction.
     pub senders: &'a [Address],
-    /// Receipts, one a transaction.
+    /// Receipts, one per transaction.
     pub receipts: &'a [Receipt],
     /// Price of a unit of blob gas in wei (EIP-4844), from Cancun on.
     pub blob_gas_price: Option<u128>,

@@ -1,4 +1,4 @@
-//! decode, verify, execute, encode: the way from a raw block to a held one.
+//! Verify, execute, encode: from a raw block to a held one.
 
 pub(crate) mod genesis;
 
@@ -28,11 +28,11 @@ pub struct Importer {
     spec: ChainSpec,
     options: EncodeOptions,
     store: Arc<NodeStore>,
-    /// The genesis header; its state root is that of no accounts until they are known.
+    /// The genesis header, with the state root of an empty state until the accounts are known.
     genesis: Header,
 }
 
-/// A block was refused: which one, and for what. Nothing of it was stored.
+/// A block was refused; nothing of it was stored.
 #[derive(Debug)]
 pub struct ImportError {
     /// The block's number.
@@ -46,7 +46,7 @@ pub struct ImportError {
 /// The check that a block failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ImportErrorKind {
-    /// A promise of the header, or a signature.
+    /// A check of the header, the body or a signature.
     #[error(transparent)]
     Verify(#[from] VerifyError),
     /// Execution.
@@ -83,10 +83,10 @@ impl ImportError {
 }
 
 impl Importer {
-    /// An importer for the chain that `genesis` begins; its accounts are not looked at yet.
+    /// An importer for the chain of `genesis`, whose accounts are not read here.
     ///
     /// # Errors
-    /// A [`SpecError`] where the chain has rules that cannot be followed.
+    /// A [`SpecError`] if the chain's rules are not supported.
     pub fn new(genesis: &Genesis, options: EncodeOptions) -> Result<Self, SpecError> {
         let spec = ChainSpec::from_genesis(genesis)?;
         let genesis = genesis::header(&spec.genesis_rules(genesis.timestamp), genesis);
@@ -110,10 +110,10 @@ impl Importer {
         &self.store
     }
 
-    /// The genesis block with the state that `accounts` (`alloc` of genesis.json) make.
+    /// The genesis block with the state of `accounts` (`alloc` of genesis.json).
     ///
     /// # Errors
-    /// An [`ImportError`] where the state cannot be made.
+    /// An [`ImportError`] if the state cannot be built.
     pub fn genesis<'a>(
         &self,
         accounts: impl IntoIterator<Item = (&'a Address, &'a GenesisAccount)>,
@@ -123,10 +123,10 @@ impl Importer {
         self.genesis_with_state(state)
     }
 
-    /// The genesis block with a state that was made elsewhere over [`Self::store`].
+    /// The genesis block with a state that was built over [`Self::store`].
     ///
     /// # Errors
-    /// An [`ImportError`] where the block's JSON cannot be held.
+    /// An [`ImportError`] if the block's JSON is too large.
     pub(crate) fn genesis_with_state(&self, state: Arc<State>) -> Result<Arc<Block>, ImportError> {
         let header = Header {
             state_root: state.root(),
@@ -165,8 +165,8 @@ impl Importer {
         self.hold_child(&rules, &raw, &senders, executed, parent)
     }
 
-    /// Makes a block of what [`crate::execute::assemble`] made, with its `senders`: every promise
-    /// of the header is checked against `executed`, nothing is executed again.
+    /// Makes a block of the result of execution, without executing it again. The header is checked
+    /// against `executed`.
     ///
     /// # Errors
     /// An [`ImportError`] with the first check that fails; nothing is stored then.
@@ -212,8 +212,7 @@ impl Importer {
         }))
     }
 
-    /// The block as it is held, still without its state: that is stored when nothing can fail any
-    /// more.
+    /// The block without its state, which is stored once nothing can fail any more.
     fn hold(
         &self,
         rules: &Rules<'_>,
@@ -256,7 +255,7 @@ impl Importer {
     }
 }
 
-/// A block as it is held, still without its state, of what was verified and encoded.
+/// A held block without its state, from verified and encoded parts.
 pub(crate) fn hold_block(
     parts: &BlockParts<'_>,
     json: BlockJson,
@@ -280,7 +279,7 @@ pub(crate) fn hold_block(
     }
 }
 
-/// What a block takes over from its parent.
+/// What a block inherits from its parent.
 #[derive(Debug)]
 pub(crate) struct Lineage {
     /// The parent's.

@@ -1,4 +1,4 @@
-//! One block through alloy-evm: executed as it was made, or made.
+//! Executes a block, or makes one, with alloy-evm.
 
 use std::{borrow::Cow, cell::OnceCell, mem, sync::Arc};
 
@@ -35,8 +35,7 @@ use crate::{
     verify,
 };
 
-/// What a block was found to do. Its state is not stored until [`Self::commit`]; dropping it
-/// forgets everything.
+/// The result of executing a block. Its state is not stored until [`Self::commit`].
 #[derive(Debug)]
 pub struct Executed {
     /// Receipts in order.
@@ -76,13 +75,13 @@ impl Executed {
 /// Why a block could not be executed.
 #[derive(Debug, thiserror::Error)]
 pub enum ExecuteError {
-    /// The parent's state is not held any more.
+    /// The parent's state is no longer held.
     #[error("state of parent block {number} is not held")]
     NoParentState {
         /// The parent's number.
         number: u64,
     },
-    /// There is not one sender a transaction.
+    /// The numbers of senders and transactions differ.
     #[error("{transactions} transactions have {senders} senders")]
     Senders {
         /// Number of transactions.
@@ -90,32 +89,32 @@ pub enum ExecuteError {
         /// Number of senders.
         senders: usize,
     },
-    /// A transaction that may not stand where it stands: nonce, balance, fees, gas, type, blobs.
+    /// A transaction is invalid at its position: nonce, balance, fees, gas, type, blobs.
     #[error("transaction {index} {hash} is invalid: {why}")]
     Transaction {
         /// Position in the block.
         index: usize,
         /// Its hash.
         hash: B256,
-        /// What the EVM said.
+        /// The EVM's message.
         why: String,
     },
     /// A system call or another step of the block outside of its transactions failed.
     #[error("block step failed: {why}")]
     Block {
-        /// What the EVM said.
+        /// The EVM's message.
         why: String,
     },
-    /// The state could not be read or updated: a fault here, which says nothing about the block.
+    /// The state could not be read or updated; the block may be valid.
     #[error(transparent)]
     State(#[from] StateError),
-    /// The executor failed otherwise, which says nothing about the block either.
+    /// The executor failed otherwise; the block may be valid.
     #[error("executor failed: {why}")]
     Internal {
-        /// What it said.
+        /// The executor's message.
         why: String,
     },
-    /// A block can be made after the merge only.
+    /// Blocks can be made only after the merge.
     #[error("block {number} is before the merge and cannot be made here")]
     BeforeMerge {
         /// The block's number.
@@ -161,8 +160,7 @@ impl From<InternalBlockExecutionError> for ExecuteError {
     }
 }
 
-/// What a producer decides about a block; everything else follows from its parent and from
-/// execution.
+/// The producer's choices for a block; all else follows from the parent and from execution.
 ///
 /// Only for blocks after the merge: there is no ommer, no difficulty and no seal to choose.
 #[derive(Clone, Debug, Default)]
@@ -263,7 +261,7 @@ pub(crate) fn assemble(
     Ok((RawBlock { header, body }, executed))
 }
 
-/// Executes; a fault of the state goes before whatever the executor made of it.
+/// Executes a block; a fault of the state replaces the executor's own error.
 fn run(
     rules: Rules<'_>,
     parent: &Block,

@@ -1,5 +1,4 @@
-//! The price of blob gas, the one thing that a block's JSON says and its header leaves to the
-//! chain's rules.
+//! The price of blob gas: the one value of a block's JSON that depends on the chain's parameters.
 
 use alloy_consensus::Header;
 use alloy_eips::eip7840::BlobParams;
@@ -9,7 +8,7 @@ use super::ChainSpec;
 
 /// Blob parameters of a chain whose genesis may not be known.
 ///
-/// A wrong guess serves nothing false: nodes state the price, and the first block with a blob is
+/// A wrong guess serves nothing false: upstreams state the price, so the first block with a blob is
 /// refused.
 #[derive(Clone, Debug)]
 pub struct BlobRules(BlobSource);
@@ -22,14 +21,14 @@ enum BlobSource {
 }
 
 impl BlobRules {
-    /// As a genesis has it.
+    /// The parameters of a genesis.
     #[must_use]
     pub fn of_genesis(spec: ChainSpec) -> Self {
         Self(BlobSource::Genesis(Box::new(spec)))
     }
 
-    /// As is known of mainnet, Sepolia, Holesky and Hoodi; of any other chain, what the header
-    /// shows: Prague's parameters with requests in it, else Cancun's.
+    /// The known parameters of mainnet, Sepolia, Holesky and Hoodi. For any other chain the header
+    /// decides: Prague's parameters if it has a requests hash, else Cancun's.
     #[must_use]
     pub fn of_chain(chain_id: u64) -> Self {
         Self(match chain_id {

@@ -9,8 +9,8 @@ use super::ChainSpec;
 
 /// The rules of one block: what is active at its number and timestamp, before or after the merge.
 ///
-/// The merge is a fact of the parent's total difficulty and of no number, so revm is told through
-/// this value.
+/// The merge depends on the parent's total difficulty and not on a number, so it is part of this
+/// value, from which revm reads its forks.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rules<'a> {
     spec: &'a ChainSpec,
@@ -53,7 +53,7 @@ impl<'a> Rules<'a> {
         self.spec
     }
 
-    /// The fork by time whose hour has come before the merge; such a block cannot be.
+    /// The fork by time that is active before the merge; no such block is valid.
     #[must_use]
     pub(crate) fn fork_before_merge(&self) -> Option<EthereumHardfork> {
         let at = self.spec.fork(EthereumHardfork::Shanghai);
@@ -82,8 +82,7 @@ impl<'a> Rules<'a> {
         })
     }
 
-    /// Whether the block is Constantinople's and not Petersburg's yet: SSTORE is metered by
-    /// EIP-1283.
+    /// Whether the block is of Constantinople before Petersburg, which meters SSTORE by EIP-1283.
     #[must_use]
     pub(crate) fn meters_net_gas(&self) -> bool {
         let since = |fork| self.spec.fork(fork).active_at_block(self.number);
@@ -101,7 +100,7 @@ impl<'a> Rules<'a> {
     }
 
     /// Extra data that the block must (`Ok`) or must not (`Err`) have because of the DAO fork
-    /// (EIP-779: the first ten blocks); `None` where the fork says nothing.
+    /// (EIP-779: the first ten blocks); `None` if the fork demands nothing.
     #[must_use]
     pub(crate) fn dao_fork_extra_data(&self) -> Option<Result<&'static [u8], &'static [u8]>> {
         /// Blocks from the fork on that carry the mark.

@@ -24,8 +24,7 @@ pub struct ChainSpec {
 /// Why a genesis cannot be followed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SpecError {
-    /// The chain id is missing or zero, and transactions could not be told from those of other
-    /// chains.
+    /// The chain id is missing or zero, so transactions of other chains could not be recognized.
     #[error("genesis config has no chainId")]
     NoChainId,
     /// Another consensus engine than ethash and proof of stake.
@@ -79,7 +78,7 @@ impl ChainSpec {
     /// Reads the rules from a genesis.
     ///
     /// # Errors
-    /// A [`SpecError`] where the chain has rules that this program does not have.
+    /// A [`SpecError`] if the chain's rules are not supported.
     pub fn from_genesis(genesis: &Genesis) -> Result<Self, SpecError> {
         let config = &genesis.config;
         refuse_unsupported(config)?;

@@ -1,4 +1,4 @@
-//! What is wrong with a node's answer.
+//! What is wrong with an upstream's answer.
 
 use std::fmt;
 
@@ -6,10 +6,10 @@ use alloy_primitives::B256;
 
 use crate::{encode::EncodeError, trie::ProofError, verify::VerifyError};
 
-/// Characters of a node's text that a message repeats.
+/// Characters of an upstream's text that a message repeats.
 const CHARS_MAX: usize = 80;
 
-/// Which answer of a node.
+/// The answer that a fault is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AnswerKind {
     /// The block, with its transactions in full.
@@ -39,28 +39,28 @@ impl fmt::Display for AnswerKind {
 /// What is wrong with one member of an answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Flaw {
-    /// It is not there, or null.
+    /// It is absent or null.
     #[error("is missing")]
     Missing,
-    /// It is something else than it has to be, or a number beyond its range.
+    /// It has the wrong type, or is a number out of range.
     #[error("is not {expected}")]
     Shape {
-        /// What it has to be.
+        /// What is accepted.
         expected: &'static str,
     },
-    /// It is not what follows from what the block hash covers.
+    /// It differs from the value that was derived from what the block hash covers.
     #[error("is {stated}, expected {derived}")]
     Differs {
-        /// What the node says.
+        /// What the upstream states.
         stated: String,
-        /// What follows.
+        /// What was derived.
         derived: String,
     },
 }
 
-/// Why an answer is not believed; each variant is a promise that the node broke.
+/// Why an answer is refused.
 ///
-/// Only [`Self::Absent`] is no lie: a node may be behind, or have forgotten.
+/// Only [`Self::Absent`] can be honest: an upstream may be behind, or have pruned.
 #[derive(Debug, thiserror::Error)]
 pub enum UpstreamFault {
     /// The answer is null.
@@ -69,7 +69,7 @@ pub enum UpstreamFault {
         /// Which one.
         answer: AnswerKind,
     },
-    /// The answer is larger than any is.
+    /// The answer exceeds the bound on its size.
     #[error("{answer}: expected at most {max} bytes, found {found}")]
     TooLarge {
         /// Which one.
@@ -79,12 +79,12 @@ pub enum UpstreamFault {
         /// Its bytes.
         found: usize,
     },
-    /// The answer is not JSON, names a member twice, or has more in it than any has.
+    /// The answer is not JSON, names a member twice, or has too many values.
     #[error("{answer} is malformed: {why}")]
     Malformed {
         /// Which one.
         answer: AnswerKind,
-        /// What the parser said.
+        /// The parser's message.
         why: String,
     },
     /// A member of the answer is wrong.
@@ -97,8 +97,7 @@ pub enum UpstreamFault {
         /// What is wrong.
         flaw: Flaw,
     },
-    /// A transaction of a type that this program does not know, so nothing about its block can be
-    /// checked.
+    /// A transaction has an unknown type, so nothing about its block can be checked.
     #[error("block {number} has a transaction of type {found:#x}, which is not supported")]
     TransactionType {
         /// The block's number.
@@ -106,22 +105,22 @@ pub enum UpstreamFault {
         /// The type.
         found: u64,
     },
-    /// The hash that the node states is not that of the header.
+    /// The stated hash is not the header's.
     #[error("block hash: expected {derived}, found {stated}")]
     BlockHash {
-        /// What the node says.
+        /// What the upstream states.
         stated: B256,
         /// keccak256 of the header's RLP.
         derived: B256,
     },
-    /// Another block than was asked for.
+    /// The answer is another block than the requested one.
     #[error("asked for {asked}, found block {number} {hash}")]
     AnotherBlock {
-        /// What was asked for.
+        /// The requested block.
         asked: String,
-        /// The number of what came.
+        /// The number of the answered block.
         number: u64,
-        /// The hash of what came.
+        /// The hash of the answered block.
         hash: B256,
     },
     /// Not one receipt for each transaction, or not one header for each ommer.
@@ -129,36 +128,36 @@ pub enum UpstreamFault {
     Count {
         /// Of what.
         answer: AnswerKind,
-        /// As many as the block has.
+        /// The block's number of them.
         expected: usize,
-        /// As many as came.
+        /// The number of them in the answer.
         found: usize,
     },
-    /// Transactions, receipts, ommers or withdrawals are not those that the header promises.
+    /// Transactions, receipts, ommers or withdrawals are not those of the header.
     #[error(transparent)]
     Header(#[from] VerifyError),
     /// The block cannot be held.
     #[error(transparent)]
     Encode(#[from] EncodeError),
-    /// The price of blob gas is not what follows from the parameters that are assumed.
+    /// The price of blob gas does not follow from the assumed blob parameters.
     #[error("blob gas price is {stated}, expected {derived}: {advice}")]
     BlobGasPrice {
-        /// What the node says.
+        /// What the upstream states.
         stated: String,
-        /// What follows.
+        /// What was derived.
         derived: String,
-        /// What to do where the node is right.
+        /// What to do if the upstream is right.
         advice: &'static str,
     },
-    /// An account proof does not prove.
+    /// An account proof is invalid.
     #[error(transparent)]
     Proof(#[from] ProofError),
-    /// A code is not that of its hash.
+    /// A code has another hash than its account's.
     #[error("code: expected keccak256 {expected}, found {found}")]
     CodeHash {
         /// The account's code hash.
         expected: B256,
-        /// keccak256 of what came.
+        /// keccak256 of the answered code.
         found: B256,
     },
 }
@@ -202,7 +201,7 @@ impl Check {
 }
 
 impl UpstreamFault {
-    /// What the answer failed.
+    /// The check that the answer failed.
     #[must_use]
     pub const fn check(&self) -> Check {
         match self {
@@ -228,7 +227,7 @@ impl UpstreamFault {
         }
     }
 
-    /// The same in one word, for metrics.
+    /// The check's label in the metrics.
     #[must_use]
     pub const fn reason(&self) -> &'static str {
         self.check().label()
@@ -250,7 +249,7 @@ const fn check_of_header(why: &VerifyError) -> Check {
     }
 }
 
-/// A wrong member, before it is known which answer it stands in.
+/// A wrong member and its path; the answer is added by [`Self::of`].
 #[derive(Debug)]
 pub(crate) struct MemberError {
     path: String,
@@ -272,7 +271,7 @@ impl MemberError {
         Self::new(Flaw::Differs { stated, derived })
     }
 
-    /// The same, one object further up.
+    /// The same error, with the path seen from one object further up.
     pub(crate) fn in_member(mut self, name: &str) -> Self {
         let separator = match self.path.as_bytes().first() {
             None | Some(b'[') => "",
@@ -282,12 +281,12 @@ impl MemberError {
         self
     }
 
-    /// The same, one array further up.
+    /// The same error, with the path seen from one array further up.
     pub(crate) fn in_item(self, index: usize) -> Self {
         self.in_member(&format!("[{index}]"))
     }
 
-    /// What the node states and what follows, where they differ in a member of this name.
+    /// The stated and the derived value, if a member of this name differs.
     pub(crate) fn difference_in(&self, name: &str) -> Option<(&str, &str)> {
         match &self.flaw {
             Flaw::Differs { stated, derived } if self.path.rsplit('.').next() == Some(name) => {
@@ -308,7 +307,7 @@ impl MemberError {
     }
 }
 
-/// As much of a node's text as a message repeats.
+/// Cuts an upstream's text to what a message repeats.
 pub(crate) fn cut(text: &str) -> String {
     match text.char_indices().nth(CHARS_MAX) {
         Some((end, _)) => format!("{}…", &text[..end]),

@@ -1,4 +1,4 @@
-//! A header from a node's JSON, and its hash.
+//! A header from an upstream's JSON, and its hash.
 
 use alloy_consensus::Header;
 use alloy_primitives::B256;
@@ -9,7 +9,7 @@ use super::{
 };
 use crate::network;
 
-/// Reads a header and compares the hash that the node states with the header's own.
+/// Reads a header and checks the hash that the upstream states.
 pub(super) fn read(
     answer: AnswerKind,
     block: Reader<'_, '_>,

@@ -1,4 +1,4 @@
-//! A node's JSON, taken apart as it stands: bounded, nothing copied, nothing guessed.
+//! A bounded parser of an upstream's JSON; values borrow from the answer.
 
 use std::fmt::Display;
 
@@ -6,14 +6,14 @@ use serde::de::{self, DeserializeSeed, MapAccess, SeqAccess, Visitor};
 
 use super::fault::{AnswerKind, UpstreamFault, cut};
 
-/// Bytes that an answer may have: the receipts of a block of 100 million gas with nothing but empty
+/// Most bytes of an answer: the receipts of a block of 100 million gas with nothing but empty
 /// logs, of 375 gas and some 480 bytes of JSON each.
 pub const ANSWER_BYTES_MAX: usize = 128 << 20;
-/// Values that an answer may have: those of as many logs. Taken apart they are some 160 MB, however
-/// short their text.
+/// Most values of an answer: those of as many logs. Parsed, they take some 160 MB, however short
+/// their text.
 const VALUES_MAX: usize = 4_000_000;
-/// Members that an object may have: a block has 30 with those that only some nodes state. Names are
-/// compared each with each.
+/// Most members of an object: a block has 30, with those that only some clients state. Each name is
+/// compared with all others.
 const MEMBERS_MAX: usize = 64;
 
 /// One JSON value over the bytes that it was read from.
@@ -21,16 +21,16 @@ const MEMBERS_MAX: usize = 64;
 pub(crate) enum Value<'a> {
     Null,
     Bool(bool),
-    /// Quantities are text, so no member that is read is a number.
+    /// Its value is not kept: quantities are text.
     Number,
     Text(&'a str),
-    /// Text with an escape in it: hex has none, so no member that is read is one.
+    /// Text with an escape; hex has none.
     Escaped,
     Array(Vec<Self>),
     Object(Vec<(&'a str, Self)>),
 }
 
-/// Takes an answer apart.
+/// Parses an answer.
 pub(crate) fn parse(answer: AnswerKind, json: &[u8]) -> Result<Value<'_>, UpstreamFault> {
     if json.len() > ANSWER_BYTES_MAX {
         let (max, found) = (ANSWER_BYTES_MAX, json.len());
@@ -45,7 +45,7 @@ pub(crate) fn parse(answer: AnswerKind, json: &[u8]) -> Result<Value<'_>, Upstre
         answer,
         why: cut(&why.to_string()),
     };
-    // Once for all of it, rather than text by text.
+    // Once for the whole answer, not for each text.
     let json = str::from_utf8(json).map_err(|why| malformed(&why))?;
     let mut deserializer = serde_json::Deserializer::from_str(json);
     let value = Seed(&mut unfinished)
@@ -58,16 +58,16 @@ pub(crate) fn parse(answer: AnswerKind, json: &[u8]) -> Result<Value<'_>, Upstre
     }
 }
 
-/// What there is so far of arrays and objects that have not ended: those inside others come last.
-/// Each is moved to a place of its own when it is known how large that has to be.
+/// The items and members of arrays and objects that have not ended, inner ones last. Each array or
+/// object is moved to an allocation of its exact size at its end.
 struct Unfinished<'de> {
-    /// What is left of [`VALUES_MAX`].
+    /// Values that are still allowed, of [`VALUES_MAX`].
     left: usize,
     items: Vec<Value<'de>>,
     members: Vec<(&'de str, Value<'de>)>,
 }
 
-/// Makes a value.
+/// Deserializes one value.
 struct Seed<'u, 'de>(&'u mut Unfinished<'de>);
 
 impl<'de> DeserializeSeed<'de> for Seed<'_, 'de> {

@@ -1,24 +1,26 @@
-//! What a node says, checked: from its JSON to a block, a proof or a code that may be trusted.
+//! Verifies an upstream's answers: JSON in, a verified block, proof or code out.
 //!
-//! Of a node nothing is believed. What it states is decoded to what the chain hashes, hashed again,
-//! and written as JSON again; then all that it stated is compared with that, member by member.
+//! Nothing that an upstream states is trusted. Its JSON is decoded, hashed, and encoded again; then
+//! the JSON that it sent is compared with that, member by member.
 //!
 //! | file | what it is responsible for |
 //! |---|---|
 //! | [`Verifier`] | a block with its receipts and ommers |
-//! | [`StatedBlock`], [`StatedReceipts`] | what a node says of it, read once |
+//! | [`StatedBlock`], [`StatedReceipts`] | the block or the receipts of an answer, decoded once |
 //! | [`verify_proof`], [`verify_code`] | account proofs and codes |
-//! | [`UpstreamFault`] | which promise a node broke |
-//! | `reasons` | an enum of reasons with their words, here and for whoever else has some |
-//! | `json` | an answer taken apart, within bounds |
+//! | [`UpstreamFault`] | which check an answer failed |
+//! | `reasons` | a macro for enums of reasons with labels and texts |
+//! | `json` | an answer parsed, within bounds |
 //! | `reader` | members by name and kind |
-//! | `header`, `receipt` | what hashes cover, from JSON |
-//! | `compare` | what follows from it, against what the node states |
+//! | `header`, `receipt` | what hashes cover, decoded from JSON |
+//! | `compare` | an upstream's JSON against the derived JSON |
+//! | `object_kind` | the kinds of objects, and how each member is compared |
 
 mod compare;
 pub(crate) mod fault;
 mod header;
 pub(crate) mod json;
+mod object_kind;
 mod proof;
 pub(crate) mod reader;
 mod reasons;

@@ -1,4 +1,4 @@
-//! The answers about the state: account proofs (EIP-1186) and codes.
+//! Answers about the state: account proofs (EIP-1186) and code.
 
 use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
 use alloy_trie::TrieAccount;
@@ -10,7 +10,7 @@ use super::{
 };
 use crate::trie::AccountProof;
 
-/// What a node says of an account and of slots of it.
+/// An account and its slots, as an upstream states them.
 struct Stated {
     address: Address,
     account: TrieAccount,
@@ -18,7 +18,7 @@ struct Stated {
     storage: Vec<StatedSlot>,
 }
 
-/// What a node says of a slot.
+/// A slot as an upstream states it.
 struct StatedSlot {
     key: U256,
     value: U256,
@@ -27,10 +27,10 @@ struct StatedSlot {
 
 /// Verifies the answer of eth_getProof for `address` and `slots` against a state root.
 ///
-/// What is given back is read from the nodes; what the node says beside them is compared with it.
+/// The returned values are read from the trie nodes; the stated values are compared with them.
 ///
 /// # Errors
-/// A [`UpstreamFault`]: the nodes do not prove, or something else was said than they do.
+/// An [`UpstreamFault`]: the trie nodes prove nothing, or something else than is stated.
 pub fn verify_proof(
     json: &[u8],
     state_root: B256,
@@ -55,7 +55,7 @@ pub fn verify_proof(
         storage.push((*asked, slot.nodes));
     }
     let proof = AccountProof::verify(state_root, address, stated.nodes, storage)?;
-    // An absent account is stated as one that has nothing; geth says zero for what that hashes to.
+    // An absent account is stated as an empty one; geth states zero for its hashes.
     let is_absent = proof.account.is_none();
     let hash = |stated: B256, derived| match is_absent && stated.is_zero() {
         true => derived,
@@ -77,7 +77,7 @@ pub fn verify_proof(
 /// Verifies the answer of eth_getCode for an account with this code hash.
 ///
 /// # Errors
-/// A [`UpstreamFault`], where it is another code or none.
+/// An [`UpstreamFault`] if the code has another hash.
 pub fn verify_code(json: &[u8], code_hash: B256) -> Result<Bytes, UpstreamFault> {
     let answer = AnswerKind::Code;
     let code = bytes(&parse(answer, json)?).map_err(|why| why.of(answer))?;
@@ -107,7 +107,7 @@ fn read(value: &Value<'_>) -> Result<Stated, MemberError> {
     })
 }
 
-/// A key is echoed in full or as a quantity: it is read by value.
+/// A key is echoed in full or as a quantity, so it is read by value.
 fn read_slot(value: &Value<'_>) -> Result<StatedSlot, MemberError> {
     let slot = Reader::new(value)?;
     Ok(StatedSlot {

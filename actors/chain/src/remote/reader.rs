@@ -1,4 +1,4 @@
-//! Members of a node's JSON by name and kind.
+//! Members of an upstream's JSON, by name and kind.
 
 use alloy_primitives::{Bytes, FixedBytes, U256, hex};
 
@@ -7,7 +7,7 @@ use super::{
     json::Value,
 };
 
-/// An object whose members are read by name; those that nobody asks for are left alone.
+/// An object whose members are read by name; other members are ignored.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reader<'v, 'a>(&'v [(&'a str, Value<'a>)]);
 
@@ -19,7 +19,7 @@ impl<'v, 'a> Reader<'v, 'a> {
         }
     }
 
-    /// A member that has to be there.
+    /// A required member.
     pub(crate) fn get<T>(
         self,
         name: &str,
@@ -29,7 +29,7 @@ impl<'v, 'a> Reader<'v, 'a> {
         self.find(name, read)?.ok_or_else(missing)
     }
 
-    /// A member that may be absent, or null.
+    /// A member that may be absent or null.
     pub(crate) fn find<T>(
         self,
         name: &str,
@@ -43,7 +43,7 @@ impl<'v, 'a> Reader<'v, 'a> {
     }
 }
 
-/// QUANTITY of up to 256 bits; leading zeros are let pass, since some nodes pad.
+/// QUANTITY of up to 256 bits; leading zeros are accepted, since some clients pad.
 pub(crate) fn u256(value: &Value<'_>) -> Result<U256, MemberError> {
     quantity(value, "a quantity of at most 256 bits").map(U256::from_be_bytes::<32>)
 }
@@ -73,7 +73,7 @@ pub(crate) fn bit(value: &Value<'_>) -> Result<bool, MemberError> {
     }
 }
 
-/// A number's bytes, the highest first.
+/// A number's bytes, big-endian.
 fn quantity<const N: usize>(
     value: &Value<'_>,
     expected: &'static str,
@@ -111,13 +111,13 @@ pub(crate) fn fixed<const N: usize, T: From<FixedBytes<N>>>(
 ) -> Result<T, MemberError> {
     const EXPECTED: &str = "data of its length";
     let mut bytes = [0; N];
-    // It refuses any other number of digits.
+    // Any other number of digits is an error.
     hex::decode_to_slice(digits(value, EXPECTED)?, &mut bytes)
         .map_err(|_| MemberError::shape(EXPECTED))?;
     Ok(FixedBytes(bytes).into())
 }
 
-/// An array, each item read alike.
+/// An array whose items are all read by `read`.
 pub(crate) fn array<'v, 'a, T>(
     value: &'v Value<'a>,
     mut read: impl FnMut(&'v Value<'a>) -> Result<T, MemberError>,
@@ -131,8 +131,7 @@ pub(crate) fn array<'v, 'a, T>(
         .collect()
 }
 
-/// What follows the prefix. A second prefix is no digit: the decoder of hex would take it off as
-/// well.
+/// The digits after `0x`. A second `0x` is refused here: the hex decoder would strip it too.
 fn digits<'a>(value: &Value<'a>, expected: &'static str) -> Result<&'a str, MemberError> {
     let Value::Text(text) = value else {
         return Err(MemberError::shape(expected));
@@ -216,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named_by_its_path() {
+    fn a_wrong_member_is_named_by_its_path() {
         let items = Value::Array(vec![
             Value::Object(vec![("a", Value::Text("0x1"))]),
             Value::Object(vec![("a", Value::Null)]),

@@ -1,7 +1,7 @@
-//! Reasons of one kind: an enum, its words for metrics, and its sentences for people.
+//! Enums of reasons, with labels for metrics and sentences for people.
 
-/// Makes an enum of reasons: each has a label for metrics, of few and the same for ever, and says
-/// more when displayed.
+/// Declares an enum of reasons. Each has a stable label for metrics, and a sentence as its
+/// [`Display`](core::fmt::Display).
 ///
 /// ```
 /// nearhead_chain::reasons! {

@@ -1,4 +1,4 @@
-//! A receipt from a node's JSON. What its root does not cover is not read here.
+//! A receipt from an upstream's JSON. Only what the receipts root covers is read.
 
 use alloy_consensus::{Eip658Value, Receipt as PlainReceipt};
 use alloy_primitives::Log;
@@ -16,7 +16,7 @@ use crate::{
 /// Topics that a log may have (LOG4).
 const TOPICS_MAX: usize = 4;
 
-/// Reads a receipt; its bloom is made here.
+/// Reads a receipt and computes its bloom.
 pub(super) fn read(value: &Value<'_>) -> Result<Receipt, MemberError> {
     let receipt = Reader::new(value)?;
     let status = receipt.find("status", bit)?.map(Eip658Value::Eip658);

@@ -1,5 +1,6 @@
-//! What a node states of a block, read once: as far as it is what hashes cover, and nothing of it
-//! checked against a header but the header's own hash.
+//! A block and its receipts as an upstream states them, decoded once.
+//!
+//! Only what hashes cover is decoded, and only the header's own hash is checked here.
 
 use alloy_consensus::{BlockBody, Header};
 use alloy_eips::eip4895::{Withdrawal, Withdrawals};
@@ -19,17 +20,17 @@ use crate::{
     verify::{self, ReceiptsPromise},
 };
 
-/// A block as a node states it, with its transactions in full.
+/// A block as an upstream states it, with full transactions.
 ///
-/// Of all that is in it, only that the header has the stated hash is known.
+/// Only the header's hash has been checked.
 #[derive(Clone, Debug)]
 pub struct StatedBlock {
-    /// Without its ommers, which are asked for one by one.
+    /// Without its ommers, which are fetched one by one.
     pub(super) raw: RawBlock,
     pub(super) hash: B256,
     /// Number of hashes of ommers.
     pub(super) ommers: usize,
-    /// Not covered by any hash: the one member that is taken as the node states it.
+    /// The one member that no hash covers and that is taken from the upstream.
     pub(super) total_difficulty: Option<U256>,
 }
 
@@ -37,7 +38,7 @@ impl StatedBlock {
     /// Reads the `result` of eth_getBlockByHash or eth_getBlockByNumber.
     ///
     /// # Errors
-    /// A [`UpstreamFault`] with the first thing that is wrong.
+    /// An [`UpstreamFault`] with the first thing that is wrong.
     pub fn read(json: &[u8]) -> Result<Self, UpstreamFault> {
         let wrong = |why: MemberError| why.of(AnswerKind::Block);
         let value = parse(AnswerKind::Block, json)?;
@@ -90,7 +91,7 @@ impl StatedBlock {
     }
 }
 
-/// A block's receipts as a node states them, and what a header with these receipts promises.
+/// A block's receipts as an upstream states them, and what the header of these receipts promises.
 #[derive(Clone, Debug)]
 pub struct StatedReceipts {
     pub(super) receipts: Vec<Receipt>,
@@ -98,11 +99,11 @@ pub struct StatedReceipts {
 }
 
 impl StatedReceipts {
-    /// Reads the `result` of eth_getBlockReceipts, or an array of what eth_getTransactionReceipt
-    /// says of each transaction. The block need not be known.
+    /// Reads the `result` of eth_getBlockReceipts, or an array of eth_getTransactionReceipt of each
+    /// transaction. The block need not be known.
     ///
     /// # Errors
-    /// A [`UpstreamFault`] with the first thing that is wrong.
+    /// An [`UpstreamFault`] with the first thing that is wrong.
     pub fn read(json: &[u8]) -> Result<Self, UpstreamFault> {
         let answer = AnswerKind::Receipts;
         let value = parse(answer, json)?;
@@ -110,7 +111,7 @@ impl StatedReceipts {
         let receipts = receipts.iter().enumerate();
         let receipts = receipts
             .map(|(index, value)| match value {
-                // What a node says of a transaction whose receipt it does not have yet.
+                // An upstream that does not have the receipt yet.
                 Value::Null => Err(UpstreamFault::Absent { answer }),
                 value => receipt::read(value).map_err(|why| why.in_item(index).of(answer)),
             })
@@ -120,7 +121,7 @@ impl StatedReceipts {
     }
 }
 
-/// Transactions, or what there is one of for each of them.
+/// The items of an array that has one for each transaction.
 fn list<'v, 'a>(value: &'v Value<'a>) -> Result<&'v [Value<'a>], MemberError> {
     match value {
         Value::Array(items) if items.len() <= BLOCK_TRANSACTIONS_MAX => Ok(items),
@@ -131,7 +132,7 @@ fn list<'v, 'a>(value: &'v Value<'a>) -> Result<&'v [Value<'a>], MemberError> {
     }
 }
 
-/// Bounded: each is a header to be asked for.
+/// Number of ommers; bounded, because each is one more call.
 fn ommer_count(value: &Value<'_>) -> Result<usize, MemberError> {
     let hashes: Vec<B256> = array(value, fixed)?;
     if hashes.len() > verify::OMMERS_MAX {

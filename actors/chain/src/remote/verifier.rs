@@ -1,4 +1,4 @@
-//! A node's answers about one block, made into a block that may be trusted.
+//! From an upstream's answers about one block to a verified block.
 
 use std::sync::Arc;
 
@@ -7,10 +7,11 @@ use alloy_primitives::{Address, B256, U256};
 
 use super::{
     StatedBlock, StatedReceipts,
-    compare::{Ignored, ObjectKind, compare, is_verbatim},
+    compare::{Ignored, compare, is_verbatim},
     fault::{AnswerKind, MemberError, UpstreamFault},
     header,
     json::parse,
+    object_kind::ObjectKind,
     reader::Reader,
 };
 use crate::{
@@ -22,8 +23,8 @@ use crate::{
     verify::{self, VerifyError},
 };
 
-/// Verifies a node's answers about the blocks of one chain; the states of what it makes are held
-/// over one store.
+/// Verifies an upstream's answers about the blocks of one chain. The states of all verified blocks
+/// share one store.
 #[derive(Clone, Debug)]
 pub struct Verifier {
     chain_id: u64,
@@ -32,13 +33,12 @@ pub struct Verifier {
     store: Arc<NodeStore>,
 }
 
-/// BlockAnswers of one node about one block, each the `result` of a reply.
+/// The answers of one upstream about one block, each the `result` of a reply.
 #[derive(Clone, Copy, Debug)]
 pub struct BlockAnswers<'a> {
     /// eth_getBlockByHash or eth_getBlockByNumber, with transactions in full.
     pub block: &'a [u8],
-    /// eth_getBlockReceipts, or an array of what eth_getTransactionReceipt says of each
-    /// transaction.
+    /// eth_getBlockReceipts, or an array of eth_getTransactionReceipt of each transaction.
     pub receipts: &'a [u8],
     /// eth_getUncleByBlockHashAndIndex of each ommer.
     pub ommers: &'a [&'a [u8]],
@@ -56,14 +56,14 @@ pub enum RequestedBlock {
 /// A block that was verified.
 #[derive(Clone, Debug)]
 pub struct Verified {
-    /// The block; of its state nothing is known yet.
+    /// The block; nothing of its state is known yet.
     pub block: Arc<Block>,
-    /// Members that the node states and that are not served, as `kind.member`: not checked, some of
-    /// them at most.
+    /// Members that the upstream states and that are not served, as `kind.member`. They are not
+    /// checked; at most 32 are kept.
     pub ignored: Vec<String>,
 }
 
-/// A block without its receipts, verified as far as that goes.
+/// A block whose receipts are not verified yet; all else is.
 #[derive(Debug)]
 pub struct VerifiedBody {
     raw: RawBlock,
@@ -187,7 +187,7 @@ impl Verifier {
         })
     }
 
-    /// What the node stated against what will be served; what it stated beyond that.
+    /// Compares the upstream's JSON with the derived JSON; returns what is not served.
     fn compare_all(
         &self,
         json: &BlockJson,
@@ -225,8 +225,7 @@ impl Verifier {
         Ok(ignored)
     }
 
-    /// A difference that these rules may be to blame for is another fault than one that only the
-    /// node can be.
+    /// A wrong blob gas price is a fault of its own: the assumed blob parameters may cause it.
     fn fault(&self, answer: AnswerKind, why: MemberError) -> UpstreamFault {
         match why.difference_in("blobGasPrice") {
             Some((stated, derived)) => UpstreamFault::BlobGasPrice {
@@ -258,7 +257,7 @@ fn check_requested(
     })
 }
 
-/// The headers of as many ommers as the block has.
+/// Reads the headers of the block's ommers.
 fn read_ommers(count: usize, ommers: &[&[u8]]) -> Result<Vec<Header>, UpstreamFault> {
     if count != ommers.len() {
         return Err(UpstreamFault::Count {
@@ -276,7 +275,7 @@ fn read_ommers(count: usize, ommers: &[&[u8]]) -> Result<Vec<Header>, UpstreamFa
     ommers.collect()
 }
 
-/// What the header says of receipts and gas.
+/// Checks the receipts against the header: count, root, bloom, gas.
 fn check_outcome(raw: &RawBlock, stated: &StatedReceipts) -> Result<(), UpstreamFault> {
     let (expected, found) = (raw.body.transactions.len(), stated.receipts.len());
     if expected != found {

@@ -33,7 +33,7 @@ pub(crate) fn check_header(
     check_child(rules, parent, header)
 }
 
-/// What blocks and ommers alike promise with regard to their parent.
+/// The checks against the parent that blocks and ommers share.
 pub(super) fn check_child(
     rules: &Rules<'_>,
     parent: &Header,
@@ -56,7 +56,7 @@ pub(super) fn check_child(
     check_presence(rules, header)
 }
 
-/// What every fork has in common: time, extra data, difficulty, gas, base fee.
+/// The checks of every fork: time, extra data, difficulty, gas, base fee.
 fn check_lineage(rules: &Rules<'_>, parent: &Header, header: &Header) -> Result<(), VerifyError> {
     if header.timestamp <= parent.timestamp {
         return Err(VerifyError::Timestamp {
@@ -195,7 +195,7 @@ fn check_presence(rules: &Rules<'_>, header: &Header) -> Result<(), VerifyError>
     })
 }
 
-/// `Ok` where the two are equal, else what `error` makes of (expected, found).
+/// Returns `error(expected, found)` unless the two are equal.
 pub(super) fn ensure_eq<T: PartialEq>(
     expected: T,
     found: T,

@@ -1,10 +1,9 @@
-//! What a header promises, checked one by one. Pure functions: headers, bodies and receipts in, a
-//! verdict out.
+//! The checks of everything that a header commits to.
 //!
-//! The order in which a block is judged: [`check_header`] (against its parent), [`check_body`]
-//! (against itself), [`check_ommers`], [`recover_senders`], then, once it was executed,
-//! [`check_outcome`]. Not checked is the seal of a block before the merge (ethash). Of a block
-//! whose chain's rules are not known there is less: [`check_roots`], [`ReceiptsPromise`],
+//! A block is checked in this order: [`check_header`] (against its parent), [`check_body`]
+//! (against itself), [`check_ommers`], [`recover_senders`], then, after execution,
+//! [`check_outcome`]. The seal of a block before the merge (ethash) is not
+//! checked. If the chain's rules are not known, only these checks apply: [`check_roots`], [`ReceiptsPromise`],
 //! [`recover_senders_of`].
 
 mod body;

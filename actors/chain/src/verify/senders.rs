@@ -1,4 +1,4 @@
-//! Who signed the transactions of a block.
+//! The senders of a block's transactions.
 
 use std::{
     num::NonZero,
@@ -18,7 +18,7 @@ use crate::{
     network::{Rules, transaction},
 };
 
-/// Fewest signatures that are worth a thread of their own: each takes some 35 µs.
+/// Fewest signatures that are worth a thread: each takes some 35 µs.
 const SIGNATURES_PER_THREAD_MIN: usize = 32;
 
 /// Signatures that a thread takes at a time.
@@ -29,8 +29,7 @@ static CORES: LazyLock<usize> = LazyLock::new(|| available_parallelism().map_or(
 /// Recovers the sender of each transaction.
 ///
 /// # Errors
-/// A signature that is none, that is malleable (EIP-2, from Homestead on), or that is for another
-/// chain (EIP-155).
+/// A signature is invalid, malleable (EIP-2, from Homestead on), or for another chain (EIP-155).
 pub(crate) fn recover_senders(
     rules: &Rules<'_>,
     transactions: &[Transaction],
@@ -40,11 +39,11 @@ pub(crate) fn recover_senders(
     })
 }
 
-/// Recovers the sender of each transaction of a block whose rules are not known: any signature that
-/// recovers will do, for a chain's own blocks are the proof that it took it.
+/// Recovers the sender of each transaction of a block whose rules are not known. Any signature that
+/// recovers is accepted: the block's hash proves that its chain accepted it.
 ///
 /// # Errors
-/// A signature that is none, or that is for another chain (EIP-155).
+/// A signature is invalid, or for another chain (EIP-155).
 pub fn recover_senders_of(
     chain_id: u64,
     transactions: &[Transaction],
@@ -54,8 +53,8 @@ pub fn recover_senders_of(
     })
 }
 
-/// What is recovered of each transaction, in their order. Signatures are most of what checking a
-/// block takes, and each is by itself.
+/// Applies `recover` to each transaction on all cores; the results are in order. Signatures are most
+/// of the work of checking a block, and each is independent.
 fn on_all_cores(
     transactions: &[Transaction],
     recover: impl Fn(usize, &Transaction) -> Result<Address, VerifyError> + Sync,
@@ -63,7 +62,7 @@ fn on_all_cores(
     let threads = (transactions.len() / SIGNATURES_PER_THREAD_MIN).clamp(1, *CORES);
     let shares: Vec<_> = transactions.chunks(SHARE).collect();
     let next = AtomicUsize::new(0);
-    // Whoever is done with a share takes the next: a core that others use too takes fewer.
+    // A thread that is done with a share takes the next, so a busy core takes fewer.
     let work = || {
         let mut done = Vec::new();
         loop {
@@ -77,7 +76,7 @@ fn on_all_cores(
         }
     };
     let mut done = thread::scope(|scope| {
-        // Where there is no thread to be had, those that there are do it all.
+        // If no thread can be spawned, the others do all the work.
         let others: Vec<_> = (1..threads)
             .filter_map(|_| thread::Builder::new().spawn_scoped(scope, work).ok())
             .collect();

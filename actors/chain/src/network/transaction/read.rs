@@ -1,4 +1,4 @@
-//! A transaction from a node's JSON. What its hash does not cover is not read here.
+//! A transaction from an upstream's JSON. Only what its hash covers is read.
 
 use alloy_consensus::{
     SignableTransaction, TxEip1559, TxEip2930, TxEip4844, TxEip7702, TxLegacy,
@@ -17,12 +17,12 @@ use crate::remote::{
     reader::{Reader, array, bit, bytes, fixed, u8, u64, u128, u256},
 };
 
-/// Why a transaction cannot be read.
+/// Why a transaction cannot be decoded.
 #[derive(Debug)]
 pub(crate) enum ReadError {
-    /// It is of a type that this program does not know.
+    /// Its type is unknown.
     Type(u64),
-    /// It is wrong.
+    /// A member is wrong.
     Member(MemberError),
 }
 
@@ -32,7 +32,7 @@ impl From<MemberError> for ReadError {
     }
 }
 
-/// Reads a transaction in full.
+/// Reads a transaction; the table of all types.
 pub(crate) fn read(value: &Value<'_>) -> Result<Transaction, ReadError> {
     let tx = Reader::new(value)?;
     Ok(match tx.get("type", u64)? {
@@ -45,7 +45,7 @@ pub(crate) fn read(value: &Value<'_>) -> Result<Transaction, ReadError> {
     })
 }
 
-/// `v` says the chain as well (EIP-155).
+/// `v` names the chain too (EIP-155).
 fn legacy(tx: Reader<'_, '_>) -> Result<Transaction, MemberError> {
     const EXPECTED: &str = "27, 28, or 35 and more with a chain id of 64 bits";
     let v = tx.get("v", u128)?;
@@ -153,8 +153,8 @@ fn authorization(value: &Value<'_>) -> Result<SignedAuthorization, MemberError> 
     Ok(SignedAuthorization::new_unchecked(inner, y_parity, r, s))
 }
 
-/// The parity is in `yParity`, in `v`, or in both; that both agree is found when they are compared
-/// with ours.
+/// The parity is in `yParity`, in `v`, or in both. Comparing with the derived JSON finds it if they
+/// disagree.
 fn typed_signature(tx: Reader<'_, '_>) -> Result<Signature, MemberError> {
     let parity = match tx.find("yParity", bit)? {
         Some(parity) => parity,
@@ -169,7 +169,7 @@ fn signature(tx: Reader<'_, '_>, parity: bool) -> Result<Signature, MemberError>
 }
 
 impl ReadError {
-    /// The same, as item `index` of a block's transactions.
+    /// The same error in transaction `index` of a block.
     pub(crate) fn in_block(self, index: usize) -> Self {
         match self {
             Self::Member(wrong) => Self::Member(wrong.in_item(index).in_member("transactions")),
