@@ -145,7 +145,7 @@ fn a_client_that_leaves_cancels_its_queries() {
 }
 
 #[test]
-fn a_batch_is_one_view() {
+fn a_batch_reads_one_snapshot() {
     let server = Server::start(&["--block-time", "10ms"]);
     let mut connection = server.connect();
     let item = |method: &str, params: Value| json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
@@ -219,7 +219,7 @@ fn a_quota_is_a_tenants_own() {
 /// What cannot be read is charged as what can, and a batch that is too large as the largest that is
 /// not.
 #[test]
-fn what_is_no_request_is_charged_too() {
+fn invalid_requests_are_charged() {
     let server = Server::start(&[&STILL[..], &["--rate-limit", "5"]].concat());
     let mut connection = server.connect();
     wait_until("garbage is refused", || connection.post("{").status == 429);
@@ -231,7 +231,7 @@ fn what_is_no_request_is_charged_too() {
 }
 
 #[test]
-fn core_leaves_the_seven_alone() {
+fn the_core_set_has_only_the_seven_methods() {
     let server = Server::start(&[&STILL[..], &["--methods", "core"]].concat());
     let mut connection = server.connect();
     for method in &nearhead::rpc::METHODS {
@@ -251,7 +251,7 @@ fn core_leaves_the_seven_alone() {
 }
 
 #[test]
-fn metrics_count_what_was_asked() {
+fn metrics_count_requests() {
     let server = Server::start(&STILL);
     let mut connection = server.connect();
     for _ in 0..3 {

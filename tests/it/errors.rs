@@ -1,5 +1,5 @@
-//! The errors that no source and no client bring about in time: the service's parts are put into
-//! the state for them.
+//! The errors that neither a source nor a client can cause on demand: each test puts the service
+//! into the state for one.
 
 use std::time::Duration;
 
@@ -68,7 +68,7 @@ async fn safe_and_finalized_may_be_unknown() {
 }
 
 #[actix::test]
-async fn a_query_that_takes_too_long_is_told_so() {
+async fn a_query_that_takes_too_long_times_out() {
     let mut system = unsettled().await;
     let timed_out = refused(-32005, "query timeout exceeded");
     for filter in [json!({}), json!({"fromBlock": "0x0", "toBlock": "latest"})] {

@@ -57,7 +57,7 @@ async fn ready(
 }
 
 #[actix::test]
-async fn what_is_missing_is_said() {
+async fn readiness_names_what_is_missing() {
     let genesis = std::fs::read(vectors().join("genesis.json")).unwrap();
     let genesis = nearhead_chain::chain_file::read_genesis(&genesis).unwrap();
     let mut system = InProcess::start(&genesis, EncodeOptions::default());

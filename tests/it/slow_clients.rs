@@ -16,7 +16,7 @@ fn open_files(server: &Server) -> usize {
 }
 
 #[test]
-fn the_head_of_a_later_request_has_its_time_too() {
+fn the_head_of_every_request_has_a_timeout() {
     let server = Server::execution_apis(&["--header-timeout", "1s", "--keep-alive", "1s"]);
     let mut slow = server.connect();
     check("first", &slow.post(GOOD).status, &200);
@@ -29,7 +29,7 @@ fn the_head_of_a_later_request_has_its_time_too() {
 }
 
 #[test]
-fn who_does_not_read_is_cut_off() {
+fn a_client_that_does_not_read_is_cut_off() {
     let server = Server::execution_apis(&[]);
     let mut other = server.connect();
     check("other", &other.post(GOOD).status, &200);

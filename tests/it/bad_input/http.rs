@@ -706,7 +706,7 @@ fn preflight() {
 }
 
 #[test]
-fn a_thousand_connections_that_say_nothing_disturb_nobody() {
+fn a_thousand_silent_connections_disturb_nobody() {
     let server = Server::execution_apis(&[]);
     let idle: Vec<TcpStream> = (0..1000)
         .map(|_| TcpStream::connect(server.address).unwrap())

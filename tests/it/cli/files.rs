@@ -36,7 +36,7 @@ fn without_a_key_it_starts_only_where_nobody_else_can_ask() {
 
 /// What the start says: what is served and where, and a line to try it with, which tells no key.
 #[test]
-fn the_greeting_says_what_is_served_and_where() {
+fn the_greeting_names_source_head_and_url() {
     let [genesis, chain] =
         ["genesis.json", "chain.rlp"].map(|name| vectors().join(name).display().to_string());
     let files = [

@@ -91,7 +91,7 @@ fn excerpt(text: &str) -> String {
     short.collect::<Vec<_>>().join("\n")
 }
 
-/// Waits for the end of a client: it ends well, and says so. Its name and version.
+/// Waits for a client to end without an error; returns its name and version, and its output.
 #[track_caller]
 fn ended(client: Process) -> (String, String) {
     let (status, text) = client.wait();

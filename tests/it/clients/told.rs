@@ -1,5 +1,5 @@
-//! What a client that follows the chain was told, held against the chain that plain JSON-RPC over
-//! HTTP shows.
+//! Compares the notifications of a client that follows the chain with the chain that plain
+//! JSON-RPC over HTTP shows.
 
 use std::collections::HashMap;
 

@@ -27,7 +27,7 @@ const BLOCKS: u64 = 200;
 /// Slots that one proof is asked for.
 const SLOTS_PROVEN: usize = 48;
 
-/// What the chain holds, as far as it has been told: what to ask about.
+/// The content of the chain so far: what to ask about.
 #[derive(Debug, Default)]
 struct Seen {
     /// Accounts and their slots.

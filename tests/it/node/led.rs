@@ -15,7 +15,7 @@ use crate::{
     window,
 };
 
-/// A geth that has been told of blocks.
+/// A geth that has received blocks.
 pub(super) struct Led {
     pub(super) geth: Geth,
     engine: Engine,

@@ -89,7 +89,7 @@ fn faults_of(lie: &Lie) -> Vec<Fault> {
     faults
 }
 
-/// A server, its liars, and what a session of it is told.
+/// A server, its liars, and a session with its notifications.
 struct Stage<'a> {
     server: Server,
     liars: Vec<(&'a Row, Proxy)>,

@@ -5,7 +5,7 @@
 //! |---|---|
 //! | `following` | the window is filled and the head followed, over HTTP and WebSocket; every answer is the node's own |
 //! | `conformance` | every method at every block of a chain that grows |
-//! | `reorgs` | reorgs of any depth, rollbacks, and what a session is told of them |
+//! | `reorgs` | reorgs of any depth, rollbacks, and the notifications of them |
 //! | `settled` | safe and finalized |
 //! | `trouble` | nodes that are frozen, slow, cut off, limited, of another chain, or two behind one URL |
 //! | `tls` | nodes behind TLS |

@@ -1,4 +1,4 @@
-//! Reorgs of any depth on a real node, and what a session is told of them.
+//! Reorgs of any depth on a real upstream, and the notifications of them.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ use crate::{
     websocket::client::Client,
 };
 
-/// The chain and its logs as a session is told of them.
+/// The chain and its logs as notifications describe them.
 struct Told {
     session: Client,
     ids: [String; 3],
@@ -172,7 +172,7 @@ fn go_on(anvil: &mut Anvil, servers: &[Server], sessions: &mut [Told]) {
 
 /// A session that only applies what it is told holds what is answered, whatever depth a reorg has.
 #[test]
-fn a_session_is_told_of_every_depth() {
+fn a_session_is_notified_of_reorgs_of_every_depth() {
     let mut anvil = anvil_with_traffic("node-reorgs", 29, 140);
     let servers = [http(anvil.address), ws(anvil.address)].map(|url| follow(&[url]));
     anvil.mine(1);
@@ -206,7 +206,7 @@ fn a_session_is_told_of_every_depth() {
 /// A rollback is told as a reorg that applies nothing, and the head that is left; what is made
 /// after it, on another branch, follows.
 #[test]
-fn a_session_is_told_of_a_rollback() {
+fn a_session_is_notified_of_a_rollback() {
     let mut anvil = anvil_with_traffic("node-rollback", 30, 140);
     let servers = [http(anvil.address), ws(anvil.address)].map(|url| follow(&[url]));
     let mut sessions = sessions_at(&servers, anvil.head());
@@ -242,7 +242,7 @@ fn a_session_is_told_of_a_rollback() {
 /// A node that goes on at once from a block below its head was not rolled back: that is one reorg,
 /// to a lower head.
 #[test]
-fn a_session_is_told_of_a_lower_head() {
+fn a_session_is_notified_of_a_lower_head() {
     let mut anvil = anvil_with_traffic("node-lower", 32, 140);
     let servers = [http(anvil.address), ws(anvil.address)].map(|url| follow(&[url]));
     let mut sessions = sessions_at(&servers, anvil.head());

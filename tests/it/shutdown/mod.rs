@@ -6,7 +6,7 @@ mod in_flight;
 use crate::harness::{Server, check};
 
 #[test]
-fn idle_it_stops_at_once() {
+fn an_idle_server_stops_at_once() {
     let server = Server::start(&["--block-time", "0s", "--shutdown-grace", "1h"]);
     let _idle = server.connect();
     server.process.terminate();

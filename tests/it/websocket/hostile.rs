@@ -47,7 +47,7 @@ const ROUNDS: usize = 5;
 const GROWTH_KIB_MAX: i64 = 20 << 10;
 
 #[test]
-fn nobody_else_notices_and_nothing_is_left() {
+fn hostile_sessions_disturb_nobody_and_leave_nothing() {
     // What is freed is given back at once, so that it is not taken for lost. Who is slow has the
     // time that the machine takes.
     let arguments = ["--block-time", "500ms", "--body-timeout", "10s"];

@@ -48,7 +48,7 @@ fn large_proof(id: u32) -> Value {
 }
 
 #[test]
-fn what_is_asked_and_not_read_holds_little() {
+fn unread_answers_hold_little_memory() {
     let server = Server::start(&["--block-time", "0"]);
     let ask = large_proof(1).to_string();
     // One answer is read, so that what the first one needs is there.
@@ -80,7 +80,7 @@ fn what_is_asked_and_not_read_holds_little() {
 }
 
 #[test]
-fn a_batch_that_would_hold_too_much_is_answered_as_far_as_there_is_room() {
+fn a_batch_is_answered_up_to_the_session_budget() {
     let server = Server::start(&["--block-time", "0", "--session-bytes", "524288"]);
     let slots: Vec<String> = (0..1024).map(|slot| format!("{slot:#x}")).collect();
     let token = "0xde00000000000000000000000000000000000001";

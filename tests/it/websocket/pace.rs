@@ -1,4 +1,4 @@
-//! Clients that are slow, leave, or send much at once, and what they may count on all the same.
+//! Clients that are slow, leave, or send much at once.
 
 use std::{
     io::{Read, Write},
@@ -38,7 +38,7 @@ fn is_all_logs(received: &Received) {
     assert!(payload.len() > 20_000_000 && payload.ends_with(b"}]}"));
 }
 
-/// Reads so many bytes at this rate, however seldom this thread runs.
+/// Reads `bytes` at this rate, however seldom this thread runs.
 fn read_at(bytes_per_second: u32, bytes: usize, stream: &mut impl Read) {
     let began = Instant::now();
     let mut taken = 0;
@@ -58,7 +58,7 @@ const SLOW: u32 = 100_000;
 const SLOW_FOR: Duration = Duration::from_secs(14);
 
 #[test]
-fn who_reads_slowly_and_steadily_is_sent_everything() {
+fn a_slow_and_steady_reader_gets_everything() {
     let server = Server::execution_apis(&[]);
     let mut session = Client::on(connect(server.address, Some(32 << 10)), &path());
     let mut http = connect(server.address, Some(32 << 10));
@@ -89,7 +89,7 @@ fn who_reads_slowly_and_steadily_is_sent_everything() {
 }
 
 #[test]
-fn shutdown_sends_everything_to_who_takes_a_while() {
+fn shutdown_sends_everything_to_a_slow_reader() {
     let server = Server::execution_apis(&["--shutdown-grace", "60s"]);
     let mut session = open(&server);
     ask_for_all_logs(&server, &mut session);
@@ -106,7 +106,7 @@ fn shutdown_sends_everything_to_who_takes_a_while() {
 }
 
 #[test]
-fn who_stops_reading_and_goes_on_is_told_why_it_is_closed() {
+fn a_client_that_stops_reading_gets_the_close_reason() {
     // All logs are within the budget: what was begun is sent.
     let server = Server::execution_apis(&["--session-bytes", "67108864", "--workers", "1"]);
     let mut session = open(&server);
@@ -149,7 +149,7 @@ fn a_ping_is_answered_between_large_answers() {
 }
 
 #[test]
-fn who_closes_while_it_is_answered_gets_the_answer_that_was_begun_and_the_echo() {
+fn a_close_during_an_answer_gets_the_answer_and_the_echo() {
     let server = Server::execution_apis(&[]);
     let mut session = open(&server);
     ask_for_all_logs(&server, &mut session);
@@ -161,7 +161,7 @@ fn who_closes_while_it_is_answered_gets_the_answer_that_was_begun_and_the_echo()
 }
 
 #[test]
-fn what_comes_all_at_once_is_answered_a_few_at_a_time() {
+fn a_burst_of_requests_is_answered_a_few_at_a_time() {
     let server = Server::execution_apis(&[]);
     let mut session = open(&server);
     let mut sent = Vec::new();
@@ -198,7 +198,7 @@ fn what_comes_all_at_once_is_answered_a_few_at_a_time() {
 }
 
 #[test]
-fn who_leaves_without_a_farewell_is_counted_as_that() {
+fn an_abrupt_disconnect_is_counted_as_1006() {
     let server = Server::execution_apis(&[]);
     for sent in [&b""[..], &frame(FIN | TEXT, GOOD.as_bytes()), b"\x81"] {
         open(&server).send_bytes(sent);
@@ -250,7 +250,7 @@ fn a_message_that_finds_no_memory_is_refused_alone() {
 const GROWTH_KIB_MAX: i64 = 48 << 10;
 
 #[test]
-fn what_a_large_message_took_is_given_back() {
+fn memory_of_a_large_message_is_released() {
     let server = Server::execution_apis(&[]);
     let message = frame(FIN | BINARY, &vec![b' '; 32 << 20]);
     let send_one = || {

@@ -226,7 +226,7 @@ fn shutdown_closes_with_going_away_after_what_is_in_flight() {
 }
 
 #[test]
-fn a_client_that_leaves_is_forgotten_whatever_it_left() {
+fn a_client_that_leaves_is_forgotten() {
     let server = Server::execution_apis(&[]);
     for round in 0..200 {
         let mut session = open(&server);
@@ -255,7 +255,7 @@ fn a_client_that_leaves_is_forgotten_whatever_it_left() {
 /// It asks for 40 times 21 MB and reads nothing: it is read from no further, holds a few answers,
 /// and is cut off.
 #[test]
-fn who_does_not_read_is_cut_off_and_nobody_else_notices() {
+fn a_session_that_does_not_read_is_cut_off_alone() {
     let server = Server::execution_apis(&[]);
     let logs = json!({"jsonrpc": "2.0", "id": 1, "method": "eth_getLogs",
         "params": [{"fromBlock": "0x0", "toBlock": "latest"}]})

@@ -8,7 +8,7 @@ use crate::harness::{Server, check};
 const HASH: &str = "0xabababababababababababababababababababababababababababababababab";
 
 #[test]
-fn what_cannot_be_resumed_is_said() {
+fn a_subscription_that_cannot_be_resumed_gets_the_oldest_block() {
     let server = Server::execution_apis(&[]);
     let mut session = open(&server);
     let unknown = format!("0x{}", "ab".repeat(32));

@@ -34,7 +34,7 @@ pub(super) fn subscribe(session: &mut Client, params: &Value) -> String {
 }
 
 #[test]
-fn whoever_is_told_of_a_block_can_read_it_everywhere() {
+fn a_notified_block_is_readable_everywhere() {
     let server = reorganizing();
     let (mut session, mut http, mut other) = (open(&server), server.connect(), open(&server));
     let heads = subscribe(&mut session, &json!(["newHeads"]));
