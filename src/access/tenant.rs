@@ -100,7 +100,7 @@ impl Tenant {
     /// Takes `requests` tokens from its bucket at `now`.
     ///
     /// # Errors
-    /// The bucket does not hold that many; see [`Quota::take`].
+    /// The bucket does not hold that many; see `Quota::take`.
     pub fn take_requests(&self, requests: u32, now: Instant) -> Result<(), Exceeded> {
         self.quota
             .as_ref()

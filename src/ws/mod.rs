@@ -2,19 +2,19 @@
 //!
 //! | file | content |
 //! |---|---|
-//! | [`sessions`] | all sessions of a worker: heartbeat, eviction and shutdown, by one clock |
-//! | [`session`] | one session: what waits to be sent, what may be read, when it ends |
+//! | `sessions` | all sessions of a worker: heartbeat, eviction and shutdown, by one clock |
+//! | `session` | one session: what waits to be sent, what may be read, when it ends |
 //! | `shared` | what all sessions of a worker share: clock, bounds, metrics |
 //! | `outbox` | bytes that wait to be sent, within a budget |
 //! | [`frame`] | frames: encoding those sent, splitting those received |
 //! | `message` | a message that arrives in fragments |
 //! | `inbound`, `outbound` | the two directions of a connection, as streams |
-//! | [`session_actor`] | answers a session's messages |
+//! | `session_actor` | answers a session's messages |
 //! | `request_subscriber` | what one request subscribes to |
 //! | `close_reason` | code and text of a close frame |
 //!
 //! actix runs a session's actor only while its connection is polled, so a client that does not read
-//! stops the actor. Whatever must happen even then is in [`session`].
+//! stops the actor. Whatever must happen even then is in `session`.
 
 mod close_reason;
 pub mod frame;

@@ -15,7 +15,7 @@ use crate::{
 /// A source of blocks.
 pub trait Source {
     /// Verifies blocks and hands them to a head tracker, until the source ends or the link's stop
-    /// signal is given. It starts the tracker with [`SourceLink::start_tracker`], and reports
+    /// signal is given. It starts the tracker with `SourceLink::start_tracker`, and reports
     /// [`SourceEvent::Readable`] once. It blocks, so it has a thread of its own.
     ///
     /// # Errors
