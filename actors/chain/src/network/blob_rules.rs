@@ -78,7 +78,7 @@ impl BlobRules {
 }
 
 #[cfg(test)]
-#[expect(clippy::unwrap_used, reason = "tests are made to fail")]
+#[allow(clippy::unwrap_used, reason = "tests are made to fail")]
 mod tests {
     use super::*;
     #[cfg(feature = "all-tests")]
