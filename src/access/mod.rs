@@ -7,10 +7,12 @@
 //! | `keys` | the look-up by digests of secrets |
 //! | `quota` | a token bucket |
 //! | `session_caps` | open sessions, in all and of each tenant |
+//! | `session_count` | a count of open sessions |
 
 mod keys;
 mod quota;
 mod session_caps;
+mod session_count;
 mod tenant;
 mod tenant_table;
 

@@ -1,36 +1,9 @@
 //! How many sessions may be open, in all and for each tenant.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicUsize, Ordering},
+use super::{
+    session_count::{Counted, SessionCount},
+    tenant::Tenant,
 };
-
-use super::tenant::Tenant;
-
-/// Open sessions; cloning shares the count.
-#[derive(Clone, Debug, Default)]
-pub(super) struct SessionCount(Arc<AtomicUsize>);
-
-impl SessionCount {
-    /// Counts one more, unless there are `most` already.
-    fn take(&self, most: usize) -> Option<Counted> {
-        let one_more = |open: usize| (open < most).then_some(open + 1);
-        self.0
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more)
-            .ok()?;
-        Some(Counted(self.clone()))
-    }
-}
-
-/// One session in a count, until it is dropped.
-#[derive(Debug)]
-struct Counted(SessionCount);
-
-impl Drop for Counted {
-    fn drop(&mut self) {
-        self.0.0.fetch_sub(1, Ordering::Relaxed);
-    }
-}
 
 /// The cap of the whole service on open sessions; cloning shares the count.
 #[derive(Clone, Debug)]
@@ -69,7 +42,7 @@ impl SessionCaps {
     /// Sessions that are open.
     #[cfg(test)]
     fn open(&self) -> usize {
-        self.open.0.load(Ordering::Relaxed)
+        self.open.get()
     }
 }
 

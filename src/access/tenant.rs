@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Instant};
 
 use super::{
     quota::{Exceeded, Quota},
-    session_caps::SessionCount,
+    session_count::SessionCount,
 };
 
 /// A set of methods.

@@ -1,15 +1,15 @@
 //! A block as decoded from RLP, and a block as the window holds it.
 
+mod parts;
+
 use std::sync::Arc;
 
 use alloy_consensus::Header;
-use alloy_primitives::{Address, B256, U256};
+use alloy_primitives::{B256, U256};
 
+pub use self::parts::{BlockParts, RawBlock};
 pub use crate::network::{Receipt, Transaction, with_bloom};
 use crate::{encode::BlockJson, log_search::LogPostings, trie::State};
-
-/// A block that was decoded and is not verified.
-pub type RawBlock = alloy_consensus::Block<Transaction>;
 
 /// Number of ancestors that the EVM's BLOCKHASH can name.
 pub const ANCESTORS_MAX: usize = 256;
@@ -69,23 +69,4 @@ impl Block {
             ..self.clone()
         }
     }
-}
-
-/// Everything about a block that the encoder and the log search need at ingest.
-#[derive(Clone, Copy, Debug)]
-pub struct BlockParts<'a> {
-    /// The decoded block.
-    pub raw: &'a RawBlock,
-    /// keccak256 of the header's RLP.
-    pub hash: B256,
-    /// Length of the block's RLP in bytes.
-    pub rlp_length: usize,
-    /// Recovered senders, one per transaction.
-    pub senders: &'a [Address],
-    /// Receipts, one per transaction.
-    pub receipts: &'a [Receipt],
-    /// Price of a unit of blob gas in wei (EIP-4844), from Cancun on.
-    pub blob_gas_price: Option<u128>,
-    /// Sum of difficulties from genesis to this block.
-    pub total_difficulty: Option<U256>,
 }

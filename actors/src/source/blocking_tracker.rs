@@ -6,9 +6,7 @@ use nearhead_chain::block::Block;
 use tokio::runtime::{Builder, Runtime};
 
 use super::{
-    error::SourceError,
-    event::SourceEvent,
-    link::{SourceLink, TrackerHandle},
+    error::SourceError, event::SourceEvent, link::SourceLink, tracker_handle::TrackerHandle,
 };
 use crate::messages::AdvanceHead;
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::link::TrackerHandle;
+use super::tracker_handle::TrackerHandle;
 
 /// One report of a source. Events are handled in their order, and a source waits while too many of
 /// them are unhandled.

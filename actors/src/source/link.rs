@@ -2,15 +2,12 @@
 
 use std::{convert::Infallible, sync::Arc};
 
-use actix::{Addr, ArbiterHandle, Context, Handler, MailboxError, Message, dev::ToEnvelope};
+use actix::ArbiterHandle;
 use crossbeam::channel::{Receiver, Sender, TryRecvError};
 use nearhead_chain::block::Block;
 
-use super::{error::SourceError, event::SourceEvent};
-use crate::{
-    head::Head,
-    head_tracker::{HeadTracker, TrackerEnd},
-};
+use super::{error::SourceError, event::SourceEvent, tracker_handle::TrackerHandle};
+use crate::{head::Head, head_tracker::HeadTracker};
 
 /// A source of blocks.
 pub trait Source {
@@ -58,32 +55,6 @@ impl SourceLink {
             Err(TryRecvError::Empty) => false,
             Err(TryRecvError::Disconnected) => true,
             Ok(never) => match never {},
-        }
-    }
-}
-
-/// The address of a head tracker, and its end.
-#[derive(Clone, Debug)]
-pub struct TrackerHandle {
-    /// The head tracker.
-    pub address: Addr<HeadTracker>,
-    /// Ends when the head tracker does.
-    pub end: TrackerEnd,
-}
-
-impl TrackerHandle {
-    /// Sends a message, and waits for the answer or for the tracker's end.
-    pub(crate) async fn ask<M>(&self, message: M) -> Result<M::Result, MailboxError>
-    where
-        M: Message + Send + 'static,
-        M::Result: Send,
-        HeadTracker: Handler<M>,
-        Context<HeadTracker>: ToEnvelope<HeadTracker, M>,
-    {
-        let mut end = self.end.clone();
-        tokio::select! {
-            answer = self.address.send(message) => answer,
-            () = end.wait() => Err(MailboxError::Closed),
         }
     }
 }

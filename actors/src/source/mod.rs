@@ -9,6 +9,7 @@ mod error;
 mod event;
 mod files;
 mod link;
+mod tracker_handle;
 
 #[cfg(test)]
 mod tests;
@@ -18,4 +19,5 @@ pub use error::SourceError;
 pub use event::{Progress, Report, SourceEvent};
 pub use files::FilesSource;
 pub(crate) use files::read_genesis_file;
-pub use link::{Source, SourceLink, StopSignal, TrackerHandle};
+pub use link::{Source, SourceLink, StopSignal};
+pub use tracker_handle::TrackerHandle;

@@ -3,12 +3,14 @@
 //! | file | rule |
 //! |---|---|
 //! | `boundaries` | a room knows nothing that the code map forbids |
+//! | `circles` | files do not depend on each other in a circle |
 //! | `calls` | some names have one place, some calls are made nowhere |
 //! | `layout` | files are short, named for what they hold |
 //! | `documents` | the README is short, and every relative link leads somewhere |
 
 mod boundaries;
 mod calls;
+mod circles;
 mod documents;
 mod layout;
 mod source;

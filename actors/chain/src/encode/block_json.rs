@@ -7,6 +7,7 @@ use bytes::Bytes;
 
 use super::{
     EncodeOptions, block,
+    error::EncodeError,
     receipt::{self, Position},
     span::Span,
     writer::JsonWriter,
@@ -36,20 +37,6 @@ pub struct BlockJson {
     uncles: Bytes,
     /// The uncles' places in `uncles`.
     uncle_spans: Box<[Span]>,
-}
-
-/// Why a block cannot be encoded.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum EncodeError {
-    /// A buffer is longer than 32-bit positions can address.
-    #[error(
-        "the block has {bytes} bytes of JSON in one buffer, expected at most {}",
-        u32::MAX
-    )]
-    TooLarge {
-        /// Bytes of the largest buffer.
-        bytes: usize,
-    },
 }
 
 impl BlockJson {

@@ -14,6 +14,7 @@
 
 mod block;
 mod block_json;
+mod error;
 mod log;
 mod options;
 mod proof;
@@ -25,6 +26,7 @@ pub(crate) mod writer;
 #[cfg(test)]
 pub(crate) mod tests;
 
-pub use block_json::{BlockJson, EncodeError};
+pub use block_json::BlockJson;
+pub use error::EncodeError;
 pub use options::EncodeOptions;
 pub use proof::{ProofKey, proof};

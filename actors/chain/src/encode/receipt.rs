@@ -41,7 +41,7 @@ pub(super) fn write(
         .is_create()
         .then(|| sender.create(transaction.nonce()));
     w.raw("{");
-    network::receipt::write_type_members(w, block, transaction);
+    network::receipt::write_type_members(w, block.blob_gas_price, transaction);
     w.raw(r#""blockHash":"#).data(block.hash);
     w.raw(r#","blockNumber":"#).number(header.number);
     w.raw(r#","contractAddress":"#)

@@ -7,7 +7,6 @@ use alloy_primitives::{Bloom, utils::keccak256_cached};
 
 use super::Transaction;
 use crate::{
-    block::BlockParts,
     encode::writer::JsonWriter,
     remote::{fault::MemberError, json::Value, reader::u8},
 };
@@ -42,12 +41,12 @@ pub(crate) fn read_type(value: &Value<'_>) -> Result<TxType, MemberError> {
 /// Writes the members that the type of `transaction` adds to its receipt, each followed by a comma.
 pub(crate) fn write_type_members(
     w: &mut JsonWriter,
-    block: &BlockParts<'_>,
+    blob_gas_price: Option<u128>,
     transaction: &Transaction,
 ) {
     if let Some(blob_gas_used) = transaction.blob_gas_used() {
         w.raw(r#""blobGasPrice":"#)
-            .wide(block.blob_gas_price.unwrap_or_default());
+            .wide(blob_gas_price.unwrap_or_default());
         w.raw(r#","blobGasUsed":"#).number(blob_gas_used).raw(",");
     }
 }

@@ -19,13 +19,26 @@ pub(crate) struct Rules<'a> {
     merged: bool,
 }
 
+impl ChainSpec {
+    /// The rules of the block with this number and timestamp.
+    ///
+    /// `merged` says whether its parent's total difficulty has reached the terminal one
+    /// ([`Self::merged_after`]).
+    #[must_use]
+    pub(crate) const fn rules(&self, number: u64, timestamp: u64, merged: bool) -> Rules<'_> {
+        Rules::new(self, number, timestamp, merged)
+    }
+
+    /// The rules of the genesis block's header: its forks by time need no total difficulty, as in
+    /// geth.
+    #[must_use]
+    pub(crate) const fn genesis_rules(&self, timestamp: u64) -> Rules<'_> {
+        self.rules(0, timestamp, true)
+    }
+}
+
 impl<'a> Rules<'a> {
-    pub(super) const fn new(
-        spec: &'a ChainSpec,
-        number: u64,
-        timestamp: u64,
-        merged: bool,
-    ) -> Self {
+    const fn new(spec: &'a ChainSpec, number: u64, timestamp: u64, merged: bool) -> Self {
         Self {
             spec,
             number,

@@ -5,8 +5,6 @@ use alloy_genesis::{ChainConfig, Genesis};
 use alloy_hardforks::{EthereumHardfork, ForkCondition};
 use alloy_primitives::{Address, U256};
 
-use super::Rules;
-
 /// The rules of a chain: forks, blob schedule, deposit contract, chain id.
 ///
 /// Frontier to Osaka and BPO1 to BPO5 are followed, before the merge with ethash and after it with
@@ -103,22 +101,6 @@ impl ChainSpec {
     #[must_use]
     pub const fn chain_id(&self) -> u64 {
         self.chain_id
-    }
-
-    /// The rules of the block with this number and timestamp.
-    ///
-    /// `merged` says whether its parent's total difficulty has reached the terminal one
-    /// ([`Self::merged_after`]).
-    #[must_use]
-    pub(crate) const fn rules(&self, number: u64, timestamp: u64, merged: bool) -> Rules<'_> {
-        Rules::new(self, number, timestamp, merged)
-    }
-
-    /// The rules of the genesis block's header: its forks by time need no total difficulty, as in
-    /// geth.
-    #[must_use]
-    pub(crate) const fn genesis_rules(&self, timestamp: u64) -> Rules<'_> {
-        self.rules(0, timestamp, true)
     }
 
     /// Whether a child of a block with this difficulty and total difficulty is made by proof of

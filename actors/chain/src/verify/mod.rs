@@ -6,6 +6,7 @@
 //! checked. If the chain's rules are not known, only these checks apply: [`check_roots`], [`ReceiptsPromise`],
 //! [`recover_senders_of`].
 
+mod bloom;
 mod body;
 mod difficulty;
 mod error;
@@ -19,11 +20,12 @@ pub use error::VerifyError;
 pub use outcome::ReceiptsPromise;
 pub use senders::recover_senders_of;
 
+pub(crate) use bloom::logs_bloom;
 pub(crate) use body::check_body;
 pub(crate) use difficulty::difficulty;
 pub(crate) use header::{base_fee, check_header, excess_blob_gas};
 pub(crate) use ommers::{OMMERS_MAX, check_ommers};
-pub(crate) use outcome::{check_outcome, logs_bloom};
+pub(crate) use outcome::check_outcome;
 pub(crate) use senders::recover_senders;
 
 #[cfg(all(test, feature = "all-tests"))]

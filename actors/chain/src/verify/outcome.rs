@@ -1,9 +1,9 @@
 //! A header against what its block did.
 
-use alloy_consensus::{Header, TxReceipt, proofs};
+use alloy_consensus::{Header, proofs};
 use alloy_primitives::{B256, Bloom, keccak256};
 
-use super::{VerifyError, header::ensure_eq};
+use super::{VerifyError, bloom::logs_bloom, header::ensure_eq};
 use crate::{block::Receipt, execute::Executed};
 
 /// Checks everything that `header` promises about execution.
@@ -61,12 +61,4 @@ impl ReceiptsPromise {
             }
         })
     }
-}
-
-/// The bloom over the logs of all receipts.
-#[must_use]
-pub(crate) fn logs_bloom(receipts: &[Receipt]) -> Bloom {
-    receipts
-        .iter()
-        .fold(Bloom::ZERO, |bloom, receipt| bloom | receipt.bloom())
 }

@@ -3,15 +3,13 @@
 //! A type is a variant of [`Transaction`], which decides its RLP. The table in `read` says how its
 //! JSON is read, `sender` who sent it, and `write` which members it adds.
 
+mod envelope;
 mod read;
 mod sender;
 mod write;
 
-use alloy_consensus::{EthereumTxEnvelope, TxEip4844};
+pub use envelope::Transaction;
 
 pub(crate) use read::{ReadError, read};
 pub(crate) use sender::{sender, sender_by_rules};
 pub(crate) use write::{size_hint, write};
-
-/// A transaction as a block carries it: blob transactions without their sidecars.
-pub type Transaction = EthereumTxEnvelope<TxEip4844>;
