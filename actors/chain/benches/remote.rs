@@ -151,7 +151,7 @@ fn parts(verifier: &Verifier, raw: &RawBlock, block: &Block) -> [Duration; 6] {
             .verify_receipts(body.expect("the answer is honest"), receipts, &answers)
             .expect("the answer is honest")
     });
-    // Decoded anew: hashes of transactions are kept once they are made.
+    // Decoded again: transactions cache their hashes.
     let raw = RawBlock::decode(&mut alloy_rlp::encode(raw).as_slice()).expect("it was encoded");
     let plain = receipts_of(&raw.body.transactions, &receipts_json);
     let (receipts, blooms) = time(|| -> Vec<Receipt> {

@@ -308,7 +308,7 @@ fn limits_of_a_fork_hold_from_it_on() {
     );
 }
 
-/// The template that block `number` was made from, as far as its header and body tell.
+/// The template of block `number`, as far as its header and body show it.
 fn template(number: usize) -> BlockTemplate {
     let RawBlock { header, body } = CHAIN.raw[number].clone();
     let recover = |transaction: Transaction| transaction.try_into_recovered().unwrap();

@@ -51,7 +51,7 @@ pub(crate) fn check_ommers(
         if ancestors.iter().any(|block| block.hash == hash) {
             return Err(VerifyError::OmmerIsAncestor { hash });
         }
-        // The parent's own child would be a sibling of the block itself, and no ommer yet.
+        // A child of the parent is a sibling of the block itself, so it cannot be an ommer here.
         let grandparents = ancestors.iter().skip(1);
         let Some(parent) = grandparents
             .clone()

@@ -1,5 +1,4 @@
-//! What nobody thought of: random JSON, random changes of true answers. Nothing panics, nothing
-//! false is served.
+//! Random JSON and random changes of true answers: nothing panics, nothing false is served.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -11,7 +10,7 @@ use super::{
     parsed, served,
 };
 
-/// A value as a node might send one, or might not.
+/// A random JSON value.
 fn value() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(Value::Null),
@@ -119,9 +118,9 @@ proptest! {
     ) {
         let chain = chains()[chain];
         let block = &chain.blocks[block];
-        let mut told = Statement::of(block);
+        let mut altered = Statement::of(block);
         for (of_receipts, dice, depth, change) in changes {
-            let answer = if of_receipts { &mut told.receipts } else { &mut told.block };
+            let answer = if of_receipts { &mut altered.receipts } else { &mut altered.block };
             let mut value = parsed(answer);
             let path = any_path(&value, &dice[..depth.min(5)]);
             if path.last() == Some(&super::liar::PathStep::Member("totalDifficulty".to_owned())) {
@@ -130,7 +129,7 @@ proptest! {
             *at(&mut value, &path) = change;
             *answer = value.to_string().into();
         }
-        if let Ok(verified) = told.verify(&chain.verifier, RequestedBlock::Hash(block.hash)) {
+        if let Ok(verified) = altered.verify(&chain.verifier, RequestedBlock::Hash(block.hash)) {
             prop_assert!(served(&verified.block) == served(block));
         }
     }
@@ -145,11 +144,11 @@ proptest! {
     ) {
         let chain = chains()[chain];
         let block = &chain.blocks[block];
-        let mut told = Statement::of(block);
-        let answer = if of_receipts { &mut told.receipts } else { &mut told.block };
+        let mut altered = Statement::of(block);
+        let answer = if of_receipts { &mut altered.receipts } else { &mut altered.block };
         let place = place.index(answer.len());
         answer[place] ^= 1 << bit;
-        if let Ok(verified) = told.verify(&chain.verifier, RequestedBlock::Hash(block.hash)) {
+        if let Ok(verified) = altered.verify(&chain.verifier, RequestedBlock::Hash(block.hash)) {
             let mut found = verified.block.json.block(false).to_vec();
             let mut want = block.json.block(false).to_vec();
             for json in [&mut found, &mut want] {

@@ -1,4 +1,4 @@
-//! Honest nodes, and nodes that answer something else than they were asked.
+//! Honest upstreams, and upstreams that answer something other than the request.
 
 use alloy_primitives::{B256, U256, hex};
 use serde_json::{Value, json};
@@ -50,7 +50,7 @@ fn check(
 
 #[test]
 #[cfg(feature = "all-tests")]
-fn an_honest_node_is_believed() {
+fn honest_answers_are_verified() {
     let mut count = 0;
     for chain in chains() {
         for block in &chain.blocks {
@@ -113,7 +113,7 @@ fn only_the_total_difficulty_is_taken_from_the_upstream() {
 
 /// Members that some clients leave out, or write in another way.
 #[test]
-fn clients_may_differ_in_what_is_no_lie() {
+fn harmless_differences_between_clients_are_accepted() {
     let chain = &DEV;
     let block = &chain.blocks[5];
     let mut statement = Statement::of(block);
@@ -160,7 +160,7 @@ fn upper(data: &Value) -> String {
 
 #[test]
 #[cfg(feature = "all-tests")]
-fn another_block_than_asked_for_is_refused() {
+fn a_block_that_was_not_requested_is_refused() {
     let chain = &EXECUTION_APIS;
     let [before, block, after] = [&chain.blocks[29], &chain.blocks[30], &chain.blocks[31]];
     let statement = Statement::of(block);
@@ -200,7 +200,7 @@ fn answers_of_two_blocks_are_not_mixed() {
 }
 
 #[test]
-fn a_type_that_is_not_known_is_named_with_its_block() {
+fn an_unknown_transaction_type_is_named_with_its_block() {
     let chain = &DEV;
     let block = &chain.blocks[3];
     let mut statement = Statement::of(block);
@@ -264,7 +264,7 @@ fn another_chain_and_other_blob_rules_are_found() {
 
 #[test]
 #[cfg(feature = "all-tests")]
-fn a_stated_block_says_what_else_to_ask_for() {
+fn a_stated_block_names_what_else_to_fetch() {
     let chain = &EXECUTION_APIS;
     for block in &chain.blocks {
         let stated = StatedBlock::read(&block.json.block(true)).unwrap();

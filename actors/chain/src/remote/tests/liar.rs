@@ -1,5 +1,5 @@
-//! One thing is changed in what an honest node says, and it is found: every member of every kind of
-//! object, in every way.
+//! Every single change of an honest answer is found: each member of each kind of object, in each
+//! way.
 
 #[cfg(feature = "all-tests")]
 use std::collections::BTreeMap;
@@ -75,10 +75,9 @@ const LIES: [Lie; 14] = [
     Lie::Extended,
 ];
 
-/// What is not found, and why it need not be: what is served in its place does not come from the
-/// node.
+/// Lies that are not found, and the reason: the served value does not come from the upstream.
 ///
-/// The total difficulty alone is taken from the node. No block of these chains has a creation that
+/// Only the total difficulty does. No block of these chains has a creation that
 /// failed, of which some say that it created nothing: `compare` has its test.
 #[cfg(feature = "all-tests")]
 const EXCEPTIONS: &[(&str, &[Lie], &str)] = &[
@@ -86,7 +85,7 @@ const EXCEPTIONS: &[(&str, &[Lie], &str)] = &[
         "block.totalDifficulty",
         #[cfg(feature = "all-tests")]
         NOT_SHAPE,
-        "nothing covers it, and it is the node's",
+        "nothing covers it, and it is the upstream's",
     ),
     (
         "ommer.totalDifficulty",
@@ -151,9 +150,9 @@ pub(super) fn at<'v>(value: &'v mut Value, path: &[PathStep]) -> &'v mut Value {
 }
 
 /// The value with a lie in it; `None` where it does not apply, or would change nothing.
-pub(super) fn tell(lie: Lie, truth: &Value, path: &[PathStep]) -> Option<Value> {
-    let mut told = truth.clone();
-    let place = at(&mut told, path);
+pub(super) fn falsify(lie: Lie, truth: &Value, path: &[PathStep]) -> Option<Value> {
+    let mut altered = truth.clone();
+    let place = at(&mut altered, path);
     let text = place.as_str().map(str::to_owned);
     let digits = text.as_deref().and_then(|text| text.strip_prefix("0x"));
     let flip = |digit: &str| format!("{:x}", u8::from_str_radix(digit, 16).unwrap() ^ 1);
@@ -187,7 +186,7 @@ pub(super) fn tell(lie: Lie, truth: &Value, path: &[PathStep]) -> Option<Value> 
         Lie::List => *place = json!([]),
         Lie::Removed => {
             let (last, parent) = path.split_last()?;
-            match (last, at(&mut told, parent)) {
+            match (last, at(&mut altered, parent)) {
                 (PathStep::Member(name), Value::Object(members)) => drop(members.remove(name)),
                 (PathStep::Item(index), Value::Array(items)) => drop(items.remove(*index)),
                 _ => return None,
@@ -207,10 +206,10 @@ pub(super) fn tell(lie: Lie, truth: &Value, path: &[PathStep]) -> Option<Value> 
     // null and absent are one thing to say.
     let is_absence = matches!(lie, Lie::Removed | Lie::Null);
     let was_null = *at(&mut truth.clone(), path) == Value::Null;
-    (told != *truth && !(is_absence && was_null)).then_some(told)
+    (altered != *truth && !(is_absence && was_null)).then_some(altered)
 }
 
-/// What kind of member stands at a path of an answer: indexes left out, objects by what they are.
+/// The kind of the member at a path of an answer: without indexes, objects by their kind.
 fn kind(root: &str, answer: &Value, path: &[PathStep]) -> String {
     let mut kind = root.to_owned();
     let mut value = answer;
@@ -287,7 +286,7 @@ impl Tally {
     }
 }
 
-/// Tells every lie about every kind of member of one answer that was not told yet.
+/// Applies every lie to every kind of member of one answer that was not covered before.
 #[cfg(feature = "all-tests")]
 fn lie_about(
     (chain, block): (&ExecutedChain, &Block),
@@ -308,10 +307,10 @@ fn lie_about(
             continue;
         }
         for lie in LIES {
-            let Some(told) = tell(lie, truth, &path) else {
+            let Some(altered) = falsify(lie, truth, &path) else {
                 continue;
             };
-            let statement = with(told.to_string().into_bytes());
+            let statement = with(altered.to_string().into_bytes());
             match (
                 statement.verify(&chain.verifier, RequestedBlock::Hash(block.hash)),
                 is_exception(&kind, lie),
@@ -355,9 +354,9 @@ fn lie_about_block(chain: &ExecutedChain, block: &Block, tally: &mut Tally) {
     );
     if let Some(first) = truth.ommers.first() {
         let with_ommer = |ommer| {
-            let mut told = truth.clone();
-            told.ommers[0] = ommer;
-            told
+            let mut altered = truth.clone();
+            altered.ommers[0] = ommer;
+            altered
         };
         lie_about(at, "ommer", &parsed(first), with_ommer, tally);
     }
@@ -407,7 +406,7 @@ fn every_lie_about_a_block_is_found() {
     assert!(rows > 2_000 && kinds > 200, "{rows} rows, {kinds} kinds");
 }
 
-/// Texts that are no whole answer, and answers that are there and should not be.
+/// Truncated and malformed answers, and answers that should be absent.
 #[test]
 #[cfg(feature = "all-tests")]
 fn every_lie_about_a_whole_answer_is_found() {
@@ -424,9 +423,9 @@ fn every_lie_about_a_whole_answer_is_found() {
     let block = chain.blocks.iter().find(has_ommer).unwrap_or(ommers);
     let truth = Statement::of(block);
     let mut rows = 0;
-    let mut check = |told: Statement| {
-        let verified = told.verify(&chain.verifier, RequestedBlock::Hash(block.hash));
-        assert!(verified.is_err(), "{told:?}");
+    let mut check = |altered: Statement| {
+        let verified = altered.verify(&chain.verifier, RequestedBlock::Hash(block.hash));
+        assert!(verified.is_err(), "{altered:?}");
         rows += 1;
     };
     let texts = |truth: &[u8]| -> Vec<Vec<u8>> {
@@ -450,7 +449,7 @@ fn every_lie_about_a_whole_answer_is_found() {
         ]
         .map(|text| text.as_bytes().to_vec());
         let more = more.into_iter().chain(twice.map(String::into_bytes));
-        let more = more.filter(|told| told != truth);
+        let more = more.filter(|altered| altered != truth);
         cuts.map(|end| truth[..end].to_vec()).chain(more).collect()
     };
     for block in texts(&truth.block) {
@@ -490,20 +489,25 @@ fn every_lie_about_a_proof_is_found() {
         let keys = slots.iter().map(|slot| ProofKey::Full(*slot)).collect();
         let honest = proof(&state, address, keys, usize::MAX).unwrap();
         let truth = parsed(&honest.into_bytes());
-        let verify = |told: &Value| {
-            verify_proof(told.to_string().as_bytes(), state.root(), &address, &slots)
+        let verify = |altered: &Value| {
+            verify_proof(
+                altered.to_string().as_bytes(),
+                state.root(),
+                &address,
+                &slots,
+            )
         };
         verify(&truth).unwrap();
         let mut all = Vec::new();
         paths(&truth, &Vec::new(), &mut all);
         for path in all {
             for lie in LIES {
-                let Some(told) = tell(lie, &truth, &path) else {
+                let Some(altered) = falsify(lie, &truth, &path) else {
                     continue;
                 };
                 let kind = kind("proof", &truth, &path);
                 // A key is echoed by value, as long or as short as it was asked for.
-                if verify(&told).is_ok() {
+                if verify(&altered).is_ok() {
                     assert_eq!(
                         (kind.as_str(), lie),
                         ("proof.storageProof[].key", Lie::Shorter)
@@ -560,10 +564,10 @@ fn proofs() -> Vec<(std::sync::Arc<State>, Address, Vec<U256>)> {
 fn every_lie_about_a_code_is_found() {
     let code = [0x60, 0x00, 0x5b];
     let hash = alloy_primitives::keccak256(code);
-    let verify = |told: &str| verify_code(told.as_bytes(), hash);
+    let verify = |altered: &str| verify_code(altered.as_bytes(), hash);
     assert_eq!(verify(r#""0x60005b""#).unwrap().as_ref(), code);
     assert_eq!(verify(r#""0x60005B""#).unwrap().as_ref(), code);
-    for (told, reason) in [
+    for (altered, reason) in [
         (r#""0x60005c""#, "code_hash"),
         (r#""0x6000""#, "code_hash"),
         (r#""0x60005b00""#, "code_hash"),
@@ -576,6 +580,6 @@ fn every_lie_about_a_code_is_found() {
         (r#""0x60005b"#, "malformed"),
         ("", "malformed"),
     ] {
-        assert_eq!(verify(told).unwrap_err().reason(), reason, "{told}");
+        assert_eq!(verify(altered).unwrap_err().reason(), reason, "{altered}");
     }
 }

@@ -1,4 +1,4 @@
-//! Blocks and proofs as nodes state them, honest and not.
+//! Blocks and proofs as upstreams state them, honest and not.
 #![expect(clippy::unwrap_used, reason = "tests are made to fail")]
 
 #[cfg(feature = "all-tests")]
@@ -23,7 +23,7 @@ use crate::{
     trie::NodeStore,
 };
 
-/// A chain that was executed, and who verifies what nodes say of it.
+/// A chain that was executed, and a verifier of answers about it.
 pub(super) struct ExecutedChain {
     pub(super) blocks: Vec<Arc<Block>>,
     pub(super) verifier: Verifier,
@@ -73,7 +73,7 @@ fn verifier(chain_id: u64, rules: BlobRules) -> Verifier {
     Verifier::new(chain_id, rules, EncodeOptions::default(), NodeStore::new())
 }
 
-/// All answers of a node about one block.
+/// All answers of one upstream about one block.
 #[derive(Clone, Debug)]
 pub(super) struct Statement {
     pub(super) block: Vec<u8>,
@@ -82,7 +82,7 @@ pub(super) struct Statement {
 }
 
 impl Statement {
-    /// The truth.
+    /// The true answers.
     pub(super) fn of(block: &Block) -> Self {
         let ommers = (0..block.json.uncle_count()).map(|index| block.json.uncle(index).unwrap());
         Self {

@@ -1,4 +1,4 @@
-//! A state of which nothing is known but its root, filled by what nodes prove of it.
+//! A state of which only the root is known, filled from proofs of upstreams.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ fn address(number: u64) -> Address {
     Address::from_word(keccak256(number.to_be_bytes()))
 }
 
-/// What an honest node answers.
+/// An honest upstream's answer.
 fn stated(state: &Arc<State>, address: &Address, slots: &[U256]) -> Vec<u8> {
     let keys = slots.iter().map(|slot| ProofKey::Short(*slot)).collect();
     let honest = proof(state, *address, keys, usize::MAX);
@@ -146,11 +146,11 @@ fn an_absent_account_may_be_stated_with_zero_hashes() {
     update.accounts.insert(address(2), present);
     let state = empty.commit(empty.update(&update).unwrap());
     for (account, is_fine) in [(address(1), true), (address(2), false)] {
-        let mut told: Value = serde_json::from_slice(&stated(&state, &account, &[])).unwrap();
+        let mut altered: Value = serde_json::from_slice(&stated(&state, &account, &[])).unwrap();
         for member in ["codeHash", "storageHash"] {
-            told[member] = json!(B256::ZERO);
+            altered[member] = json!(B256::ZERO);
         }
-        let verified = verify_proof(told.to_string().as_bytes(), state.root(), &account, &[]);
+        let verified = verify_proof(altered.to_string().as_bytes(), state.root(), &account, &[]);
         assert_eq!(verified.is_ok(), is_fine, "{account}");
     }
 }

@@ -86,7 +86,7 @@ fn sound_block() -> impl Strategy<Value = Sample> {
     })
 }
 
-/// As some clients state it: a creation that failed created nothing.
+/// Receipts of a client that states no address for a failed creation.
 fn without_failed_creations(receipts: &[u8]) -> Vec<u8> {
     let mut receipts = parsed(receipts);
     for receipt in receipts.as_array_mut().unwrap() {
@@ -101,7 +101,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
 
     #[test]
-    fn random_honest_blocks_are_believed(sample in sound_block()) {
+    fn random_honest_blocks_are_verified(sample in sound_block()) {
         let parts = sample.parts();
         let json = BlockJson::encode(&parts, EncodeOptions::default()).unwrap();
         let uncles = (0..json.uncle_count()).map(|index| json.uncle(index).unwrap());

@@ -99,7 +99,7 @@ fn many_signatures_are_recovered_in_the_order_of_their_transactions() {
             "{count}"
         );
     }
-    // The first of those that are wrong is named, whoever finds the other one sooner.
+    // The first wrong one is named, even if a thread finds another one sooner.
     let mut wrong = all;
     for index in [998, 400] {
         let signed = wrong[index].as_legacy().unwrap();
