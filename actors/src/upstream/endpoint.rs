@@ -10,8 +10,8 @@ use url::Url;
 /// `URL#Header-Name=value&Header-Name=value`.
 ///
 /// The scheme is http, https, ws or wss; `user:password@` becomes basic authorization. The fragment
-/// is never sent as part of a URL, so it can carry headers. In a value, `%`, `&`, `,` and characters
-/// that a URL cannot hold are percent-encoded; `+` is a plus.
+/// is never sent as part of a URL, so it can carry headers. In a value, `%`, `&`, `,` and
+/// characters that a URL cannot hold are percent-encoded; `+` is a plus.
 ///
 /// `Display` and `Debug` show scheme, host and port alone: a provider's key may stand in the path,
 /// the query, the password or a header.
@@ -195,8 +195,8 @@ fn add_headers(fragment: &str, headers: &mut HeaderMap) -> Result<(), EndpointEr
     Ok(())
 }
 
-/// The text without percent-encoding; `None` if two hex digits do not follow a `%`, or if the result
-/// is not UTF-8.
+/// The text without percent-encoding; `None` if two hex digits do not follow a `%`, or if the
+/// result is not UTF-8.
 fn percent_decoded(text: &str) -> Option<String> {
     let mut bytes = text.bytes();
     let mut decoded = Vec::with_capacity(text.len());

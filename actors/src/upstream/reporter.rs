@@ -18,8 +18,8 @@ pub(super) struct Reporter {
 }
 
 impl Reporter {
-    /// Reports on `upstreams` upstreams through `link`. The receiver gets the reason if the chain is
-    /// refused: a block with a transaction type that is not supported.
+    /// Reports on `upstreams` upstreams through `link`. The receiver gets the reason if the chain
+    /// is refused: a block with a transaction type that is not supported.
     pub(super) fn new(
         link: SourceLink,
         upstreams: usize,

@@ -109,8 +109,8 @@ impl StateSource {
     /// Dropping the future aborts the fetches that no other read waits for.
     ///
     /// # Errors
-    /// [`QueryError::StateUnavailable`]: no upstream has it. [`QueryError::Unavailable`]: no permit is
-    /// free, or an upstream that may have it limits our rate.
+    /// [`QueryError::StateUnavailable`]: no upstream has it. [`QueryError::Unavailable`]: no permit
+    /// is free, or an upstream that may have it limits our rate.
     pub async fn complete(
         &self,
         permits: &Permits,

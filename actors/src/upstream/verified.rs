@@ -61,8 +61,8 @@ impl VerifiedUpstream {
     }
 
     async fn fetch(&self, ask: Ask) -> Result<Arc<Block>, FetchError> {
-        // Block and receipts are fetched concurrently, and each is parsed and checked while the other
-        // is in progress. A fault in the receipts counts only once the body is verified. The
+        // Block and receipts are fetched concurrently, and each is parsed and checked while the
+        // other is in progress. A fault in the receipts counts only once the body is verified. The
         // receipts are requested first: the body takes longer to check, and a geth that is short of
         // cores answers the newest request first.
         let listed = |hash| async move { Ok(self.receipts(hash, None).await) };

@@ -7,8 +7,8 @@ use alloy_transport::{TransportError, TransportErrorKind};
 
 use super::code::{Meaning, meaning};
 
-/// Why a call failed. No message contains a URL or a header; an upstream's own text is shortened and
-/// printable.
+/// Why a call failed. No message contains a URL or a header; an upstream's own text is shortened
+/// and printable.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum CallError {
     /// All calls that may run at once are in progress, and none ended in time. Not the upstream's

@@ -1,7 +1,8 @@
 //! The calls to one upstream.
 //!
-//! Blocks, receipts, proofs and code are returned as JSON text, for the caller to verify. Parsed here
-//! are small values, such as the chain id, and claims about heads, which only lead to further calls.
+//! Blocks, receipts, proofs and code are returned as JSON text, for the caller to verify. Parsed
+//! here are small values, such as the chain id, and claims about heads, which only lead to further
+//! calls.
 
 mod claim;
 mod code;

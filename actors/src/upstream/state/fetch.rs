@@ -134,8 +134,8 @@ impl Shared {
         .await
     }
 
-    /// Verifies an answer and keeps it, on a thread other than the follower's: a thousand slots take
-    /// milliseconds, and so does evicting others for them.
+    /// Verifies an answer and keeps it, on a thread other than the follower's: a thousand slots
+    /// take milliseconds, and so does evicting others for them.
     async fn check<T: Send + 'static>(
         &self,
         check: impl FnOnce() -> Result<T, UpstreamFault> + Send + 'static,
@@ -161,8 +161,8 @@ impl Shared {
                 }
                 (Verdict::Innocent, Hope::None)
             }
-            // It has pruned this block's state, or does not have the block yet. That is no fault: it
-            // can still be followed.
+            // It has pruned this block's state, or does not have the block yet. That is no fault:
+            // it can still be followed.
             FetchError::Call(error @ (CallError::NotFound | CallError::Rpc { .. })) => {
                 if upstream.state_pruned.note(Instant::now()) {
                     tracing::warn!(

@@ -55,7 +55,8 @@ pub(super) struct Waiter {
 }
 
 impl SingleFlight {
-    /// Joins the fetch of this state, or begins one. `begin` spawns its task, which sends the result.
+    /// Joins the fetch of this state, or begins one. `begin` spawns its task, which sends the
+    /// result.
     pub(super) fn join(
         &self,
         wanted: Wanted,

@@ -162,8 +162,8 @@ async fn heads_are_announced_until_the_connection_ends() {
     .await;
 }
 
-/// Checks that whatever an upstream sends in place of an answer fails the call, and that the next call
-/// has a new connection.
+/// Checks that whatever an upstream sends in place of an answer fails the call, and that the next
+/// call has a new connection.
 async fn check_ends_the_connection(message: Option<Message>) {
     beside(
         |listener| async move {

@@ -2,8 +2,8 @@
 
 use super::*;
 
-/// An honest upstream that is followed, on chain 0, and a liar on chain 1: made up since block 291, all
-/// of its hashes right.
+/// An honest upstream that is followed, on chain 0, and a liar on chain 1: made up since block 291,
+/// all of its hashes right.
 async fn beside_liar(blocks: u64) -> Scene {
     let mut scene = Scene::new(2, 300);
     scene.runs(2_000).await;

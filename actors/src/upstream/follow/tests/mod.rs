@@ -109,8 +109,8 @@ async fn reorgs_of_any_depth_are_followed() {
     check_reorg(0, 1_000, true).await;
 }
 
-/// Checks that an upstream that becomes like this is left for an honest one within so many block times,
-/// and why.
+/// Checks that an upstream that becomes like this is left for an honest one within so many block
+/// times, and why.
 async fn check_is_replaced(says: Says, blocks: u64, state: UpstreamState) {
     let mut scene = Scene::new(2, 300);
     scene.runs(2_000).await;

@@ -7,7 +7,8 @@ use super::{
 
 const LAGGING: SwitchReason = SwitchReason::Left(UpstreamState::Lagging);
 
-/// Upstream 1 is on a fork, ahead, and has just been chosen for that; upstream 0 has named block 100 now.
+/// Upstream 1 is on a fork, ahead, and has just been chosen for that; upstream 0 has named block
+/// 100 now.
 fn on_probation(upstreams: usize) -> Scene {
     let mut scene = Scene::new(upstreams);
     scene.named(1, 7, 101);
@@ -130,8 +131,8 @@ fn another_upstream_on_our_chain_is_a_witness_too() {
     assert!(scene.choose().is_some_and(|(_, to, _)| to == Some(0)));
 }
 
-/// Upstream 0 has named heads for long, by this many blocks of this many seconds at a time; the other
-/// one is far ahead.
+/// Upstream 0 has named heads for long, by this many blocks of this many seconds at a time; the
+/// other one is far ahead.
 fn check_far(blocks: u64, seconds: u64, is_refused: bool) {
     let mut scene = Scene::new(2);
     for at in 1..20 {

@@ -197,8 +197,8 @@ impl World {
         }
         self.ours.hashes = hashes;
         self.health.advanced(id, now, head.number);
-        // An upstream may change its mind; who comes after it may not take us back, but from where a
-        // liar took us.
+        // An upstream may change its mind; who comes after it may not take us back, but from where
+        // a liar took us.
         let may_go_back = self.given_by == Some(id) || is_disowned;
         assert!(
             may_go_back || head.number > before,
@@ -307,7 +307,8 @@ fn the_head_never_goes_back_and_somebody_good_is_followed() {
     assert!(honest_steps > 60 * 350, "{honest_steps}");
 }
 
-/// Whatever the others make up, beside an honest upstream that is followed none of it is ever shown.
+/// Whatever the others make up, beside an honest upstream that is followed none of it is ever
+/// shown.
 #[test]
 fn no_fork_is_shown_beside_an_honest_upstream() {
     for seed in 0..60 {

@@ -20,7 +20,8 @@ fn changed(asked: &Asked, change: impl FnOnce(&mut Value)) -> UpstreamReply {
     UpstreamReply::Result(value.to_string())
 }
 
-/// Checks that an upstream which answers so is complained of, and that the next one's answer is served.
+/// Checks that an upstream which answers so is complained of, and that the next one's answer is
+/// served.
 async fn check_complaint(answers: Answers, expected: Verdict) {
     let mut scene = Scene::of(&[answers, honest]).await;
     let value = ask(&scene.worker.proofs, scene.read_storage(3, 2)).await;
@@ -110,8 +111,8 @@ async fn an_upstream_that_pruned_the_block_is_skipped_without_a_report() {
     }
 }
 
-/// Checks what a read is told if no upstream gives what it needs, and how often they are asked for two
-/// reads.
+/// Checks what a read is told if no upstream gives what it needs, and how often they are asked for
+/// two reads.
 async fn check_none(upstreams: &[Answers], expected: &QueryError, calls: usize) {
     let scene = Scene::of(upstreams).await;
     for slot in 0..2 {
