@@ -118,7 +118,7 @@ async fn a_file_is_imported_and_settled() {
     }
 }
 
-/// A pipe has no length: how far it was read is told, of how much is not.
+/// A pipe has no length: progress reports the bytes read, and no total.
 #[actix::test]
 #[cfg(feature = "all-tests")]
 async fn a_chain_can_come_through_a_pipe() {
