@@ -69,7 +69,8 @@ impl OptionSpec {
 macro_rules! options {
     ($($group:literal: $(
         $(#[doc = $help:literal])+
-        $name:literal $field:ident: $type:ty = $default:expr, $unit:literal, $accepts:literal, $parse:expr;
+        $name:literal $field:ident: $type:ty = $default:expr,
+            $unit:literal, $accepts:literal, $parse:expr;
     )+)+) => {
         /// The configuration, each value checked by itself; [`Config::complete`] checks them
         /// together.

@@ -177,7 +177,8 @@ mod tests {
     const HASH: &str = "0x00000000000000000000000000000000000000000000000000000000deadbeef";
     const ADDRESS: &str = "0x00000000000000000000000000000000deadbeef";
 
-    /// Compares a filter in short form: blocks, number of addresses, number of values at each position.
+    /// Compares a filter in short form: blocks, number of addresses, number of values at each
+    /// position.
     #[track_caller]
     fn check(json: &str, expected: &str) {
         let json = json.replace("HASH", HASH).replace("ADDRESS", ADDRESS);

@@ -16,7 +16,8 @@ use super::{
     error::{RpcError, echo},
 };
 
-/// Parameters that are kept: as many as any method has, and one more. Further ones are only counted.
+/// Parameters that are kept: as many as any method has, and one more. Further ones are only
+/// counted.
 const ARGUMENTS_MAX: usize = 4;
 
 /// Why a value cannot be read.

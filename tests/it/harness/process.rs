@@ -168,7 +168,8 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Starts the program on a free port with [`KEY`] and these arguments; returns when it is ready.
+    /// Starts the program on a free port with [`KEY`] and these arguments; returns when it is
+    /// ready.
     pub(crate) fn start(arguments: &[&str]) -> Self {
         Self::of(&mut serving(arguments))
     }

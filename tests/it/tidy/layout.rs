@@ -1,8 +1,8 @@
-//! Files are short and named for what they hold.
+//! Files are short, named for what they hold, and no wider than a screen.
 
-use std::path::Path;
+use std::{fs, path::Path};
 
-use super::{check_none, source::sources};
+use super::{check_none, root, source::sources};
 
 /// Lines of code of one responsibility; tables of tests may be longer.
 const CODE_LINES_MAX: usize = 550;
@@ -42,4 +42,69 @@ fn files_are_short_and_named_for_what_they_hold() {
         }
     }
     check_none("long, or badly named", &violations);
+}
+
+/// Columns of code and comments, in Rust and in scripts.
+const COLUMNS_MAX: usize = 100;
+const SCRIPT_COLUMNS_MAX: usize = 120;
+
+/// Whether a line may be wider: rows of tables, texts and addresses are not broken.
+fn may_be_wide(line: &str) -> bool {
+    let text = line
+        .trim_start()
+        .trim_start_matches(['/', '!', '#'])
+        .trim_start();
+    text.starts_with('|')
+        || line.ends_with('\\')
+        || line.contains("://")
+        || line.contains('"')
+        || line.contains('\'')
+}
+
+#[test]
+fn lines_fit_a_screen() {
+    let mut files: Vec<(String, String)> = sources(&["src", "actors", "tests", "load-tests"])
+        .into_iter()
+        .map(|source| (source.path, source.text))
+        .collect();
+    files.extend(scripts());
+    assert!(files.iter().any(|(path, _)| path == "tests/run"));
+    let mut violations = Vec::new();
+    for (path, text) in files {
+        let most = if path.ends_with(".rs") {
+            COLUMNS_MAX
+        } else {
+            SCRIPT_COLUMNS_MAX
+        };
+        let mut is_skipped = false;
+        for (index, line) in text.lines().enumerate() {
+            // A table of the code that is read by its columns.
+            is_skipped |= line.starts_with("#[rustfmt::skip]");
+            is_skipped &= !(line.starts_with('}') || line.starts_with(']'));
+            let width = line.chars().count();
+            if width > most && !is_skipped && !may_be_wide(line) {
+                violations.push(format!("{path}:{}: {width} columns", index + 1));
+            }
+        }
+    }
+    check_none("too wide", &violations);
+}
+
+/// Shell and Python of the tests and of the load tests, as path and text.
+fn scripts() -> Vec<(String, String)> {
+    let mut found = Vec::new();
+    for folder in [".ci", "tests", "tests/clients", "tests/fuzz", "load-tests"] {
+        for entry in fs::read_dir(root().join(folder)).unwrap() {
+            let path = entry.unwrap().path();
+            let Ok(text) = fs::read_to_string(&path) else {
+                continue;
+            };
+            let is_python = path.extension().is_some_and(|extension| extension == "py");
+            if is_python || text.starts_with("#!") {
+                let name = path.strip_prefix(root()).unwrap();
+                found.push((name.display().to_string(), text));
+            }
+        }
+    }
+    found
 }

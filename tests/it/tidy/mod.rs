@@ -5,7 +5,7 @@
 //! | `boundaries` | a room knows nothing that the code map forbids |
 //! | `circles` | files do not depend on each other in a circle |
 //! | `calls` | some names have one place, some calls are made nowhere |
-//! | `layout` | files are short, named for what they hold |
+//! | `layout` | files are short, named for what they hold, at most 100 columns wide |
 //! | `documents` | the README is short, and every relative link leads somewhere |
 
 mod boundaries;

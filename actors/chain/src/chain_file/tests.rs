@@ -207,9 +207,11 @@ fn a_leading_genesis_is_skipped() {
         .unwrap()
         .after_genesis(other)
         .next();
-    assert!(
-        matches!(first, Some(Err(ChainFileError::Genesis { expected, found })) if (expected, found) == (other, hash))
-    );
+    assert!(matches!(
+        first,
+        Some(Err(ChainFileError::Genesis { expected, found }))
+            if (expected, found) == (other, hash)
+    ));
 }
 
 #[cfg(feature = "all-tests")]

@@ -53,8 +53,8 @@ pub fn recover_senders_of(
     })
 }
 
-/// Applies `recover` to each transaction on all cores; the results are in order. Signatures are most
-/// of the work of checking a block, and each is independent.
+/// Applies `recover` to each transaction on all cores; the results are in order. Signatures are
+/// most of the work of checking a block, and each is independent.
 fn on_all_cores(
     transactions: &[Transaction],
     recover: impl Fn(usize, &Transaction) -> Result<Address, VerifyError> + Sync,

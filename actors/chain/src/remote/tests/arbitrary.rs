@@ -114,7 +114,10 @@ proptest! {
     #[test]
     fn random_changes_serve_nothing_false(
         (chain, block) in any_block(),
-        changes in prop::collection::vec((any::<bool>(), any::<[prop::sample::Index; 5]>(), 1..6_usize, value()), 1..4),
+        changes in prop::collection::vec(
+            (any::<bool>(), any::<[prop::sample::Index; 5]>(), 1..6_usize, value()),
+            1..4,
+        ),
     ) {
         let chain = chains()[chain];
         let block = &chain.blocks[block];

@@ -386,7 +386,11 @@ proptest! {
         accounts in 1..80_u64,
         asked in 0..90_u64,
         of_slot in 0..300_u64,
-        change in proptest::option::of((any::<prop::sample::Index>(), any::<prop::sample::Index>(), 0..8_u8)),
+        change in proptest::option::of((
+            any::<prop::sample::Index>(),
+            any::<prop::sample::Index>(),
+            0..8_u8,
+        )),
     ) {
         let full = some_state(&NodeStore::new(), accounts);
         let (address, of_slot) = (address(asked), slot(of_slot));
@@ -407,14 +411,17 @@ proptest! {
         let [nodes, storage] = &lists;
         let key = |key| Nibbles::unpack(keccak256(key));
         let account = honest.account.map(alloy_rlp::encode);
-        let root = honest.account.map_or(alloy_trie::EMPTY_ROOT_HASH, |account| account.storage_root);
+        let root = honest
+            .account
+            .map_or(alloy_trie::EMPTY_ROOT_HASH, |account| account.storage_root);
         let value = honest.storage[0].value;
         let value = (!value.is_zero()).then(|| alloy_rlp::encode(value));
         let is_empty = root == alloy_trie::EMPTY_ROOT_HASH;
         let alloy = alloy_verify(full.root(), key(address.to_vec()), account, nodes).is_ok()
             && ((is_empty && storage.is_empty())
                 || alloy_verify(root, key(of_slot.to_be_bytes::<32>().to_vec()), value, storage).is_ok());
-        let ours = AccountProof::verify(full.root(), &address, nodes.clone(), vec![(of_slot, storage.clone())]);
+        let slots = vec![(of_slot, storage.clone())];
+        let ours = AccountProof::verify(full.root(), &address, nodes.clone(), slots);
         prop_assert_eq!(ours.is_ok(), alloy);
         prop_assert_eq!(alloy, change.is_none());
         if let Ok(ours) = ours {
@@ -454,7 +461,8 @@ proptest! {
             prop_assert_eq!(store.check_invariants(store.held_roots()), Ok(()));
             for (which, held) in &held {
                 if let Ok(value) = held.storage(&address(number), slot(index)) {
-                    prop_assert_eq!(Ok(value), fulls[*which].storage(&address(number), slot(index)));
+                    let stored = fulls[*which].storage(&address(number), slot(index));
+                    prop_assert_eq!(Ok(value), stored);
                 }
             }
         }

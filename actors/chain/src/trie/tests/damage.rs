@@ -184,7 +184,10 @@ proptest! {
     /// bytes.
     #[test]
     fn changed_bytes_never_panic(
-        changes in prop::collection::vec((any::<prop::sample::Index>(), any::<prop::sample::Index>(), any::<u8>()), 1..8),
+        changes in prop::collection::vec(
+            (any::<prop::sample::Index>(), any::<prop::sample::Index>(), any::<u8>()),
+            1..8,
+        ),
         truncated in any::<bool>(),
     ) {
         let (store, state) = state();
@@ -211,7 +214,10 @@ proptest! {
     }
 
     #[test]
-    fn random_bytes_never_panic(rlp in prop::collection::vec(any::<u8>(), 0..80), depth in 0..65_usize) {
+    fn random_bytes_never_panic(
+        rlp in prop::collection::vec(any::<u8>(), 0..80),
+        depth in 0..65_usize,
+    ) {
         if let Ok(Node::Branch(branch)) = Node::decode_at(&rlp, depth) {
             let all = branch.children();
             for nibble in 0..16_u8 {

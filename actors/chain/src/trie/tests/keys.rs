@@ -145,7 +145,8 @@ fn any_key() -> impl Strategy<Value = B256> {
 fn any_value() -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![
         3 => (1..0x80_u8).prop_map(|byte| vec![byte]),
-        1 => prop::collection::vec(any::<u8>(), 2..32).prop_map(|bytes| alloy_rlp::encode(&bytes[..])),
+        1 => prop::collection::vec(any::<u8>(), 2..32)
+            .prop_map(|bytes| alloy_rlp::encode(&bytes[..])),
         1 => any::<[u8; 32]>().prop_map(|bytes| alloy_rlp::encode(&bytes[..])),
     ]
 }

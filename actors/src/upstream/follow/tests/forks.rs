@@ -24,7 +24,10 @@ async fn go_on(scene: &mut Scene, seconds: u64) {
 
 /// How often another upstream was followed because the one before is on another fork.
 fn refusals(events: &[Event]) -> usize {
-    let is_in_cooldown = |event: &&Event| matches!(event, Event::Switched(switch) if switch.reason == SwitchReason::OtherFork);
+    let is_in_cooldown = |event: &&Event| match event {
+        Event::Switched(switch) => switch.reason == SwitchReason::OtherFork,
+        _ => false,
+    };
     events.iter().filter(is_in_cooldown).count()
 }
 

@@ -133,7 +133,14 @@ async fn check_is_replaced(says: Says, blocks: u64, state: UpstreamState) {
         UpstreamState::Faulty(fault) => Some(fault.label()),
         _ => None,
     };
-    let is_told = |event: &Event| matches!(event, Event::Failed { upstream: 0, reason: told, .. } if *told == reason);
+    let is_told = |event: &Event| match event {
+        Event::Failed {
+            upstream: 0,
+            reason: told,
+            ..
+        } => *told == reason,
+        _ => false,
+    };
     assert_eq!(
         events.iter().any(is_told),
         state != UpstreamState::Lagging,
@@ -217,7 +224,14 @@ async fn a_silent_upstream_is_reported_once() {
     scene.runs(5_000).await;
     let events = scene.take_events();
     let silent = Some(Fault::Silent.label());
-    let is_told = |event: &&Event| matches!(event, Event::Failed { upstream: 0, reason, .. } if *reason == silent);
+    let is_told = |event: &&Event| match event {
+        Event::Failed {
+            upstream: 0,
+            reason,
+            ..
+        } => *reason == silent,
+        _ => false,
+    };
     assert_eq!(events.iter().filter(is_told).count(), 1, "{events:?}");
     let left = SwitchReason::Left(UpstreamState::Faulty(Fault::Silent));
     let is_left = |event: &Event| matches!(event, Event::Switched(switch) if switch.reason == left);
