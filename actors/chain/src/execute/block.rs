@@ -185,9 +185,9 @@ pub(crate) struct BlockTemplate {
 
 /// Executes `raw` on top of `parent`.
 ///
-/// `raw` has to have passed [`verify::check_header`], [`verify::check_body`] and
-/// [`verify::check_ommers`]; what its header promises about the outcome is compared by
-/// [`verify::check_outcome`], not here.
+/// `raw` has to have passed `verify::check_header`, `verify::check_body` and
+/// `verify::check_ommers`; what its header promises about the outcome is compared by
+/// `verify::check_outcome`, not here.
 ///
 /// # Errors
 /// An [`ExecuteError`] where a transaction may not be included or the parent's state cannot be

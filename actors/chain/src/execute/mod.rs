@@ -1,6 +1,6 @@
 //! One block through revm: receipts, requests, state changes.
 //!
-//! [`execute`] runs an existing block, [`assemble`] makes a new one; both use the same executor.
+//! [`execute`] runs an existing block, `assemble` makes a new one; both use the same executor.
 
 mod block;
 mod dao_fork;

@@ -164,7 +164,7 @@ pub enum UpstreamFault {
 
 crate::reasons! {
     /// What an answer failed: first what a block and its receipts may, then the others.
-    /// docs/nodes.md has the table of [`Self::OF_BLOCKS`].
+    /// docs/nodes.md has the table of `OF_BLOCKS`.
     Check:
     TooLarge = "too_large", "an answer is larger than any is";
     Malformed = "malformed", "an answer is not JSON, or names a member twice";
