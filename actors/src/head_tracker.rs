@@ -18,7 +18,7 @@ use crate::{
 };
 
 /// Owns the 128-block window: reverts, applies, makes the new snapshot readable and announces it,
-/// in this order. Work that no reader has to wait for comes last ([`Window::catch_up`]).
+/// in this order. Work that no reader has to wait for comes last ([`Window::index_pending`]).
 ///
 /// It runs on an arbiter of its own, so that neither building nor freeing a snapshot delays a read.
 /// It is not restarted after a panic, because the window may be half changed: [`TrackerEnd`]
@@ -132,7 +132,7 @@ impl Handler<AdvanceHead> for HeadTracker {
         });
         // After the answer, so that the source does not wait for it.
         context.run_later(Duration::ZERO, |this, _| {
-            this.window.catch_up();
+            this.window.index_pending();
             this.publish();
         });
         Ok(())

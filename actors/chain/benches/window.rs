@@ -39,39 +39,39 @@ fn main() {
     // A reader always holds the previous snapshot, as in production, so every change starts with a
     // copy.
     let mut reader = window.snapshot();
-    let [mut advances, mut catch_ups, mut releases, mut lookups] = [const { Vec::new() }; 4];
+    let [mut advances, mut indexings, mut releases, mut lookups] = [const { Vec::new() }; 4];
     for number in 0..HEADS {
         head = child_of(&head, 0);
         let applied = vec![Arc::clone(&head)];
         let begin = Instant::now();
         let advanced = window.advance(0, applied, None, None).is_ok();
-        let view = window.snapshot();
+        let snapshot = window.snapshot();
         let time = begin.elapsed();
         let begin = Instant::now();
-        window.catch_up();
-        let caught_up = begin.elapsed();
+        window.index_pending();
+        let indexed = begin.elapsed();
         let begin = Instant::now();
-        reader = view;
+        reader = snapshot;
         let released = begin.elapsed();
         let begin = Instant::now();
         let found = head
             .transaction_hashes
             .iter()
             .filter(|hash| reader.transaction(hash).is_some());
-        let is_there = found.count() == TRANSACTIONS as usize;
+        let all_found = found.count() == TRANSACTIONS as usize;
         let looked_up = begin.elapsed() / TRANSACTIONS as u32;
-        assert!(advanced && is_there);
+        assert!(advanced && all_found);
         if number >= 128 {
             advances.push(time);
-            catch_ups.push(caught_up);
+            indexings.push(indexed);
             releases.push(released);
             lookups.push(looked_up);
         }
     }
     println!("a full window, {TRANSACTIONS} transactions a block");
     report("advance by one block, with the snapshot", advances);
-    report("catch up, once the snapshot is published", catch_ups);
-    report("release the snapshot before", releases);
+    report("index, once the snapshot is published", indexings);
+    report("release the previous snapshot", releases);
     report("a transaction by hash", lookups);
     let reorgs = (1..=200).map(|salt| {
         let depth = 10;
@@ -83,10 +83,10 @@ fn main() {
         }
         let begin = Instant::now();
         let advanced = window.advance(depth, branch, None, None).is_ok();
-        let view = window.snapshot();
+        let snapshot = window.snapshot();
         let time = begin.elapsed();
         assert!(advanced);
-        reader = view;
+        reader = snapshot;
         time
     });
     let reorgs = reorgs.collect();

@@ -81,8 +81,8 @@ fn held_is_canonical_and_replaced(window: &Window) -> Result<(), String> {
 }
 
 fn transactions_are_the_canonical_ones(snapshot: &Snapshot) -> Result<(), String> {
-    let mut caught_up = snapshot.transactions.clone();
-    caught_up.catch_up();
+    let mut complete = snapshot.transactions.clone();
+    complete.index_pending();
     let mut newest = HashMap::new();
     let mut count = 0;
     for block in &snapshot.canonical {
@@ -93,18 +93,18 @@ fn transactions_are_the_canonical_ones(snapshot: &Snapshot) -> Result<(), String
         }
     }
     for (hash, want) in &newest {
-        for index in [&snapshot.transactions, &caught_up] {
+        for index in [&snapshot.transactions, &complete] {
             let found = index.get(hash);
             ensure(found == Some(*want), || {
                 format!("transaction {hash} is found at {found:?}, want {want:?}")
             })?;
         }
     }
-    let (found, want) = (caught_up.len(), newest.len());
+    let (found, want) = (complete.len(), newest.len());
     ensure(found == want, || {
         format!("{found} transactions by hash, want {want}")
     })?;
-    let (found, want) = (caught_up.shadowed_len(), count - newest.len());
+    let (found, want) = (complete.shadowed_len(), count - newest.len());
     ensure(found == want, || {
         format!("{found} shadowed transactions, want {want}")
     })
@@ -155,7 +155,7 @@ fn ensure(holds: bool, violation: impl FnOnce() -> String) -> Result<(), String>
 }
 
 #[cfg(test)]
-#[expect(clippy::unwrap_used, reason = "tests are made to fail")]
+#[expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 mod tests {
     use super::{
         super::tests::{block, window_of},

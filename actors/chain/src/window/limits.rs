@@ -3,7 +3,7 @@
 /// Blocks that are served: the head and 127 below it.
 pub const WINDOW_BLOCKS: usize = 128;
 
-/// Replaced blocks that are held at most; the one replaced first goes first.
+/// The most replaced blocks that are held; the one replaced first is released first.
 ///
 /// A source decides how many siblings a height has, so without a bound an upstream that flips
 /// between forks would fill the memory. A typical block takes 1.2 MB of JSON and the nodes of its

@@ -1,6 +1,6 @@
 //! Thousands of seeded changes, compared with a window that is written for simplicity.
 
-#![expect(clippy::unwrap_used, reason = "tests are made to fail")]
+#![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 use std::sync::Arc;
 
@@ -70,7 +70,7 @@ impl WindowModel {
         self.settled = [None; 2];
     }
 
-    /// Whether a hash can be made safe or finalized.
+    /// Makes a hash safe or finalized; returns whether that is allowed.
     fn settle(&mut self, which: usize, hash: B256) -> bool {
         let number = self.chain.iter().position(|block| block.hash == hash);
         let reach = self.left.saturating_sub(ANCESTORS_MAX);
@@ -366,7 +366,7 @@ impl Simulation {
         }
         if self.below(2) == 0 {
             let version = self.window.snapshot().version();
-            self.window.catch_up();
+            self.window.index_pending();
             assert_eq!(self.window.snapshot().version(), version);
         }
         self.window.check_invariants().unwrap();

@@ -87,8 +87,8 @@ impl Snapshot {
         &self.canonical[place(from)..=place(to)]
     }
 
-    /// The genesis block. It is never released, because clients check it at start; its state leaves
-    /// with the window.
+    /// The genesis block. It is never released, because clients check it at start; its state is
+    /// released when it leaves the window.
     ///
     /// `None` if the window began above it, until the source supplies it or the window reaches it.
     #[must_use]

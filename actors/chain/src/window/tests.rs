@@ -1,6 +1,6 @@
 //! Every bound at its edge, every refusal, and what a reader sees.
 
-#![expect(clippy::unwrap_used, reason = "tests are made to fail")]
+#![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 use std::sync::Arc;
 
@@ -102,7 +102,7 @@ fn only_a_child_of_the_head_is_applied() {
 }
 
 #[test]
-fn the_window_ends_at_128_blocks_and_the_genesis_stays() {
+fn the_window_holds_128_blocks_and_keeps_the_genesis() {
     let (window, chain) = window_of(128);
     let snapshot = window.snapshot();
     assert_eq!(
@@ -122,7 +122,7 @@ fn the_window_ends_at_128_blocks_and_the_genesis_stays() {
         (3, WINDOW_BLOCKS)
     );
     let below = |number| ResolveError::BelowWindow { number, oldest: 3 };
-    // By number: the state has left with the window, the block is kept.
+    // By number: its state was released, the block is kept.
     assert_eq!(resolved(snapshot.resolve(number(0))), Err(below(0)));
     assert_eq!(
         resolved(snapshot.resolve_id(BlockId::Number(number(0)))),

@@ -11,8 +11,8 @@ use crate::block::Block;
 ///
 /// The map is persistent: a clone is free, and adding a block costs its own transactions even while
 /// clones are held. Indexing is most of the cost of a new head, so it is deferred: the newest block
-/// and a block that left are pending, look-ups consider them, and [`Self::catch_up`] moves them
-/// into the map.
+/// and a block that left are pending, look-ups consider them, and [`Self::index_pending`] moves
+/// them into the map.
 #[derive(Clone, Debug, Default)]
 pub(super) struct TransactionIndex {
     places: GenericHashMap<B256, TransactionPlace, FbBuildHasher<32>, DefaultSharedPtr>,
@@ -52,26 +52,25 @@ impl TransactionIndex {
         })
     }
 
-    /// Number of distinct transactions. The index must have caught up.
+    /// Number of distinct transactions. No block may be pending.
     #[cfg(any(test, feature = "testing"))]
     pub(super) fn len(&self) -> usize {
         self.places.len()
     }
 
-    /// Number of places that a newer place of the same transaction hides. The index must have
-    /// caught up.
+    /// Number of places that a newer place of the same transaction hides. No block may be pending.
     #[cfg(any(test, feature = "testing"))]
     pub(super) const fn shadowed_len(&self) -> usize {
         self.shadowed.len()
     }
 
     /// Whether no block is pending.
-    pub(super) const fn is_caught_up(&self) -> bool {
+    pub(super) const fn is_complete(&self) -> bool {
         self.newest.is_none() && self.left.is_none()
     }
 
     /// Moves the pending blocks into the map. Look-ups give the same answers before and after.
-    pub(super) fn catch_up(&mut self) {
+    pub(super) fn index_pending(&mut self) {
         if let Some(left) = self.left.take() {
             self.remove_lowest(&left);
         }
@@ -86,13 +85,13 @@ impl TransactionIndex {
 
     /// Adds a block that is newer than all others, as pending.
     pub(super) fn add_newest(&mut self, block: &Block) {
-        self.catch_up();
+        self.index_pending();
         self.newest = Some(Listed::of(block));
     }
 
     /// Adds the transactions of a block that is older than all others.
     pub(super) fn add_oldest(&mut self, block: &Block) {
-        self.catch_up();
+        self.index_pending();
         for (hash, place) in Listed::of(block).places().rev() {
             if self.places.contains_key(&hash) {
                 self.shadowed.insert(0, (hash, place));

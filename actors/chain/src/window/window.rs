@@ -76,7 +76,7 @@ impl Window {
     pub fn new(chain_id: u64, first: Arc<Block>) -> Self {
         let mut transactions = TransactionIndex::default();
         transactions.add_newest(&first);
-        transactions.catch_up();
+        transactions.index_pending();
         Self {
             snapshot: Arc::new(Snapshot {
                 chain_id,
@@ -223,8 +223,8 @@ impl Window {
     /// Reverts the head; it stays readable by hash until its number falls below the window.
     ///
     /// If it was safe or finalized, that tag is unknown until the source names another block: the
-    /// source never called its parent so. A finalized block is reverted only if the chain broke its
-    /// promise; the source still decides.
+    /// source never gave the tag to its parent. A finalized block is reverted only if the chain
+    /// broke its promise; the source still decides.
     ///
     /// # Errors
     /// [`WindowError::NothingToRevert`].
@@ -276,7 +276,7 @@ impl Window {
     /// Sets the safe block by the number and hash that the source names.
     ///
     /// The block is canonical, or so far below the window that nothing held here links to it; the
-    /// source's word is taken for it until the window reaches it.
+    /// source is trusted until the window reaches it.
     ///
     /// # Errors
     /// [`WindowError::NotCanonical`].
@@ -303,9 +303,11 @@ impl Window {
     /// Indexes the transactions of the latest change, which [`Self::advance`] defers so that a new
     /// head is readable sooner. Look-ups give the same answers before and after, and the version
     /// stays.
-    pub fn catch_up(&mut self) {
-        if !self.snapshot.transactions.is_caught_up() {
-            Arc::make_mut(&mut self.snapshot).transactions.catch_up();
+    pub fn index_pending(&mut self) {
+        if !self.snapshot.transactions.is_complete() {
+            Arc::make_mut(&mut self.snapshot)
+                .transactions
+                .index_pending();
         }
     }
 
