@@ -5,7 +5,7 @@
 //! It executes the blocks, because their RLP has only the hash of their requests (EIP-7685).
 
 #[path = "../tests/it/peers/payload.rs"]
-#[expect(dead_code, reason = "tests ask for more")]
+#[expect(dead_code, reason = "tests use the rest")]
 mod payload;
 
 use std::{

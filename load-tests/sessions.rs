@@ -468,7 +468,7 @@ fn drive(
             if is_done {
                 all.remove(&token);
             } else if !is_open {
-                return Err("a connection ended while it was driven".into());
+                return Err("a connection ended under load".into());
             }
         }
     }

@@ -68,8 +68,8 @@ fn log(emitter: u64, event: u64, accounts: [u64; 2]) -> Log {
     Log::new_unchecked(address(emitter), topics, Bytes::from(vec![1; 32]))
 }
 
-/// Blocks of `common` logs that no filter matches, in 250 receipts, plus the same few in every
-/// block that a filter matches.
+/// Blocks of `common` logs that no filter matches, in 250 receipts, plus a few that filters match;
+/// the same ones whatever `common` is.
 fn chain(common: usize) -> Vec<Arc<Block>> {
     let mut rng = ChaCha8Rng::seed_from_u64(1);
     let mut chain: Vec<Arc<Block>> = Vec::new();
@@ -166,7 +166,7 @@ fn filters() -> Vec<(&'static str, LogFilter)> {
             filter(vec![address(RARE)], vec![vec![topic(EVENT)]]),
         ),
         (
-            "13 matches, both common apart",
+            "13 matches, both common alone",
             filter(vec![address(EVENT)], vec![vec![topic(EVENT)]]),
         ),
         (

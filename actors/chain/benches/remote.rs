@@ -1,10 +1,10 @@
-//! What verifying a node's answers about a block costs, and for what.
+//! Prints what verifying an upstream's answers about a block costs, part by part.
 //!
 //! `cargo bench -p nearhead-chain --bench remote [-- PROFILE...]`
 //!
 //! The blocks are those of the dev chain, of the sizes of mainnet. Times are of one thread: the
-//! least of some rounds for each block, and the median over the blocks. Signatures are recovered by
-//! libsecp256k1, and for comparison by k256, which is Rust alone.
+//! least of several rounds for each block, and the median over the blocks. Signatures are recovered
+//! by libsecp256k1, and for comparison by k256, which is Rust alone.
 #![allow(missing_docs, clippy::expect_used)]
 
 use std::{
@@ -87,7 +87,7 @@ fn measure(name: &str, profile: Profile) {
                 times.push(time);
             }
             let full = block.json.block(true);
-            read.push(time(|| StatedBlock::read(&full).expect("it is honest")).1);
+            read.push(time(|| StatedBlock::read(&full).expect("the answer is honest")).1);
             plain.push(time(|| values(block)).1);
             rust.push(recovered_by_k256(raw));
             let size = [
@@ -122,7 +122,7 @@ fn measure(name: &str, profile: Profile) {
     );
 }
 
-/// The least time of each of [`PARTS`] over some rounds: what the work takes, and nobody else's.
+/// The least time of each of [`PARTS`] over several rounds, to exclude the machine's other work.
 fn least(verifier: &Verifier, raw: &RawBlock, block: &Block) -> [Duration; 6] {
     let mut least = parts(verifier, raw, block);
     for _ in 1..ROUNDS {
@@ -135,7 +135,7 @@ fn least(verifier: &Verifier, raw: &RawBlock, block: &Block) -> [Duration; 6] {
     least
 }
 
-/// The time of each of [`PARTS`] for one block, but for the JSON's: that is what is left of all.
+/// The time of each of [`PARTS`] for one block; zero for the JSON, whose time [`least`] derives.
 fn parts(verifier: &Verifier, raw: &RawBlock, block: &Block) -> [Duration; 6] {
     let (full, receipts_json) = (block.json.block(true), block.json.receipts());
     let answers = BlockAnswers {
@@ -165,10 +165,10 @@ fn parts(verifier: &Verifier, raw: &RawBlock, block: &Block) -> [Duration; 6] {
         for transaction in &raw.body.transactions {
             black_box(transaction.hash());
         }
-        verify::check_roots(&raw).expect("they are right");
+        verify::check_roots(&raw).expect("the roots match");
         ReceiptsPromise::of(&receipts)
             .check(&raw.header)
-            .expect("they are right");
+            .expect("the receipts match");
     });
     let (senders, signatures) = time(|| {
         verify::recover_senders_of(CHAIN_ID, &raw.body.transactions).expect("all are signed")
@@ -189,7 +189,7 @@ fn parts(verifier: &Verifier, raw: &RawBlock, block: &Block) -> [Duration; 6] {
     [signatures, hashing, encoding, postings, Duration::ZERO, all]
 }
 
-/// The least time that k256 takes for a block's senders, which are those that the service recovers.
+/// The least time that k256 takes to recover the senders that the service recovers.
 fn recovered_by_k256(raw: &RawBlock) -> Duration {
     let transactions = &raw.body.transactions;
     let signed: Vec<_> = transactions
@@ -201,10 +201,10 @@ fn recovered_by_k256(raw: &RawBlock) -> Duration {
         signed
             .map(|(hash, signature)| {
                 let (r, s) = (signature.r().to_be_bytes(), signature.s().to_be_bytes());
-                let rs = Signature::from_scalars(r, s).expect("it is one");
+                let rs = Signature::from_scalars(r, s).expect("the signature is valid");
                 let id = RecoveryId::new(signature.v(), false);
                 let key = VerifyingKey::recover_from_prehash(hash.as_slice(), &rs, id);
-                let point = key.expect("it is signed").to_encoded_point(false);
+                let point = key.expect("the signature is valid").to_encoded_point(false);
                 Address::from_slice(&keccak256(&point.as_bytes()[1..])[12..])
             })
             .collect()
@@ -215,26 +215,26 @@ fn recovered_by_k256(raw: &RawBlock) -> Duration {
     rounds.min().unwrap_or_default()
 }
 
-/// The receipts that the JSON says, without their blooms.
+/// The receipts that the JSON states, without their blooms.
 fn receipts_of(transactions: &[Transaction], json: &[u8]) -> Vec<PlainReceipt> {
-    let stated: Vec<Value> = serde_json::from_slice(json).expect("it is JSON");
-    let text = |value: &Value| value.as_str().expect("it is text").to_owned();
+    let stated: Vec<Value> = serde_json::from_slice(json).expect("valid JSON");
+    let text = |value: &Value| value.as_str().expect("a string").to_owned();
     let log = |log: &Value| {
-        let topics = log["topics"].as_array().expect("it is an array");
+        let topics = log["topics"].as_array().expect("an array");
         let topics: Vec<B256> = topics
             .iter()
-            .map(|topic| text(topic).parse().expect("it is a hash"))
+            .map(|topic| text(topic).parse().expect("a hash"))
             .collect();
-        let data: Bytes = text(&log["data"]).parse().expect("it is data");
-        let address = text(&log["address"]).parse().expect("it is an address");
+        let data: Bytes = text(&log["data"]).parse().expect("DATA");
+        let address = text(&log["address"]).parse().expect("an address");
         Log::new_unchecked(address, topics, data)
     };
     let receipt = |stated: &Value| {
         let gas = text(&stated["cumulativeGasUsed"]);
-        let logs = stated["logs"].as_array().expect("it is an array");
+        let logs = stated["logs"].as_array().expect("an array");
         PlainReceipt {
             status: Eip658Value::Eip658(stated["status"] == "0x1"),
-            cumulative_gas_used: u64::from_str_radix(&gas[2..], 16).expect("it is a quantity"),
+            cumulative_gas_used: u64::from_str_radix(&gas[2..], 16).expect("a QUANTITY"),
             logs: logs.iter().map(log).collect(),
         }
     };
@@ -244,7 +244,7 @@ fn receipts_of(transactions: &[Transaction], json: &[u8]) -> Vec<PlainReceipt> {
 
 fn values(block: &Block) -> [Value; 2] {
     let answers = [block.json.block(true), block.json.receipts()];
-    answers.map(|json| serde_json::from_slice(&json).expect("it is JSON"))
+    answers.map(|json| serde_json::from_slice(&json).expect("valid JSON"))
 }
 
 fn time<T>(work: impl FnOnce() -> T) -> (T, Duration) {

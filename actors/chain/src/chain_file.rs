@@ -15,8 +15,7 @@ use crate::block::RawBlock;
 pub const BLOCK_RLP_BYTES_MAX: usize = 10 << 20;
 
 /// Most transactions of a block: each has a signature of 64 bytes. They are counted before they are
-/// decoded, because a transaction of 10 bytes, which nobody signed, takes 30 times as many in
-/// memory.
+/// decoded, because an unsigned transaction of 10 bytes takes 30 times as much memory.
 pub const BLOCK_TRANSACTIONS_MAX: usize = BLOCK_RLP_BYTES_MAX / 64;
 
 /// Most bytes of genesis.json after decompression: twice a genesis of a million accounts.
@@ -60,7 +59,7 @@ pub enum ChainFileError {
         /// The byte found.
         found: u8,
     },
-    /// A block whose header states more than the maximum length.
+    /// A block whose RLP states more than the maximum length.
     #[error("item {index} at byte {offset}: expected at most {max} bytes, found {found}")]
     TooLarge {
         /// Number of blocks before this one.
@@ -174,7 +173,7 @@ enum Input<R: Read> {
 }
 
 impl<R: Read> ChainReader<R> {
-    /// Makes a reader; reads the first two bytes to tell gzip from RLP.
+    /// Makes a reader; reads the first two bytes to detect gzip.
     ///
     /// # Errors
     /// [`ChainFileError::Io`].

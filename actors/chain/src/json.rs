@@ -52,7 +52,7 @@ pub const TAKE_BYTES_MIN: usize = 64;
 
 /// A value cannot be finished. A client that was sent its beginning has to be disconnected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the data of an answer is gone before all of it was written")]
+#[error("the data of an answer was released before all of it was written")]
 pub struct Truncated;
 
 impl Piece {

@@ -33,7 +33,7 @@ impl TestBlock {
         self.at(0, B256::ZERO, Arc::from([]), U256::ZERO)
     }
 
-    /// The block with these ancestors' hashes, whose blocks are not known.
+    /// The block on ancestors of which only these hashes are known.
     #[must_use]
     pub fn orphan(&self, number: u64, ancestors: Arc<[B256]>) -> Arc<Block> {
         let parent = ancestors.first().copied().unwrap_or_default();
@@ -103,7 +103,7 @@ impl TestBlock {
             total_difficulty: parts.total_difficulty,
             ancestors,
             ommer_ancestors: Vec::new(),
-            json: json.expect("small"),
+            json: json.expect("the block is small"),
             postings: LogPostings::new(logs),
             state: None,
             header: raw.header,

@@ -93,7 +93,7 @@ const BURST_SOURCE: &str = "
     1 SWAP1 SUB @next JUMP
     done: STOP";
 
-/// Reverts with `Error(string)` \"declined\".
+/// Reverts with `Error("declined")`.
 const REVERTER_SOURCE: &str = "
     NUMBER 0 SSTORE 0 0 LOG0
     0x08c379a0 224 SHL 0 MSTORE
@@ -133,7 +133,7 @@ const RECORDER_SOURCE: &str = "
     256 NUMBER SUB BLOCKHASH 15 SSTORE      ; zero below block 256
     STOP";
 
-/// The caller makes the layout of the event ([`deposit`]).
+/// The calldata has the layout of the event ([`deposit`]).
 const DEPOSIT_SOURCE: &str = "
     CALLDATASIZE 0 0 CALLDATACOPY
     event:DepositEvent(bytes,bytes,bytes,bytes,bytes) CALLDATASIZE 0 LOG1

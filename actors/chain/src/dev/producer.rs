@@ -112,11 +112,11 @@ impl Producer {
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<Self, DevError> {
         let sizes = config.profile.sizes();
-        Self::of_sizes(config, sizes, options, progress)
+        Self::with_sizes(config, sizes, options, progress)
     }
 
     /// [`Self::new`] with sizes other than the profile's.
-    pub(super) fn of_sizes(
+    pub(super) fn with_sizes(
         config: DevConfig,
         sizes: Sizes,
         options: EncodeOptions,

@@ -130,7 +130,7 @@ impl SeenKinds {
 }
 
 #[test]
-fn a_window_of_small_blocks_holds_everything() {
+fn a_window_of_small_blocks_has_every_kind_of_content() {
     let mut producer = producer(CONFIG);
     let authority = producer.signers().last().unwrap();
     let mut seen = SeenKinds::default();
@@ -348,7 +348,7 @@ fn check_sizes(profile: Profile, bounds: [(&str, std::ops::Range<usize>); 4]) {
     };
     let config = DevConfig { profile, ..CONFIG };
     let mut producer =
-        Producer::of_sizes(config, sizes, EncodeOptions::default(), &mut |_, _| ()).unwrap();
+        Producer::with_sizes(config, sizes, EncodeOptions::default(), &mut |_, _| ()).unwrap();
     let mut sums = [0; 4];
     for _ in 0..BLOCKS {
         let (raw, block) = next(&mut producer);
@@ -395,12 +395,12 @@ fn blocks_of_a_profile_have_its_size() {
 }
 
 #[test]
-fn one_adversarial_block_in_128_bursts() {
-    let bursts = |number| Profile::Adversarial.burst_logs(number) > 0;
+fn one_adversarial_block_in_128_has_a_burst_of_logs() {
+    let has_burst = |number| Profile::Adversarial.burst_logs(number) > 0;
     for oldest in 0..300 {
         assert_eq!(
             (oldest..oldest + 128)
-                .filter(|number| bursts(*number))
+                .filter(|number| has_burst(*number))
                 .count(),
             1
         );
@@ -411,7 +411,7 @@ fn one_adversarial_block_in_128_bursts() {
     });
     let block = loop {
         let (_, block) = next(&mut producer);
-        if bursts(block.number()) {
+        if has_burst(block.number()) {
             break block;
         }
         assert!(block.json.log_count() < 100);

@@ -28,14 +28,14 @@ use crate::{
 };
 
 /// Number of signers that only authorize (EIP-7702) and never send, so that plain transfers do not
-/// meet their code.
+/// run their code.
 const AUTHORITIES: usize = 8;
 
 /// Number of accounts that take turns in receiving the tips.
 const FEE_RECIPIENTS: u64 = 4;
 
 /// Number of addresses that are not in the genesis and receive payments. At a block per second all
-/// of them have been paid after about 15 hours, so the state stops growing by them.
+/// of them have been paid after about 15 hours, and the state stops growing.
 const STRANGERS: u64 = 1 << 16;
 
 /// Number of keys of the store contract that are written. It is small, so that many writes change
@@ -96,7 +96,7 @@ impl Traffic {
     ) -> Result<BlockTemplate, TrieError> {
         let number = parent.number + 1;
         let timestamp = parent.timestamp + self.block_time_seconds;
-        // The chain has merged before its genesis.
+        // The merge was before the genesis.
         let fees = fees_after(&spec.rules(number, timestamp, true), parent);
         let mut draft = Draft {
             traffic: self,
@@ -240,7 +240,8 @@ impl Draft<'_> {
         }
     }
 
-    /// Adds a creation that works and one that fails, taking turns among the ways to fail.
+    /// Adds a creation that deploys a contract, one that leaves none (in four ways, in turn), and
+    /// one through the factory.
     fn creations(&mut self) {
         let codes = &self.traffic.codes;
         self.push(
@@ -250,19 +251,19 @@ impl Draft<'_> {
             300_000,
             Shape::Any,
         );
-        let unlucky = match self.number % 4 {
+        let leaves_none = match self.number % 4 {
             3 => &codes.create_and_destroy,
             other => &codes.create_nothing[other as usize],
         };
         self.push(
             TxKind::Create,
             U256::ZERO,
-            unlucky.clone(),
+            leaves_none.clone(),
             100_000,
             Shape::Any,
         );
         let child = if self.random.once_in(4) {
-            unlucky
+            leaves_none
         } else {
             &codes.create_store
         };
@@ -327,7 +328,7 @@ impl Draft<'_> {
             ),
             _ => return,
         };
-        // The fee is one wei while requests are few; the contract keeps what it is overpaid.
+        // The fee is one wei while requests are few; the contract keeps the excess.
         self.push(TxKind::Call(to), U256::from(10), input, 400_000, Shape::Any);
     }
 
@@ -343,8 +344,8 @@ impl Draft<'_> {
         let mut authorizations = Vec::new();
         for position in 0..self.random.within((1, 3)) as usize {
             let authority = senders + (first + position) % AUTHORITIES;
-            let taken_back = self.random.once_in(4);
-            let delegate = if taken_back {
+            let is_removal = self.random.once_in(4);
+            let delegate = if is_removal {
                 Address::ZERO
             } else {
                 contracts::STORE

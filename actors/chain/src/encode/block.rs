@@ -10,11 +10,11 @@ use crate::{
     network::header,
 };
 
-/// An upper estimate, in bytes, of a block without transactions, uncle hashes and withdrawals.
+/// An upper estimate, in bytes, of a block without transactions, uncle hashes or withdrawals.
 pub(super) const SIZE_HINT: usize = 2400;
 /// Bytes of a hash in an array.
 pub(super) const HASH_SIZE_HINT: usize = 69;
-/// Bytes of a withdrawal at most.
+/// The most bytes that a withdrawal takes.
 const WITHDRAWAL_SIZE_HINT: usize = 160;
 
 /// An upper estimate, in bytes, of a block without its transactions.

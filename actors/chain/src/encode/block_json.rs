@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{block::BlockParts, network::transaction};
 
-/// A block's JSON, in buffers that answers are slices of.
+/// A block's JSON in a few buffers; answers are slices of them.
 ///
 /// A transaction is a slice of the full block, a receipt of the array of all receipts, a log of its
 /// receipt: each is held once. Only the header's members are held twice, once for each form of the

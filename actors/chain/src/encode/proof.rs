@@ -36,7 +36,7 @@ impl ProofKey {
 /// The account proof of `address`, with one storage proof for each of `keys` in order (EIP-1186).
 ///
 /// An absent account has nonce and balance zero, the code hash of empty code and the empty storage
-/// root; its nodes are an exclusion proof. A proof of more than `kept_max` bytes is not kept: it is
+/// root; its nodes are an exclusion proof. A proof of more than `kept_max` bytes is not kept but
 /// made a second time, as it is taken.
 ///
 /// # Errors
@@ -74,15 +74,15 @@ pub fn proof(
 /// A proof that is made part by part.
 ///
 /// The state keeps every node of the proof, except in a store with a bound. There the nodes read
-/// last are evicted last, so the proof is truncated only if almost the whole store is replaced or
-/// read before the proof is taken.
+/// most recently are evicted last, so the proof is truncated only if almost the whole store is
+/// replaced or read before the proof is taken.
 #[derive(Debug)]
 struct LazyProof {
     state: Arc<State>,
     address: Address,
     keys: Vec<ProofKey>,
     next: NextPart,
-    /// Bytes that were made and not taken.
+    /// Bytes made but not taken yet.
     made: bytes::Bytes,
     /// Bytes left to take.
     left: usize,

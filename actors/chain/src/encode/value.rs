@@ -31,8 +31,7 @@ pub fn data(bytes: &[u8]) -> Json {
     Json::own(writer.finish())
 }
 
-/// DATA of bytes that are held anyway; if it has more than `kept_max` digits, they are made as they
-/// are taken.
+/// DATA of bytes that are held anyway; more than `kept_max` digits are made as they are taken.
 #[must_use]
 pub fn shared_data(bytes: alloy_primitives::Bytes, kept_max: usize) -> Json {
     if 2 * bytes.len() <= kept_max {
@@ -47,7 +46,7 @@ pub fn shared_data(bytes: alloy_primitives::Bytes, kept_max: usize) -> Json {
 /// Bytes as hex digits in quotes.
 #[derive(Debug)]
 struct Digits {
-    /// The bytes that are not taken.
+    /// The bytes not taken yet.
     bytes: Bytes,
     is_begun: bool,
 }

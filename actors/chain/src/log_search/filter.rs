@@ -46,7 +46,7 @@ struct TermSet(HashTable<Term>);
 pub(super) struct Query<'a> {
     /// In the order in which they are looked up in a block, until the block lacks one.
     pub(super) groups: Vec<Group<'a>>,
-    /// A position that must have a topic, whichever it is: the last one of a filter that ends in a
+    /// The field that a log must have with any value: the last position of a filter that ends in a
     /// wildcard.
     pub(super) present: Option<Field>,
 }
@@ -113,9 +113,9 @@ impl TermSet {
 }
 
 impl<'a> Query<'a> {
-    /// Looks up address and topic as pairs, as long as there are no more pairs than twice the
-    /// filter's terms. The postings find a pair in one look-up, however many logs have one of its
-    /// halves, and most filters name an address and an event.
+    /// Looks up address and topic as pairs, up to twice as many pairs as the filter has terms. The
+    /// postings find a pair in one look-up, however many logs have one of its halves, and most
+    /// filters name an address and an event.
     pub(super) fn new(terms: &'a FilterTerms) -> Self {
         let FilterTerms { addresses, topics } = terms;
         let mut groups = Vec::with_capacity(1 + topics.len());
@@ -137,7 +137,8 @@ impl<'a> Query<'a> {
             groups.push(Group::new(Field::Address, AnyOf::Values(addresses)));
         }
         // Groups of few terms come first. Among equals, the later position is rarer: every block
-        // has a common event, but few name a given account, and a block that lacks it is done.
+        // has a common event, but few name a given account, and a block that lacks it needs no
+        // further look-up.
         groups.sort_by_key(|group| (group.count(), Reverse(group.field)));
         let last = topics.len().checked_sub(1);
         let wildcard = last.filter(|last| topics[*last].len() == 0);

@@ -10,7 +10,7 @@ use crate::{
     json::{Json, LazyBytes, Truncated},
 };
 
-/// The matches of a search: counted, and not gathered from the blocks' JSON.
+/// The matches of a search: counted, but not yet gathered from the blocks' JSON.
 #[derive(Debug)]
 pub struct FoundLogs {
     count: usize,

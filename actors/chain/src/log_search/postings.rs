@@ -168,7 +168,7 @@ impl LogPostings {
         self.table.find(hash, is_key).copied()
     }
 
-    /// Positions of the logs that have one of these adjacent keys; ascending if it is one key.
+    /// Positions of the logs that have one of these adjacent keys; ascending for a single key.
     pub(super) fn positions(&self, keys: Range<u32>) -> &[u32] {
         let start = self.list_starts[keys.start as usize];
         let end = self.list_starts[keys.end as usize];

@@ -1,7 +1,7 @@
 //! Compares searches with a scan of every log, tests limits at their boundary, and cancels at exact
 //! checks.
 
-#![expect(clippy::unwrap_used, reason = "tests are made to fail")]
+#![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 use std::sync::{
     Arc,
@@ -244,7 +244,7 @@ fn filters_match_as_specified() {
         (&[2], &[&[5, 6], &[6]], &[3, 4]),
         (&[2], &[&[5], &[], &[7]], &[3]),
         (&[2], &[&[5], &[7]], &[]),
-        // An address and a topic that the block has, but no log together.
+        // The block has this address and this topic, but no log has both.
         (&[1], &[&[6]], &[]),
         (
             &[1, 2, 3, 4, 5, 6, 7, 8, 9],
@@ -379,12 +379,12 @@ fn a_cancel_takes_effect_anywhere_in_a_huge_block() {
     let chain = chain(&[vec![logs.collect()]]);
     let all = LogFilter::default();
     let walked = filter(&[], &[&[1, 2], &[3, 4]]);
-    let walked_in_vain = filter(&[], &[&[1], &[3]]);
+    let many_candidates = filter(&[], &[&[1], &[3]]);
     let table = [
         // The list is copied in chunks, and each match is looked up in the JSON.
         (all, 155_000, 155_000),
         (walked, 155_000, 2 * 155_000),
-        (walked_in_vain, 0, 77_500),
+        (many_candidates, 0, 77_500),
     ];
     for (filter, count, units) in table {
         let token = Cancellation::default();

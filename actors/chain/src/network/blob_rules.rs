@@ -78,7 +78,7 @@ impl BlobRules {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "tests are made to fail")]
+#[allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 mod tests {
     use super::*;
     #[cfg(feature = "all-tests")]

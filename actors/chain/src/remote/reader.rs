@@ -142,7 +142,7 @@ fn digits<'a>(value: &Value<'a>, expected: &'static str) -> Result<&'a str, Memb
 }
 
 #[cfg(test)]
-#[expect(clippy::unwrap_used, reason = "tests are made to fail")]
+#[expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 mod tests {
     use super::*;
 

@@ -5,9 +5,9 @@
 //! those, so they take most of the memory.
 //!
 //! Nodes that no held root reaches are released by their reference counts before anything is
-//! evicted. Then the nodes read longest ago go, leaves first: a node stays until the stored nodes
-//! below it are gone, so that everything left can still be walked to. An evicted node is missing
-//! again, and is fetched when it is needed.
+//! evicted. Then the least recently read nodes go, leaves first: a node stays until the stored
+//! nodes below it are gone, so that everything left can still be walked to. An evicted node is
+//! missing again, and is fetched when it is needed.
 
 use std::{
     cmp::Reverse,
@@ -69,7 +69,7 @@ impl NodeStore {
         evicted > 0
     }
 
-    /// The stored items, those read longest ago first.
+    /// The stored items, the least recently read first.
     fn oldest_first(&self) -> Vec<Reference> {
         let now = self.age.load(Ordering::Relaxed);
         let age = |used: &AtomicU32| now.wrapping_sub(used.load(Ordering::Relaxed));

@@ -8,30 +8,30 @@ use super::{
 /// A difference between what a store holds and what it should hold.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 pub enum InvariantError {
-    /// A held root reaches it, but it has no entry, not even one without bytes.
+    /// An item that a held root reaches has no entry, not even one without bytes.
     #[error("{item} is reachable but has no entry")]
     Missing {
         /// The node or code.
         item: Reference,
     },
-    /// It has an entry, but no held root reaches it.
+    /// An item has an entry, but no held root reaches it.
     #[error("{item} is stored but not reachable")]
     Unreachable {
         /// The node or code.
         item: Reference,
     },
-    /// Its reference count is wrong.
-    #[error("{item} counts {stored} references, {expected} name it")]
+    /// The reference count of an item is wrong.
+    #[error("{item} counts {stored} references, expected {expected}")]
     References {
         /// The node or code.
         item: Reference,
         /// The stored reference count.
         stored: u32,
-        /// The reference count of the recount.
+        /// The recounted reference count.
         expected: u32,
     },
-    /// Its bytes do not have its hash.
-    #[error("{item} holds bytes of keccak256 {actual}")]
+    /// The bytes of an item do not have its hash.
+    #[error("{item} holds bytes with keccak256 {actual}")]
     Content {
         /// The node or code.
         item: Reference,

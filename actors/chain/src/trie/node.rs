@@ -120,7 +120,7 @@ impl<'a> Child<'a> {
             [HASH_CODE, hash @ ..] => hash
                 .try_into()
                 .map(|hash| Some(Self::Hash(hash)))
-                .map_err(|_| Error::Custom("child hash is not of 32 bytes")),
+                .map_err(|_| Error::Custom("child hash does not have 32 bytes")),
             [EMPTY_LIST_CODE..=u8::MAX, ..] if item.len() <= INLINE_BYTES_MAX => {
                 Ok(Some(Self::Inline(item)))
             }
@@ -186,7 +186,7 @@ pub(super) fn push_references(rlp: &[u8], references: &mut Vec<Reference>) -> Re
     Ok(())
 }
 
-/// What the node with this RLP references, in its order. The bytes may come from anywhere.
+/// What the node with this RLP references, in order. The bytes need not be trusted.
 ///
 /// # Errors
 /// The decoder's error if the bytes are not a node of a trie with keccak256 keys.

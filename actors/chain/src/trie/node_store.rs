@@ -102,11 +102,11 @@ pub(super) struct Handles {
 /// How much a store holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NodeStoreStats {
-    /// Number of nodes, with those that are referenced but missing.
+    /// Number of nodes, including those that are referenced but missing.
     pub nodes: usize,
     /// Bytes of the nodes' RLP.
     pub node_bytes: usize,
-    /// Number of codes, with those that are referenced but missing.
+    /// Number of codes, including those that are referenced but missing.
     pub codes: usize,
     /// Bytes of the codes.
     pub code_bytes: usize,
@@ -197,7 +197,7 @@ impl NodeStore {
         root
     }
 
-    /// Registers a handle to a root of which nothing need be stored yet.
+    /// Registers a handle to a root whose nodes need not be stored yet.
     pub(super) fn hold(&self, root: B256) {
         let _writer = self.writer.lock();
         self.release_retired_as_writer();
@@ -339,7 +339,7 @@ impl NodeStore {
     }
 
     /// Removes one reference to each of `pending`, and the references of every node that is dropped
-    /// by it.
+    /// as a result.
     pub(super) fn release(&self, mut pending: Vec<Reference>) {
         while let Some(reference) = pending.pop() {
             match reference {

@@ -40,7 +40,7 @@ impl std::fmt::Display for ProofPart {
 /// What is wrong with a proof.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ProofFlaw {
-    /// It ends where another node must follow.
+    /// The proof ends where another node must follow.
     #[error("expected a node {expected} after {found} nodes, found none")]
     Short {
         /// keccak256 of the node.
@@ -56,7 +56,7 @@ pub enum ProofFlaw {
         /// keccak256 of the node found.
         found: B256,
     },
-    /// It has nodes after the one that shows the value or its absence.
+    /// The proof has nodes after the one that shows the value or its absence.
     #[error("expected {expected} nodes, found {found}")]
     Long {
         /// Number of nodes that the path needs.
@@ -64,7 +64,8 @@ pub enum ProofFlaw {
         /// Number of nodes in the proof.
         found: usize,
     },
-    /// A node or its content cannot be decoded. Its hash is right, so the chain itself has it so.
+    /// A node or its content cannot be decoded. Its hash is right, so the chain itself holds these
+    /// bytes.
     #[error("node {hash} is malformed: {error}")]
     Malformed {
         /// keccak256 of the node.

@@ -59,7 +59,7 @@ const LONDON: usize = 1;
 const SHANGHAI: usize = 2;
 const CANCUN: usize = 3;
 const PRAGUE: usize = 4;
-/// Forks that add members to a header, after a header without any of them.
+/// Number of header forms: the oldest, then one for each fork that adds members.
 const FORKS: usize = 5;
 
 /// Adds the members of `fork` and of the forks before it.
@@ -213,7 +213,7 @@ fn transaction() -> impl Strategy<Value = Transaction> {
     )
 }
 
-/// A receipt that does not count the gas used before it.
+/// A receipt whose gas is not cumulative yet.
 fn receipt() -> impl Strategy<Value = PlainReceipt> {
     let log = (address(), vec(hash(), 0..=4), bytes(100));
     let log = log.prop_map(|(address, topics, data)| Log::new_unchecked(address, topics, data));

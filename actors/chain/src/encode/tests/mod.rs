@@ -62,10 +62,10 @@ fn check_block(sample: &Sample, json: &BlockJson, options: EncodeOptions) -> Vec
     let mut expected = oracle::block(&parts, options);
     expected["transactions"] = json!(transactions);
     assert_eq!(full, expected);
-    let of_each = transactions
+    let hashes_alone = transactions
         .iter()
         .map(|transaction| transaction["hash"].clone());
-    expected["transactions"] = of_each.collect();
+    expected["transactions"] = hashes_alone.collect();
     assert_eq!(hashes, expected);
     assert!(json.bytes() >= json.block(true).len() + json.block(false).len());
     transactions
@@ -102,7 +102,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn blocks_equal_the_oracles(
+    fn blocks_match_the_oracle(
         sample in arbitrary::block(),
         omit_total_difficulty: bool,
     ) {
@@ -139,9 +139,8 @@ fn forks_add_members_to_blocks() {
     }
 }
 
-/// `totalDifficulty` is a quantity, null, or absent.
 #[test]
-fn total_difficulty_is_an_option() {
+fn total_difficulty_is_a_quantity_null_or_absent() {
     let table = [
         (Some(U256::from(0x20000)), false, Some(json!("0x20000"))),
         (None, false, Some(Value::Null)),
@@ -160,9 +159,9 @@ fn total_difficulty_is_an_option() {
             let block = parsed(&json.block(full));
             assert_eq!(block.get("totalDifficulty"), expected.as_ref());
         }
-        let of_uncle = (!omit_total_difficulty).then_some(Value::Null);
+        let expected = (!omit_total_difficulty).then_some(Value::Null);
         let uncle = parsed(&json.uncle(0).unwrap());
-        assert_eq!(uncle.get("totalDifficulty"), of_uncle.as_ref());
+        assert_eq!(uncle.get("totalDifficulty"), expected.as_ref());
     }
 }
 
@@ -263,17 +262,17 @@ fn check_proof(address: Address, keys: &[(ProofKey, &str)]) {
         "storageProof": storage,
     });
     let keys: Vec<ProofKey> = keys.iter().map(|(key, _)| *key).collect();
-    let of = |kept_max| super::proof(&state, address, keys.clone(), kept_max).unwrap();
-    let kept = bytes(of(usize::MAX));
+    let prove = |kept_max| super::proof(&state, address, keys.clone(), kept_max).unwrap();
+    let kept = bytes(prove(usize::MAX));
     assert_eq!(parsed(&kept), expected);
-    let lazy = of(kept.len() - 1);
+    let lazy = prove(kept.len() - 1);
     assert!(
         lazy.held() < 400 + 64 * keys.len(),
         "{} bytes are held",
         lazy.held()
     );
     assert_eq!(bytes(lazy), kept);
-    assert_eq!(of(kept.len()).held(), kept.len(), "it is kept");
+    assert_eq!(prove(kept.len()).held(), kept.len(), "it is kept");
 }
 
 #[test]

@@ -129,8 +129,7 @@ fn authorization(authorization: &SignedAuthorization) -> Value {
     })
 }
 
-/// Members that are written out per type: (to, nonce, gas limit, value, input, price paid, members
-/// that the type adds).
+/// The members read from each type's own fields; `more` has those that the type adds.
 struct ByType<'a> {
     to: Option<Address>,
     nonce: u64,
@@ -154,7 +153,7 @@ fn paid(tip: u128, max: u128, base_fee: Option<u64>) -> u128 {
     base_fee.map_or(max, |base_fee| max.min(u128::from(base_fee) + tip))
 }
 
-/// The members of all typed transactions; a legacy one has its own.
+/// The fields that transactions of all types have.
 macro_rules! by_type {
     ($signed:expr, $to:expr, $price:expr, $more:expr) => {
         ByType {

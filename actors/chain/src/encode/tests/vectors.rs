@@ -85,7 +85,7 @@ fn check(methods: &[&str], ours: impl Fn(&Value) -> Vec<u8>) {
 }
 
 #[test]
-fn blocks_equal_geths() {
+fn blocks_match_geth() {
     check(&["eth_getBlockByHash", "eth_getBlockByNumber"], |result| {
         let full = result["transactions"][0].is_object();
         block(&result["hash"]).block(full).to_vec()
@@ -93,7 +93,7 @@ fn blocks_equal_geths() {
 }
 
 #[test]
-fn transactions_equal_geths() {
+fn transactions_match_geth() {
     let methods = [
         "eth_getTransactionByBlockHashAndIndex",
         "eth_getTransactionByBlockNumberAndIndex",
@@ -107,7 +107,7 @@ fn transactions_equal_geths() {
 }
 
 #[test]
-fn receipts_equal_geths() {
+fn receipts_match_geth() {
     check(&["eth_getTransactionReceipt"], |result| {
         let receipt = block(&result["blockHash"]).receipt(index(&result["transactionIndex"]));
         receipt.unwrap().to_vec()
@@ -119,7 +119,7 @@ fn receipts_equal_geths() {
 }
 
 #[test]
-fn logs_equal_geths() {
+fn logs_match_geth() {
     check(&["eth_getLogs"], |result| {
         let logs = result.as_array().unwrap().iter().map(|log| {
             let block = block(&log["blockHash"]);
@@ -130,7 +130,7 @@ fn logs_equal_geths() {
     });
 }
 
-/// The expected values of the only method without vectors in execution-apis.
+/// Uncles have no vectors in execution-apis.
 #[test]
 fn uncles_have_the_size_of_an_empty_block() {
     let third = BLOCKS.values().find(|block| block.number() == 3).unwrap();

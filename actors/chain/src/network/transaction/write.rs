@@ -51,7 +51,7 @@ pub(crate) fn write(
     w.raw("}");
 }
 
-/// The price paid, and the sender's offer if that is more than one number.
+/// The price paid, and the fee members that the transaction's type adds.
 fn fees(w: &mut JsonWriter, transaction: &Transaction, base_fee_per_gas: Option<u64>) {
     w.raw(r#","gasPrice":"#)
         .wide(transaction.effective_gas_price(base_fee_per_gas));

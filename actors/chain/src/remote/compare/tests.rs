@@ -1,4 +1,4 @@
-#![expect(clippy::unwrap_used, reason = "tests are made to fail")]
+#![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 use super::{
     super::{fault::AnswerKind, json::parse},

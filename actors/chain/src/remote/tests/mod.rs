@@ -1,5 +1,5 @@
 //! Blocks and proofs as upstreams state them, honest and not.
-#![expect(clippy::unwrap_used, reason = "tests are made to fail")]
+#![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 #[cfg(feature = "all-tests")]
 mod arbitrary;

@@ -86,7 +86,7 @@ fn a_missing_node_is_named() {
     for hash in hashes {
         let (_, entry) = store.nodes.remove(&hash).unwrap();
         let errors = touch_all(&state);
-        assert!(!errors.is_empty(), "something needs {hash}");
+        assert!(!errors.is_empty(), "no error for missing {hash}");
         assert!(
             errors
                 .iter()

@@ -32,12 +32,12 @@ impl LeafUpdate for Update {
 }
 
 /// A store, its held roots (oldest first), and the expected content of each.
-struct Bench {
+struct TestTrie {
     store: Arc<NodeStore>,
     held: VecDeque<(B256, Values)>,
 }
 
-impl Bench {
+impl TestTrie {
     fn new() -> Self {
         let store = NodeStore::new();
         let held = VecDeque::from([(store.hold_empty(), Values::new())]);
@@ -160,32 +160,32 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(192))]
 
     #[test]
-    fn batches_give_the_oracles_roots_values_and_proofs(
+    fn roots_values_and_proofs_match_the_oracle(
         batches in prop::collection::vec((any_batch(), 0..4_u8), 1..10),
         deleted_at_the_end in any::<bool>(),
     ) {
-        let mut bench = Bench::new();
+        let mut trie = TestTrie::new();
         let mut keys = Vec::new();
         for (batch, after) in &batches {
-            bench.apply(batch);
+            trie.apply(batch);
             keys.extend(batch.keys().copied());
             match after {
-                0 if bench.held.len() > 1 => bench.revert(),
-                1 if bench.held.len() > 1 => bench.drop_oldest(),
+                0 if trie.held.len() > 1 => trie.revert(),
+                1 if trie.held.len() > 1 => trie.drop_oldest(),
                 _ => {}
             }
-            bench.check_invariants();
+            trie.check_invariants();
         }
-        bench.check_reads(&keys);
+        trie.check_reads(&keys);
         if deleted_at_the_end {
-            bench.apply(&keys.iter().map(|key| (*key, None)).collect());
-            prop_assert_eq!(bench.held.back().unwrap().0, EMPTY_ROOT_HASH);
+            trie.apply(&keys.iter().map(|key| (*key, None)).collect());
+            prop_assert_eq!(trie.held.back().unwrap().0, EMPTY_ROOT_HASH);
         }
-        while !bench.held.is_empty() {
-            bench.drop_oldest();
-            bench.check_invariants();
+        while !trie.held.is_empty() {
+            trie.drop_oldest();
+            trie.check_invariants();
         }
-        prop_assert_eq!(bench.store.stats(), Default::default());
+        prop_assert_eq!(trie.store.stats(), Default::default());
     }
 }
 
@@ -195,47 +195,47 @@ proptest! {
 fn extensions_split_and_join_at_every_place() {
     for value in [vec![1], alloy_rlp::encode([7_u8; 32].as_slice())] {
         for place in 0..64 {
-            let mut bench = Bench::new();
+            let mut trie = TestTrie::new();
             let pair = [differing_at(0, place, 1), differing_at(0, place, 2)];
-            bench.apply(&pair.iter().map(|key| (*key, Some(value.clone()))).collect());
+            trie.apply(&pair.iter().map(|key| (*key, Some(value.clone()))).collect());
             for split in 0..64 {
                 let third = differing_at(0, split, 3);
-                bench.apply(&BTreeMap::from([(third, Some(value.clone()))]));
+                trie.apply(&BTreeMap::from([(third, Some(value.clone()))]));
                 for deleted in [pair[0], pair[1], third] {
-                    bench.apply(&BTreeMap::from([(deleted, None)]));
-                    bench.revert();
+                    trie.apply(&BTreeMap::from([(deleted, None)]));
+                    trie.revert();
                 }
-                bench.revert();
+                trie.revert();
             }
-            bench.check_reads(&pair);
-            bench.check_invariants();
+            trie.check_reads(&pair);
+            trie.check_invariants();
         }
     }
 }
 
 /// One key per depth: 64 nested branches, the most that keys of 64 nibbles allow.
 #[test]
-fn branches_stand_at_every_depth() {
-    let mut bench = Bench::new();
+fn branches_nest_at_every_depth() {
+    let mut trie = TestTrie::new();
     let keys = (0..64)
         .map(|place| differing_at(0, place, 1))
         .chain([B256::ZERO]);
     let keys = keys.collect::<Vec<_>>();
     let set = |value: u8| keys.iter().map(|key| (*key, Some(vec![value]))).collect();
-    bench.apply(&set(1));
-    bench.apply(&set(2));
-    bench.check_reads(&keys);
+    trie.apply(&set(1));
+    trie.apply(&set(2));
+    trie.check_reads(&keys);
     for key in &keys {
-        bench.apply(&BTreeMap::from([(*key, None)]));
-        bench.check_invariants();
+        trie.apply(&BTreeMap::from([(*key, None)]));
+        trie.check_invariants();
     }
-    assert_eq!(bench.held.back().unwrap().0, EMPTY_ROOT_HASH);
+    assert_eq!(trie.held.back().unwrap().0, EMPTY_ROOT_HASH);
 }
 
 /// Equal subtrees under one branch are stored as one node, with one reference for each.
 #[test]
 fn equal_subtrees_are_stored_once() {
-    let mut bench = Bench::new();
+    let mut trie = TestTrie::new();
     let value = alloy_rlp::encode([7_u8; 32].as_slice());
     // Eight children of the root, each the same branch of two leaves.
     let keys = (0..16_u8).map(|index| {
@@ -246,45 +246,45 @@ fn equal_subtrees_are_stored_once() {
         }))
     });
     let keys = keys.collect::<Vec<_>>();
-    bench.apply(&keys.iter().map(|key| (*key, Some(value.clone()))).collect());
+    trie.apply(&keys.iter().map(|key| (*key, Some(value.clone()))).collect());
     assert_eq!(
-        bench.store.stats().nodes,
+        trie.store.stats().nodes,
         3,
         "the root, the branch, the leaf"
     );
-    bench.check_invariants();
-    bench.check_reads(&keys);
-    bench.apply(&keys[..5].iter().map(|key| (*key, None)).collect());
-    bench.check_invariants();
-    bench.drop_oldest();
-    bench.drop_oldest();
-    bench.check_invariants();
-    bench.check_reads(&keys);
+    trie.check_invariants();
+    trie.check_reads(&keys);
+    trie.apply(&keys[..5].iter().map(|key| (*key, None)).collect());
+    trie.check_invariants();
+    trie.drop_oldest();
+    trie.drop_oldest();
+    trie.check_invariants();
+    trie.check_reads(&keys);
 }
 
 #[test]
 fn a_batch_without_effect_gives_the_same_root() {
-    let mut bench = Bench::new();
+    let mut trie = TestTrie::new();
     let keys = [
         differing_at(0, 9, 1),
         differing_at(0, 9, 2),
         differing_at(0, 63, 5),
     ];
     let set = keys.iter().map(|key| (*key, Some(vec![1]))).collect();
-    bench.apply(&set);
-    bench.apply(&set);
-    bench.apply(
+    trie.apply(&set);
+    trie.apply(&set);
+    trie.apply(
         &(0..64)
             .map(|place| (differing_at(0, place, 9), None))
             .collect(),
     );
-    bench.apply(&BTreeMap::new());
-    let roots = bench
+    trie.apply(&BTreeMap::new());
+    let roots = trie
         .held
         .iter()
         .skip(1)
         .map(|(root, _)| *root)
         .collect::<Vec<_>>();
     assert!(roots.windows(2).all(|pair| pair[0] == pair[1]), "{roots:?}");
-    bench.check_invariants();
+    trie.check_invariants();
 }

@@ -150,6 +150,6 @@ fn check_proof(
     assert_eq!(
         distinct.len(),
         proof.nodes.len(),
-        "no node stands twice on one path"
+        "no node occurs twice on one path"
     );
 }

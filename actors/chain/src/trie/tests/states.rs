@@ -80,7 +80,7 @@ enum StateStep {
     Forget(StateUpdate),
     /// Reverts up to this many blocks.
     Revert(usize),
-    /// A reader takes a handle of a state and keeps it.
+    /// A reader takes a handle to a state and keeps it.
     Pin(prop::sample::Index),
     /// The reader drops all its handles.
     Unpin,
@@ -99,7 +99,7 @@ fn any_step() -> impl Strategy<Value = StateStep> {
 /// Runs the steps in a window of `window` states, and checks after each one that the store holds
 /// exactly what the states reach.
 ///
-/// The window is full before the first step, so that every block evicts one.
+/// The window is full before the first step, so that every block releases one.
 fn check(steps: &[StateStep], window: usize) {
     let store = NodeStore::new();
     let mut ring = VecDeque::from([(State::empty(&store), StateModel::default())]);
@@ -240,7 +240,7 @@ fn the_empty_state_needs_no_nodes() {
 }
 
 #[test]
-fn accounts_of_one_storage_share_its_nodes() {
+fn accounts_with_equal_storage_share_its_nodes() {
     let store = NodeStore::new();
     let storage = (1..30).map(|slot| (slot, slot)).collect::<Vec<_>>();
     let one = commit(&State::empty(&store), &update([(1, account(&storage))]));
@@ -394,7 +394,7 @@ fn storage_is_wiped_before_its_new_slots_are_set() {
 }
 
 #[test]
-fn of_two_values_of_a_slot_the_last_one_counts() {
+fn the_last_of_two_values_of_a_slot_counts() {
     let store = NodeStore::new();
     let empty = State::empty(&store);
     let twice = empty
