@@ -1,5 +1,5 @@
 //! A worker over a state of which only the root is known, and upstreams that know all of it.
-#![expect(clippy::unwrap_used, reason = "tests are made to fail")]
+#![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 mod reads;
 mod upstreams;
