@@ -1,4 +1,4 @@
-//! A WebSocket client at the level of frames: what is sent is what the test wrote.
+//! A WebSocket client at frame level: it sends exactly the bytes that a test writes.
 
 use std::{
     io::{BufReader, ErrorKind, Read, Write},
@@ -19,7 +19,7 @@ pub(super) const CLOSE: u8 = 8;
 pub(super) const PING: u8 = 9;
 pub(super) const PONG: u8 = 10;
 
-/// What came.
+/// A received frame, or the end of the connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Received {
     /// A frame that is a whole message or a control frame.
@@ -34,11 +34,11 @@ pub(super) struct ConnectionEnded;
 
 pub(crate) struct Client {
     pub(super) stream: BufReader<TcpStream>,
-    /// Notifications that came while something else was waited for.
-    pub(super) told: Vec<Value>,
+    /// Notifications that arrived before an awaited answer.
+    pub(super) pending: Vec<Value>,
 }
 
-/// The head of a handshake.
+/// The request head of a handshake.
 pub(super) fn handshake(path: &str, headers: &[&str]) -> String {
     let mut head = format!("GET {path} HTTP/1.1\r\nhost: localhost\r\n");
     for header in headers {
@@ -55,7 +55,7 @@ pub(super) const HEADERS: &[&str] = &[
     "sec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==",
 ];
 
-/// A connection, perhaps with so many bytes for what was not read.
+/// Connects, with a receive buffer of `receive_bytes` if given.
 pub(super) fn connect(address: SocketAddr, receive_bytes: Option<usize>) -> TcpStream {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
     if let Some(bytes) = receive_bytes {
@@ -79,7 +79,7 @@ impl Client {
     pub(super) fn on(stream: TcpStream, path: &str) -> Self {
         let mut client = Self {
             stream: BufReader::new(stream),
-            told: Vec::new(),
+            pending: Vec::new(),
         };
         client.send_bytes(handshake(path, HEADERS).as_bytes());
         let mut head = Vec::new();
@@ -90,7 +90,7 @@ impl Client {
         }
         let head = String::from_utf8(head).unwrap();
         assert!(head.starts_with("HTTP/1.1 101"), "{head}");
-        // The key above and its answer are the example of RFC 6455 §1.3.
+        // Key and answer are the example of RFC 6455 §1.3.
         let accept = "sec-websocket-accept: s3ppLMBiTxaQ9kYGzzhZRbK+xOo=";
         assert!(
             head.to_lowercase().contains(&accept.to_lowercase()),
@@ -101,7 +101,7 @@ impl Client {
 
     pub(super) fn send_bytes(&mut self, bytes: &[u8]) {
         match self.stream.get_mut().write_all(bytes) {
-            // The server may have said why and closed before the last byte.
+            // The server may send a close frame and hang up before it has read everything.
             Err(error)
                 if matches!(
                     error.kind(),
@@ -132,15 +132,19 @@ impl Client {
             {
                 Received::End
             }
-            Err(error) => panic!("nothing came: {error}"),
+            Err(error) => panic!("no frame: {error}"),
         }
     }
 
     fn try_receive(&mut self) -> std::io::Result<(u8, Vec<u8>)> {
         let mut head = [0; 2];
         self.stream.read_exact(&mut head)?;
-        assert_eq!(head[0] & 0xf0, 0x80, "whole frames without reserved bits");
-        assert_eq!(head[1] & 0x80, 0, "a server does not mask");
+        assert_eq!(
+            head[0] & 0xf0,
+            0x80,
+            "an unfragmented frame without reserved bits"
+        );
+        assert_eq!(head[1] & 0x80, 0, "servers do not mask");
         let len = match head[1] {
             126 => {
                 let mut len = [0; 2];
@@ -159,22 +163,22 @@ impl Client {
         Ok((head[0] & 0x0f, payload))
     }
 
-    /// The next message, as JSON; pings are answered.
+    /// The next message as JSON; answers pings.
     #[track_caller]
     pub(super) fn message(&mut self) -> Value {
         let deadline = Instant::now() + PATIENCE;
         loop {
-            // Pings alone are no sign that it comes.
-            assert!(Instant::now() < deadline, "no message came");
+            // Pings do not extend the wait.
+            assert!(Instant::now() < deadline, "no message arrived");
             match self.receive() {
                 Received::Frame(TEXT, payload) => return harness::json(&payload),
                 Received::Frame(PING, payload) => self.send(0x80 | PONG, &payload),
-                other => panic!("no message came: {other:?}"),
+                other => panic!("not a message: {other:?}"),
             }
         }
     }
 
-    /// The answer to a request that was sent; notifications that come before it are kept.
+    /// The next answer; queues notifications that arrive before it.
     #[track_caller]
     pub(super) fn answer(&mut self) -> Value {
         loop {
@@ -182,7 +186,7 @@ impl Client {
             if message.get("method").is_none() {
                 return message;
             }
-            self.told.push(message);
+            self.pending.push(message);
         }
     }
 
@@ -195,19 +199,19 @@ impl Client {
         self.answer()
     }
 
-    /// The next notification's params.
+    /// The `params` of the next notification.
     #[track_caller]
     pub(crate) fn notification(&mut self) -> Value {
-        let message = if self.told.is_empty() {
+        let message = if self.pending.is_empty() {
             self.message()
         } else {
-            self.told.remove(0)
+            self.pending.remove(0)
         };
         assert_eq!(message["method"], "eth_subscription", "{message}");
         message["params"].clone()
     }
 
-    /// Reads to the close frame: its code, and its reason.
+    /// Reads up to the close frame; returns its code and reason.
     #[track_caller]
     pub(crate) fn close_code(&mut self) -> (u16, String) {
         loop {
@@ -223,27 +227,26 @@ impl Client {
         }
     }
 
-    /// Sends as much as the other side takes now, or finds the connection ended; how many bytes
-    /// were taken.
+    /// Sends what the socket accepts without blocking; returns the number of bytes sent.
     pub(super) fn try_send(&mut self, bytes: &[u8]) -> Result<usize, ConnectionEnded> {
         let stream = self.stream.get_mut();
         stream.set_nonblocking(true).unwrap();
-        let mut taken = 0;
+        let mut sent = 0;
         let result = loop {
-            match stream.write(&bytes[taken..]) {
-                Ok(count) => taken += count,
-                Err(error) if error.kind() == ErrorKind::WouldBlock => break Ok(taken),
+            match stream.write(&bytes[sent..]) {
+                Ok(count) => sent += count,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break Ok(sent),
                 Err(_) => break Err(ConnectionEnded),
             }
-            if taken == bytes.len() {
-                break Ok(taken);
+            if sent == bytes.len() {
+                break Ok(sent);
             }
         };
         stream.set_nonblocking(false).unwrap();
         result
     }
 
-    /// Reads the header of a large message: its length.
+    /// Reads the header of a message over 65,535 bytes; returns its length.
     #[cfg(feature = "all-tests")]
     pub(super) fn begin_text(&mut self) -> usize {
         let mut header = [0; 10];
@@ -252,12 +255,12 @@ impl Client {
         u64::from_be_bytes(header[2..].try_into().unwrap()) as usize
     }
 
-    /// Takes a single byte from the socket; `false` when there is none any more.
+    /// Reads one byte from the socket; `false` at the end of the connection.
     pub(super) fn read_byte(&mut self) -> bool {
         matches!(self.stream.get_mut().read(&mut [0]), Ok(1))
     }
 
-    /// Reads on until the connection ends.
+    /// Reads until the connection ends.
     #[cfg(feature = "all-tests")]
     pub(crate) fn wait_end(&mut self) {
         while self.receive() != Received::End {}

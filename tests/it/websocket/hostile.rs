@@ -1,5 +1,5 @@
-//! Clients that mean harm, all at once, beside one that does not: it is told of every head and
-//! answered, and when they are gone nothing of them is left.
+//! Hostile clients, all at once, beside one honest client: it receives every head and every answer,
+//! and the hostile ones leave nothing behind.
 
 use std::{
     fs,
@@ -15,10 +15,10 @@ use super::{
 };
 use crate::harness::{Server, check, serving, wait_until};
 
-/// What one of them does, to its end: where it is cut off, it sees that itself.
-type Deed = fn(&Server);
+/// One attack, run to its end; it checks itself that it is cut off where it should be.
+type Attack = fn(&Server);
 
-const DEEDS: [(&str, Deed); 9] = [
+const ATTACKS: [(&str, Attack); 9] = [
     ("never reads", never_reads),
     ("reads byte by byte", reads_byte_by_byte),
     ("sends byte by byte", sends_byte_by_byte),
@@ -38,18 +38,18 @@ const FULL_BLOCK: &str =
     r#"{"jsonrpc":"2.0","id":1,"method":"eth_getBlockByNumber","params":["latest",true]}"#;
 const ALL_LOGS: &str = r#"{"jsonrpc":"2.0","id":1,"method":"eth_getLogs","params":[{"fromBlock":"earliest","toBlock":"latest"}]}"#;
 
-/// How often it is all done. After the first time the window is full.
+/// Rounds of all attacks; after the first, the window is full.
 const ROUNDS: usize = 5;
 
-/// What the memory of the process may have grown by from the second time to the last: the chain's
-/// state grows, and what is freed lies scattered. A leak of what a thousand sessions hold, three
-/// times, is more.
+/// Upper bound on the growth of resident memory from the second round to the last. It allows for
+/// the chain's growing state and fragmentation; three rounds that each leak a thousand sessions
+/// exceed it.
 const GROWTH_KIB_MAX: i64 = 20 << 10;
 
 #[test]
 fn hostile_sessions_disturb_nobody_and_leave_nothing() {
-    // What is freed is given back at once, so that it is not taken for lost. Who is slow has the
-    // time that the machine takes.
+    // The allocator returns freed memory at once, so that it does not count as leaked. The body
+    // timeout is generous, for slow machines.
     let arguments = ["--block-time", "500ms", "--body-timeout", "10s"];
     let server = Server::of(serving(&arguments).env("MIMALLOC_PURGE_DELAY", "0"));
     let mut bystander = Bystander::new(&server);
@@ -57,26 +57,26 @@ fn hostile_sessions_disturb_nobody_and_leave_nothing() {
     for _ in 0..ROUNDS {
         let done = AtomicUsize::new(0);
         thread::scope(|scope| {
-            let deeds = DEEDS.map(|(name, deed)| {
+            let attacks = ATTACKS.map(|(name, attack)| {
                 let (server, done) = (&server, &done);
                 let work = move || {
-                    // Counted when it fails too.
-                    let _done = Done(done);
-                    deed(server);
+                    // A failed attack counts too.
+                    let _done = CountOnDrop(done);
+                    attack(server);
                 };
                 thread::Builder::new()
                     .name(name.into())
                     .spawn_scoped(scope, work)
                     .unwrap()
             });
-            while done.load(Ordering::Relaxed) < DEEDS.len() {
-                bystander.go_on();
+            while done.load(Ordering::Relaxed) < ATTACKS.len() {
+                bystander.follow_head();
             }
-            for (deed, (name, _)) in deeds.into_iter().zip(DEEDS) {
-                assert!(deed.join().is_ok(), "{name}");
+            for (attack, (name, _)) in attacks.into_iter().zip(ATTACKS) {
+                assert!(attack.join().is_ok(), "{name}");
             }
         });
-        bystander.go_on();
+        bystander.follow_head();
         wait_until("only the bystander is left", || {
             bystander.drain();
             server.metric("nearhead_sessions") == 1.0
@@ -87,25 +87,25 @@ fn hostile_sessions_disturb_nobody_and_leave_nothing() {
     }
     let evicted = server.metric(r#"nearhead_sessions_closed_total{code="1013"}"#);
     let two_a_round = 2.0 * ROUNDS as f64;
-    check("two a round were evicted", &evicted, &two_a_round);
+    check("two evictions a round", &evicted, &two_a_round);
     let slow = server.metric(r#"nearhead_sessions_closed_total{code="1008"}"#);
-    check("and two were too slow", &slow, &two_a_round);
+    check("two slow clients a round", &slow, &two_a_round);
     assert!(
         resident[ROUNDS - 1] - resident[1] < GROWTH_KIB_MAX,
-        "{resident:?} KiB are resident"
+        "resident memory in KiB by round: {resident:?}"
     );
 }
 
-/// Counts when it is dropped.
-struct Done<'a>(&'a AtomicUsize);
+/// Increments a counter when dropped.
+struct CountOnDrop<'a>(&'a AtomicUsize);
 
-impl Drop for Done<'_> {
+impl Drop for CountOnDrop<'_> {
     fn drop(&mut self) {
         self.0.fetch_add(1, Ordering::Relaxed);
     }
 }
 
-/// A client as there are thousands.
+/// An ordinary client, which subscribes to heads and reads their blocks.
 struct Bystander {
     session: Client,
     head: Option<Value>,
@@ -122,12 +122,12 @@ impl Bystander {
         }
     }
 
-    /// Is told of the next head, which follows the one before, and reads its block.
-    fn go_on(&mut self) {
+    /// Receives the next head, checks that it extends the last one, and reads its block.
+    fn follow_head(&mut self) {
         let head = self.session.notification()["result"].clone();
         if let Some(last) = &self.head {
             check(
-                "a head follows the one before",
+                "a head extends the last one",
                 &head["parentHash"],
                 &last["hash"],
             );
@@ -139,10 +139,10 @@ impl Bystander {
         self.head = Some(head);
     }
 
-    /// Takes what it was told while nobody looked.
+    /// Handles the queued notifications.
     fn drain(&mut self) {
-        while !self.session.told.is_empty() {
-            self.go_on();
+        while !self.session.pending.is_empty() {
+            self.follow_head();
         }
     }
 }
@@ -167,27 +167,27 @@ pub(super) fn resident_kib(server: &Server) -> i64 {
     line.trim().trim_end_matches(" kB").parse().unwrap()
 }
 
-/// Asks until nothing more is taken.
-fn ask_for_too_much(session: &mut Client) {
+/// Sends requests until the server reads no more.
+fn flood_requests(session: &mut Client) {
     let requests = frame(FIN | TEXT, ALL_LOGS.as_bytes()).repeat(100);
     let mut at = 0;
-    wait_until("the server reads no more", || {
-        let taken = session.try_send(&requests[at..]).unwrap();
-        at = (at + taken) % requests.len();
-        taken == 0
+    wait_until("the server stops reading", || {
+        let sent = session.try_send(&requests[at..]).unwrap();
+        at = (at + sent) % requests.len();
+        sent == 0
     });
 }
 
 fn never_reads(server: &Server) {
     let mut session = open(server);
-    ask_for_too_much(&mut session);
-    wait_until("it is cut off", || session.try_send(&[0]).is_err());
+    flood_requests(&mut session);
+    wait_until("the session is cut off", || session.try_send(&[0]).is_err());
 }
 
 fn reads_byte_by_byte(server: &Server) {
     let mut session = open(server);
-    ask_for_too_much(&mut session);
-    wait_until("it is cut off", || {
+    flood_requests(&mut session);
+    wait_until("the session is cut off", || {
         !session.read_byte() || session.try_send(&[0]).is_err()
     });
 }
@@ -195,7 +195,7 @@ fn reads_byte_by_byte(server: &Server) {
 fn sends_byte_by_byte(server: &Server) {
     let mut session = open(server);
     session.send_bytes(&frame(FIN | TEXT, &[b' '; 100_000])[..10]);
-    wait_until("it is closed", || session.try_send(b" ").is_err());
+    wait_until("the session is closed", || session.try_send(b" ").is_err());
     check("the code", &session.close_code().0, &1008);
 }
 
@@ -204,12 +204,14 @@ fn never_ends_a_message(server: &Server) {
     session.send(TEXT, b"");
     let empty = frame(CONTINUATION, b"").repeat(1_000);
     let mut at = 0;
-    wait_until("it is closed", || match session.try_send(&empty[at..]) {
-        Ok(taken) => {
-            at = (at + taken) % empty.len();
-            false
+    wait_until("the session is closed", || {
+        match session.try_send(&empty[at..]) {
+            Ok(sent) => {
+                at = (at + sent) % empty.len();
+                false
+            }
+            Err(_) => true,
         }
-        Err(_) => true,
     });
 }
 
@@ -220,7 +222,7 @@ fn announces_large_messages(server: &Server) {
         session.send_bytes(header);
         session.send_bytes(b"{");
     }
-    // Others may send large messages all the same.
+    // Other sessions can still send large messages.
     let mut other = open(server);
     let padded = FULL_BLOCK.to_owned() + &" ".repeat(1 << 20);
     other.text(&padded);
@@ -236,7 +238,7 @@ fn opens_and_drops(server: &Server) {
 fn asks_and_leaves(server: &Server) {
     let mut session = open(server);
     let requests = frame(FIN | TEXT, FULL_BLOCK.as_bytes()).repeat(10_000);
-    // What does not fit into the sockets' buffers was not asked.
+    // Requests beyond the socket buffers are not sent.
     assert!(session.try_send(&requests).unwrap() > 0);
 }
 
@@ -259,12 +261,12 @@ fn floods_pings(server: &Server) {
     let mut session = open(server);
     let pings = frame(FIN | PING, b"").repeat(100_000);
     let mut at = 0;
-    wait_until("the server reads no more", || {
-        let taken = session.try_send(&pings[at..]).unwrap();
-        at = (at + taken) % pings.len();
-        taken == 0
+    wait_until("the server stops reading", || {
+        let sent = session.try_send(&pings[at..]).unwrap();
+        at = (at + sent) % pings.len();
+        sent == 0
     });
-    // Those that were read are answered.
+    // The server answers the pings that it has read.
     for _ in 0..100 {
         let pong = super::client::Received::Frame(super::client::PONG, Vec::new());
         check("a pong", &session.receive(), &pong);

@@ -1,4 +1,4 @@
-//! Answers that nobody reads: what they may hold, and that they are cancelled.
+//! Unread answers: their memory is bounded, and a disconnect cancels them.
 
 use std::net::Shutdown;
 
@@ -14,9 +14,9 @@ use crate::harness::{self, Server, check, wait_until};
 pub(super) const LOGS_ANSWERED: &str =
     r#"nearhead_requests_total{method="eth_getLogs",outcome="ok"}"#;
 
-/// The twin of `admission::a_client_that_leaves_cancels_its_queries`.
+/// The HTTP test is `admission::a_disconnect_cancels_the_remaining_queries`.
 #[test]
-fn a_client_that_leaves_cancels_its_queries() {
+fn a_disconnect_cancels_the_remaining_queries() {
     let still = ["--block-time", "0", "--workers", "1"];
     let server = Server::start(&still);
     let topics: Vec<String> = (1..=15).map(|topic| format!("{topic:#066x}")).collect();
@@ -26,17 +26,19 @@ fn a_client_that_leaves_cancels_its_queries() {
     let answered = || server.metric(LOGS_ANSWERED);
     for _ in 0..2 {
         let before = answered();
-        let mut leaver = open(&server);
+        let mut leaving = open(&server);
         let batches = 16;
         for _ in 0..batches {
-            leaver.text(&batch);
+            leaving.text(&batch);
         }
-        // One that is held back, and the end of what comes behind it.
-        leaver.text(GOOD);
-        leaver.stream.get_ref().shutdown(Shutdown::Write).unwrap();
-        wait_until("it is gone", || server.metric("nearhead_sessions") == 0.0);
+        // One more request, which waits, and then the end of the client's stream.
+        leaving.text(GOOD);
+        leaving.stream.get_ref().shutdown(Shutdown::Write).unwrap();
+        wait_until("the session is gone", || {
+            server.metric("nearhead_sessions") == 0.0
+        });
         let (run, asked) = (answered() - before, f64::from(batches * 400));
-        assert!(run < asked, "all {asked} were run for nobody");
+        assert!(run < asked, "all {asked} ran for a disconnected client");
     }
 }
 
@@ -50,10 +52,10 @@ fn large_proof(id: u32) -> Value {
 #[test]
 fn unread_answers_hold_little_memory() {
     let server = Server::start(&["--block-time", "0"]);
-    let ask = large_proof(1).to_string();
-    // One answer is read, so that what the first one needs is there.
+    let request = large_proof(1).to_string();
+    // Read one answer first, so that one-time allocations do not count.
     let mut reader = open(&server);
-    reader.text(&ask);
+    reader.text(&request);
     let whole = reader.receive();
     let Received::Frame(TEXT, payload) = &whole else {
         panic!("{whole:?}");
@@ -68,14 +70,14 @@ fn unread_answers_hold_little_memory() {
     for session in &mut stalled {
         let before = answered();
         for _ in 0..16 {
-            session.text(&ask);
+            session.text(&request);
         }
-        wait_until("it has an answer", || answered() > before);
+        wait_until("the first answer is ready", || answered() > before);
     }
     let grown = super::hostile::resident_kib(&server) - before;
     let most = 512 * stalled.len() as i64;
-    assert!(grown < most, "by {grown} KiB");
-    reader.text(&ask);
+    assert!(grown < most, "memory grew by {grown} KiB");
+    reader.text(&request);
     check("afterwards", &(reader.receive() == whole), &true);
 }
 
@@ -84,31 +86,35 @@ fn a_batch_is_answered_up_to_the_session_budget() {
     let server = Server::start(&["--block-time", "0", "--session-bytes", "524288"]);
     let slots: Vec<String> = (0..1024).map(|slot| format!("{slot:#x}")).collect();
     let token = "0xde00000000000000000000000000000000000001";
-    // 70 KB each that are made for it alone.
+    // Each answer is built for its request: 70 KB of the session's budget.
     let values = |id: u32| {
         let params = json!([{ token: slots }, "latest"]);
         json!({"jsonrpc": "2.0", "id": id, "method": "eth_getStorageValues", "params": params})
     };
-    // What is put together as it is taken holds next to nothing.
+    // Code is shared with the chain's state, so these answers take almost none of the budget.
     let code = |id: u32| json!({"jsonrpc": "2.0", "id": id, "method": "eth_getCode", "params": [token, "latest"]});
     let batch: Value = (0..100).map(code).chain((100..104).map(values)).collect();
     let mut session = open(&server);
     session.text(&batch.to_string());
-    let told = session.message();
-    let http = server.connect().post(batch.to_string());
-    let http = harness::json(&http.body);
-    for (index, (told, http)) in told
+    let over_ws = session.message();
+    let over_http = server.connect().post(batch.to_string());
+    let over_http = harness::json(&over_http.body);
+    for (index, (item, http)) in over_ws
         .as_array()
         .unwrap()
         .iter()
-        .zip(http.as_array().unwrap())
+        .zip(over_http.as_array().unwrap())
         .enumerate()
     {
         assert!(http["error"].is_null(), "item {index} over HTTP: {http}");
         if index < 101 {
-            check("an item for which there is room", told, http);
+            check("an item within the budget", item, http);
         } else {
-            check("one too many", &told["error"]["code"], &json!(-32003));
+            check(
+                "an item over the budget",
+                &item["error"]["code"],
+                &json!(-32003),
+            );
         }
     }
     session.text(GOOD);

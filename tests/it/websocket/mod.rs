@@ -1,7 +1,7 @@
 //! WebSocket sessions: everything that HTTP answers, RFC 6455 frame by frame, and how sessions end.
 //!
-//! Sequences of blocks, reorgs and resumes are held against a model in the service's own tests
-//! (src/ws/tests/notifications); here are real sockets.
+//! Unit tests (src/ws/tests/notifications) compare sequences of blocks, reorgs and resumes with a
+//! model; these tests use real sockets.
 
 pub(crate) mod client;
 mod hostile;

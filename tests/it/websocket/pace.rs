@@ -1,4 +1,4 @@
-//! Clients that are slow, leave, or send much at once.
+//! Clients that read slowly, disconnect, or send bursts.
 
 use std::{
     io::{Read, Write},
@@ -18,14 +18,14 @@ use crate::harness::{self, KEY, Server, check, wait_until};
 
 const FIN: u8 = 0x80;
 
-/// All logs of the execution-apis chain: 21 MB, more than sockets hold.
+/// All logs of the execution-apis chain: 21 MB, more than socket buffers hold.
 const ALL_LOGS: &str = r#"{"jsonrpc":"2.0","id":1,"method":"eth_getLogs","params":[{"fromBlock":"0x0","toBlock":"latest"}]}"#;
 
-/// Asks for all logs; returns when they are being sent.
+/// Requests all logs; returns when the server sends them.
 fn ask_for_all_logs(server: &Server, session: &mut Client) {
     let before = server.metric(LOGS_ANSWERED);
     session.text(ALL_LOGS);
-    wait_until("they are answered", || {
+    wait_until("the logs are answered", || {
         server.metric(LOGS_ANSWERED) > before
     });
 }
@@ -38,22 +38,22 @@ fn is_all_logs(received: &Received) {
     assert!(payload.len() > 20_000_000 && payload.ends_with(b"}]}"));
 }
 
-/// Reads `bytes` at this rate, however seldom this thread runs.
+/// Reads `bytes` at this average rate, even if this thread is scheduled rarely.
 fn read_at(bytes_per_second: u32, bytes: usize, stream: &mut impl Read) {
     let began = Instant::now();
-    let mut taken = 0;
-    wait_until("they are read", || {
+    let mut read = 0;
+    wait_until("all bytes are read", || {
         let due = began.elapsed().as_secs_f64() * f64::from(bytes_per_second);
         let due = (due as usize).min(bytes);
-        let mut part = vec![0; due - taken];
+        let mut part = vec![0; due - read];
         stream.read_exact(&mut part).unwrap();
-        taken = due;
-        taken == bytes
+        read = due;
+        read == bytes
     });
 }
 
-/// Slow enough that a third of a socket's largest buffer takes longer than a client may read
-/// nothing.
+/// Bytes per second. At this rate a third of the largest socket buffer takes longer than the time
+/// that a client may pause.
 const SLOW: u32 = 100_000;
 const SLOW_FOR: Duration = Duration::from_secs(14);
 
@@ -81,7 +81,11 @@ fn a_slow_and_steady_reader_gets_everything() {
     read_at(SLOW, bytes, &mut http);
     let mut rest = Vec::new();
     http.read_to_end(&mut rest).unwrap();
-    assert!(rest.ends_with(b"}]}"), "{} bytes are the rest", rest.len());
+    assert!(
+        rest.ends_with(b"}]}"),
+        "the last {} bytes do not end the answer",
+        rest.len()
+    );
     let mut session = session.join().unwrap().expect("everything was sent");
     session.text(GOOD);
     let good = Received::Frame(TEXT, GOOD_ANSWER.into());
@@ -95,7 +99,7 @@ fn shutdown_sends_everything_to_a_slow_reader() {
     ask_for_all_logs(&server, &mut session);
     server.process.terminate();
     let len = session.begin_text();
-    // Longer than a client has to close when there is nothing more to send.
+    // Reading takes longer than a client has to close once everything is sent.
     read_at(len as u32 / 6, len, &mut session.stream);
     let (code, reason) = session.close_code();
     check(&reason, &code, &1001);
@@ -107,18 +111,18 @@ fn shutdown_sends_everything_to_a_slow_reader() {
 
 #[test]
 fn a_client_that_stops_reading_gets_the_close_reason() {
-    // All logs are within the budget: what was begun is sent.
+    // All logs fit in the budget, so the answer is sent to its end.
     let server = Server::execution_apis(&["--session-bytes", "67108864", "--workers", "1"]);
     let mut session = open(&server);
     ask_for_all_logs(&server, &mut session);
     let closed = r#"nearhead_sessions_closed_total{code="1013"} 1"#;
-    wait_until("it is closed", || {
+    wait_until("the session is closed", || {
         server.get("/metrics").text().contains(closed)
     });
     is_all_logs(&session.receive());
     let expected = (1013, "nothing was read for 10 seconds".to_owned());
     check("the reason", &session.close_code(), &expected);
-    // A pong is no close: the client has a moment for its own.
+    // A pong does not end the session: the server still waits for the client's close frame.
     session.send(FIN | PONG, b"");
     for _ in 0..3 {
         check("open", &server.metric("nearhead_sessions"), &1.0);
@@ -138,7 +142,7 @@ fn a_ping_is_answered_between_large_answers() {
     is_all_logs(&session.receive());
     let pong = |payload: &[u8]| Received::Frame(PONG, payload.to_vec());
     check("the first pong", &session.receive(), &pong(b"there?"));
-    // The second one may come before the answer that was asked for before it.
+    // The second pong may overtake the answer that was requested before it.
     let (first, second) = (session.receive(), session.receive());
     let (answer, other) = match first {
         Received::Frame(PONG, _) => (second, first),
@@ -166,7 +170,7 @@ fn a_burst_of_requests_is_answered_a_few_at_a_time() {
     let mut session = open(&server);
     let mut sent = Vec::new();
     for id in 0..1_000_u32 {
-        // Some take longer than others.
+        // Log queries take longer.
         let method = match id % 20 {
             0 => json!(["eth_getLogs", [{"fromBlock": "0x0", "toBlock": "0x10"}]]),
             _ => json!(["eth_blockNumber", []]),
@@ -188,7 +192,7 @@ fn a_burst_of_requests_is_answered_a_few_at_a_time() {
                 Received::Frame(TEXT, payload) => {
                     let id = harness::json(&payload)["id"].as_u64().unwrap();
                     let overtaken = missing.iter().position(|other| *other == id).unwrap();
-                    assert!(overtaken < 16, "{id} overtook {overtaken}");
+                    assert!(overtaken < 16, "{id} overtook {overtaken} requests");
                     missing.remove(overtaken);
                 }
                 other => panic!("{other:?}"),
@@ -203,7 +207,9 @@ fn an_abrupt_disconnect_is_counted_as_1006() {
     for sent in [&b""[..], &frame(FIN | TEXT, GOOD.as_bytes()), b"\x81"] {
         open(&server).send_bytes(sent);
     }
-    wait_until("all are gone", || server.metric("nearhead_sessions") == 0.0);
+    wait_until("all sessions are gone", || {
+        server.metric("nearhead_sessions") == 0.0
+    });
     let metrics = server.get("/metrics");
     let closed: Vec<&str> = metrics
         .text()
@@ -218,14 +224,14 @@ fn an_abrupt_disconnect_is_counted_as_1006() {
 }
 
 #[test]
-fn a_message_that_finds_no_memory_is_refused_alone() {
+fn a_message_over_the_memory_budget_is_refused_alone() {
     let server = Server::execution_apis(&["--workers", "1"]);
     let large = vec![b' '; 5 << 20];
     let _hoarders: Vec<Client> = (0..26)
         .map(|_| {
             let mut hoarder = open(&server);
             hoarder.send(BINARY, &large);
-            // It was read when this is answered.
+            // The pong shows that the server has read the message.
             hoarder.send(FIN | PING, b"");
             let pong = Received::Frame(PONG, Vec::new());
             check("read", &hoarder.receive(), &pong);
@@ -245,8 +251,8 @@ fn a_message_that_finds_no_memory_is_refused_alone() {
     check("afterwards", &session.receive(), &good);
 }
 
-/// What the memory of the process may grow by for 50 idle sessions: a few buffers of the allocator,
-/// and less than a message takes for all of them.
+/// Upper bound on the growth of resident memory for 50 idle sessions: a few allocator buffers, much
+/// less than a large message for each.
 const GROWTH_KIB_MAX: i64 = 48 << 10;
 
 #[test]
@@ -267,5 +273,5 @@ fn memory_of_a_large_message_is_released() {
     check("counted", &server.metric(counted), &51.0);
     check("open", &server.metric("nearhead_sessions"), &50.0);
     let grown = super::hostile::resident_kib(&server) - before;
-    assert!(grown < GROWTH_KIB_MAX, "by {grown} KiB");
+    assert!(grown < GROWTH_KIB_MAX, "memory grew by {grown} KiB");
 }

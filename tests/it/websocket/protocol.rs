@@ -1,5 +1,4 @@
-//! What a server owes to RFC 6455, frame by frame; the cases are those of the Autobahn suite's
-//! sections 1 to 7 and 9.
+//! RFC 6455 frame by frame: the cases of sections 1 to 7 and 9 of the Autobahn test suite.
 
 use super::{
     GOOD,
@@ -13,7 +12,7 @@ const FIN: u8 = 0x80;
 const PARSE_ERROR: &str =
     r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"parse error"}}"#;
 
-/// One exchange on a session of its own.
+/// One exchange on a new session.
 struct Case {
     name: String,
     sent: Vec<u8>,
@@ -21,11 +20,11 @@ struct Case {
 }
 
 enum Expected {
-    /// These frames, and then the session goes on.
+    /// These frames; the session stays open.
     Frames(Vec<(u8, Vec<u8>)>),
-    /// A close with this code, and the end.
+    /// A close frame with this code; the connection ends.
     Close(u16),
-    /// The client's close, repeated, and the end.
+    /// An echo of the client's close frame; the connection ends.
     Echo(Vec<u8>),
 }
 
@@ -71,7 +70,7 @@ fn parse_error() -> (u8, Vec<u8>) {
     (TEXT, PARSE_ERROR.into())
 }
 
-/// A request of exactly this length.
+/// A request padded to this length.
 fn padded(len: usize) -> Vec<u8> {
     let mut request = GOOD.as_bytes().to_vec();
     request.resize(len.max(request.len()), b' ');
@@ -133,7 +132,7 @@ fn messages() -> Vec<Case> {
     ]
     .concat();
     cases.push(case(
-        "two at once",
+        "two messages at once",
         two,
         Expected::Frames(vec![answer(), answer()]),
     ));
@@ -173,10 +172,10 @@ fn control_frames() -> Vec<Case> {
     let pings: Vec<Vec<u8>> = (0..50_u8).map(|at| frame(FIN | PING, &[at])).collect();
     let pongs = (0..50_u8).map(|at| (PONG, vec![at])).collect();
     cases.push(case("50 pings", pings.concat(), Expected::Frames(pongs)));
-    let unasked = frame(FIN | PONG, b"unasked");
+    let unsolicited = frame(FIN | PONG, b"unsolicited");
     cases.push(case(
-        "a pong that nobody asked for",
-        unasked,
+        "an unsolicited pong",
+        unsolicited,
         Expected::Frames(Vec::new()),
     ));
     for opcode in [PING, PONG, CLOSE] {
@@ -215,16 +214,22 @@ fn violations() -> Vec<Case> {
         let within = [frame(TEXT, b"{"), frame(FIN | opcode, b"")].concat();
         violation(format!("opcode {opcode} within a message"), within);
     }
-    violation("an end without a beginning".into(), frame(FIN, b"x"));
     violation(
-        "a piece without a beginning".into(),
+        "a final frame without a first frame".into(),
+        frame(FIN, b"x"),
+    );
+    violation(
+        "a continuation without a first frame".into(),
         frame(CONTINUATION, b"x"),
     );
     for opcode in [TEXT, BINARY] {
         let twice = [frame(TEXT, b"{"), frame(FIN | opcode, b"}")].concat();
         violation(format!("a message {opcode} within a message"), twice);
         let again = [frame(TEXT, b"{"), frame(opcode, b"}")].concat();
-        violation(format!("the beginning of {opcode} within a message"), again);
+        violation(
+            format!("an unfinished message {opcode} within a message"),
+            again,
+        );
     }
     cases
 }
@@ -255,7 +260,7 @@ fn closes() -> Vec<Case> {
     let one = frame(FIN | CLOSE, b"x");
     cases.push(case("close with half a code", one, Expected::Close(1002)));
     let garbage = [&1000_u16.to_be_bytes()[..], b"\xce\xba\xe1\xff"].concat();
-    // 1007 would say it better: the library judges close frames itself, and calls it a violation.
+    // 1007 would be the better code; the library checks close frames itself and reports 1002.
     let sent = frame(FIN | CLOSE, &garbage);
     cases.push(case(
         "close with a reason that is not UTF-8",
@@ -320,7 +325,7 @@ fn utf8() -> Vec<Case> {
             pieces,
             Expected::Close(1007),
         ));
-        // Not text: JSON judges it.
+        // A binary message need not be UTF-8; the JSON parser refuses it.
         let expected = Expected::Frames(vec![parse_error()]);
         cases.push(case(
             format!("bytes {invalid:x?}"),
@@ -339,7 +344,7 @@ fn utf8() -> Vec<Case> {
 }
 
 #[test]
-fn every_case_of_the_rfc() {
+fn the_server_follows_rfc_6455() {
     let server = Server::execution_apis(&[]);
     let cases: Vec<Case> = [messages(), control_frames(), violations(), closes(), utf8()]
         .into_iter()
@@ -351,9 +356,8 @@ fn every_case_of_the_rfc() {
     }
 }
 
-/// However the bytes of a session are cut into segments.
 #[test]
-fn bytes_may_come_one_by_one() {
+fn frames_may_arrive_byte_by_byte() {
     let server = Server::execution_apis(&[]);
     let mut session = open(&server);
     let sent = [

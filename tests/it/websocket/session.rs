@@ -1,4 +1,4 @@
-//! Handshakes, caps, answers and the end of sessions.
+//! Handshakes, caps, answers, and how sessions end.
 
 use serde_json::json;
 
@@ -12,7 +12,7 @@ use crate::harness::{self, Connection, KEY, Response, Server, check, wait_until}
 pub(super) const GOOD_ANSWER: &str = r#"{"jsonrpc":"2.0","id":1,"result":"0x36"}"#;
 
 #[test]
-fn a_message_is_answered_as_a_body_is() {
+fn messages_are_answered_like_http_bodies() {
     let server = Server::execution_apis(&[]);
     let (mut session, mut http) = (open(&server), server.connect());
     let batch = format!("[{GOOD},{GOOD}]");
@@ -43,7 +43,7 @@ fn a_message_is_answered_as_a_body_is() {
             );
         }
     }
-    // What wants no answer gets none, and the next one does.
+    // A notification gets no answer; the next request does.
     session.text(r#"{"jsonrpc":"2.0","method":"eth_blockNumber"}"#);
     session.text(GOOD);
     check(
@@ -53,7 +53,7 @@ fn a_message_is_answered_as_a_body_is() {
     );
 }
 
-/// The answer to a handshake, on a connection of its own.
+/// The response to a handshake on a new connection.
 fn shake_hands(server: &Server, path: &str, headers: &[&str]) -> Response {
     let mut connection = Connection::open(server.address, path);
     connection.send(handshake(path, headers).as_bytes());
@@ -61,10 +61,10 @@ fn shake_hands(server: &Server, path: &str, headers: &[&str]) -> Response {
 }
 
 #[test]
-fn handshakes() {
-    // What is wrong with one is told whatever else is the matter.
+fn malformed_handshakes_are_refused_before_caps_apply() {
+    // The session cap is 0, so a well-formed handshake gets 503; errors take precedence.
     let server = Server::execution_apis(&["--max-sessions", "0"]);
-    let lacking = |without: &str| -> Vec<&str> {
+    let all_but = |without: &str| -> Vec<&str> {
         let all = HEADERS.iter().copied();
         all.filter(|header| !header.starts_with(without)).collect()
     };
@@ -79,10 +79,10 @@ fn handshakes() {
             401,
         ),
         ("no key", "/ws/v3".to_owned(), HEADERS.to_vec(), 401),
-        ("no upgrade", path(), lacking("upgrade"), 426),
-        ("no connection", path(), lacking("connection"), 426),
-        ("no version", path(), lacking("sec-websocket-version"), 426),
-        ("no key header", path(), lacking("sec-websocket-key"), 400),
+        ("no upgrade", path(), all_but("upgrade"), 426),
+        ("no connection", path(), all_but("connection"), 426),
+        ("no version", path(), all_but("sec-websocket-version"), 426),
+        ("no key header", path(), all_but("sec-websocket-key"), 400),
         ("a short key", path(), with(HEADERS[2], short), 400),
         ("a newer version", path(), with(newer, HEADERS[3]), 426),
         ("an older version", path(), with(older, HEADERS[3]), 426),
@@ -116,9 +116,8 @@ fn handshakes() {
     );
 }
 
-/// What is offered beside the protocol is not taken.
 #[test]
-fn a_session_has_no_extension_and_no_subprotocol() {
+fn offered_extensions_and_subprotocols_are_declined() {
     let server = Server::execution_apis(&[]);
     let offers = [
         "sec-websocket-extensions: permessage-deflate; client_max_window_bits",
@@ -133,7 +132,7 @@ fn a_session_has_no_extension_and_no_subprotocol() {
 }
 
 #[test]
-fn sessions_are_capped_in_all_and_for_each_key() {
+fn sessions_are_capped_in_total_and_per_key() {
     let server = Server::execution_apis(&[
         "--api-key",
         "other=other-key",
@@ -157,7 +156,7 @@ fn sessions_are_capped_in_all_and_for_each_key() {
         &(503, Some("1".to_owned())),
     );
     let _third = Client::open(server.address, "/ws/v3/other-key");
-    check("three in all", &refused("/ws/v3/other-key").0, &503);
+    check("three in total", &refused("/ws/v3/other-key").0, &503);
     check("open", &server.metric("nearhead_sessions"), &3.0);
     drop(first);
     wait_until("a session ends with its connection", || {
@@ -166,32 +165,32 @@ fn sessions_are_capped_in_all_and_for_each_key() {
     let mut fourth = open(&server);
     fourth.text(GOOD);
     check(
-        "a new one",
+        "a new session",
         &fourth.receive(),
         &Received::Frame(TEXT, GOOD_ANSWER.into()),
     );
 }
 
-/// Unless somebody says otherwise, one key takes half of the connections and all keys together
-/// three quarters.
+/// By default the sessions of one key take at most half of the connections, and all sessions three
+/// quarters.
 #[test]
-fn sessions_leave_connections_for_others() {
+fn default_caps_leave_connections_for_http() {
     let flags = ["--max-connections", "8", "--api-key", "other=other-key"];
     let server = Server::execution_apis(&flags);
     let status = |path: &str| shake_hands(&server, path, HEADERS).status;
     let _of_one_key: Vec<Client> = (0..4).map(|_| open(&server)).collect();
-    check("half of them", &status(&path()), &503);
+    check("half of the connections", &status(&path()), &503);
     let other = "/ws/v3/other-key";
     let _of_another = [(); 2].map(|()| Client::open(server.address, other));
-    check("three quarters of them", &status(other), &503);
+    check("three quarters of the connections", &status(other), &503);
     check("a probe", &server.get("/health").status, &200);
 }
 
 #[test]
-fn a_handshake_is_a_request_of_its_key() {
+fn handshakes_count_against_the_rate_limit() {
     let server = Server::execution_apis(&["--rate-limit", "1"]);
     let mut refused = None;
-    wait_until("more than one a second is too many", || {
+    wait_until("a handshake exceeds one request a second", || {
         let response = shake_hands(&server, &path(), HEADERS);
         refused = (response.status != 101).then_some(response);
         refused.is_some()
@@ -204,7 +203,7 @@ fn a_handshake_is_a_request_of_its_key() {
 }
 
 #[test]
-fn shutdown_closes_with_going_away_after_what_is_in_flight() {
+fn shutdown_answers_requests_in_flight_and_closes_with_1001() {
     let server = Server::execution_apis(&["--shutdown-grace", "30s"]);
     let mut idle = open(&server);
     let mut busy = open(&server);
@@ -226,7 +225,7 @@ fn shutdown_closes_with_going_away_after_what_is_in_flight() {
 }
 
 #[test]
-fn a_client_that_leaves_is_forgotten() {
+fn disconnected_sessions_leave_nothing_behind() {
     let server = Server::execution_apis(&[]);
     for round in 0..200 {
         let mut session = open(&server);
@@ -237,7 +236,9 @@ fn a_client_that_leaves_is_forgotten() {
             _ => session.send(0x80 | CLOSE, &[]),
         }
     }
-    wait_until("all are gone", || server.metric("nearhead_sessions") == 0.0);
+    wait_until("all sessions are gone", || {
+        server.metric("nearhead_sessions") == 0.0
+    });
     check(
         "subscriptions",
         &server.metric("nearhead_subscriptions"),
@@ -246,26 +247,26 @@ fn a_client_that_leaves_is_forgotten() {
     let mut session = open(&server);
     session.text(GOOD);
     check(
-        "another",
+        "a new session",
         &session.receive(),
         &Received::Frame(TEXT, GOOD_ANSWER.into()),
     );
 }
 
-/// It asks for 40 times 21 MB and reads nothing: it is read from no further, holds a few answers,
-/// and is cut off.
+/// A client requests 21 MB 40 times and reads nothing: the server stops reading from it, holds a
+/// few answers, and cuts it off.
 #[test]
-fn a_session_that_does_not_read_is_cut_off_alone() {
+fn a_session_that_stops_reading_is_cut_off_alone() {
     let server = Server::execution_apis(&[]);
     let logs = json!({"jsonrpc": "2.0", "id": 1, "method": "eth_getLogs",
         "params": [{"fromBlock": "0x0", "toBlock": "latest"}]})
     .to_string();
-    let mut deaf = open(&server);
+    let mut stalled = open(&server);
     let mut other = open(&server);
     for _ in 0..40 {
-        deaf.text(&logs);
+        stalled.text(&logs);
     }
-    wait_until("something is answered", || {
+    wait_until("one request is answered", || {
         server.metric(r#"nearhead_requests_total{method="eth_getLogs",outcome="ok"}"#) >= 1.0
     });
     other.text(GOOD);
@@ -274,11 +275,11 @@ fn a_session_that_does_not_read_is_cut_off_alone() {
         &other.receive(),
         &Received::Frame(TEXT, GOOD_ANSWER.into()),
     );
-    wait_until("it is cut off", || {
+    wait_until("the session is cut off", || {
         server.metric("nearhead_sessions") == 1.0
     });
     let answered = server.metric(r#"nearhead_requests_total{method="eth_getLogs",outcome="ok"}"#);
-    assert!(answered < 40.0, "it was answered {answered} times");
+    assert!(answered < 40.0, "{answered} requests were answered");
     other.send(0x80 | PING, b"there?");
     check(
         "afterwards",

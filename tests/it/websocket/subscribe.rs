@@ -17,7 +17,7 @@ fn a_subscription_that_cannot_be_resumed_gets_the_oldest_block() {
     let oldest = json!({"number": "0x0", "hash": genesis["hash"]});
     check("code", &answer["error"]["code"], &json!(4444));
     check("oldest", &answer["error"]["data"]["oldest"], &oldest);
-    // From the genesis on there is a whole chain to be told of.
+    // Resuming from the genesis replays the whole chain.
     let params = json!(["newHeads", null, {"since": genesis["hash"]}]);
     subscribe(&mut session, &params);
     for number in 1..=0x36 {
@@ -39,7 +39,7 @@ fn a_subscription_that_cannot_be_resumed_gets_the_oldest_block() {
 }
 
 #[test]
-fn subscriptions_are_asked_for_and_ended() {
+fn subscribe_and_unsubscribe_check_parameters_and_limits() {
     let server = Server::execution_apis(&[]);
     let (mut session, mut http) = (open(&server), server.connect());
     let code = |answer: &Value| answer["error"]["code"].clone();
@@ -92,8 +92,8 @@ fn subscriptions_are_asked_for_and_ended() {
     let answer = session.call("eth_subscribe", &json!(["newHeads"]));
     check("one too many", &code(&answer), &json!(-32000));
     check("counted", &server.metric("nearhead_subscriptions"), &128.0);
-    let mut stranger = open(&server);
-    let answer = stranger.call("eth_unsubscribe", &json!([ids[0]]));
+    let mut other = open(&server);
+    let answer = other.call("eth_unsubscribe", &json!([ids[0]]));
     check("of another session", &code(&answer), &json!(-32000));
     for id in &ids {
         let answer = session.call("eth_unsubscribe", &json!([id]));
@@ -101,13 +101,13 @@ fn subscriptions_are_asked_for_and_ended() {
     }
     check("counted", &server.metric("nearhead_subscriptions"), &0.0);
     let last = subscribe(&mut session, &json!(["reorgs"]));
-    // Nobody wants to know, and it is ended all the same.
+    // A notification gets no answer, and still ends the subscription.
     session.text(
         &json!({"jsonrpc": "2.0", "method": "eth_unsubscribe", "params": [last]}).to_string(),
     );
     let answer = session.call("eth_unsubscribe", &json!([last]));
     check("ended already", &code(&answer), &json!(-32000));
-    // 5,000 addresses and topics in all, however they are spread.
+    // At most 5,000 addresses and topics a session, over all subscriptions.
     let filter = |values: usize| {
         let topics = vec![vec![HASH; values]];
         json!(["logs", {"topics": topics}])

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::{client::Client, open};
 use crate::harness::{Server, check};
 
-/// A block every 250 ms, and every fourth step replaces three.
+/// A block every 250 ms; every fourth step replaces three blocks.
 fn reorganizing() -> Server {
     let chain = [
         "--block-time",
@@ -43,9 +43,9 @@ fn a_notified_block_is_readable_everywhere() {
     let mut last: Option<Value> = None;
     let (mut seen_reorgs, mut seen_removed, mut seen_logs) = (0, 0, 0);
     while seen_reorgs < 3 || seen_removed == 0 || seen_logs == 0 {
-        let told = session.notification();
-        let result = &told["result"];
-        let id = told["subscription"].as_str().unwrap();
+        let notification = session.notification();
+        let result = &notification["result"];
+        let id = notification["subscription"].as_str().unwrap();
         if id == heads {
             let hash = result["hash"].clone();
             let block = http.call("eth_getBlockByHash", &json!([hash, false]))["result"].clone();
@@ -73,7 +73,7 @@ fn a_notified_block_is_readable_everywhere() {
             log["removed"] = false.into();
             assert!(found.as_array().unwrap().contains(&log), "{log}");
         } else {
-            check("the third", &id, &reorgs.as_str());
+            check("the third subscription", &id, &reorgs.as_str());
             seen_reorgs += 1;
             let blocks = |name: &str| result[name].as_array().unwrap().len();
             check("reverted", &blocks("reverted"), &3);
@@ -83,7 +83,7 @@ fn a_notified_block_is_readable_everywhere() {
 }
 
 #[test]
-fn a_subscription_goes_on_from_the_block_that_a_client_holds() {
+fn a_subscription_resumes_from_the_clients_last_block() {
     let server = reorganizing();
     let mut chain: Vec<Value> = Vec::new();
     let mut since: Option<Value> = None;
@@ -109,7 +109,7 @@ fn a_subscription_goes_on_from_the_block_that_a_client_holds() {
             since = Some(head["hash"].clone());
             chain.push(head);
         }
-        // The session ends without a farewell, and blocks go on without it.
+        // The connection drops without a close frame, and the chain moves on.
         drop(session);
         let mut waiting = open(&server);
         subscribe(&mut waiting, &json!(["newHeads"]));
