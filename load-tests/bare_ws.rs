@@ -6,7 +6,7 @@
 //! |---|---|
 //! | `GET /idle` | opens a session of actix-web-actors whose actor only answers a close |
 //! | `GET /receive` | opens a session of actix-ws that receives every broadcast |
-//! | `POST /broadcast` | sends the body to all receivers; answers with its start time in nanoseconds |
+//! | `POST /broadcast` | sends the body to all receivers; answers with the start time in ns |
 
 use std::{
     cell::RefCell,

@@ -436,7 +436,7 @@ fn drive(
         connection.stream.write_all(&request)?;
     }
     let mut buffer = vec![0; 1 << 18];
-    let mut waited: Vec<Duration> = Vec::new();
+    let mut latencies: Vec<Duration> = Vec::new();
     while !all.is_empty() {
         poll.poll(&mut events, Some(Duration::from_secs(10)))?;
         if events.is_empty() {
@@ -457,7 +457,7 @@ fn drive(
                     return Err(format!("{} bytes, not {bytes}: {text}", payload.len()).into());
                 }
                 let now = Instant::now();
-                waited.push(now - sent[token]);
+                latencies.push(now - sent[token]);
                 sent[token] = now;
                 is_done = now - began >= time;
                 if !is_done {
@@ -473,11 +473,11 @@ fn drive(
         }
     }
     let seconds = began.elapsed().as_secs_f64();
-    waited.sort_unstable();
-    let p99 = waited
-        .get(waited.len() * 99 / 100)
+    latencies.sort_unstable();
+    let p99 = latencies
+        .get(latencies.len() * 99 / 100)
         .map_or(0, Duration::as_micros);
-    Ok(json!({ "answers": waited.len(), "seconds": seconds, "p99_us": p99 as u64 }))
+    Ok(json!({ "answers": latencies.len(), "seconds": seconds, "p99_us": p99 as u64 }))
 }
 
 /// Reads lines of stdin on a thread; each line wakes the poll.
@@ -541,8 +541,8 @@ fn run(command: Command, sessions: &mut Sessions, events: &mut Events) -> Outcom
                     "not within {seconds} s: {open} open, {unanswered} unanswered"
                 ));
             }
-            let turned = sessions.turn(events, timeout);
-            turned.map_err(|error| error.to_string())?;
+            let result = sessions.turn(events, timeout);
+            result.map_err(|error| error.to_string())?;
         }
         Ok(())
     };
@@ -569,8 +569,8 @@ fn run(command: Command, sessions: &mut Sessions, events: &mut Events) -> Outcom
         } => {
             let heads = |sessions: &Sessions| -> Vec<Value> {
                 let later = sessions.by_number.range(after + 1..);
-                let whole = later.filter(|(_, head)| head.messages >= messages);
-                whole
+                let complete = later.filter(|(_, head)| head.messages >= messages);
+                complete
                     .take(count)
                     .map(|(number, head)| json_of(*number, head))
                     .collect()

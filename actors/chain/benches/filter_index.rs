@@ -66,7 +66,7 @@ const KINDS: [(&str, Kind); 3] = [
     }),
 ];
 
-/// An index of `filters` filters, the first of which match every tenth log.
+/// An index of `filters` filters; each of the first [`MATCHES`] matches one log.
 fn index(kind: Kind, filters: u64) -> FilterIndex<u64> {
     let mut index = FilterIndex::default();
     for number in 0..filters {
@@ -88,7 +88,7 @@ fn matched(index: &FilterIndex<u64>, postings: &LogPostings) -> u64 {
     found
 }
 
-/// The time of one run: the fastest tenth of many rounds, which the machine's other work did not
+/// The time of one run: the 10th percentile of many rounds, which the machine's other work did not
 /// interrupt.
 fn measure(mut run: impl FnMut()) -> Duration {
     let mut rounds = [(); 501].map(|()| {

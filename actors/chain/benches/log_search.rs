@@ -108,8 +108,8 @@ fn filter(addresses: Vec<Address>, topics: Vec<Vec<B256>>) -> LogFilter {
     LogFilter { addresses, topics }
 }
 
-/// The time of one run: the fastest tenth of many short rounds, which the machine's other work did
-/// not interrupt.
+/// The time of one run: the 10th percentile of many short rounds, which the machine's other work
+/// did not interrupt.
 fn measure(mut run: impl FnMut()) -> Duration {
     let begin = Instant::now();
     run();
@@ -234,7 +234,7 @@ fn main() {
     crossover();
 }
 
-/// Large answers: all logs of a few blocks, one emitter's logs of many.
+/// Large answers: all logs of a few blocks, and one event's logs of many.
 fn bulk(chain: &[Arc<Block>]) {
     println!("\nbulk");
     let all = (&chain[..15], LogFilter::default());

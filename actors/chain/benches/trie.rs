@@ -1,8 +1,8 @@
 //! Prints the costs of the state trie: `cargo bench -p nearhead-chain --bench trie [-- ACCOUNTS]`.
 //!
-//! A state of a million accounts, blocks of 1,100 changed keys (600 accounts, 500 of which change
-//! one slot each), reads and proofs at the head and 127 blocks below it. Times are medians; nothing
-//! is asserted.
+//! A state of a million accounts, blocks of 1,100 changed keys (600 accounts, and 500 slots of one
+//! of them), reads and proofs at the head and 127 blocks below it. Times are medians; nothing is
+//! asserted.
 
 use std::{
     collections::VecDeque,
@@ -19,9 +19,9 @@ use nearhead_chain::trie::{AccountInfo, AccountUpdate, NodeStore, State, StateUp
 const WINDOW: usize = 128;
 /// Number of accounts that a block changes.
 const CHANGED_ACCOUNTS: u64 = 600;
-/// Number of those accounts that also change a slot.
+/// Number of slots that a block changes, all of one contract.
 const CHANGED_SLOTS: u64 = 500;
-/// Number of slots of the contract that has most of the changed slots.
+/// Number of slots of that contract.
 const TOKEN_SLOTS: u64 = 200_000;
 /// One account in this many has storage.
 const STORAGE_EVERY: u64 = 10;

@@ -76,24 +76,24 @@ fn check_base_fee(raw: &RawBlock) {
 struct SeenKinds(BTreeMap<&'static str, usize>);
 
 impl SeenKinds {
-    fn note(&mut self, what: &'static str, count: usize) {
+    fn record(&mut self, what: &'static str, count: usize) {
         *self.0.entry(what).or_default() += count;
     }
 
     fn block(&mut self, raw: &RawBlock, block: &Block) {
         let requests = block.header.requests_hash != Some(EMPTY_REQUESTS_HASH);
-        self.note("requests", requests.into());
-        self.note("blocks without requests", (!requests).into());
-        self.note("withdrawals", raw.body.withdrawals.as_ref().unwrap().len());
-        self.note("blob gas", (block.header.blob_gas_used.unwrap() > 0).into());
-        self.note(
+        self.record("requests", requests.into());
+        self.record("blocks without requests", (!requests).into());
+        self.record("withdrawals", raw.body.withdrawals.as_ref().unwrap().len());
+        self.record("blob gas", (block.header.blob_gas_used.unwrap() > 0).into());
+        self.record(
             "excess blob gas",
             (block.header.excess_blob_gas.unwrap() > 0).into(),
         );
         for (transaction, receipt) in raw.body.transactions.iter().zip(receipts(block)) {
             self.transaction(transaction, receipt["status"] == "0x1");
             for log in receipt["logs"].as_array().unwrap() {
-                self.note(
+                self.record(
                     match log["topics"].as_array().unwrap().len() {
                         1 => "logs with 1 topic",
                         2 => "logs with 2 topics",
@@ -118,14 +118,14 @@ impl SeenKinds {
             Transaction::Eip4844(_) => "EIP-4844",
             Transaction::Eip7702(_) => "EIP-7702",
         };
-        self.note(kind, 1);
+        self.record(kind, 1);
         let outcome = match (transaction.is_create(), succeeded) {
             (true, true) => "creations",
             (true, false) => "failed creations",
             (false, true) => "calls",
             (false, false) => "failed calls",
         };
-        self.note(outcome, 1);
+        self.record(outcome, 1);
     }
 }
 
@@ -141,13 +141,13 @@ fn a_window_of_small_blocks_has_every_kind_of_content() {
         check_base_fee(&raw);
         let state = block.state.as_ref().unwrap();
         let delegated = state.account(&authority).unwrap().unwrap();
-        seen.note(
+        seen.record(
             "delegated",
             (state.code(&delegated.code_hash).unwrap().len() == 23).into(),
         );
         let child = state.storage(&contracts::FACTORY, U256::ZERO).unwrap();
-        seen.note("children", (!child.is_zero()).into());
-        seen.note("failed children", child.is_zero().into());
+        seen.record("children", (!child.is_zero()).into());
+        seen.record("failed children", child.is_zero().into());
         let now: HashSet<u64> = (0..256)
             .filter(|key| {
                 !state
@@ -156,8 +156,8 @@ fn a_window_of_small_blocks_has_every_kind_of_content() {
                     .is_zero()
             })
             .collect();
-        seen.note("slots set", now.difference(&held).count());
-        seen.note("slots cleared", held.difference(&now).count());
+        seen.record("slots set", now.difference(&held).count());
+        seen.record("slots cleared", held.difference(&now).count());
         held = now;
     }
     // One opcode or system contract of each fork, recorded in the last block.
@@ -274,13 +274,13 @@ fn a_reorg_can_be_stopped_between_two_blocks() {
     while producer.head().number() < 8 {
         producer.step().unwrap();
     }
-    let mut asked = 0;
+    let mut calls = 0;
     let outcome = producer.step_while(&mut || {
-        asked += 1;
-        asked < 3
+        calls += 1;
+        calls < 3
     });
     assert!(matches!(outcome, Err(DevError::Stopped)), "{outcome:?}");
-    assert_eq!((asked, producer.head().number()), (3, 2));
+    assert_eq!((calls, producer.head().number()), (3, 2));
 }
 
 #[test]
@@ -327,11 +327,11 @@ fn values_out_of_bounds_are_refused() {
 #[test]
 fn progress_counts_every_account() {
     let mut last = (0, 0);
-    let mut note = |done, total| {
+    let mut record = |done, total| {
         assert!(done >= last.0 && done <= total);
         last = (done, total);
     };
-    let producer = Producer::new(CONFIG, EncodeOptions::default(), &mut note).unwrap();
+    let producer = Producer::new(CONFIG, EncodeOptions::default(), &mut record).unwrap();
     let count = producer.genesis().account_count();
     assert_eq!(last, (count, count));
 }

@@ -306,9 +306,9 @@ impl Draft<'_> {
             return;
         }
         for _ in 0..self.random.within((1, 3)) {
-            let inbox = TxKind::Call(self.anyone());
+            let recipient = TxKind::Call(self.anyone());
             let shape = Shape::Blobs(self.random.within((4, 6)));
-            self.push(inbox, U256::ZERO, Bytes::new(), 60_000, shape);
+            self.push(recipient, U256::ZERO, Bytes::new(), 60_000, shape);
         }
     }
 

@@ -108,7 +108,7 @@ impl FoundLogs {
                 };
                 let (start, end) = (start as u32, end as u32);
                 match runs[first..].last_mut() {
-                    // Logs of one receipt are one comma apart, logs of two receipts further.
+                    // Logs of one receipt are one comma apart, logs of two receipts further apart.
                     Some(run) if run.end + 1 == start => run.end = end,
                     _ => runs.push(Run { start, end }),
                 }

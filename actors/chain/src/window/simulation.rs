@@ -307,8 +307,8 @@ impl Simulation {
             let is_full = self.model.served().len() == WINDOW_BLOCKS;
             let number = self.model.left.saturating_sub(1);
             let pick = self.below(self.made.len());
-            let stranger = self.below(10) == 0;
-            let block = if stranger {
+            let is_random = self.below(10) == 0;
+            let block = if is_random {
                 &self.made[pick]
             } else {
                 &self.model.chain[number]

@@ -339,10 +339,10 @@ fn an_advance_is_all_or_nothing() {
     window.set_safe(chain[120].hash).unwrap();
     let before = window.snapshot();
     let branch = block(1, &[900]).child_of(&chain[126]);
-    let stranger = B256::repeat_byte(9);
+    let unknown = B256::repeat_byte(9);
     let (good, bad) = (
         Arc::clone(&branch),
-        block(0, &[]).orphan(128, Arc::from([stranger])),
+        block(0, &[]).orphan(128, Arc::from([unknown])),
     );
     let not_canonical = |hash| WindowError::NotCanonical { hash };
     let not_a_child = WindowError::NotAChild {
@@ -363,16 +363,16 @@ fn an_advance_is_all_or_nothing() {
         (
             2,
             vec![Arc::clone(&good)],
-            Some(stranger),
+            Some(unknown),
             None,
-            not_canonical(stranger),
+            not_canonical(unknown),
         ),
         (
             2,
             vec![Arc::clone(&good)],
             None,
-            Some(stranger),
-            not_canonical(stranger),
+            Some(unknown),
+            not_canonical(unknown),
         ),
         // The same advance reverts it.
         (
@@ -414,7 +414,7 @@ fn safe_and_finalized_follow_the_source() {
     let tags = [BlockTag::Safe, BlockTag::Finalized];
     let resolve = |window: &Window| tags.map(|name| resolved(window.snapshot().resolve(tag(name))));
     assert_eq!(resolve(&window), [Err(ResolveError::UnknownTag); 2]);
-    let stranger = B256::repeat_byte(9);
+    let unknown = B256::repeat_byte(9);
     let replaced = block(1, &[]).child_of(&chain[198]);
     window
         .advance(1, vec![Arc::clone(&replaced)], None, None)
@@ -422,7 +422,7 @@ fn safe_and_finalized_follow_the_source() {
     window
         .advance(1, vec![Arc::clone(&chain[199])], None, None)
         .unwrap();
-    for hash in [stranger, replaced.hash] {
+    for hash in [unknown, replaced.hash] {
         assert_eq!(
             window.set_safe(hash),
             Err(WindowError::NotCanonical { hash })
@@ -694,15 +694,15 @@ fn a_settled_block_far_below_is_trusted_until_the_window_reaches_it() {
     let (_, chain) = window_of(400);
     let orphan = block(0, &[]).orphan(399, Arc::from([chain[398].hash]));
     let mut window = Window::new(CHAIN_ID, orphan);
-    let stranger = B256::repeat_byte(9);
-    let refused = Err(WindowError::NotCanonical { hash: stranger });
+    let unknown = B256::repeat_byte(9);
+    let refused = Err(WindowError::NotCanonical { hash: unknown });
     // Numbers of the block itself, of its parent, and above the head.
     for number in [399, 398, 400, u64::MAX] {
-        assert_eq!(window.set_safe_at(number, stranger), refused);
-        assert_eq!(window.set_finalized_at(number, stranger), refused);
+        assert_eq!(window.set_safe_at(number, unknown), refused);
+        assert_eq!(window.set_finalized_at(number, unknown), refused);
     }
     window.set_safe_at(397, chain[397].hash).unwrap();
-    window.set_finalized_at(396, stranger).unwrap();
+    window.set_finalized_at(396, unknown).unwrap();
     window.check_invariants().unwrap();
     let tags = [BlockTag::Safe, BlockTag::Finalized];
     let resolve = |window: &Window| tags.map(|name| resolved(window.snapshot().resolve(tag(name))));
@@ -722,7 +722,7 @@ fn a_settled_block_far_below_is_trusted_until_the_window_reaches_it() {
     assert!(Arc::ptr_eq(&before, &window.snapshot()));
     // The genesis is known too, if it is held.
     let (mut window, chain) = window_of(400);
-    assert_eq!(window.set_safe_at(0, stranger), refused);
+    assert_eq!(window.set_safe_at(0, unknown), refused);
     window.set_safe_at(0, chain[0].hash).unwrap();
     window.check_invariants().unwrap();
 }

@@ -77,7 +77,7 @@ enum StateStep {
     /// Applies a block; the oldest one leaves a full window.
     Apply(StateUpdate),
     /// Computes a block and discards it.
-    Forget(StateUpdate),
+    Discard(StateUpdate),
     /// Reverts up to this many blocks.
     Revert(usize),
     /// A reader takes a handle to a state and keeps it.
@@ -89,7 +89,7 @@ enum StateStep {
 fn any_step() -> impl Strategy<Value = StateStep> {
     prop_oneof![
         12 => any_update().prop_map(StateStep::Apply),
-        1 => any_update().prop_map(StateStep::Forget),
+        1 => any_update().prop_map(StateStep::Discard),
         2 => (1..6_usize).prop_map(StateStep::Revert),
         1 => any::<prop::sample::Index>().prop_map(StateStep::Pin),
         1 => Just(StateStep::Unpin),
@@ -127,7 +127,7 @@ fn check(steps: &[StateStep], window: usize) {
                     ring.pop_front();
                 }
             }
-            StateStep::Forget(update) => drop(head.update(update).unwrap()),
+            StateStep::Discard(update) => drop(head.update(update).unwrap()),
             StateStep::Revert(count) => ring.truncate(ring.len().saturating_sub(*count).max(1)),
             StateStep::Pin(index) => pinned.push(ring[index.index(ring.len())].clone()),
             StateStep::Unpin => pinned.clear(),
