@@ -1,5 +1,4 @@
-//! The access log: every request is in it, however it ended, by an id that its client was told; no
-//! key is.
+//! The access log has every request, under the id in its response, and no key.
 
 use serde_json::{Value, json};
 
@@ -12,7 +11,7 @@ const LOGGED: &[&str] = &[
     "info,nearhead::access=debug",
 ];
 
-/// Posts a body with these headers; the id that its answer carries.
+/// Posts a body with these headers; returns the id in the response.
 fn id_of(connection: &mut Connection, headers: &[&str], body: &[u8]) -> String {
     let request = connection.request(headers, body);
     connection.send(&request);
@@ -22,7 +21,7 @@ fn id_of(connection: &mut Connection, headers: &[&str], body: &[u8]) -> String {
         .to_owned()
 }
 
-/// The log's line about the request of this id.
+/// The log line of the request with this id.
 fn logged(server: &Server, id: &str) -> Value {
     server.process.output.wait_for(id, |text| {
         let mut lines = text.lines().filter(|line| line.starts_with('{'));
@@ -32,7 +31,7 @@ fn logged(server: &Server, id: &str) -> Value {
 }
 
 #[test]
-fn every_request_is_logged_by_an_id_that_its_client_knows() {
+fn every_request_is_logged_under_the_id_in_its_response() {
     let server = Server::execution_apis(LOGGED);
     let json_type = "content-type: application/json";
     let good = br#"{"jsonrpc":"2.0","id":1,"method":"eth_chainId"}"#;
@@ -43,20 +42,20 @@ fn every_request_is_logged_by_an_id_that_its_client_knows() {
         good,
     );
     check("own id", &own, &"my-own-1".into());
-    let made_up = id_of(&mut connection, &[json_type], good);
+    let generated = id_of(&mut connection, &[json_type], good);
     let another = id_of(&mut connection, &[json_type], good);
-    assert_ne!(made_up, another, "ids are new");
+    assert_ne!(generated, another, "each request gets a new id");
     let unknown = br#"{"jsonrpc":"2.0","id":1,"method":"eth_mine"}"#;
     let unknown = id_of(&mut connection, &[json_type], unknown);
     let wrong_type = id_of(&mut connection, &[], good);
-    let mut stranger = Connection::open(server.address, "/v3/a-key-that-is-wrong");
-    let wrong_key = id_of(&mut stranger, &[json_type], good);
+    let mut unauthorized = Connection::open(server.address, "/v3/a-key-that-is-wrong");
+    let wrong_key = id_of(&mut unauthorized, &[json_type], good);
     let mut lost = Connection::open(server.address, "/v9/a-key-that-is-lost");
     let no_path = id_of(&mut lost, &[json_type], good);
 
     for (id, method, outcome, status) in [
         ("my-own-1", "eth_chainId", json!("ok"), 200),
-        (&made_up, "eth_chainId", json!("ok"), 200),
+        (&generated, "eth_chainId", json!("ok"), 200),
         (&unknown, "unknown", json!("invalid"), 200),
         (&wrong_type, "none", json!("invalid"), 415),
         (&wrong_key, "none", json!("denied"), 401),
@@ -85,7 +84,7 @@ fn every_request_is_logged_by_an_id_that_its_client_knows() {
 }
 
 #[test]
-fn without_the_log_ids_are_repeated_and_none_is_made_up() {
+fn without_the_log_client_ids_are_echoed_and_none_is_generated() {
     let server = Server::execution_apis(&[]);
     let mut connection = server.connect();
     let good = br#"{"jsonrpc":"2.0","id":1,"method":"eth_chainId"}"#;

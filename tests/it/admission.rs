@@ -1,5 +1,4 @@
-//! What is let in and what is not: permits, quotas, method sets, clients that leave, one view a
-//! batch.
+//! Admission and batches: permits, quotas, method sets, disconnects, one snapshot a batch.
 
 use nearhead::limits::BATCH_REPLY_BYTES_MAX;
 use serde_json::{Value, json};
@@ -9,32 +8,30 @@ use crate::{
     proofs,
 };
 
-/// A dev chain that stands still.
+/// Options of a dev chain that makes no blocks.
 const STILL: [&str; 2] = ["--block-time", "0s"];
 
-/// A call as it is sent.
+/// A call with id 1 as JSON text.
 fn request(method: &str, params: &Value) -> String {
     json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).to_string()
 }
 
-/// The most expensive proof that is allowed: 1,024 slots of the dev chain's token, of which some
-/// hold something.
+/// The most expensive proof that is allowed: 1,024 slots of the dev chain's token, some non-zero.
 fn large_proof() -> Value {
     let keys: Vec<String> = (0..1024).map(|key| format!("{key:#x}")).collect();
     json!(["0xde00000000000000000000000000000000000001", keys, "latest"])
 }
 
-/// Clients that ask for more at once than one thread can work out: what is not let in is told so,
-/// and comes back.
+/// Clients request more at once than one pool thread can compute: those that get no permit are
+/// refused, and can retry on the same connection.
 #[test]
-fn overload_is_refused_and_the_connection_lives_on() {
+fn overload_is_refused_and_the_connection_stays_open() {
     let server = Server::start(&[&STILL[..], &["--workers", "2", "--pool-threads", "1"]].concat());
     let proof = request("eth_getProof", &large_proof());
     let mut clients: Vec<Connection> = (0..48).map(|_| server.connect()).collect();
     let (mut answered, mut refused) = (0, 0);
-    // All at once they are 12 times what is let in; a pool that keeps up with them all is asked
-    // again.
-    wait_until("somebody is refused", || {
+    // Together they need 12 times the permits; repeat in case the pool keeps up with all of them.
+    wait_until("a request is refused", || {
         for client in &mut clients {
             let request = client.request(&["content-type: application/json"], proof.as_bytes());
             client.send(&request);
@@ -63,19 +60,16 @@ fn overload_is_refused_and_the_connection_lives_on() {
     assert!(answered >= 4, "{answered} were answered, {refused} refused");
     for kind in ["proof_keys", "log_lookups", "batch_bytes_64k", "measured"] {
         let series = format!("nearhead_permits_in_use{{kind=\"{kind}\"}}");
-        wait_until("all permits are given back", || {
-            server.metric(&series) == 0.0
-        });
+        wait_until("all permits are returned", || server.metric(&series) == 0.0);
     }
     for client in &mut clients {
-        check("let in again", &client.post(&proof).status, &200);
+        check("admitted again", &client.post(&proof).status, &200);
     }
 }
 
-/// Work is paid for while it is done: many large proofs and many large filters fit into one batch,
-/// one after the other.
+/// A batch holds permits only for the item in progress, so it may need more in total than exist.
 #[test]
-fn a_batch_may_ask_for_more_than_is_let_in_at_once() {
+fn a_batch_may_need_more_permits_in_total_than_exist() {
     let server = Server::start(&STILL);
     let mut connection = server.connect();
     let block = connection.result("eth_getBlockByNumber", &json!(["latest", false]));
@@ -89,7 +83,7 @@ fn a_batch_may_ask_for_more_than_is_let_in_at_once() {
     for answer in answers.as_array().unwrap() {
         let (asked, root) = (large_proof(), proofs::state_root(&block));
         let present = proofs::verify(&asked, &answer["result"], root);
-        assert!(present > 0, "no slot holds anything");
+        assert!(present > 0, "all slots are zero");
     }
     let topics: Vec<String> = (1..=5_000).map(|topic| format!("{topic:#066x}")).collect();
     let query = request(
@@ -106,14 +100,14 @@ fn a_batch_may_ask_for_more_than_is_let_in_at_once() {
     }
 }
 
-/// Of a batch of slow queries only those are run that somebody waits for.
+/// After a disconnect, the batch's remaining queries do not run.
 #[test]
-fn a_client_that_leaves_cancels_its_queries() {
+fn a_disconnect_cancels_the_remaining_queries() {
     let server = Server::start(&[&STILL[..], &["--workers", "2"]].concat());
     let answered =
         || server.metric(r#"nearhead_requests_total{method="eth_getLogs",outcome="ok"}"#);
-    // 15 topics in each of 128 blocks, just what a worker looks up by itself: no permit bounds how
-    // many of them are run.
+    // A worker looks up 15 topics in 128 blocks without a permit, so permits do not limit how many
+    // of these queries run.
     let topics: Vec<String> = (1..=15).map(|topic| format!("{topic:#066x}")).collect();
     let query = request(
         "eth_getLogs",
@@ -124,24 +118,27 @@ fn a_client_that_leaves_cancels_its_queries() {
     let mut patient = server.connect();
     let answers = parse(&patient.post(&batch).body);
     check("answers", &answers.as_array().map(Vec::len), &Some(queries));
-    check("all are run", &answered(), &(queries as f64));
+    check("all queries ran", &answered(), &(queries as f64));
 
-    // Several, so that all their queries take many times what a client that is gone is waited for.
-    let mut leavers: Vec<Connection> = (0..8).map(|_| server.connect()).collect();
+    // Several clients, so that their queries take far longer than noticing a disconnect.
+    let mut leaving: Vec<Connection> = (0..8).map(|_| server.connect()).collect();
     let in_flight = || server.metric("nearhead_http_requests_in_flight");
     let alone = in_flight();
-    for leaver in &mut leavers {
-        let batch = leaver.request(&["content-type: application/json"], batch.as_bytes());
-        leaver.send(&batch);
+    for client in &mut leaving {
+        let batch = client.request(&["content-type: application/json"], batch.as_bytes());
+        client.send(&batch);
     }
     wait_until("the first query is answered", || {
         answered() > queries as f64
     });
-    let asked = queries * leavers.len();
-    drop(leavers);
+    let asked = queries * leaving.len();
+    drop(leaving);
     wait_until("the requests are gone", || in_flight() <= alone);
     let run = answered() - queries as f64;
-    assert!(run < asked as f64, "all {asked} were run for nobody");
+    assert!(
+        run < asked as f64,
+        "all {asked} ran for disconnected clients"
+    );
 }
 
 #[test]
@@ -163,7 +160,7 @@ fn a_batch_reads_one_snapshot() {
             let number = answer["result"]
                 .as_str()
                 .or_else(|| answer["result"]["number"].as_str());
-            check("one view", &number, &Some(first.as_str()));
+            check("one snapshot", &number, &Some(first.as_str()));
         }
         heads.insert(first);
         heads.len() > 20
@@ -171,7 +168,7 @@ fn a_batch_reads_one_snapshot() {
 }
 
 #[test]
-fn a_quota_is_a_tenants_own() {
+fn each_tenant_has_its_own_quota() {
     let server = Server::start(
         &[
             &STILL[..],
@@ -189,7 +186,7 @@ fn a_quota_is_a_tenants_own() {
             break;
         }
     }
-    let response = refused.expect("more than a burst is refused");
+    let response = refused.expect("a request beyond the burst is refused");
     check("status", &response.status, &429);
     let answer = parse(&response.body);
     check("code", &answer["error"]["code"], &json!(-32005));
@@ -211,23 +208,25 @@ fn a_quota_is_a_tenants_own() {
     check("retry-after", &after, &data["backoff_seconds"].as_u64());
     let mut other = Connection::open(server.address, "/v3/other-key");
     check("another tenant", &other.post(&ask).status, &200);
-    wait_until("the bucket fills again", || {
-        connection.post(&ask).status == 200
-    });
+    wait_until("the bucket refills", || connection.post(&ask).status == 200);
 }
 
-/// What cannot be read is charged as what can, and a batch that is too large as the largest that is
-/// not.
+/// A request that does not parse costs as much as one that does, and an oversized batch as much as
+/// the largest allowed one.
 #[test]
 fn invalid_requests_are_charged() {
     let server = Server::start(&[&STILL[..], &["--rate-limit", "5"]].concat());
     let mut connection = server.connect();
     wait_until("garbage is refused", || connection.post("{").status == 429);
     let batch = format!("[{}]", vec!["1"; 1_001].join(","));
-    wait_until("an oversized batch is let in once", || {
+    wait_until("an oversized batch is admitted", || {
         connection.post(&batch).status == 200
     });
-    check("and is in debt then", &connection.post("{}").status, &429);
+    check(
+        "the tenant is in debt afterwards",
+        &connection.post("{}").status,
+        &429,
+    );
 }
 
 #[test]
@@ -241,7 +240,7 @@ fn the_core_set_has_only_the_seven_methods() {
         check(method.name, &answer["error"]["code"], &json!(expected));
     }
     check(
-        "seven",
+        "core methods",
         &nearhead::rpc::METHODS
             .iter()
             .filter(|m| m.set == nearhead::access::MethodSet::Core)
@@ -283,22 +282,26 @@ fn metrics_count_requests() {
     );
     assert!(
         !text.text().contains("no_such_method"),
-        "a client's text is no label"
+        "a client's text must not become a label"
     );
 }
 
-/// As many items of a batch are answered as fit; each of the others is told that it is too much.
+/// The items of a batch are answered as long as they fit; each further one gets an error.
 #[test]
-fn a_batch_reply_has_a_bound() {
+fn a_batch_reply_is_bounded() {
     let server = Server::start(&["--block-time", "0s"]);
     let mut connection = server.connect();
     let item = |id: usize| json!({"jsonrpc": "2.0", "id": id, "method": "eth_getLogs", "params": [{"fromBlock": "earliest"}]});
     let one = connection.post(item(10).to_string()).body;
     // The reply to a batch is "[", the items with a comma between them, and "]".
     let fit = BATCH_REPLY_BYTES_MAX / (one.len() + 1);
-    assert!((2..900).contains(&fit), "an answer has {} bytes", one.len());
+    assert!(
+        (2..900).contains(&fit),
+        "one answer has {} bytes",
+        one.len()
+    );
     let asked = fit + 3;
-    // All ids have two digits, so that all answers have one length.
+    // All ids have two digits, so that all answers have the same length.
     let mut batch: Vec<Value> = (10..10 + asked).map(item).collect();
     batch.push(json!({"jsonrpc": "2.0", "id": "small", "method": "eth_chainId"}));
     let response = connection.post(Value::from(batch).to_string());
@@ -319,6 +322,6 @@ fn a_batch_reply_has_a_bound() {
         } else {
             json!({"jsonrpc": "2.0", "id": id, "error": {"code": -32003, "message": "response too large"}})
         };
-        assert!(*answer == expected, "item {index} of which {fit} fit");
+        assert!(*answer == expected, "item {index}, {fit} fit");
     }
 }

@@ -1,4 +1,4 @@
-//! The JSON-RPC envelope: single, batch, notification, id.
+//! The JSON-RPC envelope: single calls, batches, notifications, ids.
 
 use super::{Row, error};
 
@@ -10,11 +10,11 @@ fn chain_id(id: &str) -> String {
 }
 
 /// A call of eth_chainId with this id.
-fn ask_chain_id(id: &str) -> String {
+fn call_chain_id(id: &str) -> String {
     format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"eth_chainId"}}"#)
 }
 
-/// Texts that are no JSON value, or more than one.
+/// Text that is not exactly one JSON value.
 const NOT_JSON: &[&str] = &[
     "",
     " ",
@@ -51,7 +51,7 @@ const NOT_JSON: &[&str] = &[
 /// JSON that is neither an object nor an array.
 const SCALARS: &[&str] = &["1", "-1.5", "true", "null", "\"eth_chainId\""];
 
-/// Ids that come back byte for byte.
+/// Ids that the answer echoes byte for byte.
 const IDS: &[&str] = &[
     "0",
     "-1",
@@ -74,7 +74,7 @@ const IDS: &[&str] = &[
 /// Ids that are not allowed.
 const BAD_IDS: &[&str] = &["{}", "[]", "[1]", "{\"id\":1}", "true", "false"];
 
-/// Objects that are no request: request, id of the answer.
+/// Objects that are not requests, each with the id of its answer.
 const INVALID: &[(&str, &str)] = &[
     (r"{}", "null"),
     (r#"{"jsonrpc":"2.0"}"#, "null"),
@@ -101,7 +101,7 @@ const INVALID: &[(&str, &str)] = &[
     (r#"{"jsonrpc":"2.0","id":1,"result":"0x1"}"#, "1"),
 ];
 
-/// Method names that are not there.
+/// Names of methods that do not exist.
 const UNKNOWN: &[&str] = &[
     "",
     "eth",
@@ -118,7 +118,7 @@ const UNKNOWN: &[&str] = &[
     "\u{e4}",
 ];
 
-/// Params that are neither an array nor absent nor null.
+/// Params that are not an array; absent and null are allowed.
 const NON_ARRAYS: &[&str] = &[
     "{}",
     r#"{"address":"0x0"}"#,
@@ -128,7 +128,7 @@ const NON_ARRAYS: &[&str] = &[
     "false",
 ];
 
-/// Requests without an id: nothing comes back, whatever they ask.
+/// Requests without an id, which get no answer, valid or not.
 const NOTIFICATIONS: &[&str] = &[
     r#"{"jsonrpc":"2.0","method":"eth_chainId"}"#,
     r#"{"jsonrpc":"2.0","method":"eth_chainId","params":[]}"#,
@@ -139,7 +139,7 @@ const NOTIFICATIONS: &[&str] = &[
     r#"[{"jsonrpc":"2.0","method":"eth_chainId"},{"jsonrpc":"2.0","method":"no_such_method"}]"#,
 ];
 
-/// All rows about the envelope.
+/// All envelope rows.
 pub(super) fn rows() -> Vec<Row> {
     let parse_error = error("null", -32700, "parse error");
     let invalid = |id: &str| error(id, -32600, "invalid request");
@@ -152,12 +152,12 @@ pub(super) fn rows() -> Vec<Row> {
     );
     rows.extend(
         IDS.iter()
-            .map(|id| Row::exact(ask_chain_id(id), chain_id(id))),
+            .map(|id| Row::exact(call_chain_id(id), chain_id(id))),
     );
     rows.extend(
         BAD_IDS
             .iter()
-            .map(|id| Row::exact(ask_chain_id(id), invalid("null"))),
+            .map(|id| Row::exact(call_chain_id(id), invalid("null"))),
     );
     rows.extend(
         INVALID
@@ -186,7 +186,7 @@ fn unknown(method: &str) -> Row {
     )
 }
 
-/// What looks odd and is a request all the same.
+/// Unusual but valid requests.
 fn lenient() -> [Row; 7] {
     [
         r#"{"jsonrpc":"2.0","id":1,"method":"eth_chainId","params":null}"#,
@@ -200,11 +200,11 @@ fn lenient() -> [Row; 7] {
     .map(|request| Row::exact(request, chain_id("1")))
 }
 
-/// Batches: in order, each item judged alone.
+/// Batches: answered in order, each item checked on its own.
 fn batches() -> Vec<Row> {
     let invalid = error("null", -32600, "invalid request");
     let too_large = |id: &str| format!("[{}]", error(id, -32600, "batch too large"));
-    let many = |count: usize| vec![ask_chain_id("7"); count].join(",");
+    let many = |count: usize| vec![call_chain_id("7"); count].join(",");
     let notification = r#"{"jsonrpc":"2.0","method":"eth_chainId"}"#;
     vec![
         Row::exact("[]", error("null", -32600, "empty batch")),
@@ -214,23 +214,26 @@ fn batches() -> Vec<Row> {
             "[1,null,\"x\",[],{}]",
             format!("[{}]", [&*invalid; 5].join(",")),
         ),
-        Row::exact(format!("[[{}]]", ask_chain_id("1")), format!("[{invalid}]")),
         Row::exact(
-            format!("[{}]", ask_chain_id("1")),
+            format!("[[{}]]", call_chain_id("1")),
+            format!("[{invalid}]"),
+        ),
+        Row::exact(
+            format!("[{}]", call_chain_id("1")),
             format!("[{}]", chain_id("1")),
         ),
         Row::exact(
             format!(
                 "[{},{notification},{},3]",
-                ask_chain_id("\"b\""),
-                ask_chain_id("1.0")
+                call_chain_id("\"b\""),
+                call_chain_id("1.0")
             ),
             format!("[{},{},{invalid}]", chain_id("\"b\""), chain_id("1.0")),
         ),
         Row::exact(
             format!(
                 r#"[{{"jsonrpc":"2.0","id":5,"method":"nope"}},{}]"#,
-                ask_chain_id("5")
+                call_chain_id("5")
             ),
             format!(
                 "[{},{}]",
@@ -248,7 +251,7 @@ fn batches() -> Vec<Row> {
         ),
         Row::exact(format!("[{}]", many(1001)), too_large("7")),
         Row::exact(
-            format!("[{},{}]", ask_chain_id("\"first\""), many(1000)),
+            format!("[{},{}]", call_chain_id("\"first\""), many(1000)),
             too_large("\"first\""),
         ),
         Row::exact(format!("[{notification},{}]", many(1000)), too_large("7")),
@@ -267,7 +270,7 @@ fn batches() -> Vec<Row> {
     ]
 }
 
-/// Nesting that a recursive parser would not survive: it is skipped, at any depth.
+/// Nesting that would overflow the stack of a recursive parser; it is skipped at any depth.
 fn depth_bombs() -> Vec<Row> {
     let parse_error = error("null", -32700, "parse error");
     let invalid = error("null", -32600, "invalid request");
@@ -278,7 +281,7 @@ fn depth_bombs() -> Vec<Row> {
     let in_params = |params: &str| {
         format!(r#"{{"jsonrpc":"2.0","id":1,"method":"eth_chainId","params":{params}}}"#)
     };
-    let beside =
+    let extra_member =
         |value: &str| format!(r#"{{"jsonrpc":"2.0","id":1,"method":"eth_chainId","x":{value}}}"#);
     vec![
         Row::exact("[".repeat(depth), &*parse_error),
@@ -287,11 +290,11 @@ fn depth_bombs() -> Vec<Row> {
         Row::exact(format!("{nested}]"), &*parse_error),
         Row::exact(&*nested, format!("[{invalid}]")),
         Row::exact(&*objects, &*invalid),
-        Row::exact(ask_chain_id(&nested), &*invalid),
+        Row::exact(call_chain_id(&nested), &*invalid),
         Row::exact(in_params(&nested), &*surplus),
         Row::exact(in_params(&format!("[{objects}]")), &*surplus),
         Row::exact(in_params(&objects), error("1", -32602, "non-array args")),
-        Row::exact(beside(&nested), chain_id("1")),
+        Row::exact(extra_member(&nested), chain_id("1")),
         Row::exact(format!("[{}]", in_params(&nested)), format!("[{surplus}]")),
     ]
 }

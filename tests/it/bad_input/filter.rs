@@ -7,7 +7,7 @@ const HASH: &str = "want a hash: 0x and 64 hex digits";
 const STRING: &str = "want a string";
 const BLOCK: &str = "want a block number in hex, or latest, safe, finalized, earliest or pending";
 
-/// Filters that cannot be read, and why; the message is `invalid argument 0: why`.
+/// Malformed filters, each with a reason; the message is `invalid argument 0: <reason>`.
 const MALFORMED: &[(&str, &str)] = &[
     (r#"{"address":1}"#, STRING),
     (r#"{"address":{}}"#, STRING),
@@ -95,7 +95,7 @@ const BOTH: &str = "invalid argument 0: cannot specify both BlockHash and FromBl
 const RANGE: &str = "invalid block range params";
 const BEYOND: &str = "block range extends beyond current head block";
 
-/// Filters that can be read and not answered: code and the whole message.
+/// Well-formed filters that are refused: code and full message.
 const REFUSED: &[(&str, i32, &str)] = &[
     (r#"{"blockHash":"HEAD","fromBlock":"0x1"}"#, -32602, BOTH),
     (r#"{"blockHash":"HEAD","toBlock":"0x1"}"#, -32602, BOTH),
@@ -138,7 +138,7 @@ const REFUSED: &[(&str, i32, &str)] = &[
     ),
 ];
 
-/// Filters that are answered, all without a match.
+/// Filters that match no log.
 const EMPTY: &[&str] = &[
     r#"{"address":"NOBODY"}"#,
     r#"{"address":["NOBODY"],"topics":null}"#,
@@ -157,7 +157,7 @@ const EMPTY: &[&str] = &[
     r#"{"blockHash":"HEAD","fromBlock":null,"topics":["NONE"]}"#,
 ];
 
-/// A filter with the names of values that rows have in common replaced.
+/// Replaces the placeholders HEAD, NONE and NOBODY in a filter.
 fn filled(filter: &str) -> String {
     let names = [
         (
@@ -177,14 +177,14 @@ fn filled(filter: &str) -> String {
         })
 }
 
-/// All rows about the filter.
+/// All filter rows.
 pub(super) fn rows() -> Vec<Row> {
     let refused = |filter: &str, code, message: &str| {
         Row::refused("eth_getLogs", &filled(filter), code, message)
     };
     let malformed = MALFORMED
         .iter()
-        .map(|(f, why)| refused(f, -32602, &format!("invalid argument 0: {why}")));
+        .map(|(f, reason)| refused(f, -32602, &format!("invalid argument 0: {reason}")));
     let mut rows: Vec<Row> = malformed.collect();
     rows.extend(
         REFUSED
@@ -200,7 +200,7 @@ pub(super) fn rows() -> Vec<Row> {
     rows
 }
 
-/// Bounds in numbers: topics, and addresses and topics together.
+/// The limits on topic positions, and on addresses and topics together.
 fn bounds() -> Vec<Row> {
     let many =
         |value: &str, count: usize| format!("[{}]", vec![format!("{value:?}"); count].join(","));
@@ -226,7 +226,7 @@ fn bounds() -> Vec<Row> {
         refused(&both(5001, 0, 0), too_many),
         refused(&both(1001, 2000, 2000), too_many),
         refused(&both(0, 0, 5001), too_many),
-        // The range is looked at before.
+        // The range is checked first.
         refused(
             &both(5001, 0, 0).replacen('{', r#"{"toBlock":"0x37","#, 1),
             BEYOND,
@@ -235,7 +235,7 @@ fn bounds() -> Vec<Row> {
             &both(5001, 0, 0).replacen('{', r#"{"toBlock":"0x1","#, 1),
             RANGE,
         ),
-        // The words of the check that comes first, whatever comes later.
+        // The first failed check decides the message.
         refused(
             &both(5001, 0, 0).replacen('{', r#"{"blockHash":"HEAD","fromBlock":"0x1","#, 1),
             BOTH,

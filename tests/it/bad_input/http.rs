@@ -1,4 +1,4 @@
-//! HTTP itself: verbs, paths, keys, content types, bounds, framing, slowness, compression, CORS.
+//! HTTP itself: verbs, paths, keys, content types, limits, framing, slow clients, compression, CORS.
 
 use std::{
     io::{ErrorKind, Read},
@@ -9,7 +9,7 @@ use std::{
 use super::{GOOD, check_alive, error};
 use crate::harness::{Connection, KEY, PATIENCE, Response, Server, check};
 
-/// A header that most rows carry.
+/// The header of most rows.
 const JSON: &str = "content-type: application/json";
 
 /// What happens to the connection after the answer.
@@ -21,7 +21,7 @@ enum Then {
     Closed,
 }
 
-/// A raw request, the status and body of its answer, and what comes then.
+/// A raw request, the status and body of its answer, and the state of the connection afterwards.
 struct Row {
     name: &'static str,
     request: Vec<u8>,
@@ -30,7 +30,7 @@ struct Row {
     then: Then,
 }
 
-/// Runs all rows, each over a connection of its own; every answer allows every origin.
+/// Runs each row over a new connection; every answer except 400 must allow all origins.
 fn run(server: &Server, rows: Vec<Row>) {
     for Row {
         name,
@@ -63,7 +63,7 @@ fn run(server: &Server, rows: Vec<Row>) {
     check_alive("a new connection", &mut server.connect());
 }
 
-/// A request with any verb and path.
+/// A request with this verb, path, headers and body.
 fn raw(verb: &str, path: &str, headers: &[&str], body: &[u8]) -> Vec<u8> {
     let mut request = format!("{verb} {path} HTTP/1.1\r\nhost: localhost\r\n");
     for header in headers {
@@ -92,7 +92,7 @@ fn good(name: &'static str, request: Vec<u8>) -> Row {
 }
 
 #[test]
-fn keys() {
+fn unknown_keys_are_refused() {
     let server = Server::execution_apis(&[]);
     let refused = error("null", -32002, "invalid project id");
     let long = format!("/v3/{}", "k".repeat(4000));
@@ -108,10 +108,7 @@ fn keys() {
         ("key dev without source dev", "/v3/dev"),
         ("NUL", "/v3/%00"),
         ("not UTF-8", "/v3/%ff%fe"),
-        (
-            "percent-encoded, as no key needs to be",
-            "/v3/integration%2dtest-key",
-        ),
+        ("needlessly percent-encoded", "/v3/integration%2dtest-key"),
         ("empty key", "/v3/"),
         ("no key", "/v3"),
     ];
@@ -126,7 +123,7 @@ fn keys() {
 }
 
 #[test]
-fn verbs_and_paths() {
+fn other_verbs_get_405_and_other_paths_404() {
     let server = Server::execution_apis(&[]);
     let verbs =
         ["GET", "PUT", "DELETE", "PATCH", "TRACE", "BREW"].map(|verb| (verb, good_path(), 405));
@@ -166,7 +163,7 @@ fn verbs_and_paths() {
 }
 
 #[test]
-fn content_types() {
+fn only_json_content_types_are_accepted() {
     let server = Server::execution_apis(&[]);
     let accepted = [
         "content-type: application/json",
@@ -210,7 +207,7 @@ fn content_types() {
     }
 }
 
-/// The bound of a body.
+/// The largest body that is accepted.
 const BODY_BYTES_MAX: usize = 5 << 20;
 
 /// A good request of exactly this many bytes.
@@ -220,7 +217,7 @@ fn padded(bytes: usize) -> Vec<u8> {
     body
 }
 
-/// The same in chunks.
+/// A POST of `body` in chunks of this many bytes.
 fn chunked(body: &[u8], chunk: usize) -> Vec<u8> {
     let mut request = raw(
         "POST",
@@ -242,7 +239,7 @@ fn chunked(body: &[u8], chunk: usize) -> Vec<u8> {
 }
 
 #[test]
-fn bodies() {
+fn bodies_over_5_mib_get_413() {
     let server = Server::execution_apis(&[]);
     let too_large = error("null", -32600, "request body too large, send at most 5 MiB");
     let post = |body: &[u8]| raw("POST", &good_path(), &[JSON], body);
@@ -272,7 +269,7 @@ fn bodies() {
             ),
         ],
     );
-    // What is refused is read to its end, within reason, for a new connection costs more.
+    // The server reads moderately oversized bodies to their end: a new connection would cost more.
     run(
         &server,
         vec![
@@ -284,7 +281,7 @@ fn bodies() {
             ),
         ],
     );
-    // Beyond reason the connection ends.
+    // It closes the connection on a far larger one.
     let mut connection = server.connect();
     connection.send_until_closed(&post(&padded(80 << 20)));
     if let Some(response) = connection.try_receive() {
@@ -298,9 +295,9 @@ fn bodies() {
     check_alive("80 MiB", &mut server.connect());
 }
 
-/// What is not HTTP/1.1 is answered with 400 and the end of the connection, or with its end alone.
+/// The server answers malformed HTTP with a 4xx and closes, or only closes.
 #[test]
-fn framing() {
+fn malformed_http_ends_its_connection_alone() {
     let server = Server::execution_apis(&[]);
     let path = good_path();
     let body = GOOD.0;
@@ -395,7 +392,7 @@ fn framing() {
 }
 
 #[test]
-fn oddities_that_are_http() {
+fn unusual_but_valid_http_is_answered() {
     let server = Server::execution_apis(&[]);
     let path = good_path();
     let body = GOOD.0;
@@ -459,7 +456,7 @@ fn oddities_that_are_http() {
 }
 
 #[test]
-fn pipelining() {
+fn pipelined_requests_are_answered_in_order() {
     let server = Server::execution_apis(&[]);
     let mut connection = server.connect();
     let requests: Vec<u8> = (0..200)
@@ -481,7 +478,7 @@ fn pipelining() {
 }
 
 #[test]
-fn half_closed_sockets() {
+fn a_half_closed_connection_gets_the_answer_to_a_whole_request() {
     let server = Server::execution_apis(&[]);
     let mut whole = server.connect();
     whole.send(&whole.request(&[JSON], GOOD.0.as_bytes()));
@@ -505,16 +502,16 @@ fn half_closed_sockets() {
     }
 }
 
-/// Sends bytes one by one until the server answers or closes, which it has to do before the last.
+/// Sends bytes one by one until the server answers or closes; panics if it waits for all of them.
 fn drip(connection: &mut Connection, bytes: &[u8]) {
-    // Shorter than any of the server's timeouts: one that begins anew with every byte would never
-    // end.
+    // Shorter than any timeout of the server: a timeout that restarted with each byte would never
+    // expire.
     let pause = Some(Duration::from_millis(100));
     connection.stream().set_read_timeout(pause).unwrap();
     for byte in bytes {
-        // The pause between two bytes is a look at whether the server has had enough.
-        let heard = connection.stream().peek(&mut [0]);
-        if !heard.is_err_and(|error| error.kind() == ErrorKind::WouldBlock) {
+        // Waiting for an answer is also the pause between two bytes.
+        let peeked = connection.stream().peek(&mut [0]);
+        if !peeked.is_err_and(|error| error.kind() == ErrorKind::WouldBlock) {
             connection
                 .stream()
                 .set_read_timeout(Some(PATIENCE))
@@ -523,13 +520,12 @@ fn drip(connection: &mut Connection, bytes: &[u8]) {
         }
         connection.send_until_closed(&[*byte]);
     }
-    panic!("all {} bytes were waited for", bytes.len());
+    panic!("the server waited for all {} bytes", bytes.len());
 }
 
-/// A client that sends its request in drops is cut off when the time for it is over; the others
-/// notice nothing.
+/// A request that stalls or drips is cut off at its timeout; other clients are unaffected.
 #[test]
-fn slow_requests() {
+fn slow_requests_time_out_alone() {
     let server = Server::execution_apis(&[
         "--header-timeout",
         "1s",
@@ -563,7 +559,7 @@ fn slow_requests() {
     idle.wait_closed();
 }
 
-/// Asks for all blocks' logs, in a form that the client says it takes.
+/// Sends a request with this accept-encoding, or none if it is empty.
 fn compressed(server: &Server, encoding: &str, request: &str) -> Response {
     let mut connection = server.connect();
     let header = format!("accept-encoding: {encoding}");
@@ -578,7 +574,7 @@ fn compressed(server: &Server, encoding: &str, request: &str) -> Response {
     response
 }
 
-/// What a body was before it was encoded.
+/// Decodes a body.
 fn decompressed(encoding: &str, body: &[u8]) -> Vec<u8> {
     let mut reader: Box<dyn Read + '_> = match encoding {
         "gzip" => Box::new(flate2::read::GzDecoder::new(body)),
@@ -592,17 +588,17 @@ fn decompressed(encoding: &str, body: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn compression() {
+fn large_answers_are_compressed_as_the_client_accepts() {
     let server = Server::execution_apis(&[]);
     let large = r#"{"jsonrpc":"2.0","id":1,"method":"eth_getLogs","params":[{"fromBlock":"0x0","toBlock":"0x36"}]}"#;
     let plain = compressed(&server, "", large);
     assert!(
         plain.body.len() > 20_000,
-        "{} bytes are not large",
+        "an answer of {} bytes is not large",
         plain.body.len()
     );
     check(
-        "nothing asked for",
+        "no accept-encoding",
         &plain.header("content-encoding"),
         &None,
     );
@@ -650,8 +646,7 @@ fn compression() {
             &(None, &plain.body),
         );
     }
-    // A compressed reply has no length beforehand, and HTTP/1.0 has no other way to say where it
-    // ends.
+    // A compressed reply has no content-length, and HTTP/1.0 has no chunks to delimit it.
     let mut old = server.connect();
     let request =
         String::from_utf8(old.request(&[JSON, "accept-encoding: gzip"], large.as_bytes()));
@@ -673,7 +668,7 @@ fn compression() {
 }
 
 #[test]
-fn preflight() {
+fn cors_preflights_are_answered() {
     let server = Server::execution_apis(&[]);
     let headers = [
         "origin: https://example.org",
@@ -706,7 +701,7 @@ fn preflight() {
 }
 
 #[test]
-fn a_thousand_silent_connections_disturb_nobody() {
+fn a_thousand_idle_connections_disturb_nobody() {
     let server = Server::execution_apis(&[]);
     let idle: Vec<TcpStream> = (0..1000)
         .map(|_| TcpStream::connect(server.address).unwrap())

@@ -1,6 +1,5 @@
-//! Malformed requests over real HTTP: each row has its exact answer, and after it the same
-//! connection answers a good request. The server knows the execution-apis chain, whose window
-//! reaches from block 0 to block 54 (0x36).
+//! Malformed requests over real HTTP: each row has an exact answer, after which the same connection
+//! answers a good request. The server serves the execution-apis chain: blocks 0 to 54 (0x36).
 
 mod envelope;
 mod filter;
@@ -9,7 +8,7 @@ mod params;
 
 use crate::harness::{Connection, Server, check};
 
-/// A request that comes after every row, and its answer.
+/// The request that follows every row, and its answer.
 const GOOD: (&str, &str) = (
     r#"{"jsonrpc":"2.0","id":"good","method":"eth_blockNumber","params":[]}"#,
     r#"{"jsonrpc":"2.0","id":"good","result":"0x36"}"#,
@@ -23,7 +22,7 @@ pub(crate) struct Row {
 }
 
 impl Row {
-    /// The request as it is sent, the answer as it is received.
+    /// A request body and its answer, byte for byte.
     fn exact(body: impl Into<String>, answer: impl Into<String>) -> Self {
         let body = body.into();
         Self {
@@ -49,7 +48,7 @@ impl Row {
     }
 }
 
-/// The first characters of a long text.
+/// Text cut to 300 characters.
 fn shortened(text: &str) -> String {
     match text.char_indices().nth(300) {
         Some((end, _)) => format!("{}… ({} bytes)", &text[..end], text.len()),
@@ -57,7 +56,7 @@ fn shortened(text: &str) -> String {
     }
 }
 
-/// The bytes of an error answer.
+/// An error answer as the server writes it.
 pub(crate) fn error(id: &str, code: i32, message: &str) -> String {
     let message = serde_json::Value::from(message);
     format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":{code},"message":{message}}}}}"#)
@@ -73,7 +72,7 @@ pub(crate) fn check_alive(name: &str, connection: &mut Connection) {
     );
 }
 
-/// Runs all rows over one connection and names every one that fails.
+/// Runs all rows over one connection and lists those that fail.
 fn run(rows: &[Row]) {
     let server = Server::execution_apis(&[]);
     let mut connection = server.connect();
@@ -99,22 +98,22 @@ fn run(rows: &[Row]) {
 }
 
 #[test]
-fn envelopes() {
+fn every_envelope_row_has_its_exact_answer() {
     run(&envelope::rows());
 }
 
 #[test]
-fn parameters() {
+fn every_parameter_row_has_its_exact_answer() {
     run(&params::rows());
 }
 
 #[test]
-fn log_filters() {
+fn every_filter_row_has_its_exact_answer() {
     run(&filter::rows());
 }
 
 #[test]
-fn the_table_is_large() {
+fn there_are_at_least_300_rows() {
     let rows = envelope::rows().len() + params::rows().len() + filter::rows().len();
     assert!(rows >= 300, "{rows} rows");
 }

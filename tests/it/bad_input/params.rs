@@ -1,4 +1,4 @@
-//! Every parameter of every method: what is refused, in which words, and what is not.
+//! Every parameter of every method: the refused values with their messages, and the accepted ones.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use nearhead::rpc;
 use super::Row;
 use crate::harness::{SESSION_METHODS, check};
 
-/// What a parameter is; each refuses a table of values.
+/// The kind of a parameter; `refused` lists the values that each kind refuses.
 #[derive(Clone, Copy)]
 enum Kind {
     Address,
@@ -19,7 +19,7 @@ enum Kind {
     BlockId,
     /// QUANTITY or tag.
     NumberOrTag,
-    /// Position of eth_getStorageAt.
+    /// Slot of eth_getStorageAt.
     Position,
     /// Keys of eth_getProof.
     Keys,
@@ -29,7 +29,7 @@ enum Kind {
     SlotMap,
 }
 
-/// A method: its parameters, each with a good value, and how many of them have to be there.
+/// A method: its parameters, each with a valid value, and how many are required.
 struct Method {
     name: &'static str,
     parameters: &'static [(Kind, &'static str)],
@@ -68,7 +68,7 @@ const fn method(
     }
 }
 
-/// The seven, then their companions.
+/// The seven core methods, then the companion methods.
 const METHODS: &[Method] = &[
     method("eth_getStorageAt", &[ADDRESS, POSITION, BLOCK_ID], 2),
     method("eth_getLogs", &[FILTER], 1),
@@ -103,7 +103,7 @@ const METHODS: &[Method] = &[
     method("eth_getStorageValues", &[SLOT_MAP, BLOCK_ID], 1),
 ];
 
-/// Values that a kind refuses, and why; the message is `invalid argument N: why`.
+/// Values that a kind refuses, with reasons; the message is `invalid argument N: <reason>`.
 const fn refused(kind: Kind) -> &'static [(&'static str, &'static str)] {
     const STRING: &str = "want a string";
     const ADDRESS: &str = "want an address: 0x and 40 hex digits";
@@ -319,7 +319,7 @@ const fn refused(kind: Kind) -> &'static [(&'static str, &'static str)] {
     }
 }
 
-/// Storage keys that are refused, wherever they are, and the whole message.
+/// Invalid storage keys and the full message, which is the same for every method.
 const BAD_KEYS: &[(&str, &str)] = &[
     (
         "0x00000000000000000000000000000000000000000000000000000000000000000",
@@ -339,7 +339,7 @@ const BAD_KEYS: &[(&str, &str)] = &[
     ("-1", "invalid hex in storage key: \"-1\""),
 ];
 
-/// All rows about parameters.
+/// All parameter rows.
 pub(super) fn rows() -> Vec<Row> {
     let mut rows: Vec<Row> = METHODS.iter().flat_map(Method::rows).collect();
     rows.extend(bad_keys());
@@ -356,7 +356,7 @@ fn every_method_has_its_rows() {
 }
 
 impl Method {
-    /// The parameters as JSON, one of them replaced.
+    /// The parameters as JSON, with one replaced.
     fn with(&self, position: usize, value: &str) -> String {
         let values = self.parameters.iter().enumerate();
         let values: Vec<&str> = values
@@ -370,10 +370,10 @@ impl Method {
         let refused =
             |params: &str, message: &str| Row::refused(self.name, params, -32602, message);
         for (position, (kind, _)) in self.parameters.iter().enumerate() {
-            for (value, why) in self::refused(*kind) {
+            for (value, reason) in self::refused(*kind) {
                 rows.push(refused(
                     &self.with(position, value),
-                    &format!("invalid argument {position}: {why}"),
+                    &format!("invalid argument {position}: {reason}"),
                 ));
             }
         }
@@ -402,8 +402,7 @@ impl Method {
     }
 }
 
-/// The storage keys of the two methods that take them; the words are the same, for execution-apis
-/// fixes them.
+/// Invalid storage keys for both methods that take them; execution-apis fixes the messages.
 fn bad_keys() -> Vec<Row> {
     let address = ADDRESS.1;
     let at = |key: &str| format!(r#"[{address},"{key}","latest"]"#);
@@ -436,7 +435,7 @@ fn bad_keys() -> Vec<Row> {
     rows
 }
 
-/// What looks odd and is answered all the same.
+/// Unusual but valid parameters.
 fn lenient() -> Vec<Row> {
     const FIRST: &str = r#""0x0000000000000000000000000000000000000000000000000000000000000038""#;
     const ZERO: &str = r#""0x0000000000000000000000000000000000000000000000000000000000000000""#;

@@ -49,7 +49,7 @@ const GROWTH_KIB_MAX: i64 = 20 << 10;
 #[test]
 fn hostile_sessions_disturb_nobody_and_leave_nothing() {
     // The allocator returns freed memory at once, so that it does not count as leaked. The body
-    // timeout is generous, for slow machines.
+    // timeout is below the default to save time, and still long enough for a slow machine.
     let arguments = ["--block-time", "500ms", "--body-timeout", "10s"];
     let server = Server::of(serving(&arguments).env("MIMALLOC_PURGE_DELAY", "0"));
     let mut bystander = Bystander::new(&server);
