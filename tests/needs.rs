@@ -1,13 +1,13 @@
 //! Prints one line that names the groups of tests that plain `cargo test` leaves out.
 //!
 //! They need more than Rust: the execution-apis vectors, geth, anvil, client libraries. The feature
-//! `all-tests` compiles them; `tests/run` enables it, and checks that each group has run.
+//! `all-tests` compiles them. `tests/run` enables it and checks that each group has run.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use std::{fs, path::Path};
 
-/// Source folders and what the paths of their modules start with.
+/// Source folders, each with the prefix of its module paths.
 const FOLDERS: [(&str, &str); 4] = [
     ("tests/it", ""),
     ("src", "nearhead::"),
@@ -36,7 +36,7 @@ fn main() {
     }
 }
 
-/// Adds the modules that the files below `folder` compile with `all-tests` alone.
+/// Adds the modules below `folder` that only `all-tests` compiles.
 fn collect(root: &Path, folder: &Path, prefix: &str, groups: &mut Vec<String>) {
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();

@@ -1,11 +1,11 @@
-//! Seeded choices.
+//! Seeded random choices.
 
 use rand_chacha::{
     ChaCha8Rng,
     rand_core::{Rng, SeedableRng},
 };
 
-/// Equal seeds make equal choices.
+/// A random source; equal seeds make equal choices.
 pub(crate) struct Dice(ChaCha8Rng);
 
 impl Dice {
@@ -23,12 +23,12 @@ impl Dice {
         from + self.0.next_u64() % (to - from + 1)
     }
 
-    /// True in one of `n` cases.
+    /// True with probability 1/`n`.
     pub(crate) fn one_in(&mut self, n: usize) -> bool {
         self.below(n) == 0
     }
 
-    /// One of them.
+    /// A random element of `of`.
     pub(crate) fn pick<'a, T>(&mut self, of: &'a [T]) -> &'a T {
         &of[self.below(of.len())]
     }

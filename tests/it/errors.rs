@@ -1,5 +1,5 @@
-//! The errors that neither a source nor a client can cause on demand: each test puts the service
-//! into the state for one.
+//! Errors that neither a source nor a client can cause on demand: each test sets up the state for
+//! one.
 
 use std::time::Duration;
 
@@ -27,12 +27,12 @@ async fn unsettled() -> InProcess {
     system
 }
 
-/// An answer to the call with id 1.
+/// An error answer to the call with id 1.
 fn refused(code: i32, message: &str) -> Value {
     json!({"jsonrpc": "2.0", "id": 1, "error": {"code": code, "message": message}})
 }
 
-/// A call of every method that takes a tag.
+/// Calls of every method that takes a block tag.
 pub(crate) fn calls_with_tag(tag: &str) -> Vec<(&'static str, Value)> {
     let nobody = "0x00000000000000000000000000000000000000ff";
     vec![
@@ -85,10 +85,9 @@ async fn a_query_that_takes_too_long_times_out() {
     }
 }
 
-/// What a client is told of a panic is that and no more; the dispatcher and the actors turn their
-/// own into it.
+/// The dispatcher and the actors answer a panic of theirs with this error.
 #[actix::test]
-async fn an_internal_error_says_no_more_and_panics_are_counted() {
+async fn an_internal_error_hides_its_cause_and_panics_are_counted() {
     let answer = Answer::error("1", &RpcError::Internal).json.unwrap();
     let expected = r#"{"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"internal error"}}"#;
     check(

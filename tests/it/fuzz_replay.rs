@@ -1,5 +1,5 @@
-//! The fuzz targets' checks over their corpus, and over every seed cut short and with each byte
-//! changed.
+//! Runs the fuzz targets' checks over their corpus, and over every seed truncated at and changed in
+//! each byte.
 
 use std::{fs, path::PathBuf};
 
@@ -10,7 +10,7 @@ use std::{fs, path::PathBuf};
 )]
 mod checks;
 
-/// Seeds of more bytes than this are run as they are: they are large for the sake of being large.
+/// Larger seeds run unchanged: their size is what they test.
 const SEED_BYTES_CHANGED: usize = 1024;
 
 fn folder(name: &str) -> PathBuf {
@@ -19,7 +19,7 @@ fn folder(name: &str) -> PathBuf {
         .collect()
 }
 
-/// Names in a folder, without extension, sorted.
+/// File names in a folder, without extension, sorted.
 fn names(folder: PathBuf) -> Vec<String> {
     let entries = fs::read_dir(folder).unwrap();
     let stem = |path: PathBuf| path.file_stem().unwrap().to_string_lossy().into_owned();
@@ -28,7 +28,7 @@ fn names(folder: PathBuf) -> Vec<String> {
     names
 }
 
-/// Runs the check of `target` over its seeds.
+/// Runs the check of `target` over its seeds and their variants.
 fn check(target: &str) {
     let (_, check) = checks::TARGETS
         .iter()

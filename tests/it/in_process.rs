@@ -32,7 +32,7 @@ use serde_json::{Value, json};
 
 use crate::harness;
 
-/// One tenant with the key `test`, which may do anything.
+/// One tenant with the key `test` and no limits but one session.
 pub(crate) fn tenants() -> Tenants {
     let limits = Limits {
         methods: MethodSet::Companion,
@@ -42,19 +42,19 @@ pub(crate) fn tenants() -> Tenants {
     Tenants::new(TenantConfig::from_keys([("test", "test")], limits))
 }
 
-/// All parts but the edge; lives on one actix system.
+/// All parts but the server, on one actix system.
 pub(crate) struct InProcess {
     importer: Importer,
-    /// Canonical blocks that can be continued or reverted to, oldest first.
+    /// Canonical blocks that can be extended or reverted to, oldest first.
     window: Vec<Arc<Block>>,
     pub(crate) tracker: Addr<HeadTracker>,
-    /// What answers; its options can be changed.
+    /// Answers requests; tests may change its options.
     pub(crate) dispatcher: Dispatcher,
     tenant: Arc<Tenant>,
 }
 
 impl InProcess {
-    /// Stands at the genesis.
+    /// Starts with the genesis as head.
     pub(crate) fn start(genesis: &Genesis, options: EncodeOptions) -> Self {
         let importer = Importer::new(genesis, options).unwrap();
         let first = importer.genesis(&genesis.alloc).unwrap();
@@ -78,7 +78,7 @@ impl InProcess {
         }
     }
 
-    /// Reverts so many blocks, imports and applies others; readable when this is done.
+    /// Reverts `reverted` blocks, then imports and applies `raw`; returns when they are readable.
     pub(crate) async fn advance<'a>(
         &mut self,
         reverted: usize,
@@ -107,12 +107,12 @@ impl InProcess {
         self.window.drain(..surplus);
     }
 
-    /// The states that are held, by the window, by views or by what leaks.
+    /// The states that something still holds: the window, a snapshot or a leak.
     pub(crate) fn states(&self) -> &NodeStore {
         self.importer.store()
     }
 
-    /// The answer to one body, as bytes; empty where there is none.
+    /// The answer to one body; empty if it gets none.
     pub(crate) async fn answer(&self, body: &str) -> Vec<u8> {
         let answer = self
             .dispatcher

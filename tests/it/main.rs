@@ -4,28 +4,28 @@
 //! |---|---|
 //! | `conformance` | every execution-apis vector |
 //! | `geth` | a real geth over the same chain |
-//! | `peers` | real upstreams, and a proxy that alters their answers: the tools of `node` |
+//! | `peers` | real upstreams, and a proxy that alters their answers, for `node` |
 //! | `node` | following real upstreams: heads, reorgs, failures, lies, state |
 //! | `proofs` | every proof, verified by alloy_trie against the header |
 //! | `window` | tags, numbers and hashes at the edges of the 128 blocks |
 //! | `reorg_sim` | thousands of applies and reverts against a naive model |
-//! | `bad_input` | the answer to each malformed request, over HTTP that is malformed too |
+//! | `bad_input` | the exact answers to malformed requests, and malformed HTTP |
 //! | `fuzz_replay` | the fuzz targets' checks over their corpus |
 //! | `errors` | the errors that neither a source nor a client can cause on demand |
 //! | `probes` | /ready in every state of the service |
-//! | `access_log` | requests by ids that clients know, never a key |
-//! | `admission` | permits, quotas, method sets, clients that leave, one snapshot a batch |
+//! | `access_log` | every request under the id in its response, never a key |
+//! | `admission` | permits, quotas, method sets, disconnects, one snapshot a batch |
 //! | `slow_clients` | clients that send or read too slowly are cut off |
 //! | `cli` | help, check, refusals, exit codes, secrecy of keys |
 //! | `setup` | the sources of the vectors, and their digests |
 //! | `shutdown` | SIGTERM with requests in flight |
-//! | `readme` | the README's own commands |
-//! | `metrics` | the table of docs/metrics.md |
-//! | `websocket` | sessions: every answer of HTTP, RFC 6455, subscriptions, hostile clients |
-//! | `clients` | ethers, viem, web3.js, web3.py, alloy: each makes calls, subscribes, and loses its connection |
-//! | `tidy` | the code map's boundaries, and other rules that no compiler checks |
+//! | `readme` | the README's commands, run as printed |
+//! | `metrics` | the exported metrics against docs/metrics.md |
+//! | `websocket` | sessions: answers equal to HTTP, RFC 6455, subscriptions, hostile clients |
+//! | `clients` | ethers, viem, web3.js, web3.py, alloy: calls, subscriptions, lost connections |
+//! | `tidy` | the code map's boundaries, and other rules that the compiler does not check |
 //!
-//! Their tools: `harness` (the program as a process, raw HTTP), `in_process` (the service without
+//! Shared tools: `harness` (the program as a process, raw HTTP), `in_process` (the service without
 //! HTTP), `dice` (seeded choices).
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]

@@ -1,4 +1,4 @@
-//! The metrics of a running program are those of docs/metrics.md.
+//! The metrics of a running program match docs/metrics.md.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -8,15 +8,15 @@ use std::{
 
 use crate::harness::{Server, check};
 
-/// What a running program exports is what the table says, with the same labels; a unit test
-/// compares the table with all that there is, also of what needs a node or a session to happen.
+/// Compares the exported names, types and labels with the table. A unit test covers the metrics
+/// that appear only with an upstream or a session.
 #[test]
-fn metrics_are_those_of_the_table() {
+fn exported_metrics_match_the_table() {
     let page =
         fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/metrics.md")).unwrap();
     let (_, table) = page.split_once("\n| metric | type | labels |").unwrap();
     let (table, _) = table.split_once("\n\n").unwrap();
-    // Name, type and labels of each.
+    // Name, type and labels of each row.
     let rows = table.lines().skip(2).map(|row| {
         let cells: Vec<_> = row.split('|').map(|cell| cell.replace('`', "")).collect();
         let labels = cells[3].split(',').map(|label| label.trim().to_owned());
@@ -43,7 +43,7 @@ fn metrics_are_those_of_the_table() {
         let (name, labels) = series.split_once('{').unwrap_or((series, ""));
         let labels = labels.trim_end_matches('}').split("\",");
         let labels = labels.filter_map(|label| Some(label.split_once('=')?.0.to_owned()));
-        // A histogram's own.
+        // `le` is added by every histogram.
         let labels: BTreeSet<_> = labels.filter(|label| label != "le").collect();
         let is_row = |(row, _, has): &&(String, String, BTreeSet<String>)| {
             name.strip_prefix(row.as_str())
@@ -58,7 +58,7 @@ fn metrics_are_those_of_the_table() {
     for (name, kind, labels) in &rows {
         match kinds.get(name) {
             Some(exported) => check(name, exported, kind),
-            // Nothing of it has happened yet.
+            // A metric with labels appears with its first event.
             None => assert!(!labels.is_empty(), "{name} is not exported"),
         }
     }

@@ -1,5 +1,5 @@
-//! /ready in every state of the service, those besides that its clock and its source leave no time
-//! to look at.
+//! /ready in every state of the service, including those too short-lived to observe in a running
+//! program.
 
 use std::{
     sync::{Arc, atomic::AtomicBool},
@@ -24,7 +24,7 @@ use crate::{
     in_process::{InProcess, tenants},
 };
 
-/// What /ready answers: status, and what is missing.
+/// The status and the `missing` list of /ready.
 async fn ready(
     head: &Head,
     tracker: &Addr<HeadTracker>,

@@ -27,7 +27,7 @@ fn blocks() -> Vec<(String, String)> {
     blocks
 }
 
-/// The first block that holds this text.
+/// The first fenced block that contains this text.
 fn block_with(text: &str) -> String {
     let found = blocks().into_iter().find(|(_, block)| block.contains(text));
     found
@@ -40,14 +40,13 @@ fn shell(script: &str) -> Command {
     let mut command = Command::new("bash");
     command
         .args(["-euo", "pipefail", "-c", script])
-        // Set by tests/run; with it cargo would build everything again.
+        // tests/run sets it, and cargo would rebuild everything with it.
         .env_remove("RUSTC_BOOTSTRAP")
         .current_dir(root());
     command
 }
 
-/// Types of the members of an answer, so that a README's example and today's answer can be
-/// compared.
+/// The types of an answer's members, which the README's example and the real answer share.
 fn shape(value: &Value) -> Value {
     match value {
         Value::Null => "null".into(),
@@ -67,7 +66,7 @@ fn shape(value: &Value) -> Value {
 fn the_first_screen_works_as_printed() {
     let run = block_with("cargo run --release");
     let curl = block_with("curl ");
-    run_to_its_end("cargo build --release --locked --quiet");
+    run_to_completion("cargo build --release --locked --quiet");
     let server = Server::of(&mut shell(&format!("exec {}", run.trim())));
     let (status, answer) = Process::start(&mut shell(&curl)).wait();
     assert!(status.success(), "{curl}\n{answer}");
@@ -89,7 +88,7 @@ fn the_first_screen_works_as_printed() {
         shape(&json(printed.as_bytes())),
         "the answer that the README prints"
     );
-    // The line that the start prints works when pasted.
+    // The command in the greeting works when pasted.
     let line = server.process.output.wait_for("a curl line", |text| {
         text.lines()
             .find_map(|line| line.find("curl ").map(|at| line[at..].to_owned()))
@@ -99,22 +98,22 @@ fn the_first_screen_works_as_printed() {
         status.success() && answer.contains("\"result\""),
         "{line}\n{answer}"
     );
-    // The port is the same.
+    // The next commands use the same port.
     drop(server);
     a_chain_of_files_is_served_as_printed();
     a_node_is_followed_as_printed();
     tests_are_run_as_printed();
 }
 
-/// What is built before, so that the wait for what comes is not a wait for a compiler.
-fn run_to_its_end(line: &str) {
+/// Runs a build step before the command under test, so that no timeout includes a compiler.
+fn run_to_completion(line: &str) {
     assert!(shell(line).status().unwrap().success(), "{line}");
 }
 
-/// Exports a chain and serves it with a key that nobody here knows.
+/// Exports a chain and serves it with the README's key.
 fn a_chain_of_files_is_served_as_printed() {
     let folder = scratch("readme");
-    // In another folder than the project's, where a developer may have files of these names.
+    // In a scratch folder: a developer may have files of these names in the project's.
     let in_scratch = |line: &str| {
         let manifest = root().join("Cargo.toml");
         let cargo = format!(
@@ -134,7 +133,7 @@ fn a_chain_of_files_is_served_as_printed() {
     assert_eq!(ready["head"], 200, "{ready}");
 }
 
-/// Follows a node on the port that nodes have, with a key that nobody here knows.
+/// Follows an upstream on the README's port with the README's key.
 fn a_node_is_followed_as_printed() {
     let line = block_with("--source node");
     let (_, url) = line.split_once("--node http://127.0.0.1:").unwrap();
@@ -150,11 +149,11 @@ fn a_node_is_followed_as_printed() {
     );
 }
 
-/// All that `tests/run` does but the tests themselves, of which this is one.
+/// Does what `tests/run` does, but lists the tests instead of running them: this is one of them.
 fn tests_are_run_as_printed() {
     let run = block_with("tests/run");
-    run_to_its_end("tests/setup");
-    run_to_its_end("cargo test --workspace --locked --features all-tests --no-run --quiet");
+    run_to_completion("tests/setup");
+    run_to_completion("cargo test --workspace --locked --features all-tests --no-run --quiet");
     let (status, output) = Process::start(&mut shell(&format!("{} --list", run.trim()))).wait();
     assert!(
         status.success() && output.contains("readme::the_first_screen_works_as_printed: test"),

@@ -1,4 +1,4 @@
-//! `tests/setup vectors`: every source of the vectors, and the refusals.
+//! `tests/setup vectors`: each source of the vectors, and each refusal.
 
 use std::{
     collections::BTreeMap,
@@ -9,7 +9,7 @@ use std::{
 
 use crate::harness::{Process, installed, scratch, vectors};
 
-/// A file whose content a test changes.
+/// The vector that tests change or remove.
 const FILE: &str = "eth_chainId/get-chain-id.io";
 
 /// The default repository.
@@ -33,7 +33,7 @@ impl Project {
         self.0.parent().unwrap().join(name)
     }
 
-    /// Runs `tests/setup vectors` without the network: whether it succeeds, and what it prints.
+    /// Runs `tests/setup vectors` without network access; returns its success and its output.
     fn set_up(&self, environment: &[(&str, &str)]) -> (bool, String) {
         let mut command = Command::new(self.0.join("tests/setup"));
         command
@@ -63,7 +63,7 @@ impl Project {
         assert!(!succeeded, "{environment:?}: {text}");
         assert_eq!(text.lines().count(), 1, "{text}");
         for part in parts.iter().chain(&["tests/setup: ", "NEARHEAD_VECTORS"]) {
-            assert!(text.contains(part), "{part:?} is missing in: {text}");
+            assert!(text.contains(part), "{part:?} is not in: {text}");
         }
         assert!(!self.0.join("tests/.tools/vectors").exists(), "{text}");
     }
@@ -104,8 +104,8 @@ fn git(folder: &Path, arguments: &[&str]) -> String {
     text.trim().to_owned()
 }
 
-/// A bare repository with the vectors in tests/ at its first commit, which is returned, and one of
-/// them changed at its head.
+/// A bare repository with the vectors in tests/ at its first commit and one of them changed at its
+/// head; returns its path and the first commit.
 fn repository(project: &Project, name: &str) -> (PathBuf, String) {
     let (tree, bare) = (project.beside("tree"), project.beside(name));
     copy_vectors(&tree.join("tests"));
@@ -139,7 +139,7 @@ fn vectors_are_installed_from_a_folder() {
     let folder = project.beside("folder");
     copy_vectors(&folder);
     project.check_installed(&[("NEARHEAD_VECTORS", folder.to_str().unwrap())]);
-    // They are installed now, and need no source any more.
+    // Installed vectors need no source.
     fs::remove_dir_all(folder).unwrap();
     project.check_installed(&[]);
 
@@ -165,7 +165,7 @@ fn vectors_are_installed_from_a_commit_of_a_repository() {
         project.check_installed(&[("NEARHEAD_VECTORS", &url)]);
         fs::remove_dir_all(project.0.join("tests/.tools")).unwrap();
     }
-    // The default repository, redirected to this one, whose head is at the commit now.
+    // Git redirects the default repository to this one, whose head is now the first commit.
     git(&repository, &["update-ref", "HEAD", &commit]);
     project.check_installed(&[
         ("GIT_CONFIG_COUNT", "1"),
@@ -175,7 +175,7 @@ fn vectors_are_installed_from_a_commit_of_a_repository() {
 }
 
 #[test]
-fn a_missing_source_is_one_clear_line() {
+fn a_missing_source_is_reported_in_one_line() {
     let project = Project::new("nowhere");
     project.check_refused(&[], &["../shared/execution-apis does not exist", PUBLIC]);
     project.check_refused(&[("NEARHEAD_VECTORS", "/nowhere")], &["/nowhere"]);

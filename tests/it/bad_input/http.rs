@@ -1,4 +1,4 @@
-//! HTTP itself: verbs, paths, keys, content types, limits, framing, slow clients, compression, CORS.
+//! HTTP itself: verbs, paths, keys, content types, limits, framing, timeouts, compression, CORS.
 
 use std::{
     io::{ErrorKind, Read},

@@ -1,4 +1,4 @@
-//! The command line with a chain of files.
+//! The command line with a chain from files.
 
 use std::{fs, process::Command};
 
@@ -6,7 +6,7 @@ use super::{file, run};
 use crate::harness::{KEY, Process, Server, check, json, nearhead, vectors};
 
 #[test]
-fn without_a_key_it_starts_only_where_nobody_else_can_ask() {
+fn without_a_key_only_the_dev_chain_on_loopback_starts() {
     let [genesis, chain] =
         ["genesis.json", "chain.rlp"].map(|name| vectors().join(name).display().to_string());
     for arguments in [
@@ -29,14 +29,14 @@ fn without_a_key_it_starts_only_where_nobody_else_can_ask() {
         );
         assert!(
             text.contains("--api-key"),
-            "{arguments:?} does not say how to make a key: {text}"
+            "{arguments:?} does not name the option: {text}"
         );
     }
 }
 
-/// What the start says: what is served and where, and a line to try it with, which tells no key.
+/// The greeting names source, head and URL, and a command to try, without the key.
 #[test]
-fn the_greeting_names_source_head_and_url() {
+fn the_greeting_names_source_head_and_url_but_no_key() {
     let [genesis, chain] =
         ["genesis.json", "chain.rlp"].map(|name| vectors().join(name).display().to_string());
     let files = [
@@ -63,32 +63,32 @@ fn the_greeting_names_source_head_and_url() {
 }
 
 fn check_greeting(server: &Server, source: &str, methods: &str, key: Option<&str>) {
-    let said = |name: &str| {
+    let printed = |name: &str| {
         server.process.output.wait_for(name, |text| {
             let lines = text
                 .split_inclusive('\n')
                 .filter_map(|line| line.strip_suffix('\n'));
-            let mut said = lines.filter_map(|line| line.strip_prefix(name));
-            said.next().map(|said| said.trim_start().to_owned())
+            let mut values = lines.filter_map(|line| line.strip_prefix(name));
+            values.next().map(|value| value.trim_start().to_owned())
         })
     };
     check(
         "version",
-        &said("nearhead ").as_str(),
+        &printed("nearhead ").as_str(),
         &env!("CARGO_PKG_VERSION"),
     );
-    check("source", &said("source ").as_str(), &source);
-    let head = said("head ");
+    check("source", &printed("source ").as_str(), &source);
+    let head = printed("head ");
     let (number, hash) = head.split_once(' ').unwrap();
     let url = format!("http://{}/v3", server.address);
-    check("url", &said("url "), &format!("{url}/<API_KEY>"));
+    check("url", &printed("url "), &format!("{url}/<API_KEY>"));
 
-    // Whoever has the key types it; the line works when it is pasted.
+    // The user types the key; the command works when pasted.
     let (ask, shown) = match key {
         Some(_) => ("printf 'key: '; read -r KEY; ", "$KEY"),
         None => ("", "dev"),
     };
-    let line = said("try ");
+    let line = printed("try ");
     let start = format!("{ask}curl -s {url}/{shown} ");
     assert!(
         line.starts_with(&start),
@@ -110,12 +110,12 @@ fn check_greeting(server: &Server, source: &str, methods: &str, key: Option<&str
     }
 }
 
-/// A chain file with one block made wrong: exit code 1, the block and the check are named, nothing
-/// is served.
+/// A chain file with one bad block: exit code 1, the message names block and check, nothing is
+/// served.
 #[test]
 fn a_bad_block_stops_the_import() {
     let good = fs::read(vectors().join("chain.rlp")).unwrap();
-    let blocks = split(&good);
+    let blocks = offsets(&good);
     let flipped = |block: usize, field: usize| {
         let mut bytes = good.clone();
         let at = blocks[block - 1].fields[field];
@@ -189,19 +189,22 @@ fn a_bad_block_stops_the_import() {
         for part in [block, checked] {
             assert!(text.contains(part), "{name}: {part:?} is not in: {text}");
         }
-        assert!(!text.contains("http://"), "{name}: it serves: {text}");
+        assert!(
+            !text.contains("http://"),
+            "{name}: the program serves: {text}"
+        );
     }
 }
 
-/// Where a block begins in the file, and where the content of each of its header's fields does.
-struct Place {
+/// The offsets of a block and of its header fields' content in the file.
+struct BlockOffsets {
     start: usize,
     fields: Vec<usize>,
 }
 
-fn split(file: &[u8]) -> Vec<Place> {
+fn offsets(file: &[u8]) -> Vec<BlockOffsets> {
     use alloy_rlp::Header;
-    let mut places = Vec::new();
+    let mut blocks = Vec::new();
     let mut rest = file;
     while !rest.is_empty() {
         let start = file.len() - rest.len();
@@ -212,7 +215,7 @@ fn split(file: &[u8]) -> Vec<Place> {
             let content = Header::decode_bytes(&mut header, false).unwrap();
             fields.push(content.as_ptr() as usize - file.as_ptr() as usize);
         }
-        places.push(Place { start, fields });
+        blocks.push(BlockOffsets { start, fields });
     }
-    places
+    blocks
 }

@@ -1,4 +1,4 @@
-//! The command line: help, check, refusals with their exit codes, and that a key is never told.
+//! The command line: help, check, refusals with their exit codes, and the secrecy of keys.
 
 #[cfg(feature = "all-tests")]
 mod files;
@@ -7,7 +7,7 @@ use std::{fs, path::PathBuf};
 
 use crate::harness::{Connection, Process, Server, check, json, nearhead, scratch};
 
-/// Exit code, standard output and error together.
+/// Runs the program; returns its exit code and its whole output.
 fn run(arguments: &[&str]) -> (Option<i32>, String) {
     run_with(arguments, &[])
 }
@@ -19,7 +19,7 @@ fn run_with(arguments: &[&str], environment: &[(&str, &str)]) -> (Option<i32>, S
     (status.code(), text)
 }
 
-/// A file with this text in a folder of its own.
+/// Writes a file into a new folder.
 fn file(name: &str, bytes: impl AsRef<[u8]>) -> PathBuf {
     let path = scratch(&format!("cli-{name}")).join(name);
     fs::write(&path, bytes).unwrap();
@@ -103,7 +103,7 @@ fn check_prints_the_resolved_configuration_without_secrets() {
     assert!(value("api-key").contains("alice"), "{}", value("api-key"));
 }
 
-/// Option, a value that it does not take, and what the message says of what it takes.
+/// Option, invalid value, and the part of the message that says what is accepted.
 const WRONG: &[(&str, &str, &str)] = &[
     ("source", "node.js", "dev"),
     ("listen", "localhost", "127.0.0.1:8545"),
@@ -135,7 +135,7 @@ const WRONG: &[(&str, &str, &str)] = &[
 ];
 
 #[test]
-fn a_wrong_value_is_one_line_that_says_what_is_accepted() {
+fn a_wrong_value_is_refused_in_one_line_with_what_is_accepted() {
     for (name, value, accepted) in WRONG {
         let flag = format!("--{name}={value}");
         let variable = format!("NEARHEAD_{}", name.to_uppercase().replace('-', "_"));
@@ -169,7 +169,7 @@ fn a_wrong_value_is_one_line_that_says_what_is_accepted() {
 }
 
 #[test]
-fn what_there_is_not_is_refused() {
+fn unknown_options_commands_and_files_are_refused() {
     for (arguments, part) in [
         (vec!["--no-such-option"], "--no-such-option"),
         (vec!["no-such-command"], "no-such-command"),
@@ -191,7 +191,7 @@ fn what_there_is_not_is_refused() {
 }
 
 #[test]
-fn a_wrong_key_value_is_hidden() {
+fn an_invalid_key_is_not_printed() {
     let (code, text) = run(&["--api-key", "alice=not a good secret"]);
     check(&text, &(code, text.lines().count()), &(Some(2), 1));
     assert!(
@@ -200,7 +200,7 @@ fn a_wrong_key_value_is_hidden() {
     );
 }
 
-/// Keys that are right, wrong, in a path that is not there: none is told, whatever is logged.
+/// Valid and invalid keys, on known and unknown paths, with all logs enabled.
 #[test]
 fn keys_are_in_no_log_metric_or_error() {
     for format in ["text", "json"] {
@@ -215,8 +215,7 @@ fn check_secrets_are_kept(format: &str) {
         "127.0.0.1:0",
         "--api-key",
         "alice=s3cr3t-of-alice",
-        // Everything but the tries of the chain that is made at the start, which are megabytes of
-        // it.
+        // Everything but the tries of the dev chain, which log megabytes at the start.
         "--log-filter",
         "trace,trie=off",
         "--log-format",
@@ -225,7 +224,7 @@ fn check_secrets_are_kept(format: &str) {
         "0s",
     ]);
     let server = Server::of(&mut process);
-    let mut said = String::new();
+    let mut seen = String::new();
     for secret in secrets {
         for path in [
             format!("/v3/{secret}"),
@@ -240,17 +239,17 @@ fn check_secrets_are_kept(format: &str) {
                 "[]",
             ] {
                 let response = connection.post(body);
-                said.push_str(&format!("{:?} {}\n", response.headers, response.text()));
+                seen.push_str(&format!("{:?} {}\n", response.headers, response.text()));
             }
             let response = server.get(&path);
-            said.push_str(&format!("{:?} {}\n", response.headers, response.text()));
+            seen.push_str(&format!("{:?} {}\n", response.headers, response.text()));
         }
     }
-    said.push_str(server.get("/metrics").text());
+    seen.push_str(server.get("/metrics").text());
     server.process.terminate();
     let (_, output) = server.process.wait();
-    said.push_str(&output);
-    // What is not the greeting is a log line, and every one of them is an object.
+    seen.push_str(&output);
+    // Every line outside the greeting is a log line; in JSON format each is an object.
     let logged = output.lines().filter(|line| line.contains("eth_chainId"));
     let logged: Vec<&str> = logged.filter(|line| !line.starts_with("try ")).collect();
     assert!(!logged.is_empty(), "requests are not logged:\n{output}");
@@ -261,10 +260,10 @@ fn check_secrets_are_kept(format: &str) {
             assert!(has("timestamp") && has("level") && has("target"), "{line}");
         }
         let other = logged.iter().find(|line| !line.starts_with('{'));
-        check("a line that is no JSON", &other, &None);
+        check("a line that is not JSON", &other, &None);
     }
     for secret in secrets {
-        let line = said.lines().find(|line| line.contains(secret));
+        let line = seen.lines().find(|line| line.contains(secret));
         check(&format!("{format}: a line with {secret}"), &line, &None);
     }
 }

@@ -1,4 +1,4 @@
-//! An HTTP/1.1 client that hides nothing.
+//! A raw HTTP/1.1 client.
 
 use std::{
     io::{BufRead, BufReader, Read, Write},

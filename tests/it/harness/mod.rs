@@ -17,7 +17,7 @@ pub(crate) use self::{
     strict_json::json,
 };
 
-/// The longest wait for anything: it bounds a hang and measures nothing.
+/// The timeout of every wait. It turns a hang into a failure; no test measures with it.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(180);
 
 /// The API key of test servers.
@@ -38,7 +38,7 @@ pub(crate) fn vectors() -> PathBuf {
     folder
 }
 
-/// A path within the project, of a file that is committed or that tests/setup installs.
+/// The path of a file that is committed or that tests/setup installs; panics if it is missing.
 #[cfg(feature = "all-tests")]
 pub(crate) fn installed(path: &str) -> PathBuf {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
@@ -67,7 +67,7 @@ pub(crate) fn check<T: PartialEq + Debug>(case: &str, actual: &T, expected: &T) 
     );
 }
 
-/// Polls `state` until it holds.
+/// Polls `state` until it returns true; panics after [`PATIENCE`].
 #[track_caller]
 pub(crate) fn wait_until(what: &str, mut state: impl FnMut() -> bool) {
     let deadline = Instant::now() + PATIENCE;

@@ -1,4 +1,4 @@
-//! The program as a child process, and what it writes.
+//! The program as a child process, and its output.
 
 use std::{
     io::{BufRead, BufReader, Read},
@@ -185,7 +185,7 @@ impl Server {
     pub(crate) fn listening(command: &mut Command) -> Self {
         let process = Process::start(command);
         let address = process.output.wait_for("the URL", |text| {
-            // Log lines have URLs too: those of upstreams.
+            // Log lines contain URLs of upstreams too.
             let (_, after) = text.split_once("\nurl     http://")?;
             let end = after.find(|c: char| !(c.is_ascii_digit() || c == '.' || c == ':'))?;
             after[..end].parse().ok()

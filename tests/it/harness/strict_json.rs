@@ -1,8 +1,8 @@
-//! JSON that names every key once.
+//! JSON without repeated keys.
 
 use serde_json::Value;
 
-/// Parses JSON and refuses a repeated key, which a lenient parser hides.
+/// Parses JSON; panics on a repeated key, which serde_json would accept.
 #[track_caller]
 pub(crate) fn json(bytes: &[u8]) -> Value {
     let Strict(value) = serde_json::from_slice(bytes)
@@ -10,7 +10,7 @@ pub(crate) fn json(bytes: &[u8]) -> Value {
     value
 }
 
-/// A JSON value whose objects name every key once.
+/// A JSON value whose objects have no repeated keys.
 struct Strict(Value);
 
 impl<'de> serde::Deserialize<'de> for Strict {

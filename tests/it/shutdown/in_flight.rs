@@ -11,7 +11,7 @@ use crate::harness::{Connection, Server, check, json, wait_until};
 
 const REQUEST: &str = r#"{"jsonrpc":"2.0","id":1,"method":"eth_blockNumber"}"#;
 
-/// Sends the beginning of a request; returns when the server has begun with it.
+/// Sends the first part of a request; returns when the server counts it as in flight.
 fn begin(server: &Server, connection: &mut Connection, part: &[u8]) {
     let in_flight = || server.metric("nearhead_http_requests_in_flight");
     let before = in_flight();
@@ -19,10 +19,10 @@ fn begin(server: &Server, connection: &mut Connection, part: &[u8]) {
     wait_until("the request is in flight", || in_flight() > before);
 }
 
-/// Tells the server to stop; returns when it lets nobody in any more.
+/// Sends SIGTERM; returns when the server refuses new connections.
 fn stop_accepting(server: &Server) {
     server.process.terminate();
-    wait_until("nothing new is accepted", || {
+    wait_until("new connections are refused", || {
         TcpStream::connect(server.address).is_err()
     });
 }
@@ -46,9 +46,9 @@ fn a_request_in_flight_is_answered() {
     check(&output, &status.code(), &Some(0));
 }
 
-/// A load balancer that asks meanwhile is told: its probe was under way.
+/// A load balancer's probe that is in flight learns that the server is draining.
 #[test]
-fn a_server_that_is_going_away_is_not_ready() {
+fn a_draining_server_is_not_ready() {
     let server = Server::execution_apis(&["--shutdown-grace", "30s"]);
     let mut probe = server.connect();
     let head = "GET /ready HTTP/1.1\r\nhost: localhost\r\ncontent-length: 2\r\n\r\n";
@@ -75,10 +75,10 @@ fn a_request_that_never_ends_is_cut_after_the_grace_period() {
     let mut connection = server.connect();
     let request = connection.request(&["content-type: application/json"], REQUEST.as_bytes());
     begin(&server, &mut connection, &request[..request.len() - 10]);
-    let told = Instant::now();
+    let signaled = Instant::now();
     server.process.terminate();
     connection.wait_closed();
-    let waited = told.elapsed();
+    let waited = signaled.elapsed();
     assert!(waited >= GRACE, "cut off after {waited:?}");
     let (status, output) = server.process.wait();
     check(&output, &status.code(), &Some(0));

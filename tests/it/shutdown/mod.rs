@@ -1,4 +1,4 @@
-//! SIGTERM: nothing new is accepted, what is in flight is answered, the exit code is 0.
+//! SIGTERM: new connections are refused, requests in flight are answered, the exit code is 0.
 
 #[cfg(feature = "all-tests")]
 mod in_flight;
