@@ -119,13 +119,13 @@ fn a_chain_file_is_read_to_its_end_or_its_first_error() {
         Some("item 0 at byte 0 is malformed: non-canonical size"),
     );
     check(
-        "as many transactions as can be",
+        "the most transactions",
         &of_transactions(BLOCK_TRANSACTIONS_MAX),
         1,
         None,
     );
     check(
-        "a transaction more",
+        "one transaction more",
         &of_transactions(BLOCK_TRANSACTIONS_MAX + 1),
         0,
         Some("item 0 at byte 0: expected at most 163840 transactions, found more"),
@@ -252,7 +252,7 @@ fn a_genesis_is_bounded_after_decompression() {
 }
 
 #[test]
-fn a_genesis_may_omit_the_fields_that_geth_lets_it_omit() {
+fn a_genesis_may_omit_fields_that_are_optional_in_geth() {
     let genesis = read_genesis(br#"{"config":{"chainId":7},"difficulty":"1","gasLimit":"0x1388","alloc":{"00000000000000000000000000000000000000aa":{"balance":"12"}}}"#).unwrap();
     assert_eq!(
         (

@@ -31,7 +31,7 @@ impl Cancellation {
     }
 }
 
-/// Units of work between two checks of the token, so that a cancel takes effect within a
+/// Units of work between two checks of the token, so that cancellation takes effect within a
 /// millisecond.
 ///
 /// A unit (a term hashed or looked up, a candidate, a match looked up in the JSON) takes less than

@@ -278,7 +278,7 @@ fn an_empty_search_is_an_empty_array() {
 }
 
 #[test]
-fn exactly_ten_thousand_are_answered() {
+fn exactly_ten_thousand_logs_are_answered() {
     let log = log(1, &[2], 0);
     let block = |count: usize| vec![vec![log.clone(); count]];
     for filter in [
@@ -369,7 +369,7 @@ fn cancelled_work_does_not_begin() {
 }
 
 #[test]
-fn a_cancel_takes_effect_anywhere_in_a_huge_block() {
+fn cancellation_takes_effect_anywhere_in_a_huge_block() {
     // Half of the logs have topic 1 and the other half topic 3: a walk of either list is long and
     // finds nothing.
     let logs = (0..155_000_usize).map(|index| {
@@ -407,7 +407,7 @@ fn a_cancel_takes_effect_anywhere_in_a_huge_block() {
 }
 
 #[test]
-fn postings_hold_no_more_than_the_logs() {
+fn postings_have_the_keys_of_their_logs_alone() {
     let logs = [log(1, &[2, 3], 0), log(1, &[2, 4], 0), log(5, &[], 0)];
     let postings = LogPostings::new(logs.iter());
     assert_eq!(postings.len(), 3);

@@ -37,7 +37,7 @@ impl Sample {
         }
     }
 
-    /// A block without transactions of one of [`FORKS`].
+    /// A block without transactions, with the header of `fork`, which is below [`FORKS`].
     pub(super) fn empty_block(fork: usize) -> Self {
         let mut header = Header::default();
         adopt(&mut header, fork, 7, B256::repeat_byte(1));
