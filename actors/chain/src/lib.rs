@@ -40,5 +40,7 @@ pub mod window;
 mod fixture;
 
 #[cfg(any(test, feature = "testing"))]
+pub mod campaign;
+#[cfg(any(test, feature = "testing"))]
 #[expect(clippy::expect_used, reason = "a failed unwrap is a failed test")]
 pub mod test_block;
