@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Checks what a text is read as: where requests go, the headers beside them, and what is shown.
+/// Checks how a text is parsed: URL, headers, and the form that is shown.
 fn check(text: &str, url: &str, headers: &[(&str, &str)], shown: &str) {
     let endpoint: Endpoint = text.parse().unwrap();
     assert_eq!(endpoint.url().as_str(), url, "{text}");
@@ -29,7 +29,7 @@ fn check(text: &str, url: &str, headers: &[(&str, &str)], shown: &str) {
 }
 
 #[test]
-fn a_text_is_read_as_url_and_headers() {
+fn a_text_is_parsed_into_url_and_headers() {
     check(
         "http://127.0.0.1:8545",
         "http://127.0.0.1:8545/",

@@ -7,57 +7,56 @@ use super::{
     *,
 };
 
-/// Has one call made and answered with `result`; checks what was asked, and that the answer is
-/// passed on as it is.
-async fn check_asks<F>(call: impl FnOnce(UpstreamClient) -> F, method: &str, params: Value)
+/// Makes one call and answers it; checks the request, and that the answer is passed on verbatim.
+async fn check_call<F>(call: impl FnOnce(UpstreamClient) -> F, method: &str, params: Value)
 where
     F: Future<Output = Result<Box<RawValue>, CallError>>,
 {
-    // Neither order nor spaces nor what nobody knows is touched.
+    // Order, white space and unknown members stay untouched.
     let answer = r#"{"z": 1,  "a": [null,"\u0041"], "number":"not one"}"#;
     let (url, script) = Script::of([Reply::result(answer)]).serve().await;
     let found = call(client(&url, limits())).await.unwrap();
     assert_eq!(found.get(), answer, "{method}");
-    let asked = script.asked.lock().pop().unwrap();
-    assert_eq!((asked.method.as_str(), asked.params), (method, params));
+    let call = script.calls.lock().pop().unwrap();
+    assert_eq!((call.method.as_str(), call.params), (method, params));
 }
 
 #[tokio::test]
-async fn every_call_asks_by_hash_and_passes_the_answer_on_as_it_is() {
+async fn every_call_passes_its_answer_on_verbatim() {
     let hash = format!("{HASH}");
     let address = Address::repeat_byte(2);
     let account = hex::encode_prefixed(address);
-    check_asks(
+    check_call(
         |upstream| async move { upstream.block_by_hash(HASH).await },
         "eth_getBlockByHash",
         json!([hash, true]),
     )
     .await;
-    check_asks(
+    check_call(
         |upstream| async move { upstream.block_by_number(300).await },
         "eth_getBlockByNumber",
         json!(["0x12c", true]),
     )
     .await;
-    check_asks(
+    check_call(
         |upstream| async move { upstream.uncle(HASH, 1).await },
         "eth_getUncleByBlockHashAndIndex",
         json!([hash, "0x1"]),
     )
     .await;
-    check_asks(
+    check_call(
         |upstream| async move { upstream.proof(address, &[HASH, B256::ZERO], HASH).await },
         "eth_getProof",
         json!([account, [hash, format!("{}", B256::ZERO)], hash]),
     )
     .await;
-    check_asks(
+    check_call(
         |upstream| async move { upstream.code(address, HASH).await },
         "eth_getCode",
         json!([account, hash]),
     )
     .await;
-    check_asks(
+    check_call(
         |upstream| async move {
             match upstream.block_receipts(HASH, &[]).await? {
                 ReceiptsAnswer::Whole(json) => Ok(json),
@@ -93,17 +92,17 @@ async fn small_answers_are_parsed() {
         upstream.head(Tag::Finalized).await,
         Err(CallError::NotFound)
     );
-    let asked = script.asked.lock();
-    assert_eq!(asked[4].params, json!(["safe", false]));
-    assert_eq!(asked[5].params, json!(["finalized", false]));
+    let calls = script.calls.lock();
+    assert_eq!(calls[4].params, json!(["safe", false]));
+    assert_eq!(calls[5].params, json!(["finalized", false]));
 }
 
-/// Checks the kind of failure that an answer is.
+/// Checks which error a reply leads to.
 async fn check_fails(reply: Reply, expected: CallError) {
     let (url, _script) = Script::of([reply]).serve().await;
     let error = client(&url, limits()).block_number().await.unwrap_err();
     match (&error, &expected) {
-        // The texts are those of other crates.
+        // Their texts come from other crates.
         (CallError::Connection(_), CallError::Connection(_)) => {}
         (CallError::Malformed(_), CallError::Malformed(_)) => {}
         _ => assert_eq!(error, expected),
@@ -132,7 +131,7 @@ async fn every_failure_has_its_kind() {
             limited(Some(3_600)),
         ),
         (Reply::http(429, "retry-after: soon\r\n", ""), limited(None)),
-        // The status is what counts: the body's number says nothing.
+        // The status decides, not the code in the body.
         (Reply::http(429, "", error_body), limited(None)),
         (Reply::http(503, "retry-after: 2\r\n", ""), limited(Some(2))),
         (Reply::http(503, "", ""), CallError::Refused { status: 503 }),
@@ -149,7 +148,7 @@ async fn every_failure_has_its_kind() {
             CallError::Refused { status: 500 },
         ),
         (Reply::http(400, "", error_body), CallError::MethodMissing),
-        // Followed, it would take the operator's headers with it.
+        // A redirect that is followed would leak the operator's headers.
         (
             Reply::http(307, "location: http://127.0.0.1:1/\r\n", ""),
             CallError::Refused { status: 307 },
@@ -203,7 +202,7 @@ async fn every_failure_has_its_kind() {
             Reply::Result(format!("\"{}\"", "0".repeat(4_096))),
             CallError::TooLarge { limit: 4_096 },
         ),
-        // Said to be long, and never sent.
+        // Announced as long, and never sent.
         (
             Reply::Raw("HTTP/1.1 200 OK\r\ncontent-length: 99999999999\r\n\r\n".to_owned()),
             CallError::TooLarge { limit: 4_096 },
@@ -233,13 +232,13 @@ async fn every_failure_has_its_kind() {
 
 #[tokio::test]
 async fn a_failure_does_not_show_the_url() {
-    // A port that nobody listens on.
+    // A port without a listener.
     let free = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = free.local_addr().unwrap();
     drop(free);
     for scheme in ["http", "https", "ws", "wss"] {
         let url = format!("{scheme}://user:secret@{address}/secret?secret#x=secret");
-        // Where the system has no certificates there is no TLS.
+        // A system without certificates has no TLS.
         let Ok(upstream) = UpstreamClient::new(url.parse().unwrap(), limits()) else {
             assert!(scheme.ends_with('s'), "{scheme}");
             continue;
@@ -258,7 +257,7 @@ async fn headers_and_authorization_are_sent() {
     let url = url.replace("http://", "http://user:pass@");
     let upstream = client(&format!("{url}/path?key=1#X-Key=a%20b"), limits());
     assert_eq!(upstream.chain_id().await, Ok(1));
-    let head = script.asked.lock()[0].head.clone();
+    let head = script.calls.lock()[0].head.clone();
     for line in [
         "post /path?key=1 http/1.1\r\n",
         "authorization: basic dxnlcjpwyxnz\r\n",
@@ -282,13 +281,13 @@ async fn a_call_ends_in_time() {
 }
 
 #[tokio::test]
-async fn a_call_without_a_turn_is_not_the_upstreams_fault() {
+async fn a_call_that_never_gets_a_slot_is_busy_and_not_a_timeout() {
     let (url, script) = Script::of([Reply::Silence, Reply::Silence]).serve().await;
-    let one = CallLimits {
+    let limits = CallLimits {
         concurrency: 1,
         ..limits()
     };
-    let upstream = client(&url, one);
+    let upstream = client(&url, limits);
     let calls: Vec<_> = (0..3)
         .map(|_| {
             let upstream = upstream.clone();
@@ -305,42 +304,42 @@ async fn a_call_without_a_turn_is_not_the_upstreams_fault() {
 }
 
 #[tokio::test]
-async fn calls_under_way_are_bounded() {
+async fn calls_in_progress_are_bounded() {
     let mut script = Script::of((0..8).map(|_| Reply::result("\"0x1\"")));
-    // Nobody is answered before two are there: fewer would wait for ever.
+    // No call is answered before two have arrived, so fewer would wait for ever.
     script.together = Some(tokio::sync::Barrier::new(2));
     let (url, script) = script.serve().await;
-    let two = CallLimits {
+    let limits = CallLimits {
         concurrency: 2,
         ..limits()
     };
-    let upstream = client(&url, two);
+    let upstream = client(&url, limits);
     let mut calls = JoinSet::new();
     for _ in 0..8 {
         let upstream = upstream.clone();
         calls.spawn(async move { upstream.block_number().await });
     }
     assert_eq!(calls.join_all().await, vec![Ok(1); 8]);
-    assert_eq!(script.most_under_way(), 2);
+    assert_eq!(script.in_progress_max(), 2);
 }
 
 #[tokio::test]
-async fn an_upstream_without_lists_of_receipts_is_asked_for_each_and_remembered() {
+async fn without_eth_get_block_receipts_each_receipt_is_fetched_from_then_on() {
     for code in [-32_601, -32_004, -32_602] {
         let first = Reply::Error(code, "no");
-        // One call at a time, so that the answers are those of the requests in their order.
+        // One call at a time, so that the replies match the requests in order.
         let singles = ["1", "2", "3", "4", "null"].map(Reply::result);
         let replies = std::iter::once(first).chain(singles);
         let (url, script) = Script::of(replies).serve().await;
-        let one = CallLimits {
+        let limits = CallLimits {
             concurrency: 1,
             ..limits()
         };
-        let upstream = client(&url, one);
+        let upstream = client(&url, limits);
         let hashes = [1, 2, 3].map(B256::repeat_byte);
         let ReceiptsAnswer::Single(found) = upstream.block_receipts(HASH, &hashes).await.unwrap()
         else {
-            panic!("a list");
+            panic!("expected single receipts");
         };
         let found: Vec<_> = found.iter().map(|json| json.get()).collect();
         assert_eq!(found, ["1", "2", "3"]);
@@ -371,16 +370,16 @@ async fn single_receipts_are_fetched_together_and_stay_in_order() {
     let upstream = client(&url, limits());
     let ReceiptsAnswer::Single(found) = upstream.block_receipts(HASH, &hashes).await.unwrap()
     else {
-        panic!("a list");
+        panic!("expected single receipts");
     };
     assert_eq!(found.len(), 8);
-    assert!(script.most_under_way() <= limits().concurrency);
+    assert!(script.in_progress_max() <= limits().concurrency);
 }
 
 #[tokio::test]
 async fn single_receipts_are_no_longer_than_one_answer_may_be() {
     let receipt = |bytes: usize| Reply::result(&format!("\"{}\"", "r".repeat(bytes - 2)));
-    for (bytes, is_short) in [([400, 300, 300], true), ([400, 300, 301], false)] {
+    for (bytes, fits) in [([400, 300, 300], true), ([400, 300, 301], false)] {
         let first = Reply::Error(-32_601, "no");
         let replies = std::iter::once(first).chain(bytes.map(receipt));
         let (url, _script) = Script::of(replies).serve().await;
@@ -392,18 +391,18 @@ async fn single_receipts_are_no_longer_than_one_answer_may_be() {
         let hashes = [1, 2, 3].map(B256::repeat_byte);
         let found = client(&url, limits).block_receipts(HASH, &hashes).await;
         match found {
-            Ok(ReceiptsAnswer::Single(found)) => assert!(is_short && found.len() == 3),
+            Ok(ReceiptsAnswer::Single(found)) => assert!(fits && found.len() == 3),
             other => {
                 let limit = 1_000;
                 assert_eq!(other.unwrap_err(), CallError::TooLarge { limit });
-                assert!(!is_short);
+                assert!(!fits);
             }
         }
     }
 }
 
 #[tokio::test]
-async fn other_failures_of_receipts_are_not_remembered() {
+async fn other_errors_of_eth_get_block_receipts_are_not_remembered() {
     let replies = [
         Reply::Error(-32_000, "busy"),
         Reply::http(429, "", ""),

@@ -41,7 +41,7 @@ fn every_kind_of_error_has_a_label() {
 }
 
 impl UpstreamClient {
-    /// The head's number: the simplest call, for tests of what all calls have in common.
+    /// The head's number: the simplest call, for tests of behavior that all calls share.
     async fn block_number(&self) -> Result<u64, CallError> {
         let number: U64 = self.read("eth_blockNumber", ()).await?;
         Ok(number.to())

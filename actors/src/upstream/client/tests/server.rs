@@ -1,4 +1,4 @@
-//! An upstream of the test's own: HTTP, one scripted answer for each request.
+//! A scripted upstream over HTTP: one prepared answer for each request.
 
 use std::{collections::VecDeque, sync::Arc};
 
@@ -10,15 +10,15 @@ use tokio::{
     sync::{Barrier, Notify},
 };
 
-/// What is answered.
+/// The answer to one request.
 pub(in crate::upstream) enum Reply {
-    /// This result, as it is written here.
+    /// This result, verbatim.
     Result(String),
     /// A JSON-RPC error.
     Error(i64, &'static str),
-    /// HTTP: status line, headers and body as they are written here; then the connection is closed.
+    /// A whole HTTP response, verbatim; then the connection is closed.
     Raw(String),
-    /// Nothing, for ever.
+    /// No answer, ever.
     Silence,
 }
 
@@ -35,29 +35,30 @@ impl Reply {
     }
 }
 
-/// What was asked.
+/// A call that the script received.
 #[derive(Clone, Debug)]
-pub(in crate::upstream) struct Asked {
-    /// The request's line and headers.
+pub(in crate::upstream) struct RecordedCall {
+    /// The request line and the headers, in lower case.
     pub(in crate::upstream) head: String,
     pub(in crate::upstream) method: String,
     pub(in crate::upstream) params: Value,
 }
 
-/// Makes the answer to a request.
-type Answers = Box<dyn Fn(&Asked) -> Reply + Send + Sync>;
+/// Makes the answer to a call.
+type Responder = Box<dyn Fn(&RecordedCall) -> Reply + Send + Sync>;
 
 #[derive(Default)]
 pub(in crate::upstream) struct Script {
     pub(in crate::upstream) replies: Mutex<VecDeque<Reply>>,
-    pub(in crate::upstream) asked: Mutex<Vec<Asked>>,
-    /// Told of every request.
+    pub(in crate::upstream) calls: Mutex<Vec<RecordedCall>>,
+    /// Notified of every request.
     pub(in crate::upstream) arrived: Notify,
-    /// Makes the answers, where they depend on what is asked.
-    pub(in crate::upstream) answers: Option<Answers>,
-    /// Waited for before a request is answered.
+    /// Makes the answers if they depend on the calls; replaces `replies`.
+    pub(in crate::upstream) responder: Option<Responder>,
+    /// Reached by this many requests before any of them is answered.
     pub(in crate::upstream) together: Option<Barrier>,
-    under_way: Mutex<(usize, usize)>,
+    /// Requests in progress: now, and at most.
+    in_progress: Mutex<(usize, usize)>,
 }
 
 impl Script {
@@ -69,25 +70,25 @@ impl Script {
     }
 
     pub(in crate::upstream) fn answering(
-        answers: impl Fn(&Asked) -> Reply + Send + Sync + 'static,
+        responder: impl Fn(&RecordedCall) -> Reply + Send + Sync + 'static,
     ) -> Self {
         Self {
-            answers: Some(Box::new(answers)),
+            responder: Some(Box::new(responder)),
             ..Self::default()
         }
     }
 
     pub(in crate::upstream) fn methods(&self) -> Vec<String> {
-        let asked = self.asked.lock();
-        asked.iter().map(|asked| asked.method.clone()).collect()
+        let calls = self.calls.lock();
+        calls.iter().map(|call| call.method.clone()).collect()
     }
 
-    /// Requests that were answered at the same time, at most.
-    pub(in crate::upstream) fn most_under_way(&self) -> usize {
-        self.under_way.lock().1
+    /// The largest number of requests that were in progress at the same time.
+    pub(in crate::upstream) fn in_progress_max(&self) -> usize {
+        self.in_progress.lock().1
     }
 
-    /// Serves the script until the test ends; where.
+    /// Serves the script until the test ends, and returns its URL.
     pub(in crate::upstream) async fn serve(self) -> (String, Arc<Self>) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
@@ -105,21 +106,21 @@ impl Script {
     async fn connection(&self, mut stream: TcpStream) {
         while let Some((head, body)) = request(&mut stream).await {
             let body: Value = serde_json::from_slice(&body).unwrap();
-            let asked = Asked {
+            let call = RecordedCall {
                 head,
                 method: body["method"].as_str().unwrap().to_owned(),
                 params: body["params"].clone(),
             };
-            self.asked.lock().push(asked.clone());
+            self.calls.lock().push(call.clone());
             self.arrived.notify_one();
             let id = &body["id"];
             self.begin();
             if let Some(together) = &self.together {
                 together.wait().await;
             }
-            self.under_way.lock().0 -= 1;
-            let reply = match &self.answers {
-                Some(answers) => Some(answers(&asked)),
+            self.in_progress.lock().0 -= 1;
+            let reply = match &self.responder {
+                Some(responder) => Some(responder(&call)),
                 None => self.replies.lock().pop_front(),
             };
             let answer = match reply {
@@ -147,13 +148,13 @@ impl Script {
     }
 
     fn begin(&self) {
-        let mut under_way = self.under_way.lock();
-        under_way.0 += 1;
-        under_way.1 = under_way.1.max(under_way.0);
+        let mut in_progress = self.in_progress.lock();
+        in_progress.0 += 1;
+        in_progress.1 = in_progress.1.max(in_progress.0);
     }
 }
 
-/// The next request: its head and its body.
+/// Reads the next request: its head and its body.
 async fn request(stream: &mut TcpStream) -> Option<(String, Vec<u8>)> {
     let mut read = Vec::new();
     let end = loop {

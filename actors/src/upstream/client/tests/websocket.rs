@@ -15,22 +15,22 @@ use super::*;
 
 type Socket = WebSocketStream<TcpStream>;
 
-/// The next connection, whose handshake is judged by `judge`.
+/// Accepts the next connection; `refusal` may refuse its handshake.
 async fn accept(
     listener: &TcpListener,
-    judge: impl FnOnce(&Request) -> Option<ErrorResponse> + Unpin,
+    refusal: impl FnOnce(&Request) -> Option<ErrorResponse> + Unpin,
 ) -> Option<Socket> {
     let (stream, _) = listener.accept().await.unwrap();
     #[expect(clippy::result_large_err, reason = "the crate's signature")]
-    let callback = |request: &Request, response: Response| match judge(request) {
+    let callback = |request: &Request, response: Response| match refusal(request) {
         Some(refused) => Err(refused),
         None => Ok(response),
     };
     accept_hdr_async(stream, callback).await.ok()
 }
 
-/// The next request; `None` when the client has gone.
-async fn asked(socket: &mut Socket) -> Option<Value> {
+/// Reads the next request; `None` if the client has closed the connection.
+async fn next_request(socket: &mut Socket) -> Option<Value> {
     loop {
         match socket.next().await?.ok()? {
             Message::Text(text) => return Some(serde_json::from_str(&text).unwrap()),
@@ -45,9 +45,9 @@ async fn send(socket: &mut Socket, message: &Value) {
     socket.send(Message::Text(text.into())).await.unwrap();
 }
 
-/// Reads a request and answers it with `result`; its method.
+/// Reads a request, answers it with `result`, and returns its method.
 async fn answer(socket: &mut Socket, result: Value) -> String {
-    let request = asked(socket).await.unwrap();
+    let request = next_request(socket).await.unwrap();
     let id = &request["id"];
     send(
         socket,
@@ -57,7 +57,7 @@ async fn answer(socket: &mut Socket, result: Value) -> String {
     request["method"].as_str().unwrap().to_owned()
 }
 
-async fn tell(socket: &mut Socket, subscription: &str, result: Value) {
+async fn announce(socket: &mut Socket, subscription: &str, result: Value) {
     let params = json!({"subscription": subscription, "result": result});
     let message = json!({"jsonrpc": "2.0", "method": "eth_subscription", "params": params});
     send(socket, &message).await;
@@ -67,10 +67,10 @@ fn head(number: u64) -> Value {
     json!({"number": U64::from(number), "hash": HASH, "parentHash": HASH, "timestamp": "0x1"})
 }
 
-/// Runs what an upstream does on its listener beside what its client does.
-async fn beside<N, C>(
+/// Runs an upstream and its client side by side.
+async fn run_with_client<N, C>(
     upstream: impl FnOnce(TcpListener) -> N,
-    with: impl FnOnce(UpstreamClient) -> C,
+    client_side: impl FnOnce(UpstreamClient) -> C,
 ) where
     N: Future<Output = ()> + Send + 'static,
     C: Future<Output = ()>,
@@ -78,24 +78,24 @@ async fn beside<N, C>(
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("ws://user:pass@{}/#X-Key=a", listener.local_addr().unwrap());
     let upstream = tokio::spawn(upstream(listener));
-    with(client(&url, limits())).await;
+    client_side(client(&url, limits())).await;
     upstream.await.unwrap();
 }
 
 #[tokio::test]
 async fn calls_share_one_connection_that_is_opened_with_the_headers() {
-    beside(
+    run_with_client(
         |listener| async move {
-            let judge = |request: &Request| {
+            let refusal = |request: &Request| {
                 let header = |name| request.headers().get(name).unwrap().to_str().unwrap();
                 assert_eq!(header("authorization"), "Basic dXNlcjpwYXNz");
                 assert_eq!(header("x-key"), "a");
                 None
             };
-            let mut socket = accept(&listener, judge).await.unwrap();
-            // Answered in another order than asked: the first is kept waiting.
-            let first = asked(&mut socket).await.unwrap();
-            let second = asked(&mut socket).await.unwrap();
+            let mut socket = accept(&listener, refusal).await.unwrap();
+            // The answers come in another order than the requests.
+            let first = next_request(&mut socket).await.unwrap();
+            let second = next_request(&mut socket).await.unwrap();
             for request in [second, first] {
                 let (id, method) = (&request["id"], request["method"].as_str().unwrap());
                 let result = if method == "eth_chainId" {
@@ -120,23 +120,23 @@ async fn calls_share_one_connection_that_is_opened_with_the_headers() {
 
 #[tokio::test]
 async fn heads_are_announced_until_the_connection_ends() {
-    beside(
+    run_with_client(
         |listener| async move {
             let mut socket = accept(&listener, |_| None).await.unwrap();
             let method = answer(&mut socket, json!("0xabc")).await;
             assert_eq!(method, "eth_subscribe");
-            tell(&mut socket, "0xabc", head(7)).await;
-            // Another's.
-            tell(&mut socket, "0xdef", head(8)).await;
-            tell(&mut socket, "0xabc", head(9)).await;
-            tell(&mut socket, "0xabc", json!({"number": "0x1"})).await;
-            // Not before the client has read all of it.
+            announce(&mut socket, "0xabc", head(7)).await;
+            // Of another subscription.
+            announce(&mut socket, "0xdef", head(8)).await;
+            announce(&mut socket, "0xabc", head(9)).await;
+            announce(&mut socket, "0xabc", json!({"number": "0x1"})).await;
+            // Answered only after the client has read all of it.
             answer(&mut socket, json!("0x9")).await;
             drop(socket);
-            // The next question opens another connection.
+            // The next call opens another connection.
             let mut socket = accept(&listener, |_| None).await.unwrap();
             assert_eq!(answer(&mut socket, json!("0xdef")).await, "eth_subscribe");
-            let request = asked(&mut socket).await.unwrap();
+            let request = next_request(&mut socket).await.unwrap();
             assert_eq!(request["method"], "eth_unsubscribe");
             assert_eq!(request["params"], json!(["0xdef"]));
         },
@@ -147,7 +147,7 @@ async fn heads_are_announced_until_the_connection_ends() {
             assert_eq!(heads.next().await.unwrap_err().label(), "malformed");
             assert_eq!(upstream.block_number().await, Ok(9));
             assert_eq!(heads.next().await.unwrap_err().label(), "connection");
-            // The call that meets the closed connection fails, the one after it has a new one.
+            // The call that meets the closed connection fails; the next one opens a new connection.
             let first = upstream.subscribe_heads().await;
             let heads = match first {
                 Ok(heads) => heads,
@@ -162,15 +162,15 @@ async fn heads_are_announced_until_the_connection_ends() {
     .await;
 }
 
-/// Checks that whatever an upstream sends in place of an answer fails the call, and that the next
-/// call has a new connection.
+/// Checks that a call fails if the upstream sends this instead of an answer, and that the next call
+/// opens a new connection.
 async fn check_ends_the_connection(message: Option<Message>) {
-    beside(
+    run_with_client(
         |listener| async move {
             let mut socket = accept(&listener, |_| None).await.unwrap();
-            asked(&mut socket).await.unwrap();
+            next_request(&mut socket).await.unwrap();
             if let Some(message) = message {
-                // The client may be gone before it is sent to its end.
+                // The client may close the connection before the whole message is sent.
                 let _ = socket.send(message).await;
             }
             drop(socket);
@@ -197,7 +197,7 @@ async fn a_message_that_is_no_answer_ends_the_connection() {
 }
 
 #[tokio::test]
-async fn a_refused_handshake_says_why() {
+async fn a_refused_handshake_fails_with_its_status() {
     let refusals = [
         (401, None, CallError::Refused { status: 401 }),
         (
@@ -209,9 +209,9 @@ async fn a_refused_handshake_says_why() {
         ),
     ];
     for (status, retry_after, expected) in refusals {
-        beside(
+        run_with_client(
             move |listener| async move {
-                let judge = |_: &Request| {
+                let refusal = |_: &Request| {
                     let mut refused = ErrorResponse::new(None);
                     *refused.status_mut() = status.try_into().unwrap();
                     if let Some(seconds) = retry_after {
@@ -220,7 +220,7 @@ async fn a_refused_handshake_says_why() {
                     }
                     Some(refused)
                 };
-                assert!(accept(&listener, judge).await.is_none());
+                assert!(accept(&listener, refusal).await.is_none());
             },
             |upstream| async move {
                 assert_eq!(upstream.block_number().await, Err(expected));
@@ -231,14 +231,14 @@ async fn a_refused_handshake_says_why() {
 }
 
 #[tokio::test]
-async fn a_call_without_an_answer_leaves_its_connection() {
-    beside(
+async fn a_call_that_times_out_closes_its_connection() {
+    run_with_client(
         |listener| async move {
-            let mut silent = accept(&listener, |_| None).await.unwrap();
-            asked(&mut silent).await.unwrap();
+            let mut unanswered = accept(&listener, |_| None).await.unwrap();
+            next_request(&mut unanswered).await.unwrap();
             tokio::time::pause();
-            // The client's side ends when nobody waits for the answer.
-            assert_eq!(asked(&mut silent).await, None);
+            // The client closes the connection when no call waits for an answer.
+            assert_eq!(next_request(&mut unanswered).await, None);
             tokio::time::resume();
             let mut socket = accept(&listener, |_| None).await.unwrap();
             answer(&mut socket, json!("0x5")).await;

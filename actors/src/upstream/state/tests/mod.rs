@@ -1,4 +1,4 @@
-//! A worker over a state of which only the root is known, and upstreams that know all of it.
+//! A worker that holds only the state root, and upstreams that have the whole state.
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 mod reads;
@@ -26,14 +26,14 @@ use crate::{
     upstream::{
         client::{
             CallLimits,
-            tests::server::{Asked, Reply as UpstreamReply, Script},
+            tests::server::{RecordedCall, Reply as UpstreamReply, Script},
         },
         follow::Event,
     },
 };
 
-/// Accounts of the state; every third has code and slots of its own, the first more of them than
-/// are asked for at once.
+/// Accounts of the state. Every third has code and slots; the first has more slots than one call
+/// asks for.
 const ACCOUNTS: u64 = 60;
 const AT: BlockId = BlockId::Number(BlockNumberOrTag::Tag(BlockTag::Latest));
 
@@ -65,7 +65,7 @@ static FULL: LazyLock<Arc<State>> = LazyLock::new(|| {
     empty.commit(empty.update(&update).unwrap())
 });
 
-/// An account; it is absent from [`ACCOUNTS`] on.
+/// The address of an account; accounts from number [`ACCOUNTS`] on are absent.
 fn address(number: u64) -> Address {
     Address::from_word(keccak256(number.to_be_bytes()))
 }
@@ -74,7 +74,7 @@ fn code(number: u64) -> Bytes {
     vec![0x60; 32 + usize::try_from(number).unwrap()].into()
 }
 
-/// The one block, whose state is held in part.
+/// The only block; of its state only the root is held.
 fn block(store: &Arc<NodeStore>) -> Arc<Block> {
     let block = TestBlock::default().genesis();
     Arc::new(Block {
@@ -83,18 +83,18 @@ fn block(store: &Arc<NodeStore>) -> Arc<Block> {
     })
 }
 
-/// What an upstream answers that knows the state of the block.
-fn honest(asked: &Asked) -> UpstreamReply {
-    let read = |at: usize| serde_json::from_value(asked.params[at].clone()).unwrap();
+/// The answer of an upstream that has the state of the block.
+fn honest(call: &RecordedCall) -> UpstreamReply {
+    let read = |at: usize| serde_json::from_value(call.params[at].clone()).unwrap();
     let address: Address = read(0);
-    let hash = asked.params.as_array().unwrap().last().unwrap();
+    let hash = call.params.as_array().unwrap().last().unwrap();
     assert_eq!(*hash, TestBlock::default().genesis().hash.to_string());
-    if asked.method == "eth_getCode" {
+    if call.method == "eth_getCode" {
         let account = FULL.account(&address).unwrap().unwrap();
         return UpstreamReply::Result(format!("\"{}\"", FULL.code(&account.code_hash).unwrap()));
     }
-    assert_eq!(asked.method, "eth_getProof");
-    let slots: Vec<String> = serde_json::from_value(asked.params[1].clone()).unwrap();
+    assert_eq!(call.method, "eth_getProof");
+    let slots: Vec<String> = serde_json::from_value(call.params[1].clone()).unwrap();
     let key = |slot: &String| {
         assert_eq!(slot.len(), 66, "a key has 32 bytes");
         ProofKey::Full(slot.parse().unwrap())
@@ -104,8 +104,8 @@ fn honest(asked: &Asked) -> UpstreamReply {
     UpstreamReply::Result(String::from_utf8(json.into_bytes()).unwrap())
 }
 
-/// What happens when an upstream is asked.
-type Answers = fn(&Asked) -> UpstreamReply;
+/// How an upstream answers a call.
+type Respond = fn(&RecordedCall) -> UpstreamReply;
 
 struct Scene {
     resources: ReadResources,
@@ -117,26 +117,26 @@ struct Scene {
 }
 
 impl Scene {
-    /// Upstreams that answer so, and a store without a bound.
-    async fn of(upstreams: &[Answers]) -> Self {
+    /// A worker with these upstreams and an unbounded store.
+    async fn of(upstreams: &[Respond]) -> Self {
         Self::over(&NodeStore::new(), upstreams).await
     }
 
-    async fn over(store: &Arc<NodeStore>, upstreams: &[Answers]) -> Self {
+    async fn over(store: &Arc<NodeStore>, upstreams: &[Respond]) -> Self {
         let limits = CallLimits {
             concurrency: 64,
             timeout: Duration::from_secs(60),
             answer_bytes_max: 64 << 20,
         };
         let (mut scripts, mut clients) = (Vec::new(), Vec::new());
-        for answers in upstreams {
-            let (url, script) = Script::answering(*answers).serve().await;
+        for respond in upstreams {
+            let (url, script) = Script::answering(*respond).serve().await;
             clients.push(UpstreamClient::new(url.parse().unwrap(), limits).unwrap());
             scripts.push(script);
         }
-        let (complain, fault_reports) = mpsc::channel(4);
+        let (report_sender, fault_reports) = mpsc::channel(4);
         let standing = Arc::new(Standing::new(upstreams.len()));
-        let source = StateSource::new(clients, Handle::current(), standing, complain);
+        let source = StateSource::new(clients, Handle::current(), standing, report_sender);
         let resources = ReadResources::start(1, Some(source.clone()));
         Self {
             worker: Worker::start(&resources),
@@ -197,26 +197,26 @@ impl Scene {
         }
     }
 
-    /// What the follower says of the upstreams.
+    /// Passes on an event of the follower.
     fn note(&self, event: &Event) {
         self.source.shared.standing.note(event, Instant::now());
     }
 
-    /// Calls that were made to an upstream.
+    /// The number of calls that an upstream received.
     fn calls(&self, upstream: usize) -> usize {
-        self.upstreams[upstream].asked.lock().len()
+        self.upstreams[upstream].calls.lock().len()
     }
 
-    /// Hits and misses, and calls that were verified, refuted, failed.
+    /// Reads: hits and misses. Fetches: verified, refuted, failed.
     fn counts(&self) -> ([u64; 2], [u64; 3]) {
         let counts = self.source.counts();
         let count = |(_, count)| count;
         (counts.reads().map(count), counts.fetches().map(count))
     }
 
-    /// That nothing is under way any more.
-    async fn is_idle(&self) {
-        until("nobody waits", || {
+    /// Waits until no read and no fetch is in progress.
+    async fn wait_until_idle(&self) {
+        until("no read waits", || {
             self.source.shared.single_flight.len() == 0
                 && self.resources.admission.remote.in_use() == 0
         })
@@ -230,17 +230,17 @@ fn keys_to(keys: u64) -> Vec<ProofKey> {
         .collect()
 }
 
-/// The value that the chain has.
+/// The value in the full state.
 fn stored(account: u64, slot: u64) -> U256 {
     FULL.storage(&address(account), U256::from(slot)).unwrap()
 }
 
-/// Lets the others go on until it is so.
-async fn until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let waits = tokio::time::timeout(Duration::from_secs(60), async {
-        while !is_so() {
+/// Lets other tasks run until the condition holds.
+async fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let wait = tokio::time::timeout(Duration::from_secs(60), async {
+        while !holds() {
             tokio::task::yield_now().await;
         }
     });
-    assert!(waits.await.is_ok(), "waited in vain until {what}");
+    assert!(wait.await.is_ok(), "waited in vain until {what}");
 }

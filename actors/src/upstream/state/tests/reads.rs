@@ -2,22 +2,22 @@ use super::*;
 use crate::{admission::REMOTE_MAX, read::ask};
 
 #[actix::test]
-async fn a_miss_is_fetched_once_and_is_a_hit_then() {
+async fn a_miss_is_fetched_once_and_then_a_hit() {
     let scene = Scene::of(&[honest]).await;
     for (hits, slot) in [(0, 5), (1, 5), (2, 5)] {
         let value = ask(&scene.worker.proofs, scene.read_storage(0, slot)).await;
         assert_eq!(value.unwrap(), stored(0, slot));
         assert_eq!(scene.counts(), ([hits, 1], [1, 0, 0]));
     }
-    // What was brought with it is a hit, too.
+    // The account came with the same proof, so it is a hit too.
     let account = ask(&scene.worker.proofs, scene.read_account(0)).await;
     assert_eq!(account.unwrap(), FULL.account(&address(0)).unwrap());
     assert_eq!(scene.counts(), ([3, 1], [1, 0, 0]));
-    scene.is_idle().await;
+    scene.wait_until_idle().await;
 }
 
 #[actix::test]
-async fn equal_reads_make_one_call() {
+async fn equal_reads_share_one_call() {
     let scene = Scene::of(&[honest]).await;
     let reads: Vec<_> = (0..50)
         .map(|_| actix::spawn(scene.worker.proofs.send(scene.read_storage(3, 7))))
@@ -28,7 +28,7 @@ async fn equal_reads_make_one_call() {
     assert_eq!(scene.calls(0), 1);
     let ([hits, misses], _) = scene.counts();
     assert_eq!(hits + misses, 50);
-    scene.is_idle().await;
+    scene.wait_until_idle().await;
 }
 
 #[actix::test]
@@ -44,14 +44,14 @@ async fn absence_is_proved() {
         assert_eq!(code.unwrap(), Bytes::new());
     }
     assert_eq!(scene.upstreams[0].methods(), ["eth_getProof"]);
-    // A slot that is not there, of an account that is.
+    // An absent slot of an account that exists.
     let value = ask(&scene.worker.proofs, scene.read_storage(3, 1_000)).await;
     assert_eq!(value.unwrap(), U256::ZERO);
     assert_eq!(scene.calls(0), 2);
 }
 
 #[actix::test]
-async fn code_is_fetched_where_an_account_names_it() {
+async fn code_is_fetched_if_the_account_has_any() {
     let scene = Scene::of(&[honest]).await;
     for _ in 0..2 {
         for (account, expected) in [(3, code(3)), (1, Bytes::new())] {
@@ -59,9 +59,9 @@ async fn code_is_fetched_where_an_account_names_it() {
             assert_eq!(found.unwrap(), expected);
         }
     }
-    let asked = ["eth_getProof", "eth_getCode", "eth_getProof"];
-    assert_eq!(scene.upstreams[0].methods(), asked);
-    // Of an account that is known, the code alone.
+    let expected = ["eth_getProof", "eth_getCode", "eth_getProof"];
+    assert_eq!(scene.upstreams[0].methods(), expected);
+    // For a resident account only the code is fetched.
     let account = ask(&scene.worker.proofs, scene.read_account(6)).await;
     assert!(account.unwrap().is_some());
     let found = ask(&scene.worker.proofs, scene.read_code(6)).await;
@@ -80,11 +80,11 @@ async fn proofs_of_many_keys_go_through_the_pool() {
         let expected = proof(&FULL, address(0), keys_to(keys), usize::MAX).unwrap();
         assert_eq!(json.unwrap().into_bytes(), expected.into_bytes(), "{keys}");
     }
-    // The second and the last had everything; of the third one slot was missing.
-    let asked = scene.upstreams[0].asked.lock();
-    let slots: Vec<_> = asked
+    // For the second and the last everything was resident; the third lacked one slot.
+    let calls = scene.upstreams[0].calls.lock();
+    let slots: Vec<_> = calls
         .iter()
-        .map(|asked| asked.params[1].as_array().unwrap().len())
+        .map(|call| call.params[1].as_array().unwrap().len())
         .collect();
     assert_eq!(slots, [1_024, 1]);
     assert_eq!(scene.counts().0, [2, 2]);
@@ -92,9 +92,9 @@ async fn proofs_of_many_keys_go_through_the_pool() {
 }
 
 #[actix::test]
-async fn values_of_many_accounts_are_fetched_beside_each_other() {
+async fn values_of_many_accounts_are_fetched_concurrently() {
     let scene = Scene::of(&[honest]).await;
-    // Some of it is there.
+    // A part is resident already.
     for account in [0, 3] {
         let value = ask(&scene.worker.proofs, scene.read_storage(account, 1)).await;
         assert_eq!(value.unwrap(), stored(account, 1));
@@ -108,21 +108,21 @@ async fn values_of_many_accounts_are_fetched_beside_each_other() {
         let found = ask(&scene.worker.proofs, scene.read_values(&wanted)).await;
         assert_eq!(found.unwrap(), expected);
     }
-    assert!(scene.upstreams[0].most_under_way() <= ACCOUNTS_AT_ONCE);
-    let asked = scene.upstreams[0].asked.lock().clone();
-    assert!(asked.len() <= wanted.len() + 2);
-    let of_first = asked
+    assert!(scene.upstreams[0].in_progress_max() <= ACCOUNTS_AT_ONCE);
+    let calls = scene.upstreams[0].calls.lock().clone();
+    assert!(calls.len() <= wanted.len() + 2);
+    let of_first = calls
         .iter()
-        .filter(|asked| asked.params[0] == format!("{:#x}", address(0)));
+        .filter(|call| call.params[0] == format!("{:#x}", address(0)));
     let slots: Vec<_> = of_first
-        .map(|asked| asked.params[1].as_array().unwrap().len())
+        .map(|call| call.params[1].as_array().unwrap().len())
         .collect();
-    assert_eq!(slots, [1, 1], "what was there is not asked for again");
-    scene.is_idle().await;
+    assert_eq!(slots, [1, 1], "resident slots are not fetched again");
+    scene.wait_until_idle().await;
 }
 
 #[actix::test]
-async fn a_dropped_read_aborts_fetches_that_no_other_waits_for() {
+async fn a_dropped_read_aborts_a_fetch_without_other_waiters() {
     let scene = Scene::of(&[|_| UpstreamReply::Silence]).await;
     let holders = Arc::strong_count(&scene.source.shared);
     let read = || actix::spawn(scene.worker.proofs.send(scene.read_storage(0, 1)));
@@ -141,7 +141,7 @@ async fn a_dropped_read_aborts_fetches_that_no_other_waits_for() {
     until("one is gone", || single_flight.waiting() == 1).await;
     assert_eq!(single_flight.len(), 1);
     second.abort();
-    scene.is_idle().await;
+    scene.wait_until_idle().await;
     until("the task is gone", || {
         Arc::strong_count(&scene.source.shared) == holders
     })
@@ -154,7 +154,7 @@ async fn a_dropped_read_aborts_fetches_that_no_other_waits_for() {
 }
 
 #[actix::test]
-async fn without_a_permit_it_is_refused() {
+async fn a_miss_without_a_permit_is_refused() {
     let scene = Scene::of(&[honest]).await;
     let all = scene.resources.admission.remote.take(REMOTE_MAX).unwrap();
     let refused = ask(&scene.worker.proofs, scene.read_storage(0, 1)).await;
@@ -176,7 +176,7 @@ async fn without_a_permit_it_is_refused() {
     let value = ask(&scene.worker.proofs, scene.read_storage(0, 1)).await;
     assert_eq!(value.unwrap(), stored(0, 1));
     drop(all);
-    scene.is_idle().await;
+    scene.wait_until_idle().await;
 }
 
 #[actix::test]
@@ -198,7 +198,7 @@ async fn evicted_state_is_fetched_again() {
 }
 
 #[actix::test]
-async fn a_store_that_is_too_small_is_no_endless_loop() {
+async fn a_store_that_is_too_small_ends_the_read_after_three_calls() {
     let store = NodeStore::bounded(1);
     let scene = Scene::over(&store, &[honest]).await;
     let read = ask(&scene.worker.proofs, scene.read_storage(0, 1)).await;
