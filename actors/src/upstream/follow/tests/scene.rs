@@ -1,4 +1,4 @@
-//! A follower with its upstreams and a window, in time that the test makes pass.
+//! A follower with its upstreams and a window, in simulated time.
 
 use std::{collections::HashSet, pin::Pin, sync::Arc};
 
@@ -23,16 +23,16 @@ use crate::{
     },
 };
 
-/// The sink of the follower: a window, checked after each change.
+/// The state of the sink: a window whose invariants are checked after each change.
 #[derive(Default)]
-struct Held {
+struct SinkState {
     window: Option<Window>,
-    /// Numbers of all heads.
+    /// The numbers of all heads so far.
     heads: Vec<u64>,
-    /// Their hashes.
-    shown: HashSet<B256>,
-    /// Hashes of all finalized blocks.
-    finals: HashSet<B256>,
+    /// The hashes of all heads so far.
+    served: HashSet<B256>,
+    /// The hashes of all finalized blocks.
+    finalized: HashSet<B256>,
     refuses: bool,
     events: Vec<Event>,
     states: Vec<(usize, UpstreamState)>,
@@ -43,22 +43,22 @@ struct Held {
 pub(super) struct Refused;
 
 #[derive(Clone, Default)]
-struct Sink(Arc<Mutex<Held>>);
+struct Sink(Arc<Mutex<SinkState>>);
 
-impl Held {
+impl SinkState {
     fn window(&mut self) -> &mut Window {
         self.window.as_mut().unwrap()
     }
 
-    fn held(&self) -> Arc<Snapshot> {
+    fn snapshot(&self) -> Arc<Snapshot> {
         self.window.as_ref().unwrap().snapshot()
     }
 
     fn changed(&mut self) -> Result<(), Refused> {
         self.window().check_invariants().unwrap();
-        let head = Arc::clone(self.held().head());
+        let head = Arc::clone(self.snapshot().head());
         self.heads.push(head.number());
-        self.shown.insert(head.hash);
+        self.served.insert(head.hash);
         if self.refuses { Err(Refused) } else { Ok(()) }
     }
 }
@@ -107,13 +107,13 @@ impl HeadSink for Sink {
 
     async fn settle(&mut self, SettleHead { safe, finalized }: SettleHead) -> Result<(), Refused> {
         let mut held = self.0.lock();
-        // What is not canonical changes nothing.
+        // The window ignores blocks that are not canonical.
         if let Some((number, hash)) = safe {
             let _ = held.window().set_safe_at(number, hash);
         }
         if let Some((number, hash)) = finalized {
             let _ = held.window().set_finalized_at(number, hash);
-            held.finals.insert(hash);
+            held.finalized.insert(hash);
         }
         held.changed()
     }
@@ -124,13 +124,13 @@ type FollowOutcome = Result<(), FollowError<Refused>>;
 pub(super) struct Scene {
     chains: Chains,
     pub(super) upstreams: Vec<Scripted>,
-    held: Sink,
+    sink: Sink,
     stop: Option<oneshot::Sender<()>>,
     follower: Pin<Box<dyn Future<Output = FollowOutcome>>>,
 }
 
-/// The first of all events: this upstream is followed.
-pub(super) const fn first(upstream: usize) -> Event {
+/// The first event of all: the switch from no upstream to this one.
+pub(super) const fn first_switch(upstream: usize) -> Event {
     Event::Switched(Switch {
         from: None,
         to: Some(upstream),
@@ -139,19 +139,22 @@ pub(super) const fn first(upstream: usize) -> Event {
 }
 
 impl Scene {
-    /// So many upstreams of one chain, a block of which is a second.
+    /// This many upstreams on one chain with one block a second.
     pub(super) fn new(upstreams: usize, head: u64) -> Self {
         let chains = Chains::new(head);
         let upstreams: Vec<_> = (0..upstreams)
             .map(|_| Scripted::new(chains.clone()))
             .collect();
-        let held = Sink::default();
-        let told = held.clone();
-        let tell = Box::new(move |event| {
-            let mut held = told.0.lock();
+        let sink = Sink::default();
+        let shared = sink.clone();
+        let on_event = Box::new(move |event| {
+            let mut state = shared.0.lock();
             match event {
-                Event::State { upstream, state } => held.states.push((upstream, state)),
-                event => held.events.push(event),
+                Event::State {
+                    upstream,
+                    state: new,
+                } => state.states.push((upstream, new)),
+                event => state.events.push(event),
             }
         });
         let config = FollowConfig {
@@ -159,12 +162,12 @@ impl Scene {
             concurrency: 16,
             seed: 1,
         };
-        let follower = Follower::new(upstreams.clone(), held.clone(), config, tell);
+        let follower = Follower::new(upstreams.clone(), sink.clone(), config, on_event);
         let (stop, stopped) = oneshot::channel();
         Self {
             chains,
             upstreams,
-            held,
+            sink,
             stop: Some(stop),
             follower: Box::pin(follower.run(mpsc::channel(1).1, stopped)),
         }
@@ -174,8 +177,8 @@ impl Scene {
         &self.chains
     }
 
-    /// Lets this many milliseconds pass.
-    pub(super) async fn runs(&mut self, millis: u64) {
+    /// Runs the follower for this many milliseconds.
+    pub(super) async fn run_for(&mut self, millis: u64) {
         let until = Instant::now() + Duration::from_millis(millis);
         tokio::select! {
             _ = &mut self.follower => panic!("the follower ended"),
@@ -183,8 +186,8 @@ impl Scene {
         }
     }
 
-    /// What the follower ends with.
-    pub(super) async fn ends(mut self) -> FollowOutcome {
+    /// Runs the follower to its end.
+    pub(super) async fn finish(mut self) -> FollowOutcome {
         self.follower.as_mut().await
     }
 
@@ -192,71 +195,71 @@ impl Scene {
         self.stop = None;
     }
 
-    fn held(&self) -> MutexGuard<'_, Held> {
-        self.held.0.lock()
+    fn sink(&self) -> MutexGuard<'_, SinkState> {
+        self.sink.0.lock()
     }
 
-    pub(super) fn refuses(&self) {
-        self.held().refuses = true;
+    pub(super) fn refuse(&self) {
+        self.sink().refuses = true;
     }
 
-    /// More blocks on chain 0.
+    /// Adds blocks to chain 0.
     pub(super) fn mine(&self, blocks: u64) {
         self.chains.mine(0, blocks);
     }
 
     pub(super) fn head(&self) -> u64 {
-        self.held().held().head().number()
+        self.sink().snapshot().head().number()
     }
 
     pub(super) fn oldest(&self) -> u64 {
-        self.held().held().oldest()
+        self.sink().snapshot().oldest()
     }
 
-    /// What a tag leads to.
-    pub(super) fn named(&self, tag: BlockTag) -> Result<B256, ResolveError> {
-        let held = self.held().held();
+    /// The hash of the block that a tag resolves to.
+    pub(super) fn resolve(&self, tag: BlockTag) -> Result<B256, ResolveError> {
+        let held = self.sink().snapshot();
         let block = held.resolve(BlockNumberOrTag::Tag(tag))?;
         Ok(block.hash)
     }
 
-    /// All blocks that were finalized.
-    pub(super) fn finals(&self) -> HashSet<B256> {
-        self.held().finals.clone()
+    /// The hashes of all finalized blocks.
+    pub(super) fn finalized(&self) -> HashSet<B256> {
+        self.sink().finalized.clone()
     }
 
     pub(super) fn genesis(&self) -> Option<B256> {
-        Some(self.held().held().genesis()?.hash)
+        Some(self.sink().snapshot().genesis()?.hash)
     }
 
-    /// Whether no head was lower than the one before.
-    pub(super) fn went_up_only(&self) -> bool {
-        self.held().heads.is_sorted()
+    /// Whether no head was lower than its predecessor.
+    pub(super) fn never_went_back(&self) -> bool {
+        self.sink().heads.is_sorted()
     }
 
-    /// Whether a block of a chain, from this number on, has ever been the head.
-    pub(super) fn has_shown(&self, chain: usize, since: u64) -> bool {
-        let held = self.held();
+    /// Whether a block of a chain from this number on was ever the head.
+    pub(super) fn has_served(&self, chain: usize, since: u64) -> bool {
+        let sink = self.sink();
         let mut blocks = (since..).map_while(|number| self.chains.block(chain, number));
-        blocks.any(|block| held.shown.contains(&block.hash))
+        blocks.any(|block| sink.served.contains(&block.hash))
     }
 
     pub(super) fn events(&self) -> Vec<Event> {
-        self.held().events.clone()
+        self.sink().events.clone()
     }
 
-    /// What the upstreams have become since that was last asked.
+    /// Takes the changes of upstreams' states since the last call.
     pub(super) fn take_states(&self) -> Vec<(usize, UpstreamState)> {
-        std::mem::take(&mut self.held().states)
+        std::mem::take(&mut self.sink().states)
     }
 
     pub(super) fn take_events(&self) -> Vec<Event> {
-        std::mem::take(&mut self.held().events)
+        std::mem::take(&mut self.sink().events)
     }
 
     /// Checks that exactly this many of the newest blocks of a chain are held.
     pub(super) fn check_holds(&self, chain: usize, blocks: usize) {
-        let held = self.held().held();
+        let held = self.sink().snapshot();
         let events = self.events();
         let head = self.chains.head(chain);
         let canonical = held.canonical().iter();

@@ -1,4 +1,4 @@
-//! Upstreams that say what the test wants them to.
+//! Upstreams whose behavior a test sets.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use crate::upstream::{
 pub(super) struct Chains(Arc<Mutex<Vec<Vec<Arc<Block>>>>>);
 
 impl Chains {
-    /// Chain 0, up to this number.
+    /// Chain 0, with this number at its head.
     pub(super) fn new(head: u64) -> Self {
         let chains = Self::default();
         chains.0.lock().push(vec![TestBlock::default().genesis()]);
@@ -38,7 +38,7 @@ impl Chains {
         }
     }
 
-    /// A block a second after its parent.
+    /// A child of `parent`, one second later.
     fn child(parent: &Arc<Block>, salt: u64) -> Arc<Block> {
         let block = TestBlock {
             salt,
@@ -50,9 +50,9 @@ impl Chains {
         Arc::new(block)
     }
 
-    /// The chain leaves itself after this number, and goes on for this many blocks.
+    /// Replaces the blocks after this number by this many others.
     pub(super) fn fork(&self, chain: usize, after: u64, blocks: u64) {
-        // Otherwise it might make the blocks that it had.
+        // The old length as salt makes blocks that differ from the replaced ones.
         let salt = self.0.lock()[chain].len() as u64;
         self.0.lock()[chain].truncate(after as usize + 1);
         let mut chains = self.0.lock();
@@ -62,7 +62,7 @@ impl Chains {
         }
     }
 
-    /// Another chain, which leaves this one after this number.
+    /// Adds a chain that leaves this one after block `after`.
     pub(super) fn add_fork(&self, chain: usize, after: u64, blocks: u64) {
         let mut chains = self.0.lock();
         let other = chains[chain][..=after as usize].to_vec();
@@ -72,7 +72,7 @@ impl Chains {
         self.mine(new, blocks);
     }
 
-    /// A chain that is behind another takes over this many of its blocks.
+    /// Extends a chain by the next `blocks` blocks of another one.
     pub(super) fn follow(&self, chain: usize, other: usize, blocks: usize) {
         let mut chains = self.0.lock();
         let known = chains[chain].len();
@@ -103,64 +103,67 @@ impl Chains {
     }
 }
 
+/// How an upstream behaves.
 #[derive(Clone, Debug)]
-pub(super) enum Says {
-    Truth,
-    /// That it is syncing.
+pub(super) enum Behavior {
+    Honest,
+    /// It reports that it is syncing.
     Syncing,
-    /// The head that it has when it begins to.
-    SameHead,
-    /// No answer; a client gives up in the end.
-    Nothing,
+    /// It keeps naming the head that it had when this began.
+    FrozenHead,
+    /// It does not answer, and the client times out.
+    Silent,
+    /// Every call fails.
     Error(CallError),
     /// Its blocks fail their checks.
     BadBlocks,
-    /// This one does.
+    /// This block fails its checks.
     BadBlock(u64),
-    /// It announces heads with a wrong number.
+    /// It names heads with a wrong number.
     WrongNumbers,
-    /// It does not have any block.
+    /// It has no blocks.
     NoBlocks,
+    /// It has another chain id.
     OtherChain,
-    /// Its genesis is another.
+    /// It has another genesis.
     OtherGenesis,
-    /// It has forgotten the blocks before this one.
+    /// It has pruned the blocks below this number.
     Pruned(u64),
-    /// It has forgotten this one.
+    /// It does not have this block.
     NotFound(u64),
-    /// It gives no block, and does not say so.
-    HeadsAlone,
-    /// It has no block by number.
-    NoNumbers,
-    /// Each of its blocks takes so long after the one before.
-    Slowly(Duration),
-    /// Every third answer is that of an upstream three blocks behind.
-    StaleNowAndThen,
+    /// It answers all calls but those for blocks.
+    HeadsOnly,
+    /// It finds blocks by hash only.
+    HashesOnly,
+    /// It sends blocks no faster than one in this time.
+    Slow(Duration),
+    /// Every third answer is that of a replica three blocks behind.
+    SometimesStale,
 }
 
 struct State {
-    says: Says,
-    same_head: u64,
+    behavior: Behavior,
+    frozen_head: u64,
     chain: usize,
     settled: Option<HeadClaim>,
     next_block: Option<Instant>,
     blocks: Vec<u64>,
     calls: usize,
-    /// `None`: it announces no heads. Replaced to end the subscriptions.
-    told: Option<watch::Sender<Option<HeadClaim>>>,
+    /// `None`: it announces no heads. Replacing the sender ends the subscriptions.
+    announced: Option<watch::Sender<Option<HeadClaim>>>,
 }
 
-/// One upstream; cloning shares it.
+/// One upstream; clones share its state.
 #[derive(Clone)]
 pub(super) struct Scripted {
     chains: Chains,
     state: Arc<Mutex<State>>,
 }
 
-/// How long any answer takes.
+/// The time that an answer takes.
 pub(super) const LATENCY: Duration = Duration::from_micros(100);
 
-/// How long a client waits for one that does not come.
+/// The time after which a client gives up.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
 fn claim(block: &Block) -> HeadClaim {
@@ -177,29 +180,29 @@ impl Scripted {
         Self {
             chains,
             state: Arc::new(Mutex::new(State {
-                says: Says::Truth,
-                same_head: 0,
+                behavior: Behavior::Honest,
+                frozen_head: 0,
                 chain: 0,
                 settled: None,
                 next_block: None,
                 blocks: Vec::new(),
                 calls: 0,
-                told: None,
+                announced: None,
             })),
         }
     }
 
-    pub(super) fn says(&self, says: Says) {
+    pub(super) fn set_behavior(&self, behavior: Behavior) {
         let mut state = self.state.lock();
-        state.same_head = self.chains.head(state.chain);
-        state.says = says;
+        state.frozen_head = self.chains.head(state.chain);
+        state.behavior = behavior;
     }
 
-    pub(super) fn is_on(&self, chain: usize) {
+    pub(super) fn set_chain(&self, chain: usize) {
         self.state.lock().chain = chain;
     }
 
-    /// Numbers of the blocks that were asked for since the last time.
+    /// Takes the numbers of the blocks that were asked for since the last call.
     pub(super) fn take_blocks(&self) -> Vec<u64> {
         std::mem::take(&mut self.state.lock().blocks)
     }
@@ -208,48 +211,49 @@ impl Scripted {
         self.state.lock().calls
     }
 
-    pub(super) fn announces_heads(&self) {
-        self.state.lock().told = Some(watch::Sender::new(None));
+    pub(super) fn announce_heads(&self) {
+        self.state.lock().announced = Some(watch::Sender::new(None));
     }
 
-    /// Ends what listens to its heads.
-    pub(super) fn hangs_up(&self) {
-        self.announces_heads();
+    /// Ends the subscriptions to its heads.
+    pub(super) fn hang_up(&self) {
+        self.announce_heads();
     }
 
-    pub(super) fn tell(&self) {
+    /// Announces the head of its chain.
+    pub(super) fn announce(&self) {
         let state = self.state.lock();
         let head = self
             .chains
             .block(state.chain, self.chains.head(state.chain));
         state
-            .told
+            .announced
             .as_ref()
             .unwrap()
             .send_replace(head.as_deref().map(claim));
     }
 
-    /// From now on this block is safe and final to it.
-    pub(super) fn settles(&self, chain: usize, number: u64) {
+    /// Names this block as safe and finalized from now on.
+    pub(super) fn settle(&self, chain: usize, number: u64) {
         let block = self.chains.block(chain, number);
         self.state.lock().settled = block.as_deref().map(claim);
     }
 
-    /// What it says now, once it says anything; and how many calls it got.
-    async fn answers(&self) -> Result<(Says, usize), CallError> {
-        let (says, calls) = {
+    /// Counts a call and waits for the latency; then the behavior and the number of calls.
+    async fn behave(&self) -> Result<(Behavior, usize), CallError> {
+        let (behavior, calls) = {
             let mut state = self.state.lock();
             state.calls += 1;
-            (state.says.clone(), state.calls)
+            (state.behavior.clone(), state.calls)
         };
         sleep_until(Instant::now() + LATENCY).await;
-        match says {
-            Says::Nothing => {
+        match behavior {
+            Behavior::Silent => {
                 sleep_until(Instant::now() + TIMEOUT).await;
                 Err(CallError::Timeout(TIMEOUT))
             }
-            Says::Error(error) => Err(error),
-            says => Ok((says, calls)),
+            Behavior::Error(error) => Err(error),
+            behavior => Ok((behavior, calls)),
         }
     }
 }
@@ -262,8 +266,8 @@ impl Upstream for Scripted {
     }
 
     async fn chain_id(&self) -> Result<u64, CallError> {
-        let (says, _) = self.answers().await?;
-        Ok(if matches!(says, Says::OtherChain) {
+        let (behavior, _) = self.behave().await?;
+        Ok(if matches!(behavior, Behavior::OtherChain) {
             2
         } else {
             1
@@ -271,52 +275,52 @@ impl Upstream for Scripted {
     }
 
     async fn genesis(&self) -> Result<B256, CallError> {
-        let (says, _) = self.answers().await?;
+        let (behavior, _) = self.behave().await?;
         let chain = self.state.lock().chain;
-        Ok(match says {
-            Says::OtherGenesis => B256::repeat_byte(7),
+        Ok(match behavior {
+            Behavior::OtherGenesis => B256::repeat_byte(7),
             _ => self.chains.block(chain, 0).ok_or(CallError::NotFound)?.hash,
         })
     }
 
     async fn is_syncing(&self) -> Result<bool, CallError> {
-        let (says, _) = self.answers().await?;
-        Ok(matches!(says, Says::Syncing))
+        let (behavior, _) = self.behave().await?;
+        Ok(matches!(behavior, Behavior::Syncing))
     }
 
     async fn head(&self, tag: Tag) -> Result<HeadClaim, CallError> {
-        let (says, question) = self.answers().await?;
+        let (behavior, call) = self.behave().await?;
         let state = self.state.lock();
         if tag != Tag::Latest {
             return state.settled.ok_or(CallError::NotFound);
         }
-        let head = self.chains.head(state.chain);
-        let number = match says {
-            Says::SameHead => state.same_head,
-            Says::StaleNowAndThen if question % 3 == 0 => head - 3,
-            _ => head,
+        let latest = self.chains.head(state.chain);
+        let number = match behavior {
+            Behavior::FrozenHead => state.frozen_head,
+            Behavior::SometimesStale if call % 3 == 0 => latest - 3,
+            _ => latest,
         };
         let block = self.chains.block(state.chain, number);
-        let mut named = block.as_deref().map(claim).ok_or(CallError::NotFound)?;
-        if matches!(says, Says::WrongNumbers) {
-            named.number += 1_000;
+        let mut head = block.as_deref().map(claim).ok_or(CallError::NotFound)?;
+        if matches!(behavior, Behavior::WrongNumbers) {
+            head.number += 1_000;
         }
-        Ok(named)
+        Ok(head)
     }
 
     async fn heads(&self) -> Result<ScriptedHeads, CallError> {
-        self.answers().await?;
+        self.behave().await?;
         let state = self.state.lock();
-        let told = state.told.as_ref().ok_or(CallError::MethodMissing)?;
-        Ok(ScriptedHeads(told.subscribe()))
+        let announced = state.announced.as_ref().ok_or(CallError::MethodMissing)?;
+        Ok(ScriptedHeads(announced.subscribe()))
     }
 
     async fn block(&self, ask: Ask) -> Result<Arc<Block>, FetchError> {
         self.state.lock().blocks.push(ask.number());
-        let (says, question) = self.answers().await?;
+        let (behavior, call) = self.behave().await?;
         let chain = self.state.lock().chain;
-        let is_stale = matches!(says, Says::StaleNowAndThen) && question % 3 == 0;
-        if let Says::Slowly(pause) = says {
+        let is_stale = matches!(behavior, Behavior::SometimesStale) && call % 3 == 0;
+        if let Behavior::Slow(pause) = behavior {
             let next = {
                 let mut state = self.state.lock();
                 let next = state
@@ -328,32 +332,33 @@ impl Upstream for Scripted {
             };
             sleep_until(next).await;
         }
-        if matches!(says, Says::HeadsAlone) {
+        if matches!(behavior, Behavior::HeadsOnly) {
             sleep_until(Instant::now() + TIMEOUT).await;
             return Err(CallError::Timeout(TIMEOUT).into());
         }
-        let has_no_number = matches!(says, Says::NoNumbers) && matches!(ask, Ask::Number(_));
-        let is_pruned = match says {
-            Says::Pruned(oldest) => ask.number() < oldest,
-            Says::NotFound(number) => ask.number() == number,
+        let has_no_number =
+            matches!(behavior, Behavior::HashesOnly) && matches!(ask, Ask::Number(_));
+        let is_pruned = match behavior {
+            Behavior::Pruned(oldest) => ask.number() < oldest,
+            Behavior::NotFound(number) => ask.number() == number,
             _ => false,
         };
-        if matches!(says, Says::NoBlocks)
+        if matches!(behavior, Behavior::NoBlocks)
             || is_pruned
             || has_no_number
             || is_stale && ask.number() + 3 > self.chains.head(chain)
         {
             return Err(CallError::NotFound.into());
         }
-        let is_bad = match says {
-            Says::BadBlocks => true,
-            Says::BadBlock(number) => ask.number() == number,
+        let is_bad = match behavior {
+            Behavior::BadBlocks => true,
+            Behavior::BadBlock(number) => ask.number() == number,
             _ => false,
         };
         if is_bad {
             return Err(FetchError::BadBlock {
                 reason: "gas_used",
-                error: "its gas is wrong".into(),
+                error: "wrong gas used".into(),
             });
         }
         let block = match ask {
@@ -364,14 +369,14 @@ impl Upstream for Scripted {
         if block.number() != ask.number() {
             return Err(FetchError::BadBlock {
                 reason: "another_block",
-                error: "it has another number".into(),
+                error: "wrong number".into(),
             });
         }
         Ok(block)
     }
 }
 
-/// Heads that an upstream announces.
+/// The heads that an upstream announces.
 pub(super) struct ScriptedHeads(watch::Receiver<Option<HeadClaim>>);
 
 impl HeadStream for ScriptedHeads {

@@ -1,9 +1,9 @@
 use super::*;
 
-/// Fills a window that holds `held` blocks below and with its head, while the head moves on.
+/// Fills a window that begins with `held` blocks, while the head advances.
 fn fill(seed: u64, held: u64) {
     let mut dice = Dice(seed << 20);
-    let mut tree = Tree::of(&mut dice);
+    let mut tree = Tree::random(&mut dice);
     let mut head = dice.roll(tree.len()) as usize;
     let room = tree.number(head) + 200;
     let top = tree.grow(head, 200);
@@ -11,15 +11,18 @@ fn fill(seed: u64, held: u64) {
     let tree = tree;
     let mut oldest = tree
         .ancestor(head, (tree.number(head) + 1).saturating_sub(held))
-        .expect("there");
+        .expect("in the chain");
     let parent_hash = tree.found(oldest).parent_hash;
     let mut backfill = Backfill::below(tree.number(oldest), parent_hash, tree.number(head));
-    let mut upstream = Node::new(&tree, top);
+    let mut upstream = ScriptedUpstream::new(&tree, top);
     upstream.others = vec![dice.roll(tree.len()) as usize];
     upstream.loses_one_in = [0, 2, 5][dice.roll(3) as usize];
     while backfill.missing() > 0 {
-        upstream.is_asked(backfill.ask(width));
-        match upstream.answers(&mut dice).expect("what is not full asks") {
+        upstream.receive(backfill.ask(width));
+        match upstream
+            .answer(&mut dice)
+            .expect("an incomplete backfill asks")
+        {
             (ask, Some(found)) => backfill.got(ask, found),
             (ask, None) => backfill.lost(ask),
         }
@@ -37,9 +40,9 @@ fn fill(seed: u64, held: u64) {
     let lowest = (tree.number(head) + 1).saturating_sub(128);
     assert!(tree.number(oldest) <= lowest, "seed {seed}");
     assert!(
-        upstream.most_open <= width,
+        upstream.open_max <= width,
         "seed {seed}: {}",
-        upstream.most_open
+        upstream.open_max
     );
     assert_eq!(backfill.ask(width), []);
     assert_eq!(backfill.take(), None);
@@ -52,7 +55,7 @@ fn a_window_is_filled_downwards_without_a_gap() {
     }
 }
 
-/// Checks what is asked for first.
+/// Checks the first blocks that are asked for.
 fn check_asks(oldest: u64, head: u64, width: usize, expected: &[u64]) {
     let tree = Tree::chain(300);
     let parent_hash = tree.found(oldest as usize).parent_hash;
@@ -68,7 +71,7 @@ fn check_asks(oldest: u64, head: u64, width: usize, expected: &[u64]) {
 }
 
 #[test]
-fn newest_blocks_are_asked_for_first_and_none_that_is_not_needed() {
+fn newest_blocks_are_asked_for_first_and_only_those_needed() {
     check_asks(200, 200, 4, &[199, 198, 197, 196]);
     check_asks(200, 200, 0, &[199]);
     check_asks(75, 200, 4, &[74, 73]);

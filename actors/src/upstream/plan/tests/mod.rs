@@ -8,23 +8,23 @@ use std::collections::VecDeque;
 
 use super::*;
 use crate::upstream::chain::Chain;
-use tree::{Dice, Tree, View};
+use tree::{Dice, HeldWindow, Tree};
 
-/// Open calls, answered in any order.
-struct Node<'a> {
+/// An upstream that answers open calls in any order.
+struct ScriptedUpstream<'a> {
     tree: &'a Tree,
-    /// What it has at a number: the chain under this block, and now and then under another.
+    /// The head of its chain; calls by number are now and then answered from `others`.
     head: usize,
     others: Vec<usize>,
-    /// One call in this many fails; 0 for none.
+    /// One call in this many fails; 0: none.
     loses_one_in: u64,
     open: VecDeque<Ask>,
-    /// How many calls were made, and in progress at the same time.
+    /// The number of calls so far, and the largest number open at the same time.
     asked: usize,
-    most_open: usize,
+    open_max: usize,
 }
 
-impl<'a> Node<'a> {
+impl<'a> ScriptedUpstream<'a> {
     fn new(tree: &'a Tree, head: usize) -> Self {
         Self {
             tree,
@@ -33,18 +33,18 @@ impl<'a> Node<'a> {
             loses_one_in: 0,
             open: VecDeque::new(),
             asked: 0,
-            most_open: 0,
+            open_max: 0,
         }
     }
 
-    fn is_asked(&mut self, asks: Vec<Ask>) {
+    fn receive(&mut self, asks: Vec<Ask>) {
         self.asked += asks.len();
         self.open.extend(asks);
-        self.most_open = self.most_open.max(self.open.len());
+        self.open_max = self.open_max.max(self.open.len());
     }
 
-    /// Answers one of the open calls.
-    fn answers(&mut self, dice: &mut Dice) -> Option<(Ask, Option<FetchedBlock<usize>>)> {
+    /// Answers one of the open calls, if there is any.
+    fn answer(&mut self, dice: &mut Dice) -> Option<(Ask, Option<FetchedBlock<usize>>)> {
         let at = dice.roll(self.open.len().max(1) as u64) as usize;
         let ask = self.open.swap_remove_back(at)?;
         if self.loses_one_in > 0 && dice.roll(self.loses_one_in) == 0 {
@@ -53,8 +53,8 @@ impl<'a> Node<'a> {
         let block = match ask {
             Ask::Hash { hash, .. } => self.tree.by_hash(hash),
             Ask::Number(number) => {
-                let chance = dice.roll(1 + self.others.len() as u64) as usize;
-                let head = self.others.get(chance).copied().unwrap_or(self.head);
+                let choice = dice.roll(1 + self.others.len() as u64) as usize;
+                let head = self.others.get(choice).copied().unwrap_or(self.head);
                 self.tree.ancestor(head, number)
             }
         };

@@ -1,10 +1,10 @@
-//! Blocks that are numbers and hashes alone.
+//! A tree of blocks that have only a number, a hash and a parent.
 
 use alloy_primitives::B256;
 
 use super::{Chain, FetchedBlock};
 
-/// Equal seeds give equal numbers (xorshift).
+/// Pseudorandom numbers (xorshift): equal seeds give equal numbers.
 pub(super) struct Dice(pub(super) u64);
 
 impl Dice {
@@ -16,7 +16,7 @@ impl Dice {
     }
 }
 
-/// Number and parent of every block; block 0 is the genesis.
+/// The number and the parent of each block; block 0 is the genesis.
 pub(super) struct Tree {
     blocks: Vec<(u64, Option<usize>)>,
 }
@@ -31,8 +31,8 @@ impl Tree {
         tree
     }
 
-    /// A chain with branches that leave it and each other anywhere.
-    pub(super) fn of(dice: &mut Dice) -> Self {
+    /// A chain with branches at random blocks of it and of each other.
+    pub(super) fn random(dice: &mut Dice) -> Self {
         let mut tree = Self::chain(1 + dice.roll(400) as usize);
         for _ in 0..dice.roll(12) {
             let parent = dice.roll(tree.blocks.len() as u64) as usize;
@@ -42,7 +42,7 @@ impl Tree {
         tree
     }
 
-    /// Adds a branch on a block; its last block.
+    /// Adds a branch on top of a block, and returns the last block of the branch.
     pub(super) fn grow(&mut self, parent: usize, length: usize) -> usize {
         (0..length).fold(parent, |parent, _| {
             self.blocks.push((self.blocks[parent].0 + 1, Some(parent)));
@@ -70,10 +70,10 @@ impl Tree {
         self.blocks[block].1
     }
 
-    /// The block of this number under a block, or itself.
+    /// The ancestor of a block at this number; the block itself at its own number.
     pub(super) fn ancestor(&self, block: usize, number: u64) -> Option<usize> {
-        let mut under = std::iter::successors(Some(block), |block| self.parent(*block));
-        under.find(|block| self.number(*block) == number)
+        let mut ancestors = std::iter::successors(Some(block), |block| self.parent(*block));
+        ancestors.find(|block| self.number(*block) == number)
     }
 
     pub(super) fn found(&self, block: usize) -> FetchedBlock<usize> {
@@ -87,9 +87,9 @@ impl Tree {
         }
     }
 
-    /// The window whose head is this block.
-    pub(super) fn window(&self, head: usize, length: u64) -> View<'_> {
-        View {
+    /// The window of up to `length` blocks whose head is this block.
+    pub(super) fn window(&self, head: usize, length: u64) -> HeldWindow<'_> {
+        HeldWindow {
             tree: self,
             head,
             oldest: (self.number(head) + 1).saturating_sub(length),
@@ -97,14 +97,14 @@ impl Tree {
     }
 }
 
-/// The held chain.
-pub(super) struct View<'a> {
+/// A window on one chain of the tree.
+pub(super) struct HeldWindow<'a> {
     pub(super) tree: &'a Tree,
     pub(super) head: usize,
     pub(super) oldest: u64,
 }
 
-impl Chain for View<'_> {
+impl Chain for HeldWindow<'_> {
     fn head(&self) -> (u64, B256) {
         (self.tree.number(self.head), self.tree.hash(self.head))
     }
