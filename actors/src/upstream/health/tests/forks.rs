@@ -7,89 +7,92 @@ use super::{
 
 const LAGGING: SwitchReason = SwitchReason::Left(UpstreamState::Lagging);
 
-/// Upstream 1 is on a fork, ahead, and has just been chosen for that; upstream 0 has named block
-/// 100 now.
+/// Upstream 1 is on a fork and ahead, and has just been chosen for that. Upstream 0 has named
+/// block 100.
 fn on_probation(upstreams: usize) -> Scene {
     let mut scene = Scene::new(upstreams);
-    scene.named(1, 7, 101);
-    scene.later(500);
+    scene.name_head(1, 7, 101);
+    scene.wait(500);
     assert_eq!(scene.choose(), Some((Some(0), Some(1), LAGGING)));
     assert!(scene.health.is_on_probation());
     scene
 }
 
-/// A second, in which these upstreams go one further on their forks.
-fn second(scene: &mut Scene, upstreams: &[(UpstreamId, u64)]) {
-    scene.later(1_000);
+/// Lets a second pass in which each of these upstreams gets one block on its fork.
+fn pass_second(scene: &mut Scene, upstreams: &[(UpstreamId, u64)]) {
+    scene.wait(1_000);
     for (upstream, fork) in upstreams {
-        let number = scene.health.named(*upstream).map_or(0, |head| head.number);
-        scene.named(*upstream, *fork, number + 1);
+        let number = scene
+            .health
+            .named_head(*upstream)
+            .map_or(0, |head| head.number);
+        scene.name_head(*upstream, *fork, number + 1);
     }
 }
 
 #[test]
-fn a_fork_is_refused_while_the_upstream_before_moves() {
+fn a_fork_is_refused_while_the_predecessor_advances() {
     let mut scene = on_probation(2);
-    assert_eq!(scene.health.settled_source(&scene.ours), None);
+    assert_eq!(scene.health.settled_source(&scene.served), None);
     assert!(scene.health.refuses_path(scene.now, false));
     assert_eq!(
         scene.choose(),
         Some((Some(1), Some(0), SwitchReason::OtherFork))
     );
-    assert_eq!(scene.health.settled_source(&scene.ours), Some(0));
+    assert_eq!(scene.health.settled_source(&scene.served), Some(0));
     // It does not count as ahead for 16 block times.
     for at in 1..16 {
-        second(&mut scene, &[(0, 0), (1, 7)]);
+        pass_second(&mut scene, &[(0, 0), (1, 7)]);
         let head = 100 + at;
         assert_eq!(scene.target(), Some((0, head)));
-        scene.goes_to(0, 0, head, head);
-        scene.later(600);
+        scene.advance(0, 0, head, head);
+        scene.wait(600);
         assert_eq!(
             (scene.choose(), scene.state(0)),
             (None, UpstreamState::Live)
         );
         scene.now -= Duration::from_millis(600);
     }
-    second(&mut scene, &[(0, 0), (1, 7)]);
-    scene.later(1);
-    scene.named(1, 7, 120);
-    scene.later(500);
+    pass_second(&mut scene, &[(0, 0), (1, 7)]);
+    scene.wait(1);
+    scene.name_head(1, 7, 120);
+    scene.wait(500);
     assert_eq!(scene.choose(), Some((Some(0), Some(1), LAGGING)));
 }
 
 #[test]
-fn a_fork_is_followed_where_nobody_moves_on_ours() {
-    // The upstream before has not moved for three block times.
+fn a_fork_is_followed_if_no_upstream_advances_the_served_chain() {
+    // The predecessor has not advanced for three block times.
     let mut scene = on_probation(2);
-    scene.later(2_500);
-    scene.named(0, 0, 100);
+    scene.wait(2_500);
+    scene.name_head(0, 0, 100);
     assert!(!scene.health.refuses_path(scene.now, false));
     assert_eq!(scene.target(), Some((1, 101)));
-    assert_eq!(scene.health.settled_source(&scene.ours), Some(1));
-    // Or it failed.
+    assert_eq!(scene.health.settled_source(&scene.served), Some(1));
+    // The predecessor failed.
     let mut scene = on_probation(2);
-    scene.fails(0, Fault::Timeout);
+    scene.fail(0, Fault::Timeout);
     assert!(!scene.health.refuses_path(scene.now, false));
-    // Or it stops after that.
+    // The predecessor stops after the switch back to it.
     let mut scene = on_probation(2);
     assert!(scene.health.refuses_path(scene.now, false));
     assert_eq!(
         scene.choose(),
         Some((Some(1), Some(0), SwitchReason::OtherFork))
     );
-    scene.later(2_499);
-    scene.named(0, 0, 100);
-    scene.named(1, 7, 103);
+    scene.wait(2_499);
+    scene.name_head(0, 0, 100);
+    scene.name_head(1, 7, 103);
     assert_eq!(
         (scene.choose(), scene.state(0)),
         (None, UpstreamState::Live)
     );
-    scene.later(1);
+    scene.wait(1);
     assert_eq!(
         (scene.choose(), scene.state(0)),
         (None, UpstreamState::Live)
     );
-    scene.later(500);
+    scene.wait(500);
     assert_eq!(scene.choose(), Some((Some(0), Some(1), LAGGING)));
     assert!(!scene.health.refuses_path(scene.now, false));
 }
@@ -99,21 +102,21 @@ fn an_upstream_that_joins_the_served_chain_ends_its_cooldown() {
     let mut scene = on_probation(2);
     assert!(scene.health.refuses_path(scene.now, false));
     assert!(scene.choose().is_some());
-    scene.named(1, 0, 101);
+    scene.name_head(1, 0, 101);
     assert_eq!(scene.choose(), None);
-    scene.later(500);
+    scene.wait(500);
     assert_eq!(scene.choose(), Some((Some(0), Some(1), LAGGING)));
-    scene.goes_to(1, 0, 101, 101);
+    scene.advance(1, 0, 101, 101);
     // The probation is over: every path is accepted.
     assert!(!scene.health.refuses_path(scene.now, false));
     assert!(!scene.health.is_on_probation());
 }
 
 #[test]
-fn another_upstream_on_our_chain_is_a_witness_too() {
+fn any_upstream_on_the_served_chain_is_a_witness() {
     let mut scene = Scene::new(3);
-    scene.named(1, 7, 101);
-    let wait = scene.fails(0, Fault::Timeout);
+    scene.name_head(1, 7, 101);
+    let wait = scene.fail(0, Fault::Timeout);
     assert!(wait < SECOND);
     let left = SwitchReason::Left(UpstreamState::Faulty(Fault::Timeout));
     assert_eq!(scene.choose(), Some((Some(0), Some(1), left)));
@@ -122,28 +125,28 @@ fn another_upstream_on_our_chain_is_a_witness_too() {
         scene.choose(),
         Some((Some(1), Some(2), SwitchReason::OtherFork))
     );
-    // It is on probation itself.
+    // The witness is on probation itself.
     assert!(scene.health.is_on_probation());
-    // An upstream in cooldown is the last choice.
-    scene.fails(2, Fault::Timeout);
+    // An upstream in cooldown is chosen last.
+    scene.fail(2, Fault::Timeout);
     scene.now += wait;
-    scene.named(0, 0, 100);
+    scene.name_head(0, 0, 100);
     assert!(scene.choose().is_some_and(|(_, to, _)| to == Some(0)));
 }
 
-/// Upstream 0 has named heads for long, by this many blocks of this many seconds at a time; the
-/// other one is far ahead.
+/// Checks whether a fork far ahead is refused after the predecessor has named heads for a long time:
+/// `blocks` more every `seconds` seconds.
 fn check_far(blocks: u64, seconds: u64, is_refused: bool) {
     let mut scene = Scene::new(2);
     for at in 1..20 {
         scene.now += SECOND * seconds as u32;
         let head = 100 + at * blocks;
-        scene.named(0, 0, head);
-        scene.named(1, 0, head);
+        scene.name_head(0, 0, head);
+        scene.name_head(1, 0, head);
         scene.choose();
-        scene.goes_to(0, 0, head, head);
+        scene.advance(0, 0, head, head);
     }
-    scene.named(1, 7, 5_000);
+    scene.name_head(1, 7, 5_000);
     let patience = scene.health.block_time() / 2;
     scene.now += patience;
     assert_eq!(scene.choose(), Some((Some(0), Some(1), LAGGING)));
@@ -156,116 +159,116 @@ fn check_far(blocks: u64, seconds: u64, is_refused: bool) {
 }
 
 #[test]
-fn one_far_ahead_is_followed_if_the_predecessor_is_catching_up() {
+fn an_upstream_far_ahead_is_followed_if_the_predecessor_is_catching_up() {
     check_far(1, 1, true);
     check_far(2, 2, true);
-    // A chain that has missed blocks: what counts are seconds, and hardly one is missing.
+    // A chain that misses slots: its pace is measured in seconds, of which few are missing.
     check_far(3, 4, true);
-    // It catches up, or falls further behind.
+    // The predecessor catches up, or falls further behind.
     check_far(10, 1, false);
     check_far(100, 2, false);
     check_far(1, 3, false);
 }
 
-/// Upstream 1 has taken us to blocks of its own above what upstream 0 had.
+/// Upstream 1 has advanced the served chain to blocks of its own, above those of upstream 0.
 fn advanced_by_fork(number: u64) -> Scene {
     let mut scene = on_probation(2);
-    scene.named(1, 7, number);
-    scene.goes_to(1, 7, 101, number);
+    scene.name_head(1, 7, number);
+    scene.advance(1, 7, 101, number);
     scene
 }
 
 #[test]
-fn the_predecessor_is_followed_again_if_it_contradicts() {
+fn the_predecessor_is_followed_again_if_it_names_another_chain() {
     let mut scene = advanced_by_fork(110);
-    second(&mut scene, &[(0, 0)]);
+    pass_second(&mut scene, &[(0, 0)]);
     assert_eq!(scene.choose(), None);
-    // For a block time it may be late.
-    second(&mut scene, &[(0, 0), (1, 7)]);
+    // Within a block time it may just be late.
+    pass_second(&mut scene, &[(0, 0), (1, 7)]);
     assert_eq!(
         scene.choose(),
         Some((Some(1), Some(0), SwitchReason::OtherFork))
     );
-    // What the other gave is not kept, although it is higher.
-    scene.later(500);
+    // The blocks of the other upstream are replaced, although they are higher.
+    scene.wait(500);
     assert_eq!(scene.target(), Some((0, 102)));
-    scene.goes_to(0, 0, 101, 102);
-    second(&mut scene, &[(0, 0), (1, 7)]);
-    scene.later(700);
+    scene.advance(0, 0, 101, 102);
+    pass_second(&mut scene, &[(0, 0), (1, 7)]);
+    scene.wait(700);
     assert_eq!((scene.choose(), scene.target()), (None, Some((0, 103))));
 }
 
 #[test]
-fn an_upstream_that_was_late_contradicts_nobody() {
-    // It comes after us.
+fn a_late_predecessor_is_not_followed_again() {
+    // It follows the served chain later.
     let mut scene = advanced_by_fork(101);
-    scene.named(0, 0, 101);
+    scene.name_head(0, 0, 101);
     assert_eq!(scene.choose(), None);
-    scene.later(900);
-    scene.named(0, 7, 101);
+    scene.wait(900);
+    scene.name_head(0, 7, 101);
     assert_eq!(scene.choose(), None);
-    scene.later(900);
+    scene.wait(900);
     assert_eq!(scene.choose(), None);
-    // Long after the switch the one that is followed is followed.
+    // Long after the switch the followed upstream stays.
     let mut scene = advanced_by_fork(101);
-    scene.later(16_000);
-    scene.named(1, 7, 101);
-    scene.named(0, 0, 101);
+    scene.wait(16_000);
+    scene.name_head(1, 7, 101);
+    scene.name_head(0, 0, 101);
     assert_eq!(scene.choose(), None);
-    second(&mut scene, &[(0, 0), (1, 7)]);
+    pass_second(&mut scene, &[(0, 0), (1, 7)]);
     assert_eq!(scene.choose(), None);
 }
 
 #[test]
-fn a_liars_blocks_are_not_kept() {
+fn a_liars_blocks_are_replaced() {
     let mut scene = Scene::new(2);
-    scene.named(0, 7, 150);
-    scene.goes_to(0, 7, 90, 150);
-    scene.named(1, 0, 120);
-    scene.fails(0, Fault::BadBlock);
+    scene.name_head(0, 7, 150);
+    scene.advance(0, 7, 90, 150);
+    scene.name_head(1, 0, 120);
+    scene.fail(0, Fault::BadBlock);
     let left = SwitchReason::Left(UpstreamState::Faulty(Fault::BadBlock));
     assert_eq!(scene.choose(), Some((Some(0), Some(1), left)));
     assert!(!scene.health.is_on_probation());
-    scene.later(499);
+    scene.wait(499);
     assert_eq!(scene.target(), None);
-    scene.later(1);
+    scene.wait(1);
     assert_eq!(scene.target(), Some((1, 120)));
-    // A served block is lag for as long as it is named.
-    scene.named(1, 7, 120);
+    // A served block counts as lag for as long as it is named.
+    scene.name_head(1, 7, 120);
     for _ in 0..9 {
-        scene.later(1_000);
-        scene.named(1, 7, 120);
+        scene.wait(1_000);
+        scene.name_head(1, 7, 120);
         assert_eq!((scene.choose(), scene.target()), (None, None));
     }
-    // As high as the served head, on another fork.
-    scene.named(1, 0, 150);
+    // A head as high as the served one, on another fork.
+    scene.name_head(1, 0, 150);
     assert_eq!(scene.target(), Some((1, 150)));
-    // From then on it is its chain.
-    scene.goes_to(1, 0, 91, 150);
-    scene.named(1, 0, 149);
-    scene.later(2_999);
+    // From now on the served chain comes from upstream 1.
+    scene.advance(1, 0, 91, 150);
+    scene.name_head(1, 0, 149);
+    scene.wait(2_999);
     assert_eq!(scene.target(), None);
-    scene.later(1);
+    scene.wait(1);
     assert_eq!(scene.target(), Some((1, 149)));
 }
 
-/// Upstreams followed in between that give no blocks do not change that.
+/// Upstreams that are followed in between without serving blocks change nothing.
 #[test]
-fn a_liars_blocks_are_not_kept_until_another_advances_the_head() {
+fn a_liars_blocks_stay_replaceable_until_another_upstream_advances_the_head() {
     let mut scene = Scene::new(3);
-    scene.named(0, 7, 150);
-    scene.goes_to(0, 7, 90, 150);
+    scene.name_head(0, 7, 150);
+    scene.advance(0, 7, 90, 150);
     for upstream in [1, 2] {
-        scene.fails(upstream, Fault::Connection);
+        scene.fail(upstream, Fault::Connection);
     }
-    scene.fails(0, Fault::BadBlock);
+    scene.fail(0, Fault::BadBlock);
     assert!(scene.choose().is_some_and(|(_, to, _)| to.is_none()));
-    scene.later(1_000);
-    scene.named(1, 0, 120);
+    scene.wait(1_000);
+    scene.name_head(1, 0, 120);
     assert_eq!(scene.choose(), Some((None, Some(1), SwitchReason::First)));
-    scene.fails(1, Fault::Connection);
-    scene.named(2, 0, 121);
+    scene.fail(1, Fault::Connection);
+    scene.name_head(2, 0, 121);
     assert!(scene.choose().is_some_and(|(_, to, _)| to == Some(2)));
-    scene.later(500);
+    scene.wait(500);
     assert_eq!(scene.target(), Some((2, 121)));
 }

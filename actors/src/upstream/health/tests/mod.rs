@@ -5,7 +5,7 @@ mod tables;
 
 use super::*;
 
-/// The served chain: hashes from a number on.
+/// The served chain: the hashes of its blocks from `oldest` on.
 pub(super) struct ServedChain {
     pub(super) oldest: u64,
     pub(super) hashes: Vec<B256>,
@@ -29,12 +29,12 @@ impl Chain for ServedChain {
 
 impl Health {
     /// The head that an upstream named last.
-    fn named(&self, upstream: UpstreamId) -> Option<&HeadClaim> {
+    fn named_head(&self, upstream: UpstreamId) -> Option<&HeadClaim> {
         self.upstreams[upstream].head.as_ref()
     }
 }
 
-/// The block of this number on a fork; fork 0 is the chain itself.
+/// The hash of the block of this number on a fork; fork 0 is the honest chain.
 fn hash(fork: u64, number: u64) -> B256 {
     B256::left_padding_from(&[fork.to_be_bytes(), number.to_be_bytes()].concat())
 }

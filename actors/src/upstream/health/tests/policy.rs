@@ -2,19 +2,19 @@ use super::*;
 
 pub(super) const SECOND: Duration = Duration::from_secs(1);
 
-/// Upstreams on a chain with one block a second.
+/// The health of upstreams on a chain with one block a second.
 pub(super) struct Scene {
     pub(super) health: Health,
-    pub(super) ours: ServedChain,
+    pub(super) served: ServedChain,
     pub(super) now: Moment,
 }
 
 impl Scene {
-    /// The served head is block 100, and every upstream has named it.
+    /// Block 100 is the served head, and every upstream has named it.
     pub(super) fn new(upstreams: usize) -> Self {
         let mut scene = Self {
             health: Health::new(upstreams, 1),
-            ours: ServedChain {
+            served: ServedChain {
                 oldest: 0,
                 hashes: (0..=100).map(|number| hash(0, number)).collect(),
             },
@@ -22,26 +22,26 @@ impl Scene {
         };
         scene.health.learn_block_time((0, 0), (10, 10));
         for upstream in 0..upstreams {
-            scene.named(upstream, 0, 100);
+            scene.name_head(upstream, 0, 100);
         }
         scene.health.advanced(0, scene.now, 100);
         assert_eq!(scene.choose(), Some((None, Some(0), SwitchReason::First)));
         scene
     }
 
-    pub(super) fn named(&mut self, upstream: UpstreamId, fork: u64, number: u64) {
+    pub(super) fn name_head(&mut self, upstream: UpstreamId, fork: u64, number: u64) {
         self.health
             .head_named(upstream, self.now, claim(fork, number));
     }
 
-    pub(super) fn fails(&mut self, upstream: UpstreamId, fault: Fault) -> Duration {
+    pub(super) fn fail(&mut self, upstream: UpstreamId, fault: Fault) -> Duration {
         let verdict = Verdict::Fault(fault);
         self.health
             .failed(upstream, self.now, verdict)
             .unwrap_or_default()
     }
 
-    pub(super) fn later(&mut self, millis: u64) {
+    pub(super) fn wait(&mut self, millis: u64) {
         self.now += Duration::from_millis(millis);
     }
 
@@ -49,9 +49,9 @@ impl Scene {
         &mut self,
     ) -> Option<(Option<UpstreamId>, Option<UpstreamId>, SwitchReason)> {
         for upstream in self.health.silent(self.now) {
-            self.fails(upstream, Fault::Silent);
+            self.fail(upstream, Fault::Silent);
         }
-        let switch = self.health.choose(self.now, &self.ours)?;
+        let switch = self.health.choose(self.now, &self.served)?;
         Some((switch.from, switch.to, switch.reason))
     }
 
@@ -59,16 +59,16 @@ impl Scene {
         self.health.state(upstream, self.now)
     }
 
-    /// The head to go to.
+    /// The head to sync to.
     pub(super) fn target(&self) -> Option<(UpstreamId, u64)> {
-        let (upstream, head) = self.health.target(self.now, &self.ours)?;
+        let (upstream, head) = self.health.target(self.now, &self.served)?;
         Some((upstream, head.number))
     }
 
-    /// Our chain becomes that of a fork up to this number, by what an upstream gave.
-    pub(super) fn goes_to(&mut self, upstream: UpstreamId, fork: u64, since: u64, number: u64) {
-        self.ours.hashes.truncate(since as usize);
-        self.ours
+    /// Replaces the served chain from `since` on by a fork up to `number`, from an upstream.
+    pub(super) fn advance(&mut self, upstream: UpstreamId, fork: u64, since: u64, number: u64) {
+        self.served.hashes.truncate(since as usize);
+        self.served
             .hashes
             .extend((since..=number).map(|number| hash(fork, number)));
         self.health.advanced(upstream, self.now, number);
@@ -78,42 +78,42 @@ impl Scene {
 #[test]
 fn an_upstream_is_syncing_until_it_names_a_head() {
     let mut health = Health::new(2, 1);
-    let ours = ServedChain {
+    let served = ServedChain {
         oldest: 0,
         hashes: vec![hash(0, 0)],
     };
     assert_eq!(health.state(0, SECOND), UpstreamState::Syncing);
-    assert_eq!(health.choose(SECOND, &ours), None);
-    assert_eq!(health.target(SECOND, &ours), None);
+    assert_eq!(health.choose(SECOND, &served), None);
+    assert_eq!(health.target(SECOND, &served), None);
     health.syncing_reported(1, SECOND, true);
     health.head_named(1, SECOND, claim(0, 9));
     assert_eq!(health.state(1, SECOND), UpstreamState::Syncing);
-    assert_eq!(health.choose(SECOND, &ours), None);
+    assert_eq!(health.choose(SECOND, &served), None);
     health.head_named(0, SECOND, claim(0, 5));
     assert_eq!(health.state(0, SECOND), UpstreamState::Live);
     assert_eq!(
-        health.choose(SECOND, &ours).and_then(|switch| switch.to),
+        health.choose(SECOND, &served).and_then(|switch| switch.to),
         Some(0)
     );
-    assert_eq!(health.target(SECOND, &ours), Some((0, claim(0, 5))));
-    // What a syncing upstream names does not make others lag.
+    assert_eq!(health.target(SECOND, &served), Some((0, claim(0, 5))));
+    // The head of a syncing upstream does not make others lag.
     assert_eq!(health.state(0, 5 * SECOND), UpstreamState::Live);
     health.syncing_reported(1, SECOND, false);
     assert_eq!(health.state(1, SECOND), UpstreamState::Live);
-    assert_eq!(health.named(1).map(|head| head.number), Some(9));
+    assert_eq!(health.named_head(1).map(|head| head.number), Some(9));
 }
 
 #[test]
 fn the_followed_upstream_is_kept_while_it_is_live() {
     let mut scene = Scene::new(3);
-    scene.named(1, 0, 101);
-    scene.later(499);
+    scene.name_head(1, 0, 101);
+    scene.wait(499);
     assert_eq!(
         (scene.choose(), scene.state(0)),
         (None, UpstreamState::Live)
     );
-    scene.named(0, 0, 101);
-    scene.later(1);
+    scene.name_head(0, 0, 101);
+    scene.wait(1);
     assert_eq!(
         (scene.choose(), scene.state(0)),
         (None, UpstreamState::Live)
@@ -124,15 +124,15 @@ fn the_followed_upstream_is_kept_while_it_is_live() {
 #[test]
 fn a_lagging_upstream_is_replaced_within_one_block_time() {
     let mut scene = Scene::new(3);
-    scene.named(2, 0, 101);
-    scene.later(500);
+    scene.name_head(2, 0, 101);
+    scene.wait(500);
     assert_eq!(scene.state(0), UpstreamState::Lagging);
     let left = SwitchReason::Left(UpstreamState::Lagging);
     assert_eq!(scene.choose(), Some((Some(0), Some(2), left)));
     assert_eq!(scene.target(), Some((2, 101)));
-    // Back at the head it is live, and not followed for that.
-    scene.goes_to(2, 0, 101, 101);
-    scene.named(0, 0, 101);
+    // At the head again it is live, but not followed again.
+    scene.advance(2, 0, 101, 101);
+    scene.name_head(0, 0, 101);
     assert_eq!(
         (scene.choose(), scene.state(0)),
         (None, UpstreamState::Live)
@@ -142,36 +142,36 @@ fn a_lagging_upstream_is_replaced_within_one_block_time() {
 #[test]
 fn a_silent_upstream_is_replaced_after_three_block_times() {
     let mut scene = Scene::new(2);
-    scene.later(2_000);
-    scene.named(1, 0, 100);
-    scene.later(999);
+    scene.wait(2_000);
+    scene.name_head(1, 0, 100);
+    scene.wait(999);
     assert_eq!(
         (scene.choose(), scene.state(0)),
         (None, UpstreamState::Live)
     );
-    scene.later(1);
+    scene.wait(1);
     let silent = UpstreamState::Faulty(Fault::Silent);
     assert_eq!(
         scene.choose(),
         Some((Some(0), Some(1), SwitchReason::Left(silent)))
     );
-    assert!(scene.health.silent(scene.now).is_empty(), "found once");
-    // No upstream is better than a silent one.
-    scene.later(2_000);
+    assert!(scene.health.silent(scene.now).is_empty(), "reported once");
+    // Following none is better than following a silent one.
+    scene.wait(2_000);
     assert_eq!(
         scene.choose(),
         Some((Some(1), None, SwitchReason::Left(silent)))
     );
     assert_eq!((scene.choose(), scene.target()), (None, None));
     // The first that names a head is followed.
-    scene.named(0, 0, 100);
+    scene.name_head(0, 0, 100);
     assert_eq!(scene.choose(), Some((None, Some(0), SwitchReason::First)));
 }
 
 #[test]
-fn a_fault_leaves_an_upstream_at_once_and_lets_it_come_back() {
+fn a_faulty_upstream_is_replaced_at_once_and_can_recover() {
     let mut scene = Scene::new(2);
-    let wait = scene.fails(0, Fault::Timeout);
+    let wait = scene.fail(0, Fault::Timeout);
     assert!(wait <= SECOND / 2, "within one block time: {wait:?}");
     let faulty = UpstreamState::Faulty(Fault::Timeout);
     assert_eq!(
@@ -180,34 +180,34 @@ fn a_fault_leaves_an_upstream_at_once_and_lets_it_come_back() {
     );
     assert!(!scene.health.may_ask(0, scene.now));
     assert_eq!(scene.health.poll_at(0, scene.now, true), scene.now + wait);
-    // What else was under way fails with it, and is no other trouble; what it says is not heard.
-    assert_eq!(scene.fails(0, Fault::Connection), Duration::ZERO);
-    scene.named(0, 0, 101);
+    // Other calls that fail at the same time are no further faults, and heads are ignored.
+    assert_eq!(scene.fail(0, Fault::Connection), Duration::ZERO);
+    scene.name_head(0, 0, 101);
     assert_eq!(scene.state(0), faulty);
     scene.now += wait;
     assert!(scene.health.may_ask(0, scene.now));
     assert_eq!(scene.state(0), faulty);
-    let longer = scene.fails(0, Fault::Refused);
+    let longer = scene.fail(0, Fault::Refused);
     assert!(longer > wait, "{wait:?} {longer:?}");
     scene.now += longer;
-    scene.named(0, 0, 100);
+    scene.name_head(0, 0, 100);
     assert_eq!(
         (scene.state(0), scene.choose()),
         (UpstreamState::Live, None)
     );
-    // Old strikes are forgotten.
-    scene.later(16_000);
-    assert_eq!(scene.fails(0, Fault::Timeout), wait);
+    // Old strikes no longer count.
+    scene.wait(16_000);
+    assert_eq!(scene.fail(0, Fault::Timeout), wait);
 }
 
 #[test]
-fn a_lie_outweighs_faults_at_the_same_time() {
+fn a_lie_outweighs_a_fault_at_the_same_time() {
     let mut scene = Scene::new(2);
-    let wait = scene.fails(0, Fault::Timeout);
-    let longer = scene.fails(0, Fault::BadBlock);
+    let wait = scene.fail(0, Fault::Timeout);
+    let longer = scene.fail(0, Fault::BadBlock);
     assert!(longer > wait * 8, "{wait:?} {longer:?}");
     assert_eq!(scene.state(0), UpstreamState::Faulty(Fault::BadBlock));
-    assert_eq!(scene.fails(0, Fault::BadBlock), Duration::ZERO);
+    assert_eq!(scene.fail(0, Fault::BadBlock), Duration::ZERO);
 }
 
 #[test]
@@ -220,12 +220,12 @@ fn a_limited_upstream_is_backed_off_but_not_faulty() {
     assert_eq!(wait, asked_for);
     let limited = SwitchReason::Left(UpstreamState::Limited);
     assert_eq!(scene.choose(), Some((Some(0), Some(1), limited)));
-    scene.later(19_999);
+    scene.wait(19_999);
     assert!(!scene.health.may_ask(0, scene.now));
-    scene.later(1);
-    scene.named(0, 0, 100);
+    scene.wait(1);
+    scene.name_head(0, 0, 100);
     assert_eq!(scene.state(0), UpstreamState::Live);
-    // It need not say how long.
+    // It may give no time to wait.
     let wait = scene.health.failed(0, scene.now, Verdict::Limited(None));
     assert!(wait.is_some_and(|wait| wait > Duration::ZERO));
     assert_eq!(scene.health.failed(1, scene.now, Verdict::Innocent), None);
@@ -234,53 +234,54 @@ fn a_limited_upstream_is_backed_off_but_not_faulty() {
 #[test]
 fn a_lower_head_of_another_upstream_is_lag() {
     let mut scene = Scene::new(2);
-    // The other one is behind, on a fork of its own.
-    scene.named(1, 7, 98);
-    scene.fails(0, Fault::Connection);
+    // Upstream 1 is behind, on a fork of its own.
+    scene.name_head(1, 7, 98);
+    scene.fail(0, Fault::Connection);
     assert!(scene.choose().is_some_and(|(_, to, _)| to == Some(1)));
     for number in [98, 99, 100] {
-        scene.named(1, 7, number);
-        scene.later(900);
+        scene.name_head(1, 7, number);
+        scene.wait(900);
         assert_eq!((scene.choose(), scene.target()), (None, None), "{number}");
     }
-    scene.named(1, 7, 101);
+    scene.name_head(1, 7, 101);
     assert_eq!(scene.target(), Some((1, 101)));
-    scene.goes_to(1, 7, 96, 101);
-    // From now on it is its chain: a lower head of another branch is a reorg, if it stays.
-    scene.named(1, 8, 101);
+    scene.advance(1, 7, 96, 101);
+    // From now on the served chain comes from it: a lower head on another branch is a reorg if it
+    // lasts.
+    scene.name_head(1, 8, 101);
     assert_eq!(scene.target(), Some((1, 101)));
-    scene.named(1, 8, 99);
+    scene.name_head(1, 8, 99);
     assert_eq!(scene.target(), None);
     let patience = scene.health.block_time() / 2;
     scene.now += patience;
     assert_eq!(scene.target(), Some((1, 99)));
-    // And so is a lower head of this branch, if it stays longer.
-    scene.named(1, 7, 99);
+    // So is a lower head on the same branch, if it lasts longer.
+    scene.name_head(1, 7, 99);
     scene.now += patience * 6 - Duration::from_millis(1);
     assert_eq!(scene.target(), None);
-    scene.later(1);
+    scene.wait(1);
     assert_eq!(scene.target(), Some((1, 99)));
-    // But not of an upstream that was away: it only is behind.
-    let wait = scene.fails(1, Fault::Connection);
+    // Not after a fault: then the upstream is only behind.
+    let wait = scene.fail(1, Fault::Connection);
     scene.choose();
     scene.now += wait;
-    scene.named(1, 7, 99);
+    scene.name_head(1, 7, 99);
     assert!(scene.choose().is_some());
     scene.now += patience * 6;
     assert_eq!(scene.target(), None);
 }
 
 #[test]
-fn one_url_that_is_two_upstreams_does_not_take_the_head_back() {
+fn two_replicas_behind_one_url_do_not_take_the_head_back() {
     let mut scene = Scene::new(1);
     for number in 101..120 {
-        scene.later(500);
-        scene.named(0, 0, number - 3);
+        scene.wait(500);
+        scene.name_head(0, 0, number - 3);
         assert_eq!((scene.choose(), scene.target()), (None, None));
-        scene.later(500);
-        scene.named(0, 0, number);
+        scene.wait(500);
+        scene.name_head(0, 0, number);
         assert_eq!((scene.choose(), scene.target()), (None, Some((0, number))));
-        scene.goes_to(0, 0, number, number);
+        scene.advance(0, 0, number, number);
     }
 }
 
@@ -292,58 +293,58 @@ fn of_two_forks_the_later_finalized_one_is_followed() {
             .health
             .finalized_named(upstream, Some((number, hash(fork, number))));
     };
-    // Both have finalized the same: nothing to choose.
+    // Both have finalized the same block: no switch.
     settle(&mut scene, 0, 0, 60);
     settle(&mut scene, 1, 0, 60);
-    scene.named(1, 5, 101);
+    scene.name_head(1, 5, 101);
     assert_eq!(scene.choose(), None);
-    // Later, and of the same chain.
+    // A later block of the same chain.
     settle(&mut scene, 1, 0, 90);
     assert_eq!(scene.choose(), None);
-    // Later, and another chain, of an upstream whose head is served: ignored.
+    // A later block of another chain, from an upstream whose head is served: ignored.
     settle(&mut scene, 2, 5, 95);
     assert_eq!(scene.choose(), None);
-    // Later, and another chain.
+    // A later block of another chain.
     settle(&mut scene, 1, 5, 90);
     assert_eq!(
         scene.choose(),
         Some((Some(0), Some(1), SwitchReason::LaterFinalized))
     );
     assert_eq!(scene.target(), Some((1, 101)));
-    scene.goes_to(1, 5, 85, 101);
-    scene.named(0, 0, 101);
+    scene.advance(1, 5, 85, 101);
+    scene.name_head(0, 0, 101);
     assert_eq!(scene.choose(), None);
-    // And back, if that is what is finalized.
+    // Back again, if the first chain finalizes a later block.
     settle(&mut scene, 0, 0, 91);
     assert_eq!(
         scene.choose(),
         Some((Some(1), Some(0), SwitchReason::LaterFinalized))
     );
-    // Not higher than the served head, which does not go back for it.
+    // Its head is not above the served one, which does not go back.
     assert_eq!(scene.target(), None);
-    scene.named(0, 0, 102);
+    scene.name_head(0, 0, 102);
     assert_eq!(scene.target(), Some((0, 102)));
 }
 
 #[test]
 fn polling_intervals_depend_on_the_role() {
     let mut scene = Scene::new(2);
-    let millis = |scene: &Scene, upstream, tells| {
-        (scene.health.poll_at(upstream, scene.now, tells) - scene.now).as_millis()
+    let millis = |scene: &Scene, upstream, announces| {
+        (scene.health.poll_at(upstream, scene.now, announces) - scene.now).as_millis()
     };
     assert_eq!(millis(&scene, 0, false), 250);
     assert_eq!(millis(&scene, 0, true), 1_000);
     assert_eq!(millis(&scene, 1, false), 500);
-    let wait = scene.fails(1, Fault::Silent);
+    let wait = scene.fail(1, Fault::Silent);
     assert_eq!(millis(&scene, 1, true), wait.as_millis());
 }
 
 #[test]
-fn between_equals_the_operators_order_decides_and_strikes_before_it() {
+fn fewest_strikes_and_then_the_operators_order_decide_between_equals() {
     let mut scene = Scene::new(4);
-    let wait = scene.fails(1, Fault::Timeout);
+    let wait = scene.fail(1, Fault::Timeout);
     scene.now += wait;
-    scene.named(1, 0, 100);
-    scene.fails(0, Fault::Timeout);
+    scene.name_head(1, 0, 100);
+    scene.fail(0, Fault::Timeout);
     assert!(scene.choose().is_some_and(|(_, to, _)| to == Some(2)));
 }

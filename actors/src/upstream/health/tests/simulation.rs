@@ -3,7 +3,7 @@
 
 use super::*;
 
-/// Steps in a block time; everything happens on a step.
+/// Steps per block time; everything happens on a step.
 const STEPS: u64 = 16;
 const BLOCK_TIME: Duration = Duration::from_millis(1_600);
 const STEP: Duration = Duration::from_millis(100);
@@ -14,26 +14,26 @@ enum Mode {
     Honest,
     /// This many blocks behind.
     Behind(u64),
-    /// Names the head that it had when it began to.
+    /// Keeps naming the head that it had when this began.
     Frozen(u64),
-    /// Does not answer; the call fails in time.
+    /// Does not answer; calls time out.
     Silent,
     /// Answers with an error.
     Failing(Fault),
     Limited,
-    /// Names a head far ahead, which nobody has.
-    Boasting,
-    /// Names honest heads, and gives blocks that fail their checks.
+    /// Names a head far ahead that does not exist.
+    FakeHead,
+    /// Names honest heads, and serves blocks that fail their checks.
     Lying,
-    /// Is two upstreams, one of them three blocks behind.
+    /// Is two replicas, one of them three blocks behind.
     Stale,
-    /// Has a chain of its own since a block.
+    /// Has a chain of its own after this block.
     Forked(u64),
-    /// Invents one from a block on, this many blocks ahead of everybody.
+    /// Invents a chain of its own after this block, with a head this many blocks ahead of all others.
     Inventing(u64, u64),
 }
 
-/// Equal seeds give equal numbers (xorshift).
+/// Pseudorandom numbers (xorshift): equal seeds give equal numbers.
 struct Dice(u64);
 
 impl Dice {
@@ -47,23 +47,23 @@ impl Dice {
 
 struct SimulatedUpstream {
     mode: Mode,
-    /// Since which step.
+    /// The step at which the mode began.
     since: u64,
-    asked: Option<Moment>,
+    polled_at: Option<Moment>,
 }
 
 struct World {
     health: Health,
-    ours: ServedChain,
+    served: ServedChain,
     upstreams: Vec<SimulatedUpstream>,
     dice: Dice,
     step: u64,
-    /// The upstream that gave the served head, as long as it is followed.
-    given_by: Option<UpstreamId>,
-    /// Since when another upstream would have been better.
+    /// The upstream that advanced the head to where it is; `None` after a switch.
+    advanced_by: Option<UpstreamId>,
+    /// The step since which another upstream would have been better.
     wrong_since: Option<u64>,
-    /// The first upstream is honest all the time.
-    has_rock: bool,
+    /// Whether the first upstream is always honest.
+    is_first_honest: bool,
 }
 
 /// The chain's head at a step.
@@ -80,20 +80,20 @@ impl World {
         let upstreams = (0..count).map(|_| SimulatedUpstream {
             mode: Mode::Honest,
             since: 0,
-            asked: None,
+            polled_at: None,
         });
         Self {
             health,
-            ours: ServedChain {
+            served: ServedChain {
                 oldest: 0,
                 hashes: (0..=100).map(|number| hash(0, number)).collect(),
             },
             upstreams: upstreams.collect(),
             dice,
             step: 0,
-            given_by: None,
+            advanced_by: None,
             wrong_since: None,
-            has_rock: false,
+            is_first_honest: false,
         }
     }
 
@@ -102,7 +102,7 @@ impl World {
     }
 
     fn change_modes(&mut self) {
-        for at in usize::from(self.has_rock)..self.upstreams.len() {
+        for at in usize::from(self.is_first_honest)..self.upstreams.len() {
             if self.dice.roll(STEPS * 20) > 0 {
                 continue;
             }
@@ -114,7 +114,7 @@ impl World {
                 3 => Mode::Failing(Fault::Connection),
                 4 => Mode::Failing(Fault::Malformed),
                 5 => Mode::Limited,
-                6 => Mode::Boasting,
+                6 => Mode::FakeHead,
                 7 => Mode::Lying,
                 8 => Mode::Stale,
                 9 => Mode::Forked(head - self.dice.roll(4)),
@@ -132,8 +132,8 @@ impl World {
     /// Asks an upstream for its head.
     fn poll(&mut self, id: UpstreamId) {
         let (now, head) = (self.now(), head_at(self.step));
-        let asked = self.upstreams[id].asked;
-        let is_due = asked.is_none_or(|asked| self.health.poll_at(id, asked, false) <= now);
+        let polled_at = self.upstreams[id].polled_at;
+        let is_due = polled_at.is_none_or(|at| self.health.poll_at(id, at, false) <= now);
         if !is_due || !self.health.may_ask(id, now) {
             return;
         }
@@ -144,7 +144,7 @@ impl World {
             Mode::Silent => Err(Verdict::Fault(Fault::Timeout)),
             Mode::Failing(fault) => Err(Verdict::Fault(fault)),
             Mode::Limited => Err(Verdict::Limited(None)),
-            Mode::Boasting => Ok(claim(9, head + 1_000 + self.dice.roll(9))),
+            Mode::FakeHead => Ok(claim(9, head + 1_000 + self.dice.roll(9))),
             Mode::Stale => Ok(claim(0, head - 3 * self.dice.roll(2))),
             Mode::Inventing(_, ahead) => Ok(claim(1 + id as u64, head + ahead)),
             Mode::Forked(since) if head > since => Ok(claim(1 + id as u64, head)),
@@ -157,24 +157,24 @@ impl World {
                 assert!(wait.is_some_and(|wait| wait <= BACKOFF_MAX * 5 / 4));
             }
         }
-        self.upstreams[id].asked = Some(now);
+        self.upstreams[id].polled_at = Some(now);
     }
 
-    /// Goes where the followed upstream is, as far as what it gives holds.
-    fn go(&mut self) {
+    /// Advances the served head to that of the followed upstream, unless its blocks fail.
+    fn advance(&mut self) {
         let now = self.now();
-        let Some((id, head)) = self.health.target(now, &self.ours) else {
+        let Some((id, head)) = self.health.target(now, &self.served) else {
             return;
         };
-        let before = self.ours.head().0;
-        let is_disowned = self.health.lag == Lag::Served;
+        let before = self.served.head().0;
+        let may_replace_served = self.health.lag == Lag::Served;
         let is_far = head.number >= before + 128;
         if is_far && self.health.refuses_path(now, true) {
             return;
         }
         let fork = match self.upstreams[id].mode {
-            Mode::Lying => return self.fails(id, Fault::BadBlock),
-            Mode::Boasting => return self.fails(id, Fault::Missing),
+            Mode::Lying => return self.fail(id, Fault::BadBlock),
+            Mode::FakeHead => return self.fail(id, Fault::Missing),
             Mode::Forked(since) | Mode::Inventing(since, _)
                 if head.hash == hash(1 + id as u64, head.number) =>
             {
@@ -188,49 +188,49 @@ impl World {
         });
         let hashes: Vec<_> = hashes.collect();
         if hashes.last() != Some(&head.hash) {
-            // It has changed its mind since.
-            return self.fails(id, Fault::Missing);
+            // It has moved to another chain since it named this head.
+            return self.fail(id, Fault::Missing);
         }
-        let is_fork = hashes.get(before as usize) != self.ours.hashes.last();
+        let is_fork = hashes.get(before as usize) != self.served.hashes.last();
         if is_fork && self.health.refuses_path(now, is_far) {
             return;
         }
-        self.ours.hashes = hashes;
+        self.served.hashes = hashes;
         self.health.advanced(id, now, head.number);
-        // An upstream may change its mind; who comes after it may not take us back, but from where
-        // a liar took us.
-        let may_go_back = self.given_by == Some(id) || is_disowned;
+        // An upstream may revert its own blocks. One that is followed after it may not lower the
+        // head, unless it replaces blocks of a liar.
+        let may_go_back = self.advanced_by == Some(id) || may_replace_served;
         assert!(
             may_go_back || head.number > before,
             "{before} {head:?} by {id}"
         );
-        self.given_by = Some(id);
+        self.advanced_by = Some(id);
     }
 
-    fn fails(&mut self, id: UpstreamId, fault: Fault) {
+    fn fail(&mut self, id: UpstreamId, fault: Fault) {
         let now = self.now();
         self.health.failed(id, now, Verdict::Fault(fault));
     }
 
     fn choose(&mut self) {
         for id in self.health.silent(self.now()) {
-            self.fails(id, Fault::Silent);
+            self.fail(id, Fault::Silent);
         }
-        if self.health.choose(self.now(), &self.ours).is_some() {
-            self.given_by = None;
+        if self.health.choose(self.now(), &self.served).is_some() {
+            self.advanced_by = None;
         }
     }
 
-    /// One step: everything that a driver does, then the invariants.
+    /// One step: all that the follower does, then the invariants.
     fn step(&mut self) {
         self.change_modes();
         for id in 0..self.upstreams.len() {
             self.poll(id);
         }
-        // As often as somebody is left, somebody else is asked at once.
+        // Every failure leads to another choice at once.
         for _ in 0..=2 * self.upstreams.len() {
             self.choose();
-            self.go();
+            self.advance();
         }
         self.choose();
         self.check();
@@ -253,13 +253,16 @@ impl World {
         );
         assert!(
             followed.is_some() || !is_live,
-            "nobody is followed: {states:?}"
+            "no live upstream is followed: {states:?}"
         );
-        // An upstream that lags is left within one block time where another is ahead.
-        let followed_head = self.health.followed().and_then(|id| self.health.named(id));
+        // A lagging upstream is replaced within one block time if another one is ahead.
+        let followed_head = self
+            .health
+            .followed()
+            .and_then(|id| self.health.named_head(id));
         let is_wrong = followed_head.is_some_and(|head| {
             (0..states.len()).any(|id| {
-                let named = self.health.named(id);
+                let named = self.health.named_head(id);
                 let is_in_cooldown = self.health.upstreams[id].is_in_cooldown(now);
                 !is_in_cooldown
                     && states[id] == UpstreamState::Live
@@ -269,20 +272,20 @@ impl World {
         self.wrong_since = is_wrong.then(|| self.wrong_since.unwrap_or(self.step));
         let wrong_for = self.wrong_since.map_or(0, |since| self.step - since);
         assert!(wrong_for < STEPS, "step {}: {states:?}", self.step);
-        if self.has_rock {
-            let (head, hash_of) = self.ours.head();
-            assert_eq!(hash_of, hash(0, head), "step {}: {states:?}", self.step);
+        if self.is_first_honest {
+            let (head, head_hash) = self.served.head();
+            assert_eq!(head_hash, hash(0, head), "step {}: {states:?}", self.step);
         }
-        // Where one has been honest for as long as the longest wait, we are where it is, whatever
-        // the others do.
+        // If an upstream has been honest for longer than the longest wait, the served head is at
+        // most one block behind it.
         let longest = (BACKOFF_MAX * 5 / 4).as_millis() / STEP.as_millis();
         let settled = longest as u64 + 4 * STEPS;
         let is_honest = |upstream: &SimulatedUpstream| {
             upstream.mode == Mode::Honest && self.step - upstream.since > settled
         };
         if self.upstreams.iter().any(is_honest) {
-            let (ours, _) = self.ours.head();
-            let behind = head_at(self.step).saturating_sub(ours);
+            let (head, _) = self.served.head();
+            let behind = head_at(self.step).saturating_sub(head);
             assert!(
                 behind <= 1,
                 "step {}: {behind} behind {states:?}",
@@ -293,27 +296,26 @@ impl World {
 }
 
 #[test]
-fn the_head_never_goes_back_and_somebody_good_is_followed() {
-    let mut honest_steps = 0;
+fn the_head_never_goes_back_and_a_live_upstream_is_followed() {
+    let mut blocks = 0;
     for seed in 0..60 {
         let mut world = World::new(seed);
         for _ in 0..BLOCKS * STEPS {
             world.step();
         }
         assert!(world.health.block_time() <= BLOCK_TIME * 2, "{seed}");
-        honest_steps += world.ours.head().0;
+        blocks += world.served.head().0;
     }
-    // The worlds are not such that nothing can be done in them.
-    assert!(honest_steps > 60 * 350, "{honest_steps}");
+    // The simulated upstreams allow progress most of the time.
+    assert!(blocks > 60 * 350, "{blocks}");
 }
 
-/// Whatever the others make up, beside an honest upstream that is followed none of it is ever
-/// shown.
+/// While an honest upstream is followed, no block that others invent is ever served.
 #[test]
-fn no_fork_is_shown_beside_an_honest_upstream() {
+fn no_fork_is_served_beside_an_honest_upstream() {
     for seed in 0..60 {
         let mut world = World::new(seed);
-        world.has_rock = true;
+        world.is_first_honest = true;
         for _ in 0..BLOCKS * STEPS {
             world.step();
         }

@@ -7,9 +7,7 @@ use crate::upstream::client::CallError;
 fn every_state_and_fault_has_its_own_label_and_text() {
     let mut labels: Vec<_> = UpstreamState::ALL.map(|(state, _)| state.label()).to_vec();
     labels.extend(Fault::ALL.map(Fault::label));
-    let mut texts: Vec<_> = UpstreamState::ALL
-        .map(|(_, means)| means.to_owned())
-        .to_vec();
+    let mut texts: Vec<_> = UpstreamState::ALL.map(|(_, text)| text.to_owned()).to_vec();
     texts.extend(Fault::ALL.map(|fault| fault.to_string()));
     let is_label = |label: &&str| {
         label
@@ -74,7 +72,7 @@ fn every_call_error_has_a_verdict() {
 }
 
 #[test]
-fn waits_double_up_to_a_bound_and_differ_by_chance_alone() {
+fn waits_double_up_to_a_bound_with_jitter() {
     let backoff = backoff::Backoff::new(7);
     let block_time = Duration::from_secs(4);
     let base = |strikes: u32, is_lie| {
@@ -97,13 +95,13 @@ fn waits_double_up_to_a_bound_and_differ_by_chance_alone() {
         }
     }
     assert!(waits.len() > 20, "{waits:?}");
-    // A block time may be anything.
+    // Any block time gives a bounded wait.
     let first = |block_time| backoff.wait(0, 1, false, block_time);
     assert!(first(Duration::ZERO) >= Duration::from_millis(75));
     assert!(first(Duration::MAX) <= Duration::from_millis(3_750));
 }
 
-/// Checks the estimate after these arrivals: blocks, and milliseconds since the one before.
+/// Checks the estimate after these arrivals: blocks, and milliseconds since the last arrival.
 fn check_block_time(learned: Option<[(u64, u64); 2]>, arrivals: &[(u64, u64)], millis: u64) {
     let mut block_time = BlockTime::default();
     if let Some([older, newer]) = learned {
@@ -121,7 +119,7 @@ fn check_block_time(learned: Option<[(u64, u64); 2]>, arrivals: &[(u64, u64)], m
 }
 
 #[test]
-fn block_time_is_the_median_of_intervals() {
+fn the_block_time_is_the_median_of_intervals() {
     check_block_time(None, &[], 3_000);
     check_block_time(Some([(10, 1_000), (20, 1_020)]), &[], 2_000);
     check_block_time(Some([(10, 1_000), (10, 1_020)]), &[], 3_000);
@@ -130,7 +128,7 @@ fn block_time_is_the_median_of_intervals() {
     check_block_time(Some([(10, 1_000), (20, 1_001)]), &[], 200);
     check_block_time(Some([(10, 1_000), (11, 0)]), &[], 3_000);
     check_block_time(Some([(0, 0), (1, u64::MAX)]), &[], 60_000);
-    // Arrivals count for more than what headers say.
+    // Arrivals outweigh the timestamps of headers.
     check_block_time(Some([(10, 0), (20, 20)]), &[(1, 500); 4], 2_000);
     check_block_time(Some([(10, 0), (20, 20)]), &[(1, 500); 5], 500);
     check_block_time(None, &[(1, 500), (2, 1_000), (1, 9_000)], 500);
