@@ -1,11 +1,11 @@
 import { JsonRpcProvider, WebSocketProvider, version } from 'ethers'
-import { answer, renamed, rpc, run, tell } from './steps.mjs'
+import { answer, renamed, report, rpc, run } from './steps.mjs'
 
 function log({ provider, ...log }) {
   return renamed(log, { index: 'logIndex' })
 }
 
-/** ethers has a signature as an object of its own. */
+/** ethers nests a signature in an object. */
 function authorization({ signature: { r, s, yParity }, ...authorization }) {
   return { ...authorization, r: BigInt(r), s: BigInt(s), yParity }
 }
@@ -14,7 +14,7 @@ function transaction({ provider, signature, chainId, authorizationList, ...trans
   const { r, s, v, yParity, networkV } = signature
   return {
     ...renamed(transaction, { index: 'transactionIndex', gasLimit: 'gas', data: 'input' }),
-    // Zero to ethers where there is none, before EIP-155.
+    // ethers has 0 for a transaction without a chain id (before EIP-155).
     chainId: chainId || null,
     authorizationList: authorizationList?.map(authorization),
     r: BigInt(r),
@@ -62,41 +62,41 @@ async function answers(http, ws, calls) {
   }
 }
 
-/** A provider does not connect again: whoever holds it watches its socket, and goes on with the next one. */
+/** A provider does not reconnect: its user watches the socket, and continues with a new provider. */
 async function follow(ws, end) {
   let head, last
-  const onHead = (value) => tell('head', { value: rpc((head = value)) })
-  const onLog = (value) => tell('log', { value: rpc(log((last = value))) })
+  const onHead = (value) => report('head', { value: rpc((head = value)) })
+  const onLog = (value) => report('log', { value: rpc(log((last = value))) })
 
   const first = new WebSocketProvider(ws)
   const lost = new Promise((resolve) => (first.websocket.onclose = () => resolve('lost')))
-  tell('subscribed', { to: 'numbers', by: 'on("block")' })
-  await first.on('block', (number) => tell('number', { value: rpc(number) }))
-  tell('subscribed', { to: 'added logs', by: 'on({ topics })' })
-  await first.on({ topics: [] }, (value) => tell('added', { value: rpc(log(value)) }))
-  tell('subscribed', { to: 'heads', by: 'raw send' })
+  report('subscribed', { to: 'numbers', by: 'on("block")' })
+  await first.on('block', (number) => report('number', { value: rpc(number) }))
+  report('subscribed', { to: 'added logs', by: 'on({ topics })' })
+  await first.on({ topics: [] }, (value) => report('added', { value: rpc(log(value)) }))
+  report('subscribed', { to: 'heads', by: 'raw send' })
   await subscribe(first, ['newHeads'], onHead)
-  tell('subscribed', { to: 'logs', by: 'raw send' })
+  report('subscribed', { to: 'logs', by: 'raw send' })
   await subscribe(first, ['logs', {}], (value) => onLog(first._wrapLog(value, first._network)))
-  if ((await Promise.race([lost, end])) !== 'lost') throw new Error('the line was not lost')
-  tell('lost', { by: 'websocket.onclose' })
+  if ((await Promise.race([lost, end])) !== 'lost') throw new Error('the connection was not lost')
+  report('lost', { by: 'websocket.onclose' })
 
   const second = new WebSocketProvider(ws)
-  // The last block may not have been told to its end: its logs are taken back, and told again.
+  // Some logs of the last block may be missing, so that logs resume from its parent and repeat the block.
   const { parentHash } = await second.getBlock(last.blockHash)
-  tell('resumed', { by: 'raw send', heads: head.hash, logs: parentHash })
+  report('resumed', { by: 'raw send', heads: head.hash, logs: parentHash })
   const subscriptions = [
     await subscribe(second, ['newHeads', null, { since: head.hash }], onHead),
     await subscribe(second, ['logs', {}, { since: parentHash }], (value) => onLog(second._wrapLog(value, second._network))),
   ]
   await end
   for (const id of subscriptions) await second.send('eth_unsubscribe', [id])
-  tell('unsubscribed', { by: 'raw send' })
+  report('unsubscribed', { by: 'raw send' })
   await second.destroy()
 }
 
 /**
- * What its SocketSubscriber does. `on("block")` tells of a head nothing but its number, `on({ topics })` nothing of
+ * Does what ethers' SocketSubscriber does. `on("block")` passes only the number of a head, `on({ topics })` omits
  * removed logs, and no event takes a `since`.
  */
 async function subscribe(provider, params, receive) {

@@ -1,13 +1,13 @@
-// What the JavaScript clients have in common: one JSON line a step, values as JSON-RPC writes them. See README.md.
+// Shared by the JavaScript clients: one JSON line a step, values in JSON-RPC notation. See README.md.
 
 import { readFileSync } from 'node:fs'
 
-/** Tells the test of a step, in one line. */
-export function tell(step, members = {}) {
+/** Reports a step to the test, in one line. */
+export function report(step, members = {}) {
   process.stdout.write(JSON.stringify({ step, ...members }) + '\n')
 }
 
-/** A value of a client as JSON-RPC writes it: numbers are quantities, hexadecimal is lower case. */
+/** Converts a client's value to JSON-RPC notation: numbers become quantities, hexadecimal lower case. */
 export function rpc(value) {
   if (typeof value === 'bigint' || typeof value === 'number') return `0x${value.toString(16)}`
   if (typeof value === 'string') return value.startsWith('0x') ? value.toLowerCase() : value
@@ -16,32 +16,32 @@ export function rpc(value) {
   return Object.fromEntries(Object.entries(value).map(([name, member]) => [name, rpc(member)]))
 }
 
-/** Members under the names that JSON-RPC has for them. */
+/** Renames members to their JSON-RPC names. */
 export function renamed(value, names) {
   return Object.fromEntries(Object.entries(value).map(([name, member]) => [names[name] ?? name, member]))
 }
 
 /**
- * Makes every call over one transport, some at the same time: `methods` has, by JSON-RPC's name, the client's own and
- * how to call it.
+ * Makes every call over one transport, 16 at a time. `methods` maps a JSON-RPC method to the name of the client's
+ * function and the function.
  */
 export async function answer(over, calls, methods) {
   for (let start = 0; start < calls.length; start += 16) {
-    const some = calls.slice(start, start + 16)
-    const values = await Promise.all(some.map(({ method, params }) => methods[method][1](...params)))
-    for (const [index, { method }] of some.entries()) {
-      tell('answer', { over, call: start + index, by: methods[method][0], value: rpc(values[index]) })
+    const batch = calls.slice(start, start + 16)
+    const values = await Promise.all(batch.map(({ method, params }) => methods[method][1](...params)))
+    for (const [index, { method }] of batch.entries()) {
+      report('answer', { over, call: start + index, by: methods[method][0], value: rpc(values[index]) })
     }
   }
 }
 
-/** `answers HTTP WS CALLS`, or `follow WS`. */
+/** Runs `answers HTTP WS CALLS` or `follow WS` from the command line. */
 export async function run(client, { answers, follow }) {
-  // What nobody waits for must not pass unseen.
+  // An unhandled rejection fails the client.
   process.on('unhandledRejection', (error) => {
     throw error
   })
-  tell('client', { value: client })
+  report('client', { value: client })
   const [mode, ...rest] = process.argv.slice(2)
   if (mode === 'answers') {
     const [http, ws, calls] = rest
@@ -52,5 +52,5 @@ export async function run(client, { answers, follow }) {
   } else {
     throw new Error('answers HTTP WS CALLS, or follow WS')
   }
-  tell('end')
+  report('end')
 }

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { createPublicClient, http, webSocket } from 'viem'
-import { answer, rpc, run, tell } from './steps.mjs'
+import { answer, report, rpc, run } from './steps.mjs'
 
 const { version } = JSON.parse(readFileSync(new URL('node_modules/viem/package.json', import.meta.url)))
 
@@ -20,7 +20,7 @@ function receipt(receipt) {
   return { ...receipt, status, type: types.indexOf(receipt.type) }
 }
 
-/** The parameters of JSON-RPC as viem takes them. */
+/** Converts a JSON-RPC block parameter to viem's. */
 function at(parameter) {
   if (/^0x[0-9a-f]{64}$/.test(parameter)) return { blockHash: parameter }
   return parameter.startsWith('0x') ? { blockNumber: BigInt(parameter) } : { blockTag: parameter }
@@ -58,22 +58,22 @@ async function answers(url, ws, calls) {
   await close(client)
 }
 
-/** Connects again and subscribes again by itself. */
+/** viem reconnects and subscribes again by itself. */
 async function follow(ws, end) {
   const client = createPublicClient({ transport: webSocket(ws, { reconnect: { delay: 100 } }) })
   let lost = false
   const onError = () => {
-    if (!lost) tell('lost', { by: 'onError' })
+    if (!lost) report('lost', { by: 'onError' })
     lost = true
   }
-  tell('subscribed', { to: 'heads', by: 'watchBlockHeaders' })
-  const heads = client.watchBlockHeaders({ onBlockHeader: (head) => tell('head', { value: rpc(head) }), onError })
-  tell('subscribed', { to: 'logs', by: 'watchEvent' })
-  const logs = client.watchEvent({ onLogs: ([log]) => tell('log', { value: rpc(log) }), onError })
+  report('subscribed', { to: 'heads', by: 'watchBlockHeaders' })
+  const heads = client.watchBlockHeaders({ onBlockHeader: (head) => report('head', { value: rpc(head) }), onError })
+  report('subscribed', { to: 'logs', by: 'watchEvent' })
+  const logs = client.watchEvent({ onLogs: ([log]) => report('log', { value: rpc(log) }), onError })
   await end
   await heads()
   await logs()
-  tell('unsubscribed', { by: 'unwatch' })
+  report('unsubscribed', { by: 'unwatch' })
   await close(client)
 }
 

@@ -1,12 +1,12 @@
 import { Web3, WebSocketProvider } from 'web3'
-import { answer, rpc, run, tell } from './steps.mjs'
+import { answer, report, rpc, run } from './steps.mjs'
 
-/** web3.js has `data` beside `input`, and 32 bytes where JSON-RPC has a quantity. */
+/** web3.js adds `data` to `input`, and pads `r` and `s` to 32 bytes where JSON-RPC has a quantity. */
 function transaction({ data, r, s, ...transaction }) {
   return { ...transaction, r: BigInt(r), s: BigInt(s) }
 }
 
-/** A block's nonce is eight bytes; web3.js makes a number of it. */
+/** A block's nonce is 8 bytes; web3.js converts it to a number. */
 function block({ nonce, transactions, ...block }) {
   const full = transactions?.map((each) => (typeof each === 'string' ? each : transaction(each)))
   return { ...block, nonce: `0x${nonce.toString(16).padStart(16, '0')}`, transactions: full }
@@ -20,7 +20,7 @@ function methods({ eth }) {
     eth_getUncleByBlockHashAndIndex: ['getUncle', async (hash, index) => block(await eth.getUncle(hash, index))],
     eth_getTransactionByBlockNumberAndIndex: [
       'getTransactionFromBlock',
-      // A number: text of even length is a hash to it.
+      // A number, because web3.js takes a string of even length for a hash.
       async (number, index) => transaction(await eth.getTransactionFromBlock(Number(number), index)),
     ],
     eth_getTransactionReceipt: ['getTransactionReceipt', (hash) => eth.getTransactionReceipt(hash)],
@@ -35,21 +35,21 @@ async function answers(http, ws, calls) {
   web3.provider.disconnect()
 }
 
-/** Connects again by itself; whoever holds it subscribes again. */
+/** web3.js reconnects by itself; its user subscribes again. */
 async function follow(ws, end) {
   const provider = new WebSocketProvider(ws, {}, { delay: 100 })
   const { eth, subscriptionManager } = new Web3(provider)
   async function subscribe() {
-    tell('subscribed', { to: 'heads', by: 'subscribe("newHeads")' })
+    report('subscribed', { to: 'heads', by: 'subscribe("newHeads")' })
     const heads = await eth.subscribe('newHeads')
-    heads.on('data', (head) => tell('head', { value: rpc(block(head)) }))
-    tell('subscribed', { to: 'logs', by: 'subscribe("logs")' })
+    heads.on('data', (head) => report('head', { value: rpc(block(head)) }))
+    report('subscribed', { to: 'logs', by: 'subscribe("logs")' })
     const logs = await eth.subscribe('logs', {})
-    logs.on('data', (log) => tell('log', { value: rpc(log) }))
+    logs.on('data', (log) => report('log', { value: rpc(log) }))
   }
   async function subscribeAgain() {
-    tell('lost', { by: 'on("connect")' })
-    // What was subscribed to on the lost connection cannot be unsubscribed from on this one.
+    report('lost', { by: 'on("connect")' })
+    // The subscriptions of the lost connection cannot be ended on the new one.
     subscriptionManager.clear()
     await subscribe()
   }
@@ -57,7 +57,7 @@ async function follow(ws, end) {
   await subscribe()
   await end
   await subscriptionManager.unsubscribe()
-  tell('unsubscribed', { by: 'unsubscribe' })
+  report('unsubscribed', { by: 'unsubscribe' })
   provider.disconnect()
 }
 

@@ -11,13 +11,13 @@ from web3 import AsyncWeb3, HTTPProvider, Web3, WebSocketProvider
 from web3.utils.subscriptions import EthSubscription, LogsSubscription, NewHeadsSubscription
 
 
-def tell(step, **members):
-    """Tells the test of a step, in one line."""
+def report(step, **members):
+    """Report a step to the test, in one line."""
     print(json.dumps({"step": step, **members}, separators=(",", ":")), flush=True)
 
 
 def rpc(value):
-    """A value of web3.py as JSON-RPC writes it."""
+    """Convert a value of web3.py to JSON-RPC notation."""
     if isinstance(value, bool) or value is None:
         return value
     if isinstance(value, int):
@@ -32,12 +32,12 @@ def rpc(value):
 
 
 def quantity(value):
-    """A part of a signature, which web3.py has as a number or as bytes."""
+    """Convert a part of a signature, a number or bytes, to a quantity."""
     return hex(int.from_bytes(value) if isinstance(value, bytes) else value)
 
 
 def methods(w3):
-    """By JSON-RPC's name, the client's own and how to call it."""
+    """Map a JSON-RPC method to the name of the client's function and the function."""
 
     def raw(method):
         async def request(*params):
@@ -47,7 +47,7 @@ def methods(w3):
 
     def proof(of, keys, at):
         answer = dict(eth.get_proof(address(of), keys, at))
-        # A slot's value is a quantity; web3.py makes bytes of it.
+        # A slot's value is a quantity; web3.py converts it to bytes.
         answer["storageProof"] = [{**slot, "value": int.from_bytes(slot["value"])} for slot in answer["storageProof"]]
         return answer
 
@@ -62,13 +62,13 @@ def methods(w3):
             lambda block, index: eth.get_transaction_by_block(int(block, 16), int(index, 16)),
         ),
         "eth_getTransactionReceipt": ("get_transaction_receipt", eth.get_transaction_receipt),
-        # AsyncWeb3, which is the one with a WebSocket, has none.
+        # AsyncWeb3, the only class with WebSocket, has no get_proof.
         "eth_getProof": ("get_proof", proof) if hasattr(eth, "get_proof") else raw("eth_getProof"),
     }
 
 
 async def answered(result):
-    """Web3 answers, AsyncWeb3 lets wait for the answer."""
+    """Await an answer of AsyncWeb3; Web3 returns it directly."""
     return await result if isawaitable(result) else result
 
 
@@ -76,7 +76,7 @@ async def answer(over, w3, calls):
     table = methods(w3)
     for index, call in enumerate(calls):
         by, method = table[call["method"]]
-        tell("answer", over=over, call=index, by=by, value=rpc(await answered(method(*call["params"]))))
+        report("answer", over=over, call=index, by=by, value=rpc(await answered(method(*call["params"]))))
 
 
 async def answers(http, ws, calls):
@@ -88,7 +88,7 @@ async def answers(http, ws, calls):
 
 
 async def follow(ws):
-    """Connects again by itself; whoever holds it subscribes again, here from where the last session ended."""
+    """web3.py reconnects by itself; its user subscribes again, here with `since`."""
     ended = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, ended.set)
     held = {}
@@ -100,24 +100,24 @@ async def follow(ws):
         if ended.is_set():
             receiving.cancel()
             await w3.subscription_manager.unsubscribe([heads, logs])
-            tell("unsubscribed", by="unsubscribe")
+            report("unsubscribed", by="unsubscribe")
             await w3.provider.disconnect()
             break
         ending.cancel()
-        tell("lost", by=type(receiving.exception()).__name__)
+        report("lost", by=type(receiving.exception()).__name__)
 
 
 async def subscribe(w3):
-    tell("subscribed", to="heads", by="NewHeadsSubscription")
-    tell("subscribed", to="logs", by="LogsSubscription")
+    report("subscribed", to="heads", by="NewHeadsSubscription")
+    report("subscribed", to="logs", by="LogsSubscription")
     return await w3.subscription_manager.subscribe([NewHeadsSubscription(), LogsSubscription()])
 
 
 async def resume(w3, held):
-    # The last block may not have been told to its end: its logs are taken back, and told again.
+    # Some logs of the last block may be missing, so that logs resume from its parent and repeat the block.
     block = await w3.eth.get_block(held["log"]["blockHash"])
     head, parent = "0x" + held["head"]["hash"].hex(), "0x" + block["parentHash"].hex()
-    tell("resumed", by="EthSubscription", heads=head, logs=parent)
+    report("resumed", by="EthSubscription", heads=head, logs=parent)
     since = [
         EthSubscription(("newHeads", None, {"since": head})),
         EthSubscription(("logs", {}, {"since": parent})),
@@ -126,17 +126,17 @@ async def resume(w3, held):
 
 
 async def receive(w3, kinds, held):
-    # Handlers would miss what comes before subscribe has returned, and a resumed subscription tells at once.
+    # Handlers would miss notifications before subscribe returns, and a resumed subscription sends some at once.
     async for message in w3.socket.process_subscriptions():
         kind = kinds[message["subscription"]]
         held[kind] = message["result"]
-        tell(kind, value=rpc(message["result"]))
+        report(kind, value=rpc(message["result"]))
 
 
 def main(mode, *arguments):
-    tell("client", value=f"web3.py {version('web3')}")
+    report("client", value=f"web3.py {version('web3')}")
     asyncio.run({"answers": answers, "follow": follow}[mode](*arguments))
-    tell("end")
+    report("end")
 
 
 main(*sys.argv[1:])

@@ -14,10 +14,10 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::signal::unix::{SignalKind, signal};
 
-type Anything<T> = Result<T, Box<dyn std::error::Error>>;
+type AnyResult<T> = Result<T, Box<dyn std::error::Error>>;
 
-/// Tells the test of a step, in one line.
-fn tell(step: &str, members: Value) {
+/// Reports a step to the test, in one line.
+fn report(step: &str, members: Value) {
     let mut line = json!({ "step": step });
     line.as_object_mut()
         .unwrap()
@@ -25,28 +25,28 @@ fn tell(step: &str, members: Value) {
     println!("{line}");
 }
 
-/// A parameter of JSON-RPC as alloy takes it.
-fn parameter<T: DeserializeOwned>(params: &Value, index: usize) -> Anything<T> {
+/// Decodes a JSON-RPC parameter to alloy's type.
+fn parameter<T: DeserializeOwned>(params: &Value, index: usize) -> AnyResult<T> {
     Ok(serde_json::from_value(params[index].clone())?)
 }
 
-/// A call's parameter that is a place in a block.
-fn place(params: &Value) -> Anything<u64> {
-    let place: String = parameter(params, 1)?;
-    Ok(u64::from_str_radix(place.trim_start_matches("0x"), 16)?)
+/// Decodes the second parameter, an index in a block.
+fn index_in_block(params: &Value) -> AnyResult<u64> {
+    let index: String = parameter(params, 1)?;
+    Ok(u64::from_str_radix(index.trim_start_matches("0x"), 16)?)
 }
 
-/// Makes a call by alloy's own method: its name and the answer.
+/// Makes a call with alloy's own method; returns the method's name and the answer.
 async fn call(
     provider: &impl Provider,
     method: &str,
     params: &Value,
-) -> Anything<(&'static str, Value)> {
+) -> AnyResult<(&'static str, Value)> {
     Ok(match method {
         "eth_getStorageAt" => {
             let call = provider.get_storage_at(parameter(params, 0)?, parameter(params, 1)?);
             let value = call.block_id(parameter(params, 2)?).await?;
-            // The value is a number to alloy, and 32 bytes in JSON-RPC.
+            // alloy has a number where JSON-RPC has 32 bytes.
             ("get_storage_at", json!(format!("{value:#066x}")))
         }
         "eth_getLogs" => {
@@ -61,12 +61,13 @@ async fn call(
         }
         "eth_getUncleByBlockHashAndIndex" => {
             let block = BlockId::hash(parameter(params, 0)?);
-            let call = provider.get_uncle(block, place(params)?);
+            let call = provider.get_uncle(block, index_in_block(params)?);
             ("get_uncle", json!(call.await?))
         }
         "eth_getTransactionByBlockNumberAndIndex" => {
-            let (block, place) = (parameter(params, 0)?, usize::try_from(place(params)?)?);
-            let call = provider.get_transaction_by_block_number_and_index(block, place);
+            let block = parameter(params, 0)?;
+            let index = usize::try_from(index_in_block(params)?)?;
+            let call = provider.get_transaction_by_block_number_and_index(block, index);
             let by = "get_transaction_by_block_number_and_index";
             (by, json!(call.await?))
         }
@@ -83,11 +84,11 @@ async fn call(
     })
 }
 
-async fn answer(over: &str, provider: &impl Provider, calls: &[Value]) -> Anything<()> {
+async fn answer(over: &str, provider: &impl Provider, calls: &[Value]) -> AnyResult<()> {
     for (index, request) in calls.iter().enumerate() {
         let method = request["method"].as_str().unwrap_or_default();
         let (by, value) = call(provider, method, &request["params"]).await?;
-        tell(
+        report(
             "answer",
             json!({ "over": over, "call": index, "by": by, "value": value }),
         );
@@ -95,7 +96,7 @@ async fn answer(over: &str, provider: &impl Provider, calls: &[Value]) -> Anythi
     Ok(())
 }
 
-async fn answers(http: &str, ws: &str, calls: &str) -> Anything<()> {
+async fn answers(http: &str, ws: &str, calls: &str) -> AnyResult<()> {
     let calls: Vec<Value> = serde_json::from_slice(&fs::read(calls)?)?;
     let over_http = RootProvider::<Ethereum>::new_http(http.parse()?);
     answer("http", &over_http, &calls).await?;
@@ -105,10 +106,10 @@ async fn answers(http: &str, ws: &str, calls: &str) -> Anything<()> {
     answer("ws", &over_ws, &calls).await
 }
 
-/// alloy's own connection; it says when alloy makes it anew.
-struct Observed(WsConnect);
+/// alloy's own connector, which reports each reconnect.
+struct ReportingConnect(WsConnect);
 
-impl PubSubConnect for Observed {
+impl PubSubConnect for ReportingConnect {
     fn is_local(&self) -> bool {
         self.0.is_local()
     }
@@ -118,23 +119,23 @@ impl PubSubConnect for Observed {
     }
 
     fn try_reconnect(&self) -> impl_future!(<Output = TransportResult<ConnectionHandle>>) {
-        tell("lost", json!({ "by": "PubSubConnect::try_reconnect" }));
+        report("lost", json!({ "by": "PubSubConnect::try_reconnect" }));
         self.0.try_reconnect()
     }
 }
 
-/// Connects again and subscribes again by itself.
-async fn follow(ws: &str) -> Anything<()> {
+/// alloy reconnects and subscribes again by itself.
+async fn follow(ws: &str) -> AnyResult<()> {
     let mut terminated = signal(SignalKind::terminate())?;
     let provider = ProviderBuilder::new()
-        .connect_pubsub_with(Observed(WsConnect::new(ws)))
+        .connect_pubsub_with(ReportingConnect(WsConnect::new(ws)))
         .await?;
-    tell(
+    report(
         "subscribed",
         json!({ "to": "heads", "by": "subscribe_blocks" }),
     );
     let heads = provider.subscribe_blocks().channel_size(4096).await?;
-    tell(
+    report(
         "subscribed",
         json!({ "to": "logs", "by": "subscribe_logs" }),
     );
@@ -146,8 +147,8 @@ async fn follow(ws: &str) -> Anything<()> {
     let (mut heads, mut logs) = (heads.into_stream(), logs.into_stream());
     loop {
         tokio::select! {
-            Some(head) = heads.next() => tell("head", json!({ "value": head })),
-            Some(log) = logs.next() => tell("log", json!({ "value": log })),
+            Some(head) = heads.next() => report("head", json!({ "value": head })),
+            Some(log) = logs.next() => report("log", json!({ "value": log })),
             _ = terminated.recv() => break,
             else => return Err("the subscriptions ended".into()),
         }
@@ -155,11 +156,11 @@ async fn follow(ws: &str) -> Anything<()> {
     for subscription in subscriptions {
         provider.unsubscribe(subscription).await?;
     }
-    tell("unsubscribed", json!({ "by": "unsubscribe" }));
+    report("unsubscribed", json!({ "by": "unsubscribe" }));
     Ok(())
 }
 
-/// The version of alloy-provider that the lock file has.
+/// The version of alloy-provider in the lock file.
 fn version() -> &'static str {
     let (_, package) = include_str!("Cargo.lock")
         .split_once("name = \"alloy-provider\"\nversion = \"")
@@ -168,8 +169,8 @@ fn version() -> &'static str {
 }
 
 #[tokio::main(flavor = "current_thread")]
-async fn main() -> Anything<()> {
-    tell(
+async fn main() -> AnyResult<()> {
+    report(
         "client",
         json!({ "value": format!("alloy-provider {}", version()) }),
     );
@@ -180,6 +181,6 @@ async fn main() -> Anything<()> {
         ["follow", ws] => follow(ws).await?,
         _ => return Err("answers HTTP WS CALLS, or follow WS".into()),
     }
-    tell("end", json!({}));
+    report("end", json!({}));
     Ok(())
 }

@@ -1,13 +1,12 @@
-//! Real clients, held to tests/clients/README.md: what each is said to do there, it does, no more
-//! and no less.
+//! Real clients: each does exactly what tests/clients/README.md says.
 //!
-//! What they ask is compared with what plain JSON-RPC over HTTP answers (`answers`); what they are
-//! told, through reorgs and a line that is cut (`line`), with the chain that HTTP shows (`told`).
+//! Their answers are compared with plain JSON-RPC over HTTP (`answers`). Their notifications,
+//! through reorgs and a cut connection (`relay`), are compared with the chain over HTTP (`replay`).
 
 mod answers;
-mod line;
+mod relay;
+mod replay;
 mod table;
-mod told;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -16,19 +15,21 @@ use std::{
 
 use serde_json::{Value, json};
 
-use self::{line::Line, told::Told};
+use self::{relay::Relay, replay::Replay};
 use crate::harness::{self, KEY, Process, Server, check, installed, wait_until};
 
 /// Blocks that each reorg of the followed chain replaces.
 const REORG_DEPTH: u64 = 3;
-/// Blocks that are made between two reorgs.
+/// Blocks between two reorgs.
 const REORG_EVERY: u64 = 10;
 
-/// What a client did: the rows of its column, and what it leaves out of answers, by method.
+/// What a client was seen to do.
 #[derive(Default)]
-struct Did {
+struct Observed {
+    /// The rows of its column in the README's table.
     rows: BTreeMap<&'static str, String>,
-    left_out: BTreeMap<&'static str, BTreeSet<String>>,
+    /// Members that it omits from answers, by method.
+    omitted: BTreeMap<&'static str, BTreeSet<String>>,
 }
 
 #[test]
@@ -69,31 +70,31 @@ fn node(script: &str) -> Command {
     command
 }
 
-/// `client` names its files.
+/// Runs both modes of a client and compares it with the README; `client` names its scratch folder.
 fn check_client(client: &str, command: &dyn Fn() -> Command) {
-    let (name, mut did) = ask(client, command());
+    let (name, mut observed) = make_calls(client, command());
     let (same_name, followed) = follow(command());
     check("the name", &same_name, &name);
-    did.rows.extend(followed.rows);
-    did.left_out.extend(followed.left_out);
-    table::check(&name, &did);
+    observed.rows.extend(followed.rows);
+    observed.omitted.extend(followed.omitted);
+    table::check(&name, &observed);
 }
 
-/// The steps that a client told of, in order; what else it wrote is its own.
+/// The steps that a client reported, in order; other output is ignored.
 fn steps(text: &str) -> impl Iterator<Item = Value> {
     let lines = text.lines().filter(|line| line.starts_with('{'));
     lines.map(|line| harness::json(line.as_bytes()))
 }
 
-/// The lines of a client's output that fit into a failure.
+/// The lines of a client's output that are short enough for a failure message.
 fn excerpt(text: &str) -> String {
     let short = text.lines().filter(|line| line.len() < 300);
     short.collect::<Vec<_>>().join("\n")
 }
 
-/// Waits for a client to end without an error; returns its name and version, and its output.
+/// Waits for a client to exit without an error; returns its name and version, and its output.
 #[track_caller]
-fn ended(client: Process) -> (String, String) {
+fn wait_for_end(client: Process) -> (String, String) {
     let (status, text) = client.wait();
     assert!(status.success(), "{status}\n{}", excerpt(&text));
     check(
@@ -106,14 +107,14 @@ fn ended(client: Process) -> (String, String) {
     (first["value"].as_str().unwrap().to_owned(), text)
 }
 
-/// Has the client make every call over HTTP and over WebSocket.
-fn ask(client: &str, mut command: Command) -> (String, Did) {
+/// Runs the client to make every call over HTTP and over WebSocket.
+fn make_calls(client: &str, mut command: Command) -> (String, Observed) {
     let server = Server::execution_apis(&[]);
     let calls = answers::calls(&mut server.connect());
     let http = format!("http://{}/v3/{KEY}", server.address);
     let file = answers::file(client, &calls);
     command.args(["answers", &http, &ws(server.address)]);
-    let (name, text) = ended(Process::start(command.arg(&file)));
+    let (name, text) = wait_for_end(Process::start(command.arg(&file)));
     (name, answers::check(&calls, steps(&text)))
 }
 
@@ -121,41 +122,45 @@ fn ws(address: std::net::SocketAddr) -> String {
     format!("ws://{address}/ws/v3/{KEY}")
 }
 
-/// Has the client follow a chain that reorganizes, cuts its line for longer than it takes to the
-/// next reorg, and has it go on until it was told of another one.
-fn follow(mut client: Command) -> (String, Did) {
+/// Runs the client to follow a chain with reorgs. Its connection is cut until another reorg has
+/// passed; then it continues until it has seen one more.
+fn follow(mut client: Command) -> (String, Observed) {
     let (every, depth) = (REORG_EVERY.to_string(), REORG_DEPTH.to_string());
     let chain = ["--block-time", "250ms", "--reorg-every", &every];
     let server = Server::start(&[&chain[..], &["--reorg-depth", &depth]].concat());
-    let line = Line::to(server.address);
-    let client = Process::start(client.args(["follow", &ws(line.address)]));
+    let relay = Relay::to(server.address);
+    let client = Process::start(client.args(["follow", &ws(relay.address)]));
 
-    // Looked at as it comes: what a client was told of stays readable for 128 blocks.
+    // Replayed in time: replaced blocks stay readable for 128 blocks only.
     let reorg = |text: &str| saw_reorg(text).then(|| text.to_owned());
     let seen = client.output.wait_for("a reorg", reorg);
-    // A connection that asks nothing for long is closed.
-    let mut told = Told::new(server.connect());
-    told.read(&seen);
-    line.cut();
+    // Connected only now: the server closes idle connections.
+    let mut replay = Replay::new(server.connect());
+    replay.read(&seen);
+    relay.cut();
     let height = height(&server);
-    wait_until("a reorg that it misses", || {
+    wait_until("a reorg that the client misses", || {
         self::height(&server) > height + REORG_EVERY + REORG_DEPTH
     });
-    line.mend();
-    told.read(&client.output.wait_for("a reorg on the new line", |text| {
-        let (_, after) = text.split_once(r#""step":"lost""#)?;
-        saw_reorg(after).then(|| text.to_owned())
-    }));
+    relay.restore();
+    replay.read(
+        &client
+            .output
+            .wait_for("a reorg on the new connection", |text| {
+                let (_, after) = text.split_once(r#""step":"lost""#)?;
+                saw_reorg(after).then(|| text.to_owned())
+            }),
+    );
     client.terminate();
-    let (name, text) = ended(client);
-    told.read(&text);
-    wait_until("nothing is left of it", || {
+    let (name, text) = wait_for_end(client);
+    replay.read(&text);
+    wait_until("its session and subscriptions are gone", || {
         server.metric("nearhead_subscriptions") == 0.0 && server.metric("nearhead_sessions") == 0.0
     });
-    (name, told.end())
+    (name, replay.end())
 }
 
-/// Whether heads were told before a reorg, and some after it.
+/// Whether the client reported a reorg with heads before and after it.
 fn saw_reorg(text: &str) -> bool {
     let (mut heads, mut heads_at_reorg) = (0, None);
     for line in text.lines() {
@@ -168,5 +173,5 @@ fn saw_reorg(text: &str) -> bool {
 }
 
 fn height(server: &Server) -> u64 {
-    told::quantity(&server.connect().result("eth_blockNumber", &json!([])))
+    replay::quantity(&server.connect().result("eth_blockNumber", &json!([])))
 }

@@ -1,15 +1,23 @@
 //! The tables of tests/clients/README.md.
 
-use super::{Did, answers::METHODS};
+use super::{Observed, answers::METHODS};
 use crate::harness;
 
-/// Rows of what a follower does, below those of the seven methods.
-const FOLLOWER_ROWS: [&str; 6] = ["heads", "numbers", "logs", "added logs", "lost line", "end"];
+/// Rows for clients that follow the chain, below those of the seven methods.
+const FOLLOWER_ROWS: [&str; 6] = [
+    "heads",
+    "numbers",
+    "logs",
+    "added logs",
+    "lost connection",
+    "unsubscribe",
+];
 
 const README: &str = include_str!("../../clients/README.md");
 
-/// The README's column of this client is what it did, and so are its rows of what it leaves out.
-pub(super) fn check(client: &str, did: &Did) {
+/// Asserts that the README's column of this client and its rows of omitted members are what was
+/// observed.
+pub(super) fn check(client: &str, observed: &Observed) {
     let mut lines = README
         .lines()
         .skip_while(|line| !line.starts_with("| step |"));
@@ -24,18 +32,24 @@ pub(super) fn check(client: &str, did: &Did) {
             (plain(row[0]), plain(row[column]))
         })
         .collect();
-    let cell = |row: &str| did.rows.get(row).map_or("-", String::as_str).to_owned();
+    let cell = |row: &str| {
+        observed
+            .rows
+            .get(row)
+            .map_or("-", String::as_str)
+            .to_owned()
+    };
     let rows = METHODS.into_iter().chain(FOLLOWER_ROWS);
-    let done: Vec<_> = rows.map(|row| (row.to_owned(), cell(row))).collect();
-    harness::check(&format!("README.md, {client}"), &shown, &done);
+    let expected: Vec<_> = rows.map(|row| (row.to_owned(), cell(row))).collect();
+    harness::check(&format!("README.md, {client}"), &shown, &expected);
 
     let name = client.split(' ').next().unwrap();
     let rows = README
         .lines()
         .filter(|line| line.starts_with(&format!("| {name} | `")));
     let shown: Vec<&str> = rows.collect();
-    let done: Vec<String> = did
-        .left_out
+    let expected: Vec<String> = observed
+        .omitted
         .iter()
         .filter(|(_, members)| !members.is_empty())
         .map(|(of, members)| {
@@ -43,14 +57,18 @@ pub(super) fn check(client: &str, did: &Did) {
             format!("| {name} | `{of}` | {} |", members.join(", "))
         })
         .collect();
-    assert!(shown == done, "README.md should have:\n{}", done.join("\n"));
+    assert!(
+        shown == expected,
+        "README.md should have:\n{}",
+        expected.join("\n")
+    );
 }
 
 fn cells(line: &str) -> impl Iterator<Item = &str> {
     line.trim_matches('|').split('|').map(str::trim)
 }
 
-/// A cell without its marks of code.
+/// A cell without backticks.
 fn plain(cell: &str) -> String {
     cell.replace('`', "")
 }

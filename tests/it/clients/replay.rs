@@ -1,14 +1,14 @@
-//! Compares the notifications of a client that follows the chain with the chain that plain
-//! JSON-RPC over HTTP shows.
+//! Replays the notifications of a client that follows the chain, and compares them with the chain
+//! over plain JSON-RPC and HTTP.
 
 use std::collections::HashMap;
 
 use serde_json::{Value, json};
 
-use super::{Did, REORG_DEPTH, answers::compare, steps};
+use super::{Observed, REORG_DEPTH, answers::compare, steps};
 use crate::harness::{Connection, check};
 
-/// Members of a block that a head has not.
+/// Members of a block that a `newHeads` notification does not have.
 const BLOCK_ALONE: [&str; 5] = [
     "transactions",
     "uncles",
@@ -17,39 +17,39 @@ const BLOCK_ALONE: [&str; 5] = [
     "totalDifficulty",
 ];
 
-/// A client that only applies what it is told: heads extend its chain or replace the end of it,
-/// logs come and go at the end of its list.
-pub(super) struct Told {
+/// A chain and a list of logs built from notifications alone: heads extend the chain or replace its
+/// end, logs are added to and removed from the end of the list.
+pub(super) struct Replay {
     http: Connection,
-    /// Bytes of the client's output that were looked at.
+    /// Bytes of the client's output that are replayed.
     read: usize,
-    /// Blocks by hash and their logs, as HTTP answers them.
+    /// Blocks by hash with their logs, from HTTP.
     blocks: HashMap<String, (Value, Vec<Value>)>,
-    /// The blocks that it was told of, after those that a reorg may go back to.
+    /// The notified blocks, preceded by the ancestors that a reorg may revert to.
     chain: Vec<Value>,
     logs: Vec<Value>,
-    line: Line,
-    /// What it did when the line was lost.
+    connection: ConnectionEvents,
+    /// How the client noticed that it lost the connection.
     lost: Option<String>,
-    /// The line was lost, and nothing has come since.
+    /// Whether the last step was the loss of the connection.
     is_lost: bool,
-    did: Did,
+    observed: Observed,
 }
 
-/// What was told on one line, as it came.
+/// The notifications of one connection, in order.
 #[derive(Default)]
-struct Line {
+struct ConnectionEvents {
     heads: Vec<Value>,
-    /// Numbers of heads, told beside them.
+    /// Numbers of heads, from ethers' own event.
     numbers: Vec<Value>,
-    /// Logs but those that were removed.
+    /// Logs that are not removals.
     logs: Vec<Value>,
-    /// The same, told beside them.
+    /// The same logs, from ethers' own event.
     added: Vec<Value>,
     removed: usize,
 }
 
-/// A quantity of at most 64 bits.
+/// Decodes a quantity of at most 64 bits.
 #[track_caller]
 pub(super) fn quantity(value: &Value) -> u64 {
     let digits = value.as_str().and_then(|text| text.strip_prefix("0x"));
@@ -60,10 +60,10 @@ pub(super) fn quantity(value: &Value) -> u64 {
 fn text(value: &Value) -> &str {
     value
         .as_str()
-        .unwrap_or_else(|| panic!("not a text: {value}"))
+        .unwrap_or_else(|| panic!("not a string: {value}"))
 }
 
-impl Told {
+impl Replay {
     pub(super) fn new(http: Connection) -> Self {
         Self {
             http,
@@ -71,14 +71,14 @@ impl Told {
             blocks: HashMap::new(),
             chain: Vec::new(),
             logs: Vec::new(),
-            line: Line::default(),
+            connection: ConnectionEvents::default(),
             lost: None,
             is_lost: false,
-            did: Did::default(),
+            observed: Observed::default(),
         }
     }
 
-    /// Applies what came since the last time.
+    /// Applies the steps that are new in `output`.
     pub(super) fn read(&mut self, output: &str) {
         let new = &output[self.read..];
         self.read = output.len();
@@ -88,50 +88,50 @@ impl Told {
     }
 
     fn apply(&mut self, step: &Value) {
-        let (what, value) = (text(&step["step"]), &step["value"]);
+        let (name, value) = (text(&step["step"]), &step["value"]);
         if std::mem::take(&mut self.is_lost) {
-            self.end_line();
-            if what != "resumed" {
-                // What it missed it does not know: a new beginning.
+            self.end_connection();
+            if name != "resumed" {
+                // Without a resume, the client does not know what it missed: start over.
                 self.chain.clear();
                 self.logs.clear();
             }
         }
-        match what {
+        match name {
             "client" | "end" => {}
             "head" => self.head(value),
-            "number" => self.line.numbers.push(value.clone()),
+            "number" => self.connection.numbers.push(value.clone()),
             "log" => self.log(value),
-            "added" => self.line.added.push(place(value)),
+            "added" => self.connection.added.push(place(value)),
             "subscribed" => self.subscribed(text(&step["to"]), text(&step["by"])),
             "lost" => {
                 let before = self.lost.replace(text(&step["by"]).to_owned());
-                check("one line was cut", &before, &None);
+                check("lost only once", &before, &None);
                 self.is_lost = true;
             }
             "resumed" => self.resumed(step),
             "unsubscribed" => {
                 let by = text(&step["by"]).to_owned();
-                self.did.rows.insert("end", by);
+                self.observed.rows.insert("unsubscribe", by);
             }
-            _ => panic!("no step of a follower: {step}"),
+            _ => panic!("unknown step: {step}"),
         }
     }
 
     fn subscribed(&mut self, to: &str, by: &str) {
         let rows = ["heads", "numbers", "logs", "added logs"];
         let row = rows.into_iter().find(|row| *row == to).unwrap();
-        let before = self.did.rows.insert(row, by.to_owned());
+        let before = self.observed.rows.insert(row, by.to_owned());
         if let Some(before) = before {
             check("subscribed again", &before.as_str(), &by);
             let lost = self.lost.as_ref().unwrap();
             let again = format!("{lost}, subscribes again");
-            self.did.rows.insert("lost line", again);
+            self.observed.rows.insert("lost connection", again);
         }
     }
 
-    /// It goes on from its last head. Of logs it forgets those above the last block that it holds
-    /// entirely.
+    /// Checks that the client resumes from its last head, and drops the logs that will be repeated:
+    /// those above the block from which it resumes logs.
     fn resumed(&mut self, step: &Value) {
         let last = self.chain.last().unwrap();
         check("resumed from", &step["heads"], &last["hash"]);
@@ -140,7 +140,7 @@ impl Told {
             .retain(|log| quantity(&log["blockNumber"]) <= height);
         let lost = self.lost.as_ref().unwrap();
         let resumes = format!("{lost}, resumes by {} with since", text(&step["by"]));
-        self.did.rows.insert("lost line", resumes);
+        self.observed.rows.insert("lost connection", resumes);
     }
 
     /// A block and its logs, by hash.
@@ -159,15 +159,15 @@ impl Told {
         self.block(text(&block["parentHash"]))
     }
 
-    /// A head follows the one before it, or replaces some that were told before; none is left out,
-    /// none comes twice.
+    /// Applies a head, which extends the chain or replaces notified blocks, without a gap or a
+    /// repetition.
     fn head(&mut self, head: &Value) {
         let (mut block, _) = self.block(text(&head["hash"]));
         for member in BLOCK_ALONE {
             block.as_object_mut().unwrap().remove(member);
         }
-        let left_out = self.did.left_out.entry("newHeads").or_default();
-        compare("a head", head, &block, "", left_out);
+        let omitted = self.observed.omitted.entry("newHeads").or_default();
+        compare("a head", head, &block, "", omitted);
         if self.chain.is_empty() {
             let mut ancestors = vec![self.parent(&block).0];
             for _ in 0..2 * REORG_DEPTH {
@@ -179,58 +179,58 @@ impl Told {
         while self.chain.last().unwrap()["hash"] != block["parentHash"] {
             let replaced = self.chain.pop().unwrap();
             assert!(!self.chain.is_empty(), "a gap before {block}");
-            assert_ne!(replaced["hash"], block["hash"], "a head that came twice");
+            assert_ne!(replaced["hash"], block["hash"], "a repeated head");
         }
-        self.line.heads.push(block.clone());
+        self.connection.heads.push(block.clone());
         self.chain.push(block);
     }
 
-    /// A log is one of its block's; a removed one is the last that the client holds.
+    /// Applies a log, which must be one of its block's; a removal must remove the last log held.
     fn log(&mut self, log: &Value) {
         let (_, logs) = self.block(text(&log["blockHash"]));
         let same = |plain: &Value| plain["logIndex"] == log["logIndex"];
         let plain = logs.into_iter().find(same);
-        let mut plain = plain.unwrap_or_else(|| panic!("its block has no such log: {log}"));
+        let mut plain = plain.unwrap_or_else(|| panic!("not a log of its block: {log}"));
         let is_removed = log["removed"] == true;
         if is_removed {
-            self.line.removed += 1;
-            // Blocks from before the subscription are replaced as well: their logs were never told.
+            self.connection.removed += 1;
+            // A reorg also reverts blocks from before the subscription, whose logs were never sent.
             if let Some(last) = self.logs.pop() {
-                check("the log that is removed", &plain, &last);
+                check("the removed log", &plain, &last);
             }
         } else {
-            self.line.logs.push(place(&plain));
+            self.connection.logs.push(place(&plain));
             self.logs.push(plain.clone());
         }
         plain["removed"] = is_removed.into();
-        let left_out = self.did.left_out.entry("logs").or_default();
-        compare("a log", log, &plain, "", left_out);
+        let omitted = self.observed.omitted.entry("logs").or_default();
+        compare("a log", log, &plain, "", omitted);
     }
 
-    /// When a line ends: a reorg was told on it, and of all logs between the first and the last
-    /// that the client holds none is missing.
-    fn end_line(&mut self) {
-        let line = std::mem::take(&mut self.line);
-        let numbers: Vec<Value> = line
+    /// Asserts that the connection had a reorg, and that no log is missing between the first and
+    /// the last that the client holds.
+    fn end_connection(&mut self) {
+        let connection = std::mem::take(&mut self.connection);
+        let numbers: Vec<Value> = connection
             .heads
             .iter()
             .map(|head| head["number"].clone())
             .collect();
         let is_reorg = |pair: &[Value]| quantity(&pair[1]) <= quantity(&pair[0]);
         assert!(
-            numbers.windows(2).any(is_reorg) && line.removed > 0,
+            numbers.windows(2).any(is_reorg) && connection.removed > 0,
             "no reorg: {numbers:?}, {} logs removed",
-            line.removed
+            connection.removed
         );
-        check_beside("numbers of heads", &line.numbers, &numbers);
-        check_beside("added logs", &line.added, &line.logs);
+        check_same_events("numbers of heads", &connection.numbers, &numbers);
+        check_same_events("added logs", &connection.added, &connection.logs);
 
         let (first, last) = (self.logs[0].clone(), self.logs.last().unwrap().clone());
         let (mut block, mut expected) = self.block(text(&last["blockHash"]));
         while block["hash"] != first["blockHash"] {
             assert!(
                 quantity(&block["number"]) > quantity(&first["blockNumber"]),
-                "not of one chain: {first} and {last}"
+                "not on one chain: {first} and {last}"
             );
             let (parent, mut logs) = self.parent(&block);
             logs.append(&mut expected);
@@ -242,7 +242,7 @@ impl Told {
             held == Some(&self.logs[..]),
             "logs are missing between {first} and {last}"
         );
-        // The line may have been cut between the heads of a reorg and their logs.
+        // The connection may have been cut between the heads of a reorg and their logs.
         let behind = quantity(numbers.last().unwrap()) - REORG_DEPTH - 1;
         assert!(
             quantity(&last["blockNumber"]) >= behind,
@@ -250,32 +250,32 @@ impl Told {
         );
     }
 
-    /// What the client did.
-    pub(super) fn end(mut self) -> Did {
-        self.end_line();
-        let lost = self.lost.expect("the line was lost");
-        let rows = &mut self.did.rows;
-        rows.entry("lost line")
+    /// Ends the replay; returns what the client did.
+    pub(super) fn end(mut self) -> Observed {
+        self.end_connection();
+        let lost = self.lost.expect("the connection was lost");
+        let rows = &mut self.observed.rows;
+        rows.entry("lost connection")
             .or_insert_with(|| format!("{lost}, subscribes again by itself"));
-        self.did
+        self.observed
     }
 }
 
-/// What names a log.
+/// Block hash and index of a log.
 fn place(log: &Value) -> Value {
     json!([log["blockHash"], log["logIndex"]])
 }
 
-/// What was told beside, where a client has it, is the same in the same order; the one may have
-/// begun earlier than the other, and the line may have been cut in between.
-fn check_beside(what: &str, beside: &[Value], told: &[Value]) {
-    let follows = |one: &[Value], other: &[Value]| one.iter().zip(other).all(|(a, b)| a == b);
-    let is_same = (0..told.len() / 2).any(|begun| {
-        let late = beside.get(begun..).unwrap_or_default();
-        follows(late, told) || follows(beside, &told[begun..])
+/// Asserts that a client's own events, if it has any, equal the notifications in order. Either may
+/// begin earlier than the other, and the connection may have been cut between the two.
+fn check_same_events(what: &str, own: &[Value], notified: &[Value]) {
+    let agree = |one: &[Value], other: &[Value]| one.iter().zip(other).all(|(a, b)| a == b);
+    let is_same = (0..notified.len() / 2).any(|skipped| {
+        let late = own.get(skipped..).unwrap_or_default();
+        agree(late, notified) || agree(own, &notified[skipped..])
     });
     assert!(
-        beside.is_empty() || is_same && beside.len() > told.len() / 2,
-        "{what}: {beside:?} beside {told:?}"
+        own.is_empty() || is_same && own.len() > notified.len() / 2,
+        "{what}: {own:?} beside {notified:?}"
     );
 }

@@ -1,4 +1,4 @@
-//! A line between a client and the service that can be cut.
+//! A TCP relay between a client and the service whose connections a test can cut.
 
 use std::{
     io,
@@ -7,10 +7,9 @@ use std::{
     thread,
 };
 
-/// Takes connections and carries their bytes to the service and back, for as long as the test
-/// process runs.
-pub(super) struct Line {
-    /// Where clients connect to.
+/// Accepts connections and relays their bytes to the service and back until the test process ends.
+pub(super) struct Relay {
+    /// The address for clients.
     pub(super) address: SocketAddr,
     state: Arc<(Mutex<State>, Condvar)>,
 }
@@ -22,41 +21,41 @@ struct State {
     open: Vec<TcpStream>,
 }
 
-impl Line {
+impl Relay {
     pub(super) fn to(service: SocketAddr) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let line = Self {
+        let relay = Self {
             address: listener.local_addr().unwrap(),
             state: Arc::default(),
         };
-        let state = line.state.clone();
+        let state = relay.state.clone();
         thread::spawn(move || {
             for client in listener.incoming() {
-                carry(&state, client.unwrap(), service);
+                relay_connection(&state, client.unwrap(), service);
             }
         });
-        line
+        relay
     }
 
-    /// Ends all connections without a farewell. New ones are taken, and wait.
+    /// Ends all connections without a close frame. New ones are accepted but not relayed.
     pub(super) fn cut(&self) {
         let mut state = self.state.0.lock().unwrap();
         state.is_cut = true;
         for end in state.open.drain(..) {
-            // It may have ended by itself.
+            // The connection may have ended by itself.
             let _ = end.shutdown(Shutdown::Both);
         }
     }
 
-    /// Lets new connections through.
-    pub(super) fn mend(&self) {
+    /// Relays new and waiting connections.
+    pub(super) fn restore(&self) {
         self.state.0.lock().unwrap().is_cut = false;
         self.state.1.notify_all();
     }
 }
 
-/// Opens the way to the service when the line is whole, and carries bytes both ways.
-fn carry(state: &(Mutex<State>, Condvar), client: TcpStream, service: SocketAddr) {
+/// Waits until the relay is not cut, connects to the service, and relays bytes both ways.
+fn relay_connection(state: &(Mutex<State>, Condvar), client: TcpStream, service: SocketAddr) {
     let guard = state.0.lock().unwrap();
     let mut state = state.1.wait_while(guard, |state| state.is_cut).unwrap();
     let service = TcpStream::connect(service).unwrap();
@@ -65,8 +64,7 @@ fn carry(state: &(Mutex<State>, Condvar), client: TcpStream, service: SocketAddr
         state.open.push(from.try_clone().unwrap());
         let (mut from, mut to) = (from.try_clone().unwrap(), to.try_clone().unwrap());
         thread::spawn(move || {
-            // The end of one direction ends the other: either side may have gone, or the line was
-            // cut.
+            // The end of one direction ends the other, whether a side left or the relay was cut.
             let _ = io::copy(&mut from, &mut to);
             let _ = to.shutdown(Shutdown::Both);
         });
