@@ -1,4 +1,4 @@
-//! Fuzz targets of nearhead: each runs one function of [`checks`], which the stable tests run over
-//! the corpus.
+//! Fuzz targets of nearhead: each runs one function of [`checks`]. The stable tests run the same
+//! functions over the corpus.
 
 pub mod checks;

@@ -1,4 +1,4 @@
-//! Bytes that a peer or a file sends: blocks, chain files, trie nodes.
+//! Bytes from an upstream or a file: blocks, chain files, trie nodes.
 
 use std::sync::{Arc, LazyLock};
 
@@ -18,8 +18,7 @@ use nearhead_chain::{
 };
 use serde_json::Value;
 
-/// Everything that is read from a block's RLP can be written as RLP and as JSON, and is judged
-/// without a panic.
+/// A decoded block can be encoded as RLP and as JSON, and imported without a panic.
 pub fn block_rlp(input: &[u8]) {
     let mut rest = input;
     let Ok(block) = RawBlock::decode(&mut rest) else {
@@ -41,7 +40,7 @@ fn check_rlp(block: &RawBlock) {
     assert!(rest.is_empty());
 }
 
-/// The block's JSON, with one log for every transaction.
+/// Checks the block's JSON, with one log for each transaction.
 fn check_json(block: &RawBlock) {
     let transactions = &block.body.transactions;
     let receipts: Vec<Receipt> = transactions
@@ -86,7 +85,7 @@ fn check_json(block: &RawBlock) {
     }
 }
 
-/// A chain that has every fork from its genesis on.
+/// A chain with every fork active from its genesis.
 const GENESIS: &[u8] = br#"{
     "config": {
         "chainId": 1337, "homesteadBlock": 0, "eip150Block": 0, "eip155Block": 0, "eip158Block": 0,
@@ -105,7 +104,7 @@ const GENESIS: &[u8] = br#"{
     "coinbase": "0x0000000000000000000000000000000000000000", "alloc": {}
 }"#;
 
-/// The chain and its first block.
+/// The importer of the chain, and its genesis block.
 static CHAIN: LazyLock<(Importer, Arc<Block>)> = LazyLock::new(|| {
     let genesis = read_genesis(GENESIS).unwrap();
     let importer = Importer::new(&genesis, EncodeOptions::default()).unwrap();
@@ -113,8 +112,8 @@ static CHAIN: LazyLock<(Importer, Arc<Block>)> = LazyLock::new(|| {
     (importer, block)
 });
 
-/// The block as the child of a genesis: as it stands, then with a header that agrees with its
-/// parent, so that the body is judged as well.
+/// Imports the block as the child of the genesis: unchanged, then with a header that fits the
+/// parent, so that the import also checks the body.
 fn check_import(block: RawBlock) {
     let (importer, genesis) = &*CHAIN;
     let parent = &genesis.header;
@@ -141,10 +140,9 @@ fn check_import(block: RawBlock) {
     }
 }
 
-/// The blocks of a file are the same when they are written and read again, and reading ends with
-/// the first error.
+/// The blocks of a file survive encoding and decoding, and the reader stops at the first error.
 pub fn chain_file(input: &[u8]) {
-    // What a genesis says is not looked into: alloy reads it.
+    // Only for panics: alloy parses a genesis.
     drop(read_genesis(input));
     let Ok(reader) = ChainReader::new(input) else {
         return;
@@ -172,7 +170,7 @@ pub fn chain_file(input: &[u8]) {
     assert_eq!(again, blocks);
 }
 
-/// A node that is accepted names what alloy's decoder says it names.
+/// The references of an accepted trie node are those that alloy's decoder finds.
 pub fn trie_nodes(input: &[u8]) {
     let Ok(found) = trie::references(input) else {
         return;
@@ -194,7 +192,7 @@ pub fn trie_nodes(input: &[u8]) {
     assert_eq!(alloy_rlp::encode(&node), input);
 }
 
-/// A leaf names the storage and the code of its account; that of a slot names nothing.
+/// The leaf of an account refers to its storage and code; the leaf of a slot refers to nothing.
 fn check_leaf(mut value: &[u8], found: &[Reference]) {
     let mut expected = Vec::new();
     if value

@@ -1,4 +1,4 @@
-//! Bytes that a session's client sends.
+//! Bytes that the client of a session sends.
 
 use actix_http::ws::{OpCode, Parser};
 use bytes::{Bytes, BytesMut};
@@ -7,30 +7,31 @@ use nearhead::{
     ws::frame::{FrameEvent, Reframer},
 };
 
-/// The decoder that takes frames apart finds the same messages in those that were cut smaller as in
-/// those that came, and none that is too large. The first byte of the input says how the bytes
-/// come, the second how small.
+/// The frame decoder finds the same messages before and after reframing, and no oversized frame.
+///
+/// The first byte of the input is the size of the chunks that arrive, the second the size of the new
+/// frames.
 pub fn frames(input: &[u8]) {
-    let [cut, words, bytes @ ..] = input else {
+    let [chunk_len, words, bytes @ ..] = input else {
         return;
     };
     let words = u32::from(*words) + 1;
-    let reframed = reframed(bytes, usize::from(*cut).max(1), words);
+    let reframed = reframed(bytes, usize::from(*chunk_len).max(1), words);
     let (expected, is_refused) = messages(bytes, MESSAGE_BYTES_MAX);
     let control_bytes_max = 125;
     let (found, _) = messages(&reframed, control_bytes_max.max(words as usize * 4));
     if is_refused {
-        // What follows a frame that is refused is read no more.
+        // The decoder stops at a refused frame.
         assert!(found.starts_with(&expected), "{found:?} but {expected:?}");
     } else {
         assert_eq!(found, expected);
     }
 }
 
-fn reframed(bytes: &[u8], cut: usize, words: u32) -> Vec<u8> {
+fn reframed(bytes: &[u8], chunk_len: usize, words: u32) -> Vec<u8> {
     let mut reframer = Reframer::new(words);
     let mut out = Vec::new();
-    for chunk in bytes.chunks(cut) {
+    for chunk in bytes.chunks(chunk_len) {
         let mut rest = Bytes::copy_from_slice(chunk);
         loop {
             match reframer.next(&mut rest) {
@@ -44,7 +45,7 @@ fn reframed(bytes: &[u8], cut: usize, words: u32) -> Vec<u8> {
     out
 }
 
-/// A control frame, or the parts of a message up to the next one.
+/// A control frame, or the consecutive frames of a message between two control frames.
 #[derive(Debug, PartialEq)]
 struct Run {
     opcode: OpCode,
@@ -52,8 +53,8 @@ struct Run {
     payload: Vec<u8>,
 }
 
-/// What is decoded, and whether something was refused. A last part of a message that goes on is
-/// left out: it is there as soon as its frame is, and a smaller one is there sooner.
+/// The decoded frames, and whether the decoder refused one. An unfinished message at the end is
+/// omitted: with smaller frames more of it would be decoded.
 fn messages(bytes: &[u8], size_max: usize) -> (Vec<Run>, bool) {
     let mut runs: Vec<Run> = Vec::new();
     let mut rest = BytesMut::from(bytes);
@@ -65,7 +66,7 @@ fn messages(bytes: &[u8], size_max: usize) -> (Vec<Run>, bool) {
         };
         let payload = payload.unwrap_or_default();
         match runs.last_mut() {
-            Some(run) if opcode == OpCode::Continue && goes_on(run) => {
+            Some(run) if opcode == OpCode::Continue && is_unfinished(run) => {
                 run.payload.extend_from_slice(&payload);
                 run.is_finished = is_finished;
             }
@@ -76,11 +77,11 @@ fn messages(bytes: &[u8], size_max: usize) -> (Vec<Run>, bool) {
             }),
         }
     };
-    runs.pop_if(|run| goes_on(run));
+    runs.pop_if(|run| is_unfinished(run));
     (runs, is_refused)
 }
 
-fn goes_on(run: &Run) -> bool {
+fn is_unfinished(run: &Run) -> bool {
     let is_control = matches!(run.opcode, OpCode::Close | OpCode::Ping | OpCode::Pong);
     !run.is_finished && !is_control
 }

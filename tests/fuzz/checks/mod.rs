@@ -1,8 +1,8 @@
-//! What has to hold for any input at all: one function a fuzz target, run over the corpus by the
-//! stable tests.
+//! Properties that hold for every input: one function a fuzz target. The stable tests run them over
+//! the corpus.
 //!
-//! A check passes by returning. Whatever is refused is fine; what is accepted has to agree with an
-//! independent reader, or with itself when it is written and read again.
+//! A check passes by returning. Refused input always passes; accepted input must agree with an
+//! independent decoder, or survive encoding and decoding.
 
 mod chain;
 mod frames;

@@ -16,9 +16,9 @@ use nearhead_chain::{
 };
 use serde_json::{Map, Value, json, value::RawValue};
 
-/// A body is taken for what a reader of whole JSON values takes it for.
+/// The envelope parser agrees with serde_json.
 ///
-/// That reader refuses more: deep nesting, numbers out of range, halves of a surrogate pair.
+/// serde_json refuses more: deep nesting, numbers out of range, unpaired surrogates.
 pub fn envelope(input: &[u8]) {
     let value: Option<Value> = serde_json::from_slice(input).ok();
     match Envelope::parse(input) {
@@ -71,7 +71,7 @@ fn parsed(json: &str) -> Value {
     serde_json::from_str(json).unwrap()
 }
 
-/// The answer is valid JSON that has the id as the client wrote it: a number, a string or null.
+/// The answer is valid JSON with the id as the client wrote it: a number, a string or null.
 fn check_answer(id: &str, error: &RpcError) {
     assert!(!id.starts_with(['{', '[', 't', 'f']), "{id}");
     let answer = Answer::error(id, error).json.unwrap().into_bytes();
@@ -90,8 +90,8 @@ fn check_answer(id: &str, error: &RpcError) {
     );
 }
 
-/// The cursor counts as the array does, and every reader of a value agrees with one that is spelled
-/// out here.
+/// The cursor yields the items of the array, and each decoder of a value agrees with a plain one
+/// here.
 pub fn params(input: &[u8]) {
     let Some(raw) = raw(input) else { return };
     let Ok(items) = serde_json::from_str::<Vec<&RawValue>>(raw.get()) else {
@@ -128,7 +128,7 @@ fn check_cursor(raw: &RawValue, items: &[&RawValue], read: usize) {
 
 fn check_readers(raw: &RawValue) {
     let text = serde_json::from_str::<String>(raw.get()).ok();
-    // What a value would be in lower case, prefix included.
+    // The text in lower case, prefix included.
     let lower = text.as_deref().map(str::to_ascii_lowercase);
     let lower = lower.as_deref();
     let digits = lower.and_then(|text| text.strip_prefix("0x"));
@@ -159,7 +159,7 @@ fn is_hex(digits: &str) -> bool {
     digits.bytes().all(|digit| digit.is_ascii_hexdigit())
 }
 
-/// The number that `digits` are the shortest way to write.
+/// The number of which `digits` is the shortest hexadecimal form.
 fn quantity_of(digits: &str) -> Option<u64> {
     let number = u64::from_str_radix(digits, 16).ok()?;
     (format!("{number:x}") == digits).then_some(number)
@@ -204,22 +204,21 @@ fn check_storage_key(text: &str) {
     }
 }
 
-/// A filter is what a reader of whole JSON values takes it for, and the same when it is written and
-/// read again.
+/// The filter parser agrees with serde_json, and a filter survives encoding and decoding.
 pub fn log_filter(input: &[u8]) {
     let Some(raw) = raw(input) else { return };
     let Ok(query) = LogQuery::read(raw) else {
         return;
     };
-    let again = serde_json::value::to_raw_value(&written(&query)).unwrap();
+    let again = serde_json::value::to_raw_value(&encoded(&query)).unwrap();
     assert_eq!(LogQuery::read(&again).as_ref(), Ok(&query));
     if let Ok(Value::Object(object)) = serde_json::from_str(raw.get()) {
         check_query(&query, &object);
     }
 }
 
-/// A filter object that says the same.
-fn written(query: &LogQuery) -> Value {
+/// The query as a filter object.
+fn encoded(query: &LogQuery) -> Value {
     let addresses: Vec<Value> = query.filter.addresses.iter().map(hex).collect();
     let position = |any: &Vec<B256>| any.iter().map(hex).collect::<Vec<Value>>();
     let topics: Vec<_> = query.filter.topics.iter().map(position).collect();
