@@ -81,8 +81,8 @@ fn a_batch_may_need_more_permits_in_total_than_exist() {
     );
     check("proofs", &answers.as_array().map(Vec::len), &Some(6));
     for answer in answers.as_array().unwrap() {
-        let (asked, root) = (large_proof(), proofs::state_root(&block));
-        let present = proofs::verify(&asked, &answer["result"], root);
+        let (params, root) = (large_proof(), proofs::state_root(&block));
+        let present = proofs::verify(&params, &answer["result"], root);
         assert!(present > 0, "all slots are zero");
     }
     let topics: Vec<String> = (1..=5_000).map(|topic| format!("{topic:#066x}")).collect();
@@ -131,13 +131,13 @@ fn a_disconnect_cancels_the_remaining_queries() {
     wait_until("the first query is answered", || {
         answered() > queries as f64
     });
-    let asked = queries * leaving.len();
+    let requested = queries * leaving.len();
     drop(leaving);
     wait_until("the requests are gone", || in_flight() <= alone);
     let run = answered() - queries as f64;
     assert!(
-        run < asked as f64,
-        "all {asked} ran for disconnected clients"
+        run < requested as f64,
+        "all {requested} ran for disconnected clients"
     );
 }
 
@@ -176,11 +176,11 @@ fn each_tenant_has_its_own_quota() {
         ]
         .concat(),
     );
-    let ask = request("eth_chainId", &json!([]));
+    let request = request("eth_chainId", &json!([]));
     let mut connection = server.connect();
     let mut refused = None;
     for _ in 0..100 {
-        let response = connection.post(&ask);
+        let response = connection.post(&request);
         if response.status != 200 {
             refused = Some(response);
             break;
@@ -207,8 +207,10 @@ fn each_tenant_has_its_own_quota() {
         .map(|seconds| seconds.parse::<u64>().unwrap());
     check("retry-after", &after, &data["backoff_seconds"].as_u64());
     let mut other = Connection::open(server.address, "/v3/other-key");
-    check("another tenant", &other.post(&ask).status, &200);
-    wait_until("the bucket refills", || connection.post(&ask).status == 200);
+    check("another tenant", &other.post(&request).status, &200);
+    wait_until("the bucket refills", || {
+        connection.post(&request).status == 200
+    });
 }
 
 /// A request that does not parse costs as much as one that does, and an oversized batch as much as
@@ -300,19 +302,19 @@ fn a_batch_reply_is_bounded() {
         "one answer has {} bytes",
         one.len()
     );
-    let asked = fit + 3;
+    let large = fit + 3;
     // All ids have two digits, so that all answers have the same length.
-    let mut batch: Vec<Value> = (10..10 + asked).map(item).collect();
+    let mut batch: Vec<Value> = (10..10 + large).map(item).collect();
     batch.push(json!({"jsonrpc": "2.0", "id": "small", "method": "eth_chainId"}));
     let response = connection.post(Value::from(batch).to_string());
     check("status", &response.status, &200);
     assert!(response.body.len() > BATCH_REPLY_BYTES_MAX - one.len());
     let answers = parse(&response.body);
     let answers = answers.as_array().unwrap();
-    check("answers", &answers.len(), &(asked + 1));
+    check("answers", &answers.len(), &(large + 1));
     let result = &parse(&one)["result"];
     for (index, answer) in answers.iter().enumerate() {
-        let id = if index < asked {
+        let id = if index < large {
             json!(10 + index)
         } else {
             json!("small")

@@ -34,13 +34,13 @@ fn refused(code: i32, message: &str) -> Value {
 
 /// Calls of every method that takes a block tag.
 pub(crate) fn calls_with_tag(tag: &str) -> Vec<(&'static str, Value)> {
-    let nobody = "0x00000000000000000000000000000000000000ff";
+    let absent = "0x00000000000000000000000000000000000000ff";
     vec![
-        ("eth_getStorageAt", json!([nobody, "0x0", tag])),
-        ("eth_getProof", json!([nobody, [], tag])),
-        ("eth_getBalance", json!([nobody, tag])),
-        ("eth_getTransactionCount", json!([nobody, tag])),
-        ("eth_getCode", json!([nobody, tag])),
+        ("eth_getStorageAt", json!([absent, "0x0", tag])),
+        ("eth_getProof", json!([absent, [], tag])),
+        ("eth_getBalance", json!([absent, tag])),
+        ("eth_getTransactionCount", json!([absent, tag])),
+        ("eth_getCode", json!([absent, tag])),
         ("eth_getBlockByNumber", json!([tag, true])),
         ("eth_getBlockReceipts", json!([tag])),
         (
@@ -60,7 +60,7 @@ async fn safe_and_finalized_may_be_unknown() {
     let system = unsettled().await;
     for tag in ["safe", "finalized"] {
         for (method, params) in calls_with_tag(tag) {
-            let answer = system.ask(method, &params).await;
+            let answer = system.call(method, &params).await;
             let expected = refused(-39001, "Unknown block");
             check(&format!("{method} {params}"), &answer, &expected);
         }
@@ -76,11 +76,11 @@ async fn a_query_that_takes_too_long_times_out() {
         system.dispatcher.logs_deadline = Duration::ZERO;
         check(
             "at once",
-            &system.ask("eth_getLogs", &params).await,
+            &system.call("eth_getLogs", &params).await,
             &timed_out,
         );
         system.dispatcher.logs_deadline = Duration::from_secs(3600);
-        let answer = system.ask("eth_getLogs", &params).await;
+        let answer = system.call("eth_getLogs", &params).await;
         assert!(answer["result"].is_array(), "{answer}");
     }
 }

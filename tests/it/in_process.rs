@@ -122,7 +122,7 @@ impl InProcess {
     }
 
     /// The strictly parsed answer to a call with id 1.
-    pub(crate) async fn ask(&self, method: &str, params: &Value) -> Value {
+    pub(crate) async fn call(&self, method: &str, params: &Value) -> Value {
         let request = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
         harness::json(&self.answer(&request.to_string()).await)
     }

@@ -9,7 +9,7 @@ use nearhead::{
 
 /// The frame decoder finds the same messages before and after reframing, and no oversized frame.
 ///
-/// The first byte of the input is the size of the chunks that arrive, the second the size of the new
+/// The first byte of the input is the size of the arriving chunks, the second the size of the new
 /// frames.
 pub fn frames(input: &[u8]) {
     let [chunk_len, words, bytes @ ..] = input else {

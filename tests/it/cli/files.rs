@@ -84,12 +84,12 @@ fn check_greeting(server: &Server, source: &str, methods: &str, key: Option<&str
     check("url", &printed("url "), &format!("{url}/<API_KEY>"));
 
     // The user types the key; the command works when pasted.
-    let (ask, shown) = match key {
+    let (prompt, shown) = match key {
         Some(_) => ("printf 'key: '; read -r KEY; ", "$KEY"),
         None => ("", "dev"),
     };
     let line = printed("try ");
-    let start = format!("{ask}curl -s {url}/{shown} ");
+    let start = format!("{prompt}curl -s {url}/{shown} ");
     assert!(
         line.starts_with(&start),
         "{line} does not begin with {start}"

@@ -34,17 +34,17 @@ struct Observed {
 
 #[test]
 fn ethers() {
-    check_client("ethers", &|| node("ethers.mjs"));
+    check_client("ethers", &|| node_js("ethers.mjs"));
 }
 
 #[test]
 fn viem() {
-    check_client("viem", &|| node("viem.mjs"));
+    check_client("viem", &|| node_js("viem.mjs"));
 }
 
 #[test]
 fn web3js() {
-    check_client("web3js", &|| node("web3js.mjs"));
+    check_client("web3js", &|| node_js("web3js.mjs"));
 }
 
 #[test]
@@ -63,7 +63,7 @@ fn alloy() {
     });
 }
 
-fn node(script: &str) -> Command {
+fn node_js(script: &str) -> Command {
     installed("tests/clients/node_modules/.installed");
     let mut command = Command::new("node");
     command.arg(installed("tests/clients").join(script));

@@ -124,7 +124,7 @@ impl<'a> Walk<'a> {
 
     /// Asks the system and compares with what the model says.
     async fn same(&mut self, method: &'static str, params: Value, expected: Answer) {
-        let actual = self.ask(method, &params).await;
+        let actual = self.call(method, &params).await;
         check(
             &format!("{method} {params}"),
             &actual,
@@ -132,9 +132,9 @@ impl<'a> Walk<'a> {
         );
     }
 
-    async fn ask(&mut self, method: &'static str, params: &Value) -> Value {
+    async fn call(&mut self, method: &'static str, params: &Value) -> Value {
         *self.asked.entry(method).or_default() += 1;
-        self.system.ask(method, params).await
+        self.system.call(method, params).await
     }
 
     /// A block to ask about: canonical, replaced, or one that may not be held.
@@ -360,7 +360,7 @@ impl<'a> Walk<'a> {
         let params = json!([who, [slot], id]);
         match at {
             Ok(block) => {
-                let answer = self.ask("eth_getProof", &params).await;
+                let answer = self.call("eth_getProof", &params).await;
                 proofs::verify(&params, &answer["result"], block.state_root);
                 check(
                     &format!("eth_getProof {params}"),

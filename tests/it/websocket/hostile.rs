@@ -25,7 +25,10 @@ const ATTACKS: [(&str, Attack); 9] = [
     ("never ends a message", never_ends_a_message),
     ("announces the largest messages", announces_large_messages),
     ("opens and drops 1,000 times", opens_and_drops),
-    ("asks for 10,000 blocks and leaves", asks_and_leaves),
+    (
+        "requests 10,000 blocks and disconnects",
+        requests_and_disconnects,
+    ),
     (
         "subscribes to everything 1,000 times",
         subscribes_to_everything,
@@ -235,7 +238,7 @@ fn opens_and_drops(server: &Server) {
     }
 }
 
-fn asks_and_leaves(server: &Server) {
+fn requests_and_disconnects(server: &Server) {
     let mut session = open(server);
     let requests = frame(FIN | TEXT, FULL_BLOCK.as_bytes()).repeat(10_000);
     // Requests beyond the socket buffers are not sent.

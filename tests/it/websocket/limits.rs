@@ -37,8 +37,11 @@ fn a_disconnect_cancels_the_remaining_queries() {
         wait_until("the session is gone", || {
             server.metric("nearhead_sessions") == 0.0
         });
-        let (run, asked) = (answered() - before, f64::from(batches * 400));
-        assert!(run < asked, "all {asked} ran for a disconnected client");
+        let (run, requested) = (answered() - before, f64::from(batches * 400));
+        assert!(
+            run < requested,
+            "all {requested} ran for a disconnected client"
+        );
     }
 }
 
