@@ -1,5 +1,5 @@
 //! Every vector of ethereum/execution-apis, as strictly as Hive's rpc-compat: the whole body has to
-//! match, key order aside; of an error only `message` may differ.
+//! match, apart from the order of keys; of an error only `message` may differ.
 
 use std::{fs, path::PathBuf};
 
@@ -14,19 +14,19 @@ use crate::{
     in_process::InProcess,
 };
 
-/// Files of the folder's README; a vector that is not found is a vector that is not run.
+/// The number of vector files in the folder: without it, a missing file would go unnoticed.
 const FILES: usize = 84;
 
-/// One request and the exact answer.
-struct Pair {
-    /// File and line, for the failure.
+/// A request and its exact answer.
+struct Exchange {
+    /// File and line, for messages.
     name: String,
     request: String,
     answer: Value,
 }
 
-/// All pairs of all files.
-fn pairs() -> Vec<Pair> {
+/// All exchanges of all files.
+fn exchanges() -> Vec<Exchange> {
     let mut files: Vec<PathBuf> = fs::read_dir(vectors())
         .unwrap()
         .map(|entry| entry.unwrap().path())
@@ -47,15 +47,15 @@ fn pairs() -> Vec<Pair> {
     files.iter().flat_map(read).collect()
 }
 
-/// The pairs of one file, of which there is at least one.
-fn read(file: &PathBuf) -> Vec<Pair> {
+/// The exchanges of one file, which has at least one.
+fn read(file: &PathBuf) -> Vec<Exchange> {
     assert_eq!(
         file.extension().and_then(|e| e.to_str()),
         Some("io"),
         "{}",
         file.display()
     );
-    let mut pairs = Vec::new();
+    let mut exchanges = Vec::new();
     let mut request = None;
     for (index, line) in fs::read_to_string(file).unwrap().lines().enumerate() {
         let name = format!(
@@ -71,15 +71,15 @@ fn read(file: &PathBuf) -> Vec<Pair> {
             Some("<<") => {
                 let request = request
                     .take()
-                    .unwrap_or_else(|| panic!("{name}: an answer to nothing"));
-                pairs.push(Pair {
+                    .unwrap_or_else(|| panic!("{name}: an answer without a request"));
+                exchanges.push(Exchange {
                     name,
                     request,
                     answer: json(line[2..].trim().as_bytes()),
                 });
             }
             Some("//") | None => {}
-            Some(_) => panic!("{name}: neither request, answer nor comment: {line}"),
+            Some(_) => panic!("{name}: not a request, an answer or a comment: {line}"),
         }
     }
     assert!(
@@ -87,11 +87,11 @@ fn read(file: &PathBuf) -> Vec<Pair> {
         "{}: the last request has no answer",
         file.display()
     );
-    assert!(!pairs.is_empty(), "{}: no request", file.display());
-    pairs
+    assert!(!exchanges.is_empty(), "{}: no request", file.display());
+    exchanges
 }
 
-/// Takes `error.message`, the one member that may differ, out of an answer that has one.
+/// Removes `error.message`, the one member that may differ, from an error.
 fn without_message(mut answer: Value) -> Value {
     if let Some(error) = answer.get_mut("error").and_then(Value::as_object_mut) {
         let message = error.remove("message");
@@ -103,33 +103,33 @@ fn without_message(mut answer: Value) -> Value {
     answer
 }
 
-/// Runs all pairs through `answer` and names every one that does not match.
-fn run(answer: impl Fn(&Pair) -> Value) {
+/// Runs all exchanges through `answer` and lists every one that does not match.
+fn run(answer: impl Fn(&Exchange) -> Value) {
     let mut failures = Vec::new();
-    let pairs = pairs();
-    for pair in &pairs {
-        let actual = answer(pair);
-        if without_message(actual.clone()) != without_message(pair.answer.clone()) {
+    let exchanges = exchanges();
+    for exchange in &exchanges {
+        let actual = answer(exchange);
+        if without_message(actual.clone()) != without_message(exchange.answer.clone()) {
             failures.push(format!(
                 "{}\n {}\n expected {}\n   actual {actual}",
-                pair.name, pair.request, pair.answer
+                exchange.name, exchange.request, exchange.answer
             ));
         }
     }
     assert!(
         failures.is_empty(),
-        "{} of {} pairs\n{}",
+        "{} of {} exchanges\n{}",
         failures.len(),
-        pairs.len(),
+        exchanges.len(),
         failures.join("\n")
     );
 }
 
-fn post(connection: &mut Connection, pair: &Pair) -> Value {
-    let response = connection.post(&pair.request);
-    check(&pair.name, &response.status, &200);
+fn post(connection: &mut Connection, exchange: &Exchange) -> Value {
+    let response = connection.post(&exchange.request);
+    check(&exchange.name, &response.status, &200);
     check(
-        &pair.name,
+        &exchange.name,
         &response.header("content-type"),
         &Some("application/json"),
     );
@@ -137,14 +137,14 @@ fn post(connection: &mut Connection, pair: &Pair) -> Value {
 }
 
 #[test]
-fn every_vector_over_http() {
+fn every_vector_matches_over_http() {
     let server = Server::execution_apis(&["--omit-total-difficulty"]);
     let connection = std::cell::RefCell::new(server.connect());
-    run(|pair| post(&mut connection.borrow_mut(), pair));
+    run(|exchange| post(&mut connection.borrow_mut(), exchange));
 }
 
 #[test]
-fn every_vector_in_process() {
+fn every_vector_matches_in_process() {
     let [genesis, chain] =
         ["genesis.json", "chain.rlp"].map(|name| fs::read(vectors().join(name)).unwrap());
     let system = actix::System::new();
@@ -160,18 +160,18 @@ fn every_vector_in_process() {
         service.advance(0, &blocks, true).await;
         service
     });
-    run(|pair| json(&system.block_on(service.answer(&pair.request))));
+    run(|exchange| json(&system.block_on(service.answer(&exchange.request))));
 }
 
-/// With the default options `totalDifficulty` of blocks is all that is added.
+/// With the default options, the only additional member is a block's `totalDifficulty`.
 #[test]
-fn total_difficulty_is_the_only_addition() {
+fn total_difficulty_is_the_only_additional_member() {
     let server = Server::execution_apis(&[]);
     let connection = std::cell::RefCell::new(server.connect());
     let seen = std::cell::Cell::new(0);
-    run(|pair| {
-        let mut answer = post(&mut connection.borrow_mut(), pair);
-        let is_block = pair.request.contains("\"eth_getBlockBy");
+    run(|exchange| {
+        let mut answer = post(&mut connection.borrow_mut(), exchange);
+        let is_block = exchange.request.contains("\"eth_getBlockBy");
         if let Some(block) = answer
             .get_mut("result")
             .and_then(Value::as_object_mut)
@@ -179,9 +179,13 @@ fn total_difficulty_is_the_only_addition() {
         {
             let total = block
                 .remove("totalDifficulty")
-                .unwrap_or_else(|| panic!("{}: no totalDifficulty", pair.name));
+                .unwrap_or_else(|| panic!("{}: no totalDifficulty", exchange.name));
             let number = block["number"].as_str().unwrap();
-            check(&pair.name, &total, &Value::from(total_difficulty(number)));
+            check(
+                &exchange.name,
+                &total,
+                &Value::from(total_difficulty(number)),
+            );
             seen.set(seen.get() + 1);
         }
         answer
@@ -193,7 +197,7 @@ fn total_difficulty_is_the_only_addition() {
     );
 }
 
-/// The sum of the difficulties up to the block, from the chain file itself.
+/// The sum of the difficulties up to the block, computed from the chain file.
 fn total_difficulty(number: &str) -> String {
     let number = u64::from_str_radix(number.trim_start_matches("0x"), 16).unwrap();
     let genesis: Value = json(&fs::read(vectors().join("genesis.json")).unwrap());

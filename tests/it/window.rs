@@ -10,15 +10,15 @@ use crate::harness::{Connection, Process, Server, check, nearhead, scratch};
 /// Blocks of the exported chain.
 pub(crate) const BLOCKS: u64 = 200;
 
-/// A dev chain as files: genesis.json and chain.rlp, made once a run by `nearhead export`.
+/// A dev chain as files: genesis.json and chain.rlp, made by `nearhead export` once for all tests.
 pub(crate) fn exported_chain() -> &'static (PathBuf, PathBuf) {
     static FILES: OnceLock<(PathBuf, PathBuf)> = OnceLock::new();
     let blocks = BLOCKS.to_string();
     FILES.get_or_init(|| export("exported-chain", &["--blocks", &blocks, "--seed", "7"]))
 }
 
-/// genesis.json and chain.rlp in a folder of this name, made by `nearhead export` with these
-/// arguments besides.
+/// Makes genesis.json and chain.rlp in a folder with this name, by `nearhead export` with these
+/// additional arguments.
 pub(crate) fn export(name: &str, arguments: &[&str]) -> (PathBuf, PathBuf) {
     let folder = scratch(&format!("{name}-files"));
     let (genesis, chain) = (folder.join("genesis.json"), folder.join("chain.rlp"));
@@ -35,10 +35,10 @@ fn serve() -> Server {
     Server::files(genesis, chain, &[])
 }
 
-/// Somebody that the chain does not know.
+/// An address that the chain does not know.
 const NOBODY: &str = "0x00000000000000000000000000000000000000ff";
 
-/// State methods and their parameters up to the block.
+/// State methods and their parameters before the block.
 fn state_methods() -> [(&'static str, Vec<Value>); 6] {
     let nobody = json!(NOBODY);
     [
@@ -54,7 +54,7 @@ fn state_methods() -> [(&'static str, Vec<Value>); 6] {
     ]
 }
 
-/// Asserts that a call is refused with this code and message and without data.
+/// Asserts that a call is refused with this code and message, without data.
 #[track_caller]
 fn check_refused(
     connection: &mut Connection,
@@ -71,20 +71,20 @@ fn check_refused(
     );
 }
 
-/// Asserts that two calls are answered with the same result, and that there is one.
+/// Asserts that two calls have the same result, which is not null.
 #[track_caller]
-fn check_same(connection: &mut Connection, one: (&str, Value), other: (&str, Value)) {
-    let result = connection.result(one.0, &one.1);
-    assert!(!result.is_null(), "{one:?}: null");
+fn check_same(connection: &mut Connection, call: (&str, Value), equal: (&str, Value)) {
+    let result = connection.result(call.0, &call.1);
+    assert!(!result.is_null(), "{call:?}: null");
     check(
-        &format!("{one:?} as {other:?}"),
+        &format!("{call:?} as {equal:?}"),
         &result,
-        &connection.result(other.0, &other.1),
+        &connection.result(equal.0, &equal.1),
     );
 }
 
 #[test]
-fn state_is_read_inside_the_window_alone() {
+fn state_is_readable_only_inside_the_window() {
     let server = serve();
     let mut connection = server.connect();
     let unknown = json!(format!("0x{}", "7".repeat(64)));
@@ -130,7 +130,7 @@ fn state_is_read_inside_the_window_alone() {
 }
 
 #[test]
-fn blocks_are_read_inside_the_window_and_the_genesis_beyond() {
+fn blocks_are_readable_inside_the_window_and_the_genesis_always() {
     let server = serve();
     let mut connection = server.connect();
     let by_number = |number: &str| ("eth_getBlockByNumber", json!([number, true]));
@@ -214,7 +214,7 @@ fn blocks_are_read_inside_the_window_and_the_genesis_beyond() {
 }
 
 #[test]
-fn logs_are_searched_inside_the_window_alone() {
+fn logs_are_searched_only_inside_the_window() {
     let server = serve();
     let mut connection = server.connect();
     let before =
@@ -258,8 +258,8 @@ fn logs_are_searched_inside_the_window_alone() {
     );
 }
 
-/// The bound of 10,000 results: what an error names as the largest range is answered, one block
-/// more is not.
+/// The bound of 10,000 results: the range that the error names is answered, and one block more is
+/// refused.
 #[test]
 fn too_many_logs_name_the_range_that_fits() {
     let server = Server::start(&["--profile", "adversarial", "--block-time", "0s"]);
@@ -283,7 +283,7 @@ fn too_many_logs_name_the_range_that_fits() {
         &json!([{"fromBlock": from, "toBlock": next}]),
     );
     check("one block more", &beyond["error"], error);
-    // The block that alone has too many: no range fits.
+    // One block alone has too many logs: no range fits.
     let alone = connection.call(
         "eth_getLogs",
         &json!([{"fromBlock": next, "toBlock": next}]),
@@ -296,7 +296,7 @@ fn too_many_logs_name_the_range_that_fits() {
     let block = connection.result("eth_getBlockByNumber", &json!([next, false]));
     let by_hash = connection.call("eth_getLogs", &json!([{"blockHash": block["hash"]}]));
     check(
-        "by hash the bound is the same",
+        "the bound by hash is the same",
         &by_hash["error"],
         &alone["error"],
     );

@@ -1,4 +1,4 @@
-//! What a chain holds, as geth tells it: what to ask about.
+//! The contents of a chain according to geth, from which requests are made.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -13,18 +13,18 @@ pub(super) use crate::peers::quantity as number;
 
 use crate::harness::{self, Connection};
 
-/// What the chain holds.
+/// The contents of a chain.
 pub(super) struct Contents {
-    /// First and last block whose state is compared.
+    /// The blocks whose state is compared: first to last.
     pub(super) window: RangeInclusive<u64>,
     /// Full blocks from genesis to head.
     pub(super) blocks: Vec<Value>,
-    /// Accounts and their slots, at any height.
+    /// Accounts and their slots, at any block.
     pub(super) slots: Vec<(String, Vec<String>)>,
 }
 
 impl Contents {
-    /// Asks for all of it; the accounts of the genesis come from its file.
+    /// Asks geth for everything; the accounts of the genesis come from its file.
     pub(super) fn of(geth: &mut Connection, genesis: &Path) -> Self {
         let head = number(&geth.result("eth_blockNumber", &json!([])));
         let block = |n| geth.result("eth_getBlockByNumber", &json!([quantity(n), true]));
@@ -33,7 +33,7 @@ impl Contents {
         let mut slots = Slots::new();
         let genesis = harness::json(&fs::read(genesis).unwrap());
         add(&mut slots, &genesis["alloc"]);
-        // The state at a few heights: a slot that was cleared since is in an earlier one.
+        // The state at several blocks: a slot that was cleared since is found in an earlier one.
         for n in window.clone().step_by(16).chain([head]) {
             let mut start = "0x".to_owned();
             loop {
@@ -64,7 +64,7 @@ impl Contents {
 
 type Slots = BTreeMap<String, BTreeSet<String>>;
 
-/// Adds accounts in the form of genesis.json, which geth's dumps have too.
+/// Adds accounts in the form of genesis.json, which geth's dumps share.
 fn add(slots: &mut Slots, accounts: &Value) {
     for (address, account) in accounts.as_object().unwrap() {
         let address = format!("0x{}", address.trim_start_matches("0x").to_lowercase());

@@ -1,5 +1,5 @@
 //! A real geth over the same chain: every answer about every block, transaction, receipt, uncle,
-//! account, slot and log filter is the same JSON, but for the differences of one table.
+//! account, slot and log filter is the same JSON, except for the differences in one table.
 
 mod contents;
 mod settled;
@@ -19,44 +19,43 @@ use crate::{
 };
 use contents::{Contents, number, quantity};
 
-/// The chains, by the names of their folders.
+/// The chains, named after their folders.
 const EXECUTION_APIS: &str = "geth-execution-apis";
 const DEV: &str = "geth-dev";
 const BURST: &str = "geth-burst";
 const SETTLED: &str = "geth-settled";
-/// Those that nearhead has from the geth itself, which knows no total difficulty.
+/// Chains that nearhead follows from that geth, which knows no total difficulty.
 pub(crate) const FOLLOWED_EXECUTION_APIS: &str = "geth-followed-execution-apis";
 pub(crate) const FOLLOWED_DEV: &str = "geth-followed-dev";
 
-/// A difference from geth that is on purpose: what turns our answer into geth's.
+/// An intended difference from geth, and the function that turns our answer into geth's.
 struct Difference {
     /// Methods whose answers differ.
     methods: &'static [&'static str],
-    /// The section of the conformance rules that decides it, and why.
+    /// What decides it, and why.
     reason: &'static str,
-    /// The chains of these tests on which it shows; nobody else would notice a row that is not true
-    /// any more.
+    /// The chains on which it shows: a row that no longer holds is noticed.
     shows_on: &'static [&'static str],
-    /// Takes the difference out of our answer.
+    /// Removes the difference from our answer.
     undo: fn(params: &Value, ours: &mut Value, theirs: &Value) -> Undone,
 }
 
-/// What became of a difference in one answer.
+/// The result of removing a difference from one answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Undone {
-    /// It was there as decided and is taken out.
+    /// The difference was as intended and is removed.
     Yes,
-    /// This answer has nothing that it applies to.
+    /// The difference does not apply to this answer.
     NothingToDo,
-    /// It is not as decided.
+    /// The answer differs in another way than intended.
     No,
 }
 
-/// All of them.
+/// All intended differences from geth.
 const DIFFERENCES: &[Difference] = &[
     Difference {
         methods: &["eth_getBlockByHash", "eth_getBlockByNumber"],
-        reason: "§7: totalDifficulty is part of the product's specification; geth dropped it with the merge",
+        reason: "blocks have their totalDifficulty, which geth dropped with the merge",
         shows_on: &[EXECUTION_APIS, DEV, SETTLED],
         undo: |_, ours, _| match ours["result"]["totalDifficulty"] {
             Value::Null if ours["result"].is_object() => Undone::NothingToDo,
@@ -65,7 +64,7 @@ const DIFFERENCES: &[Difference] = &[
     },
     Difference {
         methods: &["eth_getBlockByHash", "eth_getBlockByNumber"],
-        reason: "§7: totalDifficulty is the node's where the chain was not executed: null, for geth dropped it",
+        reason: "totalDifficulty is the upstream's if the chain was not executed: null, because geth dropped it",
         shows_on: &[FOLLOWED_EXECUTION_APIS, FOLLOWED_DEV],
         undo: |_, ours, _| match ours["result"].get("totalDifficulty") {
             Some(Value::Null) => remove(&mut ours["result"], "totalDifficulty", Value::is_null),
@@ -77,19 +76,19 @@ const DIFFERENCES: &[Difference] = &[
             "eth_getUncleByBlockHashAndIndex",
             "eth_getUncleByBlockNumberAndIndex",
         ],
-        reason: "§8: an uncle's totalDifficulty is null; geth dropped the member",
+        reason: "an uncle's totalDifficulty is null; geth dropped the member",
         shows_on: &[EXECUTION_APIS, FOLLOWED_EXECUTION_APIS],
         undo: |_, ours, _| remove(&mut ours["result"], "totalDifficulty", Value::is_null),
     },
     Difference {
         methods: &["eth_getLogs"],
-        reason: "§6: at most 10,000 results are the product's specification; geth has no bound",
+        reason: "eth_getLogs returns at most 10,000 results; geth has no bound",
         shows_on: &[BURST],
         undo: refused_for_size,
     },
     Difference {
         methods: &["eth_getProof"],
-        reason: "§11: an absent account has the hashes of nothing, against which its proof verifies; geth has zeros",
+        reason: "an absent account has the hashes of empty code and storage, against which its proof verifies; geth has zeros",
         shows_on: &[
             EXECUTION_APIS,
             DEV,
@@ -112,12 +111,12 @@ const DIFFERENCES: &[Difference] = &[
 ];
 
 impl Undone {
-    const fn when(as_decided: bool) -> Self {
-        if as_decided { Self::Yes } else { Self::No }
+    const fn when(as_intended: bool) -> Self {
+        if as_intended { Self::Yes } else { Self::No }
     }
 }
 
-/// Takes a member out of an object that has to have it as `expected`. A null has no members.
+/// Removes a member that has to be as `expected` from an object. null has no members.
 fn remove(object: &mut Value, member: &str, expected: fn(&Value) -> bool) -> Undone {
     match object {
         Value::Null => Undone::NothingToDo,
@@ -128,11 +127,11 @@ fn remove(object: &mut Value, member: &str, expected: fn(&Value) -> bool) -> Und
     }
 }
 
-/// Results that eth_getLogs returns at most.
+/// The most results that eth_getLogs returns.
 const LOGS_MAX: usize = 10_000;
 
-/// More logs than may be returned: our error names the largest range that fits, counted here in
-/// geth's list.
+/// If there are more logs than may be returned, our error names the largest range that fits, which
+/// is computed here from geth's list.
 fn refused_for_size(params: &Value, ours: &mut Value, theirs: &Value) -> Undone {
     let all = theirs["result"].as_array().map_or(&[][..], Vec::as_slice);
     let Some(beyond) = all.get(LOGS_MAX) else {
@@ -146,31 +145,31 @@ fn refused_for_size(params: &Value, ours: &mut Value, theirs: &Value) -> Undone 
         "message": "query returned more than 10000 results",
         "data": {"from": quantity(from), "to": to, "limit": LOGS_MAX},
     }});
-    let is_as_decided = *ours == expected;
+    let is_as_intended = *ours == expected;
     *ours = theirs.clone();
-    Undone::when(is_as_decided)
+    Undone::when(is_as_intended)
 }
 
-/// The two servers, and what was compared.
-struct Both {
+/// nearhead and geth over the same chain, and counts of what was compared.
+struct GethComparison {
     /// The chain that both serve.
     chain: &'static str,
     nearhead: Connection,
     geth: Connection,
-    /// Stopped with this.
+    /// Stopped when this is dropped.
     server: Server,
     _geth: Geth,
-    /// Calls that wait to be sent as one batch.
+    /// Calls to send in the next batch.
     calls: Vec<(&'static str, Value)>,
     compared: usize,
-    /// Answers that each row of [`DIFFERENCES`] was found in.
+    /// How many answers differed by each row of [`DIFFERENCES`].
     differed: [usize; DIFFERENCES.len()],
-    /// Answers of eth_getStorageAt that are not zero.
+    /// How many answers of eth_getStorageAt were not zero.
     slots_with_value: usize,
 }
 
-impl Both {
-    /// Starts both with the chain of these files.
+impl GethComparison {
+    /// Starts both servers with the chain of these files.
     fn start(name: &'static str, genesis: &Path, chain: &Path) -> Self {
         let geth = Geth::start(&scratch(name), genesis, chain);
         Self::of(name, Server::files(genesis, chain, &[]), geth)
@@ -190,7 +189,7 @@ impl Both {
         }
     }
 
-    /// Every difference showed where it is said to, and nowhere else.
+    /// Asserts that each difference showed on the chains of its row, and on no other.
     fn finish(self) {
         for (row, differed) in DIFFERENCES.iter().zip(self.differed) {
             let case = format!("{}: {differed} answers differ by it", row.reason);
@@ -199,9 +198,9 @@ impl Both {
         println!("{}: {} answers are the same", self.chain, self.compared);
     }
 
-    /// The same call to both; `flush` sends what is left.
-    fn same(&mut self, method: &'static str, params: Value) {
-        // Large answers go alone: together they would be more than a batch may carry.
+    /// Queues a call to both servers; [`Self::flush`] sends the rest.
+    fn compare(&mut self, method: &'static str, params: Value) {
+        // Calls with large answers are sent alone: a batch of them would exceed its limit.
         let is_alone = ["eth_getLogs", "eth_getBlockReceipts"].contains(&method);
         if is_alone {
             self.flush();
@@ -212,7 +211,7 @@ impl Both {
         }
     }
 
-    /// Sends the calls that wait and compares the answers.
+    /// Sends the queued calls and compares the answers.
     fn flush(&mut self) {
         let calls = std::mem::take(&mut self.calls);
         let batch: Vec<Value> = calls
@@ -237,7 +236,7 @@ impl Both {
                 let undone = (row.undo)(params, &mut ours, &theirs[index]);
                 assert!(
                     undone != Undone::No,
-                    "{method} {params}: not as decided in {}: {sent}",
+                    "{method} {params}: not as intended in {}: {sent}",
                     row.reason
                 );
                 *differed += usize::from(undone == Undone::Yes);
@@ -251,63 +250,63 @@ impl Both {
 }
 
 /// Blocks, uncles, transactions and receipts by every method that finds them.
-fn compare_blocks(both: &mut Both, contents: &Contents) {
+fn compare_blocks(both: &mut GethComparison, contents: &Contents) {
     let (oldest, head) = contents.window.clone().into_inner();
     for block in contents.served() {
         let (n, hash) = (&block["number"], &block["hash"]);
         for full in [true, false] {
-            both.same("eth_getBlockByNumber", json!([n, full]));
-            both.same("eth_getBlockByHash", json!([hash, full]));
+            both.compare("eth_getBlockByNumber", json!([n, full]));
+            both.compare("eth_getBlockByHash", json!([hash, full]));
         }
-        both.same("eth_getBlockReceipts", json!([n]));
-        both.same("eth_getBlockReceipts", json!([hash]));
-        both.same("eth_getBlockTransactionCountByNumber", json!([n]));
-        both.same("eth_getBlockTransactionCountByHash", json!([hash]));
-        both.same("eth_getUncleCountByBlockNumber", json!([n]));
-        both.same("eth_getUncleCountByBlockHash", json!([hash]));
-        // One past the end besides: null.
+        both.compare("eth_getBlockReceipts", json!([n]));
+        both.compare("eth_getBlockReceipts", json!([hash]));
+        both.compare("eth_getBlockTransactionCountByNumber", json!([n]));
+        both.compare("eth_getBlockTransactionCountByHash", json!([hash]));
+        both.compare("eth_getUncleCountByBlockNumber", json!([n]));
+        both.compare("eth_getUncleCountByBlockHash", json!([hash]));
+        // One index past the end: null.
         for index in 0..=block["uncles"].as_array().unwrap().len() as u64 {
-            both.same(
+            both.compare(
                 "eth_getUncleByBlockNumberAndIndex",
                 json!([n, quantity(index)]),
             );
-            both.same(
+            both.compare(
                 "eth_getUncleByBlockHashAndIndex",
                 json!([hash, quantity(index)]),
             );
         }
         let transactions = block["transactions"].as_array().unwrap();
         for index in 0..=transactions.len() as u64 {
-            both.same(
+            both.compare(
                 "eth_getTransactionByBlockNumberAndIndex",
                 json!([n, quantity(index)]),
             );
-            both.same(
+            both.compare(
                 "eth_getTransactionByBlockHashAndIndex",
                 json!([hash, quantity(index)]),
             );
         }
         for transaction in transactions {
-            both.same("eth_getTransactionByHash", json!([transaction["hash"]]));
-            both.same("eth_getTransactionReceipt", json!([transaction["hash"]]));
+            both.compare("eth_getTransactionByHash", json!([transaction["hash"]]));
+            both.compare("eth_getTransactionReceipt", json!([transaction["hash"]]));
         }
     }
-    // The genesis is readable although it may be out of the window; what is beyond the head is not.
+    // The genesis is readable even below the window; a block above the head is null.
     for full in [true, false] {
-        both.same("eth_getBlockByNumber", json!(["0x0", full]));
-        both.same(
+        both.compare("eth_getBlockByNumber", json!(["0x0", full]));
+        both.compare(
             "eth_getBlockByHash",
             json!([contents.blocks[0]["hash"], full]),
         );
-        both.same("eth_getBlockByNumber", json!([quantity(head + 1), full]));
-        both.same("eth_getBlockByHash", json!([B256::repeat_byte(7), full]));
-        both.same("eth_getBlockByNumber", json!(["latest", full]));
+        both.compare("eth_getBlockByNumber", json!([quantity(head + 1), full]));
+        both.compare("eth_getBlockByHash", json!([B256::repeat_byte(7), full]));
+        both.compare("eth_getBlockByNumber", json!(["latest", full]));
     }
-    both.same(
+    both.compare(
         "eth_getTransactionByBlockNumberAndIndex",
         json!([quantity(head + 1), "0x0"]),
     );
-    both.same("eth_getTransactionReceipt", json!([B256::repeat_byte(7)]));
+    both.compare("eth_getTransactionReceipt", json!([B256::repeat_byte(7)]));
     for method in [
         "eth_chainId",
         "net_version",
@@ -315,7 +314,7 @@ fn compare_blocks(both: &mut Both, contents: &Contents) {
         "eth_syncing",
         "eth_accounts",
     ] {
-        both.same(method, json!([]));
+        both.compare(method, json!([]));
     }
     both.flush();
     assert!(
@@ -325,21 +324,20 @@ fn compare_blocks(both: &mut Both, contents: &Contents) {
     );
 }
 
-/// Accounts and slots that one height is asked about where the chain has more.
+/// The most accounts and slots to ask about at one block.
 const ACCOUNTS_SAMPLED: usize = 24;
 const SLOTS_SAMPLED: usize = 160;
 
-/// All of them, or so many by chance.
-fn sample<'a, T>(dice: &mut Dice, of: &'a [T], most: usize) -> Vec<&'a T> {
-    match of.len() > 2 * most {
-        true => (0..most).map(|_| dice.pick(of)).collect(),
+/// All items, or `max` random ones if there are more than twice as many.
+fn sample<'a, T>(dice: &mut Dice, of: &'a [T], max: usize) -> Vec<&'a T> {
+    match of.len() > 2 * max {
+        true => (0..max).map(|_| dice.pick(of)).collect(),
         false => of.iter().collect(),
     }
 }
 
-/// Accounts and slots at every height, slots that hold nothing and accounts that are not there
-/// besides.
-fn compare_state(both: &mut Both, contents: &Contents, dice: &mut Dice) {
+/// Compares accounts and slots at every block, including empty slots and absent accounts.
+fn compare_state(both: &mut GethComparison, contents: &Contents, dice: &mut Dice) {
     let before = both.compared;
     let all: Vec<(&String, &String)> = contents
         .slots
@@ -352,30 +350,30 @@ fn compare_state(both: &mut Both, contents: &Contents, dice: &mut Dice) {
             false => json!({"blockHash": block["hash"]}),
         };
         for (address, slot) in sample(dice, &all, SLOTS_SAMPLED) {
-            both.same("eth_getStorageAt", json!([address, slot, height]));
+            both.compare("eth_getStorageAt", json!([address, slot, height]));
         }
         for (address, _) in sample(dice, &contents.slots, ACCOUNTS_SAMPLED) {
             let method = *dice.pick(&["eth_getBalance", "eth_getTransactionCount", "eth_getCode"]);
-            both.same(method, json!([address, height]));
-            both.same("eth_getStorageAt", json!([address, "0x7fffffff", height]));
+            both.compare(method, json!([address, height]));
+            both.compare("eth_getStorageAt", json!([address, "0x7fffffff", height]));
         }
         let nobody = random_address(dice);
-        both.same("eth_getStorageAt", json!([nobody, "0x0", height]));
-        both.same("eth_getBalance", json!([nobody, height]));
+        both.compare("eth_getStorageAt", json!([nobody, "0x0", height]));
+        both.compare("eth_getBalance", json!([nobody, height]));
     }
     both.flush();
     let compared = both.compared - before;
     assert!(compared > 5_000, "only {compared} answers about the state");
     let with_value = both.slots_with_value;
-    assert!(with_value > 1_000, "only {with_value} slots hold something");
+    assert!(with_value > 1_000, "only {with_value} slots are not zero");
 }
 
 fn random_address(dice: &mut Dice) -> String {
     alloy_primitives::hex::encode_prefixed(dice.bytes::<20>())
 }
 
-/// Proofs at every height: the same as geth's, and verified against the header.
-fn compare_proofs(both: &mut Both, contents: &Contents, dice: &mut Dice) {
+/// Compares proofs at every block with geth's, and verifies them against the header.
+fn compare_proofs(both: &mut GethComparison, contents: &Contents, dice: &mut Dice) {
     let before = both.compared;
     let mut present = 0;
     let contracts: Vec<&(String, Vec<String>)> = contents
@@ -392,7 +390,7 @@ fn compare_proofs(both: &mut Both, contents: &Contents, dice: &mut Dice) {
         for (address, slots) in chosen.into_iter().copied().chain(accounts) {
             let keys = sample(dice, slots, 32).into_iter().map(|slot| json!(slot));
             let mut keys: Vec<Value> = keys.collect();
-            // A slot that holds nothing, one more in the short form, and one twice.
+            // An empty slot, one key in the short form, and one key twice.
             keys.extend([json!(B256::from(dice.bytes())), json!("0x3"), json!("0x3")]);
             subjects.push((address.clone(), keys));
         }
@@ -400,24 +398,24 @@ fn compare_proofs(both: &mut Both, contents: &Contents, dice: &mut Dice) {
             let params = json!([address, keys, block["number"]]);
             let proof = both.nearhead.result("eth_getProof", &params);
             present += proofs::verify(&params, &proof, state_root);
-            both.same("eth_getProof", params);
+            both.compare("eth_getProof", params);
         }
     }
     both.flush();
     let compared = both.compared - before;
     assert!(
         compared > 500 && present > 1_000,
-        "only {compared} proofs, only {present} slots that hold something"
+        "only {compared} proofs, only {present} slots that are not zero"
     );
 }
 
-/// Hundreds of random filters over the logs that are there.
-fn compare_logs(both: &mut Both, contents: &Contents, dice: &mut Dice) {
+/// Compares hundreds of random filters over the logs of the window.
+fn compare_logs(both: &mut GethComparison, contents: &Contents, dice: &mut Dice) {
     let (oldest, head) = contents.window.clone().into_inner();
     let whole = json!([{"fromBlock": quantity(oldest), "toBlock": quantity(head)}]);
     let all = both.geth.result("eth_getLogs", &whole);
-    both.same("eth_getLogs", whole);
-    // A few of each block, so that a block of thousands is not all that is asked about.
+    both.compare("eth_getLogs", whole);
+    // A few logs of each block, so that a block of thousands does not dominate.
     let mut logs = Vec::new();
     for block in all
         .as_array()
@@ -431,11 +429,11 @@ fn compare_logs(both: &mut Both, contents: &Contents, dice: &mut Dice) {
     let hashes: Vec<Value> = hashes.collect();
     for _ in 0..400 {
         let filter = random_filter(dice, &logs, &contents.window, &hashes);
-        both.same("eth_getLogs", json!([filter]));
+        both.compare("eth_getLogs", json!([filter]));
     }
 }
 
-/// A filter made of what some log of these blocks holds, made wider or narrower by chance.
+/// A filter made from a random log of these blocks, widened or narrowed by chance.
 pub(crate) fn random_filter(
     dice: &mut Dice,
     logs: &[Value],
@@ -506,22 +504,26 @@ pub(crate) fn random_filter(
     filter.into()
 }
 
-/// Compares all there is.
+/// Compares everything over the chain of these files.
 fn compare(name: &'static str, genesis: &Path, chain: &Path, head: u64) {
-    compare_all(Both::start(name, genesis, chain), genesis, head);
+    compare_all(GethComparison::start(name, genesis, chain), genesis, head);
 }
 
-/// Compares all there is with a nearhead that follows the geth.
+/// Compares everything with a nearhead that follows the geth.
 pub(crate) fn compare_followed(chain: &'static str, genesis: &Path, server: Server, geth: Geth) {
     let (head, _) = node::head(&mut geth.connect());
-    compare_all(Both::of(chain, server, geth), genesis, head);
+    compare_all(GethComparison::of(chain, server, geth), genesis, head);
 }
 
-fn compare_all(mut both: Both, genesis: &Path, head: u64) {
+fn compare_all(mut both: GethComparison, genesis: &Path, head: u64) {
     let contents = Contents::of(&mut both.geth, genesis);
-    // A connection that asks nothing for long is closed.
+    // nearhead closes connections that are idle for long.
     both.nearhead = both.server.connect();
-    check("geth took the chain whole", &contents.window.end(), &&head);
+    check(
+        "geth imported the whole chain",
+        &contents.window.end(),
+        &&head,
+    );
     let mut dice = Dice::new(0x6e65_6172);
     compare_blocks(&mut both, &contents);
     compare_state(&mut both, &contents, &mut dice);
@@ -531,7 +533,7 @@ fn compare_all(mut both: Both, genesis: &Path, head: u64) {
 }
 
 #[test]
-fn execution_apis_chain() {
+fn every_answer_about_the_execution_apis_chain_is_geths() {
     compare(
         EXECUTION_APIS,
         &vectors().join("genesis.json"),
@@ -540,19 +542,19 @@ fn execution_apis_chain() {
     );
 }
 
-/// A chain that nearhead itself made: geth takes it whole, and arrives at the same head.
+/// A chain that nearhead itself made: geth imports all of it, and has the same head.
 #[test]
-fn exported_dev_chain() {
+fn every_answer_about_a_dev_chain_is_geths() {
     let (genesis, chain) = window::exported_chain();
     compare(DEV, genesis, chain, window::BLOCKS);
 }
 
 /// The bound of eth_getLogs, which the other chains do not reach: block 64 has 155,000 logs.
 #[test]
-fn a_block_of_more_logs_than_are_returned() {
+fn ranges_with_too_many_logs_are_refused() {
     let arguments = ["--profile", "adversarial", "--blocks", "65"];
     let (genesis, chain) = window::export(BURST, &arguments);
-    let mut both = Both::start(BURST, &genesis, &chain);
+    let mut both = GethComparison::start(BURST, &genesis, &chain);
     let block = both
         .geth
         .result("eth_getBlockByNumber", &json!(["0x40", false]));
@@ -563,13 +565,13 @@ fn a_block_of_more_logs_than_are_returned() {
         json!({"blockHash": block["hash"]}),
         json!({"fromBlock": "0x41", "toBlock": "0x41"}),
     ] {
-        both.same("eth_getLogs", json!([filter]));
+        both.compare("eth_getLogs", json!([filter]));
     }
     both.finish();
 }
 
 #[test]
 fn every_difference_shows_somewhere() {
-    let hidden = DIFFERENCES.iter().find(|row| row.shows_on.is_empty());
-    check("hidden", &hidden.map(|row| row.reason), &None);
+    let unseen = DIFFERENCES.iter().find(|row| row.shows_on.is_empty());
+    check("unseen", &unseen.map(|row| row.reason), &None);
 }

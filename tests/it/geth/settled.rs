@@ -1,8 +1,8 @@
-//! What a geth that is told of safe and finalized blocks answers about them, and what before that.
+//! The answers about safe and finalized blocks of a geth that has received them, and before that.
 
 use serde_json::json;
 
-use super::{Both, SETTLED};
+use super::{GethComparison, SETTLED};
 use crate::{
     errors::calls_with_tag,
     harness::{Server, check, scratch},
@@ -10,20 +10,19 @@ use crate::{
     window,
 };
 
-/// Source `files` holds that whatever a file says is settled: geth is told the same of the same
-/// blocks.
+/// The source `files` serves a file's head as safe and finalized: geth gets the same forkchoice.
 #[test]
-fn safe_and_finalized() {
+fn answers_by_safe_and_finalized_are_geths() {
     let (genesis, chain) = window::export("geth-settled", &["--blocks", "20", "--seed", "5"]);
     let (_, payloads) = of_files(&genesis, &chain);
     let geth = Geth::at_genesis(&scratch(SETTLED), &genesis);
     let mut engine = Engine::of(&geth);
     engine.extend(&payloads);
-    let mut both = Both::of(SETTLED, Server::files(&genesis, &chain, &[]), geth);
+    let mut both = GethComparison::of(SETTLED, Server::files(&genesis, &chain, &[]), geth);
     let tags = ["safe", "finalized"];
 
-    // Not known yet: refused by whatever asks, as `errors` has it of ours; geth has a code and
-    // words of its own.
+    // Before that the tags are unknown: every method refuses them. `errors` checks ours; geth has
+    // its own code and message.
     for tag in tags {
         for (method, params) in calls_with_tag(tag) {
             let answer = both.geth.call(method, &params);
@@ -38,15 +37,15 @@ fn safe_and_finalized() {
     }
 
     let head = payloads.last().unwrap().hash;
-    engine.choose(Forkchoice {
+    engine.set_forkchoice(Forkchoice {
         head,
         safe: head,
         finalized: head,
     });
     for (method, params) in tags.into_iter().flat_map(calls_with_tag) {
-        both.same(method, params);
+        both.compare(method, params);
     }
-    both.same(
+    both.compare(
         "eth_getLogs",
         json!([{"fromBlock": "finalized", "toBlock": "safe"}]),
     );

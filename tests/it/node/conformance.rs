@@ -1,6 +1,5 @@
-//! All of CONFORMANCE on a chain that grows: at each of 200 blocks of mixed traffic, every method
-//! by every name of what it is asked for, answered as the node itself does, while the head moves
-//! and the window slides.
+//! Every method on a growing chain: at each of 200 blocks of mixed traffic, with every form of
+//! block parameter, while the head moves and the window slides. Each answer equals the upstream's.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,10 +8,11 @@ use nearhead_chain::dev::STORE_CONTRACT;
 use serde_json::{Value, json};
 
 use super::{
-    WINDOW, check_pruned, follow, led,
-    led::Led,
-    same::{GETH, Same},
-    wait_head, ws,
+    WINDOW, check_pruned,
+    comparison::{Comparison, GETH},
+    driven_geth,
+    driven_geth::DrivenGeth,
+    follow, wait_head, ws,
 };
 use crate::{
     dice::Dice,
@@ -21,18 +21,18 @@ use crate::{
     proofs,
 };
 
-/// Blocks that are followed one by one.
+/// Blocks followed one by one.
 const BLOCKS: u64 = 200;
 
-/// Slots that one proof is asked for.
+/// The most slots in one proof.
 const SLOTS_PROVEN: usize = 48;
 
-/// The content of the chain so far: what to ask about.
+/// The contents of the chain so far, from which requests are made.
 #[derive(Debug, Default)]
-struct Seen {
+struct ChainContents {
     /// Accounts and their slots.
     slots: BTreeMap<String, BTreeSet<B256>>,
-    /// Hashes and state roots of the blocks, from the first on.
+    /// Block hashes and state roots, from block 1 on.
     hashes: Vec<Value>,
     state_roots: Vec<B256>,
     /// Some logs of each block.
@@ -46,9 +46,9 @@ struct Seen {
     withdrawals: usize,
 }
 
-impl Seen {
-    /// Takes a block in; the accounts that it is about.
-    fn take(&mut self, block: &Value, receipts: &Value) -> BTreeSet<String> {
+impl ChainContents {
+    /// Adds a block; returns the accounts in it.
+    fn add(&mut self, block: &Value, receipts: &Value) -> BTreeSet<String> {
         let items = |value: &Value| value.as_array().cloned().unwrap_or_default();
         let mut accounts = BTreeSet::from([text(&block["miner"])]);
         for withdrawal in items(&block["withdrawals"]) {
@@ -67,7 +67,12 @@ impl Seen {
         let mut logs = Vec::new();
         for receipt in receipts.as_array().unwrap() {
             let named = ["from", "to", "contractAddress"].map(|name| &receipt[name]);
-            accounts.extend(named.into_iter().filter(|one| one.is_string()).map(text));
+            accounts.extend(
+                named
+                    .into_iter()
+                    .filter(|value| value.is_string())
+                    .map(text),
+            );
             self.creations += usize::from(receipt["contractAddress"].is_string());
             self.reverted += usize::from(receipt["status"] == "0x0");
             logs.extend(items(&receipt["logs"]));
@@ -84,20 +89,20 @@ impl Seen {
         accounts
     }
 
-    /// Slots that an account may have, so many of them, and one that nobody has written to.
-    fn keys(&self, account: &str, dice: &mut Dice, most: usize) -> Vec<Value> {
+    /// Up to `max` slots that the account may have, then slot 0 and a random one.
+    fn keys(&self, account: &str, dice: &mut Dice, max: usize) -> Vec<Value> {
         let known = self.slots.get(account).into_iter().flatten();
         let known: Vec<&B256> = known.collect();
-        let first = known.len().saturating_sub(most);
+        let first = known.len().saturating_sub(max);
         let from = if first > 0 { dice.below(first) } else { 0 };
-        let chosen = known.into_iter().skip(from).take(most);
+        let chosen = known.into_iter().skip(from).take(max);
         let mut keys: Vec<Value> = chosen.map(|slot| json!(slot)).collect();
         keys.extend([json!("0x0"), json!(B256::from(dice.bytes()))]);
         keys
     }
 }
 
-/// Slots that were written where this log was emitted: those of the sample contracts' mappings.
+/// Slots of the log's contract that were written: those of the sample contracts' mappings.
 fn slots_of(log: &Value) -> Vec<B256> {
     let mapping = |key: B256, slot: u64| keccak256([key, B256::from(U256::from(slot))].concat());
     let topics = log["topics"].as_array().unwrap().iter();
@@ -107,7 +112,7 @@ fn slots_of(log: &Value) -> Vec<B256> {
             let key: B256 = text(&log["data"]).parse().unwrap();
             vec![key, mapping(key, 1)]
         }
-        // Balances of whom tokens are from and to; of others these are slots that hold nothing.
+        // Balances of a token's sender and receiver; in other contracts these slots are empty.
         false => topics.skip(1).map(|holder| mapping(holder, 0)).collect(),
     }
 }
@@ -120,8 +125,8 @@ fn hex(number: u64) -> Value {
     format!("{number:#x}").into()
 }
 
-/// A block of this number in each of the ways that the state methods take.
-fn named(dice: &mut Dice, seen: &Seen, number: u64) -> Value {
+/// This block in one of the forms that state methods accept, chosen by chance.
+fn block_id(dice: &mut Dice, seen: &ChainContents, number: u64) -> Value {
     let hash = &seen.hashes[usize::try_from(number - 1).unwrap()];
     match dice.below(5) {
         0 => hex(number),
@@ -133,57 +138,63 @@ fn named(dice: &mut Dice, seen: &Seen, number: u64) -> Value {
     }
 }
 
-/// An account at a block: balance, nonce, code, slots, and the proof of all of it.
-fn compare_account(same: &mut Same, seen: &Seen, dice: &mut Dice, account: &str, number: u64) {
-    let at = named(dice, seen, number);
+/// Compares an account at a block: balance, nonce, code, slots, and a proof of them.
+fn compare_account(
+    comparison: &mut Comparison,
+    seen: &ChainContents,
+    dice: &mut Dice,
+    account: &str,
+    number: u64,
+) {
+    let at = block_id(dice, seen, number);
     for method in ["eth_getBalance", "eth_getTransactionCount", "eth_getCode"] {
-        same.ask("state", method, json!([account, at]));
+        comparison.compare("state", method, json!([account, at]));
     }
     let keys = seen.keys(account, dice, SLOTS_PROVEN);
     for key in keys.iter().rev().take(3) {
-        same.ask("state", "eth_getStorageAt", json!([account, key, at]));
+        comparison.compare("state", "eth_getStorageAt", json!([account, key, at]));
     }
     let words: Vec<&Value> = keys.iter().filter(|key| *key != "0x0").collect();
-    same.ask(
+    comparison.compare(
         "state",
         "eth_getStorageValues",
         json!([{account: words}, at]),
     );
     let state_root = seen.state_roots[usize::try_from(number - 1).unwrap()];
-    same.proof(json!([account, keys, at]), state_root);
+    comparison.proof(json!([account, keys, at]), state_root);
 }
 
 #[test]
-fn two_hundred_blocks_of_everything() {
-    let (genesis, payloads) = led::chain("node-conformance", 59, BLOCKS);
-    let mut geth = Led::at("node-conformance-geth", &genesis, &payloads);
+fn every_answer_is_the_upstreams_while_the_chain_grows() {
+    let (genesis, payloads) = driven_geth::chain("node-conformance", 59, BLOCKS);
+    let mut geth = DrivenGeth::at("node-conformance-geth", &genesis, &payloads);
     geth.go_to(&payloads[0]);
     let server = follow(&[ws(geth.address())]);
-    let mut same = Same::between(&server, geth.address());
-    let (mut seen, mut dice) = (Seen::default(), Dice::new(59));
+    let mut comparison = Comparison::between(&server, geth.address());
+    let (mut seen, mut dice) = (ChainContents::default(), Dice::new(59));
     let store = format!("{STORE_CONTRACT:#x}");
     for payload in &payloads {
         let Payload { number, .. } = *payload;
         wait_head(&server, geth.go_to(payload));
         let oldest = number.saturating_sub(WINDOW - 1);
-        same.chain();
-        let block = same.block(number);
-        let receipts = same.ask("receipt", "eth_getBlockReceipts", json!(["latest"]));
-        let accounts = seen.take(&block, &receipts);
+        comparison.chain();
+        let block = comparison.block(number);
+        let receipts = comparison.compare("receipt", "eth_getBlockReceipts", json!(["latest"]));
+        let accounts = seen.add(&block, &receipts);
         for account in accounts {
-            compare_account(&mut same, &seen, &mut dice, &account, number);
+            compare_account(&mut comparison, &seen, &mut dice, &account, number);
         }
-        // What is older is as it was, to the end of the window.
+        // Older blocks are unchanged, to the end of the window.
         let older = dice.between(oldest.max(1), number);
         match number % 8 {
-            0 => _ = same.block(oldest.max(1)),
-            4 => _ = same.block(older),
+            0 => _ = comparison.block(oldest.max(1)),
+            4 => _ = comparison.block(older),
             _ => {}
         }
-        compare_account(&mut same, &seen, &mut dice, &store, older);
+        compare_account(&mut comparison, &seen, &mut dice, &store, older);
         let nobody = format!("{:#x}", Address::from(dice.bytes()));
-        compare_account(&mut same, &seen, &mut dice, &nobody, older);
-        // All logs of the window, and some of them.
+        compare_account(&mut comparison, &seen, &mut dice, &nobody, older);
+        // Filters for some logs of the window.
         let first = seen
             .logs
             .iter()
@@ -193,16 +204,16 @@ fn two_hundred_blocks_of_everything() {
             let hashes = &seen.hashes[usize::try_from(oldest.max(1) - 1).unwrap()..];
             for _ in 0..6 {
                 let filter = random_filter(&mut dice, logs, &(oldest..=number), hashes);
-                same.ask("log", "eth_getLogs", json!([filter]));
+                comparison.compare("log", "eth_getLogs", json!([filter]));
             }
         }
         if number % 25 == 0 {
-            same.ask(
+            comparison.compare(
                 "log",
                 "eth_getLogs",
                 json!([{"fromBlock": hex(oldest), "toBlock": "latest"}]),
             );
-            compare_refusals(&mut same, number);
+            compare_refusals(&mut comparison, number);
         }
         if oldest > 1 {
             check_pruned(&server, oldest - 1);
@@ -222,22 +233,22 @@ fn two_hundred_blocks_of_everything() {
         let count = seen.types.get(&kind).copied().unwrap_or(0);
         assert!(count >= 100, "{count} transactions of type {kind}");
     }
-    for (what, count) in [
+    for (name, count) in [
         ("transfers", seen.transfers),
         ("creations", seen.creations),
         ("reverted", seen.reverted),
         ("withdrawals", seen.withdrawals),
     ] {
-        assert!(count >= 200, "{count} {what}");
+        assert!(count >= 200, "{count} {name}");
     }
     let deep = seen.slots[&store].len();
     assert!(seen.events > 2_000 && deep > 1_000, "{seen:?}");
-    let compared = same.finish(GETH);
+    let compared = comparison.finish(GETH);
     assert!(compared > 50_000, "{compared} answers");
 }
 
-/// What both define the refusal of.
-fn compare_refusals(same: &mut Same, head: u64) {
+/// Compares refusals whose code and reason both sides define.
+fn compare_refusals(comparison: &mut Comparison, head: u64) {
     let (hash, address) = (B256::repeat_byte(7), Address::repeat_byte(7));
     let beyond = hex(head + 1);
     for (method, params) in [
@@ -296,6 +307,6 @@ fn compare_refusals(same: &mut Same, head: u64) {
         ("eth_getLogs", json!([])),
         ("eth_noSuchMethod", json!([])),
     ] {
-        same.refusal(method, params);
+        comparison.refusal(method, params);
     }
 }

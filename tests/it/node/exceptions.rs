@@ -1,41 +1,45 @@
-//! What a node may say otherwise without being found out, and why nothing false is served for it.
+//! What an upstream may misstate undetected, and why nothing false is served for it.
 
 use serde_json::Value;
 
 use crate::peers::proxy::{Change, Lie};
 
-/// Members by the last part of their place, changes, and why.
+/// Each row: a member (the last part of its path), the changes, and why they are harmless.
 ///
-/// The total difficulty alone is taken from the node.
+/// Only the total difficulty is served as the upstream states it.
 pub(super) const EXCEPTIONS: &[(&str, &[Change], &str)] = &[
     (
         "size",
         ABSENT,
-        "some leave it out: it is computed; so it is where it is a byte short, as anvil has it",
+        "some upstreams leave it out, and anvil states one byte less: it is computed",
     ),
     (
         "blockTimestamp",
         ABSENT,
-        "few have it: it is the block's own",
+        "few upstreams have it: it is taken from the block",
     ),
-    ("v", ABSENT, "yParity says it"),
-    ("yParity", ABSENT, "v says it"),
-    ("chainId", ABSENT, "v says it, of a transaction of type 0"),
+    ("v", ABSENT, "yParity has the same value"),
+    ("yParity", ABSENT, "v has the same value"),
+    (
+        "chainId",
+        ABSENT,
+        "v contains it in a transaction of type 0",
+    ),
     (
         "uncles",
         ABSENT,
-        "an ommer has none, so an answer need not say so",
+        "an ommer has none, so the answer need not have the member",
     ),
     (
         "contractAddress",
         ABSENT,
-        "some say that a creation that failed created nothing: it is derived",
+        "some upstreams state none for a failed creation: it is derived",
     ),
 ];
 
 const ABSENT: &[Change] = &[Change::Removed, Change::Null];
 
-/// The row that a lie about this answer is in, if any.
+/// The row that covers a lie about this answer, if any.
 pub(super) fn of(lie: &Lie, result: &Value) -> Option<&'static str> {
     let (parent, name) = lie.path.rsplit_once('/')?;
     let object = result.pointer(parent)?;

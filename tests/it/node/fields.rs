@@ -1,13 +1,14 @@
-//! The liars' tables are whole: every member of whatever nodes state of blocks and accounts has a
-//! row. Members are read off a node's answers, and rows off what the liars' tests tell.
+//! The lie tables are complete: every member of the upstreams' answers about blocks and accounts
+//! has a row. The members are read from an upstream's answers, the rows from the lies of the tests
+//! in `liar` and `state`.
 
 use std::collections::BTreeSet;
 
 use serde_json::Value;
 
 use super::{
-    chain_of_execution_apis, led,
-    led::Led,
+    chain_of_execution_apis, driven_geth,
+    driven_geth::DrivenGeth,
     liar::{BLOCKS, answer, rows_of},
     state,
 };
@@ -16,7 +17,7 @@ use crate::{
     peers::proxy::{Change, Lie, rows::Recorded},
 };
 
-/// What a member is a member of: the same object is answered by several methods.
+/// The kind of object that a method returns; several methods return the same kind.
 fn object(method: &str) -> &'static str {
     match method {
         "eth_getBlockByNumber" => "block",
@@ -24,12 +25,12 @@ fn object(method: &str) -> &'static str {
         "eth_getUncleByBlockHashAndIndex" => "ommer",
         "eth_getProof" => "proof",
         "eth_getCode" => "code",
-        other => panic!("nobody has said what {other} answers"),
+        other => panic!("no object is listed for {other}"),
     }
 }
 
-/// The names of a value and of all members in it, places in arrays left out, types of transactions
-/// put in: `receipt of type "0x2"/logs/topics`.
+/// Collects the names of a value and of all members in it, without array indexes and with
+/// transaction types: `receipt of type "0x2"/logs/topics`.
 fn visit(name: String, value: &Value, names: &mut BTreeSet<String>) {
     match value {
         Value::Object(members) => {
@@ -49,7 +50,7 @@ fn visit(name: String, value: &Value, names: &mut BTreeSet<String>) {
     }
 }
 
-/// The name of what is at this place.
+/// The name of the value at this path.
 fn name_at(recorded: &Recorded, path: &str) -> String {
     let mut name = object(recorded.method).to_owned();
     let mut value = &recorded.result;
@@ -69,43 +70,43 @@ fn name_at(recorded: &Recorded, path: &str) -> String {
 }
 
 #[test]
-fn every_member_has_a_row() {
-    let (genesis, payloads) = led::chain("node-fields", 3, 20);
-    let mut geth = Led::at("node-fields-geth", &genesis, &payloads);
+fn a_lie_covers_every_member() {
+    let (genesis, payloads) = driven_geth::chain("node-fields", 3, 20);
+    let mut geth = DrivenGeth::at("node-fields-geth", &genesis, &payloads);
     geth.go_to(payloads.last().unwrap());
-    let mut node = geth.connect();
+    let mut upstream = geth.connect();
     let ommers = chain_of_execution_apis("node-fields-ommers", 3);
-    let subject = state::Subject::make("node-fields-state");
+    let fixture = state::StateFixture::make("node-fields-state");
 
-    // What is lied about.
-    let blocks = BLOCKS.map(|number| Recorded::of_block(&mut node, number));
+    // The members that lies are about.
+    let blocks = BLOCKS.map(|number| Recorded::of_block(&mut upstream, number));
     let mut recorded: Vec<Recorded> = blocks.into_iter().flatten().collect();
     recorded.extend(Recorded::of_block(&mut ommers.connect(), 3));
     let rows = rows_of(&recorded).into_iter();
     let mut lies: Vec<Lie> = rows.map(|row| row.lie).collect();
-    recorded.extend(subject.recorded.clone());
-    lies.extend(subject.lies());
-    let told: BTreeSet<String> = lies
+    recorded.extend(fixture.recorded.clone());
+    lies.extend(fixture.lies());
+    let covered: BTreeSet<String> = lies
         .iter()
         .map(|lie| name_at(answer(lie, &recorded), &lie.path))
         .collect();
 
-    // What is stated.
-    let blocks = (0..=20).map(|number| Recorded::of_block(&mut node, number));
+    // The members that answers have.
+    let blocks = (0..=20).map(|number| Recorded::of_block(&mut upstream, number));
     let stated = blocks.flatten().chain(recorded.iter().cloned());
     let mut names = BTreeSet::new();
-    stated.for_each(|one| visit(object(one.method).to_owned(), &one.result, &mut names));
+    stated.for_each(|answer| visit(object(answer.method).to_owned(), &answer.result, &mut names));
     println!(
         "{} members, {} lies about {}",
         names.len(),
         lies.len(),
-        told.len()
+        covered.len()
     );
-    let without: Vec<&String> = names.difference(&told).collect();
-    check("without a row", &without, &Vec::new());
+    let missing: Vec<&String> = names.difference(&covered).collect();
+    check("without a row", &missing, &Vec::new());
     assert!(names.len() > 150, "{} members", names.len());
 
-    // What is changed besides single values.
+    // The changes to items of arrays, and how often other changes occur.
     let changes = |name: &str, change: Change| {
         let mut lies = lies.iter().filter(|lie| lie.change == change);
         lies.any(|lie| name_at(answer(lie, &recorded), &lie.path) == name)

@@ -1,5 +1,4 @@
-//! The window is filled from a node and its head followed: what is answered is what the node
-//! answers.
+//! The window is filled from an upstream and its head followed: every answer equals the upstream's.
 
 use std::{collections::BTreeSet, fs, path::Path};
 
@@ -7,11 +6,11 @@ use alloy_primitives::B256;
 use serde_json::{Value, json};
 
 use super::{
-    WINDOW, begin, chain_of_execution_apis, check_pruned, counted, follow, head, http, led,
-    led::Led,
-    refuted,
-    same::{ANVIL, ANVIL_EMPTY, GETH, GETH_OMMERS, Same},
-    wait_head, ws,
+    WINDOW, begin, chain_of_execution_apis, check_pruned,
+    comparison::{ANVIL, ANVIL_EMPTY, Comparison, GETH, GETH_OMMERS},
+    counted, driven_geth,
+    driven_geth::DrivenGeth,
+    follow, head, http, refuted, wait_head, ws,
 };
 use crate::{
     harness::{KEY, Server, check, scratch, wait_until},
@@ -23,7 +22,7 @@ use crate::{
     websocket::client::Client,
 };
 
-/// What is said of how far the window is filled.
+/// Asserts what `/ready` reports about filling the window.
 #[track_caller]
 fn check_ready(server: &Server, status: u16, blocks: u64) {
     let ready = server.get("/ready");
@@ -39,32 +38,32 @@ fn check_ready(server: &Server, status: u16, blocks: u64) {
 }
 
 #[test]
-fn an_anvil_over_http_and_websocket() {
+fn an_anvil_is_followed_over_http_and_websocket() {
     let mut anvil = anvil_with_traffic("node-anvil", 13, 140);
     let servers = [http(anvil.address), ws(anvil.address)].map(|url| follow(&[url]));
     for (server, step) in servers.iter().zip([1, 8]) {
         wait_head(server, anvil.head());
-        let mut same = Same::between(server, anvil.address);
-        same.chain();
+        let mut comparison = Comparison::between(server, anvil.address);
+        comparison.chain();
         let window = (141 - WINDOW..=140).step_by(step);
-        window.for_each(|number| _ = same.block(number));
-        same.finish(ANVIL);
+        window.for_each(|number| _ = comparison.block(number));
+        comparison.finish(ANVIL);
         check_pruned(server, 140 - WINDOW);
     }
 
-    // One by one, some at once, and more than a window has.
+    // One block at a time, several at once, and more than a window.
     for blocks in [1, 1, 1, 30, 300] {
         anvil.mine(blocks);
         let (number, hash) = anvil.head();
         for server in &servers {
             wait_head(server, (number, hash));
             wait_until("ready", || server.get("/ready").status == 200);
-            let mut same = Same::between(server, anvil.address);
-            same.chain();
-            same.blocks(number - 5..=number);
-            same.block(number + 1 - WINDOW);
+            let mut comparison = Comparison::between(server, anvil.address);
+            comparison.chain();
+            comparison.blocks(number - 5..=number);
+            comparison.block(number + 1 - WINDOW);
             // The oldest block has transactions as long as it is one of the first 140.
-            same.finish(if number - WINDOW < 140 {
+            comparison.finish(if number - WINDOW < 140 {
                 ANVIL
             } else {
                 ANVIL_EMPTY
@@ -74,7 +73,7 @@ fn an_anvil_over_http_and_websocket() {
     }
 }
 
-/// Below 128 blocks the window is what there is, to the genesis.
+/// With fewer than 128 blocks, the window is the whole chain.
 #[test]
 fn a_short_chain_grows_beyond_the_window() {
     let mut anvil = Anvil::start(&["--no-mining"]);
@@ -85,24 +84,24 @@ fn a_short_chain_grows_beyond_the_window() {
         let (number, hash) = anvil.head();
         wait_head(&server, (number, hash));
         let oldest = number.saturating_sub(WINDOW - 1);
-        let mut same = Same::between(&server, anvil.address);
-        same.blocks(oldest..=number);
-        same.finish(ANVIL_EMPTY);
+        let mut comparison = Comparison::between(&server, anvil.address);
+        comparison.blocks(oldest..=number);
+        comparison.finish(ANVIL_EMPTY);
         let earliest = json!(["earliest", false]);
         let earliest = server.connect().result("eth_getBlockByNumber", &earliest);
         check("earliest", &quantity(&earliest["number"]), &oldest);
     }
 }
 
-/// A chain that makes a block a second, and takes transactions.
+/// geth's dev mode makes a block a second, and takes transactions.
 #[test]
-fn a_geth_of_its_own() {
+fn a_geth_in_dev_mode_is_followed() {
     let geth = Geth::dev(&scratch("node-geth-dev"), 1);
-    let mut node = geth.connect();
-    let account = node.result("eth_accounts", &json!([]))[0].clone();
+    let mut upstream = geth.connect();
+    let account = upstream.result("eth_accounts", &json!([]))[0].clone();
     let servers = [http(geth.address), ws(geth.address)].map(|url| follow(&[url]));
     let sent = json!([{"from": account, "to": account, "value": "0x1"}]);
-    let hash = node.result("eth_sendTransaction", &sent);
+    let hash = upstream.result("eth_sendTransaction", &sent);
     for server in &servers {
         let mut ours = server.connect();
         let mut receipt = Value::Null;
@@ -113,17 +112,17 @@ fn a_geth_of_its_own() {
         });
         let number = quantity(&receipt["blockNumber"]);
         wait_until("blocks after it", || head(&mut ours).0 > number + 2);
-        let mut same = Same::between(server, geth.address);
-        same.blocks(0..=head(&mut ours).0);
-        same.finish(GETH);
+        let mut comparison = Comparison::between(server, geth.address);
+        comparison.blocks(0..=head(&mut ours).0);
+        comparison.finish(GETH);
     }
 }
 
-/// All types of transactions, in a window that does not begin with the chain.
+/// All types of transactions, in a window that starts above the genesis.
 #[test]
-fn a_led_geth() {
-    let (genesis, payloads) = led::chain("node-led", 17, 150);
-    let mut geth = Led::at("node-led", &genesis, &payloads);
+fn a_driven_geth_is_followed() {
+    let (genesis, payloads) = driven_geth::chain("node-led", 17, 150);
+    let mut geth = DrivenGeth::at("node-led", &genesis, &payloads);
     geth.go_to(&payloads[139]);
     let server = follow(&[http(geth.address())]);
     wait_head(&server, (140, payloads[139].hash));
@@ -131,22 +130,22 @@ fn a_led_geth() {
         let head = geth.go_to(payload);
         wait_head(&server, head);
     }
-    // Of every head it is told how long it took; the first was no change.
+    // The delay of every new head is measured; the first head was no change.
     wait_until("delays of heads", || {
         counted(&server, "nearhead_head_delay_seconds_count ") == 10
     });
-    let mut same = Same::between(&server, geth.address());
-    same.chain();
-    same.blocks(151 - WINDOW..=150);
-    same.finish(GETH);
+    let mut comparison = Comparison::between(&server, geth.address());
+    comparison.chain();
+    comparison.blocks(151 - WINDOW..=150);
+    comparison.finish(GETH);
     check_pruned(&server, 150 - WINDOW);
 }
 
-/// A block of 155,000 logs, some sixty megabytes of JSON: over HTTP and over WebSocket.
+/// A block of 155,000 logs, about 60 MB of JSON, over HTTP and over WebSocket.
 #[test]
 fn the_largest_block_is_followed() {
-    let (genesis, payloads) = led::chain_like("node-largest", 20, 65, "adversarial");
-    let mut geth = Led::at("node-largest-geth", &genesis, &payloads);
+    let (genesis, payloads) = driven_geth::chain_like("node-largest", 20, 65, "adversarial");
+    let mut geth = DrivenGeth::at("node-largest-geth", &genesis, &payloads);
     geth.go_to(&payloads[62]);
     let servers = [http(geth.address()), ws(geth.address())].map(|url| follow(&[url]));
     let largest = geth.go_to(&payloads[63]);
@@ -154,22 +153,22 @@ fn the_largest_block_is_followed() {
         wait_head(server, largest);
         let params = json!(["latest", false]);
         let [ours, theirs] = [server.connect(), geth.connect()]
-            .map(|mut node| node.result("eth_getBlockByNumber", &params));
+            .map(|mut upstream| upstream.result("eth_getBlockByNumber", &params));
         check("the bloom", &ours["logsBloom"], &theirs["logsBloom"]);
     }
     let next = geth.go_to(&payloads[64]);
     for server in &servers {
         wait_head(server, next);
-        // Whoever writes so much may be late with the rest.
+        // An upstream that writes this much may answer other calls late.
         check("refuted", &refuted(server, 0).len(), &0);
     }
 }
 
-/// Although it is not in the window.
+/// The genesis block is readable although it is not in the window.
 #[test]
 fn the_genesis_stays_readable() {
-    let (genesis, payloads) = led::chain("node-genesis", 18, 135);
-    let mut geth = Led::at("node-genesis-geth", &genesis, &payloads);
+    let (genesis, payloads) = driven_geth::chain("node-genesis", 18, 135);
+    let mut geth = DrivenGeth::at("node-genesis-geth", &genesis, &payloads);
     geth.go_to(&payloads[134]);
     let server = follow(&[http(geth.address())]);
     let mut ours = server.connect();
@@ -177,17 +176,17 @@ fn the_genesis_stays_readable() {
     wait_until("the genesis", || {
         ours.call("eth_getBlockByNumber", &first)["result"].is_object()
     });
-    let mut same = Same::between(&server, geth.address());
+    let mut comparison = Comparison::between(&server, geth.address());
     for full in [true, false] {
-        let genesis = same.ask("block", "eth_getBlockByNumber", json!(["0x0", full]));
-        same.ask(
+        let genesis = comparison.compare("block", "eth_getBlockByNumber", json!(["0x0", full]));
+        comparison.compare(
             "block",
             "eth_getBlockByHash",
             json!([genesis["hash"], full]),
         );
     }
-    same.finish(GETH);
-    // Its state does not.
+    comparison.finish(GETH);
+    // Its state is not readable.
     let nobody = format!("0x{}", "00".repeat(20));
     let answer = ours.call("eth_getBalance", &json!([nobody, "0x0"]));
     let error =
@@ -195,10 +194,9 @@ fn the_genesis_stays_readable() {
     check("its state", &answer["error"], &error);
 }
 
-/// What was put below the first block is a session's to go on from, before the head has ever
-/// changed.
+/// A subscription can continue from a backfilled block, even before the head has changed.
 #[test]
-fn a_session_goes_on_from_anywhere_in_the_window() {
+fn a_subscription_continues_from_any_block_of_the_window() {
     let mut anvil = Anvil::start(&["--no-mining"]);
     anvil.mine(150);
     let server = follow(&[http(anvil.address)]);
@@ -209,55 +207,56 @@ fn a_session_goes_on_from_anywhere_in_the_window() {
     let since = json!(["newHeads", {"since": oldest["hash"]}]);
     session.call("eth_subscribe", &since);
     for number in 152 - WINDOW..=150 {
-        let told = session.notification()["result"].clone();
-        check("told", &quantity(&told["number"]), &number);
+        let head = session.notification()["result"].clone();
+        check("notified", &quantity(&head["number"]), &number);
     }
 }
 
-/// A branch with a lower head, and the blocks below that had left the window.
+/// The head moves to a branch with a lower number; blocks that had left the window are needed
+/// again.
 #[test]
 fn a_window_whose_head_goes_back_is_filled_again() {
     let chain = Branches::make("node-goes-back", 19, 200, 60);
-    let mut geth = Led::of("node-goes-back-geth", &chain);
+    let mut geth = DrivenGeth::of("node-goes-back-geth", &chain);
     geth.go_to(&chain.trunk[199]);
-    geth.tell(&chain.branch);
+    geth.send_blocks(&chain.branch);
     let server = follow(&[http(geth.address())]);
     let head = geth.go_to(&chain.branch[19]);
-    check("its number", &head.0, &160);
+    check("number of the head", &head.0, &160);
     wait_head(&server, head);
     wait_until("ready", || server.get("/ready").status == 200);
     check_ready(&server, 200, WINDOW);
-    let mut same = Same::between(&server, geth.address());
-    same.blocks(161 - WINDOW..=160);
-    same.finish(GETH);
+    let mut comparison = Comparison::between(&server, geth.address());
+    comparison.blocks(161 - WINDOW..=160);
+    comparison.finish(GETH);
 }
 
-/// All forks, ommers among them.
+/// All forks, and ommers.
 #[test]
-fn the_execution_apis_chain() {
+fn the_execution_apis_chain_is_followed() {
     let geth = chain_of_execution_apis("node-execution-apis", 54);
     let server = follow(&[http(geth.address)]);
-    let mut same = Same::between(&server, geth.address);
-    same.chain();
-    same.blocks(0..=54);
+    let mut comparison = Comparison::between(&server, geth.address);
+    comparison.chain();
+    comparison.blocks(0..=54);
     for full in [true, false] {
-        same.ask("block", "eth_getBlockByNumber", json!(["0x37", full]));
-        same.ask(
+        comparison.compare("block", "eth_getBlockByNumber", json!(["0x37", full]));
+        comparison.compare(
             "block",
             "eth_getBlockByHash",
             json!([B256::repeat_byte(7), full]),
         );
     }
-    same.finish(GETH_OMMERS);
+    comparison.finish(GETH_OMMERS);
 }
 
-/// What is not there yet is said to be so, and is never null.
+/// While the window is being filled, a missing block is an error and never null.
 #[test]
 fn answers_are_given_while_the_window_is_filled() {
     let mut anvil = Anvil::start(&["--no-mining"]);
     anvil.mine(200);
     let proxy = Proxy::to(&[anvil.address]);
-    // One block of the window is not to be had.
+    // One block of the window cannot be fetched.
     let params = json!(["0x96", false]);
     let missing = anvil.connect().result("eth_getBlockByNumber", &params);
     proxy.fail(vec![Fault::Lie(Lie {
@@ -292,7 +291,7 @@ fn answers_are_given_while_the_window_is_filled() {
             4444,
         ),
         ("eth_getStorageAt", json!([nobody, "0x0", "0x96"]), -32000),
-        // It may be the hash of what is not there yet.
+        // The hash may be that of a missing block.
         ("eth_getBlockByHash", json!([hash, false]), 4444),
         ("eth_getBlockReceipts", json!([hash]), 4444),
         ("eth_getBlockTransactionCountByHash", json!([hash]), 4444),
@@ -311,24 +310,24 @@ fn answers_are_given_while_the_window_is_filled() {
     proxy.heal();
     wait_until("ready", || server.get("/ready").status == 200);
     check_ready(&server, 200, WINDOW);
-    // Now it is no transaction's hash.
+    // With a full window it is known that no transaction has this hash.
     for method in ["eth_getTransactionByHash", "eth_getTransactionReceipt"] {
         check(method, &ours.result(method, &json!([hash])), &Value::Null);
     }
-    let mut same = Same::between(&server, anvil.address);
-    same.blocks(201 - WINDOW..=200);
-    same.finish(ANVIL_EMPTY);
+    let mut comparison = Comparison::between(&server, anvil.address);
+    comparison.blocks(201 - WINDOW..=200);
+    comparison.finish(ANVIL_EMPTY);
 }
 
-/// Who answers has a core at once; who follows has what is left of it.
+/// Threads that answer requests have priority over threads that follow upstreams.
 #[test]
-fn following_gives_way_to_answering() {
+fn following_runs_at_a_lower_priority_than_answering() {
     let anvil = Anvil::start(&["--no-mining"]);
     let server = follow(&[http(anvil.address)]);
     let niceness = |task: &Path| -> i64 {
         let stat = fs::read_to_string(task.join("stat")).unwrap();
         let (_, after_name) = stat.rsplit_once(") ").unwrap();
-        // The 19th of all, of which two are before.
+        // niceness is field 19 (proc(5)), and two fields come before the split.
         after_name.split(' ').nth(16).unwrap().parse().unwrap()
     };
     let usual = niceness(Path::new("/proc/self"));

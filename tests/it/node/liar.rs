@@ -1,9 +1,10 @@
-//! Nodes that lie about a block, each about one thing: all of them are found out, and nothing of it
-//! is served.
+//! Upstreams that lie about a block, each about one thing: every lie is detected, and none is
+//! served.
 //!
-//! A server has an honest node that is a block behind, and as many liars as it may have nodes: they
-//! are followed one after the other, until each has been found out, and none of them got its block
-//! served. Then the honest one has the block. Every other liar is asked over WebSocket.
+//! A server has an honest upstream that is a block behind, and as many liars as it may have
+//! upstreams. It follows the liars one after the other until every lie is detected, and none of
+//! their blocks is served. Then the honest upstream gets the block. Every other liar is followed
+//! over WebSocket.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashSet},
@@ -16,11 +17,11 @@ use alloy_primitives::B256;
 use serde_json::{Value, json};
 
 use super::{
-    begin, chain_of_execution_apis, exceptions, faults, follow, head, http, led,
-    led::Led,
-    refuted,
-    same::{GETH, GETH_OMMERS, Only, Same},
-    wait_head, ws,
+    begin, chain_of_execution_apis,
+    comparison::{Comparison, ExpectedDifferences, GETH, GETH_OMMERS},
+    driven_geth,
+    driven_geth::DrivenGeth,
+    exceptions, faults, follow, head, http, refuted, wait_head, ws,
 };
 use crate::{
     harness::{Connection, KEY, PATIENCE, Server, check, wait_until},
@@ -32,38 +33,39 @@ use crate::{
     websocket::client::Client,
 };
 
-/// Liars that one server has beside the honest node: 16 nodes are the most.
+/// Liars of one server beside the honest upstream: a server has 16 upstreams at most.
 const LIARS: usize = 15;
 
-/// Servers at a time.
+/// Servers that run at a time.
 const SERVERS: usize = 4;
 
-/// Blocks that are lied about. Even, so that whoever says another number says a higher one: a lower
-/// one is lag, and nobody is asked for it.
+/// Blocks that lies are about. The numbers are even, so that a lie about the number makes it
+/// higher: an upstream with a lower head lags, and is not asked for it.
 pub(super) const BLOCKS: [u64; 3] = [10, 12, 14];
 
-/// A lie, and the block that it is about.
+/// A lie and the number of its block.
 pub(super) struct Row {
     pub(super) lie: Lie,
     block: u64,
 }
 
-/// The answer that a lie is told in.
+/// The recorded answer that a lie changes.
 pub(super) fn answer<'a>(lie: &Lie, recorded: &'a [Recorded]) -> &'a Recorded {
     let (path, value) = lie.only.as_ref().unwrap();
     let mut answers = recorded.iter();
-    let is_meant = |one: &&Recorded| {
-        lie.methods.contains(&one.method) && one.result.pointer(path) == Some(value)
+    let matches = |answer: &&Recorded| {
+        lie.methods.contains(&answer.method) && answer.result.pointer(path) == Some(value)
     };
-    answers.find(is_meant).unwrap()
+    answers.find(matches).unwrap()
 }
 
-/// The rows about these answers, one for each member; what is not found out is left out.
+/// One row for each member of these answers, without the lies that cannot be detected.
 pub(super) fn rows_of(recorded: &[Recorded]) -> Vec<Row> {
     let mut lies = rows::lies(recorded);
     lies.retain(|lie| exceptions::of(lie, &answer(lie, recorded).result).is_none());
-    let mut lies = rows::one_a_member(&lies);
-    // Receipts one by one are checked as a list is, where each of them is lied about.
+    let mut lies = rows::one_per_member(&lies);
+    // Single receipts are checked like those of a list, for which every member has a row: a quarter
+    // is enough.
     let mut single = (0..).map(|count| count % 4 == 0);
     lies.retain(|lie| lie.methods != ["eth_getTransactionReceipt"] || single.next() == Some(true));
     let row = |lie: Lie| {
@@ -78,10 +80,10 @@ pub(super) fn rows_of(recorded: &[Recorded]) -> Vec<Row> {
     lies.into_iter().map(row).collect()
 }
 
-/// What is wrong with a liar.
+/// The faults that a liar's proxy gets.
 fn faults_of(lie: &Lie) -> Vec<Fault> {
     let mut faults = vec![Fault::Lie(lie.clone())];
-    // Nobody would ask for single receipts otherwise.
+    // nearhead fetches single receipts only if there is no eth_getBlockReceipts.
     if lie.methods == ["eth_getTransactionReceipt"] {
         let method = Some("eth_getBlockReceipts");
         faults.push(Fault::Refuse(method, Refusal::NoMethod));
@@ -89,7 +91,7 @@ fn faults_of(lie: &Lie) -> Vec<Fault> {
     faults
 }
 
-/// A server, its liars, and a session with its notifications.
+/// A server, its liars, the honest upstream, and a session that is notified.
 struct Stage<'a> {
     server: Server,
     liars: Vec<(&'a Row, Proxy)>,
@@ -98,14 +100,14 @@ struct Stage<'a> {
 }
 
 impl<'a> Stage<'a> {
-    /// All nodes are at the block before.
-    fn set(rows: &'a [&'a Row], before: SocketAddr) -> Self {
+    /// Starts a server whose upstreams are all at the block before the one that lies are about.
+    fn start(rows: &'a [&'a Row], before: SocketAddr) -> Self {
         let liars: Vec<_> = rows
             .iter()
             .map(|row| (*row, Proxy::to(&[before])))
             .collect();
         for (row, proxy) in &liars {
-            // All but the lie.
+            // Every fault but the lie itself.
             proxy.fail(faults_of(&row.lie).split_off(1));
         }
         let honest = Proxy::to(&[before]);
@@ -114,8 +116,8 @@ impl<'a> Stage<'a> {
         let urls: Vec<String> = urls.chain([http(honest.address)]).collect();
         let server = follow(&urls);
         let mut session = Client::open(server.address, &format!("/ws/v3/{KEY}"));
-        for subject in ["newHeads", "reorgs"] {
-            session.call("eth_subscribe", &json!([subject]));
+        for kind in ["newHeads", "reorgs"] {
+            session.call("eth_subscribe", &json!([kind]));
         }
         Self {
             server,
@@ -125,18 +127,18 @@ impl<'a> Stage<'a> {
         }
     }
 
-    /// The liars have the next block, and lie about it.
+    /// The liars get the next block, and lie about it.
     fn lie(&self, next: SocketAddr) {
         for (row, proxy) in &self.liars {
             proxy.fail(faults_of(&row.lie));
-            proxy.ask(&[next]);
-            // A session stays with its node.
+            proxy.forward_to(&[next]);
+            // A WebSocket session stays with its upstream.
             proxy.disconnect();
         }
     }
 
-    /// Waits until everybody is found out, and nothing of what they said is served; by what they
-    /// were.
+    /// Waits until every lie is detected, and checks that nothing false is served; returns each row
+    /// with the reason of its fault.
     fn wait(&self, before: (u64, B256)) -> Vec<(&'a Row, Option<String>)> {
         let mut ours = self.server.connect();
         let deadline = Instant::now() + PATIENCE;
@@ -146,9 +148,10 @@ impl<'a> Stage<'a> {
             let answer = ours.result("eth_getBlockByNumber", &beyond);
             check("beyond the head", &answer, &Value::Null);
             let liars = self.liars.iter().enumerate();
-            let found = liars.map(|(node, (row, proxy))| {
-                // Its connection was ended, by which it came to the next block.
-                let reason = refuted(&self.server, node).into_keys().next();
+            let found = liars.map(|(upstream, (row, proxy))| {
+                // The fault counts only if the lie was sent: the test itself has closed the
+                // connection.
+                let reason = refuted(&self.server, upstream).into_keys().next();
                 let reason = reason.filter(|_| proxy.applied() > 0);
                 (*row, reason)
             });
@@ -161,35 +164,40 @@ impl<'a> Stage<'a> {
         }
     }
 
-    /// The honest node has the block: it is served, and it is all that a session has been told of.
-    fn heal(mut self, next: SocketAddr, wanted: (u64, B256), only: Only<'_>) {
-        self.honest.ask(&[next]);
+    /// The honest upstream gets the block: it is served, and the session is notified of it alone.
+    fn finish(mut self, next: SocketAddr, wanted: (u64, B256), expected: ExpectedDifferences<'_>) {
+        self.honest.forward_to(&[next]);
         wait_head(&self.server, wanted);
-        let told = self.session.notification()["result"]["hash"].clone();
-        check("told", &told, &json!(wanted.1));
-        let mut same = Same::between(&self.server, next);
-        same.block(wanted.0);
-        same.finish(only);
+        let hash = self.session.notification()["result"]["hash"].clone();
+        check("notified", &hash, &json!(wanted.1));
+        let mut comparison = Comparison::between(&self.server, next);
+        comparison.block(wanted.0);
+        comparison.finish(expected);
     }
 }
 
-/// What was found out.
+/// Counts of detected lies by reason, and the lies that were missed.
 #[derive(Default)]
 struct Tally {
     reasons: BTreeMap<String, usize>,
     missed: Vec<String>,
 }
 
-/// Has all liars of a block lie.
-fn tell(nodes: [SocketAddr; 2], rows: &[&Row], only: Only<'_>, tally: &mut Tally) {
-    let [before, next] = nodes;
-    let [from, to] = nodes.map(|node| head(&mut Connection::open(node, "/")));
+/// Runs all lies about a block.
+fn run_lies(
+    upstreams: [SocketAddr; 2],
+    rows: &[&Row],
+    expected: ExpectedDifferences<'_>,
+    tally: &mut Tally,
+) {
+    let [before, next] = upstreams;
+    let [from, to] = upstreams.map(|upstream| head(&mut Connection::open(upstream, "/")));
     let groups: Vec<&[&Row]> = rows.chunks(LIARS).collect();
     for groups in groups.chunks(SERVERS) {
         let stages: Vec<Stage<'_>> = std::thread::scope(|scope| {
             let set = groups
                 .iter()
-                .map(|rows| scope.spawn(move || Stage::set(rows, before)));
+                .map(|rows| scope.spawn(move || Stage::start(rows, before)));
             let set: Vec<_> = set.collect();
             set.into_iter().map(|stage| stage.join().unwrap()).collect()
         });
@@ -203,41 +211,42 @@ fn tell(nodes: [SocketAddr; 2], rows: &[&Row], only: Only<'_>, tally: &mut Tally
             }
         }
         for stage in stages {
-            stage.heal(next, to, only);
+            stage.finish(next, to, expected);
         }
     }
 }
 
-/// What a geth at block 14 of a dev chain says of the blocks that are lied about.
+/// Genesis, blocks and rows of a dev chain; the rows are made from the answers of a geth at block
+/// 14.
 fn dev_chain(name: &str) -> (PathBuf, Vec<Payload>, Vec<Row>) {
-    let (genesis, payloads) = led::chain(name, 3, *BLOCKS.last().unwrap());
-    let mut geth = Led::at(&format!("{name}-rows"), &genesis, &payloads);
+    let (genesis, payloads) = driven_geth::chain(name, 3, *BLOCKS.last().unwrap());
+    let mut geth = DrivenGeth::at(&format!("{name}-rows"), &genesis, &payloads);
     geth.go_to(payloads.last().unwrap());
-    let mut node = geth.connect();
-    let recorded = BLOCKS.map(|number| Recorded::of_block(&mut node, number));
+    let mut upstream = geth.connect();
+    let recorded = BLOCKS.map(|number| Recorded::of_block(&mut upstream, number));
     let rows = rows_of(&recorded.into_iter().flatten().collect::<Vec<_>>());
     (genesis, payloads, rows)
 }
 
 #[test]
-fn every_member_of_a_block() {
+fn a_lie_about_any_member_of_a_block_is_detected() {
     let (genesis, payloads, rows) = dev_chain("node-liar");
-    let mut nodes =
-        ["node-liar-before", "node-liar-next"].map(|name| Led::at(name, &genesis, &payloads));
+    let mut upstreams = ["node-liar-before", "node-liar-next"]
+        .map(|name| DrivenGeth::at(name, &genesis, &payloads));
     let mut tally = Tally::default();
     let count = rows.len();
     for number in BLOCKS {
         let number = usize::try_from(number).unwrap();
-        nodes[0].go_to(&payloads[number - 2]);
-        nodes[1].go_to(&payloads[number - 1]);
+        upstreams[0].go_to(&payloads[number - 2]);
+        upstreams[1].go_to(&payloads[number - 1]);
         let rows = rows.iter().filter(|row| row.block == number as u64);
         let rows: Vec<&Row> = rows.collect();
-        assert!(!rows.is_empty(), "nobody lies about block {number}");
-        let nodes = nodes.each_ref().map(Led::address);
-        tell(nodes, &rows, GETH, &mut tally);
+        assert!(!rows.is_empty(), "no lie about block {number}");
+        let upstreams = upstreams.each_ref().map(DrivenGeth::address);
+        run_lies(upstreams, &rows, GETH, &mut tally);
     }
     println!("{count} lies: {:?}", tally.reasons);
-    check("not found", &tally.missed, &Vec::new());
+    check("missed", &tally.missed, &Vec::new());
     assert!(count >= 250, "{count} lies");
     for reason in [
         "block_hash",
@@ -249,72 +258,72 @@ fn every_member_of_a_block() {
         "missing_member",
         "withdrawals_root",
     ] {
-        assert!(tally.reasons.contains_key(reason), "nobody was {reason}");
+        assert!(tally.reasons.contains_key(reason), "no fault {reason}");
     }
 }
 
 #[test]
-fn every_member_of_an_ommer() {
-    let nodes = [2, 3]
+fn a_lie_about_any_member_of_an_ommer_is_detected() {
+    let upstreams = [2, 3]
         .map(|blocks: usize| chain_of_execution_apis(&format!("node-liar-ommer-{blocks}"), blocks));
-    let rows = rows_of(&Recorded::of_block(&mut nodes[1].connect(), 3));
+    let rows = rows_of(&Recorded::of_block(&mut upstreams[1].connect(), 3));
     let rows = rows.iter().filter(|row| {
         let is_of_ommer = row.lie.methods[0].starts_with("eth_getUncle");
-        // Block 3 itself has nothing that others have not but its ommer.
+        // Apart from its ommer, block 3 is like any other block.
         is_of_ommer || row.lie.path.starts_with("/uncles")
     });
     let rows: Vec<&Row> = rows.collect();
     let mut tally = Tally::default();
-    let nodes = nodes.each_ref().map(|geth: &Geth| geth.address);
-    tell(nodes, &rows, GETH_OMMERS, &mut tally);
+    let upstreams = upstreams.each_ref().map(|geth: &Geth| geth.address);
+    run_lies(upstreams, &rows, GETH_OMMERS, &mut tally);
     println!("{} lies: {:?}", rows.len(), tally.reasons);
-    check("not found", &tally.missed, &Vec::new());
+    check("missed", &tally.missed, &Vec::new());
     assert!(rows.len() >= 20, "{} lies", rows.len());
 }
 
-/// All that is not found, at once: the block is served, and is true.
+/// All lies that are not detected, at once: the block that is served is true.
 #[test]
-fn what_is_not_found_is_not_served() {
+fn an_undetected_lie_is_not_served() {
     let (genesis, payloads, _) = dev_chain("node-liar-exceptions");
-    let mut geth = Led::at("node-liar-exceptions-geth", &genesis, &payloads);
+    let mut geth = DrivenGeth::at("node-liar-exceptions-geth", &genesis, &payloads);
     geth.go_to(payloads.last().unwrap());
-    let mut node = geth.connect();
-    let recorded = BLOCKS.map(|number| Recorded::of_block(&mut node, number));
+    let mut upstream = geth.connect();
+    let recorded = BLOCKS.map(|number| Recorded::of_block(&mut upstream, number));
     let recorded: Vec<Recorded> = recorded.into_iter().flatten().collect();
     let all = rows::lies(&recorded);
     let mut seen = HashSet::new();
     let lies = all.into_iter().filter(|lie| {
         let answers = recorded
             .iter()
-            .filter(|one| lie.methods.contains(&one.method));
+            .filter(|answer| lie.methods.contains(&answer.method));
         let row = answers
-            .filter(|one| {
+            .filter(|answer| {
                 let (path, value) = lie.only.as_ref().unwrap();
-                one.result.pointer(path) == Some(value)
+                answer.result.pointer(path) == Some(value)
             })
-            .find_map(|one| exceptions::of(lie, &one.result));
-        // Of v and yParity one has to be there.
+            .find_map(|answer| exceptions::of(lie, &answer.result));
+        // Either v or yParity has to be present.
         row.filter(|row| *row != "v")
             .is_some_and(|row| seen.insert((row, lie.methods[0], lie.change)))
     });
     let lies: Vec<Fault> = lies.map(Fault::Lie).collect();
-    println!("{} lies are not found: {seen:?}", lies.len());
+    println!("{} lies are not detected: {seen:?}", lies.len());
     let proxy = Proxy::to(&[geth.address()]);
     proxy.fail(lies);
     let server = follow(&[http(proxy.address)]);
-    assert!(proxy.applied() > 0, "nothing was false");
-    let mut same = Same::between(&server, geth.address());
-    same.blocks(0..=*BLOCKS.last().unwrap());
-    same.finish(GETH);
+    assert!(proxy.applied() > 0, "no lie was sent");
+    let mut comparison = Comparison::between(&server, geth.address());
+    comparison.blocks(0..=*BLOCKS.last().unwrap());
+    comparison.finish(GETH);
     check("faults", &faults(&server, 0).len(), &0);
 }
 
-/// Neither is the window filled with it: what is above is served, what is false is not there, and
-/// not null.
+/// A false block does not fill the window: the blocks above it are served, and the block itself is
+/// an error, not null.
 #[test]
 fn a_window_is_not_filled_with_lies() {
     let (genesis, payloads, rows) = dev_chain("node-liar-window");
-    let mut geth = Led::at("node-liar-window-geth", &genesis, &payloads);
+    let mut geth = DrivenGeth::at("node-liar-window-geth", &genesis, &payloads);
     let wanted = geth.go_to(payloads.last().unwrap());
     let mut seen = BTreeSet::new();
     let rows = rows.iter().filter(|row| {
@@ -331,16 +340,16 @@ fn a_window_is_not_filled_with_lies() {
     });
 }
 
-fn check_unfilled(row: &Row, node: SocketAddr, wanted: (u64, B256)) {
-    let proxy = Proxy::to(&[node]);
+fn check_unfilled(row: &Row, upstream: SocketAddr, wanted: (u64, B256)) {
+    let proxy = Proxy::to(&[upstream]);
     proxy.fail(faults_of(&row.lie));
     let server = begin(&[http(proxy.address)]);
     wait_head(&server, wanted);
     let mut ours = server.connect();
     let at = json!([format!("{:#x}", row.block), true]);
-    // What is null is a block that the node does not have, which is no fault of an old one.
+    // null means that the upstream does not have the block, which is no fault for an old one.
     let is_absent = row.lie.path.is_empty() && row.lie.change == Change::Null;
-    wait_until(&format!("{:?} is found out", row.lie), || {
+    wait_until(&format!("{:?} is detected", row.lie), || {
         let answer = ours.call("eth_getBlockByNumber", &at);
         let case = format!("{:?}: {answer}", row.lie);
         check(&case, &answer["error"]["code"], &json!(4444));
@@ -349,15 +358,15 @@ fn check_unfilled(row: &Row, node: SocketAddr, wanted: (u64, B256)) {
     check("ready", &server.get("/ready").status, &503);
     proxy.heal();
     wait_until("filled", || server.get("/ready").status == 200);
-    let mut same = Same::between(&server, node);
-    same.block(row.block);
-    same.finish(GETH);
+    let mut comparison = Comparison::between(&server, upstream);
+    comparison.block(row.block);
+    comparison.finish(GETH);
 }
 
-/// The one thing that nobody can check. Where it does not fit that of its neighbours it may be
-/// refused; everything else is true, and nothing ends for it.
+/// The total difficulty cannot be verified. A value that contradicts its neighbours' may be
+/// refused; the other members are true, and following goes on.
 #[test]
-fn the_total_difficulty_is_the_nodes() {
+fn the_total_difficulty_is_the_upstreams() {
     let mut anvil = Anvil::start(&["--no-mining"]);
     anvil.mine(3);
     let params = json!(["0x2", false]);
@@ -372,9 +381,9 @@ fn the_total_difficulty_is_the_nodes() {
     let server = follow(&[http(proxy.address)]);
     assert!(proxy.applied() > 0, "anvil states no total difficulty");
     let mut served = server.connect().result("eth_getBlockByNumber", &params);
-    // A byte less is what anvil counts.
-    for uncovered in ["totalDifficulty", "size"] {
-        served[uncovered] = truth[uncovered].clone();
+    // anvil states a size that is one byte short.
+    for member in ["totalDifficulty", "size"] {
+        served[member] = truth[member].clone();
     }
-    check("all the rest", &served, &truth);
+    check("the other members", &served, &truth);
 }

@@ -1,39 +1,39 @@
-//! Real nodes that are followed: anvil, geth, and a geth that is led, with everything that may go
-//! wrong between.
+//! Following real upstreams: anvil, geth and a geth driven over the engine API, with every failure
+//! that can occur between them and nearhead.
 //!
-//! | file | what is held |
+//! | file | what it tests |
 //! |---|---|
-//! | `following` | the window is filled and the head followed, over HTTP and WebSocket; every answer is the node's own |
-//! | `conformance` | every method at every block of a chain that grows |
-//! | `reorgs` | reorgs of any depth, rollbacks, and the notifications of them |
+//! | `following` | the window is filled and the head followed, over HTTP and WebSocket; every answer equals the upstream's |
+//! | `conformance` | every method at every block of a growing chain |
+//! | `reorgs` | reorgs of any depth, rollbacks, and their notifications |
 //! | `settled` | safe and finalized |
-//! | `trouble` | nodes that are frozen, slow, cut off, limited, of another chain, or two behind one URL |
-//! | `tls` | nodes behind TLS |
-//! | `restarts` | nodes whose process ends and is started again |
-//! | `unknown_types` | chains with transactions of a type that is not known |
-//! | `switching` | another node is followed, and the head does not go back for it |
-//! | `liar` | nothing false is served, whatever is false in what a node says of blocks (`exceptions`: what is not found) |
-//! | `fields` | that every member of what nodes state is lied about |
-//! | `notices` | lies in the heads that a node tells of |
+//! | `failures` | upstreams that freeze, slow down, drop connections, limit calls, serve another chain, or are two behind one URL |
+//! | `tls` | upstreams behind TLS |
+//! | `restarts` | upstreams whose process ends and is started again |
+//! | `unknown_types` | chains with transactions of an unknown type |
+//! | `switching` | another upstream is followed, and the head does not go back for it |
+//! | `liar` | no false value in an upstream's answers about blocks is served (`exceptions`: the values that are not detected) |
+//! | `fields` | the lies cover every member of the upstreams' answers |
+//! | `announcements` | lies in the heads that an upstream announces |
 //! | `state` | accounts, slots, codes and proofs at every block, and lies about them |
 //!
-//! `same` compares the answers, `led` is a geth that stands wherever the test wants it.
+//! `comparison` compares the answers; `driven_geth` is a geth whose head the test chooses.
 
+mod announcements;
+mod comparison;
 mod conformance;
+mod driven_geth;
 mod exceptions;
+mod failures;
 mod fields;
 mod following;
-mod led;
 mod liar;
-mod notices;
 mod reorgs;
 mod restarts;
-mod same;
 mod settled;
 mod state;
 mod switching;
 mod tls;
-mod trouble;
 mod unknown_types;
 
 use std::{collections::BTreeMap, fs::File, net::SocketAddr, time::Instant};
@@ -55,13 +55,13 @@ fn ws(address: SocketAddr) -> String {
     format!("ws://{address}")
 }
 
-/// Reasons by which a node counts as gone.
+/// Fault reasons that mean that an upstream is gone.
 const GONE: &[&str] = &["silent", "timeout", "connection"];
 
-/// Blocks of the window.
+/// Blocks in the window.
 const WINDOW: u64 = 128;
 
-/// Asserts what is answered about the block below the window: it is gone, not absent.
+/// Asserts that the block below the window is refused as pruned, and not answered with null.
 fn check_pruned(server: &Server, number: u64) {
     let params = json!([format!("{number:#x}"), false]);
     let answer = server.connect().call("eth_getBlockByNumber", &params);
@@ -69,25 +69,26 @@ fn check_pruned(server: &Server, number: u64) {
     check(&params.to_string(), &answer["error"], &error);
 }
 
-/// The arguments of a nearhead that follows these nodes.
-fn arguments(nodes: &[String]) -> Vec<&str> {
-    let nodes = nodes.iter().flat_map(|url| ["--node", url.as_str()]);
-    ["--source", "node"].into_iter().chain(nodes).collect()
+/// The arguments of a nearhead that follows these upstreams.
+fn arguments(upstreams: &[String]) -> Vec<&str> {
+    let upstreams = upstreams.iter().flat_map(|url| ["--node", url.as_str()]);
+    ["--source", "node"].into_iter().chain(upstreams).collect()
 }
 
-/// Follows these nodes; returns when the window is filled.
-fn follow(nodes: &[String]) -> Server {
-    follow_with(nodes, &[])
+/// Follows these upstreams; returns when the window is filled.
+fn follow(upstreams: &[String]) -> Server {
+    follow_with(upstreams, &[])
 }
 
-/// The same, with more arguments.
-fn follow_with(nodes: &[String], more: &[&str]) -> Server {
-    Server::start(&[arguments(nodes).as_slice(), more].concat())
+/// The same as [`follow`], with more arguments.
+fn follow_with(upstreams: &[String], more: &[&str]) -> Server {
+    Server::start(&[arguments(upstreams).as_slice(), more].concat())
 }
 
-/// Follows these nodes; returns when there is a block.
-fn begin(nodes: &[String]) -> Server {
-    Server::listening(&mut serving(&arguments(nodes)))
+/// Follows these upstreams; returns when the server listens: it has a head, and may still be
+/// filling the window.
+fn begin(upstreams: &[String]) -> Server {
+    Server::listening(&mut serving(&arguments(upstreams)))
 }
 
 /// A geth that has imported the execution-apis chain up to this block.
@@ -102,7 +103,7 @@ fn chain_of_execution_apis(name: &str, blocks: usize) -> Geth {
     Geth::start(&folder, &genesis, &imported)
 }
 
-/// Number and hash of the head that is served, or that a node has.
+/// Number and hash of the head of nearhead or of an upstream.
 pub(crate) fn head(connection: &mut Connection) -> (u64, B256) {
     let block = connection.result("eth_getBlockByNumber", &json!(["latest", false]));
     (quantity(&block["number"]), hash(&block))
@@ -121,43 +122,43 @@ fn wait_head(server: &Server, wanted: (u64, B256)) {
     });
 }
 
-/// Waits for a line of the log.
+/// Waits for a log line that contains this text.
 fn wait_logged(server: &Server, text: &str) {
-    let is_there = |log: &str| log.contains(text).then_some(());
-    server.process.output.wait_for(text, is_there);
+    let find = |log: &str| log.contains(text).then_some(());
+    server.process.output.wait_for(text, find);
 }
 
-/// The same, but for those by which a machine that has much to do makes a node look gone.
-fn refuted(server: &Server, node: usize) -> BTreeMap<String, u64> {
-    let mut faults = faults(server, node);
+/// The faults of an upstream without [`GONE`]: a busy machine makes an upstream look gone.
+fn refuted(server: &Server, upstream: usize) -> BTreeMap<String, u64> {
+    let mut faults = faults(server, upstream);
     faults.retain(|reason, _| !GONE.contains(&reason.as_str()));
     faults
 }
 
-/// Faults of a node that were counted, by reason.
-fn faults(server: &Server, node: usize) -> BTreeMap<String, u64> {
+/// The counted faults of an upstream, by reason.
+fn faults(server: &Server, upstream: usize) -> BTreeMap<String, u64> {
     let metrics = server.get("/metrics");
-    let node = format!("node=\"{node}\"");
+    let upstream = format!("node=\"{upstream}\"");
     let series = metrics.text().lines().filter_map(|line| {
         let labels = line.strip_prefix("nearhead_node_faults_total{")?;
         let (labels, count) = labels.split_once("} ")?;
         let (_, reason) = labels.split_once("reason=\"")?;
-        let is_meant = labels.split(',').any(|label| label == node);
+        let matches = labels.split(',').any(|label| label == upstream);
         let reason = reason.split('"').next()?.to_owned();
-        (is_meant && count != "0").then(|| (reason, count.parse().unwrap()))
+        (matches && count != "0").then(|| (reason, count.parse().unwrap()))
     });
     series.collect()
 }
 
-/// How often a node has asked to be asked less.
-fn limited(server: &Server, node: usize) -> u64 {
+/// How often an upstream has limited our calls.
+fn limited(server: &Server, upstream: usize) -> u64 {
     counted(
         server,
-        &format!("nearhead_node_limited_total{{node=\"{node}\"}} "),
+        &format!("nearhead_node_limited_total{{node=\"{upstream}\"}} "),
     )
 }
 
-/// What a line of the metrics that begins so ends with.
+/// The value of the metrics line that starts with `series`; 0 if there is none.
 fn counted(server: &Server, series: &str) -> u64 {
     let metrics = server.get("/metrics");
     let mut lines = metrics.text().lines();
@@ -165,17 +166,17 @@ fn counted(server: &Server, series: &str) -> u64 {
     count.map_or(0, |count| count.parse().unwrap())
 }
 
-/// Waits until a node has done something that is counted by one of these reasons.
+/// Waits until a fault with one of these reasons is counted for an upstream.
 #[track_caller]
-fn wait_fault(server: &Server, node: usize, reasons: &[&str]) {
+fn wait_fault(server: &Server, upstream: usize, reasons: &[&str]) {
     let mut seen = BTreeMap::new();
     let deadline = Instant::now() + PATIENCE;
     while !reasons.iter().any(|reason| seen.contains_key(*reason)) {
         assert!(
             Instant::now() < deadline,
-            "node {node} has none of {reasons:?}, but {seen:?}"
+            "upstream {upstream} has none of {reasons:?}, but {seen:?}"
         );
-        seen = faults(server, node);
+        seen = faults(server, upstream);
         std::thread::park_timeout(std::time::Duration::from_millis(5));
     }
 }

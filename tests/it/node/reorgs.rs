@@ -6,9 +6,8 @@ use alloy_primitives::B256;
 use serde_json::{Value, json};
 
 use super::{
-    follow, hash, http,
-    same::{ANVIL, ANVIL_EMPTY, Same},
-    wait_head, ws,
+    comparison::{ANVIL, ANVIL_EMPTY, Comparison},
+    follow, hash, http, wait_head, ws,
 };
 use crate::{
     harness::{KEY, Server, check, wait_until},
@@ -16,20 +15,20 @@ use crate::{
     websocket::client::Client,
 };
 
-/// The chain and its logs as notifications describe them.
-struct Told {
+/// The chain and its logs as a session's notifications describe them.
+struct NotifiedChain {
     session: Client,
     ids: [String; 3],
-    /// Blocks by `newHeads`, the oldest first.
+    /// Blocks of `newHeads`, oldest first.
     heads: Vec<Value>,
-    /// By block and place; taken off when they are removed.
+    /// Logs by block and log index; a `removed` notification removes its log.
     logs: BTreeMap<(String, u64), Value>,
-    /// Blocks that the last reorg has reverted and applied.
+    /// How many blocks the last reorg reverted and applied.
     reorg: Option<(usize, usize)>,
 }
 
-impl Told {
-    /// Subscribes to everything from the window's oldest block on.
+impl NotifiedChain {
+    /// Subscribes to heads and logs since the window's oldest block, and to reorgs.
     fn open(server: &Server) -> Self {
         let mut session = Client::open(server.address, &format!("/ws/v3/{KEY}"));
         let oldest = session.call("eth_getBlockByNumber", &json!(["earliest", false]));
@@ -55,29 +54,29 @@ impl Told {
         }
     }
 
-    /// Takes what comes until this block is the head, and there are so many logs in the window
-    /// above its oldest block, which a subscription begins after.
+    /// Reads notifications until this block is the head and the window has this many logs above its
+    /// oldest block, after which a subscription begins.
     fn read_to(&mut self, (number, head): (u64, B256), logs: usize) {
         self.read_from(number.saturating_sub(126), head, logs);
     }
 
-    /// The same, and logs are those of the block `oldest` and after it.
+    /// The same as [`Self::read_to`], counting the logs from block `oldest` on.
     fn read_from(&mut self, oldest: u64, head: B256, logs: usize) {
-        let is_there = |this: &Self| {
+        let is_complete = |this: &Self| {
             let last = this.heads.last().is_some_and(|last| hash(last) == head);
             let held = this.logs.values();
             let held = held.filter(|log| quantity(&log["blockNumber"]) >= oldest);
             last && held.count() == logs
         };
-        while !is_there(self) {
+        while !is_complete(self) {
             self.read();
         }
     }
 
     fn read(&mut self) {
-        let told = self.session.notification();
-        let result = told["result"].clone();
-        let id = told["subscription"].as_str().unwrap();
+        let notification = self.session.notification();
+        let result = notification["result"].clone();
+        let id = notification["subscription"].as_str().unwrap();
         let [heads, logs, _] = &self.ids;
         if id == heads {
             while let Some(last) = self.heads.last()
@@ -101,7 +100,7 @@ impl Told {
                 false => self.logs.insert(key, result.clone()),
             };
             check(
-                "told before",
+                "an earlier notification of the log",
                 &before.is_some(),
                 &(result["removed"] == true),
             );
@@ -111,18 +110,17 @@ impl Told {
         }
     }
 
-    /// Whether the chain and the logs that were told of are those that the node has, from the block
-    /// `oldest` on.
+    /// Asserts that the notified chain and logs equal the upstream's from block `oldest` on.
     fn check(&self, anvil: &Anvil, oldest: u64) {
-        let mut node = anvil.connect();
+        let mut upstream = anvil.connect();
         let number = |block: &&Value| quantity(&block["number"]) >= oldest;
         for block in self.heads.iter().filter(number) {
             let params = json!([block["number"], false]);
-            let theirs = node.result("eth_getBlockByNumber", &params);
+            let theirs = upstream.result("eth_getBlockByNumber", &params);
             check(&params.to_string(), &block["hash"], &theirs["hash"]);
         }
         let range = json!([{"fromBlock": format!("{oldest:#x}"), "toBlock": "latest"}]);
-        let theirs = node.result("eth_getLogs", &range);
+        let theirs = upstream.result("eth_getLogs", &range);
         let id = |log: &Value| (log["blockHash"].to_string(), quantity(&log["logIndex"]));
         let theirs: Vec<_> = theirs.as_array().unwrap().iter().map(id).collect();
         let mut ours: Vec<&Value> = self.logs.values().collect();
@@ -133,23 +131,23 @@ impl Told {
     }
 }
 
-/// Logs of the node's newest blocks, as many as a window has above its oldest one.
+/// The number of the upstream's logs above the oldest block of a window with this head.
 fn logs_of_window(anvil: &Anvil, head: u64) -> usize {
     logs_from(anvil, head.saturating_sub(126))
 }
 
-/// Logs that the node has from this block on.
+/// The number of the upstream's logs from this block on.
 fn logs_from(anvil: &Anvil, oldest: u64) -> usize {
     let logs = json!([{"fromBlock": format!("{oldest:#x}"), "toBlock": "latest"}]);
     let logs = anvil.connect().result("eth_getLogs", &logs);
     logs.as_array().unwrap().len()
 }
 
-/// A session with each of these, that have this head.
-fn sessions_at(servers: &[Server; 2], head: (u64, B256)) -> [Told; 2] {
+/// Opens a session with each server once it has this head.
+fn sessions_at(servers: &[Server; 2], head: (u64, B256)) -> [NotifiedChain; 2] {
     servers.each_ref().map(|server| {
         wait_head(server, head);
-        Told::open(server)
+        NotifiedChain::open(server)
     })
 }
 
@@ -157,20 +155,21 @@ fn wait_heads(servers: &[Server], wanted: (u64, B256)) {
     servers.iter().for_each(|server| wait_head(server, wanted));
 }
 
-/// The next block is served, and the sessions were told of it. A node that was silent for a moment,
-/// because the machine had other things to do, was left and is followed anew: before it has gone
-/// on, a head of it that is not higher is lag and no reorg.
-fn go_on(anvil: &mut Anvil, servers: &[Server], sessions: &mut [Told]) {
+/// Mines a block, and waits until it is served and the sessions are notified. On a busy machine an
+/// upstream may have been silent for a moment and be followed again: until it has advanced, a head
+/// of it that is not higher counts as lag and not as a reorg.
+fn go_on(anvil: &mut Anvil, servers: &[Server], sessions: &mut [NotifiedChain]) {
     anvil.mine(1);
     let (number, head) = anvil.head();
     wait_heads(servers, (number, head));
     let logs = logs_of_window(anvil, number);
-    for told in sessions {
-        told.read_to((number, head), logs);
+    for notified in sessions {
+        notified.read_to((number, head), logs);
     }
 }
 
-/// A session that only applies what it is told holds what is answered, whatever depth a reorg has.
+/// A session that applies nothing but its notifications has the served chain, after reorgs of any
+/// depth.
 #[test]
 fn a_session_is_notified_of_reorgs_of_every_depth() {
     let mut anvil = anvil_with_traffic("node-reorgs", 29, 140);
@@ -185,26 +184,26 @@ fn a_session_is_notified_of_reorgs_of_every_depth() {
         let (number, head) = anvil.head();
         wait_heads(&servers, (number, head));
         let logs = logs_of_window(&anvil, number);
-        for (server, told) in servers.iter().zip(&mut sessions) {
-            told.read_to((number, head), logs);
-            // A reorg of the whole window leaves one block that both have: the oldest.
-            told.check(&anvil, number - 126);
-            let mut same = Same::between(server, anvil.address);
-            same.chain();
-            same.blocks(number - 20..=number);
-            // Deep reorgs leave no transactions in these.
-            same.finish(if depth < 20 { ANVIL } else { ANVIL_EMPTY });
-            while depth > 0 && told.reorg.is_none() {
-                told.read();
+        for (server, notified) in servers.iter().zip(&mut sessions) {
+            notified.read_to((number, head), logs);
+            // A reorg of the whole window leaves one block common to both chains: the oldest.
+            notified.check(&anvil, number - 126);
+            let mut comparison = Comparison::between(server, anvil.address);
+            comparison.chain();
+            comparison.blocks(number - 20..=number);
+            // After a deep reorg these blocks have no transactions.
+            comparison.finish(if depth < 20 { ANVIL } else { ANVIL_EMPTY });
+            while depth > 0 && notified.reorg.is_none() {
+                notified.read();
             }
             let expected = (depth > 0).then_some((depth as usize, depth as usize));
-            check("the reorg", &told.reorg.take(), &expected);
+            check("the reorg", &notified.reorg.take(), &expected);
         }
     }
 }
 
-/// A rollback is told as a reorg that applies nothing, and the head that is left; what is made
-/// after it, on another branch, follows.
+/// A rollback is notified as a reorg that applies nothing, and the head that remains; blocks on
+/// another branch follow.
 #[test]
 fn a_session_is_notified_of_a_rollback() {
     let mut anvil = anvil_with_traffic("node-rollback", 30, 140);
@@ -216,31 +215,34 @@ fn a_session_is_notified_of_a_rollback() {
         anvil.roll_back(depth);
         let (number, head) = anvil.head();
         wait_heads(&servers, (number, head));
-        for told in &mut sessions {
-            told.read_from(oldest, head, logs_from(&anvil, oldest));
-            while told.reorg.is_none() {
-                told.read();
+        for notified in &mut sessions {
+            notified.read_from(oldest, head, logs_from(&anvil, oldest));
+            while notified.reorg.is_none() {
+                notified.read();
             }
-            check("the reorg", &told.reorg.take(), &Some((depth as usize, 0)));
-            told.check(&anvil, oldest);
+            check(
+                "the reorg",
+                &notified.reorg.take(),
+                &Some((depth as usize, 0)),
+            );
+            notified.check(&anvil, oldest);
         }
         anvil.mine_others(depth + 2);
         let (number, head) = anvil.head();
         wait_heads(&servers, (number, head));
-        for (server, told) in servers.iter().zip(&mut sessions) {
-            told.read_to((number, head), logs_of_window(&anvil, number));
-            told.check(&anvil, number - 126);
-            check("no reorg", &told.reorg, &None);
-            let mut same = Same::between(server, anvil.address);
-            same.chain();
-            same.blocks(number - 30..=number);
-            same.finish(ANVIL);
+        for (server, notified) in servers.iter().zip(&mut sessions) {
+            notified.read_to((number, head), logs_of_window(&anvil, number));
+            notified.check(&anvil, number - 126);
+            check("no reorg", &notified.reorg, &None);
+            let mut comparison = Comparison::between(server, anvil.address);
+            comparison.chain();
+            comparison.blocks(number - 30..=number);
+            comparison.finish(ANVIL);
         }
     }
 }
 
-/// A node that goes on at once from a block below its head was not rolled back: that is one reorg,
-/// to a lower head.
+/// A rollback followed at once by another branch is one reorg, to a lower head.
 #[test]
 fn a_session_is_notified_of_a_lower_head() {
     let mut anvil = anvil_with_traffic("node-lower", 32, 140);
@@ -252,23 +254,23 @@ fn a_session_is_notified_of_a_lower_head() {
     anvil.mine_others(7);
     let (number, head) = anvil.head();
     wait_heads(&servers, (number, head));
-    for told in &mut sessions {
-        told.read_from(oldest, head, logs_from(&anvil, oldest));
-        while told.reorg.is_none() {
-            told.read();
+    for notified in &mut sessions {
+        notified.read_from(oldest, head, logs_from(&anvil, oldest));
+        while notified.reorg.is_none() {
+            notified.read();
         }
-        // The first of the blocks may have been seen alone, or before them what they are made on.
-        let (reverted, applied) = told.reorg.take().unwrap();
+        // nearhead may have seen the first new blocks by themselves, or the rollback before them.
+        let (reverted, applied) = notified.reorg.take().unwrap();
         check("reverted", &reverted, &20);
         assert!((0..=7).contains(&applied), "{applied}");
-        told.check(&anvil, oldest);
+        notified.check(&anvil, oldest);
     }
 }
 
-/// No block that is held is of the new chain: the window begins anew, and who is subscribed is told
-/// that the way is lost.
+/// The new chain shares no block with the window: the window is reset, and sessions are closed
+/// because no path leads from their blocks to the new head.
 #[test]
-fn deeper_than_the_window() {
+fn a_reorg_deeper_than_the_window_closes_sessions() {
     let mut anvil = Anvil::start(&["--no-mining"]);
     anvil.mine(250);
     let servers = [http(anvil.address), ws(anvil.address)].map(|url| follow(&[url]));
@@ -280,44 +282,45 @@ fn deeper_than_the_window() {
     anvil.reorg(200);
     let (number, head) = anvil.head();
     wait_heads(&servers, (number, head));
-    for (server, told) in servers.iter().zip(&mut sessions) {
+    for (server, notified) in servers.iter().zip(&mut sessions) {
         wait_until("ready", || server.get("/ready").status == 200);
-        let mut same = Same::between(server, anvil.address);
-        same.chain();
-        same.blocks(number - 127..=number);
-        same.finish(ANVIL_EMPTY);
+        let mut comparison = Comparison::between(server, anvil.address);
+        comparison.chain();
+        comparison.blocks(number - 127..=number);
+        comparison.finish(ANVIL_EMPTY);
         let params = json!([replaced, false]);
-        let gone = server.connect().result("eth_getBlockByHash", &params);
-        check("replaced", &gone, &Value::Null);
-        let (code, reason) = told.session.close_code();
+        let replaced_block = server.connect().result("eth_getBlockByHash", &params);
+        check("replaced", &replaced_block, &Value::Null);
+        let (code, reason) = notified.session.close_code();
         check("the session", &code, &1013);
         assert!(!reason.is_empty(), "closed without a reason");
-        // What it knew is no way back: it is told where to begin.
+        // A subscription since a block of the old chain is refused, with the oldest block to begin
+        // at.
         let mut session = Client::open(server.address, &format!("/ws/v3/{KEY}"));
         let oldest = json!([format!("{:#x}", number - 127), false]);
         let oldest = anvil.connect().result("eth_getBlockByNumber", &oldest);
-        for subject in [json!(["newHeads"]), json!(["logs", {}]), json!(["reorgs"])] {
-            let mut params = subject.clone();
+        for kind in [json!(["newHeads"]), json!(["logs", {}]), json!(["reorgs"])] {
+            let mut params = kind.clone();
             params.as_array_mut().unwrap().resize(2, Value::Null);
             params.as_array_mut().unwrap().push(json!({"since": known}));
             let answer = session.call("eth_subscribe", &params);
             let error = &answer["error"];
             let data = json!({"oldest": {"number": oldest["number"], "hash": oldest["hash"]}});
-            check(&subject.to_string(), &error["code"], &json!(4444));
-            check(&subject.to_string(), &error["data"], &data);
+            check(&kind.to_string(), &error["code"], &json!(4444));
+            check(&kind.to_string(), &error["data"], &data);
         }
     }
-    // Whoever comes back is told of what follows.
+    // A new session is notified of the blocks that follow.
     anvil.mine(1);
     let (number, head) = anvil.head();
     let mut sessions = sessions_at(&servers, (number, head));
-    for told in &mut sessions {
-        told.read_to((number, head), logs_of_window(&anvil, number));
+    for notified in &mut sessions {
+        notified.read_to((number, head), logs_of_window(&anvil, number));
     }
     anvil.mine(3);
     let (number, head) = anvil.head();
-    for told in &mut sessions {
-        told.read_to((number, head), logs_of_window(&anvil, number));
-        told.check(&anvil, number - 120);
+    for notified in &mut sessions {
+        notified.read_to((number, head), logs_of_window(&anvil, number));
+        notified.check(&anvil, number - 120);
     }
 }

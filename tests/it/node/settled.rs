@@ -1,21 +1,20 @@
-//! Safe and finalized are the node's, as long as they are of the chain that is served.
+//! The safe and finalized blocks are the upstream's, as long as they are on the served chain.
 
 use alloy_primitives::B256;
 use serde_json::{Value, json};
 
 use super::{
-    follow, http,
-    led::Led,
-    same::{GETH, Same},
-    wait_head, ws,
+    comparison::{Comparison, GETH},
+    driven_geth::DrivenGeth,
+    follow, http, wait_head, ws,
 };
 use crate::{
     harness::{Connection, Server, check, wait_until},
     peers::Branches,
 };
 
-/// The hash that a tag names; null where it names none.
-fn named(connection: &mut Connection, tag: &str) -> Value {
+/// The hash of the block that a tag names; null if it names none.
+fn hash_of(connection: &mut Connection, tag: &str) -> Value {
     let answer = connection.call("eth_getBlockByNumber", &json!([tag, false]));
     match answer["error"]["code"].as_i64() {
         Some(-39001) => Value::Null,
@@ -29,12 +28,13 @@ fn wait_settled(server: &Server, safe: Value, finalized: Value) {
     let wanted = [safe, finalized];
     let mut found = [Value::Null, Value::Null];
     wait_until(&format!("settled: {wanted:?}"), || {
-        found = ["safe", "finalized"].map(|tag| named(&mut connection, tag));
+        found = ["safe", "finalized"].map(|tag| hash_of(&mut connection, tag));
         found == wanted
     });
 }
 
-/// Waits until the finalized block is block 3, which a window up to block 132 does not have.
+/// Waits until the finalized block is block 3, which is below the window of a chain with 132
+/// blocks.
 #[track_caller]
 fn wait_below(server: &Server) {
     let mut connection = server.connect();
@@ -60,13 +60,13 @@ fn wait_below(server: &Server) {
 }
 
 #[test]
-fn safe_and_finalized_through_a_reorg() {
+fn safe_and_finalized_follow_the_upstream_through_a_reorg() {
     let chain = Branches::make("node-settled", 23, 140, 60);
     let (trunk, branch) = (&chain.trunk, &chain.branch);
-    let mut geth = Led::of("node-settled-geth", &chain);
+    let mut geth = DrivenGeth::of("node-settled-geth", &chain);
     geth.go_to(&trunk[129]);
     let servers = [http(geth.address()), ws(geth.address())].map(|url| follow(&[url]));
-    let settle = |geth: &mut Led, head, safe: B256, finalized: B256| {
+    let settle = |geth: &mut DrivenGeth, head, safe: B256, finalized: B256| {
         let head = geth.settle(head, safe, finalized);
         for server in &servers {
             wait_head(server, head);
@@ -74,38 +74,42 @@ fn safe_and_finalized_through_a_reorg() {
     };
     for server in &servers {
         wait_head(server, (130, trunk[129].hash));
-        check("safe", &named(&mut server.connect(), "safe"), &Value::Null);
+        check(
+            "safe",
+            &hash_of(&mut server.connect(), "safe"),
+            &Value::Null,
+        );
     }
-    // Named with the head, and with the next one.
+    // The tags move with the head, twice.
     settle(&mut geth, &trunk[130], trunk[70].hash, trunk[40].hash);
     settle(&mut geth, &trunk[131], trunk[71].hash, trunk[41].hash);
     for server in &servers {
         wait_settled(server, json!(trunk[71].hash), json!(trunk[41].hash));
     }
-    println!("named with the head");
-    // They move although the head does not.
+    println!("moved with the head");
+    // The tags move while the head stays.
     settle(&mut geth, &trunk[131], trunk[75].hash, trunk[45].hash);
     for server in &servers {
         wait_settled(server, json!(trunk[75].hash), json!(trunk[45].hash));
     }
-    println!("named without a head");
-    // Block 3 is below the window, which is known of it and no more.
+    println!("moved without the head");
+    // Block 3 is below the window: that much is known about it and no more.
     settle(&mut geth, &trunk[131], trunk[75].hash, trunk[2].hash);
     for server in &servers {
         wait_below(server);
     }
     settle(&mut geth, &trunk[139], trunk[75].hash, trunk[45].hash);
-    // A reorg that leaves both where they are.
-    geth.tell(branch);
+    // A reorg above both of them.
+    geth.send_blocks(branch);
     let last = branch.last().unwrap();
     settle(&mut geth, last, trunk[75].hash, trunk[45].hash);
     for server in &servers {
         wait_settled(server, json!(trunk[75].hash), json!(trunk[45].hash));
-        let mut same = Same::between(server, geth.address());
+        let mut comparison = Comparison::between(server, geth.address());
         for tag in ["safe", "finalized"] {
-            same.ask("block", "eth_getBlockByNumber", json!([tag, true]));
+            comparison.compare("block", "eth_getBlockByNumber", json!([tag, true]));
         }
-        same.blocks(14..=last.number);
-        same.finish(GETH);
+        comparison.blocks(14..=last.number);
+        comparison.finish(GETH);
     }
 }

@@ -1,5 +1,5 @@
-//! Accounts, slots, codes and proofs of every block of the window, which nodes are asked for: they
-//! are the node's own, they verify against the header, and a lie about them is not served.
+//! Accounts, slots, codes and proofs of every block of the window, fetched from upstreams: they
+//! equal the upstream's, they verify against the header, and a lie about them is not served.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -12,8 +12,8 @@ use nearhead_chain::dev::STORE_CONTRACT;
 use serde_json::{Value, json};
 
 use super::{
-    chain_of_execution_apis, faults, follow, head, http, led, led::Led, refuted, wait_head,
-    wait_logged, ws,
+    chain_of_execution_apis, driven_geth, driven_geth::DrivenGeth, faults, follow, head, http,
+    refuted, wait_head, wait_logged, ws,
 };
 use crate::{
     geth::{FOLLOWED_DEV, FOLLOWED_EXECUTION_APIS, compare_followed},
@@ -26,7 +26,7 @@ use crate::{
 };
 
 #[test]
-fn the_execution_apis_chain() {
+fn the_state_of_the_execution_apis_chain_equals_geths() {
     let geth = chain_of_execution_apis("node-state-execution-apis", 54);
     let server = follow(&[http(geth.address)]);
     let genesis = vectors().join("genesis.json");
@@ -34,21 +34,21 @@ fn the_execution_apis_chain() {
 }
 
 #[test]
-fn a_led_geth() {
-    let (genesis, payloads) = led::chain("node-state-led", 7, 150);
-    let mut geth = Led::at("node-state-led-geth", &genesis, &payloads);
+fn the_state_of_a_driven_geth_equals_geths() {
+    let (genesis, payloads) = driven_geth::chain("node-state-led", 7, 150);
+    let mut geth = DrivenGeth::at("node-state-led-geth", &genesis, &payloads);
     let wanted = geth.go_to(&payloads[149]);
     let server = follow(&[ws(geth.address())]);
     wait_head(&server, wanted);
     compare_followed(FOLLOWED_DEV, &genesis, server, geth.geth);
 }
 
-/// anvil proves less than geth: what it does is verified, and equal.
+/// anvil proves less than geth: what it proves is verified, and served unchanged.
 #[test]
-fn an_anvil() {
+fn the_state_of_an_anvil_is_verified_and_equal() {
     let anvil = anvil_with_traffic("node-state-anvil", 53, 30);
     let server = follow(&[http(anvil.address)]);
-    let (mut ours, mut node) = (server.connect(), anvil.connect());
+    let (mut ours, mut upstream) = (server.connect(), anvil.connect());
     let store = format!("{STORE_CONTRACT:#x}");
     for number in 1..=30 {
         let height = format!("{number:#x}");
@@ -57,32 +57,35 @@ fn an_anvil() {
             .map(|slot| B256::left_padding_from(&slot.to_be_bytes()))
             .collect();
         for address in [&store, &format!("0x{}", "77".repeat(20))] {
-            // anvil keeps slots that were cleared, with a zero: only of the account are proofs what
-            // they have to be.
+            // anvil keeps cleared slots with a zero, so only its account proofs verify.
             let params = json!([address, [], height]);
             let proof = ours.result("eth_getProof", &params);
             proofs::verify(&params, &proof, proofs::state_root(&block));
             let params = json!([address, slots, height]);
-            let [proof, theirs] = [&mut ours, &mut node].map(|connection| {
+            let [proof, theirs] = [&mut ours, &mut upstream].map(|connection| {
                 let answer = connection.result("eth_getProof", &params);
                 answer["storageProof"].clone()
             });
-            let of = |proof: &Value, member: &str| -> Vec<Value> {
+            let values_of = |proof: &Value, member: &str| -> Vec<Value> {
                 let slots = proof.as_array().unwrap().iter();
                 slots.map(|slot| slot[member].clone()).collect()
             };
-            // Of no storage it proves an empty string, where there is nothing to prove.
+            // For empty storage anvil sends an empty string as the proof, where no proof is needed.
             let is_empty = address != &store;
             for member in ["value", "proof"]
                 .into_iter()
                 .take(if is_empty { 1 } else { 2 })
             {
                 let case = format!("{params}: {member}");
-                check(&case, &of(&proof, member), &of(&theirs, member));
+                check(
+                    &case,
+                    &values_of(&proof, member),
+                    &values_of(&theirs, member),
+                );
             }
             for method in ["eth_getBalance", "eth_getTransactionCount", "eth_getCode"] {
                 let params = json!([address, height]);
-                let theirs = node.result(method, &params);
+                let theirs = upstream.result(method, &params);
                 check(
                     &format!("{method} {params}"),
                     &ours.result(method, &params),
@@ -91,7 +94,7 @@ fn an_anvil() {
             }
             for slot in &slots {
                 let params = json!([address, slot, height]);
-                let [ours, theirs] = [&mut ours, &mut node]
+                let [ours, theirs] = [&mut ours, &mut upstream]
                     .map(|connection| connection.result("eth_getStorageAt", &params));
                 check(&params.to_string(), &ours, &theirs);
             }
@@ -99,26 +102,26 @@ fn an_anvil() {
     }
 }
 
-/// A chain, and what its node says of an account that has code and storage.
-pub(super) struct Subject {
-    geth: Led,
+/// A chain, and its upstream's answers about an account that has code and storage.
+pub(super) struct StateFixture {
+    geth: DrivenGeth,
     payloads: Vec<Payload>,
     pub(super) recorded: Vec<Recorded>,
 }
 
-impl Subject {
+impl StateFixture {
     pub(super) fn make(name: &str) -> Self {
-        let (genesis, payloads) = led::chain(name, 3, 12);
-        let mut geth = Led::at(&format!("{name}-geth"), &genesis, &payloads);
+        let (genesis, payloads) = driven_geth::chain(name, 3, 12);
+        let mut geth = DrivenGeth::at(&format!("{name}-geth"), &genesis, &payloads);
         geth.go_to(&payloads[11]);
-        let mut node = geth.connect();
+        let mut upstream = geth.connect();
         let store = format!("{STORE_CONTRACT:#x}");
         let filter = json!([{"fromBlock": "0x1", "toBlock": "0xc", "address": store}]);
-        let logs = node.result("eth_getLogs", &filter);
-        // The store tells of the key that it writes to. One slot that holds something, and one that
-        // does not.
+        let logs = upstream.result("eth_getLogs", &filter);
+        // The store contract logs the key that it writes to. One slot holds a value, the other
+        // none.
         let slots = [logs[0]["data"].clone(), json!(B256::repeat_byte(0xff))];
-        let recorded = Recorded::of_account(&mut node, &store, &slots, &json!("0xc"));
+        let recorded = Recorded::of_account(&mut upstream, &store, &slots, &json!("0xc"));
         Self {
             geth,
             payloads,
@@ -126,15 +129,15 @@ impl Subject {
         }
     }
 
-    /// What is lied about.
+    /// One lie about each member of the recorded answers.
     pub(super) fn lies(&self) -> Vec<Lie> {
-        rows::one_a_member(&rows::lies(&self.recorded))
+        rows::one_per_member(&rows::lies(&self.recorded))
     }
 
-    /// The calls that lead to what was recorded, and their answers.
+    /// The calls that make nearhead fetch the recorded answers, and their true results.
     fn calls(&self) -> Vec<(&'static str, Value, Value)> {
         let [proof, code] = &self.recorded[..] else {
-            panic!("a proof and a code");
+            panic!("not a proof and a code");
         };
         let params = &proof.params;
         let key = |at: usize| json!([params[0], params[1][at], params[2]]);
@@ -163,7 +166,7 @@ impl Subject {
     }
 }
 
-/// Asks everything; every answer is true, or an error. Whether all are true.
+/// Makes all calls; each answer is true or an error. Returns whether all are true.
 fn ask(ours: &mut Connection, calls: &[(&str, Value, Value)], case: &str) -> bool {
     let answers = calls.iter().map(|(method, params, truth)| {
         let answer = ours.call(method, params);
@@ -178,13 +181,13 @@ fn ask(ours: &mut Connection, calls: &[(&str, Value, Value)], case: &str) -> boo
 }
 
 #[test]
-fn every_member_of_a_proof_and_of_a_code() {
-    let subject = Subject::make("node-state-liar");
-    let calls = subject.calls();
-    let lies = subject.lies();
+fn a_lie_about_any_member_of_a_proof_or_code_is_detected() {
+    let fixture = StateFixture::make("node-state-liar");
+    let calls = fixture.calls();
+    let lies = fixture.lies();
     assert!(lies.len() >= 20, "{} lies", lies.len());
     let count = lies.len();
-    // Every other one is told over WebSocket.
+    // Every other lie is sent over WebSocket.
     let urls: [fn(SocketAddr) -> String; 2] = [http, ws];
     let waiting = lies.into_iter().zip(urls.into_iter().cycle());
     let waiting = Mutex::new(waiting.collect::<Vec<_>>());
@@ -195,7 +198,7 @@ fn every_member_of_a_proof_and_of_a_code() {
             scope.spawn(|| {
                 while let Some((lie, url)) = { waiting.lock().unwrap().pop() } {
                     let case = format!("{lie:?}");
-                    match find_out(&subject, &calls, lie, url) {
+                    match detect(&fixture, &calls, lie, url) {
                         Some(reason) => {
                             *reasons.lock().unwrap().entry(reason).or_default() += 1;
                         }
@@ -206,18 +209,18 @@ fn every_member_of_a_proof_and_of_a_code() {
         }
     });
     println!("{count} lies: {:?}", reasons.lock().unwrap());
-    check("not found", &*missed.lock().unwrap(), &Vec::new());
+    check("missed", &*missed.lock().unwrap(), &Vec::new());
 }
 
-/// The reason that a liar is found out by; `None` where it is not.
-fn find_out(
-    subject: &Subject,
+/// The reason of the fault by which a lie is detected; `None` if it is not.
+fn detect(
+    fixture: &StateFixture,
     calls: &[(&str, Value, Value)],
     lie: Lie,
     url: fn(SocketAddr) -> String,
 ) -> Option<String> {
     let case = format!("{lie:?}");
-    let proxy = Proxy::to(&[subject.geth.address()]);
+    let proxy = Proxy::to(&[fixture.geth.address()]);
     proxy.fail(vec![Fault::Lie(lie)]);
     let server = follow(&[url(proxy.address)]);
     let mut ours = server.connect();
@@ -235,12 +238,12 @@ fn find_out(
     reason
 }
 
-/// Who lies is left, and the next one asked: the first answer is true.
+/// The next upstream is asked when one lies: the first answer is already true.
 #[test]
-fn the_next_node_is_asked() {
-    let subject = Subject::make("node-state-next");
-    let calls = subject.calls();
-    let all = rows::lies(&subject.recorded);
+fn the_next_upstream_is_asked() {
+    let fixture = StateFixture::make("node-state-next");
+    let calls = fixture.calls();
+    let all = rows::lies(&fixture.recorded);
     let mut seen = BTreeSet::new();
     let lies = all
         .into_iter()
@@ -250,26 +253,26 @@ fn the_next_node_is_asked() {
         for lie in lies {
             scope.spawn(|| {
                 let case = format!("{lie:?}");
-                let proxies = [0, 1].map(|_| Proxy::to(&[subject.geth.address()]));
-                // Whichever is followed.
+                let proxies = [0, 1].map(|_| Proxy::to(&[fixture.geth.address()]));
+                // Either of the two may be followed.
                 proxies[0].fail(vec![Fault::Lie(lie)]);
                 let urls = proxies.each_ref().map(|proxy| http(proxy.address));
                 let server = follow(&urls);
                 let mut ours = server.connect();
                 assert!(ask(&mut ours, &calls, &case), "{case}: an error");
-                let wanted = (12, subject.payloads[11].hash);
+                let wanted = (12, fixture.payloads[11].hash);
                 check(&case, &head(&mut ours), &wanted);
             });
         }
     });
 }
 
-/// A node without eth_getProof, or without the state of a block, is followed, and says so when it
-/// is asked about the state.
+/// An upstream without eth_getProof, or without the state of a block, is followed; state calls are
+/// refused and the reason is logged.
 #[test]
-fn a_node_that_proves_nothing() {
-    let subject = Subject::make("node-state-none");
-    let calls = subject.calls();
+fn an_upstream_without_proofs_is_followed() {
+    let fixture = StateFixture::make("node-state-none");
+    let calls = fixture.calls();
     let forgotten = Lie {
         methods: &["eth_getProof"],
         only: None,
@@ -286,7 +289,7 @@ fn a_node_that_proves_nothing() {
             "the upstream does not have the state of a served block: it may be pruned",
         ),
     ] {
-        let proxy = Proxy::to(&[subject.geth.address()]);
+        let proxy = Proxy::to(&[fixture.geth.address()]);
         proxy.fail(vec![fault]);
         let server = follow(&[http(proxy.address)]);
         let mut ours = server.connect();
@@ -298,20 +301,20 @@ fn a_node_that_proves_nothing() {
         }
         check("faults", &faults(&server, 0).len(), &0);
         wait_logged(&server, logged);
-        // Another one, beside it, does.
-        let urls = [http(proxy.address), http(subject.geth.address())];
+        // With another upstream beside it the state is available.
+        let urls = [http(proxy.address), http(fixture.geth.address())];
         let server = follow(&urls);
-        assert!(ask(&mut server.connect(), &calls, "beside another"));
+        assert!(ask(&mut server.connect(), &calls, "with another upstream"));
     }
 }
 
-/// What was proven once is not asked for again, neither for this block nor, where it did not
-/// change, for its neighbours.
+/// Proven state is not fetched again, neither for the same block nor, if it did not change, for the
+/// blocks beside it.
 #[test]
-fn what_is_held_is_not_asked_for() {
-    let subject = Subject::make("node-state-held");
-    let calls = subject.calls();
-    let proxy = Proxy::to(&[subject.geth.address()]);
+fn resident_state_is_not_fetched_again() {
+    let fixture = StateFixture::make("node-state-held");
+    let calls = fixture.calls();
+    let proxy = Proxy::to(&[fixture.geth.address()]);
     let server = follow(&[http(proxy.address)]);
     let mut ours = server.connect();
     assert!(ask(&mut ours, &calls, "first"));

@@ -1,4 +1,4 @@
-//! Several nodes: the best is followed, and the head does not go back for it.
+//! Several upstreams: the best one is followed, and the head does not go back for a switch.
 
 use std::{
     net::TcpListener,
@@ -9,10 +9,11 @@ use alloy_primitives::B256;
 use serde_json::json;
 
 use super::{
-    begin, follow, follow_with, head, http, led,
-    led::Led,
-    same::{GETH, Same},
-    wait_fault, wait_head, wait_logged, ws,
+    begin,
+    comparison::{Comparison, GETH},
+    driven_geth,
+    driven_geth::DrivenGeth,
+    follow, follow_with, head, http, wait_fault, wait_head, wait_logged, ws,
 };
 use crate::{
     harness::{Server, check, wait_until},
@@ -22,33 +23,34 @@ use crate::{
     },
 };
 
-/// Two nodes of one chain, each behind a proxy.
-struct Pair {
+/// Two upstreams of one chain, each behind a proxy.
+struct TwoUpstreams {
     payloads: Vec<Payload>,
-    nodes: [Led; 2],
+    upstreams: [DrivenGeth; 2],
     proxies: [Proxy; 2],
 }
 
-impl Pair {
+impl TwoUpstreams {
     fn at(name: &str, blocks: u64, first: usize) -> Self {
-        let (genesis, payloads) = led::chain(name, 31, blocks);
-        let nodes = [0, 1].map(|at| Led::at(&format!("{name}-{at}"), &genesis, &payloads));
-        let proxies = [0, 1].map(|at: usize| Proxy::to(&[nodes[at].address()]));
+        let (genesis, payloads) = driven_geth::chain(name, 31, blocks);
+        let upstreams =
+            [0, 1].map(|at| DrivenGeth::at(&format!("{name}-{at}"), &genesis, &payloads));
+        let proxies = [0, 1].map(|at: usize| Proxy::to(&[upstreams[at].address()]));
         let mut pair = Self {
             payloads,
-            nodes,
+            upstreams,
             proxies,
         };
         pair.go_to(first);
         pair
     }
 
-    /// Both nodes are at this block.
+    /// Makes this block the head of both upstreams.
     fn go_to(&mut self, number: usize) -> (u64, B256) {
         let payload = &self.payloads[number - 1];
-        let [one, other] = &mut self.nodes;
-        one.go_to(payload);
-        other.go_to(payload)
+        let [first, second] = &mut self.upstreams;
+        first.go_to(payload);
+        second.go_to(payload)
     }
 
     fn urls(&self) -> [String; 2] {
@@ -56,16 +58,16 @@ impl Pair {
     }
 
     fn check_same(&self, server: &Server, number: u64) {
-        let mut same = Same::between(server, self.nodes[1].address());
-        same.blocks(1..=number);
-        same.finish(GETH);
+        let mut comparison = Comparison::between(server, self.upstreams[1].address());
+        comparison.blocks(1..=number);
+        comparison.finish(GETH);
     }
 }
 
 #[test]
-fn a_node_that_stalls_is_left() {
-    let mut pair = Pair::at("node-stalls", 40, 10);
-    // Whoever waited for a call to end would wait for longer than a test does.
+fn another_upstream_is_followed_when_one_stalls() {
+    let mut pair = TwoUpstreams::at("node-stalls", 40, 10);
+    // Waiting for a call to time out would take longer than the test does.
     let (timeout, never) = ("5m", Duration::from_secs(300));
     let server = follow_with(&pair.urls(), &["--node-timeout", timeout]);
     let mut at = 10;
@@ -95,10 +97,10 @@ fn a_node_that_stalls_is_left() {
                 let began = Instant::now();
                 let wanted = pair.go_to(at);
                 wait_head(&server, wanted);
-                println!("{case}, node {stalled}: {:?}", began.elapsed());
+                println!("{case}, upstream {stalled}: {:?}", began.elapsed());
             }
             pair.proxies[stalled].heal();
-            // It comes back before the other one goes.
+            // Wait until it is polled again before the other one stalls.
             let proxy = &pair.proxies[stalled];
             let asked = proxy.calls("eth_getBlockByNumber");
             wait_until("back", || proxy.calls("eth_getBlockByNumber") > asked + 1);
@@ -107,11 +109,11 @@ fn a_node_that_stalls_is_left() {
     pair.check_same(&server, at as u64);
 }
 
-/// Whoever says that it is asked too much is asked less, the other one is followed meanwhile, and
-/// the metrics say so.
+/// An upstream that limits calls gets fewer of them, the other one is followed meanwhile, and the
+/// metrics show it.
 #[test]
-fn a_limited_node_is_asked_less() {
-    let mut pair = Pair::at("node-limited", 60, 10);
+fn a_limited_upstream_is_asked_less() {
+    let mut pair = TwoUpstreams::at("node-limited", 60, 10);
     let server = follow(&pair.urls());
     let mut at = 10;
     let too_many = Refusal::TooManyRequests {
@@ -120,8 +122,8 @@ fn a_limited_node_is_asked_less() {
     for refusal in [Refusal::LimitExceeded, too_many] {
         for limited in [0, 1] {
             let before = super::limited(&server, limited);
-            let [refusing, other] = [limited, 1 - limited].map(|node| &pair.proxies[node]);
-            // Whoever came back is asked for heads again.
+            let [refusing, other] = [limited, 1 - limited].map(|upstream| &pair.proxies[upstream]);
+            // An upstream that is used again is polled for heads.
             let asked = refusing.calls("eth_getBlockByNumber");
             wait_until("back", || {
                 refusing.calls("eth_getBlockByNumber") > asked + 1
@@ -133,45 +135,47 @@ fn a_limited_node_is_asked_less() {
             let mut polled = 0;
             while polled < 80 {
                 at = (at + 1).min(60);
-                let [one, two] = &mut pair.nodes;
-                one.go_to(&pair.payloads[at - 1]);
-                wait_head(&server, two.go_to(&pair.payloads[at - 1]));
+                let [first, second] = &mut pair.upstreams;
+                first.go_to(&pair.payloads[at - 1]);
+                wait_head(&server, second.go_to(&pair.payloads[at - 1]));
                 polled = pair.proxies[1 - limited].calls("eth_getBlockByNumber") - served;
             }
             let refused = pair.proxies[limited].applied() - refused;
-            println!("{refusal:?}, node {limited}: {refused} calls refused beside {polled} polls");
+            println!(
+                "{refusal:?}, upstream {limited}: {refused} calls refused beside {polled} polls"
+            );
             assert!(
                 4 * refused <= polled,
-                "{refused} calls to node {limited} beside {polled}"
+                "{refused} calls to upstream {limited} beside {polled}"
             );
             pair.proxies[limited].heal();
         }
     }
-    for node in [0, 1] {
-        check("faults", &super::faults(&server, node).len(), &0);
+    for upstream in [0, 1] {
+        check("faults", &super::faults(&server, upstream).len(), &0);
     }
     pair.check_same(&server, at as u64);
 }
 
 #[test]
-fn a_node_that_is_behind_is_lag_and_no_reorg() {
-    let mut pair = Pair::at("node-lag", 30, 20);
+fn an_upstream_that_is_behind_lags_and_causes_no_reorg() {
+    let mut pair = TwoUpstreams::at("node-lag", 30, 20);
     let server = follow(&pair.urls());
     let wanted = (20, pair.payloads[19].hash);
     wait_head(&server, wanted);
-    // The followed one goes; the other one is five blocks behind.
-    pair.nodes[1].go_to(&pair.payloads[14]);
+    // The followed upstream stalls; the other one is five blocks behind.
+    pair.upstreams[1].go_to(&pair.payloads[14]);
     pair.proxies[0].fail(vec![Fault::Freeze]);
     wait_fault(&server, 0, &["silent", "timeout"]);
     let calls = pair.proxies[1].calls("eth_getBlockByNumber");
     let mut connection = server.connect();
-    wait_until("the other one is asked", || {
+    wait_until("the other upstream is polled", || {
         check("the head", &head(&mut connection), &wanted);
         pair.proxies[1].calls("eth_getBlockByNumber") > calls + 10
     });
     for number in [18, 20, 21] {
         let payload = &pair.payloads[number - 1];
-        pair.nodes[1].go_to(payload);
+        pair.upstreams[1].go_to(payload);
         let wanted = match number {
             21 => (21, payload.hash),
             _ => wanted,
@@ -181,58 +185,62 @@ fn a_node_that_is_behind_is_lag_and_no_reorg() {
     pair.check_same(&server, 21);
 }
 
-/// Two forks: the one that is followed is kept until the other one is justified.
+/// Two forks: the followed one is kept until the other one finalizes a later block.
 #[test]
 fn the_fork_that_is_finalized_is_followed() {
     let chain = Branches::make("node-forks", 37, 60, 20);
     let (trunk, branch) = (&chain.trunk, &chain.branch);
-    let mut nodes = [0, 1].map(|at| Led::of(&format!("node-forks-{at}"), &chain));
-    nodes.iter_mut().for_each(|node| node.tell(branch));
-    // Blocks 41 on are two.
-    nodes[0].go_to(&trunk[49]);
-    nodes[1].go_to(&trunk[39]);
-    let proxy = Proxy::to(&[nodes[1].address()]);
-    let server = follow(&[http(nodes[0].address()), http(proxy.address)]);
+    let mut upstreams = [0, 1].map(|at| DrivenGeth::of(&format!("node-forks-{at}"), &chain));
+    upstreams
+        .iter_mut()
+        .for_each(|upstream| upstream.send_blocks(branch));
+    // The forks part after block 40.
+    upstreams[0].go_to(&trunk[49]);
+    upstreams[1].go_to(&trunk[39]);
+    let proxy = Proxy::to(&[upstreams[1].address()]);
+    let server = follow(&[http(upstreams[0].address()), http(proxy.address)]);
     wait_head(&server, (50, trunk[49].hash));
-    let heard = || {
+    let wait_polled = || {
         let calls = proxy.calls("eth_getBlockByNumber");
-        wait_until("the other one is heard", || {
+        wait_until("the other upstream is polled", || {
             proxy.calls("eth_getBlockByNumber") > calls + 8
         });
     };
-    // As high as ours is no reason.
-    nodes[1].go_to(&branch[9]);
-    heard();
-    nodes[0].go_to(&trunk[50]);
+    // An equally high fork is no reason to switch.
+    upstreams[1].go_to(&branch[9]);
+    wait_polled();
+    upstreams[0].go_to(&trunk[50]);
     wait_head(&server, (51, trunk[50].hash));
-    // A block that is final is one, and the head does not go back for it.
-    nodes[1].settle(&branch[10], branch[4].hash, branch[4].hash);
+    // A later finalized block is a reason, but the head does not go back for it.
+    upstreams[1].settle(&branch[10], branch[4].hash, branch[4].hash);
     wait_logged(&server, "it has finalized a later block");
-    heard();
+    wait_polled();
     check("kept", &head(&mut server.connect()), &(51, trunk[50].hash));
-    // The one that is not followed any more comes after it, or it would be the one that is ahead.
-    nodes[1].settle(&branch[11], branch[4].hash, branch[4].hash);
-    nodes[0].go_to(&trunk[51]);
+    // The upstream that is no longer followed moves second; otherwise it would be ahead.
+    upstreams[1].settle(&branch[11], branch[4].hash, branch[4].hash);
+    upstreams[0].go_to(&trunk[51]);
     wait_head(&server, (52, branch[11].hash));
-    nodes[1].settle(&branch[12], branch[4].hash, branch[4].hash);
-    nodes[0].go_to(&trunk[52]);
+    upstreams[1].settle(&branch[12], branch[4].hash, branch[4].hash);
+    upstreams[0].go_to(&trunk[52]);
     wait_head(&server, (53, branch[12].hash));
-    let mut same = Same::between(&server, nodes[1].address());
-    same.blocks(1..=53);
-    same.finish(GETH);
+    let mut comparison = Comparison::between(&server, upstreams[1].address());
+    comparison.blocks(1..=53);
+    comparison.finish(GETH);
 }
 
-/// Two forks: one that is higher is not followed while the other one goes on, and is when it stops.
+/// Two forks: the higher one is followed only after the followed one stops.
 #[test]
 fn a_higher_fork_is_followed_when_the_other_one_stops() {
     let chain = Branches::paced("node-rivals", 43, [60, 20], 8);
     let (trunk, branch) = (&chain.trunk, &chain.branch);
-    let mut nodes = [0, 1].map(|at| Led::of(&format!("node-rivals-{at}"), &chain));
-    nodes.iter_mut().for_each(|node| node.tell(branch));
-    let proxies = [0, 1].map(|at: usize| Proxy::to(&[nodes[at].address()]));
-    // Blocks 41 on are two.
-    nodes[0].go_to(&trunk[42]);
-    nodes[1].go_to(&trunk[39]);
+    let mut upstreams = [0, 1].map(|at| DrivenGeth::of(&format!("node-rivals-{at}"), &chain));
+    upstreams
+        .iter_mut()
+        .for_each(|upstream| upstream.send_blocks(branch));
+    let proxies = [0, 1].map(|at: usize| Proxy::to(&[upstreams[at].address()]));
+    // The forks part after block 40.
+    upstreams[0].go_to(&trunk[42]);
+    upstreams[1].go_to(&trunk[39]);
     let server = follow(&proxies.each_ref().map(|proxy| http(proxy.address)));
     let mut connection = server.connect();
     let mut wait_on_trunk = |what: &str, is_met: &dyn Fn((u64, B256)) -> bool| {
@@ -243,36 +251,36 @@ fn a_higher_fork_is_followed_when_the_other_one_stops() {
         });
     };
     for number in 44..=47 {
-        // Just now the followed node has moved.
-        let wanted = nodes[0].go_to(&trunk[number - 1]);
-        wait_on_trunk("the followed node's head", &|head| head == wanted);
-        // The rival is ahead by one block or two until it has been tried, and after that until it
-        // was heard.
+        // The followed upstream has just moved.
+        let wanted = upstreams[0].go_to(&trunk[number - 1]);
+        wait_on_trunk("the followed upstream's head", &|head| head == wanted);
+        // The rival is ahead by one or two blocks: in the first round until its block is fetched,
+        // later until it is polled.
         let tried = proxies[1].calls("eth_getBlockByHash");
         let heard = proxies[1].calls("eth_getBlockByNumber");
-        nodes[1].go_to(&branch[number - 40 + number % 2]);
-        wait_on_trunk("the rival is heard", &|_| match number {
+        upstreams[1].go_to(&branch[number - 40 + number % 2]);
+        wait_on_trunk("the rival is polled", &|_| match number {
             44 => proxies[1].calls("eth_getBlockByHash") > tried,
             _ => proxies[1].calls("eth_getBlockByNumber") > heard,
         });
     }
     proxies[0].fail(vec![Fault::Freeze]);
-    wait_head(&server, nodes[1].go_to(&branch[10]));
-    let mut same = Same::between(&server, nodes[1].address());
-    same.blocks(1..=51);
-    same.finish(GETH);
+    wait_head(&server, upstreams[1].go_to(&branch[10]));
+    let mut comparison = Comparison::between(&server, upstreams[1].address());
+    comparison.blocks(1..=51);
+    comparison.finish(GETH);
 }
 
-/// Whichever of them can be reached.
+/// The service starts with the upstreams that can be reached.
 #[test]
-fn a_node_that_is_not_there_at_the_start() {
-    let (genesis, payloads) = led::chain("node-absent", 41, 5);
-    let mut node = Led::at("node-absent-geth", &genesis, &payloads);
-    let wanted = node.go_to(&payloads[4]);
-    // Nobody listens where a listener has been.
-    let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr();
-    let nobody = nobody.unwrap();
-    let server = begin(&[http(nobody), ws(nobody), http(node.address())]);
+fn an_upstream_that_is_absent_at_the_start_is_skipped() {
+    let (genesis, payloads) = driven_geth::chain("node-absent", 41, 5);
+    let mut upstream = DrivenGeth::at("node-absent-geth", &genesis, &payloads);
+    let wanted = upstream.go_to(&payloads[4]);
+    // No one listens on this port any more.
+    let unused = TcpListener::bind("127.0.0.1:0").unwrap().local_addr();
+    let unused = unused.unwrap();
+    let server = begin(&[http(unused), ws(unused), http(upstream.address())]);
     wait_head(&server, wanted);
     wait_fault(&server, 0, &["connection"]);
     wait_until("ready", || server.get("/ready").status == 200);

@@ -1,9 +1,9 @@
-//! Nodes behind TLS: whom the system believes is believed, and nobody else.
+//! Upstreams behind TLS: only certificates that the system trusts are accepted.
 
 use super::{
-    arguments, follow, http,
-    same::{ANVIL_EMPTY, Same},
-    wait_fault, wait_head, wait_logged,
+    arguments,
+    comparison::{ANVIL_EMPTY, Comparison},
+    follow, http, wait_fault, wait_head, wait_logged,
 };
 use crate::{
     harness::{Server, scratch, serving},
@@ -18,33 +18,33 @@ fn behind_tls(name: &str) -> (Anvil, TlsFront) {
 }
 
 #[test]
-fn a_node_behind_tls() {
+fn an_upstream_behind_tls_is_followed() {
     let (mut anvil, front) = behind_tls("node-tls");
     let port = front.address.port();
     for scheme in ["https", "wss"] {
-        // The second is another name than the certificate's.
-        let nodes = ["localhost", "127.0.0.1"].map(|host| format!("{scheme}://{host}:{port}"));
-        let mut command = serving(&arguments(&nodes));
+        // The second name is not in the certificate.
+        let upstreams = ["localhost", "127.0.0.1"].map(|host| format!("{scheme}://{host}:{port}"));
+        let mut command = serving(&arguments(&upstreams));
         let server = Server::of(command.env("SSL_CERT_FILE", &front.certificate));
         wait_fault(&server, 1, &["connection"]);
         anvil.mine(1);
         wait_head(&server, anvil.head());
-        let mut same = Same::between(&server, anvil.address);
-        same.blocks(0..=anvil.head().0);
-        same.finish(ANVIL_EMPTY);
+        let mut comparison = Comparison::between(&server, anvil.address);
+        comparison.blocks(0..=anvil.head().0);
+        comparison.finish(ANVIL_EMPTY);
     }
 }
 
-/// A certificate that nobody the system believes answers for.
+/// A certificate that no authority trusted by the system has signed.
 #[test]
-fn a_certificate_that_nobody_answers_for() {
+fn an_untrusted_certificate_is_refused() {
     let (anvil, front) = behind_tls("node-tls-unknown");
     let port = front.address.port();
-    let mut nodes = vec![http(anvil.address)];
-    nodes.extend(["https", "wss"].map(|scheme| format!("{scheme}://localhost:{port}")));
-    let server = follow(&nodes);
-    for node in [1, 2] {
-        wait_fault(&server, node, &["connection"]);
+    let mut upstreams = vec![http(anvil.address)];
+    upstreams.extend(["https", "wss"].map(|scheme| format!("{scheme}://localhost:{port}")));
+    let server = follow(&upstreams);
+    for upstream in [1, 2] {
+        wait_fault(&server, upstream, &["connection"]);
     }
     wait_logged(&server, "invalid peer certificate");
 }

@@ -1,5 +1,5 @@
-//! A chain that has transactions of a type that is not known here: refused at the start, and a
-//! fault of the node later.
+//! A chain with transactions of an unknown type: refused at the start, and a fault of the upstream
+//! later.
 
 use std::thread;
 
@@ -7,18 +7,18 @@ use alloy_primitives::B256;
 use serde_json::json;
 
 use super::{
-    arguments, faults, follow, follow_with, head, http, led,
-    led::Led,
-    same::{GETH, Same},
-    wait_fault, wait_head, ws,
+    arguments,
+    comparison::{Comparison, GETH},
+    driven_geth,
+    driven_geth::DrivenGeth,
+    faults, follow, follow_with, head, http, wait_fault, wait_head, ws,
 };
 use crate::{
     harness::{PATIENCE, Process, check, serving, wait_until},
     peers::proxy::{Change, Fault, Lie, Proxy},
 };
 
-/// A block that has a transaction of a type that is not known, as chains of the OP stack have one
-/// in each.
+/// A transaction of an unknown type. Chains of the OP stack have one in each block.
 const DEPOSIT: &str = r#"{
     "type": "0x7e",
     "hash": "0x3a1d4b1e2f0c5a6978877665544332211000ffeeddccbbaa9988776655443322",
@@ -38,7 +38,7 @@ const DEPOSIT: &str = r#"{
     "s": "0x0"
 }"#;
 
-/// In the block of this hash, or in every one.
+/// Puts the transaction into the block with this hash, or into every block.
 fn deposits(block: Option<B256>) -> Fault {
     Fault::Lie(Lie {
         methods: &["eth_getBlockByNumber", "eth_getBlockByHash"],
@@ -50,8 +50,8 @@ fn deposits(block: Option<B256>) -> Fault {
 
 #[test]
 fn a_chain_with_unknown_transactions_is_refused() {
-    let (genesis, payloads) = led::chain("node-unknown", 67, 12);
-    let mut geth = Led::at("node-unknown-geth", &genesis, &payloads);
+    let (genesis, payloads) = driven_geth::chain("node-unknown", 67, 12);
+    let mut geth = DrivenGeth::at("node-unknown-geth", &genesis, &payloads);
     geth.go_to(&payloads[11]);
     let proxy = Proxy::to(&[geth.address()]);
     proxy.fail(vec![deposits(None)]);
@@ -61,43 +61,44 @@ fn a_chain_with_unknown_transactions_is_refused() {
         check("exit code", &status.code(), &Some(1));
         let last = text.lines().last().unwrap_or_default();
         println!("{last}");
-        for named in ["block 12", "0x7e", "not supported"] {
-            assert!(last.contains(named), "{named} is not in: {text}");
+        for part in ["block 12", "0x7e", "not supported"] {
+            assert!(last.contains(part), "{part} is not in: {text}");
         }
-        assert!(!text.contains("url "), "it has listened: {text}");
+        assert!(!text.contains("url "), "the server has listened: {text}");
     }
 }
 
-/// One node alone cannot keep the service from starting, even where it answers long before the
-/// other one.
+/// A lying upstream cannot keep the service from starting, even if it answers long before the
+/// honest one.
 #[test]
-fn a_node_that_makes_transactions_up_is_left_at_the_start() {
-    let (genesis, payloads) = led::chain("node-unknown-alone", 69, 12);
-    let mut geth = Led::at("node-unknown-alone-geth", &genesis, &payloads);
+fn an_upstream_that_invents_transactions_does_not_prevent_the_start() {
+    let (genesis, payloads) = driven_geth::chain("node-unknown-alone", 69, 12);
+    let mut geth = DrivenGeth::at("node-unknown-alone-geth", &genesis, &payloads);
     let wanted = geth.go_to(&payloads[11]);
     let [liar, honest] = [(); 2].map(|()| Proxy::to(&[geth.address()]));
     liar.fail(vec![deposits(None)]);
     honest.fail(vec![Fault::Slow(PATIENCE)]);
-    let nodes = [http(liar.address), http(honest.address)];
+    let upstreams = [http(liar.address), http(honest.address)];
     let server = thread::scope(|scope| {
-        let starting = scope.spawn(|| follow_with(&nodes, &["--node-timeout", "5m"]));
-        // It is tried again: the first lie was found to be one, and nothing was refused for it.
+        let starting = scope.spawn(|| follow_with(&upstreams, &["--node-timeout", "5m"]));
+        // The liar is asked again: its first answer was found to be false, and the chain was not
+        // refused for it.
         wait_until("a second try", || liar.calls("eth_getBlockByHash") > 1);
         honest.heal();
         starting.join().unwrap()
     });
     wait_head(&server, wanted);
     wait_fault(&server, 0, &["transaction_type"]);
-    let mut same = Same::between(&server, geth.address());
-    same.blocks(1..=12);
-    same.finish(GETH);
+    let mut comparison = Comparison::between(&server, geth.address());
+    comparison.blocks(1..=12);
+    comparison.finish(GETH);
 }
 
-/// While it runs it is the fault of the node: another one may be honest.
+/// After the start an unknown type is a fault of the upstream: another upstream may be honest.
 #[test]
 fn an_unknown_transaction_is_not_served() {
-    let (genesis, payloads) = led::chain("node-unknown-later", 68, 16);
-    let mut geth = Led::at("node-unknown-later-geth", &genesis, &payloads);
+    let (genesis, payloads) = driven_geth::chain("node-unknown-later", 68, 16);
+    let mut geth = DrivenGeth::at("node-unknown-later-geth", &genesis, &payloads);
     let mut wanted = geth.go_to(&payloads[11]);
     let [liar, honest] = [(); 2].map(|()| Proxy::to(&[geth.address()]));
     let alone = [http(liar.address), ws(liar.address)].map(|url| follow(&[url]));
@@ -122,8 +123,8 @@ fn an_unknown_transaction_is_not_served() {
         }
     }
     for server in alone.iter().chain([&beside]) {
-        let mut same = Same::between(server, geth.address());
-        same.blocks(1..=14);
-        same.finish(GETH);
+        let mut comparison = Comparison::between(server, geth.address());
+        comparison.blocks(1..=14);
+        comparison.finish(GETH);
     }
 }

@@ -1,4 +1,4 @@
-//! anvil as a process: its blocks are made, taken back and replaced when a test says so.
+//! anvil as a process: the test decides when blocks are made, taken back and replaced.
 
 use std::{
     net::SocketAddr,
@@ -12,34 +12,35 @@ use serde_json::{Value, json};
 use super::quantity;
 use crate::harness::{Connection, Process, installed, scratch};
 
-/// The key of the first account that anvil gives ether to.
+/// The secret key of the first account that anvil gives ether to.
 pub(crate) const FIRST_KEY: B256 =
     b256!("ac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80");
 
 /// A running anvil.
 pub(crate) struct Anvil {
-    /// Where HTTP and WebSocket are answered.
+    /// The address of HTTP and WebSocket.
     pub(crate) address: SocketAddr,
     /// Stops it when dropped.
     pub(crate) process: Process,
     connection: Connection,
-    /// Branches so far.
+    /// How many branches were made.
     branches: u64,
 }
 
 impl Anvil {
-    /// Starts it on a free port with these arguments besides. Without `--no-mining` or
-    /// `--block-time` every transaction is a block.
+    /// Starts it on a free port with these additional arguments. Without `--no-mining` or
+    /// `--block-time` every transaction makes a block.
     pub(crate) fn start(arguments: &[&str]) -> Self {
         Self::on_port(0, arguments)
     }
 
-    /// The same on a port, or on a free one if that is 0.
+    /// The same as [`Self::start`] on this port, or on a free one if it is 0.
     pub(crate) fn on_port(port: u16, arguments: &[&str]) -> Self {
         let mut command = Command::new(installed("tests/.tools/bin/anvil"));
-        // In the order in which they were sent: a run is like any other one.
+        // Transactions in the order in which they were sent, so that every run makes the same
+        // chain.
         command.args(["--port", &port.to_string(), "--order", "fifo"]);
-        // Where it keeps states that it has too many of.
+        // anvil writes surplus states to a folder below HOME.
         static STARTED: AtomicUsize = AtomicUsize::new(0);
         let started = STARTED.fetch_add(1, Ordering::Relaxed);
         command.env("HOME", scratch(&format!("peers-anvil-{started}")));
@@ -56,31 +57,31 @@ impl Anvil {
         }
     }
 
-    /// A connection to ask it over.
+    /// Opens a connection for calls.
     pub(crate) fn connect(&self) -> Connection {
         Connection::open(self.address, "/")
     }
 
-    /// Makes so many blocks.
+    /// Makes this many blocks.
     pub(crate) fn mine(&mut self, blocks: u64) {
         self.call("anvil_mine", json!([format!("{blocks:#x}")]));
     }
 
-    /// Makes so many blocks, of which the first has a transaction that no other chain has.
+    /// Makes this many blocks; the first has a transaction that no other chain has.
     pub(crate) fn mine_others(&mut self, blocks: u64) {
         let transaction = self.transaction();
         self.call("eth_sendTransaction", json!([transaction]));
         self.mine(blocks);
     }
 
-    /// Replaces the last blocks by as many, of which the first has a transaction that no other
-    /// chain has: empty blocks would be those that were there.
+    /// Replaces the last `depth` blocks by as many others. The first has a transaction that no
+    /// other chain has: empty blocks would equal the replaced ones.
     pub(crate) fn reorg(&mut self, depth: u64) {
         let transaction = self.transaction();
         self.call("anvil_reorg", json!([depth, [[transaction, 0]]]));
     }
 
-    /// One that was never sent before.
+    /// A transaction that was never sent before.
     fn transaction(&mut self) -> Value {
         self.branches += 1;
         let account = self.call("eth_accounts", json!([]))[0].clone();
@@ -88,12 +89,12 @@ impl Anvil {
         json!({"from": account, "to": account, "value": value})
     }
 
-    /// Takes the last blocks back: the head is lower afterwards.
+    /// Removes the last `depth` blocks: the head is lower afterwards.
     pub(crate) fn roll_back(&mut self, depth: u64) {
         self.call("anvil_rollback", json!([depth]));
     }
 
-    /// Sends a signed transaction; its hash.
+    /// Sends a signed transaction; returns its hash.
     pub(crate) fn send(&mut self, raw: &Bytes) -> B256 {
         let hash = self.call("eth_sendRawTransaction", json!([raw]));
         hash.as_str().unwrap().parse().unwrap()
@@ -106,8 +107,8 @@ impl Anvil {
         (quantity(&block["number"]), hash)
     }
 
-    /// The result of a call. anvil works on the calls of a batch in any order: there is no call of
-    /// several.
+    /// The result of a call. There is no method for batches: anvil executes the calls of a batch in
+    /// any order.
     #[track_caller]
     pub(super) fn call(&mut self, method: &str, params: Value) -> Value {
         self.connection.result(method, &params)
@@ -161,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn blocks_come_by_themselves() {
+    fn blocks_are_made_at_intervals() {
         let mut anvil = Anvil::start(&["--block-time", "1"]);
         wait_until("a block", || anvil.head().0 > 0);
     }

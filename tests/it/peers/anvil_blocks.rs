@@ -1,5 +1,5 @@
-//! What an anvil says of its blocks holds together: hashes, roots and proofs. Whoever trusts no
-//! node could not follow it otherwise.
+//! anvil's blocks are consistent: hashes, roots and proofs match. A client that verifies everything
+//! could not follow it otherwise.
 
 use alloy_consensus::{
     Eip658Value, Header, Receipt, ReceiptEnvelope, TxEip4844, TxType, proofs as roots,
@@ -71,56 +71,56 @@ fn receipt(receipt: &Value) -> ReceiptEnvelope {
     ReceiptEnvelope::from_typed(TxType::try_from(kind).unwrap(), receipt)
 }
 
-/// Checks a block; how many transactions it has.
-fn check_block(node: &mut Connection, block: &Value) -> usize {
+/// Checks a block; returns its number of transactions.
+fn check_block(upstream: &mut Connection, block: &Value) -> usize {
     let case = |what: &str| format!("{what} of block {}", block["number"]);
     let header = header(block);
     check(&case("hash"), &json!(header.hash_slow()), &block["hash"]);
     let hashes = block["transactions"].as_array().unwrap();
     let raw = hashes.iter().map(|hash| {
-        let raw: Bytes = parsed(&node.result("eth_getRawTransactionByHash", &json!([hash])));
+        let raw: Bytes = parsed(&upstream.result("eth_getRawTransactionByHash", &json!([hash])));
         Transaction::decode_2718_exact(&raw).unwrap()
     });
     let root = roots::calculate_transaction_root(&raw.collect::<Vec<_>>());
     check(&case("transactions"), &root, &header.transactions_root);
-    let receipts = node.result("eth_getBlockReceipts", &json!([block["hash"]]));
+    let receipts = upstream.result("eth_getBlockReceipts", &json!([block["hash"]]));
     let receipts: Vec<_> = receipts.as_array().unwrap().iter().map(receipt).collect();
     let root = roots::calculate_receipt_root(&receipts);
     check(&case("receipts"), &root, &header.receipts_root);
     let slots: Vec<B256> = (0..4_u64).map(|slot| U256::from(slot).into()).collect();
     for block in [&block["hash"], &block["number"]] {
         let params = json!([STORE_CONTRACT, slots, block]);
-        let proof = node.result("eth_getProof", &params);
+        let proof = upstream.result("eth_getProof", &params);
         proofs::verify(&params, &proof, header.state_root);
     }
     hashes.len()
 }
 
 #[test]
-fn hold_together() {
+fn blocks_without_blobs_are_consistent() {
     let mut anvil = anvil_with_traffic("peers-anvil-blocks", 5, 30);
-    let mut node = anvil.connect();
+    let mut upstream = anvil.connect();
     let mut check_all = |blocks: std::ops::RangeInclusive<u64>| {
         let blocks = blocks.map(|number| {
             let params = json!([format!("{number:#x}"), false]);
-            let block = node.result("eth_getBlockByNumber", &params);
-            check_block(&mut node, &block)
+            let block = upstream.result("eth_getBlockByNumber", &params);
+            check_block(&mut upstream, &block)
         });
         blocks.sum::<usize>()
     };
-    // Not the genesis: anvil says that the state of one from a file is empty, and proves that it is
-    // not.
+    // The genesis is left out: anvil states an empty state for one from a file, and proves that it
+    // is not empty.
     let transactions = check_all(1..=30);
     assert!(transactions > 300, "{transactions}");
     anvil.reorg(10);
     check("after a reorg", &check_all(21..=30), &1);
 }
 
-/// anvil 1.7.1 makes the transactions' root of what was sent, blobs included: whoever follows it
-/// cannot believe a block that has a transaction of type 3. This fails with the anvil that does so
-/// no more; `traffic` can have them then.
+/// anvil 1.7.1 computes the transactions root from the transactions as sent, blobs included, so no
+/// client can verify a block with a transaction of type 3. This test fails with a version of anvil
+/// that has mended this; then `traffic` can have such transactions.
 #[test]
-fn do_not_hold_together_with_blobs() {
+fn blocks_with_blobs_have_a_wrong_transactions_root() {
     let mut anvil = Anvil::start(&["--no-mining", "--chain-id", "31337"]);
     let raw = Wallet::of(FIRST_KEY).sign(TxEip4844 {
         chain_id: 31337,

@@ -1,4 +1,4 @@
-//! Chains to tell a node of: those of files, and those that part and go on apart.
+//! Chains to send to a geth: those of files, and those with two branches.
 
 use std::{
     collections::HashMap,
@@ -21,9 +21,9 @@ use nearhead_chain::{
 use super::payload::Payload;
 use crate::harness::scratch;
 
-/// Two branches of a dev chain. The branch is one block longer than what it replaces.
+/// Two branches of a dev chain. The second is one block longer than the blocks that it replaces.
 pub(crate) struct Branches {
-    /// Where they begin, as a file.
+    /// The genesis file of both.
     pub(crate) genesis: PathBuf,
     /// Blocks from 1 on.
     pub(crate) trunk: Vec<Payload>,
@@ -32,14 +32,15 @@ pub(crate) struct Branches {
 }
 
 impl Branches {
-    /// A trunk of so many blocks, and a branch that replaces the last `depth` of them, 127 at most.
+    /// Makes a trunk of this many blocks, and a branch that replaces the last `depth` of them, 127
+    /// at most.
     pub(crate) fn make(name: &str, seed: u64, blocks: u64, depth: u64) -> Self {
-        // Whoever follows it waits for no longer than it seems to take.
+        // A follower waits about one block time, so a short one keeps tests fast.
         Self::paced(name, seed, [blocks, depth], 1)
     }
 
-    /// The same, a block of which takes so many seconds: what happens meanwhile does so in time on
-    /// any machine.
+    /// The same as [`Self::make`] with this block time: a long one leaves time for what a test does
+    /// within it, on any machine.
     pub(crate) fn paced(name: &str, seed: u64, [blocks, depth]: [u64; 2], seconds: u64) -> Self {
         let config = DevConfig {
             seed,
@@ -67,8 +68,8 @@ impl Branches {
     }
 }
 
-/// The blocks of genesis.json and chain.rlp: those before the merge, which are to be imported, for
-/// the engine API takes none of them; and those after it.
+/// The blocks of genesis.json and chain.rlp: those before the merge, which have to be imported
+/// because the engine API takes none of them, and those after it.
 pub(crate) fn of_files(genesis: &Path, chain: &Path) -> (Vec<RawBlock>, Vec<Payload>) {
     let mut execution = Execution::of(genesis);
     let (mut before, mut payloads) = (Vec::new(), Vec::new());
@@ -84,7 +85,7 @@ pub(crate) fn of_files(genesis: &Path, chain: &Path) -> (Vec<RawBlock>, Vec<Payl
     (before, payloads)
 }
 
-/// Executes blocks for the requests that their RLP does not have.
+/// Executes blocks to get their requests, which their RLP does not contain.
 struct Execution {
     importer: Importer,
     blocks: HashMap<B256, Arc<Block>>,
@@ -105,7 +106,7 @@ impl Execution {
         let parent = &self.blocks[&raw.header.parent_hash];
         let transactions = raw.body.transactions.iter();
         let senders: Vec<Address> = transactions
-            .map(|one| one.recover_signer().unwrap())
+            .map(|transaction| transaction.recover_signer().unwrap())
             .collect();
         let executed = execute(self.importer.spec(), parent, &raw, &senders).unwrap();
         let requests = executed.requests.clone();

@@ -1,5 +1,5 @@
-//! A consensus client of ours: it tells a geth of blocks, and which of them are head, safe and
-//! finalized.
+//! A minimal consensus client: it sends blocks to a geth, and sets its head, safe and finalized
+//! blocks.
 
 use alloy_primitives::B256;
 use serde_json::{Value, json};
@@ -7,13 +7,13 @@ use serde_json::{Value, json};
 use super::{Geth, Payload, jwt::Secret};
 use crate::harness::{self, Connection, check};
 
-/// The driver of a geth that was started at a genesis.
+/// Drives a geth that was started at a genesis.
 pub(crate) struct Engine {
     connection: Connection,
     secret: Secret,
 }
 
-/// What a node is to take for true. A hash of zeros: not known.
+/// A fork choice. A zero hash means unknown.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Forkchoice {
     pub(crate) head: B256,
@@ -29,9 +29,9 @@ impl Engine {
         }
     }
 
-    /// Tells of blocks, parents first; the head stays where it is.
+    /// Sends blocks, parents first; the head stays where it is.
     #[track_caller]
-    pub(crate) fn tell(&mut self, payloads: &[Payload]) {
+    pub(crate) fn send_blocks(&mut self, payloads: &[Payload]) {
         for payload in payloads {
             let status = self.call(payload.method, &payload.params);
             let case = format!("{} of block {}: {status}", payload.method, payload.number);
@@ -40,25 +40,26 @@ impl Engine {
         }
     }
 
-    /// Sets head, safe and finalized; the node knows them by then.
+    /// Sets head, safe and finalized, whose blocks have been sent before.
     #[track_caller]
-    pub(crate) fn choose(&mut self, choice: Forkchoice) {
+    pub(crate) fn set_forkchoice(&mut self, forkchoice: Forkchoice) {
         let state = json!({
-            "headBlockHash": choice.head,
-            "safeBlockHash": choice.safe,
-            "finalizedBlockHash": choice.finalized,
+            "headBlockHash": forkchoice.head,
+            "safeBlockHash": forkchoice.safe,
+            "finalizedBlockHash": forkchoice.finalized,
         });
         let status = self.call("engine_forkchoiceUpdatedV3", &json!([state, null]));
-        let case = format!("{choice:?}: {status}");
+        let case = format!("{forkchoice:?}: {status}");
         check(&case, &status["payloadStatus"]["status"], &json!("VALID"));
     }
 
-    /// Tells of blocks and makes the last one the head; safe and finalized stay as they are.
+    /// Sends blocks and makes the last one the head; safe and finalized are set to unknown, which
+    /// leaves them as they are.
     #[track_caller]
     pub(crate) fn extend(&mut self, payloads: &[Payload]) {
-        self.tell(payloads);
+        self.send_blocks(payloads);
         let head = payloads.last().unwrap().hash;
-        self.choose(Forkchoice {
+        self.set_forkchoice(Forkchoice {
             head,
             ..Forkchoice::default()
         });
@@ -97,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn heads_reorgs_safe_and_finalized() {
+    fn heads_reorgs_safe_and_finalized_are_set() {
         let chain = Branches::make("peers-branches", 11, 70, 60);
         let (trunk, branch) = (&chain.trunk, &chain.branch);
         let types: BTreeSet<u8> = trunk.iter().flat_map(Payload::types).collect();
@@ -114,13 +115,13 @@ mod tests {
             &json!(trunk[4].hash),
         );
         engine.extend(&trunk[5..]);
-        engine.choose(Forkchoice {
+        engine.set_forkchoice(Forkchoice {
             head: trunk[69].hash,
             safe: trunk[8].hash,
             finalized: trunk[7].hash,
         });
-        // The branch is told of, and is not the chain until it is chosen.
-        engine.tell(branch);
+        // The branch is known, and not canonical until it is chosen.
+        engine.send_blocks(branch);
         for (tag, hash) in [
             ("latest", trunk[69].hash),
             ("safe", trunk[8].hash),
@@ -146,8 +147,8 @@ mod tests {
             &hash_of(&mut connection, "finalized"),
             &json!(trunk[7].hash),
         );
-        // Back with an older head.
-        engine.choose(Forkchoice {
+        // Back to the trunk, with a lower head.
+        engine.set_forkchoice(Forkchoice {
             head: trunk[60].hash,
             ..Forkchoice::default()
         });
@@ -157,7 +158,7 @@ mod tests {
             &json!(trunk[60].hash),
         );
 
-        // Stopped and started again, it is led on from where it stood.
+        // Stopped and started again, geth continues from where it stood.
         geth.process.terminate();
         assert!(geth.process.wait().0.success());
         let geth = Geth::serve(&folder);
@@ -165,12 +166,12 @@ mod tests {
         check("restarted", &hash, &json!(trunk[60].hash));
         Engine::of(&geth).extend(&trunk[61..]);
         let hash = hash_of(&mut geth.connect(), "latest");
-        check("led on", &hash, &json!(trunk[69].hash));
+        check("extended", &hash, &json!(trunk[69].hash));
     }
 
-    /// Paris to the newest fork: every version of the method.
+    /// From Paris to the newest fork: every version of engine_newPayload.
     #[test]
-    fn the_execution_apis_chain_from_its_merge_on() {
+    fn the_execution_apis_chain_is_taken_from_its_merge_on() {
         let genesis = vectors().join("genesis.json");
         let (before, payloads) = of_files(&genesis, &vectors().join("chain.rlp"));
         let folder = scratch("peers-engine-merge");

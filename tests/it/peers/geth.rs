@@ -10,9 +10,9 @@ use crate::harness::{Connection, Process, installed};
 
 /// A running geth.
 pub(crate) struct Geth {
-    /// Where HTTP and WebSocket are answered.
+    /// The address of HTTP and WebSocket.
     pub(crate) address: SocketAddr,
-    /// What the engine API's secret is in, and everything else.
+    /// The data folder, which also has the engine API's secret.
     pub(crate) folder: PathBuf,
     /// Stops it when dropped.
     pub(crate) process: Process,
@@ -20,26 +20,26 @@ pub(crate) struct Geth {
 
 impl Geth {
     /// Imports the chain into an archive below `folder` and serves it; panics unless the whole
-    /// chain was taken.
+    /// chain is imported.
     pub(crate) fn start(folder: &Path, genesis: &Path, chain: &Path) -> Self {
         run(folder, &["init", genesis.to_str().unwrap()]);
         run(folder, &["import", chain.to_str().unwrap()]);
         Self::serve(folder)
     }
 
-    /// Serves the genesis: what comes after it is told over the engine API.
+    /// Serves the genesis; later blocks come over the engine API.
     pub(crate) fn at_genesis(folder: &Path, genesis: &Path) -> Self {
         run(folder, &["init", genesis.to_str().unwrap()]);
         Self::serve(folder)
     }
 
-    /// A chain of geth's own, of one block every so many seconds.
+    /// Serves a chain in geth's dev mode, with a block every `period_seconds`.
     pub(crate) fn dev(folder: &Path, period_seconds: u64) -> Self {
         let period = period_seconds.to_string();
         Self::listen(folder, &["--dev", "--dev.period", &period])
     }
 
-    /// Serves what a geth that was stopped has left in `folder`.
+    /// Serves the chain that a stopped geth left in `folder`.
     pub(crate) fn serve(folder: &Path) -> Self {
         Self::listen(folder, &["--syncmode", "full"])
     }
@@ -64,22 +64,22 @@ impl Geth {
         }
     }
 
-    /// Where the engine API is; a chain of geth's own has none.
+    /// The address of the engine API, which geth's dev mode does not have.
     pub(super) fn engine(&self) -> SocketAddr {
         listening(&self.process, "auth=true")
     }
 
-    /// A connection to ask it over.
+    /// Opens a connection for calls.
     pub(crate) fn connect(&self) -> Connection {
         Connection::open(self.address, "/")
     }
 }
 
-/// The address of the server of this kind.
+/// The address in the log line of the server of this kind.
 fn listening(process: &Process, kind: &str) -> SocketAddr {
     process.output.wait_for("geth's HTTP server", |text| {
-        let is_told = |line: &&str| line.contains("HTTP server started") && line.contains(kind);
-        let (_, endpoint) = text.lines().find(is_told)?.split_once("endpoint=")?;
+        let is_logged = |line: &&str| line.contains("HTTP server started") && line.contains(kind);
+        let (_, endpoint) = text.lines().find(is_logged)?.split_once("endpoint=")?;
         endpoint.split(' ').next()?.parse().ok()
     })
 }
@@ -87,8 +87,8 @@ fn listening(process: &Process, kind: &str) -> SocketAddr {
 /// geth over the archive below `folder`.
 fn geth(folder: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(installed("tests/.tools/bin/geth"));
-    // By hash and archive: the state of every block. Preimages: debug_accountRange names accounts
-    // and slots.
+    // Archive mode with the hash scheme keeps the state of every block. With preimages
+    // debug_accountRange names accounts and slots.
     command
         .args(["--datadir", folder.to_str().unwrap()])
         .args(["--state.scheme", "hash", "--gcmode", "archive"])
@@ -98,7 +98,7 @@ fn geth(folder: &Path, arguments: &[&str]) -> Command {
     command
 }
 
-/// Runs a command of geth's to its end.
+/// Runs one of geth's commands to its end.
 fn run(folder: &Path, step: &[&str]) {
     let (status, text) = Process::start(&mut geth(folder, step)).wait();
     assert!(status.success(), "geth {step:?}: {text}");
@@ -121,13 +121,13 @@ mod tests {
     };
 
     #[test]
-    fn a_chain_of_its_own_grows_and_takes_transactions() {
+    fn a_dev_chain_grows_and_takes_transactions() {
         let geth = Geth::dev(&scratch("peers-geth-dev"), 1);
         let mut connection = geth.connect();
         let account = connection.result("eth_accounts", &json!([]))[0].clone();
         let sent = json!([{"from": account, "to": account, "value": "0x1"}]);
         let hash = connection.result("eth_sendTransaction", &sent);
-        // An error until geth has looked through its transactions.
+        // geth answers with an error until it has indexed its transactions.
         let receipt = |connection: &mut Connection| {
             connection.call("eth_getTransactionReceipt", &json!([hash]))["result"].take()
         };
@@ -145,7 +145,7 @@ mod tests {
         let head = session.notification()["result"].clone();
         assert!(quantity(&head["number"]) > number, "{head}");
 
-        // Frozen, it takes a connection and a request, and answers when it is thawed.
+        // Frozen, it accepts a connection and a request, and answers after it is thawed.
         geth.process.freeze();
         let mut frozen = geth.connect();
         let request = frozen.request(&[], br#"{"jsonrpc":"2.0","id":1,"method":"eth_chainId"}"#);

@@ -1,4 +1,4 @@
-//! The token that a node's engine API asks for: HS256 (RFC 7515) over the time of issue.
+//! The token for geth's engine API: HS256 (RFC 7515) over the time of issue.
 
 use std::{
     path::Path,
@@ -19,7 +19,7 @@ impl Secret {
         Self(alloy_primitives::hex::decode(text.trim()).unwrap())
     }
 
-    /// The header line of a request that is made now: geth takes it for a minute.
+    /// The header line for a request made now: geth accepts the token for a minute.
     pub(super) fn header(&self) -> String {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
         let claims = serde_json::json!({ "iat": now.as_secs() });
@@ -42,7 +42,7 @@ mod tests {
 
     /// RFC 7515, A.1.
     #[test]
-    fn the_rfcs_own_token() {
+    fn the_token_of_rfc_7515_is_reproduced() {
         let key = "AyM1SysPpbyDfgZld3umj1qzKObwVMkoqQ-EstJQLr_T-1qS0gZH75aKtMN3Yj0iPS4hcgUuTwjAzZr1Z9CAow";
         let secret = Secret(BASE64.decode(key).unwrap());
         let claims =

@@ -1,20 +1,19 @@
-//! Real nodes to stand behind: what a test needs of them, and what may go wrong between them and
-//! their client.
+//! Real upstreams for tests, and a proxy that makes them fail.
 //!
 //! | file | what it is |
 //! |---|---|
-//! | `anvil` | a node whose blocks the test makes, takes back and replaces |
-//! | `anvil_blocks` | what an anvil says of its blocks holds together |
-//! | `geth` | a node that is led, or leads itself |
-//! | `engine` | leads a geth block by block: head, safe, finalized, reorgs (`payload`, `jwt`) |
-//! | `branches` | the blocks that it is told of |
+//! | `anvil` | an upstream whose blocks the test makes, takes back and replaces |
+//! | `anvil_blocks` | tests that anvil's blocks are consistent |
+//! | `geth` | a geth driven over the engine API, or in its dev mode |
+//! | `engine` | drives a geth block by block: head, safe, finalized, reorgs (`payload`, `jwt`) |
+//! | `branches` | the blocks that are sent to it |
 //! | `wallet` | signs transactions of every type |
-//! | `proxy` | stands between a client and its nodes, and lies, stalls, cuts, refuses, counts |
-//! | `tls` | TLS before a node that speaks none |
-//! | `traffic` | an anvil whose blocks have something of everything |
+//! | `proxy` | a proxy between a client and its upstreams that lies, stalls, cuts, refuses and counts |
+//! | `tls` | TLS in front of an upstream |
+//! | `traffic` | an anvil whose blocks have every kind of content |
 //!
-//! What a node said and every lie that could be told of it is in `proxy::rows`: the table of a
-//! liar's test.
+//! `proxy::rows` records an upstream's answers and makes every possible lie about them: the table
+//! of the tests in `node::liar`.
 
 mod anvil;
 mod anvil_blocks;
@@ -41,7 +40,7 @@ pub(crate) use self::{
     wallet::{EMPTY_BLOB, Wallet},
 };
 
-/// The number that a QUANTITY is.
+/// Parses a QUANTITY.
 pub(crate) fn quantity(value: &Value) -> u64 {
     u64::from_str_radix(value.as_str().unwrap().trim_start_matches("0x"), 16).unwrap()
 }

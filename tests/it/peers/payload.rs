@@ -1,5 +1,4 @@
-//! A block as a consensus client hands it to a node: `engine_newPayload` with everything that it
-//! asks for.
+//! A block as a consensus client sends it: `engine_newPayload` with all its parameters.
 
 use alloy_consensus::Typed2718;
 use alloy_eips::{Encodable2718, eip7685::Requests};
@@ -7,27 +6,26 @@ use alloy_primitives::{B256, Bytes};
 use nearhead_chain::block::RawBlock;
 use serde_json::{Value, json};
 
-/// A block that a node can be told of.
+/// A block that can be sent over the engine API.
 pub(crate) struct Payload {
     pub(crate) number: u64,
     pub(crate) hash: B256,
-    /// The version of the method that the block's fork wants.
+    /// The version of engine_newPayload for the block's fork.
     pub(super) method: &'static str,
     pub(super) params: Value,
-    /// What it was made of.
+    /// The block itself.
     pub(crate) raw: RawBlock,
 }
 
 impl Payload {
-    /// `requests` are what executing the block has given: a block's RLP has their hash alone
-    /// (EIP-7685).
+    /// `requests` come from executing the block: its RLP has only their hash (EIP-7685).
     pub(super) fn of(raw: RawBlock, requests: &Requests) -> Self {
         let header = &raw.header;
         let hash = header.hash_slow();
         let transactions = &raw.body.transactions;
         let encoded = transactions
             .iter()
-            .map(|one| Bytes::from(one.encoded_2718()));
+            .map(|transaction| Bytes::from(transaction.encoded_2718()));
         let mut payload = json!({
             "parentHash": header.parent_hash,
             "feeRecipient": header.beneficiary,
@@ -45,12 +43,12 @@ impl Payload {
             "transactions": encoded.collect::<Vec<_>>(),
         });
         if let Some(withdrawals) = &raw.body.withdrawals {
-            let withdrawals = withdrawals.iter().map(|one| {
+            let withdrawals = withdrawals.iter().map(|withdrawal| {
                 json!({
-                    "index": format!("{:#x}", one.index),
-                    "validatorIndex": format!("{:#x}", one.validator_index),
-                    "address": one.address,
-                    "amount": format!("{:#x}", one.amount),
+                    "index": format!("{:#x}", withdrawal.index),
+                    "validatorIndex": format!("{:#x}", withdrawal.validator_index),
+                    "address": withdrawal.address,
+                    "amount": format!("{:#x}", withdrawal.amount),
                 })
             });
             payload["withdrawals"] = withdrawals.collect();
@@ -61,12 +59,15 @@ impl Payload {
         }
         let blobs = transactions
             .iter()
-            .filter_map(|one| one.as_eip4844())
-            .flat_map(|one| one.tx().blob_versioned_hashes.iter().copied());
+            .filter_map(|transaction| transaction.as_eip4844())
+            .flat_map(|signed| signed.tx().blob_versioned_hashes.iter().copied());
         let blobs: Vec<B256> = blobs.collect();
         let root = header.parent_beacon_block_root;
         let (method, params) = if header.requests_hash.is_some() {
-            let requests: Vec<&Bytes> = requests.iter().filter(|one| one.len() > 1).collect();
+            let requests: Vec<&Bytes> = requests
+                .iter()
+                .filter(|request| request.len() > 1)
+                .collect();
             (
                 "engine_newPayloadV4",
                 json!([payload, blobs, root, requests]),
@@ -87,7 +88,7 @@ impl Payload {
         }
     }
 
-    /// Types of the block's transactions.
+    /// The types of the block's transactions.
     pub(crate) fn types(&self) -> impl Iterator<Item = u8> {
         self.raw.body.transactions.iter().map(Typed2718::ty)
     }

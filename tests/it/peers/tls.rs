@@ -1,4 +1,4 @@
-//! TLS before a node that speaks none.
+//! TLS in front of an upstream that speaks none.
 
 use std::{
     fs,
@@ -20,20 +20,20 @@ use tokio::{
 };
 use tokio_rustls::TlsAcceptor;
 
-/// A certificate for `localhost` that answers for itself.
+/// A self-signed certificate for `localhost`.
 const CERTIFICATE: &str = "
 [req]
 distinguished_name = name
 x509_extensions = extensions
 prompt = no
 [name]
-CN = a node that a test stands before
+CN = nearhead test
 [extensions]
 subjectAltName = DNS:localhost
 basicConstraints = critical, CA:FALSE
 ";
 
-/// Takes TLS off, and passes everything on to a node, for as long as the test runs.
+/// Terminates TLS and passes everything on to an upstream, until the process ends.
 pub(crate) struct TlsFront {
     pub(crate) address: SocketAddr,
     /// The certificate, in PEM.
@@ -41,8 +41,8 @@ pub(crate) struct TlsFront {
 }
 
 impl TlsFront {
-    /// A front of `node`, with a new certificate in this folder.
-    pub(crate) fn to(node: SocketAddr, folder: &Path) -> Self {
+    /// Starts a front of `upstream`, with a new certificate in this folder.
+    pub(crate) fn to(upstream: SocketAddr, folder: &Path) -> Self {
         let path = |name| folder.join(name);
         let [form, key, certificate] = ["form.cnf", "key.pem", "certificate.pem"].map(path);
         fs::write(&form, CERTIFICATE).unwrap();
@@ -79,10 +79,10 @@ impl TlsFront {
                 while let Ok((client, _)) = listener.accept().await {
                     let acceptor = acceptor.clone();
                     tokio::spawn(async move {
-                        // An error is the end of a connection, which both sides see.
+                        // An error ends the connection, which both sides see.
                         let mut client = acceptor.accept(client).await?;
-                        let mut node = TcpStream::connect(node).await?;
-                        copy_bidirectional(&mut client, &mut node).await
+                        let mut upstream = TcpStream::connect(upstream).await?;
+                        copy_bidirectional(&mut client, &mut upstream).await
                     });
                 }
             });

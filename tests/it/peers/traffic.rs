@@ -1,9 +1,9 @@
-//! Mixed traffic on anvil: what the dev chain's blocks do, done there once more.
+//! Mixed traffic on anvil: the transactions of the dev chain's blocks, sent again.
 //!
-//! Transfers, token transfers, creations, deep storage, reverts, transactions of types 0, 1, 2 and
-//! 4: the dev chain has all of it in every few blocks, signed, and the same for equal seeds. What
-//! it sends as type 3 is sent as type 2: a block of anvil's that has blobs does not hold together
-//! (`anvil_blocks`). A geth that is led has them all.
+//! Transfers, token transfers, creations, deep storage, reverts, and transactions of types 0, 1, 2
+//! and 4: every few blocks of the dev chain have all of them, signed, and the same for equal seeds.
+//! A transaction of type 3 is sent as type 2, because anvil's blocks with blobs are inconsistent
+//! (`anvil_blocks`). A driven geth has all types.
 
 use std::{collections::BTreeMap, path::Path};
 
@@ -19,8 +19,8 @@ use crate::{harness::check, window};
 /// Senders of the dev chain's small profile.
 const SENDERS: u64 = 32;
 
-/// An anvil that has made so many blocks of the traffic of this seed; each of them holds every
-/// transaction of the dev chain's block with its number.
+/// An anvil with this many blocks of the traffic of this seed. Each block holds every transaction
+/// of the dev chain's block with the same number.
 pub(crate) fn anvil_with_traffic(name: &str, seed: u64, blocks: u64) -> Anvil {
     let arguments = ["--seed", &seed.to_string(), "--blocks", &blocks.to_string()];
     let (genesis, chain) = window::export(name, &arguments);
@@ -44,7 +44,7 @@ fn raw_blocks(chain: &Path) -> impl Iterator<Item = RawBlock> {
     ChainReader::new(file).unwrap().map(Result::unwrap)
 }
 
-/// Makes a block of the same transactions, at the same time and for the same fee.
+/// Makes a block of the same transactions, with the same time and base fee.
 fn repeat(anvil: &mut Anvil, block: &RawBlock, wallets: &BTreeMap<Address, Wallet>) {
     let header = &block.header;
     let fee = header.base_fee_per_gas.unwrap();
@@ -76,17 +76,24 @@ fn repeat(anvil: &mut Anvil, block: &RawBlock, wallets: &BTreeMap<Address, Walle
     anvil.call("evm_mine", json!([]));
     let made = anvil.call("eth_getBlockByNumber", json!(["latest", true]));
     check("number", &quantity(&made["number"]), &header.number);
-    let nonces = |one: &Value| (quantity(&one["type"]), quantity(&one["nonce"]));
+    let nonces = |transaction: &Value| {
+        (
+            quantity(&transaction["type"]),
+            quantity(&transaction["nonce"]),
+        )
+    };
     let included: Vec<_> = made["transactions"]
         .as_array()
         .unwrap()
         .iter()
         .map(nonces)
         .collect();
-    let sent = transactions.iter().map(|one| match one.ty() {
-        3 => (2, one.nonce()),
-        kind => (u64::from(kind), one.nonce()),
-    });
+    let sent = transactions
+        .iter()
+        .map(|transaction| match transaction.ty() {
+            3 => (2, transaction.nonce()),
+            kind => (u64::from(kind), transaction.nonce()),
+        });
     check("in the block", &included, &sent.collect());
 }
 
@@ -97,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn two_hundred_blocks_of_everything() {
+    fn two_hundred_blocks_have_every_kind_of_traffic() {
         let mut anvil = anvil_with_traffic("peers-traffic", 3, 200);
         check("head", &anvil.head().0, &200);
         let (mut types, mut creations, mut logs, mut reverted) = (BTreeSet::new(), 0, 0, 0);
@@ -117,7 +124,7 @@ mod tests {
         check("types", &types, &BTreeSet::from([0, 1, 2, 4]));
         println!("{creations} creations, {logs} logs, {reverted} reverted");
         assert!(creations > 20 && logs > 1_000 && reverted > 20);
-        // The same again is the same chain.
+        // The same seed makes the same chain.
         let hash = anvil.head().1;
         let short = anvil_with_traffic("peers-traffic-again", 3, 20).head().1;
         let params = json!(["0x14", false]);

@@ -1,4 +1,4 @@
-//! Signs transactions of every type as a node takes them.
+//! Signs transactions of every type, in the form in which they are sent.
 
 use alloy_consensus::{
     EthereumTypedTransaction, SignableTransaction, TxEip4844, crypto::secp256k1::recover_signer,
@@ -12,7 +12,7 @@ use alloy_rlp::Encodable;
 use nearhead_chain::block::Transaction;
 use secp256k1::{Message, Secp256k1, SecretKey};
 
-/// An account that has a key.
+/// An account and its secret key.
 #[derive(Clone)]
 pub(crate) struct Wallet {
     secret: SecretKey,
@@ -20,8 +20,8 @@ pub(crate) struct Wallet {
 }
 
 impl Wallet {
-    /// The account that sends as number `index` on the dev chain of this seed: the derivation is
-    /// part of its documentation.
+    /// Sender number `index` of the dev chain with this seed; the derivation is part of that
+    /// chain's documentation.
     pub(crate) fn of_dev_chain(seed: u64, index: u64) -> Self {
         let mut preimage = b"nearhead dev signer".to_vec();
         preimage.extend(seed.to_be_bytes());
@@ -39,8 +39,7 @@ impl Wallet {
         Self { secret, address }
     }
 
-    /// Signs a transaction; of type 3, its blobs are all empty ones and have to be named
-    /// [`EMPTY_BLOB`].
+    /// Signs a transaction. One of type 3 gets empty blobs and has to name them [`EMPTY_BLOB`].
     pub(crate) fn sign(
         &self,
         transaction: impl Into<EthereumTypedTransaction<TxEip4844>>,
@@ -50,7 +49,7 @@ impl Wallet {
         with_blobs(&Transaction::new_unhashed(transaction, signature))
     }
 
-    /// Lets this account run the code of another one (EIP-7702).
+    /// Signs the delegation of this account to the code of another one (EIP-7702).
     pub(crate) fn authorize(&self, authorization: Authorization) -> SignedAuthorization {
         let signature = self.signature(authorization.signature_hash());
         authorization.into_signed(signature)
@@ -66,25 +65,24 @@ impl Wallet {
     }
 }
 
-/// The versioned hash of a blob of zeros: that of the point at infinity, to which nothing has to be
-/// computed.
+/// The versioned hash of a blob of zeros, whose commitment is the point at infinity, so that none
+/// has to be computed.
 pub(crate) const EMPTY_BLOB: B256 = B256::new(alloy_primitives::hex!(
     "010657f37554c781402a22917dee2f75def7ab966d7b770905398eba3c444014"
 ));
 
-/// Bytes of a blob, and cells that its extension has (EIP-7594).
+/// Bytes of a blob, and cells of its extension (EIP-7594).
 const BLOB_BYTES: usize = 4096 * 32;
 const CELLS: usize = 128;
 
-/// A transaction as it is sent: blobs, commitments and proofs go with one of type 3.
+/// A transaction as it is sent: one of type 3 carries blobs, commitments and proofs.
 fn with_blobs(transaction: &Transaction) -> Bytes {
     let encoded = transaction.encoded_2718();
     let Some(signed) = transaction.as_eip4844() else {
         return encoded.into();
     };
     let blobs = signed.tx().blob_versioned_hashes.len();
-    // Commitment and proof of the polynomial that is zero everywhere: the point at infinity,
-    // compressed.
+    // Commitment and proof of the zero polynomial: the point at infinity, compressed.
     let mut infinity = FixedBytes::<48>::ZERO;
     infinity[0] = 0xc0;
     let mut payload = encoded[1..].to_vec();

@@ -1,4 +1,4 @@
-//! Proofs of the execution-apis chain.
+//! Proofs over the execution-apis chain.
 
 use std::fs;
 
@@ -7,10 +7,9 @@ use serde_json::{Value, json};
 use super::{state_root, verify};
 use crate::harness::{self, Server, vectors};
 
-/// All accounts of the genesis and somebody who is not there, at every height of the execution-apis
-/// chain.
+/// All accounts of the genesis and two absent ones, at every block of the execution-apis chain.
 #[test]
-fn every_height_is_proven() {
+fn every_account_is_proven_at_every_block() {
     let genesis = harness::json(&fs::read(vectors().join("genesis.json")).unwrap());
     let mut accounts: Vec<(String, Vec<String>)> = genesis["alloc"]
         .as_object()
@@ -46,16 +45,16 @@ fn every_height_is_proven() {
             );
         }
     }
-    // Slots of the genesis are never cleared here, and contracts write others on the way.
+    // The genesis' slots are never cleared on this chain, and contracts write others.
     assert!(
         present > 55 * in_genesis,
-        "only {present} slots hold something"
+        "only {present} slots are not zero"
     );
 }
 
-/// The largest proof that is allowed: 1,024 slots of a contract, most of them not there.
+/// The largest allowed proof: 1,024 slots of a contract, most of them empty.
 #[test]
-fn many_slots_are_proven() {
+fn the_largest_allowed_proof_verifies() {
     let server = Server::execution_apis(&[]);
     let mut connection = server.connect();
     let block = connection.result("eth_getBlockByNumber", &json!(["latest", false]));
@@ -66,9 +65,9 @@ fn many_slots_are_proven() {
     assert!((1..1024).contains(&present), "{present} of 1,024");
 }
 
-/// The verifier refuses what is not so: a proof is worth something only because of this.
+/// The verifier refuses false answers: without this test the others would show nothing.
 #[test]
-fn a_changed_answer_is_not_proven() {
+fn a_changed_answer_does_not_verify() {
     let server = Server::execution_apis(&[]);
     let mut connection = server.connect();
     let block = connection.result("eth_getBlockByNumber", &json!(["latest", false]));
@@ -76,13 +75,13 @@ fn a_changed_answer_is_not_proven() {
     let params = json!(["0x7dcd17433742f4c0ca53122ab541d0ba67fc27df", ["0x0"]]);
     let proof = connection.result("eth_getProof", &params);
     verify(&params, &proof, state_root);
-    // Sound proofs of what was not asked.
+    // Valid proofs of something else.
     let nobody = json!(["0x00000000000000000000000000000000000000ff", ["0x0"]]);
     let nobody = connection.result("eth_getProof", &nobody);
     let other_slot = connection.result("eth_getProof", &json!([params[0], ["0x1"]]));
     for (name, answer) in [("another account", nobody), ("another slot", other_slot)] {
         let verified = std::panic::catch_unwind(|| verify(&params, &answer, state_root));
-        assert!(verified.is_err(), "{name}: verified all the same");
+        assert!(verified.is_err(), "{name}: verified");
     }
     type Change = fn(&mut Value);
     let changed: [(&str, Change); 5] = [
@@ -102,6 +101,6 @@ fn a_changed_answer_is_not_proven() {
         let mut proof = proof.clone();
         change(&mut proof);
         let verified = std::panic::catch_unwind(|| verify(&params, &proof, state_root));
-        assert!(verified.is_err(), "{name}: verified all the same");
+        assert!(verified.is_err(), "{name}: verified");
     }
 }

@@ -1,5 +1,5 @@
-//! Every proof, verified against the header's stateRoot by a path that shares nothing with the one
-//! that made it: alloy_trie's verifier.
+//! Verifies proofs against the header's stateRoot with alloy_trie, which shares no code with the
+//! prover.
 
 #[cfg(feature = "all-tests")]
 mod execution_apis;
@@ -13,9 +13,9 @@ use serde_json::{Value, json};
 use crate::harness::check;
 
 /// Verifies the answer to an eth_getProof of `params`: the account's proof against `state_root`,
-/// each slot's against the account's storage root, values and absences alike. Who and what is
-/// proven stands in the request: an answer about something else is none. The number of slots that
-/// hold something.
+/// and each slot's against the account's storage root, for values and absences alike. Address and
+/// keys come from the request, so that a proof of another account or slot fails. Returns the number
+/// of slots that are not zero.
 #[track_caller]
 pub(crate) fn verify(params: &Value, answer: &Value, state_root: B256) -> usize {
     let address: Address = params[0].as_str().unwrap().parse().unwrap();
@@ -36,8 +36,8 @@ pub(crate) fn verify(params: &Value, answer: &Value, state_root: B256) -> usize 
     let path = Nibbles::unpack(keccak256(address));
     let nodes = nodes(answer, "accountProof");
     let expected = (account != absent).then(|| alloy_rlp::encode(account));
-    // An account that exists and is empty (before EIP-158) is proven as present, one that is absent
-    // as excluded.
+    // An existing empty account (before EIP-158) has a proof of presence, an absent one an
+    // exclusion proof.
     verify_proof(state_root, path, expected, &nodes)
         .or_else(|error| match account == absent {
             true => verify_proof(state_root, path, Some(alloy_rlp::encode(account)), &nodes),
@@ -78,12 +78,12 @@ pub(crate) fn verify(params: &Value, answer: &Value, state_root: B256) -> usize 
     values.filter(|value| !value.is_zero()).count()
 }
 
-/// The slot that a storage key names: 32 bytes or a QUANTITY.
+/// The slot of a storage key: 32 bytes or a QUANTITY.
 fn slot(key: &str) -> B256 {
     B256::from(U256::from_str_radix(key.strip_prefix("0x").unwrap(), 16).unwrap())
 }
 
-/// The state root of a block as eth_getBlockByNumber gives it.
+/// The state root in an answer to eth_getBlockByNumber.
 #[track_caller]
 pub(crate) fn state_root(block: &Value) -> B256 {
     text(block, "stateRoot").parse().unwrap()

@@ -1,12 +1,11 @@
-//! Seeded simulation: a tree of real blocks is walked by thousands of applies and reverts, and
-//! after each every method answers what a naive model says: a plain list of canonical blocks and a
-//! map of replaced ones.
+//! A seeded simulation that walks a tree of real blocks by thousands of applies and reverts. After
+//! each step every method answers what a naive model answers: a plain list of canonical blocks and
+//! a map of replaced ones.
 //!
-//! The model knows a block as the JSON that was made of it when the tree was built, by an importer
-//! of its own; the system under test imports each block again, over the window that it has at that
-//! moment. So what is compared here is which block answers: what an answer says comes from
-//! nearhead's own encoder on both sides, and is compared with geth's and with the execution-apis
-//! vectors in `geth` and `conformance`.
+//! The model knows a block as the JSON that was made when the tree was built, by another importer;
+//! the system under test imports each block again, over the window of that moment. So the
+//! comparison shows which block answers. Both sides use nearhead's own encoder, whose output `geth`
+//! and `conformance` compare with geth's and with the execution-apis vectors.
 
 mod model;
 mod tree;
@@ -27,19 +26,19 @@ use crate::{
 use model::{Answer, Model, on_the_wire};
 use tree::{Account, Facts, Tree};
 
-/// Sequences of reverts and applies in one run; each is a different walk through the same tree.
+/// Sequences of reverts and applies in one run; each run is a different walk through the same tree.
 const SEQUENCES: usize = 700;
 
-/// Sequences from one look at all held states to the next: it takes as long as many sequences.
+/// Sequences between two checks of the held states, one of which takes as long as many sequences.
 const CHECK_STATES_EVERY: usize = 100;
 
-/// Blocks that stand before the first sequence: the window is full and has moved.
+/// Blocks before the first sequence: the window is full and has moved.
 const START: u64 = 132;
 
-/// Blocks on the way from the genesis to the top of the tree, about.
+/// Steps that grow the tree: about its height.
 const STEPS: usize = 420;
 
-/// Reverts of one sequence at most.
+/// The most reverts in one sequence.
 const DEPTH: usize = 9;
 
 /// One walk: the model and the system, side by side.
@@ -48,7 +47,7 @@ struct Walk<'a> {
     model: Model<'a>,
     system: InProcess,
     dice: Dice,
-    /// Answers that were compared, by method.
+    /// Number of compared answers, by method.
     asked: BTreeMap<&'static str, usize>,
 }
 
@@ -61,51 +60,52 @@ impl<'a> Walk<'a> {
             dice: Dice::new(seed),
             asked: BTreeMap::new(),
         };
-        let mut way = Vec::new();
+        let mut path = Vec::new();
         let mut at = walk.model.head().hash;
         for _ in 0..START {
             at = tree.highest_child(&at).expect("the tree is high enough");
-            way.push(at);
+            path.push(at);
         }
-        for way in way.chunks(16) {
-            walk.advance(0, way).await;
+        for path in path.chunks(16) {
+            walk.advance(0, path).await;
         }
         walk
     }
 
-    /// Hashes of up to `blocks` blocks on top of the model's head: mostly the way that leads
-    /// highest, so that the walk gets ahead.
-    fn way_up(&mut self, blocks: usize) -> Vec<B256> {
+    /// Up to `blocks` hashes on top of the model's head, mostly along the highest branch, so that
+    /// the walk advances.
+    fn path_up(&mut self, blocks: usize) -> Vec<B256> {
         let mut at = self.model.head().hash;
-        let mut way = Vec::new();
-        while way.len() < blocks {
+        let mut path = Vec::new();
+        while path.len() < blocks {
             let children = self.tree.children(&at);
             let child = match self.dice.one_in(4) {
                 true if !children.is_empty() => Some(*self.dice.pick(children)),
                 _ => self.tree.highest_child(&at),
             };
             let Some(child) = child else { break };
-            way.push(child);
+            path.push(child);
             at = child;
         }
-        way
+        path
     }
 
-    /// Reverts and applies in both; the model has done the reverts when the way up was chosen.
-    async fn advance(&mut self, reverted: usize, way: &[B256]) {
-        // No source tells of a change that is none.
-        if reverted == 0 && way.is_empty() {
+    /// Reverts and applies in both. The model has done its reverts already, when the path was
+    /// chosen.
+    async fn advance(&mut self, reverted: usize, path: &[B256]) {
+        // No source reports an empty change.
+        if reverted == 0 && path.is_empty() {
             return;
         }
-        for hash in way {
-            self.model.apply(&self.tree.node(hash).facts);
+        for hash in path {
+            self.model.apply(&self.tree.block(hash).facts);
         }
         self.model.trim();
-        let applied = way.iter().map(|hash| &self.tree.node(hash).raw);
+        let applied = path.iter().map(|hash| &self.tree.block(hash).raw);
         self.system.advance(reverted, applied, false).await;
     }
 
-    /// One sequence, and a look at all there is.
+    /// Runs one sequence and compares everything.
     async fn sequence(&mut self) {
         let depth = if self.dice.one_in(3) {
             0
@@ -117,13 +117,13 @@ impl<'a> Walk<'a> {
             self.model.revert();
         }
         let blocks = reverted + self.dice.below(4);
-        let way = self.way_up(blocks);
-        self.advance(reverted, &way).await;
+        let path = self.path_up(blocks);
+        self.advance(reverted, &path).await;
         self.compare().await;
     }
 
-    /// Asks the system and compares with what the model says.
-    async fn same(&mut self, method: &'static str, params: Value, expected: Answer) {
+    /// Asks the system and compares with the model's answer.
+    async fn compare_answer(&mut self, method: &'static str, params: Value, expected: Answer) {
         let actual = self.call(method, &params).await;
         check(
             &format!("{method} {params}"),
@@ -144,13 +144,13 @@ impl<'a> Walk<'a> {
             0 if !replaced.is_empty() => self.dice.pick::<&Facts>(&replaced),
             1 => {
                 let all = self.tree.hashes();
-                &self.tree.node(self.dice.pick(all)).facts
+                &self.tree.block(self.dice.pick(all)).facts
             }
             _ => self.dice.pick::<&Facts>(self.model.canonical()),
         }
     }
 
-    /// Every method, about blocks that chance names.
+    /// Compares every method, about random blocks.
     async fn compare(&mut self) {
         let head = self.model.head().number;
         let chain_id = self.tree.genesis.config.chain_id;
@@ -164,7 +164,7 @@ impl<'a> Walk<'a> {
             ("eth_syncing", json!(false)),
             ("web3_clientVersion", json!(version)),
         ] {
-            self.same(method, json!([]), Ok(expected)).await;
+            self.compare_answer(method, json!([]), Ok(expected)).await;
         }
         let subject = self.subject();
         self.compare_by_hash(subject).await;
@@ -218,7 +218,7 @@ impl<'a> Walk<'a> {
                 model.of_hash(&hash, |_| Value::Null),
             ),
         ] {
-            self.same(method, params, expected).await;
+            self.compare_answer(method, params, expected).await;
         }
     }
 
@@ -264,7 +264,7 @@ impl<'a> Walk<'a> {
                 model.of_number(number, |_| Value::Null),
             ),
         ] {
-            self.same(method, params, expected).await;
+            self.compare_answer(method, params, expected).await;
         }
     }
 
@@ -274,17 +274,17 @@ impl<'a> Walk<'a> {
         };
         let hash = &transaction["hash"];
         let receipt = self.model.receipt(hash);
-        self.same("eth_getTransactionReceipt", json!([hash]), receipt)
+        self.compare_answer("eth_getTransactionReceipt", json!([hash]), receipt)
             .await;
         let expected = self.model.transaction(hash);
-        self.same("eth_getTransactionByHash", json!([hash]), expected)
+        self.compare_answer("eth_getTransactionByHash", json!([hash]), expected)
             .await;
     }
 
     async fn compare_logs(&mut self, subject: &Facts) {
         let head = self.model.head().number;
         let hash = subject.hash;
-        self.same(
+        self.compare_answer(
             "eth_getLogs",
             json!([{"blockHash": hash}]),
             self.model.logs_by_hash(&hash),
@@ -309,13 +309,14 @@ impl<'a> Walk<'a> {
                 filter["topics"] = json!([example["topics"].get(0)]);
                 wanted = same_first_topic;
             }
-            // All logs of the window may be more than one answer carries; those of a few blocks are
-            // not.
+            // The logs of the whole window may exceed the limit of one answer; those of a few
+            // blocks do not.
             _ => filter["toBlock"] = hex(to.min(from + 20)),
         }
         let to = u64::from_str_radix(&filter["toBlock"].as_str().unwrap()[2..], 16).unwrap();
         let expected = self.model.logs(from, to, |log| wanted(log, &example));
-        self.same("eth_getLogs", json!([filter]), expected).await;
+        self.compare_answer("eth_getLogs", json!([filter]), expected)
+            .await;
     }
 
     async fn compare_state(&mut self, subject: &Facts) {
@@ -334,30 +335,38 @@ impl<'a> Walk<'a> {
             _ => &nobody,
         };
         let (address, (slot, value)) = (account.address, *self.dice.pick(&account.slots));
-        let who = format!("{address:#x}");
+        let address_text = format!("{address:#x}");
         for (method, params, result) in [
-            ("eth_getBalance", json!([who, id]), json!(account.balance)),
+            (
+                "eth_getBalance",
+                json!([address_text, id]),
+                json!(account.balance),
+            ),
             (
                 "eth_getTransactionCount",
-                json!([who, id]),
+                json!([address_text, id]),
                 hex(account.nonce),
             ),
-            ("eth_getCode", json!([who, id]), json!(account.code)),
+            (
+                "eth_getCode",
+                json!([address_text, id]),
+                json!(account.code),
+            ),
             (
                 "eth_getStorageAt",
-                json!([who, slot, id]),
+                json!([address_text, slot, id]),
                 json!(B256::from(value)),
             ),
             (
                 "eth_getStorageValues",
-                json!([{ who.as_str(): [B256::from(slot)] }, id]),
-                json!({ who.as_str(): [B256::from(value)] }),
+                json!([{ address_text.as_str(): [B256::from(slot)] }, id]),
+                json!({ address_text.as_str(): [B256::from(value)] }),
             ),
         ] {
             let expected = at.clone().map(|_| result);
-            self.same(method, params, expected).await;
+            self.compare_answer(method, params, expected).await;
         }
-        let params = json!([who, [slot], id]);
+        let params = json!([address_text, [slot], id]);
         match at {
             Ok(block) => {
                 let answer = self.call("eth_getProof", &params).await;
@@ -368,23 +377,26 @@ impl<'a> Walk<'a> {
                     &json!(value),
                 );
             }
-            Err(error) => self.same("eth_getProof", params, Err(error)).await,
+            Err(error) => {
+                self.compare_answer("eth_getProof", params, Err(error))
+                    .await
+            }
         }
     }
 
-    /// The states that are held are those of blocks that are served: nothing that left the window
-    /// or was replaced too long ago keeps its own, and the store holds what they reach and no more.
+    /// Asserts that only the states of served blocks are held: a block that left the window keeps
+    /// none, and the store has only what these states reach.
     async fn check_states(&self) {
         let store = self.system.states();
-        // Held by the genesis' JSON alone, the state of the genesis goes with the window.
-        let most = self.model.canonical().len() + self.model.replaced().len();
+        // The state of the genesis leaves with the window; only its JSON is kept.
+        let max = self.model.canonical().len() + self.model.replaced().len();
         let deadline = Instant::now() + PATIENCE;
-        // Views that were replaced are freed within a moment.
-        while store.held_roots().len() > most {
+        // Replaced snapshots are freed within a moment.
+        while store.held_roots().len() > max {
             let held = store.held_roots().len();
             assert!(
                 Instant::now() < deadline,
-                "{held} states are held, {most} are served"
+                "{held} states are held, {max} are served"
             );
             tokio::task::yield_now().await;
         }
@@ -392,7 +404,7 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// Whether a filter that was made of an example wants a log.
+/// Whether a filter made from an example log matches a log.
 type Wanted = fn(log: &Value, example: &Value) -> bool;
 
 fn same_address(log: &Value, example: &Value) -> bool {
@@ -400,7 +412,7 @@ fn same_address(log: &Value, example: &Value) -> bool {
 }
 
 fn same_first_topic(log: &Value, example: &Value) -> bool {
-    // A position that asks for nothing still asks for a topic to be there.
+    // A position that matches any topic still requires one.
     log["topics"].get(0).is_some()
         && example["topics"]
             .get(0)

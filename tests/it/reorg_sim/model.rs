@@ -1,5 +1,5 @@
-//! The naive model: a list of canonical blocks, a map of replaced ones, and every answer by looking
-//! at all of them.
+//! The naive model: a list of canonical blocks and a map of replaced ones; every answer comes from
+//! a scan of all of them.
 
 use std::collections::BTreeMap;
 
@@ -8,10 +8,10 @@ use serde_json::{Value, json};
 
 use super::tree::{Facts, Tree};
 
-/// Blocks that are served.
+/// Blocks in the window.
 const WINDOW: usize = 128;
 
-/// What is served, as plainly as it can be said.
+/// What is served, in the simplest form.
 pub(super) struct Model<'a> {
     tree: &'a Tree,
     /// Canonical blocks, oldest first.
@@ -48,20 +48,20 @@ impl<'a> Model<'a> {
         self.canonical[0].number
     }
 
-    /// Takes the head off.
+    /// Removes the head.
     pub(super) fn revert(&mut self) {
         let block = self.canonical.pop().unwrap();
         self.replaced.insert(block.hash, block);
     }
 
-    /// Puts a block on the head.
+    /// Makes a block the head.
     pub(super) fn apply(&mut self, block: &'a Facts) {
         assert_eq!(block.parent, self.head().hash);
         self.replaced.remove(&block.hash);
         self.canonical.push(block);
     }
 
-    /// Forgets what left the window; after all of a change.
+    /// Drops the blocks that left the window; called at the end of a change.
     pub(super) fn trim(&mut self) {
         let surplus = self.canonical.len().saturating_sub(WINDOW);
         self.canonical.drain(..surplus);
@@ -91,14 +91,14 @@ impl<'a> Model<'a> {
         self.canonical.iter().any(|block| block.hash == *hash)
     }
 
-    /// Part of a block that is asked for by hash.
+    /// A part of the block with this hash.
     pub(super) fn of_hash(&self, hash: &B256, part: impl FnOnce(&Facts) -> Value) -> Answer {
         self.by_hash(hash)
             .map_or_else(|| self.unknown(), |block| Ok(part(block)))
     }
 
-    /// What is said of a hash that nothing has: it may be of what is missing where a reorg has left
-    /// less than a window.
+    /// The answer for an unknown hash: it may be that of a missing block, if a reorg has left less
+    /// than a window.
     fn unknown(&self) -> Answer {
         match self.canonical.len() < WINDOW && self.oldest() > 0 {
             true => Err(pruned()),
@@ -106,7 +106,7 @@ impl<'a> Model<'a> {
         }
     }
 
-    /// Part of a block that is asked for by number.
+    /// A part of the block with this number.
     pub(super) fn of_number(&self, number: u64, part: impl FnOnce(&Facts) -> Value) -> Answer {
         match self.by_number(number) {
             Some(block) => Ok(part(block)),
@@ -115,7 +115,7 @@ impl<'a> Model<'a> {
         }
     }
 
-    /// eth_getBlockByNumber: the genesis is readable even out of the window.
+    /// eth_getBlockByNumber: the genesis is readable even below the window.
     pub(super) fn block_by_number(
         &self,
         number: u64,
@@ -127,7 +127,7 @@ impl<'a> Model<'a> {
         }
     }
 
-    /// eth_getTransactionByHash: canonical blocks alone.
+    /// eth_getTransactionByHash: canonical blocks only.
     pub(super) fn transaction(&self, hash: &Value) -> Answer {
         let all = self.canonical.iter().flat_map(|block| block.transactions());
         let found = all
@@ -136,7 +136,7 @@ impl<'a> Model<'a> {
         found.map_or_else(|| self.unknown(), |found| Ok(found.clone()))
     }
 
-    /// eth_getTransactionReceipt: canonical blocks alone.
+    /// eth_getTransactionReceipt: canonical blocks only.
     pub(super) fn receipt(&self, transaction: &Value) -> Answer {
         let all = self.canonical.iter().flat_map(|block| &block.receipts);
         let found = all
@@ -145,7 +145,7 @@ impl<'a> Model<'a> {
         found.map_or_else(|| self.unknown(), |found| Ok(found.clone()))
     }
 
-    /// eth_getLogs of canonical blocks; `wanted` says which.
+    /// eth_getLogs: the logs of canonical blocks that are `wanted`.
     pub(super) fn logs(&self, from: u64, to: u64, wanted: impl Fn(&Value) -> bool) -> Answer {
         if from < self.oldest() {
             return Err(pruned());
@@ -161,7 +161,7 @@ impl<'a> Model<'a> {
             .collect())
     }
 
-    /// eth_getLogs of one block, replaced ones too.
+    /// eth_getLogs of one block, canonical or replaced.
     pub(super) fn logs_by_hash(&self, hash: &B256) -> Answer {
         let block = self
             .by_hash(hash)
@@ -169,7 +169,7 @@ impl<'a> Model<'a> {
         Ok(block.logs().cloned().collect())
     }
 
-    /// The block that a state method reads, by number.
+    /// The block whose state a method reads, by number.
     pub(super) fn state_by_number(&self, number: u64) -> Result<&'a Facts, (i64, String)> {
         let (oldest, head) = (self.oldest(), self.head().number);
         self.by_number(number).ok_or_else(|| match number > head {
@@ -181,7 +181,7 @@ impl<'a> Model<'a> {
         })
     }
 
-    /// The block that a state method reads, by hash.
+    /// The block whose state a method reads, by hash.
     pub(super) fn state_by_hash(
         &self,
         hash: &B256,
@@ -209,7 +209,7 @@ fn pruned() -> (i64, String) {
     (4444, "pruned history unavailable".to_owned())
 }
 
-/// The answer as the wire has it.
+/// The JSON-RPC response with this answer.
 pub(super) fn on_the_wire(answer: Answer) -> Value {
     match answer {
         Ok(result) => json!({"jsonrpc": "2.0", "id": 1, "result": result}),

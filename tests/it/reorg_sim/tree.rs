@@ -1,4 +1,4 @@
-//! A tree of real blocks: a dev chain and the branches that its reorgs replaced.
+//! A tree of real blocks: a dev chain and the blocks that its reorgs replaced.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -13,19 +13,19 @@ use nearhead_chain::{
 };
 use serde_json::Value;
 
-/// A block as the tree knows it.
-pub(super) struct Node {
-    /// What is imported.
+/// A block of the tree.
+pub(super) struct TreeBlock {
+    /// The block as it is imported.
     pub(super) raw: RawBlock,
-    /// What it was found to be when the tree was built.
+    /// The answers about it, made when the tree was built.
     pub(super) facts: Facts,
-    /// Blocks that continue it.
+    /// Its children.
     children: Vec<B256>,
-    /// Blocks on the longest way up from here.
+    /// Number of blocks above it on the longest branch.
     height: u64,
 }
 
-/// Answers about a block that do not depend on what else is held.
+/// Answers about a block that do not depend on which other blocks are held.
 #[derive(Debug)]
 pub(super) struct Facts {
     pub(super) number: u64,
@@ -34,10 +34,10 @@ pub(super) struct Facts {
     pub(super) state_root: B256,
     /// The block with full transactions.
     pub(super) full: Value,
-    /// The block with hashes.
+    /// The block with transaction hashes.
     pub(super) hashes: Value,
     pub(super) receipts: Vec<Value>,
-    /// Those that its transactions went to, as they are after the block.
+    /// The receivers of its transactions, as they are after the block.
     pub(super) accounts: Vec<Account>,
 }
 
@@ -53,7 +53,7 @@ pub(super) struct Account {
 }
 
 impl Account {
-    /// One that is not there.
+    /// An absent account.
     pub(super) fn absent(address: Address) -> Self {
         Self {
             address,
@@ -122,12 +122,12 @@ impl Facts {
         self.receipts.clone().into()
     }
 
-    /// How many transactions there are.
+    /// The number of transactions, as a QUANTITY.
     pub(super) fn transaction_count(&self) -> Value {
         format!("{:#x}", self.transactions().len()).into()
     }
 
-    /// The transaction at this place, or null.
+    /// The transaction at this index, or null.
     pub(super) fn transaction(&self, index: usize) -> Value {
         self.transactions().get(index).cloned().unwrap_or_default()
     }
@@ -149,14 +149,14 @@ impl Facts {
 pub(super) struct Tree {
     pub(super) genesis: Genesis,
     pub(super) root: Facts,
-    nodes: HashMap<B256, Node>,
+    blocks: HashMap<B256, TreeBlock>,
     /// Children of the genesis.
     first: Vec<B256>,
     order: Vec<B256>,
 }
 
 impl Tree {
-    /// Runs a dev chain with reorgs for `steps` steps and keeps all that it made.
+    /// Runs a dev chain with reorgs for `steps` steps and keeps all blocks that it made.
     pub(super) fn grow(seed: u64, steps: usize) -> Self {
         let config = DevConfig {
             seed,
@@ -167,20 +167,20 @@ impl Tree {
         };
         let mut producer = Producer::new(config, EncodeOptions::default(), &mut |_, _| {}).unwrap();
         let root = Facts::of(producer.head());
-        let mut nodes: HashMap<B256, Node> = HashMap::new();
+        let mut blocks: HashMap<B256, TreeBlock> = HashMap::new();
         let mut first = Vec::new();
         let mut order = Vec::new();
         for _ in 0..steps {
             for (raw, block) in producer.step().unwrap().applied {
                 let facts = Facts::of(&block);
-                nodes
+                blocks
                     .get_mut(&facts.parent)
                     .map_or(&mut first, |parent| &mut parent.children)
                     .push(facts.hash);
                 order.push(facts.hash);
-                nodes.insert(
+                blocks.insert(
                     facts.hash,
-                    Node {
+                    TreeBlock {
                         raw,
                         facts,
                         children: Vec::new(),
@@ -189,11 +189,11 @@ impl Tree {
                 );
             }
         }
-        // Children come after their parents, so backwards every child's height is known.
+        // Children come after their parents, so in reverse order every child's height is known.
         for hash in order.iter().rev() {
-            let node = &nodes[hash];
-            let (parent, height) = (node.facts.parent, node.height + 1);
-            if let Some(parent) = nodes.get_mut(&parent) {
+            let block = &blocks[hash];
+            let (parent, height) = (block.facts.parent, block.height + 1);
+            if let Some(parent) = blocks.get_mut(&parent) {
                 parent.height = parent.height.max(height);
             }
         }
@@ -202,14 +202,14 @@ impl Tree {
         Self {
             genesis: chain_file::read_genesis(&genesis).unwrap(),
             root,
-            nodes,
+            blocks,
             first,
             order,
         }
     }
 
-    pub(super) fn node(&self, hash: &B256) -> &Node {
-        &self.nodes[hash]
+    pub(super) fn block(&self, hash: &B256) -> &TreeBlock {
+        &self.blocks[hash]
     }
 
     /// Hashes of all blocks but the genesis, in the order in which they were made.
@@ -219,16 +219,16 @@ impl Tree {
 
     /// Children of a block.
     pub(super) fn children(&self, parent: &B256) -> &[B256] {
-        self.nodes
+        self.blocks
             .get(parent)
-            .map_or(&self.first, |node| &node.children)
+            .map_or(&self.first, |block| &block.children)
     }
 
-    /// The child of a block with the longest way up; `None` at a leaf.
+    /// The child of a block with the longest branch above it; `None` for a leaf.
     pub(super) fn highest_child(&self, parent: &B256) -> Option<B256> {
         self.children(parent)
             .iter()
-            .max_by_key(|child| self.nodes[*child].height)
+            .max_by_key(|child| self.blocks[*child].height)
             .copied()
     }
 }

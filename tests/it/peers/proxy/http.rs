@@ -1,4 +1,4 @@
-//! HTTP/1.1 between a proxy and both of its sides: whole messages, whatever is in them.
+//! HTTP/1.1 between a proxy and both of its sides: whole messages with any body.
 
 use std::{
     io::{self, BufRead, BufReader, Error, ErrorKind, Read, Write},
@@ -17,7 +17,7 @@ pub(super) struct Message {
 }
 
 impl Message {
-    /// An answer of the proxy's own.
+    /// An answer that the proxy makes itself.
     pub(super) fn answer(status: &str, headers: &[(&str, &str)], body: &[u8]) -> Self {
         let headers = headers
             .iter()
@@ -31,7 +31,7 @@ impl Message {
         }
     }
 
-    /// Reads one; `None` where the other side has closed instead.
+    /// Reads a message; `None` if the other side has closed the connection.
     pub(super) fn read(stream: &mut impl BufRead) -> io::Result<Option<Self>> {
         let start = line(stream)?;
         if start.is_empty() {
@@ -78,15 +78,15 @@ impl Message {
         headers.find_map(|(key, value)| (key == name).then_some(value.as_str()))
     }
 
-    /// Takes headers off: what they ask for would be in the proxy's way.
+    /// Removes headers whose features the proxy cannot handle.
     pub(super) fn without(mut self, names: &[&str]) -> Self {
         self.headers
             .retain(|(name, _)| !names.contains(&name.as_str()));
         self
     }
 
-    /// The bytes up to the body. The length is that of the body, unless a protocol follows that has
-    /// none.
+    /// The bytes before the body, with its length, unless the connection is upgraded to another
+    /// protocol.
     pub(super) fn head(&self) -> Vec<u8> {
         let mut head = format!("{}\r\n", self.start);
         for (name, value) in &self.headers {
@@ -118,9 +118,9 @@ fn line(stream: &mut impl BufRead) -> io::Result<String> {
     Ok(line)
 }
 
-/// A connection to a node.
-pub(super) fn connect(node: SocketAddr) -> io::Result<BufReader<TcpStream>> {
-    let stream = TcpStream::connect(node)?;
+/// A connection to an upstream.
+pub(super) fn connect(upstream: SocketAddr) -> io::Result<BufReader<TcpStream>> {
+    let stream = TcpStream::connect(upstream)?;
     stream.set_nodelay(true)?;
     stream.set_write_timeout(Some(PATIENCE))?;
     Ok(BufReader::new(stream))

@@ -1,44 +1,44 @@
-//! One thing that is changed in what a node answers.
+//! One change to an upstream's answers.
 
 use serde_json::{Value, json};
 
-/// Where, and what becomes of it.
+/// A value in an answer, and its change.
 #[derive(Clone, Debug)]
 pub(crate) struct Lie {
-    /// Methods in whose results it is told; `eth_subscription` for what a session is told unasked.
+    /// Methods whose results are changed; `eth_subscription` stands for notifications.
     pub(crate) methods: &'static [&'static str],
-    /// In results that have this value at this place alone: one block of many.
+    /// If set, only results with this value at this path are changed: one block of many.
     pub(crate) only: Option<(String, Value)>,
-    /// The place in the result: a JSON pointer (RFC 6901).
+    /// The path in the result: a JSON pointer (RFC 6901).
     pub(crate) path: String,
     pub(crate) change: Change,
 }
 
-/// What becomes of a value.
+/// The change of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Change {
-    /// Another one of the same shape; an empty array gets an item, and null becomes an address:
-    /// nothing else is ever null.
+    /// Another value of the same shape. An empty array gets an item; null becomes an address, the
+    /// only kind of value that can be null.
     OtherValue,
-    /// The member is not there.
+    /// The member is absent.
     Removed,
     Null,
-    /// A value of a type that is never there.
+    /// A JSON type that is never valid there.
     WrongType,
     /// The text ends early.
     Truncated,
-    /// This JSON: what no change of what is there would give.
+    /// This JSON, which no change of the value would make.
     Becomes(&'static str),
-    /// The array's last item is not there.
+    /// The array's last item is dropped.
     ItemDropped,
-    /// The array's last item comes twice.
+    /// The array's last item is repeated.
     ItemDoubled,
-    /// The array's last item has changed places with the first one that is another.
+    /// The array's last item is swapped with the first one that differs from it.
     ItemsSwapped,
 }
 
 impl Change {
-    /// Those that make something of whatever is there.
+    /// The changes that derive from the value; all but [`Self::Becomes`].
     pub(super) const ALL: [Self; 8] = [
         Self::OtherValue,
         Self::Removed,
@@ -50,7 +50,7 @@ impl Change {
         Self::ItemsSwapped,
     ];
 
-    /// Whether it is items of an array that are changed, and not the value as a whole.
+    /// Whether items of an array are changed, and not the value as a whole.
     pub(super) const fn is_of_items(self) -> bool {
         matches!(
             self,
@@ -60,17 +60,17 @@ impl Change {
 }
 
 impl Lie {
-    /// Tells it in the result of a call; whether the result is another one now.
-    pub(super) fn tell(&self, method: &str, result: &mut Value) -> bool {
-        let is_meant = self.methods.contains(&method)
+    /// Applies the lie to the result of a call; returns whether it changed the result.
+    pub(super) fn apply(&self, method: &str, result: &mut Value) -> bool {
+        let matches = self.methods.contains(&method)
             && self
                 .only
                 .as_ref()
                 .is_none_or(|(path, value)| result.pointer(path) == Some(value));
-        is_meant && self.change_in(result)
+        matches && self.change_in(result)
     }
 
-    /// Whether there is something at its place that it makes another.
+    /// Whether the lie would change this result.
     pub(super) fn changes(&self, result: &Value) -> bool {
         match self.change {
             Change::Removed => self.parent().is_some_and(|(parent, name)| {
@@ -97,13 +97,13 @@ impl Lie {
         true
     }
 
-    /// The place of the value that it is a member of, and its name there.
+    /// The path of the parent, and the member's name in it.
     fn parent(&self) -> Option<(&str, &str)> {
         self.path.rsplit_once('/')
     }
 }
 
-/// The value after the change; `None` where it has nothing to change.
+/// The value after the change; `None` if it cannot be changed so.
 fn changed(value: &Value, change: Change) -> Option<Value> {
     match change {
         Change::OtherValue => Some(other(value)),
@@ -116,7 +116,7 @@ fn changed(value: &Value, change: Change) -> Option<Value> {
         }),
         Change::Truncated => {
             let text = value.as_str()?;
-            // Whole bytes where there are some: what is left could still be read.
+            // Cuts whole bytes if there are enough, so that the rest still parses as hex.
             let cut = if text.len() >= 6 { 2 } else { 1 };
             Some(text.get(..text.len() - cut)?.into())
         }
@@ -170,7 +170,7 @@ mod tests {
     use crate::harness::check;
 
     #[test]
-    fn each_change_is_what_it_is_called() {
+    fn each_change_does_what_its_name_says() {
         let block = json!({"hash": "0xab", "number": "0x0", "input": "0x", "to": null, "sizes": ["0x1", "0x1", "0x2"], "log": {"removed": false}, "none": []});
         for (path, change, expected) in [
             ("/hash", Change::OtherValue, Some(json!("0xaa"))),
@@ -213,28 +213,30 @@ mod tests {
                 path: path.to_owned(),
                 change,
             };
-            let mut told = block.clone();
+            let mut changed_block = block.clone();
             let case = format!("{lie:?}");
             check(
                 &case,
-                &lie.tell("eth_getBlockByHash", &mut told),
+                &lie.apply("eth_getBlockByHash", &mut changed_block),
                 &expected.is_some(),
             );
             match expected {
-                Some(expected) => {
-                    check(&case, told.pointer(path).unwrap_or(&Value::Null), &expected)
-                }
-                None => check(&case, &told, &block),
+                Some(expected) => check(
+                    &case,
+                    changed_block.pointer(path).unwrap_or(&Value::Null),
+                    &expected,
+                ),
+                None => check(&case, &changed_block, &block),
             }
             check(
-                "of another method",
-                &lie.tell("eth_call", &mut block.clone()),
+                "another method",
+                &lie.apply("eth_call", &mut block.clone()),
                 &false,
             );
             let mut another = json!({"hash": "0xcd"});
             check(
-                "in another",
-                &lie.tell("eth_getBlockByHash", &mut another),
+                "another block",
+                &lie.apply("eth_getBlockByHash", &mut another),
                 &false,
             );
         }

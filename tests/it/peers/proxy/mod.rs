@@ -1,12 +1,12 @@
-//! A proxy between a client and its nodes, over HTTP and WebSocket, on plain threads: it passes
-//! everything on, but for the faults that the test sets while it runs.
+//! A proxy between a client and its upstreams, over HTTP and WebSocket, on plain threads. It passes
+//! everything on, with the faults that the test sets while it runs.
 //!
 //! | file | what it is |
 //! |---|---|
-//! | `lie` | one thing that is changed in what a node answers |
-//! | `rows` | every lie that could be told of an answer |
-//! | `state` | what the proxy does now, and what it has seen |
-//! | `http`, `session` | what it passes on |
+//! | `lie` | one change to an upstream's answers |
+//! | `rows` | every possible lie about an answer |
+//! | `state` | the current faults, connections and counts |
+//! | `http`, `session` | the two protocols |
 
 mod http;
 mod lie;
@@ -28,38 +28,39 @@ use serde_json::{Value, json};
 pub(crate) use self::lie::{Change, Lie};
 use self::{
     http::Message,
-    state::{Kept, State},
+    state::{OpenConnection, State},
 };
 
-/// A running proxy; it closes all connections when it is dropped.
+/// A running proxy. Dropping it closes all connections.
 pub(crate) struct Proxy {
     pub(crate) address: SocketAddr,
     state: Arc<State>,
 }
 
-/// What goes wrong.
+/// A fault of the connection or of the answers.
 #[derive(Clone, Debug)]
 pub(crate) enum Fault {
-    /// Every answer comes so much later.
+    /// Every answer is delayed by this much.
     Slow(Duration),
     /// The connection is closed in the middle of every answer.
     Cut,
-    /// Connections and requests are taken, and never answered; when the fault is over, these
-    /// connections are closed.
+    /// Connections and requests are accepted and never answered; these connections are closed when
+    /// the fault ends.
     Freeze,
     Lie(Lie),
-    /// A method is refused, or every one.
+    /// This method is refused, or every method.
     Refuse(Option<&'static str>, Refusal),
 }
 
-/// How.
+/// How a call is refused.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Refusal {
-    /// -32601: the node does not have the method.
+    /// -32601: the upstream does not have the method.
     NoMethod,
-    /// -32005, as providers say that too much was asked.
+    /// -32005, the code with which providers limit calls.
     LimitExceeded,
-    /// HTTP 429 with Retry-After. A session has no such answer, and is refused nothing.
+    /// HTTP 429 with Retry-After. A WebSocket session has no such answer: its calls are not
+    /// refused.
     TooManyRequests { retry_after_seconds: u64 },
 }
 
@@ -77,42 +78,42 @@ impl Refusal {
 }
 
 impl Proxy {
-    /// A proxy to a node, or to several that are asked in turns.
-    pub(crate) fn to(nodes: &[SocketAddr]) -> Self {
+    /// Starts a proxy to an upstream, or to several that answer in turn.
+    pub(crate) fn to(upstreams: &[SocketAddr]) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let state = Arc::new(State::default());
-        state.ask(nodes);
+        state.forward_to(upstreams);
         let shared = Arc::clone(&state);
         std::thread::spawn(move || {
             for stream in listener.incoming().map_while(Result::ok) {
-                if shared.is_over() {
+                if shared.has_ended() {
                     break;
                 }
                 let state = Arc::clone(&shared);
-                // An error is the end of a connection, which the other side sees.
+                // An error ends the connection, which the other side sees.
                 std::thread::spawn(move || serve(&state, stream));
             }
         });
         Self { address, state }
     }
 
-    /// Asks other nodes from now on: one that was started again, for one.
-    pub(crate) fn ask(&self, nodes: &[SocketAddr]) {
-        self.state.ask(nodes);
+    /// Forwards to other upstreams from now on, such as one that was restarted.
+    pub(crate) fn forward_to(&self, upstreams: &[SocketAddr]) {
+        self.state.forward_to(upstreams);
     }
 
-    /// Sets what goes wrong from now on, and counts from zero how often it does.
+    /// Sets the faults from now on, and resets the count of [`Self::applied`].
     pub(crate) fn fail(&self, faults: Vec<Fault>) {
         self.state.set(faults);
     }
 
-    /// Nothing goes wrong from now on.
+    /// Clears the faults.
     pub(crate) fn heal(&self) {
         self.state.set(Vec::new());
     }
 
-    /// How often faults were really made since they were set: a test whose lie changed nothing has
+    /// How often faults were applied since they were set: a test whose lie changed nothing has
     /// shown nothing.
     pub(crate) fn applied(&self) -> usize {
         self.state.applied()
@@ -132,17 +133,17 @@ impl Proxy {
 impl Drop for Proxy {
     fn drop(&mut self) {
         self.state.end();
-        // Whoever waits for connections sees that there are no more.
+        // Wakes the accepting thread, which then ends.
         let _ = TcpStream::connect(self.address);
     }
 }
 
 /// Serves a connection to its end.
 fn serve(state: &State, client: TcpStream) -> io::Result<()> {
-    let _kept = state.keep(&client);
+    let _open = state.keep(&client);
     client.set_nodelay(true)?;
     let mut client = BufReader::new(client);
-    let mut nodes = Nodes::default();
+    let mut upstreams = UpstreamConnections::default();
     while let Some(request) = Message::read(&mut client)? {
         if request.header("upgrade").is_some() {
             return session::serve(state, client, request);
@@ -153,7 +154,7 @@ fn serve(state: &State, client: TcpStream) -> io::Result<()> {
         }
         let answer = match state.too_many_requests(&calls) {
             Some(seconds) => Some(refused(seconds)),
-            None => nodes.ask(state, request)?,
+            None => upstreams.ask(state, request)?,
         };
         let Some(mut answer) = answer else {
             break;
@@ -171,29 +172,29 @@ fn serve(state: &State, client: TcpStream) -> io::Result<()> {
     Ok(())
 }
 
-/// The connections to nodes that one client's connection has brought about.
+/// The upstream connections of one client connection.
 #[derive(Default)]
-struct Nodes<'a>(Vec<(SocketAddr, BufReader<TcpStream>, Option<Kept<'a>>)>);
+struct UpstreamConnections<'a>(Vec<(SocketAddr, BufReader<TcpStream>, Option<OpenConnection<'a>>)>);
 
-impl<'a> Nodes<'a> {
-    /// Has the node whose turn it is answer; `None` where it closed instead.
+impl<'a> UpstreamConnections<'a> {
+    /// Forwards to the upstream whose turn it is; `None` if it closed the connection instead.
     fn ask(&mut self, state: &'a State, request: Message) -> io::Result<Option<Message>> {
-        let node = state.next_node();
-        let at = match self.0.iter().position(|(address, ..)| *address == node) {
+        let upstream = state.next_upstream();
+        let at = match self.0.iter().position(|(address, ..)| *address == upstream) {
             Some(at) => at,
             None => {
-                let connection = http::connect(node)?;
-                let kept = state.keep(connection.get_ref());
-                self.0.push((node, connection, kept));
+                let connection = http::connect(upstream)?;
+                let open = state.keep(connection.get_ref());
+                self.0.push((upstream, connection, open));
                 self.0.len() - 1
             }
         };
-        let node = &mut self.0[at].1;
-        // A compressed answer could not be read.
+        let upstream = &mut self.0[at].1;
+        // The proxy could not parse a compressed answer.
         request
             .without(&["accept-encoding"])
-            .write(node.get_mut())?;
-        Message::read(node)
+            .write(upstream.get_mut())?;
+        Message::read(upstream)
     }
 }
 

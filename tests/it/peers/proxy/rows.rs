@@ -1,4 +1,4 @@
-//! Every lie that could be told of an answer: the table of a test is made of what real nodes say.
+//! Every possible lie about an answer: tests make their tables from what real upstreams answer.
 
 use std::collections::HashSet;
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::{Change, Lie};
 use crate::harness::Connection;
 
-/// A call and what a node has answered.
+/// A call and its answer.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Recorded {
     pub(crate) method: &'static str,
@@ -16,8 +16,8 @@ pub(crate) struct Recorded {
 }
 
 impl Recorded {
-    pub(crate) fn of(node: &mut Connection, method: &'static str, params: Value) -> Self {
-        let result = node.result(method, &params);
+    pub(crate) fn of(upstream: &mut Connection, method: &'static str, params: Value) -> Self {
+        let result = upstream.result(method, &params);
         Self {
             method,
             params,
@@ -25,40 +25,45 @@ impl Recorded {
         }
     }
 
-    /// What a node says of a block: the block, its receipts together and one by one, its ommers.
-    pub(crate) fn of_block(node: &mut Connection, number: u64) -> Vec<Self> {
+    /// An upstream's answers about a block: the block, its receipts together and one by one, its
+    /// ommers.
+    pub(crate) fn of_block(upstream: &mut Connection, number: u64) -> Vec<Self> {
         let number = json!(format!("{number:#x}"));
-        let block = Self::of(node, "eth_getBlockByNumber", json!([number, true]));
+        let block = Self::of(upstream, "eth_getBlockByNumber", json!([number, true]));
         let hash = &block.result["hash"];
-        let mut recorded = vec![Self::of(node, "eth_getBlockReceipts", json!([hash]))];
+        let mut recorded = vec![Self::of(upstream, "eth_getBlockReceipts", json!([hash]))];
         for transaction in block.result["transactions"].as_array().unwrap() {
             let params = json!([transaction["hash"]]);
-            recorded.push(Self::of(node, "eth_getTransactionReceipt", params));
+            recorded.push(Self::of(upstream, "eth_getTransactionReceipt", params));
         }
         for index in 0..block.result["uncles"].as_array().unwrap().len() {
             let params = json!([hash, format!("{index:#x}")]);
-            recorded.push(Self::of(node, "eth_getUncleByBlockHashAndIndex", params));
+            recorded.push(Self::of(
+                upstream,
+                "eth_getUncleByBlockHashAndIndex",
+                params,
+            ));
         }
         recorded.push(block);
         recorded
     }
 
-    /// What a node says of an account at a block.
+    /// An upstream's answers about an account at a block.
     pub(crate) fn of_account(
-        node: &mut Connection,
+        upstream: &mut Connection,
         address: &str,
         slots: &[Value],
         block: &Value,
     ) -> Vec<Self> {
         vec![
-            Self::of(node, "eth_getProof", json!([address, slots, block])),
-            Self::of(node, "eth_getCode", json!([address, block])),
+            Self::of(upstream, "eth_getProof", json!([address, slots, block])),
+            Self::of(upstream, "eth_getCode", json!([address, block])),
         ]
     }
 
-    /// The methods that answer the same, and what tells this answer from theirs about something
-    /// else.
-    fn told_by(&self) -> (&'static [&'static str], String) {
+    /// The methods that return this object, and the path of the value that identifies it among
+    /// their answers.
+    fn identified_by(&self) -> (&'static [&'static str], String) {
         let (methods, path): (&[_], _) = match self.method {
             "eth_getBlockByNumber" | "eth_getBlockByHash" => {
                 (&["eth_getBlockByNumber", "eth_getBlockByHash"], "/hash")
@@ -72,27 +77,27 @@ impl Recorded {
             ),
             "eth_getBlockReceipts" => (&["eth_getBlockReceipts"], "/0/blockHash"),
             "eth_getTransactionReceipt" => (&["eth_getTransactionReceipt"], "/transactionHash"),
-            // The root's node: proofs of one account at two blocks are not one.
+            // The root node, which differs between two blocks.
             "eth_getProof" => (&["eth_getProof"], "/accountProof/0"),
             "eth_getCode" => (&["eth_getCode"], ""),
             "eth_subscription" => (&["eth_subscription"], "/hash"),
-            other => panic!("{other}: nobody has said what tells its answers apart"),
+            other => panic!("{other}: no path identifies its answers"),
         };
         (methods, path.to_owned())
     }
 }
 
-/// Every change of every member of these answers, each once: of blocks, transactions, receipts and
-/// logs that look alike, one is lied about.
+/// Every change of every member of these answers. Of blocks, transactions, receipts and logs with
+/// the same members, only the first is lied about.
 pub(crate) fn lies(recorded: &[Recorded]) -> Vec<Lie> {
     let mut seen = HashSet::new();
     let mut lies = Vec::new();
-    for one in recorded {
-        let (methods, path) = one.told_by();
-        let only = one.result.pointer(&path).cloned();
+    for answered in recorded {
+        let (methods, path) = answered.identified_by();
+        let only = answered.result.pointer(&path).cloned();
         let mut places = Vec::new();
-        let kind = format!("{}{}", one.method, look(&one.result));
-        visit(String::new(), kind, &one.result, &mut places);
+        let kind = format!("{}{}", answered.method, shape(&answered.result));
+        visit(String::new(), kind, &answered.result, &mut places);
         for (place, kind) in places {
             for change in Change::ALL {
                 let lie = Lie {
@@ -101,10 +106,12 @@ pub(crate) fn lies(recorded: &[Recorded]) -> Vec<Lie> {
                     path: place.clone(),
                     change,
                 };
-                // A member that was null and is not there says the same.
-                let is_null = one.result.pointer(&place) == Some(&Value::Null);
-                let says_the_same = is_null && change == Change::Removed;
-                if !says_the_same && lie.changes(&one.result) && seen.insert((kind.clone(), change))
+                // An absent member means the same as null.
+                let is_null = answered.result.pointer(&place) == Some(&Value::Null);
+                let is_unchanged = is_null && change == Change::Removed;
+                if !is_unchanged
+                    && lie.changes(&answered.result)
+                    && seen.insert((kind.clone(), change))
                 {
                     lies.push(lie);
                 }
@@ -114,9 +121,9 @@ pub(crate) fn lies(recorded: &[Recorded]) -> Vec<Lie> {
     lies
 }
 
-/// A shorter table: of each member one change, another one from member to member, and of arrays all
-/// changes of their items.
-pub(crate) fn one_a_member(lies: &[Lie]) -> Vec<Lie> {
+/// A shorter table: one change of each member, a different one from member to member, and all
+/// changes of the items of arrays.
+pub(crate) fn one_per_member(lies: &[Lie]) -> Vec<Lie> {
     let members = lies.chunk_by(|a, b| (&a.only, &a.path) == (&b.only, &b.path));
     let chosen = members.enumerate().flat_map(|(at, changes)| {
         let chosen = at % changes.len();
@@ -126,7 +133,7 @@ pub(crate) fn one_a_member(lies: &[Lie]) -> Vec<Lie> {
     chosen.map(|(_, lie)| lie.clone()).collect()
 }
 
-/// The places of a value and of everything in it, each with what it is a case of.
+/// The paths of a value and of everything in it, each with the kind of case that it is.
 fn visit(path: String, kind: String, value: &Value, places: &mut Vec<(String, String)>) {
     match value {
         Value::Object(members) => {
@@ -137,15 +144,14 @@ fn visit(path: String, kind: String, value: &Value, places: &mut Vec<(String, St
         }
         Value::Array(items) => {
             for (at, item) in items.iter().enumerate() {
-                // The first and the last of items without members: what lies between them is no
-                // other case.
+                // Of items without members only the first and the last: the others are no new case.
                 let end = match item {
                     Value::Object(_) => "",
                     _ if at == 0 => "first",
                     _ if at + 1 == items.len() => "last",
                     _ => continue,
                 };
-                let kind = format!("{kind}/{end}{}", look(item));
+                let kind = format!("{kind}/{end}{}", shape(item));
                 visit(format!("{path}/{at}"), kind, item, places);
             }
         }
@@ -154,8 +160,8 @@ fn visit(path: String, kind: String, value: &Value, places: &mut Vec<(String, St
     places.push((path, kind));
 }
 
-/// What tells the kinds of an object apart: its type, its members, which of them are null or empty.
-fn look(item: &Value) -> String {
+/// What distinguishes kinds of objects: the type, the members, and which of them are null or empty.
+fn shape(item: &Value) -> String {
     let members = item.as_object().into_iter().flatten();
     let members = members.map(|(name, value)| match (name.as_str(), value) {
         ("type", kind) => format!(" type {kind}"),
@@ -183,22 +189,22 @@ mod tests {
         window,
     };
 
-    /// What a node says of a block and of the account that has code and deep storage.
-    fn of_dev_chain(node: &mut Connection, blocks: RangeInclusive<u64>) -> Vec<Recorded> {
+    /// An upstream's answers about blocks and about the account that has code and deep storage.
+    fn of_dev_chain(upstream: &mut Connection, blocks: RangeInclusive<u64>) -> Vec<Recorded> {
         let store = format!("{STORE_CONTRACT:#x}");
         let block = json!(format!("{:#x}", blocks.end()));
         let filter = json!([{"fromBlock": "0x1", "toBlock": block, "address": store}]);
-        let logs = node.result("eth_getLogs", &filter);
-        // The store tells of the key that it writes to. Keys are written out: anvil takes no short
-        // ones.
+        let logs = upstream.result("eth_getLogs", &filter);
+        // The store contract logs the key that it writes to. Keys are written in full: anvil takes
+        // no short ones.
         let slots = [logs[0]["data"].clone(), json!(B256::repeat_byte(0xff))];
-        let recorded = blocks.map(|number| Recorded::of_block(node, number));
+        let recorded = blocks.map(|number| Recorded::of_block(upstream, number));
         let mut recorded: Vec<Recorded> = recorded.flatten().collect();
-        recorded.extend(Recorded::of_account(node, &store, &slots, &block));
+        recorded.extend(Recorded::of_account(upstream, &store, &slots, &block));
         recorded
     }
 
-    /// How many lies there are by method, and how many changes of each kind.
+    /// The number of lies by method, and how many kinds of changes there are.
     fn count(lies: &[Lie]) -> (BTreeMap<&str, usize>, usize) {
         let mut methods = BTreeMap::new();
         for lie in lies {
@@ -208,41 +214,41 @@ mod tests {
         (methods, changes.len())
     }
 
-    /// Has a proxy tell one lie of each change in each method: it is told in that answer, and in no
-    /// other one.
-    fn check_told(proxy: &Proxy, node: &mut Connection, recorded: &[Recorded]) {
+    /// Applies one lie of each change to each method, and checks that it changes that answer and no
+    /// other.
+    fn check_applied(proxy: &Proxy, upstream: &mut Connection, recorded: &[Recorded]) {
         let mut seen = HashSet::new();
-        let told = recorded.iter().flat_map(|one| {
-            let lies = lies(std::slice::from_ref(one));
-            lies.into_iter().map(move |lie| (one, lie))
+        let cases = recorded.iter().flat_map(|answered| {
+            let lies = lies(std::slice::from_ref(answered));
+            lies.into_iter().map(move |lie| (answered, lie))
         });
-        for (one, lie) in told {
-            if !seen.insert((one.method, lie.change)) {
+        for (answered, lie) in cases {
+            if !seen.insert((answered.method, lie.change)) {
                 continue;
             }
             let case = format!("{lie:?}");
             proxy.fail(vec![Fault::Lie(lie)]);
-            let answer = node.call(one.method, &one.params);
-            assert_ne!(answer.get("result"), Some(&one.result), "{case}");
+            let answer = upstream.call(answered.method, &answered.params);
+            assert_ne!(answer.get("result"), Some(&answered.result), "{case}");
             check(&case, &proxy.applied(), &1);
             let another = recorded
                 .iter()
-                .find(|another| another.method != one.method)
+                .find(|another| another.method != answered.method)
                 .unwrap();
-            let again = node.result(another.method, &another.params);
+            let again = upstream.result(another.method, &another.params);
             check(&case, &again, &another.result);
         }
         assert!(seen.len() > 20, "{} lies", seen.len());
     }
 
     #[test]
-    fn every_member_of_what_nodes_say_is_lied_about() {
+    fn every_member_of_an_answer_is_lied_about() {
         let (genesis, chain) = window::export("peers-rows", &["--blocks", "12", "--seed", "3"]);
         let geth = Geth::start(&scratch("peers-rows"), &genesis, &chain);
         let proxy = Proxy::to(&[geth.address]);
-        let mut node = Connection::open(proxy.address, "/");
-        let mut recorded = of_dev_chain(&mut node, 10..=12);
-        check_told(&proxy, &mut node, &recorded);
+        let mut upstream = Connection::open(proxy.address, "/");
+        let mut recorded = of_dev_chain(&mut upstream, 10..=12);
+        check_applied(&proxy, &mut upstream, &recorded);
 
         let [genesis, chain] = ["genesis.json", "chain.rlp"].map(|name| vectors().join(name));
         let geth = Geth::start(&scratch("peers-rows-ommer"), &genesis, &chain);
@@ -261,8 +267,8 @@ mod tests {
         ] {
             assert!(methods[method] >= least, "{method}: {}", methods[method]);
         }
-        let short = one_a_member(&of_geth);
-        println!("one a member: {:?}", count(&short));
+        let short = one_per_member(&of_geth);
+        println!("one per member: {:?}", count(&short));
         check("changes", &count(&short).1, &Change::ALL.len());
         assert!((250..1_500).contains(&short.len()), "{}", short.len());
         let places = short.iter().map(|lie| lie.path.as_str());
@@ -272,7 +278,7 @@ mod tests {
                        blobGasPrice contractAddress uncles storageProof accountProof codeHash value"
             .split_whitespace()
         {
-            assert!(members.contains(member), "nobody lies about {member}");
+            assert!(members.contains(member), "no lie about {member}");
         }
 
         let anvil = anvil_with_traffic("peers-rows-anvil", 3, 5);

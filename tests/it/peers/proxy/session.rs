@@ -1,5 +1,5 @@
-//! A WebSocket session through a proxy: frames (RFC 6455) are passed on whole, and what the node
-//! says may be changed.
+//! A WebSocket session through a proxy: whole frames (RFC 6455) are passed on, and the upstream's
+//! messages may be changed.
 
 use std::{
     io::{self, BufReader, Read, Write},
@@ -14,58 +14,61 @@ use super::{
 
 const TEXT: u8 = 0x81;
 
-/// Serves the session that this request asks for, to its end.
+/// Serves the session that this request opens, until it ends.
 pub(super) fn serve(
     state: &State,
     mut client: BufReader<TcpStream>,
     request: Message,
 ) -> io::Result<()> {
-    let mut node = http::connect(state.next_node())?;
-    let _kept = state.keep(node.get_ref());
-    // Compressed frames could not be read.
+    let mut upstream = http::connect(state.next_upstream())?;
+    let _open = state.keep(upstream.get_ref());
+    // The proxy could not parse compressed frames.
     let request = request.without(&["sec-websocket-extensions"]);
-    request.write(node.get_mut())?;
-    let Some(answer) = Message::read(&mut node)? else {
+    request.write(upstream.get_mut())?;
+    let Some(answer) = Message::read(&mut upstream)? else {
         return Ok(());
     };
     answer.write(client.get_mut())?;
-    let (mut to_client, mut to_node) = (client.get_ref().try_clone()?, node.get_ref().try_clone()?);
-    // Those whose answer has not come yet, and those whose has.
+    let (mut to_client, mut to_upstream) = (
+        client.get_ref().try_clone()?,
+        upstream.get_ref().try_clone()?,
+    );
+    // All calls so far, answered or not.
     let calls = Mutex::new(Vec::new());
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            let _ = ask(state, &mut client, &mut to_node, &calls);
-            let _ = to_node.shutdown(Shutdown::Both);
+            let _ = forward_calls(state, &mut client, &mut to_upstream, &calls);
+            let _ = to_upstream.shutdown(Shutdown::Both);
         });
-        let result = tell(state, &mut node, &mut to_client, &calls);
+        let result = forward_answers(state, &mut upstream, &mut to_client, &calls);
         let _ = to_client.shutdown(Shutdown::Both);
         result
     })
 }
 
-/// Passes on what the client sends.
-fn ask(
+/// Passes on the client's messages.
+fn forward_calls(
     state: &State,
     client: &mut impl Read,
-    node: &mut impl Write,
+    upstream: &mut impl Write,
     calls: &Mutex<Vec<Call>>,
 ) -> io::Result<()> {
     loop {
         let frame = Frame::read(client)?;
         calls.lock().unwrap().extend(state.calls_of(&frame.payload));
-        frame.write(node)?;
+        frame.write(upstream)?;
     }
 }
 
-/// Passes on what the node sends, with the faults of the moment.
-fn tell(
+/// Passes on the upstream's messages, with the current faults.
+fn forward_answers(
     state: &State,
-    node: &mut impl Read,
+    upstream: &mut impl Read,
     client: &mut impl Write,
     calls: &Mutex<Vec<Call>>,
 ) -> io::Result<()> {
     loop {
-        let mut frame = Frame::read(node)?;
+        let mut frame = Frame::read(upstream)?;
         if frame.first == TEXT {
             if !state.wait() {
                 return Ok(());
@@ -81,7 +84,7 @@ fn tell(
     }
 }
 
-/// A frame, not masked any more.
+/// A frame with its mask removed.
 struct Frame {
     first: u8,
     is_masked: bool,
@@ -113,7 +116,7 @@ impl Frame {
     }
 
     fn bytes(&self) -> Vec<u8> {
-        // A mask of zeros changes nothing, and is one.
+        // A mask of zeros is valid and changes nothing.
         let mask_bit = u8::from(self.is_masked) << 7;
         let mut bytes = vec![self.first];
         match self.payload.len() {

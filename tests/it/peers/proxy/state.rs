@@ -1,4 +1,4 @@
-//! What a proxy does now, and what it has seen.
+//! The current faults of a proxy, its connections and its counts.
 
 use std::{
     collections::BTreeMap,
@@ -11,70 +11,76 @@ use serde_json::{Value, json};
 
 use super::{Fault, Refusal};
 
-/// Shared by the proxy, its connections and its test.
+/// State shared by the proxy, its connections and its test.
 #[derive(Default)]
 pub(super) struct State {
-    now: Mutex<Now>,
+    inner: Mutex<Inner>,
     changed: Condvar,
 }
 
 #[derive(Default)]
-struct Now {
-    nodes: Vec<SocketAddr>,
-    /// Whose turn it is.
+struct Inner {
+    upstreams: Vec<SocketAddr>,
+    /// Counts forwarded requests, to take the upstreams in turn.
     turn: usize,
     faults: Vec<Fault>,
-    /// Counts how often the faults were set.
+    /// Counts changes of the faults.
     version: u64,
     calls: BTreeMap<String, usize>,
     applied: usize,
     connections: BTreeMap<u64, TcpStream>,
-    /// Connections so far.
-    kept: u64,
-    is_over: bool,
+    /// Number of connections so far, which gives their ids.
+    opened: u64,
+    has_ended: bool,
 }
 
-/// A connection that is closed with this.
-pub(super) struct Kept<'a> {
+/// An open connection; dropping this closes it.
+pub(super) struct OpenConnection<'a> {
     state: &'a State,
     id: u64,
 }
 
-impl Drop for Kept<'_> {
+impl Drop for OpenConnection<'_> {
     fn drop(&mut self) {
-        let connection = self.state.now.lock().unwrap().connections.remove(&self.id);
+        let connection = self
+            .state
+            .inner
+            .lock()
+            .unwrap()
+            .connections
+            .remove(&self.id);
         let _ = connection.map(|connection| connection.shutdown(Shutdown::Both));
     }
 }
 
-/// A call that was seen on its way to the node.
+/// A call on its way to the upstream.
 pub(super) struct Call {
     id: Value,
     method: String,
 }
 
 impl State {
-    pub(super) fn ask(&self, nodes: &[SocketAddr]) {
-        self.now.lock().unwrap().nodes = nodes.to_vec();
+    pub(super) fn forward_to(&self, upstreams: &[SocketAddr]) {
+        self.inner.lock().unwrap().upstreams = upstreams.to_vec();
     }
 
-    /// The node whose turn it is.
-    pub(super) fn next_node(&self) -> SocketAddr {
-        let mut now = self.now.lock().unwrap();
-        now.turn += 1;
-        now.nodes[now.turn % now.nodes.len()]
+    /// The upstream whose turn it is.
+    pub(super) fn next_upstream(&self) -> SocketAddr {
+        let mut inner = self.inner.lock().unwrap();
+        inner.turn += 1;
+        inner.upstreams[inner.turn % inner.upstreams.len()]
     }
 
     pub(super) fn set(&self, faults: Vec<Fault>) {
-        let mut now = self.now.lock().unwrap();
-        now.faults = faults;
-        now.version += 1;
-        now.applied = 0;
+        let mut inner = self.inner.lock().unwrap();
+        inner.faults = faults;
+        inner.version += 1;
+        inner.applied = 0;
         self.changed.notify_all();
     }
 
     pub(super) fn calls(&self, method: &str) -> usize {
-        self.now
+        self.inner
             .lock()
             .unwrap()
             .calls
@@ -84,36 +90,36 @@ impl State {
     }
 
     pub(super) fn applied(&self) -> usize {
-        self.now.lock().unwrap().applied
+        self.inner.lock().unwrap().applied
     }
 
-    /// Keeps a connection, to close it; `None` when the proxy is at its end.
-    pub(super) fn keep(&self, connection: &TcpStream) -> Option<Kept<'_>> {
-        let mut now = self.now.lock().unwrap();
-        let connection = connection.try_clone().ok().filter(|_| !now.is_over)?;
-        now.kept += 1;
-        let id = now.kept;
-        now.connections.insert(id, connection);
-        Some(Kept { state: self, id })
+    /// Registers a connection so that it can be closed; `None` when the proxy has ended.
+    pub(super) fn keep(&self, connection: &TcpStream) -> Option<OpenConnection<'_>> {
+        let mut inner = self.inner.lock().unwrap();
+        let connection = connection.try_clone().ok().filter(|_| !inner.has_ended)?;
+        inner.opened += 1;
+        let id = inner.opened;
+        inner.connections.insert(id, connection);
+        Some(OpenConnection { state: self, id })
     }
 
     pub(super) fn disconnect(&self) {
-        for connection in self.now.lock().unwrap().connections.values() {
+        for connection in self.inner.lock().unwrap().connections.values() {
             let _ = connection.shutdown(Shutdown::Both);
         }
     }
 
-    pub(super) fn is_over(&self) -> bool {
-        self.now.lock().unwrap().is_over
+    pub(super) fn has_ended(&self) -> bool {
+        self.inner.lock().unwrap().has_ended
     }
 
     pub(super) fn end(&self) {
-        self.now.lock().unwrap().is_over = true;
+        self.inner.lock().unwrap().has_ended = true;
         self.set(Vec::new());
         self.disconnect();
     }
 
-    /// Reads the calls of a message, and counts them.
+    /// Parses the calls of a message, and counts them.
     pub(super) fn calls_of(&self, message: &[u8]) -> Vec<Call> {
         let message: Value = serde_json::from_slice(message).unwrap_or_default();
         let items = match message {
@@ -127,18 +133,18 @@ impl State {
             })
         });
         let calls: Vec<Call> = calls.collect();
-        let mut now = self.now.lock().unwrap();
+        let mut inner = self.inner.lock().unwrap();
         for call in &calls {
-            *now.calls.entry(call.method.clone()).or_default() += 1;
+            *inner.calls.entry(call.method.clone()).or_default() += 1;
         }
         calls
     }
 
-    /// Waits out what keeps an answer back; `false` when it never comes.
+    /// Waits for as long as a fault delays the answer; `false` if it never comes.
     pub(super) fn wait(&self) -> bool {
-        let mut now = self.now.lock().unwrap();
-        let version = now.version;
-        let latency = now.faults.iter().find_map(|fault| match fault {
+        let mut inner = self.inner.lock().unwrap();
+        let version = inner.version;
+        let latency = inner.faults.iter().find_map(|fault| match fault {
             Fault::Slow(latency) => Some(*latency),
             Fault::Freeze => Some(Duration::MAX),
             _ => None,
@@ -146,51 +152,51 @@ impl State {
         let Some(latency) = latency else {
             return true;
         };
-        now.applied += 1;
+        inner.applied += 1;
         let asked = Instant::now();
-        while now.version == version {
+        while inner.version == version {
             let left = latency.saturating_sub(asked.elapsed());
             if left.is_zero() {
                 return true;
             }
-            now = match latency {
-                Duration::MAX => self.changed.wait(now).unwrap(),
-                _ => self.changed.wait_timeout(now, left).unwrap().0,
+            inner = match latency {
+                Duration::MAX => self.changed.wait(inner).unwrap(),
+                _ => self.changed.wait_timeout(inner, left).unwrap().0,
             };
         }
         latency != Duration::MAX
     }
 
-    /// Whether the answer is cut off in its middle.
+    /// Whether the connection is closed in the middle of the answer.
     pub(super) fn cuts(&self) -> bool {
-        let mut now = self.now.lock().unwrap();
-        let cuts = now.faults.iter().any(|fault| matches!(fault, Fault::Cut));
-        now.applied += usize::from(cuts);
+        let mut inner = self.inner.lock().unwrap();
+        let cuts = inner.faults.iter().any(|fault| matches!(fault, Fault::Cut));
+        inner.applied += usize::from(cuts);
         cuts
     }
 
-    /// Seconds that a client is told to wait where it may not ask at all.
+    /// The `Retry-After` seconds if these calls are refused with HTTP 429.
     pub(super) fn too_many_requests(&self, calls: &[Call]) -> Option<u64> {
-        let mut now = self.now.lock().unwrap();
-        let seconds = now.faults.iter().find_map(|fault| match fault {
+        let mut inner = self.inner.lock().unwrap();
+        let seconds = inner.faults.iter().find_map(|fault| match fault {
             Fault::Refuse(
                 method,
                 Refusal::TooManyRequests {
                     retry_after_seconds,
                 },
-            ) if calls.iter().any(|call| is_meant(*method, &call.method)) => {
+            ) if calls.iter().any(|call| applies_to(*method, &call.method)) => {
                 Some(*retry_after_seconds)
             }
             _ => None,
         });
-        now.applied += usize::from(seconds.is_some());
+        inner.applied += usize::from(seconds.is_some());
         seconds
     }
 
-    /// Makes the faults in the node's answer to these calls; `None` where it stays as it is.
+    /// Applies the faults to the upstream's answer to these calls; `None` if it stays unchanged.
     pub(super) fn falsify(&self, calls: &[Call], message: &[u8]) -> Option<Vec<u8>> {
-        let mut now = self.now.lock().unwrap();
-        if now.faults.is_empty() {
+        let mut inner = self.inner.lock().unwrap();
+        if inner.faults.is_empty() {
             return None;
         }
         let mut message: Value = serde_json::from_slice(message).ok()?;
@@ -200,26 +206,26 @@ impl State {
         };
         let mut applied = 0;
         for answer in answers {
-            for fault in &now.faults {
-                applied += usize::from(fault_in(answer, calls, fault));
+            for fault in &inner.faults {
+                applied += usize::from(apply_fault(answer, calls, fault));
             }
         }
-        now.applied += applied;
+        inner.applied += applied;
         (applied > 0).then(|| message.to_string().into_bytes())
     }
 }
 
-fn is_meant(meant: Option<&str>, method: &str) -> bool {
-    meant.is_none_or(|meant| meant == method)
+fn applies_to(only: Option<&str>, method: &str) -> bool {
+    only.is_none_or(|only| only == method)
 }
 
-/// Makes one fault in one answer; whether it is another one now.
-fn fault_in(answer: &mut Value, calls: &[Call], fault: &Fault) -> bool {
-    // What a session is told unasked is no answer to a call.
+/// Applies one fault to one answer; returns whether it changed it.
+fn apply_fault(answer: &mut Value, calls: &[Call], fault: &Fault) -> bool {
+    // A notification is no answer to a call.
     if answer["method"] == "eth_subscription" {
         let result = answer.pointer_mut("/params/result");
         return match (fault, result) {
-            (Fault::Lie(lie), Some(result)) => lie.tell("eth_subscription", result),
+            (Fault::Lie(lie), Some(result)) => lie.apply("eth_subscription", result),
             _ => false,
         };
     }
@@ -228,10 +234,10 @@ fn fault_in(answer: &mut Value, calls: &[Call], fault: &Fault) -> bool {
     };
     match fault {
         Fault::Lie(lie) => match answer.get_mut("result") {
-            Some(result) => lie.tell(&call.method, result),
+            Some(result) => lie.apply(&call.method, result),
             None => false,
         },
-        Fault::Refuse(method, refusal) if is_meant(*method, &call.method) => {
+        Fault::Refuse(method, refusal) if applies_to(*method, &call.method) => {
             let Some(error) = refusal.error(&call.method) else {
                 return false;
             };

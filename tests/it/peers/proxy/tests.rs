@@ -1,4 +1,4 @@
-//! Every fault does what it says, and nothing else goes wrong.
+//! Every fault does what it says and nothing else.
 
 use std::{
     io::{ErrorKind, Read},
@@ -12,8 +12,8 @@ use crate::{
     websocket::client::Client,
 };
 
-/// An anvil of so many blocks.
-fn node(blocks: u64) -> Anvil {
+/// An anvil with this many blocks.
+fn upstream(blocks: u64) -> Anvil {
     let mut anvil = Anvil::start(&["--no-mining"]);
     anvil.mine(blocks);
     anvil
@@ -27,7 +27,7 @@ fn head(connection: &mut Connection) -> u64 {
     quantity(&connection.result("eth_blockNumber", &json!([])))
 }
 
-/// Asks for the head, and reads what comes without taking it for an answer.
+/// Asks for the head, and returns the raw bytes of the answer.
 fn raw_answer(connection: &mut Connection) -> Result<String, ErrorKind> {
     let call = br#"{"jsonrpc":"2.0","id":1,"method":"eth_blockNumber","params":[]}"#;
     let request = connection.request(&["content-type: application/json"], call);
@@ -48,7 +48,7 @@ fn lie(path: &str, change: Change) -> Fault {
 
 #[test]
 fn everything_is_passed_on_and_counted() {
-    let anvil = node(3);
+    let anvil = upstream(3);
     let proxy = Proxy::to(&[anvil.address]);
     let (mut direct, mut through) = (anvil.connect(), connect(&proxy));
     for params in [json!(["latest", true]), json!(["0x9", true])] {
@@ -76,8 +76,8 @@ fn everything_is_passed_on_and_counted() {
 }
 
 #[test]
-fn slow_cut_and_frozen() {
-    let mut anvil = node(3);
+fn answers_are_delayed_cut_and_withheld() {
+    let mut anvil = upstream(3);
     let proxy = Proxy::to(&[anvil.address]);
     let latency = Duration::from_millis(150);
     proxy.fail(vec![Fault::Slow(latency)]);
@@ -88,9 +88,9 @@ fn slow_cut_and_frozen() {
 
     proxy.fail(vec![Fault::Cut]);
     let text = raw_answer(&mut connect(&proxy)).unwrap();
-    let (head_of_it, body) = text.split_once("\r\n\r\n").unwrap();
+    let (headers, body) = text.split_once("\r\n\r\n").unwrap();
     check("cut", &body, &r#"{"jsonrpc":"2.0","i"#);
-    assert!(head_of_it.contains("content-length: 39"), "{text}");
+    assert!(headers.contains("content-length: 39"), "{text}");
     let mut session = Client::open(proxy.address, "/");
     session.text(r#"{"jsonrpc":"2.0","id":1,"method":"eth_blockNumber"}"#);
     session.wait_end();
@@ -116,48 +116,48 @@ fn slow_cut_and_frozen() {
 
     proxy.disconnect();
     connection.wait_closed();
-    // The node is another one now, under the same address.
+    // Another upstream is at the same address now.
     anvil.mine(1);
-    let other = node(9);
-    proxy.ask(&[other.address]);
+    let other = upstream(9);
+    proxy.forward_to(&[other.address]);
     check("another node", &head(&mut connect(&proxy)), &9);
 }
 
 #[test]
-fn replicas_answer_in_turns() {
-    let (fresh, stale) = (node(5), node(2));
+fn replicas_answer_in_turn() {
+    let (fresh, stale) = (upstream(5), upstream(2));
     let proxy = Proxy::to(&[fresh.address, stale.address]);
     let mut connection = connect(&proxy);
     let mut heads: Vec<u64> = (0..4).map(|_| head(&mut connection)).collect();
-    check("in turns", &(heads[0], heads[1]), &(heads[2], heads[3]));
+    check("in turn", &(heads[0], heads[1]), &(heads[2], heads[3]));
     heads.sort_unstable();
     check("both", &heads, &vec![2, 2, 5, 5]);
 }
 
 #[test]
-fn lies_are_told_and_counted() {
-    let mut anvil = node(3);
+fn lies_are_applied_and_counted() {
+    let mut anvil = upstream(3);
     let proxy = Proxy::to(&[anvil.address]);
     let (mut direct, mut through) = (anvil.connect(), connect(&proxy));
     let params = json!(["latest", false]);
     let truth = direct.call("eth_getBlockByNumber", &params);
     proxy.fail(vec![lie("/stateRoot", Change::Removed)]);
-    let mut told = through.call("eth_getBlockByNumber", &params);
-    check("removed", &told["result"].get("stateRoot"), &None);
-    told["result"]["stateRoot"] = truth["result"]["stateRoot"].clone();
-    check("nothing else", &told, &truth);
-    check("told", &proxy.applied(), &1);
+    let mut changed = through.call("eth_getBlockByNumber", &params);
+    check("removed", &changed["result"].get("stateRoot"), &None);
+    changed["result"]["stateRoot"] = truth["result"]["stateRoot"].clone();
+    check("nothing else", &changed, &truth);
+    check("applied", &proxy.applied(), &1);
 
-    // Where there is nothing to change, nothing is counted.
+    // If there is nothing to change, nothing is counted.
     proxy.fail(vec![lie("/noSuchMember", Change::OtherValue)]);
     check(
-        "not told",
+        "not applied",
         &through.call("eth_getBlockByNumber", &params),
         &truth,
     );
-    check("not told", &proxy.applied(), &0);
+    check("not applied", &proxy.applied(), &0);
 
-    // To a session, unasked.
+    // In a notification.
     let mut session = Client::open(proxy.address, "/");
     session.call("eth_subscribe", &json!(["newHeads"]));
     proxy.fail(vec![lie("/number", Change::WrongType)]);
@@ -179,7 +179,7 @@ fn lies_are_told_and_counted() {
 
 #[test]
 fn methods_are_refused() {
-    let anvil = node(3);
+    let anvil = upstream(3);
     let proxy = Proxy::to(&[anvil.address]);
     let mut connection = connect(&proxy);
     let mut code = |refusal| {

@@ -1,4 +1,4 @@
-//! Answers of ours beside the node's own.
+//! Comparison of our answers with the upstream's.
 
 use std::{collections::BTreeSet, net::SocketAddr, ops::RangeInclusive};
 
@@ -11,123 +11,123 @@ use crate::{
     proofs,
 };
 
-/// Both, and what was compared.
-pub(super) struct Same {
+/// A connection to nearhead, one to an upstream, and the differences between their answers.
+pub(super) struct Comparison {
     ours: Connection,
     theirs: Connection,
-    apart: Apart,
+    differences: Differences,
     compared: usize,
 }
 
-/// Members that only one of the two states, as `receipt.blobGasPrice`.
+/// Members that only one side has, such as `receipt.blobGasPrice`.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Apart {
+struct Differences {
     ours: BTreeSet<String>,
     theirs: BTreeSet<String>,
-    /// Whether sizes are not the same.
+    /// Whether the sizes of blocks differ.
     size: bool,
 }
 
-/// Members that the one states and the other does not.
+/// The differences that a comparison must find, and no others.
 #[derive(Clone, Copy)]
-pub(super) struct Only<'a> {
+pub(super) struct ExpectedDifferences<'a> {
     pub(super) ours: &'a [&'a str],
     pub(super) theirs: &'a [&'a str],
-    /// Whether the node's sizes are not those of the blocks.
+    /// Whether the upstream states a wrong block size.
     pub(super) size: bool,
 }
 
-/// geth states what we do, but for the total difficulty, which it dropped with the merge.
-pub(super) const GETH: Only<'_> = Only {
+/// geth has every member but the total difficulty, which it dropped with the merge.
+pub(super) const GETH: ExpectedDifferences<'_> = ExpectedDifferences {
     ours: &["block.totalDifficulty"],
     theirs: &[],
     size: false,
 };
 
-/// anvil's receipts tell the time, and the price of blobs whatever a transaction is; its sizes are
-/// a byte short, that of no withdrawals.
-pub(super) const ANVIL: Only<'_> = Only {
+/// anvil adds the block's time and the price of blobs to every receipt; its block size is one byte
+/// short: that of the empty list of withdrawals.
+pub(super) const ANVIL: ExpectedDifferences<'_> = ExpectedDifferences {
     ours: &[],
     theirs: &["receipt.blobGasPrice", "receipt.blockTimestamp"],
     size: true,
 };
 
-/// So it does for a block without transactions: there is nothing else to state.
-pub(super) const ANVIL_EMPTY: Only<'_> = Only {
+/// anvil with blocks that have no transactions, and so no receipts.
+pub(super) const ANVIL_EMPTY: ExpectedDifferences<'_> = ExpectedDifferences {
     ours: &[],
     theirs: &[],
     size: true,
 };
 
 /// An ommer's total difficulty is null.
-pub(super) const GETH_OMMERS: Only<'_> = Only {
+pub(super) const GETH_OMMERS: ExpectedDifferences<'_> = ExpectedDifferences {
     ours: &["block.totalDifficulty", "ommer.totalDifficulty"],
     theirs: &[],
     size: false,
 };
 
-impl Same {
-    pub(super) fn between(server: &Server, node: SocketAddr) -> Self {
+impl Comparison {
+    pub(super) fn between(server: &Server, upstream: SocketAddr) -> Self {
         Self {
             ours: server.connect(),
-            theirs: Connection::open(node, "/"),
-            apart: Apart::default(),
+            theirs: Connection::open(upstream, "/"),
+            differences: Differences::default(),
             compared: 0,
         }
     }
 
-    /// Everything that is to be asked of these blocks.
+    /// Compares everything about these blocks.
     pub(super) fn blocks(&mut self, numbers: RangeInclusive<u64>) {
         let range =
             json!([{"fromBlock": quantity(*numbers.start()), "toBlock": quantity(*numbers.end())}]);
         numbers.for_each(|number| _ = self.block(number));
-        self.ask("log", "eth_getLogs", range);
+        self.compare("log", "eth_getLogs", range);
     }
 
-    /// Everything that is to be asked of a block by every method that finds it, its receipts and
-    /// transactions; the block.
+    /// Compares a block, its receipts and transactions by every method that finds them; returns the
+    /// block.
     pub(super) fn block(&mut self, number: u64) -> Value {
         let number = quantity(number);
-        let block = self.ask("block", "eth_getBlockByNumber", json!([number, true]));
+        let block = self.compare("block", "eth_getBlockByNumber", json!([number, true]));
         let hash = &block["hash"];
-        self.ask("block", "eth_getBlockByNumber", json!([number, false]));
+        self.compare("block", "eth_getBlockByNumber", json!([number, false]));
         for full in [true, false] {
-            self.ask("block", "eth_getBlockByHash", json!([hash, full]));
+            self.compare("block", "eth_getBlockByHash", json!([hash, full]));
         }
-        self.ask("log", "eth_getLogs", json!([{"blockHash": hash}]));
+        self.compare("log", "eth_getLogs", json!([{"blockHash": hash}]));
         for (id, suffix) in [(&number, "Number"), (hash, "Hash")] {
-            self.ask("receipt", "eth_getBlockReceipts", json!([id]));
+            self.compare("receipt", "eth_getBlockReceipts", json!([id]));
             for method in ["eth_getBlockTransactionCountBy", "eth_getUncleCountBy"] {
                 let method = match method {
                     "eth_getUncleCountBy" => format!("{method}Block{suffix}"),
                     _ => format!("{method}{suffix}"),
                 };
-                self.ask("count", &method, json!([id]));
+                self.compare("count", &method, json!([id]));
             }
-            // One past the end besides: null.
+            // One index past the end: null.
             for index in 0..=items(&block, "uncles").len() as u64 {
                 let method = format!("eth_getUncleByBlock{suffix}AndIndex");
-                self.ask("ommer", &method, json!([id, quantity(index)]));
+                self.compare("ommer", &method, json!([id, quantity(index)]));
             }
             for index in 0..=items(&block, "transactions").len() as u64 {
                 let method = format!("eth_getTransactionByBlock{suffix}AndIndex");
-                self.ask("transaction", &method, json!([id, quantity(index)]));
+                self.compare("transaction", &method, json!([id, quantity(index)]));
             }
         }
         for transaction in items(&block, "transactions") {
             let hash = json!([transaction["hash"]]);
-            self.ask("transaction", "eth_getTransactionByHash", hash.clone());
-            self.ask("receipt", "eth_getTransactionReceipt", hash);
+            self.compare("transaction", "eth_getTransactionByHash", hash.clone());
+            self.compare("receipt", "eth_getTransactionReceipt", hash);
         }
         block
     }
 
-    /// A proof: the node's own, and verified against the state root.
+    /// Compares a proof with the upstream's, and verifies it against the state root.
     pub(super) fn proof(&mut self, params: Value, state_root: B256) {
         let ours = self.ours.result("eth_getProof", &params);
         proofs::verify(&params, &ours, state_root);
         let mut theirs = self.theirs.result("eth_getProof", &params);
-        // geth says zero of an absent account's hashes, against which no proof verifies.
+        // geth gives zero for the hashes of an absent account, against which no proof verifies.
         if theirs["codeHash"] == json!(B256::ZERO) {
             theirs["codeHash"] = json!(KECCAK256_EMPTY);
             theirs["storageHash"] = json!(EMPTY_ROOT_HASH);
@@ -136,8 +136,8 @@ impl Same {
         self.compared += 1;
     }
 
-    /// The same call to both, which both refuse for the same reason. What an argument or a number
-    /// of them should be, each says in its own words.
+    /// Sends the same call to both, and checks that both refuse it for the same reason. The text
+    /// about an argument's form or number may differ.
     pub(super) fn refusal(&mut self, method: &str, params: Value) {
         let [ours, theirs] = [&mut self.ours, &mut self.theirs].map(|connection| {
             let error = connection.call(method, &params)["error"].take();
@@ -154,7 +154,7 @@ impl Same {
         self.compared += 1;
     }
 
-    /// What is to be asked without naming a block.
+    /// Compares the methods whose parameters name no block.
     pub(super) fn chain(&mut self) {
         for method in [
             "eth_chainId",
@@ -162,40 +162,41 @@ impl Same {
             "eth_blockNumber",
             "eth_syncing",
         ] {
-            self.ask("chain", method, json!([]));
+            self.compare("chain", method, json!([]));
         }
         for full in [true, false] {
-            self.ask("block", "eth_getBlockByNumber", json!(["latest", full]));
+            self.compare("block", "eth_getBlockByNumber", json!(["latest", full]));
         }
     }
 
-    /// The same call to both; the node's answer.
-    pub(super) fn ask(&mut self, kind: &str, method: &str, params: Value) -> Value {
+    /// Sends the same call to both and compares; returns the upstream's answer.
+    pub(super) fn compare(&mut self, kind: &str, method: &str, params: Value) -> Value {
         let ours = self.ours.result(method, &params);
         let theirs = self.theirs.result(method, &params);
-        self.apart
+        self.differences
             .compare(&format!("{method} {params}"), kind, &ours, &theirs);
         self.compared += 1;
         theirs
     }
 
-    /// The members that only one states are these and no others; how many answers were compared.
+    /// Asserts that the differences are these and no others; returns the number of answers
+    /// compared.
     #[track_caller]
-    pub(super) fn finish(self, only: Only<'_>) -> usize {
+    pub(super) fn finish(self, expected: ExpectedDifferences<'_>) -> usize {
         let set = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
-        let expected = Apart {
-            ours: set(only.ours),
-            theirs: set(only.theirs),
-            size: only.size,
+        let expected = Differences {
+            ours: set(expected.ours),
+            theirs: set(expected.theirs),
+            size: expected.size,
         };
-        check("members of one side", &self.apart, &expected);
+        check("members of one side", &self.differences, &expected);
         assert!(self.compared > 0, "nothing was compared");
         println!("{} answers are the same", self.compared);
         self.compared
     }
 }
 
-impl Apart {
+impl Differences {
     fn compare(&mut self, case: &str, kind: &str, ours: &Value, theirs: &Value) {
         match (ours, theirs) {
             (Value::Object(ours), Value::Object(theirs)) => {
@@ -211,9 +212,9 @@ impl Apart {
                         None => _ = self.ours.insert(format!("{kind}.{name}")),
                     }
                 }
-                let more = theirs.keys().filter(|name| !ours.contains_key(*name));
+                let extra = theirs.keys().filter(|name| !ours.contains_key(*name));
                 self.theirs
-                    .extend(more.map(|name| format!("{kind}.{name}")));
+                    .extend(extra.map(|name| format!("{kind}.{name}")));
             }
             (Value::Array(ours), Value::Array(theirs)) => {
                 check(&format!("{case}: items"), &ours.len(), &theirs.len());
@@ -226,7 +227,7 @@ impl Apart {
     }
 }
 
-/// What the objects in a member are.
+/// The kind of the objects in a member.
 fn below<'a>(kind: &'a str, name: &str) -> &'a str {
     match name {
         "transactions" => "transaction",

@@ -1,5 +1,5 @@
-//! One node that is in trouble: what is served stays as it was, and following goes on when the
-//! trouble ends.
+//! One upstream that fails: what is served stays as it was, and following goes on when the failure
+//! ends.
 
 use std::time::Duration;
 
@@ -8,10 +8,11 @@ use nearhead_chain::dev::STORE_CONTRACT;
 use serde_json::{Value, json};
 
 use super::{
-    GONE, begin, follow, head, http, led,
-    led::Led,
-    same::{ANVIL, ANVIL_EMPTY, GETH, Same},
-    wait_fault, wait_head, wait_logged, ws,
+    GONE, begin,
+    comparison::{ANVIL, ANVIL_EMPTY, Comparison, GETH},
+    driven_geth,
+    driven_geth::DrivenGeth,
+    follow, head, http, wait_fault, wait_head, wait_logged, ws,
 };
 use crate::{
     harness::{self, Connection, KEY, Server, check, scratch, wait_until},
@@ -24,7 +25,7 @@ use crate::{
     websocket::client::Client,
 };
 
-/// An anvil of some blocks behind a proxy, and who follows it over HTTP and over WebSocket.
+/// An anvil with this many blocks behind a proxy, followed over HTTP and over WebSocket.
 fn behind_a_proxy(blocks: u64) -> (Anvil, Proxy, [Server; 2]) {
     let mut anvil = Anvil::start(&["--no-mining"]);
     anvil.mine(blocks);
@@ -37,7 +38,7 @@ fn behind_a_proxy(blocks: u64) -> (Anvil, Proxy, [Server; 2]) {
 }
 
 #[test]
-fn frozen_cut_and_slow() {
+fn following_goes_on_after_an_upstream_froze_cut_connections_or_was_slow() {
     let (mut anvil, proxy, servers) = behind_a_proxy(20);
     for (fault, reasons) in [
         (Fault::Freeze, GONE),
@@ -61,20 +62,20 @@ fn frozen_cut_and_slow() {
             wait_head(server, anvil.head());
         }
     }
-    // Slow is no fault.
+    // Slowness is not a fault.
     proxy.fail(vec![Fault::Slow(Duration::from_millis(200))]);
     anvil.mine(3);
     for server in &servers {
         wait_head(server, anvil.head());
-        let mut same = Same::between(server, anvil.address);
-        same.blocks(0..=anvil.head().0);
-        same.finish(ANVIL_EMPTY);
+        let mut comparison = Comparison::between(server, anvil.address);
+        comparison.blocks(0..=anvil.head().0);
+        comparison.finish(ANVIL_EMPTY);
     }
 }
 
-/// A process that takes connections and answers nothing.
+/// A stopped process accepts connections and answers nothing.
 #[test]
-fn a_stopped_process() {
+fn following_goes_on_when_a_stopped_process_continues() {
     let geth = Geth::dev(&scratch("node-stopped"), 1);
     let servers = [http(geth.address), ws(geth.address)].map(|url| follow(&[url]));
     for server in &servers {
@@ -92,20 +93,20 @@ fn a_stopped_process() {
     for server in &servers {
         let mut ours = server.connect();
         wait_until("on", || head(&mut ours).0 > now);
-        let mut same = Same::between(server, geth.address);
-        same.blocks(0..=now);
-        same.finish(GETH);
+        let mut comparison = Comparison::between(server, geth.address);
+        comparison.blocks(0..=now);
+        comparison.finish(GETH);
     }
 }
 
-/// The URL leads to a node of another chain from now on, which is longer: nothing of it is served.
+/// The URL now leads to an upstream of another, longer chain: none of it is served.
 #[test]
-fn another_chain_behind_the_url() {
+fn no_block_of_another_chain_behind_the_url_is_served() {
     let (mut anvil, proxy, servers) = behind_a_proxy(20);
     let before = anvil.head();
     let mut other = Anvil::start(&["--no-mining", "--chain-id", "77"]);
     other.mine(50);
-    proxy.ask(&[other.address]);
+    proxy.forward_to(&[other.address]);
     proxy.disconnect();
     for server in &servers {
         let mut ours = server.connect();
@@ -114,7 +115,7 @@ fn another_chain_behind_the_url() {
             super::faults(server, 0).contains_key("wrong_chain")
         });
     }
-    proxy.ask(&[anvil.address]);
+    proxy.forward_to(&[anvil.address]);
     proxy.disconnect();
     anvil.mine(1);
     for server in &servers {
@@ -122,9 +123,9 @@ fn another_chain_behind_the_url() {
     }
 }
 
-/// The first node names the chain; one of another chain is left alone.
+/// The first upstream decides the chain id; one of another chain is not used.
 #[test]
-fn another_chain_beside_the_first() {
+fn an_upstream_of_another_chain_is_not_used() {
     let mut anvils = ["31337", "77"].map(|id| Anvil::start(&["--no-mining", "--chain-id", id]));
     anvils[0].mine(3);
     anvils[1].mine(40);
@@ -136,14 +137,14 @@ fn another_chain_beside_the_first() {
         anvils[0].mine(1);
         wait_head(&server, anvils[0].head());
     }
-    let mut same = Same::between(&server, anvils[0].address);
-    same.chain();
-    same.blocks(0..=6);
-    same.finish(ANVIL_EMPTY);
+    let mut comparison = Comparison::between(&server, anvils[0].address);
+    comparison.chain();
+    comparison.blocks(0..=6);
+    comparison.finish(ANVIL_EMPTY);
 }
 
 #[test]
-fn without_receipts_of_whole_blocks() {
+fn receipts_are_fetched_one_by_one_without_eth_get_block_receipts() {
     let anvil = anvil_with_traffic("node-no-block-receipts", 43, 12);
     let proxy = Proxy::to(&[anvil.address]);
     let refused = Some("eth_getBlockReceipts");
@@ -154,27 +155,27 @@ fn without_receipts_of_whole_blocks() {
             &server,
             "the upstream has no eth_getBlockReceipts: receipts are fetched one by one",
         );
-        let mut same = Same::between(&server, anvil.address);
-        same.blocks(0..=12);
-        same.finish(ANVIL);
+        let mut comparison = Comparison::between(&server, anvil.address);
+        comparison.blocks(0..=12);
+        comparison.finish(ANVIL);
         check("faults", &super::faults(&server, 0).len(), &0);
     }
     assert!(proxy.calls("eth_getTransactionReceipt") > 100);
 }
 
-/// The only node says that it is asked too much: what is there is served, it is asked less, and
-/// followed when it is over.
+/// The only upstream limits calls: the served blocks stay, fewer calls are made, and following goes
+/// on when the limit ends.
 #[test]
-fn limited() {
-    let (genesis, payloads) = led::chain("node-limited-alone", 73, 22);
-    let mut geth = Led::at("node-limited-alone-geth", &genesis, &payloads);
+fn an_upstream_that_limits_calls_is_asked_less() {
+    let (genesis, payloads) = driven_geth::chain("node-limited-alone", 73, 22);
+    let mut geth = DrivenGeth::at("node-limited-alone-geth", &genesis, &payloads);
     let mut before = geth.go_to(&payloads[19]);
     let proxy = Proxy::to(&[geth.address()]);
     let servers = [http(proxy.address), ws(proxy.address)].map(|url| follow(&[url]));
     let too_many = Refusal::TooManyRequests {
         retry_after_seconds: 1,
     };
-    // A session has no HTTP status.
+    // A WebSocket session has no HTTP status.
     for (refusal, servers, next) in [
         (Refusal::LimitExceeded, &servers[..], &payloads[20]),
         (too_many, &servers[..1], &payloads[21]),
@@ -205,13 +206,13 @@ fn limited() {
     }
 }
 
-/// Two replicas behind one URL, one of them three blocks behind: the head goes forward, block by
-/// block, and whatever is answered together is of one block.
+/// Two replicas behind one URL, one of them three blocks behind: the head advances block by block,
+/// and each batch is answered from one block.
 #[test]
-fn stale_replicas() {
-    let (genesis, payloads) = led::chain("node-stale", 47, 30);
-    let mut replicas =
-        ["node-stale-fresh", "node-stale-old"].map(|name| Led::at(name, &genesis, &payloads));
+fn the_head_never_goes_back_for_a_stale_replica() {
+    let (genesis, payloads) = driven_geth::chain("node-stale", 47, 30);
+    let mut replicas = ["node-stale-fresh", "node-stale-old"]
+        .map(|name| DrivenGeth::at(name, &genesis, &payloads));
     let proxy = Proxy::to(&[replicas[0].address(), replicas[1].address()]);
     let mut go_to = |number: usize| {
         replicas[1].go_to(&payloads[number - 4]);
@@ -221,8 +222,8 @@ fn stale_replicas() {
     let server = begin(&[http(proxy.address)]);
     wait_head(&server, first);
     let mut session = Client::open(server.address, &format!("/ws/v3/{KEY}"));
-    for subject in ["newHeads", "reorgs"] {
-        session.call("eth_subscribe", &json!([subject]));
+    for kind in ["newHeads", "reorgs"] {
+        session.call("eth_subscribe", &json!([kind]));
     }
     let mut ours = server.connect();
     let (mut highest, mut proven) = (first.0, 0);
@@ -235,23 +236,24 @@ fn stale_replicas() {
             highest = number;
             proven += usize::from(is_proven);
             check("of the chain", &hash, &payloads[number as usize - 1].hash);
-            // Both were asked meanwhile; the chain's blocks do not come faster than they are looked
-            // for.
+            // By then both replicas were asked. The test makes blocks no faster than nearhead polls
+            // for them.
             number == wanted.0 && proxy.calls("eth_getBlockByNumber") >= asked + 6
         });
     }
-    println!("{proven} times with a proof");
+    println!("{proven} batches with a proof");
     assert!(proven > 0, "nothing was proven");
     for number in 9..=24 {
-        let told = session.notification()["result"].clone();
-        check("told", &quantity(&told["number"]), &number);
+        let head = session.notification()["result"].clone();
+        check("notified", &quantity(&head["number"]), &number);
     }
-    let mut same = Same::between(&server, replicas[0].address());
-    same.blocks(1..=24);
-    same.finish(GETH);
+    let mut comparison = Comparison::between(&server, replicas[0].address());
+    comparison.blocks(1..=24);
+    comparison.finish(GETH);
 }
 
-/// Everything about the latest block in one batch: number and hash, and whether there was a proof.
+/// Asks for everything about the latest block in one batch; returns its number, its hash, and
+/// whether it was proven.
 fn latest(ours: &mut Connection) -> (u64, B256, bool) {
     let calls = [
         ("eth_getBlockByNumber", json!(["latest", false])),
@@ -283,7 +285,7 @@ fn latest(ours: &mut Connection) -> (u64, B256, bool) {
         &logs.as_array().unwrap().iter().collect::<Vec<_>>(),
         &of_receipts.collect(),
     );
-    // The one that is asked may not have the block.
+    // The replica that was asked for the proof may not have the block.
     match proof {
         Value::Null => check("code", &answers[3]["error"]["code"], &json!(-32000)),
         proof => _ = proofs::verify(&calls[3].1, proof, proofs::state_root(block)),

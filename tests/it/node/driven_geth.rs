@@ -1,4 +1,4 @@
-//! A geth that stands wherever the test wants it: an honest node to follow.
+//! A geth whose head the test chooses: an honest upstream to follow.
 
 use std::{
     net::SocketAddr,
@@ -15,15 +15,15 @@ use crate::{
     window,
 };
 
-/// A geth that has received blocks.
-pub(super) struct Led {
+/// A geth and the engine API that drives it.
+pub(super) struct DrivenGeth {
     pub(super) geth: Geth,
     engine: Engine,
 }
 
-impl Led {
-    /// A geth at the genesis of these branches, which knows all blocks of the trunk and has none of
-    /// them.
+impl DrivenGeth {
+    /// A geth at the genesis of these branches, which has received all blocks of the trunk and made
+    /// none of them its head.
     pub(super) fn of(name: &str, chain: &Branches) -> Self {
         Self::at(name, &chain.genesis, &chain.trunk)
     }
@@ -31,30 +31,30 @@ impl Led {
     pub(super) fn at(name: &str, genesis: &Path, payloads: &[Payload]) -> Self {
         let geth = Geth::at_genesis(&scratch(name), genesis);
         let mut engine = Engine::of(&geth);
-        engine.tell(payloads);
+        engine.send_blocks(payloads);
         Self { geth, engine }
     }
 
-    /// Ends the process, which is told to end or killed; where it has left its chain.
-    pub(super) fn end(self, is_killed: bool) -> PathBuf {
+    /// Terminates or kills the process; returns the folder of its chain.
+    pub(super) fn end(self, kill: bool) -> PathBuf {
         let Geth {
             folder, process, ..
         } = self.geth;
-        if !is_killed {
+        if !kill {
             process.terminate();
             assert!(process.wait().0.success());
         }
         folder
     }
 
-    /// Another process over what one has left.
+    /// Starts another process over the chain that an ended one left.
     pub(super) fn again(folder: &Path) -> Self {
         let geth = Geth::serve(folder);
         let engine = Engine::of(&geth);
         Self { geth, engine }
     }
 
-    /// Takes it back to a block below its head: the engine API leads to none.
+    /// Sets the head back to an older block, which the engine API cannot do.
     pub(super) fn set_back(&mut self, number: u64) {
         let params = json!([format!("{number:#x}")]);
         let answer = self.connect().call("debug_setHead", &params);
@@ -70,19 +70,19 @@ impl Led {
         self.geth.connect()
     }
 
-    /// Tells of blocks that are not of the chain yet.
-    pub(super) fn tell(&mut self, payloads: &[Payload]) {
-        self.engine.tell(payloads);
+    /// Sends blocks without making any of them the head.
+    pub(super) fn send_blocks(&mut self, payloads: &[Payload]) {
+        self.engine.send_blocks(payloads);
     }
 
-    /// Makes a block the head, nothing is safe or finalized; number and hash.
+    /// Makes a block the head, with no safe or finalized block; returns its number and hash.
     pub(super) fn go_to(&mut self, payload: &Payload) -> (u64, B256) {
         self.settle(payload, B256::ZERO, B256::ZERO)
     }
 
-    /// Makes a block the head, and these safe and finalized.
+    /// Makes a block the head, with these safe and finalized blocks.
     pub(super) fn settle(&mut self, payload: &Payload, safe: B256, finalized: B256) -> (u64, B256) {
-        self.engine.choose(Forkchoice {
+        self.engine.set_forkchoice(Forkchoice {
             head: payload.hash,
             safe,
             finalized,
@@ -91,12 +91,12 @@ impl Led {
     }
 }
 
-/// Genesis and blocks of a dev chain of this seed: every type of transaction, a block a second.
+/// Genesis and blocks of a dev chain with this seed: every type of transaction, a block a second.
 pub(super) fn chain(name: &str, seed: u64, blocks: u64) -> (PathBuf, Vec<Payload>) {
     chain_like(name, seed, blocks, "small")
 }
 
-/// The same, of another profile.
+/// The same as [`chain`], with another profile.
 pub(super) fn chain_like(
     name: &str,
     seed: u64,

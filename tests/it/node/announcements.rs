@@ -1,13 +1,12 @@
-//! Lies in the heads that a node tells a session of, unasked: they lead to a question, and nothing
-//! of them is served.
+//! Lies in announced heads: an announcement only makes nearhead ask, and no part of it is served.
 
 use serde_json::json;
 
 use super::{
-    follow, head, led,
-    led::Led,
-    same::{GETH, Same},
-    wait_head, ws,
+    comparison::{Comparison, GETH},
+    driven_geth,
+    driven_geth::DrivenGeth,
+    follow, head, wait_head, ws,
 };
 use crate::{
     harness::{KEY, check, wait_until},
@@ -16,28 +15,28 @@ use crate::{
 };
 
 #[test]
-fn every_member_of_a_head() {
-    let (genesis, payloads) = led::chain("node-notices", 71, 80);
-    let mut geth = Led::at("node-notices-geth", &genesis, &payloads);
+fn no_member_of_an_announced_head_is_trusted() {
+    let (genesis, payloads) = driven_geth::chain("node-notices", 71, 80);
+    let mut geth = DrivenGeth::at("node-notices-geth", &genesis, &payloads);
     geth.go_to(&payloads[0]);
     let mut session = Client::open(geth.address(), "/");
     session.call("eth_subscribe", &json!(["newHeads"]));
     geth.go_to(&payloads[1]);
-    let told = Recorded {
+    let announced = Recorded {
         method: "eth_subscription",
         params: json!(["newHeads"]),
         result: session.notification()["result"].clone(),
     };
-    let all = rows::lies(std::slice::from_ref(&told));
-    // Members that lead to a question in every way, the others in one.
-    let leads = |lie: &Lie| {
+    let all = rows::lies(std::slice::from_ref(&announced));
+    // Every lie about the members that make nearhead ask, and one lie about each other member.
+    let triggers = |lie: &Lie| {
         let members = ["/number", "/hash", "/parentHash", "/timestamp", ""];
         members.contains(&lie.path.as_str())
     };
-    let mut lies: Vec<Lie> = all.iter().filter(|lie| leads(lie)).cloned().collect();
-    let rest = rows::one_a_member(&all);
-    lies.extend(rest.into_iter().filter(|lie| !leads(lie)));
-    // The hash of a block that there is, of another number.
+    let mut lies: Vec<Lie> = all.iter().filter(|lie| triggers(lie)).cloned().collect();
+    let rest = rows::one_per_member(&all);
+    lies.extend(rest.into_iter().filter(|lie| !triggers(lie)));
+    // The hash of an existing block with another number.
     let known: &str = json!(payloads[0].hash).to_string().leak();
     for path in ["/hash", "/parentHash"] {
         lies.push(Lie {
@@ -53,12 +52,12 @@ fn every_member_of_a_head() {
     let server = follow(&[ws(proxy.address)]);
     let mut ours = server.connect();
     let mut session = Client::open(server.address, &format!("/ws/v3/{KEY}"));
-    for subject in ["newHeads", "reorgs"] {
-        session.call("eth_subscribe", &json!([subject]));
+    for kind in ["newHeads", "reorgs"] {
+        session.call("eth_subscribe", &json!([kind]));
     }
-    let (count, mut told, mut at) = (lies.len(), 0, 2);
+    let (count, mut applied, mut at) = (lies.len(), 0, 2);
     for mut lie in lies {
-        // Of every head from now on.
+        // Applies to every head from now on.
         lie.only = None;
         let case = format!("{lie:?}");
         proxy.fail(vec![Fault::Lie(lie)]);
@@ -70,17 +69,17 @@ fn every_member_of_a_head() {
             assert!(served == before || served == wanted, "{case}: {served:?}");
             served == wanted
         });
-        let notice = session.notification()["result"].clone();
-        check(&case, &notice["hash"], &json!(wanted.1));
-        check(&case, &notice["parentHash"], &json!(before.1));
-        told += usize::from(proxy.applied() > 0);
+        let notification = session.notification()["result"].clone();
+        check(&case, &notification["hash"], &json!(wanted.1));
+        check(&case, &notification["parentHash"], &json!(before.1));
+        applied += usize::from(proxy.applied() > 0);
     }
-    // A head that cannot be read ends the subscription: what comes before the next one is not told.
-    println!("{told} of {count} lies were told");
-    assert!(2 * told > count, "{told} of {count} lies were told");
+    // A head that cannot be parsed ends the subscription: no head is announced until the next one.
+    println!("{applied} of {count} lies were sent");
+    assert!(2 * applied > count, "{applied} of {count} lies were sent");
     proxy.heal();
     wait_head(&server, geth.go_to(&payloads[at]));
-    let mut same = Same::between(&server, geth.address());
-    same.blocks(1..=at as u64 + 1);
-    same.finish(GETH);
+    let mut comparison = Comparison::between(&server, geth.address());
+    comparison.blocks(1..=at as u64 + 1);
+    comparison.finish(GETH);
 }
