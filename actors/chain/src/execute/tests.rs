@@ -20,7 +20,7 @@ use crate::{
 const SENDER: Address = address!("0x1000000000000000000000000000000000000001");
 const CONTRACT: Address = address!("0x2000000000000000000000000000000000000002");
 
-/// A chain with forks up to Homestead at genesis and those of `change`.
+/// A chain with the forks up to Homestead at its genesis, and those that `change` adds.
 fn genesis(change: impl FnOnce(&mut Genesis)) -> (Importer, Arc<Block>) {
     let mut genesis = Genesis::default();
     genesis.config.chain_id = 1;
@@ -64,7 +64,8 @@ fn first_block(transactions: Vec<TxLegacy>) -> (RawBlock, Vec<Address>) {
     )
 }
 
-/// Gas and refund of the program on a slot that holds `original`; the rows are those of EIP-1283.
+/// Gas and refund of a program on a slot that holds `original`; the rows are the test cases of
+/// EIP-1283.
 #[test]
 fn constantinople_meters_net_gas() {
     let rows = [
@@ -120,7 +121,7 @@ fn constantinople_meters_net_gas() {
         );
         assert!(
             run(1) >= run(2),
-            "Petersburg is not cheaper: {code} over {original}"
+            "Petersburg is cheaper: {code} over {original}"
         );
     }
 }
@@ -138,7 +139,7 @@ fn the_dao_fork_moves_balances_before_the_transactions_and_keeps_emptied_account
             };
             genesis.alloc.insert(held, account);
         });
-        // Sent in the block of the fork, after the balances have moved: stays.
+        // Sent in the block of the fork, after the balances have moved, so it stays.
         let gift = TxLegacy {
             gas_limit: 21_000,
             to: held.into(),
@@ -169,7 +170,7 @@ fn the_dao_fork_moves_balances_before_the_transactions_and_keeps_emptied_account
 }
 
 #[test]
-fn before_spurious_dragon_a_touched_empty_account_is_made_and_later_not() {
+fn a_touched_empty_account_is_created_only_before_spurious_dragon() {
     let nobody = address!("0x00000000000000000000000000000000000000aa");
     for spurious_dragon in [None, Some(0)] {
         let (importer, parent) = genesis(|genesis| {
@@ -184,8 +185,8 @@ fn before_spurious_dragon_a_touched_empty_account_is_made_and_later_not() {
         };
         let (block, senders) = first_block(vec![nothing]);
         let executed = execute(importer.spec(), &parent, &block, &senders).unwrap();
-        // Before Byzantium a receipt says the state after its transaction, which the reward then
-        // changes.
+        // Before Byzantium a receipt has the state root after its transaction; the reward changes
+        // the state after that.
         assert!(executed.receipts[0].status_or_post_state().is_post_state());
         let state = executed.commit();
         assert_eq!(
@@ -196,7 +197,7 @@ fn before_spurious_dragon_a_touched_empty_account_is_made_and_later_not() {
 }
 
 #[test]
-fn a_block_needs_its_parents_state_and_one_sender_a_transaction() {
+fn a_block_needs_its_parents_state_and_one_sender_per_transaction() {
     let (importer, parent) = genesis(|_| ());
     let (block, _) = first_block(vec![TxLegacy::default()]);
     let error = execute(importer.spec(), &parent, &block, &[]).unwrap_err();
@@ -210,16 +211,17 @@ fn a_block_needs_its_parents_state_and_one_sender_a_transaction() {
         ),
         "{error}"
     );
-    let mut forgotten = Arc::into_inner(parent).unwrap();
-    forgotten.state = None;
-    let error = execute(importer.spec(), &forgotten, &block, &[SENDER]).unwrap_err();
+    let mut stateless = Arc::into_inner(parent).unwrap();
+    stateless.state = None;
+    let error = execute(importer.spec(), &stateless, &block, &[SENDER]).unwrap_err();
     assert!(
         matches!(error, ExecuteError::NoParentState { number: 0 }),
         "{error}"
     );
 }
 
-/// What block 1 comes to over a parent whose account `broken` cannot be read: its code is nowhere.
+/// Checks the error of block 1 if its parent's account `broken` cannot be read because its code is
+/// missing.
 #[track_caller]
 fn check_fault(name: &str, broken: Address, change: impl FnOnce(&mut Genesis)) {
     let (importer, parent) = genesis(change);
@@ -256,7 +258,7 @@ fn check_fault(name: &str, broken: Address, change: impl FnOnce(&mut Genesis)) {
 }
 
 #[test]
-fn a_fault_of_the_state_is_no_fault_of_the_block() {
+fn a_fault_of_the_state_is_not_blamed_on_the_block() {
     check_fault("in a transaction", CONTRACT, |_| ());
     check_fault("in a system call", BEACON_ROOTS_ADDRESS, |genesis| {
         let config = &mut genesis.config;
@@ -280,7 +282,7 @@ fn a_fault_of_the_state_is_no_fault_of_the_block() {
     });
 }
 
-/// BLOCKHASH names the 256 blocks before the one that is executed and no other.
+/// BLOCKHASH knows the 256 blocks before the executed one, and no others.
 #[test]
 fn blockhash_reaches_256_blocks() {
     const NUMBER: u64 = 300;
@@ -293,7 +295,7 @@ fn blockhash_reaches_256_blocks() {
         (256, true),
         (257, false),
     ] {
-        // NUMBER - distance BLOCKHASH, kept at slot 0.
+        // Stores BLOCKHASH of NUMBER - distance in slot 0.
         let code = hex::decode(format!("61{distance:04x}430340600055"));
         let (importer, parent) = genesis(|genesis| {
             let contract = GenesisAccount {
@@ -325,10 +327,10 @@ fn blockhash_reaches_256_blocks() {
     }
 }
 
-/// One call of each precompile that needs more than hashing, from its EIP or an identity of its
-/// group.
+/// One call of each precompile that does more than hash: test vectors of EIPs, and identities of
+/// the groups.
 #[test]
-fn precompiles_are_those_of_their_fork() {
+fn precompiles_exist_from_their_fork_on() {
     const G1: [u8; 128] = hex!(
         "0000000000000000000000000000000017f1d3a73197d7942695638c4fa9ac0fc3688c4f9774b905a14e3a3f171bac586c55e83ff97a1aeffb3af00adb22c6bb"
         "0000000000000000000000000000000008b3f481e3aaa0f1a09e30ed741d8ae4fcf5e095d5d00af600db18cb2c04b3edd03cc744a2888ae40caa232946c5e7e1"

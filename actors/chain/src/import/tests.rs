@@ -16,7 +16,7 @@ use crate::{
     fixture,
 };
 
-/// The chain of execution-apis, held.
+/// The chain of execution-apis, imported.
 struct ImportedChain {
     importer: Importer,
     raw: Vec<RawBlock>,
@@ -46,8 +46,8 @@ static CHAIN: LazyLock<ImportedChain> = LazyLock::new(|| {
     }
 });
 
-/// Changes one thing about block `number` and imports it: the kind names the block and is
-/// `expected` of the good and the changed one, in words.
+/// Changes one thing in block `number` and imports it. The error names the changed block;
+/// `expected` makes its kind from the good and the changed block.
 #[track_caller]
 fn check<E: Into<ImportErrorKind>>(
     name: &str,
@@ -74,8 +74,8 @@ fn check<E: Into<ImportErrorKind>>(
     );
 }
 
-/// Changes the body of block `number` and puts right what the header says of it, so that execution
-/// is reached.
+/// Changes the body of block `number` and recomputes its roots in the header, so that the block is
+/// executed.
 #[track_caller]
 fn check_executed<E: Into<ImportErrorKind>>(
     name: &str,
@@ -132,7 +132,7 @@ fn the_chain_of_execution_apis_is_imported_whole() {
     }
 }
 
-/// What a changed block does, said by the executor alone.
+/// The outcome of a changed block, from the executor alone.
 fn outcome(number: usize, block: &RawBlock) -> Executed {
     let parent = &CHAIN.held[number - 1];
     let rules = CHAIN.importer.rules_after(parent, &block.header);
@@ -141,10 +141,10 @@ fn outcome(number: usize, block: &RawBlock) -> Executed {
 }
 
 #[test]
-fn each_promise_about_the_outcome_has_its_error() {
+fn each_wrong_header_field_about_the_outcome_has_its_error() {
     let other = B256::repeat_byte(7);
-    // One block before Byzantium, with roots in its receipts; one with status; one with every field
-    // there is.
+    // A block before Byzantium, with state roots in its receipts; one with a status; one with every
+    // field.
     for number in [2, 20, 45] {
         check(
             "gas used",
@@ -183,7 +183,7 @@ fn each_promise_about_the_outcome_has_its_error() {
             },
         );
         check_executed(
-            "the last transaction gone",
+            "the last transaction missing",
             number,
             |block| drop(block.body.transactions.pop()),
             |good, changed| VerifyError::GasUsed {
@@ -235,7 +235,7 @@ fn each_promise_about_the_outcome_has_its_error() {
             ..Withdrawal::default()
         });
     };
-    check_executed("a withdrawal more", 40, more, state_root(40));
+    check_executed("one more withdrawal", 40, more, state_root(40));
     check(
         "beacon root",
         45,
@@ -245,7 +245,7 @@ fn each_promise_about_the_outcome_has_its_error() {
 }
 
 #[test]
-fn a_transaction_that_may_not_be_included_is_named() {
+fn the_error_names_a_transaction_that_cannot_be_included() {
     let again = |block: &mut RawBlock| {
         block
             .body
@@ -270,7 +270,7 @@ fn a_transaction_that_may_not_be_included_is_named() {
 }
 
 #[test]
-fn limits_of_a_fork_hold_from_it_on() {
+fn the_gas_cap_of_a_transaction_holds_from_osaka_on() {
     let rich = *CHAIN.raw[40].body.transactions[0]
         .clone()
         .try_into_recovered()
@@ -308,7 +308,7 @@ fn limits_of_a_fork_hold_from_it_on() {
     );
 }
 
-/// The template of block `number`, as far as its header and body show it.
+/// The template that leads to block `number`, from its header and body.
 fn template(number: usize) -> BlockTemplate {
     let RawBlock { header, body } = CHAIN.raw[number].clone();
     let recover = |transaction: Transaction| transaction.try_into_recovered().unwrap();
@@ -328,7 +328,7 @@ fn template(number: usize) -> BlockTemplate {
 }
 
 #[test]
-fn what_is_assembled_is_what_was_made_elsewhere() {
+fn assembled_blocks_equal_those_of_execution_apis() {
     let ImportedChain {
         importer,
         raw,
@@ -361,17 +361,17 @@ fn what_is_assembled_is_what_was_made_elsewhere() {
 }
 
 #[test]
-fn what_breaks_a_promise_is_not_sealed() {
+fn a_block_that_fails_a_check_is_not_sealed() {
     let ImportedChain { importer, held, .. } = &*CHAIN;
     let template = BlockTemplate {
         gas_limit: 1,
         ..template(50)
     };
-    let transactions = BlockTemplate {
+    let without_transactions = BlockTemplate {
         transactions: Vec::new(),
         ..template
     };
-    let (made, executed) = assemble(importer.spec(), &held[49], transactions).unwrap();
+    let (made, executed) = assemble(importer.spec(), &held[49], without_transactions).unwrap();
     let error = importer.seal(&made, &[], executed, &held[49]).unwrap_err();
     assert!(
         matches!(

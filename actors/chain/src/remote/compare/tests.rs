@@ -5,19 +5,19 @@ use super::{
     *,
 };
 
-/// What is wrong, empty where nothing is, and what is ignored.
+/// Checks the error, empty if there is none, and the names of ignored members.
 fn check(kind: ObjectKind, stated: &str, derived: &str, want: &str, names: &[&str]) {
     let [stated, derived] =
         [stated, derived].map(|json| parse(AnswerKind::Block, json.as_bytes()).unwrap());
     let mut ignored = Ignored::default();
     let found = compare(kind, &stated, &derived, &mut ignored);
-    let found = found.map_err(|why| why.of(AnswerKind::Block).to_string());
+    let found = found.map_err(|error| error.of(AnswerKind::Block).to_string());
     assert_eq!(found.err().unwrap_or_default(), want);
     assert_eq!(ignored.into_names(), names);
 }
 
 #[test]
-fn what_nothing_covers_may_be_left_out_of_what_is_verbatim() {
+fn a_verbatim_answer_may_omit_the_total_difficulty() {
     let derived = br#"{"timestamp":"0x1","totalDifficulty":null,"uncles":[]}"#;
     for (stated, want) in [
         (
@@ -25,7 +25,7 @@ fn what_nothing_covers_may_be_left_out_of_what_is_verbatim() {
             true,
         ),
         (r#"{"timestamp":"0x1","uncles":[]}"#, true),
-        // Each is taken apart.
+        // Each of these is compared member by member.
         (
             r#"{"timestamp":"0x1","totalDifficulty":"0x2","uncles":[]}"#,
             false,
@@ -40,7 +40,7 @@ fn what_nothing_covers_may_be_left_out_of_what_is_verbatim() {
             let found = is_verbatim(kind, stated.as_bytes(), derived);
             assert_eq!(found, want, "{stated}");
         }
-        // A receipt has no such member: nothing may be left out of it.
+        // A receipt has no such member, so it may omit nothing.
         let is_same = stated.as_bytes() == derived;
         let found = is_verbatim(ObjectKind::Receipt, stated.as_bytes(), derived);
         assert_eq!(found, is_same, "{stated}");
@@ -50,7 +50,7 @@ fn what_nothing_covers_may_be_left_out_of_what_is_verbatim() {
 }
 
 #[test]
-fn a_size_may_leave_out_an_empty_list_of_withdrawals() {
+fn a_size_may_omit_an_empty_list_of_withdrawals() {
     let derived = |list| format!(r#"{{"size":"0x268","withdrawals":[{list}]}}"#);
     let stated = |size, list| format!(r#"{{"size":"{size}","withdrawals":[{list}]}}"#);
     for (size, list, want) in [
@@ -71,7 +71,7 @@ fn a_size_may_leave_out_an_empty_list_of_withdrawals() {
 }
 
 #[test]
-fn members_are_compared_by_what_they_hold() {
+fn members_are_compared_by_value() {
     let block = |stated, derived, want| check(ObjectKind::Block, stated, derived, want, &[]);
     block(r#"{"number":"0x0A"}"#, r#"{"number":"0xa"}"#, "");
     block(r#"{"number":"0x000"}"#, r#"{"number":"0x0"}"#, "");
@@ -132,7 +132,7 @@ fn members_are_compared_by_what_they_hold() {
 }
 
 #[test]
-fn what_is_not_served_is_named() {
+fn ignored_members_are_listed() {
     check(
         ObjectKind::Receipt,
         r#"[{"l1Fee":"0x1","logs":[{"x":1}]},{"l1Fee":null,"logs":[{}]}]"#,
@@ -155,20 +155,20 @@ fn what_is_not_served_is_named() {
 }
 
 #[test]
-fn what_may_be_absent_is_absent_with_a_reason() {
-    let gone = |kind, derived, want| check(kind, "{}", derived, want, &[]);
-    gone(
+fn only_derivable_members_may_be_absent() {
+    let check_absent = |kind, derived, want| check(kind, "{}", derived, want, &[]);
+    check_absent(
         ObjectKind::Block,
         r#"{"size":"0x1","totalDifficulty":"0x1"}"#,
         "",
     );
-    gone(ObjectKind::Log, r#"{"blockTimestamp":"0x1"}"#, "");
+    check_absent(ObjectKind::Log, r#"{"blockTimestamp":"0x1"}"#, "");
     for (derived, want) in [
         (r#"{"yParity":"0x1"}"#, ""),
         (r#"{"v":"0x1"}"#, ""),
         (r#"{"chainId":"0x1"}"#, "block: chainId is missing"),
     ] {
-        gone(ObjectKind::Transaction, derived, want);
+        check_absent(ObjectKind::Transaction, derived, want);
     }
     let legacy = |derived, want| {
         check(
@@ -192,5 +192,5 @@ fn what_may_be_absent_is_absent_with_a_reason() {
     };
     receipt(r#"{"status":"0x0","contractAddress":"0x1"}"#, "");
     let want = "block: contractAddress is missing";
-    gone(ObjectKind::Receipt, r#"{"contractAddress":"0x1"}"#, want);
+    check_absent(ObjectKind::Receipt, r#"{"contractAddress":"0x1"}"#, want);
 }

@@ -1,4 +1,4 @@
-//! Random JSON and random changes of true answers: nothing panics, nothing false is served.
+//! Random JSON and random changes of honest answers: nothing panics, nothing false is served.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -54,7 +54,7 @@ fn chains() -> [&'static ExecutedChain; 2] {
     [&EXECUTION_APIS, &DEV]
 }
 
-/// A chain's place in [`chains`], and a block of it.
+/// The index of a chain in [`chains`], and of one of its blocks.
 fn any_block() -> impl Strategy<Value = (usize, usize)> {
     prop_oneof![
         (0..55_usize).prop_map(|block| (0, block)),
@@ -62,7 +62,7 @@ fn any_block() -> impl Strategy<Value = (usize, usize)> {
     ]
 }
 
-/// A path to any value, chosen by dice.
+/// A random path into a value.
 fn any_path(value: &Value, dice: &[prop::sample::Index]) -> Vec<super::liar::PathStep> {
     use super::liar::PathStep;
     let mut path = Vec::new();
@@ -110,7 +110,7 @@ proptest! {
         prop_assert!(verify_code(&bytes, Default::default()).is_err());
     }
 
-    /// Any values anywhere in true answers: what is served is the truth, or nothing.
+    /// Random values anywhere in honest answers: the true block is served, or none.
     #[test]
     fn random_changes_serve_nothing_false(
         (chain, block) in any_block(),
@@ -137,20 +137,20 @@ proptest! {
         }
     }
 
-    /// A bit of the text is another one.
+    /// One flipped bit anywhere in an honest answer.
     #[test]
     fn changed_bytes_serve_nothing_false(
         (chain, block) in any_block(),
         of_receipts: bool,
-        place: prop::sample::Index,
+        position: prop::sample::Index,
         bit in 0..8_u8,
     ) {
         let chain = chains()[chain];
         let block = &chain.blocks[block];
         let mut altered = Statement::of(block);
         let answer = if of_receipts { &mut altered.receipts } else { &mut altered.block };
-        let place = place.index(answer.len());
-        answer[place] ^= 1 << bit;
+        let position = position.index(answer.len());
+        answer[position] ^= 1 << bit;
         if let Ok(verified) = altered.verify(&chain.verifier, RequestedBlock::Hash(block.hash)) {
             let mut found = verified.block.json.block(false).to_vec();
             let mut want = block.json.block(false).to_vec();

@@ -21,7 +21,7 @@ fn chains() -> [&'static ExecutedChain; 2] {
     [&EXECUTION_APIS, &DEV]
 }
 
-/// The same block, verified.
+/// Checks that the answers verify to `block`, and returns the names of ignored members.
 #[track_caller]
 fn check(
     chain: &ExecutedChain,
@@ -43,7 +43,7 @@ fn check(
     assert_eq!(
         found.ancestors.first(),
         block.ancestors.first(),
-        "the parent is named"
+        "the parent's hash is known"
     );
     verified.ignored
 }
@@ -55,11 +55,11 @@ fn honest_answers_are_verified() {
     for chain in chains() {
         for block in &chain.blocks {
             let statement = Statement::of(block);
-            let asks = [
+            let requests = [
                 RequestedBlock::Hash(block.hash),
                 RequestedBlock::Number(block.number()),
             ];
-            // And with the members in another order: what is equal byte for byte is not compared.
+            // Members in another order: JSON that is equal byte for byte would skip the comparison.
             let sorted = Statement {
                 block: parsed(&statement.block).to_string().into(),
                 receipts: parsed(&statement.receipts).to_string().into(),
@@ -69,9 +69,9 @@ fn honest_answers_are_verified() {
                     .map(|ommer| parsed(ommer).to_string().into())
                     .collect(),
             };
-            for asked in asks {
-                assert!(check(chain, asked, &statement, block).is_empty());
-                assert!(check(chain, asked, &sorted, block).is_empty());
+            for requested in requests {
+                assert!(check(chain, requested, &statement, block).is_empty());
+                assert!(check(chain, requested, &sorted, block).is_empty());
             }
             count += 1;
         }
@@ -111,7 +111,7 @@ fn only_the_total_difficulty_is_taken_from_the_upstream() {
     assert_eq!(*block.ancestors, [parent.hash]);
 }
 
-/// Members that some clients leave out, or write in another way.
+/// Some clients omit members, or write them differently.
 #[test]
 fn harmless_differences_between_clients_are_accepted() {
     let chain = &DEV;
@@ -205,7 +205,7 @@ fn an_unknown_transaction_type_is_named_with_its_block() {
     let block = &chain.blocks[3];
     let mut statement = Statement::of(block);
     let mut stated = parsed(&statement.block);
-    // A deposit of the OP stack.
+    // A deposit transaction of the OP stack.
     stated["transactions"][0]["type"] = json!("0x7e");
     statement.block = stated.to_string().into();
     let fault = statement
@@ -227,7 +227,7 @@ fn an_unknown_transaction_type_is_named_with_its_block() {
 
 #[test]
 #[cfg(feature = "all-tests")]
-fn another_chain_and_other_blob_rules_are_found() {
+fn another_chain_id_and_a_wrong_blob_gas_price_are_refused() {
     let chain = &EXECUTION_APIS;
     let other = verifier(1, BlobRules::of_chain(1));
     let with_chain_id = chain.blocks.iter().find(|block| {
@@ -251,9 +251,9 @@ fn another_chain_and_other_blob_rules_are_found() {
     with_price.next().unwrap()["blobGasPrice"] = json!("0x2");
     statement.receipts = stated.to_string().into();
     let chain_id = 3_503_995_874_084_926;
-    let guess = verifier(chain_id, BlobRules::of_chain(chain_id));
+    let guessing = verifier(chain_id, BlobRules::of_chain(chain_id));
     let fault = statement
-        .verify(&guess, RequestedBlock::Hash(block.hash))
+        .verify(&guessing, RequestedBlock::Hash(block.hash))
         .unwrap_err();
     assert_eq!(fault.reason(), "blob_gas_price");
     assert_eq!(
@@ -264,7 +264,7 @@ fn another_chain_and_other_blob_rules_are_found() {
 
 #[test]
 #[cfg(feature = "all-tests")]
-fn a_stated_block_names_what_else_to_fetch() {
+fn a_stated_block_gives_its_header_hash_and_ommers() {
     let chain = &EXECUTION_APIS;
     for block in &chain.blocks {
         let stated = StatedBlock::read(&block.json.block(true)).unwrap();
@@ -290,7 +290,7 @@ fn a_stated_block_names_what_else_to_fetch() {
     };
     check("gasLimit", json!("0x1"), Some("block_hash"));
     check("uncles", json!(null), Some("missing_member"));
-    // What it makes us ask for is bounded.
+    // The number of further requests is bounded.
     let hashes = |count| json!(vec![B256::ZERO; count]);
     check("uncles", hashes(2), None);
     check("uncles", hashes(3), Some("malformed_member"));

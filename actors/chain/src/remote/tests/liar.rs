@@ -1,5 +1,5 @@
-//! Every single change of an honest answer is found: each member of each kind of object, in each
-//! way.
+//! Every single change of an honest answer is found: each kind of lie about each member of each
+//! kind of object.
 
 #[cfg(feature = "all-tests")]
 use std::collections::BTreeMap;
@@ -21,7 +21,7 @@ use crate::{
     trie::State,
 };
 
-/// A member, or an item, of a JSON value.
+/// One step into a JSON value: a member or an item.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum PathStep {
     Member(String),
@@ -30,31 +30,31 @@ pub(super) enum PathStep {
 
 pub(super) type Path = Vec<PathStep>;
 
-/// A way to lie.
+/// A kind of lie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Lie {
-    /// The last digit is another one; true is false; null is an address.
+    /// The last digit differs; true and false are exchanged; null becomes an address.
     OtherEnd,
-    /// The first digit is another one.
+    /// The first digit differs.
     OtherStart,
-    /// A digit less.
+    /// One digit is missing.
     Shorter,
-    /// Two digits more.
+    /// Two digits are added.
     Longer,
     /// No digits.
     NoDigits,
-    /// The member, or the item, is gone.
+    /// The member, or the item, is missing.
     Removed,
     Null,
     Number,
     Text,
     Object,
     List,
-    /// An item twice.
+    /// The first item is repeated.
     Doubled,
-    /// The first and the last item change places.
+    /// The first and the last item are swapped.
     Swapped,
-    /// A null after the last item.
+    /// A null follows the last item.
     Extended,
 }
 
@@ -75,36 +75,49 @@ const LIES: [Lie; 14] = [
     Lie::Extended,
 ];
 
-/// Lies that are not found, and the reason: the served value does not come from the upstream.
+/// Lies that are not found, with the reason. Except for the total difficulty, the served value does
+/// not come from the upstream.
 ///
-/// Only the total difficulty does. No block of these chains has a creation that
-/// failed, of which some say that it created nothing: `compare` has its test.
+/// No block of these chains has a failed creation, for which some clients state no contract
+/// address; the tests of `compare` cover that.
 #[cfg(feature = "all-tests")]
 const EXCEPTIONS: &[(&str, &[Lie], &str)] = &[
     (
         "block.totalDifficulty",
         #[cfg(feature = "all-tests")]
         NOT_SHAPE,
-        "nothing covers it, and it is the upstream's",
+        "no hash covers it, and it comes from the upstream",
     ),
     (
         "ommer.totalDifficulty",
         &LIES,
-        "nothing covers it, and it is not served",
+        "no hash covers it, and it is not served",
     ),
-    ("block.size", ABSENT, "some leave it out, it is ours"),
-    ("ommer.size", ABSENT, "some leave it out, it is ours"),
+    (
+        "block.size",
+        ABSENT,
+        "some clients omit it, and it is derived",
+    ),
+    (
+        "ommer.size",
+        ABSENT,
+        "some clients omit it, and it is derived",
+    ),
     ("ommer.uncles", ABSENT, "an ommer has none"),
     (
         "transaction.blockTimestamp",
         #[cfg(feature = "all-tests")]
         ABSENT,
-        "few have it, it is ours",
+        "few clients have it, and it is derived",
     ),
-    ("log.blockTimestamp", ABSENT, "few have it, it is ours"),
-    ("typed transaction.v", ABSENT, "yParity says it"),
-    ("typed transaction.yParity", ABSENT, "v says it"),
-    ("legacy transaction.chainId", ABSENT, "v says it"),
+    (
+        "log.blockTimestamp",
+        ABSENT,
+        "few clients have it, and it is derived",
+    ),
+    ("typed transaction.v", ABSENT, "yParity has the same value"),
+    ("typed transaction.yParity", ABSENT, "v has the same value"),
+    ("legacy transaction.chainId", ABSENT, "v includes it"),
 ];
 
 #[cfg(feature = "all-tests")]
@@ -119,7 +132,7 @@ const NOT_SHAPE: &[Lie] = &[
     Lie::Null,
 ];
 
-/// Every path of a value, itself left out, members in their order.
+/// Collects the path to every value below `value`, in order.
 fn paths(value: &Value, path: &Path, found: &mut Vec<Path>) {
     let mut add = |step: PathStep, below: &Value| {
         let mut path = path.clone();
@@ -149,7 +162,7 @@ pub(super) fn at<'v>(value: &'v mut Value, path: &[PathStep]) -> &'v mut Value {
     })
 }
 
-/// The value with a lie in it; `None` where it does not apply, or would change nothing.
+/// The value with a lie at this path; `None` if the lie does not apply or changes nothing.
 pub(super) fn falsify(lie: Lie, truth: &Value, path: &[PathStep]) -> Option<Value> {
     let mut altered = truth.clone();
     let place = at(&mut altered, path);
@@ -203,13 +216,13 @@ pub(super) fn falsify(lie: Lie, truth: &Value, path: &[PathStep]) -> Option<Valu
         }
         Lie::Extended => place.as_array_mut()?.push(Value::Null),
     }
-    // null and absent are one thing to say.
+    // A null member means the same as an absent one.
     let is_absence = matches!(lie, Lie::Removed | Lie::Null);
     let was_null = *at(&mut truth.clone(), path) == Value::Null;
     (altered != *truth && !(is_absence && was_null)).then_some(altered)
 }
 
-/// The kind of the member at a path of an answer: without indexes, objects by their kind.
+/// The kind of the member at a path: the path without indexes, with objects named by their kind.
 fn kind(root: &str, answer: &Value, path: &[PathStep]) -> String {
     let mut kind = root.to_owned();
     let mut value = answer;
@@ -244,9 +257,9 @@ fn of_type(value: &Value) -> String {
     format!("{creates}type {}", value["type"].as_str().unwrap())
 }
 
-/// Whether a row of the exceptions is about this kind of member.
+/// The row of the exceptions that allows this lie about this kind of member.
 #[cfg(feature = "all-tests")]
-fn is_exception(kind: &str, lie: Lie) -> Option<&'static str> {
+fn exception(kind: &str, lie: Lie) -> Option<&'static str> {
     let name = |kind: &str| {
         let (object, member) = kind.rsplit_once('.').unwrap_or((kind, ""));
         (object.to_owned(), member.to_owned())
@@ -267,15 +280,15 @@ fn is_exception(kind: &str, lie: Lie) -> Option<&'static str> {
     rows.next()
 }
 
-/// Counts of a run.
+/// The counts of a run.
 #[derive(Default)]
 #[cfg(feature = "all-tests")]
 struct Tally {
     /// Lies that were found, by kind of member.
     found: BTreeMap<String, usize>,
-    /// Reasons that they were found for.
+    /// The reasons of the faults, with their counts.
     reasons: BTreeMap<&'static str, usize>,
-    /// Exceptions that were met.
+    /// The exceptions that occurred.
     exceptions: BTreeSet<&'static str>,
 }
 
@@ -286,7 +299,7 @@ impl Tally {
     }
 }
 
-/// Applies every lie to every kind of member of one answer that was not covered before.
+/// Applies every lie to each kind of member of one answer that no earlier answer had.
 #[cfg(feature = "all-tests")]
 fn lie_about(
     (chain, block): (&ExecutedChain, &Block),
@@ -299,11 +312,11 @@ fn lie_about(
     let mut all = Vec::new();
     paths(truth, &Vec::new(), &mut all);
     let known: BTreeSet<_> = tally.found.keys().cloned().collect();
-    let mut here = BTreeSet::new();
+    let mut seen = BTreeSet::new();
     for path in all {
         let kind = kind(root, truth, &path);
-        // Once a kind: but of a list that was empty before, its items are new.
-        if known.contains(&kind) || !here.insert(kind.clone()) {
+        // Each kind once. The items of a list that was empty before are a new kind.
+        if known.contains(&kind) || !seen.insert(kind.clone()) {
             continue;
         }
         for lie in LIES {
@@ -313,7 +326,7 @@ fn lie_about(
             let statement = with(altered.to_string().into_bytes());
             match (
                 statement.verify(&chain.verifier, RequestedBlock::Hash(block.hash)),
-                is_exception(&kind, lie),
+                exception(&kind, lie),
             ) {
                 (Err(fault), _) => {
                     *tally.found.entry(kind.clone()).or_default() += 1;
@@ -326,7 +339,7 @@ fn lie_about(
                         assert!(served(&verified.block) == honest, "{kind} {lie:?}");
                     }
                 }
-                (Ok(_), None) => panic!("block {}: {kind}: {lie:?} was believed", block.number()),
+                (Ok(_), None) => panic!("block {}: {kind}: {lie:?} was accepted", block.number()),
             }
         }
     }
@@ -393,10 +406,13 @@ fn every_lie_about_a_block_is_found() {
         "log.topics[]",
         "log.removed",
     ] {
-        assert!(tally.found.contains_key(kind), "{kind} is not in any block");
+        assert!(tally.found.contains_key(kind), "no block has a {kind}");
     }
     for (row, ..) in EXCEPTIONS {
-        assert!(tally.exceptions.contains(row), "{row} is no exception");
+        assert!(
+            tally.exceptions.contains(row),
+            "exception {row} never occurred"
+        );
     }
     let (rows, kinds) = (tally.rows(), tally.found.len());
     println!(
@@ -411,7 +427,7 @@ fn every_lie_about_a_block_is_found() {
 #[cfg(feature = "all-tests")]
 fn every_lie_about_a_whole_answer_is_found() {
     let chain = &EXECUTION_APIS;
-    // It has ommers and transactions.
+    // Preferably one that has transactions too.
     let has_ommer = |block: &&std::sync::Arc<Block>| {
         block.json.uncle_count() > 0 && block.json.transaction_count() > 0
     };
@@ -506,7 +522,7 @@ fn every_lie_about_a_proof_is_found() {
                     continue;
                 };
                 let kind = kind("proof", &truth, &path);
-                // A key is echoed by value, as long or as short as it was asked for.
+                // Keys are compared by value, so a leading zero may be missing.
                 if verify(&altered).is_ok() {
                     assert_eq!(
                         (kind.as_str(), lie),
@@ -526,7 +542,7 @@ fn every_lie_about_a_proof_is_found() {
     assert!(rows > 500 && kinds.len() == 13, "{rows} rows, {kinds:?}");
 }
 
-/// Accounts with and without storage and code, absent ones, slots that are set and that are not.
+/// Accounts with and without storage, absent accounts, set and empty slots.
 fn proofs() -> Vec<(std::sync::Arc<State>, Address, Vec<U256>)> {
     let state = DEV.blocks[10].state.clone().unwrap();
     let mut addresses = BTreeSet::from([Address::repeat_byte(0xee)]);
@@ -544,11 +560,11 @@ fn proofs() -> Vec<(std::sync::Arc<State>, Address, Vec<U256>)> {
     for address in addresses {
         let account = state.account(&address).unwrap();
         let values = slots.map(|slot| state.storage(&address, U256::from(slot)).unwrap());
-        let what = (
+        let kind = (
             account.map(|account| account.storage_root == alloy_trie::EMPTY_ROOT_HASH),
             values.iter().any(|value| !value.is_zero()),
         );
-        if seen.insert(what) {
+        if seen.insert(kind) {
             found.push((
                 std::sync::Arc::clone(&state),
                 address,

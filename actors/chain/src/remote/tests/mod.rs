@@ -1,4 +1,4 @@
-//! Blocks and proofs as upstreams state them, honest and not.
+//! Blocks and proofs from upstreams, honest and not.
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 #[cfg(feature = "all-tests")]
@@ -23,14 +23,14 @@ use crate::{
     trie::NodeStore,
 };
 
-/// A chain that was executed, and a verifier of answers about it.
+/// An executed chain, and a verifier for answers about it.
 pub(super) struct ExecutedChain {
     pub(super) blocks: Vec<Arc<Block>>,
     pub(super) verifier: Verifier,
 }
 
-/// 55 blocks, from Frontier to BPO2: ommers, receipts with roots, withdrawals, every type of
-/// transaction.
+/// The 55 blocks of execution-apis, from Frontier to BPO2: ommers, receipts with state roots,
+/// withdrawals, every type of transaction.
 #[cfg(feature = "all-tests")]
 pub(super) static EXECUTION_APIS: LazyLock<ExecutedChain> = LazyLock::new(|| {
     use crate::{fixture, import::Importer, network::ChainSpec};
@@ -82,7 +82,7 @@ pub(super) struct Statement {
 }
 
 impl Statement {
-    /// The true answers.
+    /// The answers of an honest upstream.
     pub(super) fn of(block: &Block) -> Self {
         let ommers = (0..block.json.uncle_count()).map(|index| block.json.uncle(index).unwrap());
         Self {
@@ -94,7 +94,7 @@ impl Statement {
 
     pub(super) fn verify(
         &self,
-        by: &Verifier,
+        verifier: &Verifier,
         requested: RequestedBlock,
     ) -> Result<Verified, UpstreamFault> {
         let ommers: Vec<_> = self.ommers.iter().map(Vec::as_slice).collect();
@@ -103,12 +103,12 @@ impl Statement {
             receipts: &self.receipts,
             ommers: &ommers,
         };
-        let body = by.verify_body(requested, StatedBlock::read(&self.block)?, &ommers)?;
-        by.verify_receipts(body, StatedReceipts::read(&self.receipts)?, &answers)
+        let body = verifier.verify_body(requested, StatedBlock::read(&self.block)?, &ommers)?;
+        verifier.verify_receipts(body, StatedReceipts::read(&self.receipts)?, &answers)
     }
 }
 
-/// Everything that a block serves.
+/// The JSON that is served of a block: full, with hashes only, receipts, ommers.
 pub(super) fn served(block: &Block) -> [Vec<u8>; 4] {
     let Statement {
         block: full,

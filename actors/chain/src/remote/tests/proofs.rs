@@ -1,4 +1,4 @@
-//! A state of which only the root is known, filled from proofs of upstreams.
+//! A state that begins with its root alone and is filled from upstreams' proofs.
 
 use std::sync::Arc;
 
@@ -27,15 +27,15 @@ fn address(number: u64) -> Address {
     Address::from_word(keccak256(number.to_be_bytes()))
 }
 
-/// An honest upstream's answer.
-fn stated(state: &Arc<State>, address: &Address, slots: &[U256]) -> Vec<u8> {
+/// The answer of an honest upstream.
+fn honest_answer(state: &Arc<State>, address: &Address, slots: &[U256]) -> Vec<u8> {
     let keys = slots.iter().map(|slot| ProofKey::Short(*slot)).collect();
     let honest = proof(state, *address, keys, usize::MAX);
     honest.unwrap().into_bytes()
 }
 
 fn fetch(from: &Arc<State>, root: &State, address: &Address, slots: &[U256]) -> AccountProof {
-    let json = stated(from, address, slots);
+    let json = honest_answer(from, address, slots);
     verify_proof(&json, root.root(), address, slots).unwrap()
 }
 
@@ -80,7 +80,7 @@ fn check_store(store: &NodeStore) {
 }
 
 #[test]
-fn what_is_missing_is_fetched_once() {
+fn missing_state_is_fetched_once() {
     let full = some_state(&NodeStore::new(), 60);
     let store = NodeStore::new();
     let held = State::hold(&store, full.root());
@@ -97,15 +97,15 @@ fn what_is_missing_is_fetched_once() {
                 let proof = fetch(&full, &held, &address, &slots);
                 store.insert_proof(&proof);
                 check_store(&store);
-                assert_eq!(round, 0, "all is there the second time");
+                assert_eq!(round, 0, "all state is held in the second round");
             }
             assert_eq!(held.account(&address), full.account(&address));
             for slot in slots {
                 assert_eq!(held.storage(&address, slot), full.storage(&address, slot));
             }
             assert_eq!(
-                stated(&held, &address, &slots),
-                stated(&full, &address, &slots)
+                honest_answer(&held, &address, &slots),
+                honest_answer(&full, &address, &slots)
             );
             let Some(account) = held.account(&address).unwrap() else {
                 continue;
@@ -120,10 +120,10 @@ fn what_is_missing_is_fetched_once() {
             assert_eq!(held.code(&account.code_hash), full.code(&account.code_hash));
         }
     }
-    // Of those that are absent some are excluded by nodes that others brought.
+    // The nodes fetched for other accounts already exclude some of the absent ones.
     assert!((50..=70).contains(&fetched), "{fetched}");
     check_store(&store);
-    assert!(!store.insert_code(Bytes::from_static(b"nobody names it")));
+    assert!(!store.insert_code(Bytes::from_static(b"no account has it")));
     drop(held);
     store.release_retired();
     assert_eq!(store.stats(), Default::default());
@@ -145,19 +145,20 @@ fn an_absent_account_may_be_stated_with_zero_hashes() {
     };
     update.accounts.insert(address(2), present);
     let state = empty.commit(empty.update(&update).unwrap());
-    for (account, is_fine) in [(address(1), true), (address(2), false)] {
-        let mut altered: Value = serde_json::from_slice(&stated(&state, &account, &[])).unwrap();
+    for (account, is_valid) in [(address(1), true), (address(2), false)] {
+        let mut altered: Value =
+            serde_json::from_slice(&honest_answer(&state, &account, &[])).unwrap();
         for member in ["codeHash", "storageHash"] {
             altered[member] = json!(B256::ZERO);
         }
         let verified = verify_proof(altered.to_string().as_bytes(), state.root(), &account, &[]);
-        assert_eq!(verified.is_ok(), is_fine, "{account}");
+        assert_eq!(verified.is_ok(), is_valid, "{account}");
     }
 }
 
-/// The dev chain's own states: what one block's proof brought is there for the others.
+/// States of the dev chain: nodes from the proof of one block serve the others.
 #[test]
-fn neighbours_share_what_did_not_change() {
+fn neighboring_blocks_share_unchanged_nodes() {
     let store = NodeStore::new();
     let states: Vec<_> = DEV
         .blocks
@@ -183,13 +184,16 @@ fn neighbours_share_what_did_not_change() {
         store.insert_proof(&fetch(state, held, &token, &slots));
         check_store(&store);
         nodes.push(store.stats().node_bytes - before);
-        assert_eq!(stated(held, &token, &slots), stated(state, &token, &slots));
+        assert_eq!(
+            honest_answer(held, &token, &slots),
+            honest_answer(state, &token, &slots)
+        );
     }
     assert!(
         nodes[1..].iter().all(|bytes| *bytes <= nodes[0]),
         "{nodes:?}"
     );
-    // The newest first: the others go one by one and leave what it reaches.
+    // The older states are dropped one by one; the nodes that the newest reaches stay.
     let mut held = held;
     while held.len() > 1 {
         drop(held.remove(0));
@@ -197,8 +201,8 @@ fn neighbours_share_what_did_not_change() {
         check_store(&store);
         let (state, newest) = (states.last().unwrap(), held.last().unwrap());
         assert_eq!(
-            stated(newest, &token, &slots),
-            stated(state, &token, &slots)
+            honest_answer(newest, &token, &slots),
+            honest_answer(state, &token, &slots)
         );
     }
     drop(held);
@@ -207,19 +211,19 @@ fn neighbours_share_what_did_not_change() {
 }
 
 #[test]
-fn nodes_that_no_root_reaches_are_left_out() {
+fn nodes_that_no_held_root_reaches_are_not_stored() {
     let full = some_state(&NodeStore::new(), 60);
     let other = some_state(&NodeStore::new(), 61);
     let store = NodeStore::new();
     let proof = full.prove(&address(3), &[slot(1)]).unwrap();
     store.insert_proof(&proof);
-    assert_eq!(store.stats(), Default::default(), "nobody holds it");
+    assert_eq!(store.stats(), Default::default(), "no root is held");
     let held = State::hold(&store, other.root());
     store.insert_proof(&proof);
     check_store(&store);
     assert_eq!(store.stats().node_bytes, 0, "another root is held");
     let again = State::hold(&store, full.root());
-    // Without its root a proof says nothing here, whatever else is in it.
+    // A proof without its root node adds nothing.
     let rootless = AccountProof {
         nodes: proof.nodes[1..].to_vec(),
         ..proof.clone()
@@ -229,7 +233,7 @@ fn nodes_that_no_root_reaches_are_left_out() {
     store.insert_proof(&proof);
     check_store(&store);
     assert_eq!(again.storage(&address(3), slot(1)), Ok(slot(5)));
-    // The half that was missing comes with another proof.
+    // Another proof brings the missing half.
     store.insert_proof(&other.prove(&address(3), &[slot(1)]).unwrap());
     check_store(&store);
     assert_eq!(held.storage(&address(3), slot(1)), Ok(slot(5)));
@@ -239,7 +243,7 @@ fn nodes_that_no_root_reaches_are_left_out() {
 }
 
 #[test]
-fn states_held_in_part_can_be_empty() {
+fn a_partially_held_state_can_be_empty() {
     let store = NodeStore::new();
     let held = State::hold(&store, alloy_trie::EMPTY_ROOT_HASH);
     assert_eq!(held.account(&address(1)), Ok(None));
@@ -261,7 +265,7 @@ fn states_held_in_part_can_be_empty() {
 }
 
 #[test]
-fn each_flaw_of_a_proof_has_its_name() {
+fn each_flaw_of_a_proof_is_named() {
     let full = some_state(&NodeStore::new(), 60);
     let (root, address) = (full.root(), address(3));
     let honest = full.prove(&address, &[slot(1)]).unwrap();
@@ -309,8 +313,7 @@ fn each_flaw_of_a_proof_has_its_name() {
         (part, found),
         (of_slot, ProofFlaw::Short { expected, found: 0 })
     );
-    let garbage =
-        Bytes::from_static(b"no node at all, but one that has the hash that is asked for");
+    let garbage = Bytes::from_static(b"not a node, although its hash is the requested one");
     let malformed = AccountProof::verify(keccak256(&garbage), &address, vec![garbage], vec![]);
     assert!(matches!(
         malformed.unwrap_err().flaw,
@@ -318,10 +321,9 @@ fn each_flaw_of_a_proof_has_its_name() {
     ));
 }
 
-/// A store with a bound stays within it, answers what it is asked, and forgets what is not asked
-/// for.
+/// A bounded store stays within its bound, answers reads, and evicts state that is not read.
 #[test]
-fn a_bounded_store_keeps_what_is_read() {
+fn a_bounded_store_keeps_state_that_is_read() {
     let full = some_state(&NodeStore::new(), 600);
     const MAX: usize = 400_000;
     let store = NodeStore::bounded(MAX);
@@ -334,10 +336,10 @@ fn a_bounded_store_keeps_what_is_read() {
             if held.prove(&address, &slots).is_err() {
                 fetched[which] += 1;
                 store.insert_proof(&fetch(&full, &held, &address, &slots));
-                // What was just brought is there.
+                // Fresh state is held.
                 assert_eq!(
-                    stated(&held, &address, &slots),
-                    stated(&full, &address, &slots)
+                    honest_answer(&held, &address, &slots),
+                    honest_answer(&full, &address, &slots)
                 );
             }
             let account = full.account(&address).unwrap().unwrap();
@@ -353,16 +355,16 @@ fn a_bounded_store_keeps_what_is_read() {
         }
     }
     check_store(&store);
-    assert_eq!(fetched[0], 2, "what is read at every turn stays");
+    assert_eq!(fetched[0], 2, "state that is read in every round stays");
     assert!(fetched[1] >= 590);
-    let gone = (0..600).filter(|number| held.prove(&address(*number), &slots).is_err());
-    assert!(gone.count() > 300, "most do not fit");
+    let evicted = (0..600).filter(|number| held.prove(&address(*number), &slots).is_err());
+    assert!(evicted.count() > 300, "most do not fit");
     drop(held);
     store.release_retired();
     assert_eq!(store.stats(), Default::default());
 }
 
-/// However small the bound, what was proved is correct, and the store is sound.
+/// However small the bound, proofs verify, and the store keeps its invariants.
 #[test]
 fn a_bound_may_be_too_small_for_anything() {
     let full = some_state(&NodeStore::new(), 60);
@@ -373,16 +375,16 @@ fn a_bound_may_be_too_small_for_anything() {
         store.insert_proof(&proof);
         check_store(&store);
         assert_eq!(store.stats().node_bytes, 0);
-        assert_eq!(store.stats().nodes, 1, "the root is named");
+        assert_eq!(store.stats().nodes, 1, "the held root has an entry");
     }
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Random states, with some nodes changed: we and alloy-trie say the same of every proof.
+    /// Random states, with some nodes changed: alloy-trie accepts and refuses the same proofs.
     #[test]
-    fn proofs_are_judged_as_by_alloy(
+    fn proofs_are_accepted_exactly_if_alloy_trie_accepts_them(
         accounts in 1..80_u64,
         asked in 0..90_u64,
         of_slot in 0..300_u64,
@@ -430,19 +432,19 @@ proptest! {
         }
     }
 
-    /// Handles come and go, proofs come in any order, and the bound is met: the counts are right at
-    /// every step.
+    /// States are held and dropped, proofs arrive in any order, and nodes are evicted: the
+    /// reference counts are right after every step.
     #[test]
-    fn counts_stay_right_whatever_comes(
+    fn reference_counts_stay_right_after_random_steps(
         bounded: bool,
         steps in prop::collection::vec((0..4_u8, 0..3_usize, 0..40_u64, 0..200_u64), 1..60),
     ) {
         let fulls = [30, 31, 40].map(|accounts| some_state(&NodeStore::new(), accounts));
         let store = if bounded { NodeStore::bounded(30_000) } else { NodeStore::new() };
         let mut held: Vec<(usize, Arc<State>)> = Vec::new();
-        for (what, which, number, index) in steps {
+        for (action, which, number, index) in steps {
             let full = &fulls[which];
-            match what {
+            match action {
                 0 => held.push((which, State::hold(&store, full.root()))),
                 1 => {
                     let pick = number as usize;

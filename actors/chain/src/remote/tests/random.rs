@@ -1,5 +1,5 @@
-//! Random blocks, signed and rooted: every fork's header, every type of transaction, creations that
-//! failed, ommers.
+//! Random blocks with valid signatures and roots: headers of every fork, every type of transaction,
+//! failed creations, ommers.
 
 use alloy_consensus::{SignableTransaction, Signed, proofs};
 use alloy_primitives::Signature;
@@ -17,10 +17,10 @@ use crate::{
     verify,
 };
 
-/// None of the chains that are known.
+/// The id of a chain without built-in parameters.
 const CHAIN_ID: u64 = 31_337;
 
-/// The transaction on this chain, with a signature that somebody could have made.
+/// The transaction with this chain id, and with a signature that recovers.
 fn signed(transaction: &Transaction) -> Transaction {
     fn sign<T: SignableTransaction<Signature>>(transaction: T) -> Transaction
     where
@@ -57,8 +57,8 @@ fn signed(transaction: &Transaction) -> Transaction {
     }
 }
 
-/// A block whose header promises what is in it.
-fn sound_block() -> impl Strategy<Value = Sample> {
+/// A block whose header commits to its body and receipts.
+fn consistent_block() -> impl Strategy<Value = Sample> {
     arbitrary::block().prop_map(|mut sample| {
         let Sample {
             raw,
@@ -86,7 +86,7 @@ fn sound_block() -> impl Strategy<Value = Sample> {
     })
 }
 
-/// Receipts of a client that states no address for a failed creation.
+/// The receipts of a client that states no contract address for a failed creation.
 fn without_failed_creations(receipts: &[u8]) -> Vec<u8> {
     let mut receipts = parsed(receipts);
     for receipt in receipts.as_array_mut().unwrap() {
@@ -101,7 +101,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
 
     #[test]
-    fn random_honest_blocks_are_verified(sample in sound_block()) {
+    fn random_honest_blocks_are_verified(sample in consistent_block()) {
         let parts = sample.parts();
         let json = BlockJson::encode(&parts, EncodeOptions::default()).unwrap();
         let uncles = (0..json.uncle_count()).map(|index| json.uncle(index).unwrap());
@@ -111,8 +111,8 @@ proptest! {
             ommers: uncles.map(|uncle| uncle.to_vec()).collect(),
         };
         let verifier = verifier(CHAIN_ID, BlobRules::of_chain(CHAIN_ID));
-        for other in [false, true] {
-            if other {
+        for is_rewritten in [false, true] {
+            if is_rewritten {
                 statement.block = parsed(&statement.block).to_string().into();
                 statement.receipts = without_failed_creations(&statement.receipts);
             }

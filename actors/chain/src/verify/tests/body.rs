@@ -1,14 +1,14 @@
 use super::*;
 
 #[test]
-fn each_promise_about_the_body_has_its_error() {
+fn each_wrong_header_field_about_the_body_has_its_error() {
     let chain = RawChain::new();
     let transactions_root = |good: &RawBlock, changed: &RawBlock| VerifyError::TransactionsRoot {
         expected: proofs::calculate_transaction_root(&changed.body.transactions),
         found: good.header.transactions_root,
     };
     chain.check(
-        "a transaction less",
+        "one transaction missing",
         40,
         |block| drop(block.body.transactions.pop()),
         transactions_root,
@@ -20,7 +20,7 @@ fn each_promise_about_the_body_has_its_error() {
         transactions_root,
     );
     chain.check(
-        "all transactions gone",
+        "all transactions missing",
         40,
         |block| block.body.transactions.clear(),
         |good, _| VerifyError::TransactionsRoot {
@@ -29,7 +29,7 @@ fn each_promise_about_the_body_has_its_error() {
         },
     );
     chain.check(
-        "an ommer less",
+        "the ommer missing",
         25,
         |block| block.body.ommers.clear(),
         |good, _| VerifyError::OmmersHash {
@@ -56,7 +56,7 @@ fn each_promise_about_the_body_has_its_error() {
             found: Some(0),
         },
     );
-    // Blobs a block may have: 6 from Cancun, 9 from Prague and Osaka, 15 from BPO1, 21 from BPO2.
+    // Most blobs in a block: 6 from Cancun, 9 from Prague and Osaka, 15 from BPO1, 21 from BPO2.
     for (number, max) in [(42, 6), (44, 6), (45, 9), (48, 9), (51, 15), (54, 21)] {
         let (max, found) = (max * 131_072, (max + 1) * 131_072);
         chain.check(
@@ -87,13 +87,17 @@ fn each_promise_about_the_body_has_its_error() {
         max: 8 << 20,
         found: length,
     };
-    assert_eq!(chain.judge(48, &large), Err(too_large), "from Osaka on");
+    assert_eq!(
+        chain.verify(48, &large),
+        Err(too_large),
+        "limited from Osaka on"
+    );
     large.header = chain.blocks[47].header.clone();
     assert!(
         matches!(
-            chain.judge(47, &large),
+            chain.verify(47, &large),
             Err(VerifyError::TransactionsRoot { .. })
         ),
-        "not before"
+        "not limited before"
     );
 }

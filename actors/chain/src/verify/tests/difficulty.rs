@@ -1,9 +1,9 @@
 use super::*;
 
-/// The formulas as the EIPs write them, in signed arithmetic.
+/// Compares with the formulas of the EIPs, in signed arithmetic.
 #[test]
 fn difficulty_is_that_of_the_eips() {
-    /// `None` where the bomb is beyond this arithmetic.
+    /// `None` if the bomb overflows this arithmetic.
     fn expected(fork: &str, delay: i128, parent: &Header, timestamp: u64) -> Option<i128> {
         let difficulty: i128 = parent.difficulty.try_into().unwrap();
         let elapsed = i128::from(timestamp - parent.timestamp);

@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn each_promise_about_the_parent_has_its_error() {
+fn each_contradiction_of_the_parent_has_its_error() {
     let chain = RawChain::new();
     let other = B256::repeat_byte(7);
     chain.check(
@@ -57,7 +57,7 @@ fn each_promise_about_the_parent_has_its_error() {
         |block| block.header.gas_limit = 100_000_000,
         |_, _| limits(100_000_000),
     );
-    let widest = |limit| {
+    let with_parent_limit = |limit| {
         let mut chain = RawChain::new();
         chain.blocks[39].header.gas_limit = limit;
         chain
@@ -72,7 +72,7 @@ fn each_promise_about_the_parent_has_its_error() {
             GAS_LIMIT_MAX,
         ),
     ] {
-        let chain = widest(parent);
+        let chain = with_parent_limit(parent);
         chain.check(
             "gas limit of any block",
             40,
@@ -122,7 +122,7 @@ fn each_promise_about_the_parent_has_its_error() {
 }
 
 #[test]
-fn each_promise_about_the_seal_has_its_error() {
+fn each_wrong_field_of_the_seal_has_its_error() {
     let chain = RawChain::new();
     chain.check(
         "difficulty",
@@ -180,7 +180,7 @@ fn each_promise_about_the_seal_has_its_error() {
     };
     for number in [2, 11] {
         dao(true).check(
-            "mark missing",
+            "mark of the DAO fork missing",
             number,
             |_| (),
             |good, _| VerifyError::DaoForkMissing {
@@ -189,7 +189,7 @@ fn each_promise_about_the_seal_has_its_error() {
             },
         );
         dao(false).check(
-            "mark refused",
+            "mark of the DAO fork refused",
             number,
             |block| block.header.extra_data = mark.clone(),
             |_, _| VerifyError::DaoForkMark {
@@ -198,18 +198,18 @@ fn each_promise_about_the_seal_has_its_error() {
         );
     }
     let mut eleventh = chain.blocks[12].clone();
-    // It stands with an ommer of the ten before it, which carries none either.
+    // Its ommer is one of the first ten blocks and lacks their mark.
     eleventh.body.ommers.clear();
     eleventh.header.ommers_hash = EMPTY_OMMER_ROOT_HASH;
     assert_eq!(
-        dao(true).judge(12, &eleventh),
+        dao(true).verify(12, &eleventh),
         Ok(()),
         "the eleventh block carries no mark"
     );
 }
 
 #[test]
-fn fields_are_there_from_their_fork_on_and_not_before() {
+fn fields_are_present_from_their_fork_on_and_not_before() {
     let chain = RawChain::new();
     let zero = Some(B256::ZERO);
     chain.check(

@@ -21,7 +21,7 @@ use crate::{
     network::{ChainSpec, Rules},
 };
 
-/// The chain of execution-apis, as much of it as the checks look at.
+/// The blocks of execution-apis, and the rules to check them by.
 struct RawChain {
     spec: ChainSpec,
     blocks: Vec<RawBlock>,
@@ -32,7 +32,7 @@ impl RawChain {
         Self::with_rules(|_| ())
     }
 
-    /// The same blocks under other rules.
+    /// The same blocks, with changed rules.
     fn with_rules(change: impl FnOnce(&mut Genesis)) -> Self {
         let mut genesis = fixture::genesis();
         let header = fixture::genesis_header(&genesis);
@@ -64,7 +64,7 @@ impl RawChain {
     }
 
     fn ommer_ancestors(&self, number: usize) -> Vec<Arc<OmmerAncestor>> {
-        let ommer_ancestors = |block: &RawBlock| OmmerAncestor {
+        let ommer_ancestor = |block: &RawBlock| OmmerAncestor {
             hash: block.header.hash_slow(),
             header: block.header.clone(),
             ommers: block.body.ommers_hashes().collect(),
@@ -72,13 +72,13 @@ impl RawChain {
         self.blocks[..number]
             .iter()
             .rev()
-            .map(ommer_ancestors)
+            .map(ommer_ancestor)
             .map(Arc::new)
             .collect()
     }
 
-    /// Everything that is checked before execution, for a block in the place of block `number`.
-    fn judge(&self, number: usize, block: &RawBlock) -> Result<(), VerifyError> {
+    /// Runs all checks before execution on a block in the place of block `number`.
+    fn verify(&self, number: usize, block: &RawBlock) -> Result<(), VerifyError> {
         let rules = self.rules(number, block.header.timestamp);
         let parent = self.parent(number);
         check_header(&rules, parent, parent.hash_slow(), &block.header)?;
@@ -87,8 +87,8 @@ impl RawChain {
         recover_senders(&rules, &block.body.transactions).map(drop)
     }
 
-    /// Changes one thing about block `number`; `expected` is what the good and the changed block
-    /// are judged to.
+    /// Changes one thing in block `number`; `expected` makes the error from the good and the
+    /// changed block.
     #[track_caller]
     fn check(
         &self,
@@ -100,12 +100,11 @@ impl RawChain {
         let good = &self.blocks[number];
         let mut changed = good.clone();
         change(&mut changed);
-        let verdict = self.judge(number, &changed);
-        assert_eq!(verdict, Err(expected(good, &changed)), "{name}");
+        let result = self.verify(number, &changed);
+        assert_eq!(result, Err(expected(good, &changed)), "{name}");
     }
 
-    /// As [`Self::check`] for the ommers of block `number`, with the header's hash of them put
-    /// right.
+    /// Like [`Self::check`], for the ommers of block `number`; the ommers hash is recomputed.
     #[track_caller]
     fn check_ommers(
         &self,
@@ -123,8 +122,8 @@ impl RawChain {
         });
     }
 
-    /// As [`Self::check`] for the first transaction of block `number`, with the transactions root
-    /// put right.
+    /// Like [`Self::check`], for the first transaction of block `number`; the transactions root is
+    /// recomputed.
     #[track_caller]
     fn check_transaction(
         &self,
@@ -148,12 +147,12 @@ impl RawChain {
 }
 
 #[test]
-fn every_block_of_execution_apis_keeps_its_promises() {
+fn every_block_of_execution_apis_passes_all_checks() {
     let chain = RawChain::new();
     assert_eq!(chain.blocks.len(), 55);
     for number in 1..chain.blocks.len() {
         assert_eq!(
-            chain.judge(number, &chain.blocks[number]),
+            chain.verify(number, &chain.blocks[number]),
             Ok(()),
             "block {number}"
         );

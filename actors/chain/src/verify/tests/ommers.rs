@@ -1,13 +1,13 @@
 use super::*;
 
 #[test]
-fn each_promise_about_ommers_has_its_error() {
+fn each_invalid_ommer_has_its_error() {
     let chain = RawChain::new();
     let good = chain.blocks[25].body.ommers[0].clone();
     let header = |number: usize| chain.blocks[number].header.clone();
     let twice = good.clone();
     chain.check_ommers(
-        "the same twice",
+        "the same ommer twice",
         25,
         |ommers| ommers.push(twice),
         |ommers| VerifyError::OmmerIncluded {
@@ -16,7 +16,7 @@ fn each_promise_about_ommers_has_its_error() {
     );
     let old = chain.blocks[22].body.ommers[0].clone();
     chain.check_ommers(
-        "one of an ancestor's",
+        "an ommer that an ancestor includes",
         25,
         |ommers| ommers[0] = old,
         |ommers| VerifyError::OmmerIncluded {
@@ -24,13 +24,13 @@ fn each_promise_about_ommers_has_its_error() {
         },
     );
     chain.check_ommers(
-        "three",
+        "three ommers",
         25,
         |ommers| ommers.resize(3, good.clone()),
         |_| VerifyError::OmmerCount { max: 2, found: 3 },
     );
     chain.check_ommers(
-        "one after the merge",
+        "an ommer after the merge",
         36,
         |ommers| ommers.push(good.clone()),
         |_| VerifyError::OmmerCount { max: 0, found: 1 },
@@ -46,15 +46,16 @@ fn each_promise_about_ommers_has_its_error() {
         );
     }
     for number in [17, 25] {
-        // Block 17's parent is the eighth generation below block 25; block 25's parent is its own.
-        let stranger = Header {
+        // The parent of block 17 is eight generations below block 25; a sibling of block 25 has the
+        // same parent as that block.
+        let unrelated = Header {
             beneficiary: [9; 20].into(),
             ..header(number)
         };
         chain.check_ommers(
-            "no kin",
+            "an ommer without a recent parent",
             25,
-            |ommers| ommers[0] = stranger,
+            |ommers| ommers[0] = unrelated,
             |ommers| VerifyError::OmmerParent {
                 hash: ommers[0].hash_slow(),
                 parent: ommers[0].parent_hash,
@@ -69,9 +70,9 @@ fn each_promise_about_ommers_has_its_error() {
     with_sibling.body.ommers[0] = sibling;
     with_sibling.header.ommers_hash = with_sibling.body.calculate_ommers_root();
     assert_eq!(
-        chain.judge(25, &with_sibling),
+        chain.verify(25, &with_sibling),
         Ok(()),
-        "the parent of block 19 is the seventh generation"
+        "the parent of block 19 is seven generations below"
     );
 }
 
@@ -83,14 +84,14 @@ fn ommer_of(chain: &RawChain, number: usize) -> Header {
     }
 }
 
-/// Changes the ommer of block `number`: refused because of `why`.
+/// Changes the ommer of block `number`; `expected` makes the error about its header.
 #[track_caller]
 fn check_header(
     chain: &RawChain,
     name: &str,
     number: usize,
     change: impl FnOnce(&mut Header),
-    why: impl FnOnce(&Header) -> VerifyError,
+    expected: impl FnOnce(&Header) -> VerifyError,
 ) {
     let good = ommer_of(chain, number);
     let mut ommer = good.clone();
@@ -102,7 +103,7 @@ fn check_header(
         |ommers| *ommers = vec![ommer],
         |_| VerifyError::OmmerHeader {
             hash,
-            why: Box::new(why(&good)),
+            why: Box::new(expected(&good)),
         },
     );
 }
@@ -113,7 +114,7 @@ fn an_ommers_header_is_checked_like_that_of_a_block_before_the_merge() {
     let mut unchanged = chain.blocks[33].clone();
     unchanged.body.ommers.push(ommer_of(&chain, 33));
     unchanged.header.ommers_hash = unchanged.body.calculate_ommers_root();
-    assert_eq!(chain.judge(33, &unchanged), Ok(()));
+    assert_eq!(chain.verify(33, &unchanged), Ok(()));
 
     let zero = Some(B256::ZERO);
     check_header(
@@ -195,7 +196,7 @@ fn an_ommers_header_is_checked_like_that_of_a_block_before_the_merge() {
             found: true,
         },
     );
-    // Block 10 is one of the fork's ten and block 12 is not.
+    // The ommer, block 10, is one of the first ten blocks of the fork; block 12 is not.
     let mark = Bytes::from_static(b"dao-hard-fork");
     let dao = |supported| {
         RawChain::with_rules(move |genesis| {

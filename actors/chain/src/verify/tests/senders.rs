@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn each_promise_of_a_signature_has_its_error() {
+fn each_invalid_signature_has_its_error() {
     const ORDER: U256 =
         uint!(0xfffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364141_U256);
     let chain = RawChain::new();
@@ -60,7 +60,7 @@ fn each_promise_of_a_signature_has_its_error() {
         },
         |hash| VerifyError::ReplayProtection { index, hash },
     );
-    // Before Homestead a high s was valid, and the same sender's.
+    // Before Homestead a high s was valid and recovers to the same sender.
     let frontier = RawChain::with_rules(|genesis| {
         genesis.config.homestead_block = Some(2);
     });
@@ -99,14 +99,14 @@ fn many_signatures_are_recovered_in_the_order_of_their_transactions() {
             "{count}"
         );
     }
-    // The first wrong one is named, even if a thread finds another one sooner.
-    let mut wrong = all;
+    // The error names the first invalid signature, even if a thread finds a later one sooner.
+    let mut invalid = all;
     for index in [998, 400] {
-        let signed = wrong[index].as_legacy().unwrap();
+        let signed = invalid[index].as_legacy().unwrap();
         let none = Signature::new(U256::ZERO, signed.signature().s(), false);
-        wrong[index] = Transaction::Legacy(Signed::new_unhashed(signed.tx().clone(), none));
+        invalid[index] = Transaction::Legacy(Signed::new_unhashed(signed.tx().clone(), none));
     }
-    let (index, hash) = (400, *wrong[400].hash());
+    let (index, hash) = (400, *invalid[400].hash());
     let refused = Err(VerifyError::Signature { index, hash });
-    assert_eq!(recover_senders_of(chain_id, &wrong), refused);
+    assert_eq!(recover_senders_of(chain_id, &invalid), refused);
 }
