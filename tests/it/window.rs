@@ -36,20 +36,20 @@ fn serve() -> Server {
 }
 
 /// An address that the chain does not know.
-const NOBODY: &str = "0x00000000000000000000000000000000000000ff";
+const ABSENT: &str = "0x00000000000000000000000000000000000000ff";
 
 /// State methods and their parameters before the block.
 fn state_methods() -> [(&'static str, Vec<Value>); 6] {
-    let nobody = json!(NOBODY);
+    let absent = json!(ABSENT);
     [
-        ("eth_getStorageAt", vec![nobody.clone(), json!("0x0")]),
-        ("eth_getProof", vec![nobody.clone(), json!([])]),
-        ("eth_getBalance", vec![nobody.clone()]),
-        ("eth_getTransactionCount", vec![nobody.clone()]),
-        ("eth_getCode", vec![nobody]),
+        ("eth_getStorageAt", vec![absent.clone(), json!("0x0")]),
+        ("eth_getProof", vec![absent.clone(), json!([])]),
+        ("eth_getBalance", vec![absent.clone()]),
+        ("eth_getTransactionCount", vec![absent.clone()]),
+        ("eth_getCode", vec![absent]),
         (
             "eth_getStorageValues",
-            vec![json!({ NOBODY: [B256::ZERO] })],
+            vec![json!({ ABSENT: [B256::ZERO] })],
         ),
     ]
 }

@@ -32,7 +32,7 @@ pub(crate) const FOLLOWED_DEV: &str = "geth-followed-dev";
 struct Difference {
     /// Methods whose answers differ.
     methods: &'static [&'static str],
-    /// What decides it, and why.
+    /// Why the answers differ.
     reason: &'static str,
     /// The chains on which it shows: a row that no longer holds is noticed.
     shows_on: &'static [&'static str],
@@ -357,9 +357,9 @@ fn compare_state(both: &mut GethComparison, contents: &Contents, dice: &mut Dice
             both.compare(method, json!([address, height]));
             both.compare("eth_getStorageAt", json!([address, "0x7fffffff", height]));
         }
-        let nobody = random_address(dice);
-        both.compare("eth_getStorageAt", json!([nobody, "0x0", height]));
-        both.compare("eth_getBalance", json!([nobody, height]));
+        let absent = random_address(dice);
+        both.compare("eth_getStorageAt", json!([absent, "0x0", height]));
+        both.compare("eth_getBalance", json!([absent, height]));
     }
     both.flush();
     let compared = both.compared - before;

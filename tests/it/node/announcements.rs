@@ -74,7 +74,8 @@ fn no_member_of_an_announced_head_is_trusted() {
         check(&case, &notification["parentHash"], &json!(before.1));
         applied += usize::from(proxy.applied() > 0);
     }
-    // A head that cannot be parsed ends the subscription: no head is announced until the next one.
+    // A head that cannot be parsed ends the subscription: heads are not announced until the next
+    // one.
     println!("{applied} of {count} lies were sent");
     assert!(2 * applied > count, "{applied} of {count} lies were sent");
     proxy.heal();

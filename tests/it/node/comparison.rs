@@ -52,7 +52,7 @@ pub(super) const ANVIL: ExpectedDifferences<'_> = ExpectedDifferences {
     size: true,
 };
 
-/// anvil with blocks that have no transactions, and so no receipts.
+/// anvil's blocks without transactions, and so without receipts.
 pub(super) const ANVIL_EMPTY: ExpectedDifferences<'_> = ExpectedDifferences {
     ours: &[],
     theirs: &[],

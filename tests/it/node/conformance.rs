@@ -126,14 +126,14 @@ fn hex(number: u64) -> Value {
 }
 
 /// This block in one of the forms that state methods accept, chosen by chance.
-fn block_id(dice: &mut Dice, seen: &ChainContents, number: u64) -> Value {
-    let hash = &seen.hashes[usize::try_from(number - 1).unwrap()];
+fn block_id(dice: &mut Dice, contents: &ChainContents, number: u64) -> Value {
+    let hash = &contents.hashes[usize::try_from(number - 1).unwrap()];
     match dice.below(5) {
         0 => hex(number),
         1 => json!({"blockNumber": hex(number)}),
         2 => json!({"blockHash": hash}),
         3 => json!({"blockHash": hash, "requireCanonical": true}),
-        _ if number as usize == seen.hashes.len() => json!("latest"),
+        _ if number as usize == contents.hashes.len() => json!("latest"),
         _ => hash.clone(),
     }
 }
@@ -141,16 +141,16 @@ fn block_id(dice: &mut Dice, seen: &ChainContents, number: u64) -> Value {
 /// Compares an account at a block: balance, nonce, code, slots, and a proof of them.
 fn compare_account(
     comparison: &mut Comparison,
-    seen: &ChainContents,
+    contents: &ChainContents,
     dice: &mut Dice,
     account: &str,
     number: u64,
 ) {
-    let at = block_id(dice, seen, number);
+    let at = block_id(dice, contents, number);
     for method in ["eth_getBalance", "eth_getTransactionCount", "eth_getCode"] {
         comparison.compare("state", method, json!([account, at]));
     }
-    let keys = seen.keys(account, dice, SLOTS_PROVEN);
+    let keys = contents.keys(account, dice, SLOTS_PROVEN);
     for key in keys.iter().rev().take(3) {
         comparison.compare("state", "eth_getStorageAt", json!([account, key, at]));
     }
@@ -160,7 +160,7 @@ fn compare_account(
         "eth_getStorageValues",
         json!([{account: words}, at]),
     );
-    let state_root = seen.state_roots[usize::try_from(number - 1).unwrap()];
+    let state_root = contents.state_roots[usize::try_from(number - 1).unwrap()];
     comparison.proof(json!([account, keys, at]), state_root);
 }
 
@@ -171,7 +171,7 @@ fn every_answer_is_the_upstreams_while_the_chain_grows() {
     geth.go_to(&payloads[0]);
     let server = follow(&[ws(geth.address())]);
     let mut comparison = Comparison::between(&server, geth.address());
-    let (mut seen, mut dice) = (ChainContents::default(), Dice::new(59));
+    let (mut contents, mut dice) = (ChainContents::default(), Dice::new(59));
     let store = format!("{STORE_CONTRACT:#x}");
     for payload in &payloads {
         let Payload { number, .. } = *payload;
@@ -180,9 +180,9 @@ fn every_answer_is_the_upstreams_while_the_chain_grows() {
         comparison.chain();
         let block = comparison.block(number);
         let receipts = comparison.compare("receipt", "eth_getBlockReceipts", json!(["latest"]));
-        let accounts = seen.add(&block, &receipts);
+        let accounts = contents.add(&block, &receipts);
         for account in accounts {
-            compare_account(&mut comparison, &seen, &mut dice, &account, number);
+            compare_account(&mut comparison, &contents, &mut dice, &account, number);
         }
         // Older blocks are unchanged, to the end of the window.
         let older = dice.between(oldest.max(1), number);
@@ -191,17 +191,17 @@ fn every_answer_is_the_upstreams_while_the_chain_grows() {
             4 => _ = comparison.block(older),
             _ => {}
         }
-        compare_account(&mut comparison, &seen, &mut dice, &store, older);
-        let nobody = format!("{:#x}", Address::from(dice.bytes()));
-        compare_account(&mut comparison, &seen, &mut dice, &nobody, older);
+        compare_account(&mut comparison, &contents, &mut dice, &store, older);
+        let absent = format!("{:#x}", Address::from(dice.bytes()));
+        compare_account(&mut comparison, &contents, &mut dice, &absent, older);
         // Filters for some logs of the window.
-        let first = seen
+        let first = contents
             .logs
             .iter()
             .position(|log| quantity(&log["blockNumber"]) >= oldest);
-        let logs = &seen.logs[first.unwrap_or(seen.logs.len())..];
+        let logs = &contents.logs[first.unwrap_or(contents.logs.len())..];
         if !logs.is_empty() {
-            let hashes = &seen.hashes[usize::try_from(oldest.max(1) - 1).unwrap()..];
+            let hashes = &contents.hashes[usize::try_from(oldest.max(1) - 1).unwrap()..];
             for _ in 0..6 {
                 let filter = random_filter(&mut dice, logs, &(oldest..=number), hashes);
                 comparison.compare("log", "eth_getLogs", json!([filter]));
@@ -221,28 +221,28 @@ fn every_answer_is_the_upstreams_while_the_chain_grows() {
     }
     println!(
         "types {:?}, {} transfers, {} creations, {} reverted, {} events, {} withdrawals, {} slots of the store",
-        seen.types,
-        seen.transfers,
-        seen.creations,
-        seen.reverted,
-        seen.events,
-        seen.withdrawals,
-        seen.slots[&store].len()
+        contents.types,
+        contents.transfers,
+        contents.creations,
+        contents.reverted,
+        contents.events,
+        contents.withdrawals,
+        contents.slots[&store].len()
     );
     for kind in 0..=4 {
-        let count = seen.types.get(&kind).copied().unwrap_or(0);
+        let count = contents.types.get(&kind).copied().unwrap_or(0);
         assert!(count >= 100, "{count} transactions of type {kind}");
     }
     for (name, count) in [
-        ("transfers", seen.transfers),
-        ("creations", seen.creations),
-        ("reverted", seen.reverted),
-        ("withdrawals", seen.withdrawals),
+        ("transfers", contents.transfers),
+        ("creations", contents.creations),
+        ("reverted", contents.reverted),
+        ("withdrawals", contents.withdrawals),
     ] {
         assert!(count >= 200, "{count} {name}");
     }
-    let deep = seen.slots[&store].len();
-    assert!(seen.events > 2_000 && deep > 1_000, "{seen:?}");
+    let deep = contents.slots[&store].len();
+    assert!(contents.events > 2_000 && deep > 1_000, "{contents:?}");
     let compared = comparison.finish(GETH);
     assert!(compared > 50_000, "{compared} answers");
 }

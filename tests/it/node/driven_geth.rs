@@ -48,7 +48,7 @@ impl DrivenGeth {
     }
 
     /// Starts another process over the chain that an ended one left.
-    pub(super) fn again(folder: &Path) -> Self {
+    pub(super) fn restart(folder: &Path) -> Self {
         let geth = Geth::serve(folder);
         let engine = Engine::of(&geth);
         Self { geth, engine }

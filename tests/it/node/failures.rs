@@ -8,11 +8,11 @@ use nearhead_chain::dev::STORE_CONTRACT;
 use serde_json::{Value, json};
 
 use super::{
-    GONE, begin,
+    GONE,
     comparison::{ANVIL, ANVIL_EMPTY, Comparison, GETH},
     driven_geth,
     driven_geth::DrivenGeth,
-    follow, head, http, wait_fault, wait_head, wait_logged, ws,
+    follow, follow_while_filling, head, http, wait_fault, wait_head, wait_logged, ws,
 };
 use crate::{
     harness::{self, Connection, KEY, Server, check, scratch, wait_until},
@@ -38,7 +38,7 @@ fn behind_a_proxy(blocks: u64) -> (Anvil, Proxy, [Server; 2]) {
 }
 
 #[test]
-fn following_goes_on_after_an_upstream_froze_cut_connections_or_was_slow() {
+fn following_survives_a_frozen_cut_or_slow_upstream() {
     let (mut anvil, proxy, servers) = behind_a_proxy(20);
     for (fault, reasons) in [
         (Fault::Freeze, GONE),
@@ -75,7 +75,7 @@ fn following_goes_on_after_an_upstream_froze_cut_connections_or_was_slow() {
 
 /// A stopped process accepts connections and answers nothing.
 #[test]
-fn following_goes_on_when_a_stopped_process_continues() {
+fn following_goes_on_when_a_stopped_process_resumes() {
     let geth = Geth::dev(&scratch("node-stopped"), 1);
     let servers = [http(geth.address), ws(geth.address)].map(|url| follow(&[url]));
     for server in &servers {
@@ -219,7 +219,7 @@ fn the_head_never_goes_back_for_a_stale_replica() {
         replicas[0].go_to(&payloads[number - 1])
     };
     let first = go_to(8);
-    let server = begin(&[http(proxy.address)]);
+    let server = follow_while_filling(&[http(proxy.address)]);
     wait_head(&server, first);
     let mut session = Client::open(server.address, &format!("/ws/v3/{KEY}"));
     for kind in ["newHeads", "reorgs"] {

@@ -6,11 +6,11 @@ use alloy_primitives::B256;
 use serde_json::{Value, json};
 
 use super::{
-    WINDOW, begin, chain_of_execution_apis, check_pruned,
+    WINDOW, chain_of_execution_apis, check_pruned,
     comparison::{ANVIL, ANVIL_EMPTY, Comparison, GETH, GETH_OMMERS},
     counted, driven_geth,
     driven_geth::DrivenGeth,
-    follow, head, http, refuted, wait_head, ws,
+    follow, follow_while_filling, head, http, refuted, wait_head, ws,
 };
 use crate::{
     harness::{KEY, Server, check, scratch, wait_until},
@@ -187,8 +187,8 @@ fn the_genesis_stays_readable() {
     }
     comparison.finish(GETH);
     // Its state is not readable.
-    let nobody = format!("0x{}", "00".repeat(20));
-    let answer = ours.call("eth_getBalance", &json!([nobody, "0x0"]));
+    let absent = format!("0x{}", "00".repeat(20));
+    let answer = ours.call("eth_getBalance", &json!([absent, "0x0"]));
     let error =
         json!({"code": -32000, "message": "historical state not available: block 0, oldest 8"});
     check("its state", &answer["error"], &error);
@@ -252,7 +252,7 @@ fn the_execution_apis_chain_is_followed() {
 
 /// While the window is being filled, a missing block is an error and never null.
 #[test]
-fn answers_are_given_while_the_window_is_filled() {
+fn missing_blocks_are_errors_while_the_window_is_filled() {
     let mut anvil = Anvil::start(&["--no-mining"]);
     anvil.mine(200);
     let proxy = Proxy::to(&[anvil.address]);
@@ -265,7 +265,7 @@ fn answers_are_given_while_the_window_is_filled() {
         path: String::new(),
         change: Change::Null,
     })]);
-    let server = begin(&[http(proxy.address)]);
+    let server = follow_while_filling(&[http(proxy.address)]);
     let mut ours = server.connect();
     wait_head(&server, anvil.head());
     let above = json!(["0x97", false]);
@@ -274,7 +274,7 @@ fn answers_are_given_while_the_window_is_filled() {
     });
     // Blocks 151 to 200.
     check_ready(&server, 503, 50);
-    let nobody = format!("0x{}", "00".repeat(20));
+    let absent = format!("0x{}", "00".repeat(20));
     let hash = &missing["hash"];
     let place = json!([hash, "0x0"]);
     for (method, params, code) in [
@@ -290,7 +290,7 @@ fn answers_are_given_while_the_window_is_filled() {
             json!([{"fromBlock": "0x96", "toBlock": "0xa0"}]),
             4444,
         ),
-        ("eth_getStorageAt", json!([nobody, "0x0", "0x96"]), -32000),
+        ("eth_getStorageAt", json!([absent, "0x0", "0x96"]), -32000),
         // The hash may be that of a missing block.
         ("eth_getBlockByHash", json!([hash, false]), 4444),
         ("eth_getBlockReceipts", json!([hash]), 4444),
@@ -300,7 +300,7 @@ fn answers_are_given_while_the_window_is_filled() {
         ("eth_getTransactionByBlockHashAndIndex", place, 4444),
         ("eth_getTransactionByHash", json!([hash]), 4444),
         ("eth_getTransactionReceipt", json!([hash]), 4444),
-        ("eth_getStorageAt", json!([nobody, "0x0", hash]), -32000),
+        ("eth_getStorageAt", json!([absent, "0x0", hash]), -32000),
         ("eth_getLogs", json!([{"blockHash": hash}]), -32000),
     ] {
         let answer = ours.call(method, &params);

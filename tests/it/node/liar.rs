@@ -17,11 +17,11 @@ use alloy_primitives::B256;
 use serde_json::{Value, json};
 
 use super::{
-    begin, chain_of_execution_apis,
+    chain_of_execution_apis,
     comparison::{Comparison, ExpectedDifferences, GETH, GETH_OMMERS},
     driven_geth,
     driven_geth::DrivenGeth,
-    exceptions, faults, follow, head, http, refuted, wait_head, ws,
+    exceptions, faults, follow, follow_while_filling, head, http, refuted, wait_head, ws,
 };
 use crate::{
     harness::{Connection, KEY, PATIENCE, Server, check, wait_until},
@@ -92,14 +92,14 @@ fn faults_of(lie: &Lie) -> Vec<Fault> {
 }
 
 /// A server, its liars, the honest upstream, and a session that is notified.
-struct Stage<'a> {
+struct LiarSetup<'a> {
     server: Server,
     liars: Vec<(&'a Row, Proxy)>,
     honest: Proxy,
     session: Client,
 }
 
-impl<'a> Stage<'a> {
+impl<'a> LiarSetup<'a> {
     /// Starts a server whose upstreams are all at the block before the one that lies are about.
     fn start(rows: &'a [&'a Row], before: SocketAddr) -> Self {
         let liars: Vec<_> = rows
@@ -194,24 +194,24 @@ fn run_lies(
     let [from, to] = upstreams.map(|upstream| head(&mut Connection::open(upstream, "/")));
     let groups: Vec<&[&Row]> = rows.chunks(LIARS).collect();
     for groups in groups.chunks(SERVERS) {
-        let stages: Vec<Stage<'_>> = std::thread::scope(|scope| {
+        let setups: Vec<LiarSetup<'_>> = std::thread::scope(|scope| {
             let set = groups
                 .iter()
-                .map(|rows| scope.spawn(move || Stage::start(rows, before)));
+                .map(|rows| scope.spawn(move || LiarSetup::start(rows, before)));
             let set: Vec<_> = set.collect();
-            set.into_iter().map(|stage| stage.join().unwrap()).collect()
+            set.into_iter().map(|setup| setup.join().unwrap()).collect()
         });
-        stages.iter().for_each(|stage| stage.lie(next));
-        for stage in &stages {
-            for (row, reason) in stage.wait(from) {
+        setups.iter().for_each(|setup| setup.lie(next));
+        for setup in &setups {
+            for (row, reason) in setup.wait(from) {
                 match reason {
                     Some(reason) => *tally.reasons.entry(reason).or_default() += 1,
                     None => tally.missed.push(format!("{:?}", row.lie)),
                 }
             }
         }
-        for stage in stages {
-            stage.finish(next, to, expected);
+        for setup in setups {
+            setup.finish(next, to, expected);
         }
     }
 }
@@ -343,7 +343,7 @@ fn a_window_is_not_filled_with_lies() {
 fn check_unfilled(row: &Row, upstream: SocketAddr, wanted: (u64, B256)) {
     let proxy = Proxy::to(&[upstream]);
     proxy.fail(faults_of(&row.lie));
-    let server = begin(&[http(proxy.address)]);
+    let server = follow_while_filling(&[http(proxy.address)]);
     wait_head(&server, wanted);
     let mut ours = server.connect();
     let at = json!([format!("{:#x}", row.block), true]);

@@ -87,7 +87,7 @@ fn follow_with(upstreams: &[String], more: &[&str]) -> Server {
 
 /// Follows these upstreams; returns when the server listens: it has a head, and may still be
 /// filling the window.
-fn begin(upstreams: &[String]) -> Server {
+fn follow_while_filling(upstreams: &[String]) -> Server {
     Server::listening(&mut serving(&arguments(upstreams)))
 }
 

@@ -155,10 +155,10 @@ fn wait_heads(servers: &[Server], wanted: (u64, B256)) {
     servers.iter().for_each(|server| wait_head(server, wanted));
 }
 
-/// Mines a block, and waits until it is served and the sessions are notified. On a busy machine an
-/// upstream may have been silent for a moment and be followed again: until it has advanced, a head
-/// of it that is not higher counts as lag and not as a reorg.
-fn go_on(anvil: &mut Anvil, servers: &[Server], sessions: &mut [NotifiedChain]) {
+/// Mines a block, and waits until it is served and the sessions are notified. On a busy machine
+/// nearhead may have left a briefly silent upstream and followed it again: until that upstream has
+/// advanced, a head that is not higher counts as lag and not as a reorg.
+fn mine_and_wait(anvil: &mut Anvil, servers: &[Server], sessions: &mut [NotifiedChain]) {
     anvil.mine(1);
     let (number, head) = anvil.head();
     wait_heads(servers, (number, head));
@@ -178,7 +178,7 @@ fn a_session_is_notified_of_reorgs_of_every_depth() {
     let mut sessions = sessions_at(&servers, anvil.head());
     for depth in [0, 1, 5, 60, 127] {
         if depth > 0 {
-            go_on(&mut anvil, &servers, &mut sessions);
+            mine_and_wait(&mut anvil, &servers, &mut sessions);
             anvil.reorg(depth);
         }
         let (number, head) = anvil.head();
@@ -202,7 +202,7 @@ fn a_session_is_notified_of_reorgs_of_every_depth() {
     }
 }
 
-/// A rollback is notified as a reorg that applies nothing, and the head that remains; blocks on
+/// A rollback is notified as a reorg that applies nothing and as the head that remains; blocks on
 /// another branch follow.
 #[test]
 fn a_session_is_notified_of_a_rollback() {
@@ -210,7 +210,7 @@ fn a_session_is_notified_of_a_rollback() {
     let servers = [http(anvil.address), ws(anvil.address)].map(|url| follow(&[url]));
     let mut sessions = sessions_at(&servers, anvil.head());
     for depth in [1, 3, 20] {
-        go_on(&mut anvil, &servers, &mut sessions);
+        mine_and_wait(&mut anvil, &servers, &mut sessions);
         let oldest = anvil.head().0 - 126;
         anvil.roll_back(depth);
         let (number, head) = anvil.head();
@@ -248,7 +248,7 @@ fn a_session_is_notified_of_a_lower_head() {
     let mut anvil = anvil_with_traffic("node-lower", 32, 140);
     let servers = [http(anvil.address), ws(anvil.address)].map(|url| follow(&[url]));
     let mut sessions = sessions_at(&servers, anvil.head());
-    go_on(&mut anvil, &servers, &mut sessions);
+    mine_and_wait(&mut anvil, &servers, &mut sessions);
     let oldest = anvil.head().0 - 126;
     anvil.roll_back(20);
     anvil.mine_others(7);
@@ -278,7 +278,7 @@ fn a_reorg_deeper_than_the_window_closes_sessions() {
     let mut sessions = sessions_at(&servers, anvil.head());
     let replaced = anvil.head().1;
     let known = sessions[0].heads.last().unwrap()["hash"].clone();
-    go_on(&mut anvil, &servers, &mut sessions);
+    mine_and_wait(&mut anvil, &servers, &mut sessions);
     anvil.reorg(200);
     let (number, head) = anvil.head();
     wait_heads(&servers, (number, head));

@@ -61,7 +61,7 @@ impl<'a> Restarts<'a> {
             wait_until("faulty", || is_in(server, "faulty"));
         }
         check("while it is away", &self.heads(), &served);
-        let mut geth = DrivenGeth::again(&folder);
+        let mut geth = DrivenGeth::restart(&folder);
         if let Some(older) = older {
             geth.set_back(older);
         }

@@ -52,10 +52,10 @@ fn wait_below(server: &Server) {
     ] {
         check(method, &ask(method, params), &pruned);
     }
-    let nobody = format!("0x{}", "00".repeat(20));
+    let absent = format!("0x{}", "00".repeat(20));
     let error =
         json!({"code": -32000, "message": "historical state not available: block 3, oldest 5"});
-    let params = json!([nobody, "0x0", "finalized"]);
+    let params = json!([absent, "0x0", "finalized"]);
     check("state", &ask("eth_getStorageAt", params), &error);
 }
 

@@ -167,7 +167,7 @@ impl StateFixture {
 }
 
 /// Makes all calls; each answer is true or an error. Returns whether all are true.
-fn ask(ours: &mut Connection, calls: &[(&str, Value, Value)], case: &str) -> bool {
+fn check_answers(ours: &mut Connection, calls: &[(&str, Value, Value)], case: &str) -> bool {
     let answers = calls.iter().map(|(method, params, truth)| {
         let answer = ours.call(method, params);
         let case = format!("{case}: {method} {params}: {answer}");
@@ -226,7 +226,7 @@ fn detect(
     let mut ours = server.connect();
     let mut reason = None;
     for _ in 0..40 {
-        ask(&mut ours, calls, &case);
+        check_answers(&mut ours, calls, &case);
         reason = refuted(&server, 0).into_keys().next();
         if reason.is_some() && proxy.applied() > 0 {
             break;
@@ -234,7 +234,7 @@ fn detect(
         std::thread::park_timeout(std::time::Duration::from_millis(25));
     }
     proxy.heal();
-    wait_until(&case, || ask(&mut ours, calls, &case));
+    wait_until(&case, || check_answers(&mut ours, calls, &case));
     reason
 }
 
@@ -259,7 +259,7 @@ fn the_next_upstream_is_asked() {
                 let urls = proxies.each_ref().map(|proxy| http(proxy.address));
                 let server = follow(&urls);
                 let mut ours = server.connect();
-                assert!(ask(&mut ours, &calls, &case), "{case}: an error");
+                assert!(check_answers(&mut ours, &calls, &case), "{case}: an error");
                 let wanted = (12, fixture.payloads[11].hash);
                 check(&case, &head(&mut ours), &wanted);
             });
@@ -304,7 +304,11 @@ fn an_upstream_without_proofs_is_followed() {
         // With another upstream beside it the state is available.
         let urls = [http(proxy.address), http(fixture.geth.address())];
         let server = follow(&urls);
-        assert!(ask(&mut server.connect(), &calls, "with another upstream"));
+        assert!(check_answers(
+            &mut server.connect(),
+            &calls,
+            "with another upstream"
+        ));
     }
 }
 
@@ -317,12 +321,12 @@ fn resident_state_is_not_fetched_again() {
     let proxy = Proxy::to(&[fixture.geth.address()]);
     let server = follow(&[http(proxy.address)]);
     let mut ours = server.connect();
-    assert!(ask(&mut ours, &calls, "first"));
+    assert!(check_answers(&mut ours, &calls, "first"));
     let asked = |method| proxy.calls(method);
     let before = [asked("eth_getProof"), asked("eth_getCode")];
     assert!(before[0] > 0 && before[1] > 0, "{before:?}");
     for _ in 0..5 {
-        assert!(ask(&mut ours, &calls, "again"));
+        assert!(check_answers(&mut ours, &calls, "again"));
     }
     check(
         "calls",

@@ -9,11 +9,10 @@ use alloy_primitives::B256;
 use serde_json::json;
 
 use super::{
-    begin,
     comparison::{Comparison, GETH},
     driven_geth,
     driven_geth::DrivenGeth,
-    follow, follow_with, head, http, wait_fault, wait_head, wait_logged, ws,
+    follow, follow_while_filling, follow_with, head, http, wait_fault, wait_head, wait_logged, ws,
 };
 use crate::{
     harness::{Server, check, wait_until},
@@ -194,7 +193,7 @@ fn the_fork_that_is_finalized_is_followed() {
     upstreams
         .iter_mut()
         .for_each(|upstream| upstream.send_blocks(branch));
-    // The forks part after block 40.
+    // The forks diverge after block 40.
     upstreams[0].go_to(&trunk[49]);
     upstreams[1].go_to(&trunk[39]);
     let proxy = Proxy::to(&[upstreams[1].address()]);
@@ -238,7 +237,7 @@ fn a_higher_fork_is_followed_when_the_other_one_stops() {
         .iter_mut()
         .for_each(|upstream| upstream.send_blocks(branch));
     let proxies = [0, 1].map(|at: usize| Proxy::to(&[upstreams[at].address()]));
-    // The forks part after block 40.
+    // The forks diverge after block 40.
     upstreams[0].go_to(&trunk[42]);
     upstreams[1].go_to(&trunk[39]);
     let server = follow(&proxies.each_ref().map(|proxy| http(proxy.address)));
@@ -280,7 +279,7 @@ fn an_upstream_that_is_absent_at_the_start_is_skipped() {
     // No one listens on this port any more.
     let unused = TcpListener::bind("127.0.0.1:0").unwrap().local_addr();
     let unused = unused.unwrap();
-    let server = begin(&[http(unused), ws(unused), http(upstream.address())]);
+    let server = follow_while_filling(&[http(unused), ws(unused), http(upstream.address())]);
     wait_head(&server, wanted);
     wait_fault(&server, 0, &["connection"]);
     wait_until("ready", || server.get("/ready").status == 200);

@@ -117,8 +117,8 @@ fn blocks_without_blobs_are_consistent() {
 }
 
 /// anvil 1.7.1 computes the transactions root from the transactions as sent, blobs included, so no
-/// client can verify a block with a transaction of type 3. This test fails with a version of anvil
-/// that has mended this; then `traffic` can have such transactions.
+/// client can verify a block with a transaction of type 3. This test fails once a version of anvil
+/// has fixed this; then `traffic` can have such transactions.
 #[test]
 fn blocks_with_blobs_have_a_wrong_transactions_root() {
     let mut anvil = Anvil::start(&["--no-mining", "--chain-id", "31337"]);

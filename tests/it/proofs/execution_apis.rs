@@ -76,10 +76,13 @@ fn a_changed_answer_does_not_verify() {
     let proof = connection.result("eth_getProof", &params);
     verify(&params, &proof, state_root);
     // Valid proofs of something else.
-    let nobody = json!(["0x00000000000000000000000000000000000000ff", ["0x0"]]);
-    let nobody = connection.result("eth_getProof", &nobody);
+    let other_account = json!(["0x00000000000000000000000000000000000000ff", ["0x0"]]);
+    let other_account = connection.result("eth_getProof", &other_account);
     let other_slot = connection.result("eth_getProof", &json!([params[0], ["0x1"]]));
-    for (name, answer) in [("another account", nobody), ("another slot", other_slot)] {
+    for (name, answer) in [
+        ("another account", other_account),
+        ("another slot", other_slot),
+    ] {
         let verified = std::panic::catch_unwind(|| verify(&params, &answer, state_root));
         assert!(verified.is_err(), "{name}: verified");
     }

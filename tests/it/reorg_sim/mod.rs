@@ -29,13 +29,13 @@ use tree::{Account, Facts, Tree};
 /// Sequences of reverts and applies in one run; each run is a different walk through the same tree.
 const SEQUENCES: usize = 700;
 
-/// Sequences between two checks of the held states, one of which takes as long as many sequences.
+/// Sequences between two checks of the held states; a check takes as long as many sequences.
 const CHECK_STATES_EVERY: usize = 100;
 
 /// Blocks before the first sequence: the window is full and has moved.
 const START: u64 = 132;
 
-/// Steps that grow the tree: about its height.
+/// Steps of the dev chain that the tree is made from; about the height of the tree.
 const STEPS: usize = 420;
 
 /// The most reverts in one sequence.
@@ -329,10 +329,10 @@ impl<'a> Walk<'a> {
             Some(canonical) => self.model.state_by_hash(&subject.hash, canonical == true),
             None => self.model.state_by_number(subject.number),
         };
-        let nobody = Account::absent(Address::repeat_byte(7));
+        let absent = Account::absent(Address::repeat_byte(7));
         let account = match &at {
             Ok(block) if !block.accounts.is_empty() => self.dice.pick(&block.accounts),
-            _ => &nobody,
+            _ => &absent,
         };
         let (address, (slot, value)) = (account.address, *self.dice.pick(&account.slots));
         let address_text = format!("{address:#x}");

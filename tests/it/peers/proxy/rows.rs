@@ -144,7 +144,8 @@ fn visit(path: String, kind: String, value: &Value, places: &mut Vec<(String, St
         }
         Value::Array(items) => {
             for (at, item) in items.iter().enumerate() {
-                // Of items without members only the first and the last: the others are no new case.
+                // Items without members: only the first and the last, because the others are no new
+                // case.
                 let end = match item {
                     Value::Object(_) => "",
                     _ if at == 0 => "first",

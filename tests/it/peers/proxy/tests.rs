@@ -1,4 +1,4 @@
-//! Every fault does what it says and nothing else.
+//! Every fault has its effect and no other.
 
 use std::{
     io::{ErrorKind, Read},
