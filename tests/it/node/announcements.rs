@@ -16,8 +16,8 @@ use crate::{
 
 #[test]
 fn no_member_of_an_announced_head_is_trusted() {
-    let (genesis, payloads) = driven_geth::chain("node-notices", 71, 80);
-    let mut geth = DrivenGeth::at("node-notices-geth", &genesis, &payloads);
+    let (genesis, payloads) = driven_geth::chain("node-announcements", 71, 80);
+    let mut geth = DrivenGeth::at("node-announcements-geth", &genesis, &payloads);
     geth.go_to(&payloads[0]);
     let mut session = Client::open(geth.address(), "/");
     session.call("eth_subscribe", &json!(["newHeads"]));

@@ -121,8 +121,8 @@ fn a_geth_in_dev_mode_is_followed() {
 /// All types of transactions, in a window that starts above the genesis.
 #[test]
 fn a_driven_geth_is_followed() {
-    let (genesis, payloads) = driven_geth::chain("node-led", 17, 150);
-    let mut geth = DrivenGeth::at("node-led", &genesis, &payloads);
+    let (genesis, payloads) = driven_geth::chain("node-driven", 17, 150);
+    let mut geth = DrivenGeth::at("node-driven", &genesis, &payloads);
     geth.go_to(&payloads[139]);
     let server = follow(&[http(geth.address())]);
     wait_head(&server, (140, payloads[139].hash));

@@ -35,8 +35,8 @@ fn the_state_of_the_execution_apis_chain_equals_geths() {
 
 #[test]
 fn the_state_of_a_driven_geth_equals_geths() {
-    let (genesis, payloads) = driven_geth::chain("node-state-led", 7, 150);
-    let mut geth = DrivenGeth::at("node-state-led-geth", &genesis, &payloads);
+    let (genesis, payloads) = driven_geth::chain("node-state-driven", 7, 150);
+    let mut geth = DrivenGeth::at("node-state-driven-geth", &genesis, &payloads);
     let wanted = geth.go_to(&payloads[149]);
     let server = follow(&[ws(geth.address())]);
     wait_head(&server, wanted);
