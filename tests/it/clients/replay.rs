@@ -154,7 +154,7 @@ impl Replay {
         known.clone()
     }
 
-    /// The block before another, and its logs.
+    /// The parent of a block, and its logs.
     fn parent(&mut self, block: &Value) -> (Value, Vec<Value>) {
         self.block(text(&block["parentHash"]))
     }
