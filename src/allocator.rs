@@ -14,7 +14,7 @@ const PURGE_DELAY: mi_option_t = 15;
 
 /// How long freed memory is kept, in milliseconds; mimalloc's default is one second.
 ///
-/// Every block uses the memory of the one before. If it were returned between two blocks, the
+/// Every block reuses the memory of the previous one. If that were returned between two blocks, the
 /// system would hand it out again page by page (docs/performance.md).
 const KEPT_MS: c_long = 60_000;
 
@@ -34,8 +34,8 @@ pub(crate) fn keep_freed_memory() -> c_long {
 mod tests {
     use super::{KEPT_MS, PURGE_DELAY, keep_freed_memory};
 
-    /// The option's number is the one below its neighbour in mimalloc.h, which the bindings have,
-    /// and the option takes the value.
+    /// The option's number is one below that of its neighbour in mimalloc.h, which the bindings
+    /// have; setting the option has an effect.
     #[test]
     fn freed_memory_is_kept() {
         assert_eq!(PURGE_DELAY, libmimalloc_sys::mi_option_use_numa_nodes - 1);

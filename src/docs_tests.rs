@@ -8,7 +8,7 @@ use nearhead_chain::remote::Check;
 
 use crate::{access::MethodSet, config::OPTIONS, metrics::Metrics, rpc::METHODS};
 
-/// One test at a time writes: several tables are on one page.
+/// Serialises the tests, because several tables are on one page.
 static PAGES: Mutex<()> = Mutex::new(());
 
 /// Fails unless the page has the table with this head and these rows.
@@ -40,7 +40,7 @@ fn check(page: &str, head: &str, rows: impl Iterator<Item = String>) {
 
 #[expect(
     clippy::disallowed_methods,
-    reason = "a switch of the tests, no option"
+    reason = "a switch of the tests, not an option of the service"
 )]
 fn updates() -> bool {
     std::env::var_os("UPDATE_DOCS").is_some()
@@ -65,7 +65,7 @@ fn options() {
 fn node_states() {
     let rows = UpstreamState::ALL
         .iter()
-        .map(|(state, says)| format!("| `{}` | {says} |", state.label()));
+        .map(|(state, meaning)| format!("| `{}` | {meaning} |", state.label()));
     check("docs/nodes.md", "| state | the node |", rows);
 }
 
@@ -107,7 +107,7 @@ fn methods() {
     check("docs/methods.md", "| method | set |", rows);
 }
 
-/// The page says something of every number that an error may have.
+/// The page has a row for every code that an error may have.
 #[test]
 fn error_codes() {
     let source = include_str!("rpc/error.rs");

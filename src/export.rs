@@ -29,7 +29,7 @@ pub enum ExportError {
         /// The system's error.
         error: io::Error,
     },
-    /// Both paths name one file.
+    /// Both paths name the same file.
     #[error("--genesis {} and --chain {}: expected two files, found one", genesis.display(), chain.display())]
     OneFile {
         /// The path for genesis.json.
@@ -49,10 +49,10 @@ impl From<DevError> for ExportError {
 }
 
 /// Writes the files block by block and returns the head. The chain is the one that source `dev`
-/// makes of the same seed, profile and block time without reorgs.
+/// makes from the same seed, profile and block time without reorgs.
 ///
 /// # Errors
-/// A file cannot be written, both are one, or a defect of the producer.
+/// A file cannot be written, both paths name the same file, or the producer failed: a defect.
 pub fn export(export: &Export, report: &mut Report) -> Result<Arc<Block>, ExportError> {
     let config = DevConfig {
         seed: export.seed,
@@ -114,7 +114,7 @@ impl<'a> Output<'a> {
         self.file.get_ref().metadata().map_err(error_of(self.path))
     }
 
-    /// Whether both are one file on disk, by whatever path; a device may be named twice.
+    /// Whether both are the same file on disk, by whatever path; a device may be given twice.
     fn is(&self, other: &Self) -> Result<bool, ExportError> {
         let (own, other) = (self.metadata()?, other.metadata()?);
         Ok(own.is_file() && (own.dev(), own.ino()) == (other.dev(), other.ino()))
@@ -169,7 +169,7 @@ mod tests {
         config::{ApiKey, Config, SourceKind},
     };
 
-    /// A folder of this process, gone with the value.
+    /// A folder of this process, removed when the value is dropped.
     struct Folder(PathBuf);
 
     impl Folder {

@@ -26,21 +26,21 @@ use crate::{
     metrics::Metrics,
 };
 
-/// Events that wait to be handled. Handling one takes microseconds, but for a line of progress on a
-/// slow terminal, for which the source may wait too.
+/// Events that wait to be handled. Handling one takes microseconds, except for a line of progress
+/// on a slow terminal, which may hold up the source too.
 const EVENTS_MAX: usize = 64;
 
 /// A running source. Dropping it stops the source once the current block is made.
 pub(crate) struct Feed {
     /// The head tracker that it feeds.
     pub(crate) tracker: TrackerHandle,
-    /// The upstreams that it follows; `None` for another source.
+    /// The upstreams that it follows; `None` for other sources.
     pub(crate) upstreams: Option<Upstreams>,
     stop: Sender<Infallible>,
     thread: thread::JoinHandle<()>,
 }
 
-/// What others need of the upstreams.
+/// What other parts need from the upstreams.
 pub(crate) struct Upstreams {
     /// The source of state that is not held.
     pub(crate) state: StateSource,
@@ -116,7 +116,7 @@ impl Feed {
         let tracker = readable.await.map_err(|_| FeedError::Panicked)??;
         Ok(Self {
             tracker,
-            // An error: the source is of another kind.
+            // This fails if the source follows no upstream.
             upstreams: followed.await.ok(),
             stop,
             thread,
@@ -126,7 +126,7 @@ impl Feed {
     /// Stops the source and waits for its end.
     pub(crate) fn stop(self) {
         drop(self.stop);
-        // The thread has reported a panic of the source, and has none of its own.
+        // The thread has reported a panic of the source, and does not panic itself.
         let _ = self.thread.join();
     }
 }
@@ -141,8 +141,8 @@ fn spawn<T: Send + 'static>(
         .map_err(FeedError::Thread)
 }
 
-/// Runs the configured source. One that follows upstreams sends them to `follows` before its first
-/// block.
+/// Runs the configured source. A source that follows upstreams sends them to `follows` before its
+/// first block.
 fn run(
     config: Config,
     link: SourceLink,
@@ -182,7 +182,7 @@ fn run(
                 options,
             };
             let source = UpstreamSource::connect(config, &link)?;
-            // An error: the service does not wait for its start any more.
+            // Sending fails if the service no longer waits for its start.
             let _ = follows.send(Upstreams {
                 state: source.state().clone(),
                 standing: Arc::clone(source.standing()),
@@ -194,16 +194,16 @@ fn run(
 
 /// Handles the events of a source.
 struct EventHandler {
-    /// Gets the head tracker once its head is readable, or the error before; then it is empty.
+    /// Gets the head tracker once its head is readable, or an earlier error; then it is empty.
     ready: Option<oneshot::Sender<Result<TrackerHandle, FeedError>>>,
-    /// Shows progress as long as some may follow.
+    /// Shows progress, for as long as more may follow.
     report: Option<Report>,
     metrics: Metrics,
 }
 
 impl EventHandler {
     /// Handles all events, then the end of the source: an error goes to the start of the service
-    /// while that waits for the head, and to `failed` later.
+    /// while that waits for the head, and to `failed` afterwards.
     fn run(
         mut self,
         events: &Receiver<SourceEvent>,
@@ -217,7 +217,7 @@ impl EventHandler {
         drop(self.report);
         match (source.join(), self.ready) {
             (Ok(Err(error)), Some(ready)) => {
-                // An error: the service does not wait for its start any more.
+                // Sending fails if the service no longer waits for its start.
                 let _ = ready.send(Err(error.into()));
             }
             (Ok(Ok(()) | Err(SourceError::Stopped)), _) => {}
@@ -236,7 +236,7 @@ impl EventHandler {
             SourceEvent::ProgressEnded => self.report = None,
             SourceEvent::Readable(tracker) => {
                 if let Some(ready) = self.ready.take() {
-                    // An error: the service does not wait for its start any more.
+                    // Sending fails if the service no longer waits for its start.
                     let _ = ready.send(Ok(tracker));
                 }
             }
@@ -250,7 +250,7 @@ impl EventHandler {
     }
 }
 
-/// One tick per block time; none if blocks are made on request only.
+/// One tick per block time; none if blocks are made only on request.
 fn ticks(block_time: Duration) -> Receiver<Instant> {
     if block_time.is_zero() {
         channel::never()

@@ -10,12 +10,12 @@
 //! or configuration, and JSON-RPC only as a client of upstreams. `nearhead` (src) is the server and
 //! knows both. Each package lists its rooms in such a table, at the head of its `lib.rs`.
 //!
-//! A test (`tests/it/tidy`) reads these tables: every room has a row, and its code outside of tests
-//! mentions nothing of the last column.
+//! A test (`tests/it/tidy`) reads these tables: every room has a row, and its code outside tests
+//! mentions nothing from the last column.
 //!
 //! | room | what it does | must not mention |
 //! |---|---|---|
-//! | `main.rs` | the end of the command line: start, greet, wait for a signal, exit code | `actix`, `serde_json` |
+//! | `main.rs` | the entry point: start, greet, wait for a signal, exit code | `actix`, `serde_json` |
 //! | `allocator.rs` | the program's memory allocator | `crate::` |
 //! | [`config`] | all options in one table: flag, environment, file, messages | `actix::`, `actix_web::`, `crate::http`, `crate::rpc`, `crate::ws`, `crate::service` |
 //! | `service` | starts and stops the parts; the only room that knows them all | `serde_json`, `RpcError`, `Envelope`, `Params` |
@@ -24,7 +24,7 @@
 //! | `http/request_actor.rs` | one HTTP request's work as an actor | `actix_web`, `actix_http`, `crate::http`, `super::reply` |
 //! | `connections` | sockets of clients that leave or are too slow; memory of bodies; how many may be open | `serde_json`, `crate::http`, `crate::rpc`, `crate::ws` |
 //! | [`ws`] | a worker's sessions: frames, budgets, heartbeat, eviction, shutdown | `crate::http`, `crate::config`, `crate::service`, `serde_json` |
-//! | `subscriptions` | which subscription is sent what when the head changes | `crate::ws`, `crate::http`, `actix_web`, `serde_json` |
+//! | `subscriptions` | decides what each subscription is sent when the head changes | `crate::ws`, `crate::http`, `actix_web`, `serde_json` |
 //! | [`rpc`] | envelope, parameters, registry, dispatcher, methods, error codes | `actix_web`, `actix_http`, `crate::http`, `crate::config`, `crate::ws`, `crate::subscriptions` |
 //! | [`access`] | tenants: keys, method sets, quotas, session caps; the time is passed in | `actix`, `crate::http`, `crate::rpc`, `Instant::now`, `SystemTime` |
 //! | [`limits`] | every bound of the server, each with its reason | `crate::` |
@@ -52,7 +52,7 @@
 //! | actix-web, actix-http | `http`, `service` |
 //! | actix-web-actors | a session's context and handshake, in `ws/session_actor.rs` alone; it is deprecated, so its version is pinned |
 //! | serde_json | what clients send (`rpc`) and genesis.json; blocks are written by hand, once, when they are made |
-//! | alloy-primitives, alloy-rlp, alloy-trie | the pure package; primitives everywhere; an account as the trie has it in `nearhead_actors::messages` and `proof_actor` |
+//! | alloy-primitives, alloy-rlp, alloy-trie | the pure package; primitives everywhere; the account type of the trie in `nearhead_actors::messages` and `proof_actor` |
 //! | crossbeam | channels between threads that are not async: ticks, steps and the stop signal of a source (`source`, `feed`, `service`) |
 //! | dashmap | the trie's nodes by hash: read by all workers while a block is written |
 //! | parking_lot | a tenant's token bucket (`access::quota`); the list of workers (`nearhead_actors::admission`); the trie's list of held roots; state fetched from upstreams |

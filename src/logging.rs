@@ -11,11 +11,11 @@ use crate::config::{Config, LogFormat};
 /// A line or span that the filter drops costs one load of a cached decision. A second call in one
 /// process has no effect.
 pub fn start(config: &Config) {
-    // The configuration has checked it.
+    // `config` has validated the filter.
     let filter = EnvFilter::builder().parse_lossy(&config.log_filter);
     let lines = fmt::layer().with_writer(io::stderr);
     let registry = tracing_subscriber::registry().with(filter);
-    // An error: the process has another subscriber.
+    // This fails if the process already has a subscriber.
     let _ = match config.log_format {
         LogFormat::Text => registry
             .with(lines.with_ansi(io::stderr().is_terminal()))

@@ -25,7 +25,7 @@ const MISUSED: u8 = 2;
 
 fn main() -> ExitCode {
     // Half of an idle connection's buffers is never touched, and huge pages would make it resident
-    // all the same (docs/performance.md). An error costs memory and nothing else.
+    // all the same (docs/performance.md). If the call fails, the process only uses more memory.
     #[cfg(target_os = "linux")]
     let _ = rustix::thread::disable_transparent_huge_pages(true);
     allocator::keep_freed_memory();
@@ -43,7 +43,7 @@ fn fail(code: u8, error: &dyn std::fmt::Display) -> ExitCode {
     ExitCode::from(code)
 }
 
-/// Prints to stdout. A closed reader, such as a pager, is no failure.
+/// Prints to stdout. A closed reader, such as a pager, is not a failure.
 fn print(text: &str) -> ExitCode {
     let _ = io::Write::write_all(&mut io::stdout().lock(), text.as_bytes());
     ExitCode::SUCCESS
@@ -86,7 +86,7 @@ async fn run(config: Config, mut signals: Signals) -> ExitCode {
     // Blocks until the head is readable. If a signal comes earlier, the process ends, and this
     // thread with it.
     thread::spawn(move || {
-        // An error: a signal came first.
+        // Sending fails if a signal came first.
         let _ = started.send(Service::start_reporting(wanted, progress()));
     });
     let service = tokio::select! {
@@ -104,7 +104,7 @@ async fn run(config: Config, mut signals: Signals) -> ExitCode {
         () = signals.next() => {}
         reason = service.failed() => return fail(FAILED, &reason),
     }
-    tracing::info!("stopping: nothing new is accepted, what is in flight may finish");
+    tracing::info!("stopping: no new requests are accepted, and those in progress may finish");
     tokio::select! {
         () = service.stop() => ExitCode::SUCCESS,
         // A person at a terminal. A second SIGTERM does not count: supervisors may send it to the
@@ -113,7 +113,8 @@ async fn run(config: Config, mut signals: Signals) -> ExitCode {
     }
 }
 
-/// The lines that a user needs first. A configured secret is not printed: the command asks for it.
+/// The lines that a user needs first. A configured secret is not printed: the command prompts for
+/// it.
 fn greeting(service: &Service, config: &Config) -> String {
     use nearhead::{
         access::MethodSet,

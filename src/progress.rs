@@ -31,7 +31,7 @@ impl ProgressWriter<io::Stderr> {
 }
 
 impl<W: Write> ProgressWriter<W> {
-    /// Nothing is shown earlier than this: a small chain is ready sooner.
+    /// Nothing is shown before this has passed: a small chain is ready sooner.
     const SILENT: Duration = Duration::from_secs(1);
 
     /// Writes to `output`, which can rewrite a line if `rewrites`; `now` is when the work began.
@@ -46,11 +46,11 @@ impl<W: Write> ProgressWriter<W> {
         }
     }
 
-    /// Takes in progress, and shows it unless another line was shown just before.
+    /// Records progress, and shows it unless a line was shown just before.
     pub fn update(&mut self, progress: Progress, now: Instant) {
         let line = ProgressLine::of(progress);
         let last = self.last.replace((line.step, line.done));
-        // Progress that goes back is a new beginning: a window after a reorg deeper than itself.
+        // Progress that goes back is a new start: the window after a reorg deeper than itself.
         if last.is_some_and(|(step, done)| step != line.step || done > line.done) {
             self.step_began = now;
         }

@@ -33,18 +33,18 @@ use crate::{
     rpc,
 };
 
-/// Requests for steps of the dev source that may wait. Each client waits for its answer, so a few
-/// are enough.
+/// Largest number of waiting requests for steps of the dev source. Each client waits for its
+/// answer, so a few are enough.
 const DEV_STEPS_WAITING_MAX: usize = 16;
 
 /// The head of a dev chain is fresh for this many block times, and at least [`HEAD_FRESH_MIN`].
 const HEAD_FRESH_BLOCKS: u32 = 10;
 const HEAD_FRESH_MIN: Duration = Duration::from_secs(30);
 
-/// A running service: source, head tracker, pool and HTTP server, on threads of their own.
+/// A running service: source, head tracker, pool and HTTP server, each on its own threads.
 ///
-/// It needs no runtime of its caller, and one process may run several. Dropping it stops it without
-/// waiting; [`Service::stop`] lets requests in flight finish.
+/// It needs no runtime from its caller, and one process may run several. Dropping it stops it
+/// without waiting; [`Service::stop`] lets requests in flight finish.
 #[derive(Debug)]
 pub struct Service {
     address: SocketAddr,
@@ -104,7 +104,7 @@ impl Failure {
     }
 }
 
-/// The facts of a service that answers.
+/// What a started service reports.
 struct Started {
     address: SocketAddr,
     tracker: Addr<HeadTracker>,
@@ -197,8 +197,8 @@ impl Service {
         &self.tracker
     }
 
-    /// Makes the dev source take one step, and returns the number of blocks reverted once the new
-    /// head is readable. `None` for another source, for a stopped service, and while too many steps
+    /// Makes the dev source take one step, and returns the number of reverted blocks once the new
+    /// head is readable. `None` for another source, for a stopped service, and if too many steps
     /// wait.
     pub async fn dev_step(&self) -> Option<usize> {
         let (answer, answered) = oneshot::channel();
@@ -207,8 +207,8 @@ impl Service {
         tokio::select! {
             biased;
             answer = answered => answer.ok(),
-            // A request that arrives while the source ends is neither handled nor dropped while
-            // a sender exists.
+            // A request that arrives while the source ends is neither handled nor, while a sender
+            // exists, dropped.
             _ = failure.wait_for(Option::is_some) => None,
         }
     }
@@ -223,15 +223,15 @@ impl Service {
             .unwrap_or_else(|| "the service stopped".to_owned())
     }
 
-    /// Stops: nothing new is accepted, requests in flight may finish within the grace period, then
-    /// all threads end.
+    /// Stops the service: no new requests are accepted, those in progress may finish within the
+    /// grace period, then all threads end.
     pub async fn stop(mut self) {
         if let Some(done) = self.send_stop(true) {
-            // An error: it has stopped already.
+            // This fails if the service has already stopped.
             let _ = done.await;
         }
         if let Some(thread) = self.thread.take() {
-            // A panic there has been reported as a failure.
+            // A panic of the thread has been reported as a failure.
             let _ = thread.join();
         }
     }
@@ -256,13 +256,13 @@ fn bind(address: SocketAddr) -> io::Result<Socket> {
         Type::STREAM,
         Some(Protocol::TCP),
     )?;
-    // A restart does not wait for the connections of the process before.
+    // A restart need not wait for the connections of the previous process to expire.
     socket.set_reuse_address(true)?;
     socket.bind(&address.into())?;
     Ok(socket)
 }
 
-/// Everything that the service's own thread starts with.
+/// What the service's own thread starts with.
 struct Startup {
     config: Config,
     socket: Socket,
@@ -326,7 +326,7 @@ impl Startup {
                 return drop(started.send(Err(error)));
             }
         };
-        // An error: the caller has gone, and `stop` ends with it below.
+        // Sending fails if the caller has gone; then `stop` below ends at once.
         let _ = started.send(Ok(Started {
             address,
             tracker: tracker.clone(),
@@ -343,7 +343,7 @@ impl Startup {
             .stop(stop.as_ref().is_some_and(|stop| stop.graceful))
             .await;
         feed.stop();
-        // The tracker may have ended before, and so have caused the stop.
+        // The tracker may have ended already, which would be the reason for the stop.
         tokio::select! {
             _ = tracker.send(StopHead) => {}
             () = tracker_end.wait() => {}

@@ -49,8 +49,8 @@ impl Head {
 /// Replaced snapshots that a request may still read.
 ///
 /// The thread that drops the last handle to a snapshot frees megabytes of JSON and state. The head
-/// tracker keeps a handle until it has the last one, so that its own thread pays and no worker
-/// does.
+/// tracker keeps a handle until it has the last one, so that its own thread does this work and no
+/// worker does.
 #[derive(Debug, Default)]
 pub(crate) struct RetiredSnapshots(VecDeque<Arc<Snapshot>>);
 
@@ -68,7 +68,8 @@ impl RetiredSnapshots {
         }
     }
 
-    /// Frees the snapshots that nothing else holds: without another handle, none can be cloned.
+    /// Frees the snapshots that nothing else holds: without another handle, no new one can be
+    /// cloned.
     pub(crate) fn release(&mut self) {
         self.0.retain(|snapshot| Arc::strong_count(snapshot) > 1);
     }

@@ -33,8 +33,9 @@ pub struct HeadTracker {
     _alive: watch::Sender<()>,
 }
 
-/// Changes of the head that a receiver may be behind. Beyond, it gets the number that it missed,
-/// and must close or resume: no change is dropped silently. At one change a second it is a minute.
+/// Changes of the head that a receiver may be behind. Beyond that it gets the number of changes it
+/// missed, and must close or resume: no change is dropped silently. At one change a second, this is
+/// a minute.
 pub const FOLLOWER_LAG_MAX: usize = 64;
 
 /// The end of a head tracker, for any reason; every clone sees it.
@@ -51,8 +52,8 @@ impl TrackerEnd {
     }
 }
 
-/// Interval between checks of replaced snapshots. One is freed at most this long after its last
-/// reader.
+/// Interval between checks of replaced snapshots, and so the longest time from a snapshot's last
+/// reader to its release.
 const RELEASE_INTERVAL: Duration = Duration::from_millis(250);
 
 impl HeadTracker {
@@ -78,7 +79,7 @@ impl HeadTracker {
 
     /// Announces a change to all subscribers.
     fn announce(&self, change: HeadChanged) {
-        // An error: there is no subscriber.
+        // Sending fails if there is no subscriber.
         let _ = self.subscribers.send(Arc::new(change));
     }
 

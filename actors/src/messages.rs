@@ -1,4 +1,4 @@
-//! Every message: its request, its answer, its cost.
+//! Every message: what it asks for, its reply, its cost.
 //!
 //! Requests are imperative, facts are past tense. A read carries the [`Snapshot`] that its request
 //! took once, so that every item of a batch is answered from the same state.
@@ -24,7 +24,7 @@ pub enum QueryError {
     /// The block parameter names nothing that is served.
     #[error(transparent)]
     Resolve(#[from] ResolveError),
-    /// The state cannot be read. Of an executed chain this is a defect; of state held in part, the
+    /// The state cannot be read. If all state is held, this is a defect; if it is held in part, the
     /// rest has to be fetched.
     #[error(transparent)]
     Trie(#[from] TrieError),
@@ -262,7 +262,7 @@ pub struct ProveAccount {
     pub address: Address,
     /// The slots in the order of the request, each as the answer echoes it.
     pub keys: Vec<ProofKey>,
-    /// Bytes up to which the answer is made at once; a larger one is made as it is sent.
+    /// Largest answer in bytes that is built at once; a larger one is built as it is sent.
     pub kept_max: usize,
     /// Set when the client goes away; a query that still waits is then dropped.
     pub cancel: Cancellation,
@@ -313,8 +313,8 @@ pub struct KeepGenesis {
 }
 
 /// To the head tracker: the source names these blocks safe and finalized, by number and hash. A
-/// block that is not canonical changes nothing, and neither does `None`. The head stays, so no
-/// change is announced.
+/// block that is not canonical is ignored, and so is `None`. The head stays, so no change is
+/// announced.
 #[derive(Clone, Copy, Debug, Message)]
 #[rtype(result = "()")]
 pub struct SettleHead {
@@ -348,7 +348,7 @@ pub struct FollowHead;
 pub struct HeadSubscription {
     /// The snapshot that the first change builds on.
     pub snapshot: Arc<Snapshot>,
-    /// The changes. A receiver that is too far behind gets an error, and must not go on.
+    /// The changes. A receiver that is too far behind gets an error, and must stop or resume.
     pub changes: broadcast::Receiver<Arc<HeadChanged>>,
 }
 

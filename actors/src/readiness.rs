@@ -12,14 +12,14 @@ use nearhead_chain::window::WINDOW_BLOCKS;
 
 use crate::{head::Head, upstream::Standing};
 
-/// Knows whether the service is ready; clones share what they look at.
+/// Decides whether the service is ready; clones read the same state.
 #[derive(Clone, Debug)]
 pub struct Readiness {
     /// The pointer to the current snapshot.
     pub head: Head,
     /// How long a head is fresh; `None`: forever.
     pub head_fresh_for: Option<Duration>,
-    /// The standing of the upstreams, where the source has some.
+    /// The standing of the upstreams, if the source has any.
     pub upstreams: Option<Arc<Standing>>,
     /// Set while the service stops.
     pub draining: Arc<AtomicBool>,

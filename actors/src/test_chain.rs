@@ -78,7 +78,7 @@ impl Handler<Occupy> for PoolActor {
     type Result = ();
 
     fn handle(&mut self, occupy: Occupy, _: &mut SyncContext<Self>) {
-        // An error: the sender was dropped.
+        // This fails when the sender is dropped.
         let _ = occupy.0.recv();
     }
 }

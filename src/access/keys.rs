@@ -1,4 +1,4 @@
-//! Look-up by secret keys that are not kept.
+//! Look-up by secrets, of which only digests are kept.
 
 use std::{
     collections::HashMap,
@@ -27,7 +27,7 @@ impl<T> Keys<T> {
         }
     }
 
-    /// Adds a key, or gives a known one another value.
+    /// Adds a key, or replaces the value of a known one.
     pub(super) fn insert(&mut self, secret: &str, value: T) {
         self.by_digest.insert(self.digest(secret), value);
     }

@@ -1,4 +1,5 @@
-//! Tenants: their keys, quotas and sessions. Knows neither HTTP nor JSON-RPC, and reads no clock.
+//! Tenants: their keys, quotas and sessions. This room knows neither HTTP nor JSON-RPC, and reads
+//! no clock.
 //!
 //! | file | what it is |
 //! |---|---|

@@ -1,4 +1,4 @@
-//! How much a tenant may ask: a token bucket, with the time passed in.
+//! How many requests a tenant may send: a token bucket, with the time passed in.
 
 use std::time::{Duration, Instant};
 
@@ -10,8 +10,8 @@ const TOKEN: i64 = 1_000_000_000;
 
 /// A token bucket of one second's worth of requests, full at the start.
 ///
-/// A batch larger than the bucket is let in when the bucket is full and leaves it in debt: it can
-/// be served at all, and the rate holds over time.
+/// A batch larger than the bucket is let in when the bucket is full, and leaves it in debt. So it
+/// can be served at all, and the rate still holds over time.
 #[derive(Debug)]
 pub(super) struct Quota {
     /// Requests per second.
@@ -28,13 +28,13 @@ pub struct Exceeded {
     pub backoff_seconds: u64,
     /// Requests per second that are allowed.
     pub allowed_rps: u64,
-    /// Requests of the last second, refused ones and this one included.
+    /// Requests in the last second, refused ones and this one included.
     pub current_rps: u64,
 }
 
 #[derive(Debug, Default)]
 struct Bucket {
-    /// Taken and not yet given back, in fractions of a token: 0 is a full bucket.
+    /// Taken and not yet refilled, in fractions of a token: 0 is a full bucket.
     used: i64,
     refilled: Option<Instant>,
     requests: RequestsPerSecond,
@@ -89,8 +89,8 @@ impl Bucket {
     }
 }
 
-/// Requests of the current second and of the one before, from which the number of the last second
-/// is interpolated.
+/// Requests of the current second and of the one before, from which the count of the last second is
+/// interpolated.
 #[derive(Debug, Default)]
 struct RequestsPerSecond {
     began: Option<Instant>,

@@ -10,7 +10,7 @@ use std::sync::{
 pub(super) struct SessionCount(Arc<AtomicUsize>);
 
 impl SessionCount {
-    /// Counts one more, unless there are `most` already.
+    /// Counts one more session, unless `most` are open already.
     pub(super) fn take(&self, most: usize) -> Option<Counted> {
         let one_more = |open: usize| (open < most).then_some(open + 1);
         self.0

@@ -10,7 +10,7 @@ use super::{
 /// A set of methods.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MethodSet {
-    /// The seven core methods and their companions, which real clients call beside them.
+    /// The seven core methods and their companions, which real clients call along with them.
     #[default]
     Companion,
     /// The seven core methods alone.
@@ -40,7 +40,7 @@ pub struct Limits {
     pub sessions: usize,
 }
 
-/// One tenant as its table has it.
+/// One tenant of a [`Tenants`](super::Tenants) table.
 ///
 /// Name and limits are immutable: a change makes another `Tenant` with the same counters (see
 /// [`Tenants::replace`](super::Tenants::replace)).
@@ -70,7 +70,7 @@ impl Tenant {
         }
     }
 
-    /// A tenant of tests: unlimited but for its sessions.
+    /// A tenant for tests, with only its sessions limited.
     #[cfg(test)]
     pub(crate) fn for_tests(sessions: usize) -> Self {
         let limits = Limits {

@@ -9,9 +9,9 @@ use super::{
     tenant::{Limits, Tenant, TenantId},
 };
 
-/// A tenant as it is configured. It has no `Debug`, for it holds secrets.
+/// A tenant as it is configured. It has no `Debug`, because it holds secrets.
 pub struct TenantConfig {
-    /// Its name; two tenants of one name are one.
+    /// Its name; configurations with the same name are one tenant.
     pub name: String,
     /// What it may do.
     pub limits: Limits,
@@ -21,7 +21,8 @@ pub struct TenantConfig {
 }
 
 impl TenantConfig {
-    /// Tenants of equal limits from (name, secret) pairs; pairs of one name are one tenant.
+    /// Tenants with equal limits from (name, secret) pairs; pairs with the same name are one
+    /// tenant.
     pub fn from_keys<N, S>(
         keys: impl IntoIterator<Item = (N, S)>,
         limits: Limits,
@@ -64,7 +65,7 @@ impl Tenants {
     /// Replaces all tenants, keys and limits at once. A tenant of a known name keeps its id, its
     /// open sessions and, if its rate is the same, its bucket.
     ///
-    /// Callers must not run at the same time: counters that one of them makes would be lost.
+    /// Calls must not run at the same time: counters that one of them makes would be lost.
     pub fn replace(&self, tenants: impl IntoIterator<Item = TenantConfig>) {
         let table = TenantTable::new(tenants, &self.0.load());
         self.0.store(Arc::new(table));
@@ -76,7 +77,7 @@ impl Tenants {
 struct TenantTable {
     keys: Keys<Arc<Tenant>>,
     by_name: HashMap<Box<str>, Arc<Tenant>>,
-    /// Id of the next tenant that has none.
+    /// Id of the next new tenant.
     next_id: u32,
 }
 
@@ -91,7 +92,7 @@ impl Default for TenantTable {
 }
 
 impl TenantTable {
-    /// A table that takes over the counters of tenants that `previous` has too.
+    /// A table that keeps the counters of the tenants that are in `previous` too.
     fn new(tenants: impl IntoIterator<Item = TenantConfig>, previous: &Self) -> Self {
         let mut this = Self {
             next_id: previous.next_id,

@@ -1,9 +1,9 @@
-//! Every option, in one table: name, unit, default, what is accepted and what it is for.
+//! Every option, in one table: name, unit, default, accepted values and purpose.
 //!
 //! An option has one name in three forms: flag `--logs-deadline`, environment
-//! `NEARHEAD_LOGS_DEADLINE`, key `logs-deadline` in the TOML file that `--config` names. Flag >
-//! environment > file > default. The command line, the messages, `nearhead check` and the test of
-//! docs/configuration.md all read [`OPTIONS`].
+//! `NEARHEAD_LOGS_DEADLINE`, key `logs-deadline` in the TOML file that `--config` names. A flag
+//! overrides the environment, which overrides the file. The command line, the messages, `nearhead
+//! check` and the test of docs/configuration.md all read [`OPTIONS`].
 
 mod resolve;
 mod value;
@@ -31,12 +31,12 @@ pub struct OptionSpec {
     pub group: &'static str,
     /// Placeholder of its value, with the unit.
     pub unit: &'static str,
-    /// The accepted values, in the words of the messages.
+    /// The accepted values, as error messages state them.
     pub accepts: &'static str,
     /// What it is for.
     pub help: &'static str,
-    /// Parses the given texts (several only for an option that is a list) into the configuration;
-    /// `None` if one is not acceptable.
+    /// Parses the given texts (several only for a list) into the configuration; `None` if one of
+    /// them is invalid.
     set: fn(&mut Config, &[String]) -> Option<()>,
     /// The value as `check` prints it, without secrets.
     show: fn(&Config) -> String,
@@ -108,28 +108,27 @@ options! {
     /// real nodes
     "source" source: SourceKind = SourceKind::Dev,
         "SOURCE", "dev, files or node", names;
-    /// Genesis of the chain, in the form of genesis.json: the first block of an import. To follow
-    /// nodes it is needed if the chain has blob gas prices of its own
+    /// The chain's genesis.json: the first block of an import. Source node needs it only for a
+    /// chain with blob gas prices of its own
     "genesis" genesis: Option<PathBuf> = None,
         "FILE", "the path of a file", path;
-    /// Blocks to import, in the form of `geth export`; may be gzipped
+    /// Blocks to import, in the format of `geth export`; may be gzipped
     "chain" chain: Option<PathBuf> = None,
         "FILE", "the path of a file", path;
 "Nodes":
     /// A node to follow, over http, https, ws or wss. May be given several times; the best one is
-    /// followed. `user:password@` in the URL is sent as basic authorization, and the part after
-    /// `#` as headers. In the environment, several are separated by commas; in the file they are a
-    /// list
+    /// followed. `user:password@` in the URL is sent as basic authorization, and the part after `#`
+    /// as headers. Several are separated by commas in the environment, and are a list in the file
     "node" nodes: Vec<Endpoint> = Vec::new(),
         "URL[#HEADER=VALUE&...]", "a URL with http, https, ws or wss, at most 16 of them", nodes;
-    /// Calls to one node that may be in progress for blocks, and as many for state
+    /// Largest number of calls to one node in progress for blocks, and as many for state
     "node-concurrency" node_concurrency: usize = 16,
         "CALLS", "a whole number from 1 to 1024", |text| whole(text, 1, 1_024);
     /// Longest wait for a node's answer
     "node-timeout" node_timeout: Duration = Duration::from_secs(10),
-        "TIME", "a time from 100ms to 5m, as 500ms, 12s or 1m",
+        "TIME", "a time from 100ms to 5m, such as 500ms, 12s or 1m",
         |text| duration(text, Duration::from_millis(100), Duration::from_secs(300));
-    /// Memory in bytes for state fetched from nodes; the least recently read goes first
+    /// Memory in bytes for state fetched from nodes; the least recently read is dropped first
     "state-bytes" state_bytes: usize = 512 << 20,
         "BYTES", "a whole number from 1048576 to 1099511627776", |text| whole(text, 1 << 20, 1 << 40);
 "Dev chain":
@@ -139,9 +138,9 @@ options! {
     /// Size of state and blocks: small, mainnet, p99 or adversarial
     "profile" profile: Profile = Profile::Small,
         "PROFILE", "small, mainnet, p99 or adversarial", names;
-    /// Time between two blocks; 0 makes none after the first 128
+    /// Time between two blocks; 0 makes no more after the first 128
     "block-time" block_time: Duration = Duration::from_secs(1),
-        "TIME", "a time from 0 to 1h, as 500ms, 12s or 1m",
+        "TIME", "a time from 0 to 1h, such as 500ms, 12s or 1m",
         |text| duration(text, Duration::ZERO, Duration::from_secs(3600));
     /// Blocks between two reorgs; 0 for no reorgs
     "reorg-every" reorg_every: u64 = 0,
@@ -152,48 +151,49 @@ options! {
 "Serving":
     /// Address to listen on; port 0 takes a free one
     "listen" listen: SocketAddr = SocketAddr::from(([127, 0, 0, 1], 8545)),
-        "ADDRESS:PORT", "an IP address and a port, as 127.0.0.1:8545", names;
+        "ADDRESS:PORT", "an IP address and a port, such as 127.0.0.1:8545", names;
     /// Threads that serve connections; the default is one a core
     "workers" workers: usize = cores(),
         "THREADS", "a whole number from 1 to 512", |text| whole(text, 1, 512);
-    /// Threads for heavy queries, beside the workers; the default is one a core
+    /// Threads for large queries, in addition to the workers; the default is one a core
     "pool-threads" pool_threads: usize = cores(),
         "THREADS", "a whole number from 1 to 512", |text| whole(text, 1, 512);
-    /// Connections of the whole service, divided among the workers; further ones wait to be
-    /// accepted. Fewer if the process may not open as many descriptors
+    /// Largest number of connections of the whole service, divided among the workers; further ones
+    /// wait to be accepted. Lower if the process may not open that many descriptors
     "max-connections" max_connections: usize = limits::CONNECTIONS_MAX,
         "CONNECTIONS", "a whole number from 1 to 10000000", |text| whole(text, 1, 10_000_000);
-    // actix measures it with a clock that it reads twice a second.
+    // At least 1 s, because actix measures it with a clock that it reads twice a second.
     /// How long a request's headers may take to arrive
     "header-timeout" header_timeout: Duration = limits::HEAD_TIMEOUT,
-        "TIME", "a time from 1s to 1h, as 500ms, 12s or 1m",
+        "TIME", "a time from 1s to 1h, such as 500ms, 12s or 1m",
         |text| duration(text, Duration::from_secs(1), Duration::from_secs(3600));
     /// How long a request's body may take to arrive
     "body-timeout" body_timeout: Duration = limits::BODY_TIMEOUT,
-        "TIME", "a time from 100ms to 1h, as 500ms, 12s or 1m",
+        "TIME", "a time from 100ms to 1h, such as 500ms, 12s or 1m",
         |text| duration(text, Duration::from_millis(100), Duration::from_secs(3600));
     /// How long an idle connection is kept
     "keep-alive" keep_alive: Duration = limits::KEEP_ALIVE,
-        "TIME", "a time from 1s to 1h, as 500ms, 12s or 1m",
+        "TIME", "a time from 1s to 1h, such as 500ms, 12s or 1m",
         |text| duration(text, Duration::from_secs(1), Duration::from_secs(3600));
-    /// WebSocket sessions of the whole service; auto is three quarters of its connections, so that
-    /// the rest is left for requests
+    /// Largest number of WebSocket sessions of the whole service; auto is three quarters of its
+    /// connections, so that the rest is left for requests
     "max-sessions" max_sessions: Cap = Cap::Auto,
         "SESSIONS", "auto or a whole number from 0 to 10000000", |text| cap(text, 0, 10_000_000);
-    /// WebSocket sessions of one tenant; auto is half of the service's connections
+    /// Largest number of WebSocket sessions of one tenant; auto is half of the service's
+    /// connections
     "max-sessions-per-key" max_sessions_per_key: Cap = Cap::Auto,
         "SESSIONS", "auto or a whole number from 0 to 10000000", |text| cap(text, 0, 10_000_000);
     /// Memory in bytes for answers and notifications that wait for the client of a WebSocket
-    /// session; further ones follow when it has read
+    /// session; further ones wait until it has read
     "session-bytes" session_bytes: usize = limits::SESSION_BYTES_MAX,
         "BYTES", "a whole number from 524288 to 1073741824", |text| whole(text, 1 << 19, 1 << 30);
     /// How long requests in progress may take to finish when the process stops; whole seconds
     "shutdown-grace" shutdown_grace: Duration = Duration::from_secs(10),
-        "TIME", "a time in whole seconds from 0 to 1h, as 10s or 1m",
+        "TIME", "a time in whole seconds from 0 to 1h, such as 10s or 1m",
         |text| duration(text, Duration::ZERO, Duration::from_secs(3600)).filter(|time| time.subsec_nanos() == 0);
 "Access":
-    /// A key that clients may use, with the name of its tenant. May be given several times. In the
-    /// environment, several are separated by commas; in the file they are a list. Source dev on a
+    /// A key that clients may use, with the name of its tenant. May be given several times. Several
+    /// are separated by commas in the environment, and are a list in the file. Source dev on a
     /// loopback address has the key `dev` if none is given
     "api-key" api_keys: Vec<ApiKey> = Vec::new(),
         "[NAME=]SECRET", "NAME=SECRET or SECRET, each of letters, digits, '-', '_', '.' and '~', no secret twice", api_keys;
@@ -201,24 +201,24 @@ options! {
     "rate-limit" rate_limit: u32 = 0,
         "REQUESTS", "a whole number from 0 to 1000000", |text| whole(text, 0, 1_000_000);
 "Answers":
-    /// `core` serves the seven core methods alone, `companion` also those that clients call before
-    /// and beside them
+    /// `core` serves only the seven core methods, `companion` also those that clients call along
+    /// with them
     "methods" methods: MethodSet = MethodSet::Companion,
         "SET", "companion or core", names;
-    /// Leave `totalDifficulty` out of blocks, as execution-apis has it
+    /// Leave `totalDifficulty` out of blocks, as execution-apis specifies
     "omit-total-difficulty" omit_total_difficulty: bool = false,
         "BOOL", "true or false", names;
     /// How long one eth_getLogs may take, from admission
     "logs-deadline" logs_deadline: Duration = limits::LOGS_DEADLINE,
-        "TIME", "a time from 1ms to 1h, as 500ms, 12s or 1m",
+        "TIME", "a time from 1ms to 1h, such as 500ms, 12s or 1m",
         |text| duration(text, Duration::from_millis(1), Duration::from_secs(3600));
 "Logs":
     /// Form of the log lines on stderr: text or json
     "log-format" log_format: LogFormat = LogFormat::Text,
         "FORMAT", "text or json", names;
-    /// What is logged: a level, or directives as tracing has them
+    /// What is logged: a level, or directives in the syntax of tracing
     "log-filter" log_filter: String = "info,actix_server=warn".to_owned(),
-        "FILTER", "a level (error, warn, info, debug, trace, off) or directives as nearhead=debug,actix_server=warn",
+        "FILTER", "a level (error, warn, info, debug, trace, off) or directives such as nearhead=debug,actix_server=warn",
         value::log_filter;
 }
 
@@ -231,9 +231,9 @@ fn cores() -> usize {
 /// what to do.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigError {
-    /// There is no key, and the default key would be open to others.
+    /// No key is given, and the default key would let others in.
     #[error(
-        "no --api-key is given, and only source dev on a loopback address does without (this is source {source_kind} on \
+        "no --api-key is given, and only source dev on a loopback address may go without one (this is source {source_kind} on \
          {listen}): make a secret with `openssl rand -hex 16` and give it as --api-key NAME=SECRET or NEARHEAD_API_KEY"
     )]
     NoKey {
@@ -242,16 +242,16 @@ pub enum ConfigError {
         /// Where it would listen.
         listen: SocketAddr,
     },
-    /// The source is `files` and one of its files is not named.
+    /// The source is `files` and one of its files is missing.
     #[error("--source files needs --{missing} FILE")]
     MissingFile {
         /// The option that is missing.
         missing: &'static str,
     },
-    /// The source is `node` and no node is named.
+    /// The source is `node` and no node is given.
     #[error("--source node needs --node URL")]
     NoNode,
-    /// Files or nodes are named, but the source ignores them.
+    /// Files or nodes are given, but the source would ignore them.
     #[error("--{given} is given, but the source is dev (the default): add --source {wanted}")]
     Unused {
         /// The option that would be ignored.

@@ -1,4 +1,5 @@
-//! Resolves command line, environment and file into one configuration, each value with its origin.
+//! Resolves the command line, the environment and the file into one configuration, each value with
+//! its origin.
 
 use std::{
     env,
@@ -14,7 +15,7 @@ use nearhead_chain::dev::Profile;
 
 use super::{Config, ConfigError, OPTIONS, OptionSpec, SourceKind};
 
-/// Environment name of the file's path.
+/// Environment variable that names the file.
 const CONFIG_ENVIRONMENT: &str = "NEARHEAD_CONFIG";
 
 /// The command that the command line gives.
@@ -33,11 +34,11 @@ pub enum Command {
 /// `nearhead export`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Export {
-    /// Where genesis.json goes.
+    /// Path of genesis.json.
     pub genesis: PathBuf,
-    /// Where chain.rlp goes.
+    /// Path of chain.rlp.
     pub chain: PathBuf,
-    /// Blocks to write, the genesis not counted.
+    /// Number of blocks after the genesis.
     pub blocks: u64,
     /// Seed of the chain.
     pub seed: u64,
@@ -108,21 +109,21 @@ impl fmt::Display for Resolved {
     }
 }
 
-/// Why there is no configuration. The message is one line and names the option in the form that was
-/// used.
+/// Why a command cannot be resolved. The message is one line and names the option in the form that
+/// was used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CommandError {
-    /// A value is not acceptable.
+    /// A value is invalid.
     #[error("{option} {value}: expected {accepts}")]
     Value {
         /// The option as it was given: `--workers`, `NEARHEAD_WORKERS`, or the key and the file.
         option: String,
-        /// The value in quotes, or that it is hidden.
+        /// The value in quotes, or `(hidden)`.
         value: String,
         /// What is accepted.
         accepts: &'static str,
     },
-    /// The file names a key that is not in the table.
+    /// The file has a key that is not in the table.
     #[error(
         "unknown key {key:?} in {file}; the keys are the flags of nearhead --help without the dashes"
     )]
@@ -133,16 +134,16 @@ pub enum CommandError {
         file: String,
     },
     /// The file cannot be read, or is not TOML.
-    #[error("{option} {file}: {why}")]
+    #[error("{option} {file}: {reason}")]
     File {
         /// The option that named the file.
         option: &'static str,
         /// The file.
         file: String,
         /// What is wrong with it.
-        why: String,
+        reason: String,
     },
-    /// The command line has an unknown argument, or lacks one.
+    /// The command line has an unknown argument, or lacks a required one.
     #[error("{0}; see nearhead --help")]
     Usage(String),
     /// The values are not valid together.
@@ -160,20 +161,21 @@ impl Command {
         Self::resolve(env::args_os(), &|name| env::var_os(name))
     }
 
-    /// Reads the command line (the program's name first), with the environment given as a function.
+    /// Resolves the command line (the program's name first), with the environment given as a
+    /// function.
     ///
     /// # Errors
-    /// Something is not acceptable; nothing is started then.
+    /// The command line, the environment or the file is invalid.
     pub fn resolve(
         arguments: impl IntoIterator<Item = OsString>,
         environment: &dyn Fn(&str) -> Option<OsString>,
     ) -> Result<Self, CommandError> {
         let matches = match command_line().try_get_matches_from(arguments) {
             Ok(matches) => matches,
-            Err(asked) if !asked.use_stderr() => {
-                return Ok(Self::Print(asked.render().to_string()));
+            Err(help) if !help.use_stderr() => {
+                return Ok(Self::Print(help.render().to_string()));
             }
-            Err(wrong) => return Err(CommandError::Usage(usage_message(&wrong))),
+            Err(error) => return Err(CommandError::Usage(usage_message(&error))),
         };
         match matches.subcommand() {
             Some(("export", matches)) => export(matches).map(Self::Export),
@@ -184,15 +186,15 @@ impl Command {
 }
 
 /// clap's message as one line.
-fn usage_message(wrong: &clap::Error) -> String {
-    let text = wrong.to_string();
+fn usage_message(error: &clap::Error) -> String {
+    let text = error.to_string();
     let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
     let first = lines
         .next()
         .unwrap_or_default()
         .trim_start_matches("error: ")
         .to_owned();
-    match wrong.kind() {
+    match error.kind() {
         // The missing arguments follow on lines of their own.
         ErrorKind::MissingRequiredArgument => {
             let missing: Vec<&str> = lines.take_while(|line| line.starts_with('-')).collect();
@@ -253,7 +255,7 @@ struct Given {
     origin: Origin,
 }
 
-/// The value that counts: flag, else environment, else file.
+/// The value that takes precedence: flag, else environment, else file.
 fn given_by(
     option: &OptionSpec,
     matches: &ArgMatches,
@@ -283,7 +285,7 @@ fn given_by(
     file.map_or(Ok(None), |file| file.given(option))
 }
 
-/// The values for a message: in quotes, or hidden.
+/// The values as a message shows them: in quotes, or hidden.
 fn shown(option: &OptionSpec, texts: &[String]) -> String {
     match option.is_list() {
         true => "(hidden)".to_owned(),
@@ -314,15 +316,15 @@ impl File {
 
     fn read(option: &'static str, path: &Path) -> Result<Self, CommandError> {
         let file = path.display().to_string();
-        let fault = |why: String| CommandError::File {
+        let failed = |reason: String| CommandError::File {
             option,
             file: file.clone(),
-            why,
+            reason,
         };
-        let text = fs::read_to_string(path).map_err(|error| fault(error.to_string()))?;
+        let text = fs::read_to_string(path).map_err(|error| failed(error.to_string()))?;
         let table: toml::Table = text
             .parse()
-            .map_err(|error| fault(toml_message(&text, &error)))?;
+            .map_err(|error| failed(toml_message(&text, &error)))?;
         match table
             .keys()
             .find(|key| OPTIONS.iter().all(|option| option.name != **key))
@@ -374,8 +376,8 @@ fn toml_message(text: &str, error: &toml::de::Error) -> String {
         .span()
         .and_then(|span| text.get(..span.start))
         .map(|before| before.matches('\n').count() + 1);
-    let what = error.message().replace('\n', ", ");
-    line.map_or_else(|| what.clone(), |line| format!("line {line}: {what}"))
+    let message = error.message().replace('\n', ", ");
+    line.map_or_else(|| message.clone(), |line| format!("line {line}: {message}"))
 }
 
 /// The command line, made from the table.
@@ -385,13 +387,13 @@ fn command_line() -> clap::Command {
         .about("JSON-RPC read service for the latest 128 blocks of one Ethereum-compatible chain")
         .override_usage("nearhead [OPTIONS]\n       nearhead check [OPTIONS]\n       nearhead export --genesis FILE --chain FILE [OPTIONS]")
         .after_help(
-            "Every option has a second form, NEARHEAD_<NAME> in the environment, and a third, a key in the file that \
-             --config names. The command line goes before the environment, the environment before the file.",
+            "Every option can also be set as NEARHEAD_<NAME> in the environment, or as a key in the file that --config \
+             names. The command line overrides the environment, and the environment overrides the file.",
         )
         .args_conflicts_with_subcommands(true)
         .disable_help_subcommand(true);
     let check = with_options(clap::Command::new("check"))
-        .about("Validate the configuration and print it resolved, each value with where it came from; keys are hidden");
+        .about("Validate the configuration and print each value with its origin; keys are hidden");
     serve.subcommand(check).subcommand(export_command())
 }
 
@@ -427,7 +429,7 @@ fn flag(option: &'static OptionSpec) -> Arg {
     }
 }
 
-/// Names of the dev chain's options that an export takes.
+/// Names of the options that `nearhead export` takes.
 const EXPORT_OPTIONS: [&str; 3] = ["seed", "profile", "block-time"];
 
 fn export_command() -> clap::Command {
@@ -444,11 +446,11 @@ fn export_command() -> clap::Command {
         .long("blocks")
         .value_name("BLOCKS")
         .allow_negative_numbers(true)
-        .help("How many blocks, the genesis not counted [default: 127]");
+        .help("Number of blocks after the genesis [default: 127]");
     clap::Command::new("export")
-        .about("Write the dev chain of a seed, without its reorgs, in the form that source files and geth import")
-        .arg(file("genesis", "Where genesis.json goes"))
-        .arg(file("chain", "Where chain.rlp goes"))
+        .about("Write the dev chain of a seed, without reorgs, as files that `--source files` and geth import")
+        .arg(file("genesis", "Path of genesis.json, which is written"))
+        .arg(file("chain", "Path of chain.rlp, which is written"))
         .arg(blocks)
         .args(OPTIONS.iter().filter(|option| EXPORT_OPTIONS.contains(&option.name)).map(flag))
 }

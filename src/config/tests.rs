@@ -6,12 +6,13 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// A configuration file, gone with the value. In one test the same text has the same path.
+/// A configuration file, removed when the value is dropped. In one test, the same text has the same
+/// path.
 struct File(PathBuf);
 
 impl File {
     fn new(text: &str) -> Self {
-        // Tests of one text run side by side, each on a thread of its own.
+        // Tests with the same text run in parallel, each on its own thread.
         let owner = (std::process::id(), std::thread::current().id());
         let name = alloy_primitives::keccak256(format!("{owner:?} {text}"));
         let path = std::env::temp_dir().join(format!("nearhead-{name}.toml"));
@@ -26,7 +27,7 @@ impl Drop for File {
     }
 }
 
-/// What the command line `flags`, the environment and the file's text give.
+/// Resolves a command from flags, an environment and a file's text.
 fn command(
     flags: &[&str],
     environment: &[(&str, &str)],
@@ -64,8 +65,8 @@ fn setting<'a>(resolved: &'a Resolved, name: &str) -> &'a Setting {
         .unwrap()
 }
 
-/// An acceptable value for each option that is not its default, and how it is shown.
-const OTHERS: &[(&str, &str, &str)] = &[
+/// For each option, a valid value other than its default, and how it is shown.
+const SAMPLES: &[(&str, &str, &str)] = &[
     ("source", "files", "files"),
     ("genesis", "g.json", "g.json"),
     ("chain", "c.rlp", "c.rlp"),
@@ -99,12 +100,12 @@ const OTHERS: &[(&str, &str, &str)] = &[
 ];
 
 #[test]
-fn the_table_is_sound() {
+fn option_names_are_unique_and_defaults_are_accepted() {
     let names: BTreeSet<_> = OPTIONS.iter().map(|option| option.name).collect();
-    assert_eq!(names.len(), OPTIONS.len(), "no name twice");
+    assert_eq!(names.len(), OPTIONS.len(), "a name occurs twice");
     assert_eq!(
         names,
-        OTHERS.iter().map(|(name, ..)| *name).collect(),
+        SAMPLES.iter().map(|(name, ..)| *name).collect(),
         "every option is in the tests' table"
     );
     for option in OPTIONS {
@@ -130,9 +131,9 @@ fn the_table_is_sound() {
     }
 }
 
-/// Every option, in every form, against every form that goes before it.
+/// Every option, in each form, with a bad value in the forms that it overrides.
 #[test]
-fn flag_before_environment_before_file_before_default() {
+fn flags_override_the_environment_which_overrides_the_file() {
     // Makes the configuration complete whatever the option under test is.
     let rest = [
         "--api-key=rest",
@@ -140,7 +141,7 @@ fn flag_before_environment_before_file_before_default() {
         "--genesis=rest",
         "--chain=rest",
     ];
-    for (name, value, shown) in OTHERS {
+    for (name, value, shown) in SAMPLES {
         let option = OPTIONS.iter().find(|option| option.name == *name).unwrap();
         let rest: Vec<_> = rest
             .iter()
@@ -193,7 +194,7 @@ fn flag_before_environment_before_file_before_default() {
 }
 
 #[test]
-fn the_file_may_be_named_by_the_environment_and_hold_numbers_truths_and_lists() {
+fn the_file_may_be_named_by_the_environment_and_hold_numbers_booleans_and_lists() {
     let file =
         File::new("workers = 3\nomit-total-difficulty = true\napi-key = [\"a=1\", \"b=2\"]\n");
     let resolved = resolved(&[], &[("NEARHEAD_CONFIG", file.0.to_str().unwrap())], None);
@@ -217,7 +218,7 @@ fn a_switch_needs_no_value() {
 }
 
 #[test]
-fn keys_come_one_a_flag_or_several_in_a_variable() {
+fn a_flag_holds_one_key_and_a_variable_several() {
     let keys = |resolved: &Resolved| {
         let keys = resolved.config.api_keys.iter();
         keys.map(|key| (key.tenant.clone(), key.secret().to_owned()))
@@ -244,7 +245,7 @@ fn keys_come_one_a_flag_or_several_in_a_variable() {
     );
 }
 
-/// Flags, environment, file; and the whole message.
+/// Flags, environment, file, and the whole message.
 type Fault<'a> = (
     &'a [&'a str],
     &'a [(&'a str, &'a str)],
@@ -253,7 +254,7 @@ type Fault<'a> = (
 );
 
 #[test]
-fn a_wrong_value_is_one_line_that_says_what_is_accepted() {
+fn the_error_for_a_bad_value_is_one_line_that_says_what_is_accepted() {
     let faults: &[Fault<'_>] = &[
         (
             &["--workers", "0"],
@@ -319,19 +320,19 @@ fn a_wrong_value_is_one_line_that_says_what_is_accepted() {
             &["--block-time", "1"],
             &[],
             None,
-            r#"--block-time "1": expected a time from 0 to 1h, as 500ms, 12s or 1m"#,
+            r#"--block-time "1": expected a time from 0 to 1h, such as 500ms, 12s or 1m"#,
         ),
         (
             &["--shutdown-grace", "1500ms"],
             &[],
             None,
-            r#"--shutdown-grace "1500ms": expected a time in whole seconds from 0 to 1h, as 10s or 1m"#,
+            r#"--shutdown-grace "1500ms": expected a time in whole seconds from 0 to 1h, such as 10s or 1m"#,
         ),
         (
             &["--listen", "localhost:1"],
             &[],
             None,
-            r#"--listen "localhost:1": expected an IP address and a port, as 127.0.0.1:8545"#,
+            r#"--listen "localhost:1": expected an IP address and a port, such as 127.0.0.1:8545"#,
         ),
         (
             &["--source", "Dev"],
@@ -343,7 +344,7 @@ fn a_wrong_value_is_one_line_that_says_what_is_accepted() {
             &["--log-filter", "a=b=c"],
             &[],
             None,
-            r#"--log-filter "a=b=c": expected a level (error, warn, info, debug, trace, off) or directives as nearhead=debug,actix_server=warn"#,
+            r#"--log-filter "a=b=c": expected a level (error, warn, info, debug, trace, off) or directives such as nearhead=debug,actix_server=warn"#,
         ),
         (
             &["--api-key", "sw ordfish"],
@@ -439,13 +440,13 @@ fn a_wrong_value_is_one_line_that_says_what_is_accepted() {
             &["--listen", "0.0.0.0:1"],
             &[],
             None,
-            "no --api-key is given, and only source dev on a loopback address does without (this is source dev on 0.0.0.0:1): make a secret with `openssl rand -hex 16` and give it as --api-key NAME=SECRET or NEARHEAD_API_KEY",
+            "no --api-key is given, and only source dev on a loopback address may go without one (this is source dev on 0.0.0.0:1): make a secret with `openssl rand -hex 16` and give it as --api-key NAME=SECRET or NEARHEAD_API_KEY",
         ),
         (
             &["--source=files", "--genesis=g", "--chain=c"],
             &[],
             None,
-            "no --api-key is given, and only source dev on a loopback address does without (this is source files on 127.0.0.1:8545): make a secret with `openssl rand -hex 16` and give it as --api-key NAME=SECRET or NEARHEAD_API_KEY",
+            "no --api-key is given, and only source dev on a loopback address may go without one (this is source files on 127.0.0.1:8545): make a secret with `openssl rand -hex 16` and give it as --api-key NAME=SECRET or NEARHEAD_API_KEY",
         ),
     ];
     for (flags, environment, toml, expected) in faults {

@@ -20,16 +20,16 @@ const NODES_MAX: usize = 16;
 /// Where blocks come from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SourceKind {
-    /// A chain that this process makes.
+    /// A chain that this process generates.
     #[default]
     Dev,
-    /// genesis.json and chain.rlp.
+    /// An import of genesis.json and chain.rlp.
     Files,
     /// Real nodes.
     Node,
 }
 
-/// Form of the log lines.
+/// Format of the log lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LogFormat {
     /// For people.
@@ -62,7 +62,7 @@ impl Cap {
 /// A key and the name of its tenant.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ApiKey {
-    /// Name of the holder, for logs and metrics.
+    /// Name of the tenant, for logs.
     pub tenant: String,
     secret: String,
 }
@@ -85,7 +85,7 @@ impl ApiKey {
         &self.secret
     }
 
-    /// Reads `NAME=SECRET` or `SECRET`; the `position`th of those without a name is named after it.
+    /// Parses `NAME=SECRET` or `SECRET`; a key without a name is named after its `position`.
     fn parse(text: &str, position: usize) -> Option<Self> {
         let fits = |part: &str| {
             let unreserved = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte);
@@ -173,7 +173,7 @@ macro_rules! show_as_displayed {
 
 show_as_displayed!(u32, u64, usize, bool, String, SocketAddr);
 
-/// A value that is one of a few words, or has a parser of its own.
+/// A value that is one of a few words, or that has its own parser.
 pub(super) trait Named: Sized {
     fn named(text: &str) -> Option<Self>;
 }
@@ -207,7 +207,7 @@ words! {
 }
 
 impl SourceKind {
-    /// The word for it.
+    /// Its name on the command line.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -238,7 +238,7 @@ fn single(texts: &[String]) -> Option<&str> {
     }
 }
 
-/// One of a few words, or a value with a parser of its own.
+/// One of a few words, or a value with its own parser.
 pub(super) fn names<T: Named>(texts: &[String]) -> Option<T> {
     T::named(single(texts)?)
 }
@@ -312,7 +312,7 @@ pub(super) fn nodes(texts: &[String]) -> Option<Vec<Endpoint>> {
     (nodes.len() <= NODES_MAX).then_some(nodes)
 }
 
-/// Directives of tracing's filter.
+/// Directives of a tracing filter.
 pub(super) fn log_filter(texts: &[String]) -> Option<String> {
     let text = single(texts)?;
     let valid = !text.is_empty() && EnvFilter::builder().parse(text).is_ok();

@@ -34,7 +34,7 @@ pub(super) struct RequestIds {
 
 impl Default for RequestIds {
     fn default() -> Self {
-        // The random keys of std suffice: an id must be new, not secret.
+        // The random keys of std suffice: an id must be unique, not secret.
         let worker = RandomState::new().hash_one(0_u8) as u32;
         Self {
             worker,
@@ -44,7 +44,7 @@ impl Default for RequestIds {
 }
 
 impl RequestIds {
-    /// The client's own id if it is sane, or a new one if requests are logged.
+    /// The client's own id if it is valid, or a new one if requests are logged.
     fn of(&self, request: &HttpRequest) -> Option<HeaderValue> {
         let is_sane = |id: &&HeaderValue| {
             (1..=REQUEST_ID_BYTES_MAX).contains(&id.len())
@@ -72,11 +72,11 @@ pub(super) struct Access<'a> {
     pub(super) arrived: Instant,
     id: Option<HeaderValue>,
     peer: Option<std::net::SocketAddr>,
-    /// Whose key it came with.
+    /// The tenant whose key it came with.
     tenant: Option<Arc<Tenant>>,
     /// The name of the method, or the kind of request.
     pub(super) method: &'static str,
-    /// `None` if the status says it all, or if the client did not wait for the answer.
+    /// `None` if the status is enough, or if the client did not wait for the answer.
     pub(super) outcome: Option<Outcome>,
     status: Option<u16>,
     bytes: u64,
@@ -98,7 +98,7 @@ impl<'a> Access<'a> {
         }
     }
 
-    /// Notes whose key the request came with, if that is logged.
+    /// Records the tenant, if requests are logged.
     pub(super) fn set_tenant(&mut self, tenant: &Arc<Tenant>) {
         self.tenant = is_on().then(|| Arc::clone(tenant));
     }
@@ -108,7 +108,7 @@ impl<'a> Access<'a> {
         tracing::debug_span!(target: "nearhead::access", "request", id = self.id())
     }
 
-    /// Notes what is sent, and adds the request's id to it.
+    /// Records what is sent, and adds the request's id to it.
     pub(super) fn end(mut self, response: &mut HttpResponse) {
         self.status = Some(response.status().as_u16());
         if let BodySize::Sized(bytes) = response.body().size() {

@@ -1,4 +1,4 @@
-//! Answers JSON-RPC that is posted.
+//! Answers JSON-RPC requests that are posted.
 
 use std::{rc::Rc, sync::Arc};
 
@@ -26,7 +26,7 @@ use crate::{
 };
 
 impl WorkerState {
-    /// Answers a POST with this key.
+    /// Answers a POST request with this key.
     ///
     /// # Errors
     /// The response to a request that HTTP refuses. Its body is read first: otherwise the
@@ -147,8 +147,8 @@ pub(super) fn connection_of(request: &HttpRequest) -> Option<&Rc<Connection>> {
     request.conn_data()
 }
 
-/// Whether the content type is one of those that carry JSON-RPC, with any parameters. A missing one
-/// is not, as in geth.
+/// Whether the content type is one of those that carry JSON-RPC, with any parameters. A missing
+/// content type is refused, as in geth.
 fn is_json(request: &HttpRequest) -> bool {
     let Some(value) = request.headers().get(header::CONTENT_TYPE) else {
         return false;

@@ -1,4 +1,4 @@
-//! The HTTP server: routes, what answers them, and what every answer carries.
+//! The HTTP server: its routes, their handlers, and the headers of every answer.
 //!
 //! | file | content |
 //! |---|---|

@@ -66,7 +66,7 @@ impl ReplyBody {
         }
     }
 
-    /// The body in its cheapest form: one small slice needs no chunks.
+    /// The body in its cheapest form: a single small slice needs no chunks.
     pub(super) fn boxed(json: Json, permits: Vec<Permit>, answering: Option<Answering>) -> BoxBody {
         match json {
             Json::One(Piece::Own(slice) | Piece::Shared(slice))

@@ -14,7 +14,8 @@ use crate::rpc::Answer;
 
 /// Computes one answer, on the arbiter of the worker that read the request.
 ///
-/// When the client goes away and the receiver of the answer is dropped, so is all work for it.
+/// When the client goes away, the receiver of the answer is dropped, and all work for the answer
+/// with it.
 pub(crate) struct RequestActor(Option<(Work, oneshot::Sender<Answer>, Span)>);
 
 /// Boxed, because the actor is moved several times before its work begins.
@@ -52,7 +53,7 @@ async fn deliver(mut work: Work, mut reply: oneshot::Sender<Answer>) {
     })
     .await;
     if let Some(answer) = answered {
-        // An error: the client went away in this moment.
+        // Sending fails if the client has just gone away.
         let _ = reply.send(answer);
     }
 }
@@ -68,9 +69,9 @@ mod tests {
     async fn a_panic_gives_no_answer_and_leaves_other_requests_alone() {
         let ok = || async { Answer::error("1", &RpcError::Parse) };
         let before = RequestActor::answer(ok(), Span::none());
-        let wild = RequestActor::answer(async { panic!("on purpose") }, Span::none());
+        let panicking = RequestActor::answer(async { panic!("on purpose") }, Span::none());
         let after = RequestActor::answer(ok(), Span::none());
-        assert!(wild.await.is_err());
+        assert!(panicking.await.is_err());
         assert!(before.await.is_ok() && after.await.is_ok());
     }
 

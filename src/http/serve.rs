@@ -1,4 +1,4 @@
-//! Serves a request: routes it, and adds what every answer carries.
+//! Serves a request: routes it, and adds the headers of every answer.
 
 use actix_web::{
     HttpRequest, HttpResponse,

@@ -18,7 +18,7 @@ use crate::{
 pub struct ServerState {
     /// The pointer to the current snapshot.
     pub head: Head,
-    /// Who may call, what, and how much.
+    /// The tenants: who may call, which methods, and how often.
     pub tenants: Tenants,
     /// The permits, the pool and the source of state, shared by all workers.
     pub reads: ReadResources,
@@ -43,7 +43,7 @@ pub struct ServerSettings {
     pub body_timeout: Duration,
     /// Bytes that may wait for one session's client.
     pub session_bytes: usize,
-    /// Longest from the end of one request to the whole head of the next.
+    /// Longest time from the end of one request to the whole head of the next.
     pub asking_max: Duration,
 }
 

@@ -1,4 +1,4 @@
-//! Makes metrics and registers each as it is made, so that none is declared and not exported.
+//! Makes metrics and registers each as it is made, so that no declared metric is left unexported.
 
 #[cfg(test)]
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use prometheus::{
 pub(super) struct Exporter {
     /// All metrics that were made; clones share it.
     pub(super) registry: Registry,
-    /// Their rows in the documentation, in the order in which they were made.
+    /// Their rows in the documentation, in the order of creation.
     #[cfg(test)]
     pub(super) rows: Arc<parking_lot::Mutex<Vec<String>>>,
 }

@@ -30,13 +30,13 @@ const LATENCY_SECONDS: [f64; 14] = [
 ];
 
 /// Upper bounds of the fan-out histogram in seconds: without sessions it takes some microseconds,
-/// and half of one more for each session.
+/// and each session adds half a microsecond.
 const FANOUT_SECONDS: [f64; 10] = [
     0.000_01, 0.000_1, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.1, 1.0,
 ];
 
-/// Upper bounds of the head's delay in seconds: to fetch and check a block takes tens of
-/// milliseconds, over a long way more.
+/// Upper bounds of the head's delay in seconds: fetching and checking a block takes tens of
+/// milliseconds, and more from a distant upstream.
 const HEAD_DELAY_SECONDS: [f64; 10] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0];
 
 /// All metrics. Cloning shares them.
@@ -58,7 +58,7 @@ pub struct Metrics {
     /// `nearhead_notifications_total`.
     notifications: IntCounter,
     /// `nearhead_fanout_seconds`: time until one change of the head is in the outbox of every
-    /// session of a worker; to send it is not part of that.
+    /// session of a worker; sending is not included.
     pub fanout: Histogram,
     /// `nearhead_slow_clients_total`: connections that were cut off because the client took too
     /// long.
@@ -86,7 +86,7 @@ pub struct Metrics {
     state_reads: IntCounterVec,
     /// `nearhead_state_fetches_total{outcome}`.
     state_fetches: IntCounterVec,
-    /// Held while counts of others are copied here: two scrapes at once would add them twice.
+    /// Held while counts from elsewhere are copied here: two scrapes at once would add them twice.
     copying: Arc<Mutex<()>>,
     registry: Registry,
     /// A row of the documentation for each metric.
@@ -113,7 +113,7 @@ impl Metrics {
     /// Metrics of one service with these methods, all at zero.
     ///
     /// # Errors
-    /// Two metrics have one name: a defect of this file, which its test finds.
+    /// Two metrics have the same name: a defect of this file, which a test finds.
     pub fn new(methods: impl IntoIterator<Item = &'static str>) -> Result<Self, prometheus::Error> {
         let exporter = Exporter::default();
         let requests = exporter.counters(
@@ -161,7 +161,7 @@ impl Metrics {
             )?,
             slow_clients: exporter.counter(
                 "nearhead_slow_clients_total",
-                "Connections that were cut off because the client took too long to ask or to read",
+                "Connections that were cut off because the client took too long to send or to read",
             )?,
             panics: exporter.counter("nearhead_panics_total", "Handlers that panicked")?,
             permits_in_use: exporter.gauges(
@@ -184,22 +184,22 @@ impl Metrics {
             )?,
             head_delay: exporter.histogram(
                 "nearhead_head_delay_seconds",
-                "Time from when the followed node names a new head until it is readable here",
+                "Time from the followed node's announcement of a new head until it is readable here",
                 &HEAD_DELAY_SECONDS,
             )?,
             node_faults: exporter.counters(
                 "nearhead_node_faults_total",
-                "What nodes did wrong, by their place in the configuration and by reason",
+                "Faults of nodes, by their place in the configuration and by reason",
                 &["node", "reason"],
             )?,
             node_limited: exporter.counters(
                 "nearhead_node_limited_total",
-                "How often nodes asked to be asked less, by their place in the configuration",
+                "Answers in which nodes asked for fewer calls, by their place in the configuration",
                 &["node"],
             )?,
             node_state: exporter.gauges(
                 "nearhead_node_state",
-                "1 for what a node is, 0 for the other states",
+                "1 for the state that a node is in, 0 for the other states",
                 &["node", "state"],
             )?,
             state_reads: exporter.counters(
@@ -217,7 +217,7 @@ impl Metrics {
             #[cfg(test)]
             rows: Arc::clone(&exporter.rows),
         };
-        // Named as Prometheus names it.
+        // The name is Prometheus' own.
         let process_start = exporter.float_gauge(
             "process_start_time_seconds",
             "Start of the process, in seconds since the Unix epoch",
@@ -229,7 +229,8 @@ impl Metrics {
         Ok(this)
     }
 
-    /// The handles of the method at this position; of `other` for a request that names none.
+    /// The handles of the method at this position, or of `other` for a request that names no
+    /// method.
     #[must_use]
     pub fn method(&self, index: Option<usize>) -> &MethodMetrics {
         index
@@ -274,7 +275,7 @@ impl Metrics {
         self.notifications.inc_by(count as u64);
     }
 
-    /// All metrics in Prometheus' text format. Counts that other parts hold are read now.
+    /// All metrics in Prometheus' text format. Counts that are kept elsewhere are copied first.
     ///
     /// # Errors
     /// A metric cannot be written: a defect.
@@ -309,7 +310,7 @@ impl Metrics {
     }
 }
 
-/// Raises counters to totals that other parts counted, by outcome.
+/// Raises counters to totals that were counted elsewhere, by outcome.
 fn copy(counters: &IntCounterVec, counted: &[(&str, u64)]) {
     for (outcome, total) in counted {
         let counter = counters.with_label_values(&[*outcome]);

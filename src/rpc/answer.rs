@@ -36,7 +36,7 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    /// The refusal that an error stands for, if any.
+    /// The refusal that this error is, if it is one.
     pub(crate) const fn of(error: &RpcError) -> Option<Self> {
         match error {
             RpcError::Unavailable => Some(Self::Unavailable),

@@ -1,4 +1,4 @@
-//! What a method handler is given besides its parameters.
+//! What a method handler gets in addition to its parameters.
 
 use std::{sync::Arc, time::Duration};
 
@@ -10,7 +10,7 @@ use crate::access::Tenant;
 
 /// What one request, or every item of one batch, is answered from.
 pub(crate) struct RequestContext<'a> {
-    /// Who asks.
+    /// The tenant that sent the request.
     pub(crate) tenant: &'a Tenant,
     /// The chain at one head.
     pub(crate) snapshot: Arc<Snapshot>,
@@ -20,6 +20,6 @@ pub(crate) struct RequestContext<'a> {
     pub(crate) logs_deadline: Duration,
     /// Largest result in bytes that is built at once; a larger one is built while it is sent.
     pub(crate) kept_max: usize,
-    /// The session, where the request came over one.
+    /// The session that the request came over, if any.
     pub(crate) subscriber: Option<&'a dyn Subscriber>,
 }

@@ -252,7 +252,7 @@ impl Dispatcher {
     }
 }
 
-/// Whether the answer may hold more memory than is bounded anyway.
+/// Whether the answer may be large, so that a session must wait for its turn to have it computed.
 fn may_be_large(envelope: &Envelope<'_>, tenant: &Tenant) -> bool {
     match envelope {
         Envelope::Single(Ok(call)) => find(&call.method, tenant.limits.methods)

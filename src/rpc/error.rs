@@ -18,7 +18,8 @@ pub enum RpcError {
     Parse,
     /// Not a request object of JSON-RPC 2.0.
     InvalidRequest,
-    /// An HTTP request that carries no JSON-RPC: its path, verb, type, size or pace is wrong.
+    /// An HTTP request that is refused before its JSON-RPC is parsed: its path, verb, type, size or
+    /// pace is wrong.
     InvalidHttp(&'static str),
     /// A batch without items.
     EmptyBatch,
@@ -64,7 +65,7 @@ pub enum RpcError {
     StateUnavailable,
     /// A request for blocks below the window (EIP-4444).
     PrunedHistory,
-    /// safe or finalized is not known.
+    /// The safe or finalized block is not known.
     UnknownBlockTag,
     /// A request for the logs of a hash that no held block has.
     UnknownLogsBlock,
@@ -98,7 +99,7 @@ pub enum RpcError {
         /// The bound.
         most: usize,
     },
-    /// A subscription cannot resume from its block, for it is no longer held.
+    /// A subscription cannot resume from its block, which is no longer held.
     ResumeLost {
         /// Number of the oldest block that is held.
         number: u64,
@@ -113,7 +114,7 @@ pub enum RpcError {
     Internal,
 }
 
-/// What a query was about: methods of one family report some errors in words of their own.
+/// What a query was about: each family of methods has its own errors for some conditions.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum QuerySubject {
     /// Blocks and what is in them; also admission.
@@ -249,7 +250,7 @@ impl RpcError {
         })
     }
 
-    /// The error object: `{"code":…,"message":…}`, with `data` for the conditions that have some.
+    /// The error object: `{"code":…,"message":…}`, with `data` for the errors that have some.
     pub(crate) fn to_json(&self) -> String {
         let message = serde_json::Value::from(self.message());
         let mut text = format!(r#"{{"code":{},"message":{message}"#, self.code());

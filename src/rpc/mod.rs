@@ -1,4 +1,4 @@
-//! JSON-RPC: a body comes in as bytes, an [`Answer`] goes out. Knows no HTTP.
+//! JSON-RPC: a body comes in as bytes, an [`Answer`] goes out. It does not know HTTP.
 //!
 //! | file | what it is |
 //! |---|---|

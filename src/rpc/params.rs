@@ -35,7 +35,7 @@ impl<'a> Params<'a> {
     /// Parses the member `params`; absent and null count as an empty array.
     ///
     /// # Errors
-    /// It is any other value than an array.
+    /// It is neither absent, null nor an array.
     pub fn new(params: Option<&'a RawValue>) -> Result<Self, RpcError> {
         let text = params.map_or("null", RawValue::get);
         match text.as_bytes().first() {
@@ -272,7 +272,7 @@ const STORAGE_KEY_DIGITS: usize = 64;
 /// echoes it in full.
 ///
 /// # Errors
-/// -32602 in geth's words, which execution-apis has in its vectors.
+/// -32602 with geth's message, which the vectors of execution-apis contain.
 pub fn storage_key(text: &str) -> Result<ProofKey, RpcError> {
     let digits = strip_prefix(text).unwrap_or(text);
     let invalid = |what: &str| RpcError::InvalidParams(format!("{what}: {:?}", echo(text)).into());

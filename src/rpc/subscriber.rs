@@ -21,9 +21,10 @@ pub enum SubscriptionKind {
 
 /// A session, as method handlers see it.
 pub trait Subscriber {
-    /// Subscribes from the head of `snapshot` on, or from after the block `since`, and returns the
-    /// subscription's id. Notifications follow the answer that has the id. `snapshot` is the one
-    /// that the rest of the request is answered from, so that nothing is missed between the two.
+    /// Subscribes to what follows the head of `snapshot`, or the block `since`, and returns the
+    /// subscription's id. Notifications are sent after the answer with the id. `snapshot` is the
+    /// one that the rest of the request is answered from, so that nothing is missed between the
+    /// two.
     ///
     /// # Errors
     /// [`RpcError::ResumeLost`], [`RpcError::TooManySubscriptions`],
@@ -32,7 +33,7 @@ pub trait Subscriber {
         &self,
         kind: SubscriptionKind,
         since: Option<B256>,
-        view: &Arc<Snapshot>,
+        snapshot: &Arc<Snapshot>,
     ) -> Result<String, RpcError>;
 
     /// Ends a subscription; `false` if there is none of this id.
@@ -43,6 +44,6 @@ pub trait Subscriber {
     fn turn(&self) -> Arc<Semaphore>;
 
     /// Bytes that the answer to a batch may hold until the client has taken it, so that answers
-    /// that a client does not read are bounded too.
+    /// that a client does not read are bounded as well.
     fn room(&self) -> usize;
 }

@@ -7,8 +7,8 @@ use crate::{
     limits::{BODY_BYTES_MAX, UNCOUNTED_MESSAGE_BYTES},
 };
 
-/// The fragments of a message so far. Nothing is kept of a message that is refused: its rest is
-/// read and discarded.
+/// The fragments of a message so far. Nothing is kept of a refused message: its rest is read and
+/// discarded.
 pub(super) struct Fragments {
     is_text: bool,
     bytes: BytesMut,
@@ -17,7 +17,7 @@ pub(super) struct Fragments {
     refused: Option<MessageRefusal>,
 }
 
-/// CloseReason a message is not taken.
+/// Why a message is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum MessageRefusal {
     /// It is marked as text and is not UTF-8.

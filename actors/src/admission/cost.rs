@@ -6,7 +6,8 @@ pub enum CostClass {
     /// A few look-ups on the worker. The request waits for its turn, and its connection is not
     /// read meanwhile.
     Cheap,
-    /// Known only once it is counted. Without a free permit the request is refused at once.
+    /// The cost is known only once it is counted. Without a free permit the request is refused at
+    /// once.
     Measured,
 }
 
@@ -23,7 +24,7 @@ pub const MEASURED_MAX: usize = 1_024;
 pub(crate) const MAILBOX_CAPACITY: usize = CHEAP_PER_WORKER + MEASURED_MAX;
 
 /// Bytes that the answers of large batches hold until they are written. A single answer holds
-/// little: it is put together as it is sent, from JSON that was made at ingest and is shared.
+/// little: it is assembled as it is sent, from JSON that was made at ingest and is shared.
 pub const BATCH_BYTES_MAX: usize = 256 << 20;
 
 /// Bytes of one permit of [`BATCH_BYTES_MAX`]. A smaller answer needs no permit.
@@ -38,7 +39,7 @@ pub const LOOKUPS_MAX: usize = 1 << 20;
 pub const PROOF_KEYS_MAX: usize = 4_096;
 
 /// Accounts whose state is awaited from upstreams, in all reads together. Each takes tens of
-/// kilobytes until it is verified, and at 10 ms a call they are 12,000 a second, more than any
-/// upstream gives. It is half of [`CHEAP_PER_WORKER`], so that an upstream that stalls does not
-/// keep a worker from the state that is held.
+/// kilobytes until it is verified. At 10 ms a call they are 12,000 a second, more than any upstream
+/// serves. Half of [`CHEAP_PER_WORKER`], so that an upstream that stalls does not keep a worker
+/// from reading state that is held.
 pub const REMOTE_MAX: usize = 128;

@@ -121,7 +121,7 @@ impl Admission {
         }
     }
 
-    /// The number of panics since the start, to which other layers add theirs.
+    /// The count of panics since the start; other layers add theirs to it.
     #[must_use]
     pub const fn panics(&self) -> &Panics {
         &self.panics
@@ -252,7 +252,7 @@ mod tests {
         assert!(waiting.as_mut().poll(&mut cx).is_pending());
         cheap.pop();
         assert!(waiting.await.is_ok());
-        // A worker that has stopped is not counted any more.
+        // A worker that has stopped no longer counts.
         drop((cheap, worker));
         let cheap = admission.permits()[0];
         assert_eq!(cheap.kind, "cheap");

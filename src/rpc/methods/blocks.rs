@@ -1,5 +1,5 @@
-//! Blocks, transactions, receipts and uncles. An unknown one is null; one below the window is an
-//! error.
+//! Blocks, transactions, receipts and uncles. An unknown one is null; a block below the window is
+//! an error.
 
 use std::sync::Arc;
 
@@ -241,7 +241,7 @@ fn block_and_index<'a>(
     Ok((params.required(block)?, params.required(params::quantity)?))
 }
 
-/// Whether this is the pending block, of which nothing is known.
+/// Whether this is the pending block, which is never served.
 const fn is_pending(at: BlockAt) -> bool {
     matches!(
         at,
@@ -249,7 +249,7 @@ const fn is_pending(at: BlockAt) -> bool {
     )
 }
 
-/// null for a number above the head and for an unknown hash.
+/// The answer, with null for a number above the head and for an unknown hash.
 fn found(reply: Reply<Option<Json>>) -> Answered {
     match reply {
         Ok(Some(json)) => Ok(json),

@@ -1,4 +1,5 @@
-//! Methods that clients call first; answered from the snapshot, without a message.
+//! Methods that clients call when they connect; answered from the snapshot, without a message to an
+//! actor.
 
 use nearhead_chain::{encode::value, json::Json};
 

@@ -157,7 +157,7 @@ pub(crate) async fn get_storage_values(
 /// Accounts, each with its storage keys as the client wrote them.
 type KeysByAddress<'a> = Vec<(Address, Vec<Cow<'a, str>>)>;
 
-/// `{address: [key, …], …}`; the last of several equal addresses counts.
+/// Parses `{address: [key, …], …}`; the last of several equal addresses counts.
 fn keys_by_address(raw: &RawValue) -> Result<KeysByAddress<'_>, ParamError> {
     let mut keys = Vec::new();
     let mut first_error = None;
@@ -182,7 +182,7 @@ fn keys_by_address(raw: &RawValue) -> Result<KeysByAddress<'_>, ParamError> {
     Ok(keys)
 }
 
-/// `{"address":["value", …], …}`.
+/// Writes `{"address":["value", …], …}`.
 fn values_by_address(slots: &[(Address, Vec<U256>)], values: &[Vec<U256>]) -> Json {
     let mut out = String::from("{");
     for (position, ((address, _), values)) in slots.iter().zip(values).enumerate() {

@@ -1,4 +1,4 @@
-//! eth_subscribe and eth_unsubscribe, over sessions alone.
+//! eth_subscribe and eth_unsubscribe, which only a session can call.
 
 use std::rc::Rc;
 
@@ -17,8 +17,8 @@ use crate::rpc::{
 /// The member that names the block to resume after.
 const SINCE: &str = "since";
 
-/// `["newHeads"]`, `["logs", filter]` or `["reorgs"]`, then optionally `{"since": hash}`. Blocks in
-/// the filter are ignored, as other servers do: clients send them.
+/// `["newHeads"]`, `["logs", filter]` or `["reorgs"]`, then optionally `{"since": hash}`. Clients
+/// send blocks in the filter too; these are ignored, as by other servers.
 pub(crate) async fn subscribe(
     context: &RequestContext<'_>,
     mut params: Params<'_>,
@@ -40,7 +40,7 @@ pub(crate) async fn subscribe(
     let has_filter = matches!(kind, SubscriptionKind::Logs(_));
     let mut since = params.optional(None, since)?;
     if !has_filter && since.is_none() {
-        // Accepted as the second parameter, and as the third, where it is for logs.
+        // Without a filter, it may be the second parameter, or the third as for logs.
         since = params.optional(None, self::since)?;
     }
     params.finish()?;
