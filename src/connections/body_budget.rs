@@ -36,7 +36,7 @@ impl BodyBudget {
 }
 
 impl Charge {
-    /// Takes `bytes` more of the budget.
+    /// Takes another `bytes` from the budget.
     pub(crate) fn add(&mut self, bytes: usize) -> Result<(), UsedUp> {
         let held = self.budget.0.get() + bytes;
         if held > BODY_BYTES_PER_WORKER {

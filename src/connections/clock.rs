@@ -9,8 +9,8 @@ pub(crate) type Tick = u32;
 
 /// Calls `tick` with `target` once a second on the current thread, until the target is dropped.
 ///
-/// Seconds in which the process did not run are not made up for: no client could be served in them,
-/// so they must not count against one.
+/// Seconds in which the process did not run are skipped: no client could be served in them, so they
+/// must not count against a client.
 pub(crate) fn every_second<T: 'static>(target: Weak<T>, tick: impl Fn(&T) + 'static) {
     actix_web::rt::spawn(async move {
         let mut seconds = interval(Duration::from_secs(1));
@@ -38,7 +38,7 @@ mod tests {
         while ticks.get() == 0 {
             tokio::task::yield_now().await;
         }
-        // The whole thread stands still, as in a stopped process.
+        // The whole thread stops, as in a stopped process.
         let began = Instant::now();
         while began.elapsed() < Duration::from_millis(3_500) {
             thread::park_timeout(Duration::from_secs(1));

@@ -25,7 +25,7 @@ use crate::limits::{HALF_CLOSED_GRACE, UNSENT_BYTES, WRITE_STALL_TIMEOUT};
 
 /// A connection's socket, and its phase as the watch sees it.
 ///
-/// It is kept in the data of the connection, where its requests find it.
+/// It is stored in the connection's data, where its requests find it.
 #[derive(Debug)]
 pub(crate) struct Connection {
     socket: RawFd,
@@ -35,16 +35,16 @@ pub(crate) struct Connection {
     pub(super) is_watched: Cell<bool>,
 }
 
-/// What a connection does.
+/// What a connection is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
-    /// It waits for the head of the next request.
+    /// Waiting for the head of the next request.
     Idle,
-    /// A request is read or answered, which has bounds of its own.
+    /// Reading or answering a request, which has its own bounds.
     Answering,
-    /// The client takes a reply that does not fit into the connection's buffer.
+    /// Writing a reply that does not fit into the connection's buffer.
     Writing,
-    /// It is a WebSocket session, which has a clock of its own.
+    /// Serving a WebSocket session, which has its own clock.
     Session,
 }
 
@@ -56,7 +56,7 @@ pub(crate) fn on_connect(io: &dyn Any, data: &mut Extensions) {
         // The kernel ends a connection whose client takes no byte for so long. If this fails, the
         // bounds above the socket still apply.
         let _ = socket.set_tcp_user_timeout(Some(2 * WRITE_STALL_TIMEOUT));
-        // If this fails, a slow client is taken for a stalled one sooner.
+        // If this fails, a slow client is sooner mistaken for a stalled one.
         let _ = socket.set_tcp_notsent_lowat(UNSENT_BYTES);
         data.insert(Rc::new(Connection::of(stream.as_raw_fd())));
     }
@@ -92,7 +92,7 @@ impl Connection {
 
     /// Ends the connection: the next read and the next write fail.
     pub(super) fn cut(&self) {
-        // An error: the connection has ended already.
+        // This fails if the connection has already ended.
         let _ = self.with_socket(|socket| socket.shutdown(Shutdown::Both));
     }
 
@@ -129,7 +129,7 @@ impl ConnectionHandle {
         self.is_ready_for(PollFlags::OUT).unwrap_or(true)
     }
 
-    /// `None` if it cannot be found out.
+    /// `None` if the connection is gone or the check fails.
     fn is_ready_for(&self, events: PollFlags) -> Option<bool> {
         self.0.upgrade()?.is_ready_for(events).ok()
     }
@@ -141,11 +141,11 @@ impl ConnectionHandle {
         }
     }
 
-    /// Ends the connection once the kernel has sent what it was given. Without this the client
+    /// Ends the connection once the kernel has sent what it was given. Without this, the client
     /// would wait while actix keeps reading.
     pub(crate) fn finish(&self) {
         if let Some(connection) = self.0.upgrade() {
-            // An error: the connection has ended already.
+            // This fails if the connection has already ended.
             let _ = connection.with_socket(|socket| socket.shutdown(Shutdown::Write));
         }
     }
@@ -154,8 +154,8 @@ impl ConnectionHandle {
 /// Waits for `answer`; `None` if the client went away meanwhile.
 ///
 /// TCP does not distinguish a client that is gone from one that closed its side and still reads. So
-/// a client whose side is closed has [`HALF_CLOSED_GRACE`] for its answer: a cheap one arrives in
-/// that time, and a long one is not computed for a client that is gone.
+/// a client that has closed its side still gets an answer within [`HALF_CLOSED_GRACE`]: a cheap
+/// answer is ready in that time, and a long one is not computed for a client that is gone.
 pub(crate) async fn unless_gone<T>(
     answer: impl Future<Output = T>,
     connection: Option<&Connection>,

@@ -2,8 +2,8 @@
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Descriptors that are not connections: a few per thread to listen, poll and wake; the files of a
-/// source; the log.
+/// Descriptors for other uses than connections: a few per thread to listen, poll and wake; the
+/// files of a source; the log.
 const OTHERS: u64 = 128;
 const OTHERS_PER_WORKER: u64 = 4;
 
@@ -28,7 +28,7 @@ pub(crate) fn connections(wanted: usize, workers: usize) -> usize {
         tracing::warn!(
             wanted,
             allowed,
-            "fewer connections than configured: the process may not open so many descriptors, raise its limit (ulimit -n)"
+            "fewer connections than configured: the process may not open that many descriptors, raise its limit (ulimit -n)"
         );
     }
     let connections = allowed.saturating_sub(others).max(1);

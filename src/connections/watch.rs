@@ -26,7 +26,7 @@ pub(crate) struct Watch {
     metrics: Metrics,
 }
 
-/// Longest time in which a client must take a part of a reply.
+/// Longest time that a client may take for a part of a reply.
 const WRITING_MAX: Tick = WRITE_STALL_TIMEOUT.as_secs() as Tick;
 
 /// A connection whose request is being answered. Dropping it ends the request: the connection is
@@ -55,7 +55,7 @@ impl Watch {
         }
     }
 
-    /// Notes that a request began. A connection is watched from its first request on.
+    /// Records that a request began. A connection is watched from its first request on.
     pub(crate) fn answering(self: &Rc<Self>, connection: &Rc<Connection>) -> Answering {
         if !connection.is_watched.replace(true) {
             self.connections
@@ -74,7 +74,7 @@ impl Watch {
         connection.since.set(self.now.get());
     }
 
-    /// One second later: cuts connections that are overdue and forgets those that are gone.
+    /// Called once a second: cuts connections that are overdue, and forgets those that are gone.
     fn tick(&self) {
         let now = self.now.get().wrapping_add(1);
         self.now.set(now);
@@ -82,7 +82,7 @@ impl Watch {
             let Some(connection) = connection.upgrade() else {
                 return false;
             };
-            // Whole seconds: the one in which the phase began does not count.
+            // The second in which the phase began does not count.
             let passed = now.wrapping_sub(connection.since.get()).saturating_sub(1);
             let is_overdue = match connection.phase.get() {
                 Phase::Idle => passed >= self.idle_max,
@@ -101,12 +101,12 @@ impl Watch {
 }
 
 impl Answering {
-    /// Notes that the client took a part of the reply.
+    /// Records that the client took a part of the reply.
     pub(crate) fn took(&self) {
         self.watch.set_phase(&self.connection, Phase::Writing);
     }
 
-    /// Hands the connection over to a session, which has a clock of its own.
+    /// Hands the connection over to a session, which has its own clock.
     pub(crate) fn becomes_session(&self) -> ConnectionHandle {
         self.watch.set_phase(&self.connection, Phase::Session);
         ConnectionHandle::new(&self.connection)
@@ -140,7 +140,8 @@ mod tests {
         (client, server)
     }
 
-    /// Ticks `ticks` times; whether the connection is cut at the last tick, and not before.
+    /// Ticks `ticks` times, and returns whether the last tick, and none before it, cut the
+    /// connection.
     fn is_cut_after(ticks: Tick, watch: &Watch, client: &mut TcpStream) -> bool {
         client.set_nonblocking(true).unwrap();
         let mut is_open =
@@ -165,7 +166,7 @@ mod tests {
         let watch = watch(3);
         let answering = watch.answering(&connection);
         (0..100).for_each(|_| watch.tick());
-        // Each part that is taken starts the time again; the tick that it falls into does not
+        // Each part that is taken starts the time again; the second in which it was taken does not
         // count.
         for _ in 0..3 {
             answering.took();

@@ -17,13 +17,13 @@ use super::{
 };
 use crate::rpc::SubscriptionKind;
 
-/// A subscription that goes along the chain step by step, as its session takes what it is sent.
+/// A subscription that advances along the chain step by step, as its session takes what is sent.
 pub(super) struct CatchUp {
     pub(super) id: SubscriptionId,
     kind: SubscriptionKind,
     prefix: MessagePrefix,
     /// The snapshot that the client subscribed at, until the hub's is as new: the subscription does
-    /// not go along an older one.
+    /// not advance along an older one.
     subscribed_at: Option<Arc<Snapshot>>,
     bookmark: Bookmark,
     /// Logs of the block at the bookmark that are still to be sent.
@@ -95,7 +95,7 @@ impl CatchUp {
         }
     }
 
-    /// Goes one step further, or as far as the session has room.
+    /// Advances by one step, or as far as the session has room.
     ///
     /// # Errors
     /// [`CursorLost`]: the subscription fell behind the window.
@@ -107,7 +107,7 @@ impl CatchUp {
     ) -> Result<Progress, CursorLost> {
         let newer = self.subscribed_at.take();
         if let Some(newer) = newer.filter(|newer| snapshot.version() < newer.version()) {
-            // If the hub takes the newer one, the next step goes along it.
+            // If the hub adopts the newer one, the next step uses it.
             let is_adopted = hub.adopt_if_same_head(&newer);
             self.subscribed_at = Some(newer);
             return Ok(if is_adopted {
@@ -133,7 +133,8 @@ impl CatchUp {
         let next = match cursor.step(snapshot)? {
             None => return Ok(Progress::AtHead),
             Some(CursorStep::Add(block)) => Some(block),
-            // No applied block follows that would show that the chain went back to this one.
+            // No applied block follows, so nothing else would show that the chain went back to this
+            // block.
             Some(CursorStep::Remove(_)) => cursor
                 .is_at_head(snapshot)
                 .then(|| Arc::clone(snapshot.head())),

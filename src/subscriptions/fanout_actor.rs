@@ -13,7 +13,7 @@ use super::hub::Hub;
 
 /// Subscribes to the head tracker and hands every change to the worker's hub, in order.
 ///
-/// If the worker did not run for so long that changes were missed, all listeners catch up with the
+/// If the worker stalled for so long that changes were missed, all listeners catch up with the
 /// snapshot that the hub continues with.
 pub(crate) struct FanoutActor {
     tracker: Addr<HeadTracker>,

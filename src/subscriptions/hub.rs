@@ -49,11 +49,11 @@ struct FilterGroup {
     listeners: Listeners,
 }
 
-/// A subscription that the hub notifies.
+/// A subscription as the hub lists it.
 struct Listener {
     sink: Weak<dyn NotificationSink>,
     prefix: MessagePrefix,
-    /// Its session had no room, so the hub skips it until it is taken off the list.
+    /// Whether its session had no room; the hub then skips it until it is taken off the list.
     is_late: Cell<bool>,
 }
 
@@ -89,8 +89,8 @@ impl Hub {
         self.snapshot.borrow().clone()
     }
 
-    /// Takes this snapshot if its head is the hub's: blocks were added below, of which no
-    /// subscription is notified. Returns whether it was taken.
+    /// Adopts this snapshot if it has the same head as the hub's: then blocks were only added
+    /// below, of which no subscription is notified. Returns whether it was adopted.
     pub(super) fn adopt_if_same_head(&self, snapshot: &Arc<Snapshot>) -> bool {
         let mut current = self.snapshot.borrow_mut();
         let current = current.as_mut();
@@ -100,7 +100,7 @@ impl Hub {
             .is_some()
     }
 
-    /// Takes the first snapshot, or one after changes were missed: all listeners catch up with it.
+    /// Adopts the first snapshot, or one after missed changes: all listeners catch up with it.
     pub(crate) fn reset(&self, snapshot: Arc<Snapshot>) {
         let before = self.snapshot.replace(Some(snapshot));
         if let Some(before) = before {
@@ -132,7 +132,7 @@ impl Hub {
         }
     }
 
-    /// Whether the hub holds nothing of any subscription.
+    /// Whether the hub holds nothing for any subscription.
     #[cfg(test)]
     pub(crate) fn is_unused(&self) -> bool {
         let is_empty = |listeners: &RefCell<Listeners>| listeners.borrow().is_empty();
@@ -224,7 +224,8 @@ impl Hub {
         for block in &change.reverted {
             self.send_logs(block, true, &late);
         }
-        // No applied block follows that would show that the chain went back to this head.
+        // No applied block follows, so nothing else would show that the chain went back to this
+        // head.
         if change.applied.is_empty()
             && !self.heads.borrow().is_empty()
             && let Some(before) = self.snapshot()
@@ -269,7 +270,7 @@ impl Hub {
                     position: position as u32,
                 }),
             };
-            // A block has fewer than 2^32 logs: its JSON has fewer bytes.
+            // A block has fewer than 2^32 logs, because its JSON has fewer bytes.
             logs.matches(&block.postings, position as u32, |_, group| {
                 if notification.is_none() {
                     notification = Notification::log(block, position, is_removed);

@@ -11,9 +11,9 @@
 //! | `subscription_id` | ids |
 //! | `fanout_actor` | feeds the hub from the head tracker |
 //!
-//! A new subscription starts with a bookmark in the chain and goes on step by step, as its session
-//! takes what it is sent, until it is at the hub's snapshot; then the hub lists it. If its session
-//! has no room for a notification, the subscription leaves the list with a bookmark and catches up
+//! A new subscription starts with a bookmark in the chain and advances step by step, as its session
+//! takes what is sent, until it is at the hub's snapshot; then the hub lists it. If its session has
+//! no room for a notification, the subscription leaves the list with a bookmark and catches up
 //! again. So what waits for a session is bounded, and a client that reads misses nothing, however
 //! slowly it reads. All of this runs on the worker's thread: a change of the head cannot come
 //! between the last step and the listing.

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use nearhead_chain::{block::Block, encode::value};
 
-/// A notification without what differs between subscriptions.
+/// The part of a notification that is the same for all subscriptions.
 ///
 /// It holds the value of `result` and the end of the message.
 #[derive(Clone, Debug)]

@@ -28,7 +28,7 @@ use crate::{
 
 /// The subscriptions of one session.
 ///
-/// The methods that send take the session as its [`NotificationSink`].
+/// The methods that send take the session as a [`NotificationSink`].
 pub(crate) struct SessionSubscriptions {
     hub: Rc<Hub>,
     by_id: RefCell<HashMap<String, Subscription>>,
@@ -48,8 +48,8 @@ struct Subscription {
 }
 
 enum State {
-    /// The answer with its id was not sent yet. It will start at the bookmark, which is a place in
-    /// this snapshot.
+    /// The answer with its id was not sent yet. It will start at the bookmark, a position in this
+    /// snapshot.
     Requested(Bookmark, Arc<Snapshot>),
     /// It catches up with the hub.
     Behind,
@@ -85,8 +85,8 @@ impl SessionSubscriptions {
         }
     }
 
-    /// Adds a subscription after the head of `snapshot` or after the block `since`, and returns its
-    /// id. It sends nothing before [`start`](Self::start).
+    /// Adds a subscription that starts after the head of `snapshot`, or after the block `since`,
+    /// and returns its id. It sends nothing before [`start`](Self::start).
     ///
     /// # Errors
     /// As [`crate::rpc::Subscriber::subscribe`].
@@ -157,7 +157,7 @@ impl SessionSubscriptions {
         });
     }
 
-    /// Notes that the head changed, for which a subscription was waiting.
+    /// Records that the head changed, which a subscription was waiting for.
     pub(crate) fn head_changed(&self) {
         self.waits_for_change.set(false);
     }
@@ -180,7 +180,7 @@ impl SessionSubscriptions {
         while waiting < self.behind.borrow().len() {
             let snapshot = self.hub.snapshot();
             if steps == CATCH_UP_STEPS {
-                // Other sessions have their turn first.
+                // Other sessions take their turn first.
                 sink.wake();
                 return;
             }
@@ -251,7 +251,7 @@ impl SessionSubscriptions {
         self.hub.metrics.subscriptions.dec();
     }
 
-    /// Changes the number of filter values, of the session and of the worker.
+    /// Changes the number of filter values of the session and of the worker.
     fn count_values(&self, change: impl Fn(usize) -> usize) {
         self.filter_values.set(change(self.filter_values.get()));
         let of_worker = &self.hub.filter_values;

@@ -4,15 +4,15 @@ use bytes::Bytes;
 
 use super::{bookmark::Bookmark, subscription_id::SubscriptionId};
 
-/// Takes the notifications of one session, and passes on to its
-/// [`SessionSubscriptions`](super::SessionSubscriptions) what the hub has to say.
+/// Takes the notifications of one session, and passes the hub's messages to its
+/// [`SessionSubscriptions`](super::SessionSubscriptions).
 ///
 /// No method waits.
 pub(crate) trait NotificationSink {
-    /// Queues a message in two parts: the subscription's own, and the one that all subscribers
-    /// share. Returns `false` if there is no room for it; a closed session accepts and discards.
+    /// Queues a message in two parts: the subscription's own, and one that all subscribers share.
+    /// Returns `false` if there is no room for it; a closed session accepts and discards.
     ///
-    /// The messages of one notification all have one length, and come one after the other. The
+    /// All messages of one notification have the same length, and come one after the other. The
     /// hub's lists are borrowed meanwhile, so this must not call the hub.
     fn notify(&self, message: [Bytes; 2]) -> bool;
 
@@ -28,9 +28,9 @@ pub(crate) trait NotificationSink {
     /// Closes the session, because a subscription fell behind the window.
     fn close_behind_window(&self);
 
-    /// Passes on that the hub does not serve this subscription any more.
+    /// Reports that the hub no longer lists this subscription.
     fn fall_behind(&self, id: SubscriptionId, bookmark: Bookmark);
 
-    /// Passes on that the head changed, for which a subscription was waiting.
+    /// Reports that the head changed, which a subscription was waiting for.
     fn head_changed(&self);
 }

@@ -9,8 +9,8 @@ use std::{
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct SubscriptionId(u64);
 
-/// Makes ids for one worker. A client cannot guess the next one; an id is valid in its own session
-/// alone.
+/// Makes ids for one worker. A client cannot guess the next one; an id is valid only in its own
+/// session.
 pub(super) struct SubscriptionIds {
     hashers: [RandomState; 2],
     next: Cell<u64>,

@@ -10,7 +10,7 @@ pub enum Opcode {
     Text = 1,
     /// The sender's last frame.
     Close = 8,
-    /// Asks whether the other side is alive.
+    /// A check whether the other side is alive.
     Ping = 9,
     /// The answer to a ping.
     Pong = 10,
@@ -34,7 +34,7 @@ pub fn frame(opcode: Opcode, payload: &[u8]) -> Bytes {
     out.freeze()
 }
 
-/// A close frame; the reason is cut to what fits.
+/// A close frame; a reason that is too long is cut.
 pub fn close(code: u16, reason: &str) -> Bytes {
     let mut end = reason.len().min(CONTROL_BYTES_MAX - 2);
     while !reason.is_char_boundary(end) {
@@ -64,14 +64,15 @@ fn put_len(out: &mut BytesMut, masked: u8, len: u64) {
     }
 }
 
-/// Splits a client's large frames into smaller ones, in a stream of bytes that is cut anywhere.
+/// Splits a client's large frames into smaller ones, in a stream of bytes that arrives in arbitrary
+/// pieces.
 ///
 /// The decoder behind it keeps a buffer as large as the largest frame for as long as the connection
 /// lives. The messages stay the same, and the decoder checks the frames.
 #[derive(Debug)]
 pub struct Reframer {
-    /// Largest payload of an output frame; a multiple of the mask, which starts again with each
-    /// frame.
+    /// Largest payload of an output frame: a multiple of the mask's length, because the mask starts
+    /// again with each frame.
     payload_max: u64,
     /// The header of the current input frame, of which `header_read` bytes have arrived.
     header: [u8; HEADER_BYTES_MAX],
@@ -193,7 +194,7 @@ impl Reframer {
         FrameEvent::Announced(start, self.input_left)
     }
 
-    /// Length of the header, as far as the bytes read show it.
+    /// Length of the header, as far as it is known from the bytes that were read.
     const fn header_len(&self) -> usize {
         if self.header_read < 2 {
             return 2;

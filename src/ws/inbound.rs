@@ -18,15 +18,15 @@ use super::{
 use crate::limits::{FRAME_WORDS_MAX, MESSAGE_BYTES_MAX};
 
 /// The bytes of a connection, passed on frame by frame: the next frame once the actor has handled
-/// the last one, the next message once the session can answer it.
+/// the previous one, the next message once the session can answer it.
 ///
-/// Requests that come faster than they are answered wait in the client's socket. Control frames in
-/// front of the next message are still read, and a message that was begun is read to its end.
+/// Requests that come faster than they are answered wait in the client's socket. Control frames
+/// before the next message are still read, and a message that has begun is read to its end.
 pub(super) struct Inbound {
     payload: Payload,
     session: Rc<Session>,
     reframer: Reframer,
-    /// Bytes that were read and not passed on yet.
+    /// Bytes that were read but not passed on yet.
     rest: Bytes,
     /// Bytes of payload that the frames of the current message announced.
     announced: usize,
@@ -75,7 +75,7 @@ impl Stream for Inbound {
         let this = self.get_mut();
         loop {
             if !this.session.may_read() {
-                // Each change that allows it wakes the session.
+                // Whatever allows reading again wakes the session.
                 return Poll::Pending;
             }
             match this.reframer.next(&mut this.rest) {
@@ -101,7 +101,7 @@ impl Stream for Inbound {
                         this.rest = bytes;
                         this.session.client_is_alive();
                     }
-                    // An error: the client went away without a close frame.
+                    // An error means that the client went away without a close frame.
                     Poll::Ready(None | Some(Err(_))) => return Poll::Ready(None),
                 },
             }

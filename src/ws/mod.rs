@@ -14,7 +14,7 @@
 //! | `close_reason` | code and text of a close frame |
 //!
 //! actix runs a session's actor only while its connection is polled, so a client that does not read
-//! stops the actor. Whatever must happen even then is in `session`.
+//! stops the actor. What must happen even then is in `session`.
 
 mod close_reason;
 pub mod frame;

@@ -23,25 +23,25 @@ use crate::limits::CHUNK_BYTES;
 /// The actor and the connection are one task. [`ActorWaker`] separates the actor's wakes
 /// from others, so that the actor does not run for every notification.
 pub(super) struct Outbound<S> {
-    /// The actor's context. It writes nothing itself: its buffer has no bound.
+    /// The actor's context. It writes nothing itself, because its buffer has no bound.
     actor: Pin<Box<S>>,
     actor_waker: Arc<ActorWaker>,
-    /// The same, in the form that the actor is polled with.
+    /// The same waker, in the form that the actor is polled with.
     waker: Waker,
     session: Rc<Session>,
     is_over: bool,
-    /// Polls in which nothing was left and the socket could take more.
+    /// Polls in a row in which nothing was left to send and the socket could take more.
     idle_polls: u8,
 }
 
-/// Notes that the actor has something to do, and wakes its task.
+/// Records that the actor has something to do, and wakes its task.
 struct ActorWaker {
     is_due: AtomicBool,
     task: Mutex<Waker>,
 }
 
 impl ActorWaker {
-    /// Whether the actor is to run. From now on wakes go to the task of this context.
+    /// Whether the actor is to run. From now on, wakes go to the task of this context.
     fn take_due(&self, cx: &Context<'_>) -> bool {
         let mut task = self.task.lock();
         if !task.will_wake(cx.waker()) {
@@ -85,7 +85,7 @@ impl<S> Outbound<S> {
             return Poll::Pending;
         }
         // The connection writes its buffer after a poll, and reports no event when it is empty. If
-        // the socket can take more in two polls, the buffer is written.
+        // the socket can take more in two polls in a row, the buffer has been written.
         if !self.session.connection.is_writable() {
             self.idle_polls = 0;
             return Poll::Pending;

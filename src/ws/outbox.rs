@@ -20,8 +20,9 @@ pub(super) struct Outbox {
     held: usize,
     /// Whether the last bytes taken are not the end of their frame.
     is_within_frame: bool,
-    /// Bytes added and taken since the session began.
+    /// Bytes added since the session began.
     added: u64,
+    /// Bytes taken since the session began.
     taken: u64,
     /// A permit, and the number of taken bytes after which it is released.
     permit: Option<(u64, Permit)>,
@@ -114,14 +115,14 @@ impl Outbox {
         self.taken += bytes.len() as u64;
         self.permit.take_if(|(end, _)| *end <= self.taken);
         if self.pieces.is_empty() {
-            // An idle session keeps no memory of a busy time.
+            // An idle session keeps no memory from a busy time.
             self.pieces = VecDeque::new();
         }
         Ok(Some(bytes))
     }
 
-    /// Discards all frames but the one that was begun: the client would take what follows for the
-    /// rest of it.
+    /// Discards all frames except one that is sent in part: the client would take what follows for
+    /// the rest of it.
     pub(super) fn clear(&mut self) {
         let kept = match self.pieces.iter().position(|queued| queued.ends_frame) {
             Some(end) if self.is_within_frame => end + 1,
@@ -208,7 +209,7 @@ mod tests {
         }
     }
 
-    /// Bytes that are made a few at a time, until that fails.
+    /// Bytes that are made a few at a time, until making them fails.
     #[derive(Debug)]
     struct Made {
         left: usize,

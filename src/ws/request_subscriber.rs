@@ -10,7 +10,7 @@ use super::session::Session;
 use crate::rpc::{RpcError, Subscriber, SubscriptionKind};
 
 /// What one request of a session subscribes to. The subscriptions start once the request is
-/// answered, and are dropped if it never is.
+/// answered, and are dropped if it is never answered.
 pub(crate) struct RequestSubscriber {
     session: Rc<Session>,
     ids: RefCell<Vec<String>>,

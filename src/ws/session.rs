@@ -51,28 +51,27 @@ const SINGLE_ANSWERS_MAX: usize = SESSION_REQUESTS_MAX * JOINED_REPLY_BYTES_MAX;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Open,
-    /// The service goes away: requests in flight are answered, and nothing more is read.
+    /// The service stops: requests in flight are answered, and nothing more is read.
     Draining,
-    /// A close frame is the last to be sent. A client that takes no byte for this many seconds is
-    /// cut off.
+    /// A close frame is sent last. A client that takes no byte for this many seconds is cut off.
     Closing(Tick),
-    /// Both sides closed, or the connection is beyond repair.
+    /// Both sides have closed, or the connection is broken.
     Closed,
 }
 
-/// The client's message that arrives now.
+/// The client's message that is arriving.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Incoming {
     /// There is none.
     Nothing,
-    /// Its first header was read, and none of its bytes was passed to the actor.
+    /// Its first header was read, but none of its bytes was passed to the actor.
     Announced,
-    /// Its bytes have been passed to the actor since this second.
+    /// Its bytes are being passed to the actor since this second.
     Since(Tick),
 }
 
-/// The state of one session. Its actor and its connection's stream own it; all others hold it
-/// weakly.
+/// The state of one session. Its actor and the streams of its connection own it; everything else
+/// holds it weakly.
 pub(crate) struct Session {
     shared: Rc<Shared>,
     pub(crate) subscriptions: SessionSubscriptions,
@@ -86,7 +85,7 @@ pub(crate) struct Session {
     /// Whether the actor has not handled the last frame yet.
     frame_pending: Cell<bool>,
     incoming: Cell<Incoming>,
-    /// Whether [`may_read`](Self::may_read) said no when it was last asked.
+    /// Whether the last call of [`may_read`](Self::may_read) returned `false`.
     is_paused: Cell<bool>,
     /// Control frames since the last tick.
     control_frames: Cell<u32>,
@@ -145,9 +144,9 @@ impl Session {
         self.wake();
     }
 
-    /// Queues a notification's frame, unless more than half of the budget would wait: the other
-    /// half is for answers. Returns `false` if it was not queued. A frame that is larger than that
-    /// is queued alone.
+    /// Queues a notification's frame, unless more than half of the budget would then be used: the
+    /// other half is for answers. Returns `false` if the frame was not queued. A frame larger than
+    /// half of the budget is queued when nothing else waits.
     pub(super) fn queue_notification(&self, pieces: [Bytes; 3]) -> bool {
         if !self.takes_messages() {
             return true;
@@ -170,7 +169,7 @@ impl Session {
         }
     }
 
-    /// The outbox. If it is empty, the time in which the client had nothing to take ends here.
+    /// The outbox, to add to. If it is empty, the client has something to take from now on.
     fn begin_sending(&self) -> std::cell::RefMut<'_, Outbox> {
         let outbox = self.outbox.borrow_mut();
         if outbox.is_empty() {
@@ -185,8 +184,8 @@ impl Session {
         self.outbox.borrow().held() <= self.shared.budget / 2
     }
 
-    /// Bytes that the answer to a batch may hold. What waits when the batch is read is at most the
-    /// other half of the budget, and the answers beside it have their share.
+    /// Bytes that the answer to a batch may hold. When the batch is read, at most the other half of
+    /// the budget is used; the answers to single requests have their own share.
     pub(crate) fn room(&self) -> usize {
         (self.shared.budget / 2).saturating_sub(SINGLE_ANSWERS_MAX)
     }
@@ -201,7 +200,7 @@ impl Session {
     pub(super) fn take(&self, most: usize) -> Option<Bytes> {
         let popped = self.outbox.borrow_mut().pop(most);
         let Ok(bytes) = popped else {
-            // The client would take whatever follows for the rest of the truncated message.
+            // The client would take anything that follows for the rest of the truncated message.
             self.count_as_lost();
             self.state.set(State::Closed);
             self.outbox.take();
@@ -225,38 +224,38 @@ impl Session {
         may_read
     }
 
-    /// Whether reading was paused, and so has to be tried again.
+    /// Whether reading was paused and must be tried again.
     pub(super) fn take_paused(&self) -> bool {
         self.is_paused.take()
     }
 
-    /// Whether the client's next message waits until it can be answered. A message of which a part
-    /// was passed on is read to its end.
+    /// Whether the client's next message waits until it can be answered. A message that was passed
+    /// on in part is read to its end.
     fn defers_message(&self) -> bool {
         self.incoming.get() == Incoming::Announced
             && match self.state.get() {
                 State::Open => self.in_flight.get() >= SESSION_REQUESTS_MAX || !self.has_room(),
-                // The client's close may come behind it.
+                // The client's close frame may follow it.
                 State::Closing(_) => false,
                 State::Draining | State::Closed => true,
             }
     }
 
-    /// Notes that the first header of a message was read.
+    /// Records that the first header of a message was read.
     pub(super) fn message_announced(&self) {
         if self.incoming.get() == Incoming::Nothing {
             self.incoming.set(Incoming::Announced);
         }
     }
 
-    /// Notes that bytes are passed to the actor.
+    /// Records that bytes are passed to the actor.
     pub(super) fn passes_bytes(&self) {
         if self.incoming.get() == Incoming::Announced {
             self.incoming.set(Incoming::Since(self.shared.now()));
         }
     }
 
-    /// Notes that a whole frame was passed to the actor.
+    /// Records that a whole frame was passed to the actor.
     pub(super) fn frame_passed(&self, kind: FrameKind) {
         match kind {
             FrameKind::Part => {}
@@ -266,7 +265,7 @@ impl Session {
         self.frame_pending.set(true);
     }
 
-    /// Notes that the actor has handled the frame that was passed to it.
+    /// Records that the actor has handled the frame that was passed to it.
     pub(super) fn frame_handled(&self) {
         self.frame_pending.set(false);
     }
@@ -276,7 +275,7 @@ impl Session {
         self.frame_pending.get()
     }
 
-    /// Notes that the client sent something, which shows that it is alive.
+    /// Records that the client sent something, which shows that it is alive.
     pub(super) fn client_is_alive(&self) {
         self.unanswered.set(0);
     }
@@ -286,12 +285,12 @@ impl Session {
         Arc::clone(&self.turn)
     }
 
-    /// Notes that a request is in flight.
+    /// Records that a request is in flight.
     pub(crate) fn begin_request(&self) {
         self.in_flight.set(self.in_flight.get() + 1);
     }
 
-    /// Notes that a request was answered.
+    /// Records that a request was answered.
     pub(crate) fn end_request(&self) {
         self.in_flight.set(self.in_flight.get().saturating_sub(1));
         if self.state.get() == State::Draining && self.in_flight.get() == 0 {
@@ -317,7 +316,7 @@ impl Session {
         self.close_unless_stalled(reason, STALL_MAX);
     }
 
-    /// Closes the session and discards what waits: a client that does not read would not read that
+    /// Closes the session and discards what waits, which a client that does not read would not read
     /// either.
     pub(crate) fn evict(&self, reason: CloseReason) {
         if self.takes_messages() {
@@ -337,8 +336,8 @@ impl Session {
         }
     }
 
-    /// Handles the client's close: echoes it, unless it answers ours. Of what waits only the rest
-    /// of a begun frame is still sent.
+    /// Handles the client's close frame: echoes it, unless it answers ours. Of what waits, only the
+    /// rest of a frame that is sent in part is still sent.
     pub(crate) fn close_received(&self, code: Option<u16>) {
         if self.takes_messages() {
             self.shared.metrics.session_closed(code.unwrap_or(1005));
@@ -353,7 +352,7 @@ impl Session {
         self.end();
     }
 
-    /// Exchanges nothing more: the connection ends once what waits is sent.
+    /// Ends the exchange: the connection ends once what waits is sent.
     pub(crate) fn end(&self) {
         self.count_as_lost();
         self.state.set(State::Closed);
@@ -378,14 +377,14 @@ impl Session {
         }
     }
 
-    /// One second later: pings, or closes a session whose client is silent or too slow. Returns
-    /// `false` if the connection is to be cut.
+    /// Called once a second: pings, or closes a session whose client is silent or too slow. Returns
+    /// `false` if the connection must be cut.
     pub(super) fn tick(&self, now: Tick) -> bool {
         if self.control_frames.take() >= CONTROL_FRAMES_PER_SECOND {
             self.wake();
         }
         if self.in_flight.get() > 0 && self.connection.is_gone() {
-            // Reading does not find that out while unread bytes of the client are in front of it.
+            // Reading does not show this while unread bytes from the client come first.
             self.end();
             return false;
         }
@@ -412,10 +411,10 @@ impl Session {
         now.wrapping_sub(self.taken_at.get())
     }
 
-    /// Whether a session that ends has time left: a client that reads is sent everything, and then
-    /// has a moment to close its side.
+    /// Whether a session that is ending has time left: a client that reads gets everything, and
+    /// then a moment to close its side.
     fn may_still_end(&self, pause: Tick, stall_max: Tick) -> bool {
-        // No event reports that the kernel took the last bytes.
+        // No event reports that the kernel has taken the last bytes.
         self.wake();
         let is_sent = self.outbox.borrow().is_empty() && self.connection.is_writable();
         pause <= if is_sent { CLOSE_MAX } else { stall_max }
@@ -452,7 +451,7 @@ impl Session {
         self.waker.set(Some(waker));
     }
 
-    /// Has the session's connection polled.
+    /// Wakes the session's connection to be polled.
     pub(crate) fn wake(&self) {
         if let Some(waker) = self.waker.take() {
             waker.wake_by_ref();

@@ -1,5 +1,5 @@
-//! One WebSocket session: an actor that lives as long as its connection. The only file that knows
-//! actix-web-actors.
+//! One WebSocket session as an actor that lives as long as its connection. This is the only file
+//! that knows actix-web-actors.
 
 use std::{
     io::ErrorKind,
@@ -31,8 +31,8 @@ use crate::{
 
 /// Answers its client's messages, each like the body of an HTTP request.
 ///
-/// It writes only through its [`Session`], which bounds what the client does not take. When the
-/// client goes away, its requests in flight are dropped.
+/// It writes only through its [`Session`], which bounds what waits for the client. When the client
+/// goes away, its requests in flight are dropped.
 pub(crate) struct SessionActor {
     session: Rc<Session>,
     dispatcher: Rc<Dispatcher>,
@@ -42,7 +42,7 @@ pub(crate) struct SessionActor {
     fragments: Option<Fragments>,
 }
 
-/// The head of the answer to a handshake.
+/// Starts the answer to a handshake.
 ///
 /// # Errors
 /// The request is not a handshake that can be accepted.
@@ -173,7 +173,7 @@ impl StreamHandler<Result<Message, ProtocolError>> for SessionActor {
     ) {
         self.session.frame_handled();
         if !self.session.takes_messages() {
-            // Our close frame was sent; only the client's is awaited.
+            // Our close frame was sent; only the client's is still awaited.
             if matches!(message, Ok(Message::Close(_)) | Err(_)) {
                 self.session.end();
                 ctx.stop();
@@ -182,7 +182,7 @@ impl StreamHandler<Result<Message, ProtocolError>> for SessionActor {
         }
         if let Err(reason) = self.receive(message, ctx) {
             self.session.close(reason);
-            // Nothing after a violation has a meaning.
+            // Nothing that follows a violation has a meaning.
             ctx.stop();
         }
     }

@@ -24,15 +24,15 @@ pub(crate) struct Sessions {
     pub(super) open: Rc<OpenSessions>,
 }
 
-/// The list of sessions that the clock goes through once a second.
+/// The sessions that the clock visits once a second.
 pub(super) struct OpenSessions {
     sessions: RefCell<Vec<Weak<Session>>>,
-    /// Set when the service goes away.
+    /// Set when the service stops.
     pub(super) draining: Arc<AtomicBool>,
 }
 
 impl Sessions {
-    /// Starts the clock on the current thread. It runs as long as this, or a session, is held.
+    /// Starts the clock on the current thread. It runs as long as this value or a session is held.
     pub(crate) fn start(
         budget: usize,
         message_max: Duration,
@@ -78,7 +78,7 @@ impl Sessions {
 }
 
 impl OpenSessions {
-    /// One second later: heartbeats, evictions, shutdown.
+    /// Called once a second: heartbeats, evictions, shutdown.
     pub(super) fn tick(&self, shared: &Shared) {
         let now = shared.advance();
         let is_draining = self.draining.load(Ordering::Relaxed);

@@ -15,7 +15,7 @@ pub(super) struct Shared {
     now: Cell<Tick>,
     /// Bytes that may wait for one session.
     pub(super) budget: usize,
-    /// Longest time for a message to arrive.
+    /// Longest time that a message may take to arrive.
     pub(super) message_max: Tick,
     pub(super) metrics: Metrics,
     /// A payload's length, and the header of a text frame that carries it.
@@ -46,7 +46,7 @@ impl Shared {
 
     /// The header of a text frame with a payload of `len` bytes.
     ///
-    /// A fan-out asks for the same length again and again: only the first call allocates.
+    /// A fan-out needs the same length again and again: only the first call allocates.
     pub(super) fn text_header(&self, len: usize) -> Bytes {
         let mut cached = self.text_header.borrow_mut();
         if cached.0 != len {
