@@ -13,8 +13,8 @@ use url::Url;
 /// is never sent as part of a URL, so it can carry headers. In a value, `%`, `&`, `,` and
 /// characters that a URL cannot hold are percent-encoded; `+` is a plus.
 ///
-/// `Display` and `Debug` show scheme, host and port alone: a provider's key may stand in the path,
-/// the query, the password or a header.
+/// `Display` and `Debug` show only scheme, host and port: the path, the query, the password or a
+/// header may contain a provider's key.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Endpoint {
     url: Url,
@@ -31,7 +31,7 @@ pub enum Scheme {
     WebSocket,
 }
 
-/// Most headers of one upstream: more than any provider needs.
+/// Largest number of headers for one upstream: more than any provider needs.
 const HEADERS_MAX: usize = 16;
 
 /// Headers that belong to the connection itself.
@@ -50,8 +50,8 @@ const RESERVED: [&str; 12] = [
     "expect",
 ];
 
-/// Why a text is not an endpoint. The message repeats nothing of the text but a header's name: the
-/// rest may be secret.
+/// Why a text is not an endpoint. The message repeats only a header's name from the text: the rest
+/// may be secret.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EndpointError {
     /// It is not a URL.
@@ -75,7 +75,7 @@ pub enum EndpointError {
     /// The header is given twice, or `Authorization` together with a user in the URL.
     #[error("header {0} is given twice")]
     Twice(HeaderName),
-    /// There are too many.
+    /// There are too many headers.
     #[error("more than {HEADERS_MAX} headers")]
     TooManyHeaders,
 }

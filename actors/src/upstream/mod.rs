@@ -3,18 +3,18 @@
 //! | file | what it is |
 //! |---|---|
 //! | [`Endpoint`] | how an upstream is configured: URL, authorization, headers; shown without secrets |
-//! | `client` | the calls to one upstream: timeouts, bounds, one enum of errors; alone knows their JSON |
+//! | `client` | the calls to one upstream: timeouts, bounds, one enum of errors; the only module that knows their JSON |
 //! | `health` | decides which upstream is followed, and when a failed one is tried again |
-//! | `plan` | decides which blocks to ask for; knows numbers and hashes alone |
+//! | `plan` | decides which blocks to ask for; knows only numbers and hashes |
 //! | `follow` | the task that polls, syncs and backfills |
 //! | [`Standing`] | which upstream is followed and which are backed off, for other tasks |
 //! | [`StateSource`] | fetches state that is not resident, verifies it and keeps it |
 //! | `chain` | the held chain as numbers and hashes |
-//! | `verified` | an upstream whose blocks are verified before anybody sees them |
+//! | `verified` | an upstream whose blocks are verified before they are passed on |
 //! | `priority` | lowers the priority of following below that of answering |
 //! | `reporter` | passes the follower's events on; refuses a chain that cannot be served |
 //! | `sink` | hands blocks to the head tracker |
-//! | [`UpstreamSource`] | puts all of it together |
+//! | [`UpstreamSource`] | puts these parts together |
 
 mod chain;
 mod client;

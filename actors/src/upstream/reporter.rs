@@ -45,7 +45,7 @@ impl Reporter {
             && let Some(reason) = self.unknown.lock().take()
             && let Some(refuse) = self.refuse.take()
         {
-            // An error: following has ended.
+            // Sending fails if following has ended.
             let _ = refuse.send(reason);
         }
         let reported = match event {
@@ -90,7 +90,7 @@ impl StartAttempt {
         }
     }
 
-    /// Takes an event in, and returns whether the attempt fails with it.
+    /// Records an event, and returns whether the attempt fails with it.
     fn has_failed(&mut self, event: &Event) -> bool {
         match *event {
             Event::WindowStarted(_) => self.is_over = true,
@@ -108,14 +108,14 @@ impl StartAttempt {
     }
 }
 
-/// The progress of backfill, out of the number of blocks still missing.
+/// The progress of backfill, computed from the number of blocks still missing.
 #[derive(Default)]
 struct BackfillProgress {
     total: u64,
 }
 
 impl BackfillProgress {
-    /// Takes an event in, and returns the progress if it has changed.
+    /// Records an event, and returns the progress if it has changed.
     fn progress(&mut self, event: &Event) -> Option<Progress> {
         match *event {
             Event::Missing(missing) => {

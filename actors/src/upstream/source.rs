@@ -30,7 +30,7 @@ use crate::source::{Source, SourceError, SourceLink, read_genesis_file};
 /// Pause between attempts to reach any upstream at the start.
 const START_RETRY: Duration = Duration::from_secs(1);
 
-/// Fault reports that may wait for the follower. Further ones would add nothing.
+/// Largest number of fault reports that wait for the follower. Further ones would add nothing.
 const FAULT_REPORTS_MAX: usize = 64;
 
 /// The configuration of source `node`.
@@ -42,7 +42,7 @@ pub struct UpstreamConfig {
     pub concurrency: usize,
     /// Longest wait for an upstream's answer.
     pub timeout: Duration,
-    /// Most bytes of state to hold.
+    /// Largest number of bytes of state to hold.
     pub state_bytes_max: usize,
     /// The chain's genesis file, if given: it states the chain id and the price of blob gas.
     pub genesis: Option<PathBuf>,
@@ -167,7 +167,7 @@ impl Source for UpstreamSource {
         let (end, ended) = oneshot::channel::<()>();
         let stop = link.stop.clone();
         runtime.spawn_blocking(move || {
-            // The other side's end is the signal.
+            // The signal is that the sender is dropped.
             let _ = stop.recv();
             drop(end);
         });

@@ -50,7 +50,7 @@ impl Standing {
         self.0.lock().followed.is_some()
     }
 
-    /// Takes in an event.
+    /// Records an event.
     pub(super) fn note(&self, event: &Event, now: Instant) {
         match *event {
             Event::Switched(switch) => self.0.lock().followed = switch.to,

@@ -29,8 +29,8 @@ use crate::{
 };
 use single_flight::{SingleFlight, Wanted};
 
-/// Accounts of one read that are fetched concurrently, so that a read of a thousand accounts leaves
-/// turns to others.
+/// Accounts of one read that are fetched concurrently. The bound lets other reads have their turn
+/// during a read of a thousand accounts.
 const ACCOUNTS_AT_ONCE: usize = 16;
 
 /// The block whose state is read. Upstreams are asked by its hash: after a reorg, its number names
@@ -66,7 +66,8 @@ struct StateUpstream {
     client: UpstreamClient,
     /// It lacks eth_getProof or eth_getCode.
     state_unsupported: UnsupportedMethod,
-    /// It lacks the state of a served block. Remembered so that this is not logged at every read.
+    /// It lacks the state of a served block. This is remembered so that it is not logged at every
+    /// read.
     state_pruned: UnsupportedMethod,
 }
 
@@ -134,7 +135,7 @@ impl StateSource {
                 let waiter = self.shared.single_flight.join(wanted, |wanted, end| {
                     let (shared, block) = (Arc::clone(&self.shared), block.clone());
                     self.shared.runtime.spawn(async move {
-                        // Fails only if no read waits any more.
+                        // Sending fails only if no read waits any more.
                         let _ = end.send(Some(shared.fetch(&block, &wanted).await));
                     })
                 });

@@ -1,4 +1,4 @@
-//! An upstream whose blocks are verified before anybody sees them.
+//! An upstream whose blocks are verified before they are passed on.
 
 use std::sync::Arc;
 
@@ -30,8 +30,8 @@ pub(super) struct VerifiedUpstream {
 
 /// The message for the first transaction of an unsupported type that an upstream stated.
 ///
-/// Before the first verified block this may mean that the chain is not supported, if every upstream
-/// agrees; afterwards it is the upstream's fault.
+/// Before the first verified block, this may mean that the chain is not supported, if every
+/// upstream agrees; after it, the upstream is at fault.
 pub(super) type UnknownType = Arc<Mutex<Option<String>>>;
 
 /// A block as stated, and its verified body.
@@ -78,7 +78,7 @@ impl VerifiedUpstream {
         };
         let receipts = match receipts {
             Ok(Some(receipts)) => receipts,
-            // One by one; or again, from an upstream that may have the block by now.
+            // Fetches them one by one; or again, if the upstream has the block by now.
             Ok(None) | Err(FetchError::Call(CallError::NotFound | CallError::Rpc { .. })) => {
                 let transactions = block.body.transaction_hashes();
                 let receipts = self.receipts(block.body.hash(), Some(&transactions));

@@ -11,8 +11,8 @@ use super::code::{Meaning, meaning};
 /// and printable.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum CallError {
-    /// All calls that may run at once are in progress, and none ended in time. Not the upstream's
-    /// fault.
+    /// As many calls as may run at once are in progress, and none ended in time. This is not the
+    /// upstream's fault.
     #[error("too many calls to this upstream are in progress")]
     Busy,
     /// No answer in time.
@@ -69,10 +69,11 @@ pub(crate) enum ClientError {
     Http(reqwest::Error),
 }
 
-/// Most characters of an upstream's text that a log line shows.
+/// Largest number of characters of an upstream's text that a log line shows.
 const TEXT_CHARS_MAX: usize = 200;
 
-/// Longest wait that is granted to an upstream: one that asks for a day is tried again within it.
+/// Longest wait that is granted to an upstream: one that asks for a day is tried again after an
+/// hour.
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(3_600);
 
 #[cfg(test)]
@@ -137,7 +138,7 @@ impl CallError {
         }
     }
 
-    /// Wraps the error for its way through alloy's crates to the caller.
+    /// Wraps the error, to pass it through alloy's crates to the caller.
     pub(super) fn into_transport(self) -> TransportError {
         TransportErrorKind::custom(self)
     }
@@ -188,7 +189,7 @@ fn with_sources(error: &dyn Error) -> Box<str> {
     while let Some(error) = source {
         let cause = error.to_string();
         if !text.ends_with(&cause) {
-            // Writing to a string does not fail.
+            // Writing to a string cannot fail.
             let _ = write!(text, ": {cause}");
         }
         source = error.source();

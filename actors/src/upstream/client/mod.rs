@@ -1,8 +1,8 @@
 //! The calls to one upstream.
 //!
-//! Blocks, receipts, proofs and code are returned as JSON text, for the caller to verify. Parsed
-//! here are small values, such as the chain id, and claims about heads, which only lead to further
-//! calls.
+//! Blocks, receipts, proofs and code are returned as JSON text, for the caller to verify. Only
+//! small values, such as the chain id, are parsed here, and claims about heads, which merely lead
+//! to further calls.
 
 mod claim;
 mod code;
@@ -36,7 +36,7 @@ pub(super) use unsupported_method::UnsupportedMethod;
 use super::Endpoint;
 use transport::Transport;
 
-/// Longest answer in bytes: the most that the verifier accepts.
+/// Longest answer in bytes: the longest that the verifier accepts.
 pub(crate) const ANSWER_BYTES_MAX: usize = nearhead_chain::remote::ANSWER_BYTES_MAX;
 
 /// Bounds of the calls to one upstream.

@@ -4,22 +4,23 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-/// Remembers for five minutes that an upstream cannot do something, so that it is not asked, or not
-/// logged again. Then it is tried again: a URL may stand for several nodes, and nodes are upgraded.
+/// Remembers for five minutes that an upstream cannot do something, so that it is not asked, or the
+/// fact not logged, again. After that it is tried again: a URL may stand for several nodes, and
+/// nodes are upgraded.
 #[derive(Debug, Default)]
 pub(in crate::upstream) struct UnsupportedMethod(Mutex<Option<Instant>>);
 
 impl UnsupportedMethod {
     const REMEMBERED_FOR: Duration = Duration::from_secs(300);
 
-    /// Whether it was noted within the last five minutes.
+    /// Whether it was recorded within the last five minutes.
     pub(in crate::upstream) fn is_known(&self, now: Instant) -> bool {
         self.0
             .lock()
             .is_some_and(|noted| now.saturating_duration_since(noted) < Self::REMEMBERED_FOR)
     }
 
-    /// Notes it; returns whether it was not known.
+    /// Records it, and returns whether it is new.
     pub(in crate::upstream) fn note(&self, now: Instant) -> bool {
         let is_new = !self.is_known(now);
         *self.0.lock() = Some(now);

@@ -15,7 +15,8 @@ use tokio_tungstenite::{
 use super::{CallError, ClientError, tls};
 use crate::upstream::Endpoint;
 
-/// Interval of pings on an idle connection. It ends if the pong has not arrived by the next one.
+/// Interval of pings on an idle connection. The connection ends if the pong has not arrived when
+/// the next ping is due.
 const KEEPALIVE: Duration = Duration::from_secs(10);
 
 /// Opens the connection to one upstream.

@@ -19,8 +19,9 @@ use crate::{
     },
 };
 
-/// Times in a row that an upstream may lack a block that it named, before that is a fault. A URL
-/// that stands for several nodes does so until the newest block has reached all of them.
+/// How often in a row an upstream may lack a block that it named, before that counts as a fault.
+/// Behind a URL that stands for several nodes, this happens until the newest block has reached all
+/// of them.
 const MISSING_MAX: u32 = 3;
 
 impl<U: Upstream, S: HeadSink> Follower<U, S> {
@@ -179,8 +180,8 @@ impl<U: Upstream, S: HeadSink> Follower<U, S> {
         }
     }
 
-    /// A call for a block failed. A sync ends with that, because the upstream may name another head
-    /// by now; a guessed number is merely asked for again by hash.
+    /// Handles a failed call for a block. A sync ends with it, because the upstream may name
+    /// another head by now; a guessed number is merely asked for again by hash.
     fn lost(&mut self, upstream: UpstreamId, ask: Ask, purpose: Purpose) {
         match purpose {
             Purpose::Sync | Purpose::First => {
@@ -200,8 +201,8 @@ impl<U: Upstream, S: HeadSink> Follower<U, S> {
         }
     }
 
-    /// An upstream lacks a block. That matters if it named the block, or if one of its blocks names
-    /// it as its parent; a guessed number may not exist.
+    /// Handles an upstream's lack of a block. That matters if it named the block, or if one of its
+    /// blocks names it as its parent; a guessed number may not exist.
     fn missing(&mut self, id: UpstreamId, ask: Ask, purpose: Purpose) {
         let (now, block_time) = (self.now(), self.health.block_time());
         let upstream = &mut self.upstreams[id];

@@ -80,7 +80,7 @@ impl<U: Upstream, S: HeadSink> Follower<U, S> {
     /// The backfill below the present oldest block; `None` if nothing is missing.
     fn backfill(&mut self, held: &S::Held) -> Option<&mut ActiveBackfill> {
         let (oldest, (head, _)) = (held.oldest(), held.head());
-        // The window has changed at its lower end: the blocks fetched so far do not fit.
+        // The lower end of the window has changed: the blocks fetched so far do not fit.
         self.backfill.take_if(|backfill| backfill.oldest != oldest);
         let backfill = self.backfill.get_or_insert_with(|| ActiveBackfill {
             blocks: Backfill::below(oldest, held.below(), head),
@@ -95,8 +95,8 @@ impl<U: Upstream, S: HeadSink> Follower<U, S> {
         self.backfill.as_mut()
     }
 
-    /// An upstream lacks a block of the window. It may have pruned the block, and is still good for
-    /// new ones.
+    /// Handles an upstream's lack of a block of the window. It may have pruned the block, and can
+    /// still be used for new ones.
     pub(super) fn missing_below(&mut self, upstream: UpstreamId, ask: Ask) {
         if self
             .backfill
@@ -113,8 +113,8 @@ impl<U: Upstream, S: HeadSink> Follower<U, S> {
         self.retry_below();
     }
 
-    /// A block of the window failed a check, and no other upstream can be followed. New heads do
-    /// not wait for old blocks, so the upstream is not backed off.
+    /// Handles a block of the window that failed a check while no other upstream can be followed.
+    /// New heads do not wait for old blocks, so the upstream is not backed off.
     pub(super) fn bad_below(
         &mut self,
         upstream: UpstreamId,
@@ -152,8 +152,8 @@ impl<U: Upstream, S: HeadSink> Follower<U, S> {
         }
     }
 
-    /// Handles an answer for the genesis. A false one is counted, and the upstream still followed:
-    /// some chains hash their genesis in a different way.
+    /// Handles an answer for the genesis. A false genesis is counted, but the upstream is still
+    /// followed: some chains hash their genesis in a different way.
     pub(super) fn genesis_fetched(
         &mut self,
         upstream: UpstreamId,

@@ -16,7 +16,8 @@ pub(crate) enum Event {
         /// The fault's label, or that of the check that a block failed; `None`: the upstream limits
         /// our rate.
         reason: Option<&'static str>,
-        /// For how long; zero for a fault that does not keep the upstream from being followed.
+        /// How long it is backed off; zero for a fault that does not keep the upstream from being
+        /// followed.
         wait: Duration,
     },
     /// The window started, or was reset, with a block of this number.

@@ -45,9 +45,9 @@ pub(super) struct ActiveBackfill {
     pub(super) blocks: Backfill<Arc<Block>>,
     /// Number of the oldest block that is held.
     pub(super) oldest: u64,
-    /// Nothing is asked for before that: no upstream has the next block.
+    /// Nothing is asked for before this time, because no upstream had the next block.
     pub(super) hold_until: Moment,
-    /// Times that an upstream did not have a block; it selects the upstream to ask next.
+    /// How often an upstream lacked a block; it selects the upstream to ask next.
     pub(super) turn: usize,
     /// The same, in a row.
     pub(super) missing: u32,
@@ -61,7 +61,7 @@ pub(super) struct GenesisFetch {
     /// The upstream that gave it. `None` if it is unknown, or if the window reached it by parent
     /// hashes.
     pub(super) given_by: Option<UpstreamId>,
-    /// It is not asked for before that.
+    /// It is not asked for before this time.
     pub(super) hold_until: Moment,
     /// Failures in a row; they select the upstream to ask next.
     pub(super) failures: u32,

@@ -42,15 +42,15 @@ use work::{Answered, Purpose, SettledClaims};
 /// Concurrent calls for one block: for itself and for its receipts.
 const CALLS_A_BLOCK: usize = 2;
 
-/// Blocks by which backfill keeps below the limit, so that a new head does not wait for a turn.
+/// Blocks of the limit that backfill leaves free, so that a new head does not wait for its turn.
 const HEAD_RESERVE: usize = 1;
 
 /// Shortest time without a new block after which a sync is stuck. A distant upstream may need
 /// that long for one.
 const STUCK_MIN: Duration = Duration::from_secs(1);
 
-/// How many times longer the whole sync of an upstream on probation may take. Otherwise blocks that
-/// arrive one by one would keep us from the other upstreams.
+/// How many times longer than that the whole sync of an upstream on probation may take. Otherwise
+/// blocks that arrive one by one would keep us from the other upstreams.
 const PROBATION_STUCKS: u32 = 3;
 
 /// How to follow.
@@ -89,7 +89,7 @@ pub(crate) struct Follower<U: Upstream, S> {
     genesis: GenesisFetch,
     /// Whether the followed upstream's safe and finalized blocks are still to be handed over.
     is_settle_due: bool,
-    /// No sync begins before that: an upstream lacked a block that it named.
+    /// No sync begins before this time, because an upstream lacked a block that it named.
     sync_hold_until: Moment,
 }
 
@@ -105,7 +105,7 @@ struct TrackedUpstream<U> {
     announces: Option<bool>,
     settled: SettledClaims,
     settled_asked_at: Option<Moment>,
-    /// Times in a row that it lacked a block that it named.
+    /// How often in a row it lacked a block that it named.
     missing: u32,
     /// The state that was last reported.
     state: Option<UpstreamState>,
@@ -151,7 +151,7 @@ impl<U: Upstream, S: HeadSink> Follower<U, S> {
     /// notice arrive through `fault_reports`.
     ///
     /// # Errors
-    /// The sink cannot go on, or a call panicked. No upstream can end it.
+    /// The sink cannot go on, or a call panicked. No upstream can cause either.
     pub(crate) async fn run(
         mut self,
         mut fault_reports: mpsc::Receiver<FaultReport>,

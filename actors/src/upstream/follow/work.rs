@@ -46,7 +46,7 @@ pub(super) enum Answer<H> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Purpose {
     Sync,
-    /// The window starts with it. Only for this purpose the upstream is identified as well.
+    /// The window starts with this block. Only for this purpose is the upstream identified as well.
     First,
     Backfill,
 }
@@ -110,7 +110,8 @@ pub(super) async fn poll<U: Upstream>(
                 client.head(Tag::Safe),
                 client.head(Tag::Finalized)
             );
-            // No answer counts as not syncing, and as no settled blocks: some chains have none.
+            // A missing answer counts as not syncing, and as no settled blocks: some chains have
+            // none.
             answer.is_syncing = is_syncing.unwrap_or(false);
             let (safe, finalized) = (safe.ok(), finalized.ok());
             answer.settled = Some(SettledClaims { safe, finalized });

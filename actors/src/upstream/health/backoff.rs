@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// Longest backoff for a fault, before the random quarter is added or taken.
+/// Longest backoff for a fault, before its random part: up to a quarter more or less.
 pub(crate) const BACKOFF_MAX: Duration = Duration::from_secs(60);
 
 /// Bounds of the first wait, which is a quarter of a block time.

@@ -15,8 +15,8 @@ const MAX: Duration = Duration::from_secs(60);
 /// distant upstream to answer.
 const UNKNOWN: Duration = Duration::from_secs(3);
 
-/// Intervals between arrivals from which on they replace what headers say. The first interval may
-/// have any length, so one is not enough.
+/// Number of intervals between arrivals that replace the timestamps of headers. The first interval
+/// may have any length, so one is not enough.
 const ARRIVALS: usize = 5;
 
 /// An estimate of the chain's block time.

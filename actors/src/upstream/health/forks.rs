@@ -17,7 +17,7 @@
 //! **Finality.** Without a probation, an upstream is followed at once if it has finalized a later
 //! block than the followed one, and that block is not on the served chain.
 //!
-//! Claims of finality and witnesses are to be replaced by agreement among upstreams.
+//! Agreement among upstreams is to replace claims of finality and witnesses.
 
 use std::cmp::Reverse;
 
@@ -97,7 +97,7 @@ impl Health {
         self.probation.as_ref()?.predecessor
     }
 
-    /// The followed upstream has advanced the head.
+    /// Records that the followed upstream has advanced the head.
     pub(super) fn head_advanced(&mut self, upstream: UpstreamId, now: Moment) {
         let until = now + self.block_time() * COOLDOWN_BLOCKS;
         self.upstreams[upstream].cooldown_until = None;
@@ -106,7 +106,7 @@ impl Health {
         }
     }
 
-    /// Ends cooldowns that have lost their reason, and hears the predecessor.
+    /// Ends cooldowns that have lost their reason, and checks whether the predecessor contradicts.
     pub(super) fn update_forks(&mut self, now: Moment, chain: &impl Chain) {
         let head = chain.head().1;
         let is_stuck = self.followed.is_some_and(|id| {
@@ -123,12 +123,12 @@ impl Health {
             }
         }
         self.update_lagging(now);
-        self.hear_predecessor(now, chain);
+        self.check_predecessor(now, chain);
     }
 
     /// Starts the cooldown of the followed upstream if its predecessor has contradicted it for a
     /// block time. A predecessor that was merely late reaches the served head within that time.
-    fn hear_predecessor(&mut self, now: Moment, chain: &impl Chain) {
+    fn check_predecessor(&mut self, now: Moment, chain: &impl Chain) {
         let is_contradicted = self.is_contradicted(now, chain);
         let block_time = self.block_time();
         let Some(probation) = &mut self.probation else {

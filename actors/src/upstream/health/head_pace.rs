@@ -4,7 +4,7 @@ use std::{collections::VecDeque, time::Duration};
 
 use super::state::Moment;
 
-/// Heads that the pace is judged by.
+/// Number of heads that the pace is computed from.
 const HEADS: usize = 16;
 
 /// The last heads of one upstream: when each was named, and its header's timestamp in seconds.
@@ -24,7 +24,7 @@ impl HeadPace {
 
     /// Whether block timestamps advanced at most twice as fast as the clock, and at least half as
     /// fast. An upstream that is catching up is faster; one that cannot keep up is slower. With few
-    /// heads the answer is yes.
+    /// heads, it is true.
     pub(super) fn is_real_time(&self, block_time: Duration) -> bool {
         let (Some(first), Some(last)) = (self.heads.front(), self.heads.back()) else {
             return true;

@@ -51,8 +51,8 @@ const SILENT_MIN: Duration = Duration::from_secs(2);
 /// that counts as a rollback.
 const ROLLBACK_BLOCKS: u32 = 3;
 
-/// Longest pause between two polls of the followed upstream if it announces no heads. Far apart
-/// headers may be those of a chain that makes blocks on demand.
+/// Longest pause between two polls of the followed upstream if it announces no heads. Headers that
+/// are far apart may come from a chain that makes blocks on demand.
 const POLL_MAX: Duration = Duration::from_secs(3);
 
 /// Block times without a fault after which earlier strikes are forgotten.
@@ -90,11 +90,11 @@ enum Lag {
 pub(crate) enum SwitchReason {
     /// No upstream was followed before.
     First,
-    /// The one before is no longer live.
+    /// The previous one is no longer live.
     Left(UpstreamState),
     /// The new one has finalized a later block, which is not on the served chain.
     LaterFinalized,
-    /// The one before is on another fork, and the new one moves on the served chain.
+    /// The previous one is on another fork, and the new one moves on the served chain.
     OtherFork,
 }
 
@@ -112,9 +112,9 @@ impl fmt::Display for SwitchReason {
 /// A change of the followed upstream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Switch {
-    /// The one before.
+    /// The upstream followed before, if any.
     pub(crate) from: Option<UpstreamId>,
-    /// The one from now on.
+    /// The upstream followed from now on, if any.
     pub(crate) to: Option<UpstreamId>,
     /// The reason.
     pub(crate) reason: SwitchReason,

@@ -19,8 +19,8 @@ pub(super) struct Record {
     pub(super) head_since: Moment,
     /// When it last named any head.
     pub(super) heard: Moment,
-    /// The block time at that moment: an upstream is not silent because blocks turn out to be
-    /// faster than thought.
+    /// The block time at that moment: an upstream does not become silent because blocks turn out to
+    /// come faster than estimated.
     pub(super) block_time_when_heard: Duration,
     /// Whether its heads come in real time.
     pub(super) pace: HeadPace,

@@ -86,8 +86,8 @@ nearhead_chain::reasons! {
 }
 
 impl Fault {
-    /// Whether the upstream gave data that is provably false: it is of little use to try again
-    /// soon.
+    /// Whether the upstream gave data that is provably false, so that trying again soon is of
+    /// little use.
     pub(crate) const fn is_lie(self) -> bool {
         matches!(self, Self::WrongChain | Self::BadBlock | Self::BadProof)
     }
@@ -104,7 +104,7 @@ pub(crate) enum Verdict {
     Fault(Fault),
 }
 
-/// A fault or limit of an upstream that another task than the follower noticed.
+/// A fault or limit of an upstream that a task other than the follower noticed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FaultReport {
     /// The upstream.

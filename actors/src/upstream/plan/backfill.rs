@@ -47,7 +47,7 @@ impl<T> Backfill<T> {
         }
     }
 
-    /// Takes in a verified block.
+    /// Records a verified block.
     pub(crate) fn got(&mut self, ask: Ask, fetched: FetchedBlock<T>) {
         self.descent.got(ask, fetched);
     }

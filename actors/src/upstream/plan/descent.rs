@@ -92,8 +92,8 @@ impl<T> Descent<T> {
         asks
     }
 
-    /// Takes in an answer. It is ignored if `ask` is not open, and counts as lost if the block is
-    /// not the one that was asked for.
+    /// Records an answer. It is ignored if `ask` is not in progress, and counts as lost if the
+    /// block is not the one that was asked for.
     pub(super) fn got(&mut self, ask: Ask, fetched: FetchedBlock<T>) {
         let fits = match ask {
             Ask::Hash { number, hash } => (fetched.number, fetched.hash) == (number, hash),

@@ -1,7 +1,7 @@
 //! Which blocks to ask for.
 //!
-//! Blocks are linked by parent hashes, from a head that an upstream named downwards. So whatever
-//! the upstream answers, the gathered blocks form one chain. Blocks further down are requested by
+//! Blocks are linked by parent hashes, downwards from a head that an upstream named. So the fetched
+//! blocks form one chain, whatever the upstream answers. Blocks further down are requested by
 //! number before their hash is known, which saves round trips; one that does not fit is requested
 //! again by hash.
 

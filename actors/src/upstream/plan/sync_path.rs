@@ -37,7 +37,7 @@ pub(crate) enum PathOutcome<T> {
 pub(crate) enum Divergence {
     /// Below the head.
     Below,
-    /// It begins so far away that this is unknown.
+    /// The path begins so far away that the place is unknown.
     Far,
 }
 
@@ -69,7 +69,7 @@ impl<T> SyncPath<T> {
         self.descent.ask(width, lowest.max(held.oldest() + 1))
     }
 
-    /// Takes in a verified block.
+    /// Records a verified block.
     pub(crate) fn got(&mut self, ask: Ask, fetched: FetchedBlock<T>) {
         self.descent.got(ask, fetched);
     }

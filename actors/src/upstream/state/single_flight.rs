@@ -11,7 +11,7 @@ use tokio::{
 
 use crate::messages::{QueryError, Reply};
 
-/// The state that one fetch brings; fetches of equal values are shared.
+/// The state that one fetch gets; fetches of equal values are shared.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Wanted {
     pub(super) state_root: B256,
