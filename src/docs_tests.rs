@@ -165,7 +165,7 @@ fn constants(source: &str) -> Vec<String> {
     rows
 }
 
-/// Links to other items are links in the code's documentation alone.
+/// Links to items work only in the code's own documentation.
 fn without_links(text: &str) -> String {
     let text = text.replace("[`", "`").replace("`]", "`");
     text.replace("`CostClass::Cheap`", "cheap")

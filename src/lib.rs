@@ -43,20 +43,20 @@
 //! - A worker never waits for another thread to answer something cheap. The head tracker frees
 //!   snapshots.
 //! - [`config`] holds secrets, and [`access`] their digests. No log line, metric or error has one.
-//! - JSON-RPC's error codes are in `rpc::error` alone, `std::env` in [`config`] and `main.rs` alone.
+//! - Only `rpc::error` has JSON-RPC's error codes; only [`config`] and `main.rs` use `std::env`.
 //!
 //! # Where dependencies are used
 //! | dependency | where |
 //! |---|---|
 //! | actix | the actors, their arbiters and systems (`nearhead_actors`, `http::request_actor`, `service`) |
 //! | actix-web, actix-http | `http`, `service` |
-//! | actix-web-actors | a session's context and handshake, in `ws/session_actor.rs` alone; it is deprecated, so its version is pinned |
+//! | actix-web-actors | a session's context and handshake, only in `ws/session_actor.rs`; it is deprecated, so its version is pinned |
 //! | serde_json | what clients send (`rpc`) and genesis.json; blocks are written by hand, once, when they are made |
 //! | alloy-primitives, alloy-rlp, alloy-trie | the pure package; primitives everywhere; the account type of the trie in `nearhead_actors::messages` and `proof_actor` |
 //! | crossbeam | channels between threads that are not async: ticks, steps and the stop signal of a source (`source`, `feed`, `service`) |
 //! | dashmap | the trie's nodes by hash: read by all workers while a block is written |
 //! | parking_lot | a tenant's token bucket (`access::quota`); the list of workers (`nearhead_actors::admission`); the trie's list of held roots; state fetched from upstreams |
-//! | tracing | log lines and spans; `logging` alone says where they go |
+//! | tracing | log lines and spans; `logging` decides where they go |
 //! | arc-swap | the pointer to the current snapshot |
 //! | mimalloc | the program's allocator (`allocator.rs`) |
 

@@ -13,7 +13,7 @@ pub enum MethodSet {
     /// The seven core methods and their companions, which real clients call along with them.
     #[default]
     Companion,
-    /// The seven core methods alone.
+    /// Only the seven core methods.
     Core,
 }
 

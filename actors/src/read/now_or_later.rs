@@ -35,7 +35,7 @@ where
             return;
         };
         match self {
-            // An error: the sender of the message no longer waits.
+            // Sending fails if the sender of the message no longer waits.
             Self::Now(reply) => drop(sender.send(reply)),
             Self::Later(reply) => drop(actix::spawn(async move {
                 tokio::select! {

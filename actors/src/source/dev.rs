@@ -110,7 +110,7 @@ impl DevChain {
                 recv(requests) -> request => {
                     let Ok(StepRequest(answer)) = request else { return Ok(()) };
                     let reverted = self.step(link)?;
-                    // An error: the request was dropped.
+                    // Sending fails if the request was dropped.
                     let _ = answer.send(reverted);
                 }
             }

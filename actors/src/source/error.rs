@@ -58,10 +58,10 @@ pub enum SourceError {
     #[error("cannot wait for the head tracker: {0}")]
     Runtime(io::Error),
     /// The chain has transactions of a type that is not supported.
-    #[error("{why}: chains with such transactions are not supported")]
+    #[error("{reason}: chains with such transactions are not supported")]
     UnknownTransaction {
         /// The block and the type.
-        why: String,
+        reason: String,
     },
     /// Upstreams cannot be called.
     #[error("{0}")]

@@ -45,7 +45,7 @@ impl SourceLink {
 
     /// Reports an event.
     pub(crate) fn report(&self, event: SourceEvent) {
-        // An error: the service has stopped listening, and is about to stop the source.
+        // Sending fails if the service no longer listens and is about to stop the source.
         let _ = self.events.send(event);
     }
 

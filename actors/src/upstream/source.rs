@@ -177,8 +177,8 @@ impl Source for UpstreamSource {
                 Follower::new(upstreams, sink, config, handler).run(fault_reports, ended);
             tokio::select! {
                 outcome = following => outcome,
-                Ok(why) = &mut refused => {
-                    Err(FollowError::Sink(SourceError::UnknownTransaction { why }))
+                Ok(reason) = &mut refused => {
+                    Err(FollowError::Sink(SourceError::UnknownTransaction { reason }))
                 }
             }
         });
