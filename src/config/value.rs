@@ -14,7 +14,7 @@ use tracing_subscriber::EnvFilter;
 
 use crate::access::MethodSet;
 
-/// Largest number of upstreams: each is asked for its head twice a block time.
+/// Largest number of upstreams. Each one costs a call for its head twice a block time.
 const NODES_MAX: usize = 16;
 
 /// Where blocks come from.

@@ -54,14 +54,14 @@ fn wait_until_refused(address: SocketAddr) {
         if TcpStream::connect(address).is_err() {
             return;
         }
-        // A pause between two looks; nothing is assumed of its length.
+        // The pause between two attempts; no test depends on its length.
         thread::park_timeout(Duration::from_millis(1));
     }
     panic!("{address} still listens");
 }
 
 #[actix::test]
-async fn services_live_side_by_side_and_stop_alone() {
+async fn services_run_side_by_side_and_stop_independently() {
     let first = Service::start(config()).unwrap();
     let second = Service::start(Config {
         seed: 2,
@@ -85,9 +85,9 @@ async fn services_live_side_by_side_and_stop_alone() {
     second.stop().await;
 }
 
-/// It needs no runtime.
+/// Dropping a service needs no runtime.
 #[test]
-fn dropping_it_stops_it() {
+fn dropping_a_service_stops_it() {
     let service = Service::start(config()).unwrap();
     let address = service.local_addr();
     drop(service);

@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_that_was_begun_is_finished() {
+    fn a_frame_that_is_sent_in_part_is_finished() {
         let pieces = |texts: [&'static str; 2]| texts.map(own);
         for (taken, left) in [
             (0, ""),

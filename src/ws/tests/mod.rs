@@ -99,7 +99,7 @@ fn two_pings_without_an_answer_end_a_session_within_90_seconds() {
 }
 
 #[test]
-fn a_client_that_answers_pings_stays_for_ever() {
+fn a_client_that_answers_pings_stays_connected() {
     let sessions = sessions();
     let session = open(&sessions);
     for _ in 0..1_000 {
@@ -407,7 +407,7 @@ const BEGIN: &[u8] = b"\x01\x81maskx";
 const END: &[u8] = b"\x80\x81maskx";
 
 #[test]
-fn a_message_that_was_begun_is_read_to_its_end_and_the_next_one_waits() {
+fn a_message_that_has_begun_is_read_to_its_end_and_the_next_one_waits() {
     use FrameKind::{Control, Last, Part};
     let sessions = sessions();
     let session = open(&sessions);
