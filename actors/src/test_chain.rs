@@ -1,4 +1,4 @@
-//! The chain of execution-apis, imported, for tests; and actors that read it.
+//! The chain of execution-apis, imported for tests, and actors that read it.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use std::{

@@ -1,4 +1,4 @@
-//! How long each profile takes to fill a window, and what its blocks weigh.
+//! Measures how long each profile takes to fill a window, and the size of its blocks.
 //!
 //! `cargo bench -p nearhead-chain --bench dev_chain [-- PROFILE...]`
 #![allow(missing_docs, clippy::expect_used)]

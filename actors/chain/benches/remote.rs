@@ -4,7 +4,7 @@
 //!
 //! The blocks are those of the dev chain, of the sizes of mainnet. Times are of one thread: the
 //! least of several rounds for each block, and the median over the blocks. Signatures are recovered
-//! by libsecp256k1, and for comparison by k256, which is Rust alone.
+//! by libsecp256k1, and for comparison by k256, which is pure Rust.
 #![allow(missing_docs, clippy::expect_used)]
 
 use std::{
@@ -24,11 +24,11 @@ use nearhead_chain::{
     network::BlobRules,
     remote::{BlockAnswers, RequestedBlock, StatedBlock, StatedReceipts, Verifier},
     trie::NodeStore,
-    verify::{self, ReceiptsPromise},
+    verify::{self, ReceiptsCommitment},
 };
 use serde_json::Value;
 
-/// Blocks that are measured, after as many that are not.
+/// Blocks that are measured, after as many for warm-up.
 const BLOCKS: usize = 15;
 /// Times that each block is measured.
 const ROUNDS: usize = 5;
@@ -39,7 +39,7 @@ const PROFILES: [(&str, Profile); 3] = [
     ("p99", Profile::P99),
 ];
 
-/// What is timed.
+/// The parts that are timed.
 const PARTS: [&str; 6] = [
     "signatures",
     "hashes and roots",
@@ -151,8 +151,9 @@ fn parts(verifier: &Verifier, raw: &RawBlock, block: &Block) -> [Duration; 6] {
             .verify_receipts(body.expect("the answer is honest"), receipts, &answers)
             .expect("the answer is honest")
     });
-    // Decoded again: transactions cache their hashes.
-    let raw = RawBlock::decode(&mut alloy_rlp::encode(raw).as_slice()).expect("it was encoded");
+    // Decoded again because transactions cache their hashes.
+    let raw =
+        RawBlock::decode(&mut alloy_rlp::encode(raw).as_slice()).expect("the block was encoded");
     let plain = receipts_of(&raw.body.transactions, &receipts_json);
     let (receipts, blooms) = time(|| -> Vec<Receipt> {
         let receipts = raw.body.transactions.iter().zip(plain);
@@ -166,7 +167,7 @@ fn parts(verifier: &Verifier, raw: &RawBlock, block: &Block) -> [Duration; 6] {
             black_box(transaction.hash());
         }
         verify::check_roots(&raw).expect("the roots match");
-        ReceiptsPromise::of(&receipts)
+        ReceiptsCommitment::of(&receipts)
             .check(&raw.header)
             .expect("the receipts match");
     });

@@ -1,4 +1,4 @@
-//! Asking an actor.
+//! Asks an actor and waits for its answer.
 
 use actix::{Addr, Handler, Message, dev::ToEnvelope};
 

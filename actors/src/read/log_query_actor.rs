@@ -75,11 +75,11 @@ impl Handler<FindLogs> for LogQueryActor {
     type Result = NowOrLater<Json>;
 
     fn handle(&mut self, find: FindLogs, ctx: &mut Context<Self>) -> Self::Result {
-        let here = self.panics().guard(ctx, || match self.admit(&find)? {
+        let outcome = self.panics().guard(ctx, || match self.admit(&find)? {
             Some(permit) => Ok(Err(permit)),
             None => find_logs(&find).map(Ok),
         });
-        match here {
+        match outcome {
             Ok(Ok(json)) => NowOrLater::Now(Ok(json)),
             Ok(Err(permit)) => {
                 NowOrLater::later(find_on_pool(self.resources.pool.clone(), find, permit))

@@ -62,7 +62,12 @@ impl ProofActor {
     }
 
     /// Runs `read` on this thread if it has few keys, else admits it to the pool.
-    fn weigh<R>(&self, read: R, keys: usize, ctx: &mut Context<Self>) -> NowOrLater<R::Output>
+    fn answer_or_admit<R>(
+        &self,
+        read: R,
+        keys: usize,
+        ctx: &mut Context<Self>,
+    ) -> NowOrLater<R::Output>
     where
         R: StateRead<Answer = <R as HeavyQuery>::Output> + HeavyQuery,
     {
@@ -205,7 +210,7 @@ impl Handler<ReadStorageValues> for ProofActor {
 
     fn handle(&mut self, read: ReadStorageValues, ctx: &mut Context<Self>) -> Self::Result {
         let slots = read.slots.iter().map(|(_, slots)| slots.len()).sum();
-        self.weigh(read, slots, ctx)
+        self.answer_or_admit(read, slots, ctx)
     }
 }
 
@@ -214,7 +219,7 @@ impl Handler<ProveAccount> for ProofActor {
 
     fn handle(&mut self, prove: ProveAccount, ctx: &mut Context<Self>) -> Self::Result {
         let keys = prove.keys.len();
-        self.weigh(prove, keys, ctx)
+        self.answer_or_admit(prove, keys, ctx)
     }
 }
 
@@ -251,12 +256,12 @@ mod tests {
     #[actix::test]
     async fn a_read_of_many_keys_moves_to_the_pool_with_a_permit() {
         let chain = Chain::start();
-        let here = ask(&chain.worker.proofs, prove(&chain, WORKER_KEYS_MAX)).await;
-        assert!(matches!(here, Ok(json) if json.held() == json.len()));
-        let there = ask(&chain.worker.proofs, prove(&chain, 1_024))
+        let on_worker = ask(&chain.worker.proofs, prove(&chain, WORKER_KEYS_MAX)).await;
+        assert!(matches!(on_worker, Ok(json) if json.held() == json.len()));
+        let on_pool = ask(&chain.worker.proofs, prove(&chain, 1_024))
             .await
             .unwrap();
-        let (len, held) = (there.len(), there.held());
+        let (len, held) = (on_pool.len(), on_pool.held());
         assert!(held < len / 2, "{held} bytes are held of {len}");
         assert_eq!(keys_in_use(&chain), 0, "the work is done");
         let (release, occupied) = chain.occupy();

@@ -1,4 +1,4 @@
-//! The reads of a state: what each needs of it, and its answer.
+//! Reads of the state: what each one needs, and its answer.
 
 use std::sync::Arc;
 

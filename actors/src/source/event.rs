@@ -8,7 +8,7 @@ use super::tracker_handle::TrackerHandle;
 /// them are unhandled.
 #[derive(Debug)]
 pub enum SourceEvent {
-    /// The work until the source can serve has progressed, or backfill has.
+    /// The work before the source can serve, or backfill, has progressed.
     Progress(Progress),
     /// No more progress follows.
     ProgressEnded,
@@ -24,7 +24,7 @@ pub enum SourceEvent {
         /// The fault's label in the metrics.
         reason: &'static str,
     },
-    /// An upstream asked to be asked less.
+    /// An upstream limited the rate of calls.
     UpstreamLimited {
         /// Its position in the configuration.
         upstream: usize,

@@ -20,7 +20,7 @@ use super::*;
 use crate::test_chain;
 use crate::{head::Head, test_wait::wait_until};
 
-/// A file in a folder of this process and test, both gone with the value.
+/// A file in a folder of this process and test; dropping the value removes both.
 struct TempFile(PathBuf);
 
 impl TempFile {
@@ -70,7 +70,7 @@ fn import(chain: PathBuf) -> (Result<(), SourceError>, Arc<Snapshot>, Option<Pro
     let source = files(test_chain::path("genesis.json"), chain);
     let head = Head::default();
     let (link, events, _stop) = link(&head);
-    // As the service does it: on a thread of its own.
+    // On a thread of its own, as in the service.
     let outcome = thread::spawn(move || source.run(link)).join().unwrap();
     let events: Vec<_> = events.try_iter().collect();
     let last = events.iter().rev().find_map(|event| match event {
@@ -178,7 +178,7 @@ async fn a_bad_block_is_named_and_nothing_after_it_is_handed_over() {
         assert_eq!(
             snapshot.head().number(),
             head,
-            "{name}: whole batches before it, nothing after it"
+            "{name}: the whole batches before the bad block, and nothing after it"
         );
     }
 }
@@ -214,7 +214,7 @@ const fn config(reorg_every: Option<u64>, reorg_depth: u64) -> DevConfig {
     }
 }
 
-/// A dev source whose ticks the test gives.
+/// A dev source whose ticks the test sends.
 struct Dev {
     head: Head,
     ticks: Sender<Instant>,
@@ -254,9 +254,9 @@ impl Dev {
 }
 
 #[actix::test]
-async fn the_dev_chain_fills_the_window_then_makes_a_block_a_tick() {
+async fn the_dev_chain_fills_the_window_then_makes_one_block_per_tick() {
     let dev = Dev::start(None, 1);
-    // Taken when the source follows: the window is full then.
+    // The source takes a tick only once the window is full.
     dev.ticks.send(Instant::now()).unwrap();
     dev.ticks.send(Instant::now()).unwrap();
     let (reverted, snapshot) = dev.step().await;
@@ -276,14 +276,13 @@ async fn the_dev_chain_fills_the_window_then_makes_a_block_a_tick() {
     dev.thread.join().unwrap().unwrap();
 }
 
-/// The blocks that are safe and finalized, as the window says.
+/// The safe and the finalized block of a snapshot.
 fn settled(snapshot: &Snapshot) -> [Arc<Block>; 2] {
     [BlockTag::Safe, BlockTag::Finalized]
         .map(|tag| Arc::clone(snapshot.resolve(BlockNumberOrTag::Tag(tag)).unwrap()))
 }
 
-/// Reorgs as deep as settled blocks would be: none of those is ever replaced, and they never go
-/// back.
+/// Settled blocks are neither replaced nor go back, even if reorgs are deeper than 64 blocks.
 #[actix::test]
 async fn a_settled_block_is_never_replaced() {
     for depth in [1, 70] {
@@ -312,7 +311,7 @@ async fn a_settled_block_is_never_replaced() {
 }
 
 #[actix::test]
-async fn a_source_that_was_told_to_stop_makes_no_block() {
+async fn a_stopped_source_makes_no_block() {
     let head = Head::default();
     let (link, _, stop) = link(&head);
     drop(stop);

@@ -1,4 +1,4 @@
-//! A head tracker as the rest of the program knows it.
+//! A handle to a head tracker.
 
 use actix::{Addr, Context, Handler, MailboxError, Message, dev::ToEnvelope};
 

@@ -1,4 +1,4 @@
-//! Executes a block, or makes one, with alloy-evm.
+//! Executes a block, or builds one, with alloy-evm.
 
 use std::{borrow::Cow, cell::OnceCell, mem, sync::Arc};
 
@@ -46,7 +46,7 @@ pub struct Executed {
     pub blob_gas_used: u64,
     /// Execution requests (EIP-7685); empty before Prague.
     pub requests: Requests,
-    /// The state that `changes` begin at: the parent's, or before Byzantium that after the last
+    /// The state that `changes` apply to: the parent's, or, before Byzantium, that after the last
     /// transaction.
     base: Arc<State>,
     changes: Changes,
@@ -90,29 +90,29 @@ pub enum ExecuteError {
         senders: usize,
     },
     /// A transaction is invalid at its position: nonce, balance, fees, gas, type, blobs.
-    #[error("transaction {index} {hash} is invalid: {why}")]
+    #[error("transaction {index} {hash} is invalid: {message}")]
     Transaction {
         /// Position in the block.
         index: usize,
         /// Its hash.
         hash: B256,
         /// The EVM's message.
-        why: String,
+        message: String,
     },
     /// A system call or another step of the block outside of its transactions failed.
-    #[error("block step failed: {why}")]
+    #[error("block step failed: {message}")]
     Block {
         /// The EVM's message.
-        why: String,
+        message: String,
     },
     /// The state could not be read or updated; the block may be valid.
     #[error(transparent)]
     State(#[from] StateError),
     /// The executor failed otherwise; the block may be valid.
-    #[error("executor failed: {why}")]
+    #[error("executor failed: {message}")]
     Internal {
         /// The executor's message.
-        why: String,
+        message: String,
     },
     /// Blocks can be made only after the merge.
     #[error("block {number} is before the merge and cannot be made here")]
@@ -130,14 +130,18 @@ impl From<TrieError> for ExecuteError {
 
 impl ExecuteError {
     fn transaction(index: usize, hash: B256, error: BlockExecutionError) -> Self {
-        let why = match error {
+        let message = match error {
             BlockExecutionError::Internal(error) => return error.into(),
             BlockExecutionError::Validation(BlockValidationError::InvalidTx { error, .. }) => {
                 error.to_string()
             }
             BlockExecutionError::Validation(other) => other.to_string(),
         };
-        Self::Transaction { index, hash, why }
+        Self::Transaction {
+            index,
+            hash,
+            message,
+        }
     }
 }
 
@@ -146,7 +150,7 @@ impl From<BlockExecutionError> for ExecuteError {
         match error {
             BlockExecutionError::Internal(error) => error.into(),
             BlockExecutionError::Validation(error) => Self::Block {
-                why: error.to_string(),
+                message: error.to_string(),
             },
         }
     }
@@ -155,19 +159,19 @@ impl From<BlockExecutionError> for ExecuteError {
 impl From<InternalBlockExecutionError> for ExecuteError {
     fn from(error: InternalBlockExecutionError) -> Self {
         Self::Internal {
-            why: error.to_string(),
+            message: error.to_string(),
         }
     }
 }
 
-/// The producer's choices for a block; all else follows from the parent and from execution.
+/// The producer's choices for a block; everything else follows from the parent and from execution.
 ///
 /// Only for blocks after the merge: there is no ommer, no difficulty and no seal to choose.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct BlockTemplate {
     /// Seconds since 1970; above the parent's.
     pub timestamp: u64,
-    /// Receiver of the tips.
+    /// Recipient of the tips.
     pub beneficiary: Address,
     /// Gas limit; within 1/1024 of the parent's.
     pub gas_limit: u64,
@@ -190,8 +194,7 @@ pub(crate) struct BlockTemplate {
 /// `verify::check_outcome`, not here.
 ///
 /// # Errors
-/// An [`ExecuteError`] where a transaction may not be included or the parent's state cannot be
-/// read.
+/// An [`ExecuteError`] if a transaction cannot be included or the parent's state cannot be read.
 pub fn execute(
     spec: &ChainSpec,
     parent: &Block,
@@ -210,7 +213,7 @@ pub fn execute(
 /// a [`Block`] of it without executing it again.
 ///
 /// # Errors
-/// An [`ExecuteError`] as of [`execute`], or because the chain has not merged at `parent`.
+/// An [`ExecuteError`] as from [`execute`], or if the chain has not merged at `parent`.
 pub(crate) fn assemble(
     spec: &ChainSpec,
     parent: &Block,
@@ -270,13 +273,13 @@ fn run(
     senders: &[Address],
 ) -> Result<Executed, ExecuteError> {
     let fault = OnceCell::new();
-    let outcome = run_noting(&fault, rules, parent, header, body, senders);
+    let outcome = run_recording(&fault, rules, parent, header, body, senders);
     fault
         .into_inner()
         .map_or(outcome, |fault| Err(fault.into()))
 }
 
-fn run_noting(
+fn run_recording(
     fault: &OnceCell<StateError>,
     rules: Rules<'_>,
     parent: &Block,
@@ -331,7 +334,7 @@ fn run_noting(
             .execute_transaction(Recovered::new_unchecked(transaction, *sender))
             .map_err(|error| ExecuteError::transaction(index, *transaction.hash(), error))?;
         if roots_in_receipts {
-            // One step of the trie a transaction; the states between are forgotten with their
+            // One update of the trie per transaction; the states in between are freed with their
             // handles.
             let changes = base.update(&state_update_of(executor.evm.db_mut()))?;
             base = base.commit(changes);
@@ -353,7 +356,7 @@ fn run_noting(
     })
 }
 
-/// Takes what has happened since the last call.
+/// Takes the changes since the last call.
 fn state_update_of<DB>(database: &mut EvmState<DB>) -> crate::trie::StateUpdate {
     let transitions = database
         .transition_state
@@ -370,7 +373,7 @@ fn set_post_state(receipt: &mut Receipt, root: B256) {
     }
 }
 
-/// Makes [`Receipt`]s; alloy's own builder is for transactions with blobs' sidecars.
+/// Makes [`Receipt`]s; alloy's own builder is for transactions with blob sidecars.
 #[derive(Clone, Copy, Debug)]
 struct Receipts;
 

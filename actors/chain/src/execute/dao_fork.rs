@@ -1,7 +1,7 @@
 //! The irregular state change of the DAO fork (EIP-779).
 //!
-//! The crate that executes blocks makes it after the transactions, and deletes accounts that it
-//! empties; the fork made it before them, and before EIP-161 an empty account stays.
+//! alloy-evm makes the change after the transactions and deletes the accounts that it empties. The
+//! fork made it before them, and before EIP-161 an empty account stays.
 
 use alloy_evm::eth::dao_fork::{DAO_HARDFORK_ACCOUNTS, DAO_HARDFORK_BENEFICIARY};
 use alloy_primitives::{Address, U256};
@@ -44,7 +44,7 @@ fn with_balance<DB: Database>(
     account.info.balance = balance(account.info.balance);
     account.mark_touch();
     if account.is_empty() {
-        // What is created is kept although it is empty.
+        // A created account is kept although it is empty.
         account.mark_created();
     }
     Ok(account)

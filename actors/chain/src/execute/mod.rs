@@ -1,4 +1,4 @@
-//! One block through revm: receipts, requests, state changes.
+//! Executes one block with revm: receipts, requests, state changes.
 //!
 //! [`execute`] runs an existing block, `assemble` makes a new one; both use the same executor.
 

@@ -1,7 +1,7 @@
-//! Net gas metering for SSTORE as Constantinople had it (EIP-1283), and Petersburg took it back.
+//! Net gas metering for SSTORE (EIP-1283), which Constantinople added and Petersburg removed.
 //!
-//! revm has Petersburg alone. Istanbul's metering (EIP-2200) is the same but for its numbers and
-//! the stipend that it demands, so its formulas serve with the older numbers.
+//! revm has only Petersburg. Istanbul's metering (EIP-2200) differs in its costs and in the stipend
+//! that it requires, so its formulas work with the older costs.
 
 use alloy_evm::{Database, EthEvm, precompiles::PrecompilesMap};
 use revm::{
@@ -21,7 +21,7 @@ const SET_GAS: u64 = 20_000;
 /// Gas of the first change of a slot from another value.
 const RESET_GAS: u64 = 5_000;
 
-/// An EVM of Petersburg with Constantinople's SSTORE.
+/// Gives an EVM of Petersburg the SSTORE of Constantinople.
 pub(super) fn with_net_gas<DB: Database>(
     evm: EthEvm<DB, NoOpInspector, PrecompilesMap>,
 ) -> EthEvm<DB, NoOpInspector, PrecompilesMap> {

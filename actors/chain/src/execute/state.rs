@@ -1,4 +1,4 @@
-//! revm's view of the state before a block, and what a block did to it as a [`StateUpdate`].
+//! The state before a block, as revm reads it, and the changes of a block as a [`StateUpdate`].
 
 use std::cell::OnceCell;
 
@@ -30,8 +30,8 @@ pub(super) struct ParentState<'a> {
 }
 
 impl ParentState<'_> {
-    /// Notes a fault on its way to the executor.
-    fn noted<T, E: Into<StateError>>(&self, read: Result<T, E>) -> Result<T, StateError> {
+    /// Records a fault on its way to the executor.
+    fn recorded<T, E: Into<StateError>>(&self, read: Result<T, E>) -> Result<T, StateError> {
         read.map_err(|error| self.fault.get_or_init(|| error.into()).clone())
     }
 
@@ -49,7 +49,7 @@ impl ParentState<'_> {
 /// Why the EVM could not read the state.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StateError {
-    /// The trie.
+    /// The trie cannot be read.
     #[error(transparent)]
     Trie(#[from] TrieError),
     /// BLOCKHASH of a block whose hash is not held.
@@ -66,7 +66,7 @@ impl DatabaseRef for ParentState<'_> {
     type Error = StateError;
 
     fn basic_ref(&self, address: Address) -> Result<Option<AccountInfo>, StateError> {
-        let account = self.noted(self.state.account(&address))?;
+        let account = self.recorded(self.state.account(&address))?;
         Ok(account.map(|account| AccountInfo {
             balance: account.balance,
             nonce: account.nonce,
@@ -77,28 +77,27 @@ impl DatabaseRef for ParentState<'_> {
     }
 
     fn code_by_hash_ref(&self, hash: B256) -> Result<Bytecode, StateError> {
-        let code = self.noted(self.state.code(&hash))?;
-        // Code that begins like a delegation (EIP-7702) and is none can have been deployed before
-        // London (EIP-3541).
+        let code = self.recorded(self.state.code(&hash))?;
+        // Code deployed before London (EIP-3541) may begin like a delegation (EIP-7702) and be
+        // none.
         Ok(Bytecode::new_raw_checked(code.clone()).unwrap_or_else(|_| Bytecode::new_legacy(code)))
     }
 
     fn storage_ref(&self, address: Address, slot: U256) -> Result<U256, StateError> {
-        self.noted(self.state.storage(&address, slot))
+        self.recorded(self.state.storage(&address, slot))
     }
 
-    /// revm asks for the 256 blocks before the one that it executes only.
+    /// revm asks only for the 256 blocks before the one that it executes.
     fn block_hash_ref(&self, number: u64) -> Result<B256, StateError> {
         let hash = self.block_hash(number);
-        self.noted(hash.ok_or(StateError::UnknownAncestor { number }))
+        self.recorded(hash.ok_or(StateError::UnknownAncestor { number }))
     }
 }
 
-/// What `transitions` do to the state that they began at; `cache` holds the codes of created
-/// accounts.
+/// The update that `transitions` make; `cache` holds the code of created accounts.
 ///
-/// Transitions and not revm's bundle: a bundle also makes reverts, and the trie keeps each block's
-/// state anyway.
+/// Transitions are used instead of revm's bundle: a bundle also records reverts, and the trie keeps
+/// the state of each block anyway.
 pub(super) fn state_update(transitions: TransitionState, cache: &CacheState) -> StateUpdate {
     let mut update = StateUpdate::default();
     for (address, account) in transitions.transitions {

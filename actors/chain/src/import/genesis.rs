@@ -1,4 +1,4 @@
-//! Header and state of a genesis.
+//! The header and the state of a genesis.
 
 use std::{borrow::Borrow, sync::Arc};
 
@@ -14,7 +14,7 @@ use crate::{
     trie::{AccountInfo, AccountUpdate, NodeStore, State, StateUpdate, TrieError},
 };
 
-/// Accounts that are put into the trie at once: bounds the memory of a large genesis.
+/// Accounts per update of the trie: bounds the memory for a large genesis.
 const ACCOUNTS_AT_ONCE: usize = 1 << 14;
 /// Gas limit of a genesis that names none, as in geth.
 const GAS_LIMIT: u64 = 4_712_388;
@@ -52,7 +52,7 @@ pub(super) fn header(rules: &Rules<'_>, genesis: &Genesis) -> Header {
     }
 }
 
-/// The state that these accounts make.
+/// The state with these accounts.
 pub(super) fn state<'a>(
     store: &Arc<NodeStore>,
     accounts: impl IntoIterator<Item = (&'a Address, &'a GenesisAccount)>,
@@ -66,8 +66,8 @@ pub(super) fn state<'a>(
     Ok(state)
 }
 
-/// What these accounts add to a state. Empty ones are kept, as in geth: EIP-161 is about accounts
-/// that a transaction touches.
+/// The update that adds these accounts. Empty ones are kept, as in geth: EIP-161 applies only to
+/// accounts that a transaction touches.
 pub(crate) fn update(
     accounts: impl Iterator<Item = (impl Borrow<Address>, impl Borrow<GenesisAccount>)>,
 ) -> StateUpdate {
@@ -106,8 +106,8 @@ mod tests {
 
     use crate::{chain_file::read_genesis, encode::EncodeOptions, import::Importer};
 
-    /// Every field that a genesis can have; forks after Berlin are those in `config`, their fields
-    /// those in `fields`.
+    /// A genesis with every field: `config` has the forks after Berlin, `fields` the fields that
+    /// they add.
     fn json(config: &str, fields: &str) -> String {
         format!(
             r#"{{
@@ -140,7 +140,7 @@ mod tests {
         )
     }
 
-    /// The hashes are those that `geth init` (1.17.4) gave the same files.
+    /// The hashes come from `geth init` (1.17.4) with the same files.
     #[test]
     fn a_genesis_with_every_field_has_the_hash_that_geth_gives_it() {
         let forks = r#", "londonBlock": 0, "terminalTotalDifficulty": 0, "shanghaiTime": 0, "cancunTime": 0,

@@ -256,7 +256,7 @@ fn the_error_names_a_transaction_that_cannot_be_included() {
         ExecuteError::Transaction {
             index: changed.body.transactions.len() - 1,
             hash: *changed.body.transactions[0].hash(),
-            why: "nonce 192 too low, expected 195".into(),
+            message: "nonce 192 too low, expected 195".into(),
         }
     });
     let swapped = |block: &mut RawBlock| block.body.transactions.swap(0, 1);
@@ -264,7 +264,7 @@ fn the_error_names_a_transaction_that_cannot_be_included() {
         ExecuteError::Transaction {
             index: 0,
             hash: *changed.body.transactions[0].hash(),
-            why: "nonce 217 too high, expected 216".into(),
+            message: "nonce 217 too high, expected 216".into(),
         }
     });
 }

@@ -6,10 +6,10 @@ use alloy_hardforks::{EthereumChainHardforks, EthereumHardforks};
 
 use super::ChainSpec;
 
-/// Blob parameters of a chain whose genesis may not be known.
+/// The blob parameters of a chain, whose genesis may be unknown.
 ///
-/// A wrong guess serves nothing false: upstreams state the price, so the first block with a blob is
-/// refused.
+/// A wrong guess leads to no false answer: upstreams state the price, so the first block with a
+/// blob is refused.
 #[derive(Clone, Debug)]
 pub struct BlobRules(BlobSource);
 
@@ -64,7 +64,7 @@ impl BlobRules {
         header.blob_fee(params)
     }
 
-    /// What to do where a node is right and these rules are not.
+    /// Advice for the case that the upstream is right and these rules are not.
     pub(crate) const fn advice(&self) -> &'static str {
         match self.0 {
             BlobSource::Genesis(_) => {
@@ -85,7 +85,7 @@ mod tests {
     use crate::fixture;
 
     #[test]
-    fn the_price_follows_the_parameters_of_the_hour() {
+    fn the_price_follows_the_parameters_at_the_timestamp() {
         let excess = 100_000_000;
         let fee = |params: BlobParams| Some(params.calc_blob_fee(excess));
         let header = |timestamp, requests: bool| Header {
@@ -94,7 +94,7 @@ mod tests {
             requests_hash: requests.then_some(Default::default()),
             ..Header::default()
         };
-        // The hours of mainnet: Cancun, Prague, BPO1, BPO2.
+        // Timestamps of mainnet: Cancun, Prague, BPO1, BPO2.
         for (chain_id, timestamp, requests, params) in [
             (1, 1_710_338_135, false, BlobParams::cancun()),
             (1, 1_746_612_311, true, BlobParams::prague()),

@@ -1,4 +1,4 @@
-//! Header members: JSON in both directions, and from which fork each is present.
+//! Header members: their JSON in both directions, and the fork from which each is present.
 //!
 //! Their order in RLP is alloy's ([`Header`]).
 
@@ -15,18 +15,18 @@ use crate::{
     verify::VerifyError,
 };
 
-/// A member whose presence alone is checked: its value comes from outside of the chain, or from
+/// A member of which only the presence is checked: its value comes from outside the chain, or from
 /// execution.
 pub(crate) struct ForkMember {
-    /// The fork that brings the member; `None` where that fork is not supported.
+    /// The fork that adds the member; `None` where that fork is not supported.
     pub(crate) since: Option<EthereumHardfork>,
     pub(crate) is_present: fn(&Header) -> bool,
-    /// Makes an error of whether the member was expected, and whether it was found.
+    /// Makes the error from whether the member was expected and whether it was found.
     pub(crate) error: fn(bool, bool) -> VerifyError,
 }
 
-/// Base fee, blob gas and withdrawals root are not in this table: their expected values say whether
-/// they have to be present.
+/// Members that forks add. Base fee, blob gas and withdrawals root are not in this table: their
+/// expected values decide whether they must be present.
 pub(crate) const FORK_MEMBERS: [ForkMember; 4] = [
     ForkMember {
         since: Some(EthereumHardfork::Cancun),
@@ -56,7 +56,7 @@ pub(crate) const FORK_MEMBERS: [ForkMember; 4] = [
 
 /// Reads a header from an upstream's JSON.
 ///
-/// A member that a fork brings is read where it is present. The header's hash then shows whether
+/// A member that a fork adds is read if it is present. The header's hash then shows whether
 /// it belongs there.
 pub(crate) fn read(block: Reader<'_, '_>) -> Result<Header, MemberError> {
     Ok(Header {

@@ -4,8 +4,8 @@
 //! |---|---|
 //! | `transaction` | the envelope that blocks carry, its sender, its JSON in both directions |
 //! | `receipt` | the envelope of a receipt, and the members that a transaction's type adds |
-//! | `header` | members by fork: their JSON in both directions, and since which fork they exist |
-//! | [`BlobRules`] | the price of blob gas where no genesis is known |
+//! | `header` | members by fork: their JSON in both directions, and the fork that adds each |
+//! | [`BlobRules`] | the price of blob gas if the genesis is unknown |
 //! | [`ChainSpec`] | the rules of a chain, read from its genesis |
 //! | `rules` | the rules of one block |
 //!

@@ -66,7 +66,7 @@ impl<'a> Rules<'a> {
         self.spec
     }
 
-    /// The fork by time that is active before the merge; no such block is valid.
+    /// The fork by time that is active before the merge, if any; such a block is invalid.
     #[must_use]
     pub(crate) fn fork_before_merge(&self) -> Option<EthereumHardfork> {
         let at = self.spec.fork(EthereumHardfork::Shanghai);
@@ -95,7 +95,7 @@ impl<'a> Rules<'a> {
         })
     }
 
-    /// Whether the block is of Constantinople before Petersburg, which meters SSTORE by EIP-1283.
+    /// Whether the block is between Constantinople and Petersburg, which meters SSTORE by EIP-1283.
     #[must_use]
     pub(crate) fn meters_net_gas(&self) -> bool {
         let since = |fork| self.spec.fork(fork).active_at_block(self.number);
@@ -142,11 +142,11 @@ impl EthereumHardforks for Rules<'_> {
                     ForkCondition::Never
                 }
             }
-            // Its state change is made here and not by the executor.
+            // `execute` makes its state change, not alloy-evm's executor.
             (EthereumHardfork::Dao, _) => ForkCondition::Never,
             // revm has no Constantinople of its own; see `meters_net_gas`.
             (EthereumHardfork::Petersburg, _) => self.spec.fork(EthereumHardfork::Constantinople),
-            // As geth: forks by time wait for the merge and for London.
+            // As in geth, forks by time wait for the merge and for London.
             (_, at @ ForkCondition::Timestamp(_)) => {
                 let london = self
                     .spec

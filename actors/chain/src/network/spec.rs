@@ -7,8 +7,8 @@ use alloy_primitives::{Address, U256};
 
 /// The rules of a chain: forks, blob schedule, deposit contract, chain id.
 ///
-/// Frontier to Osaka and BPO1 to BPO5 are followed, before the merge with ethash and after it with
-/// proof of stake. The seal of a block before the merge is not checked; its difficulty is.
+/// Frontier to Osaka and BPO1 to BPO5 are supported, with ethash before the merge and proof of
+/// stake after it. The seal of a block before the merge is not checked; its difficulty is.
 #[derive(Clone, Debug)]
 pub struct ChainSpec {
     chain_id: u64,
@@ -28,10 +28,10 @@ pub enum SpecError {
     /// Another consensus engine than ethash and proof of stake.
     #[error("consensus engine {0} is not supported, only ethash and proof of stake are")]
     Engine(&'static str),
-    /// A fork that this program does not know the rules of.
+    /// A fork whose rules are not supported.
     #[error("fork {0} is scheduled and not supported")]
     Fork(EthereumHardfork),
-    /// A fork is scheduled though one that comes before it is not, or comes later.
+    /// A fork is scheduled although an earlier one is missing, or comes later.
     #[error("fork {later} is scheduled before {earlier}, or without it")]
     Order {
         /// The fork that has to come first.
@@ -50,7 +50,7 @@ pub enum SpecError {
     /// Forks by time need the merge, and the merge needs a total difficulty.
     #[error("fork {0} is scheduled without terminalTotalDifficulty")]
     NoMerge(EthereumHardfork),
-    /// A blob parameter fork without its parameters, or with parameters that make no schedule.
+    /// A fork has no blob parameters, or unusable ones.
     #[error("blobSchedule has no usable entry for {0}")]
     BlobSchedule(EthereumHardfork),
     /// A value of the genesis block is out of its range.
@@ -63,13 +63,13 @@ pub enum SpecError {
     },
 }
 
-/// Blobs that a schedule may allow in a block, far above any network's.
+/// Most blobs that a schedule may allow in a block; far above any network's.
 const BLOBS_MAX: u64 = u16::MAX as u64;
-/// Excess blob gas, and blob gas used, that a genesis may name: far above any network's, and what
-/// follows from it is computed in 64 bits. Their sum cannot overflow, nor can the product of blob
-/// gas used and [`BLOBS_MAX`] (EIP-7918).
+/// Most excess blob gas, and most blob gas used, in a genesis; far above any network's. What
+/// follows from them is computed in 64 bits: at this bound, neither their sum nor the product of
+/// blob gas used and [`BLOBS_MAX`] can overflow (EIP-7918).
 const GENESIS_BLOB_GAS_MAX: u64 = 1 << 40;
-/// Base fee that a genesis may name, in wei: it has to be able to rise.
+/// Highest base fee in a genesis, in wei; it must have room to rise.
 const GENESIS_BASE_FEE_MAX: u128 = u64::MAX as u128 / 2;
 
 impl ChainSpec {
@@ -87,8 +87,8 @@ impl ChainSpec {
             forks,
             terminal_total_difficulty: config.terminal_total_difficulty,
             blob_schedule: config.blob_schedule_blob_params(),
-            // As geth: without an address no log is a deposit (the crate that reads them would take
-            // mainnet's).
+            // As in geth, no log is a deposit without an address; alloy-evm's default is mainnet's
+            // address.
             deposit_contract: config.deposit_contract_address.unwrap_or_default(),
             dao_fork_supported: config.dao_fork_support,
         };
@@ -106,7 +106,7 @@ impl ChainSpec {
     /// Whether a child of a block with this difficulty and total difficulty is made by proof of
     /// stake.
     ///
-    /// Where nobody knows the total difficulty the chain is followed from a block above the merge.
+    /// If the total difficulty is unknown, a difficulty of zero shows that the merge is past.
     #[must_use]
     pub(crate) fn merged_after(&self, difficulty: U256, total_difficulty: Option<U256>) -> bool {
         match (self.terminal_total_difficulty, total_difficulty) {
@@ -145,7 +145,7 @@ impl ChainSpec {
     }
 }
 
-/// Whether blocks can be made by these parameters.
+/// Checks that these parameters are usable.
 fn check_blobs(fork: EthereumHardfork, params: &BlobParams) -> Result<(), SpecError> {
     let usable = (1..=BLOBS_MAX).contains(&params.max_blob_count)
         && params.target_blob_count <= params.max_blob_count
@@ -153,7 +153,7 @@ fn check_blobs(fork: EthereumHardfork, params: &BlobParams) -> Result<(), SpecEr
     usable.then_some(()).ok_or(SpecError::BlobSchedule(fork))
 }
 
-/// Bounds on what the genesis block says of itself.
+/// Checks that the values of the genesis block are within their bounds.
 fn check_genesis_header(genesis: &Genesis) -> Result<(), SpecError> {
     let blob_gas = |gas: Option<u64>| gas.unwrap_or_default().into();
     for (field, value, max) in [
@@ -217,7 +217,7 @@ fn refuse_unsupported(config: &ChainConfig) -> Result<(), SpecError> {
     Ok(())
 }
 
-/// Every fork in the order in which they have to come.
+/// All forks in their required order.
 fn forks(config: &ChainConfig) -> Vec<(EthereumHardfork, ForkCondition)> {
     use EthereumHardfork as Fork;
     let block = |at: Option<u64>| at.map_or(ForkCondition::Never, ForkCondition::Block);
@@ -230,7 +230,7 @@ fn forks(config: &ChainConfig) -> Vec<(EthereumHardfork, ForkCondition)> {
         (Fork::SpuriousDragon, block(config.eip158_block)),
         (Fork::Byzantium, block(config.byzantium_block)),
         (Fork::Constantinople, block(config.constantinople_block)),
-        // As geth: where it is not named it came with Constantinople.
+        // As in geth, it comes with Constantinople if it is not named.
         (
             Fork::Petersburg,
             block(config.petersburg_block.or(config.constantinople_block)),
@@ -253,8 +253,8 @@ fn forks(config: &ChainConfig) -> Vec<(EthereumHardfork, ForkCondition)> {
     ]
 }
 
-/// Each fork needs those before it, no later than itself; some change nothing that others build on
-/// and may be left out.
+/// Checks that each fork comes with all earlier ones, none of them later than itself. Forks that no
+/// other fork builds on are optional.
 fn check_order(forks: &[(EthereumHardfork, ForkCondition)]) -> Result<(), SpecError> {
     use EthereumHardfork as Fork;
     let optional = |fork| {

@@ -90,7 +90,7 @@ fn compare_member(
             }
             for (index, (stated, derived)) in stated.iter().zip(derived).enumerate() {
                 compare_member(kind, name, stated, derived, ignored)
-                    .map_err(|why| why.in_item(index))?;
+                    .map_err(|error| error.in_item(index))?;
             }
             Ok(())
         }
@@ -123,7 +123,7 @@ fn compare_members(
             || kind == ObjectKind::Block && *name == "size" && counts_less(member, derived);
         if !kind.is_uncovered(name) && !may_be_absent() && !is_other_count() {
             compare_member(kind.below(name), name, member, value, ignored)
-                .map_err(|why| why.in_member(name))?;
+                .map_err(|error| error.in_member(name))?;
         }
     }
     if found < stated.len() {

@@ -80,12 +80,12 @@ pub enum UpstreamFault {
         found: usize,
     },
     /// The answer is not JSON, names a member twice, or has too many values.
-    #[error("{answer} is malformed: {why}")]
+    #[error("{answer} is malformed: {error}")]
     Malformed {
         /// Which one.
         answer: AnswerKind,
         /// The parser's message.
-        why: String,
+        error: String,
     },
     /// A member of the answer is wrong.
     #[error("{answer}: {path} {flaw}")]
@@ -220,7 +220,7 @@ impl UpstreamFault {
             Self::BlockHash { .. } => Check::BlockHash,
             Self::AnotherBlock { .. } => Check::AnotherBlock,
             Self::Count { .. } => Check::Count,
-            Self::Header(why) => check_of_header(why),
+            Self::Header(error) => check_of_header(error),
             Self::BlobGasPrice { .. } => Check::BlobGasPrice,
             Self::Proof(_) => Check::Proof,
             Self::CodeHash { .. } => Check::CodeHash,
@@ -234,8 +234,8 @@ impl UpstreamFault {
     }
 }
 
-const fn check_of_header(why: &VerifyError) -> Check {
-    match why {
+const fn check_of_header(error: &VerifyError) -> Check {
+    match error {
         VerifyError::TransactionsRoot { .. } => Check::TransactionsRoot,
         VerifyError::OmmersHash { .. } => Check::OmmersHash,
         VerifyError::WithdrawalsRoot { .. } => Check::WithdrawalsRoot,

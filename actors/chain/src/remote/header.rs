@@ -14,8 +14,8 @@ pub(super) fn read(
     answer: AnswerKind,
     block: Reader<'_, '_>,
 ) -> Result<(Header, B256), UpstreamFault> {
-    let header = network::header::read(block).map_err(|why| why.of(answer))?;
-    let stated = block.get("hash", fixed).map_err(|why| why.of(answer))?;
+    let header = network::header::read(block).map_err(|error| error.of(answer))?;
+    let stated = block.get("hash", fixed).map_err(|error| error.of(answer))?;
     let derived = header.hash_slow();
     if stated == derived {
         Ok((header, derived))

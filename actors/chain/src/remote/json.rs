@@ -41,17 +41,17 @@ pub(crate) fn parse(answer: AnswerKind, json: &[u8]) -> Result<Value<'_>, Upstre
         items: Vec::new(),
         members: Vec::new(),
     };
-    let malformed = |why: &dyn Display| UpstreamFault::Malformed {
+    let malformed = |error: &dyn Display| UpstreamFault::Malformed {
         answer,
-        why: cut(&why.to_string()),
+        error: cut(&error.to_string()),
     };
     // Once for the whole answer, not for each text.
-    let json = str::from_utf8(json).map_err(|why| malformed(&why))?;
+    let json = str::from_utf8(json).map_err(|error| malformed(&error))?;
     let mut deserializer = serde_json::Deserializer::from_str(json);
     let value = Seed(&mut unfinished)
         .deserialize(&mut deserializer)
-        .map_err(|why| malformed(&why))?;
-    deserializer.end().map_err(|why| malformed(&why))?;
+        .map_err(|error| malformed(&error))?;
+    deserializer.end().map_err(|error| malformed(&error))?;
     match value {
         Value::Null => Err(UpstreamFault::Absent { answer }),
         value => Ok(value),
@@ -189,7 +189,7 @@ mod tests {
                 .collect::<Vec<_>>()
                 .join(",")
         );
-        for (json, why) in [
+        for (json, error) in [
             ("", "EOF"),
             (r#"{"a":1"#, "EOF"),
             (r#"{"a":"0x"#, "EOF"),
@@ -201,7 +201,7 @@ mod tests {
             (&deep, "recursion limit"),
             (&many, "too many members"),
         ] {
-            check(json, Err(why));
+            check(json, Err(error));
         }
     }
 

@@ -50,7 +50,7 @@ pub fn verify_proof(
     let mut values = Vec::with_capacity(slots.len());
     let mut storage = Vec::with_capacity(slots.len());
     for (index, (slot, asked)) in stated.storage.into_iter().zip(slots).enumerate() {
-        equal("key", slot.key, *asked).map_err(|why| wrong(in_slot(index, why)))?;
+        equal("key", slot.key, *asked).map_err(|error| wrong(in_slot(index, error)))?;
         values.push(slot.value);
         storage.push((*asked, slot.nodes));
     }
@@ -69,7 +69,7 @@ pub fn verify_proof(
     let storage_root = hash(stated.account.storage_root, account.storage_root);
     equal("storageHash", storage_root, account.storage_root).map_err(wrong)?;
     for (index, (stated, proven)) in values.into_iter().zip(&proof.storage).enumerate() {
-        equal("value", stated, proven.value).map_err(|why| wrong(in_slot(index, why)))?;
+        equal("value", stated, proven.value).map_err(|error| wrong(in_slot(index, error)))?;
     }
     Ok(proof)
 }
@@ -80,7 +80,7 @@ pub fn verify_proof(
 /// An [`UpstreamFault`] if the code has another hash.
 pub fn verify_code(json: &[u8], code_hash: B256) -> Result<Bytes, UpstreamFault> {
     let answer = AnswerKind::Code;
-    let code = bytes(&parse(answer, json)?).map_err(|why| why.of(answer))?;
+    let code = bytes(&parse(answer, json)?).map_err(|error| error.of(answer))?;
     let found = keccak256(&code);
     if found == code_hash {
         Ok(code)
@@ -117,8 +117,8 @@ fn read_slot(value: &Value<'_>) -> Result<StatedSlot, MemberError> {
     })
 }
 
-fn in_slot(index: usize, why: MemberError) -> MemberError {
-    why.in_item(index).in_member("storageProof")
+fn in_slot(index: usize, error: MemberError) -> MemberError {
+    error.in_item(index).in_member("storageProof")
 }
 
 fn equal<T: PartialEq + std::fmt::Display>(

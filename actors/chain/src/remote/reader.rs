@@ -38,7 +38,7 @@ impl<'v, 'a> Reader<'v, 'a> {
         let member = self.0.iter().find(|(found, _)| *found == name);
         match member {
             None | Some((_, Value::Null)) => Ok(None),
-            Some((_, value)) => read(value).map(Some).map_err(|why| why.in_member(name)),
+            Some((_, value)) => read(value).map(Some).map_err(|error| error.in_member(name)),
         }
     }
 }
@@ -127,7 +127,7 @@ pub(crate) fn array<'v, 'a, T>(
     };
     let items = items.iter().enumerate();
     items
-        .map(|(index, item)| read(item).map_err(|why| why.in_item(index)))
+        .map(|(index, item)| read(item).map_err(|error| error.in_item(index)))
         .collect()
 }
 

@@ -17,7 +17,7 @@ use crate::{
     block::{RawBlock, Receipt},
     chain_file::BLOCK_TRANSACTIONS_MAX,
     network::transaction::{self, ReadError},
-    verify::{self, ReceiptsPromise},
+    verify::{self, ReceiptsCommitment},
 };
 
 /// A block as an upstream states it, with full transactions.
@@ -40,7 +40,7 @@ impl StatedBlock {
     /// # Errors
     /// An [`UpstreamFault`] with the first thing that is wrong.
     pub fn read(json: &[u8]) -> Result<Self, UpstreamFault> {
-        let wrong = |why: MemberError| why.of(AnswerKind::Block);
+        let wrong = |error: MemberError| error.of(AnswerKind::Block);
         let value = parse(AnswerKind::Block, json)?;
         let block = Reader::new(&value).map_err(wrong)?;
         let (header, hash) = header::read(AnswerKind::Block, block)?;
@@ -49,10 +49,10 @@ impl StatedBlock {
             .map_err(wrong)?
             .iter()
             .enumerate()
-            .map(|(index, value)| transaction::read(value).map_err(|why| why.in_block(index)))
+            .map(|(index, value)| transaction::read(value).map_err(|error| error.in_block(index)))
             .collect::<Result<_, _>>()
-            .map_err(|why| match why {
-                ReadError::Member(why) => wrong(why),
+            .map_err(|error| match error {
+                ReadError::Member(error) => wrong(error),
                 ReadError::Type(found) => UpstreamFault::TransactionType {
                     number: header.number,
                     found,
@@ -91,11 +91,11 @@ impl StatedBlock {
     }
 }
 
-/// A block's receipts as an upstream states them, and what the header of these receipts promises.
+/// A block's receipts as an upstream states them, and the commitment to them.
 #[derive(Clone, Debug)]
 pub struct StatedReceipts {
     pub(super) receipts: Vec<Receipt>,
-    pub(super) promise: ReceiptsPromise,
+    pub(super) commitment: ReceiptsCommitment,
 }
 
 impl StatedReceipts {
@@ -107,17 +107,20 @@ impl StatedReceipts {
     pub fn read(json: &[u8]) -> Result<Self, UpstreamFault> {
         let answer = AnswerKind::Receipts;
         let value = parse(answer, json)?;
-        let receipts = list(&value).map_err(|why| why.of(answer))?;
+        let receipts = list(&value).map_err(|error| error.of(answer))?;
         let receipts = receipts.iter().enumerate();
         let receipts = receipts
             .map(|(index, value)| match value {
                 // An upstream that does not have the receipt yet.
                 Value::Null => Err(UpstreamFault::Absent { answer }),
-                value => receipt::read(value).map_err(|why| why.in_item(index).of(answer)),
+                value => receipt::read(value).map_err(|error| error.in_item(index).of(answer)),
             })
             .collect::<Result<Vec<_>, _>>()?;
-        let promise = ReceiptsPromise::of(&receipts);
-        Ok(Self { receipts, promise })
+        let commitment = ReceiptsCommitment::of(&receipts);
+        Ok(Self {
+            receipts,
+            commitment,
+        })
     }
 }
 

@@ -116,7 +116,7 @@ impl Verifier {
     /// Whether the block belongs to the chain is for the caller to find out, by parent hashes.
     ///
     /// # Errors
-    /// An [`UpstreamFault`] with the first promise that the upstream broke.
+    /// An [`UpstreamFault`] for the first check that fails.
     pub fn verify_body(
         &self,
         requested: RequestedBlock,
@@ -149,7 +149,7 @@ impl Verifier {
     /// difficulty: nothing covers it, so it is the upstream's.
     ///
     /// # Errors
-    /// An [`UpstreamFault`] with the first promise that the upstream broke; nothing is held then.
+    /// An [`UpstreamFault`] for the first check that fails; nothing is held then.
     pub fn verify_receipts(
         &self,
         body: VerifiedBody,
@@ -199,7 +199,8 @@ impl Verifier {
                 return Ok(());
             }
             let [stated, derived] = [parse(answer, stated)?, parse(answer, derived)?];
-            compare(kind, &stated, &derived, &mut ignored).map_err(|why| self.fault(answer, why))
+            compare(kind, &stated, &derived, &mut ignored)
+                .map_err(|error| self.fault(answer, error))
         };
         check(
             AnswerKind::Block,
@@ -226,14 +227,14 @@ impl Verifier {
     }
 
     /// A wrong blob gas price is a fault of its own: the assumed blob parameters may cause it.
-    fn fault(&self, answer: AnswerKind, why: MemberError) -> UpstreamFault {
-        match why.difference_in("blobGasPrice") {
+    fn fault(&self, answer: AnswerKind, error: MemberError) -> UpstreamFault {
+        match error.difference_in("blobGasPrice") {
             Some((stated, derived)) => UpstreamFault::BlobGasPrice {
                 stated: stated.to_owned(),
                 derived: derived.to_owned(),
                 advice: self.blob_rules.advice(),
             },
-            None => why.of(answer),
+            None => error.of(answer),
         }
     }
 }
@@ -269,7 +270,7 @@ fn read_ommers(count: usize, ommers: &[&[u8]]) -> Result<Vec<Header>, UpstreamFa
     let ommers = ommers.iter().enumerate().map(|(index, json)| {
         let answer = AnswerKind::Ommer(index);
         let value = parse(answer, json)?;
-        let ommer = Reader::new(&value).map_err(|why| why.of(answer))?;
+        let ommer = Reader::new(&value).map_err(|error| error.of(answer))?;
         Ok(header::read(answer, ommer)?.0)
     });
     ommers.collect()
@@ -286,7 +287,7 @@ fn check_outcome(raw: &RawBlock, stated: &StatedReceipts) -> Result<(), Upstream
         });
     }
     let header = &raw.header;
-    stated.promise.check(header)?;
+    stated.commitment.check(header)?;
     let used = stated.receipts.last();
     let used = used.map_or(0, Receipt::cumulative_gas_used);
     if used != header.gas_used {

@@ -1,4 +1,4 @@
-//! A header against the body that came with it.
+//! Checks a header against its body.
 
 use alloy_consensus::{Transaction as _, proofs};
 use alloy_hardforks::EthereumHardfork;
@@ -7,14 +7,14 @@ use alloy_rlp::Encodable;
 use super::{VerifyError, header::ensure_eq};
 use crate::{block::RawBlock, network::Rules};
 
-/// Bytes of RLP that a block may have from Osaka on (EIP-7934: 10 MiB less 2 MiB for the beacon
+/// Most bytes of RLP in a block from Osaka on (EIP-7934: 10 MiB less 2 MiB for the beacon
 /// block).
 const BLOCK_RLP_BYTES_MAX_OSAKA: usize = (10 << 20) - (2 << 20);
 
-/// Checks what the header of `raw` promises about its body: roots, blob gas, size.
+/// Checks the header of `raw` against its body: roots, blob gas, size.
 ///
 /// # Errors
-/// The first promise that does not hold.
+/// The first check that fails.
 pub(crate) fn check_body(rules: &Rules<'_>, raw: &RawBlock) -> Result<(), VerifyError> {
     let (header, body) = (&raw.header, &raw.body);
     if rules.has(EthereumHardfork::Osaka) {
@@ -40,11 +40,11 @@ pub(crate) fn check_body(rules: &Rules<'_>, raw: &RawBlock) -> Result<(), Verify
     })
 }
 
-/// Checks what no rules are needed for: the roots of transactions, ommers and withdrawals, and blob
-/// gas where the header has it.
+/// Makes the checks that need no rules: the roots of transactions, ommers and withdrawals, and blob
+/// gas if the header has it.
 ///
 /// # Errors
-/// The first promise that does not hold.
+/// The first check that fails.
 pub fn check_roots(raw: &RawBlock) -> Result<(), VerifyError> {
     let (header, body) = (&raw.header, &raw.body);
     ensure_eq(

@@ -6,15 +6,15 @@ use alloy_primitives::U256;
 
 use crate::network::Rules;
 
-/// No difficulty is lower.
+/// The lowest difficulty.
 const DIFFICULTY_MIN: u64 = 131_072;
-/// The difficulty moves in steps of this part of the parent's.
+/// One step is this fraction of the parent's difficulty.
 const DIFFICULTY_BOUND_DIVISOR: u64 = 2_048;
-/// Blocks in which the bomb doubles.
+/// Blocks after which the difficulty bomb doubles.
 const BOMB_PERIOD_BLOCKS: u64 = 100_000;
-/// Seconds below which Frontier raises the difficulty.
+/// Frontier raises the difficulty if a block took fewer seconds than this.
 const FRONTIER_DURATION_SECONDS: u64 = 13;
-/// Steps by which the difficulty falls at most (EIP-2).
+/// Most steps by which the difficulty falls (EIP-2).
 const STEPS_DOWN_MAX: u64 = 99;
 
 /// The difficulty of the block after `parent` with this timestamp (seconds, above the parent's).
@@ -47,7 +47,7 @@ pub(crate) fn difficulty(rules: &Rules<'_>, parent: &Header, timestamp: u64) -> 
     .max(U256::from(DIFFICULTY_MIN));
     let period = number.saturating_sub(bomb_delay_blocks(rules)) / BOMB_PERIOD_BLOCKS;
     if period > 1 {
-        // Beyond 2^255 no chain has ever been; the sum saturates.
+        // No chain has come near 2^255; the sum saturates.
         let bomb = usize::try_from(period - 2).map_or(U256::MAX, |shift| {
             if shift < 256 {
                 U256::ONE << shift
@@ -61,7 +61,7 @@ pub(crate) fn difficulty(rules: &Rules<'_>, parent: &Header, timestamp: u64) -> 
     }
 }
 
-/// Steps up and down: `base` minus the time that passed, no further down than [`STEPS_DOWN_MAX`].
+/// Steps up and down: `base` minus `passed`, at most [`STEPS_DOWN_MAX`] down.
 fn steps(base: u64, passed: u64) -> (u64, u64) {
     (
         base.saturating_sub(passed),

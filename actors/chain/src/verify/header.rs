@@ -1,4 +1,4 @@
-//! A header against its parent.
+//! Checks a header against its parent.
 
 use alloy_consensus::Header;
 use alloy_eips::eip1559::{BaseFeeParams, INITIAL_BASE_FEE};
@@ -8,19 +8,19 @@ use alloy_primitives::{B64, B256, Bytes, U256};
 use super::{VerifyError, difficulty};
 use crate::network::{Rules, header::FORK_MEMBERS};
 
-/// Bytes of extra data that a header may have (yellow paper, 4.3).
+/// Most bytes of extra data in a header (yellow paper, 4.3).
 const EXTRA_DATA_BYTES_MAX: usize = 32;
 /// Lowest gas limit of any block (yellow paper, 4.3.4).
 const GAS_LIMIT_MIN: u64 = 5_000;
 /// Highest gas limit of any block (EIP-1985).
 const GAS_LIMIT_MAX: u64 = i64::MAX as u64;
-/// The gas limit moves by less than this part of the parent's.
+/// The gas limit changes by less than this fraction of the parent's.
 const GAS_LIMIT_BOUND_DIVISOR: u64 = 1_024;
 
 /// Checks everything about `header` that follows from the header of its parent.
 ///
 /// # Errors
-/// The first promise that does not hold.
+/// The first check that fails.
 pub(crate) fn check_header(
     rules: &Rules<'_>,
     parent: &Header,
@@ -137,8 +137,8 @@ fn check_dao_fork(rules: &Rules<'_>, header: &Header) -> Result<(), VerifyError>
 }
 
 fn check_gas_limit(rules: &Rules<'_>, parent: &Header, header: &Header) -> Result<(), VerifyError> {
-    // The first block of London doubles the limit, so that its target is what the limit was
-    // (EIP-1559).
+    // The first block of London doubles the limit, so that the gas target stays at
+    // the old limit (EIP-1559).
     let first_of_london = rules.has(EthereumHardfork::London) && parent.base_fee_per_gas.is_none();
     let reference = if first_of_london {
         parent.gas_limit.saturating_mul(2)
@@ -187,7 +187,7 @@ fn check_blob_fields(
     )
 }
 
-/// A member that a fork brings is present from that fork on and not before.
+/// Checks that a member that a fork adds is present from that fork on and not before.
 fn check_presence(rules: &Rules<'_>, header: &Header) -> Result<(), VerifyError> {
     FORK_MEMBERS.iter().try_for_each(|member| {
         let expected = member.since.is_some_and(|fork| rules.has(fork));

@@ -1,10 +1,9 @@
 //! The checks of everything that a header commits to.
 //!
-//! A block is checked in this order: `check_header` (against its parent), `check_body`
-//! (against itself), `check_ommers`, `recover_senders`, then, after execution,
-//! `check_outcome`. The seal of a block before the merge (ethash) is not
-//! checked. If the chain's rules are not known, only these checks apply: `check_roots`, [`ReceiptsPromise`],
-//! [`recover_senders_of`].
+//! A block is checked in this order: `check_header` (against its parent), `check_body` (against
+//! itself), `check_ommers`, `recover_senders`, then, after execution, `check_outcome`. The seal of
+//! a block before the merge (ethash) is not checked. If the chain's rules are not known, only these
+//! checks apply: `check_roots`, [`ReceiptsCommitment`], [`recover_senders_of`].
 
 mod bloom;
 mod body;
@@ -17,7 +16,7 @@ mod senders;
 
 pub use body::check_roots;
 pub use error::VerifyError;
-pub use outcome::ReceiptsPromise;
+pub use outcome::ReceiptsCommitment;
 pub use senders::recover_senders_of;
 
 pub(crate) use bloom::logs_bloom;

@@ -1,4 +1,4 @@
-//! The ommers of a block before the merge.
+//! Checks the ommers of a block before the merge.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::{
     network::Rules,
 };
 
-/// Ommers that a block may have (yellow paper, 11.1).
+/// Most ommers in a block (yellow paper, 11.1).
 pub(crate) const OMMERS_MAX: usize = 2;
 
 /// Checks the ommers of a block whose parent and earlier ancestors are `ancestors`, the parent
@@ -24,7 +24,7 @@ pub(crate) const OMMERS_MAX: usize = 2;
 /// included before, and has a valid header. Its seal (ethash) and its state are not checked.
 ///
 /// # Errors
-/// The first promise that does not hold.
+/// The first check that fails.
 pub(crate) fn check_ommers(
     rules: &Rules<'_>,
     ancestors: &[Arc<OmmerAncestor>],
@@ -62,16 +62,16 @@ pub(crate) fn check_ommers(
                 parent: ommer.parent_hash,
             });
         };
-        check_ommer(rules, &parent.header, ommer).map_err(|why| VerifyError::OmmerHeader {
+        check_ommer(rules, &parent.header, ommer).map_err(|error| VerifyError::OmmerHeader {
             hash,
-            why: Box::new(why),
+            error: Box::new(error),
         })?;
     }
     Ok(())
 }
 
-/// As a block before the merge is checked; what a block's body would say of its withdrawals root,
-/// an ommer has no body for.
+/// Checks an ommer like the header of a block before the merge. Its withdrawals root must be
+/// absent: there is no body to check it against.
 fn check_ommer(rules: &Rules<'_>, parent: &Header, ommer: &Header) -> Result<(), VerifyError> {
     // The ommer's own rules: a fork may lie between it and the block that includes it.
     let rules = rules.spec().rules(ommer.number, ommer.timestamp, false);

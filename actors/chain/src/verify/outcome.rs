@@ -1,4 +1,4 @@
-//! A header against what its block did.
+//! Checks a header against the outcome of execution.
 
 use alloy_consensus::{Header, proofs};
 use alloy_primitives::{B256, Bloom, keccak256};
@@ -6,16 +6,16 @@ use alloy_primitives::{B256, Bloom, keccak256};
 use super::{VerifyError, bloom::logs_bloom, header::ensure_eq};
 use crate::{block::Receipt, execute::Executed};
 
-/// Checks everything that `header` promises about execution.
+/// Checks everything in `header` that depends on execution.
 ///
 /// # Errors
-/// The first promise that does not hold; gas and receipts before roots of state, since they say
-/// more.
+/// The first check that fails. Gas and receipts come before the state root: their errors are more
+/// specific.
 pub(crate) fn check_outcome(header: &Header, executed: &Executed) -> Result<(), VerifyError> {
     ensure_eq(executed.gas_used, header.gas_used, |expected, found| {
         VerifyError::GasUsed { expected, found }
     })?;
-    ReceiptsPromise::of(&executed.receipts).check(header)?;
+    ReceiptsCommitment::of(&executed.receipts).check(header)?;
     let requests_hash = header
         .requests_hash
         .map(|_| executed.requests.requests_hash());
@@ -29,15 +29,15 @@ pub(crate) fn check_outcome(header: &Header, executed: &Executed) -> Result<(), 
     )
 }
 
-/// What a header promises about receipts: their root and the bloom over their logs.
+/// A header's commitment to receipts: their root and the bloom over their logs.
 #[derive(Clone, Debug)]
-pub struct ReceiptsPromise {
+pub struct ReceiptsCommitment {
     root: B256,
     bloom: Bloom,
 }
 
-impl ReceiptsPromise {
-    /// What the header of these receipts promises, wherever they come from.
+impl ReceiptsCommitment {
+    /// The commitment to these receipts.
     #[must_use]
     pub fn of(receipts: &[Receipt]) -> Self {
         Self {
@@ -46,10 +46,10 @@ impl ReceiptsPromise {
         }
     }
 
-    /// Checks that `header` promises this.
+    /// Checks that `header` makes this commitment.
     ///
     /// # Errors
-    /// The first promise that does not hold.
+    /// The first check that fails.
     pub fn check(&self, header: &Header) -> Result<(), VerifyError> {
         ensure_eq(self.root, header.receipts_root, |expected, found| {
             VerifyError::ReceiptsRoot { expected, found }

@@ -18,7 +18,7 @@ use crate::{
     network::{Rules, transaction},
 };
 
-/// Fewest signatures that are worth a thread: each takes some 35 µs.
+/// Fewest signatures for which a thread pays off: each takes about 35 µs.
 const SIGNATURES_PER_THREAD_MIN: usize = 32;
 
 /// Signatures that a thread takes at a time.

@@ -56,16 +56,16 @@ async fn the_pool_answers_as_the_worker_does() {
         addresses: vec![emitter],
         topics: Vec::new(),
     };
-    let here = ask(&chain.worker.logs, chain.find(small)).await.unwrap();
-    let there = ask(&chain.worker.logs, chain.find(large(&[emitter])))
+    let on_worker = ask(&chain.worker.logs, chain.find(small)).await.unwrap();
+    let on_pool = ask(&chain.worker.logs, chain.find(large(&[emitter])))
         .await
         .unwrap();
-    assert!(here.len() > 2);
+    assert!(on_worker.len() > 2);
     let bytes = |json: Json| {
         let mut bytes = Vec::new();
         json.write(&mut bytes).map(|()| bytes)
     };
-    assert_eq!(bytes(here), bytes(there));
+    assert_eq!(bytes(on_worker), bytes(on_pool));
     assert_eq!(chain.lookups_in_use(), 0);
 }
 
@@ -78,10 +78,7 @@ async fn a_deadline_ends_a_queued_query_and_cancels_it() {
     let cancel = find.cancel.clone();
     let reply = ask(&chain.worker.logs, find).await;
     assert!(matches!(reply, Err(QueryError::Timeout)));
-    assert!(
-        cancel.is_cancelled(),
-        "a query that runs already would stop"
-    );
+    assert!(cancel.is_cancelled(), "a running query would stop");
     drop(release);
     occupied.await.unwrap();
     wait_until("permits to be given back", || chain.lookups_in_use() == 0);
@@ -104,7 +101,7 @@ async fn a_late_or_cancelled_query_does_not_start() {
             Err(QueryError::Cancelled)
         ));
     }
-    // Cancelled while it queues.
+    // Cancelled while queued.
     let (release, occupied) = chain.occupy();
     let find = chain.find(large(&[]));
     let cancel = find.cancel.clone();
@@ -124,7 +121,7 @@ async fn a_late_or_cancelled_query_does_not_start() {
 #[actix::test]
 async fn without_permits_large_queries_are_refused_and_small_ones_answered() {
     let chain = Chain::start();
-    let everything = chain.resources.admission.lookups.take(usize::MAX).unwrap();
+    let all_permits = chain.resources.admission.lookups.take(usize::MAX).unwrap();
     let refused = ask(&chain.worker.logs, chain.find(large(&[]))).await;
     assert!(matches!(refused, Err(QueryError::Unavailable)));
     let small = LogFilter {
@@ -132,7 +129,7 @@ async fn without_permits_large_queries_are_refused_and_small_ones_answered() {
         topics: Vec::new(),
     };
     assert!(ask(&chain.worker.logs, chain.find(small)).await.is_ok());
-    drop(everything);
+    drop(all_permits);
     assert!(
         ask(&chain.worker.logs, chain.find(large(&[])))
             .await
@@ -164,17 +161,17 @@ async fn too_many_logs_are_an_error_with_the_range_that_fits() {
 }
 
 #[actix::test]
-async fn several_conditions_are_priced_by_the_logs_they_may_look_at() {
+async fn several_conditions_are_charged_for_the_logs_they_may_check() {
     let chain = Chain::start();
-    // The few logs of the chain, many times over.
+    // The few logs of the chain, repeated.
     let blocks = chain.snapshot.range(0, chain.snapshot.head().number());
     let blocks: Vec<_> = blocks.iter().cycle().take(10_000).cloned().collect();
     let logs: usize = blocks.iter().map(|block| block.json.log_count()).sum();
     let candidates = logs / (WORKER_CANDIDATES_MAX / WORKER_LOOKUPS_MAX);
     assert!(candidates > 0, "{logs} logs");
     let (address, topic) = (Address::ZERO, B256::ZERO);
-    /// Addresses, topics by position, the values looked up in each block, and whether candidates
-    /// are looked at.
+    /// Addresses, topics by position, the values looked up in each block, and whether candidate
+    /// logs are checked.
     type Row = (Vec<Address>, Vec<Vec<B256>>, usize, bool);
     let table: [Row; 8] = [
         (vec![], vec![], 0, false),
@@ -186,9 +183,9 @@ async fn several_conditions_are_priced_by_the_logs_they_may_look_at() {
         (vec![], vec![vec![topic], vec![]], 1, true),
         (vec![address], vec![vec![topic], vec![]], 2, true),
     ];
-    for (addresses, topics, values, walks) in table {
+    for (addresses, topics, values, checks_logs) in table {
         let filter = LogFilter { addresses, topics };
-        let work = blocks.len() * values + usize::from(walks) * candidates;
+        let work = blocks.len() * values + usize::from(checks_logs) * candidates;
         assert_eq!(count_work(&blocks, &filter), work, "{filter:?}");
     }
 }

@@ -68,7 +68,7 @@ fn every_fork_of_execution_apis_begins_at_its_block() {
 }
 
 #[test]
-fn the_merge_is_where_total_difficulty_says() {
+fn the_terminal_total_difficulty_decides_the_merge() {
     let terminal = U256::from(100);
     let mut genesis = fixture::genesis();
     genesis.config.terminal_total_difficulty = Some(terminal);
@@ -87,7 +87,7 @@ fn the_merge_is_where_total_difficulty_says() {
             "{difficulty} {total:?}"
         );
     }
-    // Forks by time wait for it.
+    // Forks by time wait for the merge.
     assert!(!spec.rules(48, 480, false).has(EthereumHardfork::Shanghai));
     assert_eq!(
         spec.rules(48, 480, false).fork_before_merge(),
@@ -97,7 +97,7 @@ fn the_merge_is_where_total_difficulty_says() {
 }
 
 #[test]
-fn petersburg_comes_with_constantinople_where_it_is_not_named() {
+fn petersburg_comes_with_constantinople_if_it_is_not_named() {
     let mut genesis = fixture::genesis();
     genesis.config.petersburg_block = None;
     let spec = ChainSpec::from_genesis(&genesis).unwrap();
@@ -106,7 +106,7 @@ fn petersburg_comes_with_constantinople_where_it_is_not_named() {
 }
 
 #[track_caller]
-fn refused(change: impl FnOnce(&mut Genesis), expected: SpecError) {
+fn check_refused(change: impl FnOnce(&mut Genesis), expected: SpecError) {
     let mut genesis = fixture::genesis();
     change(&mut genesis);
     assert_eq!(
@@ -116,10 +116,10 @@ fn refused(change: impl FnOnce(&mut Genesis), expected: SpecError) {
 }
 
 #[test]
-fn what_cannot_be_followed_is_refused() {
+fn an_unsupported_genesis_is_refused() {
     use EthereumHardfork as Fork;
-    refused(|genesis| genesis.config.chain_id = 0, SpecError::NoChainId);
-    refused(
+    check_refused(|genesis| genesis.config.chain_id = 0, SpecError::NoChainId);
+    check_refused(
         |genesis| {
             genesis.config.clique = Some(CliqueConfig {
                 period: None,
@@ -128,7 +128,7 @@ fn what_cannot_be_followed_is_refused() {
         },
         SpecError::Engine("clique"),
     );
-    refused(
+    check_refused(
         |genesis| {
             genesis.config.parlia = Some(ParliaConfig {
                 period: None,
@@ -137,51 +137,51 @@ fn what_cannot_be_followed_is_refused() {
         },
         SpecError::Engine("parlia"),
     );
-    refused(
+    check_refused(
         |genesis| genesis.config.amsterdam_time = Some(u64::MAX),
         SpecError::Fork(Fork::Amsterdam),
     );
-    refused(
+    check_refused(
         |genesis| genesis.config.bogota_time = Some(u64::MAX),
         SpecError::Fork(Fork::Bogota),
     );
-    refused(
+    check_refused(
         |genesis| genesis.config.terminal_total_difficulty = None,
         SpecError::NoMerge(Fork::Shanghai),
     );
-    refused(
+    check_refused(
         |genesis| genesis.config.eip155_block = Some(5),
         SpecError::SpuriousDragon {
             eip155: Some(5),
             eip158: Some(6),
         },
     );
-    refused(
+    check_refused(
         |genesis| genesis.config.berlin_block = None,
         SpecError::Order {
             earlier: Fork::Berlin,
             later: Fork::London,
         },
     );
-    refused(
+    check_refused(
         |genesis| genesis.config.cancun_time = Some(389),
         SpecError::Order {
             earlier: Fork::Shanghai,
             later: Fork::Cancun,
         },
     );
-    refused(
+    check_refused(
         |genesis| genesis.config.bpo1_time = Some(479),
         SpecError::Order {
             earlier: Fork::Osaka,
             later: Fork::Bpo1,
         },
     );
-    refused(
+    check_refused(
         |genesis| assert!(genesis.config.blob_schedule.remove("bpo2").is_some()),
         SpecError::BlobSchedule(Fork::Bpo2),
     );
-    refused(
+    check_refused(
         |genesis| {
             genesis
                 .config
@@ -192,7 +192,7 @@ fn what_cannot_be_followed_is_refused() {
         },
         SpecError::BlobSchedule(Fork::Prague),
     );
-    refused(
+    check_refused(
         |genesis| {
             genesis
                 .config
@@ -203,21 +203,21 @@ fn what_cannot_be_followed_is_refused() {
         },
         SpecError::BlobSchedule(Fork::Cancun),
     );
-    refused(
+    check_refused(
         |genesis| {
             let bpo2 = genesis.config.blob_schedule.get_mut("bpo2").unwrap();
             bpo2.target_blob_count = bpo2.max_blob_count + 1;
         },
         SpecError::BlobSchedule(Fork::Bpo2),
     );
-    refused(
+    check_refused(
         |genesis| genesis.number = Some(1),
         SpecError::OutOfRange {
             field: "number",
             value: 1,
         },
     );
-    refused(
+    check_refused(
         |genesis| genesis.base_fee_per_gas = Some(u128::MAX),
         SpecError::OutOfRange {
             field: "baseFeePerGas",
@@ -225,14 +225,14 @@ fn what_cannot_be_followed_is_refused() {
         },
     );
     const TOO_MUCH: u64 = (1 << 40) + 1;
-    refused(
+    check_refused(
         |genesis| genesis.excess_blob_gas = Some(TOO_MUCH),
         SpecError::OutOfRange {
             field: "excessBlobGas",
             value: TOO_MUCH.into(),
         },
     );
-    refused(
+    check_refused(
         |genesis| genesis.blob_gas_used = Some(TOO_MUCH),
         SpecError::OutOfRange {
             field: "blobGasUsed",

@@ -1,7 +1,7 @@
 //! Transactions: the envelope that blocks carry, the sender, and the JSON in both directions.
 //!
 //! A type is a variant of [`Transaction`], which decides its RLP. The table in `read` says how its
-//! JSON is read, `sender` who sent it, and `write` which members it adds.
+//! JSON is read, `sender` how its sender is found, and `write` which members it adds.
 
 mod envelope;
 mod read;

@@ -1,4 +1,4 @@
-//! A transaction from an upstream's JSON. Only what its hash covers is read.
+//! Reads a transaction from an upstream's JSON: only the members that its hash covers.
 
 use alloy_consensus::{
     SignableTransaction, TxEip1559, TxEip2930, TxEip4844, TxEip7702, TxLegacy,
@@ -32,7 +32,7 @@ impl From<MemberError> for ReadError {
     }
 }
 
-/// Reads a transaction; the table of all types.
+/// Reads a transaction of any type; this is the table of all types.
 pub(crate) fn read(value: &Value<'_>) -> Result<Transaction, ReadError> {
     let tx = Reader::new(value)?;
     Ok(match tx.get("type", u64)? {
@@ -45,7 +45,7 @@ pub(crate) fn read(value: &Value<'_>) -> Result<Transaction, ReadError> {
     })
 }
 
-/// `v` names the chain too (EIP-155).
+/// The chain id is part of `v` (EIP-155).
 fn legacy(tx: Reader<'_, '_>) -> Result<Transaction, MemberError> {
     const EXPECTED: &str = "27, 28, or 35 and more with a chain id of 64 bits";
     let v = tx.get("v", u128)?;
@@ -153,8 +153,8 @@ fn authorization(value: &Value<'_>) -> Result<SignedAuthorization, MemberError> 
     Ok(SignedAuthorization::new_unchecked(inner, y_parity, r, s))
 }
 
-/// The parity is in `yParity`, in `v`, or in both. Comparing with the derived JSON finds it if they
-/// disagree.
+/// The parity is in `yParity`, in `v`, or in both. If they disagree, the
+/// comparison with the derived JSON finds it.
 fn typed_signature(tx: Reader<'_, '_>) -> Result<Signature, MemberError> {
     let parity = match tx.find("yParity", bit)? {
         Some(parity) => parity,

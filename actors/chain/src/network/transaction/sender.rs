@@ -1,4 +1,4 @@
-//! Who sent a transaction.
+//! The sender of a transaction.
 
 use alloy_consensus::{Transaction as _, crypto::SECP256K1N_HALF, transaction::SignerRecoverable};
 use alloy_hardforks::EthereumHardfork;

@@ -1,4 +1,4 @@
-//! A transaction in its block.
+//! Writes a transaction of a block as JSON.
 
 use alloy_consensus::{Transaction as _, transaction::to_eip155_value};
 use alloy_eips::{Typed2718, eip2930::AccessList, eip7702::SignedAuthorization};

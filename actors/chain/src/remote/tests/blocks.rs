@@ -311,7 +311,7 @@ fn receipts_are_read_without_their_block() {
     for block in &chain.blocks {
         let stated = StatedReceipts::read(&block.json.receipts()).unwrap();
         assert_eq!(stated.receipts.len(), block.transaction_hashes.len());
-        stated.promise.check(&block.header).unwrap();
+        stated.commitment.check(&block.header).unwrap();
     }
     let check = |json: &[u8], reason: &str| {
         assert_eq!(StatedReceipts::read(json).unwrap_err().reason(), reason);

@@ -103,7 +103,7 @@ fn check_header(
         |ommers| *ommers = vec![ommer],
         |_| VerifyError::OmmerHeader {
             hash,
-            why: Box::new(expected(&good)),
+            error: Box::new(expected(&good)),
         },
     );
 }
