@@ -189,9 +189,8 @@ pub(crate) struct BlockTemplate {
 
 /// Executes `raw` on top of `parent`.
 ///
-/// `raw` has to have passed `verify::check_header`, `verify::check_body` and
-/// `verify::check_ommers`; what its header promises about the outcome is compared by
-/// `verify::check_outcome`, not here.
+/// `raw` must have passed `verify::check_header`, `verify::check_body` and `verify::check_ommers`.
+/// Its header is compared with the outcome by `verify::check_outcome`, not here.
 ///
 /// # Errors
 /// An [`ExecuteError`] if a transaction cannot be included or the parent's state cannot be read.
