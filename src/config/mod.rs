@@ -104,48 +104,48 @@ macro_rules! options {
 
 options! {
 "Source":
-    /// Where blocks come from: `dev` makes a chain of its own, `files` imports one, `node` follows
-    /// real nodes
+    /// Where blocks come from: `dev` generates a chain, `files` imports one, `node` follows real
+    /// nodes
     "source" source: SourceKind = SourceKind::Dev,
         "SOURCE", "dev, files or node", names;
-    /// The chain's genesis.json: the first block of an import. Source node needs it only for a
-    /// chain with blob gas prices of its own
+    /// The chain's genesis.json, for source files. Source node needs it only for a chain that has
+    /// blob parameters of its own
     "genesis" genesis: Option<PathBuf> = None,
         "FILE", "the path of a file", path;
-    /// Blocks to import, in the format of `geth export`; may be gzipped
+    /// Blocks to import, in the format of `geth export`, plain or gzipped
     "chain" chain: Option<PathBuf> = None,
         "FILE", "the path of a file", path;
 "Nodes":
     /// A node to follow, over http, https, ws or wss. May be given several times; the best one is
-    /// followed. `user:password@` in the URL is sent as basic authorization, and the part after `#`
-    /// as headers. Several are separated by commas in the environment, and are a list in the file
+    /// followed. `user:password@` in the URL is sent as HTTP basic authentication, and the part
+    /// after `#` as headers. Separate several by commas in the environment; use a list in the file
     "node" nodes: Vec<Endpoint> = Vec::new(),
         "URL[#HEADER=VALUE&...]", "a URL with http, https, ws or wss, at most 16 of them", nodes;
-    /// Largest number of calls to one node in progress for blocks, and as many for state
+    /// Most concurrent calls to one node for blocks, and as many again for state
     "node-concurrency" node_concurrency: usize = 16,
         "CALLS", "a whole number from 1 to 1024", |text| whole(text, 1, 1_024);
-    /// Longest wait for a node's answer
+    /// How long a node may take to answer a call
     "node-timeout" node_timeout: Duration = Duration::from_secs(10),
         "TIME", "a time from 100ms to 5m, such as 500ms, 12s or 1m",
         |text| duration(text, Duration::from_millis(100), Duration::from_secs(300));
-    /// Memory in bytes for state fetched from nodes; the least recently read is dropped first
+    /// Memory in bytes for state fetched from nodes; the least recently read state is dropped first
     "state-bytes" state_bytes: usize = 512 << 20,
         "BYTES", "a whole number from 1048576 to 1099511627776", |text| whole(text, 1 << 20, 1 << 40);
 "Dev chain":
     /// Seed of everything random: the same seed gives the same chain
     "seed" seed: u64 = 1,
         "NUMBER", "a whole number from 0 to 18446744073709551615", |text| whole(text, 0, u64::MAX);
-    /// Size of state and blocks: small, mainnet, p99 or adversarial
+    /// Size of the state and of the blocks: small, mainnet, p99 or adversarial
     "profile" profile: Profile = Profile::Small,
         "PROFILE", "small, mainnet, p99 or adversarial", names;
-    /// Time between two blocks; 0 makes no more after the first 128
+    /// Time between two blocks; with 0 the chain stays at its first 128 blocks
     "block-time" block_time: Duration = Duration::from_secs(1),
         "TIME", "a time from 0 to 1h, such as 500ms, 12s or 1m",
         |text| duration(text, Duration::ZERO, Duration::from_secs(3600));
     /// Blocks between two reorgs; 0 for no reorgs
     "reorg-every" reorg_every: u64 = 0,
         "BLOCKS", "a whole number from 0 to 1000000", |text| whole(text, 0, 1_000_000);
-    /// Blocks that such a reorg replaces
+    /// Blocks that each reorg replaces
     "reorg-depth" reorg_depth: u64 = 1,
         "BLOCKS", "a whole number from 1 to 127", |text| whole(text, 1, 127);
 "Serving":
@@ -158,8 +158,8 @@ options! {
     /// Threads for large queries, in addition to the workers; the default is one a core
     "pool-threads" pool_threads: usize = cores(),
         "THREADS", "a whole number from 1 to 512", |text| whole(text, 1, 512);
-    /// Largest number of connections of the whole service, divided among the workers; further ones
-    /// wait to be accepted. Lower if the process may not open that many descriptors
+    /// Most open connections of the whole service, divided among the workers; further ones wait to
+    /// be accepted. It is lowered if the process may not open that many file descriptors
     "max-connections" max_connections: usize = limits::CONNECTIONS_MAX,
         "CONNECTIONS", "a whole number from 1 to 10000000", |text| whole(text, 1, 10_000_000);
     // At least 1 s, because actix measures it with a clock that it reads twice a second.
@@ -175,25 +175,24 @@ options! {
     "keep-alive" keep_alive: Duration = limits::KEEP_ALIVE,
         "TIME", "a time from 1s to 1h, such as 500ms, 12s or 1m",
         |text| duration(text, Duration::from_secs(1), Duration::from_secs(3600));
-    /// Largest number of WebSocket sessions of the whole service; auto is three quarters of its
-    /// connections, so that the rest is left for requests
+    /// Most open WebSocket sessions of the whole service; auto is three quarters of
+    /// --max-connections, so that the rest is left for HTTP requests
     "max-sessions" max_sessions: Cap = Cap::Auto,
         "SESSIONS", "auto or a whole number from 0 to 10000000", |text| cap(text, 0, 10_000_000);
-    /// Largest number of WebSocket sessions of one tenant; auto is half of the service's
-    /// connections
+    /// Most open WebSocket sessions of one tenant; auto is half of --max-connections
     "max-sessions-per-key" max_sessions_per_key: Cap = Cap::Auto,
         "SESSIONS", "auto or a whole number from 0 to 10000000", |text| cap(text, 0, 10_000_000);
-    /// Memory in bytes for answers and notifications that wait for the client of a WebSocket
-    /// session; further ones wait until it has read
+    /// Memory in bytes, for each WebSocket session, for answers and notifications that its client
+    /// has not read; further ones wait until it reads
     "session-bytes" session_bytes: usize = limits::SESSION_BYTES_MAX,
         "BYTES", "a whole number from 524288 to 1073741824", |text| whole(text, 1 << 19, 1 << 30);
-    /// How long requests in progress may take to finish when the process stops; whole seconds
+    /// How long requests in progress may take to finish when the process stops
     "shutdown-grace" shutdown_grace: Duration = Duration::from_secs(10),
         "TIME", "a time in whole seconds from 0 to 1h, such as 10s or 1m",
         |text| duration(text, Duration::ZERO, Duration::from_secs(3600)).filter(|time| time.subsec_nanos() == 0);
 "Access":
-    /// A key that clients may use, with the name of its tenant. May be given several times. Several
-    /// are separated by commas in the environment, and are a list in the file. Source dev on a
+    /// A key that clients may use, with the name of its tenant. May be given several times.
+    /// Separate several by commas in the environment; use a list in the file. Source dev on a
     /// loopback address has the key `dev` if none is given
     "api-key" api_keys: Vec<ApiKey> = Vec::new(),
         "[NAME=]SECRET", "NAME=SECRET or SECRET, each of letters, digits, '-', '_', '.' and '~', no secret twice", api_keys;
@@ -201,22 +200,22 @@ options! {
     "rate-limit" rate_limit: u32 = 0,
         "REQUESTS", "a whole number from 0 to 1000000", |text| whole(text, 0, 1_000_000);
 "Answers":
-    /// `core` serves only the seven core methods, `companion` also those that clients call along
-    /// with them
+    /// `core` serves only the seven core methods; `companion` also serves those that clients call
+    /// along with them
     "methods" methods: MethodSet = MethodSet::Companion,
         "SET", "companion or core", names;
     /// Leave `totalDifficulty` out of blocks, as execution-apis specifies
     "omit-total-difficulty" omit_total_difficulty: bool = false,
         "BOOL", "true or false", names;
-    /// How long one eth_getLogs may take, from admission
+    /// How long one eth_getLogs query may run once it is admitted
     "logs-deadline" logs_deadline: Duration = limits::LOGS_DEADLINE,
         "TIME", "a time from 1ms to 1h, such as 500ms, 12s or 1m",
         |text| duration(text, Duration::from_millis(1), Duration::from_secs(3600));
 "Logs":
-    /// Form of the log lines on stderr: text or json
+    /// Format of the log lines on stderr: text or json
     "log-format" log_format: LogFormat = LogFormat::Text,
         "FORMAT", "text or json", names;
-    /// What is logged: a level, or directives in the syntax of tracing
+    /// What is logged: a level, or directives in the syntax of tracing-subscriber's EnvFilter
     "log-filter" log_filter: String = "info,actix_server=warn".to_owned(),
         "FILTER", "a level (error, warn, info, debug, trace, off) or directives such as nearhead=debug,actix_server=warn",
         value::log_filter;

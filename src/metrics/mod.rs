@@ -118,7 +118,7 @@ impl Metrics {
         let exporter = Exporter::default();
         let requests = exporter.counters(
             "nearhead_requests_total",
-            "JSON-RPC requests by method and outcome",
+            "JSON-RPC requests, by method and outcome",
             &["method", "outcome"],
         )?;
         let request_seconds = exporter.histograms(
@@ -140,28 +140,28 @@ impl Metrics {
                 "nearhead_http_requests_in_flight",
                 "HTTP requests that are being read or answered",
             )?,
-            sessions: exporter.gauge("nearhead_sessions", "WebSocket sessions that are open")?,
+            sessions: exporter.gauge("nearhead_sessions", "Open WebSocket sessions")?,
             sessions_closed: exporter.counters(
                 "nearhead_sessions_closed_total",
-                "WebSocket sessions that ended, by the code of the first close",
+                "WebSocket sessions that ended, by the code of the first close frame",
                 &["code"],
             )?,
             subscriptions: exporter.gauge(
                 "nearhead_subscriptions",
-                "Subscriptions of all WebSocket sessions",
+                "Active subscriptions of all WebSocket sessions",
             )?,
             notifications: exporter.counter(
                 "nearhead_notifications_total",
-                "Notifications that were handed to sessions",
+                "Notifications passed to sessions",
             )?,
             fanout: exporter.histogram(
                 "nearhead_fanout_seconds",
-                "Time that a worker takes to hand one change of the head to all its sessions",
+                "Time that a worker takes to pass one change of the head to all its sessions",
                 &FANOUT_SECONDS,
             )?,
             slow_clients: exporter.counter(
                 "nearhead_slow_clients_total",
-                "Connections that were cut off because the client took too long to send or to read",
+                "Connections closed because the client took too long to send or to read",
             )?,
             panics: exporter.counter("nearhead_panics_total", "Handlers that panicked")?,
             permits_in_use: exporter.gauges(
@@ -184,17 +184,17 @@ impl Metrics {
             )?,
             head_delay: exporter.histogram(
                 "nearhead_head_delay_seconds",
-                "Time from the followed node's announcement of a new head until it is readable here",
+                "Time from the followed node's announcement of a new head until clients can read it",
                 &HEAD_DELAY_SECONDS,
             )?,
             node_faults: exporter.counters(
                 "nearhead_node_faults_total",
-                "Faults of nodes, by their place in the configuration and by reason",
+                "Faults of nodes, by position of the node in the configuration and by reason",
                 &["node", "reason"],
             )?,
             node_limited: exporter.counters(
                 "nearhead_node_limited_total",
-                "Answers in which nodes asked for fewer calls, by their place in the configuration",
+                "Answers in which a node asked for fewer calls, by its position in the configuration",
                 &["node"],
             )?,
             node_state: exporter.gauges(
@@ -204,12 +204,12 @@ impl Metrics {
             )?,
             state_reads: exporter.counters(
                 "nearhead_state_reads_total",
-                "Reads of state that is held in part: hit, or miss where something had to be fetched",
+                "Reads of state from nodes: hit if all of it was in memory, miss if some had to be fetched",
                 &["outcome"],
             )?,
             state_fetches: exporter.counters(
                 "nearhead_state_fetches_total",
-                "Calls to nodes for state: verified, refuted by a check, or failed",
+                "Calls to nodes for state: verified, refuted (failed a check) or failed (no answer)",
                 &["outcome"],
             )?,
             copying: Arc::default(),

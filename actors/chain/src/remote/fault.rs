@@ -166,32 +166,32 @@ crate::reasons! {
     /// What an answer failed: first what a block and its receipts may, then the others.
     /// docs/nodes.md has the table of `OF_BLOCKS`.
     Check:
-    TooLarge = "too_large", "an answer is larger than any is";
-    Malformed = "malformed", "an answer is not JSON, or names a member twice";
-    MissingMember = "missing_member", "a member is not there";
-    MalformedMember = "malformed_member", "a member is of another kind, or beyond its range";
-    AnotherBlock = "another_block", "the block is not the one that was asked for";
-    BlockHash = "block_hash", "the header's hash is not the one that is stated";
-    TransactionType = "transaction_type", "a transaction is of a type that is not known here";
+    TooLarge = "too_large", "an answer is larger than any valid one";
+    Malformed = "malformed", "an answer is not JSON, or has a member twice";
+    MissingMember = "missing_member", "a member is missing";
+    MalformedMember = "malformed_member", "a member has the wrong type or is out of range";
+    AnotherBlock = "another_block", "the block is not the requested one";
+    BlockHash = "block_hash", "the header does not hash to the stated block hash";
+    TransactionType = "transaction_type", "a transaction has a type that nearhead does not know";
     ChainId = "chain_id", "a transaction is signed for another chain";
-    Signature = "signature", "a transaction's signature has no sender";
-    TransactionsRoot = "transactions_root", "the transactions are not those of the header";
-    OmmersHash = "ommers_hash", "the ommers are not those of the header";
-    WithdrawalsRoot = "withdrawals_root", "the withdrawals are not those of the header";
-    BlobGasUsed = "blob_gas_used", "the transactions' blob gas is not the header's";
-    Count = "count", "there are more or fewer receipts or ommers than the block has";
-    ReceiptsRoot = "receipts_root", "the receipts are not those of the header";
-    GasUsed = "gas_used", "the receipts' gas is not the header's";
-    LogsBloom = "logs_bloom", "the logs' bloom is not the header's";
-    BlobGasPrice = "blob_gas_price", "the blob gas price is not what follows from the chain's parameters";
+    Signature = "signature", "no sender can be recovered from a transaction's signature";
+    TransactionsRoot = "transactions_root", "the transactions do not match the header's root";
+    OmmersHash = "ommers_hash", "the ommers do not match the header's hash of them";
+    WithdrawalsRoot = "withdrawals_root", "the withdrawals do not match the header's root";
+    BlobGasUsed = "blob_gas_used", "the transactions' blob gas differs from the header's";
+    Count = "count", "the number of receipts or ommers is not the block's";
+    ReceiptsRoot = "receipts_root", "the receipts do not match the header's root";
+    GasUsed = "gas_used", "the receipts' gas differs from the header's";
+    LogsBloom = "logs_bloom", "the logs' bloom differs from the header's";
+    BlobGasPrice = "blob_gas_price", "the blob gas price does not follow from the chain's parameters";
     Header = "header", "the header breaks a rule of its fork";
-    BlockMember = "block_member", "a member of the block or of a transaction is not what follows from the rest";
-    ReceiptMember = "receipt_member", "a member of a receipt or of a log is not what follows from the rest";
-    OmmerMember = "ommer_member", "a member of an ommer is not what follows from its header";
+    BlockMember = "block_member", "a member of the block or of a transaction differs from what nearhead computes";
+    ReceiptMember = "receipt_member", "a member of a receipt or of a log differs from what nearhead computes";
+    OmmerMember = "ommer_member", "a member of an ommer differs from what nearhead computes";
     Absent = "absent", "the answer is null";
     ProofMember = "proof_member", "a member of a proof is not what the proof proves";
     Proof = "proof", "a proof does not lead to the state root";
-    CodeHash = "code_hash", "a code is not that of its hash";
+    CodeHash = "code_hash", "contract code does not have the hash of its account";
 }
 
 impl Check {

@@ -35,15 +35,15 @@ impl UpstreamState {
         (Self::Live, "can be followed"),
         (
             Self::Lagging,
-            "its head has been lower than another node's, or than the served head, for more than half a block time; followed if there is no other",
+            "its head has been below the highest head for more than half a block time; followed if no other node can be",
         ),
         (
             Self::Limited,
-            "answered that it is asked too often; not asked for blocks or state until the time that it states, and at least as long as after a fault",
+            "answered that it gets too many requests; not asked again before the time that it names, and for at least as long as after a fault",
         ),
         (
             Self::Faulty(Fault::Silent),
-            "did something listed in the next table; not asked for a while, each time twice as long",
+            "did something listed under Faults; not asked for a while, which doubles with each fault",
         ),
     ];
 
@@ -77,12 +77,12 @@ nearhead_chain::reasons! {
     Timeout = "timeout", "it did not answer a call in time";
     Connection = "connection", "the connection failed or ended";
     Refused = "refused", "it refused a request with an HTTP status";
-    MethodMissing = "method_missing", "it lacks a method that following it needs";
+    MethodMissing = "method_missing", "it does not have a method that nearhead needs to follow it";
     ErrorAnswer = "error_answer", "it answered with a JSON-RPC error";
     Missing = "missing", "it does not have a block that it named";
-    Malformed = "malformed", "an answer is too long, or not what the method returns";
+    Malformed = "malformed", "an answer is too large, or is not what the method returns";
     BadBlock = "bad_block", "a block or its receipts failed a check against the block's hash";
-    BadProof = "bad_proof", "a proof or a code failed a check against the state root";
+    BadProof = "bad_proof", "a proof or contract code failed a check against the state root";
 }
 
 impl Fault {
