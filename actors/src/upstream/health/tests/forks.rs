@@ -134,8 +134,8 @@ fn any_upstream_on_the_served_chain_is_a_witness() {
     assert!(scene.choose().is_some_and(|(_, to, _)| to == Some(0)));
 }
 
-/// Checks whether a fork far ahead is refused after the predecessor has named heads for a long time:
-/// `blocks` more every `seconds` seconds.
+/// Checks whether a fork far ahead is refused after the predecessor has named heads for a long
+/// time: `blocks` more every `seconds` seconds.
 fn check_far(blocks: u64, seconds: u64, is_refused: bool) {
     let mut scene = Scene::new(2);
     for at in 1..20 {

@@ -29,7 +29,7 @@ enum Mode {
     Stale,
     /// Has a chain of its own after this block.
     Forked(u64),
-    /// Invents a chain of its own after this block, with a head this many blocks ahead of all others.
+    /// Invents a chain of its own after this block, with a head this many blocks ahead of all.
     Inventing(u64, u64),
 }
 
