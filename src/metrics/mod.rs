@@ -209,7 +209,7 @@ impl Metrics {
             )?,
             state_fetches: exporter.counters(
                 "nearhead_state_fetches_total",
-                "Calls to nodes for state: verified, refuted (failed a check) or failed (no answer)",
+                "Calls to nodes for state: verified, refuted (failed a check) or failed (gave no proof or code)",
                 &["outcome"],
             )?,
             copying: Arc::default(),
