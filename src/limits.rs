@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-/// Largest request body in bytes: room for a full batch of 5 KB a request. It bounds the memory of
-/// one request.
+/// Largest request body in bytes: room for a full batch of 5 KB per request. It bounds the memory
+/// of one request.
 pub const BODY_BYTES_MAX: usize = 5 << 20;
 
 /// Bytes of large bodies that one worker holds while they are read and answered: 25 of the largest.
@@ -16,11 +16,11 @@ pub const BODY_BYTES_PER_WORKER: usize = 128 << 20;
 /// more is cut off.
 pub const DRAIN_BYTES_MAX: usize = 64 << 20;
 
-/// Longest wait for a request's whole body: 5 MiB at the 1.4 Mbit/s of a bad mobile link take 30 s.
+/// Longest wait for a request's whole body: 5 MiB take 30 s at the 1.4 Mbit/s of a bad mobile link.
 pub const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Longest wait for the head of a connection's first request. A head is one packet; the rest is for
-/// bad links.
+/// Longest wait for the head of a connection's first request. A head is one packet; the rest of the
+/// time is for bad links.
 pub const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How long a connection may stay idle between requests: longer than the 60 s of most load
@@ -31,7 +31,7 @@ pub const KEEP_ALIVE: Duration = Duration::from_secs(75);
 pub const DISCONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Open connections; more wait in the kernel's queue. An idle one costs some 20 KB, so all of them
-/// 1.3 GB.
+/// cost 1.3 GB.
 pub const CONNECTIONS_MAX: usize = 65_536;
 
 /// Connections that wait in the kernel's queue for a worker: room for a burst of reconnecting
@@ -121,7 +121,7 @@ pub const CATCH_UP_STEPS: usize = 32;
 /// it costs more than sending it.
 pub const COMPRESS_BYTES_MIN: usize = 16 << 10;
 
-/// Replies that are compressed at the same time: each keeps a core busy for 10 to 20 ms a megabyte.
+/// Replies that are compressed at the same time: each keeps a core busy for 10 to 20 ms per MB.
 /// Further replies go out uncompressed.
 pub const COMPRESSIONS_MAX: usize = 8;
 

@@ -39,7 +39,7 @@ pub const LOOKUPS_MAX: usize = 1 << 20;
 pub const PROOF_KEYS_MAX: usize = 4_096;
 
 /// Accounts whose state is awaited from upstreams, in all reads together. Each takes tens of
-/// kilobytes until it is verified. At 10 ms a call they are 12,000 a second, more than any upstream
+/// kilobytes until it is verified. At 10 ms a call that is 12,000 a second, more than any upstream
 /// serves. Half of [`CHEAP_PER_WORKER`], so that an upstream that stalls does not keep a worker
 /// from reading state that is held.
 pub const REMOTE_MAX: usize = 128;
