@@ -9,8 +9,9 @@
 //! | [`ChainSpec`] | the rules of a chain, read from its genesis |
 //! | `rules` | the rules of one block |
 //!
-//! A new transaction type is a file below `transaction` and a line in its table. A new header
-//! member is a line in each of the two functions of `header`, and one where its fork requires it.
+//! A new header member is a line in each of the two functions of `header`, and one where its fork
+//! requires it. A transaction type that alloy knows is a file below `transaction` and a line in its
+//! table. CONTRIBUTING.md lists what a type of another kind of chain needs beyond that.
 //!
 //! The files here read and write with [`crate::remote`]'s reader and [`crate::encode`]'s writer,
 //! which know no chain.
