@@ -9,9 +9,9 @@
 //! | [`ChainSpec`] | the rules of a chain, read from its genesis |
 //! | `rules` | the rules of one block |
 //!
-//! A new header member is a line in each of the two functions of `header`, and one where its fork
-//! requires it. A transaction type that alloy knows is a file below `transaction` and a line in its
-//! table. CONTRIBUTING.md lists what a type of another kind of chain needs beyond that.
+//! A new header member has a line in `read`, in `write` and in `FORK_MEMBERS` of `header`. A
+//! transaction type that alloy knows has a line and a function in `transaction/read.rs`, and the
+//! members that it adds are in `transaction/write.rs`. CONTRIBUTING.md lists the places outside.
 //!
 //! The files here read and write with [`crate::remote`]'s reader and [`crate::encode`]'s writer,
 //! which know no chain.
