@@ -1,11 +1,13 @@
 //! Panics of handlers: caught, answered and counted.
 //!
 //! A panic is caught where it would do most harm if it spread:
-//! - [`Panics::guard`]: in an actor's handler, where it would end the arbiter that all actors of a
-//!   worker share, and lose the messages that wait;
-//! - [`Panics::catch`]: in work that an actor goes on with after its handler has returned, where
-//!   the client would get no answer and nobody would count it;
-//! - in the dispatcher of `nearhead`, for the code of a method outside the actors.
+//! - [`Panics::guard`]: in an actor's handler, where it would end the actor with its supervisor,
+//!   and lose the messages that wait;
+//! - [`Panics::catch`]: in work that an actor goes on with after its handler has returned, where it
+//!   would be answered as [`QueryError::Unavailable`] and not counted;
+//! - in the dispatcher of `nearhead`, for the code of a method outside the actors;
+//! - around `RequestActor` of `nearhead`, for the dispatcher's own code: a panic ends only the task
+//!   of its HTTP request, whose answer then is an internal error.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
