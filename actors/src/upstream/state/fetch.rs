@@ -18,7 +18,7 @@ use crate::{
 
 /// Why an upstream did not give the state.
 #[derive(Debug, thiserror::Error)]
-enum FetchError {
+enum StateFetchError {
     /// A call failed.
     #[error(transparent)]
     Call(#[from] CallError),
@@ -30,20 +30,20 @@ enum FetchError {
     Unchecked(#[from] JoinError),
 }
 
-/// Whether an upstream that failed may answer soon.
+/// Whether another attempt may succeed soon.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Hope {
+enum Retry {
     Soon,
-    None,
+    Futile,
 }
 
 impl Shared {
     /// Asks one upstream after another until one gives the state.
     pub(super) async fn fetch(&self, block: &BlockRef, wanted: &Arc<Wanted>) -> Reply<()> {
         let order = self.standing.order(Instant::now());
-        let mut hope = match order.is_limited {
-            true => Hope::Soon,
-            false => Hope::None,
+        let mut retry = match order.is_limited {
+            true => Retry::Soon,
+            false => Retry::Futile,
         };
         for id in order.upstreams {
             if self.upstreams[id]
@@ -55,15 +55,15 @@ impl Shared {
             match self.fetch_from(id, block, wanted).await {
                 Ok(()) => return Ok(()),
                 Err(error) => {
-                    if self.blame(id, block, &error) == Hope::Soon {
-                        hope = Hope::Soon;
+                    if self.report(id, block, &error) == Retry::Soon {
+                        retry = Retry::Soon;
                     }
                 }
             }
         }
-        Err(match hope {
-            Hope::Soon => QueryError::Unavailable,
-            Hope::None => QueryError::StateUnavailable,
+        Err(match retry {
+            Retry::Soon => QueryError::Unavailable,
+            Retry::Futile => QueryError::StateUnavailable,
         })
     }
 
@@ -72,7 +72,7 @@ impl Shared {
         id: UpstreamId,
         block: &BlockRef,
         wanted: &Arc<Wanted>,
-    ) -> Result<(), FetchError> {
+    ) -> Result<(), StateFetchError> {
         // The account is often resident when its code is not.
         let known = match wanted.with_code {
             true => block.state.account(&wanted.address).ok(),
@@ -95,7 +95,7 @@ impl Shared {
         id: UpstreamId,
         block: &BlockRef,
         wanted: &Arc<Wanted>,
-    ) -> Result<Option<TrieAccount>, FetchError> {
+    ) -> Result<Option<TrieAccount>, StateFetchError> {
         // All 32 bytes: some upstreams refuse shorter keys.
         let slots: Vec<B256> = wanted.slots.iter().copied().map(B256::from).collect();
         let client = &self.upstreams[id].client;
@@ -117,7 +117,7 @@ impl Shared {
         block: &BlockRef,
         wanted: &Wanted,
         code_hash: B256,
-    ) -> Result<(), FetchError> {
+    ) -> Result<(), StateFetchError> {
         if block.state.code(&code_hash).is_ok() {
             return Ok(());
         }
@@ -127,7 +127,7 @@ impl Shared {
         let state = Arc::clone(&block.state);
         self.check(move || {
             let code = verify_code(json.get().as_bytes(), code_hash)?;
-            // If the account was evicted meanwhile, the read fails as unavailable.
+            // If the account was evicted meanwhile, the read fetches both again.
             state.store().insert_code(code);
             Ok(())
         })
@@ -135,11 +135,11 @@ impl Shared {
     }
 
     /// Verifies an answer and keeps it, on a thread other than the follower's: a thousand slots
-    /// take milliseconds, and so does evicting others for them.
+    /// take milliseconds, and so does evicting other state to make room for them.
     async fn check<T: Send + 'static>(
         &self,
         check: impl FnOnce() -> Result<T, UpstreamFault> + Send + 'static,
-    ) -> Result<T, FetchError> {
+    ) -> Result<T, StateFetchError> {
         let checked = tokio::task::spawn_blocking(check).await?;
         self.counts.called(match &checked {
             Ok(_) => CallEnd::Verified,
@@ -149,21 +149,21 @@ impl Shared {
     }
 
     /// Reports a failure to the follower, if it is the upstream's fault or limit.
-    fn blame(&self, id: UpstreamId, block: &BlockRef, error: &FetchError) -> Hope {
+    fn report(&self, id: UpstreamId, block: &BlockRef, error: &StateFetchError) -> Retry {
         let upstream = &self.upstreams[id];
-        let (verdict, hope) = match error {
-            FetchError::Call(CallError::MethodMissing) => {
+        let (verdict, retry) = match error {
+            StateFetchError::Call(CallError::MethodMissing) => {
                 if upstream.state_unsupported.note(Instant::now()) {
                     tracing::warn!(
                         node = %upstream.client.endpoint(),
                         "the upstream has no eth_getProof or no eth_getCode: it is not asked for state"
                     );
                 }
-                (Verdict::Innocent, Hope::None)
+                (Verdict::Innocent, Retry::Futile)
             }
             // It has pruned this block's state, or does not have the block yet. That is no fault:
             // it can still be followed.
-            FetchError::Call(error @ (CallError::NotFound | CallError::Rpc { .. })) => {
+            StateFetchError::Call(error @ (CallError::NotFound | CallError::Rpc { .. })) => {
                 if upstream.state_pruned.note(Instant::now()) {
                     tracing::warn!(
                         node = %upstream.client.endpoint(),
@@ -172,14 +172,14 @@ impl Shared {
                         "the upstream does not have the state of a served block: it may be pruned"
                     );
                 }
-                (Verdict::Innocent, Hope::None)
+                (Verdict::Innocent, Retry::Futile)
             }
-            FetchError::Call(error @ (CallError::Busy | CallError::RateLimited { .. })) => {
-                (Verdict::from(error), Hope::Soon)
+            StateFetchError::Call(error @ (CallError::Busy | CallError::RateLimited { .. })) => {
+                (Verdict::from(error), Retry::Soon)
             }
-            FetchError::Call(error) => (Verdict::from(error), Hope::None),
-            FetchError::Refuted(_) => (Verdict::Fault(Fault::BadProof), Hope::None),
-            FetchError::Unchecked(_) => (Verdict::Innocent, Hope::None),
+            StateFetchError::Call(error) => (Verdict::from(error), Retry::Futile),
+            StateFetchError::Refuted(_) => (Verdict::Fault(Fault::BadProof), Retry::Futile),
+            StateFetchError::Unchecked(_) => (Verdict::Innocent, Retry::Futile),
         };
         let (number, hash) = (block.number, block.hash);
         tracing::debug!(node = %upstream.client.endpoint(), number, %hash, %error, "state was not given");
@@ -191,6 +191,6 @@ impl Shared {
                 error: format!("state of block {number} ({hash}): {error}"),
             });
         }
-        hope
+        retry
     }
 }
