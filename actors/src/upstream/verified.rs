@@ -88,7 +88,7 @@ impl VerifiedUpstream {
         };
         let verifier = Arc::clone(&self.verifier);
         let Verified { block, ignored } = self
-            .on_pool(move || {
+            .on_verifier_thread(move || {
                 let answers = BlockAnswers {
                     block: text(&block.json),
                     receipts: receipts.json.as_bytes(),
@@ -122,7 +122,7 @@ impl VerifiedUpstream {
             let stated = StatedReceipts::read(json.as_bytes())?;
             Ok(AnsweredReceipts { json, stated })
         };
-        self.on_pool(read).await.map(Some)
+        self.on_verifier_thread(read).await.map(Some)
     }
 
     /// A block as JSON, and parsed.
@@ -131,7 +131,7 @@ impl VerifiedUpstream {
             Ask::Hash { hash, .. } => self.client.block_by_hash(hash).await?,
             Ask::Number(number) => self.client.block_by_number(number).await?,
         };
-        self.on_pool(move || {
+        self.on_verifier_thread(move || {
             let stated = StatedBlock::read(text(&json))?;
             let number = stated.header().number;
             // The hash determines the number, but the claim that led here may have stated another.
@@ -162,20 +162,20 @@ impl VerifiedUpstream {
             ommers.push(self.client.uncle(stated.hash(), index as u64).await?);
         }
         let verifier = Arc::clone(&self.verifier);
-        self.on_pool(move || {
+        self.on_verifier_thread(move || {
             let body = verifier.verify_body(asked, stated, &texts(&ommers))?;
             Ok(AnsweredBlock { json, ommers, body })
         })
         .await
     }
 
-    /// Runs work that takes milliseconds of a core on another thread than the follower's.
-    async fn on_pool<T: Send + 'static>(
+    /// Runs work that takes milliseconds of a core on a thread other than the follower's.
+    async fn on_verifier_thread<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> Result<T, UpstreamFault> + Send + 'static,
     ) -> Result<T, FetchError> {
         match task::spawn_blocking(work).await {
-            Ok(done) => done.map_err(|fault| self.judge(&fault)),
+            Ok(done) => done.map_err(|fault| self.fetch_error(&fault)),
             Err(error) => match error.try_into_panic() {
                 Ok(panic) => std::panic::resume_unwind(panic),
                 // The runtime has ended: nothing waits for the answer.
@@ -184,7 +184,8 @@ impl VerifiedUpstream {
         }
     }
 
-    fn judge(&self, fault: &UpstreamFault) -> FetchError {
+    /// The error for a failed check. The first transaction of an unsupported type is remembered.
+    fn fetch_error(&self, fault: &UpstreamFault) -> FetchError {
         match fault {
             UpstreamFault::Absent { .. } => return CallError::NotFound.into(),
             UpstreamFault::TransactionType { .. } => {

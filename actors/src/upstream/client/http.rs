@@ -28,7 +28,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 const IDLE_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Most bytes to allocate up front for an answer, whatever its Content-Length says.
-const ANNOUNCED_BYTES_MAX: u64 = 4 << 20;
+const INITIAL_CAPACITY_MAX: u64 = 4 << 20;
 
 /// One upstream over HTTP.
 #[derive(Clone, Debug)]
@@ -66,7 +66,7 @@ impl HttpTransport {
         let json = serde_json::to_vec(&packet).map_err(|error| CallError::malformed(&error))?;
         let request = self.client.post(self.endpoint.url().clone());
         let request = request.header(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        let response = request.body(json).send().await.map_err(lost)?;
+        let response = request.body(json).send().await.map_err(connection_error)?;
         let status = response.status();
         if status.is_success() {
             let body = read(response, self.answer_bytes_max).await?;
@@ -103,12 +103,12 @@ impl Service<RequestPacket> for HttpTransport {
 
 /// Reads the body, up to `limit` bytes.
 async fn read(mut response: Response, limit: usize) -> Result<Vec<u8>, CallError> {
-    let announced = response.content_length().unwrap_or(0);
-    if announced > limit as u64 {
+    let length = response.content_length().unwrap_or(0);
+    if length > limit as u64 {
         return Err(CallError::TooLarge { limit });
     }
-    let mut body = Vec::with_capacity(announced.min(ANNOUNCED_BYTES_MAX) as usize);
-    while let Some(chunk) = response.chunk().await.map_err(lost)? {
+    let mut body = Vec::with_capacity(length.min(INITIAL_CAPACITY_MAX) as usize);
+    while let Some(chunk) = response.chunk().await.map_err(connection_error)? {
         if chunk.len() > limit - body.len() {
             return Err(CallError::TooLarge { limit });
         }
@@ -117,7 +117,7 @@ async fn read(mut response: Response, limit: usize) -> Result<Vec<u8>, CallError
     Ok(body)
 }
 
-fn lost(error: reqwest::Error) -> CallError {
+fn connection_error(error: reqwest::Error) -> CallError {
     CallError::connection(&error.without_url())
 }
 

@@ -12,7 +12,8 @@ pub(super) fn system() -> Result<ClientConfig, rustls::Error> {
     Ok(builder.with_platform_verifier()?.with_no_client_auth())
 }
 
-/// A configuration without trusted certificates, for a client that needs one but does not use TLS.
+/// A configuration that trusts no certificate. The HTTP client needs one even if it does not use
+/// TLS, and the system may have no certificates.
 pub(super) fn nobody() -> Result<ClientConfig, rustls::Error> {
     let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()));
     let builder = builder.with_safe_default_protocol_versions()?;

@@ -4,9 +4,9 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-/// Remembers for five minutes that an upstream cannot do something, so that it is not asked, or the
-/// fact not logged, again. After that it is tried again: a URL may stand for several nodes, and
-/// nodes are upgraded.
+/// Remembers for five minutes that an upstream cannot do something, so that the call or its log
+/// line is not repeated. After that it is tried again: a URL may stand for several nodes, and nodes
+/// are upgraded.
 #[derive(Debug, Default)]
 pub(in crate::upstream) struct UnsupportedMethod(Mutex<Option<Instant>>);
 

@@ -52,9 +52,9 @@ impl WsConnect {
             Some(tls) => Connector::Rustls(Arc::clone(tls)),
             None => Connector::Plain,
         };
-        let request = request.map_err(|error| refused(&error))?;
+        let request = request.map_err(|error| connect_error(&error))?;
         let opening = connect_async_tls_with_config(request, Some(config), true, Some(connector));
-        let (socket, _) = opening.await.map_err(|error| refused(&error))?;
+        let (socket, _) = opening.await.map_err(|error| connect_error(&error))?;
         let (handle, interface) = ConnectionHandle::new();
         WsBackend::from_socket(socket, interface, KEEPALIVE).spawn();
         Ok(handle)
@@ -79,7 +79,7 @@ impl PubSubConnect for WsConnect {
 }
 
 /// The error of a failed connection, without the URL that some messages contain.
-fn refused(error: &tungstenite::Error) -> CallError {
+fn connect_error(error: &tungstenite::Error) -> CallError {
     match error {
         tungstenite::Error::Http(response) => {
             let wait = response.headers().get(RETRY_AFTER);

@@ -281,7 +281,7 @@ async fn a_call_ends_in_time() {
 }
 
 #[tokio::test]
-async fn a_call_that_never_gets_a_slot_is_busy_and_not_a_timeout() {
+async fn a_call_that_never_gets_its_turn_is_busy_and_not_a_timeout() {
     let (url, script) = Script::of([Reply::Silence, Reply::Silence]).serve().await;
     let limits = CallLimits {
         concurrency: 1,
