@@ -201,8 +201,8 @@ impl<U: Upstream, S: HeadSink> Follower<U, S> {
         }
     }
 
-    /// Handles an upstream's lack of a block. That matters if it named the block, or if one of its
-    /// blocks names it as its parent; a guessed number may not exist.
+    /// Handles the answer that an upstream does not have a block. That matters if it named the
+    /// block, or if one of its blocks names it as its parent; a guessed number may not exist.
     fn missing(&mut self, id: UpstreamId, ask: Ask, purpose: Purpose) {
         let (now, block_time) = (self.now(), self.health.block_time());
         let upstream = &mut self.upstreams[id];
@@ -245,7 +245,7 @@ impl<U: Upstream, S: HeadSink> Follower<U, S> {
                             tracing::warn!(
                                 node = name,
                                 head = sync.head.number,
-                                "the window does not reach the upstream's head: it starts again there"
+                                "the window is reset: no sync path leads to the upstream's head"
                             );
                             sync.goal = Goal::RESET;
                         }

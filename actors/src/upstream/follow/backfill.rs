@@ -95,8 +95,8 @@ impl<U: Upstream, S: HeadSink> Follower<U, S> {
         self.backfill.as_mut()
     }
 
-    /// Handles an upstream's lack of a block of the window. It may have pruned the block, and can
-    /// still be used for new ones.
+    /// Handles the answer that an upstream does not have a block of the window. It may have pruned
+    /// the block, and can still be used for new ones.
     pub(super) fn missing_below(&mut self, upstream: UpstreamId, ask: Ask) {
         if self
             .backfill

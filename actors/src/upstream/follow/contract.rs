@@ -97,7 +97,7 @@ impl HeldChain for Arc<Snapshot> {
     }
 }
 
-/// The holder of the blocks.
+/// The window that the follower fills.
 pub(crate) trait HeadSink {
     /// The blocks that are held at one moment.
     type Held: HeldChain;
@@ -107,7 +107,7 @@ pub(crate) trait HeadSink {
     /// The blocks that are held; `None` before the first.
     fn held(&self) -> Option<Self::Held>;
 
-    /// Starts, or starts again, with this block alone.
+    /// Starts the window, or resets it, with this block alone.
     fn reset(&mut self, head: Arc<Block>) -> impl Future<Output = Result<(), Self::Error>>;
 
     /// Changes the head.

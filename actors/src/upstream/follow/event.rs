@@ -9,7 +9,7 @@ use crate::upstream::health::{Switch, UpstreamId, UpstreamState};
 pub(crate) enum Event {
     /// Another upstream is followed, or none.
     Switched(Switch),
-    /// An upstream did something wrong, and is backed off.
+    /// An upstream is at fault or limits our rate, and is backed off.
     Failed {
         /// The upstream.
         upstream: UpstreamId,

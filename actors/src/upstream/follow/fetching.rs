@@ -45,11 +45,11 @@ pub(super) struct ActiveBackfill {
     pub(super) blocks: Backfill<Arc<Block>>,
     /// Number of the oldest block that is held.
     pub(super) oldest: u64,
-    /// Nothing is asked for before this time, because no upstream had the next block.
+    /// Nothing is asked for before this time, because no upstream gave the next block.
     pub(super) hold_until: Moment,
-    /// How often an upstream lacked a block; it selects the upstream to ask next.
+    /// How often an upstream did not give the next block; it selects the upstream to ask next.
     pub(super) turn: usize,
-    /// The same, in a row.
+    /// How often in a row no upstream gave the next block.
     pub(super) missing: u32,
 }
 

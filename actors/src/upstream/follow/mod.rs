@@ -6,9 +6,9 @@
 //! the window is *reset*: it starts again with the new head alone. *Backfill* then fetches the
 //! blocks below, until the window is full.
 //!
-//! The task waits for nothing but the answers to its own calls, so there is no queue. Each upstream
-//! has at most one poll and one head subscription; calls for blocks are limited by
-//! [`FollowConfig::concurrency`].
+//! Except for fault reports, whose channel is bounded, the task receives only answers to its own
+//! calls, so no queue can grow. Each upstream has at most one poll and one head subscription; calls
+//! for blocks are limited by [`FollowConfig::concurrency`].
 
 mod answers;
 mod backfill;
@@ -42,16 +42,17 @@ use work::{Answered, Purpose, SettledClaims};
 /// Concurrent calls for one block: for itself and for its receipts.
 const CALLS_A_BLOCK: usize = 2;
 
-/// Blocks of the limit that backfill leaves free, so that a new head does not wait for its turn.
+/// Concurrent fetches of blocks that backfill does not use, so that a new head does not wait for
+/// its turn.
 const HEAD_RESERVE: usize = 1;
 
 /// Shortest time without a new block after which a sync is stuck. A distant upstream may need
 /// that long for one.
 const STUCK_MIN: Duration = Duration::from_secs(1);
 
-/// How many times longer than that the whole sync of an upstream on probation may take. Otherwise
-/// blocks that arrive one by one would keep us from the other upstreams.
-const PROBATION_STUCKS: u32 = 3;
+/// The whole sync of an upstream on probation may take this many times the time after which a sync
+/// is stuck. Otherwise blocks that arrive one by one would keep us from the other upstreams.
+const PROBATION_SYNC_FACTOR: u32 = 3;
 
 /// How to follow.
 #[derive(Clone, Copy, Debug)]
@@ -292,17 +293,19 @@ impl<U: Upstream, S: HeadSink> Follower<U, S> {
         if let Some(upstream) = stuck.map(|sync| sync.upstream)
             && self.health.has_other(upstream)
         {
-            let error = "no block within one block time";
+            let error = "it sent no block for one block time, and for at least one second";
             self.failed(upstream, Verdict::Fault(Fault::Timeout), &error);
         }
         let sync = self.sync.as_ref();
-        let is_late = sync
-            .is_some_and(|sync| now.saturating_sub(sync.began_at) >= patience * PROBATION_STUCKS);
+        let is_late = sync.is_some_and(|sync| {
+            now.saturating_sub(sync.began_at) >= patience * PROBATION_SYNC_FACTOR
+        });
         if let Some(upstream) = sync.map(|sync| sync.upstream)
             && is_late
             && self.health.refuses_path(now, false)
         {
-            let error = "its head was not reached within three block times";
+            let error =
+                "its head was not reached within three block times, and at least three seconds";
             self.failed(upstream, Verdict::Fault(Fault::Timeout), &error);
         }
     }
@@ -374,7 +377,7 @@ impl<U: Upstream, S: HeadSink> Follower<U, S> {
         self.failed_with(upstream, verdict, reason, error);
     }
 
-    /// The same, with a more precise reason than the fault's label.
+    /// Handles a failure like [`Self::failed`], with a more precise reason than the fault's label.
     fn failed_with(
         &mut self,
         upstream: UpstreamId,

@@ -359,7 +359,7 @@ async fn announced_heads_are_followed_without_polling() {
     scene.check_holds(0, 128);
 }
 
-/// Within a block time, with or without a new head.
+/// Settled blocks are set within a block time, with or without a new head.
 #[tokio::test(start_paused = true)]
 async fn settled_blocks_of_the_served_chain_are_set() {
     let mut scene = Scene::new(1, 300);
@@ -421,7 +421,7 @@ async fn another_chain_behind_a_url_is_not_served() {
     }
 }
 
-/// The named hash belongs to a block, the named number does not.
+/// The hash that the upstream names belongs to a block, but the number does not.
 #[tokio::test(start_paused = true)]
 async fn a_head_with_a_wrong_number_is_not_followed() {
     let mut scene = Scene::new(1, 300);
