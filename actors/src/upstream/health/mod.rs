@@ -79,9 +79,9 @@ enum Lag {
     /// None: the followed upstream has advanced the served head.
     None,
     /// Those that are served blocks. The served head comes from an upstream that lied or failed its
-    /// probation, so that a different block replaces it.
+    /// probation, so any other block may replace it.
     Served,
-    /// All: the head does not go back because another upstream is followed.
+    /// All: a switch alone must not take the served head back.
     All,
 }
 
@@ -243,13 +243,14 @@ impl Health {
             Verdict::Limited(wait) => (None, wait.unwrap_or_default()),
             Verdict::Fault(fault) => (Some(fault), Duration::ZERO),
         };
-        // Concurrent calls fail together. They are one strike, named by the worst fault.
         let is_lie = fault.is_some_and(Fault::is_lie);
         let block_time = self.block_time();
         // If there is no other upstream to follow, a long wait protects nobody: every answer is
         // checked.
         let is_grave = is_lie && self.has_other(upstream);
         let record = &mut self.upstreams[upstream];
+        // Concurrent calls fail together, so further failures change nothing, except that a lie
+        // outweighs another fault.
         if let Some(backoff) = record.backoff
             && backoff.until > now
             && (!is_lie || backoff.fault.is_some_and(Fault::is_lie))
@@ -353,7 +354,8 @@ impl Health {
         }
     }
 
-    /// How long an upstream may be behind, and how long it must name a lower head.
+    /// How long an upstream may be behind before it lags, and how long it must name a lower head
+    /// before that is a reorg.
     fn patience(&self) -> Duration {
         self.block_time() / 2
     }

@@ -96,7 +96,7 @@ impl Fault {
 /// What a failed call says about the upstream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// Nothing: the upstream was not asked.
+    /// Nothing: this is neither a fault nor a limit of the upstream.
     Innocent,
     /// It limits our rate, and may state how long to wait.
     Limited(Option<Duration>),

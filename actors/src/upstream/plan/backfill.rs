@@ -9,7 +9,7 @@ use super::descent::{Ask, Descent, FetchedBlock};
 #[derive(Clone, Debug)]
 pub(crate) struct Backfill<T> {
     descent: Descent<T>,
-    /// Number of the last block that the window needs.
+    /// Number of the lowest block that the window needs.
     lowest: u64,
     is_genesis_held: bool,
 }

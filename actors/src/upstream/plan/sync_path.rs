@@ -8,12 +8,15 @@ use crate::upstream::chain::Chain;
 
 /// The blocks from an upstream's head down to the first one that is held.
 ///
-/// The held chain, `held` in every method, must not change before the path is complete.
+/// The held chain is `held` in every method. It may grow below its oldest block; its head must not
+/// change before the path is complete.
 #[derive(Clone, Debug)]
 pub(crate) struct SyncPath<T> {
     descent: Descent<T>,
     /// The upstream's head first.
     applied: Vec<T>,
+    /// Whether no path can lead to the upstream's head: it is a window or more above the held head,
+    /// or not above the oldest block.
     is_too_far: bool,
 }
 
@@ -37,7 +40,7 @@ pub(crate) enum PathOutcome<T> {
 pub(crate) enum Divergence {
     /// Below the head.
     Below,
-    /// The path begins so far away that the place is unknown.
+    /// The path begins too far from the held chain to show where it leaves it.
     Far,
 }
 
@@ -55,8 +58,8 @@ impl<T> SyncPath<T> {
     /// What to ask for so that up to `width` calls are in progress.
     ///
     /// Every path needs the blocks above the held head. Below it, as many blocks are guessed as the
-    /// path has already descended: none for an ordinary block, few more than necessary for a reorg,
-    /// and a deep reorg takes few round trips.
+    /// path has already descended. So an ordinary block costs no extra call, a short reorg few, and
+    /// a deep reorg takes few round trips.
     pub(crate) fn ask(&mut self, width: usize, held: &impl Chain) -> Vec<Ask> {
         let (head, _) = held.head();
         let lowest = match self.descent.next() {
