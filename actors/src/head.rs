@@ -15,7 +15,7 @@ use nearhead_chain::window::Snapshot;
 #[derive(Clone, Debug, Default)]
 pub struct Head {
     snapshot: Arc<ArcSwapOption<Snapshot>>,
-    stored_at: Arc<ArcSwapOption<Instant>>,
+    changed_at: Arc<ArcSwapOption<Instant>>,
 }
 
 impl Head {
@@ -29,7 +29,7 @@ impl Head {
     /// not count.
     #[must_use]
     pub fn age(&self) -> Option<Duration> {
-        self.stored_at.load().as_ref().map(|at| at.elapsed())
+        self.changed_at.load().as_ref().map(|at| at.elapsed())
     }
 
     /// Makes `snapshot` the current one and returns the one before.
@@ -40,7 +40,7 @@ impl Head {
             .as_ref()
             .is_none_or(|before| before.head().hash != head)
         {
-            self.stored_at.store(Some(Arc::new(Instant::now())));
+            self.changed_at.store(Some(Arc::new(Instant::now())));
         }
         before
     }

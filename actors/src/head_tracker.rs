@@ -33,10 +33,10 @@ pub struct HeadTracker {
     _alive: watch::Sender<()>,
 }
 
-/// Changes of the head that a receiver may be behind. Beyond that it gets the number of changes it
-/// missed, and must close or resume: no change is dropped silently. At one change a second, this is
-/// a minute.
-pub const FOLLOWER_LAG_MAX: usize = 64;
+/// The number of changes of the head that a subscriber may be behind. One that is further behind
+/// gets the number that it missed, and must close or resume: no change is dropped silently. At one
+/// change a second, this is a minute.
+pub const SUBSCRIBER_LAG_MAX: usize = 64;
 
 /// The end of a head tracker, for any reason; every clone sees it.
 ///
@@ -66,7 +66,7 @@ impl HeadTracker {
         first: Arc<Block>,
     ) -> (Addr<Self>, TrackerEnd) {
         let (alive, end) = watch::channel(());
-        let (subscribers, _) = broadcast::channel(FOLLOWER_LAG_MAX);
+        let (subscribers, _) = broadcast::channel(SUBSCRIBER_LAG_MAX);
         let address = Self::start_in_arbiter(arbiter, move |_| Self {
             window: Window::new(chain_id, first),
             head,
@@ -190,11 +190,11 @@ impl Handler<SettleHead> for HeadTracker {
     type Result = ();
 
     fn handle(&mut self, SettleHead { safe, finalized }: SettleHead, _: &mut Self::Context) {
-        let set = [
+        let tags = [
             ("safe", safe, Window::set_safe_at as fn(&mut _, _, _) -> _),
             ("finalized", finalized, Window::set_finalized_at),
         ];
-        for (tag, named, set) in set {
+        for (tag, named, set) in tags {
             if let Some((number, hash)) = named
                 && let Err(error) = set(&mut self.window, number, hash)
             {

@@ -128,8 +128,8 @@ async fn a_change_below_the_head_is_readable_and_not_announced() {
     assert!(head.age().unwrap() > age);
 }
 
-/// A subscriber on another thread at once reads the snapshot that was announced. Announced too
-/// early, it would read the one before: in most runs within a few changes.
+/// A subscriber on another thread reads the head as soon as it is announced. If it were announced
+/// before it can be read, most runs would fail within a few changes.
 #[actix::test]
 async fn an_announced_snapshot_is_readable() {
     const CHANGES: usize = 2_000;
@@ -141,7 +141,7 @@ async fn an_announced_snapshot_is_readable() {
     );
     let head = tracked.head.clone();
     let (seen, wait) = std::sync::mpsc::sync_channel(1);
-    let follower = std::thread::spawn(move || {
+    let subscriber = std::thread::spawn(move || {
         while let Ok(change) = subscription.changes.blocking_recv() {
             let read = head.load().unwrap();
             let is_current = read.version() == change.snapshot.version();
@@ -159,19 +159,19 @@ async fn an_announced_snapshot_is_readable() {
         );
     }
     tracked.tracker.send(StopHead).await.unwrap();
-    follower.join().unwrap();
+    subscriber.join().unwrap();
 }
 
-/// A snapshot that has caught up replaces the announced one. It is not announced, and nothing else
-/// differs.
+/// The snapshot with all transactions indexed replaces the announced one. It is not announced, and
+/// nothing else differs.
 #[actix::test]
-async fn the_work_after_an_advance_is_done() {
+async fn transactions_are_indexed_after_an_advance() {
     let tracked = Tracked::start(1);
     let mut subscription = tracked.tracker.send(FollowHead).await.unwrap();
     tracked.advance(0, &tracked.blocks[1..]).await.unwrap();
     let change = subscription.changes.recv().await.unwrap();
     let is_replaced = || !Arc::ptr_eq(&change.snapshot, &tracked.snapshot());
-    wait_until("a snapshot that has caught up", is_replaced);
+    wait_until("a snapshot with all transactions indexed", is_replaced);
     assert_eq!(change.snapshot.version(), tracked.snapshot().version());
     assert!(
         subscription.changes.try_recv().is_err(),
@@ -184,7 +184,7 @@ async fn a_subscriber_that_is_too_far_behind_gets_an_error() {
     let tracked = Tracked::start(1);
     let mut subscription = tracked.tracker.send(FollowHead).await.unwrap();
     tracked.advance(0, &tracked.blocks[1..]).await.unwrap();
-    for _ in 0..FOLLOWER_LAG_MAX + 2 {
+    for _ in 0..SUBSCRIBER_LAG_MAX + 2 {
         tracked.advance(1, &tracked.blocks[1..]).await.unwrap();
     }
     assert!(matches!(
@@ -193,10 +193,8 @@ async fn a_subscriber_that_is_too_far_behind_gets_an_error() {
     ));
 }
 
-/// The tracker keeps a snapshot until its last reader drops it, and frees it soon after, without
-/// another change.
 #[actix::test]
-async fn a_change_of_nothing_keeps_nothing() {
+async fn an_empty_change_retires_no_snapshot() {
     let tracked = Tracked::start(0);
     let snapshot = Arc::downgrade(&tracked.snapshot());
     for _ in 0..3 {
@@ -206,6 +204,8 @@ async fn a_change_of_nothing_keeps_nothing() {
     wait_until("only the window and the pointer hold it", || held() == 2);
 }
 
+/// The tracker keeps a snapshot until its last reader drops it, and frees it soon after, without
+/// another change.
 #[actix::test]
 async fn a_replaced_snapshot_is_freed_by_the_tracker() {
     let tracked = Tracked::start(1);
@@ -235,7 +235,7 @@ impl Handler<Break> for HeadTracker {
 }
 
 #[actix::test]
-async fn its_end_is_reported() {
+async fn the_end_of_a_tracker_that_panicked_is_reported() {
     let tracked = Tracked::start(1);
     let snapshot = tracked.snapshot();
     tracked.tracker.send(Break).await.unwrap_err();
