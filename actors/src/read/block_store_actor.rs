@@ -52,7 +52,7 @@ impl Handler<FindBlock> for BlockStoreActor {
     fn handle(&mut self, find: FindBlock, ctx: &mut Context<Self>) -> Self::Result {
         self.panics().guard(ctx, || {
             let block = match find.at {
-                // graph-node reads the genesis at its start, which may be below the window.
+                // The genesis may be below the window; graph-node reads it when it starts.
                 BlockAt::Number(number) => find.snapshot.resolve_block(number)?,
                 at @ BlockAt::Hash(_) => block_at(&find.snapshot, at)?,
             };

@@ -23,9 +23,9 @@ use crate::{
 /// Look-ups in the index on the worker's thread: at some 50 ns each, 0.1 ms at most.
 const WORKER_LOOKUPS_MAX: usize = 2_048;
 
-/// Logs in the range of a filter with several conditions that is counted on the worker's thread.
-/// If no condition is rare, half of the logs may have to be checked: at some 5 ns each, 2.5 ms at
-/// most.
+/// Logs in the range of a query that is counted on the worker's thread, if its filter has several
+/// conditions. If none of them is rare, half of the logs may have to be checked: at some 5 ns each,
+/// 2.5 ms at most.
 const WORKER_CANDIDATES_MAX: usize = 1 << 20;
 
 /// The most look-ups that one query is charged: a quarter of all, so that a few large filters do
@@ -161,14 +161,14 @@ fn query_error(error: SearchError, find: &FindLogs, blocks: &[Arc<Block>]) -> Qu
 fn count_work(blocks: &[Arc<Block>], filter: &LogFilter) -> usize {
     let conditions =
         std::iter::once(filter.addresses.len()).chain(filter.topics.iter().map(Vec::len));
-    let (mut values, mut several) = (0, 0);
+    let (mut values, mut count) = (0, 0);
     for condition in conditions.filter(|values| *values > 0) {
         values += condition;
-        several += 1;
+        count += 1;
     }
     let lookups = blocks.len().saturating_mul(values);
-    several += usize::from(filter.topics.last().is_some_and(Vec::is_empty));
-    if several < 2 {
+    count += usize::from(filter.topics.last().is_some_and(Vec::is_empty));
+    if count < 2 {
         return lookups;
     }
     let logs: usize = blocks.iter().map(|block| block.json.log_count()).sum();

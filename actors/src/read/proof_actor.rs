@@ -92,7 +92,7 @@ impl ProofActor {
             if !is_missing(&reply) {
                 return reply;
             }
-            // The read holds no permit while it waits for upstreams: it does not use the pool.
+            // While it waits for upstreams, the read holds no permit of the pool.
             let again = async || {
                 let permit = admission.proof_keys.take(keys)?;
                 pool.run(read.clone(), permit).await
@@ -142,7 +142,7 @@ async fn missing(
     let mut walks = 0_usize;
     let mut missing = Vec::new();
     for (address, slots) in wanted.drain(..) {
-        let mut found = Vec::new();
+        let mut missing_slots = Vec::new();
         let is_whole = match state.account(&address) {
             Err(_) => false,
             Ok(None) => true,
@@ -153,10 +153,10 @@ async fn missing(
                         tokio::task::yield_now().await;
                     }
                     if state.storage(&address, *slot).is_err() {
-                        found.push(*slot);
+                        missing_slots.push(*slot);
                     }
                 }
-                found.is_empty() && !(with_code && state.code(&account.code_hash).is_err())
+                missing_slots.is_empty() && !(with_code && state.code(&account.code_hash).is_err())
             }
         };
         walks += 1;
@@ -164,8 +164,13 @@ async fn missing(
             tokio::task::yield_now().await;
         }
         if !is_whole {
-            let is_account_held = !found.is_empty();
-            missing.push((address, if is_account_held { found } else { slots }));
+            let is_account_held = !missing_slots.is_empty();
+            let slots = if is_account_held {
+                missing_slots
+            } else {
+                slots
+            };
+            missing.push((address, slots));
         }
     }
     missing

@@ -3,7 +3,8 @@
 use super::pool::Pool;
 use crate::{admission::Admission, upstream::StateSource};
 
-/// Permits, the pool, and the source of missing state; started once a service, clones share them.
+/// Permits, the pool, and the source of missing state. A service starts them once; clones share
+/// them.
 #[derive(Clone, Debug)]
 pub struct ReadResources {
     /// The permits, and the count of panics.

@@ -25,8 +25,8 @@ use crate::messages::AdvanceHead;
 #[derive(Debug)]
 pub struct StepRequest(pub oneshot::Sender<usize>);
 
-/// Depth below the head at which a block is safe, and at which it is finalized. If reorgs are
-/// deeper, both are at the reorgs' depth, so that no settled block is ever replaced.
+/// Depth below the head at which a block is safe, and at which it is finalized. Neither is less
+/// than the depth of reorgs, so that no settled block is ever replaced.
 const SAFE_DEPTH: usize = 32;
 const FINALIZED_DEPTH: usize = 64;
 

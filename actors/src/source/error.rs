@@ -63,7 +63,7 @@ pub enum SourceError {
         /// The block and the type.
         reason: String,
     },
-    /// Upstreams cannot be called.
+    /// Upstreams cannot be called, or a call to one panicked.
     #[error("{0}")]
     Node(String),
     /// The service is stopping.

@@ -15,7 +15,7 @@ pub enum SourceEvent {
     /// The head is readable: files are imported, the dev chain's window is full, or an upstream's
     /// head is verified.
     Readable(TrackerHandle),
-    /// The head advanced to a block that an upstream announced this long ago.
+    /// The head advanced to a block that the followed upstream first named this long ago.
     HeadDelay(Duration),
     /// An upstream is at fault.
     UpstreamFault {

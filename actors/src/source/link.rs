@@ -23,7 +23,7 @@ pub trait Source {
 /// Ends a source when its other end is dropped.
 pub type StopSignal = Receiver<Infallible>;
 
-/// Everything that a source needs of the service.
+/// Everything that a source needs from the service.
 #[derive(Clone, Debug)]
 pub struct SourceLink {
     /// Where the head tracker runs.

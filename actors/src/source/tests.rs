@@ -282,7 +282,8 @@ fn settled(snapshot: &Snapshot) -> [Arc<Block>; 2] {
         .map(|tag| Arc::clone(snapshot.resolve(BlockNumberOrTag::Tag(tag)).unwrap()))
 }
 
-/// Settled blocks are neither replaced nor go back, even if reorgs are deeper than 64 blocks.
+/// Settled blocks are never replaced, and safe and finalized never go back, even if reorgs are
+/// deeper than 64 blocks.
 #[actix::test]
 async fn a_settled_block_is_never_replaced() {
     for depth in [1, 70] {

@@ -1,7 +1,8 @@
 //! Following has a lower priority than answering.
 
 /// The thread's niceness. A worker that wants the same core gets nine tenths of it, without waiting
-/// for the end of a time slice. The rest still verifies a block that takes 20 ms within 200 ms.
+/// for the end of a time slice. In the tenth that is left, a block that takes 20 ms is verified
+/// within 200 ms.
 #[cfg(target_os = "linux")]
 const NICENESS: i32 = 10;
 

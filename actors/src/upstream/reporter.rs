@@ -41,7 +41,7 @@ impl Reporter {
     /// Passes one event on.
     pub(super) fn report(&mut self, event: Event) {
         self.standing.note(&event, Instant::now());
-        if self.start.has_failed(&event)
+        if self.start.fails_with(&event)
             && let Some(reason) = self.unknown.lock().take()
             && let Some(refuse) = self.refuse.take()
         {
@@ -73,8 +73,8 @@ impl Reporter {
 
 /// The attempt to get a first block from any upstream.
 ///
-/// It has failed while no block is readable and every upstream is at fault. An upstream that
-/// has not answered, or that limits our rate, may still state a block that can be served.
+/// It fails if every upstream was at fault before a block is readable. An upstream that has not
+/// answered, or that limits our rate, may still state a block that can be served.
 struct StartAttempt {
     upstreams: usize,
     failed: HashSet<UpstreamId>,
@@ -91,7 +91,7 @@ impl StartAttempt {
     }
 
     /// Records an event, and returns whether the attempt fails with it.
-    fn has_failed(&mut self, event: &Event) -> bool {
+    fn fails_with(&mut self, event: &Event) -> bool {
         match *event {
             Event::WindowStarted(_) => self.is_over = true,
             Event::Failed {
@@ -164,7 +164,7 @@ mod tests {
         ];
         for (events, expected) in cases {
             let mut start = StartAttempt::new(2);
-            let has_failed: Vec<_> = events.iter().map(|event| start.has_failed(event)).collect();
+            let has_failed: Vec<_> = events.iter().map(|event| start.fails_with(event)).collect();
             assert_eq!(has_failed.last(), Some(&expected), "{events:?}");
         }
     }
@@ -173,7 +173,7 @@ mod tests {
     fn a_failed_start_fails_again_with_every_fault() {
         let mut start = StartAttempt::new(1);
         let fault = failed(0, Some("timeout"));
-        assert!(start.has_failed(&fault) && start.has_failed(&fault));
+        assert!(start.fails_with(&fault) && start.fails_with(&fault));
     }
 
     #[test]

@@ -63,15 +63,16 @@ pub struct UpstreamSource {
 }
 
 impl UpstreamSource {
-    /// Asks the upstreams for their chain id until one answers or the source is stopped. The thread
-    /// has a lower priority from then on.
+    /// Reads the chain id from the genesis file, or asks the upstreams for it until one answers or
+    /// the source is stopped. The thread has a lower priority from then on.
     ///
     /// # Errors
     /// The genesis cannot be read, or the system has no resources left; [`SourceError::Stopped`].
     pub fn connect(config: UpstreamConfig, link: &SourceLink) -> Result<Self, SourceError> {
         give_way();
         let spec = config.genesis.map(read_spec).transpose()?;
-        // One thread makes the calls; as many threads as there are cores verify blocks.
+        // One thread makes the calls; as many threads as there are cores verify blocks. One more
+        // waits for the stop signal.
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let runtime = Builder::new_current_thread()
             .enable_all()

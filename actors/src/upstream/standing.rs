@@ -9,10 +9,10 @@ use super::{follow::Event, health::UpstreamId};
 
 /// Which upstream is followed and which are backed off; written by the follower alone.
 #[derive(Debug)]
-pub struct Standing(Mutex<State>);
+pub struct Standing(Mutex<Inner>);
 
 #[derive(Debug)]
-struct State {
+struct Inner {
     followed: Option<UpstreamId>,
     backoffs: Box<[Option<StandingBackoff>]>,
 }
@@ -30,7 +30,7 @@ struct StandingBackoff {
 pub(super) struct Order {
     /// Their ids, in order.
     pub(super) upstreams: Vec<UpstreamId>,
-    /// Whether others limit our rate, and may be asked later.
+    /// Whether other upstreams limit our rate, so that a later attempt may succeed.
     pub(super) is_limited: bool,
 }
 
@@ -38,7 +38,7 @@ impl Standing {
     /// The standing of this many upstreams, none of which is followed.
     #[must_use]
     pub fn new(upstreams: usize) -> Self {
-        Self(Mutex::new(State {
+        Self(Mutex::new(Inner {
             followed: None,
             backoffs: vec![None; upstreams].into(),
         }))
@@ -73,14 +73,15 @@ impl Standing {
         }
     }
 
-    /// The followed upstream, the others in the operator's order, then those with a fault, since
-    /// every answer is verified. Upstreams that limit our rate are left out.
+    /// The followed upstream, then the others in the operator's order, then those with a fault:
+    /// even they can be asked, because every answer is verified. Upstreams that limit our rate are
+    /// left out.
     pub(super) fn order(&self, now: Instant) -> Order {
-        let state = self.0.lock();
-        let backoff = |id: UpstreamId| state.backoffs[id].filter(|backoff| backoff.until > now);
-        let (limited, mut upstreams): (Vec<_>, Vec<_>) = (0..state.backoffs.len())
+        let inner = self.0.lock();
+        let backoff = |id: UpstreamId| inner.backoffs[id].filter(|backoff| backoff.until > now);
+        let (limited, mut upstreams): (Vec<_>, Vec<_>) = (0..inner.backoffs.len())
             .partition(|id| backoff(*id).is_some_and(|backoff| backoff.is_limited));
-        upstreams.sort_by_key(|id| (backoff(*id).is_some(), state.followed != Some(*id)));
+        upstreams.sort_by_key(|id| (backoff(*id).is_some(), inner.followed != Some(*id)));
         Order {
             upstreams,
             is_limited: !limited.is_empty(),

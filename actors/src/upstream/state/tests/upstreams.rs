@@ -93,12 +93,12 @@ async fn a_failed_call_is_reported() {
 
 #[actix::test]
 async fn an_upstream_that_pruned_the_block_is_skipped_without_a_report() {
-    let forgetful: [Respond; 3] = [
+    let pruned: [Respond; 3] = [
         |_| UpstreamReply::Error(-32_000, "missing trie node"),
         |_| UpstreamReply::Error(-32_602, "invalid argument 2"),
         |_| UpstreamReply::result("null"),
     ];
-    for respond in forgetful {
+    for respond in pruned {
         let mut scene = Scene::of(&[respond, honest]).await;
         for slot in 0..2 {
             let value = ask(&scene.worker.proofs, scene.read_storage(3, slot)).await;
@@ -160,7 +160,7 @@ async fn the_followed_upstream_is_asked_first() {
     }
 }
 
-/// For as long as it asked for, whether it answered so to a call for state or for blocks.
+/// The wait is the one that the upstream asked for, in an answer to a call for state or for blocks.
 #[actix::test]
 async fn a_limited_upstream_is_not_asked_for_state() {
     let scene = Scene::of(&[honest, honest]).await;
