@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_beginning_has_its_own_time() {
+    fn progress_that_goes_back_starts_the_time_again() {
         let fill = |done| Progress::Backfill { done, total: 127 };
         let updates = [(1_000, fill(100)), (60_000, fill(0)), (62_000, fill(50))];
         let text = shown(false, &updates);
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn one_line_a_second_where_lines_stay() {
+    fn without_a_terminal_one_line_a_second_is_written() {
         let updates = [
             (1_000, import(100, 100)),
             (1_500, import(150, 150)),

@@ -10,8 +10,8 @@ use std::{
 ///
 /// A presented key is hashed with SipHash under keys that only this process knows, and the digest
 /// is looked up. How long that takes depends on the digest alone, which a client cannot steer, so
-/// the time reveals nothing about a secret. (keccak256 would do as well, at a tenth of the CPU that
-/// a whole request takes.)
+/// the time reveals nothing about a secret. keccak256 would do as well, but it takes a tenth of the
+/// CPU of a whole request.
 pub(super) struct Keys<T> {
     /// std's SipHash twice, each under keys of its own.
     hashers: [RandomState; 2],

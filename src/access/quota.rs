@@ -4,14 +4,14 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-/// Fractions of a token: a bucket gains `rate` of them every nanosecond, so that nothing is ever
+/// One token, in the units of a bucket: it gains `rate` units every nanosecond, so nothing is ever
 /// rounded.
 const TOKEN: i64 = 1_000_000_000;
 
 /// A token bucket of one second's worth of requests, full at the start.
 ///
-/// A batch larger than the bucket is let in when the bucket is full, and leaves it in debt. So it
-/// can be served at all, and the rate still holds over time.
+/// A batch larger than the bucket, which could otherwise never be served, is let in when the bucket
+/// is full. It leaves the bucket in debt, so the rate still holds over time.
 #[derive(Debug)]
 pub(super) struct Quota {
     /// Requests per second.
@@ -34,7 +34,7 @@ pub struct Exceeded {
 
 #[derive(Debug, Default)]
 struct Bucket {
-    /// Taken and not yet refilled, in fractions of a token: 0 is a full bucket.
+    /// Taken and not yet refilled, in units of which a token has [`TOKEN`]: 0 is a full bucket.
     used: i64,
     refilled: Option<Instant>,
     requests: RequestsPerSecond,

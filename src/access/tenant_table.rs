@@ -65,7 +65,7 @@ impl Tenants {
     /// Replaces all tenants, keys and limits at once. A tenant of a known name keeps its id, its
     /// open sessions and, if its rate is the same, its bucket.
     ///
-    /// Calls must not run at the same time: counters that one of them makes would be lost.
+    /// Calls must not overlap: the counters of tenants that one of them adds would be lost.
     pub fn replace(&self, tenants: impl IntoIterator<Item = TenantConfig>) {
         let table = TenantTable::new(tenants, &self.0.load());
         self.0.store(Arc::new(table));

@@ -156,7 +156,10 @@ impl Command {
     ///
     /// # Errors
     /// As [`Self::resolve`].
-    #[expect(clippy::disallowed_methods, reason = "here, for the whole program")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the one place that reads the environment"
+    )]
     pub fn of_process() -> Result<Self, CommandError> {
         Self::resolve(env::args_os(), &|name| env::var_os(name))
     }

@@ -46,11 +46,11 @@ impl Default for RequestIds {
 impl RequestIds {
     /// The client's own id if it is valid, or a new one if requests are logged.
     fn of(&self, request: &HttpRequest) -> Option<HeaderValue> {
-        let is_sane = |id: &&HeaderValue| {
+        let is_valid = |id: &&HeaderValue| {
             (1..=REQUEST_ID_BYTES_MAX).contains(&id.len())
                 && id.as_bytes().iter().all(u8::is_ascii_graphic)
         };
-        match request.headers().get(X_REQUEST_ID).filter(is_sane) {
+        match request.headers().get(X_REQUEST_ID).filter(is_valid) {
             Some(id) => Some(id.clone()),
             None if is_on() => self.make(),
             None => None,
@@ -153,7 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sane_ids_of_clients_are_kept() {
+    fn valid_ids_of_clients_are_kept() {
         let longest = "a".repeat(REQUEST_ID_BYTES_MAX);
         for (value, expected) in [
             ("0af7651916cd43dd8448eb211c80319c", true),

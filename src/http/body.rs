@@ -103,8 +103,8 @@ async fn read(
     let mut polls = 0_u32;
     let mut overdue: Option<Pin<Box<Sleep>>> = None;
     poll_fn(|cx| {
-        // The connection fills the payload and then polls its request. A waker would have the
-        // request polled twice.
+        // The connection fills the payload and then polls its request. With a waker, the request
+        // would be polled twice.
         let mut unwoken = Context::from_waker(Waker::noop());
         while let Poll::Ready(chunk) = Pin::new(&mut payload).poll_next(&mut unwoken) {
             let Some(chunk) = chunk else {

@@ -16,8 +16,10 @@ use nearhead_chain::json::Json;
 use tokio::sync::Semaphore;
 
 use super::reply::ReplyBody;
-use crate::connections::Answering;
-use crate::limits::{COMPRESS_BYTES_MIN, COMPRESSIONS_MAX};
+use crate::{
+    connections::Answering,
+    limits::{COMPRESS_BYTES_MIN, COMPRESSIONS_MAX},
+};
 
 /// Compresses at most [`COMPRESSIONS_MAX`] replies at a time; one on every worker.
 pub(super) struct Compression(Arc<Semaphore>);
@@ -55,7 +57,7 @@ impl Compression {
     }
 }
 
-/// The offered encoding that the client prefers; `None` for none.
+/// The encoding to compress with: of those that are offered, the one that the client prefers.
 fn wanted(request: &HttpRequest) -> Option<ContentEncoding> {
     // The length of a compressed reply is unknown, and HTTP/1.0 has no transfer coding for that
     // (RFC 9112 §6.1).

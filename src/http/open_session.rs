@@ -26,8 +26,8 @@ use crate::{
 };
 
 impl WorkerState {
-    /// Opens a session, or refuses it. A refused handshake ends its connection, because anything
-    /// may follow it.
+    /// Opens a session, or refuses it. A refused handshake ends its connection, because the bytes
+    /// that follow it may not be HTTP.
     pub(super) fn open_session(
         &self,
         request: &HttpRequest,

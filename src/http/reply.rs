@@ -16,8 +16,10 @@ use nearhead_actors::admission::Permit;
 use nearhead_chain::json::{Json, Piece, Truncated};
 use tokio::{sync::oneshot, time::timeout};
 
-use crate::connections::Answering;
-use crate::limits::{CHUNK_BYTES, WRITE_PERMIT_TIMEOUT};
+use crate::{
+    connections::Answering,
+    limits::{CHUNK_BYTES, WRITE_PERMIT_TIMEOUT},
+};
 
 /// JSON of known length, passed to the connection in chunks of at most [`CHUNK_BYTES`].
 #[derive(Debug)]

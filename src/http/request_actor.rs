@@ -66,7 +66,7 @@ mod tests {
     use crate::rpc::RpcError;
 
     #[actix::test]
-    async fn a_panic_gives_no_answer_and_leaves_other_requests_alone() {
+    async fn a_panic_gives_no_answer_and_does_not_affect_other_requests() {
         let ok = || async { Answer::error("1", &RpcError::Parse) };
         let before = RequestActor::answer(ok(), Span::none());
         let panicking = RequestActor::answer(async { panic!("on purpose") }, Span::none());

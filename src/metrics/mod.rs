@@ -45,7 +45,7 @@ pub struct Metrics {
     /// Handles of `nearhead_requests_total` and `nearhead_request_seconds`: one for each method,
     /// in the order that [`Metrics::new`] was given.
     methods: Arc<[MethodMetrics]>,
-    /// The same for requests that name no method.
+    /// The same for requests that name no method that is served.
     other: Arc<MethodMetrics>,
     /// `nearhead_http_requests_in_flight`: HTTP requests that are being read or answered.
     pub in_flight: IntGauge,
@@ -76,7 +76,7 @@ pub struct Metrics {
     /// `nearhead_head_delay_seconds`: time from an upstream's announcement of a head until it is
     /// readable here.
     pub head_delay: Histogram,
-    /// `nearhead_node_faults_total{node, reason}`; an upstream by its place in the configuration.
+    /// `nearhead_node_faults_total{node, reason}`; an upstream by its position in the configuration.
     node_faults: IntCounterVec,
     /// `nearhead_node_limited_total{node}`.
     node_limited: IntCounterVec,
@@ -229,8 +229,8 @@ impl Metrics {
         Ok(this)
     }
 
-    /// The handles of the method at this position, or of `other` for a request that names no
-    /// method.
+    /// The handles of the method at this position, or of `other` for a request that names no method
+    /// that is served.
     #[must_use]
     pub fn method(&self, index: Option<usize>) -> &MethodMetrics {
         index

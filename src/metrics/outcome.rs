@@ -5,7 +5,7 @@
 pub enum Outcome {
     /// It was answered.
     Ok,
-    /// The client's fault.
+    /// The client's mistake.
     Invalid,
     /// Not allowed: key or quota.
     Denied,
@@ -13,7 +13,7 @@ pub enum Outcome {
     Refused,
     /// It took too long.
     Timeout,
-    /// This program's fault.
+    /// A defect of this program.
     Internal,
 }
 

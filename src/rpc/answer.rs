@@ -1,4 +1,4 @@
-//! Writes responses: the head of the envelope, slices that were encoded at ingest, a closing brace.
+//! Writes responses: the start of the envelope, slices that were encoded at ingest, a closing brace.
 
 use nearhead_actors::admission::Permit;
 use nearhead_chain::json::{Json, Piece, Truncated};
@@ -11,7 +11,7 @@ use crate::{limits::JOINED_REPLY_BYTES_MAX, metrics::Outcome};
 pub struct Answer {
     /// The reply; `None` if the body had only notifications.
     pub json: Option<Json>,
-    /// Why nothing of the body was answered, for transports with a status of their own.
+    /// Why nothing of the body was answered; HTTP has a status for it.
     pub refusal: Option<Refusal>,
     /// The permit for the memory of a batch's answer; kept until it is written.
     pub permit: Option<Permit>,

@@ -94,7 +94,7 @@ impl Dispatcher {
         };
         let mut answer = match envelope {
             Envelope::Single(call) => self.answer_single(&context, call, now).await,
-            // Boxed, so that a single request does not carry what a batch needs.
+            // Boxed, so that the future of a single request is not as large as a batch's.
             Envelope::Batch(items) => Box::pin(self.answer_batch(&context, items, now)).await,
             Envelope::OversizedBatch(id) => self.refuse_batch(id, now),
         };
@@ -109,7 +109,7 @@ impl Dispatcher {
         Answer::error(id, error)
     }
 
-    /// A batch of one error, for a batch of too many items.
+    /// The answer to a batch of too many items: an array of one error.
     fn refuse_batch(&self, id: &str, now: Instant) -> Answer {
         let mut writer = Writer::new(0);
         writer.text("[");
@@ -212,8 +212,8 @@ impl Dispatcher {
         }
     }
 
-    /// Runs a request without an id if it has an effect. Only eth_unsubscribe has one: the id that
-    /// eth_subscribe answers with would be lost.
+    /// Runs a request without an id if it has an effect. Only eth_unsubscribe has one: eth_subscribe
+    /// would start a subscription whose id the client never learns.
     async fn handle_notification(
         &self,
         context: &RequestContext<'_>,
@@ -252,7 +252,7 @@ impl Dispatcher {
     }
 }
 
-/// Whether the answer may be large, so that a session must wait for its turn to have it computed.
+/// Whether the answer may be large: a session has only one such answer computed at a time.
 fn may_be_large(envelope: &Envelope<'_>, tenant: &Tenant) -> bool {
     match envelope {
         Envelope::Single(Ok(call)) => find(&call.method, tenant.limits.methods)

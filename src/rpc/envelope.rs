@@ -71,10 +71,10 @@ impl<'a> Envelope<'a> {
             ControlFlow::Continue(items) if items.is_empty() => Err(RpcError::EmptyBatch),
             ControlFlow::Continue(items) => Ok(Self::Batch(items)),
             ControlFlow::Break(items) => {
-                let first_call = items
+                let first_id = items
                     .into_iter()
                     .find_map(|item| Call::parse(item).ok()?.id);
-                Ok(Self::OversizedBatch(first_call.unwrap_or(NULL_ID)))
+                Ok(Self::OversizedBatch(first_id.unwrap_or(NULL_ID)))
             }
         }
     }

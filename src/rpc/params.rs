@@ -185,7 +185,7 @@ fn fixed<const N: usize>(text: &str) -> Option<FixedBytes<N>> {
     let digits = strip_prefix(text)?;
     let mut bytes = FixedBytes::<N>::ZERO;
     alloy_primitives::hex::decode_to_slice(digits, bytes.as_mut_slice()).ok()?;
-    // The decoder accepts another prefix; the length rules it out.
+    // The decoder accepts a second prefix; the length rules it out.
     (digits.len() == 2 * N).then_some(bytes)
 }
 

@@ -22,8 +22,8 @@ pub(super) struct CatchUp {
     pub(super) id: SubscriptionId,
     kind: SubscriptionKind,
     prefix: MessagePrefix,
-    /// The snapshot that the client subscribed at, until the hub's is as new: the subscription does
-    /// not advance along an older one.
+    /// The snapshot that the client subscribed at, until the hub's is known to be as new: until then
+    /// the subscription waits.
     subscribed_at: Option<Arc<Snapshot>>,
     bookmark: Bookmark,
     /// Logs of the block at the bookmark that are still to be sent.

@@ -1,4 +1,4 @@
-//! The subscriptions of one worker that are notified at once.
+//! The subscriptions of one worker that have received everything up to its current snapshot.
 
 use std::{
     cell::{Cell, RefCell},
@@ -100,7 +100,8 @@ impl Hub {
             .is_some()
     }
 
-    /// Adopts the first snapshot, or one after missed changes: all listeners catch up with it.
+    /// Adopts a snapshot that does not build on the current one: the first, or one after missed
+    /// changes or a reset. All listeners catch up with it.
     pub(crate) fn reset(&self, snapshot: Arc<Snapshot>) {
         let before = self.snapshot.replace(Some(snapshot));
         if let Some(before) = before {

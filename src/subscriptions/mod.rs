@@ -2,13 +2,13 @@
 //!
 //! | file | content |
 //! |---|---|
-//! | [`hub`] | the subscriptions that are notified at once, and their snapshot |
+//! | [`hub`] | the subscriptions that are at the worker's current snapshot, and that snapshot |
 //! | [`session_subscriptions`] | those of one session; the ones that are behind take turns |
 //! | `catch_up` | one subscription that catches up |
 //! | `bookmark` | where in the chain a subscription continues |
 //! | `notification` | the JSON of a notification, shared by all that receive it |
 //! | [`sink`] | the trait that a session implements to be notified |
-//! | `subscription_id` | ids |
+//! | `subscription_id` | a subscription's number, and the id that its client sees |
 //! | `fanout_actor` | feeds the hub from the head tracker |
 //!
 //! A new subscription starts with a bookmark in the chain and advances step by step, as its session

@@ -35,7 +35,8 @@ struct QueuedPiece {
 }
 
 impl Outbox {
-    /// The memory that the pieces hold. Bytes that are shared, or not encoded yet, do not count.
+    /// The memory that the pieces hold. Bytes that the window holds, or that are not encoded yet, do
+    /// not count.
     pub(super) fn held(&self) -> usize {
         self.held + self.pieces.len() * PIECE_BYTES
     }
@@ -121,8 +122,8 @@ impl Outbox {
         Ok(Some(bytes))
     }
 
-    /// Discards all frames except one that is sent in part: the client would take what follows for
-    /// the rest of it.
+    /// Discards all frames except one that is sent in part: the client would read whatever follows
+    /// as the rest of it.
     pub(super) fn clear(&mut self) {
         let kept = match self.pieces.iter().position(|queued| queued.ends_frame) {
             Some(end) if self.is_within_frame => end + 1,

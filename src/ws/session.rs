@@ -66,7 +66,7 @@ enum Incoming {
     Nothing,
     /// Its first header was read, but none of its bytes was passed to the actor.
     Announced,
-    /// Its bytes are being passed to the actor since this second.
+    /// Its bytes have been passed to the actor since this second.
     Since(Tick),
 }
 
@@ -92,7 +92,7 @@ pub(crate) struct Session {
     pinged_at: Cell<Tick>,
     /// Pings since the client last sent anything.
     unanswered: Cell<u8>,
-    /// When the client last took something, or began to have something to take.
+    /// When the client last took bytes, or, if none waited then, when the next ones were queued.
     taken_at: Cell<Tick>,
     _slot: SessionSlot,
 }
@@ -169,7 +169,7 @@ impl Session {
         }
     }
 
-    /// The outbox, to add to. If it is empty, the client has something to take from now on.
+    /// The outbox, to add to. If it is empty, the client has time to take the bytes from now on.
     fn begin_sending(&self) -> std::cell::RefMut<'_, Outbox> {
         let outbox = self.outbox.borrow_mut();
         if outbox.is_empty() {
@@ -200,7 +200,7 @@ impl Session {
     pub(super) fn take(&self, most: usize) -> Option<Bytes> {
         let popped = self.outbox.borrow_mut().pop(most);
         let Ok(bytes) = popped else {
-            // The client would take anything that follows for the rest of the truncated message.
+            // The client would read whatever follows as the rest of the truncated message.
             self.count_as_lost();
             self.state.set(State::Closed);
             self.outbox.take();
@@ -406,7 +406,7 @@ impl Session {
         true
     }
 
-    /// Seconds since the client took something, or began to have something to take.
+    /// Seconds since the client last took bytes, or since the oldest bytes were queued.
     fn pause(&self, now: Tick) -> Tick {
         now.wrapping_sub(self.taken_at.get())
     }

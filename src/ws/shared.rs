@@ -18,7 +18,7 @@ pub(super) struct Shared {
     /// Longest time that a message may take to arrive.
     pub(super) message_max: Tick,
     pub(super) metrics: Metrics,
-    /// A payload's length, and the header of a text frame that carries it.
+    /// The payload length that was last asked for, and the header of a text frame of that length.
     text_header: RefCell<(usize, Bytes)>,
 }
 

@@ -17,8 +17,8 @@ use crate::rpc::{
 /// The member that names the block to resume after.
 const SINCE: &str = "since";
 
-/// `["newHeads"]`, `["logs", filter]` or `["reorgs"]`, then optionally `{"since": hash}`. Clients
-/// send blocks in the filter too; these are ignored, as by other servers.
+/// `["newHeads"]`, `["logs", filter]` or `["reorgs"]`, then optionally `{"since": hash}`. Some
+/// clients name blocks in the filter; these are ignored, as by other servers.
 pub(crate) async fn subscribe(
     context: &RequestContext<'_>,
     mut params: Params<'_>,
