@@ -396,7 +396,7 @@ fn server_state(
             logs_deadline: config.logs_deadline,
             body_timeout: config.body_timeout,
             session_bytes: config.session_bytes,
-            asking_max: config.keep_alive + config.header_timeout,
+            idle_max: config.keep_alive + config.header_timeout,
         },
     }
 }

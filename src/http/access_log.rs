@@ -67,7 +67,7 @@ impl RequestIds {
 /// One request: counted as in flight while this lives, and logged when it is dropped.
 ///
 /// The path is not logged, because it contains the key.
-pub(super) struct Access<'a> {
+pub(super) struct AccessEntry<'a> {
     server: &'a ServerState,
     pub(super) arrived: Instant,
     id: Option<HeaderValue>,
@@ -82,7 +82,7 @@ pub(super) struct Access<'a> {
     bytes: u64,
 }
 
-impl<'a> Access<'a> {
+impl<'a> AccessEntry<'a> {
     pub(super) fn begin(server: &'a ServerState, ids: &RequestIds, request: &HttpRequest) -> Self {
         server.metrics.in_flight.inc();
         Self {
@@ -124,7 +124,7 @@ impl<'a> Access<'a> {
     }
 }
 
-impl Drop for Access<'_> {
+impl Drop for AccessEntry<'_> {
     fn drop(&mut self) {
         self.server.metrics.in_flight.dec();
         if !is_on() {

@@ -12,7 +12,7 @@ use actix_web::{
 };
 
 use super::{
-    access_log::Access,
+    access_log::AccessEntry,
     body::{close_after, drain, read_body},
     refusal::{refuse, refuse_body},
     request_actor::RequestActor,
@@ -36,7 +36,7 @@ impl WorkerState {
         request: &HttpRequest,
         key: &str,
         payload: Payload,
-        access: &mut Access<'_>,
+        access: &mut AccessEntry<'_>,
     ) -> Result<Answer, HttpResponse> {
         let timeout = self.server.settings.body_timeout;
         let tenant = match self.admit(request, key) {
@@ -79,7 +79,7 @@ impl WorkerState {
     }
 
     /// Counts a request that was refused before its JSON-RPC was parsed.
-    pub(super) fn count_refused(&self, error: &RpcError, access: &mut Access<'_>) {
+    pub(super) fn count_refused(&self, error: &RpcError, access: &mut AccessEntry<'_>) {
         access.outcome = Some(error.outcome());
         self.server
             .metrics
@@ -94,7 +94,7 @@ impl WorkerState {
         key: &str,
     ) -> Result<Arc<Tenant>, (StatusCode, RpcError)> {
         let Some(tenant) = self.server.tenants.resolve(key) else {
-            return Err((StatusCode::UNAUTHORIZED, RpcError::InvalidProjectId));
+            return Err((StatusCode::UNAUTHORIZED, RpcError::UnknownKey));
         };
         if !is_json(request) {
             let reason = "content type must be application/json";

@@ -12,7 +12,7 @@ use actix_web::{
 };
 
 use super::{
-    access_log::Access,
+    access_log::AccessEntry,
     body::{BodyRefusal, close_after},
     handshake::{self, HandshakeError},
     refusal::{refuse, refuse_body},
@@ -34,11 +34,11 @@ impl WorkerState {
         key: &str,
         payload: Payload,
         answering: Option<&Answering>,
-        access: &mut Access<'_>,
+        access: &mut AccessEntry<'_>,
     ) -> HttpResponse {
         access.method = "session";
         let Some(tenant) = self.server.tenants.resolve(key) else {
-            let error = RpcError::InvalidProjectId;
+            let error = RpcError::UnknownKey;
             self.count_refused(&error, access);
             return close_after(refuse(StatusCode::UNAUTHORIZED, &error));
         };
@@ -74,7 +74,11 @@ impl WorkerState {
         session_actor::open(response, payload, session, dispatcher, tenant, budget)
     }
 
-    fn refuse_handshake(&self, error: HandshakeError, access: &mut Access<'_>) -> HttpResponse {
+    fn refuse_handshake(
+        &self,
+        error: HandshakeError,
+        access: &mut AccessEntry<'_>,
+    ) -> HttpResponse {
         let (status, reason) = match error {
             HandshakeError::NotVersion13 => (
                 StatusCode::UPGRADE_REQUIRED,

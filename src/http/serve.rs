@@ -10,7 +10,7 @@ use actix_web::{
 };
 
 use super::{
-    access_log::Access,
+    access_log::AccessEntry,
     body::{close_after, drain},
     cors,
     json_rpc::connection_of,
@@ -25,7 +25,7 @@ impl WorkerState {
     /// Answers one request.
     pub(super) async fn serve(&self, request: ServiceRequest) -> ServiceResponse {
         let (request, payload) = request.into_parts();
-        let mut access = Access::begin(&self.server, &self.ids, &request);
+        let mut access = AccessEntry::begin(&self.server, &self.ids, &request);
         let answering = connection_of(&request).map(|connection| self.watch.answering(connection));
         let mut response = match Route::of(request.method(), request.path()) {
             Route::Rpc(key) => match self.answer(&request, key, payload, &mut access).await {

@@ -44,7 +44,7 @@ pub struct ServerSettings {
     /// Bytes that may wait for one session's client.
     pub session_bytes: usize,
     /// Longest time from the end of one request to the whole head of the next.
-    pub asking_max: Duration,
+    pub idle_max: Duration,
 }
 
 impl Default for ServerSettings {
@@ -53,7 +53,7 @@ impl Default for ServerSettings {
             logs_deadline: limits::LOGS_DEADLINE,
             body_timeout: limits::BODY_TIMEOUT,
             session_bytes: limits::SESSION_BYTES_MAX,
-            asking_max: limits::KEEP_ALIVE + limits::HEAD_TIMEOUT,
+            idle_max: limits::KEEP_ALIVE + limits::HEAD_TIMEOUT,
         }
     }
 }

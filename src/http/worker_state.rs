@@ -48,7 +48,7 @@ impl WorkerState {
             compression: Compression::default(),
             bodies: BodyBudget::default(),
             ids: RequestIds::default(),
-            watch: Watch::start(server.settings.asking_max, server.metrics.clone()),
+            watch: Watch::start(server.settings.idle_max, server.metrics.clone()),
         }
     }
 }

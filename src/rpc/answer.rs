@@ -1,4 +1,4 @@
-//! Writes responses: the start of the envelope, slices that were encoded at ingest, a closing brace.
+//! Writes responses: the start of the envelope, slices encoded at ingest, a closing brace.
 
 use nearhead_actors::admission::Permit;
 use nearhead_chain::json::{Json, Piece, Truncated};

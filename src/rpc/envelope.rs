@@ -171,21 +171,21 @@ impl<'de> Visitor<'de> for MembersVisitor {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Members<'de>, A::Error> {
         let mut members = Members::default();
-        while let Some(Member(slot)) = map.next_key()? {
+        while let Some(Member(name)) = map.next_key()? {
             let value = map.next_value::<&RawValue>()?;
-            match slot {
-                Slot::Jsonrpc => members.jsonrpc = Some(value),
-                Slot::Id => members.id = Some(value),
-                Slot::Method => members.method = Some(value),
-                Slot::Params => members.params = Some(value),
-                Slot::Other => {}
+            match name {
+                MemberName::Jsonrpc => members.jsonrpc = Some(value),
+                MemberName::Id => members.id = Some(value),
+                MemberName::Method => members.method = Some(value),
+                MemberName::Params => members.params = Some(value),
+                MemberName::Other => {}
             }
         }
         Ok(members)
     }
 }
 
-enum Slot {
+enum MemberName {
     Jsonrpc,
     Id,
     Method,
@@ -193,11 +193,11 @@ enum Slot {
     Other,
 }
 
-struct Member(Slot);
+struct Member(MemberName);
 
 impl<'de> serde::Deserialize<'de> for Member {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_identifier(Self(Slot::Other))
+        deserializer.deserialize_identifier(Self(MemberName::Other))
     }
 }
 
@@ -210,11 +210,11 @@ impl Visitor<'_> for Member {
 
     fn visit_str<E>(self, name: &str) -> Result<Self, E> {
         Ok(Self(match name {
-            "jsonrpc" => Slot::Jsonrpc,
-            "id" => Slot::Id,
-            "method" => Slot::Method,
-            "params" => Slot::Params,
-            _ => Slot::Other,
+            "jsonrpc" => MemberName::Jsonrpc,
+            "id" => MemberName::Id,
+            "method" => MemberName::Method,
+            "params" => MemberName::Params,
+            _ => MemberName::Other,
         }))
     }
 }

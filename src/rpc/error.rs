@@ -107,7 +107,7 @@ pub enum RpcError {
         hash: B256,
     },
     /// The key is missing, unknown or revoked; the client does not learn which.
-    InvalidProjectId,
+    UnknownKey,
     /// No permit was free, or there is no block yet: the client may retry.
     Unavailable,
     /// A defect of this program.
@@ -179,7 +179,7 @@ impl RpcError {
             | Self::TooManyFilterValues { .. }
             | Self::UnknownLogsBlock => -32000,
             // https://eips.ethereum.org/EIPS/eip-1474#error-codes: resource unavailable
-            Self::InvalidProjectId | Self::Unavailable => -32002,
+            Self::UnknownKey | Self::Unavailable => -32002,
             // https://github.com/ethereum/go-ethereum/blob/v1.17.4/rpc/errors.go:
             // errcodeResponseTooLarge
             Self::ResponseTooLarge => -32003,
@@ -244,7 +244,7 @@ impl RpcError {
                 return format!("{what}, at most {most} a session").into();
             }
             Self::ResumeLost { .. } => "the block to resume from is not held any more",
-            Self::InvalidProjectId => "invalid project id",
+            Self::UnknownKey => "invalid project id",
             Self::Unavailable => "resource unavailable",
             Self::Internal => "internal error",
         })
@@ -317,7 +317,7 @@ impl RpcError {
             | Self::TooManyFilterValues { .. }
             | Self::ResumeLost { .. }
             | Self::ResponseTooLarge => Outcome::Invalid,
-            Self::RateExceeded(_) | Self::InvalidProjectId => Outcome::Denied,
+            Self::RateExceeded(_) | Self::UnknownKey => Outcome::Denied,
             Self::Unavailable | Self::StateUnavailable => Outcome::Refused,
             Self::QueryTimeout => Outcome::Timeout,
             Self::Internal => Outcome::Internal,

@@ -13,13 +13,13 @@ use super::{
     hub::Hub,
     notification::{MessagePrefix, Notification},
     sink::NotificationSink,
-    subscription_id::SubscriptionId,
+    subscription_number::SubscriptionNumber,
 };
 use crate::rpc::SubscriptionKind;
 
 /// A subscription that advances along the chain step by step, as its session takes what is sent.
 pub(super) struct CatchUp {
-    pub(super) id: SubscriptionId,
+    pub(super) number: SubscriptionNumber,
     kind: SubscriptionKind,
     prefix: MessagePrefix,
     /// The snapshot that the client subscribed at, until the hub's is known to be as new: until then
@@ -41,7 +41,7 @@ struct PendingLogs {
 }
 
 /// How far a call of [`CatchUp::advance`] came.
-pub(super) enum Progress {
+pub(super) enum Advance {
     /// One step further; there may be more.
     Stepped,
     /// To the head of the snapshot.
@@ -78,14 +78,14 @@ impl PendingLogs {
 
 impl CatchUp {
     pub(super) const fn new(
-        id: SubscriptionId,
+        number: SubscriptionNumber,
         kind: SubscriptionKind,
         prefix: MessagePrefix,
         subscribed_at: Option<Arc<Snapshot>>,
         bookmark: Bookmark,
     ) -> Self {
         Self {
-            id,
+            number,
             kind,
             prefix,
             subscribed_at,
@@ -104,16 +104,16 @@ impl CatchUp {
         sink: &dyn NotificationSink,
         snapshot: &Snapshot,
         hub: &Hub,
-    ) -> Result<Progress, CursorLost> {
+    ) -> Result<Advance, CursorLost> {
         let newer = self.subscribed_at.take();
         if let Some(newer) = newer.filter(|newer| snapshot.version() < newer.version()) {
             // If the hub adopts the newer one, the next step uses it.
             let is_adopted = hub.adopt_if_same_head(&newer);
             self.subscribed_at = Some(newer);
             return Ok(if is_adopted {
-                Progress::Stepped
+                Advance::Stepped
             } else {
-                Progress::Waiting
+                Advance::Waiting
             });
         }
         match self.kind.clone() {
@@ -128,10 +128,10 @@ impl CatchUp {
         sink: &dyn NotificationSink,
         snapshot: &Snapshot,
         hub: &Hub,
-    ) -> Result<Progress, CursorLost> {
+    ) -> Result<Advance, CursorLost> {
         let mut cursor = self.bookmark.cursor;
         let next = match cursor.step(snapshot)? {
-            None => return Ok(Progress::AtHead),
+            None => return Ok(Advance::AtHead),
             Some(CursorStep::Add(block)) => Some(block),
             // No applied block follows, so nothing else would show that the chain went back to this
             // block.
@@ -142,10 +142,10 @@ impl CatchUp {
         if let Some(next) = next
             && !self.send(sink, hub, &Notification::head(&next))
         {
-            return Ok(Progress::Full);
+            return Ok(Advance::Full);
         }
         self.bookmark.cursor = cursor;
-        Ok(Progress::Stepped)
+        Ok(Advance::Stepped)
     }
 
     fn next_logs(
@@ -154,13 +154,13 @@ impl CatchUp {
         sink: &dyn NotificationSink,
         snapshot: &Snapshot,
         hub: &Hub,
-    ) -> Result<Progress, CursorLost> {
+    ) -> Result<Advance, CursorLost> {
         let search = self.search.get_or_insert_with(|| BlockSearch::new(filter));
         let mut pending = match (self.pending.take(), self.bookmark.partial.take()) {
             (Some(pending), _) => pending,
             (None, Some(partial)) => PendingLogs::rest(partial, search),
             (None, None) => match self.bookmark.cursor.step(snapshot)? {
-                None => return Ok(Progress::AtHead),
+                None => return Ok(Advance::AtHead),
                 Some(CursorStep::Remove(block)) => PendingLogs::new(block, true, search),
                 Some(CursorStep::Add(block)) => PendingLogs::new(block, false, search),
             },
@@ -172,11 +172,11 @@ impl CatchUp {
                 && !self.send(sink, hub, &notification)
             {
                 self.pending = Some(pending);
-                return Ok(Progress::Full);
+                return Ok(Advance::Full);
             }
             pending.positions.pop();
         }
-        Ok(Progress::Stepped)
+        Ok(Advance::Stepped)
     }
 
     /// Reports everything that was replaced since the bookmark as one reorg.
@@ -185,7 +185,7 @@ impl CatchUp {
         sink: &dyn NotificationSink,
         snapshot: &Snapshot,
         hub: &Hub,
-    ) -> Result<Progress, CursorLost> {
+    ) -> Result<Advance, CursorLost> {
         let steps = self.bookmark.cursor.path(snapshot)?;
         let reverted = steps.iter().filter_map(|step| match step {
             CursorStep::Remove(block) => Some(&**block),
@@ -198,10 +198,10 @@ impl CatchUp {
         if let Some(notification) = Notification::reorg(reverted, applied)
             && !self.send(sink, hub, &notification)
         {
-            return Ok(Progress::Full);
+            return Ok(Advance::Full);
         }
         self.bookmark.cursor = Cursor::after(snapshot.head());
-        Ok(Progress::AtHead)
+        Ok(Advance::AtHead)
     }
 
     /// Sends a notification if the session has room; returns whether it did.

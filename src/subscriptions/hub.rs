@@ -20,7 +20,7 @@ use super::{
     bookmark::{Bookmark, PartialBlock},
     notification::{MessagePrefix, Notification},
     sink::NotificationSink,
-    subscription_id::{SubscriptionId, SubscriptionIds},
+    subscription_number::{SubscriptionIds, SubscriptionNumber},
 };
 use crate::{metrics::Metrics, rpc::SubscriptionKind};
 
@@ -41,7 +41,7 @@ pub(crate) struct Hub {
 
 /// Listeners in the order in which they subscribed. That is roughly the order of their sessions in
 /// memory, and a walk over thousands of them spends most of its time waiting for memory.
-type Listeners = BTreeMap<SubscriptionId, Listener>;
+type Listeners = BTreeMap<SubscriptionNumber, Listener>;
 
 /// All listeners with one filter.
 struct FilterGroup {
@@ -59,7 +59,7 @@ struct Listener {
 
 /// Subscriptions whose sessions had no room, and where each continues. Listeners are borrowed while
 /// this is filled, so the subscriptions are moved afterwards.
-type Late = RefCell<Vec<(SubscriptionId, Rc<dyn NotificationSink>, Bookmark)>>;
+type Late = RefCell<Vec<(SubscriptionNumber, Rc<dyn NotificationSink>, Bookmark)>>;
 
 /// Where a subscription is listed.
 #[derive(Debug)]
@@ -108,8 +108,8 @@ impl Hub {
             let bookmark = Bookmark::at(Cursor::after(before.head()));
             let late = Late::default();
             let add = |listeners: &Listeners| {
-                for (id, listener) in listeners {
-                    listener.falls_behind(*id, &late, || bookmark.clone());
+                for (number, listener) in listeners {
+                    listener.falls_behind(*number, &late, || bookmark.clone());
                 }
             };
             add(&self.heads.borrow());
@@ -148,7 +148,7 @@ impl Hub {
     /// Notifies a subscription from the current snapshot on.
     pub(super) fn list(
         &self,
-        id: SubscriptionId,
+        number: SubscriptionNumber,
         kind: &SubscriptionKind,
         sink: Weak<dyn NotificationSink>,
         prefix: MessagePrefix,
@@ -160,11 +160,11 @@ impl Hub {
         };
         match kind {
             SubscriptionKind::NewHeads => {
-                self.heads.borrow_mut().insert(id, listener);
+                self.heads.borrow_mut().insert(number, listener);
                 Listing::Heads
             }
             SubscriptionKind::Reorgs => {
-                self.reorgs.borrow_mut().insert(id, listener);
+                self.reorgs.borrow_mut().insert(number, listener);
                 Listing::Reorgs
             }
             SubscriptionKind::Logs(filter) => {
@@ -182,7 +182,7 @@ impl Hub {
                     filter_id
                 });
                 if let Some(group) = logs.get_mut(filter_id) {
-                    group.listeners.insert(id, listener);
+                    group.listeners.insert(number, listener);
                 }
                 Listing::Logs(filter_id)
             }
@@ -190,16 +190,16 @@ impl Hub {
     }
 
     /// Stops notifying a subscription.
-    pub(super) fn unlist(&self, id: SubscriptionId, listing: &Listing) {
+    pub(super) fn unlist(&self, number: SubscriptionNumber, listing: &Listing) {
         match listing {
-            Listing::Heads => drop(self.heads.borrow_mut().remove(&id)),
-            Listing::Reorgs => drop(self.reorgs.borrow_mut().remove(&id)),
+            Listing::Heads => drop(self.heads.borrow_mut().remove(&number)),
+            Listing::Reorgs => drop(self.reorgs.borrow_mut().remove(&number)),
             Listing::Logs(filter) => {
                 let mut logs = self.logs.borrow_mut();
                 let Some(group) = logs.get_mut(*filter) else {
                     return;
                 };
-                group.listeners.remove(&id);
+                group.listeners.remove(&number);
                 if group.listeners.is_empty()
                     && let Some(group) = logs.remove(*filter)
                 {
@@ -293,7 +293,7 @@ impl Hub {
         bookmark: impl Fn() -> Bookmark,
     ) {
         let mut sent = 0;
-        for (id, listener) in listeners {
+        for (number, listener) in listeners {
             if listener.is_late.get() {
                 continue;
             }
@@ -303,7 +303,7 @@ impl Hub {
             if sink.notify(notification.message(&listener.prefix)) {
                 sent += 1;
             } else {
-                listener.falls_behind(*id, late, &bookmark);
+                listener.falls_behind(*number, late, &bookmark);
             }
         }
         self.metrics.notified(sent);
@@ -311,17 +311,22 @@ impl Hub {
 }
 
 impl Listener {
-    fn falls_behind(&self, id: SubscriptionId, late: &Late, bookmark: impl Fn() -> Bookmark) {
+    fn falls_behind(
+        &self,
+        number: SubscriptionNumber,
+        late: &Late,
+        bookmark: impl Fn() -> Bookmark,
+    ) {
         self.is_late.set(true);
         if let Some(sink) = self.sink.upgrade() {
-            late.borrow_mut().push((id, sink, bookmark()));
+            late.borrow_mut().push((number, sink, bookmark()));
         }
     }
 }
 
 fn fall_behind(late: Late) {
-    for (id, sink, bookmark) in late.into_inner() {
-        sink.fall_behind(id, bookmark);
+    for (number, sink, bookmark) in late.into_inner() {
+        sink.fall_behind(number, bookmark);
         sink.wake();
     }
 }

@@ -8,7 +8,7 @@
 //! | `bookmark` | where in the chain a subscription continues |
 //! | `notification` | the JSON of a notification, shared by all that receive it |
 //! | [`sink`] | the trait that a session implements to be notified |
-//! | `subscription_id` | a subscription's number, and the id that its client sees |
+//! | `subscription_number` | a subscription's number, and the id that its client sees |
 //! | `fanout_actor` | feeds the hub from the head tracker |
 //!
 //! A new subscription starts with a bookmark in the chain and advances step by step, as its session
@@ -25,11 +25,11 @@ mod hub;
 mod notification;
 mod session_subscriptions;
 mod sink;
-mod subscription_id;
+mod subscription_number;
 
 pub(crate) use bookmark::Bookmark;
 pub(crate) use fanout_actor::FanoutActor;
 pub(crate) use hub::Hub;
 pub(crate) use session_subscriptions::SessionSubscriptions;
 pub(crate) use sink::NotificationSink;
-pub(crate) use subscription_id::SubscriptionId;
+pub(crate) use subscription_number::SubscriptionNumber;

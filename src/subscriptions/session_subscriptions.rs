@@ -12,11 +12,11 @@ use nearhead_chain::window::{Cursor, Snapshot};
 
 use super::{
     bookmark::Bookmark,
-    catch_up::{CatchUp, Progress},
+    catch_up::{Advance, CatchUp},
     hub::{Hub, Listing},
     notification::MessagePrefix,
     sink::NotificationSink,
-    subscription_id::SubscriptionId,
+    subscription_number::SubscriptionNumber,
 };
 use crate::{
     limits::{
@@ -41,7 +41,7 @@ pub(crate) struct SessionSubscriptions {
 }
 
 struct Subscription {
-    number: SubscriptionId,
+    number: SubscriptionNumber,
     kind: SubscriptionKind,
     prefix: MessagePrefix,
     state: State,
@@ -147,7 +147,7 @@ impl SessionSubscriptions {
 
     /// Takes a subscription off the hub's lists, because its session had no room or changes were
     /// missed. It catches up from the bookmark at its own pace.
-    pub(crate) fn fall_behind(&self, number: SubscriptionId, bookmark: Bookmark) {
+    pub(crate) fn fall_behind(&self, number: SubscriptionNumber, bookmark: Bookmark) {
         self.with(number, |subscription| {
             if let State::Listed(listing) = &subscription.state {
                 self.hub.unlist(number, listing);
@@ -163,7 +163,7 @@ impl SessionSubscriptions {
     }
 
     /// Calls `work` with the subscription of this number, if there is one.
-    fn with(&self, number: SubscriptionId, work: impl FnOnce(&mut Subscription)) {
+    fn with(&self, number: SubscriptionNumber, work: impl FnOnce(&mut Subscription)) {
         let mut by_id = self.by_id.borrow_mut();
         let mut all = by_id.values_mut();
         if let Some(subscription) = all.find(|subscription| subscription.number == number) {
@@ -187,21 +187,21 @@ impl SessionSubscriptions {
             let Some(mut next) = self.behind.borrow_mut().pop_front() else {
                 return;
             };
-            let progress = match &snapshot {
+            let advance = match &snapshot {
                 Some(snapshot) => next.advance(&**sink, snapshot, &self.hub),
-                None => Ok(Progress::Waiting),
+                None => Ok(Advance::Waiting),
             };
-            match progress {
-                Ok(Progress::Stepped) => {
+            match advance {
+                Ok(Advance::Stepped) => {
                     (steps, waiting) = (steps + 1, 0);
                     self.behind.borrow_mut().push_back(next);
                 }
-                Ok(Progress::AtHead) => self.list(next.id, weak(sink)),
-                Ok(Progress::Waiting) => {
+                Ok(Advance::AtHead) => self.list(next.number, weak(sink)),
+                Ok(Advance::Waiting) => {
                     waiting += 1;
                     self.behind.borrow_mut().push_back(next);
                 }
-                Ok(Progress::Full) => {
+                Ok(Advance::Full) => {
                     self.behind.borrow_mut().push_front(next);
                     return;
                 }
@@ -230,7 +230,7 @@ impl SessionSubscriptions {
     }
 
     /// Lists a subscription that caught up with the hub.
-    fn list(&self, number: SubscriptionId, sink: Weak<dyn NotificationSink>) {
+    fn list(&self, number: SubscriptionNumber, sink: Weak<dyn NotificationSink>) {
         self.with(number, |subscription| {
             let (kind, prefix) = (&subscription.kind, subscription.prefix.clone());
             subscription.state = State::Listed(self.hub.list(number, kind, sink, prefix));
@@ -242,7 +242,7 @@ impl SessionSubscriptions {
             State::Requested(..) => {}
             State::Behind => {
                 let mut behind = self.behind.borrow_mut();
-                behind.retain(|other| other.id != subscription.number);
+                behind.retain(|other| other.number != subscription.number);
             }
             State::Listed(listing) => self.hub.unlist(subscription.number, listing),
         }

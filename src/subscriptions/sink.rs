@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use super::{bookmark::Bookmark, subscription_id::SubscriptionId};
+use super::{bookmark::Bookmark, subscription_number::SubscriptionNumber};
 
 /// Takes the notifications of one session, and passes the hub's messages to its
 /// [`SessionSubscriptions`](super::SessionSubscriptions).
@@ -29,7 +29,7 @@ pub(crate) trait NotificationSink {
     fn close_behind_window(&self);
 
     /// Reports that the hub no longer lists this subscription.
-    fn fall_behind(&self, id: SubscriptionId, bookmark: Bookmark);
+    fn fall_behind(&self, number: SubscriptionNumber, bookmark: Bookmark);
 
     /// Reports that the head changed, which a subscription was waiting for.
     fn head_changed(&self);

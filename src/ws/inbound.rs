@@ -80,7 +80,7 @@ impl Stream for Inbound {
             }
             match this.reframer.next(&mut this.rest) {
                 FrameEvent::Bytes(bytes) => {
-                    this.session.passes_bytes();
+                    this.session.bytes_passed();
                     return Poll::Ready(Some(Ok(bytes)));
                 }
                 FrameEvent::Announced(start, len) => {

@@ -25,7 +25,7 @@ use crate::{
         CONTROL_FRAMES_PER_SECOND, JOINED_REPLY_BYTES_MAX, SESSION_REQUESTS_MAX,
         WRITE_STALL_TIMEOUT,
     },
-    subscriptions::{Bookmark, NotificationSink, SessionSubscriptions, SubscriptionId},
+    subscriptions::{Bookmark, NotificationSink, SessionSubscriptions, SubscriptionNumber},
 };
 
 /// Seconds between two pings.
@@ -249,7 +249,7 @@ impl Session {
     }
 
     /// Records that bytes are passed to the actor.
-    pub(super) fn passes_bytes(&self) {
+    pub(super) fn bytes_passed(&self) {
         if self.incoming.get() == Incoming::Announced {
             self.incoming.set(Incoming::Since(self.shared.now()));
         }
@@ -313,7 +313,7 @@ impl Session {
 
     /// Closes the session once everything that waits is sent.
     pub(crate) fn close(&self, reason: CloseReason) {
-        self.close_unless_stalled(reason, STALL_MAX);
+        self.begin_closing(reason, STALL_MAX);
     }
 
     /// Closes the session and discards what waits, which a client that does not read would not read
@@ -322,11 +322,11 @@ impl Session {
         if self.takes_messages() {
             self.outbox.borrow_mut().clear();
             self.taken_at.set(self.shared.now());
-            self.close_unless_stalled(reason, CLOSE_MAX);
+            self.begin_closing(reason, CLOSE_MAX);
         }
     }
 
-    fn close_unless_stalled(&self, reason: CloseReason, stall_max: Tick) {
+    fn begin_closing(&self, reason: CloseReason, stall_max: Tick) {
         if self.takes_messages() {
             self.shared.metrics.session_closed(reason.code);
             self.begin_sending()
@@ -482,8 +482,8 @@ impl NotificationSink for Session {
         self.close(CloseReason::FELL_BEHIND);
     }
 
-    fn fall_behind(&self, id: SubscriptionId, bookmark: Bookmark) {
-        self.subscriptions.fall_behind(id, bookmark);
+    fn fall_behind(&self, number: SubscriptionNumber, bookmark: Bookmark) {
+        self.subscriptions.fall_behind(number, bookmark);
     }
 
     fn head_changed(&self) {

@@ -478,7 +478,7 @@ fn a_message_must_arrive_in_time_however_it_is_cut() {
     let session = open(&sessions);
     let begin = || {
         session.message_announced();
-        session.passes_bytes();
+        session.bytes_passed();
     };
     // A message that has arrived no longer counts, and control frames are not part of one.
     begin();

@@ -7,7 +7,7 @@ use std::{
 
 /// A subscription's number on its worker, in the order of subscribing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct SubscriptionId(u64);
+pub(crate) struct SubscriptionNumber(u64);
 
 /// Makes ids for one worker. A client cannot guess the next one; an id is valid only in its own
 /// session.
@@ -25,13 +25,16 @@ impl SubscriptionIds {
     }
 
     /// A new id: its number, and the text that the client sees (`0x` and 32 digits).
-    pub(super) fn next(&self) -> (SubscriptionId, String) {
+    pub(super) fn next(&self) -> (SubscriptionNumber, String) {
         let number = self.next.get();
         self.next.set(number + 1);
         let [high, low] = self
             .hashers
             .each_ref()
             .map(|hasher| hasher.hash_one(number));
-        (SubscriptionId(number), format!("0x{high:016x}{low:016x}"))
+        (
+            SubscriptionNumber(number),
+            format!("0x{high:016x}{low:016x}"),
+        )
     }
 }
