@@ -19,9 +19,9 @@ pub const DRAIN_BYTES_MAX: usize = 64 << 20;
 /// Longest wait for a request's whole body: 5 MiB take 30 s at the 1.4 Mbit/s of a bad mobile link.
 pub const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Longest wait for the head of a connection's first request. A head is one packet; the rest of the
-/// time is for bad links.
-pub const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
+/// Longest wait for the headers of a connection's first request. They are one packet; the rest of
+/// the time is for bad links.
+pub const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How long a connection may stay idle between requests: longer than the 60 s of most load
 /// balancers, so that the balancer closes it and no request meets a closing server.
@@ -80,8 +80,8 @@ pub const WRITE_STALL_TIMEOUT: Duration = Duration::from_secs(10);
 pub const UNSENT_BYTES: u32 = 128 << 10;
 
 /// Largest message that a session accepts, in bytes, whole or in parts. A request larger than
-/// [`BODY_BYTES_MAX`] is read, discarded and answered with an error; beyond this bound, reading on
-/// is not worth it and the session ends.
+/// [`BODY_BYTES_MAX`] is read, discarded and answered with an error; beyond this bound, reading
+/// costs more than it is worth, and the session ends.
 pub const MESSAGE_BYTES_MAX: usize = 32 << 20;
 
 /// Bytes of a message that are not counted against [`BODY_BYTES_PER_WORKER`]: the size of a usual
@@ -113,33 +113,34 @@ pub const SESSION_FILTER_VALUES_MAX: usize = 5_000;
 /// Addresses and topics in all subscriptions of one worker's sessions: some 150 MB.
 pub const FILTER_VALUES_PER_WORKER: usize = 1_000_000;
 
-/// Steps, of a block each, that one session's subscriptions catch up by before another session has
-/// its turn. A step takes some microseconds.
+/// Blocks that one session's subscriptions catch up by before another session has its turn. A block
+/// takes some microseconds.
 pub const CATCH_UP_STEPS: usize = 32;
 
 /// Smallest reply in bytes that is compressed. A smaller one fits into few packets, and compressing
 /// it costs more than sending it.
 pub const COMPRESS_BYTES_MIN: usize = 16 << 10;
 
-/// Replies that are compressed at the same time: each keeps a core busy for 10 to 20 ms per MB.
-/// Further replies go out uncompressed.
+/// Replies of one worker that are compressed at the same time: each keeps a core busy for 10 to 20
+/// ms per MB. Further replies go out uncompressed.
 pub const COMPRESSIONS_MAX: usize = 8;
 
 /// Largest reply in bytes that is assembled in one buffer: up to here, a copy costs less than
 /// another slice.
 pub const JOINED_REPLY_BYTES_MAX: usize = 8 << 10;
 
-/// The same for each result of a batch and for each message of a session. A batch has many results,
-/// whose copies would take much memory; a message goes to thousands of sessions, each of which
-/// would copy it.
+/// Largest result of a batch, or piece of a session's messages, in bytes that is copied into one
+/// buffer with its neighbours. A batch has many results, whose copies would take much memory; a
+/// message goes to thousands of sessions, each of which would copy it.
 pub const JOINED_ITEM_BYTES_MAX: usize = 512;
 
-/// Largest result in bytes that is built before it is sent, where it could be built while it is
-/// sent: a proof with some slots, any contract's code. In a batch it is [`JOINED_ITEM_BYTES_MAX`].
+/// Largest result in bytes that is built whole before it is sent; a larger one is built while it is
+/// sent. A proof with some slots fits, and any contract's code. In a batch the bound is
+/// [`JOINED_ITEM_BYTES_MAX`].
 pub const KEPT_RESULT_BYTES_MAX: usize = 64 << 10;
 
-/// Bytes of a reply that are passed to the connection at once. With a head before them they fit
-/// into the 128 KiB buffer that actix keeps for a connection. Larger parts allocate that buffer
+/// Bytes of a reply that are passed to the connection at once. With the headers before them they
+/// fit into the 128 KiB buffer that actix keeps for a connection. Larger parts allocate that buffer
 /// each time; smaller ones cost more system calls (`load-tests/compare`, full blocks).
 pub const CHUNK_BYTES: usize = 120 << 10;
 

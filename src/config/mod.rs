@@ -164,7 +164,7 @@ options! {
         "CONNECTIONS", "a whole number from 1 to 10000000", |text| whole(text, 1, 10_000_000);
     // At least 1 s, because actix measures it with a clock that it reads twice a second.
     /// How long a request's headers may take to arrive
-    "header-timeout" header_timeout: Duration = limits::HEAD_TIMEOUT,
+    "header-timeout" header_timeout: Duration = limits::HEADER_TIMEOUT,
         "TIME", "a time from 1s to 1h, such as 500ms, 12s or 1m",
         |text| duration(text, Duration::from_secs(1), Duration::from_secs(3600));
     /// How long a request's body may take to arrive

@@ -53,7 +53,7 @@ impl Default for ServerSettings {
             logs_deadline: limits::LOGS_DEADLINE,
             body_timeout: limits::BODY_TIMEOUT,
             session_bytes: limits::SESSION_BYTES_MAX,
-            idle_max: limits::KEEP_ALIVE + limits::HEAD_TIMEOUT,
+            idle_max: limits::KEEP_ALIVE + limits::HEADER_TIMEOUT,
         }
     }
 }
