@@ -279,9 +279,9 @@ impl World {
         // If an upstream has been honest for longer than the longest wait, the served head is at
         // most one block behind it.
         let longest = (BACKOFF_MAX * 5 / 4).as_millis() / STEP.as_millis();
-        let settled = longest as u64 + 4 * STEPS;
+        let recovered = longest as u64 + 4 * STEPS;
         let is_honest = |upstream: &SimulatedUpstream| {
-            upstream.mode == Mode::Honest && self.step - upstream.since > settled
+            upstream.mode == Mode::Honest && self.step - upstream.since > recovered
         };
         if self.upstreams.iter().any(is_honest) {
             let (head, _) = self.served.head();
@@ -296,7 +296,7 @@ impl World {
 }
 
 #[test]
-fn the_head_never_goes_back_and_a_live_upstream_is_followed() {
+fn a_switch_does_not_take_the_head_back_and_a_live_upstream_is_followed() {
     let mut blocks = 0;
     for seed in 0..60 {
         let mut world = World::new(seed);
