@@ -18,6 +18,6 @@ mod tenant;
 mod tenant_table;
 
 pub use quota::Exceeded;
-pub use session_caps::{SessionCaps, SessionSlot};
+pub use session_caps::{SessionCaps, SessionPermit};
 pub use tenant::{Limits, MethodSet, Tenant, TenantId};
 pub use tenant_table::{TenantConfig, Tenants};

@@ -14,7 +14,7 @@ pub struct SessionCaps {
 
 /// The right to one open session; dropping it gives it back.
 #[derive(Debug)]
-pub struct SessionSlot {
+pub struct SessionPermit {
     _of_service: Counted,
     _of_tenant: Counted,
 }
@@ -29,11 +29,11 @@ impl SessionCaps {
         }
     }
 
-    /// A slot for one more session of `tenant`; `None` if the service or the tenant has too many
+    /// A permit for one more session of `tenant`; `None` if the service or the tenant has too many
     /// open.
     #[must_use]
-    pub fn take(&self, tenant: &Tenant) -> Option<SessionSlot> {
-        Some(SessionSlot {
+    pub fn take(&self, tenant: &Tenant) -> Option<SessionPermit> {
+        Some(SessionPermit {
             _of_service: self.open.take(self.most)?,
             _of_tenant: tenant.open_sessions.take(tenant.limits.sessions)?,
         })
@@ -53,7 +53,7 @@ mod tests {
     use crate::access::{Limits, MethodSet, TenantConfig, Tenants};
 
     #[test]
-    fn both_caps_hold_and_slots_come_back() {
+    fn both_caps_hold_and_permits_come_back() {
         let limits = Limits {
             methods: MethodSet::Companion,
             rate: None,

@@ -221,7 +221,7 @@ mod tests {
         let (tenants, caps) = (tenants([("a", "a1"), ("b", "b1")]), SessionCaps::new(10));
         let now = Instant::now();
         let [a, b] = ["a1", "b1"].map(|key| tenants.resolve(key).unwrap());
-        let slot = caps.take(&a).unwrap();
+        let permit = caps.take(&a).unwrap();
         assert_eq!(a.take_requests(2, now), Ok(()));
         assert_eq!(b.take_requests(2, now), Ok(()));
 
@@ -236,10 +236,10 @@ mod tests {
         assert!(a.take_requests(1, now).is_err());
         assert!(caps.take(&a2).is_none(), "one count of sessions");
         assert_eq!(c.take_requests(2, now), Ok(()));
-        drop(slot);
-        let slot = caps.take(&a2).unwrap();
+        drop(permit);
+        let permit = caps.take(&a2).unwrap();
         assert!(caps.take(&a).is_none());
-        drop(slot);
+        drop(permit);
 
         // b comes back as another tenant.
         tenants.replace(TenantConfig::from_keys([("b", "b1")], LIMITS));
@@ -253,7 +253,7 @@ mod tests {
         let (tenants, caps) = (tenants([("a", "a")]), SessionCaps::new(10));
         let now = Instant::now();
         let a = tenants.resolve("a").unwrap();
-        let _slot = caps.take(&a).unwrap();
+        let _permit = caps.take(&a).unwrap();
         assert_eq!(a.take_requests(100, now), Ok(()));
         let limits = Limits {
             methods: MethodSet::Core,

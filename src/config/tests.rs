@@ -124,7 +124,7 @@ fn option_names_are_unique_and_defaults_are_accepted() {
             assert_eq!(
                 (option.show)(&config),
                 default,
-                "{}: the default is acceptable",
+                "{}: the default is accepted",
                 option.name
             );
         }
@@ -246,7 +246,7 @@ fn a_flag_holds_one_key_and_a_variable_several() {
 }
 
 /// Flags, environment, file, and the whole message.
-type Fault<'a> = (
+type BadCommand<'a> = (
     &'a [&'a str],
     &'a [(&'a str, &'a str)],
     Option<&'a str>,
@@ -255,7 +255,7 @@ type Fault<'a> = (
 
 #[test]
 fn the_error_for_a_bad_value_is_one_line_that_says_what_is_accepted() {
-    let faults: &[Fault<'_>] = &[
+    let commands: &[BadCommand<'_>] = &[
         (
             &["--workers", "0"],
             &[],
@@ -449,7 +449,7 @@ fn the_error_for_a_bad_value_is_one_line_that_says_what_is_accepted() {
             "no --api-key is given, and only source dev on a loopback address may go without one (this is source files on 127.0.0.1:8545): make a secret with `openssl rand -hex 16` and give it as --api-key NAME=SECRET or NEARHEAD_API_KEY",
         ),
     ];
-    for (flags, environment, toml, expected) in faults {
+    for (flags, environment, toml, expected) in commands {
         let message = command(flags, environment, *toml).unwrap_err().to_string();
         let path = toml
             .map(|text| File::new(text).0.display().to_string())
@@ -463,16 +463,16 @@ fn the_error_for_a_bad_value_is_one_line_that_says_what_is_accepted() {
 
 #[test]
 fn a_missing_file_is_named_with_its_option() {
-    let fault = command(&["--config", "/no/such.toml"], &[], None)
+    let error = command(&["--config", "/no/such.toml"], &[], None)
         .unwrap_err()
         .to_string();
-    assert!(fault.starts_with("--config /no/such.toml: "), "{fault}");
-    let fault = command(&[], &[("NEARHEAD_CONFIG", "/no/such.toml")], None)
+    assert!(error.starts_with("--config /no/such.toml: "), "{error}");
+    let error = command(&[], &[("NEARHEAD_CONFIG", "/no/such.toml")], None)
         .unwrap_err()
         .to_string();
     assert!(
-        fault.starts_with("NEARHEAD_CONFIG /no/such.toml: "),
-        "{fault}"
+        error.starts_with("NEARHEAD_CONFIG /no/such.toml: "),
+        "{error}"
     );
 }
 
@@ -497,10 +497,10 @@ fn no_secret_is_shown() {
         "api-key = [\"swordfish\", 1.5]",
         "swordfish",
     ] {
-        let fault = command(&[], &[], Some(toml)).unwrap_err();
+        let error = command(&[], &[], Some(toml)).unwrap_err();
         let own_name = toml == "swordfish";
-        assert!(own_name || !fault.to_string().contains(secret), "{fault}");
-        assert_eq!(fault.to_string().lines().count(), 1);
+        assert!(own_name || !error.to_string().contains(secret), "{error}");
+        assert_eq!(error.to_string().lines().count(), 1);
     }
 }
 
@@ -570,8 +570,8 @@ proptest! {
     #[test]
     fn any_text_gives_a_configuration_or_one_line(option in 0..OPTIONS.len(), text in "\\PC{0,12}") {
         let flag = format!("--{}={text}", OPTIONS[option].name);
-        if let Err(fault) = command(&[&flag], &[], None) {
-            let message = fault.to_string();
+        if let Err(error) = command(&[&flag], &[], None) {
+            let message = error.to_string();
             prop_assert_eq!(message.lines().count(), 1, "{}", message);
         }
     }

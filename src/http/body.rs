@@ -117,8 +117,8 @@ async fn read(
                 return Poll::Ready(Err(BodyRefusal::Endless));
             }
         }
-        // Most bodies arrive with their heads and are complete at the second poll. Only later ones
-        // need a clock.
+        // Most bodies arrive with their headers and are complete at the second poll. Only later
+        // ones need a clock.
         polls = polls.saturating_add(1);
         if polls == 1 {
             return Poll::Pending;

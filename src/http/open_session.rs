@@ -55,12 +55,12 @@ impl WorkerState {
             self.count_refused(&error, access);
             return close_after(self.respond(request, Answer::error("null", &error), None));
         }
-        let slot = self
+        let permit = self
             .server
             .session_caps
             .take(&tenant)
             .filter(|_| !self.server.readiness.draining.load(Ordering::Relaxed));
-        let Some(slot) = slot else {
+        let Some(permit) = permit else {
             self.count_refused(&RpcError::Unavailable, access);
             return close_after(refuse_body(BodyRefusal::Busy));
         };
@@ -68,7 +68,7 @@ impl WorkerState {
             .map(Answering::becomes_session)
             .unwrap_or_default();
         let subscriptions = SessionSubscriptions::new(Rc::clone(&self.hub));
-        let session = self.sessions.open(slot, subscriptions, connection);
+        let session = self.sessions.open(permit, subscriptions, connection);
         let dispatcher = Rc::clone(&self.dispatcher);
         let budget = self.bodies.clone();
         session_actor::open(response, payload, session, dispatcher, tenant, budget)

@@ -43,7 +43,7 @@ pub struct ServerSettings {
     pub body_timeout: Duration,
     /// Bytes that may wait for one session's client.
     pub session_bytes: usize,
-    /// Longest time from the end of one request to the whole head of the next.
+    /// Longest time from the end of one request to the last header of the next.
     pub idle_max: Duration,
 }
 

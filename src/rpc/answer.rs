@@ -77,7 +77,7 @@ impl Answer {
     }
 }
 
-const HEAD: &str = r#"{"jsonrpc":"2.0","id":"#;
+const START: &str = r#"{"jsonrpc":"2.0","id":"#;
 const RESULT: &str = r#","result":"#;
 const ERROR: &str = r#","error":"#;
 
@@ -114,7 +114,7 @@ impl Writer {
         } else {
             0
         };
-        writer.open = Vec::with_capacity(HEAD.len() + id.len() + RESULT.len() + copied + 1);
+        writer.open = Vec::with_capacity(START.len() + id.len() + RESULT.len() + copied + 1);
         writer.result(id, result, result_len)?;
         Ok(writer.finish())
     }
@@ -144,7 +144,7 @@ impl Writer {
         result: Json,
         result_len: usize,
     ) -> Result<(), Truncated> {
-        self.text(HEAD);
+        self.text(START);
         self.text(id);
         self.text(RESULT);
         if result_len <= self.copied_max {
@@ -164,7 +164,7 @@ impl Writer {
 
     /// Writes a response object with an error.
     pub(crate) fn error(&mut self, id: &str, error: &RpcError) {
-        self.text(HEAD);
+        self.text(START);
         self.text(id);
         self.text(ERROR);
         self.text(&error.to_json());
@@ -192,7 +192,7 @@ impl Writer {
 
 /// Length of a response object with a result of `result_len` bytes.
 pub(crate) const fn response_len(id: &str, result_len: usize) -> usize {
-    HEAD.len() + id.len() + RESULT.len() + result_len + 1
+    START.len() + id.len() + RESULT.len() + result_len + 1
 }
 
 #[cfg(test)]

@@ -19,7 +19,7 @@ use super::{
     shared::Shared,
 };
 use crate::{
-    access::SessionSlot,
+    access::SessionPermit,
     connections::{ConnectionHandle, Tick},
     limits::{
         CONTROL_FRAMES_PER_SECOND, JOINED_REPLY_BYTES_MAX, SESSION_REQUESTS_MAX,
@@ -94,13 +94,13 @@ pub(crate) struct Session {
     unanswered: Cell<u8>,
     /// When the client last took bytes, or, if none waited then, when the next ones were queued.
     taken_at: Cell<Tick>,
-    _slot: SessionSlot,
+    _permit: SessionPermit,
 }
 
 impl Session {
     pub(super) fn new(
         shared: Rc<Shared>,
-        slot: SessionSlot,
+        permit: SessionPermit,
         subscriptions: SessionSubscriptions,
         connection: ConnectionHandle,
     ) -> Self {
@@ -122,7 +122,7 @@ impl Session {
             pinged_at: Cell::new(now),
             unanswered: Cell::new(0),
             taken_at: Cell::new(now),
-            _slot: slot,
+            _permit: permit,
         }
     }
 

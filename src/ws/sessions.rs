@@ -12,7 +12,7 @@ use std::{
 
 use super::{session::Session, shared::Shared};
 use crate::{
-    access::SessionSlot,
+    access::SessionPermit,
     connections::{ConnectionHandle, every_second},
     metrics::Metrics,
     subscriptions::SessionSubscriptions,
@@ -63,12 +63,12 @@ impl Sessions {
     /// A new session on this connection.
     pub(crate) fn open(
         &self,
-        slot: SessionSlot,
+        permit: SessionPermit,
         subscriptions: SessionSubscriptions,
         connection: ConnectionHandle,
     ) -> Rc<Session> {
         let shared = Rc::clone(&self.shared);
-        let session = Rc::new(Session::new(shared, slot, subscriptions, connection));
+        let session = Rc::new(Session::new(shared, permit, subscriptions, connection));
         self.open
             .sessions
             .borrow_mut()

@@ -49,9 +49,9 @@ fn open(sessions: &Sessions) -> Rc<Session> {
 }
 
 fn open_on(sessions: &Sessions, connection: ConnectionHandle) -> Rc<Session> {
-    let slot = SessionCaps::new(1).take(&Tenant::for_tests(1));
+    let permit = SessionCaps::new(1).take(&Tenant::for_tests(1));
     let subscriptions = SessionSubscriptions::new(Hub::new(sessions.shared.metrics.clone()));
-    sessions.open(slot.unwrap(), subscriptions, connection)
+    sessions.open(permit.unwrap(), subscriptions, connection)
 }
 
 /// Takes everything that waits.

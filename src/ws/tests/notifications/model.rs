@@ -94,10 +94,10 @@ impl World {
     }
 
     pub(super) fn session(&self) -> Rc<Session> {
-        let slot = self.caps.take(&self.tenant).unwrap();
+        let permit = self.caps.take(&self.tenant).unwrap();
         let subscriptions = SessionSubscriptions::new(Rc::clone(&self.hub));
         self.sessions
-            .open(slot, subscriptions, ConnectionHandle::default())
+            .open(permit, subscriptions, ConnectionHandle::default())
     }
 
     /// Whether the chain from this block to the head is no longer held.
