@@ -1,4 +1,4 @@
-//! What holds for every window, as one check that tests call.
+//! The invariants of the window, as one check that tests call.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -14,7 +14,7 @@ impl Window {
     /// Checks every invariant of the window; the cost grows with its transactions.
     ///
     /// # Errors
-    /// The first violation, in words and with its numbers.
+    /// The first violation, as a sentence with its numbers.
     pub fn check_invariants(&self) -> Result<(), String> {
         let snapshot = &*self.snapshot;
         canonical_is_a_chain(snapshot)?;

@@ -8,7 +8,7 @@
 //! | `transactions` | canonical transactions by hash, shared between snapshots |
 //! | `block_id` | how a request names a block, and why a name cannot be resolved |
 //! | `limits` | how many blocks are held |
-//! | `invariants` | what holds for every window, as one check that tests call |
+//! | `invariants` | the invariants of the window, as one check that tests call |
 
 mod block_id;
 mod cursor;

@@ -1,4 +1,4 @@
-//! Thousands of seeded changes, compared with a window that is written for simplicity.
+//! Thousands of seeded changes, compared with a simple model of the window.
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
@@ -19,7 +19,7 @@ use crate::{
     test_block::{TestBlock, transaction_hash},
 };
 
-/// Number of distinct transactions: so few that blocks of one chain, and of two branches, share
+/// Number of distinct transactions: few, so that blocks of one chain, and of two branches, share
 /// some.
 const TRANSACTIONS: u64 = 300;
 

@@ -10,20 +10,20 @@ use crate::block::Block;
 /// The place of each canonical transaction of the window.
 ///
 /// The map is persistent: a clone is free, and adding a block costs its own transactions even while
-/// clones are held. Indexing is most of the cost of a new head, so it is deferred: the newest block
-/// and a block that left are pending, look-ups consider them, and [`Self::index_pending`] moves
-/// them into the map.
+/// clones are held. Indexing is most of the cost of a new head, so it is deferred. Two blocks may
+/// be pending: the newest, which is not in the map yet, and the one that left the window, which
+/// still is. Look-ups consider both; [`Self::index_pending`] brings the map up to date.
 #[derive(Clone, Debug, Default)]
 pub(super) struct TransactionIndex {
     places: GenericHashMap<B256, TransactionPlace, FbBuildHasher<32>, DefaultSharedPtr>,
     /// Older places of transactions that the chain has more than once, oldest first. Ethereum's
-    /// nonces rule that out, but other chains have had it, and a revert must find the older place
-    /// again.
+    /// nonces rule such duplicates out, but other chains have had them, and a revert must find the
+    /// older place again.
     shadowed: Vec<(B256, TransactionPlace)>,
     /// The newest block, if it is not in `places` yet.
-    newest: Option<Listed>,
-    /// The block below the oldest, if it is still in `places`.
-    left: Option<Listed>,
+    newest: Option<BlockTransactions>,
+    /// The block that left the window last, if it is still in `places`.
+    released: Option<BlockTransactions>,
 }
 
 /// A transaction's block and its index there.
@@ -33,9 +33,9 @@ pub(super) struct TransactionPlace {
     pub(super) index: u32,
 }
 
-/// The transactions of a pending block. The block itself need not be held.
+/// A block's transactions. The block itself need not be held.
 #[derive(Clone, Debug)]
-struct Listed {
+struct BlockTransactions {
     number: u64,
     hashes: Arc<[B256]>,
 }
@@ -44,11 +44,11 @@ impl TransactionIndex {
     pub(super) fn get(&self, hash: &B256) -> Option<TransactionPlace> {
         let newest = self.newest.as_ref().and_then(|newest| newest.last(hash));
         newest.or_else(|| {
-            let is_left = |place: &TransactionPlace| {
-                let left = self.left.as_ref();
-                left.is_some_and(|left| left.number == place.number)
+            let is_released = |place: &TransactionPlace| {
+                let released = self.released.as_ref();
+                released.is_some_and(|released| released.number == place.number)
             };
-            self.places.get(hash).copied().filter(|at| !is_left(at))
+            self.places.get(hash).copied().filter(|at| !is_released(at))
         })
     }
 
@@ -66,13 +66,14 @@ impl TransactionIndex {
 
     /// Whether no block is pending.
     pub(super) const fn is_complete(&self) -> bool {
-        self.newest.is_none() && self.left.is_none()
+        self.newest.is_none() && self.released.is_none()
     }
 
-    /// Moves the pending blocks into the map. Look-ups give the same answers before and after.
+    /// Brings the map up to date with the pending blocks. Look-ups give the same answers before and
+    /// after.
     pub(super) fn index_pending(&mut self) {
-        if let Some(left) = self.left.take() {
-            self.remove_lowest(&left);
+        if let Some(released) = self.released.take() {
+            self.remove_places(&released);
         }
         if let Some(newest) = self.newest.take() {
             for (hash, place) in newest.places() {
@@ -83,16 +84,16 @@ impl TransactionIndex {
         }
     }
 
-    /// Adds a block that is newer than all others, as pending.
+    /// Adds a block that is newer than all others; it is pending.
     pub(super) fn add_newest(&mut self, block: &Block) {
         self.index_pending();
-        self.newest = Some(Listed::of(block));
+        self.newest = Some(BlockTransactions::of(block));
     }
 
     /// Adds the transactions of a block that is older than all others.
     pub(super) fn add_oldest(&mut self, block: &Block) {
         self.index_pending();
-        for (hash, place) in Listed::of(block).places().rev() {
+        for (hash, place) in BlockTransactions::of(block).places().rev() {
             if self.places.contains_key(&hash) {
                 self.shadowed.insert(0, (hash, place));
             } else {
@@ -106,7 +107,7 @@ impl TransactionIndex {
         if self.newest.take().is_some() {
             return;
         }
-        for (hash, _) in Listed::of(block).places().rev() {
+        for (hash, _) in BlockTransactions::of(block).places().rev() {
             let older = self.shadowed.iter().rposition(|(of, _)| *of == hash);
             match older.map(|at| self.shadowed.remove(at)) {
                 Some((_, older)) => self.places.insert(hash, older),
@@ -115,15 +116,16 @@ impl TransactionIndex {
         }
     }
 
-    /// Removes the oldest block, as pending.
+    /// Removes the oldest block; it is pending.
     pub(super) fn remove_oldest(&mut self, block: &Block) {
-        if let Some(before) = self.left.replace(Listed::of(block)) {
-            self.remove_lowest(&before);
+        if let Some(before) = self.released.replace(BlockTransactions::of(block)) {
+            self.remove_places(&before);
         }
     }
 
-    fn remove_lowest(&mut self, left: &Listed) {
-        for (hash, place) in left.places() {
+    /// Removes the places of a block that is older than all others.
+    fn remove_places(&mut self, oldest: &BlockTransactions) {
+        for (hash, place) in oldest.places() {
             let hidden = self.shadowed.iter().position(|at| *at == (hash, place));
             if let Some(at) = hidden {
                 self.shadowed.remove(at);
@@ -134,7 +136,7 @@ impl TransactionIndex {
     }
 }
 
-impl Listed {
+impl BlockTransactions {
     fn of(block: &Block) -> Self {
         Self {
             number: block.number(),
@@ -144,7 +146,7 @@ impl Listed {
 
     /// The transaction's last place in the block.
     fn last(&self, hash: &B256) -> Option<TransactionPlace> {
-        let index = self.hashes.iter().rposition(|listed| listed == hash)?;
+        let index = self.hashes.iter().rposition(|found| found == hash)?;
         Some(self.place(index))
     }
 

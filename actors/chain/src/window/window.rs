@@ -23,7 +23,7 @@ pub struct Window {
     pub(super) replaced: VecDeque<Arc<Block>>,
 }
 
-/// What [`Window::advance`] changed.
+/// What [`Window::advance`] or [`Window::reset`] changed.
 #[derive(Clone, Debug, Default)]
 pub struct HeadDelta {
     /// Blocks that are no longer canonical, newest first.
@@ -61,7 +61,7 @@ pub enum WindowError {
     /// The head is the only block.
     #[error("the oldest block of the window cannot be reverted")]
     NothingToRevert,
-    /// The hash is neither canonical nor below the window.
+    /// The block is not canonical, as far as the window shows.
     #[error("block {hash} is not canonical")]
     NotCanonical {
         /// The hash.
@@ -190,7 +190,7 @@ impl Window {
     /// Keeps the genesis, without its state, for a window that began above it. A genesis that is
     /// already held stays.
     ///
-    /// The source vouches that it is this chain's genesis until the window reaches it.
+    /// Until the window reaches block 0, the source is trusted that this is the chain's genesis.
     ///
     /// # Errors
     /// [`WindowError::NotCanonical`] if the block's number is not 0.
@@ -223,8 +223,8 @@ impl Window {
     /// Reverts the head; it stays readable by hash until its number falls below the window.
     ///
     /// If it was safe or finalized, that tag is unknown until the source names another block: the
-    /// source never gave the tag to its parent. A finalized block is reverted only if the chain
-    /// broke its promise; the source still decides.
+    /// source never gave the tag to its parent. A chain that reverts a finalized block broke its
+    /// promise; the window follows the source nevertheless.
     ///
     /// # Errors
     /// [`WindowError::NothingToRevert`].
@@ -275,8 +275,8 @@ impl Window {
 
     /// Sets the safe block by the number and hash that the source names.
     ///
-    /// The block is canonical, or so far below the window that nothing held here links to it; the
-    /// source is trusted until the window reaches it.
+    /// A block that is so far below the window that no held block names its hash is accepted: the
+    /// source is trusted until the window reaches it. Any other block must be canonical.
     ///
     /// # Errors
     /// [`WindowError::NotCanonical`].
