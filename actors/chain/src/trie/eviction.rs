@@ -1,8 +1,8 @@
 //! Evicts nodes and codes from a store that has a bound in bytes.
 //!
-//! The bound covers the memory of the process: the bytes of nodes and codes, and [`ENTRY_BYTES`]
-//! per entry, also for nodes that are referenced but missing. A branch references up to sixteen of
-//! those, so they take most of the memory.
+//! The bound is on memory: the bytes of nodes and codes, and [`ENTRY_BYTES`] for each entry. Nodes
+//! that are referenced but missing have entries too: a branch may have sixteen of them, so they
+//! take most of the memory.
 //!
 //! Nodes that no held root reaches are released by their reference counts before anything is
 //! evicted. Then the least recently read nodes go, leaves first: a node stays until the stored
@@ -18,8 +18,8 @@ use alloy_primitives::B256;
 
 use super::{NodeStore, node::Reference, node_store::push_stored_references};
 
-/// Memory of an entry beyond its bytes: key, counts and pointers at a hash table's load, and the
-/// allocator's overhead.
+/// Memory of an entry without the bytes of its node or code: key, counts, pointers, its share of
+/// the hash table's empty slots, and the allocator's overhead.
 const ENTRY_BYTES: usize = 100;
 /// An eviction frees this fraction of the bound, so that many insertions share its cost.
 const ROOM_DIVISOR: usize = 8;
@@ -43,7 +43,7 @@ impl NodeStore {
         };
         let enough = max - max / ROOM_DIVISOR;
         let items = self.oldest_first();
-        // The parents of old leaves are evicted before younger leaves.
+        // So the parents of old leaves are evicted before younger leaves.
         for part in EVICTED_PARTS {
             let oldest = &items[..items.len() / part];
             // A node with stored children is evicted in a later round; there are at most as many

@@ -61,8 +61,8 @@ impl NodeStore {
     /// nodes, codes, reference counts, hashes and sizes. Roots that wait for their release count as
     /// held.
     ///
-    /// [`NodeStore::held_roots`] gives the roots of the live handles. It is for tests: it takes
-    /// time and memory in the order of the whole store, and blocks the writer.
+    /// [`NodeStore::held_roots`] gives the roots of the live handles. This check is for tests: its
+    /// time and memory grow with the whole store, and it blocks the writer.
     ///
     /// # Errors
     /// The first violation found, in the order of the hash maps.
@@ -141,7 +141,8 @@ fn check(
     bytes: Option<&[u8]>,
 ) -> Result<(), InvariantError> {
     let (Reference::Node(hash) | Reference::Code(hash)) = item;
-    // A missing item is counted like a stored one.
+    // A missing item has no bytes to hash, but its references are counted like those of a stored
+    // one.
     if let Some(actual) = bytes.map(keccak256)
         && actual != hash
     {

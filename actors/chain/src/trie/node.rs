@@ -161,7 +161,7 @@ impl std::fmt::Display for Reference {
 /// Appends what the node references, once per reference; nothing if the node is malformed.
 ///
 /// One routine serves both kinds of trie, because the value of an account leaf is a list and that
-/// of a storage leaf a string. An inline node references nothing: it is shorter than a hash.
+/// of a storage leaf a string. An inline node references nothing: it is too short to hold a hash.
 pub(super) fn push_references(rlp: &[u8], references: &mut Vec<Reference>) -> Result<()> {
     let mut push = |child: Child<'_>| {
         if let Child::Hash(hash) = child {

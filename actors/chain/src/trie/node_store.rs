@@ -26,8 +26,8 @@ const CODE_SHARDS: usize = 64;
 /// All nodes and codes of the held states, by keccak256, each with a reference count.
 ///
 /// A state may be held in part. An item that is referenced but not stored has an entry without
-/// bytes, with a count like any other; reading it is an error that says that it is missing. A
-/// commit or a proof that contains the item completes the entry for all readers.
+/// bytes, with a reference count like any other; a read of it fails as missing. A commit or a proof
+/// that contains the item completes the entry for all readers.
 ///
 /// There is one writer at a time, which commits and releases. A reader waits for it only while it
 /// changes one map entry.
@@ -41,12 +41,12 @@ pub struct NodeStore {
     pub(super) node_bytes: AtomicUsize,
     pub(super) code_bytes: AtomicUsize,
     pub(super) handles: Mutex<Handles>,
-    /// Held during every change of reference counts, so that an acquire never sees a half-done
+    /// Held during every change of reference counts, so that no acquire runs in the middle of a
     /// release.
     pub(super) writer: Mutex<()>,
     /// Most bytes to hold; `None` if nodes cannot be fetched again.
     pub(super) bytes_max: Option<usize>,
-    /// Number of insertions so far: the clock by which the age of a read is measured.
+    /// Number of insertions so far. It dates reads, so that the least recently read items are known.
     pub(super) age: AtomicU32,
 }
 

@@ -15,8 +15,8 @@ use super::{
 /// A subtree whose parent does not have its final shape yet.
 ///
 /// A leaf or an extension may still be merged with the path above it, so it is encoded only when
-/// the node above it is known to be a branch. Thus exactly the nodes of the result are encoded and
-/// hashed, each once.
+/// the node above it is known to be a branch. So each node of the result is encoded and hashed
+/// once, and no other node is.
 #[derive(Default)]
 enum Subtree {
     /// No keys.
@@ -96,7 +96,7 @@ impl<'a> TrieUpdater<'a> {
             root => Subtree::Untouched(RlpNode::word_rlp(&root)),
         };
         let after = self.apply(before, 0, updates)?;
-        Ok(self.seal_root(&after))
+        Ok(self.encode_root(&after))
     }
 
     /// Applies `updates`, which share their first `depth` nibbles, to the subtree at that depth.
@@ -179,7 +179,7 @@ impl<'a> TrieUpdater<'a> {
                 let path = Nibbles::from_nibbles_unchecked([only as u8]);
                 self.prefix(path, std::mem::take(&mut children[only]), depth)
             }
-            (Some(_), Some(_)) => Ok(Subtree::Branch(self.seal_branch(children))),
+            (Some(_), Some(_)) => Ok(Subtree::Branch(self.encode_branch(children))),
         }
     }
 
@@ -226,7 +226,7 @@ impl<'a> TrieUpdater<'a> {
     }
 
     /// Encodes a subtree, and keeps its node if it is new.
-    fn seal(&mut self, subtree: &Subtree) -> RlpNode {
+    fn encode_subtree(&mut self, subtree: &Subtree) -> RlpNode {
         match subtree {
             Subtree::Empty => RlpNode::default(),
             Subtree::Untouched(node) | Subtree::Branch(node) => node.clone(),
@@ -235,13 +235,13 @@ impl<'a> TrieUpdater<'a> {
         }
     }
 
-    fn seal_branch(&mut self, children: &[Subtree; 16]) -> RlpNode {
+    fn encode_branch(&mut self, children: &[Subtree; 16]) -> RlpNode {
         let mut stack = <[RlpNode; 16]>::default();
         let mut mask = TrieMask::default();
         let mut count = 0;
         for (nibble, child) in (0..).zip(children) {
             if !matches!(child, Subtree::Empty) {
-                stack[count] = self.seal(child);
+                stack[count] = self.encode_subtree(child);
                 mask.set_bit(nibble);
                 count += 1;
             }
@@ -249,12 +249,12 @@ impl<'a> TrieUpdater<'a> {
         self.keep(&BranchNodeRef::new(&stack[..count], mask))
     }
 
-    /// Seals a root, which is named by its hash however short its node is.
-    fn seal_root(&mut self, subtree: &Subtree) -> B256 {
+    /// Encodes a root, which is named by its hash however short its node is.
+    fn encode_root(&mut self, subtree: &Subtree) -> B256 {
         if matches!(subtree, Subtree::Empty) {
             return EMPTY_ROOT_HASH;
         }
-        let node = self.seal(subtree);
+        let node = self.encode_subtree(subtree);
         node.as_hash().unwrap_or_else(|| {
             let hash = keccak256(&node);
             self.nodes.insert(hash, node.as_slice().into());

@@ -107,8 +107,8 @@ impl NodeSource for ProofPath<'_> {
 }
 
 impl AccountProof {
-    /// Verifies the nodes of a proof against a state root: each must have the hash that its
-    /// predecessor names, and the path must need every one. Account and values are decoded from the
+    /// Verifies the nodes of a proof against a state root: each must have the hash that the node
+    /// before it names, and the path must need all of them. Account and values are decoded from the
     /// nodes.
     ///
     /// # Errors
@@ -119,7 +119,7 @@ impl AccountProof {
         nodes: Vec<Bytes>,
         storage: Vec<(U256, Vec<Bytes>)>,
     ) -> Result<Self, ProofError> {
-        let (account, nodes) = follow(state_root, keccak256(address), nodes, |mut value| {
+        let (account, nodes) = verify_path(state_root, keccak256(address), nodes, |mut value| {
             TrieAccount::decode(&mut value)
         })
         .map_err(|flaw| ProofError {
@@ -129,7 +129,7 @@ impl AccountProof {
         let storage_root = account.map_or(EMPTY_ROOT_HASH, |account| account.storage_root);
         let verify_slot = |(slot, nodes): (U256, Vec<Bytes>)| {
             let key = keccak256(slot.to_be_bytes::<32>());
-            let (value, nodes) = follow(storage_root, key, nodes, |mut value| {
+            let (value, nodes) = verify_path(storage_root, key, nodes, |mut value| {
                 U256::decode(&mut value)
             })
             .map_err(|flaw| ProofError {
@@ -151,8 +151,8 @@ impl AccountProof {
     }
 }
 
-/// Follows a key along `nodes`; returns the value, and the nodes as eth_getProof has them.
-fn follow<T>(
+/// Walks to a key along `nodes`; returns the value, and the nodes as eth_getProof has them.
+fn verify_path<T>(
     root: B256,
     key: B256,
     mut nodes: Vec<Bytes>,

@@ -59,7 +59,7 @@ pub(super) fn walk<S: NodeSource, T>(
     }
 }
 
-/// Follows `key` from `depth` on, through one stored node and its inline nodes.
+/// Walks towards `key` from `depth` on, through one stored node and its inline nodes.
 fn step<T>(
     mut rlp: &[u8],
     key: &Nibbles,
