@@ -44,7 +44,7 @@ struct TermSet(HashTable<Term>);
 /// What a matching log has: one term of every group.
 #[derive(Debug)]
 pub(super) struct Query<'a> {
-    /// In the order in which they are looked up in a block, until the block lacks one.
+    /// In the order of the look-ups in a block, which end at the first group that the block lacks.
     pub(super) groups: Vec<Group<'a>>,
     /// The field that a log must have with any value: the last position of a filter that ends in a
     /// wildcard.
@@ -113,9 +113,9 @@ impl TermSet {
 }
 
 impl<'a> Query<'a> {
-    /// Looks up address and topic as pairs, up to twice as many pairs as the filter has terms. The
-    /// postings find a pair in one look-up, however many logs have one of its halves, and most
-    /// filters name an address and an event.
+    /// The query of these terms. Address and topic become pairs, at most twice as many as the
+    /// filter has terms: the postings find a pair in one look-up, however many logs have only its
+    /// address or its topic, and most filters name an address and an event.
     pub(super) fn new(terms: &'a FilterTerms) -> Self {
         let FilterTerms { addresses, topics } = terms;
         let mut groups = Vec::with_capacity(1 + topics.len());

@@ -12,12 +12,12 @@ use super::{
 
 /// Filters, each with a value, by what a log must have to match them.
 ///
-/// Every filter is indexed under *anchors*: hashes of one value for each of a set of its fields. A
-/// log is looked up once per set of fields in use (a handful in practice, at most 32), and every
-/// filter found is then checked in full.
+/// Every filter is indexed by a set of its fields, under *anchors*: an anchor is a hash of one
+/// value for each field of the set. A log is looked up once for each set of fields in use (a
+/// handful in practice, at most 32), and every filter found is then checked in full.
 ///
-/// The set has as many of the filter's conditions as possible, the address first, so that few logs
-/// find a filter that they do not match: a common event alone would find most filters.
+/// The set has as many of the filter's fields as possible, the address first, so that few logs find
+/// a filter that they do not match: a common event alone would find most filters.
 #[derive(Debug)]
 pub struct FilterIndex<T> {
     filters: HashMap<FilterId, IndexedFilter<T>>,
@@ -34,8 +34,8 @@ pub struct FilterId(u64);
 /// A set of fields, one bit each.
 type FieldSet = u8;
 
-/// A filter has at most this many anchors, plus two for each of its values: enough for a few values
-/// in each condition.
+/// A filter has at most this many anchors, plus two for each of its values: enough to index a
+/// filter with a few values in each field by all of its fields.
 const ANCHORS_EXTRA: usize = 64;
 
 const FIELDS: [Field; 5] = [
@@ -290,8 +290,8 @@ const fn bit(field: Field) -> FieldSet {
     1 << field as u8
 }
 
-/// The result depends on the order. A term's hash already depends on its field, and fields are
-/// always joined in one order.
+/// Adds a term to an anchor. The result depends on the order, so callers join terms in the order of
+/// their fields.
 const fn join(anchor: u64, term: u64) -> u64 {
     (anchor.rotate_left(23) ^ term).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }

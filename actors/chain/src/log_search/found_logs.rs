@@ -60,6 +60,7 @@ struct LogArray {
     run: usize,
     taken: usize,
     block: usize,
+    /// Whether the bracket or comma before that run was taken.
     is_begun: bool,
     /// Bytes left to take.
     left: usize,

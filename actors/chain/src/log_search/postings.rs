@@ -7,8 +7,8 @@ use hashbrown::HashTable;
 
 /// Search structure over one block's logs.
 ///
-/// It holds the positions of the logs that have each address, each topic at its position, and each
-/// pair of the two. It is exact: there are no false positives.
+/// It holds the positions of the logs with each address, with each topic at its position, and with
+/// each pair of an address and such a topic. It is exact: there are no false positives.
 ///
 /// A log's value in a field is a *key*: a small number, dense within the block, numbered field by
 /// field. A log has at most one key per field, so the lists of one field are disjoint, and counting
@@ -241,8 +241,8 @@ impl Builder {
         let key_count = self.hashes.len();
         self.field_starts[FIELDS] = key_count as u32;
         self.table.shrink_to_fit(|key| self.hashes[*key as usize]);
-        // First the length of each list, then the sum up to its end; filling from the back moves
-        // each end to the start.
+        // Each element is first the length of its list, then the list's end. Filling the lists
+        // from the back moves each end to the list's start.
         let mut list_starts = vec![0_u32; key_count + 1];
         for key in self.log_keys.iter().flatten().filter(|key| **key != ABSENT) {
             list_starts[*key as usize] += 1;

@@ -184,7 +184,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
     #[test]
-    fn finds_what_a_scan_finds(
+    fn a_search_finds_what_a_scan_finds(
         blocks in vec(vec(vec(any_log(), 0..6), 0..6), 1..5),
         filters in vec(any_filter(), 8),
     ) {
@@ -194,7 +194,7 @@ proptest! {
     }
 
     #[test]
-    fn finds_what_a_scan_finds_with_more_values_than_a_block_has(
+    fn a_large_filter_finds_what_a_scan_finds(
         blocks in vec(vec(vec(any_log(), 0..4), 0..3), 1..4),
         addresses in vec(0..=255_u8, 200..300),
         topics in vec(vec(0..=255_u8, 0..300), 0..3),
