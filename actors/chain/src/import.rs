@@ -46,16 +46,16 @@ pub struct ImportError {
 /// The check that a block failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ImportErrorKind {
-    /// A check of the header, the body or a signature.
+    /// A check of the header, the body or a signature failed.
     #[error(transparent)]
     Verify(#[from] VerifyError),
-    /// Execution.
+    /// The block cannot be executed.
     #[error(transparent)]
     Execute(#[from] ExecuteError),
-    /// The state.
+    /// The state cannot be read or updated.
     #[error(transparent)]
     State(#[from] TrieError),
-    /// The block's JSON.
+    /// The block's JSON is too large.
     #[error(transparent)]
     Encode(#[from] EncodeError),
 }
@@ -282,11 +282,11 @@ pub(crate) fn hold_block(
 /// What a block inherits from its parent.
 #[derive(Debug)]
 pub(crate) struct Lineage {
-    /// The parent's.
+    /// The parent's total difficulty.
     pub(crate) total_difficulty: Option<U256>,
-    /// The parent and its ancestors.
+    /// Hashes of the parent and its ancestors.
     pub(crate) ancestors: Arc<[B256]>,
-    /// The parent's, with a place left for the block itself.
+    /// The parent's `ommer_ancestors`, with room for the block itself.
     pub(crate) ommer_ancestors: Vec<Arc<OmmerAncestor>>,
 }
 

@@ -103,7 +103,7 @@ pub enum VerifyError {
     /// An ommer is an ancestor of the block.
     #[error("ommer {hash} is an ancestor")]
     OmmerIsAncestor { hash: B256 },
-    /// An ommer did not branch off within seven generations below the parent.
+    /// An ommer's parent is not one of the block's second to seventh ancestors.
     #[error("ommer {hash}: expected a parent among the last generations, found {parent}")]
     OmmerParent { hash: B256, parent: B256 },
     /// The header of an ommer fails a check.

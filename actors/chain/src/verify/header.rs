@@ -51,13 +51,13 @@ pub(super) fn check_child(
     } else {
         check_dao_fork(rules, header)?;
     }
-    check_lineage(rules, parent, header)?;
+    check_common(rules, parent, header)?;
     check_blob_fields(rules, parent, header)?;
     check_presence(rules, header)
 }
 
-/// The checks of every fork: time, extra data, difficulty, gas, base fee.
-fn check_lineage(rules: &Rules<'_>, parent: &Header, header: &Header) -> Result<(), VerifyError> {
+/// The checks that blocks of all forks share: time, extra data, difficulty, gas, base fee.
+fn check_common(rules: &Rules<'_>, parent: &Header, header: &Header) -> Result<(), VerifyError> {
     if header.timestamp <= parent.timestamp {
         return Err(VerifyError::Timestamp {
             parent: parent.timestamp,

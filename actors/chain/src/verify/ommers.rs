@@ -51,10 +51,10 @@ pub(crate) fn check_ommers(
         if ancestors.iter().any(|block| block.hash == hash) {
             return Err(VerifyError::OmmerIsAncestor { hash });
         }
-        // A child of the parent is a sibling of the block itself, so it cannot be an ommer here.
-        let grandparents = ancestors.iter().skip(1);
-        let Some(parent) = grandparents
-            .clone()
+        // A child of the block's parent is a sibling of the block, so it cannot be its ommer.
+        let Some(parent) = ancestors
+            .iter()
+            .skip(1)
             .find(|block| block.hash == ommer.parent_hash)
         else {
             return Err(VerifyError::OmmerParent {
