@@ -6,7 +6,7 @@ use alloy_primitives::B256;
 
 use crate::{encode::EncodeError, trie::ProofError, verify::VerifyError};
 
-/// Characters of an upstream's text that a message repeats.
+/// Most characters of an upstream's text that a message repeats.
 const CHARS_MAX: usize = 80;
 
 /// The answer that a fault is about.
@@ -60,7 +60,9 @@ pub enum Flaw {
 
 /// Why an answer is refused.
 ///
-/// Only [`Self::Absent`] can be honest: an upstream may be behind, or have pruned.
+/// [`Self::Absent`] can be honest: an upstream may be behind, or have pruned.
+/// [`Self::TransactionType`] and [`Self::BlobGasPrice`] can mean that nearhead does not know a rule
+/// of the chain.
 #[derive(Debug, thiserror::Error)]
 pub enum UpstreamFault {
     /// The answer is null.
@@ -123,12 +125,13 @@ pub enum UpstreamFault {
         /// The hash of the answered block.
         hash: B256,
     },
-    /// Not one receipt for each transaction, or not one header for each ommer.
+    /// Not one receipt for each transaction, one header for each ommer, or one storage proof for
+    /// each requested slot.
     #[error("{answer}: expected {expected}, found {found}")]
     Count {
         /// Of what.
         answer: AnswerKind,
-        /// The block's number of them.
+        /// The number of transactions, ommers or slots.
         expected: usize,
         /// The number of them in the answer.
         found: usize,
@@ -163,7 +166,7 @@ pub enum UpstreamFault {
 }
 
 crate::reasons! {
-    /// What an answer failed: first what a block and its receipts may, then the others.
+    /// The check that an answer failed: first those of blocks and their receipts, then the others.
     /// docs/nodes.md has the table of `OF_BLOCKS`.
     Check:
     TooLarge = "too_large", "an answer is larger than any valid one";
@@ -271,7 +274,7 @@ impl MemberError {
         Self::new(Flaw::Differs { stated, derived })
     }
 
-    /// The same error, with the path seen from one object further up.
+    /// The same error, seen from the object that has this member.
     pub(crate) fn in_member(mut self, name: &str) -> Self {
         let separator = match self.path.as_bytes().first() {
             None | Some(b'[') => "",
@@ -281,7 +284,7 @@ impl MemberError {
         self
     }
 
-    /// The same error, with the path seen from one array further up.
+    /// The same error, seen from the array that has this item.
     pub(crate) fn in_item(self, index: usize) -> Self {
         self.in_member(&format!("[{index}]"))
     }

@@ -9,8 +9,8 @@ use super::fault::{AnswerKind, UpstreamFault, cut};
 /// Most bytes of an answer: the receipts of a block of 100 million gas with nothing but empty
 /// logs, of 375 gas and some 480 bytes of JSON each.
 pub const ANSWER_BYTES_MAX: usize = 128 << 20;
-/// Most values of an answer: those of as many logs. Parsed, they take some 160 MB, however short
-/// their text.
+/// Most values of an answer: those of the same logs. Parsed, this many values take some 160 MB,
+/// however short their text.
 const VALUES_MAX: usize = 4_000_000;
 /// Most members of an object: a block has 30, with those that only some clients state. Each name is
 /// compared with all others.
@@ -45,7 +45,7 @@ pub(crate) fn parse(answer: AnswerKind, json: &[u8]) -> Result<Value<'_>, Upstre
         answer,
         error: cut(&error.to_string()),
     };
-    // Once for the whole answer, not for each text.
+    // UTF-8 is checked once for the whole answer, not for each text.
     let json = str::from_utf8(json).map_err(|error| malformed(&error))?;
     let mut deserializer = serde_json::Deserializer::from_str(json);
     let value = Seed(&mut unfinished)

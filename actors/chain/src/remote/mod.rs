@@ -1,7 +1,7 @@
 //! Verifies an upstream's answers: JSON in, a verified block, proof or code out.
 //!
 //! Nothing that an upstream states is trusted. Its JSON is decoded, hashed, and encoded again; then
-//! the JSON that it sent is compared with that, member by member.
+//! the upstream's JSON is compared with the new JSON, member by member.
 //!
 //! | file | what it is responsible for |
 //! |---|---|

@@ -37,7 +37,7 @@ pub fn verify_proof(
     address: &Address,
     slots: &[U256],
 ) -> Result<AccountProof, UpstreamFault> {
-    let wrong = |wrong: MemberError| wrong.of(AnswerKind::Proof);
+    let wrong = |error: MemberError| error.of(AnswerKind::Proof);
     let stated = read(&parse(AnswerKind::Proof, json)?).map_err(wrong)?;
     equal("address", stated.address, *address).map_err(wrong)?;
     if stated.storage.len() != slots.len() {
@@ -57,16 +57,16 @@ pub fn verify_proof(
     let proof = AccountProof::verify(state_root, address, stated.nodes, storage)?;
     // An absent account is stated as an empty one; geth states zero for its hashes.
     let is_absent = proof.account.is_none();
-    let hash = |stated: B256, derived| match is_absent && stated.is_zero() {
+    let stated_hash = |stated: B256, derived| match is_absent && stated.is_zero() {
         true => derived,
         false => stated,
     };
     let account = proof.account.unwrap_or_default();
     equal("nonce", stated.account.nonce, account.nonce).map_err(wrong)?;
     equal("balance", stated.account.balance, account.balance).map_err(wrong)?;
-    let code_hash = hash(stated.account.code_hash, account.code_hash);
+    let code_hash = stated_hash(stated.account.code_hash, account.code_hash);
     equal("codeHash", code_hash, account.code_hash).map_err(wrong)?;
-    let storage_root = hash(stated.account.storage_root, account.storage_root);
+    let storage_root = stated_hash(stated.account.storage_root, account.storage_root);
     equal("storageHash", storage_root, account.storage_root).map_err(wrong)?;
     for (index, (stated, proven)) in values.into_iter().zip(&proof.storage).enumerate() {
         equal("value", stated, proven.value).map_err(|error| wrong(in_slot(index, error)))?;

@@ -110,10 +110,10 @@ impl Verifier {
         &self.store
     }
 
-    /// Verifies everything of a block that needs no receipts, most of the work: it can be done
-    /// while the receipts are still being fetched. [`Self::verify_receipts`] does the rest.
+    /// Verifies everything of a block that needs no receipts. That is most of the work, and it can
+    /// be done while the receipts are still being fetched. [`Self::verify_receipts`] does the rest.
     ///
-    /// Whether the block belongs to the chain is for the caller to find out, by parent hashes.
+    /// The caller checks that the block belongs to the chain, by parent hashes.
     ///
     /// # Errors
     /// An [`UpstreamFault`] for the first check that fails.
@@ -144,9 +144,9 @@ impl Verifier {
     /// Verifies a block's receipts and makes the block; `answers` are those that `body` and
     /// `stated` were read from.
     ///
-    /// Everything that the block will serve is covered by its hash or follows from what is, and
-    /// all else that the upstream stated was compared with that. The one exception is the total
-    /// difficulty: nothing covers it, so it is the upstream's.
+    /// The block's hash covers every value that will be served, or the value is derived from what
+    /// the hash covers; members that the upstream states are compared with these values. The one
+    /// exception is the total difficulty: nothing covers it, so it is the upstream's.
     ///
     /// # Errors
     /// An [`UpstreamFault`] for the first check that fails; nothing is held then.
@@ -226,7 +226,8 @@ impl Verifier {
         Ok(ignored)
     }
 
-    /// A wrong blob gas price is a fault of its own: the assumed blob parameters may cause it.
+    /// A wrong blob gas price is a fault of its own, because wrong blob parameters here may cause
+    /// it.
     fn fault(&self, answer: AnswerKind, error: MemberError) -> UpstreamFault {
         match error.difference_in("blobGasPrice") {
             Some((stated, derived)) => UpstreamFault::BlobGasPrice {

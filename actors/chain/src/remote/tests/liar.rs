@@ -299,7 +299,8 @@ impl Tally {
     }
 }
 
-/// Applies every lie to each kind of member of one answer that no earlier answer had.
+/// Applies every lie to one member of each kind in an answer, except kinds that an earlier answer
+/// had.
 #[cfg(feature = "all-tests")]
 fn lie_about(
     (chain, block): (&ExecutedChain, &Block),
