@@ -44,7 +44,7 @@ pub struct Block {
     /// Hashes of up to [`ANCESTORS_MAX`] ancestors, the parent first.
     pub ancestors: Arc<[B256]>,
     /// What later ommers are checked against: the block and its ancestors, at most
-    /// `OMMER_ANCESTORS_MAX`, the block first. Empty after the merge, which has no ommers.
+    /// `OMMER_ANCESTORS_MAX`, the block first. Empty after the merge: those blocks have no ommers.
     pub ommer_ancestors: Vec<Arc<OmmerAncestor>>,
     /// JSON of block, transactions, receipts, logs and uncles.
     pub json: BlockJson,

@@ -2,7 +2,7 @@
 
 /// Rounds of a simulation: `short`, or `full` if the environment has `NEARHEAD_CAMPAIGN=full`.
 ///
-/// The short run finds what a change breaks; the full one is for a night.
+/// The short run is for every change, the full one for a night.
 #[must_use]
 #[expect(
     clippy::disallowed_methods,

@@ -1,4 +1,4 @@
-//! A JSON value that is ready to be written: bytes, or a source that makes them as they are taken.
+//! A JSON value that is ready to be written: bytes, held already or made as they are taken.
 
 use std::fmt::Debug;
 
@@ -35,7 +35,7 @@ pub trait LazyBytes: Debug + Send {
         self.len() == 0
     }
 
-    /// Bytes of memory held until everything is taken, without what is shared.
+    /// Bytes of memory held until everything is taken; shared bytes do not count.
     fn held(&self) -> usize;
 
     /// Takes the next bytes, from one to `max` of them.
@@ -71,7 +71,7 @@ impl Piece {
         self.len() == 0
     }
 
-    /// Bytes of memory held until everything is taken, without what is shared.
+    /// Bytes of memory held until everything is taken; shared bytes do not count.
     #[must_use]
     pub fn held(&self) -> usize {
         match self {
@@ -105,7 +105,7 @@ impl Json {
         Self::One(Piece::Shared(Bytes::from_static(text.as_bytes())))
     }
 
-    /// A slice of what the window holds.
+    /// A slice of bytes that the window holds.
     #[must_use]
     pub const fn shared(bytes: Bytes) -> Self {
         Self::One(Piece::Shared(bytes))
@@ -135,7 +135,7 @@ impl Json {
         self.len() == 0
     }
 
-    /// Bytes of memory held until the value is written, without what is shared.
+    /// Bytes of memory held until the value is written; shared bytes do not count.
     #[must_use]
     pub fn held(&self) -> usize {
         self.pieces().iter().map(Piece::held).sum()

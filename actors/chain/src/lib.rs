@@ -3,7 +3,8 @@
 //! This package is pure: no async, no actix, no sockets, no clock, no files. It takes bytes and
 //! returns verified values.
 //!
-//! A test (`tests/it/tidy`) holds the code to this table, as the code map of `nearhead` explains.
+//! A test (`tests/it/tidy`) checks the code against this table; the code map of `nearhead` explains
+//! how.
 //!
 //! | room | what it does | must not mention |
 //! |---|---|---|
@@ -13,13 +14,13 @@
 //! | [`verify`] | the checks of everything that a header commits to | `crate::import`, `crate::remote`, `crate::window`, `crate::dev` |
 //! | [`execute`] | runs one block through revm: receipts, requests, state changes | `crate::import`, `crate::remote`, `crate::window`, `crate::dev` |
 //! | [`import`] | decode, verify, execute, encode: from a [`block::RawBlock`] to a [`block::Block`] | `crate::remote`, `crate::window`, `crate::dev` |
-//! | [`remote`] | verifies an upstream's answers: the other way to a [`block::Block`] | `crate::window`, `crate::dev` |
+//! | [`remote`] | verifies an upstream's answers: the other way to make a [`block::Block`] | `crate::window`, `crate::dev` |
 //! | [`network`] | everything that a chain's kind decides: transactions, receipts, header members, forks, blob parameters | `crate::execute`, `crate::import`, `crate::trie`, `crate::window`, `crate::dev` |
 //! | [`trie`] | state by node hash, at the same cost for each of the 128 blocks | `crate::block`, `crate::encode`, `crate::window` |
 //! | [`encode`] | JSON bytes, made once | `crate::window`, `crate::execute`, `crate::verify`, `crate::remote` |
 //! | [`json`] | JSON made of shared pieces | `crate::` |
-//! | [`log_search`] | postings of each block; counts first, gathers after | `crate::window`, `crate::trie`, `crate::execute` |
-//! | [`window`] | the ring of 128 blocks: apply, revert, resolve | `crate::execute`, `crate::verify`, `crate::import`, `crate::remote`, `crate::dev` |
+//! | [`log_search`] | postings of each block: counts the matches first, then gathers their JSON | `crate::window`, `crate::trie`, `crate::execute` |
+//! | [`window`] | the latest 128 blocks: apply, revert, resolve | `crate::execute`, `crate::verify`, `crate::import`, `crate::remote`, `crate::dev` |
 //! | [`dev`] | makes a deterministic chain, for development and measurement | `crate::remote`, `crate::window` |
 
 pub mod block;

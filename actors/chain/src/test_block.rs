@@ -33,7 +33,7 @@ impl TestBlock {
         self.at(0, B256::ZERO, Arc::from([]), U256::ZERO)
     }
 
-    /// The block on ancestors of which only these hashes are known.
+    /// The block on ancestors that are known by their hashes alone.
     #[must_use]
     pub fn orphan(&self, number: u64, ancestors: Arc<[B256]>) -> Arc<Block> {
         let parent = ancestors.first().copied().unwrap_or_default();

@@ -20,7 +20,7 @@ use crate::{
     trie::{NodeStore, TrieError},
 };
 
-/// Blocks that a reorg may replace: the window without its oldest block.
+/// Most blocks that a reorg may replace: the window without its oldest block.
 pub const REORG_DEPTH_MAX: u64 = 127;
 
 /// The configuration of a dev chain. Equal configurations give equal chains, byte for byte.

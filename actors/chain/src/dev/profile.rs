@@ -38,7 +38,7 @@ pub(super) struct Sizes {
     pub(super) withdrawals: u64,
     /// Plain transfers of ether per block.
     pub(super) transfers: (u64, u64),
-    /// One in this many transfers carries a memo.
+    /// One in this many transfers carries a memo, which is random calldata.
     pub(super) memo_once_in: u64,
     /// Bytes of a memo.
     pub(super) memo_bytes: (u64, u64),
@@ -123,7 +123,7 @@ impl Profile {
 
     /// Number of logs without topics that block `number` has in addition to its other logs.
     ///
-    /// Exactly one of any 128 consecutive blocks has them, and so has every full window.
+    /// One of any 128 consecutive blocks has them, so every full window has them exactly once.
     pub(super) const fn burst_logs(self, number: u64) -> u64 {
         match self {
             Self::Adversarial if number % 128 == 64 => 155_000,

@@ -240,7 +240,7 @@ impl Draft<'_> {
         }
     }
 
-    /// Adds a creation that deploys a contract, one that leaves none (in four ways, in turn), and
+    /// Adds a creation that deploys a contract, one that leaves none (four ways take turns), and
     /// one through the factory.
     fn creations(&mut self) {
         let codes = &self.traffic.codes;
