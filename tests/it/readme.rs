@@ -40,9 +40,20 @@ fn shell(script: &str) -> Command {
     let mut command = Command::new("bash");
     command
         .args(["-euo", "pipefail", "-c", script])
-        // tests/run sets it, and cargo would rebuild everything with it.
-        .env_remove("RUSTC_BOOTSTRAP")
         .current_dir(root());
+    // tests/run and cargo set variables that build scripts read: ring's depends on CARGO_PKG_NAME.
+    // A cargo that inherits them rebuilds such dependencies, and the next cargo without them does
+    // so again.
+    for (name, _) in std::env::vars_os() {
+        let is_set_for_tests = name.to_str().is_some_and(|name| {
+            name == "RUSTC_BOOTSTRAP"
+                || name.starts_with("CARGO_MANIFEST_")
+                || name.starts_with("CARGO_PKG_")
+        });
+        if is_set_for_tests {
+            command.env_remove(&name);
+        }
+    }
     command
 }
 
