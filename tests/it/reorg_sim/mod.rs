@@ -14,7 +14,7 @@ use std::{collections::BTreeMap, time::Instant};
 
 use alloy_primitives::{Address, B256};
 use nearhead::rpc::{METHODS, Method};
-use nearhead_chain::encode::EncodeOptions;
+use nearhead_chain::{campaign, encode::EncodeOptions};
 use serde_json::{Value, json};
 
 use crate::{
@@ -426,7 +426,7 @@ fn hex(number: u64) -> Value {
 #[test]
 fn every_answer_is_the_models() {
     let tree = Tree::grow(11, STEPS);
-    for seed in 1..=3 {
+    for seed in 1..=campaign::rounds(1, 10) {
         actix::System::new().block_on(async {
             let mut walk = Walk::start(&tree, seed).await;
             for sequence in 0..SEQUENCES {
