@@ -1,4 +1,4 @@
-//! What each room may know, read from the tables of the code maps.
+//! What each room may mention, read from the tables of the code maps.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -78,7 +78,7 @@ fn places(folder: &str, sources: &[Source]) -> BTreeSet<String> {
     tops.filter(|top| top != "lib").collect()
 }
 
-/// Whether a line has the word; a path of the package has to end where the word ends.
+/// Whether a line contains the word. If the word is a path of the package, it must be a whole one.
 fn mentions(line: &str, word: &str) -> bool {
     let is_part = |one: char| one.is_alphanumeric() || one == '_';
     let is_path = word.starts_with("crate::") && word.ends_with(is_part);
@@ -89,7 +89,7 @@ fn mentions(line: &str, word: &str) -> bool {
 }
 
 #[test]
-fn rooms_know_only_what_they_may() {
+fn no_room_mentions_what_the_code_map_forbids() {
     assert!(mentions("use crate::read;", "crate::read") && mentions("actix_web", "actix"));
     assert!(!mentions("use crate::readiness;", "crate::read"));
     let all = sources(&["src", "actors"]);
@@ -121,7 +121,7 @@ fn rooms_know_only_what_they_may() {
                     && !places.contains(name.split("::").next().unwrap())
                 {
                     violations.push(format!(
-                        "{map}: {room} must not mention {word}, which is gone"
+                        "{map}: {room} must not mention {word}, which does not exist"
                     ));
                 }
             }

@@ -1,8 +1,8 @@
-//! What has one place, and what is called nowhere.
+//! Names that only one place may use, and calls that are banned.
 
 use super::{check_none, source::sources};
 
-/// Names that one file alone may use: word, the files, why.
+/// Names that only these files may use: the name, the files, the reason.
 const ALONE: &[(&str, &[&str], &str)] = &[
     (
         "actix_web_actors",
@@ -14,7 +14,7 @@ const ALONE: &[(&str, &[&str], &str)] = &[
         &[
             "src/main.rs",
             "src/config/",
-            // Programs of their own: what they measure is named on their own command line.
+            // Separate programs, which take the names of what they measure as arguments.
             "actors/chain/benches/",
         ],
         "every option is in the table of config/mod.rs",
@@ -22,9 +22,13 @@ const ALONE: &[(&str, &[&str], &str)] = &[
     (
         "crate::http",
         &["src/service.rs", "src/http"],
-        "HTTP is one transport: only who starts it knows it",
+        "HTTP is one transport: only its starter knows it",
     ),
-    ("crate::reply", &["src/http"], "bodies in pieces are HTTP's"),
+    (
+        "crate::reply",
+        &["src/http"],
+        "only HTTP sends bodies in pieces",
+    ),
     (
         "head.store(",
         &["actors/src/head_tracker"],
@@ -33,22 +37,22 @@ const ALONE: &[(&str, &[&str], &str)] = &[
     (
         "process::exit",
         &["src/main.rs"],
-        "the end of the process is main's decision",
+        "only main ends the process",
     ),
     (
         "prometheus",
         &["src/metrics", "src/http/probes.rs"],
-        "every metric is in one room, and one route serves them",
+        "metrics are defined in one folder and served by one route",
     ),
     (
         "SyncArbiter",
         &["actors/src/read/pool.rs"],
-        "its queue is unbounded: whoever sends to it holds a permit",
+        "its queue is unbounded: a sender must hold a permit",
     ),
 ];
 
 #[test]
-fn some_things_have_one_place() {
+fn some_names_are_used_in_one_place_only() {
     let mut violations = Vec::new();
     for source in sources(&["src", "actors"])
         .iter()
@@ -65,7 +69,7 @@ fn some_things_have_one_place() {
             }
         }
     }
-    check_none("used out of its place", &violations);
+    check_none("used in another place", &violations);
 }
 
 /// Whether a line has one of JSON-RPC's error numbers: -32xxx, -39xxx or 4444, digits grouped or
@@ -81,11 +85,11 @@ fn has_code(line: &str) -> bool {
         })
 }
 
-/// Where they stand: those that are sent, and what those of nodes mean.
+/// Files that may contain them: the errors that are sent, and the meaning of those of nodes.
 const CODES: [&str; 2] = ["src/rpc/error.rs", "actors/src/upstream/client/code.rs"];
 
 #[test]
-fn error_numbers_have_one_place() {
+fn error_numbers_are_in_two_files_only() {
     assert!(has_code("Self::Parse => -32700,") && has_code("-39_001") && has_code("=> 4444"));
     assert!(!has_code("from -3 to 4") && !has_code("32700") && !has_code("x44445"));
     let mut violations = Vec::new();
@@ -97,16 +101,16 @@ fn error_numbers_have_one_place() {
             violations.push(format!("{}:{number}: {}", source.path, line.trim()));
         }
     }
-    check_none("an error's number outside of rpc::error", &violations);
+    check_none("an error number outside of its files", &violations);
 }
 
-/// Calls that no code makes, each with its reason; `.clippy.toml` bans what has a path.
+/// Calls that no code may make, each with the reason. `.clippy.toml` bans those that have a path.
 const BANNED: &[(&str, &str)] = &[
     ("do_send", "unbounded: take a permit, then send"),
     ("unbounded", "every queue has a bound"),
     ("todo!(", "no stub"),
     ("unimplemented!(", "no stub"),
-    ("dbg!(", "not for a release"),
+    ("dbg!(", "for debugging only"),
 ];
 
 #[test]
@@ -122,7 +126,7 @@ fn banned_calls() {
     check_none("banned", &violations);
 }
 
-/// What neither input, nor a peer, nor a disk may cause.
+/// Neither input, nor a peer, nor a disk may cause a panic.
 #[test]
 fn no_panic_outside_tests() {
     let words = [".unwrap()", ".expect(", "unreachable!(", "panic!("];
@@ -141,9 +145,9 @@ fn no_panic_outside_tests() {
     check_none("a panic outside tests", &violations);
 }
 
-/// Tests run, and wait for states instead of time.
+/// No test is ignored, and tests wait for states instead of sleeping.
 #[test]
-fn tests_are_run_and_do_not_sleep() {
+fn tests_are_not_ignored_and_do_not_sleep() {
     let ignored = concat!("#[", "ignore");
     let sleeps = [concat!("thread::", "sleep"), concat!("time::", "sleep(")];
     let mut violations = Vec::new();
@@ -155,5 +159,5 @@ fn tests_are_run_and_do_not_sleep() {
             }
         }
     }
-    check_none("ignored, or asleep", &violations);
+    check_none("an ignored test, or one that sleeps", &violations);
 }

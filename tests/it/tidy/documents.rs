@@ -1,4 +1,4 @@
-//! The README is short, and every relative link of the documents leads somewhere.
+//! The README is short, and every relative link in the documents has a target.
 
 use std::{
     collections::HashMap,
@@ -8,7 +8,7 @@ use std::{
 
 use super::{check_none, root};
 
-/// A reader decides in a minute.
+/// A reader decides within a minute whether to read on.
 const README_LINES_MAX: usize = 120;
 
 /// Documents outside of docs/ whose links are checked.
@@ -43,7 +43,7 @@ fn prose(text: &str) -> impl Iterator<Item = (usize, &str)> {
     })
 }
 
-/// Targets of the links in a line: what stands in `](…)`.
+/// The targets of the links in a line: the texts between `](` and `)`.
 fn links(line: &str) -> impl Iterator<Item = &str> {
     line.split("](")
         .skip(1)
@@ -73,7 +73,7 @@ fn links_and_anchors_are_read() {
 }
 
 #[test]
-fn links_lead_somewhere() {
+fn every_relative_link_has_a_target() {
     let mut documents: Vec<PathBuf> = DOCUMENTS.iter().map(|path| root().join(path)).collect();
     for entry in fs::read_dir(root().join("docs")).unwrap() {
         documents.push(entry.unwrap().path());
@@ -108,10 +108,10 @@ fn links_lead_somewhere() {
         }
     }
     assert!(count > 20, "{count} links");
-    check_none("a link to nothing", &violations);
+    check_none("a link without a target", &violations);
 }
 
-/// Documents that send a reader to files of the code.
+/// Documents that name files of the code.
 const GUIDES: [&str; 3] = [
     "CONTRIBUTING.md",
     "docs/architecture.md",

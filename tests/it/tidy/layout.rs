@@ -1,10 +1,10 @@
-//! Files are short, named for what they hold, and no wider than a screen.
+//! Files are short, named for what they contain, and no wider than a screen.
 
 use std::{fs, path::Path};
 
 use super::{check_none, root, source::sources};
 
-/// Lines of code of one responsibility; tables of tests may be longer.
+/// Lines of a file with one responsibility. Tests may be longer: they have tables.
 const CODE_LINES_MAX: usize = 550;
 const TEST_LINES_MAX: usize = 900;
 
@@ -38,17 +38,20 @@ fn files_are_short_and_named_for_what_they_hold() {
         ]
         .contains(&name.as_str())
         {
-            violations.push(format!("{}: says nothing of what it holds", source.path));
+            violations.push(format!(
+                "{}: the name does not say what the file contains",
+                source.path
+            ));
         }
     }
-    check_none("long, or badly named", &violations);
+    check_none("a long file, or one with a vague name", &violations);
 }
 
 /// Columns of code and comments, in Rust and in scripts.
 const COLUMNS_MAX: usize = 100;
 const SCRIPT_COLUMNS_MAX: usize = 120;
 
-/// Whether a line may be wider: rows of tables, texts and addresses are not broken.
+/// Whether a line may be wider: rows of tables, string literals and URLs are not broken.
 fn may_be_wide(line: &str) -> bool {
     let text = line
         .trim_start()
@@ -78,7 +81,7 @@ fn lines_fit_a_screen() {
         };
         let mut is_skipped = false;
         for (index, line) in text.lines().enumerate() {
-            // A table of the code that is read by its columns.
+            // A table in the code, aligned by columns.
             is_skipped |= line.starts_with("#[rustfmt::skip]");
             is_skipped &= !(line.starts_with('}') || line.starts_with(']'));
             let width = line.chars().count();
@@ -90,7 +93,7 @@ fn lines_fit_a_screen() {
     check_none("too wide", &violations);
 }
 
-/// Shell and Python of the tests and of the load tests, as path and text.
+/// Path and text of the shell and Python scripts.
 fn scripts() -> Vec<(String, String)> {
     let mut found = Vec::new();
     for folder in [".ci", "tests", "tests/clients", "tests/fuzz", "load-tests"] {

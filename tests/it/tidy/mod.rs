@@ -1,16 +1,16 @@
-//! Rules that no compiler checks.
+//! Rules that the compiler does not check.
 //!
 //! | file | rule |
 //! |---|---|
-//! | `boundaries` | a room knows nothing that the code map forbids |
-//! | `circles` | files do not depend on each other in a circle |
-//! | `calls` | some names have one place, some calls are made nowhere |
-//! | `layout` | files are short, named for what they hold, at most 100 columns wide |
-//! | `documents` | the README is short, and every relative link leads somewhere |
+//! | `boundaries` | a room does not mention what the code map forbids |
+//! | `cycles` | dependencies between files have no cycles |
+//! | `calls` | some names are used in one place only, some calls are banned |
+//! | `layout` | files are short, named for what they contain, at most 100 columns wide |
+//! | `documents` | the README is short, and every relative link has a target |
 
 mod boundaries;
 mod calls;
-mod circles;
+mod cycles;
 mod documents;
 mod layout;
 mod source;

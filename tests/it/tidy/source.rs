@@ -1,4 +1,4 @@
-//! The source files of the workspace, as the rules read them.
+//! The source files of the workspace, in the form in which the rules search them.
 
 use std::{
     borrow::Cow,
@@ -43,8 +43,8 @@ impl Source {
         })
     }
 
-    /// What can be searched for words: lines of code outside of tests, and each import written out,
-    /// so that `use crate::{a, http::b};` has `crate::http` in it.
+    /// What rules search for words: lines of code outside of tests, and the full path of each import,
+    /// so that `use crate::{a, http::b};` contains `crate::http`.
     pub(super) fn words(&self) -> impl Iterator<Item = (usize, Cow<'_, str>)> {
         let lines = self.code(false).map(|(number, line)| (number, line.into()));
         let imports = self.imports().into_iter();
@@ -61,7 +61,7 @@ impl Source {
         paths.collect()
     }
 
-    /// Modules that the file declares for tests alone: paths without their ending.
+    /// Modules that the file declares for tests alone: paths without the extension.
     fn test_modules(&self) -> impl Iterator<Item = String> {
         let folder = match self
             .path
@@ -71,7 +71,7 @@ impl Source {
             Some(folder) => folder.to_owned(),
             None => self.path.trim_end_matches(".rs").to_owned(),
         };
-        // Those that the tests of other packages are given, too.
+        // Modules for the tests of other packages count too.
         let text = self
             .text
             .replace(r#"#[cfg(any(test, feature = "testing"))]"#, "#[cfg(test)]")

@@ -1,20 +1,20 @@
 //! Just enough of Rust's grammar to know which paths a file names.
 
-/// What a file says of others.
+/// What a file says about other files.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Statement {
-    /// One name that a `use` brings in; `*` for all of a module.
+    /// One name that a `use` imports; `*` for all names of a module.
     Use {
         name: String,
         path: Vec<String>,
         is_public: bool,
     },
-    /// A path in the code; a word alone is a path of one.
+    /// A path in the code; a single word is a path of one part.
     Path(Vec<String>),
 }
 
-/// Everything that the code of a file says, with the line of each; comments, texts and tests are
-/// left out.
+/// All statements of a file's code, each with its line. Comments, string literals and tests have
+/// none.
 pub(super) fn statements(text: &str) -> Vec<(usize, Statement)> {
     let mut found = Vec::new();
     let tokens = tokens(text);
@@ -73,8 +73,8 @@ pub(super) fn statements(text: &str) -> Vec<(usize, Statement)> {
     found
 }
 
-/// The tokens of an attribute `cfg(test)` or `cfg(all(test, …))` at the beginning of these, if
-/// there is one: their number.
+/// The number of tokens of the attribute `cfg(test)` or `cfg(all(test, …))` that these begin with;
+/// `None` if they begin with neither.
 fn cfg_test(tokens: &[(usize, String)]) -> Option<usize> {
     let begins = |expected: &[&str]| {
         let words = tokens.iter().map(|(_, token)| token.as_str());

@@ -1,8 +1,7 @@
-//! No circle between the files of a package.
+//! Dependencies between the files of a package have no cycles.
 //!
-//! A file depends on the files that define what its code names. A name is followed through
-//! re-exports to the file that defines it, so that `mod.rs` files that only re-export are on no
-//! circle. Tests do not count.
+//! A file depends on the files that define what its code names. Re-exports are resolved to the
+//! defining file, so a `mod.rs` that only re-exports is on no cycle. Tests do not count.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
@@ -12,10 +11,10 @@ use super::{
     tokens::{Statement, statements},
 };
 
-/// Dependencies that may close a circle: from, to, and the sentence in `from` that says why.
+/// Dependencies that may close a cycle: from, to, and the sentence in `from` that says why.
 const ALLOWED: &[(&str, &str, &str)] = &[];
 
-/// The roots of the packages' module trees; a program is a tree of its own.
+/// The roots of the packages' module trees.
 const ROOTS: [(&str, &str); 3] = [
     ("src/", "lib.rs"),
     ("actors/src/", "lib.rs"),
@@ -30,7 +29,7 @@ struct Module {
     path: String,
     parent: usize,
     children: BTreeMap<String, usize>,
-    /// Names that `use` brings in, with their paths.
+    /// Names that `use` imports, with their paths.
     imports: HashMap<String, Import>,
     /// Paths that the code names outside of `use`, with the line of the first of each.
     paths: Vec<(usize, Vec<String>)>,
@@ -165,8 +164,8 @@ impl Tree {
         found
     }
 
-    /// All circles, each as its shortest; the edges of `allowed` are left out.
-    fn circles(&self, allowed: &[(&str, &str, &str)]) -> Vec<String> {
+    /// All cycles, each as its shortest; the edges of `allowed` are left out.
+    fn cycles(&self, allowed: &[(&str, &str, &str)]) -> Vec<String> {
         let edges: Vec<BTreeMap<usize, usize>> = (0..self.modules.len())
             .map(|module| {
                 let from = &self.modules[module].path;
@@ -181,24 +180,24 @@ impl Tree {
             })
             .collect();
         let mut seen = BTreeSet::new();
-        let mut circles = Vec::new();
+        let mut cycles = Vec::new();
         for start in 0..edges.len() {
-            let Some(circle) = shortest_circle(&edges, start) else {
+            let Some(cycle) = shortest_cycle(&edges, start) else {
                 continue;
             };
-            let mut members = circle.clone();
+            let mut members = cycle.clone();
             members.sort_unstable();
             if !seen.insert(members) {
                 continue;
             }
-            let next = circle.iter().cycle().skip(1);
-            let steps = circle.iter().zip(next).map(|(from, to)| {
+            let next = cycle.iter().cycle().skip(1);
+            let steps = cycle.iter().zip(next).map(|(from, to)| {
                 let (line, path) = (edges[*from][to], &self.modules[*from].path);
                 format!("{path}:{line} -> {}", self.modules[*to].path)
             });
-            circles.push(steps.collect::<Vec<_>>().join("\n    "));
+            cycles.push(steps.collect::<Vec<_>>().join("\n    "));
         }
-        circles
+        cycles
     }
 }
 
@@ -249,18 +248,18 @@ fn exported_macros(text: &str) -> impl Iterator<Item = String> {
 }
 
 /// The shortest way from a file back to itself.
-fn shortest_circle(edges: &[BTreeMap<usize, usize>], start: usize) -> Option<Vec<usize>> {
+fn shortest_cycle(edges: &[BTreeMap<usize, usize>], start: usize) -> Option<Vec<usize>> {
     let mut before: BTreeMap<usize, usize> = BTreeMap::new();
     let mut queue = VecDeque::from([start]);
     while let Some(file) = queue.pop_front() {
         for next in edges[file].keys() {
             if *next == start {
-                let mut circle = vec![file];
-                while let Some(previous) = before.get(&circle[circle.len() - 1]) {
-                    circle.push(*previous);
+                let mut cycle = vec![file];
+                while let Some(previous) = before.get(&cycle[cycle.len() - 1]) {
+                    cycle.push(*previous);
                 }
-                circle.reverse();
-                return Some(circle);
+                cycle.reverse();
+                return Some(cycle);
             }
             if !before.contains_key(next) {
                 before.insert(*next, file);
@@ -282,10 +281,10 @@ fn prose(text: &str) -> String {
 }
 
 #[test]
-fn files_make_no_circle() {
+fn dependencies_between_files_have_no_cycles() {
     let mut violations = Vec::new();
     let mut all: Vec<Source> = sources(&["src", "actors"]);
-    // The program and its allocator are a tree of their own, in which nothing is shared.
+    // The program and its allocator are a separate module tree of two files.
     all.retain(|source| {
         let is_program = ["src/main.rs", "src/allocator.rs"].contains(&source.path.as_str());
         !source.is_test && !is_program
@@ -293,7 +292,7 @@ fn files_make_no_circle() {
     let mut needed = Vec::new();
     for (folder, root) in ROOTS {
         let tree = Tree::new(folder, root, &all);
-        violations.extend(tree.circles(ALLOWED));
+        violations.extend(tree.cycles(ALLOWED));
         for (index, module) in tree.modules.iter().enumerate() {
             for to in tree.dependencies(index).keys() {
                 needed.push((module.path.clone(), tree.modules[*to].path.clone()));
@@ -310,23 +309,23 @@ fn files_make_no_circle() {
             violations.push(format!("{from} does not say: {sentence}"));
         }
     }
-    check_none("files in a circle", &violations);
+    check_none("a cycle of dependencies", &violations);
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn circles(files: &[(&str, &str)]) -> Vec<String> {
+    fn cycles(files: &[(&str, &str)]) -> Vec<String> {
         let sources: Vec<Source> = files
             .iter()
             .map(|(path, text)| Source::new(path, text, false))
             .collect();
-        Tree::new("src/", "lib.rs", &sources).circles(&[])
+        Tree::new("src/", "lib.rs", &sources).cycles(&[])
     }
 
     #[test]
-    fn a_circle_is_found_through_re_exports() {
+    fn a_cycle_is_found_through_re_exports() {
         let lib = ("src/lib.rs", "mod a;\nmod b;\n");
         let facade = (
             "src/b/mod.rs",
@@ -339,7 +338,7 @@ mod tests {
             "use crate::b;\nfn f() -> b::Thing {}\n",
             "fn f() { crate::b::Thing::new() }\n",
         ] {
-            let found = circles(&[lib, ("src/a.rs", a), facade, inner]);
+            let found = cycles(&[lib, ("src/a.rs", a), facade, inner]);
             assert_eq!(found.len(), 1, "{a}: {found:?}");
             assert!(
                 found[0].contains("src/b/inner.rs:1 -> src/a.rs"),
@@ -351,20 +350,20 @@ mod tests {
             "pub struct Name;\n#[cfg(test)]\nmod tests {\n    use crate::b::Thing;\n}\n",
             "pub struct Name;\n#[cfg(test)]\nuse crate::b::Thing;\n",
         ] {
-            let found = circles(&[lib, ("src/a.rs", a), facade, inner]);
+            let found = cycles(&[lib, ("src/a.rs", a), facade, inner]);
             assert!(found.is_empty(), "{a}: {found:?}");
         }
     }
 
     #[test]
-    fn a_child_that_needs_its_parent_is_a_circle() {
+    fn a_child_that_needs_its_parent_is_a_cycle() {
         let lib = ("src/lib.rs", "mod a;\n");
         let child = ("src/a/child.rs", "use super::Name;\npub struct Part;\n");
         let needs = "mod child;\nuse child::Part;\npub struct Name(Part);\n";
-        assert_eq!(circles(&[lib, ("src/a/mod.rs", needs), child]).len(), 1);
+        assert_eq!(cycles(&[lib, ("src/a/mod.rs", needs), child]).len(), 1);
         let needs = "mod child;\npub use self::child::Part;\npub struct Name(Part);\n";
-        assert_eq!(circles(&[lib, ("src/a/mod.rs", needs), child]).len(), 1);
+        assert_eq!(cycles(&[lib, ("src/a/mod.rs", needs), child]).len(), 1);
         let passes_on = "mod child;\npub use child::Part;\npub struct Name;\n";
-        assert!(circles(&[lib, ("src/a/mod.rs", passes_on), child]).is_empty());
+        assert!(cycles(&[lib, ("src/a/mod.rs", passes_on), child]).is_empty());
     }
 }
