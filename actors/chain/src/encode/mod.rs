@@ -1,8 +1,8 @@
 //! JSON of blocks, transactions, receipts, logs and uncles, made once at ingest and served as
 //! slices.
 //!
-//! Shapes and key order are geth's. [`crate::network`] decides which members a fork or a transaction
-//! type adds.
+//! Shapes and key order are geth's. [`crate::network`] decides which members a fork or a
+//! transaction type adds.
 //!
 //! | file | what it writes |
 //! |---|---|

@@ -46,7 +46,8 @@ pub struct NodeStore {
     pub(super) writer: Mutex<()>,
     /// Most bytes to hold; `None` if nodes cannot be fetched again.
     pub(super) bytes_max: Option<usize>,
-    /// Number of insertions so far. It dates reads, so that the least recently read items are known.
+    /// Number of insertions so far. It dates reads, so that the least recently read items can be
+    /// found.
     pub(super) age: AtomicU32,
 }
 
