@@ -129,7 +129,7 @@ fn list<'v, 'a>(value: &'v Value<'a>) -> Result<&'v [Value<'a>], MemberError> {
     match value {
         Value::Array(items) if items.len() <= BLOCK_TRANSACTIONS_MAX => Ok(items),
         Value::Array(_) => Err(MemberError::shape(
-            "an array of as many items as any block has",
+            "an array with at most one item for each transaction that fits a block",
         )),
         _ => Err(MemberError::shape("an array")),
     }
