@@ -43,8 +43,8 @@ impl Source {
         })
     }
 
-    /// What rules search for words: lines of code outside of tests, and the full path of each import,
-    /// so that `use crate::{a, http::b};` contains `crate::http`.
+    /// What rules search for words: lines of code outside of tests, and the full path of each
+    /// import, so that `use crate::{a, http::b};` contains `crate::http`.
     pub(super) fn words(&self) -> impl Iterator<Item = (usize, Cow<'_, str>)> {
         let lines = self.code(false).map(|(number, line)| (number, line.into()));
         let imports = self.imports().into_iter();
