@@ -42,7 +42,7 @@ class Chain:
             self.prepare(genesis)
 
     def prepare(self, genesis):
-        """Makes a data folder with the genesis and the first blocks."""
+        """Creates the data folder with the genesis and the first blocks."""
         print("importing the first blocks into geth", file=sys.stderr)
         unfinished = self.folder.with_suffix(".unfinished")
         shutil.rmtree(unfinished, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""See README.md."""
+"""The web3.py client: see README.md."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-//! See ../README.md.
+//! The alloy client: see ../README.md.
 
 use std::{env, fs};
 
