@@ -85,7 +85,7 @@ async fn a_query_that_takes_too_long_times_out() {
     }
 }
 
-/// The dispatcher and the actors answer a panic of theirs with this error.
+/// A panic in the dispatcher or in an actor is answered with this error.
 #[actix::test]
 async fn an_internal_error_hides_its_cause_and_panics_are_counted() {
     let answer = Answer::error("1", &RpcError::Internal).json.unwrap();

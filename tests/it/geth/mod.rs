@@ -24,7 +24,7 @@ const EXECUTION_APIS: &str = "geth-execution-apis";
 const DEV: &str = "geth-dev";
 const BURST: &str = "geth-burst";
 const SETTLED: &str = "geth-settled";
-/// Chains that nearhead follows from that geth, which knows no total difficulty.
+/// Chains that nearhead follows from geth, which states no total difficulty.
 pub(crate) const FOLLOWED_EXECUTION_APIS: &str = "geth-followed-execution-apis";
 pub(crate) const FOLLOWED_DEV: &str = "geth-followed-dev";
 
@@ -34,7 +34,7 @@ struct Difference {
     methods: &'static [&'static str],
     /// Why the answers differ.
     reason: &'static str,
-    /// The chains on which it shows: a row that no longer holds is noticed.
+    /// The chains on which it must show, so that an outdated row is noticed.
     shows_on: &'static [&'static str],
     /// Removes the difference from our answer.
     undo: fn(params: &Value, ours: &mut Value, theirs: &Value) -> Undone,
@@ -573,5 +573,9 @@ fn ranges_with_too_many_logs_are_refused() {
 #[test]
 fn every_difference_shows_somewhere() {
     let unseen = DIFFERENCES.iter().find(|row| row.shows_on.is_empty());
-    check("unseen", &unseen.map(|row| row.reason), &None);
+    check(
+        "a difference that shows on no chain",
+        &unseen.map(|row| row.reason),
+        &None,
+    );
 }

@@ -1,4 +1,4 @@
-//! The answers about safe and finalized blocks of a geth that has received them, and before that.
+//! Answers about the safe and finalized blocks are geth's, before and after it knows them.
 
 use serde_json::json;
 

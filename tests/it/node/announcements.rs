@@ -36,7 +36,7 @@ fn no_member_of_an_announced_head_is_trusted() {
     let mut lies: Vec<Lie> = all.iter().filter(|lie| triggers(lie)).cloned().collect();
     let rest = rows::one_per_member(&all);
     lies.extend(rest.into_iter().filter(|lie| !triggers(lie)));
-    // The hash of an existing block with another number.
+    // The hash of a known block that has another number.
     let known: &str = json!(payloads[0].hash).to_string().leak();
     for path in ["/hash", "/parentHash"] {
         lies.push(Lie {
@@ -74,8 +74,8 @@ fn no_member_of_an_announced_head_is_trusted() {
         check(&case, &notification["parentHash"], &json!(before.1));
         applied += usize::from(proxy.applied() > 0);
     }
-    // A head that cannot be parsed ends the subscription: heads are not announced until the next
-    // one.
+    // A head that cannot be parsed ends the subscription. Until the next one begins, no head is
+    // announced, so not every lie is sent.
     println!("{applied} of {count} lies were sent");
     assert!(2 * applied > count, "{applied} of {count} lies were sent");
     proxy.heal();

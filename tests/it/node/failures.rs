@@ -1,5 +1,4 @@
-//! One upstream that fails: what is served stays as it was, and following goes on when the failure
-//! ends.
+//! One upstream that fails: the served blocks stay, and following resumes when the failure ends.
 
 use std::time::Duration;
 
@@ -81,7 +80,7 @@ fn following_goes_on_when_a_stopped_process_resumes() {
     for server in &servers {
         let mut ours = server.connect();
         let (first, _) = head(&mut ours);
-        wait_until("blocks", || head(&mut ours).0 > first + 1);
+        wait_until("the head moves", || head(&mut ours).0 > first + 1);
     }
     geth.process.freeze();
     for server in &servers {
@@ -92,7 +91,7 @@ fn following_goes_on_when_a_stopped_process_resumes() {
     let (now, _) = head(&mut geth.connect());
     for server in &servers {
         let mut ours = server.connect();
-        wait_until("on", || head(&mut ours).0 > now);
+        wait_until("the head moves again", || head(&mut ours).0 > now);
         let mut comparison = Comparison::between(server, geth.address);
         comparison.blocks(0..=now);
         comparison.finish(GETH);
@@ -110,7 +109,7 @@ fn no_block_of_another_chain_behind_the_url_is_served() {
     proxy.disconnect();
     for server in &servers {
         let mut ours = server.connect();
-        wait_until("the fault", || {
+        wait_until("the fault wrong_chain", || {
             check("the head", &head(&mut ours), &before);
             super::faults(server, 0).contains_key("wrong_chain")
         });
@@ -163,8 +162,8 @@ fn receipts_are_fetched_one_by_one_without_eth_get_block_receipts() {
     assert!(proxy.calls("eth_getTransactionReceipt") > 100);
 }
 
-/// The only upstream limits calls: the served blocks stay, fewer calls are made, and following goes
-/// on when the limit ends.
+/// The only upstream limits calls: the served blocks stay, fewer calls are made, and following
+/// resumes when the limit ends.
 #[test]
 fn an_upstream_that_limits_calls_is_asked_less() {
     let (genesis, payloads) = driven_geth::chain("node-limited-alone", 73, 22);
@@ -235,9 +234,13 @@ fn the_head_never_goes_back_for_a_stale_replica() {
             assert!(number >= highest, "{number} after {highest}");
             highest = number;
             proven += usize::from(is_proven);
-            check("of the chain", &hash, &payloads[number as usize - 1].hash);
-            // By then both replicas were asked. The test makes blocks no faster than nearhead polls
-            // for them.
+            check(
+                "the latest block",
+                &hash,
+                &payloads[number as usize - 1].hash,
+            );
+            // After six more polls both replicas were asked. The test must not make blocks faster
+            // than nearhead polls.
             number == wanted.0 && proxy.calls("eth_getBlockByNumber") >= asked + 6
         });
     }
@@ -253,7 +256,7 @@ fn the_head_never_goes_back_for_a_stale_replica() {
 }
 
 /// Asks for everything about the latest block in one batch; returns its number, its hash, and
-/// whether it was proven.
+/// whether the answer has a proof.
 fn latest(ours: &mut Connection) -> (u64, B256, bool) {
     let calls = [
         ("eth_getBlockByNumber", json!(["latest", false])),

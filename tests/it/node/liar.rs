@@ -1,10 +1,9 @@
 //! Upstreams that lie about a block, each about one thing: every lie is detected, and none is
 //! served.
 //!
-//! A server has an honest upstream that is a block behind, and as many liars as it may have
-//! upstreams. It follows the liars one after the other until every lie is detected, and none of
-//! their blocks is served. Then the honest upstream gets the block. Every other liar is followed
-//! over WebSocket.
+//! A server has one honest upstream, which is a block behind, and up to 15 liars. It follows the
+//! liars one after the other until every lie is detected, and none of their blocks is served. Then
+//! the honest upstream gets the block. Every other liar is followed over WebSocket.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashSet},
@@ -357,7 +356,9 @@ fn check_unfilled(row: &Row, upstream: SocketAddr, wanted: (u64, B256)) {
     });
     check("ready", &server.get("/ready").status, &503);
     proxy.heal();
-    wait_until("filled", || server.get("/ready").status == 200);
+    wait_until("the window is filled", || {
+        server.get("/ready").status == 200
+    });
     let mut comparison = Comparison::between(&server, upstream);
     comparison.block(row.block);
     comparison.finish(GETH);

@@ -7,11 +7,11 @@
 //! | `conformance` | every method at every block of a growing chain |
 //! | `reorgs` | reorgs of any depth, rollbacks, and their notifications |
 //! | `settled` | safe and finalized |
-//! | `failures` | upstreams that freeze, slow down, drop connections, limit calls, serve another chain, or are two behind one URL |
+//! | `failures` | upstreams that freeze, slow down, drop connections, limit calls, serve another chain, or are two replicas behind one URL |
 //! | `tls` | upstreams behind TLS |
-//! | `restarts` | upstreams whose process ends and is started again |
+//! | `restarts` | upstreams that are restarted |
 //! | `unknown_types` | chains with transactions of an unknown type |
-//! | `switching` | another upstream is followed, and the head does not go back for it |
+//! | `switching` | which of several upstreams is followed; the head does not go back for a switch |
 //! | `liar` | no false value in an upstream's answers about blocks is served (`exceptions`: the values that are not detected) |
 //! | `fields` | the lies cover every member of the upstreams' answers |
 //! | `announcements` | lies in the heads that an upstream announces |

@@ -1,4 +1,4 @@
-//! Reorgs of any depth on a real upstream, and the notifications of them.
+//! Reorgs of any depth on a real upstream, and their notifications.
 
 use std::collections::BTreeMap;
 
@@ -290,9 +290,9 @@ fn a_reorg_deeper_than_the_window_closes_sessions() {
         comparison.finish(ANVIL_EMPTY);
         let params = json!([replaced, false]);
         let replaced_block = server.connect().result("eth_getBlockByHash", &params);
-        check("replaced", &replaced_block, &Value::Null);
+        check("the replaced block", &replaced_block, &Value::Null);
         let (code, reason) = notified.session.close_code();
-        check("the session", &code, &1013);
+        check("the close code", &code, &1013);
         assert!(!reason.is_empty(), "closed without a reason");
         // A subscription since a block of the old chain is refused, with the oldest block to begin
         // at.

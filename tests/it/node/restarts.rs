@@ -1,5 +1,5 @@
-//! An upstream whose process ends and is started again: following goes on where it stopped, and the
-//! head does not go back.
+//! An upstream that is restarted: following resumes where it stopped, and the head does not go
+//! back.
 
 use std::path::Path;
 

@@ -66,7 +66,7 @@ impl TwoUpstreams {
 #[test]
 fn another_upstream_is_followed_when_one_stalls() {
     let mut pair = TwoUpstreams::at("node-stalls", 40, 10);
-    // Waiting for a call to time out would take longer than the test does.
+    // Longer than any test waits: switching must not depend on a timeout.
     let (timeout, never) = ("5m", Duration::from_secs(300));
     let server = follow_with(&pair.urls(), &["--node-timeout", timeout]);
     let mut at = 10;
@@ -102,7 +102,9 @@ fn another_upstream_is_followed_when_one_stalls() {
             // Wait until it is polled again before the other one stalls.
             let proxy = &pair.proxies[stalled];
             let asked = proxy.calls("eth_getBlockByNumber");
-            wait_until("back", || proxy.calls("eth_getBlockByNumber") > asked + 1);
+            wait_until("the upstream is polled again", || {
+                proxy.calls("eth_getBlockByNumber") > asked + 1
+            });
         }
     }
     pair.check_same(&server, at as u64);
@@ -124,7 +126,7 @@ fn a_limited_upstream_is_asked_less() {
             let [refusing, other] = [limited, 1 - limited].map(|upstream| &pair.proxies[upstream]);
             // An upstream that is used again is polled for heads.
             let asked = refusing.calls("eth_getBlockByNumber");
-            wait_until("back", || {
+            wait_until("the upstream is polled again", || {
                 refusing.calls("eth_getBlockByNumber") > asked + 1
             });
             refusing.fail(vec![Fault::Refuse(None, refusal)]);

@@ -81,9 +81,11 @@ fn an_upstream_that_invents_transactions_does_not_prevent_the_start() {
     let upstreams = [http(liar.address), http(honest.address)];
     let server = thread::scope(|scope| {
         let starting = scope.spawn(|| follow_with(&upstreams, &["--node-timeout", "5m"]));
-        // The liar is asked again: its first answer was found to be false, and the chain was not
-        // refused for it.
-        wait_until("a second try", || liar.calls("eth_getBlockByHash") > 1);
+        // A second request shows that the liar's first answer was found to be false, and that the
+        // chain was not refused for it.
+        wait_until("the liar is asked again", || {
+            liar.calls("eth_getBlockByHash") > 1
+        });
         honest.heal();
         starting.join().unwrap()
     });
@@ -112,7 +114,7 @@ fn an_unknown_transaction_is_not_served() {
         wait_head(&beside, wanted);
         for (server, counted) in alone.iter().zip(counted) {
             let mut ours = server.connect();
-            wait_until("the fault", || {
+            wait_until("the fault transaction_type", || {
                 check("the head", &head(&mut ours), &before);
                 count(server).unwrap_or(0) > counted
             });

@@ -1,4 +1,4 @@
-//! anvil as a process: the test decides when blocks are made, taken back and replaced.
+//! anvil as a process: the test decides when blocks are made, reverted and replaced.
 
 use std::{
     net::SocketAddr,
@@ -121,7 +121,7 @@ mod tests {
     use crate::harness::{check, wait_until};
 
     #[test]
-    fn blocks_are_made_replaced_and_taken_back() {
+    fn blocks_are_made_replaced_and_reverted() {
         let mut anvil = Anvil::start(&["--no-mining", "--chain-id", "77", "--hardfork", "prague"]);
         check(
             "chain id",

@@ -130,7 +130,7 @@ mod tests {
             check(tag, &hash_of(&mut connection, tag), &json!(hash));
         }
         let head = branch.last().unwrap();
-        check("one longer", &head.number, &71);
+        check("the branch is one block longer", &head.number, &71);
         engine.extend(&branch[60..]);
         check(
             "the branch",

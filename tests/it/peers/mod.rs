@@ -2,7 +2,7 @@
 //!
 //! | file | what it is |
 //! |---|---|
-//! | `anvil` | an upstream whose blocks the test makes, takes back and replaces |
+//! | `anvil` | an upstream whose blocks the test makes, reverts and replaces |
 //! | `anvil_blocks` | tests that anvil's blocks are consistent |
 //! | `geth` | a geth driven over the engine API, or in its dev mode |
 //! | `engine` | drives a geth block by block: head, safe, finalized, reorgs (`payload`, `jwt`) |
@@ -12,8 +12,8 @@
 //! | `tls` | TLS in front of an upstream |
 //! | `traffic` | an anvil whose blocks have every kind of content |
 //!
-//! `proxy::rows` records an upstream's answers and makes every possible lie about them: the table
-//! of the tests in `node::liar`.
+//! `proxy::rows` records an upstream's answers and lists every possible lie about them: the tests
+//! in `node::liar` take their lies from it.
 
 mod anvil;
 mod anvil_blocks;

@@ -3,9 +3,9 @@
 //! a map of replaced ones.
 //!
 //! The model knows a block as the JSON that was made when the tree was built, by another importer;
-//! the system under test imports each block again, over the window of that moment. So the
-//! comparison shows which block answers. Both sides use nearhead's own encoder, whose output `geth`
-//! and `conformance` compare with geth's and with the execution-apis vectors.
+//! the system under test imports each block again, on top of its current window. So the comparison
+//! shows from which block an answer comes. Both sides use nearhead's own encoder, whose output
+//! `geth` and `conformance` compare with geth's and with the execution-apis vectors.
 
 mod model;
 mod tree;

@@ -1,5 +1,5 @@
 //! A proxy between a client and its upstreams, over HTTP and WebSocket, on plain threads. It passes
-//! everything on, with the faults that the test sets while it runs.
+//! everything on, and applies the faults that the test sets.
 //!
 //! | file | what it is |
 //! |---|---|

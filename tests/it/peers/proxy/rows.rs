@@ -87,8 +87,8 @@ impl Recorded {
     }
 }
 
-/// Every change of every member of these answers. Of blocks, transactions, receipts and logs with
-/// the same members, only the first is lied about.
+/// Every change of every member of these answers. Of several blocks, transactions, receipts or logs
+/// with the same members, only the first is lied about.
 pub(crate) fn lies(recorded: &[Recorded]) -> Vec<Lie> {
     let mut seen = HashSet::new();
     let mut lies = Vec::new();
@@ -121,8 +121,8 @@ pub(crate) fn lies(recorded: &[Recorded]) -> Vec<Lie> {
     lies
 }
 
-/// A shorter table: one change of each member, a different one from member to member, and all
-/// changes of the items of arrays.
+/// A shorter table: one change of each member, which varies from member to member, and all changes
+/// of the items of arrays.
 pub(crate) fn one_per_member(lies: &[Lie]) -> Vec<Lie> {
     let members = lies.chunk_by(|a, b| (&a.only, &a.path) == (&b.only, &b.path));
     let chosen = members.enumerate().flat_map(|(at, changes)| {
@@ -133,7 +133,8 @@ pub(crate) fn one_per_member(lies: &[Lie]) -> Vec<Lie> {
     chosen.map(|(_, lie)| lie.clone()).collect()
 }
 
-/// The paths of a value and of everything in it, each with the kind of case that it is.
+/// The paths of a value and of everything in it, each with its kind. Places of one kind are one
+/// case.
 fn visit(path: String, kind: String, value: &Value, places: &mut Vec<(String, String)>) {
     match value {
         Value::Object(members) => {
