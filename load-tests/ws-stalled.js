@@ -1,4 +1,4 @@
-// Sessions that request megabytes and do not read, beside sessions that read. The server closes the
+// Sessions that request megabytes and do not read, and sessions that read. The server closes the
 // stalled ones; the others notice nothing. `load-tests/run ws-stalled` starts nearhead and runs it.
 import http from 'k6/http';
 import stalling from 'k6/ws';

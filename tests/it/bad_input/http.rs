@@ -701,7 +701,7 @@ fn cors_preflights_are_answered() {
 }
 
 #[test]
-fn a_thousand_idle_connections_disturb_nobody() {
+fn a_thousand_idle_connections_affect_no_other_client() {
     let server = Server::execution_apis(&[]);
     let idle: Vec<TcpStream> = (0..1000)
         .map(|_| TcpStream::connect(server.address).unwrap())

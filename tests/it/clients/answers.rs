@@ -122,7 +122,7 @@ pub(super) fn check(calls: &[Call], steps: impl Iterator<Item = Value>) -> Obser
             names[transport].insert(answer["by"].as_str().unwrap().to_owned());
         }
     }
-    harness::check("a surplus answer", &answers.next(), &None);
+    harness::check("an answer without a call", &answers.next(), &None);
     for method in METHODS {
         let names: Vec<String> = names[method]
             .iter()

@@ -23,7 +23,7 @@ const REORG_DEPTH: u64 = 3;
 /// Blocks between two reorgs.
 const REORG_EVERY: u64 = 10;
 
-/// What a client was seen to do.
+/// What a client did, as the test observed it.
 #[derive(Default)]
 struct Observed {
     /// The rows of its column in the README's table.

@@ -276,6 +276,6 @@ fn check_same_events(what: &str, own: &[Value], notified: &[Value]) {
     });
     assert!(
         own.is_empty() || is_same && own.len() > notified.len() / 2,
-        "{what}: {own:?} beside {notified:?}"
+        "{what}: own events {own:?}, notified {notified:?}"
     );
 }

@@ -571,7 +571,7 @@ fn ranges_with_too_many_logs_are_refused() {
 }
 
 #[test]
-fn every_difference_shows_somewhere() {
+fn every_difference_shows_on_some_chain() {
     let unseen = DIFFERENCES.iter().find(|row| row.shows_on.is_empty());
     check(
         "a difference that shows on no chain",

@@ -74,7 +74,7 @@ fn following_survives_a_frozen_cut_or_slow_upstream() {
 
 /// A stopped process accepts connections and answers nothing.
 #[test]
-fn following_goes_on_when_a_stopped_process_resumes() {
+fn following_resumes_when_a_stopped_process_does() {
     let geth = Geth::dev(&scratch("node-stopped"), 1);
     let servers = [http(geth.address), ws(geth.address)].map(|url| follow(&[url]));
     for server in &servers {

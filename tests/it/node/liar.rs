@@ -32,7 +32,7 @@ use crate::{
     websocket::client::Client,
 };
 
-/// Liars of one server beside the honest upstream: a server has 16 upstreams at most.
+/// Liars of one server, besides the honest upstream: a server has 16 upstreams at most.
 const LIARS: usize = 15;
 
 /// Servers that run at a time.
@@ -365,7 +365,7 @@ fn check_unfilled(row: &Row, upstream: SocketAddr, wanted: (u64, B256)) {
 }
 
 /// The total difficulty cannot be verified. A value that contradicts its neighbours' may be
-/// refused; the other members are true, and following goes on.
+/// refused; the other members are true, and following continues.
 #[test]
 fn the_total_difficulty_is_the_upstreams() {
     let mut anvil = Anvil::start(&["--no-mining"]);

@@ -115,7 +115,7 @@ fn connections_lost(server: &Server) -> u64 {
 }
 
 #[test]
-fn following_goes_on_when_a_process_is_restarted() {
+fn following_resumes_when_a_process_is_restarted() {
     let (genesis, payloads) = driven_geth::chain("node-restarted", 61, 23);
     let mut upstream = Restarts::at("node-restarted-geth", &genesis, &payloads, 20);
     for (next, kill) in [(21, false), (23, true)] {

@@ -301,7 +301,7 @@ fn an_upstream_without_proofs_is_followed() {
         }
         check("faults", &faults(&server, 0).len(), &0);
         wait_logged(&server, logged);
-        // With another upstream beside it the state is available.
+        // With a second upstream the state is available.
         let urls = [http(proxy.address), http(fixture.geth.address())];
         let server = follow(&urls);
         assert!(check_answers(
@@ -312,8 +312,7 @@ fn an_upstream_without_proofs_is_followed() {
     }
 }
 
-/// Proven state is not fetched again, neither for the same block nor, if it did not change, for the
-/// blocks beside it.
+/// Proven state is not fetched again for the same block.
 #[test]
 fn resident_state_is_not_fetched_again() {
     let fixture = StateFixture::make("node-state-held");

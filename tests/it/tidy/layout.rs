@@ -9,7 +9,7 @@ const CODE_LINES_MAX: usize = 550;
 const TEST_LINES_MAX: usize = 900;
 
 #[test]
-fn files_are_short_and_named_for_what_they_hold() {
+fn files_are_short_and_named_for_what_they_contain() {
     let mut violations = Vec::new();
     for source in sources(&["src", "actors", "tests"]) {
         let last = source

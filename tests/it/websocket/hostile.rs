@@ -15,7 +15,7 @@ use super::{
 };
 use crate::harness::{Server, check, serving, wait_until};
 
-/// One attack, run to its end; it checks itself that it is cut off where it should be.
+/// Runs one attack to its end. An attack that should be cut off checks that it is.
 type Attack = fn(&Server);
 
 const ATTACKS: [(&str, Attack); 9] = [
@@ -50,7 +50,7 @@ const ROUNDS: usize = 5;
 const GROWTH_KIB_MAX: i64 = 20 << 10;
 
 #[test]
-fn hostile_sessions_disturb_nobody_and_leave_nothing() {
+fn hostile_sessions_affect_no_other_and_leave_nothing() {
     // The allocator returns freed memory at once, so that it does not count as leaked. The body
     // timeout is below the default to save time, and still long enough for a slow machine.
     let arguments = ["--block-time", "500ms", "--body-timeout", "10s"];
