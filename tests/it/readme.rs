@@ -51,7 +51,7 @@ fn shell(script: &str) -> Command {
                 || name.starts_with("CARGO_PKG_")
         });
         if is_set_for_tests {
-            command.env_remove(&name);
+            command.env_remove(name);
         }
     }
     command
