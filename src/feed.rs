@@ -3,6 +3,7 @@
 use std::{
     convert::Infallible,
     io,
+    panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
     thread,
     time::{Duration, Instant},
@@ -111,7 +112,9 @@ impl Feed {
             metrics,
         };
         let thread = spawn("source-events", move || {
-            handler.run(&events, source, failed)
+            if let Some(reason) = handler.run_until_end(events, source) {
+                failed(reason);
+            }
         })?;
         let tracker = readable.await.map_err(|_| FeedError::Panicked)??;
         Ok(Self {
@@ -202,14 +205,24 @@ struct EventHandler {
 }
 
 impl EventHandler {
-    /// Handles all events, then the end of the source: an error goes to the start of the service
-    /// while that waits for the head, and to `failed` afterwards.
+    /// Handles all events, and returns why the source failed once its head was readable. An
+    /// earlier error goes to the start of the service, which waits for the head.
+    ///
+    /// A panic here counts as a failure of the source, whose events nobody would handle.
+    fn run_until_end(
+        self,
+        events: Receiver<SourceEvent>,
+        source: thread::JoinHandle<Result<(), SourceError>>,
+    ) -> Option<String> {
+        catch_unwind(AssertUnwindSafe(|| self.run(events, source)))
+            .unwrap_or_else(|_| Some("the handler of the source's events panicked".to_owned()))
+    }
+
     fn run(
         mut self,
-        events: &Receiver<SourceEvent>,
+        events: Receiver<SourceEvent>,
         source: thread::JoinHandle<Result<(), SourceError>>,
-        failed: impl FnOnce(String),
-    ) {
+    ) -> Option<String> {
         for event in events {
             self.handle(event);
         }
@@ -219,10 +232,11 @@ impl EventHandler {
             (Ok(Err(error)), Some(ready)) => {
                 // Sending fails if the service no longer waits for its start.
                 let _ = ready.send(Err(error.into()));
+                None
             }
-            (Ok(Ok(()) | Err(SourceError::Stopped)), _) => {}
-            (Ok(Err(error)), None) => failed(format!("the source failed: {error}")),
-            (Err(_), _) => failed("the source panicked".to_owned()),
+            (Ok(Ok(()) | Err(SourceError::Stopped)), _) => None,
+            (Ok(Err(error)), None) => Some(format!("the source failed: {error}")),
+            (Err(_), _) => Some("the source panicked".to_owned()),
         }
     }
 
@@ -274,4 +288,34 @@ pub(crate) fn dev_config(config: &Config) -> DevConfig {
 /// blocks that come faster than one a second are stamped one second apart.
 pub(crate) fn timestamp_step(block_time: Duration) -> u64 {
     block_time.as_secs().max(1)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use nearhead_actors::source::Progress;
+
+    use super::*;
+
+    #[test]
+    fn a_panic_while_an_event_is_handled_is_a_failure() {
+        let (sender, events) = channel::bounded(1);
+        let source = spawn("source", || Ok(())).unwrap();
+        let handler = EventHandler {
+            ready: None,
+            report: Some(Box::new(|_| panic!("a line of progress cannot be written"))),
+            metrics: Metrics::new([]).unwrap(),
+        };
+        let progress = Progress::Blocks { done: 1, total: 2 };
+        sender.send(SourceEvent::Progress(progress)).unwrap();
+        let reason = handler.run_until_end(events, source);
+        assert_eq!(
+            reason.as_deref(),
+            Some("the handler of the source's events panicked")
+        );
+        assert!(
+            sender.send(SourceEvent::ProgressEnded).is_err(),
+            "a source that waits until its events are handled would never end"
+        );
+    }
 }
