@@ -188,20 +188,13 @@ mod tests {
     use std::{
         future::{pending, ready},
         io::Write as _,
-        net::{Shutdown, TcpListener, TcpStream},
+        net::{Shutdown, TcpStream},
         task::{Context, Waker},
         time::{Duration, Instant},
     };
 
     use super::*;
-
-    fn connection() -> (TcpStream, TcpStream) {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        let server = listener.accept().unwrap().0;
-        server.set_nonblocking(true).unwrap();
-        (client, server)
-    }
+    use crate::connections::socket_pair;
 
     /// Polls until the client is found to be gone, or `patience` is over.
     async fn finds_gone(server: &TcpStream, patience: Duration) -> bool {
@@ -223,7 +216,7 @@ mod tests {
     #[actix::test]
     async fn a_client_that_closes_is_gone_after_the_grace() {
         for close in [true, false] {
-            let (client, server) = connection();
+            let (client, server) = socket_pair();
             let client = if close {
                 drop(client);
                 None
@@ -239,7 +232,7 @@ mod tests {
 
     #[actix::test]
     async fn a_client_that_waits_or_sends_more_is_not_gone() {
-        let (mut client, server) = connection();
+        let (mut client, server) = socket_pair();
         assert!(!finds_gone(&server, 4 * HALF_CLOSED_GRACE).await);
         client.write_all(b"more").unwrap();
         assert!(!finds_gone(&server, 4 * HALF_CLOSED_GRACE).await);
@@ -247,7 +240,7 @@ mod tests {
 
     #[actix::test]
     async fn an_answer_that_is_ready_is_returned_even_if_the_client_is_gone() {
-        let (client, server) = connection();
+        let (client, server) = socket_pair();
         drop(client);
         let peer = Some(&Connection::of(server.as_raw_fd()));
         assert_eq!(unless_gone(ready(7), peer).await, Some(7));

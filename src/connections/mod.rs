@@ -13,9 +13,14 @@ mod body_budget;
 mod clock;
 mod connection;
 pub(crate) mod descriptors;
+#[cfg(test)]
+mod socket_pair;
 mod watch;
 
 pub(crate) use body_budget::{BodyBudget, Charge};
 pub(crate) use clock::{Tick, every_second};
 pub(crate) use connection::{Connection, ConnectionHandle, on_connect, unless_gone};
 pub(crate) use watch::{Answering, Watch};
+
+#[cfg(test)]
+pub(crate) use socket_pair::socket_pair;

@@ -126,19 +126,12 @@ impl Drop for Answering {
 mod tests {
     use std::{
         io::{ErrorKind, Read as _},
-        net::{Shutdown, TcpListener, TcpStream},
+        net::{Shutdown, TcpStream},
         os::fd::AsRawFd as _,
     };
 
     use super::*;
-
-    fn connection() -> (TcpStream, TcpStream) {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        let server = listener.accept().unwrap().0;
-        server.set_nonblocking(true).unwrap();
-        (client, server)
-    }
+    use crate::connections::socket_pair;
 
     /// Ticks `ticks` times, and returns whether the last tick, and none before it, cut the
     /// connection.
@@ -161,7 +154,7 @@ mod tests {
 
     #[test]
     fn slow_clients_are_cut_off() {
-        let (mut client, server) = connection();
+        let (mut client, server) = socket_pair();
         let connection = Rc::new(Connection::of(server.as_raw_fd()));
         let watch = watch(3);
         let answering = watch.answering(&connection);
@@ -178,7 +171,7 @@ mod tests {
             "sends its request too slowly"
         );
 
-        let (mut client, server) = self::connection();
+        let (mut client, server) = socket_pair();
         let connection = Rc::new(Connection::of(server.as_raw_fd()));
         watch.answering(&connection).took();
         let answering = watch.answering(&connection);
@@ -192,7 +185,7 @@ mod tests {
 
     #[test]
     fn a_client_that_left_is_cut_off_and_a_dropped_connection_is_forgotten() {
-        let (client, server) = connection();
+        let (client, server) = socket_pair();
         let connection = Rc::new(Connection::of(server.as_raw_fd()));
         let watch = watch(3);
         let _answering = watch.answering(&connection);

@@ -8,7 +8,7 @@ use std::{
     cell::RefCell,
     collections::VecDeque,
     io::{Read as _, Write as _},
-    net::{Shutdown, TcpListener, TcpStream},
+    net::{Shutdown, TcpStream},
     os::fd::AsRawFd,
     pin::Pin,
     rc::Rc,
@@ -31,7 +31,7 @@ use super::{
 };
 use crate::{
     access::{SessionCaps, Tenant},
-    connections::{Connection, ConnectionHandle},
+    connections::{Connection, ConnectionHandle, socket_pair},
     metrics::Metrics,
     subscriptions::{Hub, SessionSubscriptions},
 };
@@ -216,11 +216,9 @@ fn the_close_frame_is_sent_after_what_waits() {
     assert!(!session.takes_messages());
 }
 
-/// A client's socket, and the server's side of it.
+/// A client's socket, the server's side of it, and the connection.
 fn socket() -> (TcpStream, TcpStream, Rc<Connection>) {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-    let server = listener.accept().unwrap().0;
+    let (client, server) = socket_pair();
     let connection = Rc::new(Connection::of(server.as_raw_fd()));
     (client, server, connection)
 }
@@ -248,7 +246,6 @@ fn a_session_waits_until_the_socket_takes_its_last_bytes() {
     let sessions = sessions();
     let (_client, mut server, connection) = socket();
     let session = open_on(&sessions, ConnectionHandle::new(&connection));
-    server.set_nonblocking(true).unwrap();
     while server.write(&[0; 1 << 20]).is_ok() {}
     session.close(CloseReason::GOING_AWAY);
     taken(&session);
