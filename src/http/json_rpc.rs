@@ -64,10 +64,8 @@ impl WorkerState {
         let connection = connection_of(request).map(Rc::as_ref);
         let answer = match unless_gone(reply, connection).await {
             Some(Ok(answer)) => answer,
-            Some(Err(_)) => {
-                self.server.reads.admission.panics().count();
-                Answer::error("null", &RpcError::Internal)
-            }
+            // The dispatcher answers its own panics: the worker stops.
+            Some(Err(_)) => Answer::error("null", &RpcError::Unavailable),
             None => {
                 let gone = HttpResponse::new(StatusCode::REQUEST_TIMEOUT);
                 return Err(close_after(gone));

@@ -22,7 +22,7 @@ pub(crate) struct RequestActor(Option<(Work, oneshot::Sender<Answer>, Span)>);
 type Work = Pin<Box<dyn Future<Output = Answer>>>;
 
 impl RequestActor {
-    /// Starts the actor. The receiver gets the answer, or an error if computing it panicked. Log
+    /// Starts the actor. The receiver gets the answer, or an error if the work panicked. Log
     /// events of the work are in `span`.
     pub(crate) fn answer(
         work: impl Future<Output = Answer> + 'static,

@@ -56,6 +56,20 @@ impl Dispatcher {
         now: Instant,
         subscriber: Option<&dyn Subscriber>,
     ) -> Answer {
+        let panics = self.worker.resources().admission.panics();
+        let answer = async { Ok(self.answer_body(tenant, body, now, subscriber).await) };
+        guard(panics, answer)
+            .await
+            .unwrap_or_else(|error| self.refuse(NULL_ID, &error, now))
+    }
+
+    async fn answer_body(
+        &self,
+        tenant: &Tenant,
+        body: &[u8],
+        now: Instant,
+        subscriber: Option<&dyn Subscriber>,
+    ) -> Answer {
         let parsed = Envelope::parse(body);
         let (id, requests) = match &parsed {
             Ok(Envelope::Single(Ok(call))) => (call.id.unwrap_or(NULL_ID), 1),
@@ -262,8 +276,8 @@ fn may_be_large(envelope: &Envelope<'_>, tenant: &Tenant) -> bool {
     }
 }
 
-/// Turns a handler's panic into an error of its own call, and counts it. It is caught here, call by
-/// call, so that the other items of a batch keep their answers.
+/// Turns a panic into an error, and counts it. It is caught around each call, so that the other
+/// items of a batch keep their answers, and around the whole answer, so that a session stays open.
 async fn guard<T>(
     panics: &Panics,
     future: impl Future<Output = Result<T, RpcError>>,
@@ -273,7 +287,7 @@ async fn guard<T>(
         // A future that panicked is not polled again, so its half-done state is never seen.
         catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(cx))).unwrap_or_else(|_| {
             panics.count();
-            tracing::error!("a request's handler panicked");
+            tracing::error!("a request panicked");
             Err(RpcError::Internal).into()
         })
     })

@@ -1,14 +1,20 @@
 //! Errors that neither a source nor a client can cause on demand: each test sets up the state for
 //! one.
 
-use std::time::Duration;
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
-use nearhead::rpc::{Answer, RpcError};
+use alloy_primitives::B256;
+use nearhead::rpc::{Answer, RpcError, Subscriber, SubscriptionKind};
 use nearhead_chain::{
     chain_file::{self, ChainReader},
     encode::EncodeOptions,
+    window::Snapshot,
 };
 use serde_json::{Value, json};
+use tokio::sync::Semaphore;
 
 use crate::{
     harness::{check, vectors},
@@ -83,6 +89,71 @@ async fn a_query_that_takes_too_long_times_out() {
         let answer = system.call("eth_getLogs", &params).await;
         assert!(answer["result"].is_array(), "{answer}");
     }
+}
+
+/// A session whose every call panics.
+struct Panicking;
+
+impl Subscriber for Panicking {
+    fn subscribe(
+        &self,
+        _: SubscriptionKind,
+        _: Option<B256>,
+        _: &Arc<Snapshot>,
+    ) -> Result<String, RpcError> {
+        panic!("on purpose")
+    }
+
+    fn unsubscribe(&self, _: &str) -> bool {
+        panic!("on purpose")
+    }
+
+    fn turn(&self) -> Arc<Semaphore> {
+        panic!("on purpose")
+    }
+
+    fn room(&self) -> usize {
+        panic!("on purpose")
+    }
+}
+
+/// The first body panics in a method's handler, the second in the dispatcher's own code.
+#[actix::test]
+async fn a_panic_is_answered_and_counted() {
+    let system = unsettled().await;
+    let dispatcher = &system.dispatcher;
+    let bodies = [
+        (
+            r#"{"jsonrpc":"2.0","id":1,"method":"eth_subscribe","params":["newHeads"]}"#,
+            "1",
+        ),
+        (
+            r#"[{"jsonrpc":"2.0","id":1,"method":"eth_chainId"}]"#,
+            "null",
+        ),
+    ];
+    for (panics, (body, id)) in (1..).zip(bodies) {
+        let answer = dispatcher
+            .answer(
+                &system.tenant,
+                body.as_bytes(),
+                Instant::now(),
+                Some(&Panicking),
+            )
+            .await;
+        let expected = Answer::error(id, &RpcError::Internal);
+        check(
+            body,
+            &answer.json.unwrap().into_bytes(),
+            &expected.json.unwrap().into_bytes(),
+        );
+        assert_eq!(
+            dispatcher.worker.resources().admission.panics().total(),
+            panics
+        );
+    }
+    let served = system.call("eth_chainId", &json!([])).await;
+    assert!(served["result"].is_string(), "{served}");
 }
 
 /// A panic in the dispatcher or in an actor is answered with this error.

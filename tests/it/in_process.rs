@@ -50,7 +50,7 @@ pub(crate) struct InProcess {
     pub(crate) tracker: Addr<HeadTracker>,
     /// Answers requests; tests may change its options.
     pub(crate) dispatcher: Dispatcher,
-    tenant: Arc<Tenant>,
+    pub(crate) tenant: Arc<Tenant>,
 }
 
 impl InProcess {

@@ -5,9 +5,9 @@
 //!   and lose the messages that wait;
 //! - [`Panics::catch`]: in work that an actor goes on with after its handler has returned, where it
 //!   would be answered as [`QueryError::Unavailable`] and not counted;
-//! - in the dispatcher of `nearhead`, for the code of a method outside the actors;
-//! - around `RequestActor` of `nearhead`, for the dispatcher's own code: a panic ends only the task
-//!   of its HTTP request, whose answer then is an internal error.
+//! - in the dispatcher of `nearhead`, around each call, so that the other items of a batch keep
+//!   their answers, and around the whole answer, for the dispatcher's own code, where it would end
+//!   a session.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
