@@ -7,7 +7,7 @@ use alloy_primitives::{B256, U256};
 use super::{EncodeOptions, writer::JsonWriter};
 use crate::{
     block::{BlockParts, RawBlock},
-    network::header,
+    network::header::HeaderWriter,
 };
 
 /// An upper estimate, in bytes, of a block without transactions, uncle hashes or withdrawals.
@@ -31,49 +31,56 @@ pub(super) fn write(
     options: EncodeOptions,
     transactions: impl FnOnce(&mut JsonWriter),
 ) {
-    let header = &block.raw.header;
-    header::write(w, header, &block.hash, Some(block.rlp_length));
-    total_difficulty(w, block.total_difficulty, options);
-    w.raw(r#","transactions":"#);
-    transactions(w);
-    w.raw(r#","transactionsRoot":"#)
-        .data(header.transactions_root);
-    w.raw(r#","uncles":"#).array(uncle_hashes, |w, hash| {
+    let mut object = open(w, &block.raw.header, &block.hash, Some(block.rlp_length));
+    total_difficulty(&mut object, block.total_difficulty, options);
+    transactions(object.member("transactions"));
+    object.member("uncles").array(uncle_hashes, |w, hash| {
         w.data(hash);
     });
     if let Some(list) = &block.raw.body.withdrawals {
-        w.raw(r#","withdrawals":"#).array(list.iter(), withdrawal);
+        object.member("withdrawals").array(list.iter(), withdrawal);
     }
-    header::write_withdrawals_root(w, header);
-    w.raw("}");
+    object.close();
 }
 
 /// Writes an uncle: a header, with the size of a block that has no body.
 pub(super) fn write_uncle(w: &mut JsonWriter, uncle: &Header, hash: &B256, options: EncodeOptions) {
     let rlp_length = RawBlock::rlp_length_for(uncle, &Default::default());
-    header::write(w, uncle, hash, Some(rlp_length));
+    let mut object = open(w, uncle, hash, Some(rlp_length));
     // The sum of its ancestors' difficulties is not tracked.
-    total_difficulty(w, None, options);
-    w.raw(r#","transactionsRoot":"#)
-        .data(uncle.transactions_root);
-    w.raw(r#","uncles":[]"#);
-    header::write_withdrawals_root(w, uncle);
-    w.raw("}");
+    total_difficulty(&mut object, None, options);
+    object.member("uncles").raw("[]");
+    object.close();
 }
 
 /// Writes a header as newHeads sends it.
 pub(super) fn write_header(w: &mut JsonWriter, header: &Header, hash: &B256) {
-    header::write(w, header, hash, None);
-    w.raw(r#","transactionsRoot":"#)
-        .data(header.transactions_root);
-    header::write_withdrawals_root(w, header);
-    w.raw("}");
+    open(w, header, hash, None).close();
 }
 
-fn total_difficulty(w: &mut JsonWriter, total: Option<U256>, options: EncodeOptions) {
+/// Begins the object of a header; `rlp_length` is the block's, in bytes.
+fn open<'w, 'h>(
+    w: &'w mut JsonWriter,
+    header: &'h Header,
+    hash: &B256,
+    rlp_length: Option<usize>,
+) -> HeaderWriter<'w, 'h> {
+    let mut object = HeaderWriter::open(w, header);
+    object.member("hash").data(hash);
+    if let Some(length) = rlp_length {
+        object.member("size").number(length as u64);
+    }
+    object
+}
+
+fn total_difficulty(
+    object: &mut HeaderWriter<'_, '_>,
+    total: Option<U256>,
+    options: EncodeOptions,
+) {
     if !options.omit_total_difficulty {
-        w.raw(r#","totalDifficulty":"#)
-            .or_null(total, JsonWriter::quantity);
+        let w = object.member("totalDifficulty");
+        w.or_null(total, JsonWriter::quantity);
     }
 }
 

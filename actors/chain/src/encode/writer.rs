@@ -42,6 +42,14 @@ impl JsonWriter {
         self
     }
 
+    /// Begins a member of an object: a comma unless it is the first, and its name.
+    pub(crate) fn member(&mut self, name: &str) -> &mut Self {
+        if self.out.last() != Some(&b'{') {
+            self.out.push(b',');
+        }
+        self.raw("\"").raw(name).raw("\":")
+    }
+
     /// DATA: `"0x"` and two digits a byte.
     pub(crate) fn data(&mut self, bytes: impl AsRef<[u8]>) -> &mut Self {
         let bytes = bytes.as_ref();
@@ -168,6 +176,14 @@ mod tests {
             let digits: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
             check(|w| w.data(&bytes), &format!("\"0x{digits}\""));
         }
+    }
+
+    #[test]
+    fn members_have_one_comma_between_them() {
+        check(
+            |w| w.raw("{").member("a").number(1).member("b").raw("{"),
+            r#"{"a":"0x1","b":{"#,
+        );
     }
 
     #[test]

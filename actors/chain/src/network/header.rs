@@ -1,10 +1,9 @@
-//! Header members: their JSON in both directions, and the fork from which each is present.
+//! Header members: the table of their JSON, and the fork from which each is present.
 //!
 //! Their order in RLP is alloy's ([`Header`]).
 
 use alloy_consensus::Header;
 use alloy_hardforks::EthereumHardfork;
-use alloy_primitives::B256;
 
 use crate::{
     encode::writer::JsonWriter,
@@ -54,81 +53,149 @@ pub(crate) const FORK_MEMBERS: [ForkMember; 4] = [
     },
 ];
 
+/// A member of a header in JSON.
+struct HeaderMember {
+    name: &'static str,
+    is_quantity: bool,
+    is_present: fn(&Header) -> bool,
+    read: fn(&mut Header, Reader<'_, '_>) -> Result<(), MemberError>,
+    write: fn(&mut JsonWriter, &Header),
+}
+
+/// A line of the table: name, whether each header has it, field, and how the value is read and
+/// written.
+macro_rules! member {
+    ($name:literal, required, $field:ident: $read:ident, $write:ident) => {
+        HeaderMember {
+            name: $name,
+            is_quantity: member!(@is_quantity $write),
+            is_present: |_| true,
+            read: |header, block| {
+                header.$field = block.get($name, $read)?;
+                Ok(())
+            },
+            write: |w, header| {
+                member!(@write $write, w, header.$field);
+            },
+        }
+    };
+    ($name:literal, optional, $field:ident: $read:ident, $write:ident) => {
+        HeaderMember {
+            name: $name,
+            is_quantity: member!(@is_quantity $write),
+            is_present: |header| header.$field.is_some(),
+            read: |header, block| {
+                header.$field = block.find($name, $read)?;
+                Ok(())
+            },
+            write: |w, header| {
+                if let Some(value) = header.$field {
+                    member!(@write $write, w, value);
+                }
+            },
+        }
+    };
+    (@is_quantity data) => { false };
+    (@is_quantity $write:ident) => { true };
+    (@write data, $w:ident, $value:expr) => { $w.data(&$value) };
+    (@write $write:ident, $w:ident, $value:expr) => { $w.$write($value) };
+}
+
+/// The members that are served, by name.
+#[rustfmt::skip]
+static MEMBERS: [HeaderMember; 21] = [
+    member!("baseFeePerGas", optional, base_fee_per_gas: u64, number),
+    member!("blobGasUsed", optional, blob_gas_used: u64, number),
+    member!("difficulty", required, difficulty: u256, quantity),
+    member!("excessBlobGas", optional, excess_blob_gas: u64, number),
+    member!("extraData", required, extra_data: bytes, data),
+    member!("gasLimit", required, gas_limit: u64, number),
+    member!("gasUsed", required, gas_used: u64, number),
+    member!("logsBloom", required, logs_bloom: fixed, data),
+    member!("miner", required, beneficiary: fixed, data),
+    member!("mixHash", required, mix_hash: fixed, data),
+    member!("nonce", required, nonce: fixed, data),
+    member!("number", required, number: u64, number),
+    member!("parentBeaconBlockRoot", optional, parent_beacon_block_root: fixed, data),
+    member!("parentHash", required, parent_hash: fixed, data),
+    member!("receiptsRoot", required, receipts_root: fixed, data),
+    member!("requestsHash", optional, requests_hash: fixed, data),
+    member!("sha3Uncles", required, ommers_hash: fixed, data),
+    member!("stateRoot", required, state_root: fixed, data),
+    member!("timestamp", required, timestamp: u64, number),
+    member!("transactionsRoot", required, transactions_root: fixed, data),
+    member!("withdrawalsRoot", optional, withdrawals_root: fixed, data),
+];
+
+/// The names of the members that hold a number.
+pub(crate) fn quantities() -> impl Iterator<Item = &'static str> {
+    let members = MEMBERS.iter().filter(|member| member.is_quantity);
+    members.map(|member| member.name)
+}
+
 /// Reads a header from an upstream's JSON.
 ///
 /// A member that a fork adds is read if it is present. The header's hash then shows whether
 /// it belongs there.
 pub(crate) fn read(block: Reader<'_, '_>) -> Result<Header, MemberError> {
-    Ok(Header {
-        parent_hash: block.get("parentHash", fixed)?,
-        ommers_hash: block.get("sha3Uncles", fixed)?,
-        beneficiary: block.get("miner", fixed)?,
-        state_root: block.get("stateRoot", fixed)?,
-        transactions_root: block.get("transactionsRoot", fixed)?,
-        receipts_root: block.get("receiptsRoot", fixed)?,
-        logs_bloom: block.get("logsBloom", fixed)?,
-        difficulty: block.get("difficulty", u256)?,
-        number: block.get("number", u64)?,
-        gas_limit: block.get("gasLimit", u64)?,
-        gas_used: block.get("gasUsed", u64)?,
-        timestamp: block.get("timestamp", u64)?,
-        extra_data: block.get("extraData", bytes)?,
-        mix_hash: block.get("mixHash", fixed)?,
-        nonce: block.get("nonce", fixed)?,
-        base_fee_per_gas: block.find("baseFeePerGas", u64)?,
-        withdrawals_root: block.find("withdrawalsRoot", fixed)?,
-        blob_gas_used: block.find("blobGasUsed", u64)?,
-        excess_blob_gas: block.find("excessBlobGas", u64)?,
-        parent_beacon_block_root: block.find("parentBeaconBlockRoot", fixed)?,
-        requests_hash: block.find("requestsHash", fixed)?,
-        ..Header::default()
-    })
+    let mut header = Header::default();
+    for member in &MEMBERS {
+        (member.read)(&mut header, block)?;
+    }
+    Ok(header)
 }
 
-/// Writes the members up to `timestamp` as geth orders them, by name. A member of a later fork is
-/// left out, not null. `withdrawalsRoot` follows the body: [`write_withdrawals_root`].
-///
-/// `rlp_length` is the block's, in bytes; newHeads has none.
-pub(crate) fn write(w: &mut JsonWriter, header: &Header, hash: &B256, rlp_length: Option<usize>) {
-    w.raw("{");
-    if let Some(fee) = header.base_fee_per_gas {
-        w.raw(r#""baseFeePerGas":"#).number(fee).raw(",");
-    }
-    if let Some(gas) = header.blob_gas_used {
-        w.raw(r#""blobGasUsed":"#).number(gas).raw(",");
-    }
-    w.raw(r#""difficulty":"#).quantity(header.difficulty);
-    if let Some(gas) = header.excess_blob_gas {
-        w.raw(r#","excessBlobGas":"#).number(gas);
-    }
-    w.raw(r#","extraData":"#).data(&header.extra_data);
-    w.raw(r#","gasLimit":"#).number(header.gas_limit);
-    w.raw(r#","gasUsed":"#).number(header.gas_used);
-    w.raw(r#","hash":"#).data(hash);
-    w.raw(r#","logsBloom":"#).data(header.logs_bloom);
-    w.raw(r#","miner":"#).data(header.beneficiary);
-    w.raw(r#","mixHash":"#).data(header.mix_hash);
-    w.raw(r#","nonce":"#).data(header.nonce);
-    w.raw(r#","number":"#).number(header.number);
-    if let Some(root) = header.parent_beacon_block_root {
-        w.raw(r#","parentBeaconBlockRoot":"#).data(root);
-    }
-    w.raw(r#","parentHash":"#).data(header.parent_hash);
-    w.raw(r#","receiptsRoot":"#).data(header.receipts_root);
-    if let Some(hash) = header.requests_hash {
-        w.raw(r#","requestsHash":"#).data(hash);
-    }
-    w.raw(r#","sha3Uncles":"#).data(header.ommers_hash);
-    if let Some(length) = rlp_length {
-        w.raw(r#","size":"#).number(length as u64);
-    }
-    w.raw(r#","stateRoot":"#).data(header.state_root);
-    w.raw(r#","timestamp":"#).number(header.timestamp);
+/// Writes an object with a header's members. geth orders them by name, together with the other
+/// members of a block.
+pub(crate) struct HeaderWriter<'w, 'h> {
+    w: &'w mut JsonWriter,
+    header: &'h Header,
+    rest: &'static [HeaderMember],
 }
 
-/// Writes `withdrawalsRoot`, which geth puts after a block's withdrawals.
-pub(crate) fn write_withdrawals_root(w: &mut JsonWriter, header: &Header) {
-    if let Some(root) = header.withdrawals_root {
-        w.raw(r#","withdrawalsRoot":"#).data(root);
+impl<'w, 'h> HeaderWriter<'w, 'h> {
+    /// Begins the object.
+    pub(crate) fn open(w: &'w mut JsonWriter, header: &'h Header) -> Self {
+        w.raw("{");
+        Self {
+            w,
+            header,
+            rest: &MEMBERS,
+        }
+    }
+
+    /// Begins a member that is not the header's, after the header's members before this name. A
+    /// member of a later fork is left out, not null.
+    pub(crate) fn member(&mut self, name: &str) -> &mut JsonWriter {
+        let before = self.rest.partition_point(|member| member.name < name);
+        self.write(before);
+        self.w.member(name)
+    }
+
+    /// Writes the rest and ends the object.
+    pub(crate) fn close(mut self) {
+        self.write(self.rest.len());
+        self.w.raw("}");
+    }
+
+    fn write(&mut self, count: usize) {
+        let (members, rest) = self.rest.split_at(count);
+        self.rest = rest;
+        for member in members {
+            if (member.is_present)(self.header) {
+                self.w.member(member.name);
+                (member.write)(self.w, self.header);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn members_are_in_order() {
+        assert!(MEMBERS.is_sorted_by_key(|member| member.name));
     }
 }

@@ -1,6 +1,9 @@
 //! The objects of an answer, and how each member of them is compared.
 
+use std::sync::LazyLock;
+
 use super::json::Value;
+use crate::network::header;
 
 /// The kind of an object in an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,42 +68,39 @@ impl ObjectKind {
     }
 }
 
-/// Members that hold a number: compared by value. All other text is data.
-const QUANTITIES: [&str; 33] = [
-    "amount",
-    "baseFeePerGas",
-    "blobGasPrice",
-    "blobGasUsed",
-    "blockNumber",
-    "blockTimestamp",
-    "chainId",
-    "cumulativeGasUsed",
-    "difficulty",
-    "effectiveGasPrice",
-    "excessBlobGas",
-    "gas",
-    "gasLimit",
-    "gasPrice",
-    "gasUsed",
-    "index",
-    "logIndex",
-    "maxFeePerBlobGas",
-    "maxFeePerGas",
-    "maxPriorityFeePerGas",
-    "nonce",
-    "number",
-    "r",
-    "s",
-    "size",
-    "status",
-    "timestamp",
-    "transactionIndex",
-    "type",
-    "v",
-    "validatorIndex",
-    "value",
-    "yParity",
-];
+/// Members that hold a number, by name: compared by value. All other text is data.
+static QUANTITIES: LazyLock<Vec<&str>> = LazyLock::new(|| {
+    const OTHERS: [&str; 25] = [
+        "amount",
+        "blobGasPrice",
+        "blockNumber",
+        "blockTimestamp",
+        "chainId",
+        "cumulativeGasUsed",
+        "effectiveGasPrice",
+        "gas",
+        "gasPrice",
+        "index",
+        "logIndex",
+        "maxFeePerBlobGas",
+        "maxFeePerGas",
+        "maxPriorityFeePerGas",
+        "nonce",
+        "r",
+        "s",
+        "size",
+        "status",
+        "transactionIndex",
+        "type",
+        "v",
+        "validatorIndex",
+        "value",
+        "yParity",
+    ];
+    let mut names: Vec<_> = header::quantities().chain(OTHERS).collect();
+    names.sort_unstable();
+    names
+});
 
 /// The member of a block and of an ommer that no hash covers.
 pub(super) const UNCOVERED: &str = "totalDifficulty";
