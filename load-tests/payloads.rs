@@ -14,7 +14,6 @@ use std::{
     sync::Arc,
 };
 
-use alloy_consensus::transaction::SignerRecoverable as _;
 use nearhead_chain::{
     block::{Block, RawBlock},
     chain_file::{ChainReader, read_genesis},
@@ -55,8 +54,9 @@ fn execute_on(
 ) -> Outcome<(Payload, Arc<Block>)> {
     let transactions = raw.body.transactions.iter();
     let senders = transactions
-        .map(|one| one.recover_signer())
-        .collect::<Result<Vec<_>, _>>()?;
+        .map(|one| one.sender_source().address())
+        .collect::<Option<Vec<_>>>()
+        .ok_or("a signature is invalid")?;
     let executed = execute(importer.spec(), parent, &raw, &senders)?;
     let requests = executed.requests.clone();
     let block = importer.seal(&raw, &senders, executed, parent)?;

@@ -5,12 +5,10 @@
 
 use std::{hint::black_box, time::Instant};
 
-use alloy_consensus::{
-    BlockBody, Header, Receipt as PlainReceipt, SignableTransaction, TxEip1559, TxType,
-};
+use alloy_consensus::{BlockBody, Header, Receipt as PlainReceipt, SignableTransaction, TxEip1559};
 use alloy_primitives::{Address, B256, Bytes, Log, Signature, TxKind, U256, keccak256};
 use nearhead_chain::{
-    block::{BlockParts, RawBlock, Receipt, Transaction},
+    block::{BlockParts, RawBlock, Receipt, Transaction, TxType},
     encode::{BlockJson, EncodeOptions},
 };
 
@@ -74,7 +72,7 @@ fn transaction(index: usize, profile: &BlockProfile) -> Transaction {
     };
     let signed: Transaction = transaction.into_signed(signature).into();
     // The hash is computed on first use; decoding a block does so before it is encoded.
-    signed.tx_hash();
+    black_box(signed.tx_hash());
     signed
 }
 

@@ -17,7 +17,7 @@ use alloy_primitives::{Address, B256, Bytes, Log, keccak256};
 use alloy_rlp::{Decodable, Encodable};
 use k256::ecdsa::{RecoveryId, Signature, VerifyingKey};
 use nearhead_chain::{
-    block::{Block, BlockParts, RawBlock, Receipt, Transaction, with_bloom},
+    block::{Block, BlockParts, RawBlock, Receipt, SenderSource, Transaction, with_bloom},
     dev::{CHAIN_ID, DevConfig, Producer, Profile},
     encode::{BlockJson, EncodeOptions},
     log_search::LogPostings,
@@ -164,7 +164,7 @@ fn parts(verifier: &Verifier, raw: &RawBlock, block: &Block) -> [Duration; 6] {
     let ((), roots) = time(|| {
         black_box(raw.header.hash_slow());
         for transaction in &raw.body.transactions {
-            black_box(transaction.hash());
+            black_box(transaction.tx_hash());
         }
         verify::check_roots(&raw).expect("the roots match");
         ReceiptsCommitment::of(&receipts)
@@ -195,7 +195,10 @@ fn recovered_by_k256(raw: &RawBlock) -> Duration {
     let transactions = &raw.body.transactions;
     let signed: Vec<_> = transactions
         .iter()
-        .map(|one| (one.signature_hash(), *one.signature()))
+        .map(|one| match one.sender_source() {
+            SenderSource::Signature { signature, hash } => (hash, signature),
+            SenderSource::Stated(_) => panic!("the dev chain's transactions are signed"),
+        })
         .collect();
     let recover = || -> Vec<Address> {
         let signed = signed.iter();

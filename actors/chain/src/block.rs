@@ -8,7 +8,7 @@ use alloy_consensus::Header;
 use alloy_primitives::{B256, U256};
 
 pub use self::parts::{BlockParts, RawBlock};
-pub use crate::network::{Receipt, Transaction, with_bloom};
+pub use crate::network::{Receipt, SenderSource, Transaction, TxType, with_bloom};
 use crate::{encode::BlockJson, log_search::LogPostings, trie::State};
 
 /// Number of ancestors that the EVM's BLOCKHASH can name.

@@ -268,7 +268,7 @@ pub(crate) fn hold_block(
         header: parts.raw.header.clone(),
         hash: parts.hash,
         transaction_hashes: transactions
-            .map(|transaction| *transaction.hash())
+            .map(|transaction| *transaction.tx_hash())
             .collect(),
         total_difficulty: parts.total_difficulty,
         ancestors,

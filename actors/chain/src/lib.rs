@@ -15,7 +15,7 @@
 //! | [`execute`] | runs one block through revm: receipts, requests, state changes | `crate::import`, `crate::remote`, `crate::window`, `crate::dev` |
 //! | [`import`] | decode, verify, execute, encode: from a [`block::RawBlock`] to a [`block::Block`] | `crate::remote`, `crate::window`, `crate::dev` |
 //! | [`remote`] | verifies an upstream's answers: the other way to make a [`block::Block`] | `crate::window`, `crate::dev` |
-//! | [`network`] | everything that a chain's kind decides: transactions, receipts, header members, forks, blob parameters | `crate::execute`, `crate::import`, `crate::trie`, `crate::window`, `crate::dev` |
+//! | [`network`] | everything that a chain's kind decides: transactions, receipts, header members, forks, blob parameters, executor | `crate::execute`, `crate::import`, `crate::trie`, `crate::window`, `crate::dev` |
 //! | [`trie`] | state by node hash, at the same cost for each of the 128 blocks | `crate::block`, `crate::encode`, `crate::window` |
 //! | [`encode`] | JSON bytes, made once | `crate::window`, `crate::execute`, `crate::verify`, `crate::remote` |
 //! | [`json`] | JSON made of shared pieces | `crate::` |

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use alloy_consensus::{BlockBody, Eip658Value, Header, Receipt, ReceiptEnvelope, Signed, TxLegacy};
+use alloy_consensus::{BlockBody, Eip658Value, Header, Receipt as PlainReceipt, Signed, TxLegacy};
 use alloy_primitives::{Address, B256, Log, Signature, U256};
 
 use crate::{
-    block::{ANCESTORS_MAX, Block, BlockParts, RawBlock, Transaction},
+    block::{ANCESTORS_MAX, Block, BlockParts, RawBlock, Receipt, Transaction, TxType},
     encode::{BlockJson, EncodeOptions},
     log_search::LogPostings,
 };
@@ -95,7 +95,7 @@ impl TestBlock {
             total_difficulty: Some(total_difficulty),
         };
         let json = BlockJson::encode(&parts, EncodeOptions::default());
-        let logs = receipts.iter().flat_map(ReceiptEnvelope::logs);
+        let logs = receipts.iter().flat_map(Receipt::logs);
         let numbers = self.transactions.iter().map(|(number, _)| *number);
         Arc::new(Block {
             hash,
@@ -120,11 +120,11 @@ fn transaction(number: u64) -> Transaction {
     Signed::new_unchecked(transaction, signature, transaction_hash(number)).into()
 }
 
-fn receipt(logs: &[Log]) -> ReceiptEnvelope {
-    let receipt = Receipt {
+fn receipt(logs: &[Log]) -> Receipt {
+    let receipt = PlainReceipt {
         status: Eip658Value::Eip658(true),
         cumulative_gas_used: 21_000,
         logs: logs.to_vec(),
     };
-    ReceiptEnvelope::Legacy(receipt.into())
+    Receipt::from_typed(TxType::Legacy, receipt)
 }

@@ -7,7 +7,6 @@ use std::{
     sync::Arc,
 };
 
-use alloy_consensus::transaction::SignerRecoverable;
 use alloy_primitives::{Address, B256};
 use nearhead_chain::{
     block::{Block, RawBlock},
@@ -106,7 +105,7 @@ impl Execution {
         let parent = &self.blocks[&raw.header.parent_hash];
         let transactions = raw.body.transactions.iter();
         let senders: Vec<Address> = transactions
-            .map(|transaction| transaction.recover_signer().unwrap())
+            .map(|transaction| transaction.sender_source().address().unwrap())
             .collect();
         let executed = execute(self.importer.spec(), parent, &raw, &senders).unwrap();
         let requests = executed.requests.clone();

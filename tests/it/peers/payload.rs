@@ -1,6 +1,6 @@
 //! A block as a consensus client sends it: `engine_newPayload` with all its parameters.
 
-use alloy_consensus::Typed2718;
+use alloy_consensus::{Transaction, Typed2718};
 use alloy_eips::{Encodable2718, eip7685::Requests};
 use alloy_primitives::{B256, Bytes};
 use nearhead_chain::block::RawBlock;
@@ -59,8 +59,9 @@ impl Payload {
         }
         let blobs = transactions
             .iter()
-            .filter_map(|transaction| transaction.as_eip4844())
-            .flat_map(|signed| signed.tx().blob_versioned_hashes.iter().copied());
+            .filter_map(Transaction::blob_versioned_hashes)
+            .flatten()
+            .copied();
         let blobs: Vec<B256> = blobs.collect();
         let root = header.parent_beacon_block_root;
         let (method, params) = if header.requests_hash.is_some() {

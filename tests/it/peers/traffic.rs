@@ -7,10 +7,14 @@
 
 use std::{collections::BTreeMap, path::Path};
 
-use alloy_consensus::{Transaction as _, TxEip1559, Typed2718, transaction::SignerRecoverable};
+use alloy_consensus::{Transaction as _, TxEip1559, Typed2718};
 use alloy_eips::Encodable2718;
 use alloy_primitives::{Address, Bytes};
-use nearhead_chain::{block::RawBlock, chain_file::ChainReader, dev::CHAIN_ID};
+use nearhead_chain::{
+    block::{RawBlock, Transaction},
+    chain_file::ChainReader,
+    dev::CHAIN_ID,
+};
 use serde_json::{Value, json};
 
 use super::{Anvil, Wallet, quantity};
@@ -54,10 +58,11 @@ fn repeat(anvil: &mut Anvil, block: &RawBlock, wallets: &BTreeMap<Address, Walle
     anvil.call("anvil_setCoinbase", json!([header.beneficiary]));
     let transactions = &block.body.transactions;
     for transaction in transactions {
-        let sent: Bytes = match transaction.as_eip4844() {
-            Some(signed) => {
+        let sent: Bytes = match transaction {
+            Transaction::Eip4844(signed) => {
                 let blobs = signed.tx();
-                wallets[&transaction.recover_signer().unwrap()].sign(TxEip1559 {
+                let sender = transaction.sender_source().address().unwrap();
+                wallets[&sender].sign(TxEip1559 {
                     chain_id: blobs.chain_id,
                     nonce: blobs.nonce,
                     gas_limit: blobs.gas_limit,
@@ -69,7 +74,7 @@ fn repeat(anvil: &mut Anvil, block: &RawBlock, wallets: &BTreeMap<Address, Walle
                     input: blobs.input.clone(),
                 })
             }
-            None => transaction.encoded_2718().into(),
+            _ => transaction.encoded_2718().into(),
         };
         anvil.send(&sent);
     }

@@ -1,8 +1,6 @@
 //! Signs transactions of every type, in the form in which they are sent.
 
-use alloy_consensus::{
-    EthereumTypedTransaction, SignableTransaction, TxEip4844, crypto::secp256k1::recover_signer,
-};
+use alloy_consensus::{SignableTransaction, Signed};
 use alloy_eips::{
     Encodable2718,
     eip7702::{Authorization, SignedAuthorization},
@@ -40,13 +38,12 @@ impl Wallet {
     }
 
     /// Signs a transaction. One of type 3 gets empty blobs and has to name them [`EMPTY_BLOB`].
-    pub(crate) fn sign(
-        &self,
-        transaction: impl Into<EthereumTypedTransaction<TxEip4844>>,
-    ) -> Bytes {
-        let transaction: EthereumTypedTransaction<TxEip4844> = transaction.into();
+    pub(crate) fn sign<T: SignableTransaction<Signature>>(&self, transaction: T) -> Bytes
+    where
+        Transaction: From<Signed<T>>,
+    {
         let signature = self.signature(transaction.signature_hash());
-        with_blobs(&Transaction::new_unhashed(transaction, signature))
+        with_blobs(&transaction.into_signed(signature).into())
     }
 
     /// Signs the delegation of this account to the code of another one (EIP-7702).
@@ -60,7 +57,10 @@ impl Wallet {
             .sign_ecdsa_recoverable(Message::from_digest(hash.0), &self.secret)
             .serialize_compact();
         let signature = Signature::from_bytes_and_parity(&rs, i32::from(recovery) & 1 == 1);
-        debug_assert_eq!(recover_signer(&signature, hash).ok(), Some(self.address));
+        debug_assert_eq!(
+            signature.recover_address_from_prehash(&hash).ok(),
+            Some(self.address)
+        );
         signature
     }
 }
@@ -78,7 +78,7 @@ const CELLS: usize = 128;
 /// A transaction as it is sent: one of type 3 carries blobs, commitments and proofs.
 fn with_blobs(transaction: &Transaction) -> Bytes {
     let encoded = transaction.encoded_2718();
-    let Some(signed) = transaction.as_eip4844() else {
+    let Transaction::Eip4844(signed) = transaction else {
         return encoded.into();
     };
     let blobs = signed.tx().blob_versioned_hashes.len();
@@ -102,7 +102,7 @@ fn with_blobs(transaction: &Transaction) -> Bytes {
 
 #[cfg(test)]
 mod tests {
-    use alloy_consensus::{TxEip1559, TxEip2930, TxEip7702, TxLegacy};
+    use alloy_consensus::{TxEip1559, TxEip2930, TxEip4844, TxEip7702, TxLegacy};
     use alloy_primitives::{TxKind, U256};
     use serde_json::json;
 

@@ -1,6 +1,6 @@
 //! Accounts that have keys, and sign transactions and authorizations.
 
-use alloy_consensus::{SignableTransaction, transaction::Recovered};
+use alloy_consensus::transaction::Recovered;
 use alloy_eips::eip7702::{Authorization, SignedAuthorization};
 use alloy_primitives::{Address, B256, Signature, U256, keccak256};
 use secp256k1::{Message, Secp256k1, SecretKey, SignOnly};
@@ -101,9 +101,7 @@ impl Signers {
             call,
             fees,
         };
-        let transaction = unsigned.into_typed(kind);
-        let signature = self.signature(index, transaction.signature_hash());
-        let signed = Transaction::new_unhashed(transaction, signature);
+        let signed = unsigned.sign(kind, |hash| self.signature(index, hash));
         Recovered::new_unchecked(signed, self.address(index))
     }
 }
@@ -112,7 +110,6 @@ impl Signers {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use alloy_consensus::transaction::SignerRecoverable;
     use alloy_eips::eip2930::AccessList;
     use alloy_primitives::{Bytes, TxKind};
 
@@ -149,7 +146,8 @@ mod tests {
         ] {
             let signed = signers.sign(1, 9, call(), kind, FEES);
             assert_eq!(signed.signer(), signers.address(1));
-            assert_eq!(signed.recover_signer().unwrap(), signers.address(1));
+            let recovered = signed.sender_source().address();
+            assert_eq!(recovered, Some(signers.address(1)));
             assert_eq!(u8::from(signed.tx_type()), expected);
         }
     }

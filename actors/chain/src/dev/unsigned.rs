@@ -1,10 +1,12 @@
 //! A transaction before it is signed, of any type.
 
 use alloy_consensus::{
-    EthereumTypedTransaction, TxEip1559, TxEip2930, TxEip4844, TxEip7702, TxLegacy,
+    SignableTransaction, Signed, TxEip1559, TxEip2930, TxEip4844, TxEip7702, TxLegacy,
 };
 use alloy_eips::{eip2930::AccessList, eip7702::SignedAuthorization};
-use alloy_primitives::{Address, B256, Bytes, TxKind, U256};
+use alloy_primitives::{Address, B256, Bytes, Signature, TxKind, U256};
+
+use crate::block::Transaction;
 
 /// The members that transactions of all types have.
 pub(super) struct Unsigned {
@@ -59,18 +61,31 @@ impl Fees {
 }
 
 impl Unsigned {
-    /// The transaction as the given type.
-    pub(super) fn into_typed(self, kind: TransactionKind) -> EthereumTypedTransaction<TxEip4844> {
+    /// The transaction as the given type, with the signature that `sign` makes of a hash.
+    pub(super) fn sign(
+        self,
+        kind: TransactionKind,
+        sign: impl FnOnce(B256) -> Signature,
+    ) -> Transaction {
+        fn signed<T: SignableTransaction<Signature>>(
+            transaction: T,
+            sign: impl FnOnce(B256) -> Signature,
+        ) -> Signed<T> {
+            let signature = sign(transaction.signature_hash());
+            transaction.into_signed(signature)
+        }
         match kind {
-            TransactionKind::Unprotected => self.legacy(None).into(),
+            TransactionKind::Unprotected => signed(self.legacy(None), sign).into(),
             TransactionKind::Legacy => {
                 let chain_id = self.chain_id;
-                self.legacy(Some(chain_id)).into()
+                signed(self.legacy(Some(chain_id)), sign).into()
             }
-            TransactionKind::Eip2930(access_list) => self.eip2930(access_list).into(),
-            TransactionKind::Eip1559(access_list) => self.eip1559(access_list).into(),
-            TransactionKind::Eip4844(hashes) => self.eip4844(hashes).into(),
-            TransactionKind::Eip7702(authorizations) => self.eip7702(authorizations).into(),
+            TransactionKind::Eip2930(list) => signed(self.eip2930(list), sign).into(),
+            TransactionKind::Eip1559(list) => signed(self.eip1559(list), sign).into(),
+            TransactionKind::Eip4844(hashes) => signed(self.eip4844(hashes), sign).into(),
+            TransactionKind::Eip7702(authorizations) => {
+                signed(self.eip7702(authorizations), sign).into()
+            }
         }
     }
 

@@ -167,12 +167,15 @@ fn full_block(
     let mut w = JsonWriter::with_capacity(block::size_hint(parts.raw) + size_hint);
     let mut spans = Vec::with_capacity(transactions.len());
     block::write(&mut w, parts, uncle_hashes, options, |w| {
-        let each = transactions.iter().zip(parts.senders);
-        w.array((0..).zip(each), |w, (index, (transaction, sender))| {
-            let start = w.len();
-            transaction::write(w, parts, index, transaction, sender);
-            spans.push(Span::new(start, w.len()));
-        });
+        let each = transactions.iter().zip(parts.senders).zip(parts.receipts);
+        w.array(
+            (0..).zip(each),
+            |w, (index, ((transaction, sender), receipt))| {
+                let start = w.len();
+                transaction::write(w, parts, index, (transaction, sender, receipt));
+                spans.push(Span::new(start, w.len()));
+            },
+        );
     });
     (w.finish(), spans)
 }

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     block::{BlockParts, Receipt, Transaction},
-    network,
+    network::transaction::Outcome,
 };
 
 /// A receipt's position in its block.
@@ -34,28 +34,35 @@ pub(super) fn write(
     log_spans: &mut Vec<Span>,
 ) {
     let header = &block.raw.header;
+    let outcome = Outcome {
+        blob_gas_price: block.blob_gas_price,
+        receipt_members: receipt.own_members(),
+    };
     let hash = transaction.tx_hash();
     let cumulative_gas_used = receipt.cumulative_gas_used();
     // geth states the address of a failed creation too.
     let contract = transaction
         .is_create()
-        .then(|| sender.create(transaction.nonce()));
-    w.raw("{");
-    network::receipt::write_type_members(w, block.blob_gas_price, transaction);
-    w.raw(r#""blockHash":"#).data(block.hash);
-    w.raw(r#","blockNumber":"#).number(header.number);
-    w.raw(r#","contractAddress":"#)
+        .then(|| sender.create(transaction.executed_nonce(outcome)));
+    let own = transaction.receipt_quantities(outcome);
+    let mut object = ReceiptWriter::open(w, &own);
+    object.member("blockHash").data(block.hash);
+    object.member("blockNumber").number(header.number);
+    object
+        .member("contractAddress")
         .or_null(contract, JsonWriter::data);
-    w.raw(r#","cumulativeGasUsed":"#)
+    object
+        .member("cumulativeGasUsed")
         .number(cumulative_gas_used);
-    w.raw(r#","effectiveGasPrice":"#)
+    object
+        .member("effectiveGasPrice")
         .wide(transaction.effective_gas_price(header.base_fee_per_gas));
-    w.raw(r#","from":"#).data(sender);
-    w.raw(r#","gasUsed":"#)
+    object.member("from").data(sender);
+    object
+        .member("gasUsed")
         .number(cumulative_gas_used.saturating_sub(at.gas_before));
-    w.raw(r#","logs":"#);
     let tail = LogTail::new(block, hash, at.transaction_index);
-    w.array(
+    object.member("logs").array(
         (at.first_log_index..).zip(receipt.logs()),
         |w, (index, log)| {
             let start = w.len();
@@ -63,22 +70,62 @@ pub(super) fn write(
             log_spans.push(Span::new(start, w.len()));
         },
     );
-    w.raw(r#","logsBloom":"#).data(receipt.logs_bloom());
+    object.member("logsBloom").data(receipt.logs_bloom());
     match receipt.status_or_post_state() {
-        Eip658Value::Eip658(success) => w.raw(r#","status":"#).number(success.into()),
-        Eip658Value::PostState(root) => w.raw(r#","root":"#).data(root),
+        Eip658Value::Eip658(success) => object.member("status").number(success.into()),
+        Eip658Value::PostState(root) => object.member("root").data(root),
     };
-    w.raw(r#","to":"#)
+    object
+        .member("to")
         .or_null(transaction.to(), JsonWriter::data);
-    w.raw(r#","transactionHash":"#).data(hash);
-    w.raw(r#","transactionIndex":"#)
+    object.member("transactionHash").data(hash);
+    object
+        .member("transactionIndex")
         .number(at.transaction_index);
-    w.raw(r#","type":"#).number(transaction.ty().into());
-    w.raw("}");
+    object.member("type").number(transaction.ty().into());
+    object.close();
+}
+
+/// Writes a receipt's object. geth orders the members by name, together with those that the type
+/// adds.
+struct ReceiptWriter<'w, 'o> {
+    w: &'w mut JsonWriter,
+    own: &'o [(&'static str, u128)],
+}
+
+impl<'w, 'o> ReceiptWriter<'w, 'o> {
+    /// Begins the object; `own` has the members that the type adds, by name.
+    fn open(w: &'w mut JsonWriter, own: &'o [(&'static str, u128)]) -> Self {
+        debug_assert!(own.is_sorted());
+        w.raw("{");
+        Self { w, own }
+    }
+
+    /// Begins a member that every type has, after the type's own members before this name.
+    fn member(&mut self, name: &str) -> &mut JsonWriter {
+        while let Some(((own, value), rest)) = self.own.split_first()
+            && *own < name
+        {
+            self.w.member(own).wide(*value);
+            self.own = rest;
+        }
+        self.w.member(name)
+    }
+
+    /// Writes the rest and ends the object.
+    fn close(self) {
+        for (own, value) in self.own {
+            self.w.member(own).wide(*value);
+        }
+        self.w.raw("}");
+    }
 }
 
 /// An upper estimate of a receipt's length in bytes.
 pub(super) fn size_hint(receipt: &Receipt) -> usize {
     const FIXED: usize = 1400;
-    FIXED + receipt.logs().iter().map(log::size_hint).sum::<usize>()
+    const OWN_MEMBER: usize = 70;
+    FIXED
+        + OWN_MEMBER * receipt.own_members().len()
+        + receipt.logs().iter().map(log::size_hint).sum::<usize>()
 }

@@ -1,22 +1,17 @@
 //! Executes a block, or builds one, with alloy-evm.
 
-use std::{borrow::Cow, cell::OnceCell, mem, sync::Arc};
+use std::{cell::OnceCell, mem, sync::Arc};
 
-use alloy_consensus::{
-    BlockBody, Eip658Value, Header, ReceiptEnvelope, TxType, proofs, transaction::Recovered,
-};
+use alloy_consensus::{BlockBody, Header, proofs, transaction::Recovered};
 use alloy_eips::{
+    Typed2718,
     eip4895::{Withdrawal, Withdrawals},
     eip7685::Requests,
 };
 use alloy_evm::{
-    Evm, EvmEnv, EvmFactory,
+    Evm,
     block::{
         BlockExecutionError, BlockExecutor, BlockValidationError, InternalBlockExecutionError,
-    },
-    eth::{
-        EthBlockExecutionCtx, EthBlockExecutor, EthEvmFactory,
-        receipt_builder::{ReceiptBuilder, ReceiptBuilderCtx},
     },
 };
 use alloy_hardforks::EthereumHardfork;
@@ -25,12 +20,11 @@ use revm::database::State as EvmState;
 
 use super::{
     dao_fork,
-    net_gas::with_net_gas,
     state::{ParentState, StateError, state_update},
 };
 use crate::{
-    block::{Block, RawBlock, Receipt, Transaction, with_bloom},
-    network::{ChainSpec, Rules},
+    block::{Block, RawBlock, Receipt, Transaction},
+    network::{ChainSpec, Rules, execution},
     trie::{Changes, State, TrieError},
     verify,
 };
@@ -303,24 +297,7 @@ fn run_recording(
         })
         .with_bundle_update()
         .build();
-    let env = EvmEnv::for_eth_block(header, rules, rules.spec().chain_id(), rules.blob_params());
-    let context = EthBlockExecutionCtx {
-        parent_hash: header.parent_hash,
-        parent_beacon_block_root: header.parent_beacon_block_root,
-        ommers: &body.ommers,
-        withdrawals: body
-            .withdrawals
-            .as_ref()
-            .map(|list| Cow::Borrowed(list.as_slice())),
-        extra_data: header.extra_data.clone(),
-        tx_count_hint: Some(body.transactions.len()),
-        slot_number: None,
-    };
-    let mut evm = EthEvmFactory::default().create_evm(database, env);
-    if rules.meters_net_gas() {
-        evm = with_net_gas(evm);
-    }
-    let mut executor = EthBlockExecutor::new(evm, context, rules, Receipts);
+    let mut executor = execution::executor(rules, header, body, database);
     let roots_in_receipts = !rules.has(EthereumHardfork::Byzantium);
     let mut base = Arc::clone(base);
 
@@ -329,16 +306,24 @@ fn run_recording(
     }
     executor.apply_pre_execution_changes()?;
     for (index, (transaction, sender)) in body.transactions.iter().zip(senders).enumerate() {
+        let hash = *transaction.tx_hash();
+        let env = transaction
+            .tx_env(*sender)
+            .ok_or_else(|| ExecuteError::Transaction {
+                index,
+                hash,
+                message: format!("type {:#x} is not executed here", transaction.ty()),
+            })?;
         executor
-            .execute_transaction(Recovered::new_unchecked(transaction, *sender))
-            .map_err(|error| ExecuteError::transaction(index, *transaction.hash(), error))?;
+            .execute_transaction((env, Recovered::new_unchecked(transaction, *sender)))
+            .map_err(|error| ExecuteError::transaction(index, hash, error))?;
         if roots_in_receipts {
             // One update of the trie per transaction; the states in between are freed with their
             // handles.
             let changes = base.update(&state_update_of(executor.evm.db_mut()))?;
             base = base.commit(changes);
             if let Some(receipt) = executor.receipts.last_mut() {
-                set_post_state(receipt, base.root());
+                receipt.set_post_state(base.root());
             }
         }
     }
@@ -363,29 +348,4 @@ fn state_update_of<DB>(database: &mut EvmState<DB>) -> crate::trie::StateUpdate 
         .map(mem::take)
         .unwrap_or_default();
     state_update(transitions, &database.cache)
-}
-
-fn set_post_state(receipt: &mut Receipt, root: B256) {
-    // Typed transactions came long after Byzantium.
-    if let ReceiptEnvelope::Legacy(receipt) = receipt {
-        receipt.receipt.status = Eip658Value::PostState(root);
-    }
-}
-
-/// Makes [`Receipt`]s; alloy's own builder is for transactions with blob sidecars.
-#[derive(Clone, Copy, Debug)]
-struct Receipts;
-
-impl ReceiptBuilder for Receipts {
-    type Transaction = Transaction;
-    type Receipt = Receipt;
-
-    fn build_receipt<E: Evm>(&self, context: ReceiptBuilderCtx<'_, TxType, E>) -> Receipt {
-        let receipt = alloy_consensus::Receipt {
-            status: Eip658Value::Eip658(context.result.is_success()),
-            cumulative_gas_used: context.cumulative_gas_used,
-            logs: context.result.into_logs(),
-        };
-        with_bloom(context.tx_type, receipt)
-    }
 }

@@ -4,7 +4,6 @@
 
 mod block;
 mod dao_fork;
-mod net_gas;
 mod state;
 
 pub use block::{ExecuteError, Executed, execute};

@@ -2,10 +2,7 @@
 
 use std::sync::LazyLock;
 
-use alloy_consensus::{
-    Signed, TxLegacy, proofs,
-    transaction::{Recovered, SignerRecoverable},
-};
+use alloy_consensus::{Signed, TxLegacy, proofs, transaction::Recovered};
 use alloy_eips::eip4895::Withdrawal;
 use alloy_primitives::{Bloom, Signature, keccak256};
 
@@ -255,7 +252,7 @@ fn the_error_names_a_transaction_that_cannot_be_included() {
     check_executed("the first transaction again", 40, again, |_, changed| {
         ExecuteError::Transaction {
             index: changed.body.transactions.len() - 1,
-            hash: *changed.body.transactions[0].hash(),
+            hash: *changed.body.transactions[0].tx_hash(),
             message: "nonce 192 too low, expected 195".into(),
         }
     });
@@ -263,7 +260,7 @@ fn the_error_names_a_transaction_that_cannot_be_included() {
     check_executed("transactions swapped", 46, swapped, |_, changed| {
         ExecuteError::Transaction {
             index: 0,
-            hash: *changed.body.transactions[0].hash(),
+            hash: *changed.body.transactions[0].tx_hash(),
             message: "nonce 217 too high, expected 216".into(),
         }
     });
@@ -271,11 +268,8 @@ fn the_error_names_a_transaction_that_cannot_be_included() {
 
 #[test]
 fn the_gas_cap_of_a_transaction_holds_from_osaka_on() {
-    let rich = *CHAIN.raw[40].body.transactions[0]
-        .clone()
-        .try_into_recovered()
-        .unwrap()
-        .signer_ref();
+    let rich = CHAIN.raw[40].body.transactions[0].sender_source();
+    let rich = rich.address().unwrap();
     let run = |number: usize, gas_limit: u64| {
         let parent = &CHAIN.held[number - 1];
         let nonce = parent
@@ -311,7 +305,10 @@ fn the_gas_cap_of_a_transaction_holds_from_osaka_on() {
 /// The template that leads to block `number`, from its header and body.
 fn template(number: usize) -> BlockTemplate {
     let RawBlock { header, body } = CHAIN.raw[number].clone();
-    let recover = |transaction: Transaction| transaction.try_into_recovered().unwrap();
+    let recover = |transaction: Transaction| {
+        let sender = transaction.sender_source().address().unwrap();
+        Recovered::new_unchecked(transaction, sender)
+    };
     BlockTemplate {
         timestamp: header.timestamp,
         beneficiary: header.beneficiary,

@@ -2,8 +2,8 @@
 
 use std::sync::LazyLock;
 
-use super::json::Value;
-use crate::network::header;
+use super::{json::Value, reader::u8};
+use crate::network::{TxType, header, receipt, transaction};
 
 /// The kind of an object in an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,10 +57,9 @@ impl ObjectKind {
             // An ommer has no ommers.
             | (Self::Ommer, "uncles")
             | (Self::Transaction | Self::Log, "blockTimestamp") => true,
-            // Each implies the other; a transaction without both was refused before.
-            (Self::Transaction, "v" | "yParity") => !is("type", "0x0"),
-            // `v` implies it.
-            (Self::Transaction, "chainId") => is("type", "0x0"),
+            (Self::Transaction, name) => {
+                tx_type(derived).is_some_and(|tx_type| tx_type.omitted().contains(&name))
+            }
             // Some clients state no address for a failed creation.
             (Self::Receipt, "contractAddress") => is("status", "0x0"),
             _ => false,
@@ -68,37 +67,33 @@ impl ObjectKind {
     }
 }
 
+/// The type of a transaction, from its derived members.
+fn tx_type(derived: &[(&str, Value<'_>)]) -> Option<TxType> {
+    let (_, value) = derived.iter().find(|(name, _)| *name == "type")?;
+    TxType::try_from(u8(value).ok()?).ok()
+}
+
 /// Members that hold a number, by name: compared by value. All other text is data.
 static QUANTITIES: LazyLock<Vec<&str>> = LazyLock::new(|| {
-    const OTHERS: [&str; 25] = [
+    // Of a block beside its header, of withdrawals and of logs.
+    const OTHERS: &[&str] = &[
         "amount",
-        "blobGasPrice",
         "blockNumber",
         "blockTimestamp",
-        "chainId",
-        "cumulativeGasUsed",
-        "effectiveGasPrice",
-        "gas",
-        "gasPrice",
         "index",
         "logIndex",
-        "maxFeePerBlobGas",
-        "maxFeePerGas",
-        "maxPriorityFeePerGas",
-        "nonce",
-        "r",
-        "s",
         "size",
-        "status",
         "transactionIndex",
-        "type",
-        "v",
         "validatorIndex",
-        "value",
-        "yParity",
     ];
-    let mut names: Vec<_> = header::quantities().chain(OTHERS).collect();
+    let mut names: Vec<_> = header::quantities().collect();
+    names.extend([OTHERS, transaction::QUANTITIES, receipt::QUANTITIES].concat());
+    for tx_type in TxType::ALL {
+        names.extend(tx_type.quantities().concat());
+        names.extend(tx_type.receipt_members());
+    }
     names.sort_unstable();
+    names.dedup();
     names
 });
 

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     block::{Receipt, with_bloom},
-    network,
+    network::receipt::{read_own_members, read_type},
 };
 
 /// Topics that a log may have (LOG4).
@@ -33,8 +33,9 @@ pub(super) fn read(value: &Value<'_>) -> Result<Receipt, MemberError> {
         cumulative_gas_used: receipt.get("cumulativeGasUsed", u64)?,
         logs: receipt.get("logs", |logs| array(logs, log))?,
     };
-    let tx_type = receipt.get("type", network::receipt::read_type)?;
-    Ok(with_bloom(tx_type, plain))
+    let tx_type = receipt.get("type", read_type)?;
+    let own_members = read_own_members(tx_type, receipt)?;
+    Ok(with_bloom(tx_type, plain).with_own_members(own_members))
 }
 
 fn log(value: &Value<'_>) -> Result<Log, MemberError> {

@@ -83,7 +83,7 @@ impl VerifiedBody {
     #[must_use]
     pub fn transaction_hashes(&self) -> Vec<B256> {
         let transactions = self.raw.body.transactions.iter();
-        transactions.map(|one| *one.hash()).collect()
+        transactions.map(|one| *one.tx_hash()).collect()
     }
 }
 

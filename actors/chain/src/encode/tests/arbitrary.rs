@@ -119,7 +119,7 @@ fn authorizations() -> impl Strategy<Value = Vec<SignedAuthorization>> {
     vec(one, 0..3)
 }
 
-fn transaction() -> impl Strategy<Value = Transaction> {
+pub(super) fn transaction() -> impl Strategy<Value = Transaction> {
     let numbers = (u64(), u64(), u64(), u128(), u128(), u128(), u256());
     let call = (address(), any::<bool>(), any::<bool>(), bytes(300));
     let lists = (access_list(), authorizations(), vec(hash(), 0..3));

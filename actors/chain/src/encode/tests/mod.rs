@@ -11,12 +11,12 @@ use std::sync::Arc;
 
 use alloy_primitives::{Address, U256, address, b256};
 use alloy_trie::KECCAK_EMPTY;
-use proptest::prelude::*;
+use proptest::{prelude::*, strategy::ValueTree, test_runner::TestRunner};
 use serde_json::{Value, json};
 
 use self::arbitrary::Sample;
 use super::{BlockJson, EncodeOptions, ProofKey, receipt, value};
-use crate::network::transaction;
+use crate::network::{TxType, transaction};
 use crate::{
     json::Json,
     trie::{AccountInfo, AccountUpdate, NodeStore, State, StateUpdate},
@@ -107,6 +107,17 @@ proptest! {
         omit_total_difficulty: bool,
     ) {
         check(&sample, EncodeOptions { omit_total_difficulty });
+    }
+}
+
+/// Without samples of a type, nothing that it writes or reads would be tested.
+#[test]
+fn every_type_has_samples() {
+    let mut runner = TestRunner::deterministic();
+    let mut sample = || arbitrary::transaction().new_tree(&mut runner).unwrap();
+    let found: Vec<_> = (0..200).map(|_| sample().current().tx_type()).collect();
+    for tx_type in TxType::ALL {
+        assert!(found.contains(tx_type), "{tx_type:?} has no samples");
     }
 }
 

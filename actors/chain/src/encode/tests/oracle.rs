@@ -1,13 +1,13 @@
 //! The expected JSON, built with serde_json from the fields of the alloy types.
 
-use alloy_consensus::{Eip658Value, Header};
+use alloy_consensus::{Eip658Value, Header, TxReceipt as _};
 use alloy_eips::{eip2930::AccessList, eip7702::SignedAuthorization};
 use alloy_primitives::{Address, Bytes, Signature, TxKind, U256, keccak256};
 use alloy_rlp::Encodable;
 use serde_json::{Value, json};
 
 use crate::{
-    block::{BlockParts, Receipt, Transaction},
+    block::{BlockParts, Transaction},
     encode::EncodeOptions,
 };
 
@@ -256,7 +256,7 @@ pub(super) fn transactions(parts: &BlockParts<'_>) -> Vec<Value> {
             "from": hex(sender),
             "gas": hex(own.gas),
             "gasPrice": hex(own.price),
-            "hash": hex(transaction.hash()),
+            "hash": hex(transaction.tx_hash()),
             "input": hex(own.input),
             "nonce": hex(own.nonce),
             "to": own.to.map_or(Value::Null, hex),
@@ -286,15 +286,9 @@ pub(super) fn receipts(parts: &BlockParts<'_>) -> Vec<Value> {
     let transactions = parts.raw.body.transactions.iter().zip(parts.senders);
     let each = transactions.zip(parts.receipts).enumerate();
     let of_each = each.map(|(index, ((transaction, sender), receipt))| {
-        let (Receipt::Legacy(inner)
-        | Receipt::Eip2930(inner)
-        | Receipt::Eip1559(inner)
-        | Receipt::Eip4844(inner)
-        | Receipt::Eip7702(inner)) = receipt;
         let own = by_type(transaction, parts.raw.header.base_fee_per_gas);
-        let logs: Vec<Value> = inner
-            .receipt
-            .logs
+        let logs: Vec<Value> = receipt
+            .logs()
             .iter()
             .map(|log| {
                 log_index += 1;
@@ -303,7 +297,7 @@ pub(super) fn receipts(parts: &BlockParts<'_>) -> Vec<Value> {
                     "topics": log.data.topics().iter().map(hex).collect::<Value>(),
                     "data": hex(&log.data.data),
                     "blockNumber": hex(parts.raw.header.number),
-                    "transactionHash": hex(transaction.hash()),
+                    "transactionHash": hex(transaction.tx_hash()),
                     "transactionIndex": hex(index),
                     "blockHash": hex(parts.hash),
                     "blockTimestamp": hex(parts.raw.header.timestamp),
@@ -312,7 +306,7 @@ pub(super) fn receipts(parts: &BlockParts<'_>) -> Vec<Value> {
                 })
             })
             .collect();
-        let cumulative = inner.receipt.cumulative_gas_used;
+        let cumulative = receipt.cumulative_gas_used();
         let mut object = json!({
             "blockHash": hex(parts.hash),
             "blockNumber": hex(parts.raw.header.number),
@@ -322,13 +316,13 @@ pub(super) fn receipts(parts: &BlockParts<'_>) -> Vec<Value> {
             "from": hex(sender),
             "gasUsed": hex(cumulative - gas_before),
             "logs": logs,
-            "logsBloom": hex(inner.logs_bloom),
+            "logsBloom": hex(receipt.logs_bloom()),
             "to": own.to.map_or(Value::Null, hex),
-            "transactionHash": hex(transaction.hash()),
+            "transactionHash": hex(transaction.tx_hash()),
             "transactionIndex": hex(index),
             "type": hex(transaction_type(transaction)),
         });
-        match inner.receipt.status {
+        match receipt.status_or_post_state() {
             Eip658Value::Eip658(success) => object["status"] = hex(u8::from(success)),
             Eip658Value::PostState(root) => object["root"] = hex(root),
         }

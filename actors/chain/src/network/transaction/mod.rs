@@ -1,15 +1,34 @@
 //! Transactions: the envelope that blocks carry, the sender, and the JSON in both directions.
 //!
-//! A type is a variant of [`Transaction`], which decides its RLP. The table in `read` says how its
-//! JSON is read, `sender` how its sender is found, and `write` which members it adds.
+//! A type is a file and a line in the table of `envelope`.
+//!
+//! | file | what it decides |
+//! |---|---|
+//! | `envelope` | the table of all types; [`Transaction`] and [`TxType`] follow from it |
+//! | `type_rules` | what a type can decide, and the defaults |
+//! | `legacy`, `eip2930`, `eip1559`, `eip4844`, `eip7702` | one type each |
+//! | `access_list`, `recipient`, `signature` | members that several types have |
+//! | `read`, `write` | JSON: the members that every type has |
+//! | `sender` | the checks of a signature, and who signed |
 
+mod access_list;
+mod eip1559;
+mod eip2930;
+mod eip4844;
+mod eip7702;
 mod envelope;
+mod legacy;
 mod read;
+mod recipient;
 mod sender;
+mod signature;
+mod type_rules;
 mod write;
 
-pub use envelope::Transaction;
+pub use envelope::{Transaction, TxType};
+pub use type_rules::SenderSource;
 
 pub(crate) use read::{ReadError, read};
 pub(crate) use sender::{sender, sender_by_rules};
-pub(crate) use write::{size_hint, write};
+pub(crate) use type_rules::Outcome;
+pub(crate) use write::{QUANTITIES, size_hint, write};

@@ -1,10 +1,13 @@
 //! The sender of a transaction.
 
-use alloy_consensus::{Transaction as _, crypto::SECP256K1N_HALF, transaction::SignerRecoverable};
+use alloy_consensus::{
+    Transaction as _,
+    crypto::{SECP256K1N_HALF, secp256k1::recover_signer_unchecked},
+};
 use alloy_hardforks::EthereumHardfork;
 use alloy_primitives::Address;
 
-use super::Transaction;
+use super::{Transaction, type_rules::SenderSource};
 use crate::{network::Rules, verify::VerifyError};
 
 /// The sender of transaction `index` of a block with these rules.
@@ -16,15 +19,21 @@ pub(crate) fn sender_by_rules(
     index: usize,
     transaction: &Transaction,
 ) -> Result<Address, VerifyError> {
-    let hash = *transaction.hash();
+    let hash = *transaction.tx_hash();
     if transaction.chain_id().is_some() && !rules.has(EthereumHardfork::SpuriousDragon) {
         return Err(VerifyError::ReplayProtection { index, hash });
     }
     check_chain_id(rules.spec().chain_id(), index, transaction)?;
-    if rules.has(EthereumHardfork::Homestead) && transaction.signature().s() > SECP256K1N_HALF {
+    let source = transaction.sender_source();
+    if let SenderSource::Signature { signature, .. } = &source
+        && rules.has(EthereumHardfork::Homestead)
+        && signature.s() > SECP256K1N_HALF
+    {
         return Err(VerifyError::SignatureMalleable { index, hash });
     }
-    recover(index, transaction)
+    source
+        .address()
+        .ok_or(VerifyError::Signature { index, hash })
 }
 
 /// The sender of transaction `index` of a block whose rules are not known.
@@ -39,7 +48,11 @@ pub(crate) fn sender(
     transaction: &Transaction,
 ) -> Result<Address, VerifyError> {
     check_chain_id(chain_id, index, transaction)?;
-    recover(index, transaction)
+    let sender = transaction.sender_source().address();
+    sender.ok_or_else(|| VerifyError::Signature {
+        index,
+        hash: *transaction.tx_hash(),
+    })
 }
 
 fn check_chain_id(
@@ -50,7 +63,7 @@ fn check_chain_id(
     match transaction.chain_id() {
         Some(found) if found != expected => Err(VerifyError::ChainId {
             index,
-            hash: *transaction.hash(),
+            hash: *transaction.tx_hash(),
             expected,
             found,
         }),
@@ -58,9 +71,13 @@ fn check_chain_id(
     }
 }
 
-fn recover(index: usize, transaction: &Transaction) -> Result<Address, VerifyError> {
-    let hash = *transaction.hash();
-    transaction
-        .recover_signer_unchecked()
-        .map_err(|_| VerifyError::Signature { index, hash })
+impl SenderSource {
+    /// The sender; `None` if nothing recovers from the signature.
+    #[must_use]
+    pub fn address(&self) -> Option<Address> {
+        match self {
+            Self::Signature { signature, hash } => recover_signer_unchecked(signature, *hash).ok(),
+            Self::Stated(address) => Some(*address),
+        }
+    }
 }

@@ -164,11 +164,20 @@ fn only_derivable_members_may_be_absent() {
     );
     check_absent(ObjectKind::Log, r#"{"blockTimestamp":"0x1"}"#, "");
     for (derived, want) in [
-        (r#"{"yParity":"0x1"}"#, ""),
-        (r#"{"v":"0x1"}"#, ""),
-        (r#"{"chainId":"0x1"}"#, "block: chainId is missing"),
+        (r#"{"type":"0x1","yParity":"0x1"}"#, ""),
+        (r#"{"type":"0x1","v":"0x1"}"#, ""),
+        (
+            r#"{"type":"0x1","chainId":"0x1"}"#,
+            "block: chainId is missing",
+        ),
     ] {
-        check_absent(ObjectKind::Transaction, derived, want);
+        check(
+            ObjectKind::Transaction,
+            r#"{"type":"0x1"}"#,
+            derived,
+            want,
+            &[],
+        );
     }
     let legacy = |derived, want| {
         check(

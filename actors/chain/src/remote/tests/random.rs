@@ -6,7 +6,13 @@ use alloy_primitives::Signature;
 use proptest::prelude::*;
 use serde_json::Value;
 
-use super::{super::RequestedBlock, Statement, parsed, verifier};
+use super::{
+    super::{
+        RequestedBlock,
+        object_kind::{UNCOVERED, is_quantity},
+    },
+    Statement, parsed, verifier,
+};
 use crate::{
     block::{Receipt, Transaction},
     encode::{
@@ -97,8 +103,34 @@ fn without_failed_creations(receipts: &[u8]) -> Vec<u8> {
     receipts.to_string().into()
 }
 
+/// Checks that what has an odd number of digits is known as a number: data has whole bytes.
+fn check_quantities(name: &str, value: &Value) {
+    match value {
+        Value::Object(members) => {
+            for (name, value) in members {
+                check_quantities(name, value);
+            }
+        }
+        Value::Array(items) => items.iter().for_each(|item| check_quantities(name, item)),
+        Value::String(text) => {
+            assert!(
+                text.len() % 2 == 0 || name == UNCOVERED || is_quantity(name),
+                "{name} is not known as a number"
+            );
+        }
+        _ => {}
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
+
+    #[test]
+    fn every_number_is_compared_as_one(sample in arbitrary::block()) {
+        let json = BlockJson::encode(&sample.parts(), EncodeOptions::default()).unwrap();
+        check_quantities("", &parsed(&json.block(true)));
+        check_quantities("", &parsed(&json.receipts()));
+    }
 
     #[test]
     fn random_honest_blocks_are_verified(sample in consistent_block()) {

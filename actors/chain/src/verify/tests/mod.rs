@@ -134,14 +134,16 @@ impl RawChain {
     ) {
         let change = |block: &mut RawBlock| {
             let first = &mut block.body.transactions[0];
-            let signed = first.as_legacy().unwrap();
+            let Transaction::Legacy(signed) = first else {
+                panic!("not a legacy transaction")
+            };
             let (transaction, signature) = change(signed.tx(), signed.signature());
             *first = Transaction::Legacy(Signed::new_unhashed(transaction, signature));
             block.header.transactions_root =
                 proofs::calculate_transaction_root(&block.body.transactions);
         };
         self.check(name, number, change, |_, changed| {
-            expected(*changed.body.transactions[0].hash())
+            expected(*changed.body.transactions[0].tx_hash())
         });
     }
 }

@@ -64,7 +64,9 @@ fn each_invalid_signature_has_its_error() {
     let frontier = RawChain::with_rules(|genesis| {
         genesis.config.homestead_block = Some(2);
     });
-    let signed = frontier.blocks[1].body.transactions[0].as_legacy().unwrap();
+    let Transaction::Legacy(signed) = &frontier.blocks[1].body.transactions[0] else {
+        panic!("not a legacy transaction")
+    };
     let high = Transaction::Legacy(Signed::new_unhashed(
         signed.tx().clone(),
         mirrored(signed.signature()),
@@ -102,11 +104,13 @@ fn many_signatures_are_recovered_in_the_order_of_their_transactions() {
     // The error names the first invalid signature, even if a thread finds a later one sooner.
     let mut invalid = all;
     for index in [998, 400] {
-        let signed = invalid[index].as_legacy().unwrap();
+        let Transaction::Legacy(signed) = &invalid[index] else {
+            panic!("not a legacy transaction")
+        };
         let none = Signature::new(U256::ZERO, signed.signature().s(), false);
         invalid[index] = Transaction::Legacy(Signed::new_unhashed(signed.tx().clone(), none));
     }
-    let (index, hash) = (400, *invalid[400].hash());
+    let (index, hash) = (400, *invalid[400].tx_hash());
     let refused = Err(VerifyError::Signature { index, hash });
     assert_eq!(recover_senders_of(chain_id, &invalid), refused);
 }
