@@ -1,10 +1,12 @@
 //! Transactions that delegate accounts to code (EIP-7702).
 
-use alloy_consensus::{SignableTransaction, Signed, TxEip7702};
-use alloy_eips::eip7702::{Authorization, SignedAuthorization};
-use alloy_evm::FromRecoveredTx;
+use alloy_consensus::{SignableTransaction, Signed, Transaction as _, TxEip7702};
+use alloy_eips::{
+    Typed2718 as _,
+    eip7702::{Authorization, SignedAuthorization},
+};
 use alloy_primitives::Address;
-use revm::context::TxEnv;
+use revm::{context::TxEnv, context_interface::either::Either};
 
 use super::{
     access_list, signature,
@@ -45,8 +47,25 @@ impl TypeRules for Signed<TxEip7702> {
         signature::sender(self)
     }
 
+    /// alloy-evm would recover the authorities with k256, which takes several times as long.
     fn tx_env(&self, sender: Address) -> Option<TxEnv> {
-        Some(TxEnv::from_recovered_tx(self, sender))
+        let recovered = |one: &SignedAuthorization| Either::Right(one.clone().into_recovered());
+        let authorization_list = self.tx().authorization_list.iter().map(recovered);
+        Some(TxEnv {
+            tx_type: self.ty(),
+            caller: sender,
+            gas_limit: self.gas_limit(),
+            gas_price: self.max_fee_per_gas(),
+            kind: self.kind(),
+            value: self.value(),
+            data: self.input().clone(),
+            nonce: self.nonce(),
+            chain_id: self.chain_id(),
+            access_list: self.tx().access_list.clone(),
+            gas_priority_fee: self.max_priority_fee_per_gas(),
+            authorization_list: authorization_list.collect(),
+            ..TxEnv::default()
+        })
     }
 
     fn write_own(&self, w: &mut JsonWriter, _: Outcome<'_>) {

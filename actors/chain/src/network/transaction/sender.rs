@@ -1,9 +1,6 @@
 //! The sender of a transaction.
 
-use alloy_consensus::{
-    Transaction as _,
-    crypto::{SECP256K1N_HALF, secp256k1::recover_signer_unchecked},
-};
+use alloy_consensus::{Transaction as _, crypto::SECP256K1N_HALF};
 use alloy_hardforks::EthereumHardfork;
 use alloy_primitives::Address;
 
@@ -76,7 +73,9 @@ impl SenderSource {
     #[must_use]
     pub fn address(&self) -> Option<Address> {
         match self {
-            Self::Signature { signature, hash } => recover_signer_unchecked(signature, *hash).ok(),
+            Self::Signature { signature, hash } => {
+                signature.recover_address_from_prehash(hash).ok()
+            }
             Self::Stated(address) => Some(*address),
         }
     }
