@@ -26,7 +26,7 @@ pub(crate) struct ForkMember {
 
 /// Members that forks add. Base fee, blob gas and withdrawals root are not in this table: their
 /// expected values decide whether they must be present.
-pub(crate) const FORK_MEMBERS: [ForkMember; 4] = [
+pub(crate) const FORK_MEMBERS: &[ForkMember] = &[
     ForkMember {
         since: Some(EthereumHardfork::Cancun),
         is_present: |header| header.parent_beacon_block_root.is_some(),
@@ -103,7 +103,7 @@ macro_rules! member {
 
 /// The members that are served, by name.
 #[rustfmt::skip]
-static MEMBERS: [HeaderMember; 21] = [
+static MEMBERS: &[HeaderMember] = &[
     member!("baseFeePerGas", optional, base_fee_per_gas: u64, number),
     member!("blobGasUsed", optional, blob_gas_used: u64, number),
     member!("difficulty", required, difficulty: u256, quantity),
@@ -139,7 +139,7 @@ pub(crate) fn quantities() -> impl Iterator<Item = &'static str> {
 /// it belongs there.
 pub(crate) fn read(block: Reader<'_, '_>) -> Result<Header, MemberError> {
     let mut header = Header::default();
-    for member in &MEMBERS {
+    for member in MEMBERS {
         (member.read)(&mut header, block)?;
     }
     Ok(header)
@@ -160,7 +160,7 @@ impl<'w, 'h> HeaderWriter<'w, 'h> {
         Self {
             w,
             header,
-            rest: &MEMBERS,
+            rest: MEMBERS,
         }
     }
 
