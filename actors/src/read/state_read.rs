@@ -116,7 +116,9 @@ impl StateRead for ReadStorageValues {
     }
 
     fn wanted(&self) -> Vec<(Address, Vec<U256>)> {
-        self.slots.clone()
+        // Without slots, nothing of an account is read.
+        let read = self.slots.iter().filter(|(_, slots)| !slots.is_empty());
+        read.cloned().collect()
     }
 
     fn read(&self, state: &Arc<State>) -> Reply<Vec<Vec<U256>>> {

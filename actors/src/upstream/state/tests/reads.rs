@@ -122,6 +122,15 @@ async fn values_of_many_accounts_are_fetched_concurrently() {
 }
 
 #[actix::test]
+async fn an_account_without_slots_is_not_fetched() {
+    let scene = Scene::of(&[honest]).await;
+    let wanted = [(3, vec![1]), (6, Vec::new()), (9, Vec::new())];
+    let found = ask(&scene.worker.proofs, scene.read_values(&wanted)).await;
+    assert_eq!(found.unwrap(), [vec![stored(3, 1)], vec![], vec![]]);
+    assert_eq!(scene.calls(0), 1);
+}
+
+#[actix::test]
 async fn a_dropped_read_aborts_a_fetch_without_other_waiters() {
     let scene = Scene::of(&[|_| UpstreamReply::Silence]).await;
     let holders = Arc::strong_count(&scene.source.shared);
