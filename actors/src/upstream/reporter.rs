@@ -4,7 +4,12 @@ use std::{collections::HashSet, sync::Arc, time::Instant};
 
 use tokio::sync::oneshot;
 
-use super::{follow::Event, health::UpstreamId, standing::Standing, verified::UnknownType};
+use super::{
+    follow::Event,
+    health::{UpstreamId, UpstreamState},
+    standing::Standing,
+    verified::UnknownType,
+};
 use crate::source::{Progress, SourceEvent, SourceLink};
 
 /// Passes the follower's events on, and refuses a chain that cannot be served.
@@ -73,10 +78,12 @@ impl Reporter {
 
 /// The attempt to get a first block from any upstream.
 ///
-/// It fails if every upstream was at fault before a block is readable. An upstream that has not
-/// answered, or that limits our rate, may still state a block that can be served.
+/// It fails if every upstream is at fault before a block is readable. An upstream that has not
+/// answered, that limits our rate, or that can be followed again may still state a block that can
+/// be served.
 struct StartAttempt {
     upstreams: usize,
+    /// The upstreams at fault.
     failed: HashSet<UpstreamId>,
     is_over: bool,
 }
@@ -101,6 +108,12 @@ impl StartAttempt {
             } => {
                 self.failed.insert(upstream);
                 return !self.is_over && self.failed.len() == self.upstreams;
+            }
+            Event::State {
+                upstream,
+                state: UpstreamState::Live | UpstreamState::Lagging,
+            } => {
+                self.failed.remove(&upstream);
             }
             _ => {}
         }
@@ -149,14 +162,37 @@ mod tests {
         }
     }
 
+    fn state(upstream: UpstreamId, state: UpstreamState) -> Event {
+        Event::State { upstream, state }
+    }
+
     #[test]
     fn a_start_fails_once_every_upstream_is_at_fault() {
+        use UpstreamState::{Lagging, Limited, Live};
         let fault = Some("bad_block");
-        let cases: [(&[Event], bool); 5] = [
+        let cases: [(&[Event], bool); 9] = [
             (&[failed(0, fault)], false),
             (&[failed(0, fault), failed(0, fault)], false),
             (&[failed(0, fault), failed(1, None)], false),
             (&[failed(0, fault), failed(1, fault)], true),
+            (&[failed(0, fault), state(0, Live), failed(1, fault)], false),
+            (
+                &[failed(0, fault), state(0, Lagging), failed(1, fault)],
+                false,
+            ),
+            (
+                &[failed(0, fault), state(0, Limited), failed(1, fault)],
+                true,
+            ),
+            (
+                &[
+                    failed(0, fault),
+                    state(0, Live),
+                    failed(1, fault),
+                    failed(0, fault),
+                ],
+                true,
+            ),
             (
                 &[failed(0, fault), Event::WindowStarted(7), failed(1, fault)],
                 false,
