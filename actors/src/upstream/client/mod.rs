@@ -26,7 +26,11 @@ use std::{
 use alloy_json_rpc::{RpcRecv, RpcSend};
 use alloy_primitives::{Address, B256, U64};
 use serde_json::value::RawValue;
-use tokio::{sync::Semaphore, task::JoinSet, time};
+use tokio::{
+    sync::{Semaphore, SemaphorePermit},
+    task::JoinSet,
+    time,
+};
 
 pub(crate) use claim::HeadClaim;
 pub(crate) use error::{CallError, ClientError};
@@ -247,8 +251,11 @@ impl UpstreamClient {
     /// # Errors
     /// See [`CallError`].
     pub(crate) async fn subscribe_heads(&self) -> Result<Heads, CallError> {
-        self.in_time(self.inner.transport.subscribe("newHeads"))
-            .await
+        let _turn = self.turn().await?;
+        let Inner {
+            limits, transport, ..
+        } = &*self.inner;
+        transport.subscribe(limits.timeout, "newHeads").await
     }
 
     async fn single_receipts(
@@ -300,30 +307,21 @@ impl UpstreamClient {
         method: &'static str,
         params: impl RpcSend,
     ) -> Result<Box<RawValue>, CallError> {
-        let json = self
-            .in_time(self.inner.transport.call(method, params))
-            .await?;
+        let _turn = self.turn().await?;
+        let Inner {
+            limits, transport, ..
+        } = &*self.inner;
+        let json = transport.call(limits.timeout, method, params).await?;
         match json.get() {
             "null" => Err(CallError::NotFound),
             _ => Ok(json),
         }
     }
 
-    /// Waits for a turn, then for the answer, each at most as long as the timeout.
-    async fn in_time<T>(
-        &self,
-        call: impl Future<Output = Result<T, CallError>>,
-    ) -> Result<T, CallError> {
-        let timeout = self.inner.limits.timeout;
-        let turn = time::timeout(timeout, self.inner.turns.acquire()).await;
-        let Ok(Ok(_turn)) = turn else {
-            return Err(CallError::Busy);
-        };
-        let answer = time::timeout(timeout, call).await;
-        answer.unwrap_or_else(|_| {
-            self.inner.transport.renew();
-            Err(CallError::Timeout(timeout))
-        })
+    /// Waits for the turn of a call, at most as long as the timeout.
+    async fn turn(&self) -> Result<SemaphorePermit<'_>, CallError> {
+        let turn = time::timeout(self.inner.limits.timeout, self.inner.turns.acquire()).await;
+        turn.ok().and_then(Result::ok).ok_or(CallError::Busy)
     }
 }
 

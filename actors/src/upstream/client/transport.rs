@@ -1,13 +1,13 @@
 //! The transport of calls: HTTP or WebSocket.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use alloy_json_rpc::RpcSend;
 use alloy_primitives::B256;
 use alloy_rpc_client::RpcClient;
 use parking_lot::Mutex;
 use serde_json::value::RawValue;
-use tokio::sync::Mutex as AsyncMutex;
+use tokio::{sync::Mutex as AsyncMutex, time};
 
 use super::{CallError, ClientError, Heads, http::HttpTransport, ws::WsConnect};
 use crate::upstream::{Endpoint, Scheme};
@@ -42,32 +42,57 @@ impl Transport {
         })
     }
 
+    /// A call that is answered within `timeout`.
     pub(super) async fn call(
         &self,
+        timeout: Duration,
         method: &'static str,
         params: impl RpcSend,
     ) -> Result<Box<RawValue>, CallError> {
-        let client = self.client().await?;
-        let answer = client.request(method, params).await;
-        answer.map_err(|error| self.failed(&client, CallError::of_transport(error)))
+        let call = async |client: RpcClient| {
+            let answer = client.request(method, params).await;
+            answer.map_err(CallError::of_transport)
+        };
+        self.in_time(timeout, call).await
     }
 
-    pub(super) async fn subscribe(&self, to: &'static str) -> Result<Heads, CallError> {
-        let client = self.client().await?;
-        let frontend = client.pubsub_frontend().cloned();
-        let frontend = frontend.ok_or(CallError::MethodMissing)?;
-        let id: Result<B256, _> = client.request("eth_subscribe", (to,)).await;
-        let id = id.map_err(|error| self.failed(&client, CallError::of_transport(error)))?;
-        Heads::of(frontend, id).await
+    /// A subscription that begins within `timeout`.
+    pub(super) async fn subscribe(
+        &self,
+        timeout: Duration,
+        to: &'static str,
+    ) -> Result<Heads, CallError> {
+        let subscribe = async |client: RpcClient| {
+            let frontend = client.pubsub_frontend().cloned();
+            let frontend = frontend.ok_or(CallError::MethodMissing)?;
+            let id: Result<B256, _> = client.request("eth_subscribe", (to,)).await;
+            Heads::of(frontend, id.map_err(CallError::of_transport)?).await
+        };
+        self.in_time(timeout, subscribe).await
     }
 
-    /// Stops using the open connection; calls in progress on it go on.
+    /// Makes a call on the open connection, or on a new one. If the connection has ended or the
+    /// call times out, later calls open another; calls in progress on it go on.
     ///
-    /// A connection remembers an abandoned call until its answer arrives, which may be never.
-    pub(super) fn renew(&self) {
-        if let Self::WebSocket { open, .. } = self {
-            *open.lock() = None;
+    /// After a timeout because a connection remembers an abandoned call until its answer arrives,
+    /// which may be never.
+    async fn in_time<T>(
+        &self,
+        timeout: Duration,
+        call: impl AsyncFnOnce(RpcClient) -> Result<T, CallError>,
+    ) -> Result<T, CallError> {
+        let mut used = None;
+        let answer = time::timeout(timeout, async {
+            let client = used.insert(self.client().await?);
+            call(client.clone()).await
+        });
+        let answer = answer.await.unwrap_or(Err(CallError::Timeout(timeout)));
+        if let Err(CallError::Connection(_) | CallError::Timeout(_)) = answer
+            && let Some(client) = used
+        {
+            self.discard(&client);
         }
+        answer
     }
 
     async fn client(&self) -> Result<RpcClient, CallError> {
@@ -91,17 +116,11 @@ impl Transport {
         }
     }
 
-    /// Drops the connection if it has ended, unless a new one has already replaced it.
-    fn failed(&self, client: &RpcClient, error: CallError) -> CallError {
-        if let Self::WebSocket { open, .. } = self
-            && matches!(error, CallError::Connection(_))
-        {
-            let mut open = open.lock();
-            let is_same = |other: &RpcClient| Arc::ptr_eq(other.inner(), client.inner());
-            if open.as_ref().is_some_and(is_same) {
-                *open = None;
-            }
+    /// Stops using this connection. A new one that has already replaced it stays.
+    fn discard(&self, client: &RpcClient) {
+        if let Self::WebSocket { open, .. } = self {
+            let is_same = |open: &mut RpcClient| Arc::ptr_eq(open.inner(), client.inner());
+            open.lock().take_if(is_same);
         }
-        error
     }
 }

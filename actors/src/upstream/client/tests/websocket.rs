@@ -254,3 +254,48 @@ async fn a_call_that_times_out_closes_its_connection() {
     )
     .await;
 }
+
+/// Lets simulated time pass without waiting.
+async fn pass(time: Duration) {
+    time::pause();
+    time::advance(time).await;
+    time::resume();
+}
+
+#[tokio::test]
+async fn a_late_timeout_leaves_the_new_connection_open() {
+    let limits = CallLimits {
+        // Shorter than the interval of pings.
+        timeout: Duration::from_secs(4),
+        ..limits()
+    };
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let upstream = client(&format!("ws://{}", listener.local_addr().unwrap()), limits);
+    let call = || {
+        let upstream = upstream.clone();
+        tokio::spawn(async move { upstream.block_number().await })
+    };
+    let timed_out = Err(CallError::Timeout(limits.timeout));
+
+    let first = call();
+    let mut old = accept(&listener, |_| None).await.unwrap();
+    next_request(&mut old).await.unwrap();
+    pass(limits.timeout / 2).await;
+    let second = call();
+    next_request(&mut old).await.unwrap();
+    pass(limits.timeout / 2).await;
+    assert_eq!(first.await.unwrap(), timed_out);
+
+    let third = call();
+    let mut new = accept(&listener, |_| None).await.unwrap();
+    let request = next_request(&mut new).await.unwrap();
+    pass(limits.timeout / 2).await;
+    assert_eq!(second.await.unwrap(), timed_out);
+
+    let fourth = call();
+    answer(&mut new, json!("0x4")).await;
+    assert_eq!(fourth.await.unwrap(), Ok(4));
+    let reply = json!({"jsonrpc": "2.0", "id": request["id"], "result": "0x3"});
+    send(&mut new, &reply).await;
+    assert_eq!(third.await.unwrap(), Ok(3));
+}
