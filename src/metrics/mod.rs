@@ -76,7 +76,7 @@ pub struct Metrics {
     /// `nearhead_head_delay_seconds`: time from an upstream's announcement of a head until it is
     /// readable here.
     pub head_delay: Histogram,
-    /// `nearhead_node_faults_total{node, reason}`; an upstream by its position in the configuration.
+    /// `nearhead_node_faults_total{node, reason}`; `node` is the position in the configuration.
     node_faults: IntCounterVec,
     /// `nearhead_node_limited_total{node}`.
     node_limited: IntCounterVec,

@@ -226,8 +226,8 @@ impl Dispatcher {
         }
     }
 
-    /// Runs a request without an id if it has an effect. Only eth_unsubscribe has one: eth_subscribe
-    /// would start a subscription whose id the client never learns.
+    /// Runs a request without an id if it has an effect. Only eth_unsubscribe has one:
+    /// eth_subscribe would start a subscription whose id the client never learns.
     async fn handle_notification(
         &self,
         context: &RequestContext<'_>,

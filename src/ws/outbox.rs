@@ -35,8 +35,8 @@ struct QueuedPiece {
 }
 
 impl Outbox {
-    /// The memory that the pieces hold. Bytes that the window holds, or that are not encoded yet, do
-    /// not count.
+    /// The memory that the pieces hold. Bytes that the window holds, or that are not encoded yet,
+    /// do not count.
     pub(super) fn held(&self) -> usize {
         self.held + self.pieces.len() * PIECE_BYTES
     }

@@ -40,8 +40,8 @@ pub(crate) struct FetchedBlock<T> {
     pub(crate) block: T,
 }
 
-/// A walk from a block to its ancestors. No more blocks are asked for, or fetched and not yet taken,
-/// than the caller's `width`.
+/// A walk from a block to its ancestors. No more blocks are asked for, or fetched and not yet
+/// taken, than the caller's `width`.
 #[derive(Clone, Debug)]
 pub(super) struct Descent<T> {
     /// Number and hash of the next block to take; `None` below block 0.
