@@ -8,7 +8,6 @@ use super::{
     transactions::TransactionPlace,
     window::Window,
 };
-use crate::block::Block;
 
 impl Window {
     /// Checks every invariant of the window; the cost grows with its transactions.
@@ -144,8 +143,9 @@ fn settled_is_canonical(
     ensure(number <= head, || {
         format!("{tag} block {number} is above the head {head}")
     })?;
-    let is_same = |canonical: &Arc<Block>| canonical.hash == hash;
-    ensure(snapshot.by_number(number).is_none_or(is_same), || {
+    let genesis = snapshot.genesis().filter(|_| number == 0);
+    let canonical = snapshot.by_number(number).or(genesis);
+    ensure(canonical.is_none_or(|block| block.hash == hash), || {
         format!("{tag} block {number} {hash} is not canonical")
     })
 }
@@ -244,6 +244,10 @@ mod tests {
             ("finalized block 50", |_, snapshot| {
                 let hash = snapshot.head().hash;
                 snapshot.finalized = Some(SettledBlock { number: 50, hash });
+            }),
+            ("safe block 0", |_, snapshot| {
+                let hash = snapshot.head().hash;
+                snapshot.safe = Some(SettledBlock { number: 0, hash });
             }),
         ];
         for (want, corrupt) in table {

@@ -576,6 +576,28 @@ fn a_genesis_is_kept_below_a_window_that_began_above_it() {
 }
 
 #[test]
+fn a_settled_block_0_is_the_kept_genesis() {
+    let (_, chain) = window_of(200);
+    let mut window = Window::new(CHAIN_ID, block(0, &[]).orphan(500, Arc::from([])));
+    window.set_safe_at(0, B256::repeat_byte(9)).unwrap();
+    window.set_finalized_at(0, chain[0].hash).unwrap();
+    window.keep_genesis(&chain[0]).unwrap();
+    window.check_invariants().unwrap();
+    let snapshot = window.snapshot();
+    let resolve = |name| resolved(snapshot.resolve_block(tag(name)));
+    assert_eq!(resolve(BlockTag::Safe), Err(ResolveError::UnknownTag));
+    assert_eq!(resolve(BlockTag::Finalized), Ok(0));
+    // The oldest block names another genesis as an ancestor; the one that is served counts.
+    let mut window = Window::new(CHAIN_ID, Arc::clone(&chain[1]));
+    window.keep_genesis(&block(9, &[]).genesis()).unwrap();
+    let hash = chain[0].hash;
+    let refused = Err(WindowError::NotCanonical { hash });
+    assert_eq!(window.set_safe_at(0, hash), refused);
+    assert_eq!(window.set_safe(hash), refused);
+    window.check_invariants().unwrap();
+}
+
+#[test]
 fn only_the_parent_of_the_oldest_block_extends_the_window() {
     let (_, chain) = window_of(10);
     let mut window = Window::new(CHAIN_ID, Arc::clone(&chain[8]));

@@ -180,9 +180,7 @@ impl Window {
         if number == 0 {
             snapshot.genesis = Some(Arc::clone(&block));
         }
-        for settled in [&mut snapshot.safe, &mut snapshot.finalized] {
-            settled.take_if(|settled| settled.number == number && settled.hash != hash);
-        }
+        snapshot.forget_settled_unless(number, hash);
         snapshot.canonical.insert(0, block);
         Ok(())
     }
@@ -190,7 +188,8 @@ impl Window {
     /// Keeps the genesis, without its state, for a window that began above it. A genesis that is
     /// already held stays.
     ///
-    /// Until the window reaches block 0, the source is trusted that this is the chain's genesis.
+    /// Until the window reaches block 0, the source is trusted that this is the chain's genesis. A
+    /// safe or finalized block 0 of another hash is forgotten.
     ///
     /// # Errors
     /// [`WindowError::NotCanonical`] if the block's number is not 0.
@@ -199,7 +198,9 @@ impl Window {
             return Err(WindowError::NotCanonical { hash: block.hash });
         }
         if self.snapshot.genesis.is_none() {
-            changed(&mut self.snapshot).genesis = Some(Arc::new(block.without_state()));
+            let snapshot = changed(&mut self.snapshot);
+            snapshot.genesis = Some(Arc::new(block.without_state()));
+            snapshot.forget_settled_unless(0, block.hash);
         }
         Ok(())
     }
@@ -348,8 +349,7 @@ impl Window {
             let mut named = ancestors.filter(|(_, ancestor)| **ancestor == hash);
             named.next().map(|(number, _)| number)
         });
-        let number = number.ok_or(WindowError::NotCanonical { hash })?;
-        Ok(SettledBlock { number, hash })
+        self.settled_at(number.ok_or(WindowError::NotCanonical { hash })?, hash)
     }
 
     fn settled_at(&self, number: u64, hash: B256) -> Result<SettledBlock, WindowError> {
@@ -362,12 +362,21 @@ impl Window {
         };
         let genesis = || Some(snapshot.genesis()?.hash).filter(|_| number == 0);
         let held = snapshot.by_number(number).map(|block| block.hash);
-        let canonical = held.or_else(named).or_else(genesis);
+        let canonical = held.or_else(genesis).or_else(named);
         if number > snapshot.head().number() || canonical.is_some_and(|canonical| canonical != hash)
         {
             return Err(WindowError::NotCanonical { hash });
         }
         Ok(SettledBlock { number, hash })
+    }
+}
+
+impl Snapshot {
+    /// Forgets a safe or finalized block of this number if it has another hash.
+    fn forget_settled_unless(&mut self, number: u64, hash: B256) {
+        for settled in [&mut self.safe, &mut self.finalized] {
+            settled.take_if(|settled| settled.number == number && settled.hash != hash);
+        }
     }
 }
 
