@@ -69,7 +69,8 @@ impl Cursor {
         if self.is_at_head(snapshot) {
             return Ok(None);
         }
-        let next = snapshot.by_number(self.number + 1);
+        let next = self.number.checked_add(1);
+        let next = next.and_then(|number| snapshot.by_number(number));
         if let Some(next) = next.filter(|next| next.header.parent_hash == self.hash) {
             *self = Self::after(next);
             return Ok(Some(CursorStep::Add(Arc::clone(next))));

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use alloy_primitives::B256;
 
 use super::{
-    BlockId, BlockNumberOrTag, BlockTag, REPLACED_BLOCKS_MAX, ResolveError, WINDOW_BLOCKS, Window,
-    WindowError,
+    BlockId, BlockNumberOrTag, BlockTag, Cursor, CursorLost, REPLACED_BLOCKS_MAX, ResolveError,
+    WINDOW_BLOCKS, Window, WindowError,
 };
 use crate::{
     block::Block,
@@ -595,6 +595,14 @@ fn a_settled_block_0_is_the_kept_genesis() {
     assert_eq!(window.set_safe_at(0, hash), refused);
     assert_eq!(window.set_safe(hash), refused);
     window.check_invariants().unwrap();
+}
+
+#[test]
+fn a_cursor_at_the_last_number_is_lost() {
+    let last = block(0, &[]).orphan(u64::MAX, Arc::from([]));
+    let (window, _) = window_of(2);
+    let lost = Cursor::after(&last).step(&window.snapshot()).unwrap_err();
+    assert_eq!(lost, CursorLost { number: u64::MAX });
 }
 
 #[test]
