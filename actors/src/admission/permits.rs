@@ -85,6 +85,13 @@ pub struct Admission {
 
 impl Default for Admission {
     fn default() -> Self {
+        Self::counting(Panics::default())
+    }
+}
+
+impl Admission {
+    /// All permits, and this count of panics.
+    pub(crate) fn counting(panics: Panics) -> Self {
         Self {
             measured: Permits::new(MEASURED_MAX),
             batch_units: Permits::new(BATCH_BYTES_MAX / BATCH_BYTES_UNIT),
@@ -92,12 +99,10 @@ impl Default for Admission {
             proof_keys: Permits::new(PROOF_KEYS_MAX),
             remote: Permits::new(REMOTE_MAX),
             workers: Arc::default(),
-            panics: Panics::default(),
+            panics,
         }
     }
-}
 
-impl Admission {
     /// Adds a worker with permits of its own for cheap requests.
     pub(crate) fn add_worker(&self) -> WorkerAdmission {
         let cheap = Arc::new(Semaphore::new(CHEAP_PER_WORKER));

@@ -11,7 +11,7 @@ use super::{
     now_or_later::NowOrLater, pool::HeavyQuery, resources::ReadResources, state_read::StateRead,
 };
 use crate::{
-    admission::{MAILBOX_CAPACITY, Panics, Permits},
+    admission::{Admission, MAILBOX_CAPACITY, Panics, Permits},
     messages::{
         ProveAccount, QueryError, ReadAccount, ReadCode, ReadStorage, ReadStorageValues, Reply,
         is_missing,
@@ -56,8 +56,8 @@ impl ProofActor {
         }
         let (admission, source) = (self.resources.admission.clone(), source.clone());
         NowOrLater::later(async move {
-            let again = async || admission.panics().catch(|| read.answer());
-            complete(&admission.remote, &source, &read, again).await
+            let again = async || read.answer();
+            complete(&admission, &source, &read, again).await
         })
     }
 
@@ -97,13 +97,23 @@ impl ProofActor {
                 let permit = admission.proof_keys.take(keys)?;
                 pool.run(read.clone(), permit).await
             };
-            complete(&admission.remote, &source, &read, again).await
+            complete(&admission, &source, &read, again).await
         })
     }
 }
 
 /// Fetches the state that `read` lacks, and runs it again.
 async fn complete<R: StateRead>(
+    admission: &Admission,
+    source: &StateSource,
+    read: &R,
+    again: impl AsyncFn() -> Reply<R::Answer>,
+) -> Reply<R::Answer> {
+    let work = fetch_and_read(&admission.remote, source, read, again);
+    admission.panics().catch_async(work).await
+}
+
+async fn fetch_and_read<R: StateRead>(
     permits: &Permits,
     source: &StateSource,
     read: &R,

@@ -20,7 +20,8 @@ impl ReadResources {
     /// system.
     #[must_use]
     pub fn start(pool_threads: usize, state: Option<StateSource>) -> Self {
-        let admission = Admission::default();
+        let panics = state.as_ref().map(StateSource::panics);
+        let admission = Admission::counting(panics.cloned().unwrap_or_default());
         Self {
             pool: Pool::start(pool_threads, admission.panics()),
             admission,

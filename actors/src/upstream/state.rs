@@ -24,7 +24,7 @@ use super::{
     standing::Standing,
 };
 use crate::{
-    admission::Permits,
+    admission::{Panics, Permits},
     messages::{QueryError, Reply},
 };
 use single_flight::{SingleFlight, Wanted};
@@ -59,6 +59,7 @@ struct Shared {
     fault_reports: mpsc::Sender<FaultReport>,
     single_flight: SingleFlight,
     counts: StateCounts,
+    panics: Panics,
 }
 
 #[derive(Debug)]
@@ -94,6 +95,7 @@ impl StateSource {
                 fault_reports,
                 single_flight: SingleFlight::default(),
                 counts: StateCounts::default(),
+                panics: Panics::default(),
             }),
         }
     }
@@ -102,6 +104,11 @@ impl StateSource {
     #[must_use]
     pub fn counts(&self) -> &StateCounts {
         &self.shared.counts
+    }
+
+    /// The count of panics of fetches; the reads count theirs in it too.
+    pub(crate) fn panics(&self) -> &Panics {
+        &self.shared.panics
     }
 
     /// Fetches these accounts with these slots, and their code if `with_code`; each account takes a
@@ -135,8 +142,10 @@ impl StateSource {
                 let waiter = self.shared.single_flight.join(wanted, |wanted, end| {
                     let (shared, block) = (Arc::clone(&self.shared), block.clone());
                     self.shared.runtime.spawn(async move {
+                        let fetch = shared.fetch(&block, &wanted);
+                        let fetched = shared.panics.catch_async(fetch).await;
                         // Sending fails only if no read waits any more.
-                        let _ = end.send(Some(shared.fetch(&block, &wanted).await));
+                        let _ = end.send(Some(fetched));
                     })
                 });
                 under_way.spawn(async move {

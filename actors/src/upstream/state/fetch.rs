@@ -18,7 +18,7 @@ use crate::{
 
 /// Why an upstream did not give the state.
 #[derive(Debug, thiserror::Error)]
-enum StateFetchError {
+pub(super) enum StateFetchError {
     /// A call failed.
     #[error(transparent)]
     Call(#[from] CallError),
@@ -136,11 +136,17 @@ impl Shared {
 
     /// Verifies an answer and keeps it, on a thread other than the follower's: a thousand slots
     /// take milliseconds, and so does evicting other state to make room for them.
-    async fn check<T: Send + 'static>(
+    pub(super) async fn check<T: Send + 'static>(
         &self,
         check: impl FnOnce() -> Result<T, UpstreamFault> + Send + 'static,
     ) -> Result<T, StateFetchError> {
-        let checked = tokio::task::spawn_blocking(check).await?;
+        let checked = tokio::task::spawn_blocking(check).await;
+        let checked = checked.inspect_err(|error| {
+            if error.is_panic() {
+                self.panics.count();
+                tracing::error!("a check of an upstream's answer panicked");
+            }
+        })?;
         self.counts.called(match &checked {
             Ok(_) => CallEnd::Verified,
             Err(_) => CallEnd::Refuted,

@@ -1,6 +1,7 @@
+use nearhead_chain::remote::UpstreamFault;
 use serde_json::{Value, json};
 
-use super::*;
+use super::{super::fetch::StateFetchError, *};
 use crate::{
     read::ask,
     upstream::{
@@ -109,6 +110,16 @@ async fn an_upstream_that_pruned_the_block_is_skipped_without_a_report() {
         assert!(scene.fault_reports.try_recv().is_err());
         assert_eq!(scene.counts(), ([0, 2], [2, 0, 2]));
     }
+}
+
+#[actix::test]
+#[expect(clippy::panic, reason = "a defect of a check")]
+async fn a_check_that_panics_is_counted() {
+    let scene = Scene::of(&[]).await;
+    let check = || -> Result<(), UpstreamFault> { panic!("on purpose") };
+    let checked = scene.source.shared.check(check).await;
+    assert!(matches!(checked, Err(StateFetchError::Unchecked(_))));
+    assert_eq!(scene.resources.admission.panics().total(), 1);
 }
 
 /// Checks the error of a read that no upstream can serve, and the number of calls for two reads.
