@@ -5,7 +5,10 @@ use std::sync::Arc;
 use actix::{Actor, Context, Handler, Supervised};
 use alloy_primitives::{Address, Bytes, U256};
 use alloy_trie::TrieAccount;
-use nearhead_chain::{json::Json, trie::State};
+use nearhead_chain::{
+    json::Json,
+    trie::{State, TrieError},
+};
 
 use super::{
     now_or_later::NowOrLater, pool::HeavyQuery, resources::ReadResources, state_read::StateRead,
@@ -127,7 +130,7 @@ async fn fetch_and_read<R: StateRead>(
     };
     let with_code = read.wants_code();
     for _ in 0..COMPLETIONS_MAX {
-        let missing = missing(state, read.wanted(), with_code).await;
+        let missing = missing(state, read.wanted(), with_code).await?;
         source
             .complete(permits, &block, &missing, with_code)
             .await?;
@@ -148,25 +151,26 @@ async fn missing(
     state: &State,
     mut wanted: Vec<(Address, Vec<U256>)>,
     with_code: bool,
-) -> Vec<(Address, Vec<U256>)> {
+) -> Reply<Vec<(Address, Vec<U256>)>> {
     let mut walks = 0_usize;
     let mut missing = Vec::new();
     for (address, slots) in wanted.drain(..) {
         let mut missing_slots = Vec::new();
-        let is_whole = match state.account(&address) {
-            Err(_) => false,
-            Ok(None) => true,
-            Ok(Some(account)) => {
+        let is_whole = match if_held(state.account(&address))? {
+            None => false,
+            Some(None) => true,
+            Some(Some(account)) => {
                 for slot in &slots {
                     walks += 1;
                     if walks.is_multiple_of(WORKER_KEYS_MAX) {
                         tokio::task::yield_now().await;
                     }
-                    if state.storage(&address, *slot).is_err() {
+                    if if_held(state.storage(&address, *slot))?.is_none() {
                         missing_slots.push(*slot);
                     }
                 }
-                missing_slots.is_empty() && !(with_code && state.code(&account.code_hash).is_err())
+                missing_slots.is_empty()
+                    && (!with_code || if_held(state.code(&account.code_hash))?.is_some())
             }
         };
         walks += 1;
@@ -183,7 +187,16 @@ async fn missing(
             missing.push((address, slots));
         }
     }
-    missing
+    Ok(missing)
+}
+
+/// What was read; `None` if it is not held. Any other error is a defect, which no fetch mends.
+fn if_held<T>(read: Result<T, TrieError>) -> Reply<Option<T>> {
+    let reply = read.map_err(QueryError::from);
+    if is_missing(&reply) {
+        return Ok(None);
+    }
+    reply.map(Some)
 }
 
 impl Actor for ProofActor {
@@ -241,9 +254,11 @@ impl Handler<ProveAccount> for ProofActor {
 #[cfg(all(test, feature = "all-tests"))]
 #[allow(clippy::unwrap_used)]
 mod tests {
+    use alloy_primitives::keccak256;
     use nearhead_chain::{
         encode::ProofKey,
         log_search::Cancellation,
+        trie::{AccountProof, NodeStore},
         window::{BlockId, BlockNumberOrTag, BlockTag},
     };
 
@@ -288,6 +303,23 @@ mod tests {
         drop(release);
         occupied.await.unwrap();
         assert!(matches!(waiting.await, Ok(Ok(Ok(_)))));
+    }
+
+    #[actix::test]
+    async fn a_malformed_node_is_not_missing_state() {
+        let malformed = Bytes::from_static(&[0xc1, 0x80]);
+        let state = State::hold(&NodeStore::new(), keccak256(&malformed));
+        let wanted = vec![(Address::ZERO, vec![U256::ZERO])];
+        let lacks = missing(&state, wanted.clone(), true).await.unwrap();
+        assert_eq!(lacks, wanted);
+        state.store().insert_proof(&AccountProof {
+            account: None,
+            nodes: vec![malformed],
+            storage: Vec::new(),
+        });
+        let error = missing(&state, wanted, true).await.unwrap_err();
+        let is_malformed = matches!(error, QueryError::Trie(TrieError::Malformed { .. }));
+        assert!(is_malformed, "{error}");
     }
 
     #[actix::test]
