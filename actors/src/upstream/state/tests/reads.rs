@@ -108,7 +108,7 @@ async fn values_of_many_accounts_are_fetched_concurrently() {
         let found = ask(&scene.worker.proofs, scene.read_values(&wanted)).await;
         assert_eq!(found.unwrap(), expected);
     }
-    assert!(scene.upstreams[0].in_progress_max() <= ACCOUNTS_AT_ONCE);
+    assert!((2..=ACCOUNTS_AT_ONCE).contains(&scene.upstreams[0].in_progress_max()));
     let calls = scene.upstreams[0].calls.lock().clone();
     assert!(calls.len() <= wanted.len() + 2);
     let of_first = calls
