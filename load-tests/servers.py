@@ -27,7 +27,7 @@ def build(*examples):
     WORK.mkdir(parents=True, exist_ok=True)
     named = [word for example in examples for word in ("--example", example)]
     subprocess.run(
-        ["cargo", "build", "--release", "--workspace", "--quiet", "--bin", "nearhead", *named],
+        ["cargo", "build", "--release", "--quiet", "--bin", "nearhead", *named],
         cwd=ROOT,
         check=True,
     )

@@ -9,7 +9,7 @@ use alloy_provider::{
 };
 use alloy_pubsub::{ConnectionHandle, PubSubConnect};
 use alloy_rpc_types_eth::{BlockId, Filter};
-use futures::StreamExt;
+use futures_util::StreamExt;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::signal::unix::{SignalKind, signal};
@@ -162,7 +162,7 @@ async fn follow(ws: &str) -> AnyResult<()> {
 
 /// The version of alloy-provider in the lock file.
 fn version() -> &'static str {
-    let (_, package) = include_str!("Cargo.lock")
+    let (_, package) = include_str!("../../../Cargo.lock")
         .split_once("name = \"alloy-provider\"\nversion = \"")
         .unwrap();
     package.split('"').next().unwrap()

@@ -10,6 +10,7 @@ mod table;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    path::Path,
     process::Command,
 };
 
@@ -58,9 +59,9 @@ fn web3py() {
 
 #[test]
 fn alloy() {
-    check_client("alloy", &|| {
-        Command::new(installed("tests/.tools/target/debug/alloy-client"))
-    });
+    // tests/setup builds it with the tests' dependencies.
+    let client = Path::new(env!("CARGO_BIN_EXE_nearhead")).with_file_name("alloy-client");
+    check_client("alloy", &|| Command::new(installed(&client)));
 }
 
 fn node_js(script: &str) -> Command {

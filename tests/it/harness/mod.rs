@@ -40,7 +40,7 @@ pub(crate) fn vectors() -> PathBuf {
 
 /// The path of a file that is committed or that tests/setup installs; panics if it is missing.
 #[cfg(feature = "all-tests")]
-pub(crate) fn installed(path: &str) -> PathBuf {
+pub(crate) fn installed(path: impl AsRef<Path>) -> PathBuf {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
     assert!(
         path.exists(),
