@@ -170,6 +170,11 @@ fn version() -> &'static str {
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> AnyResult<()> {
+    // reqwest is that of nearhead's tests, which leaves the choice of a TLS implementation open.
+    let provider = rustls::crypto::ring::default_provider();
+    provider
+        .install_default()
+        .map_err(|_| "a second provider")?;
     report(
         "client",
         json!({ "value": format!("alloy-provider {}", version()) }),
