@@ -1,18 +1,7 @@
 //! Enums of reasons, with labels for metrics and sentences for people.
 
 /// Declares an enum of reasons. Each has a stable label for metrics, and a sentence as its
-/// [`Display`](core::fmt::Display).
-///
-/// ```
-/// nearhead_chain::reasons! {
-///     /// Why it rains.
-///     Rain:
-///     Cloud = "cloud", "a cloud is above";
-///     Hose = "hose", "somebody waters the flowers";
-/// }
-/// assert_eq!(Rain::ALL.map(Rain::label), ["cloud", "hose"]);
-/// assert_eq!(Rain::Hose.to_string(), "somebody waters the flowers");
-/// ```
+/// [`Display`](core::fmt::Display). The test below is an example.
 #[macro_export]
 macro_rules! reasons {
     ($(#[doc = $doc:literal])+ $reason:ident: $($name:ident = $label:literal, $says:literal;)+) => {
@@ -43,4 +32,25 @@ macro_rules! reasons {
             }
         }
     };
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(
+        unreachable_pub,
+        reason = "the macro is for enums of a package's interface"
+    )]
+
+    reasons! {
+        /// Why it rains.
+        Rain:
+        Cloud = "cloud", "a cloud is above";
+        Hose = "hose", "somebody waters the flowers";
+    }
+
+    #[test]
+    fn reasons_have_labels_and_sentences() {
+        assert_eq!(Rain::ALL.map(Rain::label), ["cloud", "hose"]);
+        assert_eq!(Rain::Hose.to_string(), "somebody waters the flowers");
+    }
 }
