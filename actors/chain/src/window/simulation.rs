@@ -16,6 +16,7 @@ use super::{
 };
 use crate::{
     block::{ANCESTORS_MAX, Block},
+    campaign,
     test_block::{TestBlock, transaction_hash},
 };
 
@@ -375,7 +376,7 @@ impl Simulation {
 
 #[test]
 fn every_snapshot_equals_the_model() {
-    for seed in 0..8 {
+    for seed in 0..campaign::rounds(8, 80) {
         let mut simulation = Simulation::new(seed);
         let (mut left_max, mut replaced_max) = (0, 0);
         for step in 0..900 {

@@ -158,7 +158,7 @@ fn act(
 #[test]
 fn a_client_that_applies_its_notifications_holds_what_the_snapshot_holds() {
     let mut seen = Seen::default();
-    let seeds = campaign::rounds(1_000, 10_000);
+    let seeds = campaign::rounds(300, 10_000);
     for seed in 0..seeds {
         run(seed, &mut seen).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
     }

@@ -130,7 +130,8 @@ const NOT_SHAPE: &[Lie] = &[
     Lie::Null,
 ];
 
-/// Collects the path to every value below `value`, in order.
+/// Collects the path to every value below `value`, in order. Of the plain values of an array, such
+/// as the nodes of a proof, the first and the last stand for all.
 fn paths(value: &Value, path: &Path, found: &mut Vec<Path>) {
     let mut add = |step: PathStep, below: &Value| {
         let mut path = path.clone();
@@ -145,8 +146,11 @@ fn paths(value: &Value, path: &Path, found: &mut Vec<Path>) {
             }
         }
         Value::Array(items) => {
+            let last = items.len().saturating_sub(1);
             for (index, below) in items.iter().enumerate() {
-                add(PathStep::Item(index), below);
+                if below.is_object() || below.is_array() || [0, last].contains(&index) {
+                    add(PathStep::Item(index), below);
+                }
             }
         }
         _ => {}

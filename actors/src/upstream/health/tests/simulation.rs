@@ -1,6 +1,8 @@
 //! A simulation of upstreams with every kind of fault over thousands of blocks, with invariants on
 //! the followed one.
 
+use nearhead_chain::campaign;
+
 use super::*;
 
 /// Steps per block time; everything happens on a step.
@@ -297,8 +299,8 @@ impl World {
 
 #[test]
 fn a_switch_does_not_take_the_head_back_and_a_live_upstream_is_followed() {
-    let mut blocks = 0;
-    for seed in 0..60 {
+    let (mut blocks, seeds) = (0, campaign::rounds(30, 600));
+    for seed in 0..seeds {
         let mut world = World::new(seed);
         for _ in 0..BLOCKS * STEPS {
             world.step();
@@ -307,13 +309,13 @@ fn a_switch_does_not_take_the_head_back_and_a_live_upstream_is_followed() {
         blocks += world.served.head().0;
     }
     // The simulated upstreams allow progress most of the time.
-    assert!(blocks > 60 * 350, "{blocks}");
+    assert!(blocks > seeds * 350, "{blocks}");
 }
 
 /// While an honest upstream is followed, no block that others invent is ever served.
 #[test]
 fn no_fork_is_served_beside_an_honest_upstream() {
-    for seed in 0..60 {
+    for seed in 0..campaign::rounds(30, 600) {
         let mut world = World::new(seed);
         world.is_first_honest = true;
         for _ in 0..BLOCKS * STEPS {

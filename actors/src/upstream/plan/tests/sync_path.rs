@@ -1,6 +1,6 @@
 use std::collections::VecDeque;
 
-use nearhead_chain::window::WINDOW_BLOCKS;
+use nearhead_chain::{campaign, window::WINDOW_BLOCKS};
 
 use super::*;
 
@@ -51,7 +51,7 @@ fn follow(
 #[test]
 fn a_sync_path_leads_over_the_common_ancestor() {
     let (mut advances, mut resets) = (0, 0);
-    for seed in 1..=400 {
+    for seed in 1..=campaign::rounds(400, 4_000) {
         let mut dice = Dice(seed << 20);
         let tree = Tree::random(&mut dice);
         let width = 1 + dice.roll(16) as usize;
