@@ -9,6 +9,7 @@ use std::{
     collections::{BTreeMap, BTreeSet, HashSet},
     net::SocketAddr,
     path::PathBuf,
+    sync::LazyLock,
     time::{Duration, Instant},
 };
 
@@ -36,7 +37,7 @@ use crate::{
 const LIARS: usize = 15;
 
 /// Servers that run at a time.
-const SERVERS: usize = 4;
+const SERVERS: usize = 7;
 
 /// Blocks that lies are about. The numbers are even, so that a lie about the number makes it
 /// higher: an upstream with a lower head lags, and is not asked for it.
@@ -215,23 +216,40 @@ fn run_lies(
     }
 }
 
-/// Genesis, blocks and rows of a dev chain; the rows are made from the answers of a geth at block
-/// 14.
-fn dev_chain(name: &str) -> (PathBuf, Vec<Payload>, Vec<Row>) {
-    let (genesis, payloads) = driven_geth::chain(name, 3, *BLOCKS.last().unwrap());
-    let mut geth = DrivenGeth::at(&format!("{name}-rows"), &genesis, &payloads);
+/// A dev chain, the answers of a geth at its head about [`BLOCKS`], and the rows made from them.
+struct LiarChain {
+    genesis: PathBuf,
+    payloads: Vec<Payload>,
+    recorded: Vec<Recorded>,
+    rows: Vec<Row>,
+}
+
+/// Shared by the tests; its geth has ended.
+static CHAIN: LazyLock<LiarChain> = LazyLock::new(|| {
+    let (genesis, payloads) = driven_geth::chain("node-liar", 3, *BLOCKS.last().unwrap());
+    let mut geth = DrivenGeth::at("node-liar-rows", &genesis, &payloads);
     geth.go_to(payloads.last().unwrap());
     let mut upstream = geth.connect();
     let recorded = BLOCKS.map(|number| Recorded::of_block(&mut upstream, number));
-    let rows = rows_of(&recorded.into_iter().flatten().collect::<Vec<_>>());
-    (genesis, payloads, rows)
-}
+    let recorded: Vec<Recorded> = recorded.into_iter().flatten().collect();
+    LiarChain {
+        rows: rows_of(&recorded),
+        genesis,
+        payloads,
+        recorded,
+    }
+});
 
 #[test]
 fn a_lie_about_any_member_of_a_block_is_detected() {
-    let (genesis, payloads, rows) = dev_chain("node-liar");
-    let mut upstreams = ["node-liar-before", "node-liar-next"]
-        .map(|name| DrivenGeth::at(name, &genesis, &payloads));
+    let LiarChain {
+        genesis,
+        payloads,
+        rows,
+        ..
+    } = &*CHAIN;
+    let mut upstreams =
+        ["node-liar-before", "node-liar-next"].map(|name| DrivenGeth::at(name, genesis, payloads));
     let mut tally = Tally::default();
     let count = rows.len();
     for number in BLOCKS {
@@ -283,13 +301,15 @@ fn a_lie_about_any_member_of_an_ommer_is_detected() {
 /// All lies that are not detected, at once: the block that is served is true.
 #[test]
 fn an_undetected_lie_is_not_served() {
-    let (genesis, payloads, _) = dev_chain("node-liar-exceptions");
-    let mut geth = DrivenGeth::at("node-liar-exceptions-geth", &genesis, &payloads);
+    let LiarChain {
+        genesis,
+        payloads,
+        recorded,
+        ..
+    } = &*CHAIN;
+    let mut geth = DrivenGeth::at("node-liar-exceptions-geth", genesis, payloads);
     geth.go_to(payloads.last().unwrap());
-    let mut upstream = geth.connect();
-    let recorded = BLOCKS.map(|number| Recorded::of_block(&mut upstream, number));
-    let recorded: Vec<Recorded> = recorded.into_iter().flatten().collect();
-    let all = rows::lies(&recorded);
+    let all = rows::lies(recorded);
     let mut seen = HashSet::new();
     let lies = all.into_iter().filter(|lie| {
         let answers = recorded
@@ -321,8 +341,13 @@ fn an_undetected_lie_is_not_served() {
 /// an error, not null.
 #[test]
 fn a_window_is_not_filled_with_lies() {
-    let (genesis, payloads, rows) = dev_chain("node-liar-window");
-    let mut geth = DrivenGeth::at("node-liar-window-geth", &genesis, &payloads);
+    let LiarChain {
+        genesis,
+        payloads,
+        rows,
+        ..
+    } = &*CHAIN;
+    let mut geth = DrivenGeth::at("node-liar-window-geth", genesis, payloads);
     let wanted = geth.go_to(payloads.last().unwrap());
     let mut seen = BTreeSet::new();
     let rows = rows.iter().filter(|row| {
