@@ -94,9 +94,29 @@ impl Connection {
     /// Posts JSON and returns the response.
     #[track_caller]
     pub(crate) fn post(&mut self, body: impl AsRef<[u8]>) -> Response {
-        let request = self.request(&["content-type: application/json"], body.as_ref());
-        self.send(&request);
+        self.begin_post(body.as_ref());
         self.receive()
+    }
+
+    /// Posts the same JSON to two servers, which work on it at the same time; returns the answers,
+    /// strictly parsed.
+    #[track_caller]
+    #[cfg(feature = "all-tests")]
+    pub(crate) fn post_to_both(mut both: [&mut Self; 2], body: &str) -> [Value; 2] {
+        for connection in &mut both {
+            connection.begin_post(body.as_bytes());
+        }
+        both.map(|connection| {
+            let response = connection.receive();
+            assert_eq!(response.status, 200, "{body}: {response:?}");
+            json(&response.body)
+        })
+    }
+
+    #[track_caller]
+    fn begin_post(&mut self, body: &[u8]) {
+        let request = self.request(&["content-type: application/json"], body);
+        self.send(&request);
     }
 
     /// Calls a method with id 1 and returns the strictly parsed answer.

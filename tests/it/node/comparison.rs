@@ -15,9 +15,33 @@ use crate::{
 pub(super) struct Comparison {
     ours: Connection,
     theirs: Connection,
+    /// Calls to send in the next batch.
+    queued: Vec<QueuedCall>,
     differences: Differences,
     compared: usize,
 }
+
+struct QueuedCall {
+    method: String,
+    params: Value,
+    answer: Answer,
+}
+
+/// What is checked of an answer.
+#[derive(Clone, Copy)]
+enum Answer {
+    /// It has the same members as the upstream's; they are of an object of this kind.
+    Object(&'static str),
+    /// It is the same proof as the upstream's, and verifies against this state root.
+    Proof(B256),
+}
+
+/// The most calls in a batch.
+const BATCH_CALLS_MAX: usize = 100;
+
+/// A block with more JSON than this is compared call by call: a batch about it would exceed the
+/// limit of a batch's reply.
+const BATCH_BLOCK_BYTES_MAX: usize = 4_000_000;
 
 /// Members that only one side has, such as `receipt.blobGasPrice`.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -71,6 +95,7 @@ impl Comparison {
         Self {
             ours: server.connect(),
             theirs: Connection::open(upstream, "/"),
+            queued: Vec::new(),
             differences: Differences::default(),
             compared: 0,
         }
@@ -95,52 +120,115 @@ impl Comparison {
             self.compare("block", "eth_getBlockByHash", json!([hash, full]));
         }
         self.compare("log", "eth_getLogs", json!([{"blockHash": hash}]));
+        let receipts = self.compare("receipt", "eth_getBlockReceipts", json!([number]));
+        self.compare("receipt", "eth_getBlockReceipts", json!([hash]));
+        let bytes = block.to_string().len() + receipts.to_string().len();
+        let calls_max = match bytes > BATCH_BLOCK_BYTES_MAX {
+            true => 1,
+            false => BATCH_CALLS_MAX,
+        };
         for (id, suffix) in [(&number, "Number"), (hash, "Hash")] {
-            self.compare("receipt", "eth_getBlockReceipts", json!([id]));
             for method in ["eth_getBlockTransactionCountBy", "eth_getUncleCountBy"] {
                 let method = match method {
                     "eth_getUncleCountBy" => format!("{method}Block{suffix}"),
                     _ => format!("{method}{suffix}"),
                 };
-                self.compare("count", &method, json!([id]));
+                self.queue("count", &method, json!([id]));
             }
             // One index past the end: null.
             for index in 0..=items(&block, "uncles").len() as u64 {
                 let method = format!("eth_getUncleByBlock{suffix}AndIndex");
-                self.compare("ommer", &method, json!([id, quantity(index)]));
+                self.queue("ommer", &method, json!([id, quantity(index)]));
             }
             for index in 0..=items(&block, "transactions").len() as u64 {
                 let method = format!("eth_getTransactionByBlock{suffix}AndIndex");
-                self.compare("transaction", &method, json!([id, quantity(index)]));
+                self.queue("transaction", &method, json!([id, quantity(index)]));
             }
         }
         for transaction in items(&block, "transactions") {
             let hash = json!([transaction["hash"]]);
-            self.compare("transaction", "eth_getTransactionByHash", hash.clone());
-            self.compare("receipt", "eth_getTransactionReceipt", hash);
+            self.queue("transaction", "eth_getTransactionByHash", hash.clone());
+            self.queue("receipt", "eth_getTransactionReceipt", hash);
         }
+        self.flush_by(calls_max);
         block
     }
 
-    /// Compares a proof with the upstream's, and verifies it against the state root.
-    pub(super) fn proof(&mut self, params: Value, state_root: B256) {
-        let ours = self.ours.result("eth_getProof", &params);
-        proofs::verify(&params, &ours, state_root);
-        let mut theirs = self.theirs.result("eth_getProof", &params);
-        // geth gives zero for the hashes of an absent account, against which no proof verifies.
-        if theirs["codeHash"] == json!(B256::ZERO) {
-            theirs["codeHash"] = json!(KECCAK256_EMPTY);
-            theirs["storageHash"] = json!(EMPTY_ROOT_HASH);
+    /// Queues a proof, which is compared with the upstream's and verified against the state root.
+    pub(super) fn queue_proof(&mut self, params: Value, state_root: B256) {
+        self.queued.push(QueuedCall {
+            method: "eth_getProof".to_owned(),
+            params,
+            answer: Answer::Proof(state_root),
+        });
+    }
+
+    /// Queues a call to both, which [`Self::flush`] sends.
+    pub(super) fn queue(&mut self, kind: &'static str, method: &str, params: Value) {
+        self.queued.push(QueuedCall {
+            method: method.to_owned(),
+            params,
+            answer: Answer::Object(kind),
+        });
+    }
+
+    /// Sends the queued calls in batches and compares the answers.
+    pub(super) fn flush(&mut self) {
+        self.flush_by(BATCH_CALLS_MAX);
+    }
+
+    fn flush_by(&mut self, calls_max: usize) {
+        for calls in std::mem::take(&mut self.queued).chunks(calls_max) {
+            let batch: Value = calls
+                .iter()
+                .enumerate()
+                .map(|(id, call)| request(id, &call.method, &call.params))
+                .collect();
+            let both = self.post(&batch);
+            let [ours, theirs] = both.each_ref().map(|answers| answers.as_array().unwrap());
+            check("answers", &[ours.len(), theirs.len()], &[calls.len(); 2]);
+            for (id, call) in calls.iter().enumerate() {
+                let answers = [&ours[id], &theirs[id]];
+                for answer in answers {
+                    check("the id of an answer", &answer["id"], &json!(id));
+                }
+                self.compare_answers(call, answers);
+            }
         }
-        check(&format!("eth_getProof {params}"), &ours, &theirs);
+    }
+
+    fn compare_answers(&mut self, call: &QueuedCall, answers: [&Value; 2]) {
+        let QueuedCall { method, params, .. } = call;
+        let case = format!("{method} {params}");
+        let [ours, theirs] = answers.map(|answer| result(&case, answer));
+        match call.answer {
+            Answer::Object(kind) => self.differences.compare(&case, kind, ours, theirs),
+            Answer::Proof(state_root) => {
+                proofs::verify(params, ours, state_root);
+                let mut theirs = theirs.clone();
+                // geth gives zero for the hashes of an absent account, against which no proof
+                // verifies.
+                if theirs["codeHash"] == json!(B256::ZERO) {
+                    theirs["codeHash"] = json!(KECCAK256_EMPTY);
+                    theirs["storageHash"] = json!(EMPTY_ROOT_HASH);
+                }
+                check(&case, ours, &theirs);
+            }
+        }
         self.compared += 1;
+    }
+
+    /// Sends the same call or batch to both; returns the answers.
+    fn post(&mut self, request: &Value) -> [Value; 2] {
+        Connection::post_to_both([&mut self.ours, &mut self.theirs], &request.to_string())
     }
 
     /// Sends the same call to both, and checks that both refuse it for the same reason. The text
     /// about an argument's form or number may differ.
     pub(super) fn refusal(&mut self, method: &str, params: Value) {
-        let [ours, theirs] = [&mut self.ours, &mut self.theirs].map(|connection| {
-            let error = connection.call(method, &params)["error"].take();
+        let answers = self.post(&request(1, method, &params));
+        let [ours, theirs] = answers.map(|mut answer| {
+            let error = answer["error"].take();
             let message = error["message"].as_str().unwrap_or_default();
             let reason = match message.split_once(": ") {
                 Some((argument, _)) if argument.starts_with("invalid argument ") => argument,
@@ -170,13 +258,16 @@ impl Comparison {
     }
 
     /// Sends the same call to both and compares; returns the upstream's answer.
-    pub(super) fn compare(&mut self, kind: &str, method: &str, params: Value) -> Value {
-        let ours = self.ours.result(method, &params);
-        let theirs = self.theirs.result(method, &params);
-        self.differences
-            .compare(&format!("{method} {params}"), kind, &ours, &theirs);
-        self.compared += 1;
-        theirs
+    pub(super) fn compare(&mut self, kind: &'static str, method: &str, params: Value) -> Value {
+        let answers = self.post(&request(1, method, &params));
+        let call = QueuedCall {
+            method: method.to_owned(),
+            params,
+            answer: Answer::Object(kind),
+        };
+        self.compare_answers(&call, answers.each_ref());
+        let [_, mut theirs] = answers;
+        theirs["result"].take()
     }
 
     /// Asserts that the differences are these and no others; returns the number of answers
@@ -189,6 +280,7 @@ impl Comparison {
             theirs: set(expected.theirs),
             size: expected.size,
         };
+        check("calls that were not sent", &self.queued.len(), &0);
         check("members of one side", &self.differences, &expected);
         assert!(self.compared > 0, "nothing was compared");
         println!("{} answers are the same", self.compared);
@@ -235,6 +327,15 @@ fn below<'a>(kind: &'a str, name: &str) -> &'a str {
         "logs" => "log",
         _ => kind,
     }
+}
+
+fn request(id: usize, method: &str, params: &Value) -> Value {
+    json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
+}
+
+fn result<'a>(case: &str, answer: &'a Value) -> &'a Value {
+    let result = answer.get("result");
+    result.unwrap_or_else(|| panic!("{case}: {answer}"))
 }
 
 fn items<'a>(value: &'a Value, name: &str) -> &'a [Value] {

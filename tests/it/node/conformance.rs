@@ -138,8 +138,8 @@ fn block_id(dice: &mut Dice, contents: &ChainContents, number: u64) -> Value {
     }
 }
 
-/// Compares an account at a block: balance, nonce, code, slots, and a proof of them.
-fn compare_account(
+/// Queues what is compared of an account at a block: balance, nonce, code, slots, and a proof.
+fn queue_account(
     comparison: &mut Comparison,
     contents: &ChainContents,
     dice: &mut Dice,
@@ -148,20 +148,20 @@ fn compare_account(
 ) {
     let at = block_id(dice, contents, number);
     for method in ["eth_getBalance", "eth_getTransactionCount", "eth_getCode"] {
-        comparison.compare("state", method, json!([account, at]));
+        comparison.queue("state", method, json!([account, at]));
     }
     let keys = contents.keys(account, dice, SLOTS_PROVEN);
     for key in keys.iter().rev().take(3) {
-        comparison.compare("state", "eth_getStorageAt", json!([account, key, at]));
+        comparison.queue("state", "eth_getStorageAt", json!([account, key, at]));
     }
     let words: Vec<&Value> = keys.iter().filter(|key| *key != "0x0").collect();
-    comparison.compare(
+    comparison.queue(
         "state",
         "eth_getStorageValues",
         json!([{account: words}, at]),
     );
     let state_root = contents.state_roots[usize::try_from(number - 1).unwrap()];
-    comparison.proof(json!([account, keys, at]), state_root);
+    comparison.queue_proof(json!([account, keys, at]), state_root);
 }
 
 #[test]
@@ -182,7 +182,7 @@ fn every_answer_is_the_upstreams_while_the_chain_grows() {
         let receipts = comparison.compare("receipt", "eth_getBlockReceipts", json!(["latest"]));
         let accounts = contents.add(&block, &receipts);
         for account in accounts {
-            compare_account(&mut comparison, &contents, &mut dice, &account, number);
+            queue_account(&mut comparison, &contents, &mut dice, &account, number);
         }
         // Older blocks are unchanged, to the end of the window.
         let older = dice.between(oldest.max(1), number);
@@ -191,9 +191,10 @@ fn every_answer_is_the_upstreams_while_the_chain_grows() {
             4 => _ = comparison.block(older),
             _ => {}
         }
-        compare_account(&mut comparison, &contents, &mut dice, &store, older);
+        queue_account(&mut comparison, &contents, &mut dice, &store, older);
         let absent = format!("{:#x}", Address::from(dice.bytes()));
-        compare_account(&mut comparison, &contents, &mut dice, &absent, older);
+        queue_account(&mut comparison, &contents, &mut dice, &absent, older);
+        comparison.flush();
         // Filters for some logs of the window.
         let first = contents
             .logs
