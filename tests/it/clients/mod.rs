@@ -127,7 +127,7 @@ fn ws(address: std::net::SocketAddr) -> String {
 /// passed; then it continues until it has seen one more.
 fn follow(mut client: Command) -> (String, Observed) {
     let (every, depth) = (REORG_EVERY.to_string(), REORG_DEPTH.to_string());
-    let chain = ["--block-time", "250ms", "--reorg-every", &every];
+    let chain = ["--block-time", "150ms", "--reorg-every", &every];
     let server = Server::start(&[&chain[..], &["--reorg-depth", &depth]].concat());
     let relay = Relay::to(server.address);
     let client = Process::start(client.args(["follow", &ws(relay.address)]));
