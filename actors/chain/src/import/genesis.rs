@@ -20,12 +20,12 @@ const ACCOUNTS_AT_ONCE: usize = 1 << 14;
 const GAS_LIMIT: u64 = 4_712_388;
 
 /// The header of a genesis without accounts, field by field as geth makes it (core/genesis.go,
-/// `toBlockWithRoot`).
+/// `toBlockWithRoot`), except that `gasUsed` is not read. `ChainSpec::from_genesis` has refused a
+/// number above 0, as geth does, and a base fee that does not fit 64 bits.
 pub(super) fn header(rules: &Rules<'_>, genesis: &Genesis) -> Header {
     let since = |fork| rules.has(fork).then_some(());
-    let base_fee = genesis
-        .base_fee_per_gas
-        .and_then(|fee| u64::try_from(fee).ok());
+    let base_fee = genesis.base_fee_per_gas;
+    let base_fee = base_fee.map_or(INITIAL_BASE_FEE, |fee| fee as u64);
     Header {
         parent_hash: genesis.parent_hash.unwrap_or_default(),
         beneficiary: genesis.coinbase,
@@ -39,8 +39,7 @@ pub(super) fn header(rules: &Rules<'_>, genesis: &Genesis) -> Header {
         extra_data: genesis.extra_data.clone(),
         mix_hash: genesis.mix_hash,
         nonce: B64::from(genesis.nonce),
-        base_fee_per_gas: since(EthereumHardfork::London)
-            .map(|()| base_fee.unwrap_or(INITIAL_BASE_FEE)),
+        base_fee_per_gas: since(EthereumHardfork::London).map(|()| base_fee),
         withdrawals_root: since(EthereumHardfork::Shanghai).map(|()| EMPTY_ROOT_HASH),
         blob_gas_used: since(EthereumHardfork::Cancun)
             .map(|()| genesis.blob_gas_used.unwrap_or_default()),
