@@ -39,11 +39,55 @@ pub(super) fn write(w: &mut JsonWriter, log: &Log, index: u64, tail: &LogTail) {
     w.raw(r#","removed":false}"#);
 }
 
-/// The longest [`LogTail`] in bytes: 6 keys, 2 hashes, 3 numbers.
-const TAIL_BYTES: usize = 330;
+/// The longest [`LogTail`] in bytes: 97 of keys, 2 hashes of 68, 3 numbers of up to 20.
+const TAIL_BYTES: usize = 97 + 2 * 68 + 3 * 20;
 
 /// An upper estimate of a log's length in bytes.
 pub(super) fn size_hint(log: &Log) -> usize {
-    const ADDRESS_AND_PUNCTUATION: usize = 110;
-    ADDRESS_AND_PUNCTUATION + TAIL_BYTES - 40 + 69 * log.topics().len() + 2 * log.data.data.len()
+    // The address, the index, and everything around the topics and the data.
+    const FIXED: usize = 44 + 20 + 52;
+    // A topic and its comma.
+    const TOPIC: usize = 68 + 1;
+    FIXED + TAIL_BYTES + TOPIC * log.topics().len() + 2 * log.data.data.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use alloy_consensus::Header;
+    use alloy_primitives::{Address, Bytes};
+
+    use super::*;
+    use crate::block::RawBlock;
+
+    #[test]
+    fn the_longest_log_has_the_estimated_size() {
+        let header = Header {
+            number: u64::MAX,
+            timestamp: u64::MAX,
+            ..Header::default()
+        };
+        let raw = RawBlock {
+            header,
+            body: Default::default(),
+        };
+        let block = BlockParts {
+            raw: &raw,
+            hash: B256::ZERO,
+            rlp_length: 0,
+            senders: &[],
+            receipts: &[],
+            blob_gas_price: None,
+            total_difficulty: None,
+        };
+        let tail = LogTail::new(&block, &B256::ZERO, u64::MAX);
+        assert_eq!(tail.0.len(), TAIL_BYTES);
+        for topics in 0..=4 {
+            let data = Bytes::from(vec![7; 100]);
+            let log = Log::new_unchecked(Address::ZERO, vec![B256::ZERO; topics], data);
+            let mut w = JsonWriter::with_capacity(0);
+            write(&mut w, &log, u64::MAX, &tail);
+            // No comma follows the last topic.
+            assert_eq!(w.len() + topics.min(1), size_hint(&log));
+        }
+    }
 }
