@@ -47,7 +47,9 @@ pub(super) fn check_child(
         return Err(VerifyError::ForkBeforeMerge { fork });
     }
     if rules.merged() {
-        check_merged_seal(header)?;
+        ensure_eq(B64::ZERO, header.nonce, |expected, found| {
+            VerifyError::Nonce { expected, found }
+        })?;
     } else {
         check_dao_fork(rules, header)?;
     }
@@ -111,15 +113,6 @@ pub(crate) fn excess_blob_gas(rules: &Rules<'_>, parent: &Header) -> Option<u64>
         parent
             .next_block_excess_blob_gas(params)
             .unwrap_or_default()
-    })
-}
-
-fn check_merged_seal(header: &Header) -> Result<(), VerifyError> {
-    ensure_eq(U256::ZERO, header.difficulty, |expected, found| {
-        VerifyError::Difficulty { expected, found }
-    })?;
-    ensure_eq(B64::ZERO, header.nonce, |expected, found| {
-        VerifyError::Nonce { expected, found }
     })
 }
 
