@@ -104,7 +104,9 @@ impl FoundLogs {
                 checker.count(1)?;
                 // Postings and JSON are made from the same receipts, and the encoder checked that
                 // positions fit 32 bits.
-                let Some(Range { start, end }) = json.log_range(*position as usize) else {
+                let range = json.log_range(*position as usize);
+                debug_assert!(range.is_some(), "no JSON of log {position}");
+                let Some(Range { start, end }) = range else {
                     continue;
                 };
                 let (start, end) = (start as u32, end as u32);
@@ -114,8 +116,10 @@ impl FoundLogs {
                     _ => runs.push(Run { start, end }),
                 }
             }
-            bytes += runs[first..].iter().map(|run| run.len()).sum::<usize>();
-            receipts.push((json.receipts(), runs.len()));
+            if runs.len() > first {
+                bytes += runs[first..].iter().map(|run| run.len()).sum::<usize>();
+                receipts.push((json.receipts(), runs.len()));
+            }
         }
         runs.shrink_to_fit();
         let brackets = 2;
