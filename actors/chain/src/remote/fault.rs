@@ -66,7 +66,7 @@ pub enum Flaw {
 #[derive(Debug, thiserror::Error)]
 pub enum UpstreamFault {
     /// The answer is null.
-    #[error("{answer} is not there")]
+    #[error("{answer} is null")]
     Absent {
         /// Which one.
         answer: AnswerKind,
@@ -127,13 +127,13 @@ pub enum UpstreamFault {
     },
     /// Not one receipt for each transaction, one header for each ommer, or one storage proof for
     /// each requested slot.
-    #[error("{answer}: expected {expected}, found {found}")]
+    #[error("{items}: expected {expected}, found {found}")]
     Count {
-        /// Of what.
-        answer: AnswerKind,
+        /// What is counted, in the plural.
+        items: &'static str,
         /// The number of transactions, ommers or slots.
         expected: usize,
-        /// The number of them in the answer.
+        /// The number of items in the answer.
         found: usize,
     },
     /// Transactions, receipts, ommers or withdrawals are not those of the header.
@@ -182,7 +182,7 @@ crate::reasons! {
     OmmersHash = "ommers_hash", "the ommers do not match the header's hash of them";
     WithdrawalsRoot = "withdrawals_root", "the withdrawals do not match the header's root";
     BlobGasUsed = "blob_gas_used", "the transactions' blob gas differs from the header's";
-    Count = "count", "the number of receipts or ommers is not the block's";
+    Count = "count", "the number of receipts, ommers or storage proofs is wrong";
     ReceiptsRoot = "receipts_root", "the receipts do not match the header's root";
     GasUsed = "gas_used", "the receipts' gas differs from the header's";
     LogsBloom = "logs_bloom", "the logs' bloom differs from the header's";

@@ -134,7 +134,7 @@ impl<'de> Visitor<'de> for Seed<'_, 'de> {
         while let Some(name) = access.next_key::<&str>()? {
             let members = &unfinished.members[begin..];
             if members.iter().any(|(before, _)| *before == name) {
-                return Err(de::Error::custom("a member is there twice"));
+                return Err(de::Error::custom("a member occurs twice"));
             }
             if members.len() == MEMBERS_MAX {
                 return Err(de::Error::custom("too many members"));
@@ -180,7 +180,7 @@ mod tests {
                 ("b", Value::Array(vec![Value::Null])),
             ])),
         );
-        check("null", Err("is not there"));
+        check("null", Err("is null"));
         let deep = "[".repeat(1_000);
         let many = format!(
             "{{{}}}",
@@ -194,8 +194,8 @@ mod tests {
             (r#"{"a":1"#, "EOF"),
             (r#"{"a":"0x"#, "EOF"),
             ("{} {}", "trailing"),
-            (r#"{"a":1,"a":1}"#, "there twice"),
-            (r#"{"a":{"b":1,"b":2}}"#, "there twice"),
+            (r#"{"a":1,"a":1}"#, "occurs twice"),
+            (r#"{"a":{"b":1,"b":2}}"#, "occurs twice"),
             (r#"{"\u0061":1}"#, "borrowed string"),
             ("1e999", "out of range"),
             (&deep, "recursion limit"),

@@ -42,7 +42,7 @@ pub fn verify_proof(
     equal("address", stated.address, *address).map_err(wrong)?;
     if stated.storage.len() != slots.len() {
         return Err(UpstreamFault::Count {
-            answer: AnswerKind::Proof,
+            items: "storage proofs",
             expected: slots.len(),
             found: stated.storage.len(),
         });

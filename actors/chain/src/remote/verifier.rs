@@ -263,7 +263,7 @@ fn check_requested(
 fn read_ommers(count: usize, ommers: &[&[u8]]) -> Result<Vec<Header>, UpstreamFault> {
     if count != ommers.len() {
         return Err(UpstreamFault::Count {
-            answer: AnswerKind::Ommer(0),
+            items: "ommers",
             expected: count,
             found: ommers.len(),
         });
@@ -282,7 +282,7 @@ fn check_outcome(raw: &RawBlock, stated: &StatedReceipts) -> Result<(), Upstream
     let (expected, found) = (raw.body.transactions.len(), stated.receipts.len());
     if expected != found {
         return Err(UpstreamFault::Count {
-            answer: AnswerKind::Receipts,
+            items: "receipts",
             expected,
             found,
         });
