@@ -158,7 +158,7 @@ impl VerifiedUpstream {
             Ask::Number(number) => RequestedBlock::Number(number),
         };
         let mut ommers = Vec::new();
-        for index in 0..stated.ommers() {
+        for index in 0..stated.ommer_count() {
             ommers.push(self.client.uncle(stated.hash(), index as u64).await?);
         }
         let verifier = Arc::clone(&self.verifier);

@@ -29,7 +29,7 @@ pub struct StatedBlock {
     pub(super) raw: RawBlock,
     pub(super) hash: B256,
     /// Number of hashes of ommers.
-    pub(super) ommers: usize,
+    pub(super) ommer_count: usize,
     /// The one member that no hash covers and that is taken from the upstream.
     pub(super) total_difficulty: Option<U256>,
 }
@@ -67,7 +67,7 @@ impl StatedBlock {
         Ok(Self {
             raw: RawBlock { header, body },
             hash,
-            ommers: block.get("uncles", ommer_count).map_err(wrong)?,
+            ommer_count: block.get("uncles", ommer_count).map_err(wrong)?,
             total_difficulty: block.find("totalDifficulty", u256).map_err(wrong)?,
         })
     }
@@ -86,8 +86,8 @@ impl StatedBlock {
 
     /// Number of its ommers, two at most.
     #[must_use]
-    pub const fn ommers(&self) -> usize {
-        self.ommers
+    pub const fn ommer_count(&self) -> usize {
+        self.ommer_count
     }
 }
 

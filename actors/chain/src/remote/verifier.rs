@@ -126,7 +126,7 @@ impl Verifier {
         let StatedBlock {
             mut raw,
             hash,
-            ommers: ommer_count,
+            ommer_count,
             total_difficulty,
         } = stated;
         check_requested(requested, &raw.header, hash)?;

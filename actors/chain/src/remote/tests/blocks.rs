@@ -275,7 +275,7 @@ fn a_stated_block_gives_its_header_hash_and_ommers() {
     for block in &chain.blocks {
         let stated = StatedBlock::read(&block.json.block(true)).unwrap();
         assert_eq!(
-            (stated.header(), stated.hash(), stated.ommers()),
+            (stated.header(), stated.hash(), stated.ommer_count()),
             (&block.header, block.hash, block.json.uncle_count())
         );
         let ommers = Statement::of(block).ommers;
