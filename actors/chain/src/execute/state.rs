@@ -9,12 +9,12 @@ use revm::{
     context::DBErrorMarker,
     database::{CacheState, TransitionState},
     primitives::KECCAK_EMPTY,
-    state::AccountInfo,
+    state::AccountInfo as EvmAccountInfo,
 };
 
 use crate::{
     block::Block,
-    trie::{self, AccountUpdate, State, StateUpdate, TrieError},
+    trie::{AccountInfo, AccountUpdate, State, StateUpdate, TrieError},
 };
 
 /// The state after a block, as the EVM reads it while the next one is executed.
@@ -65,9 +65,9 @@ impl DBErrorMarker for StateError {}
 impl DatabaseRef for ParentState<'_> {
     type Error = StateError;
 
-    fn basic_ref(&self, address: Address) -> Result<Option<AccountInfo>, StateError> {
+    fn basic_ref(&self, address: Address) -> Result<Option<EvmAccountInfo>, StateError> {
         let account = self.recorded(self.state.account(&address))?;
-        Ok(account.map(|account| AccountInfo {
+        Ok(account.map(|account| EvmAccountInfo {
             balance: account.balance,
             nonce: account.nonce,
             code_hash: account.code_hash,
@@ -122,7 +122,7 @@ pub(super) fn state_update(transitions: TransitionState, cache: &CacheState) -> 
         update.accounts.insert(
             address,
             AccountUpdate {
-                info: account.info.map(|info| trie::AccountInfo {
+                info: account.info.map(|info| AccountInfo {
                     nonce: info.nonce,
                     balance: info.balance,
                     code_hash: info.code_hash,
