@@ -96,25 +96,25 @@ fn any_step() -> impl Strategy<Value = StateStep> {
     ]
 }
 
-/// Runs the steps in a window of `window` states, and checks after each one that the store holds
-/// exactly what the states reach.
+/// Runs the steps in a window of `window_states` states, and checks after each one that the store
+/// holds exactly what the states reach.
 ///
 /// The window is full before the first step, so that every block releases one.
-fn check(steps: &[StateStep], window: usize) {
+fn check(steps: &[StateStep], window_states: usize) {
     let store = NodeStore::new();
-    let mut ring = VecDeque::from([(State::empty(&store), StateModel::default())]);
-    for number in 1..window as u64 {
-        let (head, model) = ring.back().unwrap();
+    let mut states = VecDeque::from([(State::empty(&store), StateModel::default())]);
+    for number in 1..window_states as u64 {
+        let (head, model) = states.back().unwrap();
         let index = (number % u64::from(ACCOUNTS)) as u8;
         let update = update([(index, account(&[(number % SLOTS, number)]))]);
         let mut model = model.clone();
         model.apply(&update);
         let state = commit(head, &update);
-        ring.push_back((state, model));
+        states.push_back((state, model));
     }
     let mut pinned = Vec::new();
     for (number, step) in steps.iter().enumerate() {
-        let (head, model) = ring.back().unwrap();
+        let (head, model) = states.back().unwrap();
         match step {
             StateStep::Apply(update) => {
                 let mut model = model.clone();
@@ -122,27 +122,27 @@ fn check(steps: &[StateStep], window: usize) {
                 let changes = head.update(update).unwrap();
                 assert_eq!(changes.root(), model.root());
                 let state = head.commit(changes);
-                ring.push_back((state, model));
-                if ring.len() > window {
-                    ring.pop_front();
+                states.push_back((state, model));
+                if states.len() > window_states {
+                    states.pop_front();
                 }
             }
             StateStep::Discard(update) => drop(head.update(update).unwrap()),
-            StateStep::Revert(count) => ring.truncate(ring.len().saturating_sub(*count).max(1)),
-            StateStep::Pin(index) => pinned.push(ring[index.index(ring.len())].clone()),
+            StateStep::Revert(count) => states.truncate(states.len().saturating_sub(*count).max(1)),
+            StateStep::Pin(index) => pinned.push(states[index.index(states.len())].clone()),
             StateStep::Unpin => pinned.clear(),
         }
         // Dropped handles count until the release.
-        check_invariants(&store, ring.iter().chain(&pinned));
+        check_invariants(&store, states.iter().chain(&pinned));
         store.release_retired();
-        check_invariants(&store, ring.iter().chain(&pinned));
-        let (state, model) = &ring[number % ring.len()];
+        check_invariants(&store, states.iter().chain(&pinned));
+        let (state, model) = &states[number % states.len()];
         model.check(state, &[address(number as u8 % ACCOUNTS)], &slots());
     }
-    for (state, model) in ring.iter().step_by(9).chain(ring.back()).chain(&pinned) {
+    for (state, model) in states.iter().step_by(9).chain(states.back()).chain(&pinned) {
         model.check(state, &addresses(), &slots());
     }
-    drop((ring, pinned));
+    drop((states, pinned));
     store.release_retired();
     assert_eq!(
         store.stats(),
