@@ -107,6 +107,22 @@ fn methods() {
     check("docs/methods.md", "| method | set |", rows);
 }
 
+/// README and CHANGELOG say how many companion methods there are.
+#[test]
+fn companions_are_counted() {
+    let companions = METHODS
+        .iter()
+        .filter(|method| method.set == MethodSet::Companion);
+    let count = format!(" {} companion", companions.count());
+    for (page, text) in [
+        ("README.md", include_str!("../README.md")),
+        ("CHANGELOG.md", include_str!("../CHANGELOG.md")),
+    ] {
+        let words: Vec<_> = text.split_whitespace().collect();
+        assert!(words.join(" ").contains(&count), "{page} lacks{count}s");
+    }
+}
+
 /// The page has a row for every code that an error may have.
 #[test]
 fn error_codes() {
