@@ -94,6 +94,7 @@ impl<'a> Params<'a> {
     }
 
     fn advance(&mut self) -> Option<&'a RawValue> {
+        debug_assert!(self.next < ARGUMENTS_MAX, "a method has more parameters");
         let argument = self.arguments.get(self.next).copied().flatten();
         self.next += 1;
         argument
