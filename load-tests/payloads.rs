@@ -59,6 +59,6 @@ fn execute_on(
         .ok_or("a signature is invalid")?;
     let executed = execute(importer.spec(), parent, &raw, &senders)?;
     let requests = executed.requests.clone();
-    let block = importer.seal(&raw, &senders, executed, parent)?;
+    let block = importer.import_executed(&raw, &senders, executed, parent)?;
     Ok((Payload::of(raw, &requests), block))
 }

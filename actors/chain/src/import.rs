@@ -170,7 +170,7 @@ impl Importer {
     ///
     /// # Errors
     /// An [`ImportError`] with the first check that fails; nothing is stored then.
-    pub fn seal(
+    pub fn import_executed(
         &self,
         raw: &RawBlock,
         senders: &[Address],

@@ -111,7 +111,7 @@ impl Execution {
         let requests = executed.requests.clone();
         let block = self
             .importer
-            .seal(&raw, &senders, executed, parent)
+            .import_executed(&raw, &senders, executed, parent)
             .unwrap();
         self.blocks.insert(block.hash, block);
         Payload::of(raw, &requests)

@@ -232,7 +232,9 @@ impl Producer {
             .map(|signed| signed.signer())
             .collect();
         let (raw, executed) = assemble(spec, &parent, template)?;
-        let block = self.importer.seal(&raw, &senders, executed, &parent)?;
+        let block = self
+            .importer
+            .import_executed(&raw, &senders, executed, &parent)?;
         self.chain.push_back(Arc::clone(&block));
         let held = self.reorgs.map_or(0, |reorgs| reorgs.depth) as usize + 1;
         if self.chain.len() > held {

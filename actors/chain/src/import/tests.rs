@@ -340,15 +340,15 @@ fn assembled_blocks_equal_those_of_execution_apis() {
             .collect();
         let (made, executed) = assemble(importer.spec(), &held[number - 1], template).unwrap();
         assert_eq!(made, raw[number], "block {number}");
-        let sealed = importer
-            .seal(&made, &senders, executed, &held[number - 1])
+        let imported = importer
+            .import_executed(&made, &senders, executed, &held[number - 1])
             .unwrap();
-        assert_eq!(sealed.hash, held[number].hash);
+        assert_eq!(imported.hash, held[number].hash);
         assert_eq!(
-            sealed.state.as_ref().unwrap().root(),
+            imported.state.as_ref().unwrap().root(),
             made.header.state_root
         );
-        assert_eq!(sealed.json.block(true), held[number].json.block(true));
+        assert_eq!(imported.json.block(true), held[number].json.block(true));
     }
     let early = assemble(importer.spec(), &held[34], template(35)).unwrap_err();
     assert!(
@@ -358,7 +358,7 @@ fn assembled_blocks_equal_those_of_execution_apis() {
 }
 
 #[test]
-fn a_block_that_fails_a_check_is_not_sealed() {
+fn a_block_that_fails_a_check_is_not_imported() {
     let ImportedChain { importer, held, .. } = &*CHAIN;
     let template = BlockTemplate {
         gas_limit: 1,
@@ -369,7 +369,9 @@ fn a_block_that_fails_a_check_is_not_sealed() {
         ..template
     };
     let (made, executed) = assemble(importer.spec(), &held[49], without_transactions).unwrap();
-    let error = importer.seal(&made, &[], executed, &held[49]).unwrap_err();
+    let error = importer
+        .import_executed(&made, &[], executed, &held[49])
+        .unwrap_err();
     assert!(
         matches!(
             error.kind,
