@@ -14,7 +14,7 @@ use super::{
 use crate::{
     block::{Block, RawBlock},
     encode::EncodeOptions,
-    execute::{ExecuteError, assemble},
+    execute::{ExecuteError, build_block},
     import::{ImportError, Importer},
     network::SpecError,
     trie::{NodeStore, TrieError},
@@ -231,7 +231,7 @@ impl Producer {
             .iter()
             .map(|signed| signed.signer())
             .collect();
-        let (raw, executed) = assemble(spec, &parent, template)?;
+        let (raw, executed) = build_block(spec, &parent, template)?;
         let block = self
             .importer
             .import_executed(&raw, &senders, executed, &parent)?;

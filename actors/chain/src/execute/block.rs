@@ -208,7 +208,7 @@ pub fn execute(
 ///
 /// # Errors
 /// An [`ExecuteError`] as from [`execute`], or if the chain has not merged at `parent`.
-pub(crate) fn assemble(
+pub(crate) fn build_block(
     spec: &ChainSpec,
     parent: &Block,
     template: BlockTemplate,

@@ -1,6 +1,6 @@
 //! Executes one block with revm: receipts, requests, state changes.
 //!
-//! [`execute`] runs an existing block, `assemble` makes a new one; both use the same executor.
+//! [`execute`] runs an existing block, `build_block` makes a new one; both use the same executor.
 
 mod block;
 mod dao_fork;
@@ -9,7 +9,7 @@ mod state;
 pub use block::{ExecuteError, Executed, execute};
 pub use state::StateError;
 
-pub(crate) use block::{BlockTemplate, assemble};
+pub(crate) use block::{BlockTemplate, build_block};
 
 #[cfg(test)]
 mod tests;

@@ -9,7 +9,7 @@ use alloy_primitives::{Bloom, Signature, keccak256};
 use super::*;
 use crate::{
     block::Transaction,
-    execute::{BlockTemplate, assemble, execute},
+    execute::{BlockTemplate, build_block, execute},
     fixture,
 };
 
@@ -325,7 +325,7 @@ fn template(number: usize) -> BlockTemplate {
 }
 
 #[test]
-fn assembled_blocks_equal_those_of_execution_apis() {
+fn built_blocks_equal_those_of_execution_apis() {
     let ImportedChain {
         importer,
         raw,
@@ -338,7 +338,7 @@ fn assembled_blocks_equal_those_of_execution_apis() {
             .iter()
             .map(Recovered::signer)
             .collect();
-        let (made, executed) = assemble(importer.spec(), &held[number - 1], template).unwrap();
+        let (made, executed) = build_block(importer.spec(), &held[number - 1], template).unwrap();
         assert_eq!(made, raw[number], "block {number}");
         let imported = importer
             .import_executed(&made, &senders, executed, &held[number - 1])
@@ -350,7 +350,7 @@ fn assembled_blocks_equal_those_of_execution_apis() {
         );
         assert_eq!(imported.json.block(true), held[number].json.block(true));
     }
-    let early = assemble(importer.spec(), &held[34], template(35)).unwrap_err();
+    let early = build_block(importer.spec(), &held[34], template(35)).unwrap_err();
     assert!(
         matches!(early, ExecuteError::BeforeMerge { number: 35 }),
         "{early}"
@@ -368,7 +368,7 @@ fn a_block_that_fails_a_check_is_not_imported() {
         transactions: Vec::new(),
         ..template
     };
-    let (made, executed) = assemble(importer.spec(), &held[49], without_transactions).unwrap();
+    let (made, executed) = build_block(importer.spec(), &held[49], without_transactions).unwrap();
     let error = importer
         .import_executed(&made, &[], executed, &held[49])
         .unwrap_err();
