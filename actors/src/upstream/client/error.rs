@@ -5,7 +5,7 @@ use std::{error::Error, fmt::Write, time::Duration};
 use alloy_json_rpc::{ErrorPayload, RpcError};
 use alloy_transport::{TransportError, TransportErrorKind};
 
-use super::code::{Meaning, meaning};
+use super::error_code::{Meaning, meaning};
 
 /// Why a call failed. No message contains a URL or a header; an upstream's own text is shortened
 /// and printable.
@@ -35,7 +35,7 @@ pub(crate) enum CallError {
     },
     /// The upstream does not have the method.
     #[error("the upstream does not have the method")]
-    MethodMissing,
+    UnsupportedMethod,
     /// The upstream has no such block, transaction or uncle.
     #[error("not found")]
     NotFound,
@@ -85,7 +85,7 @@ impl CallError {
         "connection",
         "rate_limited",
         "refused",
-        "method_missing",
+        "unsupported_method",
         "not_found",
         "malformed",
         "too_large",
@@ -100,7 +100,7 @@ impl CallError {
             Self::Connection(_) => 2,
             Self::RateLimited { .. } => 3,
             Self::Refused { .. } => 4,
-            Self::MethodMissing => 5,
+            Self::UnsupportedMethod => 5,
             Self::NotFound => 6,
             Self::Malformed(_) => 7,
             Self::TooLarge { .. } => 8,
@@ -114,7 +114,7 @@ impl CallError {
     /// Whether the upstream cannot answer this method with such parameters at all.
     pub(super) fn lacks_method(&self) -> bool {
         match self {
-            Self::MethodMissing => true,
+            Self::UnsupportedMethod => true,
             Self::Rpc { code, .. } => meaning(*code) == Meaning::BadParams,
             _ => false,
         }
@@ -163,7 +163,7 @@ impl CallError {
 
     fn of_payload<T>(payload: &ErrorPayload<T>) -> Self {
         match meaning(payload.code) {
-            Meaning::MethodMissing => Self::MethodMissing,
+            Meaning::UnsupportedMethod => Self::UnsupportedMethod,
             Meaning::NotFound => Self::NotFound,
             Meaning::RateLimited => Self::RateLimited { retry_after: None },
             Meaning::BadParams | Meaning::Other => Self::Rpc {

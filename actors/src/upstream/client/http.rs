@@ -43,7 +43,7 @@ impl HttpTransport {
         let tls = if endpoint.is_tls() {
             tls::system()
         } else {
-            tls::nobody()
+            tls::without_trust()
         };
         let client = Client::builder()
             .tls_backend_preconfigured(tls?)

@@ -5,8 +5,8 @@
 //! to further calls.
 
 mod claim;
-mod code;
 mod error;
+mod error_code;
 mod heads;
 mod http;
 mod tls;
@@ -245,8 +245,8 @@ impl UpstreamClient {
         self.call("eth_getCode", (address, block)).await
     }
 
-    /// Subscribes to the upstream's heads; [`CallError::MethodMissing`] over HTTP. One subscription
-    /// is enough: two on one connection share an id and end together.
+    /// Subscribes to the upstream's heads; [`CallError::UnsupportedMethod`] over HTTP. One
+    /// subscription is enough: two on one connection share an id and end together.
     ///
     /// # Errors
     /// See [`CallError`].

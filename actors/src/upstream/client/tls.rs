@@ -14,7 +14,7 @@ pub(super) fn system() -> Result<ClientConfig, rustls::Error> {
 
 /// A configuration that trusts no certificate. The HTTP client needs one even if it does not use
 /// TLS, and the system may have no certificates.
-pub(super) fn nobody() -> Result<ClientConfig, rustls::Error> {
+pub(super) fn without_trust() -> Result<ClientConfig, rustls::Error> {
     let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()));
     let builder = builder.with_safe_default_protocol_versions()?;
     let builder = builder.with_root_certificates(RootCertStore::empty());

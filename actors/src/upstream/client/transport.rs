@@ -64,7 +64,7 @@ impl Transport {
     ) -> Result<Heads, CallError> {
         let subscribe = async |client: RpcClient| {
             let frontend = client.pubsub_frontend().cloned();
-            let frontend = frontend.ok_or(CallError::MethodMissing)?;
+            let frontend = frontend.ok_or(CallError::UnsupportedMethod)?;
             let id: Result<B256, _> = client.request("eth_subscribe", (to,)).await;
             Heads::of(frontend, id.map_err(CallError::of_transport)?).await
         };

@@ -36,7 +36,7 @@ impl<U: Upstream, S: HeadSink> Follower<U, S> {
             Answer::Subscribed(Err(error)) => {
                 // Not a fault, since heads are polled as well. An upstream without the method is
                 // not asked again.
-                let never = matches!(error, CallError::MethodMissing | CallError::Rpc { .. });
+                let never = matches!(error, CallError::UnsupportedMethod | CallError::Rpc { .. });
                 self.upstreams[upstream].announces = never.then_some(false);
             }
             Answer::Announced(heads, Ok(head)) => {

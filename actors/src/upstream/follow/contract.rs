@@ -50,7 +50,7 @@ pub(crate) trait Upstream: Clone + Send + Sync + 'static {
     /// The block that it names by this tag.
     fn head(&self, tag: Tag) -> impl Future<Output = Result<HeadClaim, CallError>> + Send;
 
-    /// Subscribes to its heads; [`CallError::MethodMissing`] if it announces none.
+    /// Subscribes to its heads; [`CallError::UnsupportedMethod`] if it announces none.
     fn heads(&self) -> impl Future<Output = Result<Self::Heads, CallError>> + Send;
 
     /// Fetches a block and verifies it. Its number is the one that was asked for, and so is its

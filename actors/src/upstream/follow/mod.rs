@@ -372,7 +372,7 @@ impl<U: Upstream, S: HeadSink> Follower<U, S> {
     fn failed(&mut self, upstream: UpstreamId, verdict: Verdict, error: &dyn fmt::Display) {
         let reason = match verdict {
             Verdict::Fault(fault) => Some(fault.label()),
-            Verdict::Limited(_) | Verdict::Innocent => None,
+            Verdict::Limited(_) | Verdict::NotAtFault => None,
         };
         self.failed_with(upstream, verdict, reason, error);
     }

@@ -2,7 +2,7 @@
 
 use std::{collections::VecDeque, time::Duration};
 
-use super::state::Moment;
+use super::upstream_state::Moment;
 
 /// Number of heads that the pace is computed from.
 const HEADS: usize = 16;

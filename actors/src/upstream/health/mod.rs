@@ -20,7 +20,7 @@ mod forks;
 mod head_pace;
 mod probation;
 mod record;
-mod state;
+mod upstream_state;
 
 #[cfg(test)]
 mod tests;
@@ -31,8 +31,8 @@ use alloy_primitives::B256;
 
 #[cfg(test)]
 pub(crate) use backoff::BACKOFF_MAX;
-pub use state::{Fault, UpstreamState};
-pub(crate) use state::{FaultReport, Moment, UpstreamId, Verdict};
+pub use upstream_state::{Fault, UpstreamState};
+pub(crate) use upstream_state::{FaultReport, Moment, UpstreamId, Verdict};
 
 use super::{chain::Chain, client::HeadClaim};
 use backoff::Backoff;
@@ -208,7 +208,7 @@ impl Health {
         let block_time = self.block_time();
         let upstream = &mut self.upstreams[upstream];
         upstream.backoff = None;
-        upstream.heard = now;
+        upstream.heard_at = now;
         upstream.block_time_when_heard = block_time;
         if upstream.head.is_none_or(|before| before.hash != head.hash) {
             upstream.head_since = now;
@@ -239,7 +239,7 @@ impl Health {
         verdict: Verdict,
     ) -> Option<Duration> {
         let (fault, at_least) = match verdict {
-            Verdict::Innocent => return None,
+            Verdict::NotAtFault => return None,
             Verdict::Limited(wait) => (None, wait.unwrap_or_default()),
             Verdict::Fault(fault) => (Some(fault), Duration::ZERO),
         };
@@ -287,7 +287,7 @@ impl Health {
     pub(crate) fn silent(&self, now: Moment) -> Vec<UpstreamId> {
         let is_silent = |upstream: &Record| {
             let block_time = self.block_time().max(upstream.block_time_when_heard);
-            let silent_for = now.saturating_sub(upstream.heard);
+            let silent_for = now.saturating_sub(upstream.heard_at);
             let patience = (block_time * SILENT_BLOCKS).max(SILENT_MIN);
             upstream.usable_head().is_some() && silent_for >= patience
         };

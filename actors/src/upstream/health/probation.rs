@@ -1,6 +1,6 @@
 //! The state of a probation; `forks` decides with it.
 
-use super::state::{Moment, UpstreamId};
+use super::upstream_state::{Moment, UpstreamId};
 
 /// The probation of the followed upstream: see the module `forks`.
 #[derive(Clone, Debug)]

@@ -6,7 +6,7 @@ use alloy_primitives::B256;
 
 use super::{
     head_pace::HeadPace,
-    state::{Fault, Moment},
+    upstream_state::{Fault, Moment},
 };
 use crate::upstream::client::HeadClaim;
 
@@ -18,7 +18,7 @@ pub(super) struct Record {
     /// When it first named that head.
     pub(super) head_since: Moment,
     /// When it last named any head.
-    pub(super) heard: Moment,
+    pub(super) heard_at: Moment,
     /// The block time at that moment: an upstream does not become silent because blocks turn out to
     /// come faster than estimated.
     pub(super) block_time_when_heard: Duration,

@@ -158,14 +158,14 @@ impl Shared {
     fn report(&self, id: UpstreamId, block: &BlockRef, error: &StateFetchError) -> Retry {
         let upstream = &self.upstreams[id];
         let (verdict, retry) = match error {
-            StateFetchError::Call(CallError::MethodMissing) => {
+            StateFetchError::Call(CallError::UnsupportedMethod) => {
                 if upstream.state_unsupported.note(Instant::now()) {
                     tracing::warn!(
                         node = %upstream.client.endpoint(),
                         "the upstream has no eth_getProof or no eth_getCode: it is not asked for state"
                     );
                 }
-                (Verdict::Innocent, Retry::Futile)
+                (Verdict::NotAtFault, Retry::Futile)
             }
             // It has pruned this block's state, or does not have the block yet. That is no fault:
             // it can still be followed.
@@ -178,18 +178,18 @@ impl Shared {
                         "the upstream does not have the state of a served block: it may be pruned"
                     );
                 }
-                (Verdict::Innocent, Retry::Futile)
+                (Verdict::NotAtFault, Retry::Futile)
             }
             StateFetchError::Call(error @ (CallError::Busy | CallError::RateLimited { .. })) => {
                 (Verdict::from(error), Retry::Soon)
             }
             StateFetchError::Call(error) => (Verdict::from(error), Retry::Futile),
             StateFetchError::Refuted(_) => (Verdict::Fault(Fault::BadProof), Retry::Futile),
-            StateFetchError::Unchecked(_) => (Verdict::Innocent, Retry::Futile),
+            StateFetchError::Unchecked(_) => (Verdict::NotAtFault, Retry::Futile),
         };
         let (number, hash) = (block.number, block.hash);
         tracing::debug!(node = %upstream.client.endpoint(), number, %hash, %error, "state was not given");
-        if verdict != Verdict::Innocent {
+        if verdict != Verdict::NotAtFault {
             // If the channel is full, another report would add nothing.
             let _ = self.fault_reports.try_send(FaultReport {
                 upstream: id,

@@ -147,7 +147,10 @@ async fn every_failure_has_its_kind() {
             Reply::http(500, "", r#"{"result":1,"id":0}"#),
             CallError::Refused { status: 500 },
         ),
-        (Reply::http(400, "", error_body), CallError::MethodMissing),
+        (
+            Reply::http(400, "", error_body),
+            CallError::UnsupportedMethod,
+        ),
         // A redirect that is followed would leak the operator's headers.
         (
             Reply::http(307, "location: http://127.0.0.1:1/\r\n", ""),
@@ -159,8 +162,8 @@ async fn every_failure_has_its_kind() {
             limited(None),
         ),
         (Reply::Error(429, "compute units"), limited(None)),
-        (Reply::Error(-32_601, "no"), CallError::MethodMissing),
-        (Reply::Error(-32_004, "no"), CallError::MethodMissing),
+        (Reply::Error(-32_601, "no"), CallError::UnsupportedMethod),
+        (Reply::Error(-32_004, "no"), CallError::UnsupportedMethod),
         (Reply::Error(-32_001, "no"), CallError::NotFound),
         (
             Reply::Error(-32_000, "header not found"),
@@ -434,6 +437,6 @@ async fn other_errors_of_eth_get_block_receipts_are_not_remembered() {
 async fn http_announces_no_heads() {
     let (url, script) = Script::of([]).serve().await;
     let error = client(&url, limits()).subscribe_heads().await.unwrap_err();
-    assert_eq!(error, CallError::MethodMissing);
+    assert_eq!(error, CallError::UnsupportedMethod);
     assert!(script.methods().is_empty());
 }

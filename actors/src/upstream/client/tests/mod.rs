@@ -28,7 +28,7 @@ fn every_kind_of_error_has_a_label() {
         CallError::Connection("x".into()),
         CallError::RateLimited { retry_after: None },
         CallError::Refused { status: 403 },
-        CallError::MethodMissing,
+        CallError::UnsupportedMethod,
         CallError::NotFound,
         CallError::Malformed("x".into()),
         CallError::TooLarge { limit: 1 },

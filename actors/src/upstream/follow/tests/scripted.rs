@@ -311,7 +311,10 @@ impl Upstream for Scripted {
     async fn heads(&self) -> Result<ScriptedHeads, CallError> {
         self.behave().await?;
         let state = self.state.lock();
-        let announced = state.announced.as_ref().ok_or(CallError::MethodMissing)?;
+        let announced = state
+            .announced
+            .as_ref()
+            .ok_or(CallError::UnsupportedMethod)?;
         Ok(ScriptedHeads(announced.subscribe()))
     }
 

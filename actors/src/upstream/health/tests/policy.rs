@@ -228,7 +228,7 @@ fn a_limited_upstream_is_backed_off_but_not_faulty() {
     // It may give no time to wait.
     let wait = scene.health.failed(0, scene.now, Verdict::Limited(None));
     assert!(wait.is_some_and(|wait| wait > Duration::ZERO));
-    assert_eq!(scene.health.failed(1, scene.now, Verdict::Innocent), None);
+    assert_eq!(scene.health.failed(1, scene.now, Verdict::NotAtFault), None);
 }
 
 #[test]

@@ -27,7 +27,7 @@ fn every_state_and_fault_has_its_own_label_and_text() {
 fn every_call_error_has_a_verdict() {
     let wait = Some(Duration::from_secs(9));
     let table = [
-        (CallError::Busy, Verdict::Innocent),
+        (CallError::Busy, Verdict::NotAtFault),
         (
             CallError::RateLimited { retry_after: wait },
             Verdict::Limited(wait),
@@ -45,7 +45,7 @@ fn every_call_error_has_a_verdict() {
             Verdict::Fault(Fault::Refused),
         ),
         (
-            CallError::MethodMissing,
+            CallError::UnsupportedMethod,
             Verdict::Fault(Fault::MethodMissing),
         ),
         (CallError::NotFound, Verdict::Fault(Fault::Missing)),

@@ -6,7 +6,7 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Meaning {
     /// It does not have the method.
-    MethodMissing,
+    UnsupportedMethod,
     /// It has the method, but does not accept these parameters.
     BadParams,
     /// It has no such block or transaction.
@@ -21,9 +21,9 @@ pub(super) enum Meaning {
 pub(super) const fn meaning(code: i64) -> Meaning {
     match code {
         // JSON-RPC 2.0, section 5.1: method not found.
-        -32601 => Meaning::MethodMissing,
+        -32601 => Meaning::UnsupportedMethod,
         // EIP-1474: method not supported.
-        -32004 => Meaning::MethodMissing,
+        -32004 => Meaning::UnsupportedMethod,
         // JSON-RPC 2.0, section 5.1: invalid params.
         -32602 => Meaning::BadParams,
         // EIP-1474: resource not found.

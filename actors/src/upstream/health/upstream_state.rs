@@ -97,7 +97,7 @@ impl Fault {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     /// Nothing: this is neither a fault nor a limit of the upstream.
-    Innocent,
+    NotAtFault,
     /// It limits our rate, and may state how long to wait.
     Limited(Option<Duration>),
     /// It did something wrong.
@@ -118,12 +118,12 @@ pub(crate) struct FaultReport {
 impl From<&CallError> for Verdict {
     fn from(error: &CallError) -> Self {
         Self::Fault(match error {
-            CallError::Busy => return Self::Innocent,
+            CallError::Busy => return Self::NotAtFault,
             CallError::RateLimited { retry_after } => return Self::Limited(*retry_after),
             CallError::Timeout(_) => Fault::Timeout,
             CallError::Connection(_) => Fault::Connection,
             CallError::Refused { .. } => Fault::Refused,
-            CallError::MethodMissing => Fault::MethodMissing,
+            CallError::UnsupportedMethod => Fault::MethodMissing,
             CallError::NotFound => Fault::Missing,
             CallError::Malformed(_) | CallError::TooLarge { .. } => Fault::Malformed,
             CallError::Rpc { .. } => Fault::ErrorAnswer,
