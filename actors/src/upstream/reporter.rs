@@ -54,7 +54,7 @@ impl Reporter {
             let _ = refuse.send(reason);
         }
         let reported = match event {
-            Event::Missing(_) | Event::WindowStarted(_) => {
+            Event::BackfillRemaining(_) | Event::WindowStarted(_) => {
                 self.backfill.progress(&event).map(SourceEvent::Progress)
             }
             Event::Failed {
@@ -63,7 +63,7 @@ impl Reporter {
                 ..
             } => Some(SourceEvent::UpstreamFault { upstream, reason }),
             Event::Failed { upstream, .. } => Some(SourceEvent::UpstreamLimited { upstream }),
-            Event::Advanced { named, .. } => Some(SourceEvent::HeadDelay(named)),
+            Event::Advanced { named_ago, .. } => Some(SourceEvent::HeadDelay(named_ago)),
             Event::State { upstream, state } => Some(SourceEvent::UpstreamState {
                 upstream,
                 state: state.label(),
@@ -121,7 +121,7 @@ impl StartAttempt {
     }
 }
 
-/// The progress of backfill, computed from the number of blocks still missing.
+/// The progress of backfill, computed from the number of blocks that remain.
 #[derive(Default)]
 struct BackfillProgress {
     total: u64,
@@ -131,10 +131,10 @@ impl BackfillProgress {
     /// Records an event, and returns the progress if it has changed.
     fn progress(&mut self, event: &Event) -> Option<Progress> {
         match *event {
-            Event::Missing(missing) => {
-                self.total = self.total.max(missing);
+            Event::BackfillRemaining(remaining) => {
+                self.total = self.total.max(remaining);
                 Some(Progress::Backfill {
-                    done: self.total - missing,
+                    done: self.total - remaining,
                     total: self.total,
                 })
             }
@@ -217,12 +217,12 @@ mod tests {
         let mut backfill = BackfillProgress::default();
         let mut after = |event| backfill.progress(&event);
         assert_eq!(after(Event::WindowStarted(300)), None);
-        for (missing, done) in [(127, 0), (27, 100), (0, 127)] {
+        for (remaining, done) in [(127, 0), (27, 100), (0, 127)] {
             let expected = Progress::Backfill { done, total: 127 };
-            assert_eq!(after(Event::Missing(missing)), Some(expected));
+            assert_eq!(after(Event::BackfillRemaining(remaining)), Some(expected));
         }
         assert_eq!(after(Event::WindowStarted(900)), None);
         let expected = Progress::Backfill { done: 0, total: 50 };
-        assert_eq!(after(Event::Missing(50)), Some(expected));
+        assert_eq!(after(Event::BackfillRemaining(50)), Some(expected));
     }
 }

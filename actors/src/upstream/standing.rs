@@ -68,7 +68,7 @@ impl Standing {
             }
             Event::WindowStarted(_)
             | Event::Advanced { .. }
-            | Event::Missing(_)
+            | Event::BackfillRemaining(_)
             | Event::State { .. } => {}
         }
     }

@@ -123,7 +123,7 @@ impl<U: Upstream, S: HeadSink> Follower<U, S> {
     ) {
         match block {
             Ok(block) => {
-                self.upstreams[upstream].missing = 0;
+                self.upstreams[upstream].missing_in_a_row = 0;
                 self.arrived(ask, purpose, block);
             }
             Err(error) => {
@@ -210,8 +210,8 @@ impl<U: Upstream, S: HeadSink> Follower<U, S> {
             (Ask::Number(_), _) => {}
             (_, Purpose::Backfill) => self.missing_below(id, ask),
             (_, Purpose::Sync | Purpose::First) => {
-                upstream.missing += 1;
-                if upstream.missing >= MISSING_MAX {
+                upstream.missing_in_a_row += 1;
+                if upstream.missing_in_a_row >= MISSING_MAX {
                     let error = "the upstream does not have a block that it named";
                     self.failed(id, Verdict::Fault(Fault::Missing), &error);
                 } else {
@@ -284,8 +284,8 @@ impl<U: Upstream, S: HeadSink> Follower<U, S> {
         };
         self.sink.advance(change).await?;
         let (now, number) = (self.now(), sync.head.number);
-        let named = now.saturating_sub(sync.named_at);
-        (self.on_event)(Event::Advanced { number, named });
+        let named_ago = now.saturating_sub(sync.named_at);
+        (self.on_event)(Event::Advanced { number, named_ago });
         self.health.advanced(sync.upstream, now, number);
         self.learn_block_time();
         // One of the new blocks may be settled.

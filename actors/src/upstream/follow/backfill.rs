@@ -87,11 +87,11 @@ impl<U: Upstream, S: HeadSink> Follower<U, S> {
             oldest,
             hold_until: Duration::ZERO,
             turn: 0,
-            missing: 0,
+            failures: 0,
         });
         backfill.blocks.head_is(head);
         self.backfill
-            .take_if(|backfill| backfill.blocks.missing() == 0);
+            .take_if(|backfill| backfill.blocks.remaining() == 0);
         self.backfill.as_mut()
     }
 
@@ -101,7 +101,7 @@ impl<U: Upstream, S: HeadSink> Follower<U, S> {
         if self
             .backfill
             .as_ref()
-            .is_some_and(|backfill| backfill.missing == 0)
+            .is_some_and(|backfill| backfill.failures == 0)
         {
             let (name, number) = (self.upstreams[upstream].client.name(), ask.number());
             tracing::warn!(
@@ -143,8 +143,8 @@ impl<U: Upstream, S: HeadSink> Follower<U, S> {
         let Some(backfill) = &mut self.backfill else {
             return;
         };
-        let rounds = backfill.missing / self.upstreams.len() as u32;
-        backfill.missing = backfill.missing.saturating_add(1);
+        let rounds = backfill.failures / self.upstreams.len() as u32;
+        backfill.failures = backfill.failures.saturating_add(1);
         backfill.turn = backfill.turn.wrapping_add(1);
         if backfill.turn.is_multiple_of(self.upstreams.len()) {
             let wait = block_time / 4 * (1 << rounds.min(8));
@@ -191,9 +191,9 @@ impl<U: Upstream, S: HeadSink> Follower<U, S> {
             let Some(block) = backfill.blocks.take() else {
                 break;
             };
-            (backfill.oldest, backfill.missing) = (block.number(), 0);
-            let missing = backfill.blocks.missing();
-            (self.on_event)(Event::Missing(missing));
+            (backfill.oldest, backfill.failures) = (block.number(), 0);
+            let remaining = backfill.blocks.remaining();
+            (self.on_event)(Event::BackfillRemaining(remaining));
             self.sink.extend_below(block).await?;
             self.learn_block_time();
         }

@@ -27,10 +27,10 @@ pub(crate) enum Event {
         /// The number.
         number: u64,
         /// How long ago the followed upstream first named it.
-        named: Duration,
+        named_ago: Duration,
     },
-    /// This many blocks are missing below the oldest that is held.
-    Missing(u64),
+    /// This many blocks below the oldest that is held are still to be fetched.
+    BackfillRemaining(u64),
     /// An upstream's state has changed.
     State {
         /// The upstream.

@@ -47,10 +47,10 @@ pub(super) struct ActiveBackfill {
     pub(super) oldest: u64,
     /// Nothing is asked for before this time, because no upstream gave the next block.
     pub(super) hold_until: Moment,
-    /// How often an upstream did not give the next block; it selects the upstream to ask next.
+    /// How often an upstream did not give a block; it selects the upstream to ask next.
     pub(super) turn: usize,
-    /// How often in a row no upstream gave the next block.
-    pub(super) missing: u32,
+    /// How often in a row an upstream did not give the next block.
+    pub(super) failures: u32,
 }
 
 /// The fetch of the genesis, which stays readable below the window.

@@ -107,7 +107,7 @@ struct TrackedUpstream<U> {
     settled: SettledClaims,
     settled_asked_at: Option<Moment>,
     /// How often in a row it lacked a block that it named.
-    missing: u32,
+    missing_in_a_row: u32,
     /// The state that was last reported.
     state: Option<UpstreamState>,
 }
@@ -128,7 +128,7 @@ impl<U: Upstream, S: HeadSink> Follower<U, S> {
             announces: None,
             settled: SettledClaims::default(),
             settled_asked_at: None,
-            missing: 0,
+            missing_in_a_row: 0,
             state: None,
         });
         let upstreams: Vec<_> = upstreams.collect();
@@ -392,7 +392,7 @@ impl<U: Upstream, S: HeadSink> Follower<U, S> {
         let tracked = &mut self.upstreams[upstream];
         // After a fault, another node may answer behind the URL; after mere silence it is the same.
         tracked.is_identified &= verdict == Verdict::Fault(Fault::Silent);
-        tracked.missing = 0;
+        tracked.missing_in_a_row = 0;
         let name = tracked.client.name();
         match reason {
             Some(reason) => tracing::warn!(node = name, reason, ?wait, "{error}"),

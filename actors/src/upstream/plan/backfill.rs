@@ -31,8 +31,8 @@ impl<T> Backfill<T> {
         self.lowest = (head + 1).saturating_sub(WINDOW_BLOCKS as u64);
     }
 
-    /// How many blocks are still missing.
-    pub(crate) const fn missing(&self) -> u64 {
+    /// How many blocks are still to be fetched.
+    pub(crate) const fn remaining(&self) -> u64 {
         match self.descent.next() {
             Some((next, _)) if !self.is_genesis_held => (next + 1).saturating_sub(self.lowest),
             _ => 0,
@@ -41,7 +41,7 @@ impl<T> Backfill<T> {
 
     /// What to ask for so that up to `width` calls are in progress.
     pub(crate) fn ask(&mut self, width: usize) -> Vec<Ask> {
-        match self.missing() {
+        match self.remaining() {
             0 => Vec::new(),
             _ => self.descent.ask(width, self.lowest),
         }
@@ -59,7 +59,7 @@ impl<T> Backfill<T> {
 
     /// Takes the parent of the oldest block, if it was fetched.
     pub(crate) fn take(&mut self) -> Option<T> {
-        match self.missing() {
+        match self.remaining() {
             0 => None,
             _ => self.descent.take().map(|fetched| fetched.block),
         }

@@ -27,7 +27,7 @@ async fn a_window_is_filled_and_the_head_followed() {
         scene.events()[..2],
         [scene::first_switch(0), Event::WindowStarted(300)]
     );
-    assert_eq!(scene.events().last(), Some(&Event::Missing(0)));
+    assert_eq!(scene.events().last(), Some(&Event::BackfillRemaining(0)));
     // The newest blocks first, each once.
     let asked = scene.upstreams[0].take_blocks();
     assert_eq!(asked.len(), 129, "{asked:?}");
@@ -52,7 +52,7 @@ async fn a_window_is_filled_and_the_head_followed() {
         .take_events()
         .into_iter()
         .filter_map(|event| match event {
-            Event::Advanced { number, named } => Some((number, named)),
+            Event::Advanced { number, named_ago } => Some((number, named_ago)),
             _ => None,
         });
     let (numbers, delays): (Vec<_>, Vec<_>) = delays.unzip();

@@ -19,7 +19,7 @@ fn fill(seed: u64, held: u64) {
     let mut upstream = ScriptedUpstream::new(&tree, top);
     upstream.others = vec![dice.roll(tree.len()) as usize];
     upstream.loses_one_in = [0, 2, 5][dice.roll(3) as usize];
-    while backfill.missing() > 0 {
+    while backfill.remaining() > 0 {
         upstream.receive(backfill.ask(width));
         match upstream
             .answer(&mut dice)
