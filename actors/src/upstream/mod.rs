@@ -12,8 +12,8 @@
 //! | `chain` | the held chain as numbers and hashes |
 //! | `verified` | an upstream whose blocks are verified before they are passed on |
 //! | `priority` | lowers the priority of following below that of answering |
+//! | `tracker_window` | the window that the follower fills: hands blocks to the head tracker |
 //! | `reporter` | passes the follower's events on; refuses a chain that cannot be served |
-//! | `sink` | hands blocks to the head tracker |
 //! | [`UpstreamSource`] | puts these parts together |
 
 mod chain;
@@ -24,10 +24,10 @@ mod health;
 mod plan;
 mod priority;
 mod reporter;
-mod sink;
 mod source;
 mod standing;
 mod state;
+mod tracker_window;
 mod verified;
 
 pub use endpoint::{Endpoint, EndpointError, Scheme};

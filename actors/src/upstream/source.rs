@@ -21,8 +21,8 @@ use super::{
     health::FaultReport,
     priority::give_way,
     reporter::Reporter,
-    sink::TrackerSink,
     standing::Standing,
+    tracker_window::TrackerWindow,
     verified::{UnknownType, VerifiedUpstream},
 };
 use crate::source::{Source, SourceError, SourceLink, read_genesis_file};
@@ -172,14 +172,14 @@ impl Source for UpstreamSource {
             let _ = stop.recv();
             drop(end);
         });
-        let sink = TrackerSink::new(link, chain_id);
+        let window = TrackerWindow::new(link, chain_id);
         let outcome = runtime.block_on(async {
             let following =
-                Follower::new(upstreams, sink, config, handler).run(fault_reports, ended);
+                Follower::new(upstreams, window, config, handler).run(fault_reports, ended);
             tokio::select! {
                 outcome = following => outcome,
                 Ok(reason) = &mut refused => {
-                    Err(FollowError::Sink(SourceError::UnknownTransaction { reason }))
+                    Err(FollowError::Window(SourceError::UnknownTransaction { reason }))
                 }
             }
         });
@@ -187,7 +187,7 @@ impl Source for UpstreamSource {
         runtime.shutdown_background();
         match outcome {
             Ok(()) => Ok(()),
-            Err(FollowError::Sink(error)) => Err(error),
+            Err(FollowError::Window(error)) => Err(error),
             Err(error @ FollowError::Panicked) => Err(SourceError::Node(error.to_string())),
         }
     }

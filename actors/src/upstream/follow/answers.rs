@@ -6,7 +6,7 @@ use nearhead_chain::block::Block;
 
 use super::{
     Event, Follower,
-    contract::{FetchError, HeadSink, Upstream},
+    contract::{FetchError, HeldWindow, Upstream},
     fetching::Goal,
     work::{self, Answer, Answered, Identity, PollAnswer, Purpose, SettledClaims},
 };
@@ -24,7 +24,7 @@ use crate::{
 /// of them.
 const MISSING_MAX: u32 = 3;
 
-impl<U: Upstream, S: HeadSink> Follower<U, S> {
+impl<U: Upstream, W: HeldWindow> Follower<U, W> {
     /// Handles one answer.
     pub(super) fn handle(&mut self, answered: Answered<U::Heads>) {
         let Answered { upstream, answer } = answered;
@@ -221,8 +221,8 @@ impl<U: Upstream, S: HeadSink> Follower<U, S> {
         }
     }
 
-    /// Hands complete results to the sink.
-    pub(super) async fn apply(&mut self) -> Result<(), S::Error> {
+    /// Hands complete results to the window.
+    pub(super) async fn apply(&mut self) -> Result<(), W::Error> {
         let now = self.now();
         if let Some(sync) = &mut self.sync {
             match &mut sync.goal {
@@ -232,7 +232,7 @@ impl<U: Upstream, S: HeadSink> Follower<U, S> {
                     }
                 }
                 Goal::Path(path) => {
-                    let held = self.sink.held();
+                    let held = self.window.held();
                     let outcome = held.as_ref().and_then(|held| path.outcome(held));
                     let divergence = held.as_ref().and_then(|held| path.divergence(held));
                     let is_refused =
@@ -260,19 +260,19 @@ impl<U: Upstream, S: HeadSink> Follower<U, S> {
         self.settle().await
     }
 
-    async fn reset(&mut self, block: Arc<Block>) -> Result<(), S::Error> {
+    async fn reset(&mut self, block: Arc<Block>) -> Result<(), W::Error> {
         let Some(sync) = self.sync.take() else {
             return Ok(());
         };
         let number = block.number();
-        self.sink.reset(block).await?;
+        self.window.reset(block).await?;
         self.health.advanced(sync.upstream, self.now(), number);
         (self.backfill, self.is_settle_due) = (None, true);
         (self.on_event)(Event::WindowStarted(number));
         Ok(())
     }
 
-    async fn advance(&mut self, reverted: usize, applied: Vec<Arc<Block>>) -> Result<(), S::Error> {
+    async fn advance(&mut self, reverted: usize, applied: Vec<Arc<Block>>) -> Result<(), W::Error> {
         let Some(sync) = self.sync.take() else {
             return Ok(());
         };
@@ -282,7 +282,7 @@ impl<U: Upstream, S: HeadSink> Follower<U, S> {
             safe: None,
             finalized: None,
         };
-        self.sink.advance(change).await?;
+        self.window.advance(change).await?;
         let (now, number) = (self.now(), sync.head.number);
         let named_ago = now.saturating_sub(sync.named_at);
         (self.on_event)(Event::Advanced { number, named_ago });
@@ -294,8 +294,8 @@ impl<U: Upstream, S: HeadSink> Follower<U, S> {
     }
 
     /// Hands over what the followed upstream calls safe and finalized.
-    async fn settle(&mut self) -> Result<(), S::Error> {
-        let Some(held) = self.sink.held().filter(|_| self.is_settle_due) else {
+    async fn settle(&mut self) -> Result<(), W::Error> {
+        let Some(held) = self.window.held().filter(|_| self.is_settle_due) else {
             return Ok(());
         };
         let Some(source) = self.health.settled_source(&held) else {
@@ -308,6 +308,6 @@ impl<U: Upstream, S: HeadSink> Follower<U, S> {
             safe: safe.map(claimed),
             finalized: finalized.map(claimed),
         };
-        self.sink.settle(settled).await
+        self.window.settle(settled).await
     }
 }

@@ -7,7 +7,7 @@ use nearhead_chain::{block::Block, window::WINDOW_BLOCKS};
 
 use super::{
     Event, Follower,
-    contract::{FetchError, HeadSink, HeldChain, Upstream},
+    contract::{FetchError, HeldChain, HeldWindow, Upstream},
     fetching::{ActiveBackfill, GenesisFetch},
     work::{self, Purpose},
 };
@@ -24,9 +24,9 @@ const RETRY_BLOCKS_MAX: u32 = 8;
 const GENESIS_WAIT_MIN: Duration = Duration::from_secs(1);
 const GENESIS_WAIT_MAX: Duration = Duration::from_secs(600);
 
-impl<U: Upstream, S: HeadSink> Follower<U, S> {
+impl<U: Upstream, W: HeldWindow> Follower<U, W> {
     /// Asks for blocks below the oldest, up to `width` at the same time.
-    pub(super) fn ask_below(&mut self, held: &S::Held, width: usize) {
+    pub(super) fn ask_below(&mut self, held: &W::Held, width: usize) {
         let now = self.now();
         let Some(followed) = self.health.followed() else {
             return;
@@ -61,13 +61,13 @@ impl<U: Upstream, S: HeadSink> Follower<U, S> {
             .genesis
             .given_by
             .is_none_or(|given_by| given_by == upstream);
-        let held = self.sink.held().filter(|_| is_binding);
+        let held = self.window.held().filter(|_| is_binding);
         held.and_then(|held| held.genesis())
     }
 
     /// Whether to fetch the genesis. Backfill reaches it by itself while the chain is shorter than
     /// the window.
-    fn is_genesis_wanted(&self, held: &S::Held, now: Moment) -> bool {
+    fn is_genesis_wanted(&self, held: &W::Held, now: Moment) -> bool {
         let GenesisFetch {
             is_asked,
             hold_until,
@@ -78,7 +78,7 @@ impl<U: Upstream, S: HeadSink> Follower<U, S> {
     }
 
     /// The backfill below the present oldest block; `None` if nothing is missing.
-    fn backfill(&mut self, held: &S::Held) -> Option<&mut ActiveBackfill> {
+    fn backfill(&mut self, held: &W::Held) -> Option<&mut ActiveBackfill> {
         let (oldest, (head, _)) = (held.oldest(), held.head());
         // The lower end of the window has changed: the blocks fetched so far do not fit.
         self.backfill.take_if(|backfill| backfill.oldest != oldest);
@@ -179,12 +179,12 @@ impl<U: Upstream, S: HeadSink> Follower<U, S> {
         }
     }
 
-    /// Hands the genesis and backfilled blocks to the sink.
-    pub(super) async fn apply_below(&mut self) -> Result<(), S::Error> {
+    /// Hands the genesis and backfilled blocks to the window.
+    pub(super) async fn apply_below(&mut self) -> Result<(), W::Error> {
         if let Some(block) = self.genesis.block.take() {
-            self.sink.keep_genesis(block).await?;
+            self.window.keep_genesis(block).await?;
         }
-        while let Some(held) = self.sink.held() {
+        while let Some(held) = self.window.held() {
             let Some(backfill) = self.backfill(&held) else {
                 break;
             };
@@ -194,7 +194,7 @@ impl<U: Upstream, S: HeadSink> Follower<U, S> {
             (backfill.oldest, backfill.failures) = (block.number(), 0);
             let remaining = backfill.blocks.remaining();
             (self.on_event)(Event::BackfillRemaining(remaining));
-            self.sink.extend_below(block).await?;
+            self.window.extend_below(block).await?;
             self.learn_block_time();
         }
         Ok(())
@@ -202,7 +202,7 @@ impl<U: Upstream, S: HeadSink> Follower<U, S> {
 
     /// Learns the block time from the headers that are held.
     pub(super) fn learn_block_time(&mut self) {
-        if let Some(held) = self.sink.held() {
+        if let Some(held) = self.window.held() {
             let [oldest, head] = held.span();
             self.health.learn_block_time(oldest, head);
         }

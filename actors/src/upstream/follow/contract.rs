@@ -1,4 +1,4 @@
-//! What the follower needs: an upstream to ask, and a sink that holds the blocks.
+//! What the follower needs: an upstream to ask, and the window that it fills.
 
 use std::sync::Arc;
 
@@ -98,10 +98,10 @@ impl HeldChain for Arc<Snapshot> {
 }
 
 /// The window that the follower fills.
-pub(crate) trait HeadSink {
+pub(crate) trait HeldWindow {
     /// The blocks that are held at one moment.
     type Held: HeldChain;
-    /// Why the sink cannot go on.
+    /// Why the window cannot go on.
     type Error;
 
     /// The blocks that are held; `None` before the first.

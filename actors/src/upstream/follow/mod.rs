@@ -28,7 +28,7 @@ use tokio::{
     time::{self, Instant},
 };
 
-pub(crate) use contract::{FetchError, HeadSink, Upstream};
+pub(crate) use contract::{FetchError, HeldWindow, Upstream};
 pub(crate) use event::{Event, EventHandler};
 
 use super::{
@@ -68,18 +68,18 @@ pub(crate) struct FollowConfig {
 /// Why following ended.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum FollowError<E> {
-    /// The sink cannot go on.
+    /// The window cannot go on.
     #[error("{0}")]
-    Sink(E),
+    Window(E),
     /// A defect of this program; the panic's message is on stderr.
     #[error("a call to an upstream panicked")]
     Panicked,
 }
 
 /// Follows the best of several upstreams, and fills the window from it.
-pub(crate) struct Follower<U: Upstream, S> {
+pub(crate) struct Follower<U: Upstream, W> {
     upstreams: Vec<TrackedUpstream<U>>,
-    sink: S,
+    window: W,
     on_event: EventHandler,
     config: FollowConfig,
     health: Health,
@@ -112,11 +112,11 @@ struct TrackedUpstream<U> {
     state: Option<UpstreamState>,
 }
 
-impl<U: Upstream, S: HeadSink> Follower<U, S> {
+impl<U: Upstream, W: HeldWindow> Follower<U, W> {
     /// A follower of these upstreams, in the operator's order.
     pub(crate) fn new(
         clients: Vec<U>,
-        sink: S,
+        window: W,
         config: FollowConfig,
         on_event: EventHandler,
     ) -> Self {
@@ -135,7 +135,7 @@ impl<U: Upstream, S: HeadSink> Follower<U, S> {
         Self {
             health: Health::new(upstreams.len(), config.seed),
             upstreams,
-            sink,
+            window,
             on_event,
             config,
             started_at: Instant::now(),
@@ -152,12 +152,12 @@ impl<U: Upstream, S: HeadSink> Follower<U, S> {
     /// notice arrive through `fault_reports`.
     ///
     /// # Errors
-    /// The sink cannot go on, or a call panicked. No upstream can cause either.
+    /// The window cannot go on, or a call panicked. No upstream can cause either.
     pub(crate) async fn run(
         mut self,
         mut fault_reports: mpsc::Receiver<FaultReport>,
         mut stop: oneshot::Receiver<()>,
-    ) -> Result<(), FollowError<S::Error>> {
+    ) -> Result<(), FollowError<W::Error>> {
         loop {
             self.poll();
             self.choose();
@@ -169,7 +169,7 @@ impl<U: Upstream, S: HeadSink> Follower<U, S> {
                 _ = &mut stop => return Ok(()),
                 Some(answered) = self.calls.join_next() => {
                     self.handle(answered.map_err(|_| FollowError::Panicked)?);
-                    self.apply().await.map_err(FollowError::Sink)?;
+                    self.apply().await.map_err(FollowError::Window)?;
                 }
                 Some(FaultReport { upstream, verdict, error }) = fault_reports.recv() => {
                     self.failed(upstream, verdict, &error);
@@ -242,7 +242,7 @@ impl<U: Upstream, S: HeadSink> Follower<U, S> {
         for upstream in self.health.silent(self.now()) {
             self.failed(upstream, Verdict::Fault(Fault::Silent), &Fault::Silent);
         }
-        let (now, held) = (self.now(), self.sink.held());
+        let (now, held) = (self.now(), self.window.held());
         if let Some(switch) = self.health.choose(now, &held) {
             self.switched(switch);
         }
@@ -250,7 +250,7 @@ impl<U: Upstream, S: HeadSink> Follower<U, S> {
             && now >= self.sync_hold_until
             && let Some((upstream, head)) = self.health.target(now, &held)
         {
-            let path = |held: &S::Held| Goal::Path(SyncPath::to(head.number, head.hash, held));
+            let path = |held: &W::Held| Goal::Path(SyncPath::to(head.number, head.hash, held));
             self.sync = Some(HeadSync {
                 upstream,
                 head,
@@ -331,7 +331,7 @@ impl<U: Upstream, S: HeadSink> Follower<U, S> {
             return;
         };
         let width = (self.config.concurrency / CALLS_A_BLOCK).max(1);
-        let held = self.sink.held();
+        let held = self.window.held();
         let mut asks = Vec::new();
         if let Some(sync) = &mut self.sync {
             match (&mut sync.goal, &held) {

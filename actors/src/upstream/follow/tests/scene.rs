@@ -18,14 +18,14 @@ use super::{Chains, scripted::Scripted};
 use crate::{
     messages::{AdvanceHead, SettleHead},
     upstream::{
-        follow::{Event, FollowConfig, FollowError, Follower, HeadSink},
+        follow::{Event, FollowConfig, FollowError, Follower, HeldWindow},
         health::{Switch, SwitchReason, UpstreamState},
     },
 };
 
-/// The state of the sink: a window whose invariants are checked after each change.
+/// The window that the follower fills; its invariants are checked after each change.
 #[derive(Default)]
-struct SinkState {
+struct WindowState {
     window: Option<Window>,
     /// The numbers of all heads so far.
     heads: Vec<u64>,
@@ -43,9 +43,9 @@ struct SinkState {
 pub(super) struct Refused;
 
 #[derive(Clone, Default)]
-struct Sink(Arc<Mutex<SinkState>>);
+struct CheckedWindow(Arc<Mutex<WindowState>>);
 
-impl SinkState {
+impl WindowState {
     fn window(&mut self) -> &mut Window {
         self.window.as_mut().unwrap()
     }
@@ -63,7 +63,7 @@ impl SinkState {
     }
 }
 
-impl HeadSink for Sink {
+impl HeldWindow for CheckedWindow {
     type Held = Arc<Snapshot>;
     type Error = Refused;
 
@@ -124,7 +124,7 @@ type FollowOutcome = Result<(), FollowError<Refused>>;
 pub(super) struct Scene {
     chains: Chains,
     pub(super) upstreams: Vec<Scripted>,
-    sink: Sink,
+    window: CheckedWindow,
     stop: Option<oneshot::Sender<()>>,
     follower: Pin<Box<dyn Future<Output = FollowOutcome>>>,
 }
@@ -145,8 +145,8 @@ impl Scene {
         let upstreams: Vec<_> = (0..upstreams)
             .map(|_| Scripted::new(chains.clone()))
             .collect();
-        let sink = Sink::default();
-        let shared = sink.clone();
+        let window = CheckedWindow::default();
+        let shared = window.clone();
         let on_event = Box::new(move |event| {
             let mut state = shared.0.lock();
             match event {
@@ -162,12 +162,12 @@ impl Scene {
             concurrency: 16,
             seed: 1,
         };
-        let follower = Follower::new(upstreams.clone(), sink.clone(), config, on_event);
+        let follower = Follower::new(upstreams.clone(), window.clone(), config, on_event);
         let (stop, stopped) = oneshot::channel();
         Self {
             chains,
             upstreams,
-            sink,
+            window,
             stop: Some(stop),
             follower: Box::pin(follower.run(mpsc::channel(1).1, stopped)),
         }
@@ -195,12 +195,12 @@ impl Scene {
         self.stop = None;
     }
 
-    fn sink(&self) -> MutexGuard<'_, SinkState> {
-        self.sink.0.lock()
+    fn window(&self) -> MutexGuard<'_, WindowState> {
+        self.window.0.lock()
     }
 
     pub(super) fn refuse(&self) {
-        self.sink().refuses = true;
+        self.window().refuses = true;
     }
 
     /// Adds blocks to chain 0.
@@ -209,57 +209,57 @@ impl Scene {
     }
 
     pub(super) fn head(&self) -> u64 {
-        self.sink().snapshot().head().number()
+        self.window().snapshot().head().number()
     }
 
     pub(super) fn oldest(&self) -> u64 {
-        self.sink().snapshot().oldest()
+        self.window().snapshot().oldest()
     }
 
     /// The hash of the block that a tag resolves to.
     pub(super) fn resolve(&self, tag: BlockTag) -> Result<B256, ResolveError> {
-        let held = self.sink().snapshot();
+        let held = self.window().snapshot();
         let block = held.resolve(BlockNumberOrTag::Tag(tag))?;
         Ok(block.hash)
     }
 
     /// The hashes of all finalized blocks.
     pub(super) fn finalized(&self) -> HashSet<B256> {
-        self.sink().finalized.clone()
+        self.window().finalized.clone()
     }
 
     pub(super) fn genesis(&self) -> Option<B256> {
-        Some(self.sink().snapshot().genesis()?.hash)
+        Some(self.window().snapshot().genesis()?.hash)
     }
 
     /// Whether no head was lower than its predecessor.
     pub(super) fn never_went_back(&self) -> bool {
-        self.sink().heads.is_sorted()
+        self.window().heads.is_sorted()
     }
 
     /// Whether a block of a chain from this number on was ever the head.
     pub(super) fn has_served(&self, chain: usize, since: u64) -> bool {
-        let sink = self.sink();
+        let window = self.window();
         let mut blocks = (since..).map_while(|number| self.chains.block(chain, number));
-        blocks.any(|block| sink.served.contains(&block.hash))
+        blocks.any(|block| window.served.contains(&block.hash))
     }
 
     pub(super) fn events(&self) -> Vec<Event> {
-        self.sink().events.clone()
+        self.window().events.clone()
     }
 
     /// Takes the changes of upstreams' states since the last call.
     pub(super) fn take_states(&self) -> Vec<(usize, UpstreamState)> {
-        std::mem::take(&mut self.sink().states)
+        std::mem::take(&mut self.window().states)
     }
 
     pub(super) fn take_events(&self) -> Vec<Event> {
-        std::mem::take(&mut self.sink().events)
+        std::mem::take(&mut self.window().events)
     }
 
     /// Checks that exactly this many of the newest blocks of a chain are held.
     pub(super) fn check_holds(&self, chain: usize, blocks: usize) {
-        let held = self.sink().snapshot();
+        let held = self.window().snapshot();
         let events = self.events();
         let head = self.chains.head(chain);
         let canonical = held.canonical().iter();

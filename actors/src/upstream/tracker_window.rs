@@ -1,25 +1,25 @@
-//! The sink of the follower: hands blocks to the head tracker.
+//! The window that the follower fills: hands blocks to the head tracker.
 
 use std::sync::Arc;
 
 use actix::{Context, Handler, MailboxError, Message, dev::ToEnvelope};
 use nearhead_chain::{block::Block, window::Snapshot};
 
-use super::follow::HeadSink;
+use super::follow::HeldWindow;
 use crate::{
     head_tracker::HeadTracker,
     messages::{AdvanceHead, ExtendBelow, FollowHead, KeepGenesis, ResetHead, SettleHead},
     source::{SourceError, SourceEvent, SourceLink, TrackerHandle},
 };
 
-/// A head tracker, started with the first block.
-pub(super) struct TrackerSink {
+/// The window of a head tracker, which is started with the first block.
+pub(super) struct TrackerWindow {
     link: SourceLink,
     chain_id: u64,
     tracker: Option<TrackerHandle>,
 }
 
-impl TrackerSink {
+impl TrackerWindow {
     pub(super) const fn new(link: SourceLink, chain_id: u64) -> Self {
         Self {
             link,
@@ -42,7 +42,7 @@ impl TrackerSink {
     }
 }
 
-impl HeadSink for TrackerSink {
+impl HeldWindow for TrackerWindow {
     type Held = Arc<Snapshot>;
     type Error = SourceError;
 
