@@ -8,7 +8,7 @@ use std::{
     sync::Arc,
 };
 
-use nearhead_actors::source::{Progress, Report};
+use nearhead_actors::source::{Progress, ProgressReport};
 use nearhead_chain::{
     block::Block,
     chain_file::write_block,
@@ -53,7 +53,7 @@ impl From<DevError> for ExportError {
 ///
 /// # Errors
 /// A file cannot be written, both paths name the same file, or the producer failed: a defect.
-pub fn export(export: &Export, report: &mut Report) -> Result<Arc<Block>, ExportError> {
+pub fn export(export: &Export, report: &mut ProgressReport) -> Result<Arc<Block>, ExportError> {
     let config = DevConfig {
         seed: export.seed,
         profile: export.profile,
@@ -215,7 +215,7 @@ mod tests {
         let folder = Folder::new();
         let wanted = into(&folder.0, 127);
         let mut reported = 0;
-        let mut report: Report = Box::new(move |progress| {
+        let mut report: ProgressReport = Box::new(move |progress| {
             if let Progress::Export { done, total } = progress {
                 reported += 1;
                 assert_eq!((done, total), (reported, 127));
@@ -240,7 +240,7 @@ mod tests {
     fn a_file_that_cannot_be_written_is_named() {
         let error = export(
             &into(Path::new("/no/such"), 1),
-            &mut (Box::new(|_| {}) as Report),
+            &mut (Box::new(|_| {}) as ProgressReport),
         );
         let message = error.unwrap_err().to_string();
         assert!(message.starts_with("/no/such/genesis.json: "), "{message}");
@@ -255,7 +255,7 @@ mod tests {
         let wanted = into(&folder, 1);
         fs::write(&wanted.genesis, "kept").unwrap();
         link(&wanted.genesis, &wanted.chain);
-        let error = export(&wanted, &mut (Box::new(|_| {}) as Report)).unwrap_err();
+        let error = export(&wanted, &mut (Box::new(|_| {}) as ProgressReport)).unwrap_err();
         assert!(
             matches!(error, ExportError::OneFile { .. }),
             "{name}: {error}"
@@ -280,7 +280,7 @@ mod tests {
             ..into(folder, 1)
         };
         fs::create_dir_all(folder).unwrap();
-        let error = export(&same, &mut (Box::new(|_| {}) as Report)).unwrap_err();
+        let error = export(&same, &mut (Box::new(|_| {}) as ProgressReport)).unwrap_err();
         assert!(matches!(error, ExportError::OneFile { .. }), "{error}");
     }
 }

@@ -14,8 +14,8 @@ use crossbeam::channel::{self, Receiver, Sender};
 use nearhead_actors::{
     head::Head,
     source::{
-        DevSource, FilesSource, Report, Source, SourceError, SourceEvent, SourceLink, StepRequest,
-        TrackerHandle,
+        DevSource, FilesSource, ProgressReport, Source, SourceError, SourceEvent, SourceLink,
+        StepRequest, TrackerHandle,
     },
     upstream::{Standing, StateSource, UpstreamConfig, UpstreamSource},
 };
@@ -72,7 +72,7 @@ pub(crate) struct FeedSetup {
     /// Requests for steps of the dev chain.
     pub(crate) steps: Receiver<StepRequest>,
     /// Shows progress.
-    pub(crate) report: Report,
+    pub(crate) report: ProgressReport,
     /// Counts the events of upstreams.
     pub(crate) metrics: Metrics,
 }
@@ -200,7 +200,7 @@ struct EventHandler {
     /// Gets the head tracker once its head is readable, or an earlier error; then it is empty.
     ready: Option<oneshot::Sender<Result<TrackerHandle, FeedError>>>,
     /// Shows progress, for as long as more may follow.
-    report: Option<Report>,
+    report: Option<ProgressReport>,
     metrics: Metrics,
 }
 

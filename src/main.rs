@@ -11,7 +11,7 @@ use nearhead::{
     logging,
     progress::ProgressWriter,
 };
-use nearhead_actors::source::Report;
+use nearhead_actors::source::ProgressReport;
 use tokio::{
     runtime,
     signal::unix::{Signal, SignalKind, signal},
@@ -49,7 +49,7 @@ fn print(text: &str) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-fn progress() -> Report {
+fn progress() -> ProgressReport {
     let mut line = ProgressWriter::stderr(Instant::now());
     Box::new(move |progress| line.update(progress, Instant::now()))
 }

@@ -17,7 +17,7 @@ use nearhead_actors::{
     messages::StopHead,
     read::ReadResources,
     readiness::Readiness,
-    source::{Report, StepRequest, TrackerHandle},
+    source::{ProgressReport, StepRequest, TrackerHandle},
 };
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::sync::{oneshot, watch};
@@ -124,7 +124,7 @@ impl Service {
     ///
     /// # Errors
     /// As [`Self::start`].
-    pub fn start_reporting(config: Config, report: Report) -> Result<Self, StartError> {
+    pub fn start_reporting(config: Config, report: ProgressReport) -> Result<Self, StartError> {
         let config = config.complete()?;
         // Bound at once, so that a port in use is an error before a long import. It refuses
         // connections until the head is readable.
@@ -267,7 +267,7 @@ struct Startup {
     config: Config,
     socket: Socket,
     head: Head,
-    report: Report,
+    report: ProgressReport,
     step_requests: channel::Receiver<StepRequest>,
     failure: Failure,
 }

@@ -53,7 +53,7 @@ impl ProofActor {
         let Some(source) = &self.resources.state else {
             return NowOrLater::Now(reply);
         };
-        source.counts().read(&reply);
+        source.counts().count_read(&reply);
         if !is_missing(&reply) {
             return NowOrLater::Now(reply);
         }
@@ -91,7 +91,7 @@ impl ProofActor {
                 return pool.run(read, permit).await;
             };
             let reply = pool.run(read.clone(), permit).await;
-            source.counts().read(&reply);
+            source.counts().count_read(&reply);
             if !is_missing(&reply) {
                 return reply;
             }

@@ -65,7 +65,7 @@ pub enum SourceError {
     },
     /// Upstreams cannot be called, or a call to one panicked.
     #[error("{0}")]
-    Node(String),
+    Upstream(String),
     /// The service is stopping.
     #[error("stopped")]
     Stopped,

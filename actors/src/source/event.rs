@@ -81,4 +81,4 @@ pub enum Progress {
 }
 
 /// Shows progress. It is called often, and decides itself what to show.
-pub type Report = Box<dyn FnMut(Progress) + Send>;
+pub type ProgressReport = Box<dyn FnMut(Progress) + Send>;

@@ -16,7 +16,7 @@ mod tests;
 
 pub use dev::{DevSource, StepRequest};
 pub use error::SourceError;
-pub use event::{Progress, Report, SourceEvent};
+pub use event::{Progress, ProgressReport, SourceEvent};
 pub use files::FilesSource;
 pub(crate) use files::read_genesis_file;
 pub use link::{Source, SourceLink, StopSignal};

@@ -188,14 +188,14 @@ impl Source for UpstreamSource {
         match outcome {
             Ok(()) => Ok(()),
             Err(FollowError::Window(error)) => Err(error),
-            Err(error @ FollowError::Panicked) => Err(SourceError::Node(error.to_string())),
+            Err(error @ FollowError::Panicked) => Err(SourceError::Upstream(error.to_string())),
         }
     }
 }
 
 impl From<ClientError> for SourceError {
     fn from(error: ClientError) -> Self {
-        Self::Node(error.to_string())
+        Self::Upstream(error.to_string())
     }
 }
 

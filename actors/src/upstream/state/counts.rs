@@ -42,7 +42,7 @@ impl StateCounts {
     }
 
     /// Counts a read by its first answer. A read that fails for another reason is not counted.
-    pub(crate) fn read<T>(&self, reply: &Reply<T>) {
+    pub(crate) fn count_read<T>(&self, reply: &Reply<T>) {
         if reply.is_ok() {
             self.hits.fetch_add(1, Ordering::Relaxed);
         } else if is_missing(reply) {
@@ -50,7 +50,7 @@ impl StateCounts {
         }
     }
 
-    pub(super) fn called(&self, end: CallEnd) {
+    pub(super) fn count_call(&self, end: CallEnd) {
         self.calls[end as usize].fetch_add(1, Ordering::Relaxed);
     }
 }

@@ -100,7 +100,7 @@ impl Shared {
         let slots: Vec<B256> = wanted.slots.iter().copied().map(B256::from).collect();
         let client = &self.upstreams[id].client;
         let json = client.proof(wanted.address, &slots, block.hash).await;
-        let json = json.inspect_err(|_| self.counts.called(CallEnd::Failed))?;
+        let json = json.inspect_err(|_| self.counts.count_call(CallEnd::Failed))?;
         let (state, wanted) = (Arc::clone(&block.state), Arc::clone(wanted));
         self.check(move || {
             let json = json.get().as_bytes();
@@ -123,7 +123,7 @@ impl Shared {
         }
         let client = &self.upstreams[id].client;
         let json = client.code(wanted.address, block.hash).await;
-        let json = json.inspect_err(|_| self.counts.called(CallEnd::Failed))?;
+        let json = json.inspect_err(|_| self.counts.count_call(CallEnd::Failed))?;
         let state = Arc::clone(&block.state);
         self.check(move || {
             let code = verify_code(json.get().as_bytes(), code_hash)?;
@@ -147,7 +147,7 @@ impl Shared {
                 tracing::error!("a check of an upstream's answer panicked");
             }
         })?;
-        self.counts.called(match &checked {
+        self.counts.count_call(match &checked {
             Ok(_) => CallEnd::Verified,
             Err(_) => CallEnd::Refuted,
         });
