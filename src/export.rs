@@ -230,7 +230,7 @@ mod tests {
             ..config()
         };
         for config in [config(), files] {
-            let service = Service::start(config).unwrap();
+            let service = Service::start(config, Box::new(|_| {})).unwrap();
             assert_eq!(service.head().load().unwrap().head().hash, head.hash);
             service.stop().await;
         }

@@ -15,7 +15,7 @@ use nearhead_actors::{
     head::Head,
     source::{
         DevSource, FilesSource, ProgressReport, Source, SourceError, SourceEvent, SourceLink,
-        StepRequest, TrackerHandle,
+        TrackerHandle,
     },
     upstream::{Standing, StateSource, UpstreamConfig, UpstreamSource},
 };
@@ -69,8 +69,6 @@ pub(crate) struct FeedSetup {
     pub(crate) arbiter: ArbiterHandle,
     /// The pointer that the head tracker writes.
     pub(crate) head: Head,
-    /// Requests for steps of the dev chain.
-    pub(crate) steps: Receiver<StepRequest>,
     /// Shows progress.
     pub(crate) report: ProgressReport,
     /// Counts the events of upstreams.
@@ -90,7 +88,6 @@ impl Feed {
         let FeedSetup {
             arbiter,
             head,
-            steps,
             report,
             metrics,
         } = setup;
@@ -103,7 +100,7 @@ impl Feed {
         let (follows, followed) = oneshot::channel();
         let source = {
             let config = config.clone();
-            spawn("source", move || run(config, link, steps, follows))?
+            spawn("source", move || run(config, link, follows))?
         };
         let (ready, readable) = oneshot::channel();
         let handler = EventHandler {
@@ -149,7 +146,6 @@ fn spawn<T: Send + 'static>(
 fn run(
     config: Config,
     link: SourceLink,
-    steps: Receiver<StepRequest>,
     follows: oneshot::Sender<Upstreams>,
 ) -> Result<(), SourceError> {
     let options = EncodeOptions {
@@ -162,7 +158,6 @@ fn run(
                 config: dev_config(&config),
                 options,
                 ticks: ticks(config.block_time),
-                steps,
             };
             source.run(link)
         }
@@ -264,7 +259,7 @@ impl EventHandler {
     }
 }
 
-/// One tick per block time; none if blocks are made only on request.
+/// One tick per block time; none if the block time is 0.
 fn ticks(block_time: Duration) -> Receiver<Instant> {
     if block_time.is_zero() {
         channel::never()
@@ -296,6 +291,21 @@ mod tests {
     use nearhead_actors::source::Progress;
 
     use super::*;
+
+    #[test]
+    fn reorgs_are_off_unless_configured() {
+        let config = Config {
+            reorg_depth: 3,
+            ..Config::default()
+        };
+        assert_eq!(dev_config(&config).reorg_every, None);
+        let config = Config {
+            reorg_every: 4,
+            ..config
+        };
+        let dev = dev_config(&config);
+        assert_eq!((dev.reorg_every, dev.reorg_depth), (Some(4), 3));
+    }
 
     #[test]
     fn a_panic_while_an_event_is_handled_is_a_failure() {

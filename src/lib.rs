@@ -53,7 +53,7 @@
 //! | actix-web-actors | a session's context and handshake, only in `ws/session_actor.rs`; it is deprecated, so its version is pinned |
 //! | serde_json | what clients send (`rpc`) and genesis.json; blocks are written by hand, once, when they are made |
 //! | alloy-primitives, alloy-rlp, alloy-trie | the pure package; primitives everywhere; the account type of the trie in `nearhead_actors::messages` and `proof_actor` |
-//! | crossbeam | channels between threads that are not async: ticks, steps and the stop signal of a source (`source`, `feed`, `service`) |
+//! | crossbeam | channels between threads that are not async: ticks and the stop signal of a source (`source`, `feed`) |
 //! | dashmap | the trie's nodes by hash: read by all workers while a block is written |
 //! | parking_lot | a tenant's token bucket (`access::quota`); the list of workers (`nearhead_actors::admission`); the trie's list of held roots; state fetched from upstreams |
 //! | tracing | log lines and spans; `logging` decides where they go |

@@ -87,7 +87,7 @@ async fn run(config: Config, mut signals: Signals) -> ExitCode {
     // thread with it.
     thread::spawn(move || {
         // Sending fails if a signal came first.
-        let _ = started.send(Service::start_reporting(wanted, progress()));
+        let _ = started.send(Service::start(wanted, progress()));
     });
     let service = tokio::select! {
         service = starting => service,

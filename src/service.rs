@@ -10,14 +10,13 @@ use std::{
 
 use actix::{Addr, Arbiter, System};
 use actix_web::{App, HttpServer, dev::ServerHandle};
-use crossbeam::channel::{self, Sender};
 use nearhead_actors::{
     head::Head,
     head_tracker::HeadTracker,
     messages::StopHead,
     read::ReadResources,
     readiness::Readiness,
-    source::{ProgressReport, StepRequest, TrackerHandle},
+    source::{ProgressReport, TrackerHandle},
 };
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::sync::{oneshot, watch};
@@ -33,10 +32,6 @@ use crate::{
     rpc,
 };
 
-/// Largest number of waiting requests for steps of the dev source. Each client waits for its
-/// answer, so a few are enough.
-const DEV_STEPS_WAITING_MAX: usize = 16;
-
 /// The head of a dev chain is fresh for this many block times, and at least [`HEAD_FRESH_MIN`].
 const HEAD_FRESH_BLOCKS: u32 = 10;
 const HEAD_FRESH_MIN: Duration = Duration::from_secs(30);
@@ -47,10 +42,11 @@ const HEAD_FRESH_MIN: Duration = Duration::from_secs(30);
 /// without waiting; [`Service::stop`] lets requests in flight finish.
 #[derive(Debug)]
 pub struct Service {
+    /// Where it listens; port 0 is replaced by the port that the system chose.
     address: SocketAddr,
     head: Head,
+    #[cfg(test)]
     tracker: Addr<HeadTracker>,
-    steps: Sender<StepRequest>,
     failure: watch::Receiver<Option<String>>,
     stop: Option<oneshot::Sender<Stop>>,
     thread: Option<thread::JoinHandle<()>>,
@@ -107,30 +103,22 @@ impl Failure {
 /// What a started service reports.
 struct Started {
     address: SocketAddr,
+    #[cfg(test)]
     tracker: Addr<HeadTracker>,
 }
 
 impl Service {
-    /// Starts a service. It blocks until the head is readable and the port answers, which a large
-    /// file or profile delays.
+    /// Starts a service, and passes the source's progress to `report`. It blocks until the head is
+    /// readable and the port answers, which a large file or profile delays.
     ///
     /// # Errors
     /// The configuration is not complete, the port is taken, or the source cannot be served.
-    pub fn start(config: Config) -> Result<Self, StartError> {
-        Self::start_reporting(config, Box::new(|_| {}))
-    }
-
-    /// Starts a service as [`Self::start`] does, and passes the source's progress to `report`.
-    ///
-    /// # Errors
-    /// As [`Self::start`].
-    pub fn start_reporting(config: Config, report: ProgressReport) -> Result<Self, StartError> {
+    pub fn start(config: Config, report: ProgressReport) -> Result<Self, StartError> {
         let config = config.complete()?;
         // Bound at once, so that a port in use is an error before a long import. It refuses
         // connections until the head is readable.
         let address = config.listen;
         let socket = bind(address).map_err(|error| StartError::Listen { address, error })?;
-        let (steps, step_requests) = channel::bounded(DEV_STEPS_WAITING_MAX);
         let (failed, failure) = watch::channel(None);
         let (stop, stopped) = oneshot::channel();
         let (started, outcome) = mpsc::sync_channel(1);
@@ -140,7 +128,6 @@ impl Service {
             socket,
             head: head.clone(),
             report,
-            step_requests,
             failure: Failure(failed),
         };
         let run = move || {
@@ -154,22 +141,16 @@ impl Service {
             .name("service".to_owned())
             .spawn(run)
             .map_err(StartError::Thread)?;
-        let Started { address, tracker } = outcome.recv().map_err(|_| StartError::Panicked)??;
+        let started = outcome.recv().map_err(|_| StartError::Panicked)??;
         Ok(Self {
-            address,
+            address: started.address,
             head,
-            tracker,
-            steps,
+            #[cfg(test)]
+            tracker: started.tracker,
             failure,
             stop: Some(stop),
             thread: Some(thread),
         })
-    }
-
-    /// The address it listens on. Port 0 is replaced by the port that the system chose.
-    #[must_use]
-    pub const fn local_addr(&self) -> SocketAddr {
-        self.address
     }
 
     /// `http://ADDRESS:PORT` as a client on this machine reaches it, without a key.
@@ -189,28 +170,6 @@ impl Service {
     #[must_use]
     pub const fn head(&self) -> &Head {
         &self.head
-    }
-
-    /// The head tracker.
-    #[must_use]
-    pub const fn tracker(&self) -> &Addr<HeadTracker> {
-        &self.tracker
-    }
-
-    /// Makes the dev source take one step, and returns the number of reverted blocks once the new
-    /// head is readable. `None` for another source, for a stopped service, and if too many steps
-    /// wait.
-    pub async fn dev_step(&self) -> Option<usize> {
-        let (answer, answered) = oneshot::channel();
-        self.steps.try_send(StepRequest(answer)).ok()?;
-        let mut failure = self.failure.clone();
-        tokio::select! {
-            biased;
-            answer = answered => answer.ok(),
-            // A request that arrives while the source ends is neither handled nor, while a sender
-            // exists, dropped.
-            _ = failure.wait_for(Option::is_some) => None,
-        }
     }
 
     /// Waits until the service cannot go on, and returns the reason.
@@ -268,7 +227,6 @@ struct Startup {
     socket: Socket,
     head: Head,
     report: ProgressReport,
-    step_requests: channel::Receiver<StepRequest>,
     failure: Failure,
 }
 
@@ -284,7 +242,6 @@ impl Startup {
             socket,
             head,
             report,
-            step_requests,
             failure,
         } = self;
         config.max_connections = descriptors::connections(config.max_connections, config.workers);
@@ -298,7 +255,6 @@ impl Startup {
         let setup = FeedSetup {
             arbiter: arbiter.handle(),
             head: head.clone(),
-            steps: step_requests,
             report,
             metrics: metrics.clone(),
         };
@@ -329,6 +285,7 @@ impl Startup {
         // Sending fails if the caller has gone; then `stop` below ends at once.
         let _ = started.send(Ok(Started {
             address,
+            #[cfg(test)]
             tracker: tracker.clone(),
         }));
         let stop = tokio::select! {

@@ -7,7 +7,11 @@ use std::{
 
 use super::*;
 
-/// A dev chain that grows only on request, on a free port.
+fn start(config: Config) -> Result<Service, StartError> {
+    Service::start(config, Box::new(|_| {}))
+}
+
+/// A dev chain that does not grow, on a free port.
 fn config() -> Config {
     Config {
         listen: SocketAddr::from(([127, 0, 0, 1], 0)),
@@ -28,8 +32,9 @@ fn http(address: SocketAddr, request: &str) -> (String, String) {
     (head.lines().next().unwrap().to_owned(), body.to_owned())
 }
 
-fn block_number(address: SocketAddr) -> String {
-    let body = r#"{"jsonrpc":"2.0","id":1,"method":"eth_blockNumber"}"#;
+fn newest_block(address: SocketAddr) -> String {
+    let body =
+        r#"{"jsonrpc":"2.0","id":1,"method":"eth_getBlockByNumber","params":["latest",false]}"#;
     let length = body.len();
     let head =
         "POST /v3/dev HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-type: application/json";
@@ -62,48 +67,50 @@ fn wait_until_refused(address: SocketAddr) {
 
 #[actix::test]
 async fn services_run_side_by_side_and_stop_independently() {
-    let first = Service::start(config()).unwrap();
-    let second = Service::start(Config {
+    let first = start(config()).unwrap();
+    let second = start(Config {
         seed: 2,
         ..config()
     })
     .unwrap();
-    assert_eq!(second.url(), format!("http://{}", second.local_addr()));
-    assert_eq!(second.dev_step().await, Some(0));
-    for (service, number) in [(&first, "0x7f"), (&second, "0x80")] {
-        let expected = format!(r#"{{"jsonrpc":"2.0","id":1,"result":"{number}"}}"#);
-        assert_eq!(block_number(service.local_addr()), expected);
-        assert_eq!(ready(service.local_addr()), "HTTP/1.1 200 OK");
-    }
-    let gone = first.local_addr();
+    assert_eq!(second.url(), format!("http://{}", second.address));
+    let [one, other] = [&first, &second].map(|service| {
+        let hash = service.head().load().unwrap().head().hash;
+        let block = newest_block(service.address);
+        assert!(block.contains(&format!(r#""hash":"{hash}""#)), "{block}");
+        assert_eq!(ready(service.address), "HTTP/1.1 200 OK");
+        hash
+    });
+    assert_ne!(one, other);
+    let gone = first.address;
     first.stop().await;
     assert!(
         TcpStream::connect(gone).is_err(),
         "a stopped service does not listen"
     );
-    assert_eq!(ready(second.local_addr()), "HTTP/1.1 200 OK");
+    assert_eq!(ready(second.address), "HTTP/1.1 200 OK");
     second.stop().await;
 }
 
 /// Dropping a service needs no runtime.
 #[test]
 fn dropping_a_service_stops_it() {
-    let service = Service::start(config()).unwrap();
-    let address = service.local_addr();
+    let service = start(config()).unwrap();
+    let address = service.address;
     drop(service);
     wait_until_refused(address);
 }
 
 #[actix::test]
 async fn a_port_in_use_is_an_error_before_the_source_starts() {
-    let service = Service::start(config()).unwrap();
-    let address = service.local_addr();
+    let service = start(config()).unwrap();
+    let address = service.address;
     let config = Config {
         listen: address,
         ..config()
     };
     let report = |progress| panic!("the source started: {progress:?}");
-    let error = Service::start_reporting(config, Box::new(report)).unwrap_err();
+    let error = Service::start(config, Box::new(report)).unwrap_err();
     assert!(matches!(error, StartError::Listen { .. }), "{error:?}");
     assert!(
         error
@@ -122,13 +129,13 @@ fn a_source_that_cannot_be_served_does_not_start() {
         chain: Some("/no/such/chain.rlp".into()),
         ..config()
     };
-    let error = Service::start(files.clone()).unwrap_err();
+    let error = start(files.clone()).unwrap_err();
     assert!(
         matches!(error, StartError::Config(ConfigError::NoKey { .. })),
         "{error:?}"
     );
     let api_keys = vec![crate::config::ApiKey::new("a", "a")];
-    let error = Service::start(Config { api_keys, ..files }).unwrap_err();
+    let error = start(Config { api_keys, ..files }).unwrap_err();
     assert!(
         error.to_string().starts_with("/no/such/genesis.json: "),
         "{error}"
@@ -137,40 +144,10 @@ fn a_source_that_cannot_be_served_does_not_start() {
 
 #[actix::test]
 async fn the_end_of_the_head_tracker_is_a_failure() {
-    let service = Service::start(config()).unwrap();
-    let address = service.local_addr();
-    service.tracker().send(StopHead).await.unwrap();
+    let service = start(config()).unwrap();
+    let address = service.address;
+    service.tracker.send(StopHead).await.unwrap();
     assert_eq!(service.failed().await, "the head tracker is gone");
     wait_until_refused(address);
-    assert_eq!(service.dev_step().await, None);
-    service.stop().await;
-}
-
-#[actix::test]
-async fn reorgs_come_as_configured() {
-    let config = Config {
-        reorg_every: 4,
-        reorg_depth: 3,
-        ..config()
-    };
-    let service = Service::start(config).unwrap();
-    let mut reverted = Vec::new();
-    for _ in 0..10 {
-        let before = service.head().load().unwrap();
-        let count = service.dev_step().await.unwrap();
-        let after = service.head().load().unwrap();
-        assert_eq!(after.head().number(), before.head().number() + 1);
-        assert_eq!(after.is_canonical(before.head()), count == 0);
-        assert!(
-            after.by_hash(&before.head().hash).is_some(),
-            "replaced blocks stay readable"
-        );
-        reverted.push(count);
-    }
-    assert_eq!(
-        reverted.iter().filter(|count| **count == 3).count(),
-        2,
-        "{reverted:?}"
-    );
     service.stop().await;
 }

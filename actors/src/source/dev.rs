@@ -10,7 +10,6 @@ use nearhead_chain::{
     encode::EncodeOptions,
     window::WINDOW_BLOCKS,
 };
-use tokio::sync::oneshot;
 
 use super::{
     blocking_tracker::BlockingTracker,
@@ -19,11 +18,6 @@ use super::{
     link::{Source, SourceLink},
 };
 use crate::messages::AdvanceHead;
-
-/// A request for one step, answered with the number of reverted blocks once the new head is
-/// readable.
-#[derive(Debug)]
-pub struct StepRequest(pub oneshot::Sender<usize>);
 
 /// Depth below the head at which a block is safe, and at which it is finalized. Neither is less
 /// than the depth of reorgs, so that no settled block is ever replaced.
@@ -39,8 +33,6 @@ pub struct DevSource {
     pub options: EncodeOptions,
     /// Makes one step at each tick.
     pub ticks: Receiver<Instant>,
-    /// Makes one step at each request.
-    pub steps: Receiver<StepRequest>,
 }
 
 impl Source for DevSource {
@@ -50,7 +42,7 @@ impl Source for DevSource {
         let mut chain = DevChain::start(self.config, self.options, &link)?;
         chain.fill(&link)?;
         chain.tracker.report_readable(&link);
-        chain.follow(&self.ticks, &self.steps, &link)
+        chain.follow(&self.ticks, &link)
     }
 }
 
@@ -94,32 +86,18 @@ impl DevChain {
         Ok(())
     }
 
-    /// Makes a step at each tick and one for each request, until the source is stopped.
-    fn follow(
-        mut self,
-        ticks: &Receiver<Instant>,
-        requests: &Receiver<StepRequest>,
-        link: &SourceLink,
-    ) -> Result<(), SourceError> {
+    /// Makes a step at each tick, until the source is stopped.
+    fn follow(mut self, ticks: &Receiver<Instant>, link: &SourceLink) -> Result<(), SourceError> {
         loop {
             select! {
                 recv(link.stop) -> _ => return Ok(()),
-                recv(ticks) -> _ => {
-                    self.step(link)?;
-                }
-                recv(requests) -> request => {
-                    let Ok(StepRequest(answer)) = request else { return Ok(()) };
-                    let reverted = self.step(link)?;
-                    // Sending fails if the request was dropped.
-                    let _ = answer.send(reverted);
-                }
+                recv(ticks) -> _ => self.step(link)?,
             }
         }
     }
 
-    /// Makes one step, hands it over, and returns how many blocks it reverted. A long reorg is
-    /// given up when the source is stopped.
-    fn step(&mut self, link: &SourceLink) -> Result<usize, SourceError> {
+    /// Makes one step and hands it over. A long reorg is given up when the source is stopped.
+    fn step(&mut self, link: &SourceLink) -> Result<(), SourceError> {
         let DevStep { reverted, applied } = self.producer.step_while(&mut || !link.is_stopped())?;
         let applied = applied.into_iter().map(|(_, block)| block).collect();
         let (safe, finalized) = self.depths.settled(self.producer.head());
@@ -128,8 +106,7 @@ impl DevChain {
             applied,
             safe,
             finalized,
-        })?;
-        Ok(reverted)
+        })
     }
 }
 

@@ -14,7 +14,7 @@ mod tracker_handle;
 #[cfg(test)]
 mod tests;
 
-pub use dev::{DevSource, StepRequest};
+pub use dev::DevSource;
 pub use error::SourceError;
 pub use event::{Progress, ProgressReport, SourceEvent};
 pub use files::FilesSource;

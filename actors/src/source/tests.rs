@@ -2,7 +2,7 @@
 
 #[cfg(feature = "all-tests")]
 use std::io::Write;
-use std::{convert::Infallible, fs, path::PathBuf, sync::Arc, thread, time::Instant};
+use std::{cell::Cell, convert::Infallible, fs, path::PathBuf, sync::Arc, thread, time::Instant};
 
 use actix::Arbiter;
 use crossbeam::channel::{self, Receiver, Sender};
@@ -10,10 +10,8 @@ use nearhead_chain::{
     block::Block,
     dev::{DevConfig, Profile},
     encode::EncodeOptions,
-    window::{BlockNumberOrTag, BlockTag, Snapshot},
+    window::{BlockNumberOrTag, BlockTag, Snapshot, WINDOW_BLOCKS},
 };
-
-use tokio::sync::oneshot;
 
 use super::*;
 #[cfg(feature = "all-tests")]
@@ -218,7 +216,7 @@ const fn config(reorg_every: Option<u64>, reorg_depth: u64) -> DevConfig {
 struct Dev {
     head: Head,
     ticks: Sender<Instant>,
-    requests: Sender<StepRequest>,
+    steps: Cell<u64>,
     stop: Sender<Infallible>,
     thread: thread::JoinHandle<Result<(), SourceError>>,
 }
@@ -226,12 +224,10 @@ struct Dev {
 impl Dev {
     fn start(reorg_every: Option<u64>, reorg_depth: u64) -> Self {
         let (ticks, ticked) = channel::bounded(0);
-        let (requests, requested) = channel::bounded(0);
         let source = DevSource {
             config: config(reorg_every, reorg_depth),
             options: EncodeOptions::default(),
             ticks: ticked,
-            steps: requested,
         };
         let head = Head::default();
         let (link, _, stop) = link(&head);
@@ -239,31 +235,30 @@ impl Dev {
         Self {
             head,
             ticks,
-            requests,
+            steps: Cell::new(0),
             stop,
             thread,
         }
     }
 
-    async fn step(&self) -> (usize, Arc<Snapshot>) {
-        let (answer, answered) = oneshot::channel();
-        self.requests.send(StepRequest(answer)).unwrap();
-        let reverted = answered.await.unwrap();
-        (reverted, self.head.load().unwrap())
+    /// Makes one step, once the window is full, and returns the snapshot after it.
+    fn step(&self) -> Arc<Snapshot> {
+        self.ticks.send(Instant::now()).unwrap();
+        self.steps.set(self.steps.get() + 1);
+        let number = WINDOW_BLOCKS as u64 - 1 + self.steps.get();
+        let reached = || self.head.load().filter(|at| at.head().number() == number);
+        wait_until("a block", || reached().is_some());
+        reached().unwrap()
     }
 }
 
 #[actix::test]
 async fn the_dev_chain_fills_the_window_then_makes_one_block_per_tick() {
     let dev = Dev::start(None, 1);
-    // The source takes a tick only once the window is full.
-    dev.ticks.send(Instant::now()).unwrap();
-    dev.ticks.send(Instant::now()).unwrap();
-    let (reverted, snapshot) = dev.step().await;
-    assert_eq!(
-        (reverted, snapshot.head().number(), snapshot.oldest()),
-        (0, 130, 3)
-    );
+    let before = dev.step();
+    let snapshot = dev.step();
+    assert_eq!((snapshot.head().number(), snapshot.oldest()), (129, 2));
+    assert!(snapshot.is_canonical(before.head()));
     assert_eq!(
         hash_at(&snapshot, BlockTag::Safe),
         snapshot.head().ancestors.get(31).copied()
@@ -288,11 +283,15 @@ fn settled(snapshot: &Snapshot) -> [Arc<Block>; 2] {
 async fn a_settled_block_is_never_replaced() {
     for depth in [1, 70] {
         let dev = Dev::start(Some(5), depth);
-        dev.ticks.send(Instant::now()).unwrap();
+        dev.step();
         let mut reorgs = 0;
-        let (_, mut before) = dev.step().await;
+        let mut before = dev.step();
         for _ in 0..12 {
-            let (reverted, snapshot) = dev.step().await;
+            let snapshot = dev.step();
+            let reverted = before.canonical().iter().skip(1);
+            let reverted = reverted
+                .filter(|block| !snapshot.is_canonical(block))
+                .count();
             reorgs += usize::from(reverted > 0);
             assert!(reverted == 0 || reverted == usize::try_from(depth).unwrap());
             for (old, new) in settled(&before).iter().zip(settled(&snapshot)) {
@@ -320,7 +319,6 @@ async fn a_stopped_source_makes_no_block() {
         config: config(None, 1),
         options: EncodeOptions::default(),
         ticks: channel::never(),
-        steps: channel::never(),
     };
     let outcome = thread::spawn(move || source.run(link)).join().unwrap();
     assert!(matches!(outcome, Err(SourceError::Stopped)), "{outcome:?}");
