@@ -160,14 +160,14 @@ fn limits() {
     }
 }
 
-/// A row for each public constant of a file, with its documentation.
+/// A row for each constant of a file, with its documentation.
 fn constants(source: &str) -> Vec<String> {
     let mut rows = Vec::new();
     let mut documentation: Vec<&str> = Vec::new();
     for line in source.lines() {
         if let Some(text) = line.strip_prefix("///") {
             documentation.extend(text.split_whitespace());
-        } else if let Some(constant) = line.strip_prefix("pub const ") {
+        } else if let Some(constant) = constant(line) {
             let (name, rest) = constant.split_once(": ").unwrap();
             let (_, value) = rest.trim_end_matches(';').split_once(" = ").unwrap();
             let reason = without_links(&documentation.join(" "));
@@ -177,8 +177,14 @@ fn constants(source: &str) -> Vec<String> {
             documentation.clear();
         }
     }
-    assert_eq!(rows.len(), source.matches("\npub const ").count());
+    assert_eq!(rows.len(), source.lines().filter_map(constant).count());
     rows
+}
+
+/// What follows `const` in the first line of a constant that is visible outside its file.
+fn constant(line: &str) -> Option<&str> {
+    let visible = ["pub const ", "pub(crate) const "];
+    visible.iter().find_map(|start| line.strip_prefix(start))
 }
 
 /// Links to items work only in the code's own documentation.

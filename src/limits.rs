@@ -5,79 +5,79 @@ use std::time::Duration;
 
 /// Largest request body in bytes: room for a full batch of 5 KB per request. It bounds the memory
 /// of one request.
-pub const BODY_BYTES_MAX: usize = 5 << 20;
+pub(crate) const BODY_BYTES_MAX: usize = 5 << 20;
 
 /// Bytes of large bodies that one worker holds while they are read and answered: 25 of the largest.
 /// Further ones are refused, so that large bodies on many connections do not exhaust the memory.
-pub const BODY_BYTES_PER_WORKER: usize = 128 << 20;
+pub(crate) const BODY_BYTES_PER_WORKER: usize = 128 << 20;
 
 /// Longest part of a refused body that is read and discarded, in bytes: a connection whose body was
 /// read to its end can be reused, which costs a client less than a new one. A client that sends
 /// more is cut off.
-pub const DRAIN_BYTES_MAX: usize = 64 << 20;
+pub(crate) const DRAIN_BYTES_MAX: usize = 64 << 20;
 
 /// Longest wait for a request's whole body: 5 MiB take 30 s at the 1.4 Mbit/s of a bad mobile link.
-pub const BODY_TIMEOUT: Duration = Duration::from_secs(30);
+pub(crate) const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Longest wait for the headers of a connection's first request. They are one packet; the rest of
 /// the time is for bad links.
-pub const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
+pub(crate) const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How long a connection may stay idle between requests: longer than the 60 s of most load
 /// balancers, so that the balancer closes it and no request meets a closing server.
-pub const KEEP_ALIVE: Duration = Duration::from_secs(75);
+pub(crate) const KEEP_ALIVE: Duration = Duration::from_secs(75);
 
 /// Longest wait for a client to close its side of a connection; then the socket is closed.
-pub const DISCONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+pub(crate) const DISCONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Open connections; more wait in the kernel's queue. An idle one costs some 20 KB, so all of them
 /// cost 1.3 GB.
-pub const CONNECTIONS_MAX: usize = 65_536;
+pub(crate) const CONNECTIONS_MAX: usize = 65_536;
 
 /// Connections that wait in the kernel's queue for a worker: room for a burst of reconnecting
 /// clients.
-pub const BACKLOG: i32 = 2_048;
+pub(crate) const BACKLOG: i32 = 2_048;
 
 /// Requests in one batch: bounds the work that one body starts.
-pub const BATCH_ITEMS_MAX: usize = 1_000;
+pub(crate) const BATCH_ITEMS_MAX: usize = 1_000;
 
 /// Bytes of one batch's reply: bounds the memory that one batch holds until its client has read it.
 pub const BATCH_REPLY_BYTES_MAX: usize = 25_000_000;
 
 /// Longest run of eth_getLogs, from admission: bounds how long one query keeps its permits and its
 /// snapshot.
-pub const LOGS_DEADLINE: Duration = Duration::from_secs(10);
+pub(crate) const LOGS_DEADLINE: Duration = Duration::from_secs(10);
 
 /// Results of one eth_getLogs: bounds the memory and the size of one answer to some megabytes.
-pub const LOGS_MAX: usize = 10_000;
+pub(crate) const LOGS_MAX: usize = 10_000;
 
 /// Addresses and topic values of one log filter together: bounds one query to 640,000 look-ups, one
 /// for each value in each of 128 blocks.
-pub const FILTER_VALUES_MAX: usize = 5_000;
+pub(crate) const FILTER_VALUES_MAX: usize = 5_000;
 
 /// Positions of a log filter's topics: a log has no more (EVM: LOG0 to LOG4).
-pub const TOPICS_MAX: usize = 4;
+pub(crate) const TOPICS_MAX: usize = 4;
 
 /// Keys of one eth_getProof, and slots of one eth_getStorageValues: some 10 ms of work.
-pub const STORAGE_KEYS_MAX: usize = 1_024;
+pub(crate) const STORAGE_KEYS_MAX: usize = 1_024;
 
 /// How long a client that has closed its side of a connection still gets an answer. A cheap answer
 /// takes a hundredth of it; a longer query is cancelled, because the client has probably gone.
-pub const HALF_CLOSED_GRACE: Duration = Duration::from_millis(20);
+pub(crate) const HALF_CLOSED_GRACE: Duration = Duration::from_millis(20);
 
 /// Longest time that a reply keeps its admission permits while it is written, so that slow clients
 /// do not use up the permits. After that, the reply continues without them.
-pub const WRITE_PERMIT_TIMEOUT: Duration = Duration::from_secs(2);
+pub(crate) const WRITE_PERMIT_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Longest time that a client may take for the next part of a reply. A part is [`CHUNK_BYTES`], and
 /// the kernel accepts the next one when half of [`UNSENT_BYTES`] is sent. A slower client holds
 /// memory that others need and is cut off; a steady 20 KB/s is fast enough. Whole seconds.
-pub const WRITE_STALL_TIMEOUT: Duration = Duration::from_secs(10);
+pub(crate) const WRITE_STALL_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Bytes of a connection that the kernel holds unsent. By default it accepts megabytes, and then no
 /// more until a third of them is sent: a client that reads 100 KB/s would seem to read nothing for
 /// many seconds.
-pub const UNSENT_BYTES: u32 = 128 << 10;
+pub(crate) const UNSENT_BYTES: u32 = 128 << 10;
 
 /// Largest message that a session accepts, in bytes, whole or in parts. A request larger than
 /// [`BODY_BYTES_MAX`] is read, discarded and answered with an error; beyond this bound, reading
@@ -86,67 +86,67 @@ pub const MESSAGE_BYTES_MAX: usize = 32 << 20;
 
 /// Bytes of a message that are not counted against [`BODY_BYTES_PER_WORKER`]: the size of a usual
 /// request, which is thus answered whatever other clients send.
-pub const UNCOUNTED_MESSAGE_BYTES: usize = 16 << 10;
+pub(crate) const UNCOUNTED_MESSAGE_BYTES: usize = 16 << 10;
 
 /// Largest frame that a session passes to its decoder, in words of four bytes. A larger frame is
 /// split, because the decoder keeps a buffer as large as the largest frame for the session's life.
-pub const FRAME_WORDS_MAX: u32 = 2_048;
+pub(crate) const FRAME_WORDS_MAX: u32 = 2_048;
 
 /// Pings, pongs and closes of one session that are read within a second; more wait in its socket. A
 /// client needs one in 30 seconds.
-pub const CONTROL_FRAMES_PER_SECOND: u32 = 100;
+pub(crate) const CONTROL_FRAMES_PER_SECOND: u32 = 100;
 
 /// Memory for answers and notifications that wait for one session's client: room for some thousand
 /// notifications, and for answers of any size, because answers are assembled while they are sent.
-pub const SESSION_BYTES_MAX: usize = 1 << 20;
+pub(crate) const SESSION_BYTES_MAX: usize = 1 << 20;
 
 /// Requests of one session that are in progress at the same time; the next one waits in its socket.
-pub const SESSION_REQUESTS_MAX: usize = 16;
+pub(crate) const SESSION_REQUESTS_MAX: usize = 16;
 
 /// Subscriptions of one session: bounds the work that it adds to every fan-out.
-pub const SESSION_SUBSCRIPTIONS_MAX: usize = 128;
+pub(crate) const SESSION_SUBSCRIPTIONS_MAX: usize = 128;
 
 /// Addresses and topics in all subscriptions of one session: as many as in one filter. Each takes
 /// some 150 bytes.
-pub const SESSION_FILTER_VALUES_MAX: usize = 5_000;
+pub(crate) const SESSION_FILTER_VALUES_MAX: usize = 5_000;
 
 /// Addresses and topics in all subscriptions of one worker's sessions: some 150 MB.
-pub const FILTER_VALUES_PER_WORKER: usize = 1_000_000;
+pub(crate) const FILTER_VALUES_PER_WORKER: usize = 1_000_000;
 
 /// Blocks that one session's subscriptions catch up by before another session has its turn. A block
 /// takes some microseconds.
-pub const CATCH_UP_STEPS: usize = 32;
+pub(crate) const CATCH_UP_STEPS: usize = 32;
 
 /// Smallest reply in bytes that is compressed. A smaller one fits into few packets, and compressing
 /// it costs more than sending it.
-pub const COMPRESS_BYTES_MIN: usize = 16 << 10;
+pub(crate) const COMPRESS_BYTES_MIN: usize = 16 << 10;
 
 /// Replies of one worker that are compressed at the same time: each keeps a core busy for 10 to 20
 /// ms per MB. Further replies go out uncompressed.
-pub const COMPRESSIONS_MAX: usize = 8;
+pub(crate) const COMPRESSIONS_MAX: usize = 8;
 
 /// Largest reply in bytes that is assembled in one buffer: up to here, a copy costs less than
 /// another slice.
-pub const JOINED_REPLY_BYTES_MAX: usize = 8 << 10;
+pub(crate) const JOINED_REPLY_BYTES_MAX: usize = 8 << 10;
 
 /// Largest result of a batch, or piece of a session's messages, in bytes that is copied into one
 /// buffer with its neighbours. A batch has many results, whose copies would take much memory; a
 /// message goes to thousands of sessions, each of which would copy it.
-pub const JOINED_ITEM_BYTES_MAX: usize = 512;
+pub(crate) const JOINED_ITEM_BYTES_MAX: usize = 512;
 
 /// Largest result in bytes that is built whole before it is sent; a larger one is built while it is
 /// sent. A proof with some slots fits, and any contract's code. In a batch the bound is
 /// [`JOINED_ITEM_BYTES_MAX`].
-pub const KEPT_RESULT_BYTES_MAX: usize = 64 << 10;
+pub(crate) const KEPT_RESULT_BYTES_MAX: usize = 64 << 10;
 
 /// Bytes of a reply that are passed to the connection at once. With the headers before them they
 /// fit into the 128 KiB buffer that actix keeps for a connection. Larger parts allocate that buffer
 /// each time; smaller ones cost more system calls (`load-tests/compare`, full blocks).
-pub const CHUNK_BYTES: usize = 120 << 10;
+pub(crate) const CHUNK_BYTES: usize = 120 << 10;
 
 /// Longest `X-Request-Id` that is returned, in bytes: a UUID has 36, a trace id with its span 55.
-pub const REQUEST_ID_BYTES_MAX: usize = 128;
+pub(crate) const REQUEST_ID_BYTES_MAX: usize = 128;
 
 /// How long a refused client should wait, in seconds: admitted work is done within a fraction of
 /// it.
-pub const RETRY_AFTER_SECONDS: u64 = 1;
+pub(crate) const RETRY_AFTER_SECONDS: u64 = 1;

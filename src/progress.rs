@@ -35,7 +35,7 @@ impl<W: Write> ProgressWriter<W> {
     const SILENT: Duration = Duration::from_secs(1);
 
     /// Writes to `output`, which can rewrite a line if `rewrites`; `now` is when the work began.
-    pub const fn new(output: W, rewrites: bool, now: Instant) -> Self {
+    pub(crate) const fn new(output: W, rewrites: bool, now: Instant) -> Self {
         Self {
             output,
             rewrites,

@@ -18,6 +18,7 @@ mod tenant;
 mod tenant_table;
 
 pub use quota::Exceeded;
-pub use session_caps::{SessionCaps, SessionPermit};
-pub use tenant::{Limits, MethodSet, Tenant, TenantId};
+pub use session_caps::SessionCaps;
+pub(crate) use session_caps::SessionPermit;
+pub use tenant::{Limits, MethodSet, Tenant};
 pub use tenant_table::{TenantConfig, Tenants};

@@ -25,11 +25,11 @@ pub(super) struct Quota {
 pub struct Exceeded {
     /// Whole seconds after which the same request is let in if the tenant sends no other; at least
     /// 1.
-    pub backoff_seconds: u64,
+    pub(crate) backoff_seconds: u64,
     /// Requests per second that are allowed.
-    pub allowed_rps: u64,
+    pub(crate) allowed_rps: u64,
     /// Requests in the last second, refused ones and this one included.
-    pub current_rps: u64,
+    pub(crate) current_rps: u64,
 }
 
 #[derive(Debug, Default)]

@@ -14,7 +14,7 @@ pub struct SessionCaps {
 
 /// The right to one open session; dropping it gives it back.
 #[derive(Debug)]
-pub struct SessionPermit {
+pub(crate) struct SessionPermit {
     _of_service: Counted,
     _of_tenant: Counted,
 }
@@ -32,7 +32,7 @@ impl SessionCaps {
     /// A permit for one more session of `tenant`; `None` if the service or the tenant has too many
     /// open.
     #[must_use]
-    pub fn take(&self, tenant: &Tenant) -> Option<SessionPermit> {
+    pub(crate) fn take(&self, tenant: &Tenant) -> Option<SessionPermit> {
         Some(SessionPermit {
             _of_service: self.open.take(self.most)?,
             _of_tenant: tenant.open_sessions.take(tenant.limits.sessions)?,

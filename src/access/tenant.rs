@@ -20,14 +20,14 @@ pub enum MethodSet {
 impl MethodSet {
     /// Whether a method that belongs to `other` is in this set.
     #[must_use]
-    pub const fn includes(self, other: Self) -> bool {
+    pub(crate) const fn includes(self, other: Self) -> bool {
         matches!((self, other), (Self::Companion, _) | (_, Self::Core))
     }
 }
 
 /// Identifies a tenant for as long as the process runs, across changes of its keys and limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct TenantId(pub(super) u32);
+pub(crate) struct TenantId(pub(super) u32);
 
 /// What a tenant may do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,11 +47,11 @@ pub struct Limits {
 #[derive(Debug)]
 pub struct Tenant {
     /// Identifies it.
-    pub id: TenantId,
+    pub(crate) id: TenantId,
     /// Its name in logs.
-    pub name: Box<str>,
+    pub(crate) name: Box<str>,
     /// What it may do.
-    pub limits: Limits,
+    pub(crate) limits: Limits,
     /// Its token bucket; `None` is unlimited.
     quota: Option<Arc<Quota>>,
     /// Its open sessions.
@@ -101,7 +101,7 @@ impl Tenant {
     ///
     /// # Errors
     /// The bucket does not hold that many; see `Quota::take`.
-    pub fn take_requests(&self, requests: u32, now: Instant) -> Result<(), Exceeded> {
+    pub(crate) fn take_requests(&self, requests: u32, now: Instant) -> Result<(), Exceeded> {
         self.quota
             .as_ref()
             .map_or(Ok(()), |quota| quota.take(requests, now))

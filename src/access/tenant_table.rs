@@ -12,12 +12,12 @@ use super::{
 /// A tenant as it is configured. It has no `Debug`, because it holds secrets.
 pub struct TenantConfig {
     /// Its name; configurations with the same name are one tenant.
-    pub name: String,
+    pub(crate) name: String,
     /// What it may do.
-    pub limits: Limits,
+    pub(crate) limits: Limits,
     /// Its keys. With several, one can be replaced without a gap: both are valid until the old one
     /// is removed.
-    pub secrets: Vec<String>,
+    pub(crate) secrets: Vec<String>,
 }
 
 impl TenantConfig {

@@ -18,7 +18,7 @@ use nearhead_chain::dev::Profile;
 
 use crate::{access::MethodSet, limits};
 
-pub use resolve::{Command, CommandError, Export, Origin, Resolved, Setting};
+pub use resolve::{Command, CommandError, Export, Resolved};
 pub use value::{ApiKey, Cap, LogFormat, SourceKind};
 use value::{Show, api_keys, cap, duration, names, nodes, path, whole};
 
@@ -28,13 +28,13 @@ pub struct OptionSpec {
     /// Name of the flag (with `--`) and of the file's key.
     pub name: &'static str,
     /// Its heading in `--help`.
-    pub group: &'static str,
+    pub(crate) group: &'static str,
     /// Placeholder of its value, with the unit.
-    pub unit: &'static str,
+    pub(crate) unit: &'static str,
     /// The accepted values, as error messages state them.
-    pub accepts: &'static str,
+    pub(crate) accepts: &'static str,
     /// What it is for.
-    pub help: &'static str,
+    pub(crate) help: &'static str,
     /// Parses the given texts (several only for a list) into the configuration; `None` if one of
     /// them is invalid.
     set: fn(&mut Config, &[String]) -> Option<()>,
@@ -45,13 +45,13 @@ pub struct OptionSpec {
 impl OptionSpec {
     /// Name in the environment.
     #[must_use]
-    pub fn environment(&self) -> String {
+    pub(crate) fn environment(&self) -> String {
         format!("NEARHEAD_{}", self.name.to_uppercase().replace('-', "_"))
     }
 
     /// The default as a user would write it.
     #[must_use]
-    pub fn default(&self) -> String {
+    pub(crate) fn default(&self) -> String {
         (self.show)(&Config::default())
     }
 
@@ -266,7 +266,7 @@ impl Config {
     ///
     /// # Errors
     /// A key or a file is missing.
-    pub fn complete(mut self) -> Result<Self, ConfigError> {
+    pub(crate) fn complete(mut self) -> Result<Self, ConfigError> {
         if self.source == SourceKind::Files {
             for (missing, path) in [("genesis", &self.genesis), ("chain", &self.chain)] {
                 if path.is_none() {

@@ -35,22 +35,22 @@ pub enum Command {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Export {
     /// Path of genesis.json.
-    pub genesis: PathBuf,
+    pub(crate) genesis: PathBuf,
     /// Path of chain.rlp.
-    pub chain: PathBuf,
+    pub(crate) chain: PathBuf,
     /// Number of blocks after the genesis.
-    pub blocks: u64,
+    pub(crate) blocks: u64,
     /// Seed of the chain.
-    pub seed: u64,
+    pub(crate) seed: u64,
     /// Size of state and blocks.
-    pub profile: Profile,
+    pub(crate) profile: Profile,
     /// Time between two blocks.
-    pub block_time: std::time::Duration,
+    pub(crate) block_time: std::time::Duration,
 }
 
 /// Where a value came from.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Origin {
+pub(crate) enum Origin {
     /// Not given.
     Default,
     /// The file.
@@ -74,13 +74,13 @@ impl fmt::Display for Origin {
 
 /// One line of `nearhead check`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Setting {
+pub(crate) struct Setting {
     /// The option's name.
-    pub name: &'static str,
+    pub(crate) name: &'static str,
     /// Its value, secrets hidden.
-    pub value: String,
+    pub(crate) value: String,
     /// Where it came from.
-    pub origin: Origin,
+    pub(crate) origin: Origin,
 }
 
 /// The configuration and where each value came from, in the order of the table.
@@ -89,7 +89,7 @@ pub struct Resolved {
     /// The values, checked together.
     pub config: Config,
     /// Each value with its origin.
-    pub settings: Vec<Setting>,
+    pub(crate) settings: Vec<Setting>,
 }
 
 impl fmt::Display for Resolved {
@@ -169,7 +169,7 @@ impl Command {
     ///
     /// # Errors
     /// The command line, the environment or the file is invalid.
-    pub fn resolve(
+    pub(crate) fn resolve(
         arguments: impl IntoIterator<Item = OsString>,
         environment: &dyn Fn(&str) -> Option<OsString>,
     ) -> Result<Self, CommandError> {

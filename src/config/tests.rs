@@ -4,7 +4,10 @@ use std::{collections::BTreeSet, ffi::OsString, fs, path::PathBuf};
 
 use proptest::prelude::*;
 
-use super::*;
+use super::{
+    resolve::{Origin, Setting},
+    *,
+};
 
 /// A configuration file, removed when the value is dropped. In one test, the same text has the same
 /// path.

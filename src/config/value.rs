@@ -51,7 +51,7 @@ pub enum Cap {
 impl Cap {
     /// The bound, with `auto` in place of [`Self::Auto`].
     #[must_use]
-    pub const fn or(self, auto: usize) -> usize {
+    pub(crate) const fn or(self, auto: usize) -> usize {
         match self {
             Self::Auto => auto,
             Self::Of(count) => count,
@@ -63,7 +63,7 @@ impl Cap {
 #[derive(Clone, PartialEq, Eq)]
 pub struct ApiKey {
     /// Name of the tenant, for logs.
-    pub tenant: String,
+    pub(crate) tenant: String,
     secret: String,
 }
 
@@ -81,7 +81,7 @@ impl ApiKey {
 
     /// The secret. It must not get into a log, a metric or an error.
     #[must_use]
-    pub fn secret(&self) -> &str {
+    pub(crate) fn secret(&self) -> &str {
         &self.secret
     }
 
@@ -209,7 +209,7 @@ words! {
 impl SourceKind {
     /// Its name on the command line.
     #[must_use]
-    pub const fn name(self) -> &'static str {
+    pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Dev => "dev",
             Self::Files => "files",

@@ -38,13 +38,13 @@ pub struct ServerState {
 #[derive(Clone, Debug)]
 pub struct ServerSettings {
     /// Longest run of eth_getLogs, from admission.
-    pub logs_deadline: Duration,
+    pub(crate) logs_deadline: Duration,
     /// Longest wait for a request's whole body, and for a session's whole message.
-    pub body_timeout: Duration,
+    pub(crate) body_timeout: Duration,
     /// Bytes that may wait for one session's client.
-    pub session_bytes: usize,
+    pub(crate) session_bytes: usize,
     /// Longest time from the end of one request to the last header of the next.
-    pub idle_max: Duration,
+    pub(crate) idle_max: Duration,
 }
 
 impl Default for ServerSettings {

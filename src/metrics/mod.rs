@@ -20,7 +20,7 @@ use prometheus::{
 };
 
 use self::exporter::Exporter;
-pub use self::outcome::Outcome;
+pub(crate) use self::outcome::Outcome;
 
 /// Upper bounds of the latency histogram in seconds: a cheap answer takes some 10 µs, the longest
 /// allowed 10 s.
@@ -48,21 +48,21 @@ pub struct Metrics {
     /// The same for requests that name no method that is served.
     other: Arc<MethodMetrics>,
     /// `nearhead_http_requests_in_flight`: HTTP requests that are being read or answered.
-    pub in_flight: IntGauge,
+    pub(crate) in_flight: IntGauge,
     /// `nearhead_sessions`: WebSocket sessions that are open.
-    pub sessions: IntGauge,
+    pub(crate) sessions: IntGauge,
     /// `nearhead_sessions_closed_total{code}`.
     sessions_closed: IntCounterVec,
     /// `nearhead_subscriptions`: subscriptions of all sessions.
-    pub subscriptions: IntGauge,
+    pub(crate) subscriptions: IntGauge,
     /// `nearhead_notifications_total`.
     notifications: IntCounter,
     /// `nearhead_fanout_seconds`: time until one change of the head is in the outbox of every
     /// session of a worker; sending is not included.
-    pub fanout: Histogram,
+    pub(crate) fanout: Histogram,
     /// `nearhead_slow_clients_total`: connections that were cut off because the client took too
     /// long.
-    pub slow_clients: IntCounter,
+    pub(crate) slow_clients: IntCounter,
     /// `nearhead_panics_total`.
     panics: IntCounter,
     /// `nearhead_permits_in_use{kind}`.
@@ -75,7 +75,7 @@ pub struct Metrics {
     head_age_seconds: Gauge,
     /// `nearhead_head_delay_seconds`: time from an upstream's announcement of a head until it is
     /// readable here.
-    pub head_delay: Histogram,
+    pub(crate) head_delay: Histogram,
     /// `nearhead_node_faults_total{node, reason}`; `node` is the position in the configuration.
     node_faults: IntCounterVec,
     /// `nearhead_node_limited_total{node}`.
@@ -96,14 +96,14 @@ pub struct Metrics {
 
 /// Handles of one method.
 #[derive(Debug)]
-pub struct MethodMetrics {
+pub(crate) struct MethodMetrics {
     outcomes: [IntCounter; Outcome::ALL.len()],
     latency: Histogram,
 }
 
 impl MethodMetrics {
     /// Counts one request that took `elapsed`.
-    pub fn answered(&self, outcome: Outcome, elapsed: Duration) {
+    pub(crate) fn answered(&self, outcome: Outcome, elapsed: Duration) {
         self.outcomes[outcome as usize].inc();
         self.latency.observe(elapsed.as_secs_f64());
     }
@@ -232,7 +232,7 @@ impl Metrics {
     /// The handles of the method at this position, or of `other` for a request that names no method
     /// that is served.
     #[must_use]
-    pub fn method(&self, index: Option<usize>) -> &MethodMetrics {
+    pub(crate) fn method(&self, index: Option<usize>) -> &MethodMetrics {
         index
             .and_then(|index| self.methods.get(index))
             .unwrap_or(&self.other)
@@ -240,7 +240,7 @@ impl Metrics {
 
     /// Counts a session that ends, by the code of the first close. Codes that clients invent are
     /// counted together.
-    pub fn session_closed(&self, code: u16) {
+    pub(crate) fn session_closed(&self, code: u16) {
         let code = match code {
             1000..=1015 => code.to_string(),
             _ => "other".to_owned(),
@@ -249,19 +249,19 @@ impl Metrics {
     }
 
     /// Counts an answer in which an upstream asks for fewer calls.
-    pub fn node_limited(&self, node: usize) {
+    pub(crate) fn node_limited(&self, node: usize) {
         let node = node.to_string();
         self.node_limited.with_label_values(&[&node]).inc();
     }
 
     /// Counts a fault of an upstream.
-    pub fn node_failed(&self, node: usize, reason: &'static str) {
+    pub(crate) fn node_failed(&self, node: usize, reason: &'static str) {
         let node = node.to_string();
         self.node_faults.with_label_values(&[&node, reason]).inc();
     }
 
     /// Sets the state of an upstream.
-    pub fn node_is(&self, node: usize, state: &str) {
+    pub(crate) fn node_is(&self, node: usize, state: &str) {
         let node = node.to_string();
         for (other, _) in UpstreamState::ALL {
             let is_it = other.label() == state;
@@ -271,7 +271,7 @@ impl Metrics {
     }
 
     /// Counts notifications.
-    pub fn notified(&self, count: usize) {
+    pub(crate) fn notified(&self, count: usize) {
         self.notifications.inc_by(count as u64);
     }
 

@@ -2,7 +2,7 @@
 
 /// What became of a request, as metrics and the access log show it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub(crate) enum Outcome {
     /// It was answered.
     Ok,
     /// The client's mistake.
@@ -19,7 +19,7 @@ pub enum Outcome {
 
 impl Outcome {
     /// All of them, in the order of their declaration.
-    pub const ALL: [Self; 6] = [
+    pub(crate) const ALL: [Self; 6] = [
         Self::Ok,
         Self::Invalid,
         Self::Denied,
@@ -30,7 +30,7 @@ impl Outcome {
 
     /// Its name in metrics and logs.
     #[must_use]
-    pub const fn label(self) -> &'static str {
+    pub(crate) const fn label(self) -> &'static str {
         match self {
             Self::Ok => "ok",
             Self::Invalid => "invalid",

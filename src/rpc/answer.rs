@@ -12,20 +12,20 @@ pub struct Answer {
     /// The reply; `None` if the body had only notifications.
     pub json: Option<Json>,
     /// Why nothing of the body was answered; HTTP has a status for it.
-    pub refusal: Option<Refusal>,
+    pub(crate) refusal: Option<Refusal>,
     /// The permit for the memory of a batch's answer; kept until it is written.
-    pub permit: Option<Permit>,
+    pub(crate) permit: Option<Permit>,
     /// The right of a session to an answer that may be large; kept until the client has taken it.
-    pub turn: Option<Permit>,
+    pub(crate) turn: Option<Permit>,
     /// A method's name, or `batch`, for the access log.
-    pub method: &'static str,
+    pub(crate) method: &'static str,
     /// The outcome; metrics count each item of a batch with its own.
-    pub outcome: Outcome,
+    pub(crate) outcome: Outcome,
 }
 
 /// Why nothing of a body was answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refusal {
+pub(crate) enum Refusal {
     /// No permit was free, or there is no block yet.
     Unavailable,
     /// The tenant is over its quota.

@@ -40,7 +40,7 @@ pub struct Malformed<'a> {
 }
 
 /// The id of an answer to a request without a usable id.
-pub const NULL_ID: &str = "null";
+pub(crate) const NULL_ID: &str = "null";
 
 impl<'a> Envelope<'a> {
     /// Parses a body.

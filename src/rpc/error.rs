@@ -144,7 +144,7 @@ impl RpcError {
 impl RpcError {
     /// The code on the wire.
     #[must_use]
-    pub const fn code(&self) -> i32 {
+    pub(crate) const fn code(&self) -> i32 {
         match self {
             // https://www.jsonrpc.org/specification#error_object
             Self::Parse => -32700,
@@ -196,7 +196,7 @@ impl RpcError {
 
     /// The message on the wire.
     #[must_use]
-    pub fn message(&self) -> Cow<'static, str> {
+    pub(crate) fn message(&self) -> Cow<'static, str> {
         Cow::Borrowed(match self {
             Self::Parse => "parse error",
             Self::InvalidRequest => "invalid request",
@@ -290,7 +290,7 @@ impl RpcError {
 
     /// The outcome of a request that got this error.
     #[must_use]
-    pub const fn outcome(&self) -> Outcome {
+    pub(crate) const fn outcome(&self) -> Outcome {
         match self {
             Self::Parse
             | Self::InvalidRequest

@@ -22,7 +22,8 @@ pub mod params;
 mod registry;
 mod subscriber;
 
-pub use answer::{Answer, Refusal};
+pub use answer::Answer;
+pub(crate) use answer::Refusal;
 pub use dispatcher::Dispatcher;
 pub use error::RpcError;
 pub use registry::{METHODS, Method, method_names};

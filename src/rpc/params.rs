@@ -21,7 +21,7 @@ use super::{
 const ARGUMENTS_MAX: usize = 4;
 
 /// Why a value cannot be read.
-pub type ParamError = Cow<'static, str>;
+pub(crate) type ParamError = Cow<'static, str>;
 
 /// The parameters of one request, read from the first to the last.
 #[derive(Debug)]
@@ -70,7 +70,7 @@ impl<'a> Params<'a> {
     ///
     /// # Errors
     /// `read` cannot read it.
-    pub fn optional<T>(
+    pub(crate) fn optional<T>(
         &mut self,
         default: T,
         read: impl FnOnce(&'a RawValue) -> Result<T, ParamError>,
@@ -131,12 +131,12 @@ impl<'de> Visitor<'de> for ArgumentsVisitor {
 }
 
 /// Whether the value is null.
-pub fn is_null(raw: &RawValue) -> bool {
+pub(crate) fn is_null(raw: &RawValue) -> bool {
     raw.get() == "null"
 }
 
 /// Any JSON string.
-pub fn text(raw: &RawValue) -> Result<Cow<'_, str>, ParamError> {
+pub(crate) fn text(raw: &RawValue) -> Result<Cow<'_, str>, ParamError> {
     string(raw).ok_or(Cow::Borrowed("want a string"))
 }
 
@@ -298,7 +298,7 @@ pub fn storage_key(text: &str) -> Result<ProofKey, RpcError> {
 }
 
 /// The items of an array.
-pub fn array(raw: &RawValue) -> Result<Vec<&RawValue>, ParamError> {
+pub(crate) fn array(raw: &RawValue) -> Result<Vec<&RawValue>, ParamError> {
     if !raw.get().starts_with('[') {
         return Err("want an array".into());
     }
@@ -307,7 +307,7 @@ pub fn array(raw: &RawValue) -> Result<Vec<&RawValue>, ParamError> {
 
 /// The named members of an object, unparsed. null counts as absent, the last of several equal names
 /// counts, and other members are ignored.
-pub fn members<'a, const N: usize>(
+pub(crate) fn members<'a, const N: usize>(
     raw: &'a RawValue,
     names: [&'static str; N],
 ) -> Result<[Option<&'a RawValue>; N], ParamError> {

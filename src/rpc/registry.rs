@@ -20,7 +20,7 @@ pub struct Method {
     /// The smallest set that includes it.
     pub set: MethodSet,
     /// How it is admitted.
-    pub class: CostClass,
+    pub(crate) class: CostClass,
     handler: Handler,
 }
 

@@ -5,7 +5,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 /// The opcode of a frame (RFC 6455 §5.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub enum Opcode {
+pub(crate) enum Opcode {
     /// A whole message in UTF-8.
     Text = 1,
     /// The sender's last frame.
@@ -17,17 +17,17 @@ pub enum Opcode {
 }
 
 /// Longest payload of a control frame (RFC 6455 §5.5).
-pub const CONTROL_BYTES_MAX: usize = 125;
+pub(crate) const CONTROL_BYTES_MAX: usize = 125;
 
 /// The header of a final, unmasked frame with a payload of `len` bytes.
-pub fn header(opcode: Opcode, len: usize) -> Bytes {
+pub(crate) fn header(opcode: Opcode, len: usize) -> Bytes {
     let mut out = BytesMut::with_capacity(10);
     put_header(&mut out, opcode, len);
     out.freeze()
 }
 
 /// A final, unmasked frame.
-pub fn frame(opcode: Opcode, payload: &[u8]) -> Bytes {
+pub(crate) fn frame(opcode: Opcode, payload: &[u8]) -> Bytes {
     let mut out = BytesMut::with_capacity(10 + payload.len());
     put_header(&mut out, opcode, payload.len());
     out.put_slice(payload);
@@ -35,7 +35,7 @@ pub fn frame(opcode: Opcode, payload: &[u8]) -> Bytes {
 }
 
 /// A close frame; a reason that is too long is cut.
-pub fn close(code: u16, reason: &str) -> Bytes {
+pub(crate) fn close(code: u16, reason: &str) -> Bytes {
     let mut end = reason.len().min(CONTROL_BYTES_MAX - 2);
     while !reason.is_char_boundary(end) {
         end -= 1;
