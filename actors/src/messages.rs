@@ -289,27 +289,27 @@ pub struct AdvanceHead {
 /// genesis stays.
 #[derive(Clone, Debug, Message)]
 #[rtype(result = "()")]
-pub struct ResetHead {
+pub(crate) struct ResetHead {
     /// The new head.
-    pub first: Arc<Block>,
+    pub(crate) first: Arc<Block>,
 }
 
 /// To the head tracker: add a verified block below the oldest, whose parent it is. The head stays,
 /// so no change is announced.
 #[derive(Clone, Debug, Message)]
 #[rtype(result = "Result<(), nearhead_chain::window::WindowError>")]
-pub struct ExtendBelow {
+pub(crate) struct ExtendBelow {
     /// The block.
-    pub block: Arc<Block>,
+    pub(crate) block: Arc<Block>,
 }
 
 /// To the head tracker: keep the verified genesis of a chain whose window began above it. No change
 /// is announced.
 #[derive(Clone, Debug, Message)]
 #[rtype(result = "Result<(), nearhead_chain::window::WindowError>")]
-pub struct KeepGenesis {
+pub(crate) struct KeepGenesis {
     /// Block 0.
-    pub block: Arc<Block>,
+    pub(crate) block: Arc<Block>,
 }
 
 /// To the head tracker: the source names these blocks safe and finalized, by number and hash. A
@@ -317,11 +317,11 @@ pub struct KeepGenesis {
 /// announced.
 #[derive(Clone, Copy, Debug, Message)]
 #[rtype(result = "()")]
-pub struct SettleHead {
+pub(crate) struct SettleHead {
     /// The safe block, if known.
-    pub safe: Option<(u64, B256)>,
+    pub(crate) safe: Option<(u64, B256)>,
     /// The finalized block, if known.
-    pub finalized: Option<(u64, B256)>,
+    pub(crate) finalized: Option<(u64, B256)>,
 }
 
 /// Fact: the head changed, and the new snapshot is already readable.

@@ -21,11 +21,11 @@ pub(crate) const OMMER_ANCESTORS_MAX: usize = 7;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OmmerAncestor {
     /// The block's hash.
-    pub hash: B256,
+    pub(crate) hash: B256,
     /// The block's header.
-    pub header: Header,
+    pub(crate) header: Header,
     /// Hashes of its ommers.
-    pub ommers: Vec<B256>,
+    pub(crate) ommers: Vec<B256>,
 }
 
 /// A verified block as the window holds it: facts for look-ups, JSON for answers.

@@ -12,14 +12,14 @@ use crate::block::RawBlock;
 /// The largest RLP of a block in bytes: what the networks carry. Messages of devp2p's eth protocol
 /// and payloads of the beacon chain are no larger, and from Osaka on blocks are smaller still
 /// (EIP-7934).
-pub const BLOCK_RLP_BYTES_MAX: usize = 10 << 20;
+pub(crate) const BLOCK_RLP_BYTES_MAX: usize = 10 << 20;
 
 /// Most transactions of a block: each has a signature of 64 bytes. They are counted before they are
 /// decoded, because an unsigned transaction of 10 bytes takes 30 times as much memory.
-pub const BLOCK_TRANSACTIONS_MAX: usize = BLOCK_RLP_BYTES_MAX / 64;
+pub(crate) const BLOCK_TRANSACTIONS_MAX: usize = BLOCK_RLP_BYTES_MAX / 64;
 
 /// Most bytes of genesis.json after decompression: twice a genesis of a million accounts.
-pub const GENESIS_BYTES_MAX: u64 = 256 << 20;
+pub(crate) const GENESIS_BYTES_MAX: u64 = 256 << 20;
 
 /// The first two bytes of gzip (RFC 1952); no RLP list of a block begins with 0x1f.
 const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];

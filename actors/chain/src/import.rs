@@ -36,16 +36,16 @@ pub struct Importer {
 #[derive(Debug)]
 pub struct ImportError {
     /// The block's number.
-    pub number: u64,
+    pub(crate) number: u64,
     /// The block's hash.
     pub hash: B256,
     /// The check that it failed.
-    pub kind: ImportErrorKind,
+    pub(crate) kind: ImportErrorKind,
 }
 
 /// The check that a block failed.
 #[derive(Debug, thiserror::Error)]
-pub enum ImportErrorKind {
+pub(crate) enum ImportErrorKind {
     /// A check of the header, the body or a signature failed.
     #[error(transparent)]
     Verify(#[from] VerifyError),

@@ -48,7 +48,7 @@ pub trait LazyBytes: Debug + Send {
 }
 
 /// The smallest `max` that [`LazyBytes::take`] is called with: shorter tokens need not be split.
-pub const TAKE_BYTES_MIN: usize = 64;
+pub(crate) const TAKE_BYTES_MIN: usize = 64;
 
 /// A value cannot be finished. A client that was sent its beginning has to be disconnected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -113,7 +113,7 @@ impl Json {
 
     /// Bytes that were made for this value.
     #[must_use]
-    pub const fn own(bytes: Bytes) -> Self {
+    pub(crate) const fn own(bytes: Bytes) -> Self {
         Self::One(Piece::Own(bytes))
     }
 

@@ -22,7 +22,7 @@ pub struct TestBlock {
 
 /// The hash of the transaction with this number.
 #[must_use]
-pub fn transaction_hash(number: u64) -> B256 {
+pub(crate) fn transaction_hash(number: u64) -> B256 {
     alloy_primitives::keccak256(number.to_be_bytes())
 }
 
@@ -34,8 +34,9 @@ impl TestBlock {
     }
 
     /// The block on ancestors that are known by their hashes alone.
+    #[cfg(test)]
     #[must_use]
-    pub fn orphan(&self, number: u64, ancestors: Arc<[B256]>) -> Arc<Block> {
+    pub(crate) fn orphan(&self, number: u64, ancestors: Arc<[B256]>) -> Arc<Block> {
         let parent = ancestors.first().copied().unwrap_or_default();
         self.at(number, parent, ancestors, U256::from(number))
     }

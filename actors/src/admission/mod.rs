@@ -4,10 +4,10 @@ mod cost;
 mod panics;
 mod permits;
 
-pub(crate) use cost::MAILBOX_CAPACITY;
-pub use cost::{
-    BATCH_BYTES_MAX, BATCH_BYTES_UNIT, CHEAP_PER_WORKER, CostClass, LOOKUPS_MAX, MEASURED_MAX,
-    PROOF_KEYS_MAX, REMOTE_MAX,
-};
+pub use cost::CostClass;
+#[cfg(test)]
+pub(crate) use cost::REMOTE_MAX;
+pub(crate) use cost::{LOOKUPS_MAX, MAILBOX_CAPACITY};
 pub use panics::Panics;
-pub use permits::{Admission, Permit, PermitUse, Permits, WorkerAdmission};
+pub(crate) use permits::WorkerAdmission;
+pub use permits::{Admission, Permit, PermitUse, Permits};

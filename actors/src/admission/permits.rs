@@ -37,7 +37,7 @@ impl Permits {
     ///
     /// # Errors
     /// [`QueryError::Unavailable`]: fewer are free.
-    pub fn take(&self, weight: usize) -> Reply<Permit> {
+    pub(crate) fn take(&self, weight: usize) -> Reply<Permit> {
         let weight = u32::try_from(weight)
             .unwrap_or(u32::MAX)
             .clamp(1, self.most);
@@ -48,13 +48,13 @@ impl Permits {
 
     /// The number of free permits.
     #[must_use]
-    pub fn available(&self) -> usize {
+    pub(crate) fn available(&self) -> usize {
         self.free.available_permits()
     }
 
     /// The number of permits taken.
     #[must_use]
-    pub fn in_use(&self) -> usize {
+    pub(crate) fn in_use(&self) -> usize {
         (self.most as usize).saturating_sub(self.available())
     }
 }
@@ -164,7 +164,7 @@ impl Admission {
 
 /// The admission of requests on one worker.
 #[derive(Clone, Debug)]
-pub struct WorkerAdmission {
+pub(crate) struct WorkerAdmission {
     cheap: Arc<Semaphore>,
     measured: Permits,
 }
@@ -175,7 +175,7 @@ impl WorkerAdmission {
     ///
     /// # Errors
     /// [`QueryError::Unavailable`]: not admitted.
-    pub async fn admit(&self, class: CostClass) -> Reply<Permit> {
+    pub(crate) async fn admit(&self, class: CostClass) -> Reply<Permit> {
         match class {
             CostClass::Cheap => match Arc::clone(&self.cheap).try_acquire_owned() {
                 Ok(permit) => Ok(permit),

@@ -12,6 +12,5 @@ mod state_read;
 mod worker;
 
 pub use ask::ask;
-pub use pool::Pool;
 pub use resources::ReadResources;
 pub use worker::Worker;

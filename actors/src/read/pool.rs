@@ -11,7 +11,7 @@ use crate::{
 
 /// The threads for large queries; clones share them.
 #[derive(Clone, Debug)]
-pub struct Pool(pub(crate) Addr<PoolActor>);
+pub(crate) struct Pool(pub(crate) Addr<PoolActor>);
 
 impl Pool {
     /// Starts `threads` threads, at least one. It must be called inside an actix system.
@@ -20,7 +20,7 @@ impl Pool {
         clippy::disallowed_methods,
         reason = "this is the one pool: permits bound its queue, and its actor catches panics"
     )]
-    pub fn start(threads: usize, panics: &Panics) -> Self {
+    pub(crate) fn start(threads: usize, panics: &Panics) -> Self {
         let panics = panics.clone();
         Self(SyncArbiter::start(threads.max(1), move || PoolActor {
             panics: panics.clone(),

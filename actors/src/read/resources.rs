@@ -10,7 +10,7 @@ pub struct ReadResources {
     /// The permits, and the count of panics.
     pub admission: Admission,
     /// The threads for large queries.
-    pub pool: Pool,
+    pub(crate) pool: Pool,
     /// The source of state that is not held; `None` where all of it is.
     pub state: Option<StateSource>,
 }

@@ -21,7 +21,7 @@ pub trait Source {
 }
 
 /// Ends a source when its other end is dropped.
-pub type StopSignal = Receiver<Infallible>;
+pub(crate) type StopSignal = Receiver<Infallible>;
 
 /// Everything that a source needs from the service.
 #[derive(Clone, Debug)]

@@ -19,5 +19,5 @@ pub use error::SourceError;
 pub use event::{Progress, ProgressReport, SourceEvent};
 pub use files::FilesSource;
 pub(crate) use files::read_genesis_file;
-pub use link::{Source, SourceLink, StopSignal};
+pub use link::{Source, SourceLink};
 pub use tracker_handle::TrackerHandle;

@@ -15,7 +15,7 @@ pub struct TrackerHandle {
 
 impl TrackerHandle {
     /// Sends a message, and waits for the answer or for the tracker's end.
-    pub(crate) async fn ask<M>(&self, message: M) -> Result<M::Result, MailboxError>
+    pub async fn ask<M>(&self, message: M) -> Result<M::Result, MailboxError>
     where
         M: Message + Send + 'static,
         M::Result: Send,

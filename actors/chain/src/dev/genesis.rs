@@ -116,7 +116,7 @@ impl DevGenesis {
     }
 
     /// All accounts: contracts and senders first, then the population.
-    pub fn accounts(&self) -> impl Iterator<Item = (Address, GenesisAccount)> {
+    pub(crate) fn accounts(&self) -> impl Iterator<Item = (Address, GenesisAccount)> {
         let named = self
             .named
             .iter()

@@ -18,7 +18,7 @@ mod unsigned;
 pub use assembler::AssembleError;
 pub use contracts::STORE as STORE_CONTRACT;
 pub use genesis::{CHAIN_ID, DevGenesis};
-pub use producer::{DevConfig, DevError, DevStep, Producer, REORG_DEPTH_MAX};
+pub use producer::{DevConfig, DevError, DevStep, Producer};
 pub use profile::Profile;
 
 #[cfg(test)]

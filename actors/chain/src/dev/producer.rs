@@ -17,11 +17,11 @@ use crate::{
     execute::{ExecuteError, build_block},
     import::{ImportError, Importer},
     network::SpecError,
-    trie::{NodeStore, TrieError},
+    trie::TrieError,
 };
 
 /// Most blocks that a reorg may replace: the window without its oldest block.
-pub const REORG_DEPTH_MAX: u64 = 127;
+pub(crate) const REORG_DEPTH_MAX: u64 = 127;
 
 /// The configuration of a dev chain. Equal configurations give equal chains, byte for byte.
 #[derive(Clone, Debug)]
@@ -173,12 +173,6 @@ impl Producer {
     #[cfg(test)]
     pub(super) fn signers(&self) -> impl Iterator<Item = alloy_primitives::Address> {
         self.traffic.signers.addresses()
-    }
-
-    /// The node store that all blocks of the chain share.
-    #[must_use]
-    pub fn store(&self) -> &Arc<NodeStore> {
-        self.importer.store()
     }
 
     /// The newest block.

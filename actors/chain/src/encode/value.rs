@@ -25,7 +25,7 @@ pub fn number(value: u64) -> Json {
 
 /// DATA: `"0x…"`, two digits a byte.
 #[must_use]
-pub fn data(bytes: &[u8]) -> Json {
+pub(crate) fn data(bytes: &[u8]) -> Json {
     let mut writer = JsonWriter::with_capacity(2 + 2 + 2 * bytes.len());
     writer.data(bytes);
     Json::own(writer.finish())

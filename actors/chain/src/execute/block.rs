@@ -33,11 +33,11 @@ use crate::{
 #[derive(Debug)]
 pub struct Executed {
     /// Receipts in order.
-    pub receipts: Vec<Receipt>,
+    pub(crate) receipts: Vec<Receipt>,
     /// Gas used by the block.
-    pub gas_used: u64,
+    pub(crate) gas_used: u64,
     /// Blob gas used by the block.
-    pub blob_gas_used: u64,
+    pub(crate) blob_gas_used: u64,
     /// Execution requests (EIP-7685); empty before Prague.
     pub requests: Requests,
     /// The state that `changes` apply to: the parent's, or, before Byzantium, that after the last
@@ -49,19 +49,19 @@ pub struct Executed {
 impl Executed {
     /// The state root after the block.
     #[must_use]
-    pub fn state_root(&self) -> B256 {
+    pub(crate) fn state_root(&self) -> B256 {
         self.changes.root()
     }
 
     /// Bloom over the logs of all receipts.
     #[must_use]
-    pub fn logs_bloom(&self) -> Bloom {
+    pub(crate) fn logs_bloom(&self) -> Bloom {
         verify::logs_bloom(&self.receipts)
     }
 
     /// Stores the state and returns a handle to it.
     #[must_use]
-    pub fn commit(self) -> Arc<State> {
+    pub(crate) fn commit(self) -> Arc<State> {
         self.base.commit(self.changes)
     }
 }
@@ -164,21 +164,21 @@ impl From<InternalBlockExecutionError> for ExecuteError {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct BlockTemplate {
     /// Seconds since 1970; above the parent's.
-    pub timestamp: u64,
+    pub(crate) timestamp: u64,
     /// Recipient of the tips.
-    pub beneficiary: Address,
+    pub(crate) beneficiary: Address,
     /// Gas limit; within 1/1024 of the parent's.
-    pub gas_limit: u64,
+    pub(crate) gas_limit: u64,
     /// PREVRANDAO (EIP-4399).
-    pub prev_randao: B256,
+    pub(crate) prev_randao: B256,
     /// At most 32 bytes.
-    pub extra_data: Bytes,
+    pub(crate) extra_data: Bytes,
     /// Withdrawals; from Shanghai on.
-    pub withdrawals: Vec<Withdrawal>,
+    pub(crate) withdrawals: Vec<Withdrawal>,
     /// Parent beacon block root (EIP-4788); from Cancun on.
-    pub parent_beacon_block_root: B256,
+    pub(crate) parent_beacon_block_root: B256,
     /// Transactions in order, each one valid where it stands.
-    pub transactions: Vec<Recovered<Transaction>>,
+    pub(crate) transactions: Vec<Recovered<Transaction>>,
 }
 
 /// Executes `raw` on top of `parent`.

@@ -206,7 +206,7 @@ impl Check {
 impl UpstreamFault {
     /// The check that the answer failed.
     #[must_use]
-    pub const fn check(&self) -> Check {
+    pub(crate) const fn check(&self) -> Check {
         match self {
             Self::Absent { .. } => Check::Absent,
             Self::TooLarge { .. } | Self::Encode(_) => Check::TooLarge,

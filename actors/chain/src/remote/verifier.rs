@@ -104,12 +104,6 @@ impl Verifier {
         }
     }
 
-    /// The store that the states of all verified blocks share.
-    #[must_use]
-    pub const fn store(&self) -> &Arc<NodeStore> {
-        &self.store
-    }
-
     /// Verifies everything of a block that needs no receipts. That is most of the work, and it can
     /// be done while the receipts are still being fetched. [`Self::verify_receipts`] does the rest.
     ///

@@ -16,7 +16,7 @@ pub struct Changes {
 impl Changes {
     /// The state root after the update.
     #[must_use]
-    pub const fn root(&self) -> B256 {
+    pub(crate) const fn root(&self) -> B256 {
         self.root
     }
 }

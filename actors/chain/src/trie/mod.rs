@@ -46,4 +46,6 @@ pub use node_store::{NodeStore, NodeStoreStats};
 pub use proof::{AccountProof, StorageProof};
 pub use state::State;
 pub use update::{AccountInfo, AccountUpdate, StateUpdate};
-pub use verify::{ProofError, ProofFlaw, ProofPart};
+pub use verify::ProofError;
+#[cfg(test)]
+pub(crate) use verify::ProofFlaw;

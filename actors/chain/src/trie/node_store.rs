@@ -104,15 +104,15 @@ pub(super) struct Handles {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NodeStoreStats {
     /// Number of nodes, including those that are referenced but missing.
-    pub nodes: usize,
+    pub(crate) nodes: usize,
     /// Bytes of the nodes' RLP.
     pub node_bytes: usize,
     /// Number of codes, including those that are referenced but missing.
-    pub codes: usize,
+    pub(crate) codes: usize,
     /// Bytes of the codes.
-    pub code_bytes: usize,
+    pub(crate) code_bytes: usize,
     /// Dropped handles whose nodes wait for [`NodeStore::release_retired`].
-    pub retired: usize,
+    pub(crate) retired: usize,
 }
 
 impl NodeStore {

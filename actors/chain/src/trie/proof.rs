@@ -16,7 +16,7 @@ pub struct AccountProof {
 #[derive(Clone, Debug)]
 pub struct StorageProof {
     /// The slot's value; zero if it is absent.
-    pub value: U256,
+    pub(crate) value: U256,
     /// Nodes of the storage proof.
-    pub nodes: Vec<Bytes>,
+    pub(crate) nodes: Vec<Bytes>,
 }

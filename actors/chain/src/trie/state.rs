@@ -102,7 +102,11 @@ impl State {
     ///
     /// # Errors
     /// As [`Self::storage`].
-    pub fn prove_slot(&self, storage_root: B256, slot: U256) -> Result<StorageProof, TrieError> {
+    pub(crate) fn prove_slot(
+        &self,
+        storage_root: B256,
+        slot: U256,
+    ) -> Result<StorageProof, TrieError> {
         let mut nodes = Vec::new();
         let push = |rlp: &[u8]| nodes.push(Bytes::copy_from_slice(rlp));
         let value = self.walk_storage(storage_root, slot, push)?;

@@ -14,14 +14,14 @@ use super::{
 #[error("{part}: {flaw}")]
 pub struct ProofError {
     /// The part that is wrong.
-    pub part: ProofPart,
+    pub(crate) part: ProofPart,
     /// What is wrong with it.
-    pub flaw: ProofFlaw,
+    pub(crate) flaw: ProofFlaw,
 }
 
 /// A part of an account proof.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ProofPart {
+pub(crate) enum ProofPart {
     /// The path from the state root to the account.
     Account,
     /// The path from the account's storage root to a slot.
@@ -39,7 +39,7 @@ impl std::fmt::Display for ProofPart {
 
 /// What is wrong with a proof.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ProofFlaw {
+pub(crate) enum ProofFlaw {
     /// The proof ends where another node must follow.
     #[error("expected a node {expected} after {found} nodes, found none")]
     Short {
@@ -113,7 +113,7 @@ impl AccountProof {
     ///
     /// # Errors
     /// A [`ProofError`] with the first node that does not fit.
-    pub fn verify(
+    pub(crate) fn verify(
         state_root: B256,
         address: &Address,
         nodes: Vec<Bytes>,

@@ -32,7 +32,7 @@ pub enum CursorStep {
 #[error("the blocks from block {number} to the head are no longer held")]
 pub struct CursorLost {
     /// The cursor's block.
-    pub number: u64,
+    pub(crate) number: u64,
 }
 
 impl Cursor {
