@@ -80,7 +80,7 @@ pub(crate) const WRITE_STALL_TIMEOUT: Duration = Duration::from_secs(10);
 pub(crate) const UNSENT_BYTES: u32 = 128 << 10;
 
 /// Largest message that a session accepts, in bytes, whole or in parts. A request larger than
-/// [`BODY_BYTES_MAX`] is read, discarded and answered with an error; beyond this bound, reading
+/// `BODY_BYTES_MAX` is read, discarded and answered with an error; beyond this bound, reading
 /// costs more than it is worth, and the session ends.
 pub const MESSAGE_BYTES_MAX: usize = 32 << 20;
 

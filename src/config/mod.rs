@@ -72,7 +72,7 @@ macro_rules! options {
         $name:literal $field:ident: $type:ty = $default:expr,
             $unit:literal, $accepts:literal, $parse:expr;
     )+)+) => {
-        /// The configuration, each value checked by itself; [`Config::complete`] checks them
+        /// The configuration, each value checked by itself; `Config::complete` checks them
         /// together.
         #[derive(Clone, Debug)]
         pub struct Config {

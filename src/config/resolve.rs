@@ -155,7 +155,7 @@ impl Command {
     /// Reads this process's command line and environment.
     ///
     /// # Errors
-    /// As [`Self::resolve`].
+    /// The command line, the environment or the file is invalid.
     #[expect(
         clippy::disallowed_methods,
         reason = "the one place that reads the environment"

@@ -15,7 +15,7 @@ pub enum Envelope<'a> {
     Single(Result<Call<'a>, Malformed<'a>>),
     /// Several requests, unparsed: each is parsed when its turn comes, and may fail alone.
     Batch(Vec<&'a RawValue>),
-    /// A batch of more than [`BATCH_ITEMS_MAX`] items; the id of the first item that has one.
+    /// A batch of more than `BATCH_ITEMS_MAX` items; the id of the first item that has one.
     OversizedBatch(&'a str),
 }
 

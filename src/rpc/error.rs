@@ -23,7 +23,7 @@ pub enum RpcError {
     InvalidHttp(&'static str),
     /// A batch without items.
     EmptyBatch,
-    /// A batch of more than [`BATCH_ITEMS_MAX`](crate::limits::BATCH_ITEMS_MAX) items.
+    /// A batch of more than `BATCH_ITEMS_MAX` items.
     BatchTooLarge,
     /// The tenant may call no method of this name.
     MethodNotFound(Box<str>),

@@ -117,7 +117,7 @@ pub enum ChainFileError {
 ///
 /// # Errors
 /// [`ChainFileError::GenesisJson`] with line and column, [`ChainFileError::GenesisGzip`], or
-/// [`ChainFileError::GenesisTooLarge`] beyond [`GENESIS_BYTES_MAX`].
+/// [`ChainFileError::GenesisTooLarge`] beyond `GENESIS_BYTES_MAX`.
 pub fn read_genesis(bytes: &[u8]) -> Result<Genesis, ChainFileError> {
     read_genesis_within(GENESIS_BYTES_MAX, bytes)
 }

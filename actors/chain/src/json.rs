@@ -40,7 +40,7 @@ pub trait LazyBytes: Debug + Send {
 
     /// Takes the next bytes, from one to `max` of them.
     ///
-    /// Called only while bytes are left, with a `max` of [`TAKE_BYTES_MIN`] or more.
+    /// Called only while bytes are left, with a `max` of `TAKE_BYTES_MIN` or more.
     ///
     /// # Errors
     /// [`Truncated`] if the data that the bytes are made from is gone.
@@ -81,7 +81,7 @@ impl Piece {
         }
     }
 
-    /// Takes the next bytes, at most `max` of them ([`TAKE_BYTES_MIN`] if that is more); none if
+    /// Takes the next bytes, at most `max` of them (`TAKE_BYTES_MIN` if that is more); none if
     /// everything was taken.
     ///
     /// # Errors

@@ -19,10 +19,6 @@ pub(crate) const CHEAP_PER_WORKER: usize = 256;
 /// while it is counted.
 pub(crate) const MEASURED_MAX: usize = 1_024;
 
-/// Messages that wait for one actor of a worker. Every sender holds a permit, so there are never
-/// more, and no sender waits for room.
-pub(crate) const MAILBOX_CAPACITY: usize = CHEAP_PER_WORKER + MEASURED_MAX;
-
 /// Bytes that the answers of large batches hold until they are written. A single answer holds
 /// little: it is assembled as it is sent, from JSON that was made with the block and is shared.
 pub(crate) const BATCH_BYTES_MAX: usize = 256 << 20;

@@ -5,9 +5,9 @@ mod panics;
 mod permits;
 
 pub use cost::CostClass;
+pub(crate) use cost::LOOKUPS_MAX;
 #[cfg(test)]
 pub(crate) use cost::REMOTE_MAX;
-pub(crate) use cost::{LOOKUPS_MAX, MAILBOX_CAPACITY};
 pub use panics::Panics;
-pub(crate) use permits::WorkerAdmission;
 pub use permits::{Admission, Permit, PermitUse, Permits};
+pub(crate) use permits::{MAILBOX_CAPACITY, WorkerAdmission};

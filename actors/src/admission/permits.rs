@@ -18,6 +18,10 @@ use crate::messages::{QueryError, Reply};
 /// it back.
 pub type Permit = OwnedSemaphorePermit;
 
+/// Messages that wait for one actor of a worker. Every sender holds a permit, so there are never
+/// more, and no sender waits for room.
+pub(crate) const MAILBOX_CAPACITY: usize = CHEAP_PER_WORKER + MEASURED_MAX;
+
 /// The permits of one kind; clones share them.
 #[derive(Clone, Debug)]
 pub struct Permits {

@@ -34,7 +34,7 @@ pub struct DevConfig {
     pub block_time_seconds: u64,
     /// Number of blocks after which a reorg comes; `None` for no reorgs.
     pub reorg_every: Option<u64>,
-    /// Number of blocks that a reorg replaces: 1 to [`REORG_DEPTH_MAX`].
+    /// Number of blocks that a reorg replaces: 1 to `REORG_DEPTH_MAX`.
     pub reorg_depth: u64,
 }
 

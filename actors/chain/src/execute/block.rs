@@ -29,7 +29,7 @@ use crate::{
     verify,
 };
 
-/// The result of executing a block. Its state is not stored until [`Self::commit`].
+/// The result of executing a block. Its state is not stored until `Self::commit`.
 #[derive(Debug)]
 pub struct Executed {
     /// Receipts in order.

@@ -209,7 +209,7 @@ impl NodeStore {
     /// Stores the nodes of a proof that a held root reaches; the others are left out.
     ///
     /// A node is stored under its own hash and only if a stored node references it, so a false
-    /// proof cannot add anything false. [`AccountProof::verify`] checks that a proof proves what it
+    /// proof cannot add anything false. `AccountProof::verify` checks that a proof proves what it
     /// claims.
     pub fn insert_proof(&self, proof: &AccountProof) {
         let lists =
