@@ -248,6 +248,32 @@ fn a_flag_holds_one_key_and_a_variable_several() {
     );
 }
 
+#[test]
+fn an_unnamed_key_joins_no_other_tenant() {
+    for (given, expected) in [
+        ("key-2=a,b", "key-2, key-3"),
+        ("a,key-1=b", "key-2, key-1"),
+        ("a,b,key-2=c,d", "key-1, key-3, key-2, key-4"),
+        ("alice=a,bob=b,alice=c", "alice, bob"),
+    ] {
+        let resolved = resolved(&["--api-key", given], &[], None);
+        let count = given.split(',').count();
+        let shown = format!("{count} hidden ({expected})");
+        assert_eq!(setting(&resolved, "api-key").value, shown, "{given}");
+    }
+}
+
+#[test]
+fn space_around_a_value_is_ignored() {
+    let given = [
+        ("NEARHEAD_MAX_SESSIONS", " auto "),
+        ("NEARHEAD_WORKERS", " 2 "),
+    ];
+    let resolved = resolved(&[], &given, None);
+    assert_eq!(resolved.config.max_sessions, Cap::Auto);
+    assert_eq!(resolved.config.workers, 2);
+}
+
 /// Flags, environment, file, and the whole message.
 type BadCommand<'a> = (
     &'a [&'a str],

@@ -85,17 +85,13 @@ impl ApiKey {
         &self.secret
     }
 
-    /// Parses `NAME=SECRET` or `SECRET`; a key without a name is named after its `position`.
-    fn parse(text: &str, position: usize) -> Option<Self> {
+    /// The key, if its name and its secret are valid.
+    fn checked(self) -> Option<Self> {
         let fits = |part: &str| {
             let unreserved = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte);
             (1..=Self::LENGTH_MAX).contains(&part.len()) && part.bytes().all(unreserved)
         };
-        let key = match text.split_once('=') {
-            Some((tenant, secret)) => Self::new(tenant, secret),
-            None => Self::new(format!("key-{position}"), text),
-        };
-        (fits(&key.tenant) && fits(&key.secret)).then_some(key)
+        (fits(&self.tenant) && fits(&self.secret)).then_some(self)
     }
 }
 
@@ -152,8 +148,12 @@ impl Show for Vec<Endpoint> {
 
 impl Show for Vec<ApiKey> {
     fn show(&self) -> String {
-        let mut tenants: Vec<&str> = self.iter().map(|key| key.tenant.as_str()).collect();
-        tenants.dedup();
+        let mut tenants: Vec<&str> = Vec::new();
+        for key in self {
+            if !tenants.contains(&key.tenant.as_str()) {
+                tenants.push(&key.tenant);
+            }
+        }
         match self.len() {
             0 => "none".to_owned(),
             count => format!("{count} hidden ({})", tenants.join(", ")),
@@ -245,8 +245,8 @@ pub(super) fn names<T: Named>(texts: &[String]) -> Option<T> {
 
 /// `auto`, or a whole number within bounds.
 pub(super) fn cap(texts: &[String], least: usize, most: usize) -> Option<Cap> {
-    match texts {
-        [text] if text == "auto" => Some(Cap::Auto),
+    match single(texts)? {
+        "auto" => Some(Cap::Auto),
         _ => whole(texts, least, most).map(Cap::Of),
     }
 }
@@ -290,11 +290,31 @@ pub(super) fn path(texts: &[String]) -> Option<Option<PathBuf>> {
     (!text.is_empty()).then(|| Some(PathBuf::from(text)))
 }
 
-/// Keys; each text may hold several, separated by commas.
+/// Keys, each `NAME=SECRET` or `SECRET`; each text may hold several, separated by commas.
+///
+/// A key without a name is a tenant of its own. It is named after its position, or after the next
+/// number whose name is free.
 pub(super) fn api_keys(texts: &[String]) -> Option<Vec<ApiKey>> {
+    let texts = texts.iter().flat_map(|text| text.split(',')).map(str::trim);
+    let parts: Vec<(Option<&str>, &str)> = texts
+        .map(|text| match text.split_once('=') {
+            Some((name, secret)) => (Some(name), secret),
+            None => (None, text),
+        })
+        .collect();
     let mut keys: Vec<ApiKey> = Vec::new();
-    for text in texts.iter().flat_map(|text| text.split(',')) {
-        let key = ApiKey::parse(text.trim(), keys.len() + 1)?;
+    for (name, secret) in &parts {
+        let free = |name: &String| {
+            !parts.iter().any(|(given, _)| given == &Some(name.as_str()))
+                && !keys.iter().any(|key| key.tenant == *name)
+        };
+        let name = match name {
+            Some(name) => (*name).to_owned(),
+            None => (keys.len() + 1..)
+                .map(|number| format!("key-{number}"))
+                .find(free)?,
+        };
+        let key = ApiKey::new(name, *secret).checked()?;
         if keys.iter().any(|known| known.secret == key.secret) {
             return None;
         }
