@@ -79,7 +79,11 @@ pub(super) struct AccessEntry<'a> {
     /// `None` if the status is enough, or if the client did not wait for the answer.
     pub(super) outcome: Option<Outcome>,
     status: Option<u16>,
-    bytes: u64,
+    /// Whether the client was gone before the answer was ready.
+    pub(super) is_abandoned: bool,
+    /// Length of the answer's body; `None` for a compressed answer and for a session, whose
+    /// lengths are not known yet.
+    bytes: Option<u64>,
 }
 
 impl<'a> AccessEntry<'a> {
@@ -94,7 +98,8 @@ impl<'a> AccessEntry<'a> {
             method: "none",
             outcome: None,
             status: None,
-            bytes: 0,
+            is_abandoned: false,
+            bytes: None,
         }
     }
 
@@ -110,9 +115,9 @@ impl<'a> AccessEntry<'a> {
 
     /// Records what is sent, and adds the request's id to it.
     pub(super) fn end(mut self, response: &mut HttpResponse) {
-        self.status = Some(response.status().as_u16());
-        if let BodySize::Sized(bytes) = response.body().size() {
-            self.bytes = bytes;
+        if !self.is_abandoned {
+            self.status = Some(response.status().as_u16());
+            self.bytes = known_length(response.body().size());
         }
         if let Some(id) = &self.id {
             response.headers_mut().insert(X_REQUEST_ID, id.clone());
@@ -121,6 +126,14 @@ impl<'a> AccessEntry<'a> {
 
     fn id(&self) -> Option<&str> {
         self.id.as_ref().and_then(|id| id.to_str().ok())
+    }
+}
+
+const fn known_length(size: BodySize) -> Option<u64> {
+    match size {
+        BodySize::None => Some(0),
+        BodySize::Sized(bytes) => Some(bytes),
+        BodySize::Stream => None,
     }
 }
 
@@ -176,6 +189,13 @@ mod tests {
             None,
             "requests are not logged"
         );
+    }
+
+    #[test]
+    fn a_length_that_is_not_known_yet_is_left_out() {
+        assert_eq!(known_length(BodySize::None), Some(0));
+        assert_eq!(known_length(BodySize::Sized(7)), Some(7));
+        assert_eq!(known_length(BodySize::Stream), None);
     }
 
     #[test]

@@ -67,6 +67,7 @@ impl WorkerState {
             // The dispatcher answers its own panics: the worker stops.
             Some(Err(_)) => Answer::error("null", &RpcError::Unavailable),
             None => {
+                access.is_abandoned = true;
                 let gone = HttpResponse::new(StatusCode::REQUEST_TIMEOUT);
                 return Err(close_after(gone));
             }
