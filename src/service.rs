@@ -3,6 +3,7 @@
 use std::{
     io,
     net::SocketAddr,
+    num::NonZeroU32,
     sync::{Arc, atomic::Ordering, mpsc},
     thread,
     time::Duration,
@@ -332,7 +333,7 @@ fn server_state(
         .map(|key| (key.tenant.as_str(), key.secret()));
     let limits = Limits {
         methods: config.methods,
-        rate: (config.rate_limit > 0).then_some(config.rate_limit),
+        rate: NonZeroU32::new(config.rate_limit),
         sessions: config.max_sessions_per_key.or(connections.div_ceil(2)),
     };
     ServerState {

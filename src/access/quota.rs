@@ -1,6 +1,9 @@
 //! How many requests a tenant may send: a token bucket, with the time passed in.
 
-use std::time::{Duration, Instant};
+use std::{
+    num::NonZeroU32,
+    time::{Duration, Instant},
+};
 
 use parking_lot::Mutex;
 
@@ -15,7 +18,7 @@ const TOKEN: i64 = 1_000_000_000;
 #[derive(Debug)]
 pub(super) struct Quota {
     /// Requests per second.
-    rate: u32,
+    rate: NonZeroU32,
     bucket: Mutex<Bucket>,
 }
 
@@ -42,7 +45,7 @@ struct Bucket {
 
 impl Quota {
     /// A full bucket of `rate` requests per second.
-    pub(super) fn new(rate: u32) -> Self {
+    pub(super) fn new(rate: NonZeroU32) -> Self {
         Self {
             rate,
             bucket: Mutex::default(),
@@ -60,17 +63,17 @@ impl Quota {
 }
 
 impl Bucket {
-    fn take(&mut self, rate: u32, requests: u32, now: Instant) -> Result<(), Exceeded> {
+    fn take(&mut self, rate: NonZeroU32, requests: u32, now: Instant) -> Result<(), Exceeded> {
         let current_rps = self.requests.count(requests, now);
-        self.refill(rate, now);
-        let capacity = i64::from(rate) * TOKEN;
+        self.refill(rate.get(), now);
+        let capacity = i64::from(rate.get()) * TOKEN;
         let cost = i64::from(requests) * TOKEN;
         let missing = self.used + cost.min(capacity) - capacity;
         if missing > 0 {
-            let nanos = missing.unsigned_abs().div_ceil(u64::from(rate));
+            let nanos = missing.unsigned_abs().div_ceil(u64::from(rate.get()));
             return Err(Exceeded {
                 backoff_seconds: nanos.div_ceil(1_000_000_000).max(1),
-                allowed_rps: u64::from(rate),
+                allowed_rps: u64::from(rate.get()),
                 current_rps,
             });
         }
@@ -120,6 +123,7 @@ impl RequestsPerSecond {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use proptest::prelude::*;
 
@@ -143,7 +147,7 @@ mod tests {
             rate in 1_u32..200,
             requests in prop::collection::vec((0_u64..400_000_000, 1_u32..300), 1..100),
         ) {
-            let quota = Quota::new(rate);
+            let quota = Quota::new(NonZeroU32::new(rate).unwrap());
             let start = Instant::now();
             let (mut at, mut admitted) = (0, Vec::new());
             for (pause, requests) in requests {
@@ -166,7 +170,7 @@ mod tests {
 
     #[test]
     fn a_batch_larger_than_the_bucket_is_served_and_leaves_a_debt() {
-        let (quota, now) = (Quota::new(10), Instant::now());
+        let (quota, now) = (Quota::new(NonZeroU32::new(10).unwrap()), Instant::now());
         assert_eq!(quota.take(100, now), Ok(()));
         let refused = quota.take(1, now).map_err(|e| e.backoff_seconds);
         assert_eq!(refused, Err(10), "90 in debt: 9.1 s until one is free");

@@ -1,6 +1,6 @@
 //! A tenant: who calls, what it may call, and how much.
 
-use std::{sync::Arc, time::Instant};
+use std::{num::NonZeroU32, sync::Arc, time::Instant};
 
 use super::{
     quota::{Exceeded, Quota},
@@ -35,7 +35,7 @@ pub struct Limits {
     /// The methods that it may call.
     pub methods: MethodSet,
     /// Requests per second; `None` is unlimited.
-    pub rate: Option<u32>,
+    pub rate: Option<NonZeroU32>,
     /// WebSocket sessions that it may have open.
     pub sessions: usize,
 }

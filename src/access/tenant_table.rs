@@ -129,14 +129,17 @@ impl TenantTable {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
-    use std::time::{Duration, Instant};
+    use std::{
+        num::NonZeroU32,
+        time::{Duration, Instant},
+    };
 
     use super::*;
     use crate::access::{MethodSet, SessionCaps};
 
     const LIMITS: Limits = Limits {
         methods: MethodSet::Companion,
-        rate: Some(2),
+        rate: NonZeroU32::new(2),
         sessions: 1,
     };
 
@@ -257,7 +260,7 @@ mod tests {
         assert_eq!(a.take_requests(100, now), Ok(()));
         let limits = Limits {
             methods: MethodSet::Core,
-            rate: Some(3),
+            rate: NonZeroU32::new(3),
             sessions: 2,
         };
         tenants.replace(TenantConfig::from_keys([("a", "a")], limits));
