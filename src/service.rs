@@ -359,6 +359,11 @@ fn server_state(
     }
 }
 
+/// The share of one worker, rounded down so that all of them together stay within the limit.
+fn connections_per_worker(config: &Config) -> usize {
+    (config.max_connections / config.workers).max(1)
+}
+
 /// Starts to listen.
 fn serve(
     config: &Config,
@@ -377,7 +382,7 @@ fn serve(
         HttpServer::new(move || App::new().configure(|routes| http::configure(&state, routes)))
             .on_connect(on_connect)
             .workers(config.workers)
-            .max_connections(config.max_connections.div_ceil(config.workers))
+            .max_connections(connections_per_worker(config))
             .keep_alive(config.keep_alive)
             .client_request_timeout(config.header_timeout)
             .client_disconnect_timeout(limits::DISCONNECT_TIMEOUT)

@@ -142,6 +142,18 @@ fn a_source_that_cannot_be_served_does_not_start() {
     );
 }
 
+#[test]
+fn workers_share_the_connections() {
+    for (max_connections, workers, share) in [(9, 4, 2), (8, 4, 2), (3, 4, 1)] {
+        let config = Config {
+            max_connections,
+            workers,
+            ..config()
+        };
+        assert_eq!(connections_per_worker(&config), share);
+    }
+}
+
 #[actix::test]
 async fn the_end_of_the_head_tracker_is_a_failure() {
     let service = start(config()).unwrap();
