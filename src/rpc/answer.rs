@@ -15,8 +15,8 @@ pub struct Answer {
     pub(crate) refusal: Option<Refusal>,
     /// The permit for the memory of a batch's answer; kept until it is written.
     pub(crate) permit: Option<Permit>,
-    /// The right of a session to an answer that may be large; kept until the client has taken it.
-    pub(crate) turn: Option<Permit>,
+    /// The permit of a session for a large answer; kept until the client has taken it.
+    pub(crate) large_answer: Option<Permit>,
     /// A method's name, or `batch`, for the access log.
     pub(crate) method: &'static str,
     /// The outcome; metrics count each item of a batch with its own.
@@ -58,7 +58,7 @@ impl Answer {
             json: Some(writer.finish()),
             refusal: Refusal::of(error),
             permit: None,
-            turn: None,
+            large_answer: None,
             method: "none",
             outcome: error.outcome(),
         }
@@ -70,7 +70,7 @@ impl Answer {
             json,
             refusal: None,
             permit: None,
-            turn: None,
+            large_answer: None,
             method,
             outcome: Outcome::Ok,
         }

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use nearhead_actors::read::Worker;
 use nearhead_chain::window::Snapshot;
 
-use super::subscriber::Subscriber;
+use super::request_session::RequestSession;
 use crate::access::Tenant;
 
 /// What one request, or every item of one batch, is answered from.
@@ -21,5 +21,5 @@ pub(crate) struct RequestContext<'a> {
     /// Largest result in bytes that is built at once; a larger one is built while it is sent.
     pub(crate) kept_max: usize,
     /// The session that the request came over, if any.
-    pub(crate) subscriber: Option<&'a dyn Subscriber>,
+    pub(crate) session: Option<&'a dyn RequestSession>,
 }

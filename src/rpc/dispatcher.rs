@@ -21,7 +21,7 @@ use super::{
     error::{QuerySubject, RpcError},
     params::Params,
     registry::{METHODS, Method, find},
-    subscriber::Subscriber,
+    request_session::RequestSession,
 };
 use crate::{
     access::Tenant,
@@ -46,7 +46,7 @@ pub struct Dispatcher {
 
 impl Dispatcher {
     /// Answers one body of `tenant` that arrived at `now`, over a session if there is a
-    /// `subscriber`.
+    /// `session`.
     ///
     /// Dropping the future withdraws what is queued and cancels what runs.
     pub async fn answer(
@@ -54,10 +54,10 @@ impl Dispatcher {
         tenant: &Tenant,
         body: &[u8],
         now: Instant,
-        subscriber: Option<&dyn Subscriber>,
+        session: Option<&dyn RequestSession>,
     ) -> Answer {
         let panics = self.worker.resources().admission.panics();
-        let answer = async { Ok(self.answer_body(tenant, body, now, subscriber).await) };
+        let answer = async { Ok(self.answer_body(tenant, body, now, session).await) };
         guard(panics, answer)
             .await
             .unwrap_or_else(|error| self.refuse(NULL_ID, &error, now))
@@ -68,7 +68,7 @@ impl Dispatcher {
         tenant: &Tenant,
         body: &[u8],
         now: Instant,
-        subscriber: Option<&dyn Subscriber>,
+        session: Option<&dyn RequestSession>,
     ) -> Answer {
         let parsed = Envelope::parse(body);
         let (id, requests) = match &parsed {
@@ -86,9 +86,9 @@ impl Dispatcher {
             Ok(envelope) => envelope,
             Err(error) => return self.refuse(NULL_ID, &error, now),
         };
-        let turn = match subscriber {
-            Some(subscriber) if may_be_large(&envelope, tenant) => {
-                subscriber.turn().acquire_owned().await.ok()
+        let large_answer = match session {
+            Some(session) if may_be_large(&envelope, tenant) => {
+                session.large_answer().acquire_owned().await.ok()
             }
             _ => None,
         };
@@ -104,7 +104,7 @@ impl Dispatcher {
                 Envelope::Batch(_) => JOINED_ITEM_BYTES_MAX,
                 _ => KEPT_RESULT_BYTES_MAX,
             },
-            subscriber,
+            session,
         };
         let mut answer = match envelope {
             Envelope::Single(call) => self.answer_single(&context, call, now).await,
@@ -112,7 +112,7 @@ impl Dispatcher {
             Envelope::Batch(items) => Box::pin(self.answer_batch(&context, items, now)).await,
             Envelope::OversizedBatch(id) => self.refuse_batch(id, now),
         };
-        answer.turn = turn;
+        answer.large_answer = large_answer;
         answer
     }
 
@@ -170,7 +170,7 @@ impl Dispatcher {
         now: Instant,
     ) -> Answer {
         let mut writer = Writer::new(JOINED_ITEM_BYTES_MAX);
-        let room = context.subscriber.map_or(usize::MAX, Subscriber::room);
+        let room = context.session.map_or(usize::MAX, RequestSession::room);
         let mut is_full = false;
         for item in items {
             let call = Call::parse(item);

@@ -8,7 +8,7 @@
 //! | `methods` | the handlers |
 //! | `envelope`, `params`, `log_query` | parsing: requests, parameters, the filter object |
 //! | `answer`, `error` | writing: responses, and every error with its code |
-//! | `subscriber` | what a session offers to eth_subscribe |
+//! | `request_session` | the session of a request, as methods and the dispatcher see it |
 
 mod answer;
 mod cancel_on_drop;
@@ -20,11 +20,11 @@ pub mod log_query;
 mod methods;
 pub mod params;
 mod registry;
-mod subscriber;
+mod request_session;
 
 pub use answer::Answer;
 pub(crate) use answer::Refusal;
 pub use dispatcher::Dispatcher;
 pub use error::RpcError;
 pub use registry::{METHODS, Method, method_names};
-pub use subscriber::{Subscriber, SubscriptionKind};
+pub use request_session::{RequestSession, SubscriptionKind};

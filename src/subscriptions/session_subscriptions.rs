@@ -89,7 +89,7 @@ impl SessionSubscriptions {
     /// and returns its id. It sends nothing before [`start`](Self::start).
     ///
     /// # Errors
-    /// As [`crate::rpc::Subscriber::subscribe`].
+    /// As [`crate::rpc::RequestSession::subscribe`].
     pub(crate) fn subscribe(
         &self,
         kind: SubscriptionKind,

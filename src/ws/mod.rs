@@ -10,7 +10,7 @@
 //! | `message` | a message that arrives in fragments |
 //! | `inbound`, `outbound` | the two directions of a connection, as streams |
 //! | `session_actor` | answers a session's messages |
-//! | `request_subscriber` | what one request subscribes to |
+//! | `request_subscriptions` | the subscriptions that one request makes |
 //! | `close_reason` | code and text of a close frame |
 //!
 //! actix runs a session's actor only while its connection is polled, so a client that does not read
@@ -22,7 +22,7 @@ mod inbound;
 mod message;
 mod outbound;
 mod outbox;
-mod request_subscriber;
+mod request_subscriptions;
 mod session;
 pub(crate) mod session_actor;
 mod sessions;

@@ -80,8 +80,8 @@ pub(crate) struct Session {
     state: Cell<State>,
     waker: Cell<Option<Waker>>,
     in_flight: Cell<usize>,
-    /// The right to compute an answer that may be large.
-    turn: Arc<Semaphore>,
+    /// The permit for one large answer.
+    large_answer: Arc<Semaphore>,
     /// Whether the actor has not handled the last frame yet.
     frame_pending: Cell<bool>,
     incoming: Cell<Incoming>,
@@ -114,7 +114,7 @@ impl Session {
             state: Cell::new(State::Open),
             waker: Cell::new(None),
             in_flight: Cell::new(0),
-            turn: Arc::new(Semaphore::new(1)),
+            large_answer: Arc::new(Semaphore::new(1)),
             frame_pending: Cell::new(false),
             incoming: Cell::new(Incoming::Nothing),
             is_paused: Cell::new(false),
@@ -128,17 +128,17 @@ impl Session {
 
     // --- sending ---
 
-    /// Queues an answer, and keeps its `turn` until the client has taken it. Even a large answer
+    /// Queues an answer, and keeps its permit until the client has taken it. Even a large answer
     /// holds little memory until then.
-    pub(crate) fn answer(&self, json: Json, turn: Option<Permit>) {
+    pub(crate) fn answer(&self, json: Json, large_answer: Option<Permit>) {
         if !self.takes_messages() {
             return;
         }
         let mut outbox = self.begin_sending();
         let header = frame::header(Opcode::Text, json.len());
         outbox.push(std::iter::once(Piece::Own(header)).chain(json.into_pieces()));
-        if let Some(turn) = turn {
-            outbox.keep(turn);
+        if let Some(permit) = large_answer {
+            outbox.keep(permit);
         }
         drop(outbox);
         self.wake();
@@ -281,8 +281,8 @@ impl Session {
     }
 
     /// One permit, kept until an answer that may be large is taken.
-    pub(crate) fn turn(&self) -> Arc<Semaphore> {
-        Arc::clone(&self.turn)
+    pub(crate) fn large_answer(&self) -> Arc<Semaphore> {
+        Arc::clone(&self.large_answer)
     }
 
     /// Records that a request is in flight.

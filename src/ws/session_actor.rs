@@ -24,7 +24,7 @@ use crate::{
         inbound::Inbound,
         message::{Fragments, MessageRefusal},
         outbound::Outbound,
-        request_subscriber::RequestSubscriber,
+        request_subscriptions::RequestSubscriptions,
         session::Session,
     },
 };
@@ -77,29 +77,23 @@ impl SessionActor {
         let (session, dispatcher) = (Rc::clone(&self.session), Rc::clone(&self.dispatcher));
         let (tenant, now) = (Arc::clone(&self.tenant), Instant::now());
         session.begin_request();
-        let subscriber = RequestSubscriber::new(Rc::clone(&session));
+        let request = RequestSubscriptions::new(Rc::clone(&session));
         let answer = async move {
-            let answer = dispatcher
-                .answer(&tenant, &body, now, Some(&subscriber))
-                .await;
+            let answer = dispatcher.answer(&tenant, &body, now, Some(&request)).await;
             drop((body, charge));
-            (answer, subscriber)
+            (answer, request)
         };
-        ctx.spawn(
-            answer
-                .into_actor(self)
-                .map(|(answer, subscriber), this, _| {
-                    // The batch's permit is released here: from now on its answer counts against
-                    // the session's budget.
-                    if let Some(json) = answer.json {
-                        this.session.answer(json, answer.turn);
-                    }
-                    if answer.refusal.is_none() {
-                        subscriber.answered();
-                    }
-                    this.session.end_request();
-                }),
-        );
+        ctx.spawn(answer.into_actor(self).map(|(answer, request), this, _| {
+            // The batch's permit is released here: from now on its answer counts against
+            // the session's budget.
+            if let Some(json) = answer.json {
+                this.session.answer(json, answer.large_answer);
+            }
+            if answer.refusal.is_none() {
+                request.answered();
+            }
+            this.session.end_request();
+        }));
     }
 
     /// Answers a message that cannot be processed with an error, as HTTP does for a body.

@@ -7,7 +7,7 @@ use std::{
 };
 
 use alloy_primitives::B256;
-use nearhead::rpc::{Answer, RpcError, Subscriber, SubscriptionKind};
+use nearhead::rpc::{Answer, RequestSession, RpcError, SubscriptionKind};
 use nearhead_chain::{
     chain_file::{self, ChainReader},
     encode::EncodeOptions,
@@ -94,7 +94,7 @@ async fn a_query_that_takes_too_long_times_out() {
 /// A session whose every call panics.
 struct Panicking;
 
-impl Subscriber for Panicking {
+impl RequestSession for Panicking {
     fn subscribe(
         &self,
         _: SubscriptionKind,
@@ -108,7 +108,7 @@ impl Subscriber for Panicking {
         panic!("on purpose")
     }
 
-    fn turn(&self) -> Arc<Semaphore> {
+    fn large_answer(&self) -> Arc<Semaphore> {
         panic!("on purpose")
     }
 

@@ -11,7 +11,7 @@ use crate::rpc::{
     error::RpcError,
     log_query::{self, LogQuery},
     params::{self, ParamError, Params},
-    subscriber::{Subscriber, SubscriptionKind},
+    request_session::{RequestSession, SubscriptionKind},
 };
 
 /// The member that names the block to resume after.
@@ -44,7 +44,7 @@ pub(crate) async fn subscribe(
         since = params.optional(None, self::since)?;
     }
     params.finish()?;
-    let id = subscriber(context)?.subscribe(kind, since, &context.snapshot)?;
+    let id = session(context)?.subscribe(kind, since, &context.snapshot)?;
     Ok(Json::from(format!("\"{id}\"").into_bytes()))
 }
 
@@ -55,14 +55,14 @@ pub(crate) async fn unsubscribe(
 ) -> Result<Json, RpcError> {
     let id = params.required(params::text)?;
     params.finish()?;
-    if !subscriber(context)?.unsubscribe(&id) {
+    if !session(context)?.unsubscribe(&id) {
         return Err(RpcError::SubscriptionNotFound);
     }
     Ok(Json::fixed("true"))
 }
 
-fn subscriber<'a>(context: &RequestContext<'a>) -> Result<&'a dyn Subscriber, RpcError> {
-    context.subscriber.ok_or(RpcError::NotificationsUnsupported)
+fn session<'a>(context: &RequestContext<'a>) -> Result<&'a dyn RequestSession, RpcError> {
+    context.session.ok_or(RpcError::NotificationsUnsupported)
 }
 
 /// A filter object. `since` in it is an error: ignoring it would silently skip blocks.

@@ -138,21 +138,21 @@ fn a_turn_ends_when_the_answer_is_taken_or_the_client_is_evicted() {
     let sessions = sessions();
     let session = open(&sessions);
     let large = || Json::shared(vec![b'1'; 2 * BUDGET].into());
-    let turn = |session: &Session| session.turn().try_acquire_owned();
-    session.answer(large(), Some(turn(&session).unwrap()));
+    let permit = |session: &Session| session.large_answer().try_acquire_owned();
+    session.answer(large(), Some(permit(&session).unwrap()));
     assert!(session.has_room(), "shared bytes do not count as held");
     session.answer(Json::NULL, None);
-    assert!(turn(&session).is_err());
+    assert!(permit(&session).is_err());
     for _ in 0..2 * BUDGET {
         session.take(1);
     }
-    assert!(turn(&session).is_err(), "the frame's header came first");
+    assert!(permit(&session).is_err(), "the frame's header came first");
     taken(&session);
-    session.answer(large(), Some(turn(&session).unwrap()));
+    session.answer(large(), Some(permit(&session).unwrap()));
     tick(&sessions, 10);
-    assert!(session.takes_messages() && turn(&session).is_err());
+    assert!(session.takes_messages() && permit(&session).is_err());
     tick(&sessions, 1);
-    assert!(!session.takes_messages() && turn(&session).is_ok());
+    assert!(!session.takes_messages() && permit(&session).is_ok());
 }
 
 /// An answer that cannot produce all of its bytes.

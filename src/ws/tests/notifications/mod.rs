@@ -29,8 +29,8 @@ use self::{
 };
 use crate::{
     limits::SESSION_FILTER_VALUES_MAX,
-    rpc::{RpcError, Subscriber as _, SubscriptionKind},
-    ws::{request_subscriber::RequestSubscriber, session::Session},
+    rpc::{RequestSession as _, RpcError, SubscriptionKind},
+    ws::{request_subscriptions::RequestSubscriptions, session::Session},
 };
 
 /// splitmix64: each seed gives one sequence.
@@ -313,9 +313,9 @@ fn a_broken_notification_is_caught() {
 /// A session with one started subscription.
 fn subscribe(world: &World, kind: SubscriptionKind) -> Rc<Session> {
     let session = world.session();
-    let subscriber = RequestSubscriber::new(Rc::clone(&session));
-    subscriber.subscribe(kind, None, &world.snapshot()).unwrap();
-    subscriber.answered();
+    let request = RequestSubscriptions::new(Rc::clone(&session));
+    request.subscribe(kind, None, &world.snapshot()).unwrap();
+    request.answered();
     session.subscriptions.catch_up(&session);
     session
 }
@@ -434,12 +434,12 @@ fn a_subscription_resumes_from_a_block_that_was_added_below() {
         }
         let since = &below[below.len() - 100];
         let session = world.session();
-        let subscriber = RequestSubscriber::new(Rc::clone(&session));
+        let request = RequestSubscriptions::new(Rc::clone(&session));
         let snapshot = world.snapshot();
-        subscriber
+        request
             .subscribe(kind.clone(), Some(since.hash), &snapshot)
             .unwrap();
-        subscriber.answered();
+        request.answered();
         let logs = |block: &Arc<Block>| block.json.log_count();
         let since_then = snapshot.range(since.number() + 1, u64::MAX);
         let expected = match kind {
@@ -488,7 +488,7 @@ fn a_client_that_reads_receives_all_of_a_large_change() {
 #[test]
 fn filter_values_of_a_session_are_bounded() {
     let world = World::new(&TREE.windows[0], 1 << 20);
-    let subscriber = RequestSubscriber::new(world.session());
+    let request = RequestSubscriptions::new(world.session());
     let filter = |values: usize| {
         let topics = vec![vec![alloy_primitives::B256::ZERO; values]];
         let addresses = Vec::new();
@@ -496,15 +496,15 @@ fn filter_values_of_a_session_are_bounded() {
     };
     let snapshot = world.snapshot();
     let half = SESSION_FILTER_VALUES_MAX / 2;
-    let first = subscriber.subscribe(filter(half), None, &snapshot).unwrap();
-    assert!(subscriber.subscribe(filter(half), None, &snapshot).is_ok());
+    let first = request.subscribe(filter(half), None, &snapshot).unwrap();
+    assert!(request.subscribe(filter(half), None, &snapshot).is_ok());
     let most = SESSION_FILTER_VALUES_MAX;
-    let one_more = subscriber.subscribe(filter(1), None, &snapshot);
+    let one_more = request.subscribe(filter(1), None, &snapshot);
     assert_eq!(one_more, Err(RpcError::TooManyFilterValues { most }));
-    assert!(subscriber.unsubscribe(&first));
-    assert!(subscriber.subscribe(filter(half), None, &snapshot).is_ok());
+    assert!(request.unsubscribe(&first));
+    assert!(request.subscribe(filter(half), None, &snapshot).is_ok());
     assert!(!world.hub.is_unused());
-    drop(subscriber);
+    drop(request);
     assert!(
         world.hub.is_unused(),
         "subscriptions without an answer are dropped"

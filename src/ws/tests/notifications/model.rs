@@ -24,9 +24,9 @@ use crate::{
     access::{SessionCaps, Tenant},
     connections::ConnectionHandle,
     metrics::Metrics,
-    rpc::{RpcError, Subscriber as _, SubscriptionKind},
+    rpc::{RequestSession as _, RpcError, SubscriptionKind},
     subscriptions::{Hub, SessionSubscriptions},
-    ws::{request_subscriber::RequestSubscriber, session::Session, sessions::Sessions},
+    ws::{request_subscriptions::RequestSubscriptions, session::Session, sessions::Sessions},
 };
 
 pub(super) struct World {
@@ -127,7 +127,7 @@ struct Subscribed {
     knows: BlockId,
     id: String,
     /// Set until the answer is sent.
-    request: Option<RequestSubscriber>,
+    request: Option<RequestSubscriptions>,
 }
 
 /// One client and its session, if it is connected.
@@ -164,14 +164,14 @@ impl Client {
         let Some(session) = &self.session else {
             return Ok(());
         };
-        let subscriber = RequestSubscriber::new(Rc::clone(session));
-        let id = subscriber.subscribe(kind.clone(), None, snapshot);
+        let request = RequestSubscriptions::new(Rc::clone(session));
+        let id = request.subscribe(kind.clone(), None, snapshot);
         self.subscribed.push(Subscribed {
             held: Held::read(&kind, snapshot),
             kind,
             knows: super::held::id(snapshot.head()),
             id: id.map_err(|error| format!("{error:?}"))?,
-            request: Some(subscriber),
+            request: Some(request),
         });
         Ok(())
     }
@@ -179,8 +179,8 @@ impl Client {
     /// Sends the answers that are still to be sent.
     pub(super) fn answer(&mut self) {
         for subscribed in &mut self.subscribed {
-            if let Some(subscriber) = subscribed.request.take() {
-                subscriber.answered();
+            if let Some(request) = subscribed.request.take() {
+                request.answered();
             }
         }
     }
@@ -205,8 +205,8 @@ impl Client {
             return Ok(());
         }
         let ended = self.subscribed.remove(dice.roll(self.subscribed.len()));
-        let subscriber = RequestSubscriber::new(session);
-        match subscriber.unsubscribe(&ended.id) && !subscriber.unsubscribe(&ended.id) {
+        let request = RequestSubscriptions::new(session);
+        match request.unsubscribe(&ended.id) && !request.unsubscribe(&ended.id) {
             true => Ok(()),
             false => Err("it does not end exactly once".to_owned()),
         }
@@ -286,10 +286,10 @@ impl Client {
         self.is_closed = false;
         let session = world.session();
         for subscribed in &mut self.subscribed {
-            let subscriber = RequestSubscriber::new(Rc::clone(&session));
+            let request = RequestSubscriptions::new(Rc::clone(&session));
             let (number, hash) = subscribed.knows;
             let kind = || subscribed.kind.clone();
-            subscribed.id = match subscriber.subscribe(kind(), Some(hash), snapshot) {
+            subscribed.id = match request.subscribe(kind(), Some(hash), snapshot) {
                 Ok(id) => {
                     subscribed.held.truncate(number);
                     id
@@ -305,12 +305,12 @@ impl Client {
                     }
                     subscribed.held = Held::read(&subscribed.kind, snapshot);
                     subscribed.knows = id(snapshot.head());
-                    let restarted = subscriber.subscribe(kind(), None, snapshot);
+                    let restarted = request.subscribe(kind(), None, snapshot);
                     restarted.map_err(|error| format!("{error:?}"))?
                 }
                 Err(error) => return Err(format!("{error:?}")),
             };
-            subscribed.request = Some(subscriber);
+            subscribed.request = Some(request);
         }
         self.session = Some(session);
         Ok(())

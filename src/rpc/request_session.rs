@@ -1,4 +1,4 @@
-//! What a session offers to eth_subscribe and eth_unsubscribe.
+//! The session that a request came over, as this room sees it.
 
 use std::{rc::Rc, sync::Arc};
 
@@ -19,8 +19,8 @@ pub enum SubscriptionKind {
     Reorgs,
 }
 
-/// A session, as method handlers see it.
-pub trait Subscriber {
+/// The session that a request came over, as its method and the dispatcher see it.
+pub trait RequestSession {
     /// Subscribes to what follows the head of `snapshot`, or the block `since`, and returns the
     /// subscription's id. Notifications are sent after the answer with the id. `snapshot` is the
     /// one that the rest of the request is answered from, so that nothing is missed between the
@@ -39,9 +39,9 @@ pub trait Subscriber {
     /// Ends a subscription; `false` if there is none of this id.
     fn unsubscribe(&self, id: &str) -> bool;
 
-    /// One permit: the right to an answer that may be large, kept until the client has taken it. A
-    /// client that does not read has one such answer computed for it, and no more.
-    fn turn(&self) -> Arc<Semaphore>;
+    /// The permit for one large answer, kept until the client has taken it. A client that does not
+    /// read has one such answer computed for it, and no more.
+    fn large_answer(&self) -> Arc<Semaphore>;
 
     /// Bytes that the answer to a batch may hold until the client has taken it, so that answers
     /// that a client does not read are bounded as well.

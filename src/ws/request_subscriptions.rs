@@ -7,16 +7,16 @@ use nearhead_chain::window::Snapshot;
 use tokio::sync::Semaphore;
 
 use super::session::Session;
-use crate::rpc::{RpcError, Subscriber, SubscriptionKind};
+use crate::rpc::{RequestSession, RpcError, SubscriptionKind};
 
 /// What one request of a session subscribes to. The subscriptions start once the request is
 /// answered, and are dropped if it is never answered.
-pub(crate) struct RequestSubscriber {
+pub(crate) struct RequestSubscriptions {
     session: Rc<Session>,
     ids: RefCell<Vec<String>>,
 }
 
-impl RequestSubscriber {
+impl RequestSubscriptions {
     pub(crate) const fn new(session: Rc<Session>) -> Self {
         Self {
             session,
@@ -32,7 +32,7 @@ impl RequestSubscriber {
     }
 }
 
-impl Drop for RequestSubscriber {
+impl Drop for RequestSubscriptions {
     fn drop(&mut self) {
         for id in self.ids.take() {
             self.session.subscriptions.unsubscribe(&id);
@@ -40,7 +40,7 @@ impl Drop for RequestSubscriber {
     }
 }
 
-impl Subscriber for RequestSubscriber {
+impl RequestSession for RequestSubscriptions {
     fn subscribe(
         &self,
         kind: SubscriptionKind,
@@ -59,8 +59,8 @@ impl Subscriber for RequestSubscriber {
         self.session.subscriptions.unsubscribe(id)
     }
 
-    fn turn(&self) -> Arc<Semaphore> {
-        self.session.turn()
+    fn large_answer(&self) -> Arc<Semaphore> {
+        self.session.large_answer()
     }
 
     fn room(&self) -> usize {
