@@ -23,7 +23,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 use tokio::sync::{oneshot, watch};
 
 use crate::{
-    access::{Limits, SessionCaps, TenantConfig, Tenants},
+    access::{SessionCaps, TenantConfig, TenantLimits, Tenants},
     config::{Config, ConfigError, SourceKind},
     connections::{descriptors, on_connect},
     feed::{Feed, FeedError, FeedSetup, Upstreams},
@@ -331,7 +331,7 @@ fn server_state(
         .api_keys
         .iter()
         .map(|key| (key.tenant.as_str(), key.secret()));
-    let limits = Limits {
+    let limits = TenantLimits {
         methods: config.methods,
         rate: NonZeroU32::new(config.rate_limit),
         sessions: config.max_sessions_per_key.or(connections.div_ceil(2)),

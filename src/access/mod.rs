@@ -20,5 +20,5 @@ mod tenant_table;
 pub use quota::Exceeded;
 pub use session_caps::SessionCaps;
 pub(crate) use session_caps::SessionPermit;
-pub use tenant::{Limits, MethodSet, Tenant};
+pub use tenant::{MethodSet, Tenant, TenantLimits};
 pub use tenant_table::{TenantConfig, Tenants};

@@ -50,11 +50,11 @@ impl SessionCaps {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
-    use crate::access::{Limits, MethodSet, TenantConfig, Tenants};
+    use crate::access::{MethodSet, TenantConfig, TenantLimits, Tenants};
 
     #[test]
     fn both_caps_hold_and_permits_come_back() {
-        let limits = Limits {
+        let limits = TenantLimits {
             methods: MethodSet::Companion,
             rate: None,
             sessions: 2,

@@ -31,7 +31,7 @@ pub(crate) struct TenantId(pub(super) u32);
 
 /// What a tenant may do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub struct TenantLimits {
     /// The methods that it may call.
     pub methods: MethodSet,
     /// Requests per second; `None` is unlimited.
@@ -51,7 +51,7 @@ pub struct Tenant {
     /// Its name in logs.
     pub(crate) name: Box<str>,
     /// What it may do.
-    pub(crate) limits: Limits,
+    pub(crate) limits: TenantLimits,
     /// Its token bucket; `None` is unlimited.
     quota: Option<Arc<Quota>>,
     /// Its open sessions.
@@ -60,7 +60,7 @@ pub struct Tenant {
 
 impl Tenant {
     /// A tenant with a full bucket and no sessions.
-    pub(super) fn new(id: TenantId, name: &str, limits: Limits) -> Self {
+    pub(super) fn new(id: TenantId, name: &str, limits: TenantLimits) -> Self {
         Self {
             id,
             name: name.into(),
@@ -73,7 +73,7 @@ impl Tenant {
     /// A tenant for tests, with only its sessions limited.
     #[cfg(test)]
     pub(crate) fn for_tests(sessions: usize) -> Self {
-        let limits = Limits {
+        let limits = TenantLimits {
             methods: MethodSet::Companion,
             rate: None,
             sessions,
@@ -84,7 +84,7 @@ impl Tenant {
     /// The same tenant with other limits: it keeps its id and its open sessions, and its bucket if
     /// the rate is the same. Under another rate it starts with a full bucket, so that a debt under
     /// a high rate does not lock it out for minutes under a low one.
-    pub(super) fn with_limits(&self, limits: Limits) -> Self {
+    pub(super) fn with_limits(&self, limits: TenantLimits) -> Self {
         Self {
             id: self.id,
             name: self.name.clone(),

@@ -6,7 +6,7 @@ use arc_swap::ArcSwap;
 
 use super::{
     keys::Keys,
-    tenant::{Limits, Tenant, TenantId},
+    tenant::{Tenant, TenantId, TenantLimits},
 };
 
 /// A tenant as it is configured. It has no `Debug`, because it holds secrets.
@@ -14,7 +14,7 @@ pub struct TenantConfig {
     /// Its name; configurations with the same name are one tenant.
     pub(crate) name: String,
     /// What it may do.
-    pub(crate) limits: Limits,
+    pub(crate) limits: TenantLimits,
     /// Its keys. With several, one can be replaced without a gap: both are valid until the old one
     /// is removed.
     pub(crate) secrets: Vec<String>,
@@ -25,7 +25,7 @@ impl TenantConfig {
     /// tenant.
     pub fn from_keys<N, S>(
         keys: impl IntoIterator<Item = (N, S)>,
-        limits: Limits,
+        limits: TenantLimits,
     ) -> impl Iterator<Item = Self>
     where
         N: Into<String>,
@@ -137,7 +137,7 @@ mod tests {
     use super::*;
     use crate::access::{MethodSet, SessionCaps};
 
-    const LIMITS: Limits = Limits {
+    const LIMITS: TenantLimits = TenantLimits {
         methods: MethodSet::Companion,
         rate: NonZeroU32::new(2),
         sessions: 1,
@@ -208,7 +208,7 @@ mod tests {
 
     #[test]
     fn without_a_rate_everything_is_let_in() {
-        let limits = Limits {
+        let limits = TenantLimits {
             rate: None,
             ..LIMITS
         };
@@ -258,7 +258,7 @@ mod tests {
         let a = tenants.resolve("a").unwrap();
         let _permit = caps.take(&a).unwrap();
         assert_eq!(a.take_requests(100, now), Ok(()));
-        let limits = Limits {
+        let limits = TenantLimits {
             methods: MethodSet::Core,
             rate: NonZeroU32::new(3),
             sessions: 2,

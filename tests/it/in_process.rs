@@ -10,7 +10,7 @@ use actix::{Addr, Arbiter};
 use alloy_genesis::Genesis;
 use alloy_primitives::B256;
 use nearhead::{
-    access::{Limits, MethodSet, Tenant, TenantConfig, Tenants},
+    access::{MethodSet, Tenant, TenantConfig, TenantLimits, Tenants},
     metrics::Metrics,
     rpc::{Dispatcher, method_names},
 };
@@ -34,7 +34,7 @@ use crate::harness;
 
 /// One tenant with the key `test` and no limits but one session.
 pub(crate) fn tenants() -> Tenants {
-    let limits = Limits {
+    let limits = TenantLimits {
         methods: MethodSet::Companion,
         rate: None,
         sessions: 1,
