@@ -137,7 +137,7 @@ pub(crate) const JOINED_ITEM_BYTES_MAX: usize = 512;
 /// Largest result in bytes that is built whole before it is sent; a larger one is built while it is
 /// sent. A proof with some slots fits, and any contract's code. In a batch the bound is
 /// [`JOINED_ITEM_BYTES_MAX`].
-pub(crate) const KEPT_RESULT_BYTES_MAX: usize = 64 << 10;
+pub(crate) const BUILT_RESULT_BYTES_MAX: usize = 64 << 10;
 
 /// Bytes of a reply that are passed to the connection at once. With the headers before them they
 /// fit into the 128 KiB buffer that actix keeps for a connection. Larger parts allocate that buffer

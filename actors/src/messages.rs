@@ -262,8 +262,8 @@ pub struct ProveAccount {
     pub address: Address,
     /// The slots in the order of the request, each as the answer echoes it.
     pub keys: Vec<ProofKey>,
-    /// Largest answer in bytes that is built at once; a larger one is built as it is sent.
-    pub kept_max: usize,
+    /// Largest answer in bytes that is built whole; a larger one is built as it is sent.
+    pub built_max: usize,
     /// Set when the client goes away; a query that still waits is then dropped.
     pub cancel: Cancellation,
 }

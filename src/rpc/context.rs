@@ -18,8 +18,8 @@ pub(crate) struct RequestContext<'a> {
     pub(crate) worker: &'a Worker,
     /// Longest run of eth_getLogs, from admission.
     pub(crate) logs_deadline: Duration,
-    /// Largest result in bytes that is built at once; a larger one is built while it is sent.
-    pub(crate) kept_max: usize,
+    /// Largest result in bytes that is built whole; a larger one is built while it is sent.
+    pub(crate) built_max: usize,
     /// The session that the request came over, if any.
     pub(crate) session: Option<&'a dyn RequestSession>,
 }

@@ -26,7 +26,7 @@ use super::{
 use crate::{
     access::Tenant,
     limits::{
-        BATCH_ITEMS_MAX, BATCH_REPLY_BYTES_MAX, JOINED_ITEM_BYTES_MAX, KEPT_RESULT_BYTES_MAX,
+        BATCH_ITEMS_MAX, BATCH_REPLY_BYTES_MAX, BUILT_RESULT_BYTES_MAX, JOINED_ITEM_BYTES_MAX,
     },
     metrics::{Metrics, Outcome},
 };
@@ -100,9 +100,9 @@ impl Dispatcher {
             snapshot,
             worker: &self.worker,
             logs_deadline: self.logs_deadline,
-            kept_max: match envelope {
+            built_max: match envelope {
                 Envelope::Batch(_) => JOINED_ITEM_BYTES_MAX,
-                _ => KEPT_RESULT_BYTES_MAX,
+                _ => BUILT_RESULT_BYTES_MAX,
             },
             session,
         };

@@ -24,9 +24,13 @@ pub struct Method {
     handler: Handler,
 }
 
-type Handler = for<'a> fn(&'a RequestContext<'a>, Params<'a>) -> Pending<'a>;
+/// What a handler answers.
+pub(super) type MethodResult = Result<Json, RpcError>;
 
-type Pending<'a> = Pin<Box<dyn Future<Output = Result<Json, RpcError>> + 'a>>;
+/// A call of a handler.
+type MethodFuture<'a> = Pin<Box<dyn Future<Output = MethodResult> + 'a>>;
+
+type Handler = for<'a> fn(&'a RequestContext<'a>, Params<'a>) -> MethodFuture<'a>;
 
 impl Method {
     /// Runs the handler.
@@ -34,7 +38,7 @@ impl Method {
         &self,
         context: &'a RequestContext<'a>,
         params: Params<'a>,
-    ) -> Pending<'a> {
+    ) -> MethodFuture<'a> {
         (self.handler)(context, params)
     }
 }

@@ -274,7 +274,7 @@ mod tests {
             keys: (0..keys)
                 .map(|key| ProofKey::Full(U256::from(key)))
                 .collect(),
-            kept_max: 1 << 16,
+            built_max: 1 << 16,
             cancel: Cancellation::default(),
         }
     }

@@ -149,7 +149,7 @@ impl StateRead for ProveAccount {
             state,
             self.address,
             self.keys.clone(),
-            self.kept_max,
+            self.built_max,
         )?)
     }
 }

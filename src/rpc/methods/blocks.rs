@@ -22,14 +22,13 @@ use crate::rpc::{
     context::RequestContext,
     error::{QuerySubject, RpcError},
     params::{self, ParamError, Params},
+    registry::MethodResult,
 };
-
-type Answered = Result<Json, RpcError>;
 
 pub(crate) async fn get_block_by_hash(
     context: &RequestContext<'_>,
     mut params: Params<'_>,
-) -> Answered {
+) -> MethodResult {
     let at = params.required(by_hash)?;
     let full = params.required(params::boolean)?;
     params.finish()?;
@@ -39,14 +38,14 @@ pub(crate) async fn get_block_by_hash(
 pub(crate) async fn get_block_by_number(
     context: &RequestContext<'_>,
     mut params: Params<'_>,
-) -> Answered {
+) -> MethodResult {
     let at = params.required(by_number)?;
     let full = params.required(params::boolean)?;
     params.finish()?;
     find_block(context, at, full).await
 }
 
-async fn find_block(context: &RequestContext<'_>, at: BlockAt, full: bool) -> Answered {
+async fn find_block(context: &RequestContext<'_>, at: BlockAt, full: bool) -> MethodResult {
     if is_pending(at) {
         return Ok(Json::NULL);
     }
@@ -57,7 +56,7 @@ async fn find_block(context: &RequestContext<'_>, at: BlockAt, full: bool) -> An
 pub(crate) async fn get_transaction_by_hash(
     context: &RequestContext<'_>,
     mut params: Params<'_>,
-) -> Answered {
+) -> MethodResult {
     let at = TransactionAt::Hash(params.required(params::hash)?);
     params.finish()?;
     find_transaction(context, at).await
@@ -66,7 +65,7 @@ pub(crate) async fn get_transaction_by_hash(
 pub(crate) async fn get_transaction_by_block_hash_and_index(
     context: &RequestContext<'_>,
     mut params: Params<'_>,
-) -> Answered {
+) -> MethodResult {
     let (at, index) = block_and_index(&mut params, by_hash)?;
     params.finish()?;
     find_transaction(context, TransactionAt::Index(at, index)).await
@@ -75,7 +74,7 @@ pub(crate) async fn get_transaction_by_block_hash_and_index(
 pub(crate) async fn get_transaction_by_block_number_and_index(
     context: &RequestContext<'_>,
     mut params: Params<'_>,
-) -> Answered {
+) -> MethodResult {
     let (at, index) = block_and_index(&mut params, by_number)?;
     params.finish()?;
     if is_pending(at) {
@@ -84,7 +83,7 @@ pub(crate) async fn get_transaction_by_block_number_and_index(
     find_transaction(context, TransactionAt::Index(at, index)).await
 }
 
-async fn find_transaction(context: &RequestContext<'_>, at: TransactionAt) -> Answered {
+async fn find_transaction(context: &RequestContext<'_>, at: TransactionAt) -> MethodResult {
     let snapshot = Arc::clone(&context.snapshot);
     found(ask(&context.worker.blocks, FindTransaction { snapshot, at }).await)
 }
@@ -92,7 +91,7 @@ async fn find_transaction(context: &RequestContext<'_>, at: TransactionAt) -> An
 pub(crate) async fn get_transaction_receipt(
     context: &RequestContext<'_>,
     mut params: Params<'_>,
-) -> Answered {
+) -> MethodResult {
     let transaction: B256 = params.required(params::hash)?;
     params.finish()?;
     let snapshot = Arc::clone(&context.snapshot);
@@ -111,7 +110,7 @@ pub(crate) async fn get_transaction_receipt(
 pub(crate) async fn get_block_receipts(
     context: &RequestContext<'_>,
     mut params: Params<'_>,
-) -> Answered {
+) -> MethodResult {
     let id = params.required(params::block_id)?;
     params.finish()?;
     let at = match id {
@@ -138,7 +137,7 @@ pub(crate) async fn get_block_receipts(
 pub(crate) async fn get_uncle_by_block_hash_and_index(
     context: &RequestContext<'_>,
     mut params: Params<'_>,
-) -> Answered {
+) -> MethodResult {
     let (at, index) = block_and_index(&mut params, by_hash)?;
     params.finish()?;
     find_uncle(context, at, index).await
@@ -147,13 +146,13 @@ pub(crate) async fn get_uncle_by_block_hash_and_index(
 pub(crate) async fn get_uncle_by_block_number_and_index(
     context: &RequestContext<'_>,
     mut params: Params<'_>,
-) -> Answered {
+) -> MethodResult {
     let (at, index) = block_and_index(&mut params, by_number)?;
     params.finish()?;
     find_uncle(context, at, index).await
 }
 
-async fn find_uncle(context: &RequestContext<'_>, at: BlockAt, index: u64) -> Answered {
+async fn find_uncle(context: &RequestContext<'_>, at: BlockAt, index: u64) -> MethodResult {
     if is_pending(at) {
         return Ok(Json::NULL);
     }
@@ -174,7 +173,7 @@ async fn find_uncle(context: &RequestContext<'_>, at: BlockAt, index: u64) -> An
 pub(crate) async fn get_block_transaction_count_by_hash(
     context: &RequestContext<'_>,
     mut params: Params<'_>,
-) -> Answered {
+) -> MethodResult {
     let at = params.required(by_hash)?;
     params.finish()?;
     count_transactions(context, at).await
@@ -183,13 +182,13 @@ pub(crate) async fn get_block_transaction_count_by_hash(
 pub(crate) async fn get_block_transaction_count_by_number(
     context: &RequestContext<'_>,
     mut params: Params<'_>,
-) -> Answered {
+) -> MethodResult {
     let at = params.required(by_number)?;
     params.finish()?;
     count_transactions(context, at).await
 }
 
-async fn count_transactions(context: &RequestContext<'_>, at: BlockAt) -> Answered {
+async fn count_transactions(context: &RequestContext<'_>, at: BlockAt) -> MethodResult {
     if is_pending(at) {
         return Ok(Json::NULL);
     }
@@ -201,7 +200,7 @@ async fn count_transactions(context: &RequestContext<'_>, at: BlockAt) -> Answer
 pub(crate) async fn get_uncle_count_by_block_hash(
     context: &RequestContext<'_>,
     mut params: Params<'_>,
-) -> Answered {
+) -> MethodResult {
     let at = params.required(by_hash)?;
     params.finish()?;
     count_uncles(context, at).await
@@ -210,13 +209,13 @@ pub(crate) async fn get_uncle_count_by_block_hash(
 pub(crate) async fn get_uncle_count_by_block_number(
     context: &RequestContext<'_>,
     mut params: Params<'_>,
-) -> Answered {
+) -> MethodResult {
     let at = params.required(by_number)?;
     params.finish()?;
     count_uncles(context, at).await
 }
 
-async fn count_uncles(context: &RequestContext<'_>, at: BlockAt) -> Answered {
+async fn count_uncles(context: &RequestContext<'_>, at: BlockAt) -> MethodResult {
     if is_pending(at) {
         return Ok(Json::NULL);
     }
@@ -250,7 +249,7 @@ const fn is_pending(at: BlockAt) -> bool {
 }
 
 /// The answer, with null for a number above the head and for an unknown hash.
-fn found(reply: Reply<Option<Json>>) -> Answered {
+fn found(reply: Reply<Option<Json>>) -> MethodResult {
     match reply {
         Ok(Some(json)) => Ok(json),
         Ok(None)

@@ -13,13 +13,11 @@ use crate::{
         error::{QuerySubject, RpcError},
         log_query::{self, LogQuery},
         params::Params,
+        registry::MethodResult,
     },
 };
 
-pub(crate) async fn get_logs(
-    context: &RequestContext<'_>,
-    mut params: Params<'_>,
-) -> Result<Json, RpcError> {
+pub(crate) async fn get_logs(context: &RequestContext<'_>, mut params: Params<'_>) -> MethodResult {
     let deadline = Instant::now() + context.logs_deadline;
     let LogQuery { blocks, filter } = params.required(LogQuery::read)?;
     params.finish()?;

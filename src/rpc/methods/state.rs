@@ -22,15 +22,14 @@ use crate::{
         context::RequestContext,
         error::{QuerySubject, RpcError},
         params::{self, LATEST, ParamError, Params},
+        registry::MethodResult,
     },
 };
-
-type Answered = Result<Json, RpcError>;
 
 pub(crate) async fn get_storage_at(
     context: &RequestContext<'_>,
     mut params: Params<'_>,
-) -> Answered {
+) -> MethodResult {
     let address = params.required(params::address)?;
     let key = params.required(params::text)?;
     let at = params.optional(LATEST, params::block_id)?;
@@ -47,7 +46,7 @@ pub(crate) async fn get_storage_at(
     Ok(value::hash(&B256::from(value)))
 }
 
-pub(crate) async fn get_balance(context: &RequestContext<'_>, params: Params<'_>) -> Answered {
+pub(crate) async fn get_balance(context: &RequestContext<'_>, params: Params<'_>) -> MethodResult {
     let read = account(context, params)?;
     let account = ask_proofs(context, read).await?;
     Ok(value::quantity(
@@ -58,13 +57,13 @@ pub(crate) async fn get_balance(context: &RequestContext<'_>, params: Params<'_>
 pub(crate) async fn get_transaction_count(
     context: &RequestContext<'_>,
     params: Params<'_>,
-) -> Answered {
+) -> MethodResult {
     let read = account(context, params)?;
     let account = ask_proofs(context, read).await?;
     Ok(value::number(account.map_or(0, |account| account.nonce)))
 }
 
-pub(crate) async fn get_code(context: &RequestContext<'_>, params: Params<'_>) -> Answered {
+pub(crate) async fn get_code(context: &RequestContext<'_>, params: Params<'_>) -> MethodResult {
     let ReadAccount {
         snapshot,
         at,
@@ -76,7 +75,7 @@ pub(crate) async fn get_code(context: &RequestContext<'_>, params: Params<'_>) -
         address,
     };
     let code = ask_proofs(context, read).await?;
-    Ok(value::shared_data(code, context.kept_max))
+    Ok(value::shared_data(code, context.built_max))
 }
 
 fn account(context: &RequestContext<'_>, mut params: Params<'_>) -> Result<ReadAccount, RpcError> {
@@ -90,7 +89,10 @@ fn account(context: &RequestContext<'_>, mut params: Params<'_>) -> Result<ReadA
     })
 }
 
-pub(crate) async fn get_proof(context: &RequestContext<'_>, mut params: Params<'_>) -> Answered {
+pub(crate) async fn get_proof(
+    context: &RequestContext<'_>,
+    mut params: Params<'_>,
+) -> MethodResult {
     let address = params.required(params::address)?;
     let keys = params.required(|raw| match params::is_null(raw) {
         true => Ok(Vec::new()),
@@ -112,7 +114,7 @@ pub(crate) async fn get_proof(context: &RequestContext<'_>, mut params: Params<'
         at,
         address,
         keys,
-        kept_max: context.kept_max,
+        built_max: context.built_max,
         cancel: cancel.token(),
     };
     ask_proofs(context, prove).await
@@ -121,7 +123,7 @@ pub(crate) async fn get_proof(context: &RequestContext<'_>, mut params: Params<'
 pub(crate) async fn get_storage_values(
     context: &RequestContext<'_>,
     mut params: Params<'_>,
-) -> Answered {
+) -> MethodResult {
     let keys = params.required(keys_by_address)?;
     let at: BlockId = params.optional(LATEST, params::block_id)?;
     params.finish()?;

@@ -11,6 +11,7 @@ use crate::rpc::{
     error::RpcError,
     log_query::{self, LogQuery},
     params::{self, ParamError, Params},
+    registry::MethodResult,
     request_session::{RequestSession, SubscriptionKind},
 };
 
@@ -22,7 +23,7 @@ const SINCE: &str = "since";
 pub(crate) async fn subscribe(
     context: &RequestContext<'_>,
     mut params: Params<'_>,
-) -> Result<Json, RpcError> {
+) -> MethodResult {
     let name = params.required(params::text)?;
     let kind = match &*name {
         "newHeads" => SubscriptionKind::NewHeads,
@@ -52,7 +53,7 @@ pub(crate) async fn subscribe(
 pub(crate) async fn unsubscribe(
     context: &RequestContext<'_>,
     mut params: Params<'_>,
-) -> Result<Json, RpcError> {
+) -> MethodResult {
     let id = params.required(params::text)?;
     params.finish()?;
     if !session(context)?.unsubscribe(&id) {

@@ -36,7 +36,7 @@ impl ProofKey {
 /// The account proof of `address`, with one storage proof for each of `keys` in order (EIP-1186).
 ///
 /// An absent account has nonce and balance zero, the code hash of empty code and the empty storage
-/// root; its nodes are an exclusion proof. A proof of more than `kept_max` bytes is not kept but
+/// root; its nodes are an exclusion proof. A proof of more than `built_max` bytes is discarded and
 /// made a second time, as it is taken.
 ///
 /// # Errors
@@ -45,7 +45,7 @@ pub fn proof(
     state: &Arc<State>,
     address: Address,
     keys: Vec<ProofKey>,
-    kept_max: usize,
+    built_max: usize,
 ) -> Result<Json, TrieError> {
     let mut proof = LazyProof {
         state: Arc::clone(state),
@@ -55,17 +55,17 @@ pub fn proof(
         made: bytes::Bytes::new(),
         left: 0,
     };
-    let mut kept = Vec::new();
+    let mut built = Vec::new();
     while let Some(part) = proof.make()? {
         proof.left += part.len();
-        if proof.left <= kept_max {
-            kept.extend_from_slice(&part);
+        if proof.left <= built_max {
+            built.extend_from_slice(&part);
         } else {
-            kept = Vec::new();
+            built = Vec::new();
         }
     }
-    if proof.left <= kept_max {
-        return Ok(kept.into());
+    if proof.left <= built_max {
+        return Ok(built.into());
     }
     proof.next = NextPart::Account;
     Ok(Json::lazy(proof))

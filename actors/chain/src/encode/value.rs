@@ -31,10 +31,10 @@ pub(crate) fn data(bytes: &[u8]) -> Json {
     Json::own(writer.finish())
 }
 
-/// DATA of bytes that are held anyway; more than `kept_max` digits are made as they are taken.
+/// DATA of bytes that are held anyway; more than `built_max` digits are made as they are taken.
 #[must_use]
-pub fn shared_data(bytes: alloy_primitives::Bytes, kept_max: usize) -> Json {
-    if 2 * bytes.len() <= kept_max {
+pub fn shared_data(bytes: alloy_primitives::Bytes, built_max: usize) -> Json {
+    if 2 * bytes.len() <= built_max {
         return data(&bytes);
     }
     Json::lazy(Digits {

@@ -273,7 +273,7 @@ fn check_proof(address: Address, keys: &[(ProofKey, &str)]) {
         "storageProof": storage,
     });
     let keys: Vec<ProofKey> = keys.iter().map(|(key, _)| *key).collect();
-    let prove = |kept_max| super::proof(&state, address, keys.clone(), kept_max).unwrap();
+    let prove = |built_max| super::proof(&state, address, keys.clone(), built_max).unwrap();
     let kept = bytes(prove(usize::MAX));
     assert_eq!(parsed(&kept), expected);
     let lazy = prove(kept.len() - 1);

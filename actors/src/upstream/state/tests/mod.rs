@@ -192,7 +192,7 @@ impl Scene {
             at: AT,
             address: address(account),
             keys: keys_to(keys),
-            kept_max: 64 << 10,
+            built_max: 64 << 10,
             cancel: Cancellation::default(),
         }
     }
