@@ -35,6 +35,8 @@ pub struct OptionSpec {
     pub(crate) accepts: &'static str,
     /// What it is for.
     pub(crate) help: &'static str,
+    /// Whether its value holds a secret, which no message shows.
+    is_secret: bool,
     /// Parses the given texts (several only for a list) into the configuration; `None` if one of
     /// them is invalid.
     set: fn(&mut Config, &[String]) -> Option<()>,
@@ -67,10 +69,12 @@ impl OptionSpec {
 }
 
 macro_rules! options {
+    (@is_secret) => { false };
+    (@is_secret secret) => { true };
     ($($group:literal: $(
         $(#[doc = $help:literal])+
         $name:literal $field:ident: $type:ty = $default:expr,
-            $unit:literal, $accepts:literal, $parse:expr;
+            $unit:literal, $accepts:literal, $parse:expr $(, $secret:ident)?;
     )+)+) => {
         /// The configuration, each value checked by itself; `Config::complete` checks them
         /// together.
@@ -92,6 +96,7 @@ macro_rules! options {
             unit: $unit,
             accepts: $accepts,
             help: concat!($($help),+).trim_ascii_start(),
+            is_secret: options!(@is_secret $($secret)?),
             set: |config, texts| {
                 let parse: fn(&[String]) -> Option<$type> = $parse;
                 config.$field = parse(texts)?;
@@ -120,7 +125,7 @@ options! {
     /// followed. `user:password@` in the URL is sent as HTTP basic authentication, and the part
     /// after `#` as headers. Separate several by commas in the environment; use a list in the file
     "node" nodes: Vec<Endpoint> = Vec::new(),
-        "URL[#HEADER=VALUE&...]", "a URL with http, https, ws or wss, at most 16 of them", nodes;
+        "URL[#HEADER=VALUE&...]", "a URL with http, https, ws or wss, at most 16 of them", nodes, secret;
     /// Most concurrent calls to one node for blocks, and as many again for state
     "node-concurrency" node_concurrency: usize = 16,
         "CALLS", "a whole number from 1 to 1024", |text| whole(text, 1, 1_024);
@@ -195,7 +200,7 @@ options! {
     /// Separate several by commas in the environment; use a list in the file. Source dev on a
     /// loopback address has the key `dev` if none is given
     "api-key" api_keys: Vec<ApiKey> = Vec::new(),
-        "[NAME=]SECRET", "NAME=SECRET or SECRET, each of letters, digits, '-', '_', '.' and '~', no secret twice", api_keys;
+        "[NAME=]SECRET", "NAME=SECRET or SECRET, each of letters, digits, '-', '_', '.' and '~', no secret twice", api_keys, secret;
     /// Requests per second of each tenant; 0 for no limit
     "rate-limit" rate_limit: u32 = 0,
         "REQUESTS", "a whole number from 0 to 1000000", |text| whole(text, 0, 1_000_000);

@@ -290,7 +290,7 @@ fn given_by(
 
 /// The values as a message shows them: in quotes, or hidden.
 fn shown(option: &OptionSpec, texts: &[String]) -> String {
-    match option.is_list() {
+    match option.is_secret {
         true => "(hidden)".to_owned(),
         false => format!("{:?}", texts.join(", ")),
     }
