@@ -54,12 +54,12 @@ struct Listener {
     sink: Weak<dyn NotificationSink>,
     prefix: MessagePrefix,
     /// Whether its session had no room; the hub then skips it until it is taken off the list.
-    is_late: Cell<bool>,
+    is_behind: Cell<bool>,
 }
 
 /// Subscriptions whose sessions had no room, and where each continues. Listeners are borrowed while
 /// this is filled, so the subscriptions are moved afterwards.
-type Late = RefCell<Vec<(SubscriptionNumber, Rc<dyn NotificationSink>, Bookmark)>>;
+type Behind = RefCell<Vec<(SubscriptionNumber, Rc<dyn NotificationSink>, Bookmark)>>;
 
 /// Where a subscription is listed.
 #[derive(Debug)]
@@ -106,16 +106,16 @@ impl Hub {
         let before = self.snapshot.replace(Some(snapshot));
         if let Some(before) = before {
             let bookmark = Bookmark::at(Cursor::after(before.head()));
-            let late = Late::default();
+            let behind = Behind::default();
             let add = |listeners: &Listeners| {
                 for (number, listener) in listeners {
-                    listener.falls_behind(*number, &late, || bookmark.clone());
+                    listener.fall_behind(*number, &behind, || bookmark.clone());
                 }
             };
             add(&self.heads.borrow());
             add(&self.reorgs.borrow());
             self.logs.borrow().for_each(|group| add(&group.listeners));
-            fall_behind(late);
+            report_behind(behind);
         }
         self.wake_waiting();
     }
@@ -156,7 +156,7 @@ impl Hub {
         let listener = Listener {
             sink,
             prefix,
-            is_late: Cell::new(false),
+            is_behind: Cell::new(false),
         };
         match kind {
             SubscriptionKind::NewHeads => {
@@ -212,7 +212,7 @@ impl Hub {
     /// Notifies all listeners of a change that builds on the current snapshot.
     pub(crate) fn fan_out(&self, change: &HeadChanged) {
         let began = Instant::now();
-        let late = Late::default();
+        let behind = Behind::default();
         let reverted = change.reverted.iter().map(|block| &**block);
         let applied = change.applied.iter().map(|block| &**block);
         if !self.reorgs.borrow().is_empty()
@@ -220,10 +220,10 @@ impl Hub {
             && let Some(before) = self.snapshot()
         {
             let bookmark = || Bookmark::at(Cursor::after(before.head()));
-            self.send(&self.reorgs.borrow(), &notification, &late, bookmark);
+            self.send(&self.reorgs.borrow(), &notification, &behind, bookmark);
         }
         for block in &change.reverted {
-            self.send_logs(block, true, &late);
+            self.send_logs(block, true, &behind);
         }
         // No applied block follows, so nothing else would show that the chain went back to this
         // head.
@@ -233,24 +233,24 @@ impl Hub {
         {
             let bookmark = || Bookmark::at(Cursor::after(before.head()));
             let notification = Notification::head(change.snapshot.head());
-            self.send(&self.heads.borrow(), &notification, &late, bookmark);
+            self.send(&self.heads.borrow(), &notification, &behind, bookmark);
         }
         for block in &change.applied {
             if !self.heads.borrow().is_empty() {
                 let bookmark = || Bookmark::at(Cursor::before(block));
                 let notification = Notification::head(block);
-                self.send(&self.heads.borrow(), &notification, &late, bookmark);
+                self.send(&self.heads.borrow(), &notification, &behind, bookmark);
             }
-            self.send_logs(block, false, &late);
+            self.send_logs(block, false, &behind);
         }
         *self.snapshot.borrow_mut() = Some(Arc::clone(&change.snapshot));
-        fall_behind(late);
+        report_behind(behind);
         self.wake_waiting();
         self.metrics.fanout.observe(began.elapsed().as_secs_f64());
     }
 
     /// Sends a block's logs, in reverse order if they are removed.
-    fn send_logs(&self, block: &Arc<Block>, is_removed: bool, late: &Late) {
+    fn send_logs(&self, block: &Arc<Block>, is_removed: bool, behind: &Behind) {
         let logs = self.logs.borrow();
         if logs.is_empty() {
             return;
@@ -277,7 +277,7 @@ impl Hub {
                     notification = Notification::log(block, position, is_removed);
                 }
                 if let Some(notification) = &notification {
-                    self.send(&group.listeners, notification, late, bookmark);
+                    self.send(&group.listeners, notification, behind, bookmark);
                 }
             });
         }
@@ -289,12 +289,12 @@ impl Hub {
         &self,
         listeners: &Listeners,
         notification: &Notification,
-        late: &Late,
+        behind: &Behind,
         bookmark: impl Fn() -> Bookmark,
     ) {
         let mut sent = 0;
         for (number, listener) in listeners {
-            if listener.is_late.get() {
+            if listener.is_behind.get() {
                 continue;
             }
             let Some(sink) = listener.sink.upgrade() else {
@@ -303,7 +303,7 @@ impl Hub {
             if sink.notify(notification.message(&listener.prefix)) {
                 sent += 1;
             } else {
-                listener.falls_behind(*number, late, &bookmark);
+                listener.fall_behind(*number, behind, &bookmark);
             }
         }
         self.metrics.notified(sent);
@@ -311,23 +311,22 @@ impl Hub {
 }
 
 impl Listener {
-    fn falls_behind(
+    fn fall_behind(
         &self,
         number: SubscriptionNumber,
-        late: &Late,
+        behind: &Behind,
         bookmark: impl Fn() -> Bookmark,
     ) {
-        self.is_late.set(true);
+        self.is_behind.set(true);
         if let Some(sink) = self.sink.upgrade() {
-            late.borrow_mut().push((number, sink, bookmark()));
+            behind.borrow_mut().push((number, sink, bookmark()));
         }
     }
 }
 
-fn fall_behind(late: Late) {
-    for (number, sink, bookmark) in late.into_inner() {
+fn report_behind(behind: Behind) {
+    for (number, sink, bookmark) in behind.into_inner() {
         sink.fall_behind(number, bookmark);
-        sink.wake();
     }
 }
 

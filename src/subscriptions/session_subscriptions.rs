@@ -44,10 +44,10 @@ struct Subscription {
     number: SubscriptionNumber,
     kind: SubscriptionKind,
     prefix: MessagePrefix,
-    state: State,
+    state: SubscriptionState,
 }
 
-enum State {
+enum SubscriptionState {
     /// The answer with its id was not sent yet. It will start at the bookmark, a position in this
     /// snapshot.
     Requested(Bookmark, Arc<Snapshot>),
@@ -60,7 +60,7 @@ enum State {
 impl Subscription {
     /// From now on it catches up from this bookmark, along `subscribed_at` or newer snapshots.
     fn catches_up(&mut self, bookmark: Bookmark, subscribed_at: Option<Arc<Snapshot>>) -> CatchUp {
-        self.state = State::Behind;
+        self.state = SubscriptionState::Behind;
         let (kind, prefix) = (self.kind.clone(), self.prefix.clone());
         CatchUp::new(self.number, kind, prefix, subscribed_at, bookmark)
     }
@@ -118,7 +118,7 @@ impl SessionSubscriptions {
             number,
             kind,
             prefix: MessagePrefix::new(&id),
-            state: State::Requested(Bookmark::at(cursor), Arc::clone(snapshot)),
+            state: SubscriptionState::Requested(Bookmark::at(cursor), Arc::clone(snapshot)),
         };
         self.by_id.borrow_mut().insert(id.clone(), subscription);
         self.hub.metrics.subscriptions.inc();
@@ -128,7 +128,7 @@ impl SessionSubscriptions {
     /// Starts a subscription: the answer with its id was sent.
     pub(crate) fn start(&self, id: &str) {
         if let Some(subscription) = self.by_id.borrow_mut().get_mut(id)
-            && let State::Requested(bookmark, subscribed_at) = &subscription.state
+            && let SubscriptionState::Requested(bookmark, subscribed_at) = &subscription.state
         {
             let (bookmark, subscribed_at) = (bookmark.clone(), Arc::clone(subscribed_at));
             let catch_up = subscription.catches_up(bookmark, Some(subscribed_at));
@@ -149,7 +149,7 @@ impl SessionSubscriptions {
     /// missed. It catches up from the bookmark at its own pace.
     pub(crate) fn fall_behind(&self, number: SubscriptionNumber, bookmark: Bookmark) {
         self.with(number, |subscription| {
-            if let State::Listed(listing) = &subscription.state {
+            if let SubscriptionState::Listed(listing) = &subscription.state {
                 self.hub.unlist(number, listing);
                 let catch_up = subscription.catches_up(bookmark, None);
                 self.behind.borrow_mut().push_back(catch_up);
@@ -233,18 +233,19 @@ impl SessionSubscriptions {
     fn list(&self, number: SubscriptionNumber, sink: Weak<dyn NotificationSink>) {
         self.with(number, |subscription| {
             let (kind, prefix) = (&subscription.kind, subscription.prefix.clone());
-            subscription.state = State::Listed(self.hub.list(number, kind, sink, prefix));
+            subscription.state =
+                SubscriptionState::Listed(self.hub.list(number, kind, sink, prefix));
         });
     }
 
     fn forget(&self, subscription: &Subscription) {
         match &subscription.state {
-            State::Requested(..) => {}
-            State::Behind => {
+            SubscriptionState::Requested(..) => {}
+            SubscriptionState::Behind => {
                 let mut behind = self.behind.borrow_mut();
                 behind.retain(|other| other.number != subscription.number);
             }
-            State::Listed(listing) => self.hub.unlist(subscription.number, listing),
+            SubscriptionState::Listed(listing) => self.hub.unlist(subscription.number, listing),
         }
         let values = filter_values(&subscription.kind);
         self.count_values(|before| before - values);

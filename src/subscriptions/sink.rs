@@ -28,7 +28,7 @@ pub(crate) trait NotificationSink {
     /// Closes the session, because a subscription fell behind the window.
     fn close_behind_window(&self);
 
-    /// Reports that the hub no longer lists this subscription.
+    /// Reports that the hub no longer lists this subscription, which catches up from `bookmark`.
     fn fall_behind(&self, number: SubscriptionNumber, bookmark: Bookmark);
 
     /// Reports that the head changed, which a subscription was waiting for.

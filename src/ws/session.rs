@@ -16,7 +16,7 @@ use super::{
     close_reason::CloseReason,
     frame::{self, FrameKind, Opcode},
     outbox::Outbox,
-    shared::Shared,
+    shared::SessionsShared,
 };
 use crate::{
     access::SessionPermit,
@@ -49,7 +49,7 @@ const STALL_MAX: Tick = WRITE_STALL_TIMEOUT.as_secs() as Tick;
 const SINGLE_ANSWERS_MAX: usize = SESSION_REQUESTS_MAX * JOINED_REPLY_BYTES_MAX;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum SessionState {
     Open,
     /// The service stops: requests in flight are answered, and nothing more is read.
     Draining,
@@ -73,11 +73,11 @@ enum Incoming {
 /// The state of one session. Its actor and the streams of its connection own it; everything else
 /// holds it weakly.
 pub(crate) struct Session {
-    shared: Rc<Shared>,
+    shared: Rc<SessionsShared>,
     pub(crate) subscriptions: SessionSubscriptions,
     pub(super) connection: ConnectionHandle,
     outbox: RefCell<Outbox>,
-    state: Cell<State>,
+    state: Cell<SessionState>,
     waker: Cell<Option<Waker>>,
     in_flight: Cell<usize>,
     /// The permit for one large answer.
@@ -99,7 +99,7 @@ pub(crate) struct Session {
 
 impl Session {
     pub(super) fn new(
-        shared: Rc<Shared>,
+        shared: Rc<SessionsShared>,
         permit: SessionPermit,
         subscriptions: SessionSubscriptions,
         connection: ConnectionHandle,
@@ -111,7 +111,7 @@ impl Session {
             subscriptions,
             connection,
             outbox: RefCell::default(),
-            state: Cell::new(State::Open),
+            state: Cell::new(SessionState::Open),
             waker: Cell::new(None),
             in_flight: Cell::new(0),
             large_answer: Arc::new(Semaphore::new(1)),
@@ -202,7 +202,7 @@ impl Session {
         let Ok(bytes) = popped else {
             // The client would read whatever follows as the rest of the truncated message.
             self.count_as_lost();
-            self.state.set(State::Closed);
+            self.state.set(SessionState::Closed);
             self.outbox.take();
             self.connection.cut();
             return None;
@@ -218,7 +218,7 @@ impl Session {
     pub(super) fn may_read(&self) -> bool {
         let may_read = !self.frame_pending.get()
             && self.control_frames.get() < CONTROL_FRAMES_PER_SECOND
-            && self.state.get() != State::Closed
+            && self.state.get() != SessionState::Closed
             && !self.defers_message();
         self.is_paused.set(!may_read);
         may_read
@@ -234,10 +234,12 @@ impl Session {
     fn defers_message(&self) -> bool {
         self.incoming.get() == Incoming::Announced
             && match self.state.get() {
-                State::Open => self.in_flight.get() >= SESSION_REQUESTS_MAX || !self.has_room(),
+                SessionState::Open => {
+                    self.in_flight.get() >= SESSION_REQUESTS_MAX || !self.has_room()
+                }
                 // The client's close frame may follow it.
-                State::Closing(_) => false,
-                State::Draining | State::Closed => true,
+                SessionState::Closing(_) => false,
+                SessionState::Draining | SessionState::Closed => true,
             }
     }
 
@@ -293,7 +295,7 @@ impl Session {
     /// Records that a request was answered.
     pub(crate) fn end_request(&self) {
         self.in_flight.set(self.in_flight.get().saturating_sub(1));
-        if self.state.get() == State::Draining && self.in_flight.get() == 0 {
+        if self.state.get() == SessionState::Draining && self.in_flight.get() == 0 {
             self.close(CloseReason::GOING_AWAY);
         }
         // The next message may be read now.
@@ -304,11 +306,14 @@ impl Session {
 
     /// Whether messages are still exchanged.
     pub(crate) fn takes_messages(&self) -> bool {
-        matches!(self.state.get(), State::Open | State::Draining)
+        matches!(
+            self.state.get(),
+            SessionState::Open | SessionState::Draining
+        )
     }
 
     pub(crate) fn is_closed(&self) -> bool {
-        self.state.get() == State::Closed
+        self.state.get() == SessionState::Closed
     }
 
     /// Closes the session once everything that waits is sent.
@@ -331,7 +336,7 @@ impl Session {
             self.shared.metrics.session_closed(reason.code);
             self.begin_sending()
                 .push([Piece::Own(frame::close(reason.code, reason.text))]);
-            self.state.set(State::Closing(stall_max));
+            self.state.set(SessionState::Closing(stall_max));
             self.wake();
         }
     }
@@ -347,7 +352,7 @@ impl Session {
             };
             self.outbox.borrow_mut().clear();
             self.begin_sending().push([Piece::Own(echo)]);
-            self.state.set(State::Closed);
+            self.state.set(SessionState::Closed);
         }
         self.end();
     }
@@ -355,7 +360,7 @@ impl Session {
     /// Ends the exchange: the connection ends once what waits is sent.
     pub(crate) fn end(&self) {
         self.count_as_lost();
-        self.state.set(State::Closed);
+        self.state.set(SessionState::Closed);
         self.taken_at.set(self.shared.now());
         self.wake();
     }
@@ -369,8 +374,8 @@ impl Session {
 
     /// Stops reading, and closes once all requests in flight are answered.
     pub(super) fn drain(&self) {
-        if self.state.get() == State::Open {
-            self.state.set(State::Draining);
+        if self.state.get() == SessionState::Open {
+            self.state.set(SessionState::Draining);
             if self.in_flight.get() == 0 {
                 self.close(CloseReason::GOING_AWAY);
             }
@@ -390,9 +395,9 @@ impl Session {
         }
         let pause = self.pause(now);
         match self.state.get() {
-            State::Closing(stall_max) => return self.may_still_end(pause, stall_max),
-            State::Closed => return self.may_still_end(pause, STALL_MAX),
-            State::Open | State::Draining => {}
+            SessionState::Closing(stall_max) => return self.may_still_end(pause, stall_max),
+            SessionState::Closed => return self.may_still_end(pause, STALL_MAX),
+            SessionState::Open | SessionState::Draining => {}
         }
         if pause > STALL_MAX && !self.outbox.borrow().is_empty() {
             self.evict(CloseReason::NOT_READING);
@@ -484,6 +489,7 @@ impl NotificationSink for Session {
 
     fn fall_behind(&self, number: SubscriptionNumber, bookmark: Bookmark) {
         self.subscriptions.fall_behind(number, bookmark);
+        self.wake();
     }
 
     fn head_changed(&self) {

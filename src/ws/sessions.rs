@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use super::{session::Session, shared::Shared};
+use super::{session::Session, shared::SessionsShared};
 use crate::{
     access::SessionPermit,
     connections::{ConnectionHandle, every_second},
@@ -20,7 +20,7 @@ use crate::{
 
 /// All sessions of one worker.
 pub(crate) struct Sessions {
-    pub(super) shared: Rc<Shared>,
+    pub(super) shared: Rc<SessionsShared>,
     pub(super) open: Rc<OpenSessions>,
 }
 
@@ -52,7 +52,7 @@ impl Sessions {
         metrics: Metrics,
     ) -> Self {
         Self {
-            shared: Rc::new(Shared::new(budget, message_max, metrics)),
+            shared: Rc::new(SessionsShared::new(budget, message_max, metrics)),
             open: Rc::new(OpenSessions {
                 sessions: RefCell::default(),
                 draining,
@@ -79,7 +79,7 @@ impl Sessions {
 
 impl OpenSessions {
     /// Called once a second: heartbeats, evictions, shutdown.
-    pub(super) fn tick(&self, shared: &Shared) {
+    pub(super) fn tick(&self, shared: &SessionsShared) {
         let now = shared.advance();
         let is_draining = self.draining.load(Ordering::Relaxed);
         self.sessions.borrow_mut().retain(|session| {

@@ -11,7 +11,7 @@ use super::frame::{self, Opcode};
 use crate::{connections::Tick, metrics::Metrics};
 
 /// The clock, the bounds and the metrics of a worker's sessions.
-pub(super) struct Shared {
+pub(super) struct SessionsShared {
     now: Cell<Tick>,
     /// Bytes that may wait for one session.
     pub(super) budget: usize,
@@ -22,7 +22,7 @@ pub(super) struct Shared {
     text_header: RefCell<(usize, Bytes)>,
 }
 
-impl Shared {
+impl SessionsShared {
     pub(super) fn new(budget: usize, message_max: Duration, metrics: Metrics) -> Self {
         Self {
             now: Cell::new(0),
