@@ -70,6 +70,8 @@ async function follow(ws, end) {
 
   const first = new WebSocketProvider(ws)
   const lost = new Promise((resolve) => (first.websocket.onclose = () => resolve('lost')))
+  // A notification that arrives before ethers knows its network is an uncaught error.
+  await first.getNetwork()
   report('subscribed', { to: 'numbers', by: 'on("block")' })
   await first.on('block', (number) => report('number', { value: rpc(number) }))
   report('subscribed', { to: 'added logs', by: 'on({ topics })' })

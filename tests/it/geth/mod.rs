@@ -356,7 +356,8 @@ fn sample<'a, T>(dice: &mut Dice, of: &'a [T], max: usize) -> Vec<&'a T> {
     }
 }
 
-/// Compares accounts and slots at every `state_every`th block, including empty slots and absent accounts.
+/// Compares accounts and slots at every `state_every`th block, including empty slots and absent
+/// accounts.
 fn compare_state(both: &mut GethComparison, contents: &Contents, dice: &mut Dice) {
     let before = both.compared;
     // The newest block is one of them.

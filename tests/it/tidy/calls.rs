@@ -86,7 +86,10 @@ fn has_code(line: &str) -> bool {
 }
 
 /// Files that may contain them: the errors that are sent, and the meaning of those of nodes.
-const CODES: [&str; 2] = ["src/rpc/error.rs", "actors/src/upstream/client/code.rs"];
+const CODES: [&str; 2] = [
+    "src/rpc/error.rs",
+    "actors/src/upstream/client/error_code.rs",
+];
 
 #[test]
 fn error_numbers_are_in_two_files_only() {
