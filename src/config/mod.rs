@@ -164,7 +164,8 @@ options! {
     "pool-threads" pool_threads: usize = cores(),
         "THREADS", "a whole number from 1 to 512", |text| whole(text, 1, 512);
     /// Most open connections of the whole service, divided among the workers, at least one for
-    /// each; further ones wait to be accepted. It is lowered if the process may not open that many file descriptors
+    /// each; further ones wait to be accepted. It is lowered if the process may not open that many
+    /// file descriptors
     "max-connections" max_connections: usize = limits::CONNECTIONS_MAX,
         "CONNECTIONS", "a whole number from 1 to 10000000", |text| whole(text, 1, 10_000_000);
     // At least 1 s, because actix measures it with a clock that it reads twice a second.

@@ -22,8 +22,8 @@ pub(super) struct CatchUp {
     pub(super) number: SubscriptionNumber,
     kind: SubscriptionKind,
     prefix: MessagePrefix,
-    /// The snapshot that the client subscribed at, until the hub's is known to be as new: until then
-    /// the subscription waits.
+    /// The snapshot that the client subscribed at. The subscription waits until the hub's is known
+    /// to be as new.
     subscribed_at: Option<Arc<Snapshot>>,
     bookmark: Bookmark,
     /// Logs of the block at the bookmark that are still to be sent.

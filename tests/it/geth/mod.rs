@@ -395,7 +395,8 @@ fn random_address(dice: &mut Dice) -> String {
     alloy_primitives::hex::encode_prefixed(dice.bytes::<20>())
 }
 
-/// Compares proofs at every `state_every`th block with geth's, and verifies them against the header.
+/// Compares proofs at every `state_every`th block with geth's, and verifies them against the
+/// header.
 fn compare_proofs(both: &mut GethComparison, contents: &Contents, dice: &mut Dice) {
     let before = both.compared;
     // The oldest block is one of them: together with those of `compare_state`, all blocks.

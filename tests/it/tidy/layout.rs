@@ -57,11 +57,11 @@ fn may_be_wide(line: &str) -> bool {
         .trim_start()
         .trim_start_matches(['/', '!', '#'])
         .trim_start();
-    text.starts_with('|')
-        || line.ends_with('\\')
-        || line.contains("://")
-        || line.contains('"')
-        || line.contains('\'')
+    let is_comment = ["//", "# "]
+        .iter()
+        .any(|mark| line.trim_start().starts_with(mark));
+    let has_text = line.ends_with('\\') || line.contains('"') || line.contains('\'');
+    text.starts_with('|') || line.contains("://") || has_text && !is_comment
 }
 
 #[test]
