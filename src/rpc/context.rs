@@ -1,12 +1,15 @@
-//! What a method handler gets in addition to its parameters.
+//! What a method handler gets in addition to its parameters, and what it returns.
 
 use std::{sync::Arc, time::Duration};
 
 use nearhead_actors::read::Worker;
-use nearhead_chain::window::Snapshot;
+use nearhead_chain::{json::Json, window::Snapshot};
 
-use super::request_session::RequestSession;
+use super::{error::RpcError, request_session::RequestSession};
 use crate::access::Tenant;
+
+/// What a handler answers.
+pub(super) type MethodResult = Result<Json, RpcError>;
 
 /// What one request, or every item of one batch, is answered from.
 pub(crate) struct RequestContext<'a> {

@@ -3,11 +3,9 @@
 use std::{future::Future, pin::Pin};
 
 use nearhead_actors::admission::CostClass;
-use nearhead_chain::json::Json;
 
 use super::{
-    context::RequestContext,
-    error::RpcError,
+    context::{MethodResult, RequestContext},
     methods::{blocks, companion, logs, state, subscribe},
     params::Params,
 };
@@ -23,9 +21,6 @@ pub struct Method {
     pub(crate) class: CostClass,
     handler: Handler,
 }
-
-/// What a handler answers.
-pub(super) type MethodResult = Result<Json, RpcError>;
 
 /// A call of a handler.
 type MethodFuture<'a> = Pin<Box<dyn Future<Output = MethodResult> + 'a>>;

@@ -19,10 +19,9 @@ use nearhead_chain::{
 use serde_json::value::RawValue;
 
 use crate::rpc::{
-    context::RequestContext,
+    context::{MethodResult, RequestContext},
     error::{QuerySubject, RpcError},
     params::{self, ParamError, Params},
-    registry::MethodResult,
 };
 
 pub(crate) async fn get_block_by_hash(

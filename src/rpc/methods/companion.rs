@@ -3,7 +3,10 @@
 
 use nearhead_chain::{encode::value, json::Json};
 
-use crate::rpc::{context::RequestContext, params::Params, registry::MethodResult};
+use crate::rpc::{
+    context::{MethodResult, RequestContext},
+    params::Params,
+};
 
 pub(crate) async fn accounts(_: &RequestContext<'_>, params: Params<'_>) -> MethodResult {
     constant(params, "[]")

@@ -9,11 +9,10 @@ use crate::{
     limits::LOGS_MAX,
     rpc::{
         cancel_on_drop::CancelOnDrop,
-        context::RequestContext,
+        context::{MethodResult, RequestContext},
         error::{QuerySubject, RpcError},
         log_query::{self, LogQuery},
         params::Params,
-        registry::MethodResult,
     },
 };
 

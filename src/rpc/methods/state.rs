@@ -19,10 +19,9 @@ use crate::{
     limits::STORAGE_KEYS_MAX,
     rpc::{
         cancel_on_drop::CancelOnDrop,
-        context::RequestContext,
+        context::{MethodResult, RequestContext},
         error::{QuerySubject, RpcError},
         params::{self, LATEST, ParamError, Params},
-        registry::MethodResult,
     },
 };
 

@@ -7,11 +7,10 @@ use nearhead_chain::{json::Json, log_search::LogFilter};
 use serde_json::value::RawValue;
 
 use crate::rpc::{
-    context::RequestContext,
+    context::{MethodResult, RequestContext},
     error::RpcError,
     log_query::{self, LogQuery},
     params::{self, ParamError, Params},
-    registry::MethodResult,
     request_session::{RequestSession, SubscriptionKind},
 };
 
