@@ -4,7 +4,7 @@
 //! `payloads GENESIS CHAIN` writes one line of JSON per block: method and params of the engine API.
 //! It executes the blocks, because their RLP has only the hash of their requests (EIP-7685).
 
-#[path = "../tests/it/peers/payload.rs"]
+#[path = "../tests/it/upstreams/payload.rs"]
 #[expect(dead_code, reason = "tests use the rest")]
 mod payload;
 

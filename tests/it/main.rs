@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `conformance` | every execution-apis vector |
 //! | `geth` | a real geth over the same chain |
-//! | `peers` | real upstreams, and a proxy that alters their answers, for `node` |
+//! | `upstreams` | real upstreams, and a proxy that alters their answers, for `node` |
 //! | `node` | following real upstreams: heads, reorgs, failures, lies, state |
 //! | `proofs` | every proof, verified by alloy_trie against the header |
 //! | `window` | tags, numbers and hashes at the edges of the 128 blocks |
@@ -52,8 +52,6 @@ mod metrics;
 #[cfg(feature = "all-tests")]
 mod node;
 #[cfg(feature = "all-tests")]
-mod peers;
-#[cfg(feature = "all-tests")]
 mod probes;
 mod proofs;
 #[cfg(feature = "all-tests")]
@@ -65,5 +63,7 @@ mod shutdown;
 #[cfg(feature = "all-tests")]
 mod slow_clients;
 mod tidy;
+#[cfg(feature = "all-tests")]
+mod upstreams;
 mod websocket;
 mod window;

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::{
     harness::{Process, Server, json, scratch},
-    peers::Anvil,
+    upstreams::Anvil,
 };
 
 fn root() -> &'static Path {

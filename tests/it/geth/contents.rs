@@ -9,7 +9,7 @@ use std::{
 
 use serde_json::{Value, json};
 
-pub(super) use crate::peers::quantity as number;
+pub(super) use crate::upstreams::quantity as number;
 
 use crate::harness::{self, Connection};
 

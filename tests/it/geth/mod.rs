@@ -14,9 +14,9 @@ use serde_json::{Value, json};
 use crate::{
     dice::Dice,
     harness::{Connection, Server, check, scratch, vectors},
-    node,
-    peers::Geth,
-    proofs, window,
+    node, proofs,
+    upstreams::Geth,
+    window,
 };
 use contents::{Contents, number, quantity};
 

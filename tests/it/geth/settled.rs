@@ -6,7 +6,7 @@ use super::{GethComparison, SETTLED};
 use crate::{
     errors::calls_with_tag,
     harness::{Server, check, scratch},
-    peers::{Engine, Forkchoice, Geth, of_files},
+    upstreams::{Engine, Forkchoice, Geth, of_files},
     window,
 };
 

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     harness::{KEY, check, wait_until},
-    peers::proxy::{Change, Fault, Lie, Proxy, rows, rows::Recorded},
+    upstreams::proxy::{Change, Fault, Lie, Proxy, rows, rows::Recorded},
     websocket::client::Client,
 };
 

@@ -17,8 +17,8 @@ use super::{
 use crate::{
     dice::Dice,
     geth::random_filter,
-    peers::{Payload, quantity},
     proofs,
+    upstreams::{Payload, quantity},
 };
 
 /// Blocks followed one by one.

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::head;
 use crate::{
     harness::{Connection, check, scratch},
-    peers::{Branches, Engine, Forkchoice, Geth, Payload, of_files},
+    upstreams::{Branches, Engine, Forkchoice, Geth, Payload, of_files},
     window,
 };
 

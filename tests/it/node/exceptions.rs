@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::peers::proxy::{Change, Lie};
+use crate::upstreams::proxy::{Change, Lie};
 
 /// Each row: a member (the last part of its path), the changes, and why they are harmless.
 ///

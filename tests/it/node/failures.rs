@@ -15,12 +15,12 @@ use super::{
 };
 use crate::{
     harness::{self, Connection, KEY, Server, check, scratch, wait_until},
-    peers::{
+    proofs,
+    upstreams::{
         Anvil, Geth, anvil_with_traffic,
         proxy::{Fault, Proxy, Refusal},
         quantity,
     },
-    proofs,
     websocket::client::Client,
 };
 

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     harness::check,
-    peers::proxy::{Change, Lie, rows::Recorded},
+    upstreams::proxy::{Change, Lie, rows::Recorded},
 };
 
 /// The kind of object that a method returns; several methods return the same kind.

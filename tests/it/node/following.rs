@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     harness::{KEY, Server, check, scratch, wait_until},
-    peers::{
+    upstreams::{
         Anvil, Branches, Geth, anvil_with_traffic,
         proxy::{Change, Fault, Lie, Proxy},
         quantity,

@@ -25,7 +25,7 @@ use super::{
 };
 use crate::{
     harness::{Connection, KEY, PATIENCE, Server, check, wait_until},
-    peers::{
+    upstreams::{
         Anvil, Geth, Payload,
         proxy::{Change, Fault, Lie, Proxy, Refusal, rows, rows::Recorded},
         quantity,

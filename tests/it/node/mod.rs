@@ -44,7 +44,7 @@ use serde_json::{Value, json};
 
 use crate::{
     harness::{Connection, PATIENCE, Server, check, scratch, serving, vectors, wait_until},
-    peers::{Geth, quantity},
+    upstreams::{Geth, quantity},
 };
 
 fn http(address: SocketAddr) -> String {

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     harness::{KEY, Server, check, wait_until},
-    peers::{Anvil, anvil_with_traffic, quantity},
+    upstreams::{Anvil, anvil_with_traffic, quantity},
     websocket::client::Client,
 };
 

@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     harness::{Server, check, wait_until},
-    peers::{Branches, Payload, proxy::Proxy},
+    upstreams::{Branches, Payload, proxy::Proxy},
 };
 
 /// A driven geth whose process is restarted, and servers that follow it over HTTP and over

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     harness::{Connection, Server, check, wait_until},
-    peers::Branches,
+    upstreams::Branches,
 };
 
 /// The hash of the block that a tag names; null if it names none.

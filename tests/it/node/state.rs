@@ -18,11 +18,11 @@ use super::{
 use crate::{
     geth::{FOLLOWED_DEV, FOLLOWED_EXECUTION_APIS, compare_followed},
     harness::{Connection, check, vectors, wait_until},
-    peers::{
+    proofs,
+    upstreams::{
         Payload, anvil_with_traffic,
         proxy::{Change, Fault, Lie, Proxy, Refusal, rows, rows::Recorded},
     },
-    proofs,
 };
 
 #[test]

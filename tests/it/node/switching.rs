@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     harness::{Server, check, wait_until},
-    peers::{
+    upstreams::{
         Branches, Payload,
         proxy::{Fault, Proxy, Refusal},
     },

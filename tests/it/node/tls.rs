@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     harness::{Server, scratch, serving},
-    peers::{Anvil, TlsFront},
+    upstreams::{Anvil, TlsFront},
 };
 
 fn behind_tls(name: &str) -> (Anvil, TlsFront) {

@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     harness::{PATIENCE, Process, check, serving, wait_until},
-    peers::proxy::{Change, Fault, Lie, Proxy},
+    upstreams::proxy::{Change, Fault, Lie, Proxy},
 };
 
 /// A transaction of an unknown type. Chains of the OP stack have one in each block.

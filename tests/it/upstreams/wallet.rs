@@ -109,7 +109,7 @@ mod tests {
     use super::*;
     use crate::{
         harness::check,
-        peers::{Anvil, anvil::FIRST_KEY},
+        upstreams::{Anvil, anvil::FIRST_KEY},
     };
 
     #[test]

@@ -98,7 +98,7 @@ fn check_block(upstream: &mut Connection, block: &Value) -> usize {
 
 #[test]
 fn blocks_without_blobs_are_consistent() {
-    let mut anvil = anvil_with_traffic("peers-anvil-blocks", 5, 30);
+    let mut anvil = anvil_with_traffic("upstreams-anvil-blocks", 5, 30);
     let mut upstream = anvil.connect();
     let mut check_all = |blocks: std::ops::RangeInclusive<u64>| {
         let blocks = blocks.map(|number| {

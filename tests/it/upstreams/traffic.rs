@@ -110,7 +110,7 @@ mod tests {
 
     #[test]
     fn two_hundred_blocks_have_every_kind_of_traffic() {
-        let mut anvil = anvil_with_traffic("peers-traffic", 3, 200);
+        let mut anvil = anvil_with_traffic("upstreams-traffic", 3, 200);
         check("head", &anvil.head().0, &200);
         let (mut types, mut creations, mut logs, mut reverted) = (BTreeSet::new(), 0, 0, 0);
         for number in 1..=200 {
@@ -131,7 +131,9 @@ mod tests {
         assert!(creations > 20 && logs > 1_000 && reverted > 20);
         // The same seed makes the same chain.
         let hash = anvil.head().1;
-        let short = anvil_with_traffic("peers-traffic-again", 3, 20).head().1;
+        let short = anvil_with_traffic("upstreams-traffic-again", 3, 20)
+            .head()
+            .1;
         let params = json!(["0x14", false]);
         let twentieth = anvil.call("eth_getBlockByNumber", params)["hash"].clone();
         check("again", &json!(short), &twentieth);

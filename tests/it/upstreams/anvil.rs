@@ -43,7 +43,7 @@ impl Anvil {
         // anvil writes surplus states to a folder below HOME.
         static STARTED: AtomicUsize = AtomicUsize::new(0);
         let started = STARTED.fetch_add(1, Ordering::Relaxed);
-        command.env("HOME", scratch(&format!("peers-anvil-{started}")));
+        command.env("HOME", scratch(&format!("upstreams-anvil-{started}")));
         let process = Process::start(command.args(arguments));
         let address = process.output.wait_for("anvil's address", |text| {
             let (_, address) = text.split_once("Listening on ")?;
@@ -150,7 +150,7 @@ mod tests {
 
     #[test]
     fn a_chain_outlives_its_process() {
-        let file = scratch("peers-anvil-state").join("state.json");
+        let file = scratch("upstreams-anvil-state").join("state.json");
         let arguments = ["--no-mining", "--state", file.to_str().unwrap()];
         let mut anvil = Anvil::start(&arguments);
         anvil.mine(5);

@@ -116,13 +116,13 @@ mod tests {
     use super::*;
     use crate::{
         harness::{PATIENCE, check, scratch, wait_until},
-        peers::quantity,
+        upstreams::quantity,
         websocket::client::Client,
     };
 
     #[test]
     fn a_dev_chain_grows_and_takes_transactions() {
-        let geth = Geth::dev(&scratch("peers-geth-dev"), 1);
+        let geth = Geth::dev(&scratch("upstreams-geth-dev"), 1);
         let mut connection = geth.connect();
         let account = connection.result("eth_accounts", &json!([]))[0].clone();
         let sent = json!([{"from": account, "to": account, "value": "0x1"}]);

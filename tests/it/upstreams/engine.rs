@@ -90,7 +90,7 @@ mod tests {
     use super::*;
     use crate::{
         harness::{scratch, vectors},
-        peers::{Branches, of_files, quantity},
+        upstreams::{Branches, of_files, quantity},
     };
 
     fn hash_of(connection: &mut Connection, tag: &str) -> Value {
@@ -99,11 +99,11 @@ mod tests {
 
     #[test]
     fn heads_reorgs_safe_and_finalized_are_set() {
-        let chain = Branches::make("peers-branches", 11, 70, 60);
+        let chain = Branches::make("upstreams-branches", 11, 70, 60);
         let (trunk, branch) = (&chain.trunk, &chain.branch);
         let types: BTreeSet<u8> = trunk.iter().flat_map(Payload::types).collect();
         check("types", &types, &BTreeSet::from([0, 1, 2, 3, 4]));
-        let folder = scratch("peers-engine");
+        let folder = scratch("upstreams-engine");
         let geth = Geth::at_genesis(&folder, &chain.genesis);
         let mut engine = Engine::of(&geth);
         let mut connection = geth.connect();
@@ -174,7 +174,7 @@ mod tests {
     fn the_execution_apis_chain_is_taken_from_its_merge_on() {
         let genesis = vectors().join("genesis.json");
         let (before, payloads) = of_files(&genesis, &vectors().join("chain.rlp"));
-        let folder = scratch("peers-engine-merge");
+        let folder = scratch("upstreams-engine-merge");
         let imported = folder.join("before.rlp");
         let mut file = File::create(&imported).unwrap();
         before

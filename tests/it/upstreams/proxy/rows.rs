@@ -184,7 +184,7 @@ mod tests {
     use super::*;
     use crate::{
         harness::{check, scratch, vectors},
-        peers::{
+        upstreams::{
             Geth, anvil_with_traffic,
             proxy::{Fault, Proxy},
         },
@@ -245,15 +245,15 @@ mod tests {
 
     #[test]
     fn every_member_of_an_answer_is_lied_about() {
-        let (genesis, chain) = window::export("peers-rows", &["--blocks", "12", "--seed", "3"]);
-        let geth = Geth::start(&scratch("peers-rows"), &genesis, &chain);
+        let (genesis, chain) = window::export("upstreams-rows", &["--blocks", "12", "--seed", "3"]);
+        let geth = Geth::start(&scratch("upstreams-rows"), &genesis, &chain);
         let proxy = Proxy::to(&[geth.address]);
         let mut upstream = Connection::open(proxy.address, "/");
         let mut recorded = of_dev_chain(&mut upstream, 10..=12);
         check_applied(&proxy, &mut upstream, &recorded);
 
         let [genesis, chain] = ["genesis.json", "chain.rlp"].map(|name| vectors().join(name));
-        let geth = Geth::start(&scratch("peers-rows-ommer"), &genesis, &chain);
+        let geth = Geth::start(&scratch("upstreams-rows-ommer"), &genesis, &chain);
         recorded.extend(Recorded::of_block(&mut geth.connect(), 3));
         let of_geth: Vec<Lie> = lies(&recorded);
         let (methods, changes) = count(&of_geth);
@@ -283,7 +283,7 @@ mod tests {
             assert!(members.contains(member), "no lie about {member}");
         }
 
-        let anvil = anvil_with_traffic("peers-rows-anvil", 3, 5);
+        let anvil = anvil_with_traffic("upstreams-rows-anvil", 3, 5);
         let recorded = of_dev_chain(&mut anvil.connect(), 3..=5);
         let of_anvil: Vec<Lie> = lies(&recorded);
         println!("anvil: {:?}", count(&of_anvil));

@@ -8,7 +8,7 @@ use std::{
 use super::*;
 use crate::{
     harness::{Connection, PATIENCE, check, wait_until},
-    peers::{Anvil, quantity},
+    upstreams::{Anvil, quantity},
     websocket::client::Client,
 };
 
