@@ -26,7 +26,7 @@
 //! | `tidy` | the code map's boundaries, and other rules that the compiler does not check |
 //!
 //! Shared tools: `harness` (the program as a process, raw HTTP), `in_process` (the service without
-//! HTTP), `dice` (seeded choices).
+//! HTTP), `rng` (seeded random choices).
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -40,7 +40,6 @@ mod cli;
 mod clients;
 #[cfg(feature = "all-tests")]
 mod conformance;
-mod dice;
 #[cfg(feature = "all-tests")]
 mod errors;
 mod fuzz_replay;
@@ -57,6 +56,7 @@ mod proofs;
 #[cfg(feature = "all-tests")]
 mod readme;
 mod reorg_sim;
+mod rng;
 #[cfg(feature = "all-tests")]
 mod setup;
 mod shutdown;

@@ -12,9 +12,9 @@ use nearhead_chain::campaign;
 use serde_json::{Value, json};
 
 use crate::{
-    dice::Dice,
     harness::{Connection, Server, check, scratch, vectors},
     node, proofs,
+    rng::Rng,
     upstreams::Geth,
     window,
 };
@@ -349,16 +349,16 @@ const ACCOUNTS_SAMPLED: usize = 24;
 const SLOTS_SAMPLED: usize = 160;
 
 /// All items, or `max` random ones if there are more than twice as many.
-fn sample<'a, T>(dice: &mut Dice, of: &'a [T], max: usize) -> Vec<&'a T> {
+fn sample<'a, T>(rng: &mut Rng, of: &'a [T], max: usize) -> Vec<&'a T> {
     match of.len() > 2 * max {
-        true => (0..max).map(|_| dice.pick(of)).collect(),
+        true => (0..max).map(|_| rng.pick(of)).collect(),
         false => of.iter().collect(),
     }
 }
 
 /// Compares accounts and slots at every `state_every`th block, including empty slots and absent
 /// accounts.
-fn compare_state(both: &mut GethComparison, contents: &Contents, dice: &mut Dice) {
+fn compare_state(both: &mut GethComparison, contents: &Contents, rng: &mut Rng) {
     let before = both.compared;
     // The newest block is one of them.
     let blocks = contents.served().iter().rev().step_by(both.state_every);
@@ -368,19 +368,19 @@ fn compare_state(both: &mut GethComparison, contents: &Contents, dice: &mut Dice
         .flat_map(|(address, slots)| slots.iter().map(move |slot| (address, slot)))
         .collect();
     for block in blocks {
-        let height = match dice.one_in(2) {
+        let height = match rng.one_in(2) {
             true => block["number"].clone(),
             false => json!({"blockHash": block["hash"]}),
         };
-        for (address, slot) in sample(dice, &all, SLOTS_SAMPLED) {
+        for (address, slot) in sample(rng, &all, SLOTS_SAMPLED) {
             both.compare("eth_getStorageAt", json!([address, slot, height]));
         }
-        for (address, _) in sample(dice, &contents.slots, ACCOUNTS_SAMPLED) {
-            let method = *dice.pick(&["eth_getBalance", "eth_getTransactionCount", "eth_getCode"]);
+        for (address, _) in sample(rng, &contents.slots, ACCOUNTS_SAMPLED) {
+            let method = *rng.pick(&["eth_getBalance", "eth_getTransactionCount", "eth_getCode"]);
             both.compare(method, json!([address, height]));
             both.compare("eth_getStorageAt", json!([address, "0x7fffffff", height]));
         }
-        let absent = random_address(dice);
+        let absent = random_address(rng);
         both.compare("eth_getStorageAt", json!([absent, "0x0", height]));
         both.compare("eth_getBalance", json!([absent, height]));
     }
@@ -391,13 +391,13 @@ fn compare_state(both: &mut GethComparison, contents: &Contents, dice: &mut Dice
     assert!(with_value > 1_000, "only {with_value} slots are not zero");
 }
 
-fn random_address(dice: &mut Dice) -> String {
-    alloy_primitives::hex::encode_prefixed(dice.bytes::<20>())
+fn random_address(rng: &mut Rng) -> String {
+    alloy_primitives::hex::encode_prefixed(rng.bytes::<20>())
 }
 
 /// Compares proofs at every `state_every`th block with geth's, and verifies them against the
 /// header.
-fn compare_proofs(both: &mut GethComparison, contents: &Contents, dice: &mut Dice) {
+fn compare_proofs(both: &mut GethComparison, contents: &Contents, rng: &mut Rng) {
     let before = both.compared;
     // The oldest block is one of them: together with those of `compare_state`, all blocks.
     let blocks = contents.served().iter().step_by(both.state_every);
@@ -408,15 +408,15 @@ fn compare_proofs(both: &mut GethComparison, contents: &Contents, dice: &mut Dic
         .collect();
     for block in blocks {
         let state_root: B256 = block["stateRoot"].as_str().unwrap().parse().unwrap();
-        let mut subjects = vec![(random_address(dice), vec![json!("0x0")])];
-        let mut chosen = sample(dice, &contracts, 12);
+        let mut subjects = vec![(random_address(rng), vec![json!("0x0")])];
+        let mut chosen = sample(rng, &contracts, 12);
         chosen.truncate(12);
-        let accounts: Vec<_> = (0..12).map(|_| dice.pick(&contents.slots)).collect();
+        let accounts: Vec<_> = (0..12).map(|_| rng.pick(&contents.slots)).collect();
         for (address, slots) in chosen.into_iter().copied().chain(accounts) {
-            let keys = sample(dice, slots, 32).into_iter().map(|slot| json!(slot));
+            let keys = sample(rng, slots, 32).into_iter().map(|slot| json!(slot));
             let mut keys: Vec<Value> = keys.collect();
             // An empty slot, one key in the short form, and one key twice.
-            keys.extend([json!(B256::from(dice.bytes())), json!("0x3"), json!("0x3")]);
+            keys.extend([json!(B256::from(rng.bytes())), json!("0x3"), json!("0x3")]);
             subjects.push((address.clone(), keys));
         }
         for (address, keys) in subjects {
@@ -433,7 +433,7 @@ fn compare_proofs(both: &mut GethComparison, contents: &Contents, dice: &mut Dic
 }
 
 /// Compares hundreds of random filters over the logs of the window.
-fn compare_logs(both: &mut GethComparison, contents: &Contents, dice: &mut Dice) {
+fn compare_logs(both: &mut GethComparison, contents: &Contents, rng: &mut Rng) {
     let (oldest, head) = contents.window.clone().into_inner();
     let whole = json!([{"fromBlock": quantity(oldest), "toBlock": quantity(head)}]);
     let all = both.geth.result("eth_getLogs", &whole);
@@ -445,76 +445,76 @@ fn compare_logs(both: &mut GethComparison, contents: &Contents, dice: &mut Dice)
         .unwrap()
         .chunk_by(|a, b| a["blockHash"] == b["blockHash"])
     {
-        logs.extend((0..16).map(|_| dice.pick(block).clone()));
+        logs.extend((0..16).map(|_| rng.pick(block).clone()));
     }
     assert!(!logs.is_empty(), "the chain has no logs");
     let hashes = contents.served().iter().map(|block| block["hash"].clone());
     let hashes: Vec<Value> = hashes.collect();
     for _ in 0..400 {
-        let filter = random_filter(dice, &logs, &contents.window, &hashes);
+        let filter = random_filter(rng, &logs, &contents.window, &hashes);
         both.compare("eth_getLogs", json!([filter]));
     }
 }
 
 /// A filter made from a random log of these blocks, widened or narrowed by chance.
 pub(crate) fn random_filter(
-    dice: &mut Dice,
+    rng: &mut Rng,
     logs: &[Value],
     blocks: &RangeInclusive<u64>,
     hashes: &[Value],
 ) -> Value {
     let (oldest, head) = blocks.clone().into_inner();
     let mut filter = serde_json::Map::new();
-    if dice.one_in(4) {
-        let hash = if dice.one_in(2) {
-            &dice.pick(logs)["blockHash"]
+    if rng.one_in(4) {
+        let hash = if rng.one_in(2) {
+            &rng.pick(logs)["blockHash"]
         } else {
-            dice.pick(hashes)
+            rng.pick(hashes)
         };
         filter.insert("blockHash".into(), hash.clone());
     } else {
-        let from = dice.between(oldest, head);
-        let to = if dice.one_in(8) {
+        let from = rng.between(oldest, head);
+        let to = if rng.one_in(8) {
             json!("latest")
         } else {
-            quantity(dice.between(from, head))
+            quantity(rng.between(from, head))
         };
         filter.insert("fromBlock".into(), quantity(from));
         filter.insert("toBlock".into(), to);
     }
-    let subject = dice.pick(logs);
-    match dice.below(4) {
+    let subject = rng.pick(logs);
+    match rng.below(4) {
         0 => {}
         1 => _ = filter.insert("address".into(), subject["address"].clone()),
         2 => {
             _ = filter.insert(
                 "address".into(),
-                json!([subject["address"], dice.pick(logs)["address"]]),
+                json!([subject["address"], rng.pick(logs)["address"]]),
             )
         }
         _ => {
             _ = filter.insert(
                 "address".into(),
-                json!([random_address(dice), subject["address"]]),
+                json!([random_address(rng), subject["address"]]),
             )
         }
     }
-    if dice.one_in(4) {
+    if rng.one_in(4) {
         return filter.into();
     }
-    let positions = dice.below(5);
+    let positions = rng.below(5);
     let topics = (0..positions).map(|position| {
         let topic = subject["topics"]
             .get(position)
             .cloned()
-            .unwrap_or_else(|| json!(B256::from(dice.bytes())));
-        match dice.below(6) {
+            .unwrap_or_else(|| json!(B256::from(rng.bytes())));
+        match rng.below(6) {
             0 | 1 => Value::Null,
             2 => json!([]),
             3 => topic,
-            4 => json!([topic, B256::from(dice.bytes())]),
+            4 => json!([topic, B256::from(rng.bytes())]),
             _ => json!([
-                dice.pick(logs)["topics"]
+                rng.pick(logs)["topics"]
                     .get(position)
                     .cloned()
                     .unwrap_or_else(|| topic.clone()),
@@ -547,11 +547,11 @@ fn compare_all(mut both: GethComparison, genesis: &Path, head: u64) {
         &contents.window.end(),
         &&head,
     );
-    let mut dice = Dice::new(0x6e65_6172);
+    let mut rng = Rng::new(0x6e65_6172);
     compare_blocks(&mut both, &contents);
-    compare_state(&mut both, &contents, &mut dice);
-    compare_proofs(&mut both, &contents, &mut dice);
-    compare_logs(&mut both, &contents, &mut dice);
+    compare_state(&mut both, &contents, &mut rng);
+    compare_proofs(&mut both, &contents, &mut rng);
+    compare_logs(&mut both, &contents, &mut rng);
     both.finish();
 }
 

@@ -15,9 +15,9 @@ use super::{
     follow, wait_head, ws,
 };
 use crate::{
-    dice::Dice,
     geth::random_filter,
     proofs,
+    rng::Rng,
     upstreams::{Payload, quantity},
 };
 
@@ -90,14 +90,14 @@ impl ChainContents {
     }
 
     /// Up to `max` slots that the account may have, then slot 0 and a random one.
-    fn keys(&self, account: &str, dice: &mut Dice, max: usize) -> Vec<Value> {
+    fn keys(&self, account: &str, rng: &mut Rng, max: usize) -> Vec<Value> {
         let known = self.slots.get(account).into_iter().flatten();
         let known: Vec<&B256> = known.collect();
         let first = known.len().saturating_sub(max);
-        let from = if first > 0 { dice.below(first) } else { 0 };
+        let from = if first > 0 { rng.below(first) } else { 0 };
         let chosen = known.into_iter().skip(from).take(max);
         let mut keys: Vec<Value> = chosen.map(|slot| json!(slot)).collect();
-        keys.extend([json!("0x0"), json!(B256::from(dice.bytes()))]);
+        keys.extend([json!("0x0"), json!(B256::from(rng.bytes()))]);
         keys
     }
 }
@@ -126,9 +126,9 @@ fn hex(number: u64) -> Value {
 }
 
 /// This block in one of the forms that state methods accept, chosen by chance.
-fn block_id(dice: &mut Dice, contents: &ChainContents, number: u64) -> Value {
+fn block_id(rng: &mut Rng, contents: &ChainContents, number: u64) -> Value {
     let hash = &contents.hashes[usize::try_from(number - 1).unwrap()];
-    match dice.below(5) {
+    match rng.below(5) {
         0 => hex(number),
         1 => json!({"blockNumber": hex(number)}),
         2 => json!({"blockHash": hash}),
@@ -142,15 +142,15 @@ fn block_id(dice: &mut Dice, contents: &ChainContents, number: u64) -> Value {
 fn queue_account(
     comparison: &mut Comparison,
     contents: &ChainContents,
-    dice: &mut Dice,
+    rng: &mut Rng,
     account: &str,
     number: u64,
 ) {
-    let at = block_id(dice, contents, number);
+    let at = block_id(rng, contents, number);
     for method in ["eth_getBalance", "eth_getTransactionCount", "eth_getCode"] {
         comparison.queue("state", method, json!([account, at]));
     }
-    let keys = contents.keys(account, dice, SLOTS_PROVEN);
+    let keys = contents.keys(account, rng, SLOTS_PROVEN);
     for key in keys.iter().rev().take(3) {
         comparison.queue("state", "eth_getStorageAt", json!([account, key, at]));
     }
@@ -171,7 +171,7 @@ fn every_answer_is_the_upstreams_while_the_chain_grows() {
     geth.go_to(&payloads[0]);
     let server = follow(&[ws(geth.address())]);
     let mut comparison = Comparison::between(&server, geth.address());
-    let (mut contents, mut dice) = (ChainContents::default(), Dice::new(59));
+    let (mut contents, mut rng) = (ChainContents::default(), Rng::new(59));
     let store = format!("{STORE_CONTRACT:#x}");
     for payload in &payloads {
         let Payload { number, .. } = *payload;
@@ -182,18 +182,18 @@ fn every_answer_is_the_upstreams_while_the_chain_grows() {
         let receipts = comparison.compare("receipt", "eth_getBlockReceipts", json!(["latest"]));
         let accounts = contents.add(&block, &receipts);
         for account in accounts {
-            queue_account(&mut comparison, &contents, &mut dice, &account, number);
+            queue_account(&mut comparison, &contents, &mut rng, &account, number);
         }
         // Older blocks are unchanged, to the end of the window.
-        let older = dice.between(oldest.max(1), number);
+        let older = rng.between(oldest.max(1), number);
         match number % 8 {
             0 => _ = comparison.block(oldest.max(1)),
             4 => _ = comparison.block(older),
             _ => {}
         }
-        queue_account(&mut comparison, &contents, &mut dice, &store, older);
-        let absent = format!("{:#x}", Address::from(dice.bytes()));
-        queue_account(&mut comparison, &contents, &mut dice, &absent, older);
+        queue_account(&mut comparison, &contents, &mut rng, &store, older);
+        let absent = format!("{:#x}", Address::from(rng.bytes()));
+        queue_account(&mut comparison, &contents, &mut rng, &absent, older);
         comparison.flush();
         // Filters for some logs of the window.
         let first = contents
@@ -204,7 +204,7 @@ fn every_answer_is_the_upstreams_while_the_chain_grows() {
         if !logs.is_empty() {
             let hashes = &contents.hashes[usize::try_from(oldest.max(1) - 1).unwrap()..];
             for _ in 0..6 {
-                let filter = random_filter(&mut dice, logs, &(oldest..=number), hashes);
+                let filter = random_filter(&mut rng, logs, &(oldest..=number), hashes);
                 comparison.compare("log", "eth_getLogs", json!([filter]));
             }
         }

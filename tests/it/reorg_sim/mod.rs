@@ -18,10 +18,10 @@ use nearhead_chain::{campaign, encode::EncodeOptions};
 use serde_json::{Value, json};
 
 use crate::{
-    dice::Dice,
     harness::{PATIENCE, SESSION_METHODS, check},
     in_process::InProcess,
     proofs,
+    rng::Rng,
 };
 use model::{Answer, Model, on_the_wire};
 use tree::{Account, Facts, Tree};
@@ -46,7 +46,7 @@ struct Walk<'a> {
     tree: &'a Tree,
     model: Model<'a>,
     system: InProcess,
-    dice: Dice,
+    rng: Rng,
     /// Number of compared answers, by method.
     asked: BTreeMap<&'static str, usize>,
 }
@@ -57,7 +57,7 @@ impl<'a> Walk<'a> {
             tree,
             model: Model::new(tree),
             system: InProcess::start(&tree.genesis, EncodeOptions::default()),
-            dice: Dice::new(seed),
+            rng: Rng::new(seed),
             asked: BTreeMap::new(),
         };
         let mut path = Vec::new();
@@ -79,8 +79,8 @@ impl<'a> Walk<'a> {
         let mut path = Vec::new();
         while path.len() < blocks {
             let children = self.tree.children(&at);
-            let child = match self.dice.one_in(4) {
-                true if !children.is_empty() => Some(*self.dice.pick(children)),
+            let child = match self.rng.one_in(4) {
+                true if !children.is_empty() => Some(*self.rng.pick(children)),
                 _ => self.tree.highest_child(&at),
             };
             let Some(child) = child else { break };
@@ -107,16 +107,16 @@ impl<'a> Walk<'a> {
 
     /// Runs one sequence and compares everything.
     async fn sequence(&mut self) {
-        let depth = if self.dice.one_in(3) {
+        let depth = if self.rng.one_in(3) {
             0
         } else {
-            self.dice.below(DEPTH + 1)
+            self.rng.below(DEPTH + 1)
         };
         let reverted = depth.min(self.model.canonical().len() - 1);
         for _ in 0..reverted {
             self.model.revert();
         }
-        let blocks = reverted + self.dice.below(4);
+        let blocks = reverted + self.rng.below(4);
         let path = self.path_up(blocks);
         self.advance(reverted, &path).await;
         self.compare().await;
@@ -140,13 +140,13 @@ impl<'a> Walk<'a> {
     /// A block to ask about: canonical, replaced, or one that may not be held.
     fn subject(&mut self) -> &'a Facts {
         let replaced = self.model.replaced();
-        match self.dice.below(4) {
-            0 if !replaced.is_empty() => self.dice.pick::<&Facts>(&replaced),
+        match self.rng.below(4) {
+            0 if !replaced.is_empty() => self.rng.pick::<&Facts>(&replaced),
             1 => {
                 let all = self.tree.hashes();
-                &self.tree.block(self.dice.pick(all)).facts
+                &self.tree.block(self.rng.pick(all)).facts
             }
-            _ => self.dice.pick::<&Facts>(self.model.canonical()),
+            _ => self.rng.pick::<&Facts>(self.model.canonical()),
         }
     }
 
@@ -168,7 +168,7 @@ impl<'a> Walk<'a> {
         }
         let subject = self.subject();
         self.compare_by_hash(subject).await;
-        let number = self.dice.between(head.saturating_sub(140), head + 2);
+        let number = self.rng.between(head.saturating_sub(140), head + 2);
         self.compare_by_number(number).await;
         self.compare_transaction(subject).await;
         self.compare_logs(subject).await;
@@ -177,7 +177,7 @@ impl<'a> Walk<'a> {
 
     async fn compare_by_hash(&mut self, subject: &Facts) {
         let hash = subject.hash;
-        let index = self.dice.below(6);
+        let index = self.rng.below(6);
         let place = json!([hash, hex(index as u64)]);
         let model = &self.model;
         for (method, params, expected) in [
@@ -224,7 +224,7 @@ impl<'a> Walk<'a> {
 
     async fn compare_by_number(&mut self, number: u64) {
         let at = hex(number);
-        let index = self.dice.below(6);
+        let index = self.rng.below(6);
         let place = json!([at, hex(index as u64)]);
         let model = &self.model;
         for (method, params, expected) in [
@@ -290,17 +290,17 @@ impl<'a> Walk<'a> {
             self.model.logs_by_hash(&hash),
         )
         .await;
-        let from = self.dice.between(head.saturating_sub(130), head);
-        let to = self.dice.between(from, head);
+        let from = self.rng.between(head.saturating_sub(130), head);
+        let to = self.rng.between(from, head);
         let all: Vec<&Value> = subject.logs().collect();
         let mut filter = json!({"fromBlock": hex(from), "toBlock": hex(to)});
         let mut wanted: Wanted = |_, _| true;
         let example = if all.is_empty() {
             Value::Null
         } else {
-            (*self.dice.pick(&all)).clone()
+            (*self.rng.pick(&all)).clone()
         };
-        match self.dice.below(3) {
+        match self.rng.below(3) {
             0 if !example.is_null() => {
                 filter["address"] = example["address"].clone();
                 wanted = same_address;
@@ -320,8 +320,8 @@ impl<'a> Walk<'a> {
     }
 
     async fn compare_state(&mut self, subject: &Facts) {
-        let id = if self.dice.one_in(2) {
-            json!({"blockHash": subject.hash, "requireCanonical": self.dice.one_in(2)})
+        let id = if self.rng.one_in(2) {
+            json!({"blockHash": subject.hash, "requireCanonical": self.rng.one_in(2)})
         } else {
             hex(subject.number)
         };
@@ -331,10 +331,10 @@ impl<'a> Walk<'a> {
         };
         let absent = Account::absent(Address::repeat_byte(7));
         let account = match &at {
-            Ok(block) if !block.accounts.is_empty() => self.dice.pick(&block.accounts),
+            Ok(block) if !block.accounts.is_empty() => self.rng.pick(&block.accounts),
             _ => &absent,
         };
-        let (address, (slot, value)) = (account.address, *self.dice.pick(&account.slots));
+        let (address, (slot, value)) = (account.address, *self.rng.pick(&account.slots));
         let address_text = format!("{address:#x}");
         for (method, params, result) in [
             (

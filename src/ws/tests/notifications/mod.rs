@@ -34,23 +34,23 @@ use crate::{
 };
 
 /// splitmix64: each seed gives one sequence.
-struct Dice(u64);
+struct Rng(u64);
 
-impl Dice {
-    fn roll(&mut self, sides: usize) -> usize {
+impl Rng {
+    fn below(&mut self, bound: usize) -> usize {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((mixed ^ (mixed >> 31)) % sides as u64) as usize
+        ((mixed ^ (mixed >> 31)) % bound as u64) as usize
     }
 }
 
-fn kind(dice: &mut Dice) -> SubscriptionKind {
-    match dice.roll(6) {
+fn kind(rng: &mut Rng) -> SubscriptionKind {
+    match rng.below(6) {
         0 | 1 => SubscriptionKind::NewHeads,
         2 => SubscriptionKind::Reorgs,
-        _ => SubscriptionKind::Logs(Rc::new(TREE.filters[dice.roll(TREE.filters.len())].clone())),
+        _ => SubscriptionKind::Logs(Rc::new(TREE.filters[rng.below(TREE.filters.len())].clone())),
     }
 }
 
@@ -65,14 +65,14 @@ struct Seen {
 
 /// One sequence.
 fn run(seed: u64, seen: &mut Seen) -> Result<(), String> {
-    let mut dice = Dice(seed);
+    let mut rng = Rng(seed);
     // A notification has up to 1.2 KB: the budgets hold less than one, a few, and many.
-    let budget = [500, 4_000, 1 << 20][dice.roll(3)];
-    let world = World::new(&TREE.windows[dice.roll(TREE.windows.len())], budget);
+    let budget = [500, 4_000, 1 << 20][rng.below(3)];
+    let world = World::new(&TREE.windows[rng.below(TREE.windows.len())], budget);
     let mut clients = vec![Client::new(&world)];
-    for _ in 0..2 + dice.roll(10) {
+    for _ in 0..2 + rng.below(10) {
         let before = world.snapshot();
-        let Some(head_move) = world.head_move(&mut dice) else {
+        let Some(head_move) = world.head_move(&mut rng) else {
             break;
         };
         if head_move.reverted > 0 {
@@ -83,23 +83,23 @@ fn run(seed: u64, seen: &mut Seen) -> Result<(), String> {
         let change = world.advance(head_move);
         // The snapshot is swapped first. The hub may be notified later, and not of every change.
         world.served.replace(Arc::clone(&change.snapshot));
-        let is_late = dice.roll(4) == 0;
+        let is_late = rng.below(4) == 0;
         if is_late {
-            act(&world, &mut clients, &mut dice, seen)?;
+            act(&world, &mut clients, &mut rng, seen)?;
         }
-        if dice.roll(12) == 0 {
+        if rng.below(12) == 0 {
             world.hub.reset(Arc::clone(&change.snapshot));
         } else {
             world.hub.fan_out(&change);
         }
-        act(&world, &mut clients, &mut dice, seen)?;
+        act(&world, &mut clients, &mut rng, seen)?;
         if let Some(client) = clients.last_mut()
-            && dice.roll(3) == 0
+            && rng.below(3) == 0
         {
             // A request that began before the change.
-            client.subscribe(kind(&mut dice), &before)?;
+            client.subscribe(kind(&mut rng), &before)?;
         }
-        if dice.roll(3) == 0 {
+        if rng.below(3) == 0 {
             clients.push(Client::new(&world));
         }
     }
@@ -127,18 +127,18 @@ fn run(seed: u64, seen: &mut Seen) -> Result<(), String> {
 fn act(
     world: &World,
     clients: &mut [Client],
-    dice: &mut Dice,
+    rng: &mut Rng,
     seen: &mut Seen,
 ) -> Result<(), String> {
     let snapshot = world.snapshot();
     for client in clients {
-        match dice.roll(12) {
+        match rng.below(12) {
             0 => {}
-            1 => drop(client.read(dice.roll(3_000), None)?),
+            1 => drop(client.read(rng.below(3_000), None)?),
             2 => client.leave(),
-            3 => client.unsubscribe(dice)?,
+            3 => client.unsubscribe(rng)?,
             4 => client.lose_answer(),
-            5 | 6 => client.subscribe(kind(dice), &snapshot)?,
+            5 | 6 => client.subscribe(kind(rng), &snapshot)?,
             7 => client.answer(),
             _ => {
                 if client.read(usize::MAX, None)? {
@@ -147,7 +147,7 @@ fn act(
                 }
             }
         }
-        if client.is_away() && dice.roll(2) == 0 {
+        if client.is_away() && rng.below(2) == 0 {
             client.come_back(world, &snapshot)?;
             seen.resumed += 1;
         }
@@ -194,14 +194,14 @@ fn is_noticed(
     fault: Option<(usize, FeedFault)>,
     counts: &mut Vec<usize>,
 ) -> bool {
-    let mut dice = Dice(seed);
-    let world = World::new(&TREE.windows[dice.roll(TREE.windows.len())], 1 << 24);
+    let mut rng = Rng(seed);
+    let world = World::new(&TREE.windows[rng.below(TREE.windows.len())], 1 << 24);
     let mut client = Client::new(&world);
     client.subscribe(kind.clone(), &world.snapshot()).unwrap();
     client.answer();
     client.read(usize::MAX, None).unwrap();
     for at in 0..6 {
-        let change = world.advance(world.head_move(&mut dice).unwrap());
+        let change = world.advance(world.head_move(&mut rng).unwrap());
         let fault = fault
             .filter(|(place, _)| *place == at)
             .map(|(_, fault)| fault);
@@ -233,7 +233,7 @@ fn is_noticed(
 /// Proves that the model finds faults.
 #[test]
 fn a_broken_feed_is_caught() {
-    let mut dice = Dice(7);
+    let mut rng = Rng(7);
     let mut broken = [0; 3];
     for seed in 0..400 {
         let kind = match seed % 2 {
@@ -247,7 +247,7 @@ fn a_broken_feed_is_caught() {
         );
         // A fault needs a change with notifications.
         let places: Vec<usize> = (0..counts.len()).filter(|at| counts[*at] > 0).collect();
-        let at = places[dice.roll(places.len())];
+        let at = places[rng.below(places.len())];
         for (count, fault) in broken.iter_mut().zip(FAULTS) {
             // Removed logs can be read before and after the change.
             if matches!(
@@ -267,17 +267,17 @@ fn a_broken_feed_is_caught() {
 /// One notification is left out, sent twice, or swapped with the one before it.
 #[test]
 fn a_broken_notification_is_caught() {
-    let mut dice = Dice(9);
+    let mut rng = Rng(9);
     let mut broken = 0;
     for seed in 0..200 {
         let kind = match seed % 2 {
             0 => SubscriptionKind::NewHeads,
             _ => SubscriptionKind::Logs(Rc::default()),
         };
-        let world = World::new(&TREE.windows[dice.roll(TREE.windows.len())], 1 << 24);
+        let world = World::new(&TREE.windows[rng.below(TREE.windows.len())], 1 << 24);
         let snapshot = world.snapshot();
         let session = subscribe(&world, kind.clone());
-        let change = world.advance(world.head_move(&mut dice).unwrap());
+        let change = world.advance(world.head_move(&mut rng).unwrap());
         world.hub.fan_out(&change);
         let sent: Vec<Value> = notifications(&session)
             .into_iter()
@@ -347,14 +347,14 @@ fn notifications(session: &Rc<Session>) -> Vec<(Bytes, Value)> {
 
 #[test]
 fn reorgs_are_sent_with_their_common_ancestor() {
-    let mut dice = Dice(3);
+    let mut rng = Rng(3);
     let world = World::new(&TREE.windows[1], 1 << 24);
     let session = subscribe(&world, SubscriptionKind::Reorgs);
     let mut expected: Vec<(BlockId, Vec<BlockId>, Vec<BlockId>)> = Vec::new();
     let mut changes = 0;
     while expected.len() < 20 {
         changes += 1;
-        let change = world.advance(world.head_move(&mut dice).unwrap());
+        let change = world.advance(world.head_move(&mut rng).unwrap());
         world.hub.fan_out(&change);
         let ids = |blocks: &[Arc<Block>]| blocks.iter().map(|block| id(block)).collect();
         if let Some(oldest) = change.reverted.last() {
@@ -380,7 +380,7 @@ fn reorgs_are_sent_with_their_common_ancestor() {
 
 #[test]
 fn all_subscribers_share_the_bytes_of_a_notification() {
-    let mut dice = Dice(5);
+    let mut rng = Rng(5);
     let world = World::new(&TREE.windows[1], 1 << 24);
     for kind in [
         SubscriptionKind::NewHeads,
@@ -390,7 +390,7 @@ fn all_subscribers_share_the_bytes_of_a_notification() {
         // A subscription at a snapshot that is newer than the hub's first catches up.
         world
             .hub
-            .fan_out(&world.advance(world.head_move(&mut dice).unwrap()));
+            .fan_out(&world.advance(world.head_move(&mut rng).unwrap()));
         for session in &sessions {
             notifications(session);
         }
@@ -398,7 +398,7 @@ fn all_subscribers_share_the_bytes_of_a_notification() {
         while count == 0 {
             world
                 .hub
-                .fan_out(&world.advance(world.head_move(&mut dice).unwrap()));
+                .fan_out(&world.advance(world.head_move(&mut rng).unwrap()));
             let places: Vec<Vec<*const u8>> = sessions
                 .iter()
                 .map(|session| {
@@ -421,7 +421,7 @@ fn a_subscription_resumes_from_a_block_that_was_added_below() {
     let blocks = TREE.windows[2].snapshot().canonical().to_vec();
     let (head, below) = blocks.split_last().unwrap();
     let window = Window::new(1, Arc::clone(head));
-    let mut dice = Dice(7);
+    let mut rng = Rng(7);
     for kind in [
         SubscriptionKind::NewHeads,
         SubscriptionKind::Logs(Rc::default()),
@@ -450,7 +450,7 @@ fn a_subscription_resumes_from_a_block_that_was_added_below() {
         assert_eq!(notifications(&session).len(), expected, "{kind:?}");
         assert!(!session.subscriptions.is_behind(), "{kind:?}");
         // From now on both receive the same.
-        let change = world.advance(world.head_move(&mut dice).unwrap());
+        let change = world.advance(world.head_move(&mut rng).unwrap());
         world.hub.fan_out(&change);
         let [first, second] = [notifications(&first), notifications(&session)];
         assert_eq!(first, second, "{kind:?}");
@@ -460,9 +460,9 @@ fn a_subscription_resumes_from_a_block_that_was_added_below() {
 /// A change is larger than the budget.
 #[test]
 fn a_client_that_reads_receives_all_of_a_large_change() {
-    let (mut dice, mut notified_most) = (Dice(1), 0);
+    let (mut rng, mut notified_most) = (Rng(1), 0);
     for _ in 0..50 {
-        let world = World::new(&TREE.windows[dice.roll(TREE.windows.len())], 2_000);
+        let world = World::new(&TREE.windows[rng.below(TREE.windows.len())], 2_000);
         let mut client = Client::new(&world);
         client
             .subscribe(SubscriptionKind::Logs(Rc::default()), &world.snapshot())
@@ -473,7 +473,7 @@ fn a_client_that_reads_receives_all_of_a_large_change() {
         client.answer();
         client.read(usize::MAX, None).unwrap();
         let session = client.session.clone().unwrap();
-        let change: HeadChanged = world.advance(world.head_move(&mut dice).unwrap());
+        let change: HeadChanged = world.advance(world.head_move(&mut rng).unwrap());
         world.served.replace(Arc::clone(&change.snapshot));
         world.hub.fan_out(&change);
         while !client.read(100, Some(&change.snapshot)).unwrap() {

@@ -16,7 +16,7 @@ use nearhead_chain::{
 use serde_json::Value;
 
 use super::{
-    Dice,
+    Rng,
     held::{BlockId, Held, block_of, id},
     tree::{HeadMove, TREE},
 };
@@ -86,9 +86,9 @@ impl World {
     }
 
     /// A random change of the head; `None` at the end of a branch that a short window cannot leave.
-    pub(super) fn head_move(&self, dice: &mut Dice) -> Option<HeadMove> {
+    pub(super) fn head_move(&self, rng: &mut Rng) -> Option<HeadMove> {
         let snapshot = self.window.borrow().snapshot();
-        let mut moves = (0..1_000).filter_map(|_| TREE.head_move(snapshot.head(), dice));
+        let mut moves = (0..1_000).filter_map(|_| TREE.head_move(snapshot.head(), rng));
         // The oldest block of a window stays.
         moves.find(|head_move| head_move.reverted < snapshot.canonical().len())
     }
@@ -197,14 +197,14 @@ impl Client {
     }
 
     /// Ends a subscription once everything was read: no notification may follow.
-    pub(super) fn unsubscribe(&mut self, dice: &mut Dice) -> Result<(), String> {
+    pub(super) fn unsubscribe(&mut self, rng: &mut Rng) -> Result<(), String> {
         let Some(session) = self.session.clone() else {
             return Ok(());
         };
         if self.subscribed.is_empty() || !self.read(usize::MAX, None)? {
             return Ok(());
         }
-        let ended = self.subscribed.remove(dice.roll(self.subscribed.len()));
+        let ended = self.subscribed.remove(rng.below(self.subscribed.len()));
         let request = RequestSubscriptions::new(session);
         match request.unsubscribe(&ended.id) && !request.unsubscribe(&ended.id) {
             true => Ok(()),

@@ -14,7 +14,7 @@ use nearhead_chain::{
 };
 use serde_json::Value;
 
-use super::Dice;
+use super::Rng;
 
 pub(super) struct Tree {
     blocks: Vec<Arc<Block>>,
@@ -47,10 +47,10 @@ fn address(value: usize) -> Address {
 
 impl Tree {
     fn grow() -> Self {
-        let mut dice = Dice(11);
-        let mut blocks = vec![block(&mut dice, 0).genesis()];
+        let mut rng = Rng(11);
+        let mut blocks = vec![block(&mut rng, 0).genesis()];
         for salt in 1..LENGTH {
-            let next = block(&mut dice, salt as u64).child_of(&blocks[salt - 1]);
+            let next = block(&mut rng, salt as u64).child_of(&blocks[salt - 1]);
             blocks.push(next);
         }
         let mut windows = Vec::new();
@@ -63,9 +63,9 @@ impl Tree {
         }
         for _ in 0..BRANCHES {
             // From anywhere, branches too, to any length.
-            let mut parent = Arc::clone(&blocks[1 + dice.roll(blocks.len() - 1)]);
-            for _ in 0..=dice.roll(140) {
-                parent = block(&mut dice, blocks.len() as u64).child_of(&parent);
+            let mut parent = Arc::clone(&blocks[1 + rng.below(blocks.len() - 1)]);
+            for _ in 0..=rng.below(140) {
+                parent = block(&mut rng, blocks.len() as u64).child_of(&parent);
                 blocks.push(Arc::clone(&parent));
             }
         }
@@ -74,7 +74,7 @@ impl Tree {
             logs: logs.collect(),
             by_hash: blocks.iter().map(|block| block.hash).zip(0..).collect(),
             windows,
-            filters: (0..40).map(|_| filter(&mut dice)).collect(),
+            filters: (0..40).map(|_| filter(&mut rng)).collect(),
             blocks,
         }
     }
@@ -89,13 +89,13 @@ impl Tree {
 
     /// The change from `head` to a random block: mostly a few blocks further, sometimes
     /// anywhere.
-    pub(super) fn head_move(&self, head: &Arc<Block>, dice: &mut Dice) -> Option<HeadMove> {
-        let most = match dice.roll(4) {
+    pub(super) fn head_move(&self, head: &Arc<Block>, rng: &mut Rng) -> Option<HeadMove> {
+        let most = match rng.below(4) {
             0 => WINDOW_BLOCKS,
             1 => 60,
             _ => 5,
         };
-        let target = &self.blocks[dice.roll(self.blocks.len())];
+        let target = &self.blocks[rng.below(self.blocks.len())];
         let (mut from, mut to) = (head, target);
         let (mut reverted, mut applied) = (0, Vec::new());
         while from.hash != to.hash {
@@ -115,10 +115,10 @@ impl Tree {
 }
 
 /// Up to six logs, each of few addresses and topics, in up to two transactions.
-fn block(dice: &mut Dice, salt: u64) -> TestBlock {
+fn block(rng: &mut Rng, salt: u64) -> TestBlock {
     let mut log = || {
-        let topics = (0..dice.roll(5)).map(|_| word(dice.roll(3))).collect();
-        Log::new_unchecked(address(dice.roll(4)), topics, Bytes::new())
+        let topics = (0..rng.below(5)).map(|_| word(rng.below(3))).collect();
+        Log::new_unchecked(address(rng.below(4)), topics, Bytes::new())
     };
     let transactions = (0..2).map(|_| (0..salt as usize % 4).map(|_| log()).collect());
     TestBlock {
@@ -127,11 +127,11 @@ fn block(dice: &mut Dice, salt: u64) -> TestBlock {
     }
 }
 
-fn filter(dice: &mut Dice) -> LogFilter {
-    let topics = (0..dice.roll(4)).map(|_| (0..dice.roll(3)).map(|_| word(dice.roll(3))).collect());
+fn filter(rng: &mut Rng) -> LogFilter {
+    let topics = (0..rng.below(4)).map(|_| (0..rng.below(3)).map(|_| word(rng.below(3))).collect());
     LogFilter {
         topics: topics.collect(),
-        addresses: (0..dice.roll(3)).map(|_| address(dice.roll(5))).collect(),
+        addresses: (0..rng.below(3)).map(|_| address(rng.below(5))).collect(),
     }
 }
 

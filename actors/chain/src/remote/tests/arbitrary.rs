@@ -63,21 +63,21 @@ fn any_block() -> impl Strategy<Value = (usize, usize)> {
 }
 
 /// A random path into a value.
-fn any_path(value: &Value, dice: &[prop::sample::Index]) -> Vec<super::liar::PathStep> {
+fn any_path(value: &Value, indices: &[prop::sample::Index]) -> Vec<super::liar::PathStep> {
     use super::liar::PathStep;
     let mut path = Vec::new();
     let mut value = value;
-    for dice in dice {
+    for index in indices {
         let step = match value {
             Value::Object(members) if !members.is_empty() => {
-                let (name, below) = members.iter().nth(dice.index(members.len())).unwrap();
+                let (name, below) = members.iter().nth(index.index(members.len())).unwrap();
                 value = below;
                 PathStep::Member(name.clone())
             }
             Value::Array(items) if !items.is_empty() => {
-                let index = dice.index(items.len());
-                value = &items[index];
-                PathStep::Item(index)
+                let item = index.index(items.len());
+                value = &items[item];
+                PathStep::Item(item)
             }
             _ => break,
         };
@@ -122,10 +122,10 @@ proptest! {
         let chain = chains()[chain];
         let block = &chain.blocks[block];
         let mut altered = Statement::of(block);
-        for (of_receipts, dice, depth, change) in changes {
+        for (of_receipts, indices, depth, change) in changes {
             let answer = if of_receipts { &mut altered.receipts } else { &mut altered.block };
             let mut value = parsed(answer);
-            let path = any_path(&value, &dice[..depth.min(5)]);
+            let path = any_path(&value, &indices[..depth.min(5)]);
             if path.last() == Some(&super::liar::PathStep::Member("totalDifficulty".to_owned())) {
                 continue;
             }

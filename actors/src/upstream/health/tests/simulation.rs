@@ -36,14 +36,14 @@ enum Mode {
 }
 
 /// Pseudorandom numbers (xorshift): equal seeds give equal numbers.
-struct Dice(u64);
+struct Rng(u64);
 
-impl Dice {
-    fn roll(&mut self, sides: u64) -> u64 {
+impl Rng {
+    fn below(&mut self, bound: u64) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
-        (self.0 >> 11) % sides
+        (self.0 >> 11) % bound
     }
 }
 
@@ -58,7 +58,7 @@ struct World {
     health: Health,
     served: ServedChain,
     upstreams: Vec<SimulatedUpstream>,
-    dice: Dice,
+    rng: Rng,
     step: u64,
     /// The upstream that advanced the head to where it is; `None` after a switch.
     advanced_by: Option<UpstreamId>,
@@ -75,8 +75,8 @@ const fn head_at(step: u64) -> u64 {
 
 impl World {
     fn new(seed: u64) -> Self {
-        let mut dice = Dice(seed | 1 << 40);
-        let count = 1 + dice.roll(4);
+        let mut rng = Rng(seed | 1 << 40);
+        let count = 1 + rng.below(4);
         let mut health = Health::new(count as usize, seed);
         health.learn_block_time((0, 0), (10, 16));
         let upstreams = (0..count).map(|_| SimulatedUpstream {
@@ -91,7 +91,7 @@ impl World {
                 hashes: (0..=100).map(|number| hash(0, number)).collect(),
             },
             upstreams: upstreams.collect(),
-            dice,
+            rng,
             step: 0,
             advanced_by: None,
             wrong_since: None,
@@ -105,12 +105,12 @@ impl World {
 
     fn change_modes(&mut self) {
         for at in usize::from(self.is_first_honest)..self.upstreams.len() {
-            if self.dice.roll(STEPS * 20) > 0 {
+            if self.rng.below(STEPS * 20) > 0 {
                 continue;
             }
             let head = head_at(self.step);
-            let mode = match self.dice.roll(20) {
-                0 => Mode::Behind(1 + self.dice.roll(5)),
+            let mode = match self.rng.below(20) {
+                0 => Mode::Behind(1 + self.rng.below(5)),
                 1 => Mode::Frozen(head),
                 2 => Mode::Silent,
                 3 => Mode::Failing(Fault::Connection),
@@ -119,10 +119,10 @@ impl World {
                 6 => Mode::FakeHead,
                 7 => Mode::Lying,
                 8 => Mode::Stale,
-                9 => Mode::Forked(head - self.dice.roll(4)),
+                9 => Mode::Forked(head - self.rng.below(4)),
                 10 => {
-                    let ahead = [1, 2, 100, 1_000][self.dice.roll(4) as usize];
-                    Mode::Inventing(head - 1 - self.dice.roll(4), ahead)
+                    let ahead = [1, 2, 100, 1_000][self.rng.below(4) as usize];
+                    Mode::Inventing(head - 1 - self.rng.below(4), ahead)
                 }
                 _ => Mode::Honest,
             };
@@ -146,8 +146,8 @@ impl World {
             Mode::Silent => Err(Verdict::Fault(Fault::Timeout)),
             Mode::Failing(fault) => Err(Verdict::Fault(fault)),
             Mode::Limited => Err(Verdict::Limited(None)),
-            Mode::FakeHead => Ok(claim(9, head + 1_000 + self.dice.roll(9))),
-            Mode::Stale => Ok(claim(0, head - 3 * self.dice.roll(2))),
+            Mode::FakeHead => Ok(claim(9, head + 1_000 + self.rng.below(9))),
+            Mode::Stale => Ok(claim(0, head - 3 * self.rng.below(2))),
             Mode::Inventing(_, ahead) => Ok(claim(1 + id as u64, head + ahead)),
             Mode::Forked(since) if head > since => Ok(claim(1 + id as u64, head)),
             Mode::Forked(_) => Ok(claim(0, head)),

@@ -4,12 +4,12 @@ use super::*;
 
 /// Fills a window that begins with `held` blocks, while the head advances.
 fn fill(seed: u64, held: u64) {
-    let mut dice = Dice(seed << 20);
-    let mut tree = Tree::random(&mut dice);
-    let mut head = dice.roll(tree.len()) as usize;
+    let mut rng = Rng(seed << 20);
+    let mut tree = Tree::random(&mut rng);
+    let mut head = rng.below(tree.len()) as usize;
     let room = tree.number(head) + 200;
     let top = tree.grow(head, 200);
-    let width = 1 + dice.roll(16) as usize;
+    let width = 1 + rng.below(16) as usize;
     let tree = tree;
     let mut oldest = tree
         .ancestor(head, (tree.number(head) + 1).saturating_sub(held))
@@ -17,12 +17,12 @@ fn fill(seed: u64, held: u64) {
     let parent_hash = tree.found(oldest).parent_hash;
     let mut backfill = Backfill::below(tree.number(oldest), parent_hash, tree.number(head));
     let mut upstream = ScriptedUpstream::new(&tree, top);
-    upstream.others = vec![dice.roll(tree.len()) as usize];
-    upstream.loses_one_in = [0, 2, 5][dice.roll(3) as usize];
+    upstream.others = vec![rng.below(tree.len()) as usize];
+    upstream.loses_one_in = [0, 2, 5][rng.below(3) as usize];
     while backfill.remaining() > 0 {
         upstream.receive(backfill.ask(width));
         match upstream
-            .answer(&mut dice)
+            .answer(&mut rng)
             .expect("an incomplete backfill asks")
         {
             (ask, Some(found)) => backfill.got(ask, found),
@@ -32,7 +32,7 @@ fn fill(seed: u64, held: u64) {
             assert_eq!(tree.parent(oldest), Some(block), "seed {seed}");
             oldest = block;
         }
-        if dice.roll(20) == 0 && tree.number(head) < room {
+        if rng.below(20) == 0 && tree.number(head) < room {
             head = tree
                 .ancestor(top, tree.number(head) + 1)
                 .expect("below the top");

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 
 use super::*;
 use crate::upstream::chain::Chain;
-use tree::{Dice, HeldWindow, Tree};
+use tree::{HeldWindow, Rng, Tree};
 
 /// An upstream that answers open calls in any order.
 struct ScriptedUpstream<'a> {
@@ -44,16 +44,16 @@ impl<'a> ScriptedUpstream<'a> {
     }
 
     /// Answers one of the open calls, if there is any.
-    fn answer(&mut self, dice: &mut Dice) -> Option<(Ask, Option<FetchedBlock<usize>>)> {
-        let at = dice.roll(self.open.len().max(1) as u64) as usize;
+    fn answer(&mut self, rng: &mut Rng) -> Option<(Ask, Option<FetchedBlock<usize>>)> {
+        let at = rng.below(self.open.len().max(1) as u64) as usize;
         let ask = self.open.swap_remove_back(at)?;
-        if self.loses_one_in > 0 && dice.roll(self.loses_one_in) == 0 {
+        if self.loses_one_in > 0 && rng.below(self.loses_one_in) == 0 {
             return Some((ask, None));
         }
         let block = match ask {
             Ask::Hash { hash, .. } => self.tree.by_hash(hash),
             Ask::Number(number) => {
-                let choice = dice.roll(1 + self.others.len() as u64) as usize;
+                let choice = rng.below(1 + self.others.len() as u64) as usize;
                 let head = self.others.get(choice).copied().unwrap_or(self.head);
                 self.tree.ancestor(head, number)
             }

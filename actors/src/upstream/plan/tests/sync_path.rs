@@ -32,7 +32,7 @@ fn follow(
     held: &HeldWindow<'_>,
     upstream: &mut ScriptedUpstream<'_>,
     width: usize,
-    dice: &mut Dice,
+    rng: &mut Rng,
 ) -> PathOutcome<usize> {
     let tree = held.tree;
     let mut path = SyncPath::to(tree.number(upstream.head), tree.hash(upstream.head), held);
@@ -41,7 +41,7 @@ fn follow(
             return outcome;
         }
         upstream.receive(path.ask(width, held));
-        match upstream.answer(dice).expect("an incomplete path asks") {
+        match upstream.answer(rng).expect("an incomplete path asks") {
             (ask, Some(found)) => path.got(ask, found),
             (ask, None) => path.lost(ask),
         }
@@ -52,21 +52,21 @@ fn follow(
 fn a_sync_path_leads_over_the_common_ancestor() {
     let (mut advances, mut resets) = (0, 0);
     for seed in 1..=campaign::rounds(400, 4_000) {
-        let mut dice = Dice(seed << 20);
-        let tree = Tree::random(&mut dice);
-        let width = 1 + dice.roll(16) as usize;
-        let held = tree.window(dice.roll(tree.len()) as usize, 1 + dice.roll(128));
-        let mut upstream = ScriptedUpstream::new(&tree, dice.roll(tree.len()) as usize);
+        let mut rng = Rng(seed << 20);
+        let tree = Tree::random(&mut rng);
+        let width = 1 + rng.below(16) as usize;
+        let held = tree.window(rng.below(tree.len()) as usize, 1 + rng.below(128));
+        let mut upstream = ScriptedUpstream::new(&tree, rng.below(tree.len()) as usize);
         let is_held = held.hash_at(tree.number(upstream.head)) == Some(tree.hash(upstream.head));
         if is_held {
             continue;
         }
         // It sometimes answers from other chains, and some calls fail.
-        upstream.others = (0..dice.roll(3))
-            .map(|_| dice.roll(tree.len()) as usize)
+        upstream.others = (0..rng.below(3))
+            .map(|_| rng.below(tree.len()) as usize)
             .collect();
-        upstream.loses_one_in = [0, 2, 5][dice.roll(3) as usize];
-        let outcome = follow(&held, &mut upstream, width, &mut dice);
+        upstream.loses_one_in = [0, 2, 5][rng.below(3) as usize];
+        let outcome = follow(&held, &mut upstream, width, &mut rng);
         assert_eq!(outcome, expected(&held, upstream.head), "seed {seed}");
         assert!(upstream.open_max <= width, "seed {seed}");
         match outcome {
@@ -84,7 +84,7 @@ fn check_asks(reorg: u64, blocks: usize, width: usize, asks: std::ops::RangeIncl
     let head = tree.grow(fork, blocks);
     let held = tree.window(300, 128);
     let mut upstream = ScriptedUpstream::new(&tree, head);
-    let outcome = follow(&held, &mut upstream, width, &mut Dice(7));
+    let outcome = follow(&held, &mut upstream, width, &mut Rng(7));
     assert!(
         matches!(&outcome, PathOutcome::Advance { reverted, applied }
             if *reverted as u64 == reorg && applied.len() == blocks),
@@ -126,7 +126,7 @@ fn a_head_without_a_path_costs_no_calls() {
     // A reorg deeper than the window: known when the path reaches the oldest block.
     let mut upstream = ScriptedUpstream::new(&tree, fork);
     assert_eq!(
-        follow(&held, &mut upstream, 16, &mut Dice(7)),
+        follow(&held, &mut upstream, 16, &mut Rng(7)),
         PathOutcome::Reset
     );
     let needed = 400 - 173;

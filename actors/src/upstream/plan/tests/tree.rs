@@ -5,14 +5,14 @@ use alloy_primitives::B256;
 use super::{Chain, FetchedBlock};
 
 /// Pseudorandom numbers (xorshift): equal seeds give equal numbers.
-pub(super) struct Dice(pub(super) u64);
+pub(super) struct Rng(pub(super) u64);
 
-impl Dice {
-    pub(super) fn roll(&mut self, sides: u64) -> u64 {
+impl Rng {
+    pub(super) fn below(&mut self, bound: u64) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
-        (self.0 >> 11) % sides
+        (self.0 >> 11) % bound
     }
 }
 
@@ -32,12 +32,12 @@ impl Tree {
     }
 
     /// A chain with branches at random blocks of it and of each other.
-    pub(super) fn random(dice: &mut Dice) -> Self {
-        let mut tree = Self::chain(1 + dice.roll(400) as usize);
-        for _ in 0..dice.roll(12) {
-            let parent = dice.roll(tree.blocks.len() as u64) as usize;
-            let length = if dice.roll(2) == 0 { 8 } else { 200 };
-            tree.grow(parent, 1 + dice.roll(length) as usize);
+    pub(super) fn random(rng: &mut Rng) -> Self {
+        let mut tree = Self::chain(1 + rng.below(400) as usize);
+        for _ in 0..rng.below(12) {
+            let parent = rng.below(tree.blocks.len() as u64) as usize;
+            let length = if rng.below(2) == 0 { 8 } else { 200 };
+            tree.grow(parent, 1 + rng.below(length) as usize);
         }
         tree
     }

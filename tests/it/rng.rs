@@ -1,14 +1,14 @@
-//! Seeded random choices.
+//! Pseudorandom numbers from a seed.
 
 use rand_chacha::{
     ChaCha8Rng,
-    rand_core::{Rng, SeedableRng},
+    rand_core::{Rng as _, SeedableRng},
 };
 
-/// A random source; equal seeds make equal choices.
-pub(crate) struct Dice(ChaCha8Rng);
+/// A pseudorandom generator: equal seeds make equal choices.
+pub(crate) struct Rng(ChaCha8Rng);
 
-impl Dice {
+impl Rng {
     pub(crate) fn new(seed: u64) -> Self {
         Self(ChaCha8Rng::seed_from_u64(seed))
     }
