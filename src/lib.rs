@@ -8,17 +8,17 @@
 //! (actors/chain) is pure: no async, no actix, no sockets, no files, no clock. `nearhead-actors`
 //! (actors) owns the head and the actors that read it; it knows actix and tokio, but no HTTP, keys
 //! or configuration, and JSON-RPC only as a client of upstreams. `nearhead` (src) is the server and
-//! knows both. Each package lists its rooms in such a table, at the head of its `lib.rs`.
+//! knows both. Each package lists its modules in such a table, at the head of its `lib.rs`.
 //!
-//! A test (`tests/it/tidy`) reads these tables: every room has a row, and its code outside tests
+//! A test (`tests/it/tidy`) reads these tables: every module has a row, and its code outside tests
 //! mentions nothing from the last column.
 //!
-//! | room | what it does | must not mention |
+//! | module | what it does | must not mention |
 //! |---|---|---|
 //! | `main.rs` | the entry point: start, greet, wait for a signal, exit code | `actix`, `serde_json` |
 //! | `allocator.rs` | the program's memory allocator | `crate::` |
 //! | [`config`] | all options in one table: flag, environment, file, messages | `actix::`, `actix_web::`, `crate::http`, `crate::rpc`, `crate::ws`, `crate::service` |
-//! | `service` | starts and stops the parts; the only room that knows them all | `serde_json`, `RpcError`, `Envelope`, `Params` |
+//! | `service` | starts and stops the parts; the only module that knows them all | `serde_json`, `RpcError`, `Envelope`, `Params` |
 //! | `feed` | the source's thread | `actix_web`, `crate::http`, `crate::rpc`, `crate::access`, `api_key`, `serde_json` |
 //! | [`http`] | routes, HTTP's own answers, bodies in pieces, probes | `crate::config`, `crate::service`, `crate::feed`, `rpc::methods` |
 //! | `http/request_actor.rs` | one HTTP request's work as an actor | `actix_web`, `actix_http`, `crate::http`, `super::reply` |

@@ -5,9 +5,9 @@
 //!
 //! A test (`tests/it/tidy`) holds the code to this table, as the code map of `nearhead` explains.
 //!
-//! | room | what it does | must not mention |
+//! | module | what it does | must not mention |
 //! |---|---|---|
-//! | every room | | `actix_web`, `actix_http`, `std::env`, `api_key` |
+//! | every module | | `actix_web`, `actix_http`, `std::env`, `api_key` |
 //! | [`head`] | the one pointer to the current snapshot; only the head tracker writes it | `_actor`, `crate::read`, `crate::source`, `crate::upstream`, `serde_json` |
 //! | [`head_tracker`] | owns the window: swaps the pointer, then announces the change | `crate::source`, `crate::upstream`, `crate::read`, `serde_json` |
 //! | [`source`] | threads that verify blocks and hand them over, waiting until each is readable | `_actor`, `crate::read`, `serde_json` |

@@ -1,4 +1,4 @@
-//! Tenants: their keys, quotas and sessions. This room knows neither HTTP nor JSON-RPC, and reads
+//! Tenants: their keys, quotas and sessions. This module knows neither HTTP nor JSON-RPC, and reads
 //! no clock.
 //!
 //! | file | what it is |

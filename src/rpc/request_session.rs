@@ -1,4 +1,4 @@
-//! The session that a request came over, as this room sees it.
+//! The session that a request came over, as `rpc` sees it.
 
 use std::{rc::Rc, sync::Arc};
 

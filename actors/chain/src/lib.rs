@@ -6,9 +6,9 @@
 //! A test (`tests/it/tidy`) checks the code against this table; the code map of `nearhead` explains
 //! how.
 //!
-//! | room | what it does | must not mention |
+//! | module | what it does | must not mention |
 //! |---|---|---|
-//! | every room | | `actix`, `tokio`, `std::net`, `std::fs`, `std::env`, `SystemTime`, `Instant`, `async fn`, `async move` |
+//! | every module | | `actix`, `tokio`, `std::net`, `std::fs`, `std::env`, `SystemTime`, `Instant`, `async fn`, `async move` |
 //! | [`block`] | a block as decoded, and a block as held | `crate::window`, `crate::verify`, `crate::execute`, `crate::import`, `crate::remote`, `crate::dev` |
 //! | [`chain_file`] | reads and writes genesis.json and chain.rlp as bytes | `crate::window`, `crate::execute`, `crate::import`, `crate::trie` |
 //! | [`verify`] | the checks of everything that a header commits to | `crate::import`, `crate::remote`, `crate::window`, `crate::dev` |

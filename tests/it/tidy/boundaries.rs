@@ -1,4 +1,4 @@
-//! What each room may mention, read from the tables of the code maps.
+//! What each module may mention, read from the tables of the code maps.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -10,7 +10,7 @@ use super::{
     source::{Source, sources},
 };
 
-/// The packages: folder, and the file whose table names its rooms.
+/// The packages: folder, and the file whose table names its modules.
 const PACKAGES: [(&str, &str); 3] = [
     ("src", "src/lib.rs"),
     ("actors/src", "actors/src/lib.rs"),
@@ -18,30 +18,30 @@ const PACKAGES: [(&str, &str); 3] = [
 ];
 
 /// The head of such a table.
-const HEAD: &str = "//! | room | what it does | must not mention |";
+const HEAD: &str = "//! | module | what it does | must not mention |";
 
-/// The row whose words no room of the package may mention.
-const EVERY_ROOM: &str = "every room";
+/// The row whose words no module of the package may mention.
+const EVERY_MODULE: &str = "every module";
 
-/// Room, as its path in the package's folder without `.rs`, and what it must not mention.
-type Rooms = BTreeMap<String, Vec<String>>;
+/// Module, as its path in the package's folder without `.rs`, and what it must not mention.
+type Modules = BTreeMap<String, Vec<String>>;
 
 /// Reads the table of a code map.
-fn rooms(text: &str) -> Rooms {
+fn modules(text: &str) -> Modules {
     let (_, table) = text
         .split_once(HEAD)
-        .expect("the code map has a table of rooms");
+        .expect("the code map has a table of modules");
     let rows = table
         .lines()
         .skip(2)
         .map_while(|line| line.strip_prefix("//! | "));
-    let rooms = rows.map(|row| {
+    let modules = rows.map(|row| {
         let cells: Vec<&str> = row.split(" |").collect();
-        let room = backticked(cells[0]).next().unwrap_or(cells[0]);
+        let module = backticked(cells[0]).next().unwrap_or(cells[0]);
         let words = backticked(cells[2]).map(str::to_owned);
-        (room.trim_end_matches(".rs").to_owned(), words.collect())
+        (module.trim_end_matches(".rs").to_owned(), words.collect())
     });
-    rooms.collect()
+    modules.collect()
 }
 
 /// The texts between backticks.
@@ -50,16 +50,16 @@ fn backticked(text: &str) -> impl Iterator<Item = &str> {
 }
 
 #[test]
-fn a_table_of_rooms_is_read() {
+fn a_table_of_modules_is_read() {
     let text = format!(
-        "//! # Map\n{HEAD}\n//! |---|---|---|\n//! | every room | all | `x` |\n\
+        "//! # Map\n{HEAD}\n//! |---|---|---|\n//! | every module | all | `x` |\n\
          //! | [`a`] | does | `actix`, `crate::b` |\n//! | `c/d.rs` | `more` | |\n//!\n//! | `e` | | |\n"
     );
-    let rooms = rooms(&text);
-    let words = |room: &str| rooms[room].join(" ");
-    assert_eq!(rooms.len(), 3);
+    let modules = modules(&text);
+    let words = |module: &str| modules[module].join(" ");
+    assert_eq!(modules.len(), 3);
     assert_eq!(
-        (words(EVERY_ROOM), words("a"), words("c/d")),
+        (words(EVERY_MODULE), words("a"), words("c/d")),
         ("x".to_owned(), "actix crate::b".to_owned(), String::new())
     );
 }
@@ -89,39 +89,39 @@ fn mentions(line: &str, word: &str) -> bool {
 }
 
 #[test]
-fn no_room_mentions_what_the_code_map_forbids() {
+fn no_module_mentions_what_the_code_map_forbids() {
     assert!(mentions("use crate::read;", "crate::read") && mentions("actix_web", "actix"));
     assert!(!mentions("use crate::readiness;", "crate::read"));
     let all = sources(&["src", "actors"]);
     let mut violations = Vec::new();
     for (folder, map) in PACKAGES {
-        let rooms = rooms(&fs::read_to_string(root().join(map)).unwrap());
+        let modules = modules(&fs::read_to_string(root().join(map)).unwrap());
         let places = places(folder, &all);
-        for place in places.iter().filter(|place| !rooms.contains_key(*place)) {
+        for place in places.iter().filter(|place| !modules.contains_key(*place)) {
             violations.push(format!("{map}: no row for {folder}/{place}"));
         }
-        for (room, words) in &rooms {
-            let prefix = match room.as_str() {
-                EVERY_ROOM => format!("{folder}/"),
-                room => format!("{folder}/{room}"),
+        for (module, words) in &modules {
+            let prefix = match module.as_str() {
+                EVERY_MODULE => format!("{folder}/"),
+                module => format!("{folder}/{module}"),
             };
             let files = all.iter().filter(|source| {
                 let rest = source.path.strip_prefix(&prefix);
                 rest.is_some_and(|rest| {
-                    room == EVERY_ROOM || rest.starts_with('/') || rest == ".rs"
+                    module == EVERY_MODULE || rest.starts_with('/') || rest == ".rs"
                 })
             });
             let files: Vec<&Source> = files.collect();
             if files.is_empty() {
-                violations.push(format!("{map}: there is no {room}"));
+                violations.push(format!("{map}: there is no {module}"));
             }
             for word in words {
-                // A room that does not exist cannot be imported: the row is out of date.
+                // A module that does not exist cannot be imported: the row is out of date.
                 if let Some(name) = word.strip_prefix("crate::").filter(|name| !name.is_empty())
                     && !places.contains(name.split("::").next().unwrap())
                 {
                     violations.push(format!(
-                        "{map}: {room} must not mention {word}, which does not exist"
+                        "{map}: {module} must not mention {word}, which does not exist"
                     ));
                 }
             }
@@ -136,7 +136,7 @@ fn no_room_mentions_what_the_code_map_forbids() {
         }
     }
     check_none(
-        "a room mentions what its row of the code map forbids",
+        "a module mentions what its row of the code map forbids",
         &violations,
     );
 }

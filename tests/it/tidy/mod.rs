@@ -2,7 +2,7 @@
 //!
 //! | file | rule |
 //! |---|---|
-//! | `boundaries` | a room does not mention what the code map forbids |
+//! | `boundaries` | a module does not mention what the code map forbids |
 //! | `cycles` | dependencies between files have no cycles |
 //! | `calls` | some names are used in one place only, some calls are banned |
 //! | `layout` | files are short, named for what they contain, at most 100 columns wide |
