@@ -170,7 +170,9 @@ impl Dispatcher {
         now: Instant,
     ) -> Answer {
         let mut writer = Writer::new(JOINED_ITEM_BYTES_MAX);
-        let room = context.session.map_or(usize::MAX, RequestSession::room);
+        let held_max = context
+            .session
+            .map_or(usize::MAX, RequestSession::batch_held_max);
         let mut is_full = false;
         for item in items {
             let call = Call::parse(item);
@@ -203,7 +205,7 @@ impl Dispatcher {
                 Ok(json) => {
                     let len = json.len();
                     is_full = writer.len() + response_len(id, len) > BATCH_REPLY_BYTES_MAX
-                        || writer.held() + json.held() > room;
+                        || writer.held() + json.held() > held_max;
                     if is_full {
                         writer.error(id, &RpcError::ResponseTooLarge);
                     } else if writer.result(id, json, len).is_err() {

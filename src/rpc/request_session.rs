@@ -45,5 +45,5 @@ pub trait RequestSession {
 
     /// Bytes that the answer to a batch may hold until the client has taken it, so that answers
     /// that a client does not read are bounded as well.
-    fn room(&self) -> usize;
+    fn batch_held_max(&self) -> usize;
 }

@@ -63,7 +63,7 @@ impl RequestSession for RequestSubscriptions {
         self.session.large_answer()
     }
 
-    fn room(&self) -> usize {
-        self.session.room()
+    fn batch_held_max(&self) -> usize {
+        self.session.batch_held_max()
     }
 }

@@ -184,9 +184,9 @@ impl Session {
         self.outbox.borrow().held() <= self.shared.budget / 2
     }
 
-    /// Bytes that the answer to a batch may hold. When the batch is read, at most the other half of
-    /// the budget is used; the answers to single requests have their own share.
-    pub(crate) fn room(&self) -> usize {
+    /// Bytes that the answer to a batch may hold: half of the budget, less the share of
+    /// answers to single requests. The other half may be in use when the batch is read.
+    pub(crate) fn batch_held_max(&self) -> usize {
         (self.shared.budget / 2).saturating_sub(SINGLE_ANSWERS_MAX)
     }
 

@@ -112,7 +112,7 @@ impl RequestSession for Panicking {
         panic!("on purpose")
     }
 
-    fn room(&self) -> usize {
+    fn batch_held_max(&self) -> usize {
         panic!("on purpose")
     }
 }
