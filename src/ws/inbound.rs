@@ -99,7 +99,7 @@ impl Stream for Inbound {
                     Poll::Pending => return Poll::Pending,
                     Poll::Ready(Some(Ok(bytes))) => {
                         this.rest = bytes;
-                        this.session.client_is_alive();
+                        this.session.bytes_received();
                     }
                     // An error means that the client went away without a close frame.
                     Poll::Ready(None | Some(Err(_))) => return Poll::Ready(None),

@@ -51,7 +51,7 @@ const SINGLE_ANSWERS_MAX: usize = SESSION_REQUESTS_MAX * JOINED_REPLY_BYTES_MAX;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum SessionState {
     Open,
-    /// The service stops: requests in flight are answered, and nothing more is read.
+    /// The service stops: requests in flight are answered, and no further message is read.
     Draining,
     /// A close frame is sent last. A client that takes no byte for this many seconds is cut off.
     Closing(Tick),
@@ -82,7 +82,7 @@ pub(crate) struct Session {
     in_flight: Cell<usize>,
     /// The permit for one large answer.
     large_answer: Arc<Semaphore>,
-    /// Whether the actor has not handled the last frame yet.
+    /// Whether a frame was passed to the actor and is not handled yet.
     frame_pending: Cell<bool>,
     incoming: Cell<Incoming>,
     /// Whether the last call of [`may_read`](Self::may_read) returned `false`.
@@ -278,7 +278,7 @@ impl Session {
     }
 
     /// Records that the client sent something, which shows that it is alive.
-    pub(super) fn client_is_alive(&self) {
+    pub(super) fn bytes_received(&self) {
         self.unanswered.set(0);
     }
 
@@ -372,7 +372,7 @@ impl Session {
         }
     }
 
-    /// Stops reading, and closes once all requests in flight are answered.
+    /// Stops reading new messages, and closes once all requests in flight are answered.
     pub(super) fn drain(&self) {
         if self.state.get() == SessionState::Open {
             self.state.set(SessionState::Draining);
@@ -393,13 +393,13 @@ impl Session {
             self.end();
             return false;
         }
-        let pause = self.pause(now);
+        let stalled = self.stalled_for(now);
         match self.state.get() {
-            SessionState::Closing(stall_max) => return self.may_still_end(pause, stall_max),
-            SessionState::Closed => return self.may_still_end(pause, STALL_MAX),
+            SessionState::Closing(stall_max) => return self.has_time_left(stalled, stall_max),
+            SessionState::Closed => return self.has_time_left(stalled, STALL_MAX),
             SessionState::Open | SessionState::Draining => {}
         }
-        if pause > STALL_MAX && !self.outbox.borrow().is_empty() {
+        if stalled > STALL_MAX && !self.outbox.borrow().is_empty() {
             self.evict(CloseReason::NOT_READING);
         } else if let Incoming::Since(began) = self.incoming.get()
             && now.wrapping_sub(began) > self.shared.message_max
@@ -411,18 +411,19 @@ impl Session {
         true
     }
 
-    /// Seconds since the client last took bytes, or since the oldest bytes were queued.
-    fn pause(&self, now: Tick) -> Tick {
+    /// Seconds since the client last took bytes, or, if none waited then, since the next ones were
+    /// queued.
+    fn stalled_for(&self, now: Tick) -> Tick {
         now.wrapping_sub(self.taken_at.get())
     }
 
     /// Whether a session that is ending has time left: a client that reads gets everything, and
     /// then a moment to close its side.
-    fn may_still_end(&self, pause: Tick, stall_max: Tick) -> bool {
+    fn has_time_left(&self, stalled: Tick, stall_max: Tick) -> bool {
         // No event reports that the kernel has taken the last bytes.
         self.wake();
         let is_sent = self.outbox.borrow().is_empty() && self.connection.is_writable();
-        pause <= if is_sent { CLOSE_MAX } else { stall_max }
+        stalled <= if is_sent { CLOSE_MAX } else { stall_max }
     }
 
     /// Pings when it is time, and evicts a client that answers no ping. While reading is deferred,

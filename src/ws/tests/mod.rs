@@ -105,7 +105,7 @@ fn a_client_that_answers_pings_stays_connected() {
     for _ in 0..1_000 {
         tick(&sessions, 30);
         assert_eq!(taken(&session), b"\x89\x00");
-        session.client_is_alive();
+        session.bytes_received();
     }
     assert!(session.takes_messages() && !is_cut(&sessions));
 }
@@ -134,7 +134,7 @@ fn a_client_that_takes_nothing_for_ten_seconds_is_cut_off() {
 }
 
 #[test]
-fn a_turn_ends_when_the_answer_is_taken_or_the_client_is_evicted() {
+fn the_permit_of_a_large_answer_lasts_until_it_is_taken_or_the_client_is_evicted() {
     let sessions = sessions();
     let session = open(&sessions);
     let large = || Json::shared(vec![b'1'; 2 * BUDGET].into());
@@ -481,13 +481,13 @@ fn a_message_must_arrive_in_time_however_it_is_cut() {
     begin();
     session.frame_passed(FrameKind::Last);
     session.frame_handled();
-    session.client_is_alive();
+    session.bytes_received();
     tick(&sessions, 29);
     assert_eq!(taken(&session), b"");
     begin();
     for frame in [FrameKind::Part, FrameKind::Control, FrameKind::Part] {
         tick(&sessions, 10);
-        session.client_is_alive();
+        session.bytes_received();
         session.frame_passed(frame);
         session.frame_handled();
         begin();
