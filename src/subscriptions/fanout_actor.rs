@@ -43,12 +43,12 @@ async fn follow(tracker: Addr<HeadTracker>, hub: Rc<Hub>) {
         mut changes,
     }) = tracker.send(FollowHead).await
     {
-        hub.reset(snapshot);
+        hub.adopt(snapshot);
         loop {
             match changes.recv().await {
                 // A subscription whose block is not in the new window loses its cursor, which
                 // closes its session.
-                Ok(change) if change.is_reset => hub.reset(Arc::clone(&change.snapshot)),
+                Ok(change) if change.is_reset => hub.adopt(Arc::clone(&change.snapshot)),
                 Ok(change) => hub.fan_out(&change),
                 Err(RecvError::Closed) => return,
                 Err(RecvError::Lagged(missed)) => {

@@ -102,7 +102,7 @@ impl Hub {
 
     /// Adopts a snapshot that does not build on the current one: the first, or one after missed
     /// changes or a reset. All listeners catch up with it.
-    pub(crate) fn reset(&self, snapshot: Arc<Snapshot>) {
+    pub(crate) fn adopt(&self, snapshot: Arc<Snapshot>) {
         let before = self.snapshot.replace(Some(snapshot));
         if let Some(before) = before {
             let bookmark = Bookmark::at(Cursor::after(before.head()));

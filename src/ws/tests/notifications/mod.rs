@@ -88,7 +88,7 @@ fn run(seed: u64, seen: &mut Seen) -> Result<(), String> {
             act(&world, &mut clients, &mut rng, seen)?;
         }
         if rng.below(12) == 0 {
-            world.hub.reset(Arc::clone(&change.snapshot));
+            world.hub.adopt(Arc::clone(&change.snapshot));
         } else {
             world.hub.fan_out(&change);
         }

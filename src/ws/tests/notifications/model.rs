@@ -45,7 +45,7 @@ impl World {
     pub(super) fn new(window: &Window, budget: usize) -> Self {
         let metrics = Metrics::new([]).unwrap();
         let hub = Hub::new(metrics.clone());
-        hub.reset(window.snapshot());
+        hub.adopt(window.snapshot());
         let draining = Arc::new(AtomicBool::new(false));
         Self {
             hub,
