@@ -58,8 +58,13 @@ enum SubscriptionState {
 }
 
 impl Subscription {
-    /// From now on it catches up from this bookmark, along `subscribed_at` or newer snapshots.
-    fn catches_up(&mut self, bookmark: Bookmark, subscribed_at: Option<Arc<Snapshot>>) -> CatchUp {
+    /// Marks the subscription as behind. What is returned catches up from this bookmark, along
+    /// `subscribed_at` or newer snapshots.
+    fn begin_catch_up(
+        &mut self,
+        bookmark: Bookmark,
+        subscribed_at: Option<Arc<Snapshot>>,
+    ) -> CatchUp {
         self.state = SubscriptionState::Behind;
         let (kind, prefix) = (self.kind.clone(), self.prefix.clone());
         CatchUp::new(self.number, kind, prefix, subscribed_at, bookmark)
@@ -131,7 +136,7 @@ impl SessionSubscriptions {
             && let SubscriptionState::Requested(bookmark, subscribed_at) = &subscription.state
         {
             let (bookmark, subscribed_at) = (bookmark.clone(), Arc::clone(subscribed_at));
-            let catch_up = subscription.catches_up(bookmark, Some(subscribed_at));
+            let catch_up = subscription.begin_catch_up(bookmark, Some(subscribed_at));
             self.behind.borrow_mut().push_back(catch_up);
         }
     }
@@ -151,7 +156,7 @@ impl SessionSubscriptions {
         self.with(number, |subscription| {
             if let SubscriptionState::Listed(listing) = &subscription.state {
                 self.hub.unlist(number, listing);
-                let catch_up = subscription.catches_up(bookmark, None);
+                let catch_up = subscription.begin_catch_up(bookmark, None);
                 self.behind.borrow_mut().push_back(catch_up);
             }
         });

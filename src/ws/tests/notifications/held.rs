@@ -1,4 +1,4 @@
-//! The data that a client holds by one subscription, and how notifications change it.
+//! The data that a client keeps for one subscription, and how notifications change it.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -21,7 +21,7 @@ pub(super) enum Held {
     /// The canonical chain.
     Heads(Vec<BlockId>),
     /// Matching logs of the canonical chain.
-    Logs(LogFilter, Vec<LogPosition>),
+    Logs(LogFilter, Vec<LogId>),
     /// Blocks named in reorgs, and whether they are canonical.
     Reorgs(HashMap<B256, (u64, bool)>),
 }
@@ -44,9 +44,9 @@ pub(super) fn id_of(value: &Value) -> BlockId {
 }
 
 /// Number and hash of a log's block, and the log's index in it.
-type LogPosition = (u64, B256, u64);
+type LogId = (u64, B256, u64);
 
-fn place(log: &Value) -> LogPosition {
+fn log_id(log: &Value) -> LogId {
     let (block, hash) = (number(&log["blockNumber"]), hash(&log["blockHash"]));
     (block, hash, number(&log["logIndex"]))
 }
@@ -97,22 +97,22 @@ impl Held {
                 let mut log = result.clone();
                 let is_removed = log["removed"] == true;
                 log["removed"] = false.into();
-                let place = place(&log);
-                if TREE.logs[&place.1].get(place.2 as usize) != Some(&log) {
+                let id = log_id(&log);
+                if TREE.logs[&id.1].get(id.2 as usize) != Some(&log) {
                     return Err(format!("there is no such log: {log}"));
                 }
                 if !matches(filter, &log) {
                     return Err(format!("it does not match: {log}"));
                 }
-                let order = |(number, _, index): &LogPosition| (*number, *index);
+                let order = |(number, _, index): &LogId| (*number, *index);
                 if is_removed {
-                    if logs.pop() != Some(place) {
+                    if logs.pop() != Some(id) {
                         return Err(format!("removed what is not the last: {log}"));
                     }
-                } else if logs.last().is_some_and(|last| order(last) >= order(&place)) {
+                } else if logs.last().is_some_and(|last| order(last) >= order(&id)) {
                     return Err(format!("{log} after a later one"));
                 } else {
-                    logs.push(place);
+                    logs.push(id);
                 }
             }
             Self::Reorgs(blocks) => {
@@ -161,7 +161,7 @@ impl Held {
             }
             (Self::Logs(_, held), Self::Logs(_, expected)) => {
                 let held = held.iter().filter(|(number, ..)| *number >= oldest);
-                let held: Vec<LogPosition> = held.copied().collect();
+                let held: Vec<LogId> = held.copied().collect();
                 if held != expected {
                     return differs(format!("{held:?}"), format!("{expected:?}"));
                 }
@@ -200,7 +200,7 @@ impl Held {
                 let json = found.unwrap().into_json().into_bytes();
                 let answer: Vec<Value> = serde_json::from_slice(&json).unwrap();
                 let held = logs.iter().filter(|(number, ..)| *number >= oldest);
-                answer.iter().map(place).eq(held.copied())
+                answer.iter().map(log_id).eq(held.copied())
             }
             Self::Reorgs(_) => true,
         };
@@ -224,7 +224,7 @@ pub(super) fn block_of(kind: &SubscriptionKind, result: &Value) -> Option<(Arc<B
     let (hash, is_whole) = match kind {
         SubscriptionKind::NewHeads => (hash(&result["hash"]), true),
         // There may be more logs of the block.
-        SubscriptionKind::Logs(_) => (place(result).1, false),
+        SubscriptionKind::Logs(_) => (log_id(result).1, false),
         SubscriptionKind::Reorgs => {
             let last = result["applied"].as_array()?.last();
             (id_of(last.unwrap_or(&result["commonAncestor"])).1, true)
