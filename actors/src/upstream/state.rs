@@ -19,7 +19,7 @@ use tokio::{runtime::Handle, sync::mpsc, task::JoinSet};
 pub use counts::StateCounts;
 
 use super::{
-    client::{UnsupportedMethod, UpstreamClient},
+    client::{NegativeCache, UpstreamClient},
     health::FaultReport,
     standing::Standing,
 };
@@ -65,11 +65,10 @@ struct Shared {
 #[derive(Debug)]
 struct StateUpstream {
     client: UpstreamClient,
-    /// It lacks eth_getProof or eth_getCode.
-    state_unsupported: UnsupportedMethod,
-    /// It lacks the state of a served block. This is remembered so that it is not logged at every
-    /// read.
-    state_pruned: UnsupportedMethod,
+    /// Whether it lacks eth_getProof or eth_getCode.
+    state_unsupported: NegativeCache,
+    /// Whether it lacked the state of a served block; remembered so that not every read logs it.
+    state_pruned: NegativeCache,
 }
 
 impl StateSource {
@@ -84,8 +83,8 @@ impl StateSource {
     ) -> Self {
         let upstreams = upstreams.into_iter().map(|client| StateUpstream {
             client,
-            state_unsupported: UnsupportedMethod::default(),
-            state_pruned: UnsupportedMethod::default(),
+            state_unsupported: NegativeCache::default(),
+            state_pruned: NegativeCache::default(),
         });
         Self {
             shared: Arc::new(Shared {

@@ -112,7 +112,7 @@ impl CallError {
 
 impl CallError {
     /// Whether the upstream cannot answer this method with such parameters at all.
-    pub(super) fn lacks_method(&self) -> bool {
+    pub(super) fn is_unsupported(&self) -> bool {
         match self {
             Self::UnsupportedMethod => true,
             Self::Rpc { code, .. } => meaning(*code) == Meaning::BadParams,

@@ -9,9 +9,9 @@ mod error;
 mod error_code;
 mod heads;
 mod http;
+mod negative_cache;
 mod tls;
 mod transport;
-mod unsupported_method;
 mod ws;
 
 #[cfg(test)]
@@ -35,7 +35,7 @@ use tokio::{
 pub(crate) use claim::HeadClaim;
 pub(crate) use error::{CallError, ClientError};
 pub(crate) use heads::Heads;
-pub(super) use unsupported_method::UnsupportedMethod;
+pub(super) use negative_cache::NegativeCache;
 
 use super::Endpoint;
 use transport::Transport;
@@ -98,7 +98,7 @@ struct Inner {
     limits: CallLimits,
     turns: Semaphore,
     transport: Transport,
-    block_receipts_unsupported: UnsupportedMethod,
+    block_receipts_unsupported: NegativeCache,
 }
 
 impl UpstreamClient {
@@ -115,7 +115,7 @@ impl UpstreamClient {
                 limits,
                 turns,
                 transport,
-                block_receipts_unsupported: UnsupportedMethod::default(),
+                block_receipts_unsupported: NegativeCache::default(),
             }),
         })
     }
@@ -195,7 +195,7 @@ impl UpstreamClient {
         let unsupported = &self.inner.block_receipts_unsupported;
         if !unsupported.is_known(Instant::now()) {
             match self.call("eth_getBlockReceipts", (block,)).await {
-                Err(error) if error.lacks_method() => {
+                Err(error) if error.is_unsupported() => {
                     if unsupported.note(Instant::now()) {
                         tracing::warn!(
                             node = %self.inner.endpoint,

@@ -1,16 +1,16 @@
-//! Methods that an upstream does not have.
+//! What an upstream cannot do.
 
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
 /// Remembers for five minutes that an upstream cannot do something, so that the call or its log
-/// line is not repeated. After that it is tried again: a URL may stand for several nodes, and nodes
-/// are upgraded.
+/// line is not repeated. After that it is tried again: a URL may stand for several replicas, and
+/// upstreams are upgraded.
 #[derive(Debug, Default)]
-pub(in crate::upstream) struct UnsupportedMethod(Mutex<Option<Instant>>);
+pub(in crate::upstream) struct NegativeCache(Mutex<Option<Instant>>);
 
-impl UnsupportedMethod {
+impl NegativeCache {
     const REMEMBERED_FOR: Duration = Duration::from_secs(300);
 
     /// Whether it was recorded within the last five minutes.
@@ -33,13 +33,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_unsupported_method_is_tried_again() {
-        let (unsupported, now) = (UnsupportedMethod::default(), Instant::now());
-        assert!(!unsupported.is_known(now));
-        assert!(unsupported.note(now));
-        let last = now + UnsupportedMethod::REMEMBERED_FOR - Duration::from_secs(1);
-        assert!(unsupported.is_known(last) && !unsupported.note(last));
-        let next = last + UnsupportedMethod::REMEMBERED_FOR;
-        assert!(!unsupported.is_known(next) && unsupported.note(next));
+    fn what_an_upstream_cannot_do_is_forgotten_after_five_minutes() {
+        let (cache, now) = (NegativeCache::default(), Instant::now());
+        assert!(!cache.is_known(now));
+        assert!(cache.note(now));
+        let last = now + NegativeCache::REMEMBERED_FOR - Duration::from_secs(1);
+        assert!(cache.is_known(last) && !cache.note(last));
+        let next = last + NegativeCache::REMEMBERED_FOR;
+        assert!(!cache.is_known(next) && cache.note(next));
     }
 }
