@@ -6,8 +6,8 @@ use nearhead_chain::block::Block;
 
 use super::{
     Event, Follower,
-    contract::{FetchError, HeldWindow, Upstream},
     fetching::Goal,
+    interface::{FetchError, HeldWindow, Upstream},
     work::{self, Answer, Answered, Identity, PollAnswer, Purpose, SettledClaims},
 };
 use crate::{

@@ -7,8 +7,8 @@ use nearhead_chain::{block::Block, window::WINDOW_BLOCKS};
 
 use super::{
     Event, Follower,
-    contract::{FetchError, HeldChain, HeldWindow, Upstream},
     fetching::{ActiveBackfill, GenesisFetch},
+    interface::{FetchError, HeldChain, HeldWindow, Upstream},
     work::{self, Purpose},
 };
 use crate::upstream::{

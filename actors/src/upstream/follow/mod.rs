@@ -12,9 +12,9 @@
 
 mod answers;
 mod backfill;
-mod contract;
 mod event;
 mod fetching;
+mod interface;
 mod work;
 
 #[cfg(test)]
@@ -28,8 +28,8 @@ use tokio::{
     time::{self, Instant},
 };
 
-pub(crate) use contract::{FetchError, HeldWindow, Upstream};
 pub(crate) use event::{Event, EventHandler};
+pub(crate) use interface::{FetchError, HeldWindow, Upstream};
 
 use super::{
     client::HeadClaim,

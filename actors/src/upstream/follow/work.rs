@@ -6,7 +6,7 @@ use alloy_primitives::B256;
 use nearhead_chain::block::Block;
 use tokio::join;
 
-use super::contract::{FetchError, HeadStream, Upstream};
+use super::interface::{FetchError, HeadStream, Upstream};
 use crate::upstream::{
     client::{CallError, HeadClaim, Tag},
     health::UpstreamId,

@@ -12,7 +12,7 @@ use tokio::{
 
 use crate::upstream::{
     client::{CallError, HeadClaim, Tag},
-    follow::{FetchError, Upstream, contract::HeadStream},
+    follow::{FetchError, Upstream, interface::HeadStream},
     plan::Ask,
 };
 

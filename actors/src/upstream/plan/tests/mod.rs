@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 
 use super::*;
 use crate::upstream::chain::Chain;
-use tree::{HeldWindow, Rng, Tree};
+use tree::{Rng, Tree, TreeWindow};
 
 /// An upstream that answers open calls in any order.
 struct ScriptedUpstream<'a> {

@@ -5,7 +5,7 @@ use nearhead_chain::{campaign, window::WINDOW_BLOCKS};
 use super::*;
 
 /// The path from a window to a block, derived from the whole tree.
-fn expected(held: &HeldWindow<'_>, head: usize) -> PathOutcome<usize> {
+fn expected(held: &TreeWindow<'_>, head: usize) -> PathOutcome<usize> {
     let tree = held.tree;
     let (held_number, _) = held.head();
     let mut applied = Vec::new();
@@ -29,7 +29,7 @@ fn expected(held: &HeldWindow<'_>, head: usize) -> PathOutcome<usize> {
 
 /// Follows the path to the head of `upstream` to its end.
 fn follow(
-    held: &HeldWindow<'_>,
+    held: &TreeWindow<'_>,
     upstream: &mut ScriptedUpstream<'_>,
     width: usize,
     rng: &mut Rng,

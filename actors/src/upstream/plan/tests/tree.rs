@@ -88,8 +88,8 @@ impl Tree {
     }
 
     /// The window of up to `length` blocks whose head is this block.
-    pub(super) fn window(&self, head: usize, length: u64) -> HeldWindow<'_> {
-        HeldWindow {
+    pub(super) fn window(&self, head: usize, length: u64) -> TreeWindow<'_> {
+        TreeWindow {
             tree: self,
             head,
             oldest: (self.number(head) + 1).saturating_sub(length),
@@ -98,13 +98,13 @@ impl Tree {
 }
 
 /// A window on one chain of the tree.
-pub(super) struct HeldWindow<'a> {
+pub(super) struct TreeWindow<'a> {
     pub(super) tree: &'a Tree,
     pub(super) head: usize,
     pub(super) oldest: u64,
 }
 
-impl Chain for HeldWindow<'_> {
+impl Chain for TreeWindow<'_> {
     fn head(&self) -> (u64, B256) {
         (self.tree.number(self.head), self.tree.hash(self.head))
     }
