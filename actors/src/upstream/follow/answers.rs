@@ -127,7 +127,7 @@ impl<U: Upstream, W: HeldWindow> Follower<U, W> {
                 self.arrived(ask, purpose, block);
             }
             Err(error) => {
-                self.lost(upstream, ask, purpose);
+                self.fetch_failed(upstream, ask, purpose);
                 match &error {
                     FetchError::Call(CallError::NotFound) => self.missing(upstream, ask, purpose),
                     FetchError::Call(error) => self.failed(upstream, Verdict::from(error), error),
@@ -182,20 +182,20 @@ impl<U: Upstream, W: HeldWindow> Follower<U, W> {
 
     /// Handles a failed call for a block. A sync ends with it, because the upstream may name
     /// another head by now; a guessed number is merely asked for again by hash.
-    fn lost(&mut self, upstream: UpstreamId, ask: Ask, purpose: Purpose) {
+    fn fetch_failed(&mut self, upstream: UpstreamId, ask: Ask, purpose: Purpose) {
         match purpose {
             Purpose::Sync | Purpose::First => {
                 let Some(sync) = self.sync.as_mut().filter(|sync| sync.upstream == upstream) else {
                     return;
                 };
                 match (&mut sync.goal, ask) {
-                    (Goal::Path(path), Ask::Number(_)) => path.lost(ask),
+                    (Goal::Path(path), Ask::Number(_)) => path.failed(ask),
                     _ => self.sync = None,
                 }
             }
             Purpose::Backfill => {
                 if let Some(backfill) = &mut self.backfill {
-                    backfill.blocks.lost(ask);
+                    backfill.blocks.failed(ask);
                 }
             }
         }

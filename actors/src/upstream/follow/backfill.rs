@@ -89,7 +89,7 @@ impl<U: Upstream, W: HeldWindow> Follower<U, W> {
             turn: 0,
             failures: 0,
         });
-        backfill.blocks.head_is(head);
+        backfill.blocks.set_head(head);
         self.backfill
             .take_if(|backfill| backfill.blocks.remaining() == 0);
         self.backfill.as_mut()

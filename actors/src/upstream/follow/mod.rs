@@ -40,7 +40,7 @@ use fetching::{ActiveBackfill, GenesisFetch, Goal, HeadSync};
 use work::{Answered, Purpose, SettledClaims};
 
 /// Concurrent calls for one block: for itself and for its receipts.
-const CALLS_A_BLOCK: usize = 2;
+const CALLS_PER_BLOCK: usize = 2;
 
 /// Concurrent fetches of blocks that backfill does not use, so that a new head does not wait for
 /// its turn.
@@ -238,7 +238,7 @@ impl<U: Upstream, W: HeldWindow> Follower<U, W> {
 
     /// Chooses the upstream to follow, and begins the sync to its head.
     fn choose(&mut self) {
-        self.drop_stuck_sync();
+        self.fail_stuck_sync();
         for upstream in self.health.silent(self.now()) {
             self.failed(upstream, Verdict::Fault(Fault::Silent), &Fault::Silent);
         }
@@ -286,7 +286,7 @@ impl<U: Upstream, W: HeldWindow> Follower<U, W> {
 
     /// Fails an upstream that names heads but gives no blocks, if there is another. A call's
     /// timeout may be many block times, which is too long to wait.
-    fn drop_stuck_sync(&mut self) {
+    fn fail_stuck_sync(&mut self) {
         let (now, patience) = (self.now(), self.health.block_time().max(STUCK_MIN));
         let sync = self.sync.as_ref();
         let stuck = sync.filter(|sync| now.saturating_sub(sync.progressed_at) >= patience);
@@ -330,7 +330,7 @@ impl<U: Upstream, W: HeldWindow> Follower<U, W> {
         let Some(followed) = self.health.followed() else {
             return;
         };
-        let width = (self.config.concurrency / CALLS_A_BLOCK).max(1);
+        let width = (self.config.concurrency / CALLS_PER_BLOCK).max(1);
         let held = self.window.held();
         let mut asks = Vec::new();
         if let Some(sync) = &mut self.sync {

@@ -22,12 +22,12 @@ impl<T> Backfill<T> {
             lowest: 0,
             is_genesis_held: oldest == 0,
         };
-        backfill.head_is(head);
+        backfill.set_head(head);
         backfill
     }
 
     /// Sets the number of the head. Blocks that leave the window are no longer needed.
-    pub(crate) const fn head_is(&mut self, head: u64) {
+    pub(crate) const fn set_head(&mut self, head: u64) {
         self.lowest = (head + 1).saturating_sub(WINDOW_BLOCKS as u64);
     }
 
@@ -53,8 +53,8 @@ impl<T> Backfill<T> {
     }
 
     /// Records that a call failed; the block is asked for again.
-    pub(crate) fn lost(&mut self, ask: Ask) {
-        self.descent.lost(ask);
+    pub(crate) fn failed(&mut self, ask: Ask) {
+        self.descent.failed(ask);
     }
 
     /// Takes the parent of the oldest block, if it was fetched.

@@ -53,7 +53,7 @@ pub(super) struct Descent<T> {
 enum DescentEntry<T> {
     Asked(Ask),
     /// The call failed, or gave another block. The block is asked for by hash when it is next.
-    Missed,
+    Failed,
     Fetched(FetchedBlock<T>),
 }
 
@@ -77,7 +77,7 @@ impl<T> Descent<T> {
             return Vec::new();
         };
         let mut asks = Vec::new();
-        if let Some(DescentEntry::Missed) = self.entries.get(&number) {
+        if let Some(DescentEntry::Failed) = self.entries.get(&number) {
             self.entries.remove(&number);
         }
         let mut want = |ask: Ask| {
@@ -92,7 +92,7 @@ impl<T> Descent<T> {
         asks
     }
 
-    /// Records an answer. It is ignored if `ask` is not in progress, and counts as lost if the
+    /// Records an answer. It is ignored if `ask` is not in progress, and counts as failed if the
     /// block is not the one that was asked for.
     pub(super) fn got(&mut self, ask: Ask, fetched: FetchedBlock<T>) {
         let fits = match ask {
@@ -100,16 +100,16 @@ impl<T> Descent<T> {
             Ask::Number(number) => fetched.number == number,
         };
         if !fits {
-            self.lost(ask);
+            self.failed(ask);
         } else if let Some(entry) = self.open_entry(ask) {
             *entry = DescentEntry::Fetched(fetched);
         }
     }
 
     /// Records that a call failed. The block is asked for again, by hash.
-    pub(super) fn lost(&mut self, ask: Ask) {
+    pub(super) fn failed(&mut self, ask: Ask) {
         if let Some(entry) = self.open_entry(ask) {
-            *entry = DescentEntry::Missed;
+            *entry = DescentEntry::Failed;
         }
     }
 
@@ -129,7 +129,7 @@ impl<T> Descent<T> {
                 Some(fetched)
             }
             // A wrong guess.
-            DescentEntry::Fetched(_) | DescentEntry::Missed => None,
+            DescentEntry::Fetched(_) | DescentEntry::Failed => None,
             asked @ DescentEntry::Asked(_) => {
                 self.entries.insert(number, asked);
                 None

@@ -78,8 +78,8 @@ impl<T> SyncPath<T> {
     }
 
     /// Records that a call failed; the block is asked for again.
-    pub(crate) fn lost(&mut self, ask: Ask) {
-        self.descent.lost(ask);
+    pub(crate) fn failed(&mut self, ask: Ask) {
+        self.descent.failed(ask);
     }
 
     /// How the path leaves the held chain, if it is known to do so other than at its head. To be

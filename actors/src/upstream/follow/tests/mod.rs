@@ -351,7 +351,7 @@ async fn announced_heads_are_followed_without_polling() {
     scene.run_for(1_100).await;
     scene.check_holds(0, 128);
     // A new subscription follows the end of its connection.
-    scene.upstreams[0].hang_up();
+    scene.upstreams[0].end_subscriptions();
     scene.run_for(2_000).await;
     scene.mine(1);
     scene.upstreams[0].announce();
@@ -455,7 +455,7 @@ async fn a_head_with_a_wrong_number_is_not_followed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_refusing_sink_and_the_stop_signal_end_the_follower() {
+async fn a_refusing_window_and_the_stop_signal_end_the_follower() {
     let mut scene = Scene::new(1, 300);
     scene.run_for(2_000).await;
     scene.refuse();

@@ -216,7 +216,7 @@ impl Scripted {
     }
 
     /// Ends the subscriptions to its heads.
-    pub(super) fn hang_up(&self) {
+    pub(super) fn end_subscriptions(&self) {
         self.announce_heads();
     }
 

@@ -7,7 +7,7 @@ fn fill(seed: u64, held: u64) {
     let mut rng = Rng(seed << 20);
     let mut tree = Tree::random(&mut rng);
     let mut head = rng.below(tree.len()) as usize;
-    let room = tree.number(head) + 200;
+    let head_max = tree.number(head) + 200;
     let top = tree.grow(head, 200);
     let width = 1 + rng.below(16) as usize;
     let tree = tree;
@@ -18,7 +18,7 @@ fn fill(seed: u64, held: u64) {
     let mut backfill = Backfill::below(tree.number(oldest), parent_hash, tree.number(head));
     let mut upstream = ScriptedUpstream::new(&tree, top);
     upstream.others = vec![rng.below(tree.len()) as usize];
-    upstream.loses_one_in = [0, 2, 5][rng.below(3) as usize];
+    upstream.fails_one_in = [0, 2, 5][rng.below(3) as usize];
     while backfill.remaining() > 0 {
         upstream.receive(backfill.ask(width));
         match upstream
@@ -26,17 +26,17 @@ fn fill(seed: u64, held: u64) {
             .expect("an incomplete backfill asks")
         {
             (ask, Some(found)) => backfill.got(ask, found),
-            (ask, None) => backfill.lost(ask),
+            (ask, None) => backfill.failed(ask),
         }
         while let Some(block) = backfill.take() {
             assert_eq!(tree.parent(oldest), Some(block), "seed {seed}");
             oldest = block;
         }
-        if rng.below(20) == 0 && tree.number(head) < room {
+        if rng.below(20) == 0 && tree.number(head) < head_max {
             head = tree
                 .ancestor(top, tree.number(head) + 1)
                 .expect("below the top");
-            backfill.head_is(tree.number(head));
+            backfill.set_head(tree.number(head));
         }
     }
     let lowest = (tree.number(head) + 1).saturating_sub(128);

@@ -17,7 +17,7 @@ struct ScriptedUpstream<'a> {
     head: usize,
     others: Vec<usize>,
     /// One call in this many fails; 0: none.
-    loses_one_in: u64,
+    fails_one_in: u64,
     open: VecDeque<Ask>,
     /// The number of calls so far, and the largest number open at the same time.
     asked: usize,
@@ -30,7 +30,7 @@ impl<'a> ScriptedUpstream<'a> {
             tree,
             head,
             others: Vec::new(),
-            loses_one_in: 0,
+            fails_one_in: 0,
             open: VecDeque::new(),
             asked: 0,
             open_max: 0,
@@ -47,7 +47,7 @@ impl<'a> ScriptedUpstream<'a> {
     fn answer(&mut self, rng: &mut Rng) -> Option<(Ask, Option<FetchedBlock<usize>>)> {
         let at = rng.below(self.open.len().max(1) as u64) as usize;
         let ask = self.open.swap_remove_back(at)?;
-        if self.loses_one_in > 0 && rng.below(self.loses_one_in) == 0 {
+        if self.fails_one_in > 0 && rng.below(self.fails_one_in) == 0 {
             return Some((ask, None));
         }
         let block = match ask {

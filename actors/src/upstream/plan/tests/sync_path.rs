@@ -43,13 +43,13 @@ fn follow(
         upstream.receive(path.ask(width, held));
         match upstream.answer(rng).expect("an incomplete path asks") {
             (ask, Some(found)) => path.got(ask, found),
-            (ask, None) => path.lost(ask),
+            (ask, None) => path.failed(ask),
         }
     }
 }
 
 #[test]
-fn a_sync_path_leads_over_the_common_ancestor() {
+fn a_sync_path_leads_through_the_common_ancestor() {
     let (mut advances, mut resets) = (0, 0);
     for seed in 1..=campaign::rounds(400, 4_000) {
         let mut rng = Rng(seed << 20);
@@ -65,7 +65,7 @@ fn a_sync_path_leads_over_the_common_ancestor() {
         upstream.others = (0..rng.below(3))
             .map(|_| rng.below(tree.len()) as usize)
             .collect();
-        upstream.loses_one_in = [0, 2, 5][rng.below(3) as usize];
+        upstream.fails_one_in = [0, 2, 5][rng.below(3) as usize];
         let outcome = follow(&held, &mut upstream, width, &mut rng);
         assert_eq!(outcome, expected(&held, upstream.head), "seed {seed}");
         assert!(upstream.open_max <= width, "seed {seed}");
@@ -186,13 +186,13 @@ fn an_answer_to_another_call_is_ignored() {
     // Never asked for.
     path.got(Ask::Number(292), tree.found(292));
     path.got(Ask::Number(280), tree.found(280));
-    path.lost(Ask::Number(292));
+    path.failed(Ask::Number(292));
     assert_eq!(path.ask(4, &held), []);
     assert_eq!(path.outcome(&held), None);
     // The same answer twice.
     for _ in 0..2 {
         path.got(by_hash, tree.found(292));
-        path.lost(by_hash);
+        path.failed(by_hash);
     }
     assert_eq!(path.outcome(&held), None);
     let by_hash = Ask::Hash {
