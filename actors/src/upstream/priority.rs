@@ -7,7 +7,7 @@
 const NICENESS: i32 = 10;
 
 /// Lowers the priority of this thread and of the threads that it starts.
-pub(super) fn give_way() {
+pub(super) fn lower_priority() {
     // On other systems niceness belongs to the process as a whole.
     #[cfg(target_os = "linux")]
     if let Err(error) = rustix::process::nice(NICENESS) {

@@ -8,7 +8,7 @@ use super::{
     follow::Event,
     health::{UpstreamId, UpstreamState},
     standing::Standing,
-    verified::UnknownType,
+    verified::UnknownTransaction,
 };
 use crate::source::{Progress, SourceEvent, SourceLink};
 
@@ -16,7 +16,7 @@ use crate::source::{Progress, SourceEvent, SourceLink};
 pub(super) struct Reporter {
     link: SourceLink,
     standing: Arc<Standing>,
-    unknown: UnknownType,
+    unknown_transaction: UnknownTransaction,
     backfill: BackfillProgress,
     start: StartAttempt,
     refuse: Option<oneshot::Sender<String>>,
@@ -29,13 +29,13 @@ impl Reporter {
         link: SourceLink,
         upstreams: usize,
         standing: Arc<Standing>,
-        unknown: UnknownType,
+        unknown_transaction: UnknownTransaction,
     ) -> (Self, oneshot::Receiver<String>) {
         let (refuse, refused) = oneshot::channel();
         let this = Self {
             link,
             standing,
-            unknown,
+            unknown_transaction,
             backfill: BackfillProgress::default(),
             start: StartAttempt::new(upstreams),
             refuse: Some(refuse),
@@ -47,7 +47,7 @@ impl Reporter {
     pub(super) fn report(&mut self, event: Event) {
         self.standing.note(&event, Instant::now());
         if self.start.fails_with(&event)
-            && let Some(reason) = self.unknown.lock().take()
+            && let Some(reason) = self.unknown_transaction.lock().take()
             && let Some(refuse) = self.refuse.take()
         {
             // Sending fails if following has ended.

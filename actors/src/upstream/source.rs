@@ -19,11 +19,11 @@ use super::{
     client::{ANSWER_BYTES_MAX, CallLimits, ClientError, UpstreamClient},
     follow::{FollowConfig, FollowError, Follower},
     health::FaultReport,
-    priority::give_way,
+    priority::lower_priority,
     reporter::Reporter,
     standing::Standing,
     tracker_window::TrackerWindow,
-    verified::{UnknownType, VerifiedUpstream},
+    verified::{UnknownTransaction, VerifiedUpstream},
 };
 use crate::source::{Source, SourceError, SourceLink, read_genesis_file};
 
@@ -54,7 +54,7 @@ pub struct UpstreamConfig {
 pub struct UpstreamSource {
     runtime: Runtime,
     upstreams: Vec<VerifiedUpstream>,
-    unknown: UnknownType,
+    unknown_transaction: UnknownTransaction,
     chain_id: u64,
     concurrency: usize,
     state: StateSource,
@@ -69,7 +69,7 @@ impl UpstreamSource {
     /// # Errors
     /// The genesis cannot be read, or the system has no resources left; [`SourceError::Stopped`].
     pub fn connect(config: UpstreamConfig, link: &SourceLink) -> Result<Self, SourceError> {
-        give_way();
+        lower_priority();
         let spec = config.genesis.map(read_spec).transpose()?;
         // One thread makes the calls; as many threads as there are cores verify blocks. One more
         // waits for the stop signal.
@@ -106,7 +106,7 @@ impl UpstreamSource {
         };
         let store = NodeStore::bounded(config.state_bytes_max);
         let verifier = Arc::new(Verifier::new(chain_id, rules, config.options, store));
-        let unknown = UnknownType::default();
+        let unknown_transaction = UnknownTransaction::default();
         let (reports, fault_reports) = mpsc::channel(FAULT_REPORTS_MAX);
         let standing = Arc::new(Standing::new(clients.len()));
         let state = StateSource::new(
@@ -115,12 +115,13 @@ impl UpstreamSource {
             Arc::clone(&standing),
             reports,
         );
-        let upstream =
-            |client| VerifiedUpstream::new(client, Arc::clone(&verifier), unknown.clone());
+        let upstream = |client| {
+            VerifiedUpstream::new(client, Arc::clone(&verifier), unknown_transaction.clone())
+        };
         Ok(Self {
             upstreams: clients.into_iter().map(upstream).collect(),
             runtime,
-            unknown,
+            unknown_transaction,
             chain_id,
             concurrency: config.concurrency,
             state,
@@ -150,7 +151,7 @@ impl Source for UpstreamSource {
         let Self {
             runtime,
             upstreams,
-            unknown,
+            unknown_transaction,
             chain_id,
             concurrency,
             fault_reports,
@@ -163,7 +164,7 @@ impl Source for UpstreamSource {
             seed: u64::from(std::process::id()),
         };
         let (mut reporter, mut refused) =
-            Reporter::new(link.clone(), upstreams.len(), standing, unknown);
+            Reporter::new(link.clone(), upstreams.len(), standing, unknown_transaction);
         let handler = Box::new(move |event| reporter.report(event));
         let (end, ended) = oneshot::channel::<()>();
         let stop = link.stop.clone();

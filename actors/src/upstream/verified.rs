@@ -25,14 +25,14 @@ use super::{
 pub(super) struct VerifiedUpstream {
     client: UpstreamClient,
     verifier: Arc<Verifier>,
-    unknown: UnknownType,
+    unknown_transaction: UnknownTransaction,
 }
 
-/// The message for the first transaction of an unsupported type that an upstream stated.
+/// The message of the first check that failed because of a transaction of an unknown type.
 ///
-/// Before the first verified block, this may mean that the chain is not supported, if every
-/// upstream agrees; after it, the upstream is at fault.
-pub(super) type UnknownType = Arc<Mutex<Option<String>>>;
+/// Before the first verified block, this may mean that the chain is not supported; after it, the
+/// upstream is at fault.
+pub(super) type UnknownTransaction = Arc<Mutex<Option<String>>>;
 
 /// A block as stated, and its verified body.
 struct AnsweredBlock {
@@ -51,12 +51,12 @@ impl VerifiedUpstream {
     pub(super) const fn new(
         client: UpstreamClient,
         verifier: Arc<Verifier>,
-        unknown: UnknownType,
+        unknown_transaction: UnknownTransaction,
     ) -> Self {
         Self {
             client,
             verifier,
-            unknown,
+            unknown_transaction,
         }
     }
 
@@ -78,7 +78,8 @@ impl VerifiedUpstream {
         };
         let receipts = match receipts {
             Ok(Some(receipts)) => receipts,
-            // Fetches them one by one; or again, if the upstream has the block by now.
+            // Ask again, now that the transactions are known: the receipts come one by one, or in
+            // one list if the upstream has the block by now.
             Ok(None) | Err(FetchError::Call(CallError::NotFound | CallError::Rpc { .. })) => {
                 let transactions = block.body.transaction_hashes();
                 let receipts = self.receipts(block.body.hash(), Some(&transactions));
@@ -103,7 +104,8 @@ impl VerifiedUpstream {
         Ok(block)
     }
 
-    /// A block's receipts. `None` if they only come one by one and `transactions` is unknown.
+    /// A block's receipts. `None` if the upstream gives them only one by one and `transactions` is
+    /// `None`.
     async fn receipts(
         &self,
         hash: B256,
@@ -169,7 +171,7 @@ impl VerifiedUpstream {
         .await
     }
 
-    /// Runs work that takes milliseconds of a core on a thread other than the follower's.
+    /// Runs work that keeps a core busy for milliseconds, on a thread other than the follower's.
     async fn on_verifier_thread<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> Result<T, UpstreamFault> + Send + 'static,
@@ -184,13 +186,13 @@ impl VerifiedUpstream {
         }
     }
 
-    /// The error for a failed check. The first transaction of an unsupported type is remembered.
+    /// The error for a failed check. Remembers the first transaction of an unknown type.
     fn fetch_error(&self, fault: &UpstreamFault) -> FetchError {
         match fault {
             UpstreamFault::Absent { .. } => return CallError::NotFound.into(),
             UpstreamFault::TransactionType { .. } => {
-                let mut unknown = self.unknown.lock();
-                unknown.get_or_insert_with(|| fault.to_string());
+                let mut reason = self.unknown_transaction.lock();
+                reason.get_or_insert_with(|| fault.to_string());
             }
             _ => {}
         }
