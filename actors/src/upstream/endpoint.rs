@@ -74,7 +74,7 @@ pub enum EndpointError {
     Reserved(HeaderName),
     /// The header is given twice, or `Authorization` together with a user in the URL.
     #[error("header {0} is given twice")]
-    Twice(HeaderName),
+    Duplicate(HeaderName),
     /// There are too many headers.
     #[error("more than {HEADERS_MAX} headers")]
     TooManyHeaders,
@@ -184,7 +184,7 @@ fn add_headers(fragment: &str, headers: &mut HeaderMap) -> Result<(), EndpointEr
             return Err(EndpointError::Reserved(name));
         }
         if headers.contains_key(&name) {
-            return Err(EndpointError::Twice(name));
+            return Err(EndpointError::Duplicate(name));
         }
         if headers.len() == HEADERS_MAX {
             return Err(EndpointError::TooManyHeaders);

@@ -126,9 +126,9 @@ impl StateSource {
         with_code: bool,
     ) -> Reply<()> {
         let mut left = wanted.iter();
-        let mut under_way = JoinSet::new();
+        let mut in_progress = JoinSet::new();
         loop {
-            while under_way.len() < ACCOUNTS_AT_ONCE
+            while in_progress.len() < ACCOUNTS_AT_ONCE
                 && let Some((address, slots)) = left.next()
             {
                 let permit = permits.take(1)?;
@@ -147,13 +147,13 @@ impl StateSource {
                         let _ = end.send(Some(fetched));
                     })
                 });
-                under_way.spawn(async move {
+                in_progress.spawn(async move {
                     let end = waiter.end().await;
                     drop(permit);
                     end
                 });
             }
-            match under_way.join_next().await {
+            match in_progress.join_next().await {
                 None => return Ok(()),
                 Some(Ok(end)) => end?,
                 // Unreachable in practice: the task neither panics nor is aborted.

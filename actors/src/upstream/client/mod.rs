@@ -266,18 +266,18 @@ impl UpstreamClient {
         let mut remaining = transactions.iter().copied().enumerate();
         let limit = self.inner.limits.answer_bytes_max;
         let mut room = limit;
-        let mut under_way = JoinSet::new();
+        let mut in_progress = JoinSet::new();
         loop {
-            while under_way.len() < self.inner.limits.concurrency.max(1)
+            while in_progress.len() < self.inner.limits.concurrency.max(1)
                 && let Some((index, transaction)) = remaining.next()
             {
                 let client = self.clone();
-                under_way.spawn(async move {
+                in_progress.spawn(async move {
                     let receipt = client.call("eth_getTransactionReceipt", (transaction,));
                     (index, receipt.await)
                 });
             }
-            match under_way.join_next().await {
+            match in_progress.join_next().await {
                 None => break,
                 Some(Ok((index, receipt))) => {
                     let receipt = receipt?;

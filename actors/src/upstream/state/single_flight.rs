@@ -26,11 +26,11 @@ pub(super) type End = Option<Reply<()>>;
 /// The fetches in progress. Each has a waiter, so there are no more than accounts being read.
 #[derive(Clone, Debug, Default)]
 pub(super) struct SingleFlight {
-    under_way: Arc<Mutex<UnderWay>>,
+    in_progress: Arc<Mutex<InProgress>>,
 }
 
 #[derive(Debug, Default)]
-struct UnderWay {
+struct InProgress {
     flights: HashMap<Arc<Wanted>, Flight>,
     begun: u64,
 }
@@ -63,16 +63,16 @@ impl SingleFlight {
         begin: impl FnOnce(Arc<Wanted>, watch::Sender<End>) -> JoinHandle<()>,
     ) -> Waiter {
         let wanted = Arc::new(wanted);
-        let mut under_way = self.under_way.lock();
-        if let Some(flight) = under_way.flights.get_mut(&wanted)
-            && flight.is_under_way()
+        let mut in_progress = self.in_progress.lock();
+        if let Some(flight) = in_progress.flights.get_mut(&wanted)
+            && flight.is_in_progress()
         {
             flight.waiting += 1;
             let (number, end) = (flight.number, flight.end.clone());
             return self.waiter(wanted, number, end);
         }
-        under_way.begun += 1;
-        let number = under_way.begun;
+        in_progress.begun += 1;
+        let number = in_progress.begun;
         let (sender, end) = watch::channel(None);
         let flight = Flight {
             number,
@@ -80,21 +80,21 @@ impl SingleFlight {
             end: end.clone(),
             task: begin(Arc::clone(&wanted), sender).abort_handle(),
         };
-        under_way.flights.insert(Arc::clone(&wanted), flight);
+        in_progress.flights.insert(Arc::clone(&wanted), flight);
         self.waiter(wanted, number, end)
     }
 
     /// The number of fetches in progress.
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
-        self.under_way.lock().flights.len()
+        self.in_progress.lock().flights.len()
     }
 
     /// The number of waiters of all fetches.
     #[cfg(test)]
     pub(super) fn waiting(&self) -> usize {
-        let under_way = self.under_way.lock();
-        under_way
+        let in_progress = self.in_progress.lock();
+        in_progress
             .flights
             .values()
             .map(|flight| flight.waiting)
@@ -114,7 +114,7 @@ impl SingleFlight {
 impl Flight {
     /// Whether its result is still to come. A later read needs a new fetch, because the state may
     /// have been evicted.
-    fn is_under_way(&self) -> bool {
+    fn is_in_progress(&self) -> bool {
         self.end.borrow().is_none() && self.end.has_changed().is_ok()
     }
 }
@@ -131,8 +131,8 @@ impl Waiter {
 
 impl Drop for Waiter {
     fn drop(&mut self) {
-        let mut under_way = self.flights.under_way.lock();
-        let Some(flight) = under_way.flights.get_mut(&self.wanted) else {
+        let mut in_progress = self.flights.in_progress.lock();
+        let Some(flight) = in_progress.flights.get_mut(&self.wanted) else {
             return;
         };
         if flight.number != self.number {
@@ -141,7 +141,7 @@ impl Drop for Waiter {
         flight.waiting -= 1;
         if flight.waiting == 0 {
             flight.task.abort();
-            under_way.flights.remove(&self.wanted);
+            in_progress.flights.remove(&self.wanted);
         }
     }
 }
