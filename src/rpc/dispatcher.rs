@@ -1,13 +1,9 @@
 //! From a request body to its answer: parse, admit, run, write.
 
-use std::{
-    future::{Future, poll_fn},
-    panic::{AssertUnwindSafe, catch_unwind},
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 use nearhead_actors::{
-    admission::{CostClass, Panics},
+    admission::{CostClass, Panicked, Panics},
     head::Head,
     read::Worker,
 };
@@ -56,11 +52,10 @@ impl Dispatcher {
         now: Instant,
         session: Option<&dyn RequestSession>,
     ) -> Answer {
-        let panics = self.worker.resources().admission.panics();
-        let answer = async { Ok(self.answer_body(tenant, body, now, session).await) };
-        guard(panics, answer)
-            .await
-            .unwrap_or_else(|error| self.refuse(NULL_ID, &error, now))
+        let answer = self.answer_body(tenant, body, now, session);
+        // A panic of the dispatcher itself would end a session.
+        let caught = self.panics().catch_async(answer).await;
+        caught.unwrap_or_else(|Panicked| self.refuse(NULL_ID, &RpcError::Internal, now))
     }
 
     async fn answer_body(
@@ -114,6 +109,10 @@ impl Dispatcher {
         };
         answer.large_answer = large_answer;
         answer
+    }
+
+    fn panics(&self) -> &Panics {
+        self.worker.resources().admission.panics()
     }
 
     fn refuse(&self, id: &str, error: &RpcError, now: Instant) -> Answer {
@@ -253,8 +252,9 @@ impl Dispatcher {
     ) -> Result<Json, RpcError> {
         let result = match method.map(|index| &METHODS[index]) {
             Some(method) => {
-                let panics = self.worker.resources().admission.panics();
-                guard(panics, run(context, method, call)).await
+                // Caught around each call, so that the other items of a batch keep their answers.
+                let caught = self.panics().catch_async(run(context, method, call)).await;
+                caught.unwrap_or(Err(RpcError::Internal))
             }
             None => Err(RpcError::method_not_found(&call.method)),
         };
@@ -278,24 +278,6 @@ fn may_be_large(envelope: &Envelope<'_>, tenant: &Tenant) -> bool {
     }
 }
 
-/// Turns a panic into an error, and counts it. It is caught around each call, so that the other
-/// items of a batch keep their answers, and around the whole answer, so that a session stays open.
-async fn guard<T>(
-    panics: &Panics,
-    future: impl Future<Output = Result<T, RpcError>>,
-) -> Result<T, RpcError> {
-    let mut future = std::pin::pin!(future);
-    poll_fn(|cx| {
-        // A future that panicked is not polled again, so its half-done state is never seen.
-        catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(cx))).unwrap_or_else(|_| {
-            panics.count();
-            tracing::error!("a request panicked");
-            Err(RpcError::Internal).into()
-        })
-    })
-    .await
-}
-
 async fn run(
     context: &RequestContext<'_>,
     method: &Method,
@@ -308,19 +290,4 @@ async fn run(
         .await
         .map_err(|error| RpcError::from_query(error, QuerySubject::Blocks))?;
     method.run(context, params).await
-}
-
-#[cfg(test)]
-#[allow(clippy::panic)]
-mod tests {
-    use super::*;
-
-    #[actix::test]
-    async fn a_panic_is_an_internal_error() {
-        let panics = Panics::default();
-        let ok = guard(&panics, async { Ok(1) }).await;
-        assert_eq!((ok, panics.total()), (Ok(1), 0));
-        let panicked: Result<(), _> = guard(&panics, async { panic!("on purpose") }).await;
-        assert_eq!((panicked, panics.total()), (Err(RpcError::Internal), 1));
-    }
 }

@@ -8,6 +8,6 @@ pub use cost::CostClass;
 pub(crate) use cost::LOOKUPS_MAX;
 #[cfg(test)]
 pub(crate) use cost::REMOTE_MAX;
-pub use panics::Panics;
+pub use panics::{Panicked, Panics};
 pub use permits::{Admission, Permit, PermitUse, Permits};
 pub(crate) use permits::{MAILBOX_CAPACITY, WorkerAdmission};

@@ -3,13 +3,12 @@
 //! A panic is caught where it would do most harm if it spread:
 //! - [`Panics::guard`]: in an actor's handler, where it would end the actor with its supervisor,
 //!   and lose the messages that wait;
-//! - [`Panics::catch_async`]: in work that an actor goes on with after its handler has returned,
-//!   and in the fetch of state that is not held, where it would be answered as
-//!   [`QueryError::Unavailable`] and not counted;
-//! - in the check of an upstream's answer to that fetch, so that the next upstream is asked;
-//! - in the dispatcher of `nearhead`, around each call, so that the other items of a batch keep
-//!   their answers, and around the whole answer, for the dispatcher's own code, where it would end
-//!   a session.
+//! - [`Panics::catch_async`]: in work that an actor goes on with after its handler has returned; in
+//!   the fetch of state that is not held, where it would be answered as
+//!   [`QueryError::Unavailable`] and not counted; and in the dispatcher of `nearhead`, around each
+//!   call, so that the other items of a batch keep their answers, and around the whole answer, for
+//!   the dispatcher's own code, where it would end a session;
+//! - in the check of an upstream's answer to that fetch, so that the next upstream is asked.
 
 use std::{
     future::poll_fn,
@@ -19,11 +18,16 @@ use std::{
         Arc,
         atomic::{AtomicU64, Ordering},
     },
+    task::Poll,
 };
 
 use actix::ActorContext;
 
 use crate::messages::{QueryError, Reply};
+
+/// Work panicked. It has been counted and logged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Panicked;
 
 /// The number of panics since the start; clones share it.
 #[derive(Clone, Debug, Default)]
@@ -49,7 +53,10 @@ impl Panics {
         ctx: &mut impl ActorContext,
         work: impl FnOnce() -> Reply<T>,
     ) -> Reply<T> {
-        let reply = catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| self.panicked());
+        let reply = catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| {
+            self.panicked();
+            Err(QueryError::Panicked)
+        });
         // The actor's own state may be half changed: a restart makes it new.
         if matches!(reply, Err(QueryError::Panicked)) {
             ctx.stop();
@@ -57,22 +64,26 @@ impl Panics {
         reply
     }
 
-    /// Runs work that does not touch an actor's state. A panic is answered with
-    /// [`QueryError::Panicked`] and counted.
-    pub(crate) async fn catch_async<T>(&self, work: impl Future<Output = Reply<T>>) -> Reply<T> {
+    /// Runs work that does not touch an actor's state, and counts its panic.
+    ///
+    /// # Errors
+    /// [`Panicked`] if the work panicked.
+    pub async fn catch_async<T>(&self, work: impl Future<Output = T>) -> Result<T, Panicked> {
         let mut work = pin!(work);
         poll_fn(|cx| {
             // Work that panicked is not polled again, so its half-done state is never seen.
-            catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(cx)))
-                .unwrap_or_else(|_| self.panicked().into())
+            match catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(cx))) {
+                Ok(poll) => poll.map(Ok),
+                Err(_) => Poll::Ready(Err(self.panicked())),
+            }
         })
         .await
     }
 
-    fn panicked<T>(&self) -> Reply<T> {
+    fn panicked(&self) -> Panicked {
         self.count();
-        tracing::error!("a handler panicked");
-        Err(QueryError::Panicked)
+        tracing::error!("a request's work panicked");
+        Panicked
     }
 }
 
@@ -82,16 +93,15 @@ mod tests {
     use super::*;
 
     #[actix::test]
-    async fn a_panic_after_the_handler_is_answered_and_counted() {
+    async fn a_panic_after_the_handler_is_caught_and_counted() {
         let panics = Panics::default();
-        let ok = panics.catch_async(async { Ok(1) }).await;
-        assert!(matches!(ok, Ok(1)) && panics.total() == 0);
+        let done = panics.catch_async(async { 1 }).await;
+        assert_eq!((done, panics.total()), (Ok(1), 0));
         let work = async {
             tokio::task::yield_now().await;
             panic!("on purpose")
         };
-        let panicked: Reply<()> = panics.catch_async(work).await;
-        assert!(matches!(panicked, Err(QueryError::Panicked)));
-        assert_eq!(panics.total(), 1);
+        let panicked: Result<(), _> = panics.catch_async(work).await;
+        assert_eq!((panicked, panics.total()), (Err(Panicked), 1));
     }
 }

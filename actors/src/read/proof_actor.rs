@@ -113,7 +113,8 @@ async fn complete<R: StateRead>(
     again: impl AsyncFn() -> Reply<R::Answer>,
 ) -> Reply<R::Answer> {
     let work = fetch_and_read(&admission.remote, source, read, again);
-    admission.panics().catch_async(work).await
+    let read = admission.panics().catch_async(work).await;
+    read.unwrap_or(Err(QueryError::Panicked))
 }
 
 async fn fetch_and_read<R: StateRead>(

@@ -143,6 +143,7 @@ impl StateSource {
                     self.shared.runtime.spawn(async move {
                         let fetch = shared.fetch(&block, &wanted);
                         let fetched = shared.panics.catch_async(fetch).await;
+                        let fetched = fetched.unwrap_or(Err(QueryError::Panicked));
                         // Sending fails only if no read waits any more.
                         let _ = end.send(Some(fetched));
                     })
