@@ -12,7 +12,7 @@ use nearhead_chain::campaign;
 use serde_json::{Value, json};
 
 use crate::{
-    harness::{Connection, Server, check, scratch, vectors},
+    harness::{BATCH_CALLS_MAX, Pair, Server, check, scratch, vectors},
     node, proofs,
     rng::Rng,
     upstreams::Geth,
@@ -155,8 +155,8 @@ fn refused_for_size(params: &Value, ours: &mut Value, theirs: &Value) -> Undone 
 struct GethComparison {
     /// The chain that both serve.
     chain: &'static str,
-    nearhead: Connection,
-    geth: Connection,
+    /// nearhead and geth.
+    pair: Pair,
     /// Stopped when this is dropped.
     server: Server,
     _geth: Geth,
@@ -183,8 +183,10 @@ impl GethComparison {
     fn of(chain: &'static str, server: Server, geth: Geth) -> Self {
         Self {
             chain,
-            nearhead: server.connect(),
-            geth: geth.connect(),
+            pair: Pair {
+                ours: server.connect(),
+                theirs: geth.connect(),
+            },
             server,
             _geth: geth,
             calls: Vec::new(),
@@ -226,7 +228,7 @@ impl GethComparison {
             self.flush();
         }
         self.calls.push(call);
-        if is_alone || self.calls.len() == 100 {
+        if is_alone || self.calls.len() == BATCH_CALLS_MAX {
             self.flush();
         }
     }
@@ -234,26 +236,16 @@ impl GethComparison {
     /// Sends the queued calls and compares the answers.
     fn flush(&mut self) {
         let calls = std::mem::take(&mut self.calls);
-        let batch: Vec<Value> = calls
-            .iter()
-            .enumerate()
-            .map(|(id, (method, params, _))| json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}))
-            .collect();
-        if batch.is_empty() {
-            return;
-        }
-        let body = Value::from(batch).to_string();
-        let both = [&mut self.nearhead, &mut self.geth];
-        let [ours, theirs] = Connection::post_to_both(both, &body);
-        for (index, (method, params, state_root)) in calls.iter().enumerate() {
-            let mut ours = ours[index].clone();
+        let requests = calls.iter().map(|(method, params, _)| (*method, params));
+        let answers = self.pair.batch(requests);
+        for ((method, params, state_root), [mut ours, theirs]) in calls.iter().zip(answers) {
             if let Some(state_root) = state_root {
                 self.slots_proven += proofs::verify(params, &ours["result"], *state_root);
             }
             let rows = DIFFERENCES.iter().zip(&mut self.differed);
             for (row, differed) in rows.filter(|(row, _)| row.methods.contains(method)) {
                 let sent = ours.clone();
-                let undone = (row.undo)(params, &mut ours, &theirs[index]);
+                let undone = (row.undo)(params, &mut ours, &theirs);
                 assert!(
                     undone != Undone::No,
                     "{method} {params}: not as intended in {}: {sent}",
@@ -261,7 +253,7 @@ impl GethComparison {
                 );
                 *differed += usize::from(undone == Undone::Yes);
             }
-            check(&format!("{method} {params}"), &ours, &theirs[index]);
+            check(&format!("{method} {params}"), &ours, &theirs);
             self.compared += 1;
             let has_value = *method == "eth_getStorageAt" && ours["result"] != json!(B256::ZERO);
             self.slots_with_value += usize::from(has_value);
@@ -436,7 +428,7 @@ fn compare_proofs(both: &mut GethComparison, contents: &Contents, rng: &mut Rng)
 fn compare_logs(both: &mut GethComparison, contents: &Contents, rng: &mut Rng) {
     let (oldest, head) = contents.window.clone().into_inner();
     let whole = json!([{"fromBlock": quantity(oldest), "toBlock": quantity(head)}]);
-    let all = both.geth.result("eth_getLogs", &whole);
+    let all = both.pair.theirs.result("eth_getLogs", &whole);
     both.compare("eth_getLogs", whole);
     // A few logs of each block, so that a block of thousands does not dominate.
     let mut logs = Vec::new();
@@ -539,9 +531,9 @@ pub(crate) fn compare_followed(chain: &'static str, genesis: &Path, server: Serv
 }
 
 fn compare_all(mut both: GethComparison, genesis: &Path, head: u64) {
-    let contents = Contents::of(&mut both.geth, genesis);
+    let contents = Contents::of(&mut both.pair.theirs, genesis);
     // nearhead closes connections that are idle for long.
-    both.nearhead = both.server.connect();
+    both.pair.ours = both.server.connect();
     check(
         "geth imported the whole chain",
         &contents.window.end(),
@@ -579,7 +571,8 @@ fn ranges_with_too_many_logs_are_refused() {
     let (genesis, chain) = window::export(BURST, &arguments);
     let mut both = GethComparison::start(BURST, &genesis, &chain);
     let block = both
-        .geth
+        .pair
+        .theirs
         .result("eth_getBlockByNumber", &json!(["0x40", false]));
     for filter in [
         json!({"fromBlock": "0x1", "toBlock": "0x3f"}),

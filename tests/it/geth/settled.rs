@@ -25,7 +25,7 @@ fn answers_by_safe_and_finalized_are_geths() {
     // its own code and message.
     for tag in tags {
         for (method, params) in calls_with_tag(tag) {
-            let answer = both.geth.call(method, &params);
+            let answer = both.pair.theirs.call(method, &params);
             let sought = match method {
                 "eth_getLogs" => "header",
                 _ => "block",

@@ -7,7 +7,7 @@ use std::{
 
 use serde_json::Value;
 
-use super::{PATIENCE, json};
+use super::{PATIENCE, json, request};
 
 /// An HTTP response.
 #[derive(Debug)]
@@ -98,23 +98,9 @@ impl Connection {
         self.receive()
     }
 
-    /// Posts the same JSON to two servers, which work on it at the same time; returns the answers,
-    /// strictly parsed.
+    /// Posts JSON whose response [`Self::receive`] reads.
     #[track_caller]
-    #[cfg(feature = "all-tests")]
-    pub(crate) fn post_to_both(mut both: [&mut Self; 2], body: &str) -> [Value; 2] {
-        for connection in &mut both {
-            connection.begin_post(body.as_bytes());
-        }
-        both.map(|connection| {
-            let response = connection.receive();
-            assert_eq!(response.status, 200, "{body}: {response:?}");
-            json(&response.body)
-        })
-    }
-
-    #[track_caller]
-    fn begin_post(&mut self, body: &[u8]) {
+    pub(super) fn begin_post(&mut self, body: &[u8]) {
         let request = self.request(&["content-type: application/json"], body);
         self.send(&request);
     }
@@ -122,8 +108,7 @@ impl Connection {
     /// Calls a method with id 1 and returns the strictly parsed answer.
     #[track_caller]
     pub(crate) fn call(&mut self, method: &str, params: &Value) -> Value {
-        let request =
-            serde_json::json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
+        let request = request(1, method, params);
         let response = self.post(request.to_string());
         assert_eq!(response.status, 200, "{request}: {response:?}");
         json(&response.body)

@@ -2,6 +2,8 @@
 //! JSON.
 
 mod http;
+#[cfg(feature = "all-tests")]
+mod pair;
 mod process;
 mod strict_json;
 
@@ -11,6 +13,10 @@ use std::{
     time::{Duration, Instant},
 };
 
+use serde_json::{Value, json};
+
+#[cfg(feature = "all-tests")]
+pub(crate) use self::pair::{BATCH_CALLS_MAX, Pair};
 pub(crate) use self::{
     http::{Connection, Response},
     process::{Process, Server, nearhead, serving},
@@ -36,6 +42,11 @@ pub(crate) fn vectors() -> PathBuf {
         folder.display()
     );
     folder
+}
+
+/// A JSON-RPC request.
+pub(crate) fn request(id: usize, method: &str, params: &Value) -> Value {
+    json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
 }
 
 /// The path of a file that is committed or that tests/setup installs; panics if it is missing.

@@ -7,14 +7,13 @@ use alloy_trie::EMPTY_ROOT_HASH;
 use serde_json::{Value, json};
 
 use crate::{
-    harness::{Connection, Server, check},
+    harness::{BATCH_CALLS_MAX, Connection, Pair, Server, check},
     proofs,
 };
 
 /// A connection to nearhead, one to an upstream, and the differences between their answers.
 pub(super) struct Comparison {
-    ours: Connection,
-    theirs: Connection,
+    pair: Pair,
     /// Calls to send in the next batch.
     queued: Vec<QueuedCall>,
     differences: Differences,
@@ -35,9 +34,6 @@ enum Answer {
     /// It is the same proof as the upstream's, and verifies against this state root.
     Proof(B256),
 }
-
-/// The most calls in a batch.
-const BATCH_CALLS_MAX: usize = 100;
 
 /// A block with more JSON than this is compared call by call: a batch about it would exceed the
 /// limit of a batch's reply.
@@ -93,8 +89,10 @@ pub(super) const GETH_OMMERS: ExpectedDifferences<'_> = ExpectedDifferences {
 impl Comparison {
     pub(super) fn between(server: &Server, upstream: SocketAddr) -> Self {
         Self {
-            ours: server.connect(),
-            theirs: Connection::open(upstream, "/"),
+            pair: Pair {
+                ours: server.connect(),
+                theirs: Connection::open(upstream, "/"),
+            },
             queued: Vec::new(),
             differences: Differences::default(),
             compared: 0,
@@ -179,20 +177,12 @@ impl Comparison {
 
     fn flush_by(&mut self, calls_max: usize) {
         for calls in std::mem::take(&mut self.queued).chunks(calls_max) {
-            let batch: Value = calls
+            let requests = calls
                 .iter()
-                .enumerate()
-                .map(|(id, call)| request(id, &call.method, &call.params))
-                .collect();
-            let both = self.post(&batch);
-            let [ours, theirs] = both.each_ref().map(|answers| answers.as_array().unwrap());
-            check("answers", &[ours.len(), theirs.len()], &[calls.len(); 2]);
-            for (id, call) in calls.iter().enumerate() {
-                let answers = [&ours[id], &theirs[id]];
-                for answer in answers {
-                    check("the id of an answer", &answer["id"], &json!(id));
-                }
-                self.compare_answers(call, answers);
+                .map(|call| (call.method.as_str(), &call.params));
+            let answers = self.pair.batch(requests);
+            for (call, answers) in calls.iter().zip(&answers) {
+                self.compare_answers(call, answers.each_ref());
             }
         }
     }
@@ -218,15 +208,10 @@ impl Comparison {
         self.compared += 1;
     }
 
-    /// Sends the same call or batch to both; returns the answers.
-    fn post(&mut self, request: &Value) -> [Value; 2] {
-        Connection::post_to_both([&mut self.ours, &mut self.theirs], &request.to_string())
-    }
-
     /// Sends the same call to both, and checks that both refuse it for the same reason. The text
     /// about an argument's form or number may differ.
     pub(super) fn refusal(&mut self, method: &str, params: Value) {
-        let answers = self.post(&request(1, method, &params));
+        let answers = self.pair.call(method, &params);
         let [ours, theirs] = answers.map(|mut answer| {
             let error = answer["error"].take();
             let message = error["message"].as_str().unwrap_or_default();
@@ -259,7 +244,7 @@ impl Comparison {
 
     /// Sends the same call to both and compares; returns the upstream's answer.
     pub(super) fn compare(&mut self, kind: &'static str, method: &str, params: Value) -> Value {
-        let answers = self.post(&request(1, method, &params));
+        let answers = self.pair.call(method, &params);
         let call = QueuedCall {
             method: method.to_owned(),
             params,
@@ -327,10 +312,6 @@ fn below<'a>(kind: &'a str, name: &str) -> &'a str {
         "logs" => "log",
         _ => kind,
     }
-}
-
-fn request(id: usize, method: &str, params: &Value) -> Value {
-    json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
 }
 
 fn result<'a>(case: &str, answer: &'a Value) -> &'a Value {
