@@ -258,7 +258,7 @@ pub(crate) fn build_block(
     Ok((RawBlock { header, body }, executed))
 }
 
-/// Executes a block; a fault of the state replaces the executor's own error.
+/// Executes a block; an error of the state replaces the executor's own error.
 fn run(
     rules: Rules<'_>,
     parent: &Block,
@@ -266,15 +266,15 @@ fn run(
     body: &BlockBody<Transaction>,
     senders: &[Address],
 ) -> Result<Executed, ExecuteError> {
-    let fault = OnceCell::new();
-    let outcome = run_recording(&fault, rules, parent, header, body, senders);
-    fault
+    let state_error = OnceCell::new();
+    let outcome = run_recording(&state_error, rules, parent, header, body, senders);
+    state_error
         .into_inner()
-        .map_or(outcome, |fault| Err(fault.into()))
+        .map_or(outcome, |error| Err(error.into()))
 }
 
 fn run_recording(
-    fault: &OnceCell<StateError>,
+    state_error: &OnceCell<StateError>,
     rules: Rules<'_>,
     parent: &Block,
     header: &Header,
@@ -294,7 +294,7 @@ fn run_recording(
         .with_database_ref(ParentState {
             state: base,
             parent,
-            fault,
+            state_error,
         })
         .with_bundle_update()
         .build();

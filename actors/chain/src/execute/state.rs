@@ -24,15 +24,15 @@ pub(super) struct ParentState<'a> {
     pub(super) state: &'a State,
     /// The block itself, for BLOCKHASH.
     pub(super) parent: &'a Block,
-    /// The first fault of the state. The executor hides it behind errors about the block: a system
+    /// The first error of the state. The executor hides it behind errors about the block: a system
     /// call that cannot read its contract is reported as one that failed.
-    pub(super) fault: &'a OnceCell<StateError>,
+    pub(super) state_error: &'a OnceCell<StateError>,
 }
 
 impl ParentState<'_> {
-    /// Records a fault on its way to the executor.
+    /// Records an error on its way to the executor.
     fn recorded<T, E: Into<StateError>>(&self, read: Result<T, E>) -> Result<T, StateError> {
-        read.map_err(|error| self.fault.get_or_init(|| error.into()).clone())
+        read.map_err(|error| self.state_error.get_or_init(|| error.into()).clone())
     }
 
     fn block_hash(&self, number: u64) -> Option<B256> {

@@ -223,7 +223,7 @@ fn a_block_needs_its_parents_state_and_one_sender_per_transaction() {
 /// Checks the error of block 1 if its parent's account `broken` cannot be read because its code is
 /// missing.
 #[track_caller]
-fn check_fault(name: &str, broken: Address, change: impl FnOnce(&mut Genesis)) {
+fn check_state_error(name: &str, broken: Address, change: impl FnOnce(&mut Genesis)) {
     let (importer, parent) = genesis(change);
     let mut parent = Arc::into_inner(parent).unwrap();
     let state = parent.state.take().unwrap();
@@ -252,15 +252,15 @@ fn check_fault(name: &str, broken: Address, change: impl FnOnce(&mut Genesis)) {
     let error = execute(importer.spec(), &parent, &block, &senders).unwrap_err();
     let expected = StateError::Trie(TrieError::MissingCode { hash });
     assert!(
-        matches!(&error, ExecuteError::State(fault) if *fault == expected),
+        matches!(&error, ExecuteError::State(found) if *found == expected),
         "{name}: {error:?}"
     );
 }
 
 #[test]
-fn a_fault_of_the_state_is_not_blamed_on_the_block() {
-    check_fault("in a transaction", CONTRACT, |_| ());
-    check_fault("in a system call", BEACON_ROOTS_ADDRESS, |genesis| {
+fn an_error_of_the_state_is_not_blamed_on_the_block() {
+    check_state_error("in a transaction", CONTRACT, |_| ());
+    check_state_error("in a system call", BEACON_ROOTS_ADDRESS, |genesis| {
         let config = &mut genesis.config;
         let zero = Some(0);
         for fork in [
