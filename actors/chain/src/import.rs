@@ -1,4 +1,4 @@
-//! Verify, execute, encode: from a raw block to a held one.
+//! Verifies, executes and encodes: makes a block from a raw block.
 
 pub(crate) mod genesis;
 
@@ -22,7 +22,7 @@ use crate::{
     verify::{self, VerifyError},
 };
 
-/// Imports blocks of one chain over one node store.
+/// Imports the blocks of one chain into one node store.
 #[derive(Debug)]
 pub struct Importer {
     spec: ChainSpec,
@@ -83,7 +83,7 @@ impl ImportError {
 }
 
 impl Importer {
-    /// An importer for the chain of `genesis`, whose accounts are not read here.
+    /// An importer for the chain of `genesis`; its accounts are not read here.
     ///
     /// # Errors
     /// A [`SpecError`] if the chain's rules are not supported.
@@ -141,7 +141,7 @@ impl Importer {
                 ..BlockBody::default()
             },
         };
-        let block = self.hold(&rules, &raw, &[], &[], Lineage::none())?;
+        let block = self.make_block(&rules, &raw, &[], &[], Lineage::none())?;
         Ok(Arc::new(Block {
             state: Some(state),
             ..block
@@ -162,7 +162,7 @@ impl Importer {
             Ok((senders, executed))
         };
         let (senders, executed) = checked().map_err(|kind| ImportError::of(&raw.header, kind))?;
-        self.hold_child(&rules, &raw, &senders, executed, parent)
+        self.make_child(&rules, &raw, &senders, executed, parent)
     }
 
     /// Makes a block of the result of execution, without executing it again. The header is checked
@@ -181,7 +181,7 @@ impl Importer {
         verify_block(&rules, raw, parent)
             .and_then(|()| verify::check_outcome(&raw.header, &executed))
             .map_err(|error| ImportError::of(&raw.header, error))?;
-        self.hold_child(&rules, raw, senders, executed, parent)
+        self.make_child(&rules, raw, senders, executed, parent)
     }
 
     fn rules_after(&self, parent: &Block, header: &Header) -> Rules<'_> {
@@ -191,7 +191,7 @@ impl Importer {
         self.spec.rules(header.number, header.timestamp, merged)
     }
 
-    fn hold_child(
+    fn make_child(
         &self,
         rules: &Rules<'_>,
         raw: &RawBlock,
@@ -199,7 +199,7 @@ impl Importer {
         executed: Executed,
         parent: &Block,
     ) -> Result<Arc<Block>, ImportError> {
-        let block = self.hold(
+        let block = self.make_block(
             rules,
             raw,
             senders,
@@ -212,8 +212,8 @@ impl Importer {
         }))
     }
 
-    /// The block without its state, which is stored once nothing can fail any more.
-    fn hold(
+    /// Makes the block without its state, which is stored only once nothing more can fail.
+    fn make_block(
         &self,
         rules: &Rules<'_>,
         raw: &RawBlock,
@@ -251,12 +251,17 @@ impl Importer {
                 .chain(lineage.ommer_ancestors)
                 .collect()
         };
-        Ok(hold_block(&parts, json, lineage.ancestors, ommer_ancestors))
+        Ok(block_from_parts(
+            &parts,
+            json,
+            lineage.ancestors,
+            ommer_ancestors,
+        ))
     }
 }
 
-/// A held block without its state, from verified and encoded parts.
-pub(crate) fn hold_block(
+/// Makes a block, still without its state, from verified and encoded parts.
+pub(crate) fn block_from_parts(
     parts: &BlockParts<'_>,
     json: BlockJson,
     ancestors: Arc<[B256]>,

@@ -13,7 +13,7 @@
 //! | [`chain_file`] | reads and writes genesis.json and chain.rlp as bytes | `crate::window`, `crate::execute`, `crate::import`, `crate::trie` |
 //! | [`verify`] | the checks of everything that a header commits to | `crate::import`, `crate::remote`, `crate::window`, `crate::dev` |
 //! | [`execute`] | runs one block through revm: receipts, requests, state changes | `crate::import`, `crate::remote`, `crate::window`, `crate::dev` |
-//! | [`import`] | decode, verify, execute, encode: from a [`block::RawBlock`] to a [`block::Block`] | `crate::remote`, `crate::window`, `crate::dev` |
+//! | [`import`] | verifies, executes and encodes: makes a [`block::Block`] from a [`block::RawBlock`] | `crate::remote`, `crate::window`, `crate::dev` |
 //! | [`remote`] | verifies an upstream's answers: the other way to make a [`block::Block`] | `crate::window`, `crate::dev` |
 //! | [`network`] | everything that a chain's kind decides: transactions, receipts, header members, forks, blob parameters, executor | `crate::execute`, `crate::import`, `crate::trie`, `crate::window`, `crate::dev` |
 //! | [`trie`] | state by node hash, at the same cost for each of the 128 blocks | `crate::block`, `crate::encode`, `crate::window` |

@@ -17,7 +17,7 @@ use super::{
 use crate::{
     block::{Block, BlockParts, RawBlock, Receipt},
     encode::{BlockJson, EncodeOptions},
-    import::hold_block,
+    import::block_from_parts,
     network::BlobRules,
     trie::{NodeStore, State},
     verify::{self, VerifyError},
@@ -173,7 +173,7 @@ impl Verifier {
         let ancestors = parent.into_iter().collect();
         let block = Block {
             state: Some(State::hold(&self.store, raw.header.state_root)),
-            ..hold_block(&parts, json, ancestors, Vec::new())
+            ..block_from_parts(&parts, json, ancestors, Vec::new())
         };
         Ok(Verified {
             block: Arc::new(block),
