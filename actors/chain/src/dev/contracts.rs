@@ -46,8 +46,8 @@ const TOKEN_SOURCE: &str = "
     done: 1 0 MSTORE 32 0 RETURN
     fail: 0 0 REVERT";
 
-/// Pairs of words (to, amount): each adds to the reserve at slot 0, stores it in the block's slot,
-/// one of 8,192, and emits a `Swap` with six words of data.
+/// Pairs of words (to, amount): each adds to the reserve at slot 0, stores the sum in the block's
+/// slot, one of 8,192, and emits a `Swap` with six words of data.
 const POOL_SOURCE: &str = "
     0
     next:                                   ; at
@@ -109,7 +109,7 @@ const FACTORY_SOURCE: &str = "
     DUP1 event:Created(address) 0 0 LOG2
     0 SSTORE STOP";
 
-/// Slots 0 to 15: one opcode or system contract of each fork.
+/// Slots 0 to 15 record what opcodes and system contracts of many forks return.
 const RECORDER_SOURCE: &str = "
     1 NUMBER SUB BLOCKHASH 0 SSTORE
     DIFFICULTY 1 SSTORE                     ; PREVRANDAO since the merge

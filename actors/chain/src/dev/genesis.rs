@@ -40,15 +40,15 @@ const SENDER_TOKENS: u128 = 1 << 100;
 const HOLDER_TOKENS: u64 = 1 << 40;
 
 /// Number of parts in which a large state is made, by the first nibble of an account's path. Each
-/// part is a subtree of its own, so no node is made twice.
+/// part is a subtree of its own, so only the root is made more than once.
 const PARTS: usize = 16;
 
 /// The genesis of a dev chain. Its accounts are made on demand, so that a million of them are never
 /// held at once.
 #[derive(Clone, Debug)]
 pub struct DevGenesis {
-    /// The header's fields and the chain's rules, without accounts.
-    rules: Genesis,
+    /// The header's fields and the chain's configuration, without accounts.
+    without_accounts: Genesis,
     /// Contracts and senders.
     named: BTreeMap<Address, GenesisAccount>,
     population: Population,
@@ -95,7 +95,7 @@ impl DevGenesis {
                 GenesisAccount::default().with_balance(SENDER_BALANCE),
             );
         }
-        let rules = Genesis {
+        let without_accounts = Genesis {
             config: config(),
             timestamp: GENESIS_TIMESTAMP,
             extra_data: Bytes::from_static(b"nearhead dev"),
@@ -103,16 +103,16 @@ impl DevGenesis {
             ..Genesis::default()
         };
         Self {
-            rules,
+            without_accounts,
             named,
             population,
         }
     }
 
-    /// The chain's rules and the genesis header's fields, without any account.
+    /// The header's fields and the chain's configuration, without accounts.
     #[must_use]
-    pub const fn rules(&self) -> &Genesis {
-        &self.rules
+    pub const fn without_accounts(&self) -> &Genesis {
+        &self.without_accounts
     }
 
     /// All accounts: contracts and senders first, then the population.
@@ -177,9 +177,9 @@ impl DevGenesis {
 
 impl Serialize for DevGenesis {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let rules = serde_json::to_value(&self.rules).map_err(S::Error::custom)?;
+        let members = serde_json::to_value(&self.without_accounts).map_err(S::Error::custom)?;
         let mut map = serializer.serialize_map(None)?;
-        for (name, value) in rules.as_object().into_iter().flatten() {
+        for (name, value) in members.as_object().into_iter().flatten() {
             if name != "alloc" {
                 map.serialize_entry(name, value)?;
             }
@@ -203,7 +203,7 @@ fn part(address: &Address) -> usize {
     usize::from(keccak256(address)[0] >> 4)
 }
 
-/// The configuration with every fork active from the first block on, and Ethereum mainnet's blob
+/// The configuration: every fork is active from the genesis on, with Ethereum mainnet's blob
 /// schedules.
 fn config() -> ChainConfig {
     let zero = Some(0);
@@ -247,7 +247,7 @@ fn config() -> ChainConfig {
     }
 }
 
-/// The contracts that blocks call at their beginning and end since Cancun and Prague.
+/// The system contracts of Cancun and Prague, which every block calls at its beginning or end.
 fn system_contracts() -> BTreeMap<Address, GenesisAccount> {
     [
         (eip4788::BEACON_ROOTS_ADDRESS, &eip4788::BEACON_ROOTS_CODE),

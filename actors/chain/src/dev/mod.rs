@@ -1,7 +1,7 @@
 //! A deterministic chain for development and measurement.
 //!
 //! All forks are active from the genesis on. A block is a function of the configuration, its number
-//! and its fork branch; every transaction is validly signed. `traffic` decides what blocks hold,
+//! and its fork branch; every transaction is validly signed. `traffic` decides what blocks contain,
 //! `contracts` has the contracts that they call, and [`Profile`] says how large everything is.
 
 mod assembler;

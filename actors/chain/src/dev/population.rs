@@ -9,7 +9,7 @@ use super::random::digest;
 
 /// One account in this many is a contract with storage.
 const CONTRACT_ONCE_IN: u64 = 128;
-/// Most slots of such a contract.
+/// Maximum number of slots of such a contract.
 const SLOTS_MAX: u64 = 32;
 
 /// `len` accounts, each of which follows from the seed and its index alone, so that none is kept in

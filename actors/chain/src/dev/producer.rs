@@ -20,7 +20,7 @@ use crate::{
     trie::TrieError,
 };
 
-/// Most blocks that a reorg may replace: the window without its oldest block.
+/// Maximum number of blocks that a reorg replaces: the window without its oldest block.
 pub(crate) const REORG_DEPTH_MAX: u64 = 127;
 
 /// The configuration of a dev chain. Equal configurations give equal chains, byte for byte.
@@ -64,7 +64,8 @@ struct Reorgs {
     depth: u64,
     /// Blocks since the last reorg.
     since: u64,
-    /// Number of reorgs so far. Blocks of different branches differ.
+    /// Number of reorgs so far. It is part of every block's content, so a reorg's blocks differ
+    /// from those that they replace.
     branch: u64,
 }
 
@@ -80,7 +81,7 @@ pub enum DevError {
     /// A derived key is not valid (one seed in 2^128).
     #[error("this seed gives no valid keys, choose another: {0}")]
     Key(#[from] secp256k1::Error),
-    /// The genesis has unknown rules.
+    /// The rules of the genesis are not supported.
     #[error("dev genesis: {0}")]
     Spec(#[from] SpecError),
     /// The state cannot be written or read.
@@ -142,7 +143,7 @@ impl Producer {
         };
         let addresses: Vec<_> = signers.addresses().collect();
         let genesis = DevGenesis::new(&sizes, &codes, &addresses, population.clone());
-        let importer = Importer::new(genesis.rules(), options)?;
+        let importer = Importer::new(genesis.without_accounts(), options)?;
         let state = genesis.state(importer.store(), progress)?;
         let first = importer.genesis_with_state(state)?;
         let traffic = Traffic {
@@ -181,13 +182,13 @@ impl Producer {
         &self.chain[self.chain.len() - 1]
     }
 
-    /// The next step: one block, or a scheduled reorg that replaces `reorg_depth` blocks with one
-    /// more.
+    /// Makes the next step: one block, or a scheduled reorg, which reverts `reorg_depth` blocks and
+    /// applies one more than that.
     ///
     /// A reorg that is due before the chain is long enough is delayed until it is.
     ///
     /// # Errors
-    /// A bug. Reverted blocks then stay reverted.
+    /// Any error is a bug. Blocks reverted by the failed step stay reverted.
     pub fn step(&mut self) -> Result<DevStep, DevError> {
         self.step_while(&mut || true)
     }
@@ -199,7 +200,10 @@ impl Producer {
     /// the producer must not be used again.
     pub fn step_while(&mut self, running: &mut dyn FnMut() -> bool) -> Result<DevStep, DevError> {
         let head = self.head().number();
-        let reverted = self.reorgs.as_mut().map_or(0, |reorgs| reorgs.due(head)) as usize;
+        let reverted = self
+            .reorgs
+            .as_mut()
+            .map_or(0, |reorgs| reorgs.count_step(head)) as usize;
         self.chain.truncate(self.chain.len() - reverted);
         let applied = (0..=reverted)
             .map(|_| match running() {
@@ -210,7 +214,7 @@ impl Producer {
         Ok(DevStep { reverted, applied })
     }
 
-    /// Adds one block to the head.
+    /// Adds one block on top of the head.
     fn extend(&mut self) -> Result<(RawBlock, Arc<Block>), DevError> {
         let parent = Arc::clone(self.head());
         let state = parent
@@ -259,8 +263,8 @@ impl Reorgs {
         }))
     }
 
-    /// Number of blocks that the next step reverts, if the head is block `head`.
-    fn due(&mut self, head: u64) -> u64 {
+    /// Counts one step at the head `head`; returns the number of blocks that the step reverts.
+    fn count_step(&mut self, head: u64) -> u64 {
         if self.since < self.every || head < self.depth {
             self.since += 1;
             return 0;

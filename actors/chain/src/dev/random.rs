@@ -1,5 +1,5 @@
-//! The only source of randomness of the dev chain: one ChaCha stream per purpose, equal on every
-//! machine.
+//! Everything random in the dev chain, equal on every machine: one ChaCha stream per block, and
+//! hashes for accounts and keys.
 
 use alloy_primitives::{B256, keccak256};
 use rand_chacha::{
@@ -49,7 +49,7 @@ impl Random {
         self.0.fill_bytes(bytes);
     }
 
-    /// 32 bytes.
+    /// A random hash.
     pub(super) fn hash(&mut self) -> B256 {
         let mut bytes = B256::ZERO;
         self.fill(bytes.as_mut_slice());

@@ -69,8 +69,8 @@ impl Signers {
         Signature::from_bytes_and_parity(&rs, i32::from(recovery) & 1 == 1)
     }
 
-    /// Makes `authority` delegate to the code at `delegate` (EIP-7702); the zero address removes
-    /// the delegation.
+    /// Signs an authorization that makes `authority` delegate to the code at `delegate` (EIP-7702);
+    /// the zero address removes the delegation.
     pub(super) fn authorize(
         &self,
         authority: usize,

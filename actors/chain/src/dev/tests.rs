@@ -160,7 +160,7 @@ fn a_window_of_small_blocks_has_every_kind_of_content() {
         seen.record("slots cleared", held.difference(&now).count());
         held = now;
     }
-    // One opcode or system contract of each fork, recorded in the last block.
+    // What opcodes and system contracts of many forks returned in the last block.
     let state = producer.head().state.as_ref().unwrap();
     for slot in 0..16 {
         let value = state
@@ -199,7 +199,7 @@ fn a_window_of_small_blocks_has_every_kind_of_content() {
         let found = seen.0.get(what).copied().unwrap_or_default();
         assert!(
             found >= times,
-            "{what}: {found} times, not {times}; all: {:?}",
+            "{what}: {found} times, expected at least {times}; all: {:?}",
             seen.0
         );
     }

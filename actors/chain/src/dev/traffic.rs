@@ -42,8 +42,8 @@ const STRANGERS: u64 = 1 << 16;
 /// or clear a slot.
 const STORE_KEYS: u64 = 256;
 
-/// Most logs of one bursting transaction: at 684 gas each they stay below the 16,777,216 gas of a
-/// transaction (EIP-7825).
+/// Maximum number of logs of one bursting transaction: at 684 gas each they stay below the
+/// 16,777,216 gas that a transaction may use (EIP-7825).
 const BURST_LOGS_MAX: u64 = 23_000;
 
 /// Makes the content of blocks: a function of the configuration, the parent and the fork branch.
@@ -445,7 +445,7 @@ impl Draft<'_> {
     }
 
     /// The type of the plain transaction with this number: the first four of a block have four
-    /// types, the others mostly the common one.
+    /// different types, the others mostly the common one.
     fn any_kind(
         &mut self,
         plain: u64,
