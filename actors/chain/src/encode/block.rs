@@ -10,14 +10,14 @@ use crate::{
     network::header::HeaderWriter,
 };
 
-/// An upper estimate, in bytes, of a block without transactions, uncle hashes or withdrawals.
+/// Enough bytes for a block without transactions, uncle hashes or withdrawals.
 pub(super) const SIZE_HINT: usize = 2400;
 /// Bytes of a hash in an array.
 pub(super) const HASH_SIZE_HINT: usize = 69;
 /// The most bytes that a withdrawal takes.
 const WITHDRAWAL_SIZE_HINT: usize = 160;
 
-/// An upper estimate, in bytes, of a block without its transactions.
+/// Enough bytes for a block without its transactions.
 pub(super) fn size_hint(block: &RawBlock) -> usize {
     let withdrawals = block.body.withdrawals.as_ref().map_or(0, |list| list.len());
     SIZE_HINT + HASH_SIZE_HINT * block.body.ommers.len() + WITHDRAWAL_SIZE_HINT * withdrawals

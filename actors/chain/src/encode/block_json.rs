@@ -24,7 +24,7 @@ pub struct BlockJson {
     /// The block with full transactions.
     full: Bytes,
     /// The transactions' places in `full`.
-    transactions: Box<[Span]>,
+    transaction_spans: Box<[Span]>,
     /// The block with transaction hashes.
     hashes: Bytes,
     /// The array of all receipts.
@@ -49,12 +49,12 @@ impl BlockJson {
         debug_assert_eq!(parts.senders.len(), body.transactions.len());
         debug_assert_eq!(parts.receipts.len(), body.transactions.len());
         let uncle_hashes: Vec<B256> = body.ommers_hashes().collect();
-        let (full, transactions) = full_block(parts, &uncle_hashes, options);
+        let (full, transaction_spans) = full_block(parts, &uncle_hashes, options);
         let (receipts, receipt_spans, log_spans) = all_receipts(parts);
         let (uncles, uncle_spans) = all_uncles(parts, &uncle_hashes, options);
         let json = Self {
             full,
-            transactions: transactions.into(),
+            transaction_spans: transaction_spans.into(),
             hashes: block_with_hashes(parts, &uncle_hashes, options),
             receipts,
             receipt_spans: receipt_spans.into(),
@@ -87,14 +87,14 @@ impl BlockJson {
     /// Transaction `index`.
     #[must_use]
     pub fn transaction(&self, index: usize) -> Option<Bytes> {
-        let span = self.transactions.get(index)?;
+        let span = self.transaction_spans.get(index)?;
         Some(self.full.slice(span.range()))
     }
 
     /// Number of transactions.
     #[cfg(test)]
     pub(crate) fn transaction_count(&self) -> usize {
-        self.transactions.len()
+        self.transaction_spans.len()
     }
 
     /// Receipt of transaction `index`.
@@ -141,7 +141,7 @@ impl BlockJson {
     pub fn bytes(&self) -> usize {
         let buffers = [&self.full, &self.hashes, &self.receipts, &self.uncles];
         let spans = [
-            &self.transactions,
+            &self.transaction_spans,
             &self.receipt_spans,
             &self.log_spans,
             &self.uncle_spans,

@@ -42,7 +42,7 @@ pub(super) fn write(w: &mut JsonWriter, log: &Log, index: u64, tail: &LogTail) {
 /// The longest [`LogTail`] in bytes: 97 of keys, 2 hashes of 68, 3 numbers of up to 20.
 const TAIL_BYTES: usize = 97 + 2 * 68 + 3 * 20;
 
-/// An upper estimate of a log's length in bytes.
+/// Upper bound on a log's length in bytes.
 pub(super) fn size_hint(log: &Log) -> usize {
     // The address, the index, and everything around the topics and the data.
     const FIXED: usize = 44 + 20 + 52;

@@ -101,7 +101,8 @@ impl<'w, 'o> ReceiptWriter<'w, 'o> {
         Self { w, own }
     }
 
-    /// Begins a member that every type has, after the type's own members before this name.
+    /// Begins a member that every type has, after writing the type's own members that sort before
+    /// it.
     fn member(&mut self, name: &str) -> &mut JsonWriter {
         while let Some(((own, value), rest)) = self.own.split_first()
             && *own < name
@@ -121,7 +122,7 @@ impl<'w, 'o> ReceiptWriter<'w, 'o> {
     }
 }
 
-/// An upper estimate of a receipt's length in bytes.
+/// Upper bound on a receipt's length in bytes.
 pub(super) fn size_hint(receipt: &Receipt) -> usize {
     const FIXED: usize = 1400;
     const OWN_MEMBER: usize = 70;

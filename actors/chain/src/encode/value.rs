@@ -23,7 +23,7 @@ pub fn number(value: u64) -> Json {
     Json::own(writer.finish())
 }
 
-/// DATA: `"0x…"`, two digits a byte.
+/// DATA: `"0x…"`, two digits per byte.
 #[must_use]
 pub(crate) fn data(bytes: &[u8]) -> Json {
     let mut writer = JsonWriter::with_capacity(2 + 2 + 2 * bytes.len());
@@ -51,7 +51,7 @@ struct Digits {
     is_begun: bool,
 }
 
-/// Most digits that one call makes.
+/// Maximum number of digits that one call makes.
 const DIGITS_MAX: usize = 32 << 10;
 
 impl LazyBytes for Digits {

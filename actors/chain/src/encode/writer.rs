@@ -3,7 +3,7 @@
 use alloy_primitives::{U256, hex};
 use bytes::Bytes;
 
-/// Appends JSON to a buffer. Nothing is checked: the caller writes the punctuation.
+/// Appends JSON to a buffer. Nothing is checked: that the JSON is well formed is up to the caller.
 ///
 /// Methods chain, so that the code that writes an object reads like the object.
 #[derive(Debug)]
@@ -50,7 +50,7 @@ impl JsonWriter {
         self.raw("\"").raw(name).raw("\":")
     }
 
-    /// DATA: `"0x"` and two digits a byte.
+    /// DATA: `"0x"` and two digits per byte.
     pub(crate) fn data(&mut self, bytes: impl AsRef<[u8]>) -> &mut Self {
         let bytes = bytes.as_ref();
         self.out.extend_from_slice(b"\"0x");

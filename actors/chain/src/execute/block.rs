@@ -202,9 +202,8 @@ pub fn execute(
 /// Makes the block that `template` describes on top of `parent`: executes it and fills in the whole
 /// header.
 ///
-/// A transaction that cannot be included is an error.
-/// [`crate::import::Importer::import_executed`] then makes a [`Block`] of it without executing it
-/// again.
+/// [`crate::import::Importer::import_executed`] makes a [`Block`] from the result without executing
+/// it again.
 ///
 /// # Errors
 /// An [`ExecuteError`] as from [`execute`], or if the chain has not merged at `parent`.

@@ -78,8 +78,8 @@ impl DatabaseRef for ParentState<'_> {
 
     fn code_by_hash_ref(&self, hash: B256) -> Result<Bytecode, StateError> {
         let code = self.recorded(self.state.code(&hash))?;
-        // Code deployed before London (EIP-3541) may begin like a delegation (EIP-7702) and be
-        // none.
+        // Code deployed before London (EIP-3541) may begin like a delegation (EIP-7702) without
+        // being one.
         Ok(Bytecode::new_raw_checked(code.clone()).unwrap_or_else(|_| Bytecode::new_legacy(code)))
     }
 

@@ -327,8 +327,7 @@ fn blockhash_reaches_256_blocks() {
     }
 }
 
-/// One call of each precompile that does more than hash: test vectors of EIPs, and identities of
-/// the groups.
+/// Calls several precompiles once each, with test vectors of EIPs or identities of the groups.
 #[test]
 fn precompiles_exist_from_their_fork_on() {
     const G1: [u8; 128] = hex!(

@@ -1,5 +1,5 @@
-//! Compares every byte of a block's JSON with values built from the alloy types, without the
-//! writer.
+//! Compares every member of a block's JSON with values that are built from the alloy types, without
+//! the writer.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 pub(crate) mod arbitrary;
@@ -203,10 +203,10 @@ fn values_are_hex_strings() {
 }
 
 #[test]
-fn code_is_written_as_it_is_taken() {
+fn long_code_is_made_as_it_is_taken() {
     for len in [0, 1, 31, 32, 33, 1_000, 24_576] {
         let code: Vec<u8> = (0..len).map(|at| at as u8).collect();
-        let kept = bytes(value::data(&code));
+        let built = bytes(value::data(&code));
         for most in [64, 65, 1_000, usize::MAX] {
             let mut json = value::shared_data(code.clone().into(), 0);
             if len > 0 {
@@ -220,9 +220,9 @@ fn code_is_written_as_it_is_taken() {
                 let part = piece.take(most).unwrap();
                 assert!(part.len() <= most.max(64));
                 out.extend_from_slice(&part);
-                assert_eq!(out.len() + piece.len(), kept.len());
+                assert_eq!(out.len() + piece.len(), built.len());
             }
-            assert_eq!(out, kept, "{len} bytes of code, {most} at most");
+            assert_eq!(out, built, "{len} bytes of code, {most} at most");
         }
     }
 }
@@ -252,7 +252,7 @@ fn state() -> Arc<State> {
     empty.commit(empty.update(&update).unwrap())
 }
 
-/// Compares the proof of `address`, kept and lazy, with the state's.
+/// Compares the proof of `address`, built and lazy, with the state's.
 fn check_proof(address: Address, keys: &[(ProofKey, &str)]) {
     let state = state();
     let slots: Vec<U256> = keys.iter().map(|(key, _)| key.slot()).collect();
@@ -274,16 +274,16 @@ fn check_proof(address: Address, keys: &[(ProofKey, &str)]) {
     });
     let keys: Vec<ProofKey> = keys.iter().map(|(key, _)| *key).collect();
     let prove = |built_max| super::proof(&state, address, keys.clone(), built_max).unwrap();
-    let kept = bytes(prove(usize::MAX));
-    assert_eq!(parsed(&kept), expected);
-    let lazy = prove(kept.len() - 1);
+    let built = bytes(prove(usize::MAX));
+    assert_eq!(parsed(&built), expected);
+    let lazy = prove(built.len() - 1);
     assert!(
         lazy.held() < 400 + 64 * keys.len(),
         "{} bytes are held",
         lazy.held()
     );
-    assert_eq!(bytes(lazy), kept);
-    assert_eq!(prove(kept.len()).held(), kept.len(), "it is kept");
+    assert_eq!(bytes(lazy), built);
+    assert_eq!(prove(built.len()).held(), built.len(), "it is built");
 }
 
 #[test]

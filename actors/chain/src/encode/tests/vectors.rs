@@ -1,4 +1,4 @@
-//! geth's answers on the chain of execution-apis must equal ours byte for byte, with the order of
+//! Our answers on the chain of execution-apis equal geth's byte for byte, including the order of
 //! members.
 
 use std::{
