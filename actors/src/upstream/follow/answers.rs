@@ -19,9 +19,8 @@ use crate::{
     },
 };
 
-/// How often in a row an upstream may lack a block that it named, before that counts as a fault.
-/// Behind a URL that stands for several nodes, this happens until the newest block has reached all
-/// of them.
+/// An upstream is at fault once it has lacked a block that it named this many times in a row.
+/// Behind a URL that stands for several replicas, one may lack the newest block for a while.
 const MISSING_MAX: u32 = 3;
 
 impl<U: Upstream, W: HeldWindow> Follower<U, W> {
@@ -34,8 +33,8 @@ impl<U: Upstream, W: HeldWindow> Follower<U, W> {
                 self.calls.spawn(work::next(upstream, heads));
             }
             Answer::Subscribed(Err(error)) => {
-                // Not a fault, since heads are polled as well. An upstream without the method is
-                // not asked again.
+                // Not a fault, since heads are polled as well. An upstream without the method, or
+                // with another JSON-RPC error, is not asked again.
                 let never = matches!(error, CallError::UnsupportedMethod | CallError::Rpc { .. });
                 self.upstreams[upstream].announces = never.then_some(false);
             }
@@ -49,7 +48,7 @@ impl<U: Upstream, W: HeldWindow> Follower<U, W> {
             }
             Answer::Announced(_, Err(_)) => {
                 let upstream = &mut self.upstreams[upstream];
-                // Another node may answer on the next connection.
+                // Another replica may answer on the next connection.
                 (upstream.announces, upstream.is_identified) = (None, false);
             }
             Answer::Fetched {
@@ -77,7 +76,7 @@ impl<U: Upstream, W: HeldWindow> Follower<U, W> {
         let Identity { chain_id, genesis } = identity;
         let expected = self.config.chain_id;
         if chain_id != expected {
-            return Err(format!("chain id is {chain_id}, not {expected}"));
+            return Err(format!("the chain id is {chain_id}, not {expected}"));
         }
         match (genesis, self.genesis_for(upstream)) {
             (Some(genesis), Some(known)) if genesis != known => {
@@ -201,8 +200,8 @@ impl<U: Upstream, W: HeldWindow> Follower<U, W> {
         }
     }
 
-    /// Handles the answer that an upstream does not have a block. That matters if it named the
-    /// block, or if one of its blocks names it as its parent; a guessed number may not exist.
+    /// Handles the answer that an upstream does not have a block. That matters if the upstream
+    /// named the block as its head or as a parent; a guessed number may not exist.
     fn missing(&mut self, id: UpstreamId, ask: Ask, purpose: Purpose) {
         let (now, block_time) = (self.now(), self.health.block_time());
         let upstream = &mut self.upstreams[id];

@@ -137,7 +137,7 @@ impl<U: Upstream, W: HeldWindow> Follower<U, W> {
         });
     }
 
-    /// Moves on to the next upstream. Once all were asked, waits for a time that doubles.
+    /// Moves on to the next upstream. After each round of all upstreams, waits twice as long.
     fn retry_below(&mut self) {
         let (now, block_time) = (self.now(), self.health.block_time());
         let Some(backfill) = &mut self.backfill else {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::upstream::health::{Switch, UpstreamId, UpstreamState};
 
-/// Something that happened, for metrics and progress.
+/// Something that happened, for the upstreams' standing, metrics and progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Event {
     /// Another upstream is followed, or none.

@@ -58,8 +58,8 @@ pub(super) struct ActiveBackfill {
 pub(super) struct GenesisFetch {
     pub(super) is_asked: bool,
     pub(super) block: Option<Arc<Block>>,
-    /// The upstream that gave it. `None` if it is unknown, or if the window reached it by parent
-    /// hashes.
+    /// The upstream that gave it. `None` if no upstream has, or if backfill reached the genesis by
+    /// parent hashes.
     pub(super) given_by: Option<UpstreamId>,
     /// It is not asked for before this time.
     pub(super) hold_until: Moment,

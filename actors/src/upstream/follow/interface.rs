@@ -101,7 +101,7 @@ impl HeldChain for Arc<Snapshot> {
 pub(crate) trait HeldWindow {
     /// The blocks that are held at one moment.
     type Held: HeldChain;
-    /// Why the window cannot go on.
+    /// Why the window could not be changed.
     type Error;
 
     /// The blocks that are held; `None` before the first.

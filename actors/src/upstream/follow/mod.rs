@@ -1,10 +1,10 @@
 //! The follower: keeps the window at the head of the best upstream.
 //!
-//! One task repeats: poll upstreams for their heads, let [`Health`] choose which to follow, and
-//! *sync* to the head that this one names. A sync fetches the blocks of a sync path, from that head
-//! down to a block that is held, and then advances the head. If the path is longer than the window,
-//! the window is *reset*: it starts again with the new head alone. *Backfill* then fetches the
-//! blocks below, until the window is full.
+//! One task loops: it polls the upstreams for their heads, lets [`Health`] choose which to follow,
+//! and *syncs* to the head that the chosen one names. A sync fetches the blocks of a sync path,
+//! from that head down to a block that is held, and then advances the head. If the path is longer
+//! than the window, the window is *reset*: it starts again with the new head alone. *Backfill* then
+//! fetches the blocks below, until the window is full.
 //!
 //! Except for fault reports, whose channel is bounded, the task receives only answers to its own
 //! calls, so no queue can grow. Each upstream has at most one poll and one head subscription; calls
@@ -39,36 +39,36 @@ use super::{
 use fetching::{ActiveBackfill, GenesisFetch, Goal, HeadSync};
 use work::{Answered, Purpose, SettledClaims};
 
-/// Concurrent calls for one block: for itself and for its receipts.
+/// Concurrent calls for one block: one for the block itself and one for its receipts.
 const CALLS_PER_BLOCK: usize = 2;
 
 /// Concurrent fetches of blocks that backfill does not use, so that a new head does not wait for
 /// its turn.
 const HEAD_RESERVE: usize = 1;
 
-/// Shortest time without a new block after which a sync is stuck. A distant upstream may need
-/// that long for one.
+/// Shortest time without a new block after which a sync counts as stuck. A distant upstream may
+/// need that long for one block.
 const STUCK_MIN: Duration = Duration::from_secs(1);
 
 /// The whole sync of an upstream on probation may take this many times the time after which a sync
 /// is stuck. Otherwise blocks that arrive one by one would keep us from the other upstreams.
 const PROBATION_SYNC_FACTOR: u32 = 3;
 
-/// How to follow.
+/// The configuration of the follower.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FollowConfig {
     /// The chain id that every upstream must have.
     pub(crate) chain_id: u64,
     /// Calls to one upstream that may be in progress at the same time.
     pub(crate) concurrency: usize,
-    /// Seed for the random part of backoff, so that services differ.
+    /// Seed of the random part of backoff, so that several services do not retry in step.
     pub(crate) seed: u64,
 }
 
 /// Why following ended.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum FollowError<E> {
-    /// The window cannot go on.
+    /// The window could not be changed.
     #[error("{0}")]
     Window(E),
     /// A defect of this program; the panic's message is on stderr.
@@ -152,7 +152,7 @@ impl<U: Upstream, W: HeldWindow> Follower<U, W> {
     /// notice arrive through `fault_reports`.
     ///
     /// # Errors
-    /// The window cannot go on, or a call panicked. No upstream can cause either.
+    /// The window could not be changed, or a call panicked. No upstream can cause either.
     pub(crate) async fn run(
         mut self,
         mut fault_reports: mpsc::Receiver<FaultReport>,
@@ -284,8 +284,8 @@ impl<U: Upstream, W: HeldWindow> Follower<U, W> {
         }
     }
 
-    /// Fails an upstream that names heads but gives no blocks, if there is another. A call's
-    /// timeout may be many block times, which is too long to wait.
+    /// Treats it as a fault if the followed upstream names heads but gives no blocks, while another
+    /// could be followed. A call's timeout may be many block times, which is too long to wait.
     fn fail_stuck_sync(&mut self) {
         let (now, patience) = (self.now(), self.health.block_time().max(STUCK_MIN));
         let sync = self.sync.as_ref();
@@ -390,7 +390,7 @@ impl<U: Upstream, W: HeldWindow> Follower<U, W> {
             return;
         };
         let tracked = &mut self.upstreams[upstream];
-        // After a fault, another node may answer behind the URL; after mere silence it is the same.
+        // After a fault, another replica may answer behind the URL; mere silence changes nothing.
         tracked.is_identified &= verdict == Verdict::Fault(Fault::Silent);
         tracked.missing_in_a_row = 0;
         let name = tracked.client.name();

@@ -46,7 +46,7 @@ pub(super) enum Answer<H> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Purpose {
     Sync,
-    /// The window starts with this block. Only for this purpose is the upstream identified as well.
+    /// The block that the window starts with. Only with this one is the upstream identified again.
     First,
     Backfill,
 }
@@ -95,7 +95,7 @@ pub(super) async fn poll<U: Upstream>(
     with_settled: bool,
 ) -> Answered<U::Heads> {
     let answer = async {
-        // At every poll: another node may answer behind the same URL without any call failing.
+        // At every poll: another replica may answer behind the URL without any call failing.
         let (identity, head) = join!(identify(&client, with_genesis), client.head(Tag::Latest));
         let mut answer = PollAnswer {
             identity: identity?,

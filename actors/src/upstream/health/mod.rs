@@ -3,13 +3,12 @@
 //! The caller reports what upstreams say and do, and when; [`Health`] answers with the state of
 //! each, which one to follow, and which of its heads to sync to. It does no I/O and has no clock.
 //!
-//! - **Following.** The followed upstream is kept while it is live. A *switch* to the best other
-//!   one happens when it fails, is backed off, or lags: its head has been lower than another for
-//!   half a block time. The best has the highest head; the fewest strikes and then the operator's
-//!   order decide between equals.
+//! - **Following.** The followed upstream is kept while it is live. When it is backed off or lags,
+//!   the best other one is followed: a *switch*. An upstream lags when its head has been lower than
+//!   another for half a block time. The best has the highest head; the fewest strikes and then the
+//!   operator's order decide between equals.
 //! - **Backoff.** After a fault, or when it asks for fewer calls, an upstream is not asked for a
-//!   time that doubles with each strike. It stays out of the choice until it names a head after
-//!   that.
+//!   time that doubles with each strike. It cannot be chosen until it names a head after that.
 //! - **Going back.** A lower head, or another block at the served height, is a reorg if the
 //!   upstream that advanced the head names it; from a newly followed upstream it is lag.
 //! - **Forks.** A newly followed upstream is on probation: see the module `forks`.
@@ -338,9 +337,9 @@ impl Health {
             Lag::All => true,
         };
         if head.number < served {
-            // One URL may stand for several nodes. A lower head is a reorg only if the upstream
-            // keeps naming it. If it is a served block, that takes longer: the node may only need
-            // time to catch up with us.
+            // One URL may stand for several replicas. A lower head is a reorg only if the upstream
+            // keeps naming it. If it is a served block, that takes longer: the upstream may only
+            // need time to catch up with us.
             let kept_for = now.saturating_sub(upstream.head_since);
             let patience = match is_served {
                 true => self.block_time() * ROLLBACK_BLOCKS,

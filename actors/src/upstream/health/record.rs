@@ -32,7 +32,7 @@ pub(super) struct Record {
     pub(super) behind_since: Option<Moment>,
     /// The end of its cooldown, after it failed a probation.
     pub(super) cooldown_until: Option<Moment>,
-    /// Set while it is backed off.
+    /// Set from a fault or limit until it names a head after its backoff.
     pub(super) backoff: Option<BackoffPeriod>,
     /// Backoff periods in a row.
     pub(super) strikes: u32,

@@ -239,7 +239,7 @@ impl Scripted {
         self.state.lock().settled = block.as_deref().map(claim);
     }
 
-    /// Counts a call and waits for the latency; then the behavior and the number of calls.
+    /// Counts a call, waits for the latency, and returns the behavior and the number of calls.
     async fn behave(&self) -> Result<(Behavior, usize), CallError> {
         let (behavior, calls) = {
             let mut state = self.state.lock();
