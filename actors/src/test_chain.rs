@@ -20,11 +20,17 @@ use crate::read::{ReadResources, Worker, pool::PoolActor};
 
 /// A file of execution-apis, which `tests/setup vectors` installs.
 pub(crate) fn path(name: &str) -> PathBuf {
-    PathBuf::from(concat!(
+    let folder = PathBuf::from(concat!(
         env!("CARGO_MANIFEST_DIR"),
         "/../tests/.tools/vectors"
-    ))
-    .join(name)
+    ));
+    let path = folder.join(name);
+    assert!(
+        path.exists(),
+        "{} is missing: run tests/setup vectors",
+        path.display()
+    );
+    path
 }
 
 /// The genesis and the first blocks of the chain.

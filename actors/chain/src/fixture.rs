@@ -21,17 +21,22 @@ pub(crate) const HEAD: B256 =
 
 /// A file or folder of execution-apis, which `tests/setup vectors` installs.
 pub(crate) fn path(name: &str) -> PathBuf {
-    Path::new(concat!(
+    let folder = Path::new(concat!(
         env!("CARGO_MANIFEST_DIR"),
         "/../../tests/.tools/vectors"
-    ))
-    .join(name)
+    ));
+    let path = folder.join(name);
+    assert!(
+        path.exists(),
+        "{} is missing: run tests/setup vectors",
+        path.display()
+    );
+    path
 }
 
 /// The content of a file of execution-apis.
 pub(crate) fn file(name: &str) -> Vec<u8> {
-    let path = path(name);
-    fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+    fs::read(path(name)).unwrap()
 }
 
 /// genesis.json.
