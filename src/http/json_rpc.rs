@@ -22,7 +22,7 @@ use crate::{
     access::Tenant,
     connections::{Answering, Connection, unless_gone},
     limits,
-    rpc::{Answer, Refusal, RpcError},
+    rpc::{Answer, Refusal, RpcError, envelope::NULL_ID},
 };
 
 impl WorkerState {
@@ -39,7 +39,7 @@ impl WorkerState {
         access: &mut AccessEntry<'_>,
     ) -> Result<Answer, HttpResponse> {
         let timeout = self.server.settings.body_timeout;
-        let tenant = match self.admit(request, key) {
+        let tenant = match self.tenant_of(request, key) {
             Ok(tenant) => tenant,
             Err((status, error)) => {
                 self.count_refused(&error, access);
@@ -64,8 +64,8 @@ impl WorkerState {
         let connection = connection_of(request).map(Rc::as_ref);
         let answer = match unless_gone(reply, connection).await {
             Some(Ok(answer)) => answer,
-            // The dispatcher answers its own panics: the worker stops.
-            Some(Err(_)) => Answer::error("null", &RpcError::Unavailable),
+            // The dispatcher answers panics itself, so this is a worker that stops.
+            Some(Err(_)) => Answer::error(NULL_ID, &RpcError::Unavailable),
             None => {
                 access.is_abandoned = true;
                 let gone = HttpResponse::new(StatusCode::REQUEST_TIMEOUT);
@@ -86,8 +86,8 @@ impl WorkerState {
             .answered(error.outcome(), access.arrived.elapsed());
     }
 
-    /// The tenant of this key, if the content type can be JSON-RPC.
-    fn admit(
+    /// The tenant of this key. The content type must be one that carries JSON-RPC.
+    fn tenant_of(
         &self,
         request: &HttpRequest,
         key: &str,

@@ -13,14 +13,14 @@ use actix_web::{
 
 use super::{
     access_log::AccessEntry,
-    body::{BodyRefusal, close_after},
+    body::close_after,
     handshake::{self, HandshakeError},
-    refusal::{refuse, refuse_body},
+    refusal::{refuse, refuse_unavailable},
     worker_state::WorkerState,
 };
 use crate::{
     connections::Answering,
-    rpc::{Answer, RpcError},
+    rpc::{Answer, RpcError, envelope::NULL_ID},
     subscriptions::SessionSubscriptions,
     ws::session_actor,
 };
@@ -53,7 +53,7 @@ impl WorkerState {
         if let Err(exceeded) = tenant.take_requests(1, access.arrived) {
             let error = RpcError::RateExceeded(exceeded);
             self.count_refused(&error, access);
-            return close_after(self.respond(request, Answer::error("null", &error), None));
+            return close_after(self.respond(request, Answer::error(NULL_ID, &error), None));
         }
         let permit = self
             .server
@@ -62,7 +62,7 @@ impl WorkerState {
             .filter(|_| !self.server.readiness.draining.load(Ordering::Relaxed));
         let Some(permit) = permit else {
             self.count_refused(&RpcError::Unavailable, access);
-            return close_after(refuse_body(BodyRefusal::Busy));
+            return close_after(refuse_unavailable());
         };
         let connection = answering
             .map(Answering::becomes_session)
