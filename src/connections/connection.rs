@@ -38,7 +38,7 @@ pub(crate) struct Connection {
 /// What a connection is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
-    /// Waiting for the head of the next request.
+    /// Waiting for the headers of the next request.
     Idle,
     /// Reading or answering a request, which has its own bounds.
     Answering,

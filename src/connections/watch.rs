@@ -1,8 +1,8 @@
 //! Cuts connections whose clients are too slow.
 //!
-//! actix bounds only the head of a connection's first request and the pause between two requests.
-//! The watch bounds the rest: the heads of later requests, and clients that do not read their
-//! replies.
+//! actix limits only the time for the headers of a connection's first request and the pause between
+//! two requests. The watch limits the rest: the time for the headers of later requests, and for the
+//! client to read a reply.
 
 use std::{
     cell::{Cell, RefCell},
@@ -21,7 +21,7 @@ use crate::{limits::WRITE_STALL_TIMEOUT, metrics::Metrics};
 pub(crate) struct Watch {
     now: Cell<Tick>,
     connections: RefCell<Vec<Weak<Connection>>>,
-    /// Longest time from the end of one request to the whole head of the next.
+    /// Longest time from the end of one request until the headers of the next have arrived.
     idle_max: Tick,
     metrics: Metrics,
 }

@@ -1,4 +1,4 @@
-//! The access log: one event a request, and the id that client and operator both see.
+//! The access log: one event per request, with an id that client and operator both see.
 
 use std::{
     cell::Cell,
@@ -24,7 +24,7 @@ fn is_on() -> bool {
     tracing::enabled!(target: "nearhead::access", Level::DEBUG)
 }
 
-/// Makes ids for requests that bring none; one on every worker.
+/// Makes ids for requests that come without one; one per worker.
 #[derive(Debug)]
 pub(super) struct RequestIds {
     /// Differs between workers and between runs of the program.
@@ -64,7 +64,7 @@ impl RequestIds {
     }
 }
 
-/// One request: counted as in flight while this lives, and logged when it is dropped.
+/// One request: it counts as in flight until this is dropped, and is then logged.
 ///
 /// The path is not logged, because it contains the key.
 pub(super) struct AccessEntry<'a> {
@@ -72,7 +72,7 @@ pub(super) struct AccessEntry<'a> {
     pub(super) arrived: Instant,
     id: Option<HeaderValue>,
     peer: Option<std::net::SocketAddr>,
-    /// The tenant whose key it came with.
+    /// The tenant whose key the request has, if requests are logged.
     tenant: Option<Arc<Tenant>>,
     /// The name of the method, or the kind of request.
     pub(super) method: &'static str,

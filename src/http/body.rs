@@ -33,7 +33,7 @@ pub(super) enum BodyRefusal {
     TooSlow,
     /// The connection or the transfer coding broke.
     Broken,
-    /// The worker's budget for large bodies is used up.
+    /// The worker's budget for large bodies and messages is used up.
     Busy,
 }
 
@@ -117,8 +117,8 @@ async fn read(
                 return Poll::Ready(Err(BodyRefusal::Endless));
             }
         }
-        // Most bodies arrive with their headers and are complete at the second poll. Only later
-        // ones need a clock.
+        // Most bodies arrive with their headers and are complete at the second poll. Only the
+        // others need a timer.
         polls = polls.saturating_add(1);
         if polls == 1 {
             return Poll::Pending;
@@ -132,8 +132,8 @@ async fn read(
     .await
 }
 
-/// The chunks of a body so far. A single one is not copied, several are joined. Nothing is kept of
-/// a refused body.
+/// The chunks of a body so far. A single chunk is not copied; several are joined. Nothing is kept
+/// of a refused body.
 struct BodyBuffer {
     first: Bytes,
     joined: BytesMut,
@@ -195,7 +195,8 @@ mod tests {
     use super::*;
     use crate::limits::BODY_BYTES_PER_WORKER;
 
-    /// Pushes chunks of these sizes: the length of the body and its charge, or why it is refused.
+    /// Pushes chunks of these sizes. Returns the length of the body and its charge, or why it is
+    /// refused.
     fn pushed(budget: &BodyBudget, sizes: &[usize]) -> Result<(usize, Charge), BodyRefusal> {
         let mut buffer = BodyBuffer::new(budget.clone());
         let mut seen = 0;

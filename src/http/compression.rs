@@ -21,7 +21,7 @@ use crate::{
     limits::{COMPRESS_BYTES_MIN, COMPRESSIONS_MAX},
 };
 
-/// Compresses at most [`COMPRESSIONS_MAX`] replies at a time; one on every worker.
+/// Compresses at most [`COMPRESSIONS_MAX`] replies at a time; one per worker.
 pub(super) struct Compression(Arc<Semaphore>);
 
 impl Default for Compression {

@@ -8,7 +8,7 @@ use actix_web::{
 /// Why a handshake is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum HandshakeError {
-    /// The request is no handshake, or one of another version.
+    /// The request is not a handshake, or it is one of another version.
     NotVersion13,
     /// The key is not 16 bytes in base64.
     BadKey,
@@ -37,10 +37,10 @@ fn values(headers: &HeaderMap, name: HeaderName) -> impl Iterator<Item = &[u8]> 
     headers.get_all(name).map(header::HeaderValue::as_bytes)
 }
 
-/// Whether the header occurs once, with a good value.
-fn is_single(headers: &HeaderMap, name: HeaderName, is_good: fn(&[u8]) -> bool) -> bool {
+/// Whether the header occurs exactly once, with a valid value.
+fn is_single(headers: &HeaderMap, name: HeaderName, is_valid: fn(&[u8]) -> bool) -> bool {
     let mut values = values(headers, name);
-    values.next().is_some_and(is_good) && values.next().is_none()
+    values.next().is_some_and(is_valid) && values.next().is_none()
 }
 
 /// 16 bytes in base64: 22 digits, of which the last one has two bits, and the padding.

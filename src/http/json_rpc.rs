@@ -29,8 +29,9 @@ impl WorkerState {
     /// Answers a POST request with this key.
     ///
     /// # Errors
-    /// The response to a request that HTTP refuses. Its body is read first: otherwise the
-    /// connection could not be used again.
+    /// The response to a request that is refused before its JSON-RPC is parsed, or whose client is
+    /// gone. A refused request's body is read first: otherwise the connection could not be used
+    /// again.
     pub(super) async fn answer(
         &self,
         request: &HttpRequest,
@@ -105,7 +106,7 @@ impl WorkerState {
         Ok(tenant)
     }
 
-    /// The response with this answer.
+    /// The response that carries this answer.
     pub(super) fn respond(
         &self,
         request: &HttpRequest,

@@ -13,7 +13,7 @@
 //! | `body` | reads a request's body within its bounds |
 //! | `reply`, `compression` | a reply's body, in pieces and compressed |
 //! | `refusal`, `cors` | responses to refused requests; headers for scripts in browsers |
-//! | `access_log` | one log event a request |
+//! | `access_log` | one log event per request |
 
 mod access_log;
 mod body;

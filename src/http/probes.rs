@@ -13,7 +13,7 @@ use nearhead_actors::readiness::{HeadStatus, ReadinessReport, Unready};
 
 use super::server_state::ServerState;
 
-/// Whether the process is up.
+/// The answer to `/health`: the process is up.
 pub(super) fn health() -> HttpResponse {
     json(StatusCode::OK, r#"{"status":"up"}"#.to_owned())
 }
@@ -63,7 +63,7 @@ const fn reason(unready: Unready) -> &'static str {
     }
 }
 
-/// All metrics in Prometheus' text format.
+/// The answer to `/metrics`: all metrics in Prometheus' text format.
 pub(super) fn metrics(server: &ServerState) -> HttpResponse {
     match server.metrics.render(&server.head, &server.reads) {
         Ok(text) => with_type(StatusCode::OK, prometheus::TEXT_FORMAT, text),

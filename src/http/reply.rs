@@ -52,7 +52,7 @@ impl Lease {
 }
 
 impl ReplyBody {
-    /// A body that keeps `permits` until it is written, and reports each chunk to the watch.
+    /// A body that keeps `permits` in a [`Lease`], and reports each chunk to the watch.
     pub(super) fn new(json: Json, permits: Vec<Permit>, answering: Option<Answering>) -> Self {
         let len = json.len() as u64;
         let (current, rest) = match json {

@@ -14,7 +14,7 @@ pub(super) enum Route<'a> {
     Health,
     Ready,
     Metrics,
-    /// A known path with another verb; holds the allowed verbs.
+    /// A known path with a verb that it does not allow; holds those that it does.
     WrongVerb(&'static str),
     Unknown,
 }

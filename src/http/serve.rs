@@ -42,7 +42,8 @@ impl WorkerState {
         ServiceResponse::new(request, response)
     }
 
-    /// Answers a request that is neither JSON-RPC nor a session, after its body was read.
+    /// Answers a request that is neither JSON-RPC nor a session, after its body was read and
+    /// discarded.
     async fn answer_plain(
         &self,
         request: &HttpRequest,

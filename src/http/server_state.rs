@@ -43,7 +43,7 @@ pub struct ServerSettings {
     pub(crate) body_timeout: Duration,
     /// Bytes that may wait for one session's client.
     pub(crate) session_bytes: usize,
-    /// Longest time from the end of one request to the last header of the next.
+    /// Longest time from the end of one request until the headers of the next have arrived.
     pub(crate) idle_max: Duration,
 }
 
