@@ -245,7 +245,8 @@ impl Startup {
             report,
             failure,
         } = self;
-        config.max_connections = descriptors::connections(config.max_connections, config.workers);
+        config.max_connections =
+            descriptors::allow_connections(config.max_connections, config.workers);
         let metrics = match Metrics::new(rpc::method_names()) {
             Ok(metrics) => metrics,
             Err(error) => {

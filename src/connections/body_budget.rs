@@ -1,4 +1,4 @@
-//! A budget for the memory of bodies and messages while they are read.
+//! A budget for the memory of bodies and messages while they are read and answered.
 
 use std::{cell::Cell, rc::Rc};
 
@@ -10,14 +10,14 @@ use crate::limits::BODY_BYTES_PER_WORKER;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct BodyBudget(Rc<Cell<usize>>);
 
-/// A part of the budget, released when it is dropped.
+/// A share of the budget, released when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Charge {
     budget: BodyBudget,
     bytes: usize,
 }
 
-/// The budget is used up.
+/// The error of a charge that would exceed the budget.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct UsedUp;
 
@@ -47,7 +47,7 @@ impl Charge {
         Ok(())
     }
 
-    /// Bytes that this charge took.
+    /// Bytes of this charge.
     #[cfg(test)]
     pub(crate) const fn bytes(&self) -> usize {
         self.bytes

@@ -53,10 +53,10 @@ pub(super) enum Phase {
 pub(crate) fn on_connect(io: &dyn Any, data: &mut Extensions) {
     if let Some(stream) = io.downcast_ref::<TcpStream>() {
         let socket = SockRef::from(stream);
-        // The kernel ends a connection whose client takes no byte for so long. If this fails, the
+        // The kernel ends a connection whose client takes no byte for this long. If this fails, the
         // bounds above the socket still apply.
         let _ = socket.set_tcp_user_timeout(Some(2 * WRITE_STALL_TIMEOUT));
-        // If this fails, a slow client is sooner mistaken for a stalled one.
+        // If this fails, a slow client may be mistaken for a stalled one.
         let _ = socket.set_tcp_notsent_lowat(UNSENT_BYTES);
         data.insert(Rc::new(Connection::of(stream.as_raw_fd())));
     }
@@ -168,10 +168,10 @@ pub(crate) async fn unless_gone<T>(
             return Poll::Ready(Some(answer));
         }
         // The connection polls its request whenever something happens on the socket, so that is
-        // when to check it. The first poll is the request itself, and most are answered by the
-        // second.
-        let checks = !std::mem::take(&mut is_first) && grace.is_none();
-        if checks && connection.is_some_and(Connection::is_closed) {
+        // when to check it. The first poll comes with the request's own bytes; most requests are
+        // answered by the second.
+        let is_check_due = !std::mem::take(&mut is_first) && grace.is_none();
+        if is_check_due && connection.is_some_and(Connection::is_closed) {
             grace = Some(Box::pin(sleep(HALF_CLOSED_GRACE)));
         }
         match &mut grace {
@@ -196,7 +196,7 @@ mod tests {
     use super::*;
     use crate::connections::socket_pair;
 
-    /// Polls until the client is found to be gone, or `patience` is over.
+    /// Polls for at most `patience`; returns whether the client was found to be gone.
     async fn finds_gone(server: &TcpStream, patience: Duration) -> bool {
         let connection = Connection::of(server.as_raw_fd());
         let mut waiting = pin!(unless_gone(pending::<()>(), Some(&connection)));

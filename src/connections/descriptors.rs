@@ -2,14 +2,15 @@
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Descriptors for other uses than connections: a few per thread to listen, poll and wake; the
-/// files of a source; the log.
+/// Descriptors for the files of a source, the log, and the threads that are not workers.
 const OTHERS: u64 = 128;
+
+/// Descriptors with which a worker listens, polls and wakes.
 const OTHERS_PER_WORKER: u64 = 4;
 
-/// Returns how many of `wanted` connections `workers` may have open at once. A limit of the process
-/// that is too low is raised as far as allowed.
-pub(crate) fn connections(wanted: usize, workers: usize) -> usize {
+/// Raises the process's limit of open files, if it is too low for `wanted` connections and these
+/// workers, and returns how many connections may then be open at once: at most `wanted`.
+pub(crate) fn allow_connections(wanted: usize, workers: usize) -> usize {
     let others = OTHERS + OTHERS_PER_WORKER * workers as u64;
     let needed = others + wanted as u64;
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
@@ -40,12 +41,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn connections_are_no_more_than_descriptors() {
+    fn connections_do_not_exceed_the_descriptors() {
         let most = getrlimit(Resource::Nofile).maximum;
-        assert_eq!(connections(10, 1), 10);
+        assert_eq!(allow_connections(10, 1), 10);
         if let Some(most) = most {
             let allowed = most - OTHERS - 2 * OTHERS_PER_WORKER;
-            assert_eq!(connections(usize::MAX >> 1, 2) as u64, allowed);
+            assert_eq!(allow_connections(usize::MAX >> 1, 2) as u64, allowed);
             let raised = getrlimit(Resource::Nofile).current;
             assert_eq!(raised, Some(most), "the limit was raised");
         }

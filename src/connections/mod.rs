@@ -5,7 +5,7 @@
 //! |---|---|
 //! | `connection` | one accepted connection |
 //! | `watch` | cuts connections whose clients are too slow |
-//! | `body_budget` | bytes that the bodies of requests and messages hold while they are read |
+//! | `body_budget` | memory of bodies and messages while they are read and answered |
 //! | `clock` | a clock of whole seconds |
 //! | [`descriptors`] | how many connections the process may open |
 

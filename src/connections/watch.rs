@@ -101,7 +101,7 @@ impl Watch {
 }
 
 impl Answering {
-    /// Records that the client took a part of the reply.
+    /// Records that the client took a part of the reply; the time for the next one begins.
     pub(crate) fn took(&self) {
         self.watch.set_phase(&self.connection, Phase::Writing);
     }
