@@ -50,7 +50,7 @@ fn updates() -> bool {
 fn options() {
     let rows = OPTIONS.iter().map(|option| {
         let default = match option.default() {
-            _ if option.help.contains("one a core") => "one a core".to_owned(),
+            _ if option.help.contains("one per core") => "one per core".to_owned(),
             default if default == "none" => default,
             default => format!("`{default}`"),
         };

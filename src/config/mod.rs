@@ -20,7 +20,7 @@ use crate::{access::MethodSet, limits};
 
 pub use resolve::{Command, CommandError, Export, Resolved};
 pub use value::{ApiKey, Cap, LogFormat, SourceKind};
-use value::{Show, api_keys, cap, duration, names, nodes, path, whole};
+use value::{Show, api_keys, cap, duration, nodes, parsed, path, whole};
 
 /// One option as the command line, the environment, the file and the documentation know it.
 #[derive(Debug)]
@@ -112,7 +112,7 @@ options! {
     /// Where blocks come from: `dev` generates a chain, `files` imports one, `node` follows real
     /// nodes
     "source" source: SourceKind = SourceKind::Dev,
-        "SOURCE", "dev, files or node", names;
+        "SOURCE", "dev, files or node", parsed;
     /// The chain's genesis.json, for source files. Source node needs it only for a chain that has
     /// blob parameters of its own
     "genesis" genesis: Option<PathBuf> = None,
@@ -123,10 +123,11 @@ options! {
 "Nodes":
     /// A node to follow, over http, https, ws or wss. May be given several times; the best one is
     /// followed. `user:password@` in the URL is sent as HTTP basic authentication, and the part
-    /// after `#` as headers. Separate several by commas in the environment; use a list in the file
+    /// after `#` as headers. Separate several with commas in the environment; use a list in the
+    /// file
     "node" nodes: Vec<Endpoint> = Vec::new(),
         "URL[#HEADER=VALUE&...]", "a URL with http, https, ws or wss, at most 16 of them", nodes, secret;
-    /// Most concurrent calls to one node for blocks, and as many again for state
+    /// Maximum number of concurrent calls to one node for blocks, and as many again for state
     "node-concurrency" node_concurrency: usize = 16,
         "CALLS", "a whole number from 1 to 1024", |text| whole(text, 1, 1_024);
     /// How long a node may take to answer a call
@@ -142,7 +143,7 @@ options! {
         "NUMBER", "a whole number from 0 to 18446744073709551615", |text| whole(text, 0, u64::MAX);
     /// Size of the state and of the blocks: small, mainnet, p99 or adversarial
     "profile" profile: Profile = Profile::Small,
-        "PROFILE", "small, mainnet, p99 or adversarial", names;
+        "PROFILE", "small, mainnet, p99 or adversarial", parsed;
     /// Time between two blocks; with 0 the chain stays at its first 128 blocks
     "block-time" block_time: Duration = Duration::from_secs(1),
         "TIME", "a time from 0 to 1h, such as 500ms, 12s or 1m",
@@ -156,16 +157,16 @@ options! {
 "Serving":
     /// Address to listen on; port 0 takes a free one
     "listen" listen: SocketAddr = SocketAddr::from(([127, 0, 0, 1], 8545)),
-        "ADDRESS:PORT", "an IP address and a port, such as 127.0.0.1:8545", names;
-    /// Threads that serve connections; the default is one a core
+        "ADDRESS:PORT", "an IP address and a port, such as 127.0.0.1:8545", parsed;
+    /// Threads that serve connections; the default is one per core
     "workers" workers: usize = cores(),
         "THREADS", "a whole number from 1 to 512", |text| whole(text, 1, 512);
-    /// Threads for large queries, in addition to the workers; the default is one a core
+    /// Threads for large queries, in addition to the workers; the default is one per core
     "pool-threads" pool_threads: usize = cores(),
         "THREADS", "a whole number from 1 to 512", |text| whole(text, 1, 512);
-    /// Most open connections of the whole service, divided among the workers, at least one for
-    /// each; further ones wait to be accepted. It is lowered if the process may not open that many
-    /// file descriptors
+    /// Maximum number of open connections of the whole service, divided among the workers, at least
+    /// one for each; further ones wait to be accepted. It is lowered if the process may not open
+    /// that many file descriptors
     "max-connections" max_connections: usize = limits::CONNECTIONS_MAX,
         "CONNECTIONS", "a whole number from 1 to 10000000", |text| whole(text, 1, 10_000_000);
     // At least 1 s, because actix measures it with a clock that it reads twice a second.
@@ -181,11 +182,11 @@ options! {
     "keep-alive" keep_alive: Duration = limits::KEEP_ALIVE,
         "TIME", "a time from 1s to 1h, such as 500ms, 12s or 1m",
         |text| duration(text, Duration::from_secs(1), Duration::from_secs(3600));
-    /// Most open WebSocket sessions of the whole service; auto is three quarters of
+    /// Maximum number of open WebSocket sessions of the whole service; auto is three quarters of
     /// --max-connections, so that the rest is left for HTTP requests
     "max-sessions" max_sessions: Cap = Cap::Auto,
         "SESSIONS", "auto or a whole number from 0 to 10000000", |text| cap(text, 0, 10_000_000);
-    /// Most open WebSocket sessions of one tenant; auto is half of --max-connections
+    /// Maximum number of open WebSocket sessions of one tenant; auto is half of --max-connections
     "max-sessions-per-key" max_sessions_per_key: Cap = Cap::Auto,
         "SESSIONS", "auto or a whole number from 0 to 10000000", |text| cap(text, 0, 10_000_000);
     /// Memory in bytes, for each WebSocket session, for answers and notifications that its client
@@ -198,7 +199,7 @@ options! {
         |text| duration(text, Duration::ZERO, Duration::from_secs(3600)).filter(|time| time.subsec_nanos() == 0);
 "Access":
     /// A key that clients may use, with the name of its tenant. May be given several times.
-    /// Separate several by commas in the environment; use a list in the file. Source dev on a
+    /// Separate several with commas in the environment; use a list in the file. Source dev on a
     /// loopback address has the key `dev` if none is given
     "api-key" api_keys: Vec<ApiKey> = Vec::new(),
         "[NAME=]SECRET", "NAME=SECRET or SECRET, each of letters, digits, '-', '_', '.' and '~', no secret twice", api_keys, secret;
@@ -209,10 +210,10 @@ options! {
     /// `core` serves only the seven core methods; `companion` also serves those that clients call
     /// along with them
     "methods" methods: MethodSet = MethodSet::Companion,
-        "SET", "companion or core", names;
+        "SET", "companion or core", parsed;
     /// Leave `totalDifficulty` out of blocks, as execution-apis specifies
     "omit-total-difficulty" omit_total_difficulty: bool = false,
-        "BOOL", "true or false", names;
+        "BOOL", "true or false", parsed;
     /// How long one eth_getLogs query may run once it is admitted
     "logs-deadline" logs_deadline: Duration = limits::LOGS_DEADLINE,
         "TIME", "a time from 1ms to 1h, such as 500ms, 12s or 1m",
@@ -220,7 +221,7 @@ options! {
 "Logs":
     /// Format of the log lines on stderr: text or json
     "log-format" log_format: LogFormat = LogFormat::Text,
-        "FORMAT", "text or json", names;
+        "FORMAT", "text or json", parsed;
     /// What is logged: a level, or directives in the syntax of tracing-subscriber's EnvFilter
     "log-filter" log_filter: String = "info,actix_server=warn".to_owned(),
         "FILTER", "a level (error, warn, info, debug, trace, off) or directives such as nearhead=debug,actix_server=warn",
@@ -271,7 +272,7 @@ impl Config {
     /// loopback address, if no other key is given.
     ///
     /// # Errors
-    /// A key or a file is missing.
+    /// A key, a file or a node is missing.
     pub(crate) fn complete(mut self) -> Result<Self, ConfigError> {
         if self.source == SourceKind::Files {
             for (missing, path) in [("genesis", &self.genesis), ("chain", &self.chain)] {

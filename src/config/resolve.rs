@@ -452,8 +452,8 @@ fn export_command() -> clap::Command {
         .help("Number of blocks after the genesis [default: 127]");
     clap::Command::new("export")
         .about("Write the dev chain of a seed, without reorgs, as files that `--source files` and geth import")
-        .arg(file("genesis", "Path of genesis.json, which is written"))
-        .arg(file("chain", "Path of chain.rlp, which is written"))
+        .arg(file("genesis", "Where to write genesis.json"))
+        .arg(file("chain", "Where to write chain.rlp"))
         .arg(blocks)
         .args(OPTIONS.iter().filter(|option| EXPORT_OPTIONS.contains(&option.name)).map(flag))
 }

@@ -534,7 +534,7 @@ fn no_secret_is_shown() {
 }
 
 #[test]
-fn the_dev_key_is_added_on_loopback_addresses_alone() {
+fn the_dev_key_is_added_only_on_loopback_addresses() {
     for listen in ["127.0.0.1:0", "127.3.2.1:0", "[::1]:0"] {
         let resolved = resolved(&["--listen", listen], &[], None);
         assert_eq!(
@@ -566,7 +566,7 @@ fn help_and_version_are_printed() {
 }
 
 #[test]
-fn an_export_takes_its_files_from_the_command_line_alone() {
+fn an_export_reads_only_the_command_line() {
     let flags = [
         "export",
         "--genesis",

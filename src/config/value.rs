@@ -35,7 +35,7 @@ pub enum LogFormat {
     /// For people.
     #[default]
     Text,
-    /// One JSON object a line.
+    /// One JSON object per line.
     Json,
 }
 
@@ -173,15 +173,15 @@ macro_rules! show_as_displayed {
 
 show_as_displayed!(u32, u64, usize, bool, String, SocketAddr);
 
-/// A value that is one of a few words, or that has its own parser.
-pub(super) trait Named: Sized {
-    fn named(text: &str) -> Option<Self>;
+/// Parses a value from the text that a user writes.
+pub(super) trait Parse: Sized {
+    fn parse(text: &str) -> Option<Self>;
 }
 
 macro_rules! words {
     ($($type:ident { $($variant:ident = $word:literal),+ })+) => {
-        $(impl Named for $type {
-            fn named(text: &str) -> Option<Self> {
+        $(impl Parse for $type {
+            fn parse(text: &str) -> Option<Self> {
                 match text {
                     $($word => Some(Self::$variant),)+
                     _ => None,
@@ -218,14 +218,14 @@ impl SourceKind {
     }
 }
 
-impl Named for bool {
-    fn named(text: &str) -> Option<Self> {
+impl Parse for bool {
+    fn parse(text: &str) -> Option<Self> {
         text.parse().ok()
     }
 }
 
-impl Named for SocketAddr {
-    fn named(text: &str) -> Option<Self> {
+impl Parse for SocketAddr {
+    fn parse(text: &str) -> Option<Self> {
         text.parse().ok()
     }
 }
@@ -238,9 +238,9 @@ fn single(texts: &[String]) -> Option<&str> {
     }
 }
 
-/// One of a few words, or a value with its own parser.
-pub(super) fn names<T: Named>(texts: &[String]) -> Option<T> {
-    T::named(single(texts)?)
+/// One of a few words, a truth value or an address.
+pub(super) fn parsed<T: Parse>(texts: &[String]) -> Option<T> {
+    T::parse(single(texts)?)
 }
 
 /// `auto`, or a whole number within bounds.
@@ -283,7 +283,7 @@ pub(super) fn duration(texts: &[String], min: Duration, max: Duration) -> Option
 /// A path; the file is not opened.
 #[expect(
     clippy::option_option,
-    reason = "outer: acceptable; inner: the option's own type"
+    reason = "the outer `None` is an invalid text; the inner option is the value itself"
 )]
 pub(super) fn path(texts: &[String]) -> Option<Option<PathBuf>> {
     let text = single(texts)?;
