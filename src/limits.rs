@@ -44,8 +44,8 @@ pub(crate) const BATCH_ITEMS_MAX: usize = 1_000;
 /// Bytes of one batch's reply: bounds the memory that one batch holds until its client has read it.
 pub const BATCH_REPLY_BYTES_MAX: usize = 25_000_000;
 
-/// Longest run of eth_getLogs, from admission: bounds how long one query keeps its permits and its
-/// snapshot.
+/// Longest time that one eth_getLogs may run, from admission: bounds how long one query keeps its
+/// permits and its snapshot.
 pub(crate) const LOGS_DEADLINE: Duration = Duration::from_secs(10);
 
 /// Results of one eth_getLogs: bounds the memory and the size of one answer to some megabytes.
@@ -117,25 +117,25 @@ pub(crate) const FILTER_VALUES_PER_WORKER: usize = 1_000_000;
 /// takes some microseconds.
 pub(crate) const CATCH_UP_STEPS: usize = 32;
 
-/// Smallest reply in bytes that is compressed. A smaller one fits into few packets, and compressing
-/// it costs more than sending it.
+/// Smallest reply, in bytes, that is compressed. A smaller one fits into few packets, and
+/// compressing it costs more than sending it.
 pub(crate) const COMPRESS_BYTES_MIN: usize = 16 << 10;
 
 /// Replies of one worker that are compressed at the same time: each keeps a core busy for 10 to 20
 /// ms per MB. Further replies go out uncompressed.
 pub(crate) const COMPRESSIONS_MAX: usize = 8;
 
-/// Largest reply in bytes that is assembled in one buffer: up to here, a copy costs less than
+/// Largest reply, in bytes, that is assembled in one buffer: up to here, a copy costs less than
 /// another slice.
 pub(crate) const JOINED_REPLY_BYTES_MAX: usize = 8 << 10;
 
-/// Largest result of a batch, or piece of a session's messages, in bytes that is copied into one
+/// Largest result of a batch, or piece of a session's messages, in bytes, that is copied into one
 /// buffer with its neighbours. A batch has many results, whose copies would take much memory; a
 /// message goes to thousands of sessions, each of which would copy it.
 pub(crate) const JOINED_ITEM_BYTES_MAX: usize = 512;
 
-/// Largest result in bytes that is built whole before it is sent; a larger one is built while it is
-/// sent. A proof with some slots fits, and any contract's code. In a batch the bound is
+/// Largest result, in bytes, that is built whole before it is sent; a larger one is built while it
+/// is sent. A proof with some slots fits, and any contract's code. In a batch the bound is
 /// [`JOINED_ITEM_BYTES_MAX`].
 pub(crate) const BUILT_RESULT_BYTES_MAX: usize = 64 << 10;
 

@@ -56,7 +56,8 @@ pub enum QueryError {
     /// The handler panicked; it was counted and the actor restarted.
     #[error("the handler panicked")]
     Panicked,
-    /// No permit was free, or the actor has stopped with the service.
+    /// No permit was free, the state was evicted before it was read, or the actor has stopped with
+    /// the service.
     #[error("not available")]
     Unavailable,
 }
@@ -262,7 +263,7 @@ pub struct ProveAccount {
     pub address: Address,
     /// The slots in the order of the request, each as the answer echoes it.
     pub keys: Vec<ProofKey>,
-    /// Largest answer in bytes that is built whole; a larger one is built as it is sent.
+    /// Largest answer, in bytes, that is built whole; a larger one is built as it is sent.
     pub built_max: usize,
     /// Set when the client goes away; a query that still waits is then dropped.
     pub cancel: Cancellation,

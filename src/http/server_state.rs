@@ -37,7 +37,7 @@ pub struct ServerState {
 /// Options of the server.
 #[derive(Clone, Debug)]
 pub struct ServerSettings {
-    /// Longest run of eth_getLogs, from admission.
+    /// Longest time that one eth_getLogs may run, from admission.
     pub(crate) logs_deadline: Duration,
     /// Longest wait for a request's whole body, and for a session's whole message.
     pub(crate) body_timeout: Duration,

@@ -36,7 +36,7 @@ pub(crate) enum Refusal {
 }
 
 impl Refusal {
-    /// The refusal that this error is, if it is one.
+    /// The refusal that this error stands for, if any.
     pub(crate) const fn of(error: &RpcError) -> Option<Self> {
         match error {
             RpcError::Unavailable => Some(Self::Unavailable),
@@ -49,7 +49,7 @@ impl Refusal {
 }
 
 impl Answer {
-    /// A single error.
+    /// The answer that is one error.
     #[must_use]
     pub fn error(id: &str, error: &RpcError) -> Self {
         let mut writer = Writer::new(0);
@@ -64,7 +64,7 @@ impl Answer {
         }
     }
 
-    /// An answer that is not an error as a whole.
+    /// The answer to a body that was not refused as a whole; items of a batch may have errors.
     pub(crate) const fn ok(method: &'static str, json: Option<Json>) -> Self {
         Self {
             json,
@@ -84,12 +84,15 @@ const ERROR: &str = r#","error":"#;
 /// Assembles a reply: small results are copied into one buffer, large ones stay separate pieces.
 #[derive(Debug)]
 pub(crate) struct Writer {
+    /// Finished pieces.
     done: Vec<Piece>,
+    /// Bytes of `done`.
     done_len: usize,
     /// Bytes that `done` owns.
     done_held: usize,
+    /// The buffer that small results are copied into; it becomes the next piece.
     open: Vec<u8>,
-    /// Largest result in bytes that is copied.
+    /// Largest result, in bytes, that is copied.
     copied_max: usize,
 }
 
@@ -180,6 +183,7 @@ impl Writer {
         Json::Many(self.done)
     }
 
+    /// Moves the buffer to the finished pieces.
     fn close(&mut self) {
         if !self.open.is_empty() {
             self.done_len += self.open.len();

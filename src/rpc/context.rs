@@ -8,7 +8,7 @@ use nearhead_chain::{json::Json, window::Snapshot};
 use super::{error::RpcError, request_session::RequestSession};
 use crate::access::Tenant;
 
-/// What a handler answers.
+/// What a handler returns.
 pub(super) type MethodResult = Result<Json, RpcError>;
 
 /// What one request, or every item of one batch, is answered from.
@@ -19,9 +19,9 @@ pub(crate) struct RequestContext<'a> {
     pub(crate) snapshot: Arc<Snapshot>,
     /// The read actors of this worker.
     pub(crate) worker: &'a Worker,
-    /// Longest run of eth_getLogs, from admission.
+    /// Longest time that one eth_getLogs may run, from admission.
     pub(crate) logs_deadline: Duration,
-    /// Largest result in bytes that is built whole; a larger one is built while it is sent.
+    /// Largest result, in bytes, that is built whole; a larger one is built while it is sent.
     pub(crate) built_max: usize,
     /// The session that the request came over, if any.
     pub(crate) session: Option<&'a dyn RequestSession>,
