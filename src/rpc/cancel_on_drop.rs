@@ -2,8 +2,8 @@
 
 use nearhead_chain::log_search::Cancellation;
 
-/// Cancels a query when it is dropped, which happens early if the client goes away. After the
-/// answer it has no effect.
+/// Dropping it cancels the query, which has no effect once the query is answered. It is dropped
+/// earlier if the client goes away.
 #[derive(Debug, Default)]
 pub(super) struct CancelOnDrop(Cancellation);
 

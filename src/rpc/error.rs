@@ -25,9 +25,9 @@ pub enum RpcError {
     EmptyBatch,
     /// A batch of more than `BATCH_ITEMS_MAX` items.
     BatchTooLarge,
-    /// The tenant may call no method of this name.
+    /// The method does not exist, or the tenant may not call it.
     MethodNotFound(Box<str>),
-    /// `params` is not absent, null or an array.
+    /// `params` is present, and neither null nor an array.
     NonArrayArguments,
     /// More parameters than the method has.
     TooManyArguments {
@@ -46,7 +46,7 @@ pub enum RpcError {
         /// What is wrong with it.
         reason: Cow<'static, str>,
     },
-    /// The parameters can be read, but have no answer.
+    /// The parameters are invalid, in a way that has a message of its own.
     InvalidParams(Cow<'static, str>),
     /// A request for state above the head. alloy's clients retry on these exact words.
     HeaderNotFound,

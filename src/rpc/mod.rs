@@ -3,8 +3,8 @@
 //! | file | what it is |
 //! |---|---|
 //! | `dispatcher` | parses, admits, runs, writes |
-//! | `registry` | [`METHODS`], a line a method |
-//! | `context` | what a handler is given |
+//! | `registry` | [`METHODS`], one line for each method |
+//! | `context` | what a handler gets, and what it returns |
 //! | `methods` | the handlers |
 //! | `envelope`, `params`, `log_query` | parsing: requests, parameters, the filter object |
 //! | `answer`, `error` | writing: responses, and every error with its code |

@@ -16,7 +16,7 @@ use super::{
     error::{RpcError, echo},
 };
 
-/// Parameters that are kept: as many as any method has, and one more. Further ones are only
+/// The number of parameters that are kept: one more than any method has. Further ones are only
 /// counted.
 const ARGUMENTS_MAX: usize = 4;
 
@@ -207,7 +207,7 @@ pub fn hash(raw: &RawValue) -> Result<B256, ParamError> {
     fixed(&text(raw)?).ok_or(Cow::Borrowed("want a hash: 0x and 64 hex digits"))
 }
 
-/// A number or tag of a block.
+/// A block number or a block tag.
 pub fn block_number_or_tag(raw: &RawValue) -> Result<BlockNumberOrTag, ParamError> {
     number_or_tag_text(&text(raw)?)
 }

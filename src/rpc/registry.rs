@@ -1,4 +1,4 @@
-//! The registry of methods: name, set, cost class and handler, a line a method.
+//! The registry of methods: name, set, cost class and handler, one line for each.
 
 use std::{future::Future, pin::Pin};
 
@@ -22,7 +22,7 @@ pub struct Method {
     handler: Handler,
 }
 
-/// A call of a handler.
+/// The future that a handler returns.
 type MethodFuture<'a> = Pin<Box<dyn Future<Output = MethodResult> + 'a>>;
 
 type Handler = for<'a> fn(&'a RequestContext<'a>, Params<'a>) -> MethodFuture<'a>;
@@ -49,7 +49,7 @@ macro_rules! method {
     };
 }
 
-/// Every method, a line each.
+/// Every method, one per line.
 #[rustfmt::skip]
 pub static METHODS: [Method; 29] = [
     method!(Core Cheap "eth_getBlockByHash" => blocks::get_block_by_hash),
@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_unique_and_the_core_is_seven() {
+    fn names_are_unique_and_seven_methods_are_core() {
         let mut names: Vec<_> = METHODS.iter().map(|method| method.name).collect();
         names.sort_unstable();
         names.dedup();

@@ -39,8 +39,8 @@ pub trait RequestSession {
     /// Ends a subscription; `false` if there is none of this id.
     fn unsubscribe(&self, id: &str) -> bool;
 
-    /// The permit for one large answer, kept until the client has taken it. A client that does not
-    /// read has one such answer computed for it, and no more.
+    /// The semaphore with the session's one permit for a large answer. The permit is kept until the
+    /// client has taken the answer, so a client that does not read gets no further one computed.
     fn large_answer(&self) -> Arc<Semaphore>;
 
     /// Bytes that the answer to a batch may hold until the client has taken it, so that answers

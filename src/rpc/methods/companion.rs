@@ -1,5 +1,5 @@
-//! Methods that clients call when they connect; answered from the snapshot, without a message to an
-//! actor.
+//! The companion methods that need no read actor: each answers with a constant, or with a value of
+//! the snapshot.
 
 use nearhead_chain::{encode::value, json::Json};
 

@@ -1,4 +1,4 @@
-//! eth_subscribe and eth_unsubscribe, which only a session can call.
+//! eth_subscribe and eth_unsubscribe, which need a session.
 
 use std::rc::Rc;
 
@@ -18,7 +18,7 @@ use crate::rpc::{
 const SINCE: &str = "since";
 
 /// `["newHeads"]`, `["logs", filter]` or `["reorgs"]`, then optionally `{"since": hash}`. Some
-/// clients name blocks in the filter; these are ignored, as by other servers.
+/// clients name blocks in the filter; they are ignored, as other servers do.
 pub(crate) async fn subscribe(
     context: &RequestContext<'_>,
     mut params: Params<'_>,
