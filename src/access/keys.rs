@@ -19,7 +19,7 @@ pub(super) struct Keys<T> {
 }
 
 impl<T> Keys<T> {
-    /// No keys.
+    /// An empty map.
     pub(super) fn new() -> Self {
         Self {
             hashers: [RandomState::new(), RandomState::new()],
@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn digests_differ_between_processes() {
+    fn each_map_hashes_under_keys_of_its_own() {
         let [one, other] = [Keys::<()>::new(), Keys::new()].map(|keys| keys.digest("a1"));
         assert_ne!(one, other);
         assert_ne!(one[0], one[1]);

@@ -37,7 +37,7 @@ pub struct Exceeded {
 
 #[derive(Debug, Default)]
 struct Bucket {
-    /// Taken and not yet refilled, in units of which a token has [`TOKEN`]: 0 is a full bucket.
+    /// Units taken and not yet refilled, [`TOKEN`] of them for each token; 0 is a full bucket.
     used: i64,
     refilled: Option<Instant>,
     requests: RequestsPerSecond,

@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_resolves_to_its_own_tenant_alone() {
+    fn a_key_resolves_only_to_its_own_tenant() {
         let tenants = tenants([("alice", "a1"), ("bob", "b1"), ("alice", "a2")]);
         let name = |key: &str| tenants.resolve(key).map(|tenant| tenant.name.to_string());
         for (presented, expected) in [
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn other_limits_hold_at_once() {
+    fn changed_limits_apply_at_once() {
         let (tenants, caps) = (tenants([("a", "a")]), SessionCaps::new(10));
         let now = Instant::now();
         let a = tenants.resolve("a").unwrap();
