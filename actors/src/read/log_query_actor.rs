@@ -12,7 +12,7 @@ use nearhead_chain::{
 
 use super::{
     now_or_later::NowOrLater,
-    pool::{HeavyQuery, Pool},
+    pool::{Pool, PoolQuery},
     resources::ReadResources,
 };
 use crate::{
@@ -103,7 +103,7 @@ async fn find_on_pool(pool: Pool, find: FindLogs, permit: Permit) -> Reply<Json>
         })
 }
 
-impl HeavyQuery for FindLogs {
+impl PoolQuery for FindLogs {
     type Output = Json;
 
     fn cancellation(&self) -> &Cancellation {

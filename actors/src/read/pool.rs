@@ -29,34 +29,35 @@ impl Pool {
 
     /// Runs a query on one of the threads. The permit is given back when the work is done or
     /// dropped.
-    pub(crate) async fn run<Q: HeavyQuery>(&self, query: Q, permit: Permit) -> Reply<Q::Output> {
-        ask(&self.0, Heavy { query, permit }).await
+    pub(crate) async fn run<Q: PoolQuery>(&self, query: Q, permit: Permit) -> Reply<Q::Output> {
+        ask(&self.0, RunQuery { query, permit }).await
     }
 }
 
 /// A query that can run on the pool.
-pub(crate) trait HeavyQuery: Send + 'static {
+pub(crate) trait PoolQuery: Send + 'static {
     /// Its answer.
     type Output: Send + 'static;
 
     /// Set when the answer is no longer wanted.
     fn cancellation(&self) -> &Cancellation;
 
-    /// Works out the answer.
+    /// Computes the answer.
     fn run(&self) -> Reply<Self::Output>;
 }
 
-/// A query on its way to the pool, with the permit that admitted it.
-struct Heavy<Q> {
+/// To the pool: a query, with the permit that admitted it.
+struct RunQuery<Q> {
     query: Q,
     permit: Permit,
 }
 
-impl<Q: HeavyQuery> Message for Heavy<Q> {
+impl<Q: PoolQuery> Message for RunQuery<Q> {
     type Result = Reply<Q::Output>;
 }
 
-/// One on every thread of the pool. All take from one queue, which the permits keep short.
+/// Runs queries; one on every thread of the pool. All take from one queue, which the permits keep
+/// short.
 ///
 /// Its work is synchronous and watches its cancellation. After a panic the pool starts a new actor
 /// in its place.
@@ -69,15 +70,15 @@ impl Actor for PoolActor {
     type Context = SyncContext<Self>;
 }
 
-impl<Q: HeavyQuery> Handler<Heavy<Q>> for PoolActor {
+impl<Q: PoolQuery> Handler<RunQuery<Q>> for PoolActor {
     type Result = Reply<Q::Output>;
 
-    fn handle(&mut self, heavy: Heavy<Q>, ctx: &mut SyncContext<Self>) -> Self::Result {
+    fn handle(&mut self, run: RunQuery<Q>, ctx: &mut SyncContext<Self>) -> Self::Result {
         // The permit is given back when the work is done.
-        let Heavy {
+        let RunQuery {
             query,
             permit: _permit,
-        } = heavy;
+        } = run;
         if query.cancellation().is_cancelled() {
             return Err(QueryError::Cancelled);
         }

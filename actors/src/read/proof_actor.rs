@@ -11,7 +11,7 @@ use nearhead_chain::{
 };
 
 use super::{
-    now_or_later::NowOrLater, pool::HeavyQuery, resources::ReadResources, state_read::StateRead,
+    now_or_later::NowOrLater, pool::PoolQuery, resources::ReadResources, state_read::StateRead,
 };
 use crate::{
     admission::{Admission, MAILBOX_CAPACITY, Panics, Permits},
@@ -72,7 +72,7 @@ impl ProofActor {
         ctx: &mut Context<Self>,
     ) -> NowOrLater<R::Output>
     where
-        R: StateRead<Answer = <R as HeavyQuery>::Output> + HeavyQuery,
+        R: StateRead<Answer = <R as PoolQuery>::Output> + PoolQuery,
     {
         if keys <= WORKER_KEYS_MAX {
             return self.answer(read, ctx);
@@ -191,7 +191,8 @@ async fn missing(
     Ok(missing)
 }
 
-/// What was read; `None` if it is not held. Any other error is a defect, which no fetch mends.
+/// What was read; `None` if it is not held. Any other error is a defect, which a fetch cannot
+/// repair.
 fn if_held<T>(read: Result<T, TrieError>) -> Reply<Option<T>> {
     let reply = read.map_err(QueryError::from);
     if is_missing(&reply) {

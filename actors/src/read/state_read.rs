@@ -13,7 +13,7 @@ use nearhead_chain::{
     window::{BlockId, Snapshot},
 };
 
-use super::pool::HeavyQuery;
+use super::pool::PoolQuery;
 use crate::messages::{
     ProveAccount, QueryError, ReadAccount, ReadCode, ReadStorage, ReadStorageValues, Reply,
 };
@@ -46,7 +46,7 @@ pub(crate) trait StateRead: Clone + 'static {
         Ok((block, state))
     }
 
-    /// The answer, worked out on the current thread.
+    /// The answer, computed on the current thread.
     fn answer(&self) -> Reply<Self::Answer> {
         let (_, state) = self.block()?;
         self.read(state)
@@ -154,7 +154,7 @@ impl StateRead for ProveAccount {
     }
 }
 
-impl HeavyQuery for ReadStorageValues {
+impl PoolQuery for ReadStorageValues {
     type Output = Vec<Vec<U256>>;
 
     fn cancellation(&self) -> &Cancellation {
@@ -166,7 +166,7 @@ impl HeavyQuery for ReadStorageValues {
     }
 }
 
-impl HeavyQuery for ProveAccount {
+impl PoolQuery for ProveAccount {
     type Output = Json;
 
     fn cancellation(&self) -> &Cancellation {
