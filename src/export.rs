@@ -65,7 +65,7 @@ pub fn export(export: &Export, report: &mut ProgressReport) -> Result<Arc<Block>
     // at once.
     let mut genesis = Output::open(&export.genesis)?;
     let mut chain = Output::open(&export.chain)?;
-    if genesis.is(&chain)? {
+    if genesis.is_same_file(&chain)? {
         return Err(ExportError::OneFile {
             genesis: export.genesis.clone(),
             chain: export.chain.clone(),
@@ -115,7 +115,7 @@ impl<'a> Output<'a> {
     }
 
     /// Whether both are the same file on disk, by whatever path; a device may be given twice.
-    fn is(&self, other: &Self) -> Result<bool, ExportError> {
+    fn is_same_file(&self, other: &Self) -> Result<bool, ExportError> {
         let (own, other) = (self.metadata()?, other.metadata()?);
         Ok(own.is_file() && (own.dev(), own.ino()) == (other.dev(), other.ino()))
     }

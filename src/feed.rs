@@ -254,7 +254,9 @@ impl EventHandler {
                 self.metrics.node_failed(upstream, reason);
             }
             SourceEvent::UpstreamLimited { upstream } => self.metrics.node_limited(upstream),
-            SourceEvent::UpstreamState { upstream, state } => self.metrics.node_is(upstream, state),
+            SourceEvent::UpstreamState { upstream, state } => {
+                self.metrics.set_node_state(upstream, state);
+            }
         }
     }
 }

@@ -50,7 +50,7 @@ impl<W: Write> ProgressWriter<W> {
     pub fn update(&mut self, progress: Progress, now: Instant) {
         let line = ProgressLine::of(progress);
         let last = self.last.replace((line.step, line.done));
-        // Progress that goes back is a new start: the window after a reorg deeper than itself.
+        // Progress that goes back means that the work began again: the window was reset.
         if last.is_some_and(|(step, done)| step != line.step || done > line.done) {
             self.step_began = now;
         }

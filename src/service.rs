@@ -110,7 +110,7 @@ struct Started {
 
 impl Service {
     /// Starts a service, and passes the source's progress to `report`. It blocks until the head is
-    /// readable and the port answers, which a large file or profile delays.
+    /// readable and the port answers; a large file or profile takes longer.
     ///
     /// # Errors
     /// The configuration is not complete, the port is taken, or the source cannot be served.
@@ -365,7 +365,7 @@ fn connections_per_worker(config: &Config) -> usize {
     (config.max_connections / config.workers).max(1)
 }
 
-/// Starts to listen.
+/// Listens on the socket, and starts the HTTP server.
 fn serve(
     config: &Config,
     state: ServerState,

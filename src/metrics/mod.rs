@@ -261,7 +261,7 @@ impl Metrics {
     }
 
     /// Sets the state of an upstream.
-    pub(crate) fn node_is(&self, node: usize, state: &str) {
+    pub(crate) fn set_node_state(&self, node: usize, state: &str) {
         let node = node.to_string();
         for (other, _) in UpstreamState::ALL {
             let is_it = other.label() == state;

@@ -1,4 +1,4 @@
-//! What became of a request.
+//! The outcomes of requests, and their labels.
 
 /// What became of a request, as metrics and the access log show it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
