@@ -55,7 +55,7 @@ impl Head {
 pub(crate) struct RetiredSnapshots(VecDeque<Arc<Snapshot>>);
 
 impl RetiredSnapshots {
-    /// The largest number of snapshots kept. A reader that holds an older one (a slow bulk query
+    /// The largest number of snapshots kept. A reader that holds an older one (a slow query
     /// during a burst of blocks) frees it itself: bounded memory comes first.
     const KEPT_MAX: usize = 32;
 

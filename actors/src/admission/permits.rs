@@ -89,13 +89,13 @@ pub struct Admission {
 
 impl Default for Admission {
     fn default() -> Self {
-        Self::counting(Panics::default())
+        Self::with_panics(Panics::default())
     }
 }
 
 impl Admission {
-    /// All permits, and this count of panics.
-    pub(crate) fn counting(panics: Panics) -> Self {
+    /// All permits, free, and `panics` as the count of panics.
+    pub(crate) fn with_panics(panics: Panics) -> Self {
         Self {
             measured: Permits::new(MEASURED_MAX),
             batch_units: Permits::new(BATCH_BYTES_MAX / BATCH_BYTES_UNIT),

@@ -21,7 +21,7 @@ impl ReadResources {
     #[must_use]
     pub fn start(pool_threads: usize, state: Option<StateSource>) -> Self {
         let panics = state.as_ref().map(StateSource::panics);
-        let admission = Admission::counting(panics.cloned().unwrap_or_default());
+        let admission = Admission::with_panics(panics.cloned().unwrap_or_default());
         Self {
             pool: Pool::start(pool_threads, admission.panics()),
             admission,

@@ -19,8 +19,8 @@ use super::{
 };
 use crate::messages::AdvanceHead;
 
-/// Depth below the head at which a block is safe, and at which it is finalized. Neither is less
-/// than the depth of reorgs, so that no settled block is ever replaced.
+/// Depth below the head at which a block is safe, and at which it is finalized. Deeper reorgs raise
+/// both (`Depths::beyond`), so that no settled block is ever replaced.
 const SAFE_DEPTH: usize = 32;
 const FINALIZED_DEPTH: usize = 64;
 
@@ -46,8 +46,8 @@ impl Source for DevSource {
     }
 }
 
-/// The chain as it is made. Only the producer keeps its head: a block that was kept here would keep
-/// its state for as long as the source runs.
+/// The chain as it is made. Only the producer holds the head: a block that was held here would keep
+/// its state in memory for as long as the source runs.
 struct DevChain {
     producer: Producer,
     depths: Depths,
@@ -119,8 +119,8 @@ struct Depths {
 
 impl Depths {
     /// The depths for a chain whose reorgs replace up to `reorg_depth` blocks: no settled block is
-    /// ever replaced. A reorg ends above the head at its beginning, so safe and finalized never go
-    /// back either.
+    /// ever replaced. The head after a reorg is above the head before it, so safe and finalized
+    /// never go back either.
     fn beyond(reorg_depth: u64) -> Self {
         let at_least = |depth: usize| depth.max(usize::try_from(reorg_depth).unwrap_or(usize::MAX));
         Self {

@@ -8,7 +8,8 @@ use nearhead_chain::{
     window::WindowError,
 };
 
-/// Why a source ended: the block and the check that it failed.
+/// Why a source ended. The message names the file, the block and the check that failed, where there
+/// is one.
 #[derive(Debug, thiserror::Error)]
 pub enum SourceError {
     /// A file cannot be read.

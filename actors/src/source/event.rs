@@ -8,14 +8,14 @@ use super::tracker_handle::TrackerHandle;
 /// them are unhandled.
 #[derive(Debug)]
 pub enum SourceEvent {
-    /// The work before the source can serve, or backfill, has progressed.
+    /// The work that makes the head readable, or backfill, has progressed.
     Progress(Progress),
     /// No more progress follows.
     ProgressEnded,
     /// The head is readable: files are imported, the dev chain's window is full, or an upstream's
     /// head is verified.
     Readable(TrackerHandle),
-    /// The head advanced to a block that the followed upstream first named this long ago.
+    /// The head advanced to a block that the followed upstream first announced this long ago.
     HeadDelay(Duration),
     /// An upstream is at fault.
     UpstreamFault {

@@ -35,7 +35,7 @@ const BATCH_BLOCKS: usize = 32;
 pub struct FilesSource {
     /// genesis.json.
     pub genesis: PathBuf,
-    /// chain.rlp, which may be compressed by gzip.
+    /// chain.rlp, which may be compressed with gzip.
     pub chain: PathBuf,
     /// How blocks are encoded as JSON.
     pub options: EncodeOptions,
