@@ -113,9 +113,11 @@ impl TermSet {
 }
 
 impl<'a> Query<'a> {
-    /// The query of these terms. Address and topic become pairs, at most twice as many as the
-    /// filter has terms: the postings find a pair in one look-up, however many logs have only its
-    /// address or its topic, and most filters name an address and an event.
+    /// The query of these terms.
+    ///
+    /// It combines addresses and topics into pairs, at most twice as many as the filter has terms.
+    /// The postings find a pair in one look-up, however many logs have only its address or only its
+    /// topic, and most filters name an address and an event.
     pub(super) fn new(terms: &'a FilterTerms) -> Self {
         let FilterTerms { addresses, topics } = terms;
         let mut groups = Vec::with_capacity(1 + topics.len());

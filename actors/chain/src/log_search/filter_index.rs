@@ -10,7 +10,7 @@ use super::{
     postings::{Field, Term},
 };
 
-/// Filters, each with a value, by what a log must have to match them.
+/// An index of filters, each with a value, by what a log must have to match them.
 ///
 /// Every filter is indexed by a set of its fields, under *anchors*: an anchor is a hash of one
 /// value for each field of the set. A log is looked up once for each set of fields in use (a
@@ -21,7 +21,7 @@ use super::{
 #[derive(Debug)]
 pub struct FilterIndex<T> {
     filters: HashMap<FilterId, IndexedFilter<T>>,
-    next: u64,
+    next_id: u64,
     by_anchor: HashMap<u64, FilterIds>,
     /// The sets of fields in use, with the number of their filters.
     field_sets: Vec<(FieldSet, usize)>,
@@ -52,8 +52,8 @@ struct IndexedFilter<T> {
     field_set: FieldSet,
     anchors: Vec<u64>,
     conditions: Vec<(Field, B256Set)>,
-    /// The least number of topics that a matching log has.
-    topics: usize,
+    /// The fewest topics that a matching log has.
+    topics_min: usize,
 }
 
 /// Filters under one anchor. Most anchors have one filter; if many share an anchor, adding or
@@ -101,7 +101,7 @@ impl<T> Default for FilterIndex<T> {
     fn default() -> Self {
         Self {
             filters: HashMap::new(),
-            next: 0,
+            next_id: 0,
             by_anchor: HashMap::new(),
             field_sets: Vec::new(),
         }
@@ -111,8 +111,8 @@ impl<T> Default for FilterIndex<T> {
 impl<T> FilterIndex<T> {
     /// Adds a filter.
     pub fn insert(&mut self, filter: &LogFilter, value: T) -> FilterId {
-        let id = FilterId(self.next);
-        self.next += 1;
+        let id = FilterId(self.next_id);
+        self.next_id += 1;
         let indexed = IndexedFilter::new(filter, value);
         for anchor in &indexed.anchors {
             match self.by_anchor.entry(*anchor) {
@@ -246,12 +246,12 @@ impl<T> IndexedFilter<T> {
             field_set,
             anchors,
             conditions,
-            topics: filter.topics.len(),
+            topics_min: filter.topics.len(),
         }
     }
 
     fn is_matched_by(&self, terms: &LogTerms<'_>) -> bool {
-        terms.topics() >= self.topics
+        terms.topic_count() >= self.topics_min
             && self.conditions.iter().all(|(field, values)| {
                 let term = terms.0[*field as usize];
                 term.is_some_and(|(_, value)| values.contains(value))
@@ -270,7 +270,7 @@ impl<'a> LogTerms<'a> {
         }))
     }
 
-    fn topics(&self) -> usize {
+    fn topic_count(&self) -> usize {
         self.0[1..].iter().flatten().count()
     }
 
@@ -372,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn each_value_adds_at_most_two_anchors() {
+    fn the_number_of_anchors_is_bounded() {
         let many = |from: u64| (from..from + 60).map(|n| B256::left_padding_from(&n.to_be_bytes()));
         let filter = LogFilter {
             addresses: many(0).map(Address::from_word).collect(),
@@ -390,8 +390,8 @@ mod tests {
 
     #[test]
     fn a_common_event_finds_only_filters_of_its_contract() {
-        // Each filter names two events and three contracts of its own; the log has one of the
-        // events, of another contract.
+        // All filters name the same two events, and each names three contracts of its own. A log of
+        // one of these events finds no filter unless a filter names its contract.
         let mut index = FilterIndex::default();
         let address = |n: u64| Address::from_word(B256::left_padding_from(&n.to_be_bytes()));
         for n in 0..1_000 {

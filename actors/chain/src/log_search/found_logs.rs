@@ -60,7 +60,7 @@ struct LogArray {
     run: usize,
     taken: usize,
     block: usize,
-    /// Whether the bracket or comma before that run was taken.
+    /// Whether the bracket or comma before the run to take next was taken.
     is_begun: bool,
     /// Bytes left to take.
     left: usize,
@@ -103,7 +103,7 @@ impl FoundLogs {
             for position in positions {
                 checker.count(1)?;
                 // Postings and JSON are made from the same receipts, and the encoder checked that
-                // positions fit 32 bits.
+                // byte offsets fit in 32 bits.
                 let range = json.log_range(*position as usize);
                 debug_assert!(range.is_some(), "no JSON of log {position}");
                 let Some(Range { start, end }) = range else {

@@ -15,7 +15,7 @@ use hashbrown::HashTable;
 /// is adding up their lengths.
 #[derive(Clone, Debug)]
 pub struct LogPostings {
-    /// Keys by the hash of their term. Looking up an absent term mostly costs one cache line.
+    /// Keys by the hash of their term. Looking up an absent term usually costs one cache line.
     table: HashTable<u32>,
     /// First key of each field, and the number of keys at the end.
     field_starts: [u32; FIELDS + 1],
@@ -70,8 +70,8 @@ pub(super) struct Term {
     pub(super) value: B256,
 }
 
-/// One seed for all blocks, so that a filter is hashed once per search. It is random, so that
-/// nobody can choose topics that collide.
+/// The hasher of all terms. All blocks share its seed, so that a filter is hashed once per search.
+/// The seed is random, so that nobody can choose topics that collide.
 static HASHER: LazyLock<FbBuildHasher<32>> = LazyLock::new(FbBuildHasher::default);
 
 impl Term {
@@ -85,7 +85,7 @@ impl Term {
     }
 }
 
-/// Both hashes are seeded: nobody can choose pairs that collide either.
+/// The hash of a pair. Both hashes are seeded, so nobody can choose pairs that collide either.
 const fn pair_hash(address: u64, topic: u64) -> u64 {
     address.rotate_left(32) ^ topic
 }
@@ -213,7 +213,7 @@ impl Builder {
         let first = self.field_starts[field as usize];
         let is_key = |key: u32| key >= first && self.values[key as usize] == value;
         let hash = Term::new(field, value).hash;
-        let key = key_of(&mut self.table, &mut self.hashes, hash, is_key);
+        let key = find_or_add_key(&mut self.table, &mut self.hashes, hash, is_key);
         if key as usize == self.values.len() {
             self.values.push(value);
         }
@@ -230,7 +230,7 @@ impl Builder {
         let is_key = |key: u32| key >= first && self.pairs[key as usize - values] == parts;
         let [address, topic] = parts.map(|key| self.hashes[key as usize]);
         let hash = pair_hash(address, topic);
-        let key = key_of(&mut self.table, &mut self.hashes, hash, is_key);
+        let key = find_or_add_key(&mut self.table, &mut self.hashes, hash, is_key);
         if key as usize == values + self.pairs.len() {
             self.pairs.push(parts);
         }
@@ -274,8 +274,8 @@ impl Builder {
     }
 }
 
-/// The key for which `is_key` holds, or the next free one.
-fn key_of(
+/// The key for which `is_key` holds; if there is none, adds the next free one.
+fn find_or_add_key(
     table: &mut HashTable<u32>,
     hashes: &mut Vec<u64>,
     hash: u64,

@@ -75,7 +75,7 @@ impl BlockSearch {
     }
 }
 
-/// Matches one query against block after block, with the same buffers.
+/// Matches one query against one block after another, with the same buffers.
 struct Matcher<'a> {
     query: &'a Query<'a>,
     limit: usize,

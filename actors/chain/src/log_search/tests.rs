@@ -269,7 +269,7 @@ fn filters_match_as_specified() {
 }
 
 #[test]
-fn an_empty_search_is_an_empty_array() {
+fn an_empty_search_gives_an_empty_array() {
     let cancel = Cancellation::default();
     let found = search(&[], &LogFilter::default(), 0, &cancel).unwrap();
     assert_eq!(found.count(), 0);
@@ -278,7 +278,7 @@ fn an_empty_search_is_an_empty_array() {
 }
 
 #[test]
-fn exactly_ten_thousand_logs_are_answered() {
+fn a_search_may_find_as_many_logs_as_its_limit() {
     let log = log(1, &[2], 0);
     let block = |count: usize| vec![vec![log.clone(); count]];
     for filter in [
@@ -370,8 +370,8 @@ fn cancelled_work_does_not_begin() {
 
 #[test]
 fn cancellation_takes_effect_anywhere_in_a_huge_block() {
-    // Half of the logs have topic 1 and the other half topic 3: a walk of either list is long and
-    // finds nothing.
+    // Half of the logs have 1 as their first topic, the other half 3 as their second: to search the
+    // list of either takes long and finds nothing.
     let logs = (0..155_000_usize).map(|index| {
         let half = (index % 2) as u8;
         log(7, &[1 + half, 4 - half], 0)
@@ -407,7 +407,7 @@ fn cancellation_takes_effect_anywhere_in_a_huge_block() {
 }
 
 #[test]
-fn postings_have_the_keys_of_their_logs_alone() {
+fn postings_have_only_the_keys_of_their_logs() {
     let logs = [log(1, &[2, 3], 0), log(1, &[2, 4], 0), log(5, &[], 0)];
     let postings = LogPostings::new(logs.iter());
     assert_eq!(postings.len(), 3);
