@@ -21,11 +21,11 @@ pub enum BlockId {
 pub enum BlockNumberOrTag {
     /// By number.
     Number(u64),
-    /// By name.
+    /// By tag.
     Tag(BlockTag),
 }
 
-/// A named block.
+/// A block tag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BlockTag {
     /// The head.

@@ -80,7 +80,7 @@ impl Cursor {
         };
         let block = snapshot.by_hash(&self.hash).ok_or(lost)?;
         if snapshot.is_canonical(block) {
-            // Of the canonical blocks below the window, only the genesis is held.
+            // It is canonical, but its successor is not held: it is the genesis below the window.
             return Err(lost);
         }
         if block.number() == 0 {

@@ -62,7 +62,7 @@ impl WindowModel {
         self.replaced.drain(..surplus);
     }
 
-    /// The chain branches off anywhere, and the window holds only the last block of the branch.
+    /// Replaces the blocks from `length` on with `branch`; the window holds only its last block.
     fn reset(&mut self, length: usize, branch: &[Arc<Block>]) {
         self.chain.truncate(length);
         self.chain.extend(branch.iter().cloned());

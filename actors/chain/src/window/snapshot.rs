@@ -27,7 +27,7 @@ pub struct Snapshot {
     pub(super) version: u64,
     /// Oldest first, numbers without a gap; never empty.
     pub(super) canonical: Vec<Arc<Block>>,
-    /// Canonical and replaced blocks.
+    /// Canonical and replaced blocks, by hash.
     pub(super) held: B256Map<Arc<Block>>,
     pub(super) transactions: TransactionIndex,
     /// The canonical block 0 while it is in the window, then a copy of it without its state.
@@ -107,13 +107,13 @@ impl Snapshot {
         self.held.get(hash).or_else(genesis)
     }
 
-    /// Whether the window is full: it has [`WINDOW_BLOCKS`] blocks, or all blocks of the chain.
+    /// Whether the window has [`WINDOW_BLOCKS`] blocks, or all blocks of the chain.
     #[must_use]
     pub fn is_filled(&self) -> bool {
         self.canonical.len() >= WINDOW_BLOCKS || self.oldest() == 0
     }
 
-    /// The reason why a hash is not found: while the window fills, the block or transaction may
+    /// The error for a hash that is not found: while the window fills, the block or transaction may
     /// exist.
     #[must_use]
     pub fn not_found(&self) -> ResolveError {

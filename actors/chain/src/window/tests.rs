@@ -88,8 +88,8 @@ fn only_a_child_of_the_head_is_applied() {
     let before = window.snapshot();
     let head = chain[3].hash;
     let skipped = block(0, &[]).orphan(5, Arc::from([head]));
-    let no_child = block(0, &[]).orphan(4, Arc::from([B256::ZERO]));
-    for block in [&chain[3], &chain[2], &skipped, &no_child] {
+    let not_a_child = block(0, &[]).orphan(4, Arc::from([B256::ZERO]));
+    for block in [&chain[3], &chain[2], &skipped, &not_a_child] {
         let refused = window.apply(Arc::clone(block)).unwrap_err();
         let (number, hash) = (block.number(), block.hash);
         assert_eq!(refused, WindowError::NotAChild { number, hash, head });
@@ -122,7 +122,7 @@ fn the_window_holds_128_blocks_and_keeps_the_genesis() {
         (3, WINDOW_BLOCKS)
     );
     let below = |number| ResolveError::BelowWindow { number, oldest: 3 };
-    // By number: its state was released, the block is kept.
+    // The genesis by number: its state was released, the block is kept.
     assert_eq!(resolved(snapshot.resolve(number(0))), Err(below(0)));
     assert_eq!(
         resolved(snapshot.resolve_id(BlockId::Number(number(0)))),

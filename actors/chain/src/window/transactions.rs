@@ -84,7 +84,7 @@ impl TransactionIndex {
         }
     }
 
-    /// Adds a block that is newer than all others; it is pending.
+    /// Adds a block that is newer than all others. It is pending until [`Self::index_pending`].
     pub(super) fn add_newest(&mut self, block: &Block) {
         self.index_pending();
         self.newest = Some(BlockTransactions::of(block));
@@ -116,7 +116,7 @@ impl TransactionIndex {
         }
     }
 
-    /// Removes the oldest block; it is pending.
+    /// Removes the oldest block. It is pending until [`Self::index_pending`].
     pub(super) fn remove_oldest(&mut self, block: &Block) {
         if let Some(before) = self.released.replace(BlockTransactions::of(block)) {
             self.remove_places(&before);

@@ -188,8 +188,8 @@ impl Window {
     /// Keeps the genesis, without its state, for a window that began above it. A genesis that is
     /// already held stays.
     ///
-    /// Until the window reaches block 0, the source is trusted that this is the chain's genesis. A
-    /// safe or finalized block 0 of another hash is forgotten.
+    /// Until the window reaches block 0, the source is trusted to supply the chain's genesis. A
+    /// safe or finalized block 0 with another hash is forgotten.
     ///
     /// # Errors
     /// [`WindowError::NotCanonical`] if the block's number is not 0.
@@ -205,8 +205,8 @@ impl Window {
         Ok(())
     }
 
-    /// Starts the window again with `first`, after a reorg that is deeper than the window. Only the
-    /// genesis is kept; safe and finalized are unknown until the source names them again.
+    /// Starts the window again with `first`, after a reorg that is deeper than the window. It keeps
+    /// only the genesis; safe and finalized are unknown until the source names them again.
     pub fn reset(&mut self, first: Arc<Block>) -> HeadDelta {
         let before = Arc::clone(&self.snapshot);
         let applied = vec![Arc::clone(&first)];
@@ -380,7 +380,7 @@ impl Snapshot {
     }
 }
 
-/// The snapshot, for a change: other handles keep the previous one.
+/// The snapshot to change, with the next version; other handles keep the previous one.
 fn changed(snapshot: &mut Arc<Snapshot>) -> &mut Snapshot {
     let snapshot = Arc::make_mut(snapshot);
     snapshot.version += 1;
