@@ -5,9 +5,9 @@
 //! take most of the memory.
 //!
 //! Nodes that no held root reaches are released by their reference counts before anything is
-//! evicted. Then the least recently read nodes go, leaves first: a node stays until the stored
-//! nodes below it are gone, so that everything left can still be walked to. An evicted node is
-//! missing again, and is fetched when it is needed.
+//! evicted. Then the least recently read items are evicted, leaves first: a node stays until the
+//! stored items below it are evicted, so that a walk can still reach everything that stays. An
+//! evicted item is missing again, and is fetched when it is needed.
 
 use std::{
     cmp::Reverse,
@@ -21,7 +21,7 @@ use super::{NodeStore, node::Reference, node_store::push_stored_references};
 /// Memory of an entry without the bytes of its node or code: key, counts, pointers, its share of
 /// the hash table's empty slots, and the allocator's overhead.
 const ENTRY_BYTES: usize = 100;
-/// An eviction frees this fraction of the bound, so that many insertions share its cost.
+/// An eviction frees the bound divided by this, so that many insertions share its cost.
 const ROOM_DIVISOR: usize = 8;
 /// Items evicted between two checks of the size.
 const EVICTED_BETWEEN_COUNTS: usize = 64;
@@ -41,20 +41,20 @@ impl NodeStore {
         let Some(max) = self.bytes_max.filter(|max| self.held_bytes() > *max) else {
             return;
         };
-        let enough = max - max / ROOM_DIVISOR;
+        let bytes_target = max - max / ROOM_DIVISOR;
         let items = self.oldest_first();
         // So the parents of old leaves are evicted before younger leaves.
         for part in EVICTED_PARTS {
             let oldest = &items[..items.len() / part];
             // A node with stored children is evicted in a later round; there are at most as many
             // rounds as a trie has levels.
-            while self.held_bytes() > enough && self.evict_round(oldest, enough) {}
+            while self.held_bytes() > bytes_target && self.evict_round(oldest, bytes_target) {}
         }
     }
 
-    /// Evicts what it can of `items`, in order, until at most `enough` bytes are held. Returns
-    /// whether anything was evicted.
-    fn evict_round(&self, items: &[Reference], enough: usize) -> bool {
+    /// Evicts what it can of `items`, in order, until at most `bytes_target` bytes are held.
+    /// Returns whether anything was evicted.
+    fn evict_round(&self, items: &[Reference], bytes_target: usize) -> bool {
         let mut evicted = 0_usize;
         for item in items {
             if !self.evict(*item) {
@@ -62,7 +62,7 @@ impl NodeStore {
             }
             evicted += 1;
             // Counting entries visits every shard.
-            if evicted.is_multiple_of(EVICTED_BETWEEN_COUNTS) && self.held_bytes() <= enough {
+            if evicted.is_multiple_of(EVICTED_BETWEEN_COUNTS) && self.held_bytes() <= bytes_target {
                 break;
             }
         }
@@ -71,7 +71,7 @@ impl NodeStore {
 
     /// The stored items, the least recently read first.
     fn oldest_first(&self) -> Vec<Reference> {
-        let now = self.age.load(Ordering::Relaxed);
+        let now = self.insertions.load(Ordering::Relaxed);
         let age = |used: &AtomicU32| now.wrapping_sub(used.load(Ordering::Relaxed));
         let codes = self.codes.iter().filter(|entry| entry.code.is_some());
         let codes = codes.map(|entry| (age(&entry.used), Reference::Code(*entry.key())));

@@ -141,7 +141,7 @@ fn check(
     bytes: Option<&[u8]>,
 ) -> Result<(), InvariantError> {
     let (Reference::Node(hash) | Reference::Code(hash)) = item;
-    // A missing item has no bytes to hash, but its references are counted like those of a stored
+    // A missing item has no bytes to hash, but references to it are counted like those to a stored
     // one.
     if let Some(actual) = bytes.map(keccak256)
         && actual != hash

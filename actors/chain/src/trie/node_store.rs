@@ -48,7 +48,7 @@ pub struct NodeStore {
     pub(super) bytes_max: Option<usize>,
     /// Number of insertions so far. It dates reads, so that the least recently read items can be
     /// found.
-    pub(super) age: AtomicU32,
+    pub(super) insertions: AtomicU32,
 }
 
 /// A stored node.
@@ -57,7 +57,7 @@ pub(super) struct NodeEntry {
     pub(super) refs: u32,
     /// `None` if the node is missing.
     pub(super) rlp: Option<Box<[u8]>>,
-    /// The store's age when the node was last read or inserted.
+    /// The store's insertions when the node was last read or inserted.
     pub(super) used: AtomicU32,
 }
 
@@ -67,7 +67,7 @@ pub(super) struct CodeEntry {
     pub(super) refs: u32,
     /// `None` if the code is missing.
     pub(super) code: Option<Bytes>,
-    /// The store's age when the code was last read or inserted.
+    /// The store's insertions when the code was last read or inserted.
     pub(super) used: AtomicU32,
 }
 
@@ -138,7 +138,7 @@ impl NodeStore {
             handles: Mutex::default(),
             writer: Mutex::new(()),
             bytes_max,
-            age: AtomicU32::new(0),
+            insertions: AtomicU32::new(0),
         })
     }
 
@@ -185,8 +185,8 @@ impl NodeStore {
         code.ok_or(TrieError::MissingCode { hash: *hash })
     }
 
-    /// Stores what the new root reaches and the store lacks, and registers one handle, which the
-    /// caller must make.
+    /// Stores what the new root reaches and the store lacks, and registers one handle to the root.
+    /// The caller must make that handle.
     pub(super) fn commit(&self, changes: Changes) -> B256 {
         let Changes {
             root, nodes, codes, ..
@@ -206,7 +206,7 @@ impl NodeStore {
         *self.handles.lock().live.entry(root).or_default() += 1;
     }
 
-    /// Stores the nodes of a proof that a held root reaches; the others are left out.
+    /// Stores those nodes of a proof that a held root reaches.
     ///
     /// A node is stored under its own hash and only if a stored node references it, so a false
     /// proof cannot add anything false. `AccountProof::verify` checks that a proof proves what it
@@ -224,7 +224,7 @@ impl NodeStore {
         };
         let _writer = self.writer.lock();
         self.release_retired_as_writer();
-        self.age.fetch_add(1, Ordering::Relaxed);
+        self.insertions.fetch_add(1, Ordering::Relaxed);
         for hash in hashes {
             let mut references = Vec::new();
             if let Some(mut entry) = self.nodes.get_mut(&hash) {
@@ -242,7 +242,7 @@ impl NodeStore {
         inserted.codes.insert(hash, code);
         let _writer = self.writer.lock();
         self.release_retired_as_writer();
-        self.age.fetch_add(1, Ordering::Relaxed);
+        self.insertions.fetch_add(1, Ordering::Relaxed);
         let is_referenced = match self.codes.get_mut(&hash) {
             Some(mut entry) => {
                 self.complete_code(hash, &mut entry, &mut inserted);
@@ -326,11 +326,11 @@ impl NodeStore {
         }
     }
 
-    /// Records a use. Many reads at one age write once.
+    /// Records a use. Many reads between two insertions write once.
     fn mark(&self, used: &AtomicU32) {
-        let age = self.age.load(Ordering::Relaxed);
-        if used.load(Ordering::Relaxed) != age {
-            used.store(age, Ordering::Relaxed);
+        let now = self.insertions.load(Ordering::Relaxed);
+        if used.load(Ordering::Relaxed) != now {
+            used.store(now, Ordering::Relaxed);
         }
     }
 

@@ -15,8 +15,8 @@ use super::{
 /// A subtree whose parent does not have its final shape yet.
 ///
 /// A leaf or an extension may still be merged with the path above it, so it is encoded only when
-/// the node above it is known to be a branch. So each node of the result is encoded and hashed
-/// once, and no other node is.
+/// the node above it is known to be a branch. Thus each new node of the result is encoded and
+/// hashed once, and no other node is.
 #[derive(Default)]
 enum Subtree {
     /// No keys.

@@ -317,7 +317,7 @@ fn a_state_held_in_part_is_counted_and_completed() {
     let mut part = empty.update(&change).unwrap();
     let account = commit(&empty, &change).account(&address(1)).unwrap();
     store.release_retired();
-    // The storage and the code of the one account that has any.
+    // Leaves out the storage and the code of the one account that has any.
     let storage_root = account.unwrap().storage_root;
     part.nodes.remove(&storage_root).unwrap();
     part.codes.clear();

@@ -1,4 +1,4 @@
-#![expect(clippy::unwrap_used, reason = "tests")]
+#![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 mod body;
 mod difficulty;
