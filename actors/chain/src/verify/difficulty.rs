@@ -8,7 +8,7 @@ use crate::network::Rules;
 
 /// The lowest difficulty.
 const DIFFICULTY_MIN: u64 = 131_072;
-/// One step is this fraction of the parent's difficulty.
+/// One step is the parent's difficulty divided by this.
 const DIFFICULTY_BOUND_DIVISOR: u64 = 2_048;
 /// Blocks after which the difficulty bomb doubles.
 const BOMB_PERIOD_BLOCKS: u64 = 100_000;
@@ -19,8 +19,8 @@ const STEPS_DOWN_MAX: u64 = 99;
 
 /// The difficulty of the block after `parent` with this timestamp (seconds, above the parent's).
 ///
-/// Frontier, Homestead (EIP-2), Byzantium (EIP-100) and the bomb delays of EIP-649, 1234, 2384,
-/// 3554, 4345 and 5133.
+/// It follows Frontier, Homestead (EIP-2), Byzantium (EIP-100) and the bomb delays of EIP-649,
+/// 1234, 2384, 3554, 4345 and 5133.
 #[must_use]
 pub(crate) fn difficulty(rules: &Rules<'_>, parent: &Header, timestamp: u64) -> U256 {
     let elapsed = timestamp.saturating_sub(parent.timestamp);

@@ -14,7 +14,7 @@ const EXTRA_DATA_BYTES_MAX: usize = 32;
 const GAS_LIMIT_MIN: u64 = 5_000;
 /// Highest gas limit of any block (EIP-1985).
 const GAS_LIMIT_MAX: u64 = i64::MAX as u64;
-/// The gas limit changes by less than this fraction of the parent's.
+/// The gas limit changes by less than the parent's divided by this.
 const GAS_LIMIT_BOUND_DIVISOR: u64 = 1_024;
 
 /// Checks everything about `header` that follows from the header of its parent.
@@ -106,7 +106,7 @@ pub(crate) fn base_fee(rules: &Rules<'_>, parent: &Header) -> Option<u64> {
 
 /// The excess blob gas of the block after `parent` (EIP-4844, 7918); `None` before Cancun.
 ///
-/// The first block of Cancun has a parent without blob fields, which counts as zeros.
+/// The parent of the first block of Cancun has no blob fields; they count as zero.
 #[must_use]
 pub(crate) fn excess_blob_gas(rules: &Rules<'_>, parent: &Header) -> Option<u64> {
     rules.blob_params().map(|params| {
@@ -130,8 +130,8 @@ fn check_dao_fork(rules: &Rules<'_>, header: &Header) -> Result<(), VerifyError>
 }
 
 fn check_gas_limit(rules: &Rules<'_>, parent: &Header, header: &Header) -> Result<(), VerifyError> {
-    // The first block of London doubles the limit, so that the gas target stays at
-    // the old limit (EIP-1559).
+    // The first block of London doubles the limit, so that the gas target stays at the old limit
+    // (EIP-1559).
     let first_of_london = rules.has(EthereumHardfork::London) && parent.base_fee_per_gas.is_none();
     let reference = if first_of_london {
         parent.gas_limit.saturating_mul(2)

@@ -1,8 +1,8 @@
 //! The checks of everything that a header commits to.
 //!
-//! A block is checked in this order: `check_header` (against its parent), `check_body` (against
-//! itself), `check_ommers`, `recover_senders`, then, after execution, `check_outcome`. The seal of
-//! a block before the merge (ethash) is not checked. If the chain's rules are not known, only these
+//! A block is checked in this order: `check_header` (against its parent), `check_body` (against its
+//! body), `check_ommers`, `recover_senders`, then, after execution, `check_outcome`. The seal of a
+//! block before the merge (ethash) is not checked. If the chain's rules are not known, only these
 //! checks apply: `check_roots`, [`ReceiptsCommitment`], [`recover_senders_of`].
 
 mod bloom;

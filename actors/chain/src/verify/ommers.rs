@@ -20,8 +20,8 @@ pub(crate) const OMMERS_MAX: usize = 2;
 /// Checks the ommers of a block whose parent and earlier ancestors are `ancestors`, the parent
 /// first.
 ///
-/// An ommer branched off within [`OMMER_ANCESTORS_MAX`] generations, is not an ancestor, was not
-/// included before, and has a valid header. Its seal (ethash) and its state are not checked.
+/// A valid ommer branched off within [`OMMER_ANCESTORS_MAX`] generations, is not an ancestor, was
+/// not included before, and has a valid header. Its seal (ethash) and its state are not checked.
 ///
 /// # Errors
 /// The first check that fails.
