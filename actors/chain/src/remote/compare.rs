@@ -30,9 +30,10 @@ impl Ignored {
     }
 }
 
-/// Whether an upstream's JSON equals the derived JSON in every byte but the total difficulty's.
+/// Whether an upstream's JSON equals the derived JSON byte for byte, with the total difficulty or
+/// without it.
 ///
-/// Most clients write what geth writes, and so does this program; they only leave out the total
+/// Most clients write what geth writes, and so does nearhead; they only leave out the total
 /// difficulty, which no hash covers.
 pub(super) fn is_verbatim(kind: ObjectKind, stated: &[u8], derived: &[u8]) -> bool {
     let is_left_out = || {
@@ -82,10 +83,10 @@ fn compare_member(
         }
         (Value::Array(stated), Value::Array(derived)) => {
             if stated.len() != derived.len() {
-                let items = |count| format!("of {count} items");
+                let array = |length| format!("an array of length {length}");
                 return Err(MemberError::differs(
-                    items(stated.len()),
-                    items(derived.len()),
+                    array(stated.len()),
+                    array(derived.len()),
                 ));
             }
             for (index, (stated, derived)) in stated.iter().zip(derived).enumerate() {
@@ -119,9 +120,9 @@ fn compare_members(
         let absent = (*name, Value::Null);
         let (_, member) = member.unwrap_or(&absent);
         let may_be_absent = || *member == Value::Null && kind.may_be_absent(name, derived);
-        let is_other_count =
-            || kind == ObjectKind::Block && *name == "size" && counts_less(member, derived);
-        if !kind.is_uncovered(name) && !may_be_absent() && !is_other_count() {
+        let is_other_size =
+            || kind == ObjectKind::Block && *name == "size" && is_anvil_size(member, derived);
+        if !kind.is_uncovered(name) && !may_be_absent() && !is_other_size() {
             compare_member(kind.below(name), name, member, value, ignored)
                 .map_err(|error| error.in_member(name))?;
         }
@@ -137,7 +138,7 @@ fn compare_members(
 
 /// Whether a block's size is stated as anvil counts it: without the byte of an empty list of
 /// withdrawals.
-fn counts_less(stated: &Value<'_>, derived: &[(&str, Value<'_>)]) -> bool {
+fn is_anvil_size(stated: &Value<'_>, derived: &[(&str, Value<'_>)]) -> bool {
     let of = |name| derived.iter().find(|(other, _)| *other == name);
     let number = |value: &Value<'_>| match value {
         Value::Text(text) => u64::from_str_radix(text.strip_prefix("0x")?, 16).ok(),
@@ -148,7 +149,8 @@ fn counts_less(stated: &Value<'_>, derived: &[(&str, Value<'_>)]) -> bool {
     has_none && number(stated).and_then(|stated| stated.checked_add(1)) == size && size.is_some()
 }
 
-/// By value: leading zeros and the case of digits do not count. `derived` is well-formed.
+/// Whether two quantities are equal: leading zeros and the case of digits do not matter. `derived`
+/// is well-formed.
 fn same_quantity(stated: &str, derived: &str) -> bool {
     fn value(text: &str) -> Option<&str> {
         let digits = text
@@ -162,7 +164,8 @@ fn same_quantity(stated: &str, derived: &str) -> bool {
     }
 }
 
-/// The case of digits does not count, that of the prefix does.
+/// Whether two texts are the same data: the case of digits does not matter, but that of the prefix
+/// does.
 fn same_data(stated: &str, derived: &str) -> bool {
     match (stated.strip_prefix("0x"), derived.strip_prefix("0x")) {
         (Some(stated), Some(derived)) => stated.eq_ignore_ascii_case(derived),

@@ -115,7 +115,7 @@ pub enum UpstreamFault {
         /// keccak256 of the header's RLP.
         derived: B256,
     },
-    /// The answer is another block than the requested one.
+    /// The answer is not the requested block.
     #[error("asked for {asked}, found block {number} {hash}")]
     AnotherBlock {
         /// The requested block.
@@ -125,8 +125,8 @@ pub enum UpstreamFault {
         /// The hash of the answered block.
         hash: B256,
     },
-    /// Not one receipt for each transaction, one header for each ommer, or one storage proof for
-    /// each requested slot.
+    /// The answer does not have one receipt for each transaction, one header for each ommer, or one
+    /// storage proof for each requested slot.
     #[error("{items}: expected {expected}, found {found}")]
     Count {
         /// What is counted, in the plural.
@@ -136,7 +136,7 @@ pub enum UpstreamFault {
         /// The number of items in the answer.
         found: usize,
     },
-    /// Transactions, receipts, ommers or withdrawals are not those of the header.
+    /// The body or the receipts are not those of the header, or a signature is invalid.
     #[error(transparent)]
     Header(#[from] VerifyError),
     /// The block cannot be held.
@@ -155,7 +155,7 @@ pub enum UpstreamFault {
     /// An account proof is invalid.
     #[error(transparent)]
     Proof(#[from] ProofError),
-    /// A code has another hash than its account's.
+    /// A code does not have the hash that its account names.
     #[error("code: expected keccak256 {expected}, found {found}")]
     CodeHash {
         /// The account's code hash.
@@ -252,7 +252,7 @@ const fn check_of_header(error: &VerifyError) -> Check {
     }
 }
 
-/// A wrong member and its path; the answer is added by [`Self::of`].
+/// A wrong member and its path; [`Self::of`] adds the answer.
 #[derive(Debug)]
 pub(crate) struct MemberError {
     path: String,

@@ -130,7 +130,7 @@ impl<'de> Visitor<'de> for Seed<'_, 'de> {
     fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Value<'de>, A::Error> {
         let Self(unfinished) = self;
         let begin = unfinished.members.len();
-        // A name with an escape in it cannot be borrowed, and is refused: two names could be one.
+        // A name with an escape cannot be borrowed, and is refused: it could repeat another name.
         while let Some(name) = access.next_key::<&str>()? {
             let members = &unfinished.members[begin..];
             if members.iter().any(|(before, _)| *before == name) {
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_plain_is_refused() {
+    fn malformed_json_is_refused() {
         check(r#""0x1""#, Ok(Value::Text("0x1")));
         check(r#"["a\u0062", 1, -1, 1.5]"#, {
             let number = Value::Number;

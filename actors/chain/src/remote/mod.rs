@@ -1,7 +1,8 @@
 //! Verifies an upstream's answers: JSON in, a verified block, proof or code out.
 //!
-//! Nothing that an upstream states is trusted. Its JSON is decoded, hashed, and encoded again; then
-//! the upstream's JSON is compared with the new JSON, member by member.
+//! Nothing that an upstream states is trusted, except the total difficulty, which no hash covers.
+//! Its JSON is decoded, hashed, and encoded again; then the upstream's JSON is compared with the
+//! new JSON, member by member.
 //!
 //! | file | what it is responsible for |
 //! |---|---|
@@ -13,7 +14,7 @@
 //! | `json` | an answer parsed, within bounds |
 //! | `reader` | members by name and kind |
 //! | `header`, `receipt` | what hashes cover, decoded from JSON |
-//! | `compare` | an upstream's JSON against the derived JSON |
+//! | `compare` | compares an upstream's JSON with the derived JSON |
 //! | `object_kind` | the kinds of objects, and how each member is compared |
 
 mod compare;

@@ -14,7 +14,7 @@ pub(super) enum ObjectKind {
     Withdrawal,
     Receipt,
     Log,
-    /// An item of an access list, an authorization.
+    /// An item of an access list or of an authorization list.
     Part,
 }
 
@@ -73,7 +73,7 @@ fn tx_type(derived: &[(&str, Value<'_>)]) -> Option<TxType> {
     TxType::try_from(u8(value).ok()?).ok()
 }
 
-/// Members that hold a number, by name: compared by value. All other text is data.
+/// Names of the members that hold a number, which is compared by value. All other text is data.
 static QUANTITIES: LazyLock<Vec<&str>> = LazyLock::new(|| {
     // Of a block beside its header, of withdrawals and of logs.
     const OTHERS: &[&str] = &[
@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn quantities_are_in_order() {
-        assert!(QUANTITIES.is_sorted(), "they are searched by halves");
+    fn quantities_are_sorted() {
+        assert!(QUANTITIES.is_sorted(), "is_quantity does a binary search");
     }
 }

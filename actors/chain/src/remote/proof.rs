@@ -30,7 +30,7 @@ struct StatedSlot {
 /// The returned values are read from the trie nodes; the stated values are compared with them.
 ///
 /// # Errors
-/// An [`UpstreamFault`]: the trie nodes prove nothing, or something else than is stated.
+/// An [`UpstreamFault`] if the trie nodes prove nothing, or something other than what is stated.
 pub fn verify_proof(
     json: &[u8],
     state_root: B256,
@@ -77,7 +77,7 @@ pub fn verify_proof(
 /// Verifies the answer of eth_getCode for an account with this code hash.
 ///
 /// # Errors
-/// An [`UpstreamFault`] if the code has another hash.
+/// An [`UpstreamFault`] if the answer is not code with this hash.
 pub fn verify_code(json: &[u8], code_hash: B256) -> Result<Bytes, UpstreamFault> {
     let answer = AnswerKind::Code;
     let code = bytes(&parse(answer, json)?).map_err(|error| error.of(answer))?;
@@ -107,7 +107,7 @@ fn read(value: &Value<'_>) -> Result<Stated, MemberError> {
     })
 }
 
-/// A key is echoed in full or as a quantity, so it is read by value.
+/// Reads a slot. Clients echo its key in full or as a quantity, so the key is read by value.
 fn read_slot(value: &Value<'_>) -> Result<StatedSlot, MemberError> {
     let slot = Reader::new(value)?;
     Ok(StatedSlot {

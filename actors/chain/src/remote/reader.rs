@@ -109,7 +109,7 @@ pub(crate) fn bytes(value: &Value<'_>) -> Result<Bytes, MemberError> {
 pub(crate) fn fixed<const N: usize, T: From<FixedBytes<N>>>(
     value: &Value<'_>,
 ) -> Result<T, MemberError> {
-    const EXPECTED: &str = "data of its length";
+    const EXPECTED: &str = "data of the right length";
     let mut bytes = [0; N];
     // Any other number of digits is an error.
     hex::decode_to_slice(digits(value, EXPECTED)?, &mut bytes)

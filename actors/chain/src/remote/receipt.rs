@@ -13,7 +13,7 @@ use crate::{
     network::receipt::{read_own_members, read_type},
 };
 
-/// Topics that a log may have (LOG4).
+/// Most topics that a log may have (LOG4).
 const TOPICS_MAX: usize = 4;
 
 /// Reads a receipt and computes its bloom.

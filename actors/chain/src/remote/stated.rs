@@ -28,7 +28,7 @@ pub struct StatedBlock {
     /// Without its ommers, which are fetched one by one.
     pub(super) raw: RawBlock,
     pub(super) hash: B256,
-    /// Number of hashes of ommers.
+    /// Number of ommer hashes.
     pub(super) ommer_count: usize,
     /// The one member that no hash covers and that is taken from the upstream.
     pub(super) total_difficulty: Option<U256>,
@@ -99,8 +99,8 @@ pub struct StatedReceipts {
 }
 
 impl StatedReceipts {
-    /// Reads the `result` of eth_getBlockReceipts, or an array of eth_getTransactionReceipt of each
-    /// transaction. The block need not be known.
+    /// Reads the `result` of eth_getBlockReceipts, or an array of the eth_getTransactionReceipt
+    /// results of all transactions. The block need not be known.
     ///
     /// # Errors
     /// An [`UpstreamFault`] with the first thing that is wrong.
@@ -129,7 +129,7 @@ fn list<'v, 'a>(value: &'v Value<'a>) -> Result<&'v [Value<'a>], MemberError> {
     match value {
         Value::Array(items) if items.len() <= BLOCK_TRANSACTIONS_MAX => Ok(items),
         Value::Array(_) => Err(MemberError::shape(
-            "an array with at most one item for each transaction that fits a block",
+            "an array with at most one item for each transaction that fits in a block",
         )),
         _ => Err(MemberError::shape("an array")),
     }

@@ -38,7 +38,7 @@ pub struct Verifier {
 pub struct BlockAnswers<'a> {
     /// eth_getBlockByHash or eth_getBlockByNumber, with transactions in full.
     pub block: &'a [u8],
-    /// eth_getBlockReceipts, or an array of eth_getTransactionReceipt of each transaction.
+    /// eth_getBlockReceipts, or an array of the eth_getTransactionReceipt of each transaction.
     pub receipts: &'a [u8],
     /// eth_getUncleByBlockHashAndIndex of each ommer.
     pub ommers: &'a [&'a [u8]],
@@ -104,8 +104,9 @@ impl Verifier {
         }
     }
 
-    /// Verifies everything of a block that needs no receipts. That is most of the work, and it can
-    /// be done while the receipts are still being fetched. [`Self::verify_receipts`] does the rest.
+    /// Verifies everything about a block that needs no receipts. That is most of the work, and it
+    /// can be done while the receipts are still being fetched. [`Self::verify_receipts`] does the
+    /// rest.
     ///
     /// The caller checks that the block belongs to the chain, by parent hashes.
     ///
@@ -138,9 +139,9 @@ impl Verifier {
     /// Verifies a block's receipts and makes the block; `answers` are those that `body` and
     /// `stated` were read from.
     ///
-    /// The block's hash covers every value that will be served, or the value is derived from what
-    /// the hash covers; members that the upstream states are compared with these values. The one
-    /// exception is the total difficulty: nothing covers it, so it is the upstream's.
+    /// Every value that will be served is covered by the block's hash, or derived from what that
+    /// hash covers. The members that the upstream states are compared with these values. The one
+    /// exception is the total difficulty: no hash covers it, so the upstream's value is served.
     ///
     /// # Errors
     /// An [`UpstreamFault`] for the first check that fails; nothing is held then.

@@ -110,7 +110,7 @@ fn members_are_compared_by_value() {
     block(
         r#"{"uncles":["0x1","0x2"]}"#,
         r#"{"uncles":["0x1"]}"#,
-        "block: uncles is of 2 items, expected of 1 items",
+        "block: uncles is an array of length 2, expected an array of length 1",
     );
     block(
         r#"{"transactions":[{"v":"0x1","to":"0x1"}]}"#,
