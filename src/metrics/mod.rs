@@ -298,7 +298,7 @@ impl Metrics {
         }
         if let Some(counts) = reads.state.as_ref().map(StateSource::counts) {
             copy(&self.state_reads, &counts.reads());
-            copy(&self.state_fetches, &counts.fetches());
+            copy(&self.state_fetches, &counts.calls());
         }
         if let Some(snapshot) = head.load() {
             self.head_number.set(gauge(snapshot.head().number()));

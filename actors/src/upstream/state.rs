@@ -72,8 +72,9 @@ struct StateUpstream {
 }
 
 impl StateSource {
-    /// State from these upstreams, in the operator's order. Calls run on `runtime`, in the order of
-    /// `standing`. Faults go to `fault_reports` while there is room.
+    /// A source with these upstreams, which are in the operator's order. Calls run on `runtime`;
+    /// `standing` decides which upstream is asked first. Faults go to `fault_reports` while there
+    /// is room.
     #[must_use]
     pub(crate) fn new(
         upstreams: Vec<UpstreamClient>,
@@ -105,7 +106,7 @@ impl StateSource {
         &self.shared.counts
     }
 
-    /// The count of panics of fetches; the reads count theirs in it too.
+    /// The count of panics in fetches; reads count theirs in it too.
     pub(crate) fn panics(&self) -> &Panics {
         &self.shared.panics
     }

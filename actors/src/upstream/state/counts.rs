@@ -32,7 +32,7 @@ impl StateCounts {
 
     /// Calls to upstreams by outcome.
     #[must_use]
-    pub fn fetches(&self) -> [(&'static str, u64); 3] {
+    pub fn calls(&self) -> [(&'static str, u64); 3] {
         let [verified, refuted, failed] = &self.calls;
         [
             ("verified", load(verified)),
@@ -41,7 +41,8 @@ impl StateCounts {
         ]
     }
 
-    /// Counts a read by its first answer. A read that fails for another reason is not counted.
+    /// Counts a read by its first attempt: a hit if it succeeded, a miss if state was missing. A
+    /// read that failed for another reason is not counted.
     pub(crate) fn count_read<T>(&self, reply: &Reply<T>) {
         if reply.is_ok() {
             self.hits.fetch_add(1, Ordering::Relaxed);

@@ -154,7 +154,8 @@ impl Shared {
         Ok(checked?)
     }
 
-    /// Reports a failure to the follower, if it is the upstream's fault or limit.
+    /// Reports a failure to the follower if it is the upstream's fault or limit, and returns
+    /// whether another attempt may succeed soon.
     fn report(&self, id: UpstreamId, block: &BlockRef, error: &StateFetchError) -> Retry {
         let upstream = &self.upstreams[id];
         let (verdict, retry) = match error {
@@ -188,7 +189,7 @@ impl Shared {
             StateFetchError::Unchecked(_) => (Verdict::NotAtFault, Retry::Futile),
         };
         let (number, hash) = (block.number, block.hash);
-        tracing::debug!(node = %upstream.client.endpoint(), number, %hash, %error, "state was not given");
+        tracing::debug!(node = %upstream.client.endpoint(), number, %hash, %error, "the upstream did not give the state");
         if verdict != Verdict::NotAtFault {
             // If the channel is full, another report would add nothing.
             let _ = self.fault_reports.try_send(FaultReport {

@@ -207,11 +207,11 @@ impl Scene {
         self.upstreams[upstream].calls.lock().len()
     }
 
-    /// Reads: hits and misses. Fetches: verified, refuted, failed.
+    /// Reads: hits and misses. Calls: verified, refuted, failed.
     fn counts(&self) -> ([u64; 2], [u64; 3]) {
         let counts = self.source.counts();
         let count = |(_, count)| count;
-        (counts.reads().map(count), counts.fetches().map(count))
+        (counts.reads().map(count), counts.calls().map(count))
     }
 
     /// Waits until no read and no fetch is in progress.

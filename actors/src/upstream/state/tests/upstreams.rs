@@ -171,7 +171,7 @@ async fn the_followed_upstream_is_asked_first() {
     }
 }
 
-/// The wait is the one that the upstream asked for, in an answer to a call for state or for blocks.
+/// It makes no difference whether the upstream limited a call for state or one for blocks.
 #[actix::test]
 async fn a_limited_upstream_is_not_asked_for_state() {
     let scene = Scene::of(&[honest, honest]).await;
