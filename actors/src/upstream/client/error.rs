@@ -36,7 +36,7 @@ pub(crate) enum CallError {
     /// The upstream does not have the method.
     #[error("the upstream does not have the method")]
     UnsupportedMethod,
-    /// The upstream has no such block, transaction or uncle.
+    /// The upstream has no such block, transaction or ommer.
     #[error("not found")]
     NotFound,
     /// The answer is not what the method returns.

@@ -23,8 +23,8 @@ use crate::upstream::Endpoint;
 /// Longest wait for a connection; a call's own timeout may be shorter.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How long an idle connection is kept: less than most servers keep it, so that this side closes
-/// it.
+/// How long an idle connection is kept: for less time than most servers keep it, so that this side
+/// closes it.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Most bytes to allocate up front for an answer, whatever its Content-Length says.

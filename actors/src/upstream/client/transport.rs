@@ -42,7 +42,7 @@ impl Transport {
         })
     }
 
-    /// A call that is answered within `timeout`.
+    /// Makes a call, or fails if it is not answered within `timeout`.
     pub(super) async fn call(
         &self,
         timeout: Duration,
@@ -53,10 +53,10 @@ impl Transport {
             let answer = client.request(method, params).await;
             answer.map_err(CallError::of_transport)
         };
-        self.in_time(timeout, call).await
+        self.with_timeout(timeout, call).await
     }
 
-    /// A subscription that begins within `timeout`.
+    /// Subscribes, or fails if that is not answered within `timeout`.
     pub(super) async fn subscribe(
         &self,
         timeout: Duration,
@@ -68,15 +68,15 @@ impl Transport {
             let id: Result<B256, _> = client.request("eth_subscribe", (to,)).await;
             Heads::of(frontend, id.map_err(CallError::of_transport)?).await
         };
-        self.in_time(timeout, subscribe).await
+        self.with_timeout(timeout, subscribe).await
     }
 
     /// Makes a call on the open connection, or on a new one. If the connection has ended or the
     /// call times out, later calls open another; calls in progress on it go on.
     ///
-    /// After a timeout because a connection remembers an abandoned call until its answer arrives,
-    /// which may be never.
-    async fn in_time<T>(
+    /// A timeout replaces the connection too, because the connection remembers an abandoned call
+    /// until its answer arrives, which may be never.
+    async fn with_timeout<T>(
         &self,
         timeout: Duration,
         call: impl AsyncFnOnce(RpcClient) -> Result<T, CallError>,

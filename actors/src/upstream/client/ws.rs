@@ -70,7 +70,8 @@ impl PubSubConnect for WsConnect {
         self.open().await.map_err(CallError::into_transport)
     }
 
-    /// Never: `health` decides when to try again, and has to learn that the connection was lost.
+    /// Never reconnects: `health` decides when to try again, and has to learn that the connection
+    /// ended.
     async fn try_reconnect(&self) -> TransportResult<ConnectionHandle> {
         Err(TransportErrorKind::non_retryable_str(
             "the connection ended",

@@ -1,4 +1,4 @@
-//! A scripted upstream over HTTP: one prepared answer for each request.
+//! A scripted upstream over HTTP: answers are prepared, or made from each request.
 
 use std::{collections::VecDeque, sync::Arc};
 
