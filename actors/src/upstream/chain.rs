@@ -16,7 +16,7 @@ pub(crate) trait Chain {
     /// The hash of the block at this number; `None` outside the window.
     fn hash_at(&self, number: u64) -> Option<B256>;
 
-    /// Whether the block is canonical here.
+    /// Whether this block is held and canonical.
     fn has(&self, number: u64, hash: B256) -> bool {
         self.hash_at(number) == Some(hash)
     }

@@ -22,7 +22,7 @@ pub struct Endpoint {
     scheme: Scheme,
 }
 
-/// The transport to an upstream.
+/// How an upstream is called, with or without TLS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scheme {
     /// One request and one answer at a time.
@@ -34,7 +34,7 @@ pub enum Scheme {
 /// Largest number of headers for one upstream: more than any provider needs.
 const HEADERS_MAX: usize = 16;
 
-/// Headers that belong to the connection itself.
+/// Headers that the HTTP client or the WebSocket handshake sets itself.
 const RESERVED: [&str; 12] = [
     "accept-encoding",
     "connection",
@@ -60,7 +60,7 @@ pub enum EndpointError {
     /// The URL has another scheme.
     #[error("the URL's scheme must be http, https, ws or wss")]
     Scheme,
-    /// User or password are not percent-encoded UTF-8.
+    /// The user or the password is not percent-encoded UTF-8.
     #[error("the URL's user or password is not percent-encoded UTF-8")]
     UserInfo,
     /// A part of the fragment is not a header.
@@ -69,7 +69,7 @@ pub enum EndpointError {
         /// Its position, from 1.
         position: usize,
     },
-    /// The header belongs to the connection and cannot be set.
+    /// The header is reserved for the client.
     #[error("header {0} cannot be set")]
     Reserved(HeaderName),
     /// The header is given twice, or `Authorization` together with a user in the URL.
@@ -93,7 +93,7 @@ impl Endpoint {
         &self.headers
     }
 
-    /// The transport to the upstream.
+    /// How the upstream is called.
     #[must_use]
     pub const fn scheme(&self) -> Scheme {
         self.scheme

@@ -7,12 +7,12 @@
 //! | `health` | decides which upstream is followed, and when a failed one is tried again |
 //! | `plan` | decides which blocks to ask for; knows only numbers and hashes |
 //! | `follow` | the task that polls, syncs and backfills |
-//! | [`Standing`] | which upstream is followed and which are backed off, for other tasks |
+//! | [`Standing`] | which upstream is followed and which are backed off; read by other tasks |
 //! | [`StateSource`] | fetches state that is not resident, verifies it and keeps it |
 //! | `chain` | the held chain as numbers and hashes |
 //! | `verified` | an upstream whose blocks are verified before they are passed on |
 //! | `priority` | lowers the priority of following below that of answering |
-//! | `tracker_window` | the window that the follower fills: hands blocks to the head tracker |
+//! | `tracker_window` | hands the follower's blocks to the head tracker |
 //! | `reporter` | passes the follower's events on; refuses a chain that cannot be served |
 //! | [`UpstreamSource`] | puts these parts together |
 

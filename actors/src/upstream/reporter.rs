@@ -1,4 +1,4 @@
-//! What following reports: to the standing of the upstreams, and to the service.
+//! Reports the follower's events to the standing of the upstreams and to the service.
 
 use std::{collections::HashSet, sync::Arc, time::Instant};
 
@@ -23,8 +23,8 @@ pub(super) struct Reporter {
 }
 
 impl Reporter {
-    /// Reports on `upstreams` upstreams through `link`. The receiver gets the reason if the chain
-    /// is refused: a block with a transaction type that is not supported.
+    /// A reporter for this many upstreams. The receiver gets the reason if the chain is refused
+    /// because of a transaction of an unknown type.
     pub(super) fn new(
         link: SourceLink,
         upstreams: usize,
@@ -78,9 +78,8 @@ impl Reporter {
 
 /// The attempt to get a first block from any upstream.
 ///
-/// It fails if every upstream is at fault before a block is readable. An upstream that has not
-/// answered, that limits our rate, or that can be followed again may still state a block that can
-/// be served.
+/// It fails if every upstream is at fault before a block is readable. An upstream without a fault
+/// so far, or one that can be followed again, may still state a block that can be served.
 struct StartAttempt {
     upstreams: usize,
     /// The upstreams at fault.

@@ -67,7 +67,8 @@ impl UpstreamSource {
     /// the source is stopped. The thread has a lower priority from then on.
     ///
     /// # Errors
-    /// The genesis cannot be read, or the system has no resources left; [`SourceError::Stopped`].
+    /// The genesis file is not valid, the runtime or a client cannot be set up, or the source is
+    /// stopped ([`SourceError::Stopped`]).
     pub fn connect(config: UpstreamConfig, link: &SourceLink) -> Result<Self, SourceError> {
         lower_priority();
         let spec = config.genesis.map(read_spec).transpose()?;
@@ -144,9 +145,9 @@ impl UpstreamSource {
 }
 
 impl Source for UpstreamSource {
-    /// Follows the best upstream until it is stopped. An error is the end of the head tracker, or
-    /// [`SourceError::UnknownTransaction`]: the first block has a transaction of a type that is not
-    /// supported, and every upstream has stated such a block or is at fault.
+    /// Follows the best upstream until the source is stopped. It fails if the head tracker ends, if
+    /// a call panics, or with [`SourceError::UnknownTransaction`]: before a block was readable,
+    /// every upstream was at fault, one of them for a transaction of an unknown type.
     fn run(self, link: SourceLink) -> Result<(), SourceError> {
         let Self {
             runtime,
@@ -169,7 +170,7 @@ impl Source for UpstreamSource {
         let (end, ended) = oneshot::channel::<()>();
         let stop = link.stop.clone();
         runtime.spawn_blocking(move || {
-            // The signal is that the sender is dropped.
+            // Dropping the sender is the signal.
             let _ = stop.recv();
             drop(end);
         });

@@ -1,4 +1,4 @@
-//! What following has shown about the upstreams: for the fetches of state, and for the readiness
+//! What the follower publishes about the upstreams, for the fetches of state and for the readiness
 //! probe.
 
 use std::time::Instant;

@@ -1,4 +1,4 @@
-//! The window that the follower fills: hands blocks to the head tracker.
+//! Hands the follower's blocks to the head tracker.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::{
     source::{SourceError, SourceEvent, SourceLink, TrackerHandle},
 };
 
-/// The window of a head tracker, which is started with the first block.
+/// The window of a head tracker; the first block starts the tracker.
 pub(super) struct TrackerWindow {
     link: SourceLink,
     chain_id: u64,
@@ -56,7 +56,7 @@ impl HeldWindow for TrackerWindow {
         }
         let tracker = self.link.start_tracker(self.chain_id, first);
         self.tracker = Some(tracker.clone());
-        // The first answer comes after the first block is readable.
+        // The tracker answers only once the first block is readable.
         self.send(FollowHead).await?;
         self.link.report(SourceEvent::Readable(tracker));
         Ok(())

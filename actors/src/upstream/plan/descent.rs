@@ -1,4 +1,4 @@
-//! The way down a chain, several blocks at a time.
+//! A walk down a chain, several blocks at a time.
 
 use std::collections::BTreeMap;
 
@@ -40,8 +40,8 @@ pub(crate) struct FetchedBlock<T> {
     pub(crate) block: T,
 }
 
-/// A walk from a block to its ancestors. No more blocks are asked for, or fetched and not yet
-/// taken, than the caller's `width`.
+/// A walk from a block to its ancestors. At most `width` blocks are asked for, or fetched and not
+/// yet taken.
 #[derive(Clone, Debug)]
 pub(super) struct Descent<T> {
     /// Number and hash of the next block to take; `None` below block 0.

@@ -8,8 +8,8 @@ use crate::upstream::chain::Chain;
 
 /// The blocks from an upstream's head down to the first one that is held.
 ///
-/// The held chain is `held` in every method. It may grow below its oldest block; its head must not
-/// change before the path is complete.
+/// Every method takes the held chain as `held`. It may grow below its oldest block; its head must
+/// not change before the path is complete.
 #[derive(Clone, Debug)]
 pub(crate) struct SyncPath<T> {
     descent: Descent<T>,
@@ -96,7 +96,7 @@ impl<T> SyncPath<T> {
         }
     }
 
-    /// The outcome, once the path is complete. The path is of no use after that.
+    /// The outcome, once the path is complete. The path must not be used after that.
     pub(crate) fn outcome(&mut self, held: &impl Chain) -> Option<PathOutcome<T>> {
         loop {
             let next = self.descent.next();
