@@ -65,7 +65,7 @@ impl ReceiptBuilder for Receipts {
     }
 }
 
-// The executor requires these two. A transaction that cannot be executed is refused before.
+// The executor requires these two. A transaction that cannot be executed is refused earlier.
 impl FromRecoveredTx<Transaction> for TxEnv {
     fn from_recovered_tx(transaction: &Transaction, sender: Address) -> Self {
         transaction.tx_env(sender).unwrap_or_default()

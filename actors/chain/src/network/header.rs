@@ -62,7 +62,7 @@ struct HeaderMember {
     write: fn(&mut JsonWriter, &Header),
 }
 
-/// A line of the table: name, whether each header has it, field, and how the value is read and
+/// A line of the table: name, whether every header has it, field, and how the value is read and
 /// written.
 macro_rules! member {
     ($name:literal, required, $field:ident: $read:ident, $write:ident) => {
@@ -164,8 +164,8 @@ impl<'w, 'h> HeaderWriter<'w, 'h> {
         }
     }
 
-    /// Begins a member that is not the header's, after the header's members before this name. A
-    /// member of a later fork is left out, not null.
+    /// Begins a member that is not the header's, after writing the header's members that sort
+    /// before it. A header's member of a later fork is left out, not null.
     pub(crate) fn member(&mut self, name: &str) -> &mut JsonWriter {
         let before = self.rest.partition_point(|member| member.name < name);
         self.write(before);

@@ -7,15 +7,15 @@
 //! | `header` | the table of members: their JSON in both directions, and the fork that adds each |
 //! | `execution` | the EVM and the executor of a block |
 //! | `net_gas` | the SSTORE of Constantinople, which revm does not have |
-//! | [`BlobRules`] | the price of blob gas if the genesis is unknown |
+//! | [`BlobRules`] | the price of blob gas, also where the genesis is unknown |
 //! | [`ChainSpec`] | the rules of a chain, read from its genesis |
 //! | `rules` | the rules of one block |
 //!
 //! A transaction type is a file below `transaction` and a line in its table; a header member is a
-//! line in the table of `header`, and one where its fork requires it.
+//! line in the table of `header`, and one in `FORK_MEMBERS` if only its presence is checked.
 //!
 //! The files here read and write with [`crate::remote`]'s reader and [`crate::encode`]'s writer,
-//! which know no chain.
+//! which are the same for every chain.
 
 mod blob_rules;
 pub(crate) mod execution;

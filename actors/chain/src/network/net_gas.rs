@@ -14,7 +14,7 @@ use revm::{
     },
 };
 
-/// Gas of an SSTORE that changes nothing, or changes again what the transaction has changed.
+/// Gas of an SSTORE that changes nothing, or changes a slot that the transaction changed before.
 const NO_CHANGE_GAS: u64 = 200;
 /// Gas of the first change of a slot from zero.
 const SET_GAS: u64 = 20_000;

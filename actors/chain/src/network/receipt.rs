@@ -12,7 +12,7 @@ use crate::remote::{
     reader::{Reader, u8, u64},
 };
 
-/// The members of every type that hold a number.
+/// The members of receipts of every type that hold a number.
 pub(crate) const QUANTITIES: &[&str] = &[
     "blockNumber",
     "cumulativeGasUsed",
@@ -99,7 +99,7 @@ impl Receipt {
         &self.own_members
     }
 
-    /// Replaces the status by the state root after the transaction, as before Byzantium.
+    /// Replaces the status with the state root after the transaction, as before Byzantium.
     pub(crate) const fn set_post_state(&mut self, root: B256) {
         self.plain.receipt.status = Eip658Value::PostState(root);
     }

@@ -29,8 +29,8 @@ impl ChainSpec {
         Rules::new(self, number, timestamp, merged)
     }
 
-    /// The rules of the genesis block's header: its forks by time need no total difficulty, as in
-    /// geth.
+    /// The rules of the genesis block's header: its time-based forks need no total difficulty, as
+    /// in geth.
     #[must_use]
     pub(crate) const fn genesis_rules(&self, timestamp: u64) -> Rules<'_> {
         self.rules(0, timestamp, true)
@@ -54,7 +54,7 @@ impl<'a> Rules<'a> {
             .active_at_timestamp_or_number(self.timestamp, self.number)
     }
 
-    /// Whether the block is made by proof of stake (EIP-3675).
+    /// Whether the block is under proof of stake (EIP-3675).
     #[must_use]
     pub(crate) const fn merged(&self) -> bool {
         self.merged
@@ -66,7 +66,7 @@ impl<'a> Rules<'a> {
         self.spec
     }
 
-    /// The fork by time that is active before the merge, if any; such a block is invalid.
+    /// The time-based fork that is active before the merge, if any; such a block is invalid.
     #[must_use]
     pub(crate) fn fork_before_merge(&self) -> Option<EthereumHardfork> {
         let at = self.spec.fork(EthereumHardfork::Shanghai);
@@ -146,7 +146,7 @@ impl EthereumHardforks for Rules<'_> {
             (EthereumHardfork::Dao, _) => ForkCondition::Never,
             // revm has no Constantinople of its own; see `meters_net_gas`.
             (EthereumHardfork::Petersburg, _) => self.spec.fork(EthereumHardfork::Constantinople),
-            // As in geth, forks by time wait for the merge and for London.
+            // As in geth, time-based forks wait for the merge and for London.
             (_, at @ ForkCondition::Timestamp(_)) => {
                 let london = self
                     .spec

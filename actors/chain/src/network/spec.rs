@@ -19,13 +19,13 @@ pub struct ChainSpec {
     pub(super) dao_fork_supported: bool,
 }
 
-/// Why a genesis cannot be followed.
+/// Why a genesis is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SpecError {
     /// The chain id is missing or zero, so transactions of other chains could not be recognized.
     #[error("genesis config has no chainId")]
     NoChainId,
-    /// Another consensus engine than ethash and proof of stake.
+    /// A consensus engine other than ethash and proof of stake.
     #[error("consensus engine {0} is not supported, only ethash and proof of stake are")]
     Engine(&'static str),
     /// A fork whose rules are not supported.
@@ -47,7 +47,7 @@ pub enum SpecError {
         /// eip158Block.
         eip158: Option<u64>,
     },
-    /// Forks by time need the merge, and the merge needs a total difficulty.
+    /// Time-based forks need the merge, and the merge needs a terminal total difficulty.
     #[error("fork {0} is scheduled without terminalTotalDifficulty")]
     NoMerge(EthereumHardfork),
     /// A fork has no blob parameters, or unusable ones.
@@ -63,9 +63,9 @@ pub enum SpecError {
     },
 }
 
-/// Most blobs that a schedule may allow in a block; far above any network's.
+/// Maximum number of blobs that a schedule may allow in a block; far above any network's.
 const BLOBS_MAX: u64 = u16::MAX as u64;
-/// Most excess blob gas, and most blob gas used, in a genesis; far above any network's. What
+/// Maximum of a genesis's excess blob gas, and of its blob gas used; far above any network's. What
 /// follows from them is computed in 64 bits: at this bound, neither their sum nor the product of
 /// blob gas used and [`BLOBS_MAX`] can overflow (EIP-7918).
 const GENESIS_BLOB_GAS_MAX: u64 = 1 << 40;
@@ -103,7 +103,7 @@ impl ChainSpec {
         self.chain_id
     }
 
-    /// Whether a child of a block with this difficulty and total difficulty is made by proof of
+    /// Whether a child of a block with this difficulty and total difficulty is under proof of
     /// stake.
     ///
     /// If the total difficulty is unknown, a difficulty of zero shows that the merge is past.

@@ -49,7 +49,7 @@ pub enum VerifyError {
     /// The nonce is not zero after the merge (EIP-3675).
     #[error("nonce: expected {expected}, found {found}")]
     Nonce { expected: B64, found: B64 },
-    /// A fork by time is active before the merge.
+    /// A time-based fork is active before the merge.
     #[error("fork {fork} is active before the merge")]
     ForkBeforeMerge { fork: EthereumHardfork },
     /// The withdrawals root is present before Shanghai, absent from then on, or wrong (EIP-4895).

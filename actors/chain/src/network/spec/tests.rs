@@ -87,7 +87,7 @@ fn the_terminal_total_difficulty_decides_the_merge() {
             "{difficulty} {total:?}"
         );
     }
-    // Forks by time wait for the merge.
+    // Time-based forks wait for the merge.
     assert!(!spec.rules(48, 480, false).has(EthereumHardfork::Shanghai));
     assert_eq!(
         spec.rules(48, 480, false).fork_before_merge(),

@@ -35,7 +35,7 @@ pub(super) fn write(w: &mut JsonWriter, list: &AccessList) {
     });
 }
 
-/// An upper estimate of the items' length in bytes.
+/// Upper bound on the items' length in bytes.
 pub(super) fn size_hint(list: &AccessList) -> usize {
     const ITEM: usize = 80;
     const KEY: usize = 69;

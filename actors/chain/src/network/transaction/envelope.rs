@@ -13,7 +13,7 @@ use crate::{
     remote::{fault::MemberError, reader::Reader},
 };
 
-/// Makes [`Transaction`] and [`TxType`] of the table: each method calls the one of [`TypeRules`].
+/// Makes [`Transaction`] and [`TxType`] from the table; their methods call those of [`TypeRules`].
 macro_rules! transaction_types {
     ($($(#[$doc:meta])* $name:ident = $id:tt: $type:ty;)*) => {
         /// A transaction as a block carries it.
@@ -100,7 +100,7 @@ macro_rules! transaction_types {
 }
 
 transaction_types! {
-    /// Of the time before types.
+    /// From before typed transactions (EIP-2718).
     Legacy = 0: Signed<TxLegacy>;
     /// With an access list.
     Eip2930 = 1: Signed<TxEip2930>;

@@ -19,8 +19,8 @@ pub(super) const QUANTITIES: &[&str] = &["chainId", "r", "s", "v", "yParity"];
 /// transaction without both cannot be read.
 pub(super) const TYPED_OMITTED: &[&str] = &["v", "yParity"];
 
-/// The parity is in `yParity`, in `v`, or in both. If they disagree, the
-/// comparison with the derived JSON finds it.
+/// Reads the signature of a typed transaction, whose parity is in `yParity`, in `v`, or in both. If
+/// they disagree, the comparison with the derived JSON finds it.
 pub(super) fn read_typed(tx: Reader<'_, '_>) -> Result<Signature, MemberError> {
     let parity = match tx.find("yParity", bit)? {
         Some(parity) => parity,
@@ -49,7 +49,7 @@ pub(super) fn write(w: &mut JsonWriter, signature: &Signature, v: u128) {
     w.raw(r#","s":"#).quantity(signature.s());
 }
 
-/// The sender is who signed.
+/// The sender is the signer.
 pub(super) fn sender<T: SignableTransaction<Signature>>(signed: &Signed<T>) -> SenderSource {
     SenderSource::Signature {
         signature: *signed.signature(),

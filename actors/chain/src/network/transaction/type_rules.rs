@@ -15,7 +15,7 @@ pub(crate) trait TypeRules: Transaction + TxHashRef + Sized {
     /// Names of the type's own members that hold a number, in the transaction and in its receipt.
     const QUANTITIES: &'static [&'static [&'static str]];
 
-    /// Names of members that some clients rightly leave out or send as null. What is served is
+    /// Names of members that some clients rightly leave out or send as null. The served ones are
     /// derived.
     const OMITTED: &'static [&'static str] = &[];
 
@@ -48,7 +48,7 @@ pub(crate) trait TypeRules: Transaction + TxHashRef + Sized {
     /// Writes the members that follow `type`.
     fn write_own(&self, w: &mut JsonWriter, outcome: Outcome<'_>);
 
-    /// An upper estimate of the bytes of lists and of other members that not every type has.
+    /// Upper bound on the bytes of lists and of other members that not every type has.
     fn size_hint(&self) -> usize {
         0
     }

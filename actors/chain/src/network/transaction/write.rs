@@ -7,7 +7,7 @@ use alloy_primitives::Address;
 use super::{Transaction, type_rules::Outcome};
 use crate::{block::BlockParts, encode::writer::JsonWriter, network::Receipt};
 
-/// The members of every type that hold a number.
+/// The members of transactions of every type that hold a number.
 pub(crate) const QUANTITIES: &[&str] = &[
     "blockNumber",
     "blockTimestamp",
@@ -52,7 +52,7 @@ pub(crate) fn write(
     w.raw("}");
 }
 
-/// An upper estimate of a transaction's length in bytes.
+/// Upper bound on a transaction's length in bytes.
 pub(crate) fn size_hint(transaction: &Transaction) -> usize {
     const FIXED: usize = 970;
     FIXED + 2 * transaction.input().len() + transaction.own_size_hint()
