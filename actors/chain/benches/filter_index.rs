@@ -79,7 +79,7 @@ fn index(kind: Kind, filters: u64) -> FilterIndex<u64> {
     index
 }
 
-/// Looks all logs of a block up in the index; returns the number of filters found.
+/// Looks up all logs of a block in the index; returns the number of filters found.
 fn matched(index: &FilterIndex<u64>, postings: &LogPostings) -> u64 {
     let mut found = 0;
     for position in 0..LOGS as u32 {
@@ -88,8 +88,8 @@ fn matched(index: &FilterIndex<u64>, postings: &LogPostings) -> u64 {
     found
 }
 
-/// The time of one run: the 10th percentile of many rounds, which the machine's other work did not
-/// interrupt.
+/// The time of one run: the 10th percentile of many rounds, because other work of the machine
+/// interrupts some of them.
 fn measure(mut run: impl FnMut()) -> Duration {
     let mut rounds = [(); 501].map(|()| {
         let begin = Instant::now();

@@ -68,7 +68,7 @@ fn log(emitter: u64, event: u64, accounts: [u64; 2]) -> Log {
     Log::new_unchecked(address(emitter), topics, Bytes::from(vec![1; 32]))
 }
 
-/// Blocks of `common` logs that no filter matches, in 250 receipts, plus a few that filters match;
+/// Blocks of `common` logs in at most 250 receipts, plus the few logs that selective filters match:
 /// the same ones whatever `common` is.
 fn chain(common: usize) -> Vec<Arc<Block>> {
     let mut rng = ChaCha8Rng::seed_from_u64(1);
@@ -108,8 +108,8 @@ fn filter(addresses: Vec<Address>, topics: Vec<Vec<B256>>) -> LogFilter {
     LogFilter { addresses, topics }
 }
 
-/// The time of one run: the 10th percentile of many short rounds, which the machine's other work
-/// did not interrupt.
+/// The time of one run: the 10th percentile of many short rounds, because other work of the machine
+/// interrupts some of them.
 fn measure(mut run: impl FnMut()) -> Duration {
     let begin = Instant::now();
     run();
@@ -211,7 +211,7 @@ fn filters() -> Vec<(&'static str, LogFilter)> {
 fn main() {
     let small = chain(650);
     let large = chain(6_500);
-    println!("{BLOCKS} blocks of 650 logs, and the same matches among 6,500 logs a block");
+    println!("{BLOCKS} blocks of 650 logs, and the same matches among 6,500 logs per block");
     println!(
         "{:32} {:>7} {:>9} {:>7} {:>10} {:>10} {:>6}",
         "filter", "matches", "bytes", "pieces", "µs", "µs at 10x", "ratio"
@@ -260,7 +260,7 @@ fn ingest(chain: &[Arc<Block>]) {
     let logs: Vec<Log> = (0..650).map(|_| common_log(&mut rng)).collect();
     let time = measure(|| _ = black_box(LogPostings::new(logs.iter())));
     println!(
-        "\nindexing 650 logs: {:.1} µs, {} bytes of postings a block",
+        "\nindexing 650 logs: {:.1} µs, {} bytes of postings per block",
         micros(time),
         chain[1].postings.bytes()
     );
@@ -312,8 +312,8 @@ fn huge() {
     );
 }
 
-/// The extra cost of copying runs into one buffer first, over writing each run to the connection.
-/// The latter costs the reply's body about 200 ns per run: a step for the slice and one for the
+/// What copying runs into one buffer first costs more than writing each run to the connection. The
+/// latter costs the reply's body about 200 ns per run: a step for the slice and one for the
 /// comma after it.
 fn crossover() {
     const BYTES: usize = 2 << 20;

@@ -3,8 +3,8 @@
 //! `cargo bench -p nearhead-chain --bench remote [-- PROFILE...]`
 //!
 //! The blocks are those of the dev chain, of the sizes of mainnet. Times are of one thread: the
-//! least of several rounds for each block, and the median over the blocks. Signatures are recovered
-//! by libsecp256k1, and for comparison by k256, which is pure Rust.
+//! minimum of several rounds for each block, and the median over the blocks. Signatures are
+//! recovered by libsecp256k1, and for comparison by k256, which is pure Rust.
 #![allow(missing_docs, clippy::expect_used)]
 
 use std::{
@@ -83,7 +83,7 @@ fn measure(name: &str, profile: Profile) {
     for number in 0..2 * BLOCKS {
         let step = producer.step().expect("a block is made");
         for (raw, block) in step.applied.iter().filter(|_| number >= BLOCKS) {
-            for (times, time) in times.iter_mut().zip(least(&verifier, raw, block)) {
+            for (times, time) in times.iter_mut().zip(shortest(&verifier, raw, block)) {
                 times.push(time);
             }
             let full = block.json.block(true);
@@ -115,27 +115,27 @@ fn measure(name: &str, profile: Profile) {
         println!("  {part:<20} {:>7} µs {share:>5.1} %", time.as_micros());
     }
     println!(
-        "  beside it: the block read from its JSON {} µs, both answers as values of serde_json {} µs, signatures by k256 {} µs",
+        "  for comparison: the block read from its JSON {} µs, both answers as values of serde_json {} µs, signatures by k256 {} µs",
         median(&mut read).as_micros(),
         median(&mut plain).as_micros(),
         median(&mut rust).as_micros()
     );
 }
 
-/// The least time of each of [`PARTS`] over several rounds, to exclude the machine's other work.
-fn least(verifier: &Verifier, raw: &RawBlock, block: &Block) -> [Duration; 6] {
-    let mut least = parts(verifier, raw, block);
+/// The shortest time of each of [`PARTS`] in several rounds, to exclude the machine's other work.
+fn shortest(verifier: &Verifier, raw: &RawBlock, block: &Block) -> [Duration; 6] {
+    let mut shortest = parts(verifier, raw, block);
     for _ in 1..ROUNDS {
-        for (least, time) in least.iter_mut().zip(parts(verifier, raw, block)) {
-            *least = (*least).min(time);
+        for (shortest, time) in shortest.iter_mut().zip(parts(verifier, raw, block)) {
+            *shortest = (*shortest).min(time);
         }
     }
-    let [signatures, hashing, encoding, postings, _, all] = least;
-    least[4] = all.saturating_sub(signatures + hashing + encoding + postings);
-    least
+    let [signatures, hashing, encoding, postings, _, all] = shortest;
+    shortest[4] = all.saturating_sub(signatures + hashing + encoding + postings);
+    shortest
 }
 
-/// The time of each of [`PARTS`] for one block; zero for the JSON, whose time [`least`] derives.
+/// The time of each of [`PARTS`] for one block; zero for the JSON, whose time [`shortest`] derives.
 fn parts(verifier: &Verifier, raw: &RawBlock, block: &Block) -> [Duration; 6] {
     let (full, receipts_json) = (block.json.block(true), block.json.receipts());
     let answers = BlockAnswers {
@@ -190,7 +190,7 @@ fn parts(verifier: &Verifier, raw: &RawBlock, block: &Block) -> [Duration; 6] {
     [signatures, hashing, encoding, postings, Duration::ZERO, all]
 }
 
-/// The least time that k256 takes to recover the senders that the service recovers.
+/// The shortest time that k256 takes to recover the senders that the service recovers.
 fn recovered_by_k256(raw: &RawBlock) -> Duration {
     let transactions = &raw.body.transactions;
     let signed: Vec<_> = transactions

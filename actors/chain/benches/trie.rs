@@ -38,10 +38,10 @@ fn main() {
     let resident = resident_bytes().saturating_sub(memory_before) as u64;
     println!("{stats:?}");
     println!(
-        "{:>12} bytes of RLP an account",
+        "{:>12} bytes of RLP per account",
         stats.node_bytes as u64 / accounts
     );
-    println!("{:>12} bytes resident an account", resident / accounts);
+    println!("{:>12} bytes resident per account", resident / accounts);
 
     let ring = move_window(genesis, accounts);
     let (Some(oldest), Some(head)) = (ring.front(), ring.back()) else {

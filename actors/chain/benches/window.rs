@@ -68,7 +68,7 @@ fn main() {
             lookups.push(looked_up);
         }
     }
-    println!("a full window, {TRANSACTIONS} transactions a block");
+    println!("a full window, {TRANSACTIONS} transactions per block");
     report("advance by one block, with the snapshot", advances);
     report("index, once the snapshot is published", indexings);
     report("release the previous snapshot", releases);

@@ -2,7 +2,7 @@
 
 /// Rounds of a simulation: `short`, or `full` if the environment has `NEARHEAD_CAMPAIGN=full`.
 ///
-/// The short run is for every change, the full one for a night.
+/// The short run is for every change, the full one for nightly tests.
 #[must_use]
 #[expect(
     clippy::disallowed_methods,

@@ -14,11 +14,13 @@ use crate::block::RawBlock;
 /// (EIP-7934).
 pub(crate) const BLOCK_RLP_BYTES_MAX: usize = 10 << 20;
 
-/// Most transactions of a block: each has a signature of 64 bytes. They are counted before they are
-/// decoded, because an unsigned transaction of 10 bytes takes 30 times as much memory.
+/// Maximum number of transactions in a block: each has a signature of 64 bytes. They are counted
+/// before they are decoded, because an unsigned transaction of 10 bytes takes 30 times as much
+/// memory.
 pub(crate) const BLOCK_TRANSACTIONS_MAX: usize = BLOCK_RLP_BYTES_MAX / 64;
 
-/// Most bytes of genesis.json after decompression: twice a genesis of a million accounts.
+/// Maximum size of genesis.json in bytes, after decompression: twice a genesis of a million
+/// accounts.
 pub(crate) const GENESIS_BYTES_MAX: u64 = 256 << 20;
 
 /// The first two bytes of gzip (RFC 1952); no RLP list of a block begins with 0x1f.
@@ -71,7 +73,7 @@ pub enum ChainFileError {
         /// Length that the block states.
         found: u64,
     },
-    /// A block with more transactions than could have been signed.
+    /// A block with more transactions than fit with their signatures.
     #[error("item {index} at byte {offset}: expected at most {max} transactions, found more")]
     Transactions {
         /// Number of blocks before this one.
@@ -163,13 +165,13 @@ pub struct ChainReader<R: Read> {
     done: bool,
 }
 
-/// The first bytes, already read, then the rest.
-type Begun<R> = BufReader<Chain<Cursor<Vec<u8>>, R>>;
+/// The bytes that were read to detect gzip, then the rest.
+type Peeked<R> = BufReader<Chain<Cursor<Vec<u8>>, R>>;
 
 #[derive(Debug)]
 enum Input<R: Read> {
-    Plain(Begun<R>),
-    Gzip(Box<BufReader<MultiGzDecoder<Begun<R>>>>),
+    Plain(Peeked<R>),
+    Gzip(Box<BufReader<MultiGzDecoder<Peeked<R>>>>),
 }
 
 impl<R: Read> ChainReader<R> {
@@ -212,7 +214,7 @@ impl<R: Read> ChainReader<R> {
     }
 
     fn read_block(&mut self) -> Result<Option<RawBlock>, ChainFileError> {
-        let Some(length) = self.read_length()? else {
+        let Some(length) = self.read_rlp()? else {
             return Ok(None);
         };
         let (index, offset) = (self.index, self.offset);
@@ -239,7 +241,7 @@ impl<R: Read> ChainReader<R> {
     }
 
     /// Reads the RLP of the next block into the buffer and returns its length; `None` at the end.
-    fn read_length(&mut self) -> Result<Option<u64>, ChainFileError> {
+    fn read_rlp(&mut self) -> Result<Option<u64>, ChainFileError> {
         let (index, offset) = (self.index, self.offset);
         self.buffer.clear();
         self.fill(1)?;

@@ -47,7 +47,8 @@ pub trait LazyBytes: Debug + Send {
     fn take(&mut self, max: usize) -> Result<Bytes, Truncated>;
 }
 
-/// The smallest `max` that [`LazyBytes::take`] is called with: shorter tokens need not be split.
+/// The smallest `max` that [`LazyBytes::take`] is called with, so that an implementation need not
+/// split shorter tokens.
 pub(crate) const TAKE_BYTES_MIN: usize = 64;
 
 /// A value cannot be finished. A client that was sent its beginning has to be disconnected.

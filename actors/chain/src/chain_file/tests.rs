@@ -80,7 +80,7 @@ fn a_chain_file_is_read_to_its_end_or_its_first_error() {
         )),
     );
     check(
-        "a string, no list",
+        "a string, not a list",
         &after(&[0x80]),
         1,
         Some(&format!(
@@ -96,7 +96,7 @@ fn a_chain_file_is_read_to_its_end_or_its_first_error() {
         )),
     );
     check(
-        "a claim of 2^64 bytes",
+        "a stated length of 2^64 - 1 bytes",
         &[0xff; 9],
         0,
         Some(&format!(
@@ -105,7 +105,7 @@ fn a_chain_file_is_read_to_its_end_or_its_first_error() {
         )),
     );
     check(
-        "a claim just within the bound",
+        "a stated length just within the bound",
         &[0xfa, 0x9f, 0xff, 0xfc],
         0,
         Some(&format!(
