@@ -1,7 +1,7 @@
 //! A JSON-RPC read service for the latest 128 blocks of one Ethereum-compatible chain.
 //!
-//! Where to start reading, and how a request, a notification and a block travel through the code:
-//! see `docs/architecture.md`.
+//! `docs/architecture.md` says where to start reading, and how a request, a notification and a
+//! block travel through the code.
 //!
 //! # Code map
 //! There are three packages, and their manifests fix the direction of dependence. `nearhead-chain`
@@ -15,14 +15,14 @@
 //!
 //! | module | what it does | must not mention |
 //! |---|---|---|
-//! | `main.rs` | the entry point: start, greet, wait for a signal, exit code | `actix`, `serde_json` |
+//! | `main.rs` | the entry point: starts the service, prints its URL, waits for a signal, sets the exit code | `actix`, `serde_json` |
 //! | `allocator.rs` | the program's memory allocator | `crate::` |
 //! | [`config`] | all options in one table: flag, environment, file, messages | `actix::`, `actix_web::`, `crate::http`, `crate::rpc`, `crate::ws`, `crate::service` |
 //! | `service` | starts and stops the parts; the only module that knows them all | `serde_json`, `RpcError`, `Envelope`, `Params` |
 //! | `feed` | the source's thread | `actix_web`, `crate::http`, `crate::rpc`, `crate::access`, `api_key`, `serde_json` |
-//! | [`http`] | routes, HTTP's own answers, bodies in pieces, probes | `crate::config`, `crate::service`, `crate::feed`, `rpc::methods` |
+//! | [`http`] | routes, the bodies of requests and replies, handshakes of sessions, probes, the access log | `crate::config`, `crate::service`, `crate::feed`, `rpc::methods` |
 //! | `http/request_actor.rs` | one HTTP request's work as an actor | `actix_web`, `actix_http`, `crate::http`, `super::reply` |
-//! | `connections` | sockets of clients that leave or are too slow; memory of bodies; how many may be open | `serde_json`, `crate::http`, `crate::rpc`, `crate::ws` |
+//! | `connections` | notices clients that leave or are too slow; bounds the memory of bodies and the number of connections | `serde_json`, `crate::http`, `crate::rpc`, `crate::ws` |
 //! | [`ws`] | a worker's sessions: frames, budgets, heartbeat, eviction, shutdown | `crate::http`, `crate::config`, `crate::service`, `serde_json` |
 //! | `subscriptions` | decides what each subscription is sent when the head changes | `crate::ws`, `crate::http`, `actix_web`, `serde_json` |
 //! | [`rpc`] | envelope, parameters, registry, dispatcher, methods, error codes | `actix_web`, `actix_http`, `crate::http`, `crate::config`, `crate::ws`, `crate::subscriptions` |
@@ -40,8 +40,8 @@
 //!   item of a batch, takes it once.
 //! - Nothing waits in an unbounded queue: a permit is taken before a message is sent, a source
 //!   waits for the reply, and a subscription that is too far behind ends.
-//! - A worker never waits for another thread to answer something cheap. The head tracker frees
-//!   snapshots.
+//! - A worker never waits for another thread to answer something cheap. Freeing a snapshot takes
+//!   long, so the head tracker does it, not the worker that read it last.
 //! - [`config`] holds secrets, and [`access`] their digests. No log line, metric or error has one.
 //! - Only `rpc::error` has JSON-RPC's error codes; only [`config`] and `main.rs` use `std::env`.
 //!

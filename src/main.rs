@@ -24,8 +24,9 @@ const FAILED: u8 = 1;
 const MISUSED: u8 = 2;
 
 fn main() -> ExitCode {
-    // Half of an idle connection's buffers is never touched, and huge pages would make it resident
-    // all the same (docs/performance.md). If the call fails, the process only uses more memory.
+    // An idle connection never touches half of its buffers, but with huge pages it would occupy
+    // memory for all of them (docs/performance.md). If the call fails, the process only uses more
+    // memory.
     #[cfg(target_os = "linux")]
     let _ = rustix::thread::disable_transparent_huge_pages(true);
     allocator::keep_freed_memory();
@@ -78,8 +79,10 @@ fn serve(config: Config) -> ExitCode {
     })
 }
 
-/// Starts the service and waits for its end. Signals are handled from the beginning: otherwise
-/// nothing would end the first process of a container during a long import.
+/// Starts the service and waits for its end.
+///
+/// Signals are handled from the beginning: the first process of a container ignores those that it
+/// does not handle, and could not be stopped during a long import.
 async fn run(config: Config, mut signals: Signals) -> ExitCode {
     let (started, starting) = oneshot::channel();
     let wanted = config.clone();
@@ -107,14 +110,14 @@ async fn run(config: Config, mut signals: Signals) -> ExitCode {
     tracing::info!("stopping: no new requests are accepted, and those in progress may finish");
     tokio::select! {
         () = service.stop() => ExitCode::SUCCESS,
-        // A person at a terminal. A second SIGTERM does not count: supervisors may send it to the
-        // process and to its group.
+        // A person at a terminal does not want to wait. A second SIGTERM does not count:
+        // supervisors may send it to the process and to its group.
         _ = signals.interrupt.recv() => fail(FAILED, &"stopped at once"),
     }
 }
 
-/// The lines that a user needs first. A configured secret is not printed: the command prompts for
-/// it.
+/// The lines that a user needs first. A configured secret is not printed: the command to try
+/// prompts for it.
 fn greeting(service: &Service, config: &Config) -> String {
     use nearhead::{
         access::MethodSet,
@@ -132,8 +135,8 @@ fn greeting(service: &Service, config: &Config) -> String {
         Some(snapshot) => (snapshot.head().number(), snapshot.head().hash.to_string()),
         None => (0, String::new()),
     };
-    let known = config.api_keys.contains(&ApiKey::new("dev", "dev"));
-    let (ask, key) = if known {
+    let has_dev_key = config.api_keys.contains(&ApiKey::new("dev", "dev"));
+    let (prompt, key) = if has_dev_key {
         ("", "dev")
     } else {
         ("printf 'key: '; read -r KEY; ", "$KEY")
@@ -148,7 +151,7 @@ fn greeting(service: &Service, config: &Config) -> String {
          source  {source}\n\
          head    {number} {hash}\n\
          url     {url}/v3/<API_KEY>\n\
-         try     {ask}curl -s {url}/v3/{key} -H 'content-type: application/json' \
+         try     {prompt}curl -s {url}/v3/{key} -H 'content-type: application/json' \
          -d '{{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"{method}\",\"params\":[{params}]}}'\n",
         version = env!("CARGO_PKG_VERSION"),
     )

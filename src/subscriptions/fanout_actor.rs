@@ -1,4 +1,4 @@
-//! Hands every change of the head to a worker's hub; one on every worker.
+//! Hands every change of the head to a worker's hub; one per worker.
 
 use std::{rc::Rc, sync::Arc};
 

@@ -53,12 +53,13 @@ struct FilterGroup {
 struct Listener {
     sink: Weak<dyn NotificationSink>,
     prefix: MessagePrefix,
-    /// Whether its session had no room; the hub then skips it until it is taken off the list.
+    /// Whether its session had no room or changes were missed; the hub then skips it until it is
+    /// taken off the list.
     is_behind: Cell<bool>,
 }
 
-/// Subscriptions whose sessions had no room, and where each continues. Listeners are borrowed while
-/// this is filled, so the subscriptions are moved afterwards.
+/// Subscriptions that fell behind, and where each continues. Listeners are borrowed while this is
+/// filled, so the subscriptions are taken off the lists afterwards.
 type Behind = RefCell<Vec<(SubscriptionNumber, Rc<dyn NotificationSink>, Bookmark)>>;
 
 /// Where a subscription is listed.
@@ -145,7 +146,7 @@ impl Hub {
             && self.metrics.subscriptions.get() == 0
     }
 
-    /// Notifies a subscription from the current snapshot on.
+    /// Lists a subscription, which is at the current snapshot and is notified from now on.
     pub(super) fn list(
         &self,
         number: SubscriptionNumber,
@@ -189,7 +190,7 @@ impl Hub {
         }
     }
 
-    /// Stops notifying a subscription.
+    /// Takes a subscription off the list, so that it is no longer notified.
     pub(super) fn unlist(&self, number: SubscriptionNumber, listing: &Listing) {
         match listing {
             Listing::Heads => drop(self.heads.borrow_mut().remove(&number)),

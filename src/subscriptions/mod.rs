@@ -3,7 +3,7 @@
 //! | file | content |
 //! |---|---|
 //! | [`hub`] | the subscriptions that are at the worker's current snapshot, and that snapshot |
-//! | [`session_subscriptions`] | those of one session; the ones that are behind take turns |
+//! | [`session_subscriptions`] | those of one session; they catch up in turns |
 //! | `catch_up` | one subscription that catches up |
 //! | `bookmark` | where in the chain a subscription continues |
 //! | `notification` | the JSON of a notification, shared by all that receive it |

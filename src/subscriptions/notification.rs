@@ -74,7 +74,7 @@ impl Notification {
         Some(Self::new([text.as_bytes(), b""]))
     }
 
-    /// The message for one subscription; nothing is copied.
+    /// The message for one subscription, in two parts that share their bytes.
     pub(super) fn message(&self, prefix: &MessagePrefix) -> [Bytes; 2] {
         [prefix.0.clone(), self.0.clone()]
     }

@@ -34,7 +34,7 @@ pub(crate) struct SessionSubscriptions {
     by_id: RefCell<HashMap<String, Subscription>>,
     /// Subscriptions that catch up; they take turns.
     behind: RefCell<VecDeque<CatchUp>>,
-    /// Addresses and topics in the filters of all of them.
+    /// Addresses and topics in the filters of all its subscriptions.
     filter_values: Cell<usize>,
     /// Whether the hub wakes the session after the next change of the head.
     waits_for_change: Cell<bool>,
@@ -48,12 +48,12 @@ struct Subscription {
 }
 
 enum SubscriptionState {
-    /// The answer with its id was not sent yet. It will start at the bookmark, a position in this
-    /// snapshot.
+    /// The answer with its id was not sent yet. The subscription will start at the bookmark, which
+    /// lies in this snapshot.
     Requested(Bookmark, Arc<Snapshot>),
-    /// It catches up with the hub.
+    /// The subscription catches up with the hub.
     Behind,
-    /// The hub notifies it.
+    /// The hub notifies the subscription.
     Listed(Listing),
 }
 

@@ -34,13 +34,13 @@ pub(crate) fn frame(opcode: Opcode, payload: &[u8]) -> Bytes {
     out.freeze()
 }
 
-/// A close frame; a reason that is too long is cut.
-pub(crate) fn close(code: u16, reason: &str) -> Bytes {
-    let mut end = reason.len().min(CONTROL_BYTES_MAX - 2);
-    while !reason.is_char_boundary(end) {
+/// A close frame; a text that is too long is cut.
+pub(crate) fn close(code: u16, text: &str) -> Bytes {
+    let mut end = text.len().min(CONTROL_BYTES_MAX - 2);
+    while !text.is_char_boundary(end) {
         end -= 1;
     }
-    let payload = [&code.to_be_bytes(), &reason.as_bytes()[..end]].concat();
+    let payload = [&code.to_be_bytes(), &text.as_bytes()[..end]].concat();
     frame(Opcode::Close, &payload)
 }
 
@@ -105,7 +105,7 @@ const HEADER_BYTES_MAX: usize = 2 + 8 + MASK_BYTES;
 /// What a [`Reframer`] found next.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FrameEvent {
-    /// The input ended.
+    /// All input was consumed; the next event needs more.
     NeedsInput,
     /// The header of an input frame, with the length of its payload.
     Announced(FrameStart, u64),
@@ -194,7 +194,7 @@ impl Reframer {
         FrameEvent::Announced(start, self.input_left)
     }
 
-    /// Length of the header, as far as it is known from the bytes that were read.
+    /// Length of the header; before its first two bytes are read, only they count.
     const fn header_len(&self) -> usize {
         if self.header_read < 2 {
             return 2;
@@ -276,7 +276,7 @@ mod tests {
         out
     }
 
-    /// Reframes `bytes` in chunks of `cut`: the output, and the other events.
+    /// Reframes `bytes` in chunks of `cut` bytes. Returns the output, and the other events.
     fn reframed(bytes: &[u8], cut: usize, words: u32) -> (Vec<u8>, Vec<FrameEvent>) {
         let mut reframer = Reframer::new(words);
         let (mut out, mut events) = (Vec::new(), Vec::new());

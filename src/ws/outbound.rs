@@ -41,7 +41,8 @@ struct ActorWaker {
 }
 
 impl ActorWaker {
-    /// Whether the actor is to run. From now on, wakes go to the task of this context.
+    /// Whether the actor has something to do. From now on, its wakes go to the task of this
+    /// context.
     fn take_due(&self, cx: &Context<'_>) -> bool {
         let mut task = self.task.lock();
         if !task.will_wake(cx.waker()) {

@@ -105,7 +105,7 @@ impl SessionActor {
             .answer(refused.json.unwrap_or(Json::NULL), None);
     }
 
-    /// Adds a fragment to the message, and answers the message after the last one.
+    /// Adds a fragment to its message, and answers the message after its last fragment.
     fn fragment(
         &mut self,
         item: Item,
@@ -167,7 +167,7 @@ impl StreamHandler<Result<Message, ProtocolError>> for SessionActor {
     ) {
         self.session.frame_handled();
         if !self.session.takes_messages() {
-            // Our close frame was sent; only the client's is still awaited.
+            // Our close frame is queued or sent; only the client's is awaited.
             if matches!(message, Ok(Message::Close(_)) | Err(_)) {
                 self.session.end();
                 ctx.stop();
@@ -176,7 +176,7 @@ impl StreamHandler<Result<Message, ProtocolError>> for SessionActor {
         }
         if let Err(reason) = self.receive(message, ctx) {
             self.session.close(reason);
-            // Nothing that follows a violation has a meaning.
+            // Whatever follows a violation is meaningless.
             ctx.stop();
         }
     }

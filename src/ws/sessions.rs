@@ -78,7 +78,7 @@ impl Sessions {
 }
 
 impl OpenSessions {
-    /// Called once a second: heartbeats, evictions, shutdown.
+    /// Called once a second for heartbeats, evictions and shutdown.
     pub(super) fn tick(&self, shared: &SessionsShared) {
         let now = shared.advance();
         let is_draining = self.draining.load(Ordering::Relaxed);
