@@ -74,7 +74,7 @@ fn shape(value: &Value) -> Value {
 }
 
 #[test]
-fn the_first_screen_works_as_printed() {
+fn every_command_works_as_printed() {
     let run = block_with("cargo run --release");
     let curl = block_with("curl ");
     run_to_completion("cargo build --release --locked --quiet");
@@ -167,7 +167,7 @@ fn tests_are_run_as_printed() {
     run_to_completion("cargo test --workspace --locked --features all-tests --no-run --quiet");
     let (status, output) = Process::start(&mut shell(&format!("{} --list", run.trim()))).wait();
     assert!(
-        status.success() && output.contains("readme::the_first_screen_works_as_printed: test"),
+        status.success() && output.contains("readme::every_command_works_as_printed: test"),
         "{run}\n{output}"
     );
 }

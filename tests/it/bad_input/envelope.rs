@@ -1,4 +1,4 @@
-//! The JSON-RPC envelope: single calls, batches, notifications, ids.
+//! The JSON-RPC envelope: single calls, batches, requests without an id, ids.
 
 use super::{Row, error};
 
@@ -128,8 +128,8 @@ const NON_ARRAYS: &[&str] = &[
     "false",
 ];
 
-/// Requests without an id, which get no answer, valid or not.
-const NOTIFICATIONS: &[&str] = &[
+/// Requests without an id: valid or not, they get no answer.
+const WITHOUT_ID: &[&str] = &[
     r#"{"jsonrpc":"2.0","method":"eth_chainId"}"#,
     r#"{"jsonrpc":"2.0","method":"eth_chainId","params":[]}"#,
     r#"{"jsonrpc":"2.0","method":"no_such_method"}"#,
@@ -170,7 +170,7 @@ pub(super) fn rows() -> Vec<Row> {
             .iter()
             .map(|params| Row::refused("eth_chainId", params, -32602, "non-array args")),
     );
-    rows.extend(NOTIFICATIONS.iter().map(|request| Row::exact(*request, "")));
+    rows.extend(WITHOUT_ID.iter().map(|request| Row::exact(*request, "")));
     rows.extend(lenient());
     rows.extend(batches());
     rows.extend(depth_bombs());
@@ -205,7 +205,7 @@ fn batches() -> Vec<Row> {
     let invalid = error("null", -32600, "invalid request");
     let too_large = |id: &str| format!("[{}]", error(id, -32600, "batch too large"));
     let many = |count: usize| vec![call_chain_id("7"); count].join(",");
-    let notification = r#"{"jsonrpc":"2.0","method":"eth_chainId"}"#;
+    let without_id = r#"{"jsonrpc":"2.0","method":"eth_chainId"}"#;
     vec![
         Row::exact("[]", error("null", -32600, "empty batch")),
         Row::exact(" [ ] ", error("null", -32600, "empty batch")),
@@ -224,7 +224,7 @@ fn batches() -> Vec<Row> {
         ),
         Row::exact(
             format!(
-                "[{},{notification},{},3]",
+                "[{},{without_id},{},3]",
                 call_chain_id("\"b\""),
                 call_chain_id("1.0")
             ),
@@ -254,9 +254,9 @@ fn batches() -> Vec<Row> {
             format!("[{},{}]", call_chain_id("\"first\""), many(1000)),
             too_large("\"first\""),
         ),
-        Row::exact(format!("[{notification},{}]", many(1000)), too_large("7")),
+        Row::exact(format!("[{without_id},{}]", many(1000)), too_large("7")),
         Row::exact(
-            format!("[{}]", vec![notification; 1001].join(",")),
+            format!("[{}]", vec![without_id; 1001].join(",")),
             too_large("null"),
         ),
         Row::exact(
@@ -270,7 +270,7 @@ fn batches() -> Vec<Row> {
     ]
 }
 
-/// Nesting that would overflow the stack of a recursive parser; it is skipped at any depth.
+/// Nesting that would overflow the stack of a recursive parser: the server skips it at any depth.
 fn depth_bombs() -> Vec<Row> {
     let parse_error = error("null", -32700, "parse error");
     let invalid = error("null", -32600, "invalid request");

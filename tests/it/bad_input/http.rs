@@ -297,7 +297,7 @@ fn bodies_over_5_mib_get_413() {
 
 /// The server answers malformed HTTP with a 4xx and closes, or only closes.
 #[test]
-fn malformed_http_ends_its_connection_alone() {
+fn malformed_http_ends_only_its_own_connection() {
     let server = Server::execution_apis(&[]);
     let path = good_path();
     let body = GOOD.0;
@@ -525,7 +525,7 @@ fn drip(connection: &mut Connection, bytes: &[u8]) {
 
 /// A request that stalls or drips is cut off at its timeout; other clients are unaffected.
 #[test]
-fn slow_requests_time_out_alone() {
+fn slow_requests_time_out_and_affect_no_other_client() {
     let server = Server::execution_apis(&[
         "--header-timeout",
         "1s",
@@ -555,7 +555,7 @@ fn slow_requests_time_out_alone() {
         }
     }
     let mut idle = server.connect();
-    check_alive("before it idles", &mut idle);
+    check_alive("connecting", &mut idle);
     idle.wait_closed();
 }
 
@@ -602,6 +602,7 @@ fn large_answers_are_compressed_as_the_client_accepts() {
         &plain.header("content-encoding"),
         &None,
     );
+    // `None`: whichever of the accepted encodings the server prefers.
     for (accepted, used) in [
         ("gzip", Some("gzip")),
         ("br", Some("br")),
@@ -708,8 +709,8 @@ fn a_thousand_idle_connections_affect_no_other_client() {
         .collect();
     let mut connection: Connection = server.connect();
     for _ in 0..100 {
-        check_alive("among idle connections", &mut connection);
+        check_alive("opening 1,000 idle connections", &mut connection);
     }
     drop(idle);
-    check_alive("after them", &mut connection);
+    check_alive("closing the idle connections", &mut connection);
 }

@@ -402,7 +402,7 @@ impl Method {
     }
 }
 
-/// Invalid storage keys for both methods that take them; execution-apis fixes the messages.
+/// Invalid storage keys for both methods that take them; execution-apis prescribes the messages.
 fn bad_keys() -> Vec<Row> {
     let address = ADDRESS.1;
     let at = |key: &str| format!(r#"[{address},"{key}","latest"]"#);

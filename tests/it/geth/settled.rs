@@ -1,4 +1,4 @@
-//! Answers about the safe and finalized blocks are geth's, before and after it knows them.
+//! Answers about the safe and finalized blocks equal geth's, before and after geth knows them.
 
 use serde_json::json;
 
@@ -10,9 +10,9 @@ use crate::{
     window,
 };
 
-/// The source `files` serves a file's head as safe and finalized: geth gets the same forkchoice.
+/// The source `files` serves the head as safe and finalized, so geth gets the same fork choice.
 #[test]
-fn answers_by_safe_and_finalized_are_geths() {
+fn answers_about_safe_and_finalized_equal_geths() {
     let (genesis, chain) = window::export("geth-settled", &["--blocks", "20", "--seed", "5"]);
     let (_, payloads) = of_files(&genesis, &chain);
     let geth = Geth::at_genesis(&scratch(SETTLED), &genesis);
@@ -21,8 +21,8 @@ fn answers_by_safe_and_finalized_are_geths() {
     let mut both = GethComparison::of(SETTLED, Server::files(&genesis, &chain, &[]), geth);
     let tags = ["safe", "finalized"];
 
-    // Before that the tags are unknown: every method refuses them. `errors` checks ours; geth has
-    // its own code and message.
+    // Until geth gets the fork choice, it refuses both tags in every method, with a code and
+    // messages of its own. `errors` checks our refusals.
     for tag in tags {
         for (method, params) in calls_with_tag(tag) {
             let answer = both.pair.theirs.call(method, &params);

@@ -27,7 +27,7 @@ const BLOCKS: u64 = 200;
 /// The most slots in one proof.
 const SLOTS_PROVEN: usize = 48;
 
-/// The contents of the chain so far, from which requests are made.
+/// The contents of the chain so far, from which the test makes requests.
 #[derive(Debug, Default)]
 struct ChainContents {
     /// Accounts and their slots.
@@ -165,7 +165,7 @@ fn queue_account(
 }
 
 #[test]
-fn every_answer_is_the_upstreams_while_the_chain_grows() {
+fn every_answer_equals_the_upstreams_while_the_chain_grows() {
     let (genesis, payloads) = driven_geth::chain("node-conformance", 59, BLOCKS);
     let mut geth = DrivenGeth::at("node-conformance-geth", &genesis, &payloads);
     geth.go_to(&payloads[0]);
@@ -248,7 +248,7 @@ fn every_answer_is_the_upstreams_while_the_chain_grows() {
     assert!(compared > 50_000, "{compared} answers");
 }
 
-/// Compares refusals whose code and reason both sides define.
+/// Compares refusals whose code and reason geth defines too.
 fn compare_refusals(comparison: &mut Comparison, head: u64) {
     let (hash, address) = (B256::repeat_byte(7), Address::repeat_byte(7));
     let beyond = hex(head + 1);

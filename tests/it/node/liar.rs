@@ -149,8 +149,8 @@ impl<'a> LiarSetup<'a> {
             check("beyond the head", &answer, &Value::Null);
             let liars = self.liars.iter().enumerate();
             let found = liars.map(|(upstream, (row, proxy))| {
-                // The fault counts only if the lie was sent: the test itself has closed the
-                // connection.
+                // A fault counts only if the lie was sent: the test itself closed the connection,
+                // which may be a fault too.
                 let reason = refuted(&self.server, upstream).into_keys().next();
                 let reason = reason.filter(|_| proxy.applied() > 0);
                 (*row, reason)
@@ -392,7 +392,7 @@ fn check_unfilled(row: &Row, upstream: SocketAddr, wanted: (u64, B256)) {
 /// The total difficulty cannot be verified. A value that contradicts its neighbours' may be
 /// refused; the other members are true, and following continues.
 #[test]
-fn the_total_difficulty_is_the_upstreams() {
+fn the_total_difficulty_is_served_as_the_upstream_states_it() {
     let mut anvil = Anvil::start(&["--no-mining"]);
     anvil.mine(3);
     let params = json!(["0x2", false]);

@@ -90,8 +90,8 @@ impl<'a> Walk<'a> {
         path
     }
 
-    /// Reverts and applies in both. The model has done its reverts already, when the path was
-    /// chosen.
+    /// Reverts and applies in both. The model has done its reverts already: the path was chosen on
+    /// top of them.
     async fn advance(&mut self, reverted: usize, path: &[B256]) {
         // No source reports an empty change.
         if reverted == 0 && path.is_empty() {
@@ -424,7 +424,7 @@ fn hex(number: u64) -> Value {
 }
 
 #[test]
-fn every_answer_is_the_models() {
+fn every_answer_equals_the_models() {
     let tree = Tree::grow(11, STEPS);
     for seed in 1..=campaign::rounds(1, 10) {
         actix::System::new().block_on(async {

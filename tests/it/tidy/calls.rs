@@ -3,7 +3,7 @@
 use super::{check_none, source::sources};
 
 /// Names that only these files may use: the name, the files, the reason.
-const ALONE: &[(&str, &[&str], &str)] = &[
+const EXCLUSIVE: &[(&str, &[&str], &str)] = &[
     (
         "actix_web_actors",
         &["src/ws/session_actor.rs"],
@@ -59,7 +59,7 @@ fn some_names_are_used_in_one_place_only() {
         .filter(|source| !source.is_test)
     {
         let lines: Vec<_> = source.words().collect();
-        for (word, places, why) in ALONE {
+        for (word, places, why) in EXCLUSIVE {
             if places.iter().any(|place| source.path.starts_with(place)) {
                 continue;
             }
@@ -72,8 +72,7 @@ fn some_names_are_used_in_one_place_only() {
     check_none("used in another place", &violations);
 }
 
-/// Whether a line has one of JSON-RPC's error numbers: -32xxx, -39xxx or 4444, digits grouped or
-/// not.
+/// Whether a line has one of JSON-RPC's error codes: -32xxx, -39xxx or 4444, digits grouped or not.
 fn has_code(line: &str) -> bool {
     let line = line.replace('_', "");
     line.split(|character: char| !(character.is_ascii_digit() || character == '-'))
@@ -85,14 +84,14 @@ fn has_code(line: &str) -> bool {
         })
 }
 
-/// Files that may contain them: the errors that are sent, and the meaning of those of nodes.
+/// Files that may contain error codes: of the errors that are sent, and of upstreams' errors.
 const CODES: [&str; 2] = [
     "src/rpc/error.rs",
     "actors/src/upstream/client/error_code.rs",
 ];
 
 #[test]
-fn error_numbers_are_in_two_files_only() {
+fn error_codes_are_in_two_files_only() {
     assert!(has_code("Self::Parse => -32700,") && has_code("-39_001") && has_code("=> 4444"));
     assert!(!has_code("from -3 to 4") && !has_code("32700") && !has_code("x44445"));
     let mut violations = Vec::new();
@@ -104,7 +103,7 @@ fn error_numbers_are_in_two_files_only() {
             violations.push(format!("{}:{number}: {}", source.path, line.trim()));
         }
     }
-    check_none("an error number outside of its files", &violations);
+    check_none("an error code outside its files", &violations);
 }
 
 /// Calls that no code may make, each with the reason. `.clippy.toml` bans those that have a path.

@@ -14,7 +14,7 @@ use crate::harness::{self, Server, check, wait_until};
 pub(super) const LOGS_ANSWERED: &str =
     r#"nearhead_requests_total{method="eth_getLogs",outcome="ok"}"#;
 
-/// The HTTP test is `admission::a_disconnect_cancels_the_remaining_queries`.
+/// The same over HTTP: `admission::a_disconnect_cancels_the_remaining_queries`.
 #[test]
 fn a_disconnect_cancels_the_remaining_queries() {
     let still = ["--block-time", "0", "--workers", "1"];

@@ -224,7 +224,7 @@ fn an_abrupt_disconnect_is_counted_as_1006() {
 }
 
 #[test]
-fn a_message_over_the_memory_budget_is_refused_alone() {
+fn only_a_message_over_the_memory_budget_is_refused() {
     let server = Server::execution_apis(&["--workers", "1"]);
     let large = vec![b' '; 5 << 20];
     let _hoarders: Vec<Client> = (0..26)

@@ -43,11 +43,11 @@ fn messages_are_answered_like_http_bodies() {
             );
         }
     }
-    // A notification gets no answer; the next request does.
+    // A request without an id gets no answer; the next request does.
     session.text(r#"{"jsonrpc":"2.0","method":"eth_blockNumber"}"#);
     session.text(GOOD);
     check(
-        "after a notification",
+        "after a request without an id",
         &session.receive(),
         &Received::Frame(TEXT, GOOD_ANSWER.into()),
     );
@@ -256,7 +256,7 @@ fn disconnected_sessions_leave_nothing_behind() {
 /// A client requests 21 MB 40 times and reads nothing: the server stops reading from it, holds a
 /// few answers, and cuts it off.
 #[test]
-fn a_session_that_stops_reading_is_cut_off_alone() {
+fn only_a_session_that_stops_reading_is_cut_off() {
     let server = Server::execution_apis(&[]);
     let logs = json!({"jsonrpc": "2.0", "id": 1, "method": "eth_getLogs",
         "params": [{"fromBlock": "0x0", "toBlock": "latest"}]})

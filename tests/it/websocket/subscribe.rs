@@ -101,7 +101,7 @@ fn subscribe_and_unsubscribe_check_parameters_and_limits() {
     }
     check("counted", &server.metric("nearhead_subscriptions"), &0.0);
     let last = subscribe(&mut session, &json!(["reorgs"]));
-    // A notification gets no answer, and still ends the subscription.
+    // A request without an id gets no answer, and still ends the subscription.
     session.text(
         &json!({"jsonrpc": "2.0", "method": "eth_unsubscribe", "params": [last]}).to_string(),
     );
