@@ -139,7 +139,7 @@ proptest! {
 
     /// One flipped bit anywhere in an honest answer.
     #[test]
-    fn changed_bytes_serve_nothing_false(
+    fn a_flipped_bit_serves_nothing_false(
         (chain, block) in any_block(),
         of_receipts: bool,
         position: prop::sample::Index,

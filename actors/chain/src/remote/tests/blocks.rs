@@ -21,7 +21,7 @@ fn chains() -> [&'static ExecutedChain; 2] {
     [&EXECUTION_APIS, &DEV]
 }
 
-/// Checks that the answers verify to `block`, and returns the names of ignored members.
+/// Checks that the answers give `block`, and returns the names of ignored members.
 #[track_caller]
 fn check(
     chain: &ExecutedChain,

@@ -84,7 +84,7 @@ const LIES: [Lie; 14] = [
 const EXCEPTIONS: &[(&str, &[Lie], &str)] = &[
     (
         "block.totalDifficulty",
-        NOT_SHAPE,
+        WELL_FORMED,
         "no hash covers it, and it comes from the upstream",
     ),
     (
@@ -118,10 +118,12 @@ const EXCEPTIONS: &[(&str, &[Lie], &str)] = &[
     ("legacy transaction.chainId", ABSENT, "v includes it"),
 ];
 
+/// Lies after which the member is absent.
 #[cfg(feature = "all-tests")]
 const ABSENT: &[Lie] = &[Lie::Removed, Lie::Null];
+/// Lies after which the member is still a quantity, or is absent.
 #[cfg(feature = "all-tests")]
-const NOT_SHAPE: &[Lie] = &[
+const WELL_FORMED: &[Lie] = &[
     Lie::OtherEnd,
     Lie::OtherStart,
     Lie::Shorter,
@@ -296,7 +298,7 @@ struct Tally {
 
 #[cfg(feature = "all-tests")]
 impl Tally {
-    fn rows(&self) -> usize {
+    fn lies(&self) -> usize {
         self.found.values().sum()
     }
 }
@@ -417,12 +419,12 @@ fn every_lie_about_a_block_is_found() {
             "exception {row} never occurred"
         );
     }
-    let (rows, kinds) = (tally.rows(), tally.found.len());
+    let (lies, kinds) = (tally.lies(), tally.found.len());
     println!(
-        "{rows} lies about {kinds} members were found: {:?}",
+        "{lies} lies about {kinds} members were found: {:?}",
         tally.reasons
     );
-    assert!(rows > 2_000 && kinds > 200, "{rows} rows, {kinds} kinds");
+    assert!(lies > 2_000 && kinds > 200, "{lies} lies, {kinds} kinds");
 }
 
 /// Truncated and malformed answers, and answers that should be absent.
@@ -430,22 +432,22 @@ fn every_lie_about_a_block_is_found() {
 #[cfg(feature = "all-tests")]
 fn every_lie_about_a_whole_answer_is_found() {
     let chain = &EXECUTION_APIS;
-    // Preferably one that has transactions too.
-    let has_ommer = |block: &&std::sync::Arc<Block>| {
-        block.json.uncle_count() > 0 && block.json.transaction_count() > 0
-    };
-    let ommers = chain
+    // A block with an ommer, preferably one that has transactions too.
+    let with_ommer = chain
         .blocks
         .iter()
         .find(|block| block.json.uncle_count() > 0)
         .unwrap();
-    let block = chain.blocks.iter().find(has_ommer).unwrap_or(ommers);
+    let has_both = |block: &&std::sync::Arc<Block>| {
+        block.json.uncle_count() > 0 && block.json.transaction_count() > 0
+    };
+    let block = chain.blocks.iter().find(has_both).unwrap_or(with_ommer);
     let truth = Statement::of(block);
-    let mut rows = 0;
+    let mut lies = 0;
     let mut check = |altered: Statement| {
         let verified = altered.verify(&chain.verifier, RequestedBlock::Hash(block.hash));
         assert!(verified.is_err(), "{altered:?}");
-        rows += 1;
+        lies += 1;
     };
     let texts = |truth: &[u8]| -> Vec<Vec<u8>> {
         let cuts = (0..truth.len()).step_by(1 + truth.len() / 60);
@@ -496,13 +498,13 @@ fn every_lie_about_a_whole_answer_is_found() {
     });
     let ommers = [truth.ommers.clone(), truth.ommers.clone()].concat();
     check(Statement { ommers, ..truth });
-    println!("{rows} lies about whole answers were found");
-    assert!(rows > 150, "{rows}");
+    println!("{lies} lies about whole answers were found");
+    assert!(lies > 150, "{lies}");
 }
 
 #[test]
 fn every_lie_about_a_proof_is_found() {
-    let mut rows = 0;
+    let mut lies = 0;
     let mut kinds = BTreeSet::new();
     for (state, address, slots) in proofs() {
         let keys = slots.iter().map(|slot| ProofKey::Full(*slot)).collect();
@@ -534,15 +536,15 @@ fn every_lie_about_a_proof_is_found() {
                     continue;
                 }
                 kinds.insert(kind);
-                rows += 1;
+                lies += 1;
             }
         }
     }
     println!(
-        "{rows} lies about {} members of proofs were found",
+        "{lies} lies about {} members of proofs were found",
         kinds.len()
     );
-    assert!(rows > 500 && kinds.len() == 13, "{rows} rows, {kinds:?}");
+    assert!(lies > 500 && kinds.len() == 13, "{lies} lies, {kinds:?}");
 }
 
 /// Accounts with and without storage, absent accounts, set and empty slots.

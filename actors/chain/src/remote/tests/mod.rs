@@ -1,4 +1,4 @@
-//! Blocks and proofs from upstreams, honest and not.
+//! Verifies the answers of honest upstreams and of lying ones.
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 #[cfg(feature = "all-tests")]
@@ -48,7 +48,8 @@ pub(super) static EXECUTION_APIS: LazyLock<ExecutedChain> = LazyLock::new(|| {
     }
 });
 
-/// Ten blocks of the dev chain: all forks active, all kinds of transactions, creations, logs.
+/// The genesis and ten blocks of the dev chain: all forks active, all kinds of transactions,
+/// creations, logs.
 pub(super) static DEV: LazyLock<ExecutedChain> = LazyLock::new(|| {
     let config = DevConfig {
         seed: 7,

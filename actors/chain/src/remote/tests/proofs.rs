@@ -178,20 +178,20 @@ fn neighboring_blocks_share_unchanged_nodes() {
         .find_map(of_log)
         .unwrap();
     let slots: Vec<_> = (0..8).map(slot).collect();
-    let mut nodes = Vec::new();
+    let mut new_bytes = Vec::new();
     for (state, held) in states.iter().zip(&held) {
         let before = store.stats().node_bytes;
         store.insert_proof(&fetch(state, held, &token, &slots));
         check_store(&store);
-        nodes.push(store.stats().node_bytes - before);
+        new_bytes.push(store.stats().node_bytes - before);
         assert_eq!(
             honest_answer(held, &token, &slots),
             honest_answer(state, &token, &slots)
         );
     }
     assert!(
-        nodes[1..].iter().all(|bytes| *bytes <= nodes[0]),
-        "{nodes:?}"
+        new_bytes[1..].iter().all(|bytes| *bytes <= new_bytes[0]),
+        "{new_bytes:?}"
     );
     // The older states are dropped one by one; the nodes that the newest reaches stay.
     let mut held = held;
@@ -233,7 +233,7 @@ fn nodes_that_no_held_root_reaches_are_not_stored() {
     store.insert_proof(&proof);
     check_store(&store);
     assert_eq!(again.storage(&address(3), slot(1)), Ok(slot(5)));
-    // Another proof brings the missing half.
+    // A proof against the other root makes its slot readable.
     store.insert_proof(&other.prove(&address(3), &[slot(1)]).unwrap());
     check_store(&store);
     assert_eq!(held.storage(&address(3), slot(1)), Ok(slot(5)));
@@ -336,7 +336,7 @@ fn a_bounded_store_keeps_state_that_is_read() {
             if held.prove(&address, &slots).is_err() {
                 fetched[which] += 1;
                 store.insert_proof(&fetch(&full, &held, &address, &slots));
-                // Fresh state is held.
+                // State that was just fetched is held.
                 assert_eq!(
                     honest_answer(&held, &address, &slots),
                     honest_answer(&full, &address, &slots)

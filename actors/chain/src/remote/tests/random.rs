@@ -26,7 +26,7 @@ use crate::{
 /// The id of a chain without built-in parameters.
 const CHAIN_ID: u64 = 31_337;
 
-/// The transaction with this chain id, and with a signature that recovers.
+/// The transaction with [`CHAIN_ID`], and with a signature from which a sender can be recovered.
 fn signed(transaction: &Transaction) -> Transaction {
     fn sign<T: SignableTransaction<Signature>>(transaction: T) -> Transaction
     where
