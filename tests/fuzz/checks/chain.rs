@@ -85,7 +85,7 @@ fn check_json(block: &RawBlock) {
     }
 }
 
-/// A chain with every fork active from its genesis.
+/// The genesis file of a chain in which every fork is active from the start.
 const GENESIS: &[u8] = br#"{
     "config": {
         "chainId": 1337, "homesteadBlock": 0, "eip150Block": 0, "eip155Block": 0, "eip158Block": 0,
@@ -112,7 +112,7 @@ static CHAIN: LazyLock<(Importer, Arc<Block>)> = LazyLock::new(|| {
     (importer, block)
 });
 
-/// Imports the block as the child of the genesis: unchanged, then with a header that fits the
+/// Imports the block as a child of the genesis: first unchanged, then with a header that fits the
 /// parent, so that the import also checks the body.
 fn check_import(block: RawBlock) {
     let (importer, genesis) = &*CHAIN;
@@ -142,7 +142,7 @@ fn check_import(block: RawBlock) {
 
 /// The blocks of a file survive encoding and decoding, and the reader stops at the first error.
 pub fn chain_file(input: &[u8]) {
-    // Only for panics: alloy parses a genesis.
+    // Alloy parses a genesis, so only a panic is a failure here.
     drop(read_genesis(input));
     let Ok(reader) = ChainReader::new(input) else {
         return;
@@ -192,7 +192,7 @@ pub fn trie_nodes(input: &[u8]) {
     assert_eq!(alloy_rlp::encode(&node), input);
 }
 
-/// The leaf of an account refers to its storage and code; the leaf of a slot refers to nothing.
+/// The leaf of an account references its storage and code; the leaf of a slot references nothing.
 fn check_leaf(mut value: &[u8], found: &[Reference]) {
     let mut expected = Vec::new();
     if value

@@ -1,4 +1,4 @@
-//! Bytes that the client of a session sends.
+//! Bytes that a client sends in a session.
 
 use actix_http::ws::{OpCode, Parser};
 use bytes::{Bytes, BytesMut};
@@ -9,8 +9,8 @@ use nearhead::{
 
 /// The frame decoder finds the same messages before and after reframing, and no oversized frame.
 ///
-/// The first byte of the input is the size of the arriving chunks, the second the size of the new
-/// frames.
+/// The first byte of the input is the size of the arriving chunks. The second, plus one, is the
+/// size of the new frames in words of four bytes.
 pub fn frames(input: &[u8]) {
     let [chunk_len, words, bytes @ ..] = input else {
         return;
@@ -22,7 +22,10 @@ pub fn frames(input: &[u8]) {
     let (found, _) = messages(&reframed, control_bytes_max.max(words as usize * 4));
     if is_refused {
         // The decoder stops at a refused frame.
-        assert!(found.starts_with(&expected), "{found:?} but {expected:?}");
+        assert!(
+            found.starts_with(&expected),
+            "{found:?} does not start with {expected:?}"
+        );
     } else {
         assert_eq!(found, expected);
     }

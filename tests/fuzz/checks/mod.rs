@@ -1,5 +1,5 @@
-//! Properties that hold for every input: one function a fuzz target. The stable tests run them over
-//! the corpus.
+//! Properties that hold for every input: one function for each fuzz target. The stable tests run
+//! them over the corpus.
 //!
 //! A check passes by returning. Refused input always passes; accepted input must agree with an
 //! independent decoder, or survive encoding and decoding.

@@ -90,7 +90,7 @@ fn check_answer(id: &str, error: &RpcError) {
     );
 }
 
-/// The cursor yields the items of the array, and each decoder of a value agrees with a plain one
+/// The parameters are the items of the array, and each decoder of a value agrees with a plain one
 /// here.
 pub fn params(input: &[u8]) {
     let Some(raw) = raw(input) else { return };
@@ -99,10 +99,10 @@ pub fn params(input: &[u8]) {
         return;
     };
     for read in 0..=4 {
-        check_cursor(raw, &items, read);
+        check_items(raw, &items, read);
     }
     for item in items {
-        check_readers(item);
+        check_decoders(item);
     }
 }
 
@@ -110,7 +110,7 @@ fn raw(input: &[u8]) -> Option<&RawValue> {
     serde_json::from_slice(input).ok()
 }
 
-fn check_cursor(raw: &RawValue, items: &[&RawValue], read: usize) {
+fn check_items(raw: &RawValue, items: &[&RawValue], read: usize) {
     let mut params = Params::new(Some(raw)).unwrap();
     for index in 0..read {
         let found = params.required(|item| Ok(item.get()));
@@ -126,7 +126,7 @@ fn check_cursor(raw: &RawValue, items: &[&RawValue], read: usize) {
     assert_eq!(params.finish(), expected);
 }
 
-fn check_readers(raw: &RawValue) {
+fn check_decoders(raw: &RawValue) {
     let text = serde_json::from_str::<String>(raw.get()).ok();
     // The text in lower case, prefix included.
     let lower = text.as_deref().map(str::to_ascii_lowercase);
