@@ -9,7 +9,7 @@ use nearhead_chain::{json::Truncated, window::ResolveError};
 use crate::{access::Exceeded, metrics::Outcome};
 
 /// Longest part of a client's own text that an error repeats, in bytes: enough to recognise it.
-const ECHO_MAX: usize = 256;
+const ECHO_BYTES_MAX: usize = 256;
 
 /// An error as the client sees it. Internal detail is logged where it happens, never carried here.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -387,7 +387,7 @@ impl RpcError {
 
 /// As much of a client's own text as an error repeats.
 pub(crate) fn echo(text: &str) -> &str {
-    &text[..text.floor_char_boundary(ECHO_MAX)]
+    &text[..text.floor_char_boundary(ECHO_BYTES_MAX)]
 }
 
 #[cfg(test)]

@@ -70,5 +70,5 @@ fn a_long_method_name_is_cut_at_a_character() {
     let RpcError::MethodNotFound(kept) = RpcError::method_not_found(&long) else {
         panic!("another error")
     };
-    assert_eq!(kept.len(), ECHO_MAX);
+    assert_eq!(kept.len(), ECHO_BYTES_MAX);
 }

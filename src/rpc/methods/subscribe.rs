@@ -40,7 +40,7 @@ pub(crate) async fn subscribe(
     let has_filter = matches!(kind, SubscriptionKind::Logs(_));
     let mut since = params.optional(None, since)?;
     if !has_filter && since.is_none() {
-        // Without a filter, it may be the second parameter, or the third as for logs.
+        // Without a filter, `since` may be the second parameter, or the third as for logs.
         since = params.optional(None, self::since)?;
     }
     params.finish()?;
