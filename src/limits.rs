@@ -24,7 +24,8 @@ pub(crate) const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 pub(crate) const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How long a connection may stay idle between requests: longer than the 60 s of most load
-/// balancers, so that the balancer closes it and no request meets a closing server.
+/// balancers, so that the balancer closes it, and sends no request on a connection that the server
+/// is closing.
 pub(crate) const KEEP_ALIVE: Duration = Duration::from_secs(75);
 
 /// Longest wait for a client to close its side of a connection; then the socket is closed.
