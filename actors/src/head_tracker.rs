@@ -34,7 +34,7 @@ pub struct HeadTracker {
 }
 
 /// The number of changes of the head that a subscriber may be behind. One that is further behind
-/// gets the number that it missed, and must close or resume: no change is dropped silently. At one
+/// gets the number that it missed, and must stop or resume: no change is dropped silently. At one
 /// change a second, this is a minute.
 pub(crate) const SUBSCRIBER_LAG_MAX: usize = 64;
 

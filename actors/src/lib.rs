@@ -1,5 +1,6 @@
-//! The actors of nearhead: they own the head, the blocks, the logs and the proofs, and forward to
-//! the pure package below.
+//! The actors of nearhead: the head tracker owns the window, and read actors answer from its
+//! snapshots. Sources feed the head tracker. What can be decided without I/O is in the pure package
+//! below.
 //!
 //! This package knows actix and tokio; it does not know HTTP, keys or configuration files.
 //!

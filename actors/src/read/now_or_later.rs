@@ -9,8 +9,8 @@ use actix::{
 
 use crate::messages::Reply;
 
-/// A reply that is ready, or a future for it, which is dropped when the sender of the message no
-/// longer waits.
+/// A reply that is ready, or a future for it, which is dropped when nobody waits for the reply any
+/// more.
 pub enum NowOrLater<T> {
     /// The reply.
     Now(Reply<T>),
@@ -35,7 +35,7 @@ where
             return;
         };
         match self {
-            // Sending fails if the sender of the message no longer waits.
+            // Sending fails if nobody waits for the reply any more.
             Self::Now(reply) => drop(sender.send(reply)),
             Self::Later(reply) => drop(actix::spawn(async move {
                 tokio::select! {
