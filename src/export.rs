@@ -187,7 +187,7 @@ mod tests {
         }
     }
 
-    fn into(folder: &Path, blocks: u64) -> Export {
+    fn export_to(folder: &Path, blocks: u64) -> Export {
         Export {
             genesis: folder.join("genesis.json"),
             chain: folder.join("chain.rlp"),
@@ -213,7 +213,7 @@ mod tests {
     #[actix::test]
     async fn an_export_is_the_chain_that_dev_serves_and_files_import() {
         let folder = Folder::new();
-        let wanted = into(&folder.0, 127);
+        let wanted = export_to(&folder.0, 127);
         let mut reported = 0;
         let mut report: ProgressReport = Box::new(move |progress| {
             if let Progress::Export { done, total } = progress {
@@ -239,7 +239,7 @@ mod tests {
     #[test]
     fn a_file_that_cannot_be_written_is_named() {
         let error = export(
-            &into(Path::new("/no/such"), 1),
+            &export_to(Path::new("/no/such"), 1),
             &mut (Box::new(|_| {}) as ProgressReport),
         );
         let message = error.unwrap_err().to_string();
@@ -252,7 +252,7 @@ mod tests {
             .join(format!("one-file-{name}"));
         let _ = fs::remove_dir_all(&folder);
         fs::create_dir_all(&folder).unwrap();
-        let wanted = into(&folder, 1);
+        let wanted = export_to(&folder, 1);
         fs::write(&wanted.genesis, "kept").unwrap();
         link(&wanted.genesis, &wanted.chain);
         let error = export(&wanted, &mut (Box::new(|_| {}) as ProgressReport)).unwrap_err();
@@ -277,7 +277,7 @@ mod tests {
         let same = Export {
             genesis: folder.join("export-same"),
             chain: folder.join("../tmp/export-same"),
-            ..into(folder, 1)
+            ..export_to(folder, 1)
         };
         fs::create_dir_all(folder).unwrap();
         let error = export(&same, &mut (Box::new(|_| {}) as ProgressReport)).unwrap_err();

@@ -1,4 +1,4 @@
-//! Progress of a source, on stderr.
+//! Progress of a source or an export, on stderr.
 
 use std::{
     io::{self, IsTerminal, Write},
