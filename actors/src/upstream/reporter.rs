@@ -45,7 +45,7 @@ impl Reporter {
 
     /// Passes one event on.
     pub(super) fn report(&mut self, event: Event) {
-        self.standing.note(&event, Instant::now());
+        self.standing.record(&event, Instant::now());
         if self.start.fails_with(&event)
             && let Some(reason) = self.unknown_transaction.lock().take()
             && let Some(refuse) = self.refuse.take()

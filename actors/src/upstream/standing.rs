@@ -51,7 +51,7 @@ impl Standing {
     }
 
     /// Records an event.
-    pub(super) fn note(&self, event: &Event, now: Instant) {
+    pub(super) fn record(&self, event: &Event, now: Instant) {
         match *event {
             Event::Switched(switch) => self.0.lock().followed = switch.to,
             Event::Failed {
@@ -136,7 +136,7 @@ mod tests {
         for (events, upstreams, is_limited) in cases {
             let (standing, now) = (Standing::new(3), Instant::now());
             for event in events {
-                standing.note(event, now);
+                standing.record(event, now);
             }
             let expected = Order {
                 upstreams: upstreams.to_vec(),
@@ -158,7 +158,7 @@ mod tests {
         let (standing, now) = (Standing::new(2), Instant::now());
         assert!(!standing.is_followed());
         for to in [Some(1), None, Some(0)] {
-            standing.note(&followed(to), now);
+            standing.record(&followed(to), now);
             assert_eq!(standing.is_followed(), to.is_some());
         }
     }

@@ -129,7 +129,7 @@ impl CallError {
     }
 
     /// The error for an HTTP status other than success.
-    pub(super) fn of_status(status: u16, retry_after: Option<Duration>) -> Self {
+    pub(super) fn from_status(status: u16, retry_after: Option<Duration>) -> Self {
         match (status, retry_after) {
             (429, _) | (503, Some(_)) => Self::RateLimited {
                 retry_after: retry_after.map(|wait| wait.min(RETRY_AFTER_MAX)),
@@ -144,9 +144,9 @@ impl CallError {
     }
 
     /// The error behind one of alloy's.
-    pub(super) fn of_transport(error: TransportError) -> Self {
+    pub(super) fn from_transport(error: TransportError) -> Self {
         match error {
-            RpcError::ErrorResp(payload) => Self::of_payload(&payload),
+            RpcError::ErrorResp(payload) => Self::from_payload(&payload),
             RpcError::NullResp => Self::NotFound,
             RpcError::DeserError { err, .. } => Self::malformed(&err),
             RpcError::Transport(TransportErrorKind::Custom(error)) => {
@@ -161,7 +161,7 @@ impl CallError {
         }
     }
 
-    fn of_payload<T>(payload: &ErrorPayload<T>) -> Self {
+    fn from_payload<T>(payload: &ErrorPayload<T>) -> Self {
         match meaning(payload.code) {
             Meaning::UnsupportedMethod => Self::UnsupportedMethod,
             Meaning::NotFound => Self::NotFound,

@@ -18,7 +18,7 @@ impl Heads {
     pub(super) async fn of(frontend: PubSubFrontend, id: B256) -> Result<Self, CallError> {
         let subscription = frontend.get_subscription(id).await;
         Ok(Self {
-            subscription: subscription.map_err(CallError::of_transport)?,
+            subscription: subscription.map_err(CallError::from_transport)?,
             frontend,
         })
     }

@@ -72,7 +72,7 @@ impl HttpTransport {
             let body = read(response, self.answer_bytes_max).await?;
             return serde_json::from_slice(&body).map_err(|error| CallError::malformed(&error));
         }
-        let refused = CallError::of_status(status.as_u16(), retry_after(&response));
+        let refused = CallError::from_status(status.as_u16(), retry_after(&response));
         if matches!(refused, CallError::RateLimited { .. }) {
             return Err(refused);
         }

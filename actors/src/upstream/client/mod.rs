@@ -196,7 +196,7 @@ impl UpstreamClient {
         if !unsupported.is_known(Instant::now()) {
             match self.call("eth_getBlockReceipts", (block,)).await {
                 Err(error) if error.is_unsupported() => {
-                    if unsupported.note(Instant::now()) {
+                    if unsupported.record(Instant::now()) {
                         tracing::warn!(
                             node = %self.inner.endpoint,
                             "the upstream has no eth_getBlockReceipts: receipts are fetched one by one"

@@ -17,11 +17,11 @@ impl NegativeCache {
     pub(in crate::upstream) fn is_known(&self, now: Instant) -> bool {
         self.0
             .lock()
-            .is_some_and(|noted| now.saturating_duration_since(noted) < Self::REMEMBERED_FOR)
+            .is_some_and(|at| now.saturating_duration_since(at) < Self::REMEMBERED_FOR)
     }
 
     /// Records it, and returns whether it is new.
-    pub(in crate::upstream) fn note(&self, now: Instant) -> bool {
+    pub(in crate::upstream) fn record(&self, now: Instant) -> bool {
         let is_new = !self.is_known(now);
         *self.0.lock() = Some(now);
         is_new
@@ -36,10 +36,10 @@ mod tests {
     fn what_an_upstream_cannot_do_is_forgotten_after_five_minutes() {
         let (cache, now) = (NegativeCache::default(), Instant::now());
         assert!(!cache.is_known(now));
-        assert!(cache.note(now));
+        assert!(cache.record(now));
         let last = now + NegativeCache::REMEMBERED_FOR - Duration::from_secs(1);
-        assert!(cache.is_known(last) && !cache.note(last));
+        assert!(cache.is_known(last) && !cache.record(last));
         let next = last + NegativeCache::REMEMBERED_FOR;
-        assert!(!cache.is_known(next) && cache.note(next));
+        assert!(!cache.is_known(next) && cache.record(next));
     }
 }

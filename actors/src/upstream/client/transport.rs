@@ -51,7 +51,7 @@ impl Transport {
     ) -> Result<Box<RawValue>, CallError> {
         let call = async |client: RpcClient| {
             let answer = client.request(method, params).await;
-            answer.map_err(CallError::of_transport)
+            answer.map_err(CallError::from_transport)
         };
         self.with_timeout(timeout, call).await
     }
@@ -66,7 +66,7 @@ impl Transport {
             let frontend = client.pubsub_frontend().cloned();
             let frontend = frontend.ok_or(CallError::UnsupportedMethod)?;
             let id: Result<B256, _> = client.request("eth_subscribe", (to,)).await;
-            Heads::of(frontend, id.map_err(CallError::of_transport)?).await
+            Heads::of(frontend, id.map_err(CallError::from_transport)?).await
         };
         self.with_timeout(timeout, subscribe).await
     }
@@ -109,7 +109,7 @@ impl Transport {
                     return Ok(client);
                 }
                 let client = RpcClient::connect_pubsub(connect.as_ref().clone()).await;
-                let client = client.map_err(CallError::of_transport)?;
+                let client = client.map_err(CallError::from_transport)?;
                 *open.lock() = Some(client.clone());
                 Ok(client)
             }

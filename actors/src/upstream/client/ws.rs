@@ -85,7 +85,7 @@ fn connect_error(error: &tungstenite::Error) -> CallError {
         tungstenite::Error::Http(response) => {
             let wait = response.headers().get(RETRY_AFTER);
             let wait = wait.and_then(|value| value.to_str().ok()?.trim().parse().ok());
-            CallError::of_status(response.status().as_u16(), wait.map(Duration::from_secs))
+            CallError::from_status(response.status().as_u16(), wait.map(Duration::from_secs))
         }
         tungstenite::Error::Io(error) => CallError::connection(error),
         tungstenite::Error::Tls(error) => CallError::connection(error),

@@ -305,7 +305,7 @@ impl<U: Upstream, W: HeldWindow> Follower<U, W> {
             && self.health.refuses_path(now, false)
         {
             let error =
-                "its head was not reached within three block times, and at least three seconds";
+                "its head was not reached for three block times, and for at least three seconds";
             self.failed(upstream, Verdict::Fault(Fault::Timeout), &error);
         }
     }

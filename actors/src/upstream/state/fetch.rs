@@ -160,7 +160,7 @@ impl Shared {
         let upstream = &self.upstreams[id];
         let (verdict, retry) = match error {
             StateFetchError::Call(CallError::UnsupportedMethod) => {
-                if upstream.state_unsupported.note(Instant::now()) {
+                if upstream.state_unsupported.record(Instant::now()) {
                     tracing::warn!(
                         node = %upstream.client.endpoint(),
                         "the upstream has no eth_getProof or no eth_getCode: it is not asked for state"
@@ -171,7 +171,7 @@ impl Shared {
             // It has pruned this block's state, or does not have the block yet. That is no fault:
             // it can still be followed.
             StateFetchError::Call(error @ (CallError::NotFound | CallError::Rpc { .. })) => {
-                if upstream.state_pruned.note(Instant::now()) {
+                if upstream.state_pruned.record(Instant::now()) {
                     tracing::warn!(
                         node = %upstream.client.endpoint(),
                         block = block.number,

@@ -198,8 +198,8 @@ impl Scene {
     }
 
     /// Passes on an event of the follower.
-    fn note(&self, event: &Event) {
-        self.source.shared.standing.note(event, Instant::now());
+    fn record(&self, event: &Event) {
+        self.source.shared.standing.record(event, Instant::now());
     }
 
     /// The number of calls that an upstream received.

@@ -160,7 +160,7 @@ async fn the_followed_upstream_is_asked_first() {
         (1, Some(1), [0, 1, 1]),
         (2, None, [1, 1, 1]),
     ] {
-        scene.note(&Event::Switched(Switch {
+        scene.record(&Event::Switched(Switch {
             from: None,
             to,
             reason: SwitchReason::First,
@@ -181,7 +181,7 @@ async fn a_limited_upstream_is_not_asked_for_state() {
         wait: Duration::from_secs(3_600),
     };
     for (upstream, calls) in [(0, [0, 1]), (1, [0, 1])] {
-        scene.note(&limited(upstream));
+        scene.record(&limited(upstream));
         let value = ask(&scene.worker.proofs, scene.read_storage(0, 1)).await;
         assert_eq!(value.unwrap(), stored(0, 1), "fetched once, then resident");
         assert_eq!([0, 1].map(|upstream| scene.calls(upstream)), calls);
@@ -191,7 +191,7 @@ async fn a_limited_upstream_is_not_asked_for_state() {
     assert_eq!(refused.unwrap_err().to_string(), unavailable);
     assert_eq!([0, 1].map(|upstream| scene.calls(upstream)), [0, 1]);
     // A fault does not keep the only other upstream from being asked.
-    scene.note(&Event::Failed {
+    scene.record(&Event::Failed {
         upstream: 1,
         reason: Some("timeout"),
         wait: Duration::from_secs(3_600),
