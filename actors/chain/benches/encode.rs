@@ -122,11 +122,11 @@ fn main() {
             blob_gas_price: Some(1),
             total_difficulty: Some(U256::from(1) << 73),
         };
-        print(profile, &parts);
+        measure(profile, &parts);
     }
 }
 
-fn print(profile: &BlockProfile, parts: &BlockParts<'_>) {
+fn measure(profile: &BlockProfile, parts: &BlockParts<'_>) {
     let encode = || BlockJson::encode(black_box(parts), EncodeOptions::default());
     let Ok(json) = encode() else {
         return println!("{} is too large", profile.name);

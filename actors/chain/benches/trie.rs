@@ -43,8 +43,8 @@ fn main() {
     );
     println!("{:>12} bytes resident per account", resident / accounts);
 
-    let ring = move_window(genesis, accounts);
-    let (Some(oldest), Some(head)) = (ring.front(), ring.back()) else {
+    let window = move_window(genesis, accounts);
+    let (Some(oldest), Some(head)) = (window.front(), window.back()) else {
         return;
     };
     for (name, state) in [("head", head), ("head-127", oldest)] {
@@ -52,7 +52,7 @@ fn main() {
         prove(name, state, accounts);
     }
     let start = Instant::now();
-    drop(ring);
+    drop(window);
     store.release_retired();
     report("release of everything", start.elapsed(), 1);
 }
@@ -113,11 +113,11 @@ fn build(store: &Arc<NodeStore>, accounts: u64) -> Arc<State> {
 /// Applies two windows of blocks, so that every commit of the second one also releases a block.
 fn move_window(genesis: Arc<State>, accounts: u64) -> VecDeque<Arc<State>> {
     let store = Arc::clone(genesis.store());
-    let mut ring = VecDeque::from([genesis]);
+    let mut window = VecDeque::from([genesis]);
     let (mut computing, mut committing, mut releasing) = (Vec::new(), Vec::new(), Vec::new());
     for number in 0..2 * WINDOW as u64 {
         let update = block(number, accounts);
-        let head = &ring[ring.len() - 1];
+        let head = &window[window.len() - 1];
         let start = Instant::now();
         let changes = head
             .update(&update)
@@ -126,9 +126,9 @@ fn move_window(genesis: Arc<State>, accounts: u64) -> VecDeque<Arc<State>> {
         let start = Instant::now();
         let state = head.commit(changes);
         committing.push(start.elapsed());
-        ring.push_back(state);
-        if ring.len() > WINDOW {
-            ring.pop_front();
+        window.push_back(state);
+        if window.len() > WINDOW {
+            window.pop_front();
             let start = Instant::now();
             store.release_retired();
             releasing.push(start.elapsed());
@@ -138,7 +138,7 @@ fn move_window(genesis: Arc<State>, accounts: u64) -> VecDeque<Arc<State>> {
     report("block, computing the root", median(computing), keys);
     report("block, committing", median(committing), keys);
     report("block, releasing the oldest", median(releasing), keys);
-    ring
+    window
 }
 
 fn block(number: u64, accounts: u64) -> StateUpdate {

@@ -11,7 +11,7 @@ pub use self::parts::{BlockParts, RawBlock};
 pub use crate::network::{Receipt, SenderSource, Transaction, TxType, with_bloom};
 use crate::{encode::BlockJson, log_search::LogPostings, trie::State};
 
-/// Number of ancestors that the EVM's BLOCKHASH can name.
+/// Number of ancestors whose hashes the EVM's BLOCKHASH returns.
 pub const ANCESTORS_MAX: usize = 256;
 
 /// Generations within which an ommer may have branched off (yellow paper, 11.1).

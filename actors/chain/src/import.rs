@@ -39,14 +39,14 @@ pub struct ImportError {
     pub(crate) number: u64,
     /// The block's hash.
     pub hash: B256,
-    /// The check that it failed.
+    /// Why it was refused.
     pub(crate) kind: ImportErrorKind,
 }
 
-/// The check that a block failed.
+/// Why a block was refused.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ImportErrorKind {
-    /// A check of the header, the body or a signature failed.
+    /// A check of the header, the body, a signature or the outcome of execution failed.
     #[error(transparent)]
     Verify(#[from] VerifyError),
     /// The block cannot be executed.

@@ -30,7 +30,7 @@ pub struct DevConfig {
     pub seed: u64,
     /// Size of blocks and state.
     pub profile: Profile,
-    /// Seconds between the timestamps of two blocks; at least 1.
+    /// Seconds between the timestamps of consecutive blocks; at least 1.
     pub block_time_seconds: u64,
     /// Number of blocks after which a reorg comes; `None` for no reorgs.
     pub reorg_every: Option<u64>,

@@ -196,7 +196,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_encoding_is_that_of_ethereum() {
+    fn receipts_are_encoded_as_in_ethereum() {
         let log = Log::new_unchecked(
             Address::repeat_byte(1),
             vec![B256::ZERO],

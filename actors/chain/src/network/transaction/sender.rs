@@ -10,7 +10,8 @@ use crate::{network::Rules, verify::VerifyError};
 /// The sender of transaction `index` of a block with these rules.
 ///
 /// # Errors
-/// The signature is invalid, malleable (EIP-2, from Homestead on), or for another chain (EIP-155).
+/// The signature is invalid, malleable (EIP-2, from Homestead on), for another chain, or for any
+/// chain before Spurious Dragon (EIP-155).
 pub(crate) fn sender_by_rules(
     rules: &Rules<'_>,
     index: usize,
