@@ -84,7 +84,7 @@ async function follow(ws, end) {
   report('lost', { by: 'websocket.onclose' })
 
   const second = new WebSocketProvider(ws)
-  // Some logs of the last block may be missing, so that logs resume from its parent and repeat the block.
+  // Some logs of the last block may be missing: logs resume from its parent, and those of the block come again.
   const { parentHash } = await second.getBlock(last.blockHash)
   report('resumed', { by: 'raw send', heads: head.hash, logs: parentHash })
   const subscriptions = [

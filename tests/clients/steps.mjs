@@ -50,7 +50,7 @@ export async function run(client, { answers, follow }) {
     const end = new Promise((resolve) => process.once('SIGTERM', resolve))
     await follow(rest[0], end)
   } else {
-    throw new Error('answers HTTP WS CALLS, or follow WS')
+    throw new Error('usage: answers HTTP WS CALLS, or follow WS')
   }
   report('end')
 }

@@ -114,7 +114,7 @@ async def subscribe(w3):
 
 
 async def resume(w3, held):
-    # Some logs of the last block may be missing, so that logs resume from its parent and repeat the block.
+    # Some logs of the last block may be missing: logs resume from its parent, and those of the block come again.
     block = await w3.eth.get_block(held["log"]["blockHash"])
     head, parent = "0x" + held["head"]["hash"].hex(), "0x" + block["parentHash"].hex()
     report("resumed", by="EthSubscription", heads=head, logs=parent)
@@ -126,7 +126,7 @@ async def resume(w3, held):
 
 
 async def receive(w3, kinds, held):
-    # Handlers would miss notifications before subscribe returns, and a resumed subscription sends some at once.
+    # Handlers would miss notifications that arrive before subscribe returns, as some of a resumed subscription do.
     async for message in w3.socket.process_subscriptions():
         kind = kinds[message["subscription"]]
         held[kind] = message["result"]

@@ -170,11 +170,11 @@ fn version() -> &'static str {
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> AnyResult<()> {
-    // reqwest is that of nearhead's tests, which leaves the choice of a TLS implementation open.
+    // reqwest is built as for nearhead's tests: without a choice of TLS implementation.
     let provider = rustls::crypto::ring::default_provider();
     provider
         .install_default()
-        .map_err(|_| "a second provider")?;
+        .map_err(|_| "a TLS implementation is installed already")?;
     report(
         "client",
         json!({ "value": format!("alloy-provider {}", version()) }),
@@ -184,7 +184,7 @@ async fn main() -> AnyResult<()> {
     match arguments[..] {
         ["answers", http, ws, calls] => answers(http, ws, calls).await?,
         ["follow", ws] => follow(ws).await?,
-        _ => return Err("answers HTTP WS CALLS, or follow WS".into()),
+        _ => return Err("usage: answers HTTP WS CALLS, or follow WS".into()),
     }
     report("end", json!({}));
     Ok(())

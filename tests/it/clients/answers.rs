@@ -70,7 +70,7 @@ pub(super) fn calls(http: &mut Connection) -> Vec<Call> {
     calls
 }
 
-/// Makes a call over HTTP and records it with its answer.
+/// Makes a call over HTTP and records it with its answer, unless that is too large for a client.
 fn record(
     http: &mut Connection,
     calls: &mut Vec<Call>,

@@ -71,11 +71,12 @@ fn node_js(script: &str) -> Command {
     command
 }
 
-/// Runs both modes of a client and compares it with the README; `client` names its scratch folder.
+/// Runs both modes of a client, and compares what it did with the README. `client` is the name of
+/// its scratch folder.
 fn check_client(client: &str, command: &dyn Fn() -> Command) {
     let (name, mut observed) = make_calls(client, command());
     let (same_name, followed) = follow(command());
-    check("the name", &same_name, &name);
+    check("the client's name", &same_name, &name);
     observed.rows.extend(followed.rows);
     observed.omitted.extend(followed.omitted);
     table::check(&name, &observed);
@@ -132,10 +133,10 @@ fn follow(mut client: Command) -> (String, Observed) {
     let relay = Relay::to(server.address);
     let client = Process::start(client.args(["follow", &ws(relay.address)]));
 
-    // Replayed in time: replaced blocks stay readable for 128 blocks only.
+    // Replayed while the client runs: replaced blocks are readable only for a while.
     let reorg = |text: &str| saw_reorg(text).then(|| text.to_owned());
     let seen = client.output.wait_for("a reorg", reorg);
-    // Connected only now: the server closes idle connections.
+    // Not connected earlier, because the server closes idle connections.
     let mut replay = Replay::new(server.connect());
     replay.read(&seen);
     relay.cut();

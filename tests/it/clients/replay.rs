@@ -9,7 +9,7 @@ use super::{Observed, REORG_DEPTH, answers::compare, steps};
 use crate::harness::{Connection, check};
 
 /// Members of a block that a `newHeads` notification does not have.
-const BLOCK_ALONE: [&str; 5] = [
+const NOT_IN_NEW_HEADS: [&str; 5] = [
     "transactions",
     "uncles",
     "withdrawals",
@@ -21,7 +21,7 @@ const BLOCK_ALONE: [&str; 5] = [
 /// end, logs are added to and removed from the end of the list.
 pub(super) struct Replay {
     http: Connection,
-    /// Bytes of the client's output that are replayed.
+    /// Bytes of the client's output that have been replayed.
     read: usize,
     /// Blocks by hash with their logs, from HTTP.
     blocks: HashMap<String, (Value, Vec<Value>)>,
@@ -163,7 +163,7 @@ impl Replay {
     /// repetition.
     fn head(&mut self, head: &Value) {
         let (mut block, _) = self.block(text(&head["hash"]));
-        for member in BLOCK_ALONE {
+        for member in NOT_IN_NEW_HEADS {
             block.as_object_mut().unwrap().remove(member);
         }
         let omitted = self.observed.omitted.entry("newHeads").or_default();

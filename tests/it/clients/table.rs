@@ -20,7 +20,7 @@ const README: &str = include_str!("../../clients/README.md");
 pub(super) fn check(client: &str, observed: &Observed) {
     let mut lines = README
         .lines()
-        .skip_while(|line| !line.starts_with("| step |"));
+        .skip_while(|line| !line.starts_with("| call or event |"));
     let head: Vec<&str> = cells(lines.next().unwrap()).collect();
     let column = head.iter().position(|cell| *cell == client);
     let column = column.unwrap_or_else(|| panic!("README.md has no column {client:?}: {head:?}"));
