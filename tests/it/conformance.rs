@@ -1,5 +1,5 @@
 //! Every vector of ethereum/execution-apis, as strictly as Hive's rpc-compat: the whole body has to
-//! match, apart from the order of keys; of an error only `message` may differ.
+//! match, apart from the order of keys; in an error, only `message` may differ.
 
 use std::{fs, path::PathBuf};
 
@@ -97,7 +97,7 @@ fn without_message(mut answer: Value) -> Value {
         let message = error.remove("message");
         assert!(
             message.is_some_and(|message| message.is_string()),
-            "an error has a message"
+            "an error without a message"
         );
     }
     answer

@@ -32,7 +32,7 @@ use serde_json::{Value, json};
 
 use crate::harness;
 
-/// One tenant with the key `test` and no limits but one session.
+/// One tenant with the key `test`, without limits except that of one session.
 pub(crate) fn tenants() -> Tenants {
     let limits = TenantLimits {
         methods: MethodSet::Companion,

@@ -43,7 +43,7 @@ fn exported_metrics_match_the_table() {
         let (name, labels) = series.split_once('{').unwrap_or((series, ""));
         let labels = labels.trim_end_matches('}').split("\",");
         let labels = labels.filter_map(|label| Some(label.split_once('=')?.0.to_owned()));
-        // `le` is added by every histogram.
+        // Every histogram adds `le`.
         let labels: BTreeSet<_> = labels.filter(|label| label != "le").collect();
         let is_row = |(row, _, has): &&(String, String, BTreeSet<String>)| {
             name.strip_prefix(row.as_str())

@@ -124,7 +124,7 @@ fn run_to_completion(line: &str) {
 /// Exports a chain and serves it with the README's key.
 fn a_chain_of_files_is_served_as_printed() {
     let folder = scratch("readme");
-    // In a scratch folder: a developer may have files of these names in the project's.
+    // In a scratch folder: a developer may have files of these names in the project's folder.
     let in_scratch = |line: &str| {
         let manifest = root().join("Cargo.toml");
         let cargo = format!(

@@ -49,7 +49,8 @@ fn a_client_that_does_not_read_is_cut_off() {
     let cut = || server.metric("nearhead_slow_clients_total");
     check("not cut off at once", &cut(), &0.0);
     wait_until("the client is cut off", || cut() == 1.0);
-    // `before` may include a probe's connection that was still closing; the bound holds either way.
+    // `before` may include a connection of `Server::get` that was still closing; the bound holds
+    // either way.
     wait_until("its socket is closed", || open_files(&server) <= before);
     check("other", &other.post(GOOD).status, &200);
 }

@@ -1,4 +1,4 @@
-//! The contents of a chain according to geth, from which requests are made.
+//! The contents of a chain according to geth, from which the tests make requests.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

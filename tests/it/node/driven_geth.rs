@@ -22,12 +22,13 @@ pub(super) struct DrivenGeth {
 }
 
 impl DrivenGeth {
-    /// A geth at the genesis of these branches, which has received all blocks of the trunk and made
-    /// none of them its head.
+    /// A geth at the genesis of these branches, which has received all blocks of the trunk. None of
+    /// them is its head.
     pub(super) fn of(name: &str, chain: &Branches) -> Self {
         Self::at(name, &chain.genesis, &chain.trunk)
     }
 
+    /// The same for a chain without branches.
     pub(super) fn at(name: &str, genesis: &Path, payloads: &[Payload]) -> Self {
         let geth = Geth::at_genesis(&scratch(name), genesis);
         let mut engine = Engine::of(&geth);
@@ -35,7 +36,7 @@ impl DrivenGeth {
         Self { geth, engine }
     }
 
-    /// Terminates or kills the process; returns the folder of its chain.
+    /// Terminates the process, or kills it by dropping it; returns the folder of its chain.
     pub(super) fn end(self, kill: bool) -> PathBuf {
         let Geth {
             folder, process, ..

@@ -1,4 +1,4 @@
-//! What an upstream may misstate undetected, and why nothing false is served for it.
+//! Members that an upstream may misstate without being detected, and why nothing false is served.
 
 use serde_json::Value;
 

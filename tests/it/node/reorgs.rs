@@ -55,7 +55,7 @@ impl NotifiedChain {
     }
 
     /// Reads notifications until this block is the head and the window has this many logs above its
-    /// oldest block, after which a subscription begins.
+    /// oldest block. Subscriptions begin after that block.
     fn read_to(&mut self, (number, head): (u64, B256), logs: usize) {
         self.read_from(number.saturating_sub(126), head, logs);
     }
@@ -155,9 +155,11 @@ fn wait_heads(servers: &[Server], wanted: (u64, B256)) {
     servers.iter().for_each(|server| wait_head(server, wanted));
 }
 
-/// Mines a block, and waits until it is served and the sessions are notified. On a busy machine
-/// nearhead may have left a briefly silent upstream and followed it again: until that upstream has
-/// advanced, a head that is not higher counts as lag and not as a reorg.
+/// Mines a block, and waits until it is served and the sessions are notified.
+///
+/// Called before each reorg: on a busy machine, nearhead may have stopped following a briefly
+/// silent upstream. Until that upstream advances, a head that is not higher counts as lag, not as a
+/// reorg.
 fn mine_and_wait(anvil: &mut Anvil, servers: &[Server], sessions: &mut [NotifiedChain]) {
     anvil.mine(1);
     let (number, head) = anvil.head();
@@ -294,8 +296,8 @@ fn a_reorg_deeper_than_the_window_closes_sessions() {
         let (code, reason) = notified.session.close_code();
         check("the close code", &code, &1013);
         assert!(!reason.is_empty(), "closed without a reason");
-        // A subscription since a block of the old chain is refused, with the oldest block to begin
-        // at.
+        // A subscription since a block of the old chain is refused; the error names the oldest
+        // block that it may begin after.
         let mut session = Client::open(server.address, &format!("/ws/v3/{KEY}"));
         let oldest = json!([format!("{:#x}", number - 127), false]);
         let oldest = anvil.connect().result("eth_getBlockByNumber", &oldest);

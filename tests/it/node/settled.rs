@@ -93,7 +93,7 @@ fn safe_and_finalized_follow_the_upstream_through_a_reorg() {
         wait_settled(server, json!(trunk[75].hash), json!(trunk[45].hash));
     }
     println!("moved without the head");
-    // Block 3 is below the window: that much is known about it and no more.
+    // Block 3 is below the window, and nothing else is known about it.
     settle(&mut geth, &trunk[131], trunk[75].hash, trunk[2].hash);
     for server in &servers {
         wait_below(server);

@@ -46,7 +46,7 @@ pub(crate) fn verify(params: &Value, answer: &Value, state_root: B256) -> usize 
         .unwrap_or_else(|error| panic!("account {address} under {state_root}: {error}"));
 
     let entries = answer["storageProof"].as_array();
-    let entries = entries.expect("storageProof is an array");
+    let entries = entries.expect("storageProof should be an array");
     check("an entry for each key", &entries.len(), &keys.len());
     for (entry, key) in entries.iter().zip(keys) {
         let key = slot(key.as_str().unwrap());
@@ -92,7 +92,7 @@ pub(crate) fn state_root(block: &Value) -> B256 {
 fn text<'a>(object: &'a Value, member: &str) -> &'a str {
     object[member]
         .as_str()
-        .unwrap_or_else(|| panic!("{member} is a string: {object}"))
+        .unwrap_or_else(|| panic!("{member} is not a string: {object}"))
 }
 
 fn quantity(object: &Value, member: &str) -> U256 {
@@ -102,7 +102,7 @@ fn quantity(object: &Value, member: &str) -> U256 {
 fn nodes(object: &Value, member: &str) -> Vec<Bytes> {
     let nodes = object[member]
         .as_array()
-        .unwrap_or_else(|| panic!("{member} is an array: {object}"));
+        .unwrap_or_else(|| panic!("{member} is not an array: {object}"));
     nodes
         .iter()
         .map(|node| node.as_str().unwrap().parse().unwrap())

@@ -124,7 +124,7 @@ impl Tree {
                 },
             }
         }
-        // A module: what is taken of it is named where it is used.
+        // The path ends at a module: the items taken from it are named where they are used.
         None
     }
 
@@ -150,7 +150,7 @@ impl Tree {
         let own = &self.modules[module];
         let mut found = BTreeMap::new();
         let imports = own.imports.iter().filter(|(name, import)| {
-            // What is only passed on is not needed here.
+            // A file does not depend on what it only re-exports.
             !import.is_public || own.words.contains(*name)
         });
         let imports = imports.map(|(_, import)| (import.line, &import.path));
@@ -164,7 +164,7 @@ impl Tree {
         found
     }
 
-    /// All cycles, each as its shortest; the edges of `allowed` are left out.
+    /// The shortest cycle through each file, each once; the edges of `allowed` are left out.
     fn cycles(&self, allowed: &[(&str, &str, &str)]) -> Vec<String> {
         let edges: Vec<BTreeMap<usize, usize>> = (0..self.modules.len())
             .map(|module| {
@@ -247,7 +247,7 @@ fn exported_macros(text: &str) -> impl Iterator<Item = String> {
     })
 }
 
-/// The shortest way from a file back to itself.
+/// The shortest path from a file back to itself.
 fn shortest_cycle(edges: &[BTreeMap<usize, usize>], start: usize) -> Option<Vec<usize>> {
     let mut before: BTreeMap<usize, usize> = BTreeMap::new();
     let mut queue = VecDeque::from([start]);

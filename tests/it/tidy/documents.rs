@@ -1,4 +1,5 @@
-//! The README is short, and every relative link in the documents has a target.
+//! The README is short, every relative link in the documents has a target, and every file that they
+//! name exists.
 
 use std::{
     collections::HashMap,

@@ -5,8 +5,8 @@
 //! | `boundaries` | a module does not mention what the code map forbids |
 //! | `cycles` | dependencies between files have no cycles |
 //! | `calls` | some names are used in one place only, some calls are banned |
-//! | `layout` | files are short, named for what they contain, at most 100 columns wide |
-//! | `documents` | the README is short, and every relative link has a target |
+//! | `layout` | files are short, named for what they contain, and fit a screen |
+//! | `documents` | the README is short, every relative link has a target, and every named file exists |
 
 mod boundaries;
 mod calls;

@@ -170,83 +170,85 @@ fn is_word(token: &str) -> bool {
 
 /// Words, `::` and single characters, each with its line from 1.
 fn tokens(text: &str) -> Vec<(usize, String)> {
-    let bytes: Vec<char> = text.chars().collect();
+    let characters: Vec<char> = text.chars().collect();
     let mut found = Vec::new();
     let (mut at, mut line) = (0, 1);
     let is_part = |character: char| character.is_alphanumeric() || character == '_';
-    while at < bytes.len() {
-        let character = bytes[at];
-        let next = bytes.get(at + 1).copied().unwrap_or(' ');
+    while at < characters.len() {
+        let character = characters[at];
+        let next = characters.get(at + 1).copied().unwrap_or(' ');
         match character {
             '\n' => {
                 line += 1;
                 at += 1;
             }
             '/' if next == '/' => {
-                while at < bytes.len() && bytes[at] != '\n' {
+                while at < characters.len() && characters[at] != '\n' {
                     at += 1;
                 }
             }
             '/' if next == '*' => {
-                while at < bytes.len() && !(bytes[at] == '*' && bytes.get(at + 1) == Some(&'/')) {
-                    line += usize::from(bytes[at] == '\n');
+                while at < characters.len()
+                    && !(characters[at] == '*' && characters.get(at + 1) == Some(&'/'))
+                {
+                    line += usize::from(characters[at] == '\n');
                     at += 1;
                 }
                 at += 2;
             }
             '"' => {
                 at += 1;
-                while at < bytes.len() && bytes[at] != '"' {
-                    line += usize::from(bytes[at] == '\n');
-                    if bytes[at] == '\\' {
+                while at < characters.len() && characters[at] != '"' {
+                    line += usize::from(characters[at] == '\n');
+                    if characters[at] == '\\' {
                         at += 1;
-                        line += usize::from(bytes.get(at) == Some(&'\n'));
+                        line += usize::from(characters.get(at) == Some(&'\n'));
                     }
                     at += 1;
                 }
                 at += 1;
             }
             'r' if next == '#' || next == '"' => {
-                let hashes = bytes[at + 1..]
+                let hashes = characters[at + 1..]
                     .iter()
                     .take_while(|one| **one == '#')
                     .count();
-                if bytes.get(at + 1 + hashes) != Some(&'"') {
+                if characters.get(at + 1 + hashes) != Some(&'"') {
                     at += 1;
                     continue;
                 }
                 at += 2 + hashes;
                 let is_end = |at: usize| {
-                    let after = bytes[at + 1..]
+                    let after = characters[at + 1..]
                         .iter()
                         .take_while(|one| **one == '#')
                         .count();
-                    bytes[at] == '"' && after >= hashes
+                    characters[at] == '"' && after >= hashes
                 };
-                while at < bytes.len() && !is_end(at) {
-                    line += usize::from(bytes[at] == '\n');
+                while at < characters.len() && !is_end(at) {
+                    line += usize::from(characters[at] == '\n');
                     at += 1;
                 }
                 at += 1 + hashes;
             }
             '\'' if next == '\\' => {
                 at += 3;
-                while at < bytes.len() && bytes[at] != '\'' {
+                while at < characters.len() && characters[at] != '\'' {
                     at += 1;
                 }
                 at += 1;
             }
-            '\'' if bytes.get(at + 2) == Some(&'\'') => at += 3,
+            '\'' if characters.get(at + 2) == Some(&'\'') => at += 3,
             ':' if next == ':' => {
                 found.push((line, "::".to_owned()));
                 at += 2;
             }
             _ if is_part(character) => {
                 let start = at;
-                while at < bytes.len() && is_part(bytes[at]) {
+                while at < characters.len() && is_part(characters[at]) {
                     at += 1;
                 }
-                found.push((line, bytes[start..at].iter().collect()));
+                found.push((line, characters[start..at].iter().collect()));
             }
             _ if character.is_whitespace() => at += 1,
             _ => {

@@ -108,8 +108,8 @@ fn blocks_without_blobs_are_consistent() {
         });
         blocks.sum::<usize>()
     };
-    // The genesis is left out: anvil states an empty state for one from a file, and proves that it
-    // is not empty.
+    // The genesis is left out: if it comes from a file, anvil states the root of the empty state,
+    // and its proofs show that the state is not empty.
     let transactions = check_all(1..=30);
     assert!(transactions > 300, "{transactions}");
     anvil.reorg(10);

@@ -20,8 +20,8 @@ use tokio::{
 };
 use tokio_rustls::TlsAcceptor;
 
-/// A self-signed certificate for `localhost`.
-const CERTIFICATE: &str = "
+/// What openssl puts into the certificate: self-signed, for `localhost`.
+const CERTIFICATE_CONFIG: &str = "
 [req]
 distinguished_name = name
 x509_extensions = extensions
@@ -44,12 +44,12 @@ impl TlsFront {
     /// Starts a front of `upstream`, with a new certificate in this folder.
     pub(crate) fn to(upstream: SocketAddr, folder: &Path) -> Self {
         let path = |name| folder.join(name);
-        let [form, key, certificate] = ["form.cnf", "key.pem", "certificate.pem"].map(path);
-        fs::write(&form, CERTIFICATE).unwrap();
+        let [config, key, certificate] = ["openssl.cnf", "key.pem", "certificate.pem"].map(path);
+        fs::write(&config, CERTIFICATE_CONFIG).unwrap();
         let made = Command::new("openssl")
             .args(["req", "-x509", "-nodes", "-days", "2"])
             .args(["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"])
-            .args([format!("-config={}", form.display())])
+            .args([format!("-config={}", config.display())])
             .args([format!("-keyout={}", key.display())])
             .args([format!("-out={}", certificate.display())])
             .output()

@@ -37,7 +37,8 @@ impl Wallet {
         Self { secret, address }
     }
 
-    /// Signs a transaction. One of type 3 gets empty blobs and has to name them [`EMPTY_BLOB`].
+    /// Signs a transaction. One of type 3 gets empty blobs, so its versioned hashes must all be
+    /// [`EMPTY_BLOB`].
     pub(crate) fn sign<T: SignableTransaction<Signature>>(&self, transaction: T) -> Bytes
     where
         Transaction: From<Signed<T>>,

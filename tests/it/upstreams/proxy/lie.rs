@@ -103,7 +103,7 @@ impl Lie {
     }
 }
 
-/// The value after the change; `None` if it cannot be changed so.
+/// The value after the change; `None` if it cannot be changed in this way.
 fn changed(value: &Value, change: Change) -> Option<Value> {
     match change {
         Change::OtherValue => Some(other(value)),

@@ -120,7 +120,7 @@ fn answers_are_delayed_cut_and_withheld() {
     anvil.mine(1);
     let other = upstream(9);
     proxy.forward_to(&[other.address]);
-    check("another node", &head(&mut connect(&proxy)), &9);
+    check("another upstream", &head(&mut connect(&proxy)), &9);
 }
 
 #[test]
