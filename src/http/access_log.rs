@@ -28,16 +28,16 @@ fn is_on() -> bool {
 #[derive(Debug)]
 pub(super) struct RequestIds {
     /// Differs between workers and between runs of the program.
-    worker: u32,
+    prefix: u32,
     next: Cell<u32>,
 }
 
 impl Default for RequestIds {
     fn default() -> Self {
         // The random keys of std suffice: an id must be unique, not secret.
-        let worker = RandomState::new().hash_one(0_u8) as u32;
+        let prefix = RandomState::new().hash_one(0_u8) as u32;
         Self {
-            worker,
+            prefix,
             next: Cell::new(0),
         }
     }
@@ -60,7 +60,7 @@ impl RequestIds {
     fn make(&self) -> Option<HeaderValue> {
         let number = self.next.get();
         self.next.set(number.wrapping_add(1));
-        HeaderValue::try_from(format!("{:08x}{number:08x}", self.worker)).ok()
+        HeaderValue::try_from(format!("{:08x}{number:08x}", self.prefix)).ok()
     }
 }
 

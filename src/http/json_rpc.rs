@@ -61,9 +61,9 @@ impl WorkerState {
         let dispatcher = Rc::clone(&self.dispatcher);
         let arrived = access.arrived;
         let answer = async move { dispatcher.answer(&tenant, &body, arrived, None).await };
-        let reply = RequestActor::answer(answer, access.span());
+        let receiver = RequestActor::answer(answer, access.span());
         let connection = connection_of(request).map(Rc::as_ref);
-        let answer = match unless_gone(reply, connection).await {
+        let answer = match unless_gone(receiver, connection).await {
             Some(Ok(answer)) => answer,
             // The dispatcher answers panics itself, so this is a worker that stops.
             Some(Err(_)) => Answer::error(NULL_ID, &RpcError::Unavailable),

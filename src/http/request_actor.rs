@@ -28,9 +28,9 @@ impl RequestActor {
         work: impl Future<Output = Answer> + 'static,
         span: Span,
     ) -> oneshot::Receiver<Answer> {
-        let (reply, answer) = oneshot::channel();
-        Self(Some((Box::pin(work), reply, span))).start();
-        answer
+        let (sender, receiver) = oneshot::channel();
+        Self(Some((Box::pin(work), sender, span))).start();
+        receiver
     }
 }
 
@@ -38,23 +38,23 @@ impl Actor for RequestActor {
     type Context = Context<Self>;
 
     fn started(&mut self, ctx: &mut Context<Self>) {
-        if let Some((work, reply, span)) = self.0.take() {
-            let work = deliver(work, reply).instrument(span);
+        if let Some((work, sender, span)) = self.0.take() {
+            let work = deliver(work, sender).instrument(span);
             ctx.spawn(work.into_actor(self).map(|(), _, ctx| ctx.stop()));
         }
     }
 }
 
 /// Sends the answer when it is ready, and drops the work as soon as the receiver is dropped.
-async fn deliver(mut work: Work, mut reply: oneshot::Sender<Answer>) {
+async fn deliver(mut work: Work, mut sender: oneshot::Sender<Answer>) {
     let answered = poll_fn(|cx| match work.as_mut().poll(cx) {
         Poll::Ready(answer) => Poll::Ready(Some(answer)),
-        Poll::Pending => reply.poll_closed(cx).map(|()| None),
+        Poll::Pending => sender.poll_closed(cx).map(|()| None),
     })
     .await;
     if let Some(answer) = answered {
         // Sending fails if the client has just gone away.
-        let _ = reply.send(answer);
+        let _ = sender.send(answer);
     }
 }
 

@@ -27,7 +27,7 @@ use crate::{
     metrics::{Metrics, Outcome},
 };
 
-/// Answers request bodies; one on every worker. All transports share it, so that they answer alike.
+/// Answers request bodies; one per worker. All transports share it, so that they answer alike.
 #[derive(Clone)]
 pub struct Dispatcher {
     /// The pointer to the current snapshot.

@@ -1,4 +1,4 @@
-//! Heartbeat, eviction and shutdown, tick by tick; no test waits for a clock.
+//! What a session reads and sends, and how it ends, tick by tick; no test waits for a clock.
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 

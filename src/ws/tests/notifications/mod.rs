@@ -3,11 +3,11 @@
 //! A client that only applies its notifications must hold exactly what the snapshot holds, whenever
 //! it has read everything.
 //!
-//! | file | what it is |
+//! | file | content |
 //! |---|---|
 //! | `tree` | the blocks of all sequences |
-//! | `held` | the data that a client holds, and how notifications change it |
-//! | `model` | clients and their sessions on one worker |
+//! | `held` | the data that a client keeps for one subscription |
+//! | `model` | the clients of one worker, and the chain that it serves |
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
@@ -375,7 +375,7 @@ fn reorgs_are_sent_with_their_common_ancestor() {
         .collect();
     assert_eq!(sent, expected);
     let measured = world.metrics.fanout.get_sample_count();
-    assert_eq!(measured, changes, "one sample a change");
+    assert_eq!(measured, changes, "one sample per change");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Clients of one worker: what each holds must always lead to what the snapshot holds.
+//! The clients of one worker, and the chain that it serves.
 
 use std::{
     cell::{Cell, RefCell},
@@ -112,7 +112,8 @@ impl World {
             }
             block = TREE.block(&block.header.parent_hash).unwrap();
         }
-        // All replaced blocks are held; what replaced them begins with the oldest block.
+        // The path has left the window. It is held only if `since` is, and if what replaced it
+        // begins with the oldest block.
         block.number() + 1 < snapshot.oldest()
             || block.hash != snapshot.canonical()[0].header.parent_hash
             || block.hash == *since

@@ -62,7 +62,7 @@ impl Tree {
             }
         }
         for _ in 0..BRANCHES {
-            // From anywhere, branches too, to any length.
+            // Each branch leaves the chain or an earlier branch anywhere.
             let mut parent = Arc::clone(&blocks[1 + rng.below(blocks.len() - 1)]);
             for _ in 0..=rng.below(140) {
                 parent = block(&mut rng, blocks.len() as u64).child_of(&parent);
