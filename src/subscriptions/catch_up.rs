@@ -132,10 +132,10 @@ impl CatchUp {
         let mut cursor = self.bookmark.cursor;
         let next = match cursor.step(snapshot)? {
             None => return Ok(Advance::AtHead),
-            Some(CursorStep::Add(block)) => Some(block),
+            Some(CursorStep::Apply(block)) => Some(block),
             // No applied block follows, so nothing else would show that the chain went back to this
             // block.
-            Some(CursorStep::Remove(_)) => cursor
+            Some(CursorStep::Revert(_)) => cursor
                 .is_at_head(snapshot)
                 .then(|| Arc::clone(snapshot.head())),
         };
@@ -161,8 +161,8 @@ impl CatchUp {
             (None, Some(partial)) => PendingLogs::rest(partial, search),
             (None, None) => match self.bookmark.cursor.step(snapshot)? {
                 None => return Ok(Advance::AtHead),
-                Some(CursorStep::Remove(block)) => PendingLogs::new(block, true, search),
-                Some(CursorStep::Add(block)) => PendingLogs::new(block, false, search),
+                Some(CursorStep::Revert(block)) => PendingLogs::new(block, true, search),
+                Some(CursorStep::Apply(block)) => PendingLogs::new(block, false, search),
             },
         };
         while let Some(position) = pending.positions.last() {
@@ -188,12 +188,12 @@ impl CatchUp {
     ) -> Result<Advance, CursorLost> {
         let steps = self.bookmark.cursor.path(snapshot)?;
         let reverted = steps.iter().filter_map(|step| match step {
-            CursorStep::Remove(block) => Some(&**block),
-            CursorStep::Add(_) => None,
+            CursorStep::Revert(block) => Some(&**block),
+            CursorStep::Apply(_) => None,
         });
         let applied = steps.iter().filter_map(|step| match step {
-            CursorStep::Add(block) => Some(&**block),
-            CursorStep::Remove(_) => None,
+            CursorStep::Apply(block) => Some(&**block),
+            CursorStep::Revert(_) => None,
         });
         if let Some(notification) = Notification::reorg(reverted, applied)
             && !self.send(sink, hub, &notification)

@@ -10,8 +10,8 @@ use crate::block::Block;
 /// The last block that a reader was notified of. Number and hash are all that it has to remember.
 ///
 /// Step by step, a cursor reaches the head of a snapshot without gaps or duplicates, whatever
-/// happened since: first the replaced blocks are removed, newest first, then their successors are
-/// added, oldest first.
+/// happened since: first the replaced blocks are reverted, newest first, then their successors are
+/// applied, oldest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cursor {
     number: u64,
@@ -22,9 +22,9 @@ pub struct Cursor {
 #[derive(Clone, Debug)]
 pub enum CursorStep {
     /// The block at the cursor is no longer canonical.
-    Remove(Arc<Block>),
+    Revert(Arc<Block>),
     /// The next canonical block.
-    Add(Arc<Block>),
+    Apply(Arc<Block>),
 }
 
 /// A block between the cursor and the head is no longer held: the reader has to start again.
@@ -63,7 +63,7 @@ impl Cursor {
     /// Takes the next step towards the head of the snapshot; `None` at the head.
     ///
     /// # Errors
-    /// [`CursorLost`] if the next block, or the block to remove, is not held. The cursor does not
+    /// [`CursorLost`] if the next block, or the block to revert, is not held. The cursor does not
     /// move.
     pub fn step(&mut self, snapshot: &Snapshot) -> Result<Option<CursorStep>, CursorLost> {
         if self.is_at_head(snapshot) {
@@ -73,7 +73,7 @@ impl Cursor {
         let next = next.and_then(|number| snapshot.by_number(number));
         if let Some(next) = next.filter(|next| next.header.parent_hash == self.hash) {
             *self = Self::after(next);
-            return Ok(Some(CursorStep::Add(Arc::clone(next))));
+            return Ok(Some(CursorStep::Apply(Arc::clone(next))));
         }
         let lost = CursorLost {
             number: self.number,
@@ -87,7 +87,7 @@ impl Cursor {
             return Err(lost);
         }
         *self = Self::before(block);
-        Ok(Some(CursorStep::Remove(Arc::clone(block))))
+        Ok(Some(CursorStep::Revert(Arc::clone(block))))
     }
 
     /// All steps to the head of the snapshot, at most one per held block.
