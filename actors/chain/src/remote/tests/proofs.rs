@@ -419,9 +419,10 @@ proptest! {
         let value = honest.storage[0].value;
         let value = (!value.is_zero()).then(|| alloy_rlp::encode(value));
         let is_empty = root == alloy_trie::EMPTY_ROOT_HASH;
+        let slot_key = key(of_slot.to_be_bytes::<32>().to_vec());
         let alloy = alloy_verify(full.root(), key(address.to_vec()), account, nodes).is_ok()
             && ((is_empty && storage.is_empty())
-                || alloy_verify(root, key(of_slot.to_be_bytes::<32>().to_vec()), value, storage).is_ok());
+                || alloy_verify(root, slot_key, value, storage).is_ok());
         let slots = vec![(of_slot, storage.clone())];
         let ours = AccountProof::verify(full.root(), &address, nodes.clone(), slots);
         prop_assert_eq!(ours.is_ok(), alloy);
