@@ -112,7 +112,7 @@ impl Traffic {
         draft.bulk();
         draft.burst();
         draft.creations();
-        draft.specials();
+        draft.revert_and_record();
         draft.blobs();
         draft.requests();
         draft.set_code()?;
@@ -278,7 +278,7 @@ impl Draft<'_> {
     }
 
     /// Adds a call that reverts, and a call of the recorder.
-    fn specials(&mut self) {
+    fn revert_and_record(&mut self) {
         self.push(
             TxKind::Call(contracts::REVERTER),
             U256::ZERO,

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     block::{BlockParts, Receipt, Transaction},
-    network::transaction::Outcome,
+    network::transaction::Inclusion,
 };
 
 /// A receipt's position in its block.
@@ -34,7 +34,7 @@ pub(super) fn write(
     log_spans: &mut Vec<Span>,
 ) {
     let header = &block.raw.header;
-    let outcome = Outcome {
+    let inclusion = Inclusion {
         blob_gas_price: block.blob_gas_price,
         receipt_members: receipt.own_members(),
     };
@@ -43,8 +43,8 @@ pub(super) fn write(
     // geth states the address of a failed creation too.
     let contract = transaction
         .is_create()
-        .then(|| sender.create(transaction.executed_nonce(outcome)));
-    let own = transaction.receipt_quantities(outcome);
+        .then(|| sender.create(transaction.executed_nonce(inclusion)));
+    let own = transaction.receipt_quantities(inclusion);
     let mut object = ReceiptWriter::open(w, &own);
     object.member("blockHash").data(block.hash);
     object.member("blockNumber").number(header.number);

@@ -7,7 +7,7 @@ use revm::context::TxEnv;
 
 use super::{
     access_list, recipient, signature,
-    type_rules::{Outcome, SenderSource, TypeRules},
+    type_rules::{Inclusion, SenderSource, TypeRules},
 };
 use crate::{
     encode::writer::JsonWriter,
@@ -43,7 +43,7 @@ impl TypeRules for Signed<TxEip2930> {
         Some(TxEnv::from_recovered_tx(self, sender))
     }
 
-    fn write_own(&self, w: &mut JsonWriter, _: Outcome<'_>) {
+    fn write_own(&self, w: &mut JsonWriter, _: Inclusion<'_>) {
         access_list::write(w, &self.tx().access_list);
         w.raw(r#","chainId":"#).number(self.tx().chain_id);
         signature::write_typed(w, self.signature());

@@ -7,7 +7,7 @@ use revm::context::TxEnv;
 
 use super::{
     access_list, signature,
-    type_rules::{FEES, Outcome, SenderSource, TypeRules},
+    type_rules::{FEES, Inclusion, SenderSource, TypeRules},
 };
 use crate::{
     encode::writer::JsonWriter,
@@ -62,7 +62,7 @@ impl TypeRules for Signed<TxEip4844> {
             .wide(tx.max_fee_per_blob_gas);
     }
 
-    fn write_own(&self, w: &mut JsonWriter, _: Outcome<'_>) {
+    fn write_own(&self, w: &mut JsonWriter, _: Inclusion<'_>) {
         access_list::write(w, &self.tx().access_list);
         w.raw(r#","chainId":"#).number(self.tx().chain_id);
         w.raw(r#","blobVersionedHashes":"#)
@@ -78,8 +78,8 @@ impl TypeRules for Signed<TxEip4844> {
             + HASH * self.tx().blob_versioned_hashes.len()
     }
 
-    fn receipt_quantities(&self, outcome: Outcome<'_>) -> Vec<(&'static str, u128)> {
-        let price = outcome.blob_gas_price.unwrap_or_default();
+    fn receipt_quantities(&self, inclusion: Inclusion<'_>) -> Vec<(&'static str, u128)> {
+        let price = inclusion.blob_gas_price.unwrap_or_default();
         let used = self.blob_gas_used().unwrap_or_default();
         vec![(BLOB_GAS_PRICE, price), (BLOB_GAS_USED, used.into())]
     }

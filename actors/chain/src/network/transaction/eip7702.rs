@@ -10,7 +10,7 @@ use revm::{context::TxEnv, context_interface::either::Either};
 
 use super::{
     access_list, signature,
-    type_rules::{FEES, Outcome, SenderSource, TypeRules},
+    type_rules::{FEES, Inclusion, SenderSource, TypeRules},
 };
 use crate::{
     encode::writer::JsonWriter,
@@ -68,7 +68,7 @@ impl TypeRules for Signed<TxEip7702> {
         })
     }
 
-    fn write_own(&self, w: &mut JsonWriter, _: Outcome<'_>) {
+    fn write_own(&self, w: &mut JsonWriter, _: Inclusion<'_>) {
         access_list::write(w, &self.tx().access_list);
         w.raw(r#","chainId":"#).number(self.tx().chain_id);
         w.raw(r#","authorizationList":"#)

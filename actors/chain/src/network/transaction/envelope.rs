@@ -7,7 +7,7 @@ use alloy_consensus::{
 use alloy_primitives::{Address, B256};
 use revm::context::TxEnv;
 
-use super::type_rules::{Outcome, SenderSource, TypeRules};
+use super::type_rules::{Inclusion, SenderSource, TypeRules};
 use crate::{
     encode::writer::JsonWriter,
     remote::{fault::MemberError, reader::Reader},
@@ -73,16 +73,16 @@ macro_rules! transaction_types {
                 match self { $(Self::$name(tx) => TypeRules::tx_env(tx, sender)),* }
             }
 
-            pub(crate) fn executed_nonce(&self, outcome: Outcome<'_>) -> u64 {
-                match self { $(Self::$name(tx) => TypeRules::executed_nonce(tx, outcome)),* }
+            pub(crate) fn executed_nonce(&self, inclusion: Inclusion<'_>) -> u64 {
+                match self { $(Self::$name(tx) => TypeRules::executed_nonce(tx, inclusion)),* }
             }
 
             pub(super) fn write_fees(&self, w: &mut JsonWriter) {
                 match self { $(Self::$name(tx) => TypeRules::write_fees(tx, w)),* }
             }
 
-            pub(super) fn write_own(&self, w: &mut JsonWriter, outcome: Outcome<'_>) {
-                match self { $(Self::$name(tx) => TypeRules::write_own(tx, w, outcome)),* }
+            pub(super) fn write_own(&self, w: &mut JsonWriter, inclusion: Inclusion<'_>) {
+                match self { $(Self::$name(tx) => TypeRules::write_own(tx, w, inclusion)),* }
             }
 
             pub(super) fn own_size_hint(&self) -> usize {
@@ -91,9 +91,9 @@ macro_rules! transaction_types {
 
             pub(crate) fn receipt_quantities(
                 &self,
-                outcome: Outcome<'_>,
+                inclusion: Inclusion<'_>,
             ) -> Vec<(&'static str, u128)> {
-                match self { $(Self::$name(tx) => TypeRules::receipt_quantities(tx, outcome)),* }
+                match self { $(Self::$name(tx) => TypeRules::receipt_quantities(tx, inclusion)),* }
             }
         }
     };

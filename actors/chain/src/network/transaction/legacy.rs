@@ -10,7 +10,7 @@ use revm::context::TxEnv;
 
 use super::{
     recipient, signature,
-    type_rules::{Outcome, SenderSource, TypeRules},
+    type_rules::{Inclusion, SenderSource, TypeRules},
 };
 use crate::{
     encode::writer::JsonWriter,
@@ -51,7 +51,7 @@ impl TypeRules for Signed<TxLegacy> {
         Some(TxEnv::from_recovered_tx(self, sender))
     }
 
-    fn write_own(&self, w: &mut JsonWriter, _: Outcome<'_>) {
+    fn write_own(&self, w: &mut JsonWriter, _: Inclusion<'_>) {
         let chain_id = self.tx().chain_id;
         if let Some(chain_id) = chain_id {
             w.raw(r#","chainId":"#).number(chain_id);

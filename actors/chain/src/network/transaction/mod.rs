@@ -30,5 +30,5 @@ pub use type_rules::SenderSource;
 
 pub(crate) use read::{ReadError, read};
 pub(crate) use sender::{sender, sender_by_rules};
-pub(crate) use type_rules::Outcome;
+pub(crate) use type_rules::Inclusion;
 pub(crate) use write::{QUANTITIES, size_hint, write};

@@ -33,7 +33,7 @@ pub(crate) trait TypeRules: Transaction + TxHashRef + Sized {
     fn tx_env(&self, sender: Address) -> Option<TxEnv>;
 
     /// The nonce with which it was executed.
-    fn executed_nonce(&self, _outcome: Outcome<'_>) -> u64 {
+    fn executed_nonce(&self, _inclusion: Inclusion<'_>) -> u64 {
         self.nonce()
     }
 
@@ -46,7 +46,7 @@ pub(crate) trait TypeRules: Transaction + TxHashRef + Sized {
     }
 
     /// Writes the members that follow `type`.
-    fn write_own(&self, w: &mut JsonWriter, outcome: Outcome<'_>);
+    fn write_own(&self, w: &mut JsonWriter, inclusion: Inclusion<'_>);
 
     /// Upper bound on the bytes of lists and of other members that not every type has.
     fn size_hint(&self) -> usize {
@@ -54,8 +54,8 @@ pub(crate) trait TypeRules: Transaction + TxHashRef + Sized {
     }
 
     /// The numbers that the type adds to the JSON of its receipt, by name.
-    fn receipt_quantities(&self, outcome: Outcome<'_>) -> Vec<(&'static str, u128)> {
-        let values = outcome.receipt_members.iter().copied().map(u128::from);
+    fn receipt_quantities(&self, inclusion: Inclusion<'_>) -> Vec<(&'static str, u128)> {
+        let values = inclusion.receipt_members.iter().copied().map(u128::from);
         Self::RECEIPT_MEMBERS.iter().copied().zip(values).collect()
     }
 }
@@ -63,9 +63,9 @@ pub(crate) trait TypeRules: Transaction + TxHashRef + Sized {
 /// The members that the default of [`TypeRules::write_fees`] writes.
 pub(super) const FEES: &[&str] = &["maxFeePerGas", "maxPriorityFeePerGas"];
 
-/// What a block adds to one of its transactions.
+/// What a block adds to a transaction that it includes.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Outcome<'a> {
+pub(crate) struct Inclusion<'a> {
     /// Price of a unit of blob gas in wei (EIP-4844).
     pub(crate) blob_gas_price: Option<u128>,
     /// The values of [`TypeRules::RECEIPT_MEMBERS`].

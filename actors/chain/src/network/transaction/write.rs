@@ -4,7 +4,7 @@ use alloy_consensus::Transaction as _;
 use alloy_eips::Typed2718;
 use alloy_primitives::Address;
 
-use super::{Transaction, type_rules::Outcome};
+use super::{Transaction, type_rules::Inclusion};
 use crate::{block::BlockParts, encode::writer::JsonWriter, network::Receipt};
 
 /// The members of transactions of every type that hold a number.
@@ -27,7 +27,7 @@ pub(crate) fn write(
     (transaction, sender, receipt): (&Transaction, &Address, &Receipt),
 ) {
     let header = &block.raw.header;
-    let outcome = Outcome {
+    let inclusion = Inclusion {
         blob_gas_price: block.blob_gas_price,
         receipt_members: receipt.own_members(),
     };
@@ -42,13 +42,13 @@ pub(crate) fn write(
     w.raw(r#","hash":"#).data(transaction.tx_hash());
     w.raw(r#","input":"#).data(transaction.input());
     w.raw(r#","nonce":"#)
-        .number(transaction.executed_nonce(outcome));
+        .number(transaction.executed_nonce(inclusion));
     w.raw(r#","to":"#)
         .or_null(transaction.to(), JsonWriter::data);
     w.raw(r#","transactionIndex":"#).number(index);
     w.raw(r#","value":"#).quantity(transaction.value());
     w.raw(r#","type":"#).number(transaction.ty().into());
-    transaction.write_own(w, outcome);
+    transaction.write_own(w, inclusion);
     w.raw("}");
 }
 
