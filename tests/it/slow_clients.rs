@@ -16,11 +16,11 @@ fn open_files(server: &Server) -> usize {
 }
 
 #[test]
-fn every_request_head_has_a_timeout() {
+fn the_headers_of_every_request_have_a_timeout() {
     let server = Server::execution_apis(&["--header-timeout", "1s", "--keep-alive", "1s"]);
     let mut slow = server.connect();
     check("first", &slow.post(GOOD).status, &200);
-    // The first byte of the next head ends the keep-alive pause; the rest never comes.
+    // The first byte of the next request ends the keep-alive pause; the rest never comes.
     slow.send(b"P");
     slow.wait_closed();
     let cut = server.metric("nearhead_slow_clients_total");

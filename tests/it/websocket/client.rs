@@ -38,7 +38,7 @@ pub(crate) struct Client {
     pub(super) pending: Vec<Value>,
 }
 
-/// The request head of a handshake.
+/// The request line and the headers of a handshake.
 pub(super) fn handshake(path: &str, headers: &[&str]) -> String {
     let mut head = format!("GET {path} HTTP/1.1\r\nhost: localhost\r\n");
     for header in headers {
