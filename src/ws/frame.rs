@@ -194,7 +194,7 @@ impl Reframer {
         FrameEvent::Announced(start, self.input_left)
     }
 
-    /// Length of the header; before its first two bytes are read, only they count.
+    /// Length of the header; 2 until its first two bytes, which state the rest, are read.
     const fn header_len(&self) -> usize {
         if self.header_read < 2 {
             return 2;
