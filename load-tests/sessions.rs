@@ -127,7 +127,10 @@ fn http_answer(bytes: &[u8]) -> Outcome<Option<Message>> {
     if !head.starts_with("http/1.1 200 ") {
         return Err(head.into());
     }
-    let len = head.split_once("content-length: ").ok_or("no length")?.1;
+    let len = head
+        .split_once("content-length: ")
+        .ok_or("an answer without content-length")?
+        .1;
     let len: usize = len.split("\r\n").next().unwrap_or_default().parse()?;
     let (begin, end) = (begin + 4, begin + 4 + len);
     let opcode = TEXT;
@@ -342,7 +345,11 @@ impl Sessions {
                 PING => stream.write_all(&masked(PONG, payload))?,
                 CLOSE if is_closing => is_closed = true,
                 CLOSE => {
-                    return Err(format!("closed: {:?}", payload.escape_ascii().to_string()).into());
+                    return Err(format!(
+                        "a session was closed: {:?}",
+                        payload.escape_ascii().to_string()
+                    )
+                    .into());
                 }
                 _ => {}
             }
@@ -498,7 +505,7 @@ fn commands(waker: Arc<Waker>) -> Receiver<String> {
 
 fn main() -> Outcome<()> {
     let poll = Poll::new()?;
-    // Held here too, because dropping the waker loses a wake-up that was not polled.
+    // Held here too, because dropping the waker loses a wake-up that is not polled yet.
     let waker = Arc::new(Waker::new(poll.registry(), Token(usize::MAX))?);
     let commands = commands(Arc::clone(&waker));
     let mut events = Events::with_capacity(4096);

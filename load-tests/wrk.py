@@ -12,7 +12,7 @@ def require_wrk():
         raise Failure("wrk is missing: apt-get install wrk")
 
 
-# wrk prints only three digits of each figure.
+# Prints exact figures: wrk itself prints only three digits of each.
 REQUEST_LUA = """
 wrk.method = 'POST'
 wrk.body = [==[%s]==]

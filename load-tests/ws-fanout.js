@@ -29,7 +29,7 @@ export const options = {
 const heads = new Counter('heads');
 const logs = new Counter('logs');
 const removed = new Counter('removed');
-// From the first session of a VU that receives a head to each other one.
+// The time from the first session of a VU that receives a head to each of its other sessions.
 const spread = new Trend('head_spread_ms');
 const firstSeen = {};
 

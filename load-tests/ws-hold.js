@@ -1,5 +1,6 @@
-// Sessions that stay open, some of which close and reconnect all the time. Each sends a request now
-// and then, and every response is checked. `load-tests/run ws-hold` starts nearhead and runs this.
+// Sessions that stay open, beside others that close and reconnect all the time. Each sends a
+// request now and then, and every response is checked. `load-tests/run ws-hold` starts nearhead and
+// runs this.
 import { WebSocket } from 'k6/experimental/websockets';
 import { check } from 'k6';
 import { Counter, Trend } from 'k6/metrics';

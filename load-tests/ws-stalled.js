@@ -1,5 +1,5 @@
 // Sessions that request megabytes and do not read, and sessions that read. The server closes the
-// stalled ones; the others notice nothing. `load-tests/run ws-stalled` starts nearhead and runs it.
+// stalled ones; the others notice nothing. `load-tests/run ws-stalled` starts nearhead and this.
 import http from 'k6/http';
 import stalling from 'k6/ws';
 import { WebSocket } from 'k6/experimental/websockets';
