@@ -97,8 +97,9 @@ pub(crate) const FRAME_WORDS_MAX: u32 = 2_048;
 /// client needs one in 30 seconds.
 pub(crate) const CONTROL_FRAMES_PER_SECOND: u32 = 100;
 
-/// Memory for answers and notifications that wait for one session's client: room for some thousand
-/// notifications, and for answers of any size, because answers are assembled while they are sent.
+/// Memory for answers and notifications that wait for one session's client: room for about a
+/// thousand notifications, and for answers of any size, because answers are assembled while they
+/// are sent.
 pub(crate) const SESSION_BYTES_MAX: usize = 1 << 20;
 
 /// Requests of one session that are in progress at the same time; the next one waits in its socket.

@@ -174,7 +174,7 @@ options! {
     "header-timeout" header_timeout: Duration = limits::HEADER_TIMEOUT,
         "TIME", "a time from 1s to 1h, such as 500ms, 12s or 1m",
         |text| duration(text, Duration::from_secs(1), Duration::from_secs(3600));
-    /// How long a request's body may take to arrive
+    /// How long a request's body, or a WebSocket message, may take to arrive
     "body-timeout" body_timeout: Duration = limits::BODY_TIMEOUT,
         "TIME", "a time from 100ms to 1h, such as 500ms, 12s or 1m",
         |text| duration(text, Duration::from_millis(100), Duration::from_secs(3600));
