@@ -2,7 +2,8 @@
 //! snapshots. Sources feed the head tracker. What can be decided without I/O is in the pure package
 //! below.
 //!
-//! This package knows actix and tokio; it does not know HTTP, keys or configuration files.
+//! This package knows actix and tokio. It has no HTTP server, and knows neither API keys nor
+//! configuration files. Only its client of upstreams knows HTTP and JSON-RPC.
 //!
 //! A test (`tests/it/tidy`) holds the code to this table, as the code map of `nearhead` explains.
 //!
