@@ -36,13 +36,12 @@ pub struct Dispatcher {
     pub worker: Worker,
     /// Counts every request.
     pub metrics: Metrics,
-    /// Longest run of eth_getLogs, from admission.
+    /// Longest time that one eth_getLogs may run, from admission.
     pub logs_deadline: Duration,
 }
 
 impl Dispatcher {
-    /// Answers one body of `tenant` that arrived at `now`, over a session if there is a
-    /// `session`.
+    /// Answers one body of `tenant` that arrived at `now`: over HTTP, or over `session`.
     ///
     /// Dropping the future withdraws what is queued and cancels what runs.
     pub async fn answer(
@@ -214,7 +213,7 @@ impl Dispatcher {
                 Err(error) => writer.error(id, &error),
             }
         }
-        let Ok(permit) = self.worker.resources().admission.weigh_batch(writer.held()) else {
+        let Ok(permit) = self.worker.resources().admission.admit_batch(writer.held()) else {
             return self.refuse(NULL_ID, &RpcError::Unavailable, now);
         };
         let json = (writer.len() > 0).then(|| {

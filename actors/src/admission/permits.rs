@@ -123,7 +123,7 @@ impl Admission {
     ///
     /// # Errors
     /// [`QueryError::Unavailable`]: the answers in progress hold too many bytes.
-    pub fn weigh_batch(&self, bytes: usize) -> Reply<Option<Permit>> {
+    pub fn admit_batch(&self, bytes: usize) -> Reply<Option<Permit>> {
         match bytes / BATCH_BYTES_UNIT {
             0 => Ok(None),
             units => self.batch_units.take(units).map(Some),
@@ -223,14 +223,14 @@ mod tests {
     fn batches_are_weighed_by_the_bytes_they_hold() {
         let admission = Admission::default();
         let units = |bytes| {
-            let permit = admission.weigh_batch(bytes).unwrap();
+            let permit = admission.admit_batch(bytes).unwrap();
             permit.map_or(0, |permit| permit.num_permits())
         };
         assert_eq!(units(BATCH_BYTES_UNIT - 1), 0);
         assert_eq!(units(9 * BATCH_BYTES_UNIT), 9);
-        let everything = admission.weigh_batch(BATCH_BYTES_MAX).unwrap();
+        let everything = admission.admit_batch(BATCH_BYTES_MAX).unwrap();
         assert!(matches!(
-            admission.weigh_batch(BATCH_BYTES_UNIT),
+            admission.admit_batch(BATCH_BYTES_UNIT),
             Err(QueryError::Unavailable)
         ));
         drop(everything);

@@ -11,7 +11,8 @@ use super::{
     comparison::{ANVIL, ANVIL_EMPTY, Comparison, GETH},
     driven_geth,
     driven_geth::DrivenGeth,
-    follow, follow_while_filling, head, http, wait_fault, wait_head, wait_logged, ws,
+    faults, follow, follow_while_filling, head, http, wait_fault, wait_head, wait_logged,
+    wait_new_fault, ws,
 };
 use crate::{
     harness::{self, Connection, KEY, Server, check, scratch, wait_until},
@@ -49,10 +50,11 @@ fn following_survives_a_frozen_cut_or_slow_upstream() {
         ),
     ] {
         let before = anvil.head();
+        let known = servers.each_ref().map(|server| faults(server, 0));
         proxy.fail(vec![fault.clone()]);
         anvil.mine(1);
-        for server in &servers {
-            wait_fault(server, 0, reasons);
+        for (server, known) in servers.iter().zip(&known) {
+            wait_new_fault(server, 0, reasons, known);
             let served = head(&mut server.connect());
             check(&format!("{fault:?}"), &served, &before);
         }

@@ -36,14 +36,14 @@ mod switching;
 mod tls;
 mod unknown_types;
 
-use std::{collections::BTreeMap, fs::File, net::SocketAddr, time::Instant};
+use std::{collections::BTreeMap, fs::File, net::SocketAddr};
 
 use alloy_primitives::B256;
 use nearhead_chain::chain_file::{ChainReader, write_block};
 use serde_json::{Value, json};
 
 use crate::{
-    harness::{Connection, PATIENCE, Server, check, scratch, serving, vectors, wait_until},
+    harness::{Connection, Server, check, scratch, serving, vectors, wait_until},
     upstreams::{Geth, quantity},
 };
 
@@ -169,14 +169,23 @@ fn counted(server: &Server, series: &str) -> u64 {
 /// Waits until a fault with one of these reasons is counted for an upstream.
 #[track_caller]
 fn wait_fault(server: &Server, upstream: usize, reasons: &[&str]) {
-    let mut seen = BTreeMap::new();
-    let deadline = Instant::now() + PATIENCE;
-    while !reasons.iter().any(|reason| seen.contains_key(*reason)) {
-        assert!(
-            Instant::now() < deadline,
-            "upstream {upstream} has none of {reasons:?}, but {seen:?}"
-        );
-        seen = faults(server, upstream);
-        std::thread::park_timeout(std::time::Duration::from_millis(5));
-    }
+    wait_new_fault(server, upstream, reasons, &BTreeMap::new());
+}
+
+/// Waits until one more fault with one of these reasons is counted for an upstream than `before`.
+#[track_caller]
+fn wait_new_fault(
+    server: &Server,
+    upstream: usize,
+    reasons: &[&str],
+    before: &BTreeMap<String, u64>,
+) {
+    wait_until(
+        &format!("upstream {upstream} has one of {reasons:?}"),
+        || {
+            let seen = faults(server, upstream);
+            let is_new = |reason: &&str| seen.get(*reason) > before.get(*reason);
+            reasons.iter().any(is_new)
+        },
+    );
 }

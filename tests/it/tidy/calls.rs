@@ -25,11 +25,6 @@ const EXCLUSIVE: &[(&str, &[&str], &str)] = &[
         "HTTP is one transport: only its starter knows it",
     ),
     (
-        "crate::reply",
-        &["src/http"],
-        "only HTTP sends bodies in pieces",
-    ),
-    (
         "head.store(",
         &["actors/src/head_tracker"],
         "one writer: the head tracker",

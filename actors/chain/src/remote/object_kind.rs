@@ -104,13 +104,3 @@ pub(super) const UNCOVERED: &str = "totalDifficulty";
 pub(super) fn is_quantity(name: &str) -> bool {
     QUANTITIES.binary_search(&name).is_ok()
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn quantities_are_sorted() {
-        assert!(QUANTITIES.is_sorted(), "is_quantity does a binary search");
-    }
-}

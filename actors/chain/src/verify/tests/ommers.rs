@@ -45,8 +45,8 @@ fn each_invalid_ommer_has_its_error() {
             },
         );
     }
-    for number in [17, 25] {
-        // The parent of block 17 is nine generations below block 25; a sibling of block 25 has the
+    for number in [18, 25] {
+        // The parent of block 18 is eight generations below block 25; a sibling of block 25 has the
         // same parent as that block.
         let unrelated = Header {
             beneficiary: [9; 20].into(),
