@@ -16,7 +16,7 @@ const FOLDERS: [(&str, &str); 4] = [
 ];
 
 /// Modules without tests.
-const SUPPORT: [&str; 2] = ["fixture", "test_chain"];
+const SUPPORT: [&str; 3] = ["fixture", "pair", "test_chain"];
 
 fn main() {
     let mut groups = Vec::new();
