@@ -83,6 +83,11 @@ fn envelope() {
 }
 
 #[test]
+fn follow() {
+    check("follow");
+}
+
+#[test]
 fn frames() {
     check("frames");
 }

@@ -34,9 +34,8 @@ impl TestBlock {
     }
 
     /// The block on ancestors that are known by their hashes alone.
-    #[cfg(test)]
     #[must_use]
-    pub(crate) fn orphan(&self, number: u64, ancestors: Arc<[B256]>) -> Arc<Block> {
+    pub fn orphan(&self, number: u64, ancestors: Arc<[B256]>) -> Arc<Block> {
         let parent = ancestors.first().copied().unwrap_or_default();
         self.at(number, parent, ancestors, U256::from(number))
     }

@@ -32,6 +32,8 @@ mod verified;
 
 pub use endpoint::{Endpoint, EndpointError, Scheme};
 pub use health::{Fault, UpstreamState};
+#[cfg(any(test, feature = "testing"))]
+pub use plan::run_script;
 pub use source::{UpstreamConfig, UpstreamSource};
 pub use standing::Standing;
 pub use state::{BlockRef, StateCounts, StateSource};

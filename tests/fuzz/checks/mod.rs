@@ -5,10 +5,12 @@
 //! independent decoder, or survive encoding and decoding.
 
 mod chain;
+mod follow;
 mod frames;
 mod request;
 
 pub use chain::{block_rlp, chain_file, trie_nodes};
+pub use follow::follow;
 pub use frames::frames;
 pub use request::{envelope, log_filter, params};
 
@@ -16,10 +18,11 @@ pub use request::{envelope, log_filter, params};
 pub type Target = (&'static str, fn(&[u8]));
 
 /// Every target.
-pub const TARGETS: [Target; 7] = [
+pub const TARGETS: [Target; 8] = [
     ("block_rlp", block_rlp),
     ("chain_file", chain_file),
     ("envelope", envelope),
+    ("follow", follow),
     ("frames", frames),
     ("log_filter", log_filter),
     ("params", params),

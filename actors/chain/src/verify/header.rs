@@ -1,7 +1,7 @@
 //! Checks a header against its parent.
 
 use alloy_consensus::Header;
-use alloy_eips::eip1559::{BaseFeeParams, INITIAL_BASE_FEE};
+use alloy_eips::eip1559::{BaseFeeParams, INITIAL_BASE_FEE, calc_next_block_base_fee};
 use alloy_hardforks::EthereumHardfork;
 use alloy_primitives::{B64, B256, Bytes, U256};
 
@@ -14,6 +14,9 @@ const EXTRA_DATA_BYTES_MAX: usize = 32;
 const GAS_LIMIT_MIN: u64 = 5_000;
 /// Highest gas limit of any block (EIP-1985).
 const GAS_LIMIT_MAX: u64 = i64::MAX as u64;
+/// Highest base fee and highest excess blob gas that the next ones are computed from, far above any
+/// chain's. The parent may be an upstream's unproven block, and alloy's sums overflow above this.
+const PARENT_FEE_MAX: u64 = u64::MAX / 2;
 /// The gas limit changes by less than the parent's divided by this.
 const GAS_LIMIT_BOUND_DIVISOR: u64 = 1_024;
 
@@ -98,9 +101,14 @@ fn check_common(rules: &Rules<'_>, parent: &Header, header: &Header) -> Result<(
 #[must_use]
 pub(crate) fn base_fee(rules: &Rules<'_>, parent: &Header) -> Option<u64> {
     rules.has(EthereumHardfork::London).then(|| {
-        parent
-            .next_block_base_fee(BaseFeeParams::ethereum())
-            .unwrap_or(INITIAL_BASE_FEE)
+        parent.base_fee_per_gas.map_or(INITIAL_BASE_FEE, |fee| {
+            calc_next_block_base_fee(
+                parent.gas_used.min(parent.gas_limit),
+                parent.gas_limit,
+                fee.min(PARENT_FEE_MAX),
+                BaseFeeParams::ethereum(),
+            )
+        })
     })
 }
 
@@ -109,11 +117,15 @@ pub(crate) fn base_fee(rules: &Rules<'_>, parent: &Header) -> Option<u64> {
 /// The parent of the first block of Cancun has no blob fields; they count as zero.
 #[must_use]
 pub(crate) fn excess_blob_gas(rules: &Rules<'_>, parent: &Header) -> Option<u64> {
-    rules.blob_params().map(|params| {
-        parent
-            .next_block_excess_blob_gas(params)
-            .unwrap_or_default()
-    })
+    let params = rules.blob_params()?;
+    let next = || {
+        Some(params.next_block_excess_blob_gas_osaka(
+            parent.excess_blob_gas?.min(PARENT_FEE_MAX),
+            parent.blob_gas_used?.min(params.max_blob_gas_per_block()),
+            parent.base_fee_per_gas?,
+        ))
+    };
+    Some(next().unwrap_or_default())
 }
 
 fn check_dao_fork(rules: &Rules<'_>, header: &Header) -> Result<(), VerifyError> {

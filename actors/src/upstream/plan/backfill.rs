@@ -28,13 +28,16 @@ impl<T> Backfill<T> {
 
     /// Sets the number of the head. Blocks that leave the window are no longer needed.
     pub(crate) const fn set_head(&mut self, head: u64) {
-        self.lowest = (head + 1).saturating_sub(WINDOW_BLOCKS as u64);
+        // Not `head + 1`: an upstream may name any number.
+        self.lowest = head.saturating_sub(WINDOW_BLOCKS as u64 - 1);
     }
 
     /// How many blocks are still to be fetched.
     pub(crate) const fn remaining(&self) -> u64 {
         match self.descent.next() {
-            Some((next, _)) if !self.is_genesis_held => (next + 1).saturating_sub(self.lowest),
+            Some((next, _)) if !self.is_genesis_held && next >= self.lowest => {
+                (next - self.lowest).saturating_add(1)
+            }
             _ => 0,
         }
     }

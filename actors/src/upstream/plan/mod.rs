@@ -7,6 +7,8 @@
 
 mod backfill;
 mod descent;
+#[cfg(any(test, feature = "testing"))]
+mod script;
 mod sync_path;
 
 #[cfg(test)]
@@ -14,4 +16,6 @@ mod tests;
 
 pub(crate) use backfill::Backfill;
 pub(crate) use descent::{Ask, FetchedBlock};
+#[cfg(any(test, feature = "testing"))]
+pub use script::run_script;
 pub(crate) use sync_path::{Divergence, PathOutcome, SyncPath};

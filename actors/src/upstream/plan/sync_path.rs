@@ -64,12 +64,13 @@ impl<T> SyncPath<T> {
         let (head, _) = held.head();
         let lowest = match self.descent.next() {
             Some((next, _)) if next <= head => next.saturating_sub(head - next),
-            _ => head + 1,
+            _ => head.saturating_add(1),
         };
         if self.is_too_far {
             return Vec::new();
         }
-        self.descent.ask(width, lowest.max(held.oldest() + 1))
+        self.descent
+            .ask(width, lowest.max(held.oldest().saturating_add(1)))
     }
 
     /// Records a verified block.
@@ -107,7 +108,7 @@ impl<T> SyncPath<T> {
                 return Some(PathOutcome::Reset);
             }
             if held.has(number, hash) {
-                let reverted = held.head().0 - number;
+                let reverted = held.head().0.saturating_sub(number);
                 let mut applied = std::mem::take(&mut self.applied);
                 applied.reverse();
                 return Some(PathOutcome::Advance {

@@ -1,3 +1,5 @@
+use alloy_eips::eip1559::BaseFeeParams;
+
 use super::*;
 
 #[test]
@@ -336,4 +338,40 @@ fn fields_are_present_from_their_fork_on_and_not_before() {
             field: "slot number",
         },
     );
+}
+
+/// An upstream's first block has a parent that nothing was checked against.
+#[test]
+fn an_unproven_parent_may_state_any_number() {
+    let chain = RawChain::new();
+    let newest = chain.blocks.len() - 1;
+    let good = &chain.blocks[newest];
+    let rules = chain.rules(newest, good.header.timestamp);
+    let numbers = [0, 1, 2, 3, 1 << 32, 1 << 63, u64::MAX - 1, u64::MAX];
+    for fee in numbers {
+        for (used, limit) in numbers
+            .iter()
+            .flat_map(|used| numbers.map(|limit| (*used, limit)))
+        {
+            let parent = Header {
+                gas_used: used,
+                gas_limit: limit,
+                base_fee_per_gas: Some(fee),
+                excess_blob_gas: Some(limit),
+                blob_gas_used: Some(used),
+                ..chain.parent(newest).clone()
+            };
+            // What it finds does not matter: no such parent is ever proven.
+            let _ = check_header(&rules, &parent, good.header.parent_hash, &good.header);
+            let next = (base_fee(&rules, &parent), excess_blob_gas(&rules, &parent));
+            if used <= limit && limit < 1 << 33 && fee < 1 << 33 {
+                let params = rules.blob_params().unwrap();
+                let blobs = used <= params.max_blob_gas_per_block();
+                let expected = parent.next_block_base_fee(BaseFeeParams::ethereum());
+                assert_eq!(next.0, expected);
+                let expected = parent.next_block_excess_blob_gas(params);
+                assert!(!blobs || next.1 == expected, "{next:?} {expected:?}");
+            }
+        }
+    }
 }

@@ -1,3 +1,4 @@
+use alloy_primitives::B256;
 use nearhead_chain::campaign;
 
 use super::*;
@@ -83,4 +84,24 @@ fn newest_blocks_are_asked_for_first_and_only_those_needed() {
     check_asks(1, 128, 4, &[]);
     check_asks(0, 0, 4, &[]);
     check_asks(0, 300, 4, &[]);
+}
+
+/// An upstream may name any number.
+#[test]
+fn a_window_at_the_end_of_the_numbers_is_filled_like_any_other() {
+    for below in [0, 1, 127, 128] {
+        let head = u64::MAX - below;
+        let mut backfill = Backfill::<usize>::below(head, B256::ZERO, head);
+        assert_eq!(backfill.remaining(), 127, "{head}");
+        let asks = backfill.ask(200);
+        let numbers: Vec<_> = asks.iter().map(Ask::number).collect();
+        let expected: Vec<_> = (head - 127..head).rev().collect();
+        assert_eq!(numbers, expected);
+        backfill.set_head(u64::MAX);
+        assert_eq!(
+            backfill.remaining(),
+            127_u64.saturating_sub(below),
+            "{head}"
+        );
+    }
 }

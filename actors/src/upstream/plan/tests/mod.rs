@@ -6,6 +6,8 @@ mod tree;
 
 use std::collections::VecDeque;
 
+use nearhead_chain::campaign;
+
 use super::*;
 use crate::upstream::chain::Chain;
 use tree::{Rng, Tree, TreeWindow};
@@ -59,5 +61,16 @@ impl<'a> ScriptedUpstream<'a> {
             }
         };
         Some((ask, block.map(|block| self.tree.found(block))))
+    }
+}
+
+/// Blocks and heads with any numbers.
+#[test]
+fn a_window_stands_any_upstream() {
+    for seed in 1..=campaign::rounds(300, 30_000) {
+        let mut rng = Rng(seed << 20);
+        let length = rng.below(200);
+        let script: Vec<u8> = (0..length).map(|_| rng.below(256) as u8).collect();
+        run_script(&script);
     }
 }

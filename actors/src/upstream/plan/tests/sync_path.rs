@@ -1,5 +1,6 @@
 use std::collections::VecDeque;
 
+use alloy_primitives::B256;
 use nearhead_chain::{campaign, window::WINDOW_BLOCKS};
 
 use super::*;
@@ -206,4 +207,53 @@ fn an_answer_to_another_call_is_ignored() {
         applied: vec![291, 292],
     };
     assert_eq!(path.outcome(&held), Some(outcome));
+}
+
+/// A window of one chain at any numbers.
+struct AnyWindow {
+    oldest: u64,
+    head: u64,
+}
+
+impl Chain for AnyWindow {
+    fn head(&self) -> (u64, B256) {
+        (self.head, B256::ZERO)
+    }
+
+    fn oldest(&self) -> u64 {
+        self.oldest
+    }
+
+    fn hash_at(&self, number: u64) -> Option<B256> {
+        (self.oldest..=self.head)
+            .contains(&number)
+            .then_some(B256::ZERO)
+    }
+}
+
+/// An upstream may name any number.
+#[test]
+fn a_path_at_the_end_of_the_numbers_asks_like_any_other() {
+    const MAX: u64 = u64::MAX;
+    let other = B256::with_last_byte(1);
+    for (oldest, head, named, expected) in [
+        (MAX - 127, MAX - 1, MAX, &[MAX][..]),
+        (MAX - 127, MAX, MAX, &[MAX]),
+        (MAX - 127, MAX, MAX - 1, &[MAX - 1, MAX - 2]),
+        (MAX - 127, MAX - 3, MAX, &[MAX, MAX - 1, MAX - 2]),
+        (MAX, MAX, MAX, &[]),
+        (0, 0, MAX, &[]),
+        (0, 127, MAX, &[]),
+        (MAX, MAX, 0, &[]),
+        (MAX - 127, MAX, 0, &[]),
+    ] {
+        let held = AnyWindow { oldest, head };
+        let mut path = SyncPath::<usize>::to(named, other, &held);
+        let outcome = path.outcome(&held);
+        let is_reset = matches!(outcome, Some(PathOutcome::Reset));
+        assert_eq!(is_reset, expected.is_empty(), "{oldest} {head} {named}");
+        let asks = path.ask(16, &held);
+        let numbers: Vec<_> = asks.iter().map(Ask::number).collect();
+        assert_eq!(numbers, expected, "{oldest} {head} {named}");
+    }
 }
