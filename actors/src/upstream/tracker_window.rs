@@ -3,9 +3,12 @@
 use std::sync::Arc;
 
 use actix::{Context, Handler, MailboxError, Message, dev::ToEnvelope};
-use nearhead_chain::{block::Block, window::Snapshot};
+use nearhead_chain::{
+    block::Block,
+    window::{Snapshot, WindowError},
+};
 
-use super::follow::HeldWindow;
+use super::follow::{ChangeError, HeldWindow};
 use crate::{
     head_tracker::HeadTracker,
     messages::{AdvanceHead, ExtendBelow, FollowHead, KeepGenesis, ResetHead, SettleHead},
@@ -40,6 +43,17 @@ impl TrackerWindow {
         };
         Ok(tracker.ask(message).await?)
     }
+
+    /// Sends a change that the window may refuse.
+    async fn change<M>(&self, message: M) -> Result<(), ChangeError<SourceError>>
+    where
+        M: Message<Result = Result<(), WindowError>> + Send + 'static,
+        HeadTracker: Handler<M>,
+        Context<HeadTracker>: ToEnvelope<HeadTracker, M>,
+    {
+        let changed = self.send(message).await.map_err(ChangeError::Gone)?;
+        changed.map_err(ChangeError::Refused)
+    }
 }
 
 impl HeldWindow for TrackerWindow {
@@ -50,28 +64,29 @@ impl HeldWindow for TrackerWindow {
         self.link.head.load()
     }
 
-    async fn reset(&mut self, first: Arc<Block>) -> Result<(), SourceError> {
+    async fn reset(&mut self, first: Arc<Block>) -> Result<(), ChangeError<SourceError>> {
         if self.tracker.is_some() {
-            return self.send(ResetHead { first }).await;
+            let reset = self.send(ResetHead { first }).await;
+            return reset.map_err(ChangeError::Gone);
         }
         let tracker = self.link.start_tracker(self.chain_id, first);
         self.tracker = Some(tracker.clone());
         // The tracker answers only once the first block is readable.
-        self.send(FollowHead).await?;
+        self.send(FollowHead).await.map_err(ChangeError::Gone)?;
         self.link.report(SourceEvent::Readable(tracker));
         Ok(())
     }
 
-    async fn advance(&mut self, change: AdvanceHead) -> Result<(), SourceError> {
-        Ok(self.send(change).await??)
+    async fn advance(&mut self, change: AdvanceHead) -> Result<(), ChangeError<SourceError>> {
+        self.change(change).await
     }
 
-    async fn extend_below(&mut self, block: Arc<Block>) -> Result<(), SourceError> {
-        Ok(self.send(ExtendBelow { block }).await??)
+    async fn extend_below(&mut self, block: Arc<Block>) -> Result<(), ChangeError<SourceError>> {
+        self.change(ExtendBelow { block }).await
     }
 
-    async fn keep_genesis(&mut self, block: Arc<Block>) -> Result<(), SourceError> {
-        Ok(self.send(KeepGenesis { block }).await??)
+    async fn keep_genesis(&mut self, block: Arc<Block>) -> Result<(), ChangeError<SourceError>> {
+        self.change(KeepGenesis { block }).await
     }
 
     async fn settle(&mut self, settled: SettleHead) -> Result<(), SourceError> {

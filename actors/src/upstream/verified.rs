@@ -17,6 +17,7 @@ use tokio::{task, try_join};
 use super::{
     client::{CallError, HeadClaim, Heads, ReceiptsAnswer, Tag, UpstreamClient},
     follow::{FetchError, Upstream},
+    health::Fault,
     plan::Ask,
 };
 
@@ -178,11 +179,17 @@ impl VerifiedUpstream {
     ) -> Result<T, FetchError> {
         match task::spawn_blocking(work).await {
             Ok(done) => done.map_err(|fault| self.fetch_error(&fault)),
-            Err(error) => match error.try_into_panic() {
-                Ok(panic) => std::panic::resume_unwind(panic),
-                // The runtime has ended: nothing waits for the answer.
-                Err(_) => std::future::pending().await,
-            },
+            // A defect of this program, which no answer may turn into the end of the process.
+            Err(error) if error.is_panic() => {
+                let node = self.client.endpoint();
+                tracing::error!(%node, "a check of an upstream's answer panicked");
+                Err(FetchError::BadBlock {
+                    reason: Fault::Unchecked.label(),
+                    error: "a check panicked".into(),
+                })
+            }
+            // The runtime has ended: nothing waits for the answer.
+            Err(_) => std::future::pending().await,
         }
     }
 
@@ -240,5 +247,36 @@ impl Upstream for VerifiedUpstream {
 
     async fn block(&self, ask: Ask) -> Result<Arc<Block>, FetchError> {
         self.fetch(ask).await
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use std::time::Duration;
+
+    use nearhead_chain::{encode::EncodeOptions, network::BlobRules, trie::NodeStore};
+
+    use super::*;
+    use crate::upstream::client::CallLimits;
+
+    #[tokio::test]
+    async fn a_check_that_panics_is_a_check_that_fails() {
+        let limits = CallLimits {
+            concurrency: 1,
+            timeout: Duration::from_secs(1),
+            answer_bytes_max: 1,
+        };
+        let client = UpstreamClient::new("http://127.0.0.1:1".parse().unwrap(), limits).unwrap();
+        let rules = BlobRules::of_chain(1);
+        let verifier = Verifier::new(1, rules, EncodeOptions::default(), NodeStore::bounded(1));
+        let unknown_transaction = UnknownTransaction::default();
+        let upstream = VerifiedUpstream::new(client, Arc::new(verifier), unknown_transaction);
+        let checked = upstream.on_verifier_thread(|| -> Result<(), _> { panic!("a defect") });
+        let error = FetchError::BadBlock {
+            reason: "unchecked",
+            error: "a check panicked".into(),
+        };
+        assert_eq!(checked.await, Err(error));
     }
 }

@@ -1,13 +1,13 @@
 //! What the follower does with an answer.
 
-use std::sync::Arc;
+use std::{convert::identity, sync::Arc};
 
 use nearhead_chain::block::Block;
 
 use super::{
     Event, Follower,
     fetching::Goal,
-    interface::{FetchError, HeldWindow, Upstream},
+    interface::{ChangeError, FetchError, HeldWindow, Upstream},
     work::{self, Answer, Answered, Identity, PollAnswer, Purpose, SettledClaims},
 };
 use crate::{
@@ -123,7 +123,7 @@ impl<U: Upstream, W: HeldWindow> Follower<U, W> {
         match block {
             Ok(block) => {
                 self.upstreams[upstream].missing_in_a_row = 0;
-                self.arrived(ask, purpose, block);
+                self.arrived(upstream, ask, purpose, block);
             }
             Err(error) => {
                 self.fetch_failed(upstream, ask, purpose);
@@ -133,7 +133,7 @@ impl<U: Upstream, W: HeldWindow> Follower<U, W> {
                     FetchError::BadBlock { reason, error }
                         if purpose == Purpose::Backfill && !self.health.has_other(upstream) =>
                     {
-                        self.bad_below(upstream, ask, reason, error);
+                        self.bad_below(upstream, ask.number(), reason, error);
                     }
                     FetchError::BadBlock { reason, error } => {
                         let error = format!("block {}: {error}", ask.number());
@@ -145,13 +145,7 @@ impl<U: Upstream, W: HeldWindow> Follower<U, W> {
         }
     }
 
-    fn arrived(&mut self, ask: Ask, purpose: Purpose, block: Arc<Block>) {
-        let fetched = |block: Arc<Block>| FetchedBlock {
-            number: block.number(),
-            hash: block.hash,
-            parent_hash: block.header.parent_hash,
-            block,
-        };
+    fn arrived(&mut self, upstream: UpstreamId, ask: Ask, purpose: Purpose, block: Arc<Block>) {
         match purpose {
             Purpose::Sync | Purpose::First => {
                 let now = self.now();
@@ -160,7 +154,7 @@ impl<U: Upstream, W: HeldWindow> Follower<U, W> {
                 };
                 sync.progressed_at = now;
                 match (&mut sync.goal, purpose) {
-                    (Goal::Path(path), _) => path.got(ask, fetched(block)),
+                    (Goal::Path(path), _) => path.got(ask, linked(block, identity)),
                     (Goal::Reset { block: head, .. }, Purpose::First)
                         if block.hash == sync.head.hash =>
                     {
@@ -173,7 +167,8 @@ impl<U: Upstream, W: HeldWindow> Follower<U, W> {
             }
             Purpose::Backfill => {
                 if let Some(backfill) = &mut self.backfill {
-                    backfill.blocks.got(ask, fetched(block));
+                    let fetched = linked(block, |block| (upstream, block));
+                    backfill.blocks.got(ask, fetched);
                 }
             }
         }
@@ -264,7 +259,10 @@ impl<U: Upstream, W: HeldWindow> Follower<U, W> {
             return Ok(());
         };
         let number = block.number();
-        self.window.reset(block).await?;
+        let outcome = self.window.reset(block).await;
+        if !self.is_changed(sync.upstream, outcome)? {
+            return Ok(());
+        }
         self.health.advanced(sync.upstream, self.now(), number);
         (self.backfill, self.is_settle_due) = (None, true);
         (self.on_event)(Event::WindowStarted(number));
@@ -281,7 +279,10 @@ impl<U: Upstream, W: HeldWindow> Follower<U, W> {
             safe: None,
             finalized: None,
         };
-        self.window.advance(change).await?;
+        let outcome = self.window.advance(change).await;
+        if !self.is_changed(sync.upstream, outcome)? {
+            return Ok(());
+        }
         let (now, number) = (self.now(), sync.head.number);
         let named_ago = now.saturating_sub(sync.named_at);
         (self.on_event)(Event::Advanced { number, named_ago });
@@ -290,6 +291,23 @@ impl<U: Upstream, W: HeldWindow> Follower<U, W> {
         // One of the new blocks may be settled.
         self.is_settle_due = true;
         Ok(())
+    }
+
+    /// Whether a change that blocks of this upstream lead to was made. If the window refused them,
+    /// the upstream is at fault.
+    fn is_changed(
+        &mut self,
+        upstream: UpstreamId,
+        outcome: Result<(), ChangeError<W::Error>>,
+    ) -> Result<bool, W::Error> {
+        match outcome {
+            Ok(()) => Ok(true),
+            Err(ChangeError::Gone(error)) => Err(error),
+            Err(ChangeError::Refused(refusal)) => {
+                self.failed(upstream, Verdict::Fault(Fault::Unfit), &refusal);
+                Ok(false)
+            }
+        }
     }
 
     /// Hands over what the followed upstream calls safe and finalized.
@@ -308,5 +326,15 @@ impl<U: Upstream, W: HeldWindow> Follower<U, W> {
             finalized: finalized.map(claimed),
         };
         self.window.settle(settled).await
+    }
+}
+
+/// A block as the plan knows it; the plan returns what `returned` makes of it.
+fn linked<T>(block: Arc<Block>, returned: impl FnOnce(Arc<Block>) -> T) -> FetchedBlock<T> {
+    FetchedBlock {
+        number: block.number(),
+        hash: block.hash,
+        parent_hash: block.header.parent_hash,
+        block: returned(block),
     }
 }

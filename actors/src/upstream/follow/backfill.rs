@@ -3,17 +3,20 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use alloy_primitives::B256;
-use nearhead_chain::{block::Block, window::WINDOW_BLOCKS};
+use nearhead_chain::{
+    block::Block,
+    window::{WINDOW_BLOCKS, WindowError},
+};
 
 use super::{
     Event, Follower,
     fetching::{ActiveBackfill, GenesisFetch},
-    interface::{FetchError, HeldChain, HeldWindow, Upstream},
+    interface::{ChangeError, FetchError, HeldChain, HeldWindow, Upstream},
     work::{self, Purpose},
 };
 use crate::upstream::{
     chain::Chain,
-    health::{Moment, UpstreamId},
+    health::{Fault, Moment, UpstreamId, Verdict},
     plan::{Ask, Backfill},
 };
 
@@ -118,14 +121,35 @@ impl<U: Upstream, W: HeldWindow> Follower<U, W> {
     pub(super) fn bad_below(
         &mut self,
         upstream: UpstreamId,
-        ask: Ask,
+        number: u64,
         reason: &'static str,
         error: &dyn fmt::Display,
     ) {
-        let (name, number) = (self.upstreams[upstream].client.name(), ask.number());
+        let name = self.upstreams[upstream].client.name();
         tracing::warn!(node = name, reason, "block {number} of the window: {error}");
         self.count_fault(upstream, reason);
         self.retry_below();
+    }
+
+    /// Handles a block that the window refused. Like one that failed a check, it does not keep the
+    /// only upstream from being followed.
+    fn refused_below(
+        &mut self,
+        held: &W::Held,
+        upstream: UpstreamId,
+        number: u64,
+        refusal: &WindowError,
+    ) {
+        if let Some(backfill) = &mut self.backfill {
+            // It counts as fetched there.
+            backfill.blocks = Backfill::below(held.oldest(), held.below(), held.head().0);
+        }
+        if self.health.has_other(upstream) {
+            self.failed(upstream, Verdict::Fault(Fault::Unfit), refusal);
+            self.retry_below();
+        } else {
+            self.bad_below(upstream, number, Fault::Unfit.label(), refusal);
+        }
     }
 
     /// Reports a fault for which the upstream is not backed off.
@@ -168,13 +192,27 @@ impl<U: Upstream, W: HeldWindow> Follower<U, W> {
             }
             Err(error) => error,
         };
+        let reason = match &error {
+            FetchError::BadBlock { reason, .. } => Some(*reason),
+            FetchError::Call(_) => None,
+        };
+        self.genesis_failed(upstream, reason, &error);
+    }
+
+    /// Has the genesis asked for again later. A fault is counted if there is a reason.
+    fn genesis_failed(
+        &mut self,
+        upstream: UpstreamId,
+        reason: Option<&'static str>,
+        error: &dyn fmt::Display,
+    ) {
         let wait = GENESIS_WAIT_MIN * (1 << self.genesis.failures.min(16));
         let wait = wait.min(GENESIS_WAIT_MAX);
         self.genesis.failures = self.genesis.failures.saturating_add(1);
         self.genesis.hold_until = self.now() + wait;
         let name = self.upstreams[upstream].client.name();
         tracing::warn!(node = name, ?wait, "cannot fetch the genesis: {error}");
-        if let FetchError::BadBlock { reason, .. } = error {
+        if let Some(reason) = reason {
             self.count_fault(upstream, reason);
         }
     }
@@ -182,19 +220,37 @@ impl<U: Upstream, W: HeldWindow> Follower<U, W> {
     /// Hands the genesis and backfilled blocks to the window.
     pub(super) async fn apply_below(&mut self) -> Result<(), W::Error> {
         if let Some(block) = self.genesis.block.take() {
-            self.window.keep_genesis(block).await?;
+            match self.window.keep_genesis(block).await {
+                Ok(()) => {}
+                Err(ChangeError::Gone(error)) => return Err(error),
+                Err(ChangeError::Refused(refusal)) => {
+                    if let Some(upstream) = self.genesis.given_by.take() {
+                        self.genesis_failed(upstream, Some(Fault::Unfit.label()), &refusal);
+                    }
+                }
+            }
         }
         while let Some(held) = self.window.held() {
             let Some(backfill) = self.backfill(&held) else {
                 break;
             };
-            let Some(block) = backfill.blocks.take() else {
+            let Some((upstream, block)) = backfill.blocks.take() else {
                 break;
             };
-            (backfill.oldest, backfill.failures) = (block.number(), 0);
-            let remaining = backfill.blocks.remaining();
-            (self.on_event)(Event::BackfillRemaining(remaining));
-            self.window.extend_below(block).await?;
+            let number = block.number();
+            match self.window.extend_below(block).await {
+                Ok(()) => {}
+                Err(ChangeError::Gone(error)) => return Err(error),
+                Err(ChangeError::Refused(refusal)) => {
+                    self.refused_below(&held, upstream, number, &refusal);
+                    break;
+                }
+            }
+            if let Some(backfill) = &mut self.backfill {
+                (backfill.oldest, backfill.failures) = (number, 0);
+                let remaining = backfill.blocks.remaining();
+                (self.on_event)(Event::BackfillRemaining(remaining));
+            }
             self.learn_block_time();
         }
         Ok(())

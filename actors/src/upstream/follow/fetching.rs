@@ -42,7 +42,8 @@ impl Goal {
 
 /// The backfill of the blocks below the oldest one that is held.
 pub(super) struct ActiveBackfill {
-    pub(super) blocks: Backfill<Arc<Block>>,
+    /// Each with the upstream that gave it.
+    pub(super) blocks: Backfill<(UpstreamId, Arc<Block>)>,
     /// Number of the oldest block that is held.
     pub(super) oldest: u64,
     /// Nothing is asked for before this time, because no upstream gave the next block.

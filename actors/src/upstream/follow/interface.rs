@@ -3,7 +3,10 @@
 use std::sync::Arc;
 
 use alloy_primitives::B256;
-use nearhead_chain::{block::Block, window::Snapshot};
+use nearhead_chain::{
+    block::Block,
+    window::{Snapshot, WindowError},
+};
 
 use crate::{
     messages::{AdvanceHead, SettleHead},
@@ -97,27 +100,48 @@ impl HeldChain for Arc<Snapshot> {
     }
 }
 
+/// Why the window was not changed.
+#[derive(Debug)]
+pub(crate) enum ChangeError<E> {
+    /// The blocks do not fit. The window is as it was, and whoever gave the blocks is at fault.
+    Refused(WindowError),
+    /// There is no window any more.
+    Gone(E),
+}
+
 /// The window that the follower fills.
 pub(crate) trait HeldWindow {
     /// The blocks that are held at one moment.
     type Held: HeldChain;
-    /// Why the window could not be changed.
+    /// Why there is no window any more.
     type Error;
 
     /// The blocks that are held; `None` before the first.
     fn held(&self) -> Option<Self::Held>;
 
     /// Starts the window, or resets it, with this block alone.
-    fn reset(&mut self, head: Arc<Block>) -> impl Future<Output = Result<(), Self::Error>>;
+    fn reset(
+        &mut self,
+        head: Arc<Block>,
+    ) -> impl Future<Output = Result<(), ChangeError<Self::Error>>>;
 
     /// Changes the head.
-    fn advance(&mut self, change: AdvanceHead) -> impl Future<Output = Result<(), Self::Error>>;
+    fn advance(
+        &mut self,
+        change: AdvanceHead,
+    ) -> impl Future<Output = Result<(), ChangeError<Self::Error>>>;
 
     /// Adds the parent of the oldest block.
-    fn extend_below(&mut self, block: Arc<Block>) -> impl Future<Output = Result<(), Self::Error>>;
+    fn extend_below(
+        &mut self,
+        block: Arc<Block>,
+    ) -> impl Future<Output = Result<(), ChangeError<Self::Error>>>;
 
     /// Keeps the genesis, which is below the oldest block.
-    fn keep_genesis(&mut self, block: Arc<Block>) -> impl Future<Output = Result<(), Self::Error>>;
+    fn keep_genesis(
+        &mut self,
+        block: Arc<Block>,
+    ) -> impl Future<Output = Result<(), ChangeError<Self::Error>>>;
 
     /// Sets the safe and the finalized block, if they are on the held chain.
     fn settle(&mut self, settled: SettleHead) -> impl Future<Output = Result<(), Self::Error>>;

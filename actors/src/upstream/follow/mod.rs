@@ -29,7 +29,7 @@ use tokio::{
 };
 
 pub(crate) use event::{Event, EventHandler};
-pub(crate) use interface::{FetchError, HeldWindow, Upstream};
+pub(crate) use interface::{ChangeError, FetchError, HeldWindow, Upstream};
 
 use super::{
     client::HeadClaim,
@@ -68,7 +68,7 @@ pub(crate) struct FollowConfig {
 /// Why following ended.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum FollowError<E> {
-    /// The window could not be changed.
+    /// There is no window any more.
     #[error("{0}")]
     Window(E),
     /// A defect of this program; the panic's message is on stderr.
@@ -152,7 +152,8 @@ impl<U: Upstream, W: HeldWindow> Follower<U, W> {
     /// notice arrive through `fault_reports`.
     ///
     /// # Errors
-    /// The window could not be changed, or a call panicked. No upstream can cause either.
+    /// There is no window any more, or a call panicked. No upstream can cause either: if the window
+    /// refuses its blocks, that is the upstream's fault.
     pub(crate) async fn run(
         mut self,
         mut fault_reports: mpsc::Receiver<FaultReport>,

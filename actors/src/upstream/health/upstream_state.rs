@@ -82,6 +82,8 @@ nearhead_chain::reasons! {
     Missing = "missing", "it does not have a block that it named";
     Malformed = "malformed", "an answer is too large, or is not what the method returns";
     BadBlock = "bad_block", "a block or its receipts failed a check against the block's hash";
+    Unfit = "unfit", "its blocks do not fit into the window";
+    Unchecked = "unchecked", "a check of its block panicked, which is a defect of nearhead";
     BadProof = "bad_proof", "a proof or contract code failed a check against the state root";
 }
 

@@ -2,6 +2,7 @@
 
 mod backfill;
 mod forks;
+mod refusals;
 mod scene;
 mod scripted;
 
@@ -455,12 +456,13 @@ async fn a_head_with_a_wrong_number_is_not_followed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_refusing_window_and_the_stop_signal_end_the_follower() {
+async fn the_end_of_the_window_and_the_stop_signal_end_the_follower() {
     let mut scene = Scene::new(1, 300);
     scene.run_for(2_000).await;
-    scene.refuse();
+    scene.lose_window();
     scene.mine(1);
-    assert_eq!(scene.finish().await.unwrap_err().to_string(), "refused");
+    let error = scene.finish().await.unwrap_err();
+    assert_eq!(error.to_string(), "the window is gone");
     let mut scene = Scene::new(1, 300);
     scene.run_for(2_000).await;
     scene.stop();

@@ -5,7 +5,7 @@ use std::{collections::HashSet, pin::Pin, sync::Arc};
 use alloy_primitives::B256;
 use nearhead_chain::{
     block::Block,
-    window::{BlockNumberOrTag, BlockTag, ResolveError, Snapshot, Window},
+    window::{BlockNumberOrTag, BlockTag, ResolveError, Snapshot, Window, WindowError},
 };
 use parking_lot::{Mutex, MutexGuard};
 use tokio::{
@@ -18,7 +18,7 @@ use super::{Chains, scripted::Scripted};
 use crate::{
     messages::{AdvanceHead, SettleHead},
     upstream::{
-        follow::{Event, FollowConfig, FollowError, Follower, HeldWindow},
+        follow::{ChangeError, Event, FollowConfig, FollowError, Follower, HeldWindow},
         health::{Switch, SwitchReason, UpstreamState},
     },
 };
@@ -33,14 +33,25 @@ struct WindowState {
     served: HashSet<B256>,
     /// The hashes of all finalized blocks.
     finalized: HashSet<B256>,
-    refuses: bool,
+    is_gone: bool,
+    /// The changes that it refuses, and why.
+    refused: Option<(Change, WindowError)>,
     events: Vec<Event>,
     states: Vec<(usize, UpstreamState)>,
 }
 
+/// A kind of change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Change {
+    Reset,
+    Advance,
+    ExtendBelow,
+    KeepGenesis,
+}
+
 #[derive(Debug, thiserror::Error)]
-#[error("refused")]
-pub(super) struct Refused;
+#[error("the window is gone")]
+pub(super) struct Gone;
 
 #[derive(Clone, Default)]
 struct CheckedWindow(Arc<Mutex<WindowState>>);
@@ -54,34 +65,44 @@ impl WindowState {
         self.window.as_ref().unwrap().snapshot()
     }
 
-    fn changed(&mut self) -> Result<(), Refused> {
+    /// Fails if it refuses such changes.
+    fn accept(&self, change: Change) -> Result<(), ChangeError<Gone>> {
+        match self.refused {
+            Some((refused, error)) if refused == change => Err(ChangeError::Refused(error)),
+            _ => Ok(()),
+        }
+    }
+
+    fn changed(&mut self) -> Result<(), Gone> {
         self.window().check_invariants().unwrap();
         let head = Arc::clone(self.snapshot().head());
         self.heads.push(head.number());
         self.served.insert(head.hash);
-        if self.refuses { Err(Refused) } else { Ok(()) }
+        if self.is_gone { Err(Gone) } else { Ok(()) }
     }
 }
 
 impl HeldWindow for CheckedWindow {
     type Held = Arc<Snapshot>;
-    type Error = Refused;
+    type Error = Gone;
 
     fn held(&self) -> Option<Arc<Snapshot>> {
         self.0.lock().window.as_ref().map(Window::snapshot)
     }
 
-    async fn reset(&mut self, head: Arc<Block>) -> Result<(), Refused> {
+    async fn reset(&mut self, head: Arc<Block>) -> Result<(), ChangeError<Gone>> {
         let mut held = self.0.lock();
+        held.accept(Change::Reset)?;
         match &mut held.window {
             Some(window) => _ = window.reset(head),
             window => *window = Some(Window::new(1, head)),
         }
-        held.changed()
+        held.changed().map_err(ChangeError::Gone)
     }
 
-    async fn advance(&mut self, change: AdvanceHead) -> Result<(), Refused> {
+    async fn advance(&mut self, change: AdvanceHead) -> Result<(), ChangeError<Gone>> {
         let mut held = self.0.lock();
+        held.accept(Change::Advance)?;
         let AdvanceHead {
             reverted,
             applied,
@@ -90,22 +111,24 @@ impl HeldWindow for CheckedWindow {
         } = change;
         let window = held.window();
         window.advance(reverted, applied, safe, finalized).unwrap();
-        held.changed()
+        held.changed().map_err(ChangeError::Gone)
     }
 
-    async fn extend_below(&mut self, block: Arc<Block>) -> Result<(), Refused> {
+    async fn extend_below(&mut self, block: Arc<Block>) -> Result<(), ChangeError<Gone>> {
         let mut held = self.0.lock();
+        held.accept(Change::ExtendBelow)?;
         held.window().extend_below(block).unwrap();
-        held.changed()
+        held.changed().map_err(ChangeError::Gone)
     }
 
-    async fn keep_genesis(&mut self, block: Arc<Block>) -> Result<(), Refused> {
+    async fn keep_genesis(&mut self, block: Arc<Block>) -> Result<(), ChangeError<Gone>> {
         let mut held = self.0.lock();
+        held.accept(Change::KeepGenesis)?;
         held.window().keep_genesis(&block).unwrap();
-        held.changed()
+        held.changed().map_err(ChangeError::Gone)
     }
 
-    async fn settle(&mut self, SettleHead { safe, finalized }: SettleHead) -> Result<(), Refused> {
+    async fn settle(&mut self, SettleHead { safe, finalized }: SettleHead) -> Result<(), Gone> {
         let mut held = self.0.lock();
         // The window ignores blocks that are not canonical.
         if let Some((number, hash)) = safe {
@@ -119,7 +142,7 @@ impl HeldWindow for CheckedWindow {
     }
 }
 
-type FollowOutcome = Result<(), FollowError<Refused>>;
+type FollowOutcome = Result<(), FollowError<Gone>>;
 
 pub(super) struct Scene {
     chains: Chains,
@@ -199,8 +222,14 @@ impl Scene {
         self.window.0.lock()
     }
 
-    pub(super) fn refuse(&self) {
-        self.window().refuses = true;
+    /// The window fails with the next change.
+    pub(super) fn lose_window(&self) {
+        self.window().is_gone = true;
+    }
+
+    /// The window refuses such changes, or none.
+    pub(super) fn refuse(&self, change: Option<Change>) {
+        self.window().refused = change.map(|change| (change, WindowError::Full));
     }
 
     /// Adds blocks to chain 0.
