@@ -6,12 +6,12 @@ use std::{
     num::NonZeroU32,
     sync::{Arc, atomic::Ordering, mpsc},
     thread,
-    time::Duration,
 };
 
 use actix::{Addr, Arbiter, System};
 use actix_web::{App, HttpServer, dev::ServerHandle};
 use nearhead_actors::{
+    freshness::{Freshness, HeadAgeMax},
     head::Head,
     head_tracker::HeadTracker,
     messages::StopHead,
@@ -32,10 +32,6 @@ use crate::{
     metrics::Metrics,
     rpc,
 };
-
-/// The head of a dev chain is fresh for this many block times, and at least [`HEAD_FRESH_MIN`].
-const HEAD_FRESH_BLOCKS: u32 = 10;
-const HEAD_FRESH_MIN: Duration = Duration::from_secs(30);
 
 /// A running service: source, head tracker, pool and HTTP server, each on its own threads.
 ///
@@ -323,7 +319,6 @@ fn server_state(
     let (state, standing) = upstreams
         .map(|upstreams| (upstreams.state, upstreams.standing))
         .unzip();
-    let grows = config.source == SourceKind::Dev && !config.block_time.is_zero();
     let connections = config.max_connections;
     // A quarter of the connections is left for requests and probes, and half of them for other
     // tenants.
@@ -339,13 +334,11 @@ fn server_state(
     };
     ServerState {
         readiness: Readiness {
-            head: head.clone(),
-            head_fresh_for: grows
-                .then(|| (config.block_time * HEAD_FRESH_BLOCKS).max(HEAD_FRESH_MIN)),
+            head,
+            freshness: freshness(config),
             upstreams: standing,
             draining: Arc::default(),
         },
-        head,
         tracker,
         session_caps: SessionCaps::new(most),
         tenants: Tenants::new(TenantConfig::from_keys(keys, limits)),
@@ -357,6 +350,23 @@ fn server_state(
             session_bytes: config.session_bytes,
             idle_max: config.keep_alive + config.header_timeout,
         },
+    }
+}
+
+/// How old the head of the configured source may be. A chain that does not grow is never stale.
+const fn freshness(config: &Config) -> Freshness {
+    let grows = match config.source {
+        SourceKind::Dev => !config.block_time.is_zero(),
+        SourceKind::Files => false,
+        SourceKind::Node => true,
+    };
+    Freshness {
+        age_max: match grows {
+            true => config.head_age_max,
+            false => HeadAgeMax::Off,
+        },
+        // Which network a source follows is not known yet.
+        counts_timestamp: false,
     }
 }
 

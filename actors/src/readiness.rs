@@ -5,20 +5,20 @@ use std::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
-    time::Duration,
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use nearhead_chain::window::WINDOW_BLOCKS;
+use nearhead_chain::window::{Snapshot, WINDOW_BLOCKS};
 
-use crate::{head::Head, upstream::Standing};
+use crate::{freshness::Freshness, head::Head, upstream::Standing};
 
 /// Decides whether the service is ready; clones read the same state.
 #[derive(Clone, Debug)]
 pub struct Readiness {
     /// The pointer to the current snapshot.
     pub head: Head,
-    /// How long a head is fresh; `None`: forever.
-    pub head_fresh_for: Option<Duration>,
+    /// How old the head may be.
+    pub freshness: Freshness,
     /// The standing of the upstreams, if the source has any.
     pub upstreams: Option<Arc<Standing>>,
     /// Set while the service stops.
@@ -36,7 +36,7 @@ pub enum Unready {
     NoBlock,
     /// The window is being filled.
     WindowNotFilled,
-    /// The head has not changed for too long.
+    /// The head is too old.
     HeadStale,
 }
 
@@ -58,11 +58,34 @@ pub struct HeadStatus {
     pub blocks: usize,
     /// Canonical blocks in the window once it is filled.
     pub blocks_wanted: u64,
-    /// How long ago the head changed.
+    /// How old the head is.
     pub age: Duration,
 }
 
 impl Readiness {
+    /// The age of the head; `None` before the first block.
+    #[must_use]
+    pub fn head_age(&self) -> Option<Duration> {
+        let snapshot = self.head.load()?;
+        Some(self.age_of(&snapshot))
+    }
+
+    /// Whether the head is too old. `snapshot` is the current one, or one that was current a moment
+    /// ago.
+    #[must_use]
+    pub fn is_head_stale(&self, snapshot: &Snapshot) -> bool {
+        self.freshness.is_stale(self.age_of(snapshot), snapshot)
+    }
+
+    fn age_of(&self, snapshot: &Snapshot) -> Duration {
+        let since_arrival = self.head.age().unwrap_or_default();
+        // A clock before 1970 makes no head old.
+        let now = SystemTime::now().duration_since(UNIX_EPOCH);
+        let timestamp = snapshot.head().header.timestamp;
+        self.freshness
+            .age(since_arrival, timestamp, now.unwrap_or_default())
+    }
+
     /// The readiness now.
     #[must_use]
     pub fn report(&self) -> ReadinessReport {
@@ -82,11 +105,11 @@ impl Readiness {
             };
         };
         let number = snapshot.head().number();
-        let age = self.head.age().unwrap_or_default();
+        let age = self.age_of(&snapshot);
         if !snapshot.is_filled() {
             reasons.push(Unready::WindowNotFilled);
         }
-        if self.head_fresh_for.is_some_and(|fresh_for| age > fresh_for) {
+        if self.freshness.is_stale(age, &snapshot) {
             reasons.push(Unready::HeadStale);
         }
         let head = HeadStatus {

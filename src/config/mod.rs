@@ -13,14 +13,14 @@ mod tests;
 
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
-use nearhead_actors::upstream::Endpoint;
+use nearhead_actors::{freshness::HeadAgeMax, upstream::Endpoint};
 use nearhead_chain::dev::Profile;
 
 use crate::{access::MethodSet, limits};
 
 pub use resolve::{Command, CommandError, Export, Resolved};
 pub use value::{ApiKey, Cap, LogFormat, SourceKind};
-use value::{Show, api_keys, cap, duration, nodes, parsed, path, whole};
+use value::{Show, api_keys, cap, duration, head_age_max, nodes, parsed, path, whole};
 
 /// One option as the command line, the environment, the file and the documentation know it.
 #[derive(Debug)]
@@ -193,6 +193,11 @@ options! {
     /// has not read; further ones wait until it reads
     "session-bytes" session_bytes: usize = limits::SESSION_BYTES_MAX,
         "BYTES", "a whole number from 524288 to 1073741824", |text| whole(text, 1 << 19, 1 << 30);
+    /// Age of the head from which it is stale, which `/ready` and eth_syncing report. auto is ten
+    /// block times and at least 30s; off is for chains that make blocks on demand. Source files and
+    /// a dev chain with block time 0 are never stale
+    "head-age-max" head_age_max: HeadAgeMax = HeadAgeMax::Auto,
+        "TIME", "auto, off or a time from 1s to 24h, such as 90s or 5m", head_age_max;
     /// How long requests in progress may take to finish when the process stops
     "shutdown-grace" shutdown_grace: Duration = Duration::from_secs(10),
         "TIME", "a time in whole seconds from 0 to 1h, such as 10s or 1m",

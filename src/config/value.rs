@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use nearhead_actors::upstream::Endpoint;
+use nearhead_actors::{freshness::HeadAgeMax, upstream::Endpoint};
 use nearhead_chain::dev::Profile;
 use tracing_subscriber::EnvFilter;
 
@@ -132,6 +132,16 @@ impl Show for Cap {
         match self {
             Self::Auto => "auto".to_owned(),
             Self::Of(count) => count.to_string(),
+        }
+    }
+}
+
+impl Show for HeadAgeMax {
+    fn show(&self) -> String {
+        match self {
+            Self::Auto => "auto".to_owned(),
+            Self::Off => "off".to_owned(),
+            Self::Of(age) => age.show(),
         }
     }
 }
@@ -278,6 +288,16 @@ pub(super) fn duration(texts: &[String], min: Duration, max: Duration) -> Option
     };
     let time = Duration::from_millis(number.checked_mul(millis)?);
     (min..=max).contains(&time).then_some(time)
+}
+
+/// `auto`, `off` or a time.
+pub(super) fn head_age_max(texts: &[String]) -> Option<HeadAgeMax> {
+    let (min, max) = (Duration::from_secs(1), Duration::from_secs(24 * 3_600));
+    match single(texts)? {
+        "auto" => Some(HeadAgeMax::Auto),
+        "off" => Some(HeadAgeMax::Off),
+        _ => duration(texts, min, max).map(HeadAgeMax::Of),
+    }
 }
 
 /// A path; the file is not opened.

@@ -65,7 +65,7 @@ const fn reason(unready: Unready) -> &'static str {
 
 /// The answer to `/metrics`: all metrics in Prometheus' text format.
 pub(super) fn metrics(server: &ServerState) -> HttpResponse {
-    match server.metrics.render(&server.head, &server.reads) {
+    match server.metrics.render(&server.readiness, &server.reads) {
         Ok(text) => with_type(StatusCode::OK, prometheus::TEXT_FORMAT, text),
         Err(error) => {
             tracing::error!(%error, "metrics cannot be written");

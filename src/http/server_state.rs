@@ -3,9 +3,7 @@
 use std::time::Duration;
 
 use actix::Addr;
-use nearhead_actors::{
-    head::Head, head_tracker::HeadTracker, read::ReadResources, readiness::Readiness,
-};
+use nearhead_actors::{head_tracker::HeadTracker, read::ReadResources, readiness::Readiness};
 
 use crate::{
     access::{SessionCaps, Tenants},
@@ -16,8 +14,6 @@ use crate::{
 /// Everything that the workers of one service share; cloning shares it.
 #[derive(Clone)]
 pub struct ServerState {
-    /// The pointer to the current snapshot.
-    pub head: Head,
     /// The tenants: who may call, which methods, and how often.
     pub tenants: Tenants,
     /// The permits, the pool and the source of state, shared by all workers.
@@ -30,7 +26,7 @@ pub struct ServerState {
     pub tracker: Addr<HeadTracker>,
     /// How many sessions may be open.
     pub session_caps: SessionCaps,
-    /// What `/ready` answers.
+    /// The pointer to the current snapshot, and what `/ready` answers.
     pub readiness: Readiness,
 }
 

@@ -28,7 +28,7 @@ impl WorkerState {
     /// Starts the worker's actors on the current thread.
     pub(super) fn start(server: &ServerState) -> Self {
         let dispatcher = Dispatcher {
-            head: server.head.clone(),
+            readiness: server.readiness.clone(),
             worker: Worker::start(&server.reads),
             metrics: server.metrics.clone(),
             logs_deadline: server.settings.logs_deadline,

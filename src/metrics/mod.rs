@@ -10,8 +10,8 @@ use std::{
 
 use nearhead_actors::{
     admission::PermitUse,
-    head::Head,
     read::ReadResources,
+    readiness::Readiness,
     upstream::{StateSource, UpstreamState},
 };
 use parking_lot::Mutex;
@@ -180,7 +180,7 @@ impl Metrics {
             )?,
             head_age_seconds: exporter.float_gauge(
                 "nearhead_head_age_seconds",
-                "Seconds since the newest block became readable",
+                "Seconds since the newest block became readable, or on a known network since its timestamp if that is longer",
             )?,
             head_delay: exporter.histogram(
                 "nearhead_head_delay_seconds",
@@ -279,7 +279,11 @@ impl Metrics {
     ///
     /// # Errors
     /// A metric cannot be written: a defect.
-    pub fn render(&self, head: &Head, reads: &ReadResources) -> Result<String, prometheus::Error> {
+    pub fn render(
+        &self,
+        readiness: &Readiness,
+        reads: &ReadResources,
+    ) -> Result<String, prometheus::Error> {
         let _copying = self.copying.lock();
         let panics = reads.admission.panics().total();
         self.panics.inc_by(panics.saturating_sub(self.panics.get()));
@@ -300,10 +304,10 @@ impl Metrics {
             copy(&self.state_reads, &counts.reads());
             copy(&self.state_fetches, &counts.calls());
         }
-        if let Some(snapshot) = head.load() {
+        if let Some(snapshot) = readiness.head.load() {
             self.head_number.set(gauge(snapshot.head().number()));
         }
-        if let Some(age) = head.age() {
+        if let Some(age) = readiness.head_age() {
             self.head_age_seconds.set(age.as_secs_f64());
         }
         TextEncoder::new().encode_to_string(&self.registry.gather())

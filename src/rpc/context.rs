@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use nearhead_actors::read::Worker;
+use nearhead_actors::{read::Worker, readiness::Readiness};
 use nearhead_chain::{json::Json, window::Snapshot};
 
 use super::{error::RpcError, request_session::RequestSession};
@@ -17,6 +17,8 @@ pub(crate) struct RequestContext<'a> {
     pub(crate) tenant: &'a Tenant,
     /// The chain at one head.
     pub(crate) snapshot: Arc<Snapshot>,
+    /// Whether the head is fresh.
+    pub(crate) readiness: &'a Readiness,
     /// The read actors of this worker.
     pub(crate) worker: &'a Worker,
     /// Longest time that one eth_getLogs may run, from admission.

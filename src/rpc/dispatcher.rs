@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use nearhead_actors::{
     admission::{CostClass, Panicked, Panics},
-    head::Head,
     read::Worker,
+    readiness::Readiness,
 };
 use nearhead_chain::json::Json;
 use serde_json::value::RawValue;
@@ -30,8 +30,8 @@ use crate::{
 /// Answers request bodies; one per worker. All transports share it, so that they answer alike.
 #[derive(Clone)]
 pub struct Dispatcher {
-    /// The pointer to the current snapshot.
-    pub head: Head,
+    /// The pointer to the current snapshot, and whether its head is fresh.
+    pub readiness: Readiness,
     /// The read actors of this worker.
     pub worker: Worker,
     /// Counts every request.
@@ -86,12 +86,13 @@ impl Dispatcher {
             }
             _ => None,
         };
-        let Some(snapshot) = self.head.load() else {
+        let Some(snapshot) = self.readiness.head.load() else {
             return self.refuse(id, &RpcError::Unavailable, now);
         };
         let context = RequestContext {
             tenant,
             snapshot,
+            readiness: &self.readiness,
             worker: &self.worker,
             logs_deadline: self.logs_deadline,
             built_max: match envelope {

@@ -170,7 +170,10 @@ async fn an_internal_error_hides_its_cause_and_panics_are_counted() {
     let dispatcher = &system.dispatcher;
     let reads = dispatcher.worker.resources();
     for total in ["nearhead_panics_total 0\n", "nearhead_panics_total 1\n"] {
-        let metrics = dispatcher.metrics.render(&dispatcher.head, reads).unwrap();
+        let metrics = dispatcher
+            .metrics
+            .render(&dispatcher.readiness, reads)
+            .unwrap();
         assert!(metrics.contains(total), "no {total} in {metrics}");
         reads.admission.panics().count();
     }

@@ -15,10 +15,12 @@ use nearhead::{
     rpc::{Dispatcher, method_names},
 };
 use nearhead_actors::{
+    freshness::{Freshness, HeadAgeMax},
     head::Head,
     head_tracker::HeadTracker,
     messages::AdvanceHead,
     read::{ReadResources, Worker},
+    readiness::Readiness,
 };
 use nearhead_chain::{
     block::{Block, RawBlock},
@@ -42,6 +44,19 @@ pub(crate) fn tenants() -> Tenants {
     Tenants::new(TenantConfig::from_keys([("test", "test")], limits))
 }
 
+/// The readiness of a service without upstreams whose head may have this age.
+pub(crate) fn readiness(head: Head, age_max: HeadAgeMax) -> Readiness {
+    Readiness {
+        head,
+        freshness: Freshness {
+            age_max,
+            counts_timestamp: false,
+        },
+        upstreams: None,
+        draining: Arc::default(),
+    }
+}
+
 /// All parts but the server, on one actix system.
 pub(crate) struct InProcess {
     importer: Importer,
@@ -63,7 +78,7 @@ impl InProcess {
         let arbiter = Arbiter::current();
         let (tracker, _) = HeadTracker::start(&arbiter, head.clone(), chain_id, Arc::clone(&first));
         let dispatcher = Dispatcher {
-            head,
+            readiness: readiness(head, HeadAgeMax::Off),
             worker: Worker::start(&ReadResources::start(1, None)),
             metrics: Metrics::new(method_names()).unwrap(),
             logs_deadline: Duration::from_secs(10),

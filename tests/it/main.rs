@@ -12,7 +12,7 @@
 //! | `bad_input` | the exact answers to malformed requests, and malformed HTTP |
 //! | `fuzz_replay` | the fuzz targets' checks over their corpus |
 //! | `errors` | the errors that neither a source nor a client can cause on demand |
-//! | `probes` | /ready in every state of the service |
+//! | `probes` | /ready in every state of the service; eth_syncing |
 //! | `access_log` | every request under the id in its response, never a key |
 //! | `admission` | permits, quotas, method sets, disconnects, one snapshot a batch |
 //! | `slow_clients` | clients that send or read too slowly are cut off |

@@ -1,10 +1,7 @@
 //! /ready in every state of the service, including those too short-lived to observe in a running
 //! program.
 
-use std::{
-    sync::{Arc, atomic::AtomicBool},
-    time::Duration,
-};
+use std::{sync::atomic::Ordering, time::Duration};
 
 use actix::Addr;
 use actix_web::{App, test};
@@ -14,38 +11,33 @@ use nearhead::{
     metrics::Metrics,
 };
 use nearhead_actors::{
-    head::Head, head_tracker::HeadTracker, read::ReadResources, readiness::Readiness,
+    freshness::HeadAgeMax, head::Head, head_tracker::HeadTracker, read::ReadResources,
 };
 use nearhead_chain::encode::EncodeOptions;
 use serde_json::{Value, json};
 
 use crate::{
     harness::{check, json as parse, vectors},
-    in_process::{InProcess, tenants},
+    in_process::{InProcess, readiness, tenants},
 };
 
 /// The status and the `missing` list of /ready.
 async fn ready(
     head: &Head,
     tracker: &Addr<HeadTracker>,
-    fresh_for: Option<Duration>,
+    age_max: HeadAgeMax,
     draining: bool,
 ) -> (u16, Value) {
     let state = ServerState {
-        head: head.clone(),
         tracker: tracker.clone(),
         session_caps: SessionCaps::new(1),
         tenants: tenants(),
         reads: ReadResources::start(1, None),
         metrics: Metrics::new([]).unwrap(),
         settings: ServerSettings::default(),
-        readiness: Readiness {
-            head: head.clone(),
-            head_fresh_for: fresh_for,
-            upstreams: None,
-            draining: Arc::new(AtomicBool::new(draining)),
-        },
+        readiness: readiness(head.clone(), age_max),
     };
+    state.readiness.draining.store(draining, Ordering::Relaxed);
     let app = App::new().configure(|routes| http::configure(&state, routes));
     let app = test::init_service(app).await;
     let request = test::TestRequest::get().uri("/ready").to_request();
@@ -62,16 +54,18 @@ async fn readiness_names_what_is_missing() {
     let genesis = nearhead_chain::chain_file::read_genesis(&genesis).unwrap();
     let mut system = InProcess::start(&genesis, EncodeOptions::default());
     system.advance(0, [], false).await;
-    let (none, some) = (Head::default(), &system.dispatcher.head);
-    let (always, never, long) = (None, Some(Duration::ZERO), Some(Duration::from_secs(3600)));
+    let (none, some) = (Head::default(), &system.dispatcher.readiness.head);
+    let (always, auto) = (HeadAgeMax::Off, HeadAgeMax::Auto);
+    let [never, long] = [0, 3_600].map(|age| HeadAgeMax::Of(Duration::from_secs(age)));
     let (no_block, stale, leaving) = (
         "there is no block yet",
         "the head is stale",
         "the service is going away",
     );
-    for (head, fresh_for, draining, missing) in [
+    for (head, age_max, draining, missing) in [
         (some, always, false, &[][..]),
         (some, long, false, &[]),
+        (some, auto, false, &[]),
         (some, never, false, &[stale]),
         (some, always, true, &[leaving]),
         (some, never, true, &[leaving, stale]),
@@ -80,9 +74,30 @@ async fn readiness_names_what_is_missing() {
     ] {
         let status = if missing.is_empty() { 200 } else { 503 };
         check(
-            &format!("fresh for {fresh_for:?}, draining: {draining}"),
-            &ready(head, &system.tracker, fresh_for, draining).await,
+            &format!("{age_max:?}, draining: {draining}"),
+            &ready(head, &system.tracker, age_max, draining).await,
             &(status, json!(missing)),
         );
+    }
+}
+
+/// A client that asks eth_syncing learns that the head is stale.
+#[actix::test]
+async fn eth_syncing_is_an_object_while_the_head_is_stale() {
+    let genesis = std::fs::read(vectors().join("genesis.json")).unwrap();
+    let genesis = nearhead_chain::chain_file::read_genesis(&genesis).unwrap();
+    let mut system = InProcess::start(&genesis, EncodeOptions::default());
+    system.advance(0, [], false).await;
+    let numbers = json!({"startingBlock": "0x0", "currentBlock": "0x0", "highestBlock": "0x0"});
+    for (age_max, expected) in [
+        (HeadAgeMax::Off, json!(false)),
+        (HeadAgeMax::Auto, json!(false)),
+        (HeadAgeMax::Of(Duration::ZERO), numbers),
+        (HeadAgeMax::Of(Duration::from_secs(3_600)), json!(false)),
+    ] {
+        let head = system.dispatcher.readiness.head.clone();
+        system.dispatcher.readiness = readiness(head, age_max);
+        let answer = system.call("eth_syncing", &json!([])).await;
+        check(&format!("{age_max:?}"), &answer["result"], &expected);
     }
 }

@@ -43,8 +43,18 @@ pub(crate) async fn network_version(
     ))
 }
 
-pub(crate) async fn syncing(_: &RequestContext<'_>, params: Params<'_>) -> MethodResult {
-    constant(params, "false")
+/// `false`, or an object while the head is stale: a client that asks has to notice that this is not
+/// the chain's newest block. No higher block is known, so all three numbers are the head's.
+pub(crate) async fn syncing(context: &RequestContext<'_>, params: Params<'_>) -> MethodResult {
+    params.finish()?;
+    if !context.readiness.is_head_stale(&context.snapshot) {
+        return Ok(Json::fixed("false"));
+    }
+    let head = context.snapshot.head().number();
+    let json = format!(
+        r#"{{"startingBlock":"{head:#x}","currentBlock":"{head:#x}","highestBlock":"{head:#x}"}}"#
+    );
+    Ok(Json::from(json.into_bytes()))
 }
 
 fn constant(params: Params<'_>, json: &'static str) -> MethodResult {

@@ -15,6 +15,7 @@
 //! | `liar` | no false value in an upstream's answers about blocks is served (`exceptions`: the values that are not detected) |
 //! | `fields` | the lies cover every member of the upstreams' answers |
 //! | `announcements` | lies in the heads that an upstream announces |
+//! | `freshness` | a head that stands still |
 //! | `state` | accounts, slots, codes and proofs at every block, and lies about them |
 //!
 //! `comparison` compares the answers; `driven_geth` is a geth whose head the test chooses.
@@ -27,6 +28,7 @@ mod exceptions;
 mod failures;
 mod fields;
 mod following;
+mod freshness;
 mod liar;
 mod reorgs;
 mod restarts;
@@ -69,10 +71,12 @@ fn check_pruned(server: &Server, number: u64) {
     check(&params.to_string(), &answer["error"], &error);
 }
 
-/// The arguments of a nearhead that follows these upstreams.
+/// The arguments of a nearhead that follows these upstreams. Their heads are never stale, because
+/// the tests decide when a block is made.
 fn arguments(upstreams: &[String]) -> Vec<&str> {
     let upstreams = upstreams.iter().flat_map(|url| ["--node", url.as_str()]);
-    ["--source", "node"].into_iter().chain(upstreams).collect()
+    let fixed = ["--source", "node", "--head-age-max", "off"];
+    fixed.into_iter().chain(upstreams).collect()
 }
 
 /// Follows these upstreams; returns when the window is filled.
