@@ -58,9 +58,17 @@ class Server:
     """A child process that answers JSON-RPC on a port of its own."""
 
     def __init__(self, name, command, port, path, cores):
+        # Never in the home folder, and nothing of an earlier run.
+        data = WORK / f"data-{name}-{port}"
+        shutil.rmtree(data, ignore_errors=True)
         self.name, self.port, self.path = name, port, path
         self.log = open(WORK / f"{name}.log", "wb")
-        self.process = subprocess.Popen(pinned(command, cores), stdout=self.log, stderr=self.log)
+        self.process = subprocess.Popen(
+            pinned(command, cores),
+            stdout=self.log,
+            stderr=self.log,
+            env={**os.environ, "NEARHEAD_DATA_DIR": str(data)},
+        )
 
     def wait(self, seconds):
         deadline = time.monotonic() + seconds

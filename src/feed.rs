@@ -12,6 +12,7 @@ use std::{
 use actix::ArbiterHandle;
 use crossbeam::channel::{self, Receiver, Sender};
 use nearhead_actors::{
+    data_folder::DataFolder,
     head::Head,
     source::{
         DevSource, FilesSource, ProgressReport, Source, SourceError, SourceEvent, SourceLink,
@@ -107,6 +108,7 @@ impl Feed {
             ready: Some(ready),
             report: Some(report),
             metrics,
+            data: None,
         };
         let thread = spawn("source-events", move || {
             if let Some(reason) = handler.run_until_end(events, source) {
@@ -177,6 +179,7 @@ fn run(
                 timeout: config.node_timeout,
                 state_bytes_max: config.state_bytes,
                 genesis: config.genesis,
+                data: config.data_dir,
                 options,
             };
             let source = UpstreamSource::connect(config, &link)?;
@@ -197,6 +200,8 @@ struct EventHandler {
     /// Shows progress, for as long as more may follow.
     report: Option<ProgressReport>,
     metrics: Metrics,
+    /// What outlives the process, if anything does.
+    data: Option<DataFolder>,
 }
 
 impl EventHandler {
@@ -220,6 +225,11 @@ impl EventHandler {
     ) -> Option<String> {
         for event in events {
             self.handle(event);
+        }
+        if let Some(data) = &mut self.data
+            && let Err(error) = data.flush()
+        {
+            not_kept(data, &error);
         }
         // Ends an open line of progress before anything else is written.
         drop(self.report);
@@ -250,6 +260,14 @@ impl EventHandler {
                 }
             }
             SourceEvent::HeadDelay(delay) => self.metrics.head_delay.observe(delay.as_secs_f64()),
+            SourceEvent::DataOpened(data) => self.data = Some(data),
+            SourceEvent::Finalized { number, hash } => {
+                if let Some(data) = &mut self.data
+                    && let Err(error) = data.keep_finalized((number, hash), Instant::now())
+                {
+                    not_kept(data, &error);
+                }
+            }
             SourceEvent::UpstreamFault { upstream, reason } => {
                 self.metrics.node_failed(upstream, reason);
             }
@@ -259,6 +277,12 @@ impl EventHandler {
             }
         }
     }
+}
+
+/// The service goes on with what it knows: only a restart would miss it.
+fn not_kept(data: &DataFolder, error: &io::Error) {
+    let folder = data.path().display();
+    tracing::warn!(%folder, %error, "the finalized block cannot be written");
 }
 
 /// One tick per block time; none if the block time is 0.
@@ -317,6 +341,7 @@ mod tests {
             ready: None,
             report: Some(Box::new(|_| panic!("a line of progress cannot be written"))),
             metrics: Metrics::new([]).unwrap(),
+            data: None,
         };
         let progress = Progress::Blocks { done: 1, total: 2 };
         sender.send(SourceEvent::Progress(progress)).unwrap();

@@ -5,7 +5,7 @@ mod allocator;
 use std::{io, process::ExitCode, thread, time::Instant};
 
 use nearhead::{
-    Service, StartError,
+    Service,
     config::{Command, Config, Export},
     export::{self, ExportError},
     logging,
@@ -98,7 +98,7 @@ async fn run(config: Config, mut signals: Signals) -> ExitCode {
     };
     let service = match service {
         Ok(Ok(service)) => service,
-        Ok(Err(StartError::Config(error))) => return fail(MISUSED, &error),
+        Ok(Err(error)) if error.is_misuse() => return fail(MISUSED, &error),
         Ok(Err(error)) => return fail(FAILED, &error),
         Err(_) => return fail(FAILED, &"the service panicked while it started"),
     };

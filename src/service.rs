@@ -17,7 +17,7 @@ use nearhead_actors::{
     messages::StopHead,
     read::ReadResources,
     readiness::Readiness,
-    source::{ProgressReport, TrackerHandle},
+    source::{ProgressReport, SourceError, TrackerHandle},
 };
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::sync::{oneshot, watch};
@@ -75,6 +75,18 @@ pub enum StartError {
     /// A defect of this program; the panic's message is on stderr.
     #[error("the service panicked while it started")]
     Panicked,
+}
+
+impl StartError {
+    /// Whether the options have to be corrected before another start can succeed.
+    #[must_use]
+    pub const fn is_misuse(&self) -> bool {
+        match self {
+            Self::Config(_) => true,
+            Self::Source(FeedError::Source(SourceError::DataFolder(error))) => error.is_misuse(),
+            _ => false,
+        }
+    }
 }
 
 /// How to stop.

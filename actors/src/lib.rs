@@ -16,11 +16,13 @@
 //! | [`upstream`] | Ethereum nodes: which is followed, which blocks to request, state that is not held; the only JSON-RPC client | `_actor`, `crate::read` |
 //! | [`admission`] | permits, cost classes, panics | `crate::read`, `crate::upstream`, `crate::source`, `serde_json` |
 //! | [`read`] | actors that answer one kind of query each, from the snapshot that the request took | `crate::source`, `crate::head_tracker`, `serde_json` |
+//! | [`data_folder`] | what outlives the process: the folder of one chain, locked and written atomically | `crate::`, `tokio`, `actix` |
 //! | [`freshness`] | how old the head may be; the times are passed in | `crate::`, `tokio`, `Instant`, `SystemTime` |
 //! | [`readiness`] | whether the service is ready, and the reasons if it is not | `_actor`, `crate::read`, `crate::source`, `serde_json` |
 //! | [`messages`] | every message: what it asks for, its reply, its cost | `crate::admission`, `crate::read`, `crate::source`, `crate::upstream`, `serde_json` |
 
 pub mod admission;
+pub mod data_folder;
 pub mod freshness;
 pub mod head;
 pub mod head_tracker;

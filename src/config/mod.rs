@@ -13,14 +13,14 @@ mod tests;
 
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
-use nearhead_actors::{freshness::HeadAgeMax, upstream::Endpoint};
+use nearhead_actors::{data_folder::DataRoot, freshness::HeadAgeMax, upstream::Endpoint};
 use nearhead_chain::dev::Profile;
 
 use crate::{access::MethodSet, limits};
 
 pub use resolve::{Command, CommandError, Export, Resolved};
 pub use value::{ApiKey, Cap, LogFormat, SourceKind};
-use value::{Show, api_keys, cap, duration, head_age_max, nodes, parsed, path, whole};
+use value::{Show, api_keys, cap, data_root, duration, head_age_max, nodes, parsed, path, whole};
 
 /// One option as the command line, the environment, the file and the documentation know it.
 #[derive(Debug)]
@@ -137,6 +137,13 @@ options! {
     /// Memory in bytes for state fetched from nodes; the least recently read state is dropped first
     "state-bytes" state_bytes: usize = 512 << 20,
         "BYTES", "a whole number from 1048576 to 1099511627776", |text| whole(text, 1 << 20, 1 << 40);
+"Data":
+    /// Folder for what outlives the process: with source node, the newest finalized block. auto is
+    /// the folder that systemd names in STATE_DIRECTORY, else nearhead in the user's data folder
+    /// ($XDG_DATA_HOME or ~/.local/share), for the chains that --genesis names and for known
+    /// networks. none keeps it in memory alone
+    "data-dir" data_dir: DataRoot = DataRoot::Auto(None),
+        "FOLDER", "auto, none or the path of a folder", data_root;
 "Dev chain":
     /// Seed of everything random: the same seed gives the same chain
     "seed" seed: u64 = 1,

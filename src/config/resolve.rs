@@ -11,6 +11,7 @@ use std::{
 use clap::{
     Arg, ArgAction, ArgMatches, builder::ValueParser, error::ErrorKind, parser::ValueSource,
 };
+use nearhead_actors::data_folder::DataRoot;
 use nearhead_chain::dev::Profile;
 
 use super::{Config, ConfigError, OPTIONS, OptionSpec, SourceKind};
@@ -226,6 +227,9 @@ impl Resolved {
             }
             origins.push(given.map_or(Origin::Default, |given| given.origin));
         }
+        if let DataRoot::Auto(folder) = &mut config.data_dir {
+            *folder = user_data(environment);
+        }
         let origin = |name| {
             OPTIONS
                 .iter()
@@ -248,6 +252,23 @@ impl Resolved {
         let settings = OPTIONS.iter().zip(origins).map(setting).collect();
         Ok(Self { config, settings })
     }
+}
+
+/// The folder for this program's data that systemd names, or that is in the user's data folder
+/// (XDG); `None` if the environment names neither.
+fn user_data(environment: &dyn Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
+    // The value of a variable that is not empty, up to a colon, which separates several folders.
+    let folder = |name| {
+        let folders = environment(name).filter(|folders| !folders.is_empty())?;
+        env::split_paths(&folders).next()
+    };
+    let absolute = |name| folder(name).filter(|folder| folder.is_absolute());
+    if let Some(folder) = folder("STATE_DIRECTORY") {
+        return Some(folder);
+    }
+    let data = absolute("XDG_DATA_HOME");
+    let data = data.or_else(|| Some(absolute("HOME")?.join(".local/share")));
+    Some(data?.join("nearhead"))
 }
 
 /// The given value of an option, and its origin.

@@ -77,6 +77,7 @@ const SAMPLES: &[(&str, &str, &str)] = &[
     ("node-concurrency", "3", "3"),
     ("node-timeout", "500ms", "500ms"),
     ("state-bytes", "1048576", "1048576"),
+    ("data-dir", "data", "data"),
     ("seed", "7", "7"),
     ("profile", "mainnet", "mainnet"),
     ("block-time", "250ms", "250ms"),
@@ -592,6 +593,42 @@ fn an_export_reads_only_the_command_line() {
     match command(&flags, &[("NEARHEAD_SEED", "1")], None).unwrap() {
         Command::Export(export) => assert_eq!(export, expected),
         other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn data_is_kept_where_the_environment_says() {
+    let home = ("HOME", "/home/a");
+    for (flag, environment, expected) in [
+        ("", &[][..], "auto"),
+        ("", &[home], "/home/a/.local/share/nearhead"),
+        ("", &[home, ("XDG_DATA_HOME", "/data")], "/data/nearhead"),
+        // XDG has relative paths ignored.
+        (
+            "",
+            &[home, ("XDG_DATA_HOME", "data")],
+            "/home/a/.local/share/nearhead",
+        ),
+        ("", &[("HOME", "a")], "auto"),
+        ("", &[("HOME", "")], "auto"),
+        (
+            "",
+            &[home, ("STATE_DIRECTORY", "/var/lib/a:/var/lib/b")],
+            "/var/lib/a",
+        ),
+        (
+            "",
+            &[home, ("STATE_DIRECTORY", "")],
+            "/home/a/.local/share/nearhead",
+        ),
+        ("--data-dir=auto", &[home], "/home/a/.local/share/nearhead"),
+        ("--data-dir=none", &[home], "none"),
+        ("--data-dir=./auto", &[home], "./auto"),
+    ] {
+        let flags = [flag].into_iter().filter(|flag| !flag.is_empty());
+        let resolved = resolved(&flags.collect::<Vec<_>>(), environment, None);
+        let found = &setting(&resolved, "data-dir").value;
+        assert_eq!(found, expected, "{flag} {environment:?}");
     }
 }
 

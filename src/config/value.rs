@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use nearhead_actors::{freshness::HeadAgeMax, upstream::Endpoint};
+use nearhead_actors::{data_folder::DataRoot, freshness::HeadAgeMax, upstream::Endpoint};
 use nearhead_chain::dev::Profile;
 use tracing_subscriber::EnvFilter;
 
@@ -142,6 +142,16 @@ impl Show for HeadAgeMax {
             Self::Auto => "auto".to_owned(),
             Self::Off => "off".to_owned(),
             Self::Of(age) => age.show(),
+        }
+    }
+}
+
+impl Show for DataRoot {
+    fn show(&self) -> String {
+        match self {
+            Self::Auto(None) => "auto".to_owned(),
+            Self::Memory => "none".to_owned(),
+            Self::Auto(Some(folder)) | Self::Given(folder) => folder.show(),
         }
     }
 }
@@ -297,6 +307,16 @@ pub(super) fn head_age_max(texts: &[String]) -> Option<HeadAgeMax> {
         "auto" => Some(HeadAgeMax::Auto),
         "off" => Some(HeadAgeMax::Off),
         _ => duration(texts, min, max).map(HeadAgeMax::Of),
+    }
+}
+
+/// `auto`, `none` or a path; the folder is not opened.
+pub(super) fn data_root(texts: &[String]) -> Option<DataRoot> {
+    match single(texts)? {
+        "" => None,
+        "auto" => Some(DataRoot::Auto(None)),
+        "none" => Some(DataRoot::Memory),
+        folder => Some(DataRoot::Given(PathBuf::from(folder))),
     }
 }
 

@@ -5,7 +5,7 @@ use std::{fs, path::Path, process::Command};
 use serde_json::Value;
 
 use crate::{
-    harness::{Process, Server, json, scratch},
+    harness::{Process, Server, json, keep_data_in_scratch, scratch},
     upstreams::Anvil,
 };
 
@@ -54,6 +54,7 @@ fn shell(script: &str) -> Command {
             command.env_remove(name);
         }
     }
+    keep_data_in_scratch(&mut command);
     command
 }
 

@@ -8,6 +8,8 @@ use nearhead_chain::{
     window::WindowError,
 };
 
+use crate::data_folder::DataFolderError;
+
 /// Why a source ended. The message names the file, the block and the check that failed, where there
 /// is one.
 #[derive(Debug, thiserror::Error)]
@@ -67,6 +69,9 @@ pub enum SourceError {
     /// Upstreams cannot be called, or a call to one panicked.
     #[error("{0}")]
     Upstream(String),
+    /// The folder for data cannot be used.
+    #[error(transparent)]
+    DataFolder(#[from] DataFolderError),
     /// The service is stopping.
     #[error("stopped")]
     Stopped,

@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
+use alloy_primitives::B256;
+
 use super::tracker_handle::TrackerHandle;
+use crate::data_folder::DataFolder;
 
 /// One report of a source. Events are handled in their order, and a source waits while too many of
 /// them are unhandled.
@@ -17,6 +20,15 @@ pub enum SourceEvent {
     Readable(TrackerHandle),
     /// The head advanced to a block that the followed upstream first announced this long ago.
     HeadDelay(Duration),
+    /// The folder of the chain is open. Its writes take a disk's time, so no source makes them.
+    DataOpened(DataFolder),
+    /// The newest finalized block is another one. It outlives the process, if a folder is open.
+    Finalized {
+        /// Its number.
+        number: u64,
+        /// Its hash.
+        hash: B256,
+    },
     /// An upstream is at fault.
     UpstreamFault {
         /// Its position in the configuration.

@@ -25,7 +25,14 @@ use super::{
     tracker_window::TrackerWindow,
     verified::{UnknownTransaction, VerifiedUpstream},
 };
-use crate::source::{Source, SourceError, SourceLink, read_genesis_file};
+use crate::{
+    data_folder::{DataFolder, DataRoot},
+    source::{Source, SourceError, SourceEvent, SourceLink, read_genesis_file},
+};
+
+/// Chain ids of the networks whose genesis does not come back with other blocks: mainnet, Sepolia
+/// and Hoodi.
+const NETWORKS: [u64; 3] = [1, 11_155_111, 560_048];
 
 /// Pause between attempts to reach any upstream at the start.
 const START_RETRY: Duration = Duration::from_secs(1);
@@ -46,6 +53,8 @@ pub struct UpstreamConfig {
     pub state_bytes_max: usize,
     /// The chain's genesis file, if given: it states the chain id and the price of blob gas.
     pub genesis: Option<PathBuf>,
+    /// Where the newest finalized block is kept.
+    pub data: DataRoot,
     /// How blocks are encoded.
     pub options: EncodeOptions,
 }
@@ -67,8 +76,8 @@ impl UpstreamSource {
     /// the source is stopped. The thread has a lower priority from then on.
     ///
     /// # Errors
-    /// The genesis file is not valid, the runtime or a client cannot be set up, or the source is
-    /// stopped ([`SourceError::Stopped`]).
+    /// The genesis file is not valid, the runtime or a client cannot be set up, the folder for data
+    /// cannot be used, or the source is stopped ([`SourceError::Stopped`]).
     pub fn connect(config: UpstreamConfig, link: &SourceLink) -> Result<Self, SourceError> {
         lower_priority();
         let spec = config.genesis.map(read_spec).transpose()?;
@@ -101,6 +110,11 @@ impl UpstreamSource {
             Some(spec) => spec.chain_id(),
             None => runtime.block_on(first_chain_id(&clients, link))?,
         };
+        let is_known = spec.is_some() || NETWORKS.contains(&chain_id);
+        let opening = open_data(&config.data, &clients, chain_id, is_known);
+        if let Some(folder) = runtime.block_on(opening)? {
+            link.report(SourceEvent::DataOpened(folder));
+        }
         let rules = match spec {
             Some(spec) => BlobRules::of_genesis(spec),
             None => BlobRules::of_chain(chain_id),
@@ -217,6 +231,25 @@ async fn first_chain_id(clients: &[UpstreamClient], link: &SourceLink) -> Result
         }
         time::sleep(START_RETRY).await;
     }
+}
+
+/// Opens the folder of the chain. Its genesis is that of the first upstream that answers.
+async fn open_data(
+    root: &DataRoot,
+    clients: &[UpstreamClient],
+    chain_id: u64,
+    is_known: bool,
+) -> Result<Option<DataFolder>, SourceError> {
+    if !root.has_folder_for(is_known) {
+        return Ok(None);
+    }
+    for client in clients {
+        if let Ok(genesis) = client.genesis().await {
+            return Ok(root.open(chain_id, genesis, is_known)?);
+        }
+    }
+    tracing::warn!("no upstream states the chain's genesis: all is kept in memory");
+    Ok(None)
 }
 
 fn read_spec(path: PathBuf) -> Result<ChainSpec, SourceError> {

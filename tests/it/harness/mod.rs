@@ -15,12 +15,15 @@ use std::{
 
 use serde_json::{Value, json};
 
-#[cfg(feature = "all-tests")]
-pub(crate) use self::pair::{BATCH_CALLS_MAX, Pair};
 pub(crate) use self::{
     http::{Connection, Response},
     process::{Process, Server, nearhead, serving},
     strict_json::json,
+};
+#[cfg(feature = "all-tests")]
+pub(crate) use self::{
+    pair::{BATCH_CALLS_MAX, Pair},
+    process::keep_data_in_scratch,
 };
 
 /// The timeout of every wait. It turns a hang into a failure; no test measures with it.

@@ -5,11 +5,14 @@ use std::{
     net::SocketAddr,
     path::Path,
     process::{Child, Command, ExitStatus, Stdio},
-    sync::{Arc, Condvar, Mutex},
+    sync::{
+        Arc, Condvar, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::Instant,
 };
 
-use super::{Connection, KEY, PATIENCE, Response, wait_until};
+use super::{Connection, KEY, PATIENCE, Response, scratch, wait_until};
 
 /// The output of a child process, line by line.
 #[derive(Clone, Default)]
@@ -145,14 +148,23 @@ impl Drop for Process {
     }
 }
 
-/// The program with these arguments and an empty environment.
+/// The program with these arguments, and nothing in its environment but a folder of its own for
+/// data.
 pub(crate) fn nearhead<'a>(arguments: impl IntoIterator<Item = &'a str>) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_nearhead"));
     command
         .args(arguments)
         .env_clear()
         .current_dir(env!("CARGO_TARGET_TMPDIR"));
+    keep_data_in_scratch(&mut command);
     command
+}
+
+/// Keeps what a nearhead writes out of the home folder, and apart from what others write.
+pub(crate) fn keep_data_in_scratch(command: &mut Command) {
+    static STARTED: AtomicUsize = AtomicUsize::new(0);
+    let started = STARTED.fetch_add(1, Ordering::Relaxed);
+    command.env("NEARHEAD_DATA_DIR", scratch(&format!("data-{started}")));
 }
 
 /// The program on a free port with [`KEY`] and these arguments.

@@ -15,6 +15,7 @@
 //! | `liar` | no false value in an upstream's answers about blocks is served (`exceptions`: the values that are not detected) |
 //! | `fields` | the lies cover every member of the upstreams' answers |
 //! | `announcements` | lies in the heads that an upstream announces |
+//! | `data_folder` | what outlives the process: locks, other chains, damaged files |
 //! | `freshness` | a head that stands still |
 //! | `state` | accounts, slots, codes and proofs at every block, and lies about them |
 //!
@@ -23,6 +24,7 @@
 mod announcements;
 mod comparison;
 mod conformance;
+mod data_folder;
 mod driven_geth;
 mod exceptions;
 mod failures;

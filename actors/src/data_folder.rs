@@ -1,0 +1,351 @@
+//! The folder of one chain: what outlives the process.
+
+use std::{
+    fs::{self, File, TryLockError},
+    io::{self, Read, Write},
+    path::{Path, PathBuf},
+    time::{Duration, Instant},
+};
+
+use alloy_primitives::B256;
+use serde::{Deserialize, Serialize};
+
+/// Shortest time between two writes. A chain may finalize a block every second, and after a crash
+/// an older finalized block protects as well.
+const WRITE_INTERVAL: Duration = Duration::from_secs(10);
+
+/// Largest size of a file in bytes. Ours are some 300 bytes, so a larger one is damaged.
+const FILE_BYTES_MAX: u64 = 4 << 10;
+
+/// The version of the file's format.
+const VERSION: u32 = 1;
+
+const LOCK: &str = "lock";
+const FINALIZED: &str = "finalized.json";
+const UNFINISHED: &str = "finalized.json.tmp";
+
+/// Where the folders of all chains are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DataRoot {
+    /// Nowhere: all is kept in memory.
+    Memory,
+    /// The folder that the environment names, if it does. If it cannot be used, all is kept in
+    /// memory.
+    Auto(Option<PathBuf>),
+    /// The folder that the operator names.
+    Given(PathBuf),
+}
+
+/// The folder of one chain, locked until this is dropped.
+#[derive(Debug)]
+pub struct DataFolder {
+    path: PathBuf,
+    /// Holds the lock.
+    _lock: File,
+    chain_id: u64,
+    genesis: B256,
+    /// The newest finalized block, number and hash.
+    finalized: Option<(u64, B256)>,
+    /// Whether the file has another one.
+    is_write_due: bool,
+    written_at: Option<Instant>,
+}
+
+/// Why a folder cannot be used. The message names the folder or the file, and says what to do.
+#[derive(Debug, thiserror::Error)]
+pub enum DataFolderError {
+    /// Another process holds it.
+    #[error(
+        "{} is in use by another nearhead: give this one a --data-dir of its own, or none", path.display()
+    )]
+    InUse {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// It belongs to another chain.
+    #[error(
+        "{} is of chain {found_id} with genesis {found_genesis}, not of chain {chain_id} with \
+         genesis {genesis}: give another --data-dir", path.display()
+    )]
+    OtherChain {
+        /// The file.
+        path: PathBuf,
+        /// The chain id that the file has.
+        found_id: u64,
+        /// The genesis hash that the file has.
+        found_genesis: B256,
+        /// The chain id that was expected.
+        chain_id: u64,
+        /// The genesis hash that was expected.
+        genesis: B256,
+    },
+    /// It cannot be read or written.
+    #[error("{}: {error}: give a --data-dir that can be written, or none", path.display())]
+    Unusable {
+        /// The folder or file.
+        path: PathBuf,
+        /// The system's error.
+        error: io::Error,
+    },
+    /// A file is not what this program writes.
+    #[error("{} is damaged ({reason}): restore it, or remove it to start without it", path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// A file was written by a newer program.
+    #[error(
+        "{} has format {found}, and this nearhead knows formats up to {}: use a newer one",
+        path.display(), VERSION
+    )]
+    Newer {
+        /// The file.
+        path: PathBuf,
+        /// Its format.
+        found: u32,
+    },
+}
+
+impl DataFolderError {
+    /// Whether the operator named a folder that this process may not use, although nothing is wrong
+    /// with it.
+    #[must_use]
+    pub const fn is_misuse(&self) -> bool {
+        matches!(self, Self::InUse { .. } | Self::OtherChain { .. })
+    }
+}
+
+/// A file's version, which is read before the rest of it.
+#[derive(Deserialize)]
+struct Version {
+    version: u32,
+}
+
+/// The content of [`FINALIZED`].
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct FinalizedFile {
+    version: u32,
+    chain_id: u64,
+    genesis: B256,
+    finalized: FinalizedBlock,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FinalizedBlock {
+    number: u64,
+    hash: B256,
+}
+
+impl DataRoot {
+    /// Whether a chain is to have a folder. `is_known` says that the operator named the chain, or
+    /// that it is a known network: another chain may be a node's for development, which starts again
+    /// from the same genesis, and so is kept only in a folder that the operator named.
+    #[must_use]
+    pub const fn has_folder_for(&self, is_known: bool) -> bool {
+        match self {
+            Self::Memory => false,
+            Self::Auto(_) => is_known,
+            Self::Given(_) => true,
+        }
+    }
+
+    /// Opens the folder of a chain; `None` if all is kept in memory.
+    ///
+    /// # Errors
+    /// As [`DataFolder::open`], except that the environment's folder need not be usable.
+    pub fn open(
+        &self,
+        chain_id: u64,
+        genesis: B256,
+        is_known: bool,
+    ) -> Result<Option<DataFolder>, DataFolderError> {
+        let root = match self {
+            _ if !self.has_folder_for(is_known) => return Ok(None),
+            Self::Memory => return Ok(None),
+            Self::Auto(None) => {
+                tracing::warn!(
+                    "neither STATE_DIRECTORY nor XDG_DATA_HOME nor HOME names a folder for data: \
+                     all is kept in memory (give --data-dir FOLDER, or none)"
+                );
+                return Ok(None);
+            }
+            Self::Auto(Some(root)) | Self::Given(root) => root,
+        };
+        match DataFolder::open(root, chain_id, genesis) {
+            Err(error @ DataFolderError::Unusable { .. }) if matches!(self, Self::Auto(_)) => {
+                tracing::warn!(%error, "all is kept in memory");
+                Ok(None)
+            }
+            opened => opened.map(Some),
+        }
+    }
+}
+
+impl DataFolder {
+    /// Makes the chain's folder in `root` unless it exists, locks it and reads it.
+    ///
+    /// # Errors
+    /// The folder cannot be written, is held by another process, belongs to another chain, or has a
+    /// file that cannot be understood.
+    pub fn open(root: &Path, chain_id: u64, genesis: B256) -> Result<Self, DataFolderError> {
+        let path = root.join(folder_name(chain_id, genesis));
+        fs::create_dir_all(&path).map_err(|error| unusable(&path, error))?;
+        let lock = lock(&path)?;
+        let finalized = read(&path.join(FINALIZED), chain_id, genesis)?;
+        Ok(Self {
+            path,
+            _lock: lock,
+            chain_id,
+            genesis,
+            finalized,
+            is_write_due: false,
+            written_at: None,
+        })
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Number and hash of the newest finalized block.
+    #[must_use]
+    pub const fn finalized(&self) -> Option<(u64, B256)> {
+        self.finalized
+    }
+
+    /// Keeps number and hash of the newest finalized block, and writes them unless the last write
+    /// was a moment before `now`.
+    ///
+    /// # Errors
+    /// The file cannot be written. Later calls try again.
+    pub fn keep_finalized(&mut self, block: (u64, B256), now: Instant) -> io::Result<()> {
+        self.is_write_due |= self.finalized.replace(block) != Some(block);
+        let since = self.written_at.map(|at| now.saturating_duration_since(at));
+        match since.is_none_or(|since| since >= WRITE_INTERVAL) {
+            true => self.write(now),
+            false => Ok(()),
+        }
+    }
+
+    /// Writes what is not written yet.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn flush(&mut self) -> io::Result<()> {
+        self.write(Instant::now())
+    }
+
+    fn write(&mut self, now: Instant) -> io::Result<()> {
+        let Some((number, hash)) = self.finalized.filter(|_| self.is_write_due) else {
+            return Ok(());
+        };
+        // Even if it fails, so that a full disk is not tried with every block.
+        self.written_at = Some(now);
+        let content = FinalizedFile {
+            version: VERSION,
+            chain_id: self.chain_id,
+            genesis: self.genesis,
+            finalized: FinalizedBlock { number, hash },
+        };
+        replace(&self.path, &serde_json::to_vec(&content)?)?;
+        self.is_write_due = false;
+        Ok(())
+    }
+}
+
+/// The name of a chain's folder: people know the chain id, and the genesis tells its forks apart.
+fn folder_name(chain_id: u64, genesis: B256) -> String {
+    let [a, b, c, d, ..] = genesis.0;
+    format!("{chain_id}-{a:02x}{b:02x}{c:02x}{d:02x}")
+}
+
+/// Locks a folder for as long as the file is open. The lock ends with the process, however that
+/// ends.
+fn lock(folder: &Path) -> Result<File, DataFolderError> {
+    let path = folder.join(LOCK);
+    // The lock needs no content, but to open the file shows that the folder can be written.
+    let options = File::options()
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .open(&path);
+    let file = options.map_err(|error| unusable(&path, error))?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(DataFolderError::InUse {
+            path: folder.to_owned(),
+        }),
+        Err(TryLockError::Error(error)) => Err(unusable(&path, error)),
+    }
+}
+
+/// Reads the finalized block; `None` if there is no file.
+fn read(path: &Path, chain_id: u64, genesis: B256) -> Result<Option<(u64, B256)>, DataFolderError> {
+    let damaged = |reason: String| DataFolderError::Damaged {
+        path: path.to_owned(),
+        reason,
+    };
+    let mut bytes = Vec::new();
+    let file = match File::open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(unusable(path, error)),
+    };
+    file.take(FILE_BYTES_MAX + 1)
+        .read_to_end(&mut bytes)
+        .map_err(|error| unusable(path, error))?;
+    if bytes.len() as u64 > FILE_BYTES_MAX {
+        return Err(damaged(format!("it has more than {FILE_BYTES_MAX} bytes")));
+    }
+    let Version { version } =
+        serde_json::from_slice(&bytes).map_err(|error| damaged(error.to_string()))?;
+    match version {
+        VERSION => {}
+        0 => return Err(damaged("format 0 does not exist".to_owned())),
+        found => {
+            return Err(DataFolderError::Newer {
+                path: path.to_owned(),
+                found,
+            });
+        }
+    }
+    let file: FinalizedFile =
+        serde_json::from_slice(&bytes).map_err(|error| damaged(error.to_string()))?;
+    if (file.chain_id, file.genesis) != (chain_id, genesis) {
+        return Err(DataFolderError::OtherChain {
+            path: path.to_owned(),
+            found_id: file.chain_id,
+            found_genesis: file.genesis,
+            chain_id,
+            genesis,
+        });
+    }
+    Ok(Some((file.finalized.number, file.finalized.hash)))
+}
+
+/// Replaces the file in one step: after a crash it has the old content or the new one.
+fn replace(folder: &Path, content: &[u8]) -> io::Result<()> {
+    let unfinished = folder.join(UNFINISHED);
+    let mut file = File::create(&unfinished)?;
+    file.write_all(content)?;
+    file.sync_all()?;
+    fs::rename(unfinished, folder.join(FINALIZED))?;
+    // The folder has the file's name.
+    File::open(folder)?.sync_all()
+}
+
+fn unusable(path: &Path, error: io::Error) -> DataFolderError {
+    DataFolderError::Unusable {
+        path: path.to_owned(),
+        error,
+    }
+}
+
+#[cfg(test)]
+mod tests;
