@@ -8,7 +8,7 @@ use alloy_hardforks::EthereumHardfork;
 use crate::{
     encode::writer::JsonWriter,
     remote::{
-        fault::MemberError,
+        fault::{Flaw, MemberError},
         reader::{Reader, bytes, fixed, u64, u256},
     },
     verify::VerifyError,
@@ -133,16 +133,55 @@ pub(crate) fn quantities() -> impl Iterator<Item = &'static str> {
     members.map(|member| member.name)
 }
 
+/// The members that forks added, in their order in RLP.
+static ADDED: &[&str] = &[
+    "baseFeePerGas",
+    "withdrawalsRoot",
+    "blobGasUsed",
+    "excessBlobGas",
+    "parentBeaconBlockRoot",
+    "requestsHash",
+];
+
 /// Reads a header from an upstream's JSON.
 ///
 /// A member that a fork adds is read if it is present. The header's hash then shows whether
 /// it belongs there.
+///
+/// # Errors
+/// A required member is missing, a member is malformed, or a fork's member is missing while a later
+/// one is present.
 pub(crate) fn read(block: Reader<'_, '_>) -> Result<Header, MemberError> {
     let mut header = Header::default();
     for member in MEMBERS {
         (member.read)(&mut header, block)?;
     }
+    check_no_gap(&header)?;
     Ok(header)
+}
+
+/// Checks that no member of a fork is missing while a later one is present.
+///
+/// RLP has no names: a header with `requestsHash` and without `parentBeaconBlockRoot` has the hash
+/// of one in which the same value is the `parentBeaconBlockRoot`. The hash cannot show which of the
+/// two is stated falsely.
+fn check_no_gap(header: &Header) -> Result<(), MemberError> {
+    let mut missing = None;
+    for name in ADDED {
+        match (missing, is_present(header, name)) {
+            (None, false) => missing = Some(name),
+            (Some(missing), true) => {
+                return Err(MemberError::new(Flaw::Missing).in_member(missing));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+fn is_present(header: &Header, name: &str) -> bool {
+    let at = MEMBERS.binary_search_by(|member| member.name.cmp(name));
+    at.is_ok_and(|at| (MEMBERS[at].is_present)(header))
 }
 
 /// Writes an object with a header's members. geth orders them by name, together with the other
@@ -192,10 +231,24 @@ impl<'w, 'h> HeaderWriter<'w, 'h> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
     #[test]
     fn members_are_in_order() {
         assert!(MEMBERS.is_sorted_by_key(|member| member.name));
+    }
+
+    #[test]
+    fn added_members_are_those_that_a_header_may_lack() {
+        let lacking = Header::default();
+        let may_lack = MEMBERS
+            .iter()
+            .filter(|member| !(member.is_present)(&lacking));
+        let may_lack: BTreeSet<_> = may_lack.map(|member| member.name).collect();
+        let added: BTreeSet<_> = ADDED.iter().copied().collect();
+        assert_eq!(added, may_lack);
+        assert_eq!(added.len(), ADDED.len());
     }
 }

@@ -12,7 +12,8 @@
 //! | `rules` | the rules of one block |
 //!
 //! A transaction type is a file below `transaction` and a line in its table; a header member is a
-//! line in the table of `header`, and one in `FORK_MEMBERS` if only its presence is checked.
+//! line in the table of `header`, one in `ADDED` there, and one in `FORK_MEMBERS` if only its
+//! presence is checked.
 //!
 //! The files here read and write with [`crate::remote`]'s reader and [`crate::encode`]'s writer,
 //! which are the same for every chain.

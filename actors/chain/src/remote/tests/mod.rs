@@ -4,6 +4,8 @@
 #[cfg(feature = "all-tests")]
 mod arbitrary;
 mod blocks;
+#[cfg(feature = "all-tests")]
+mod header;
 mod liar;
 mod proofs;
 mod random;

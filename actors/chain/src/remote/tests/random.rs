@@ -76,6 +76,9 @@ fn consistent_block() -> impl Strategy<Value = Sample> {
         for transaction in &mut raw.body.transactions {
             *transaction = signed(transaction);
         }
+        // A header has a withdrawals root from its fork on.
+        let withdrawals = raw.body.withdrawals.take().unwrap_or_default();
+        raw.body.withdrawals = raw.header.withdrawals_root.map(|_| withdrawals);
         let (header, body) = (&mut raw.header, &raw.body);
         header.transactions_root = proofs::calculate_transaction_root(&body.transactions);
         header.receipts_root = proofs::calculate_receipt_root(receipts);
