@@ -104,6 +104,8 @@ mod tests {
             (17_000, 1_759_800_000, true, BlobParams::bpo1()),
             (560_048, 1_762_955_544, true, BlobParams::bpo2()),
             (11_155_111, 1_761_607_008, true, BlobParams::bpo2()),
+            // Amsterdam changes no blob parameters.
+            (11_155_111, 1_791_294_816, true, BlobParams::bpo2()),
             (31_337, 1_767_747_671, true, BlobParams::prague()),
             (31_337, 1_767_747_671, false, BlobParams::cancun()),
         ] {

@@ -17,8 +17,8 @@ use crate::{
 /// A member of which only the presence is checked: its value comes from outside the chain, or from
 /// execution.
 pub(crate) struct ForkMember {
-    /// The fork that adds the member; `None` where that fork is not supported.
-    pub(crate) since: Option<EthereumHardfork>,
+    /// The fork that adds the member.
+    pub(crate) since: EthereumHardfork,
     pub(crate) is_present: fn(&Header) -> bool,
     /// Makes the error from whether the member was expected and whether it was found.
     pub(crate) error: fn(bool, bool) -> VerifyError,
@@ -28,28 +28,24 @@ pub(crate) struct ForkMember {
 /// expected values decide whether they must be present.
 pub(crate) const FORK_MEMBERS: &[ForkMember] = &[
     ForkMember {
-        since: Some(EthereumHardfork::Cancun),
+        since: EthereumHardfork::Cancun,
         is_present: |header| header.parent_beacon_block_root.is_some(),
         error: |expected, found| VerifyError::ParentBeaconBlockRoot { expected, found },
     },
     ForkMember {
-        since: Some(EthereumHardfork::Prague),
+        since: EthereumHardfork::Prague,
         is_present: |header| header.requests_hash.is_some(),
         error: |expected, found| VerifyError::RequestsHashPresence { expected, found },
     },
     ForkMember {
-        since: None,
+        since: EthereumHardfork::Amsterdam,
         is_present: |header| header.block_access_list_hash.is_some(),
-        error: |_, _| VerifyError::UnknownField {
-            field: "block access list hash",
-        },
+        error: |expected, found| VerifyError::BlockAccessListHash { expected, found },
     },
     ForkMember {
-        since: None,
+        since: EthereumHardfork::Amsterdam,
         is_present: |header| header.slot_number.is_some(),
-        error: |_, _| VerifyError::UnknownField {
-            field: "slot number",
-        },
+        error: |expected, found| VerifyError::SlotNumber { expected, found },
     },
 ];
 
@@ -106,6 +102,7 @@ macro_rules! member {
 static MEMBERS: &[HeaderMember] = &[
     member!("baseFeePerGas", optional, base_fee_per_gas: u64, number),
     member!("blobGasUsed", optional, blob_gas_used: u64, number),
+    member!("blockAccessListHash", optional, block_access_list_hash: fixed, data),
     member!("difficulty", required, difficulty: u256, quantity),
     member!("excessBlobGas", optional, excess_blob_gas: u64, number),
     member!("extraData", required, extra_data: bytes, data),
@@ -121,6 +118,7 @@ static MEMBERS: &[HeaderMember] = &[
     member!("receiptsRoot", required, receipts_root: fixed, data),
     member!("requestsHash", optional, requests_hash: fixed, data),
     member!("sha3Uncles", required, ommers_hash: fixed, data),
+    member!("slotNumber", optional, slot_number: u64, number),
     member!("stateRoot", required, state_root: fixed, data),
     member!("timestamp", required, timestamp: u64, number),
     member!("transactionsRoot", required, transactions_root: fixed, data),
@@ -141,6 +139,8 @@ static ADDED: &[&str] = &[
     "excessBlobGas",
     "parentBeaconBlockRoot",
     "requestsHash",
+    "blockAccessListHash",
+    "slotNumber",
 ];
 
 /// Reads a header from an upstream's JSON.

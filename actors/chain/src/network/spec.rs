@@ -208,6 +208,7 @@ fn refuse_unsupported(config: &ChainConfig) -> Result<(), SpecError> {
         (EthereumHardfork::Cancun, config.cancun_time),
         (EthereumHardfork::Prague, config.prague_time),
         (EthereumHardfork::Osaka, config.osaka_time),
+        (EthereumHardfork::Amsterdam, config.amsterdam_time),
     ];
     if config.terminal_total_difficulty.is_none()
         && let Some((fork, _)) = timed.iter().find(|(_, at)| at.is_some())
@@ -250,6 +251,7 @@ fn forks(config: &ChainConfig) -> Vec<(EthereumHardfork, ForkCondition)> {
         (Fork::Bpo3, time(config.bpo3_time)),
         (Fork::Bpo4, time(config.bpo4_time)),
         (Fork::Bpo5, time(config.bpo5_time)),
+        (Fork::Amsterdam, time(config.amsterdam_time)),
     ]
 }
 

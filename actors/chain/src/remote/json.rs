@@ -12,7 +12,7 @@ pub const ANSWER_BYTES_MAX: usize = 128 << 20;
 /// Most values of an answer: those of the same logs. Parsed, this many values take some 160 MB,
 /// however short their text.
 const VALUES_MAX: usize = 4_000_000;
-/// Most members of an object: a block has 30, with those that only some clients state. Each name is
+/// Most members of an object: a block has 32, with those that only some clients state. Each name is
 /// compared with all others.
 const MEMBERS_MAX: usize = 64;
 

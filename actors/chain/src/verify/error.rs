@@ -82,9 +82,12 @@ pub enum VerifyError {
     /// The requests hash is present before Prague or absent from then on (EIP-7685).
     #[error("requests hash: expected {expected}, found {found}")]
     RequestsHashPresence { expected: bool, found: bool },
-    /// A field of a fork that is not supported.
-    #[error("{field}: expected no such field, found one")]
-    UnknownField { field: &'static str },
+    /// The block access list hash is present before Amsterdam or absent from then on (EIP-7928).
+    #[error("block access list hash: expected {expected}, found {found}")]
+    BlockAccessListHash { expected: bool, found: bool },
+    /// The slot number is present before Amsterdam or absent from then on (EIP-7843).
+    #[error("slot number: expected {expected}, found {found}")]
+    SlotNumber { expected: bool, found: bool },
     /// The transactions root is wrong.
     #[error("transactions root: expected {expected}, found {found}")]
     TransactionsRoot { expected: B256, found: B256 },

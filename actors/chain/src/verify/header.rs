@@ -195,8 +195,11 @@ fn check_blob_fields(
 /// Checks that a member that a fork adds is present from that fork on and not before.
 fn check_presence(rules: &Rules<'_>, header: &Header) -> Result<(), VerifyError> {
     FORK_MEMBERS.iter().try_for_each(|member| {
-        let expected = member.since.is_some_and(|fork| rules.has(fork));
-        ensure_eq(expected, (member.is_present)(header), member.error)
+        ensure_eq(
+            rules.has(member.since),
+            (member.is_present)(header),
+            member.error,
+        )
     })
 }
 

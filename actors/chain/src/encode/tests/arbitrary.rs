@@ -59,8 +59,9 @@ const LONDON: usize = 1;
 const SHANGHAI: usize = 2;
 const CANCUN: usize = 3;
 const PRAGUE: usize = 4;
+const AMSTERDAM: usize = 5;
 /// Number of header forms: the oldest, then one for each fork that adds members.
-const FORKS: usize = 5;
+const FORKS: usize = 6;
 
 /// Adds the members of `fork` and of the forks before it.
 fn adopt(header: &mut Header, fork: usize, number: u64, hash: B256) {
@@ -70,6 +71,8 @@ fn adopt(header: &mut Header, fork: usize, number: u64, hash: B256) {
     header.excess_blob_gas = (fork >= CANCUN).then_some(number);
     header.parent_beacon_block_root = (fork >= CANCUN).then_some(hash);
     header.requests_hash = (fork >= PRAGUE).then_some(hash);
+    header.block_access_list_hash = (fork >= AMSTERDAM).then_some(hash);
+    header.slot_number = (fork >= AMSTERDAM).then_some(number);
 }
 
 /// Numbers of every width, because a uniform number almost always has the full width.

@@ -124,7 +124,7 @@ fn every_type_has_samples() {
 /// The members that a fork adds are absent before it.
 #[test]
 fn forks_add_members_to_blocks() {
-    let table: [(&str, &[&str]); 5] = [
+    let table: [(&str, &[&str]); 6] = [
         ("frontier", &[]),
         ("london", &["baseFeePerGas"]),
         ("shanghai", &["withdrawals", "withdrawalsRoot"]),
@@ -133,6 +133,7 @@ fn forks_add_members_to_blocks() {
             &["blobGasUsed", "excessBlobGas", "parentBeaconBlockRoot"],
         ),
         ("prague", &["requestsHash"]),
+        ("amsterdam", &["blockAccessListHash", "slotNumber"]),
     ];
     let added: Vec<&str> = table.iter().flat_map(|row| row.1).copied().collect();
     let mut present = 0;

@@ -55,6 +55,11 @@ fn header(header: &Header, rlp_length: usize) -> Value {
             header.parent_beacon_block_root.map(hex),
         ),
         ("requestsHash", header.requests_hash.map(hex)),
+        (
+            "blockAccessListHash",
+            header.block_access_list_hash.map(hex),
+        ),
+        ("slotNumber", header.slot_number.map(hex)),
     ];
     for (name, value) in optional {
         if let Some(value) = value {

@@ -8,13 +8,15 @@ use super::{
 };
 
 /// The members that forks added, in their order in RLP.
-const ADDED: [&str; 6] = [
+const ADDED: [&str; 8] = [
     "baseFeePerGas",
     "withdrawalsRoot",
     "blobGasUsed",
     "excessBlobGas",
     "parentBeaconBlockRoot",
     "requestsHash",
+    "blockAccessListHash",
+    "slotNumber",
 ];
 
 /// The block with the values of its added members under other names, in the same order, so that the

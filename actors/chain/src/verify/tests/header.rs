@@ -323,19 +323,21 @@ fn fields_are_present_from_their_fork_on_and_not_before() {
         },
     );
     chain.check(
-        "block access list hash",
+        "block access list hash early",
         54,
         |block| block.header.block_access_list_hash = zero,
-        |_, _| VerifyError::UnknownField {
-            field: "block access list hash",
+        |_, _| VerifyError::BlockAccessListHash {
+            expected: false,
+            found: true,
         },
     );
     chain.check(
-        "slot number",
+        "slot number early",
         54,
         |block| block.header.slot_number = Some(1),
-        |_, _| VerifyError::UnknownField {
-            field: "slot number",
+        |_, _| VerifyError::SlotNumber {
+            expected: false,
+            found: true,
         },
     );
 }
