@@ -184,7 +184,7 @@ crate::reasons! {
     BlobGasUsed = "blob_gas_used", "the transactions' blob gas differs from the header's";
     Count = "count", "the number of receipts, ommers or storage proofs is wrong";
     ReceiptsRoot = "receipts_root", "the receipts do not match the header's root";
-    GasUsed = "gas_used", "the receipts' gas differs from the header's";
+    GasUsed = "gas_used", "before Amsterdam, the receipts' gas differs from the header's";
     LogsBloom = "logs_bloom", "the logs' bloom differs from the header's";
     BlobGasPrice = "blob_gas_price", "the blob gas price does not follow from the chain's parameters";
     Header = "header", "the header breaks a rule of its fork";

@@ -284,11 +284,26 @@ fn check_outcome(raw: &RawBlock, stated: &StatedReceipts) -> Result<(), Upstream
     }
     let header = &raw.header;
     stated.commitment.check(header)?;
-    let used = stated.receipts.last();
-    let used = used.map_or(0, Receipt::cumulative_gas_used);
-    if used != header.gas_used {
-        let (expected, found) = (used, header.gas_used);
-        return Err(VerifyError::GasUsed { expected, found }.into());
+    check_gas(header, &stated.receipts).map_err(UpstreamFault::from)
+}
+
+/// Checks the header's gas against the receipts'.
+///
+/// Before Amsterdam, both count what the senders paid for, and receipts always do. From Amsterdam
+/// on, the header counts gas before refunds (EIP-7778), and only the larger of the sums of
+/// execution gas and state gas (EIP-8037): without execution, the limit is all that it can be
+/// compared with.
+fn check_gas(header: &Header, receipts: &[Receipt]) -> Result<(), VerifyError> {
+    if header.block_access_list_hash.is_some() {
+        return verify::check_gas_used(header);
     }
-    Ok(())
+    let (expected, found) = (
+        receipts.last().map_or(0, Receipt::cumulative_gas_used),
+        header.gas_used,
+    );
+    if expected == found {
+        Ok(())
+    } else {
+        Err(VerifyError::GasUsed { expected, found })
+    }
 }

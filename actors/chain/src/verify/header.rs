@@ -84,17 +84,26 @@ fn check_common(rules: &Rules<'_>, parent: &Header, header: &Header) -> Result<(
         VerifyError::Difficulty { expected, found }
     })?;
     check_gas_limit(rules, parent, header)?;
+    check_gas_used(header)?;
+    ensure_eq(
+        base_fee(rules, parent),
+        header.base_fee_per_gas,
+        |expected, found| VerifyError::BaseFee { expected, found },
+    )
+}
+
+/// Checks that the gas used is within the block's own limit.
+///
+/// # Errors
+/// [`VerifyError::GasUsedAboveLimit`].
+pub(crate) const fn check_gas_used(header: &Header) -> Result<(), VerifyError> {
     if header.gas_used > header.gas_limit {
         return Err(VerifyError::GasUsedAboveLimit {
             limit: header.gas_limit,
             found: header.gas_used,
         });
     }
-    ensure_eq(
-        base_fee(rules, parent),
-        header.base_fee_per_gas,
-        |expected, found| VerifyError::BaseFee { expected, found },
-    )
+    Ok(())
 }
 
 /// The base fee of the block after `parent` (EIP-1559), in wei; `None` before London.

@@ -3,7 +3,8 @@
 //! A block is checked in this order: `check_header` (against its parent), `check_body` (against its
 //! body), `check_ommers`, `recover_senders`, then, after execution, `check_outcome`. The seal of a
 //! block before the merge (ethash) is not checked. If the chain's rules are not known, only these
-//! checks apply: `check_roots`, [`ReceiptsCommitment`], [`recover_senders_of`].
+//! checks apply: `check_roots`, [`ReceiptsCommitment`], [`recover_senders_of`], and `check_gas_used`
+//! where receipts do not tell the gas.
 
 mod bloom;
 mod body;
@@ -22,7 +23,7 @@ pub use senders::recover_senders_of;
 pub(crate) use bloom::logs_bloom;
 pub(crate) use body::check_body;
 pub(crate) use difficulty::difficulty;
-pub(crate) use header::{base_fee, check_header, excess_blob_gas};
+pub(crate) use header::{base_fee, check_gas_used, check_header, excess_blob_gas};
 pub(crate) use ommers::{OMMERS_MAX, check_ommers};
 pub(crate) use outcome::check_outcome;
 pub(crate) use senders::recover_senders;

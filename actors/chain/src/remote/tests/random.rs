@@ -85,7 +85,11 @@ fn consistent_block() -> impl Strategy<Value = Sample> {
         header.logs_bloom = verify::logs_bloom(receipts);
         header.ommers_hash = body.calculate_ommers_root();
         header.withdrawals_root = body.calculate_withdrawals_root();
-        header.gas_used = receipts.last().map_or(0, Receipt::cumulative_gas_used);
+        header.gas_used = match header.block_access_list_hash {
+            None => receipts.last().map_or(0, Receipt::cumulative_gas_used),
+            // Not what the receipts count.
+            Some(_) => header.gas_used.min(header.gas_limit),
+        };
         let blobs = body.transactions.iter();
         let blobs = blobs.filter_map(alloy_consensus::Transaction::blob_gas_used);
         header.blob_gas_used = header.blob_gas_used.map(|_| blobs.sum());
