@@ -4,12 +4,14 @@
 
 use alloy_consensus::Header;
 use alloy_hardforks::EthereumHardfork;
+use alloy_primitives::Bytes;
 
 use crate::{
     encode::writer::JsonWriter,
     remote::{
         fault::{Flaw, MemberError},
-        reader::{Reader, bytes, fixed, u64, u256},
+        json::Value,
+        reader::{Reader, bytes_of_at_most, fixed, u64, u256},
     },
     verify::VerifyError,
 };
@@ -105,7 +107,7 @@ static MEMBERS: &[HeaderMember] = &[
     member!("blockAccessListHash", optional, block_access_list_hash: fixed, data),
     member!("difficulty", required, difficulty: u256, quantity),
     member!("excessBlobGas", optional, excess_blob_gas: u64, number),
-    member!("extraData", required, extra_data: bytes, data),
+    member!("extraData", required, extra_data: extra_data, data),
     member!("gasLimit", required, gas_limit: u64, number),
     member!("gasUsed", required, gas_used: u64, number),
     member!("logsBloom", required, logs_bloom: fixed, data),
@@ -158,6 +160,13 @@ pub(crate) fn read(block: Reader<'_, '_>) -> Result<Header, MemberError> {
     }
     check_no_gap(&header)?;
     Ok(header)
+}
+
+/// Extra data of a length that some chain has: Ethereum allows 32 bytes, clique and BSC list their
+/// validators in some KiB. A header keeps it, so its length decides what a header costs to hold.
+fn extra_data(value: &Value<'_>) -> Result<Bytes, MemberError> {
+    const BYTES_MAX: usize = 16 << 10;
+    bytes_of_at_most(BYTES_MAX, value, "data of at most 16 KiB")
 }
 
 /// Checks that no member of a fork is missing while a later one is present.

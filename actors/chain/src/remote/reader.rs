@@ -98,11 +98,19 @@ fn quantity<const N: usize>(
 
 /// DATA of any length.
 pub(crate) fn bytes(value: &Value<'_>) -> Result<Bytes, MemberError> {
-    const EXPECTED: &str = "data";
-    let decoded = hex::decode(digits(value, EXPECTED)?);
-    decoded
-        .map(Bytes::from)
-        .map_err(|_| MemberError::shape(EXPECTED))
+    bytes_of_at_most(usize::MAX, value, "data")
+}
+
+/// DATA of at most `max` bytes; `expected` says so. Longer data is refused before it is decoded.
+pub(crate) fn bytes_of_at_most(
+    max: usize,
+    value: &Value<'_>,
+    expected: &'static str,
+) -> Result<Bytes, MemberError> {
+    let digits = digits(value, expected)?;
+    let decoded = (digits.len() / 2 <= max).then(|| hex::decode(digits).ok());
+    let decoded = decoded.flatten();
+    decoded.map(Bytes::from).ok_or(MemberError::shape(expected))
 }
 
 /// DATA of N bytes: a hash, an address, a bloom.
@@ -206,6 +214,10 @@ mod tests {
         ] {
             let found = bytes(&Value::Text(text)).ok().map(|bytes| bytes.to_vec());
             assert_eq!(found.as_deref(), expected, "{text}");
+        }
+        for (text, is_accepted) in [("0x", true), ("0xabcd", true), ("0xabcdef", false)] {
+            let found = bytes_of_at_most(2, &Value::Text(text), "data of at most 2 bytes");
+            assert_eq!(found.is_ok(), is_accepted, "{text}");
         }
         let two = |text| fixed::<2, FixedBytes<2>>(&Value::Text(text)).is_ok();
         assert_eq!(

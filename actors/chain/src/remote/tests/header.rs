@@ -1,6 +1,7 @@
-//! Headers whose hash is right and whose members are not.
+//! Headers whose hash is right and whose members are refused.
 
-use serde_json::Value;
+use alloy_primitives::Bytes;
+use serde_json::{Value, json};
 
 use super::{
     super::{RequestedBlock, StatedBlock},
@@ -65,4 +66,36 @@ fn no_member_is_stated_under_the_name_of_another() {
         }
     }
     assert!(same_hash > 100, "{same_hash}");
+}
+
+/// A block of a chain that allows long extra data, with its true hash.
+fn with_extra_data(length: usize) -> Statement {
+    let block = &DEV.blocks[3];
+    let mut header = block.header.clone();
+    header.extra_data = Bytes::from(vec![0xee; length]);
+    let mut statement = Statement::of(block);
+    let mut stated = parsed(&statement.block);
+    stated["extraData"] = json!(header.extra_data.to_string());
+    stated["hash"] = json!(header.hash_slow().to_string());
+    statement.block = stated.to_string().into();
+    statement
+}
+
+#[test]
+fn extra_data_has_at_most_16_kib() {
+    for (length, reason) in [
+        (0, None),
+        (32, None),
+        // The validators of an epoch of BSC.
+        (1_528, None),
+        (16 << 10, None),
+        ((16 << 10) + 1, Some("malformed_member")),
+        (8 << 20, Some("malformed_member")),
+    ] {
+        let read = StatedBlock::read(&with_extra_data(length).block);
+        assert_eq!(read.err().map(|fault| fault.reason()), reason, "{length}");
+    }
+    let fault = StatedBlock::read(&with_extra_data(1 << 20).block).unwrap_err();
+    let message = "block: extraData is not data of at most 16 KiB";
+    assert_eq!(fault.to_string(), message);
 }
