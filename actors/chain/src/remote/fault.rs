@@ -179,6 +179,7 @@ crate::reasons! {
     ChainId = "chain_id", "a transaction is signed for another chain";
     Signature = "signature", "no sender can be recovered from a transaction's signature";
     TransactionsRoot = "transactions_root", "the transactions do not match the header's root";
+    DuplicateTransaction = "duplicate_transaction", "a transaction is in the block twice";
     OmmersHash = "ommers_hash", "the ommers do not match the header's hash of them";
     WithdrawalsRoot = "withdrawals_root", "the withdrawals do not match the header's root";
     BlobGasUsed = "blob_gas_used", "the transactions' blob gas differs from the header's";
@@ -240,6 +241,7 @@ impl UpstreamFault {
 const fn check_of_header(error: &VerifyError) -> Check {
     match error {
         VerifyError::TransactionsRoot { .. } => Check::TransactionsRoot,
+        VerifyError::DuplicateTransaction { .. } => Check::DuplicateTransaction,
         VerifyError::OmmersHash { .. } => Check::OmmersHash,
         VerifyError::WithdrawalsRoot { .. } => Check::WithdrawalsRoot,
         VerifyError::BlobGasUsed { .. } => Check::BlobGasUsed,

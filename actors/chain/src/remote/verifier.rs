@@ -127,6 +127,7 @@ impl Verifier {
         check_requested(requested, &raw.header, hash)?;
         raw.body.ommers = read_ommers(ommer_count, ommers)?;
         verify::check_roots(&raw)?;
+        verify::check_distinct(&raw.body.transactions)?;
         let senders = verify::recover_senders_of(self.chain_id, &raw.body.transactions)?;
         Ok(VerifiedBody {
             raw,

@@ -5,7 +5,10 @@ use alloy_hardforks::EthereumHardfork;
 use alloy_rlp::Encodable;
 
 use super::{VerifyError, header::ensure_eq};
-use crate::{block::RawBlock, network::Rules};
+use crate::{
+    block::{RawBlock, Transaction},
+    network::Rules,
+};
 
 /// Most bytes of RLP in a block from Osaka on (EIP-7934: 10 MiB less 2 MiB for the beacon
 /// block).
@@ -66,6 +69,26 @@ pub fn check_roots(raw: &RawBlock) -> Result<(), VerifyError> {
     ensure_eq(expected, header.blob_gas_used, |expected, found| {
         VerifyError::BlobGasUsed { expected, found }
     })
+}
+
+/// Checks that no transaction repeats an earlier one. Execution finds it too: a nonce is used once.
+///
+/// # Errors
+/// [`VerifyError::DuplicateTransaction`] for one that repeats an earlier one.
+pub(crate) fn check_distinct(transactions: &[Transaction]) -> Result<(), VerifyError> {
+    let hashes = transactions
+        .iter()
+        .map(|transaction| *transaction.tx_hash());
+    // Sorted, so that no choice of hashes makes it slow.
+    let mut hashes: Vec<_> = hashes.zip(0..).collect();
+    hashes.sort_unstable();
+    match hashes.windows(2).find(|pair| pair[0].0 == pair[1].0) {
+        None => Ok(()),
+        Some(pair) => {
+            let (hash, index) = pair[1];
+            Err(VerifyError::DuplicateTransaction { index, hash })
+        }
+    }
 }
 
 fn blob_gas_used(raw: &RawBlock) -> u64 {

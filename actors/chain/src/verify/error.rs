@@ -91,6 +91,9 @@ pub enum VerifyError {
     /// The transactions root is wrong.
     #[error("transactions root: expected {expected}, found {found}")]
     TransactionsRoot { expected: B256, found: B256 },
+    /// A transaction is in the block twice.
+    #[error("transaction {index} {hash} is in the block already")]
+    DuplicateTransaction { index: usize, hash: B256 },
     /// The ommers hash is wrong.
     #[error("ommers hash: expected {expected}, found {found}")]
     OmmersHash { expected: B256, found: B256 },

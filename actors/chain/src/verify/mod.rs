@@ -3,8 +3,8 @@
 //! A block is checked in this order: `check_header` (against its parent), `check_body` (against its
 //! body), `check_ommers`, `recover_senders`, then, after execution, `check_outcome`. The seal of a
 //! block before the merge (ethash) is not checked. If the chain's rules are not known, only these
-//! checks apply: `check_roots`, [`ReceiptsCommitment`], [`recover_senders_of`], and `check_gas_used`
-//! where receipts do not tell the gas.
+//! checks apply: `check_roots`, `check_distinct`, [`ReceiptsCommitment`], [`recover_senders_of`],
+//! and `check_gas_used` where receipts do not tell the gas.
 
 mod bloom;
 mod body;
@@ -21,7 +21,7 @@ pub use outcome::ReceiptsCommitment;
 pub use senders::recover_senders_of;
 
 pub(crate) use bloom::logs_bloom;
-pub(crate) use body::check_body;
+pub(crate) use body::{check_body, check_distinct};
 pub(crate) use difficulty::difficulty;
 pub(crate) use header::{base_fee, check_gas_used, check_header, excess_blob_gas};
 pub(crate) use ommers::{OMMERS_MAX, check_ommers};

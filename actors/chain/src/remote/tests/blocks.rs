@@ -205,6 +205,38 @@ fn answers_of_two_blocks_are_not_mixed() {
     assert!(refused > 1_000, "{refused}");
 }
 
+/// A block whose hash and roots are right, and whose first plain transaction occurs again at the
+/// end.
+#[test]
+#[cfg(feature = "all-tests")]
+fn a_block_that_repeats_a_transaction_is_refused() {
+    let chain = &DEV;
+    let block = &chain.blocks[4];
+    let mut statement = Statement::of(block);
+    let mut raw = StatedBlock::read(&statement.block).unwrap().raw;
+    let mut stated = parsed(&statement.block);
+    let transactions = stated["transactions"].as_array_mut().unwrap();
+    // A blob would change the header's blob gas.
+    let first = transactions.iter().position(|one| one["type"] == "0x2");
+    let first = first.unwrap();
+    transactions.push(transactions[first].clone());
+    let list = &mut raw.body.transactions;
+    list.push(list[first].clone());
+    raw.header.transactions_root = alloy_consensus::proofs::calculate_transaction_root(list);
+    stated["transactionsRoot"] = json!(raw.header.transactions_root.to_string());
+    stated["hash"] = json!(raw.header.hash_slow().to_string());
+    statement.block = stated.to_string().into();
+    let fault = statement.verify(&chain.verifier, RequestedBlock::Number(4));
+    let fault = fault.unwrap_err();
+    assert_eq!(fault.reason(), "duplicate_transaction", "{fault}");
+    let (index, hash) = (
+        raw.body.transactions.len() - 1,
+        block.transaction_hashes[first],
+    );
+    let message = format!("transaction {index} {hash} is in the block already");
+    assert_eq!(fault.to_string(), message);
+}
+
 #[test]
 fn an_unknown_transaction_type_is_named_with_its_block() {
     let chain = &DEV;

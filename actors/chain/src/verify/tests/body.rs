@@ -1,3 +1,5 @@
+use proptest::{collection::vec, prelude::*};
+
 use super::*;
 
 #[test]
@@ -100,4 +102,48 @@ fn each_wrong_header_field_about_the_body_has_its_error() {
         ),
         "not limited before"
     );
+}
+
+/// Transactions with these nonces; those with the same nonce are the same.
+fn transactions(nonces: &[u8]) -> Vec<Transaction> {
+    let transaction = |nonce: &u8| TxLegacy {
+        nonce: u64::from(*nonce),
+        ..TxLegacy::default()
+    };
+    let signed = |transaction| Signed::new_unhashed(transaction, Signature::test_signature());
+    let transactions = nonces.iter().map(transaction);
+    transactions.map(signed).map(Transaction::Legacy).collect()
+}
+
+#[test]
+fn a_repeated_transaction_is_named() {
+    for (nonces, repeated) in [
+        (&[][..], None),
+        (&[7][..], None),
+        (&[7, 8, 9][..], None),
+        (&[7, 7][..], Some(1)),
+        (&[7, 8, 9, 7][..], Some(3)),
+        (&[1, 2, 3, 4, 4, 5][..], Some(4)),
+    ] {
+        let transactions = transactions(nonces);
+        let expected = repeated.map_or(Ok(()), |index| {
+            let hash = *transactions[index].tx_hash();
+            Err(VerifyError::DuplicateTransaction { index, hash })
+        });
+        assert_eq!(check_distinct(&transactions), expected, "{nonces:?}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn random_repeats_are_found(nonces in vec(0..40_u8, 0..16)) {
+        let is_repeated = |index: usize| nonces[..index].contains(&nonces[index]);
+        match check_distinct(&transactions(&nonces)) {
+            Ok(()) => prop_assert!(!(0..nonces.len()).any(is_repeated)),
+            Err(VerifyError::DuplicateTransaction { index, .. }) => {
+                prop_assert!(is_repeated(index));
+            }
+            Err(error) => return Err(TestCaseError::fail(error.to_string())),
+        }
+    }
 }
