@@ -3,23 +3,28 @@
 use std::sync::Arc;
 
 use alloy_primitives::{B256, map::FbBuildHasher};
-use imbl::{GenericHashMap, shared_ptr::DefaultSharedPtr};
+use imbl::{GenericHashMap, Vector, shared_ptr::DefaultSharedPtr};
 
 use crate::block::Block;
 
+/// A persistent map by hash.
+type ByHash<V> = GenericHashMap<B256, V, FbBuildHasher<32>, DefaultSharedPtr>;
+
 /// The place of each canonical transaction of the window.
 ///
-/// The map is persistent: a clone is free, and adding a block costs its own transactions even while
-/// clones are held. Indexing is most of the cost of a new head, so it is deferred. Two blocks may
-/// be pending: the newest, which is not in the map yet, and the one that left the window, which
-/// still is. Look-ups consider both; [`Self::index_pending`] brings the map up to date.
+/// The maps are persistent: a clone is free, and a block costs its own transactions, even while
+/// clones are held and however often transactions repeat. Indexing is most of the cost of a new
+/// head, so it is deferred. Two blocks may be pending: the newest, which is not in the maps yet,
+/// and the one that left the window, which still is. Look-ups consider both;
+/// [`Self::index_pending`] brings the maps up to date.
 #[derive(Clone, Debug, Default)]
 pub(super) struct TransactionIndex {
-    places: GenericHashMap<B256, TransactionPlace, FbBuildHasher<32>, DefaultSharedPtr>,
-    /// Older places of transactions that the chain has more than once, oldest first. Ethereum's
-    /// nonces rule such duplicates out, but other chains have had them, and a revert must find the
-    /// older place again.
-    shadowed: Vec<(B256, TransactionPlace)>,
+    /// The newest place of each transaction: its last one in the newest block that has it.
+    places: ByHash<TransactionPlace>,
+    /// The places in older blocks, oldest first, of transactions that several blocks have.
+    /// Ethereum's nonces rule such repeats out, but other chains have had them, and a revert must
+    /// find the older place again.
+    shadowed: ByHash<Vector<TransactionPlace>>,
     /// The newest block, if it is not in `places` yet.
     newest: Option<BlockTransactions>,
     /// The block that left the window last, if it is still in `places`.
@@ -58,10 +63,11 @@ impl TransactionIndex {
         self.places.len()
     }
 
-    /// Number of places that a newer place of the same transaction hides. No block may be pending.
+    /// Number of places that a newer block with the same transaction hides. No block may be
+    /// pending.
     #[cfg(any(test, feature = "testing"))]
-    pub(super) const fn shadowed_len(&self) -> usize {
-        self.shadowed.len()
+    pub(super) fn shadowed_len(&self) -> usize {
+        self.shadowed.values().map(Vector::len).sum()
     }
 
     /// Whether no block is pending.
@@ -69,16 +75,19 @@ impl TransactionIndex {
         self.newest.is_none() && self.released.is_none()
     }
 
-    /// Brings the map up to date with the pending blocks. Look-ups give the same answers before and
-    /// after.
+    /// Brings the maps up to date with the pending blocks. Look-ups give the same answers before
+    /// and after.
     pub(super) fn index_pending(&mut self) {
         if let Some(released) = self.released.take() {
             self.remove_places(&released);
         }
         if let Some(newest) = self.newest.take() {
             for (hash, place) in newest.places() {
-                if let Some(older) = self.places.insert(hash, place) {
-                    self.shadowed.push((hash, older));
+                // A later place in the same block replaces the earlier one for good.
+                if let Some(older) = self.places.insert(hash, place)
+                    && older.number != place.number
+                {
+                    self.shadowed.entry(hash).or_default().push_back(older);
                 }
             }
         }
@@ -93,11 +102,20 @@ impl TransactionIndex {
     /// Adds the transactions of a block that is older than all others.
     pub(super) fn add_oldest(&mut self, block: &Block) {
         self.index_pending();
+        // The last place of a repeated transaction comes first, and is the one to keep.
         for (hash, place) in BlockTransactions::of(block).places().rev() {
-            if self.places.contains_key(&hash) {
-                self.shadowed.insert(0, (hash, place));
-            } else {
-                self.places.insert(hash, place);
+            match self.places.get(&hash) {
+                None => {
+                    self.places.insert(hash, place);
+                }
+                Some(newer) if newer.number == place.number => {}
+                Some(_) => {
+                    let hidden = self.shadowed.entry(hash).or_default();
+                    let oldest = hidden.front();
+                    if oldest.is_none_or(|oldest| oldest.number != place.number) {
+                        hidden.push_front(place);
+                    }
+                }
             }
         }
     }
@@ -107,12 +125,19 @@ impl TransactionIndex {
         if self.newest.take().is_some() {
             return;
         }
-        for (hash, _) in BlockTransactions::of(block).places().rev() {
-            let older = self.shadowed.iter().rposition(|(of, _)| *of == hash);
-            match older.map(|at| self.shadowed.remove(at)) {
-                Some((_, older)) => self.places.insert(hash, older),
-                None => self.places.remove(&hash),
-            };
+        for (hash, place) in BlockTransactions::of(block).places() {
+            match self.places.remove(&hash) {
+                Some(newest) if newest.number == place.number => {
+                    if let Some(older) = self.take_shadowed(&hash, Vector::pop_back) {
+                        self.places.insert(hash, older);
+                    }
+                }
+                // A repeat in the block, whose older place is found again already.
+                Some(older) => {
+                    self.places.insert(hash, older);
+                }
+                None => {}
+            }
         }
     }
 
@@ -126,13 +151,33 @@ impl TransactionIndex {
     /// Removes the places of a block that is older than all others.
     fn remove_places(&mut self, oldest: &BlockTransactions) {
         for (hash, place) in oldest.places() {
-            let hidden = self.shadowed.iter().position(|at| *at == (hash, place));
-            if let Some(at) = hidden {
-                self.shadowed.remove(at);
-            } else {
-                self.places.remove(&hash);
+            let Some(newest) = self.places.remove(&hash) else {
+                // A repeat in the block.
+                continue;
+            };
+            if newest.number == place.number {
+                continue;
+            }
+            self.places.insert(hash, newest);
+            let hidden = self.shadowed.get(&hash).and_then(Vector::front);
+            if hidden.is_some_and(|hidden| hidden.number == place.number) {
+                self.take_shadowed(&hash, Vector::pop_front);
             }
         }
+    }
+
+    /// Takes the newest or the oldest of the transaction's hidden places.
+    fn take_shadowed(
+        &mut self,
+        hash: &B256,
+        take: fn(&mut Vector<TransactionPlace>) -> Option<TransactionPlace>,
+    ) -> Option<TransactionPlace> {
+        let places = self.shadowed.get_mut(hash)?;
+        let taken = take(places);
+        if places.is_empty() {
+            self.shadowed.remove(hash);
+        }
+        taken
     }
 }
 
@@ -162,3 +207,6 @@ impl BlockTransactions {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
