@@ -3,6 +3,7 @@
 //!
 //! | file | what it tests |
 //! |---|---|
+//! | `amsterdam` | a chain that crosses from Osaka to Amsterdam |
 //! | `following` | the window is filled and the head followed, over HTTP and WebSocket; every answer equals the upstream's |
 //! | `conformance` | every method at every block of a growing chain |
 //! | `reorgs` | reorgs of any depth, rollbacks, and their notifications |
@@ -21,6 +22,7 @@
 //!
 //! `comparison` compares the answers; `driven_geth` is a geth whose head the test chooses.
 
+mod amsterdam;
 mod announcements;
 mod comparison;
 mod conformance;

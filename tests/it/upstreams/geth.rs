@@ -6,6 +6,8 @@ use std::{
     process::Command,
 };
 
+use serde_json::Value;
+
 use crate::harness::{Connection, Process, installed};
 
 /// A running geth.
@@ -37,6 +39,20 @@ impl Geth {
     pub(crate) fn dev(folder: &Path, period_seconds: u64) -> Self {
         let period = period_seconds.to_string();
         Self::listen(folder, &["--dev", "--dev.period", &period])
+    }
+
+    /// The same as [`Self::dev`] over this genesis, in which the account of geth's dev mode has to
+    /// be rich.
+    pub(crate) fn dev_at_genesis(folder: &Path, genesis: &Path, period_seconds: u64) -> Self {
+        run(folder, &["init", genesis.to_str().unwrap()]);
+        Self::dev(folder, period_seconds)
+    }
+
+    /// The genesis of geth's dev mode, with no account but contracts of the protocol.
+    pub(crate) fn dev_genesis(folder: &Path) -> Value {
+        let mut command = Command::new(installed("tests/.tools/bin/geth"));
+        let command = command.args(["--dev", "dumpgenesis"]).env("HOME", folder);
+        serde_json::from_slice(&command.output().unwrap().stdout).unwrap()
     }
 
     /// Serves the chain that a stopped geth left in `folder`.
