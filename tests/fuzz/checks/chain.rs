@@ -14,6 +14,7 @@ use nearhead_chain::{
     chain_file::{ChainReader, read_genesis, write_block},
     encode::{BlockJson, EncodeOptions},
     import::Importer,
+    remote::StatedBlock,
     trie::{self, Reference},
 };
 use serde_json::Value;
@@ -68,6 +69,10 @@ fn check_json(block: &RawBlock) {
     let hashes: Value = serde_json::from_slice(&json.block(false)).unwrap();
     let receipts: Value = serde_json::from_slice(&json.receipts()).unwrap();
     assert_eq!(full["hash"], parts.hash.to_string());
+    // What is served of a header is read back as the same one, unless it is out of bounds.
+    if let Ok(stated) = StatedBlock::read(&json.block(true)) {
+        assert_eq!(stated.header(), &block.header);
+    }
     for (index, transaction) in transactions.iter().enumerate() {
         let hash = transaction.tx_hash().to_string();
         let one: Value = serde_json::from_slice(&json.transaction(index).unwrap()).unwrap();
