@@ -22,6 +22,8 @@ use crate::{
     verify::{self, VerifyError},
 };
 
+pub use self::genesis::genesis_hash;
+
 /// Imports the blocks of one chain into one node store.
 #[derive(Debug)]
 pub struct Importer {

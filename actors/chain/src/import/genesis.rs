@@ -3,14 +3,17 @@
 use std::{borrow::Borrow, sync::Arc};
 
 use alloy_consensus::{EMPTY_ROOT_HASH, Header};
-use alloy_eips::{eip1559::INITIAL_BASE_FEE, eip7685::EMPTY_REQUESTS_HASH};
+use alloy_eips::{
+    eip1559::INITIAL_BASE_FEE, eip7685::EMPTY_REQUESTS_HASH,
+    eip7928::constants::EMPTY_BLOCK_ACCESS_LIST_HASH,
+};
 use alloy_genesis::{Genesis, GenesisAccount};
 use alloy_hardforks::EthereumHardfork;
 use alloy_primitives::{Address, B64, B256};
 use revm::primitives::KECCAK_EMPTY;
 
 use crate::{
-    network::Rules,
+    network::{ChainSpec, Rules},
     trie::{AccountInfo, AccountUpdate, NodeStore, State, StateUpdate, TrieError},
 };
 
@@ -47,8 +50,25 @@ pub(super) fn header(rules: &Rules<'_>, genesis: &Genesis) -> Header {
             .map(|()| genesis.excess_blob_gas.unwrap_or_default()),
         parent_beacon_block_root: since(EthereumHardfork::Cancun).map(|()| B256::ZERO),
         requests_hash: since(EthereumHardfork::Prague).map(|()| EMPTY_REQUESTS_HASH),
+        block_access_list_hash: since(EthereumHardfork::Amsterdam)
+            .map(|()| EMPTY_BLOCK_ACCESS_LIST_HASH),
+        slot_number: since(EthereumHardfork::Amsterdam).map(|()| 0),
         ..Header::default()
     }
+}
+
+/// The hash of the genesis block with the accounts of `genesis` (`alloc` of genesis.json), whose
+/// rules are `spec`. It builds the state, and keeps nothing.
+///
+/// # Errors
+/// A [`TrieError`] if the state cannot be built.
+pub fn genesis_hash(spec: &ChainSpec, genesis: &Genesis) -> Result<B256, TrieError> {
+    let state = state(&NodeStore::new(), &genesis.alloc)?;
+    let header = Header {
+        state_root: state.root(),
+        ..header(&spec.genesis_rules(genesis.timestamp), genesis)
+    };
+    Ok(header.hash_slow())
 }
 
 /// The state with these accounts.
@@ -103,6 +123,7 @@ mod tests {
 
     use alloy_primitives::b256;
 
+    use super::*;
     use crate::{chain_file::read_genesis, encode::EncodeOptions, import::Importer};
 
     /// A genesis with every field: `config` has the forks after Berlin, `fields` the fields that
@@ -165,6 +186,8 @@ mod tests {
             let importer = Importer::new(&genesis, EncodeOptions::default()).unwrap();
             let block = importer.genesis(&genesis.alloc).unwrap();
             assert_eq!(block.hash, expected, "{name}");
+            let spec = ChainSpec::to_follow(&genesis).unwrap();
+            assert_eq!(genesis_hash(&spec, &genesis).unwrap(), expected, "{name}");
         }
     }
 }

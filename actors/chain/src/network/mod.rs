@@ -9,6 +9,7 @@
 //! | `net_gas` | the SSTORE of Constantinople, which revm does not have |
 //! | [`BlobRules`] | the price of blob gas, also where the genesis is unknown |
 //! | [`ChainSpec`] | the rules of a chain, read from its genesis |
+//! | [`Network`] | the networks whose rules are known without a genesis |
 //! | `rules` | the rules of one block |
 //!
 //! A transaction type is a file below `transaction` and a line in its table; a header member is a
@@ -21,6 +22,7 @@
 mod blob_rules;
 pub(crate) mod execution;
 pub(crate) mod header;
+mod known;
 mod net_gas;
 pub(crate) mod receipt;
 mod rules;
@@ -28,6 +30,7 @@ mod spec;
 pub(crate) mod transaction;
 
 pub use blob_rules::BlobRules;
+pub use known::Network;
 pub use receipt::{Receipt, with_bloom};
 pub use spec::{ChainSpec, SpecError};
 pub use transaction::{SenderSource, Transaction, TxType};

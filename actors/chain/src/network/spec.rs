@@ -1,6 +1,10 @@
 //! The rules of a chain.
 
-use alloy_eips::{BlobScheduleBlobParams, eip7840::BlobParams};
+use alloy_eips::{
+    BlobScheduleBlobParams,
+    eip7594::MAX_BLOBS_PER_TX_FUSAKA,
+    eip7840::{BLOB_BASE_COST, BlobParams},
+};
 use alloy_genesis::{ChainConfig, Genesis};
 use alloy_hardforks::{EthereumHardfork, ForkCondition};
 use alloy_primitives::{Address, U256};
@@ -8,12 +12,13 @@ use alloy_primitives::{Address, U256};
 /// The rules of a chain: forks, blob schedule, deposit contract, chain id.
 ///
 /// Frontier to Osaka and BPO1 to BPO5 are supported, with ethash before the merge and proof of
-/// stake after it. The seal of a block before the merge is not checked; its difficulty is.
+/// stake after it; Amsterdam only for following ([`Self::to_follow`]). The seal of a block before
+/// the merge is not checked; its difficulty is.
 #[derive(Clone, Debug)]
 pub struct ChainSpec {
-    chain_id: u64,
-    forks: Vec<(EthereumHardfork, ForkCondition)>,
-    terminal_total_difficulty: Option<U256>,
+    pub(super) chain_id: u64,
+    pub(super) forks: Vec<(EthereumHardfork, ForkCondition)>,
+    pub(super) terminal_total_difficulty: Option<U256>,
     pub(super) blob_schedule: BlobScheduleBlobParams,
     pub(super) deposit_contract: Address,
     pub(super) dao_fork_supported: bool,
@@ -69,15 +74,29 @@ const BLOBS_MAX: u64 = u16::MAX as u64;
 /// follows from them is computed in 64 bits: at this bound, neither their sum nor the product of
 /// blob gas used and [`BLOBS_MAX`] can overflow (EIP-7918).
 const GENESIS_BLOB_GAS_MAX: u64 = 1 << 40;
+/// Amsterdam's entry in the blobSchedule of a genesis.
+const AMSTERDAM_BLOBS: &str = "amsterdam";
 /// Highest base fee in a genesis, in wei; it must have room to rise.
 const GENESIS_BASE_FEE_MAX: u128 = u64::MAX as u128 / 2;
 
 impl ChainSpec {
-    /// Reads the rules from a genesis.
+    /// Reads the rules from a genesis, for executing the chain's blocks.
     ///
     /// # Errors
     /// A [`SpecError`] if the chain's rules are not supported.
     pub fn from_genesis(genesis: &Genesis) -> Result<Self, SpecError> {
+        if genesis.config.amsterdam_time.is_some() {
+            return Err(SpecError::Fork(EthereumHardfork::Amsterdam));
+        }
+        Self::to_follow(genesis)
+    }
+
+    /// Reads the rules from a genesis, for following the chain: its headers are checked and nothing
+    /// is executed, so that Amsterdam may be scheduled.
+    ///
+    /// # Errors
+    /// A [`SpecError`] if the rules of the chain's headers are not known.
+    pub fn to_follow(genesis: &Genesis) -> Result<Self, SpecError> {
         let config = &genesis.config;
         refuse_unsupported(config)?;
         let forks = forks(config);
@@ -86,7 +105,7 @@ impl ChainSpec {
             chain_id: config.chain_id,
             forks,
             terminal_total_difficulty: config.terminal_total_difficulty,
-            blob_schedule: config.blob_schedule_blob_params(),
+            blob_schedule: blob_schedule(config),
             // As in geth, no log is a deposit without an address; alloy-evm's default is mainnet's
             // address.
             deposit_contract: config.deposit_contract_address.unwrap_or_default(),
@@ -116,6 +135,12 @@ impl ChainSpec {
         }
     }
 
+    /// Whether it is known when `fork` becomes active.
+    #[must_use]
+    pub(crate) fn is_dated(&self, fork: EthereumHardfork) -> bool {
+        self.fork(fork) != ForkCondition::Never
+    }
+
     /// When `fork` becomes active.
     pub(super) fn fork(&self, fork: EthereumHardfork) -> ForkCondition {
         self.forks
@@ -141,8 +166,26 @@ impl ChainSpec {
                 check_blobs(fork, params.ok_or(SpecError::BlobSchedule(fork))?)?;
             }
         }
-        Ok(())
+        let amsterdam = config.blob_schedule.get(AMSTERDAM_BLOBS);
+        amsterdam.map_or(Ok(()), |params| {
+            check_blobs(EthereumHardfork::Amsterdam, params)
+        })
     }
+}
+
+/// The blob parameters of every fork. Where Amsterdam has none, those before it stay.
+fn blob_schedule(config: &ChainConfig) -> BlobScheduleBlobParams {
+    let mut schedule = config.blob_schedule_blob_params();
+    // alloy (2.5) looks for "Amsterdam", which geth does not write.
+    let amsterdam = config.blob_schedule.get(AMSTERDAM_BLOBS);
+    if let Some((at, params)) = config.amsterdam_time.zip(amsterdam) {
+        let params = params
+            .with_blob_base_cost(BLOB_BASE_COST)
+            .with_max_blobs_per_tx(MAX_BLOBS_PER_TX_FUSAKA);
+        schedule.scheduled.push((at, params));
+        schedule.scheduled.sort_by_key(|(at, _)| *at);
+    }
+    schedule
 }
 
 /// Checks that these parameters are usable.
@@ -190,9 +233,6 @@ fn refuse_unsupported(config: &ChainConfig) -> Result<(), SpecError> {
     }
     if config.parlia.is_some() {
         return Err(SpecError::Engine("parlia"));
-    }
-    if config.amsterdam_time.is_some() {
-        return Err(SpecError::Fork(EthereumHardfork::Amsterdam));
     }
     if config.bogota_time.is_some() {
         return Err(SpecError::Fork(EthereumHardfork::Bogota));

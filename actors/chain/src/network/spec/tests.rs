@@ -241,6 +241,50 @@ fn an_unsupported_genesis_is_refused() {
     );
 }
 
+/// Its headers can be checked, and its blocks cannot be executed.
+#[test]
+fn a_chain_with_amsterdam_can_only_be_followed() {
+    use EthereumHardfork as Fork;
+    let mut genesis = fixture::genesis();
+    let last_time = genesis.config.bpo2_time.unwrap();
+    genesis.config.amsterdam_time = Some(last_time + 100);
+    let has_amsterdam = |spec: &ChainSpec, timestamp| {
+        let rules = spec.rules(60, timestamp, true);
+        (rules.has(Fork::Amsterdam), rules.blob_params())
+    };
+    let spec = ChainSpec::to_follow(&genesis).unwrap();
+    let (is_active, before) = has_amsterdam(&spec, last_time + 99);
+    assert!(!is_active && spec.is_dated(Fork::Amsterdam));
+    // Blob parameters stay if the fork names none.
+    assert_eq!(has_amsterdam(&spec, last_time + 100), (true, before));
+    let mut params = genesis.config.blob_schedule["bpo2"];
+    params.max_blob_count += 1;
+    let mut schedule = |params| {
+        let schedule = &mut genesis.config.blob_schedule;
+        schedule.insert("amsterdam".to_owned(), params);
+        ChainSpec::to_follow(&genesis)
+    };
+    let spec = schedule(params).unwrap();
+    let (_, found) = has_amsterdam(&spec, last_time + 100);
+    let found = found.unwrap();
+    assert_eq!(found.max_blob_count, params.max_blob_count);
+    assert_eq!((found.blob_base_cost, found.max_blobs_per_tx), (8_192, 6));
+    assert_eq!(has_amsterdam(&spec, last_time + 99), (false, before));
+    params.update_fraction = 0;
+    let refused = schedule(params).map(|spec| spec.chain_id());
+    assert_eq!(refused, Err(SpecError::BlobSchedule(Fork::Amsterdam)));
+    genesis.config.blob_schedule.remove("amsterdam");
+    genesis.config.amsterdam_time = Some(last_time - 1);
+    let refused = ChainSpec::to_follow(&genesis).map(|spec| spec.chain_id());
+    let order = SpecError::Order {
+        earlier: Fork::Bpo2,
+        later: Fork::Amsterdam,
+    };
+    assert_eq!(refused, Err(order));
+    let refused = ChainSpec::from_genesis(&genesis).map(|spec| spec.chain_id());
+    assert_eq!(refused, Err(SpecError::Fork(Fork::Amsterdam)));
+}
+
 /// The largest values that a genesis may name overflow nothing in the block after it.
 #[test]
 fn the_blob_gas_after_any_genesis_can_be_computed() {
