@@ -13,7 +13,10 @@ use super::*;
 use crate::{
     block::{Block, RawBlock, Transaction},
     encode::EncodeOptions,
+    execute::{BlockTemplate, build_block},
     import::Importer,
+    network::ChainSpec,
+    verify::HeaderRules,
 };
 
 const CONFIG: DevConfig = DevConfig {
@@ -225,6 +228,66 @@ fn another_importer_computes_the_same_hashes() {
         assert_eq!(head.hash, block.hash);
         assert_eq!(head.json.block(true), block.json.block(true));
         assert_eq!(head.json.receipts(), block.json.receipts());
+    }
+}
+
+/// Whoever follows the chain with its genesis accepts every header.
+#[test]
+fn every_header_obeys_the_rules() {
+    let config = DevConfig {
+        reorg_every: Some(4),
+        reorg_depth: 3,
+        ..CONFIG
+    };
+    let mut producer = producer(config);
+    let spec = ChainSpec::to_follow(producer.genesis().without_accounts()).unwrap();
+    let rules = HeaderRules::on(spec);
+    let mut chain = vec![std::sync::Arc::clone(producer.head())];
+    for _ in 0..30 {
+        let step = producer.step().unwrap();
+        chain.truncate(chain.len() - step.reverted);
+        for (raw, block) in step.applied {
+            let parent = &chain[chain.len() - 1];
+            let checked = rules.check_child(&parent.header, parent.hash, &raw.header);
+            assert_eq!(checked, Ok(()), "block {}", block.number());
+            chain.push(block);
+        }
+    }
+}
+
+/// A fork every second block, from the merge on.
+#[test]
+fn every_header_of_a_chain_with_forks_obeys_the_rules() {
+    let producer = producer(CONFIG);
+    let accounts: BTreeMap<_, _> = producer.genesis().accounts().collect();
+    let mut genesis = producer.genesis().without_accounts().clone();
+    genesis.timestamp = 1_000;
+    let config = &mut genesis.config;
+    let times = [
+        &mut config.shanghai_time,
+        &mut config.cancun_time,
+        &mut config.prague_time,
+        &mut config.osaka_time,
+        &mut config.bpo1_time,
+        &mut config.bpo2_time,
+    ];
+    for (time, at) in times.into_iter().zip((1_002..).step_by(2)) {
+        *time = Some(at);
+    }
+    let importer = Importer::new(&genesis, EncodeOptions::default()).unwrap();
+    let rules = HeaderRules::on(ChainSpec::to_follow(&genesis).unwrap());
+    let mut parent = importer.genesis(&accounts).unwrap();
+    for timestamp in 1_001..1_020 {
+        let template = BlockTemplate {
+            timestamp,
+            gas_limit: parent.header.gas_limit + 1,
+            ..BlockTemplate::default()
+        };
+        let (raw, executed) = build_block(importer.spec(), &parent, template).unwrap();
+        let block = importer.import_executed(&raw, &[], executed, &parent);
+        let checked = rules.check_child(&parent.header, parent.hash, &raw.header);
+        assert_eq!(checked, Ok(()), "at {timestamp}");
+        parent = block.unwrap();
     }
 }
 

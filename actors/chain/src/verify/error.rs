@@ -82,6 +82,15 @@ pub enum VerifyError {
     /// The requests hash is present before Prague or absent from then on (EIP-7685).
     #[error("requests hash: expected {expected}, found {found}")]
     RequestsHashPresence { expected: bool, found: bool },
+    /// The withdrawals root is present before Shanghai or absent from then on (EIP-4895).
+    #[error("withdrawals root: expected {expected}, found {found}")]
+    WithdrawalsRootPresence { expected: bool, found: bool },
+    /// The blob gas used is present before Cancun or absent from then on (EIP-4844).
+    #[error("blob gas used: expected {expected}, found {found}")]
+    BlobGasUsedPresence { expected: bool, found: bool },
+    /// The ommers hash is that of some ommers, which no block has after the merge (EIP-3675).
+    #[error("ommers hash: expected that of no ommers after the merge, found {found}")]
+    OmmersAfterMerge { found: B256 },
     /// The block access list hash is present before Amsterdam or absent from then on (EIP-7928).
     #[error("block access list hash: expected {expected}, found {found}")]
     BlockAccessListHash { expected: bool, found: bool },

@@ -1,7 +1,7 @@
 //! Checks a header against its parent.
 
 use alloy_consensus::Header;
-use alloy_eips::eip1559::{BaseFeeParams, INITIAL_BASE_FEE, calc_next_block_base_fee};
+use alloy_eips::eip1559::{BaseFeeParams, INITIAL_BASE_FEE};
 use alloy_hardforks::EthereumHardfork;
 use alloy_primitives::{B64, B256, Bytes, U256};
 
@@ -14,9 +14,6 @@ const EXTRA_DATA_BYTES_MAX: usize = 32;
 const GAS_LIMIT_MIN: u64 = 5_000;
 /// Highest gas limit of any block (EIP-1985).
 const GAS_LIMIT_MAX: u64 = i64::MAX as u64;
-/// Highest base fee and highest excess blob gas that the next ones are computed from, far above any
-/// chain's. The parent may be an upstream's unproven block, and alloy's sums overflow above this.
-const PARENT_FEE_MAX: u64 = u64::MAX / 2;
 /// The gas limit changes by less than the parent's divided by this.
 const GAS_LIMIT_BOUND_DIVISOR: u64 = 1_024;
 
@@ -106,35 +103,45 @@ pub(crate) const fn check_gas_used(header: &Header) -> Result<(), VerifyError> {
     Ok(())
 }
 
+/// Highest base fee of a parent, in wei: it must have room to rise by an eighth.
+const PARENT_BASE_FEE_MAX: u64 = u64::MAX / 2;
+
 /// The base fee of the block after `parent` (EIP-1559), in wei; `None` before London.
+///
+/// A parent that was never checked may state anything; the result saturates where alloy's
+/// computation would overflow.
 #[must_use]
 pub(crate) fn base_fee(rules: &Rules<'_>, parent: &Header) -> Option<u64> {
     rules.has(EthereumHardfork::London).then(|| {
-        parent.base_fee_per_gas.map_or(INITIAL_BASE_FEE, |fee| {
-            calc_next_block_base_fee(
-                parent.gas_used.min(parent.gas_limit),
-                parent.gas_limit,
-                fee.min(PARENT_FEE_MAX),
-                BaseFeeParams::ethereum(),
-            )
-        })
+        if parent.gas_used > parent.gas_limit || parent.base_fee_per_gas > Some(PARENT_BASE_FEE_MAX)
+        {
+            return u64::MAX;
+        }
+        parent
+            .next_block_base_fee(BaseFeeParams::ethereum())
+            .unwrap_or(INITIAL_BASE_FEE)
     })
 }
 
 /// The excess blob gas of the block after `parent` (EIP-4844, 7918); `None` before Cancun.
 ///
-/// The parent of the first block of Cancun has no blob fields; they count as zero.
+/// The parent of the first block of Cancun has no blob fields; they count as zero. A parent that
+/// was never checked may state anything; the result saturates where alloy's computation would
+/// overflow.
 #[must_use]
 pub(crate) fn excess_blob_gas(rules: &Rules<'_>, parent: &Header) -> Option<u64> {
-    let params = rules.blob_params()?;
-    let next = || {
-        Some(params.next_block_excess_blob_gas_osaka(
-            parent.excess_blob_gas?.min(PARENT_FEE_MAX),
-            parent.blob_gas_used?.min(params.max_blob_gas_per_block()),
-            parent.base_fee_per_gas?,
-        ))
-    };
-    Some(next().unwrap_or_default())
+    rules.blob_params().map(|params| {
+        let excess = parent.excess_blob_gas.unwrap_or_default();
+        let used = parent.blob_gas_used.unwrap_or_default();
+        let overflows =
+            excess.checked_add(used).is_none() || used.checked_mul(params.max_blob_count).is_none();
+        if overflows {
+            return u64::MAX;
+        }
+        parent
+            .next_block_excess_blob_gas(params)
+            .unwrap_or_default()
+    })
 }
 
 fn check_dao_fork(rules: &Rules<'_>, header: &Header) -> Result<(), VerifyError> {

@@ -2,21 +2,24 @@
 //!
 //! A block is checked in this order: `check_header` (against its parent), `check_body` (against its
 //! body), `check_ommers`, `recover_senders`, then, after execution, `check_outcome`. The seal of a
-//! block before the merge (ethash) is not checked. If the chain's rules are not known, only these
-//! checks apply: `check_roots`, `check_distinct`, [`ReceiptsCommitment`], [`recover_senders_of`],
-//! and `check_gas_used` where receipts do not tell the gas.
+//! block before the merge (ethash) is not checked. A followed block is not executed. These checks
+//! apply to it: `check_roots`, `check_distinct`, [`ReceiptsCommitment`], [`recover_senders_of`],
+//! `check_gas_used` where receipts do not tell the gas, and [`HeaderRules`] if the chain's rules are
+//! known.
 
 mod bloom;
 mod body;
 mod difficulty;
 mod error;
 mod header;
+mod header_rules;
 mod ommers;
 mod outcome;
 mod senders;
 
 pub use body::check_roots;
 pub use error::VerifyError;
+pub use header_rules::{HeaderRefusal, HeaderRules, HeaderRulesMode, RulesUnknown};
 pub use outcome::ReceiptsCommitment;
 pub use senders::recover_senders_of;
 

@@ -3,6 +3,7 @@
 mod body;
 mod difficulty;
 mod header;
+mod header_rules;
 mod ommers;
 mod senders;
 
