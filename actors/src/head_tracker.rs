@@ -141,10 +141,10 @@ impl Handler<AdvanceHead> for HeadTracker {
 }
 
 impl Handler<ResetHead> for HeadTracker {
-    type Result = ();
+    type Result = Result<(), WindowError>;
 
-    fn handle(&mut self, ResetHead { first }: ResetHead, _: &mut Self::Context) {
-        let HeadDelta { reverted, applied } = self.window.reset(first);
+    fn handle(&mut self, ResetHead { first }: ResetHead, _: &mut Self::Context) -> Self::Result {
+        let HeadDelta { reverted, applied } = self.window.reset(first)?;
         self.publish();
         let snapshot = self.window.snapshot();
         let head = snapshot.head().number();
@@ -155,6 +155,7 @@ impl Handler<ResetHead> for HeadTracker {
             is_reset: true,
             snapshot,
         });
+        Ok(())
     }
 }
 

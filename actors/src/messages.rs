@@ -289,7 +289,7 @@ pub struct AdvanceHead {
 /// To the head tracker: start the window again with this block. Of the blocks held before, only the
 /// genesis stays.
 #[derive(Clone, Debug, Message)]
-#[rtype(result = "()")]
+#[rtype(result = "Result<(), nearhead_chain::window::WindowError>")]
 pub(crate) struct ResetHead {
     /// The new head.
     pub(crate) first: Arc<Block>,

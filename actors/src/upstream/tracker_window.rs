@@ -66,8 +66,7 @@ impl HeldWindow for TrackerWindow {
 
     async fn reset(&mut self, first: Arc<Block>) -> Result<(), ChangeError<SourceError>> {
         if self.tracker.is_some() {
-            let reset = self.send(ResetHead { first }).await;
-            return reset.map_err(ChangeError::Gone);
+            return self.change(ResetHead { first }).await;
         }
         let tracker = self.link.start_tracker(self.chain_id, first);
         self.tracker = Some(tracker.clone());

@@ -34,6 +34,9 @@ pub(crate) fn anvil_with_traffic(name: &str, seed: u64, blocks: u64) -> Anvil {
         genesis.to_str().unwrap(),
         "--chain-id",
         &CHAIN_ID.to_string(),
+        // The finalized block stays the genesis, so that a reorg may be as deep as the window.
+        "--slots-in-an-epoch",
+        "1000",
     ]);
     let wallets = (0..SENDERS).map(|index| Wallet::of_dev_chain(seed, index));
     let wallets = wallets.map(|wallet| (wallet.address, wallet)).collect();

@@ -22,7 +22,8 @@ impl Window {
         transactions_are_the_canonical_ones(snapshot)?;
         genesis_is_the_first(snapshot)?;
         settled_is_canonical("safe", snapshot.safe, snapshot)?;
-        settled_is_canonical("finalized", snapshot.finalized, snapshot)
+        settled_is_canonical("finalized", snapshot.finalized, snapshot)?;
+        irreversible_is_kept(self)
     }
 }
 
@@ -151,6 +152,18 @@ fn settled_is_canonical(
     })
 }
 
+fn irreversible_is_kept(window: &Window) -> Result<(), String> {
+    let Some(kept) = window.irreversible else {
+        return Ok(());
+    };
+    let (SettledBlock { number, hash }, finalized) = (kept, window.snapshot.finalized);
+    let is_kept = finalized.is_some_and(|at| at == kept || at.number > number);
+    ensure(is_kept, || {
+        format!("block {number} {hash} is irreversible, and finalized is {finalized:?}")
+    })?;
+    settled_is_canonical("irreversible", Some(kept), &window.snapshot)
+}
+
 fn ensure(holds: bool, violation: impl FnOnce() -> String) -> Result<(), String> {
     if holds { Ok(()) } else { Err(violation()) }
 }
@@ -251,6 +264,18 @@ mod tests {
             ("safe block 0", |_, snapshot| {
                 let hash = snapshot.head().hash;
                 snapshot.safe = Some(SettledBlock { number: 0, hash });
+            }),
+            (
+                "is irreversible, and finalized is None",
+                |window, snapshot| {
+                    let (number, hash) = (129, snapshot.head().hash);
+                    window.irreversible = Some(SettledBlock { number, hash });
+                },
+            ),
+            ("irreversible block 60", |window, snapshot| {
+                let hash = snapshot.head().hash;
+                window.irreversible = Some(SettledBlock { number: 60, hash });
+                snapshot.finalized = Some(SettledBlock { number: 129, hash });
             }),
         ];
         for (want, corrupt) in table {

@@ -6,15 +6,18 @@
 //! | [`Snapshot`] | an immutable, consistent state of the window: what every request reads |
 //! | [`Cursor`] | a reader's position in the chain, and its next step to the head |
 //! | `transactions` | canonical transactions by hash, shared between snapshots |
+//! | `settled` | the safe and the finalized block; no change reverts a finalized one |
 //! | `block_id` | how a request names a block, and why a name cannot be resolved |
 //! | `limits` | how many blocks are held |
 //! | `invariants` | the invariants of the window, as one check that tests call |
 
 mod block_id;
 mod cursor;
+mod error;
 #[cfg(any(test, feature = "testing"))]
 mod invariants;
 mod limits;
+mod settled;
 mod snapshot;
 mod transactions;
 #[expect(clippy::module_inception, reason = "a file is named for its main type")]
@@ -27,6 +30,7 @@ mod tests;
 
 pub use block_id::{BlockId, BlockNumberOrTag, BlockTag, ResolveError};
 pub use cursor::{Cursor, CursorLost, CursorStep};
+pub use error::WindowError;
 pub use limits::{REPLACED_BLOCKS_MAX, WINDOW_BLOCKS};
 pub use snapshot::Snapshot;
-pub use window::{HeadDelta, Window, WindowError};
+pub use window::{HeadDelta, Window};

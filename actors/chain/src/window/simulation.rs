@@ -2,6 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
+mod model;
+
 use std::sync::Arc;
 
 use alloy_primitives::B256;
@@ -10,182 +12,9 @@ use rand_chacha::{
     rand_core::{Rng, SeedableRng},
 };
 
-use super::{
-    BlockId, BlockNumberOrTag, BlockTag, REPLACED_BLOCKS_MAX, ResolveError, Snapshot,
-    WINDOW_BLOCKS, Window,
-};
-use crate::{
-    block::{ANCESTORS_MAX, Block},
-    campaign,
-    test_block::{TestBlock, transaction_hash},
-};
-
-/// Number of distinct transactions: few, so that blocks of one chain, and of two branches, share
-/// some.
-const TRANSACTIONS: u64 = 300;
-
-/// A window as plain lists that are searched from end to end.
-#[derive(Clone)]
-struct WindowModel {
-    /// Canonical, from block 0.
-    chain: Vec<Arc<Block>>,
-    /// How many of them have left the window.
-    left: usize,
-    /// Replaced blocks, the one that was replaced first in front.
-    replaced: Vec<Arc<Block>>,
-    /// Numbers of the safe and the finalized block.
-    settled: [Option<usize>; 2],
-}
-
-impl WindowModel {
-    fn served(&self) -> &[Arc<Block>] {
-        &self.chain[self.left..]
-    }
-
-    fn apply(&mut self, block: &Arc<Block>) {
-        self.replaced.retain(|replaced| replaced.hash != block.hash);
-        self.chain.push(Arc::clone(block));
-        self.left = self
-            .left
-            .max(self.chain.len().saturating_sub(WINDOW_BLOCKS));
-        self.replaced
-            .retain(|replaced| replaced.number() >= self.left as u64);
-    }
-
-    fn revert(&mut self) {
-        self.replaced.push(self.chain.pop().unwrap());
-        let settled = self
-            .settled
-            .map(|number| number.filter(|number| *number < self.chain.len()));
-        self.settled = settled;
-        let surplus = self.replaced.len().saturating_sub(REPLACED_BLOCKS_MAX);
-        self.replaced.drain(..surplus);
-    }
-
-    /// Replaces the blocks from `length` on with `branch`; the window holds only its last block.
-    fn reset(&mut self, length: usize, branch: &[Arc<Block>]) {
-        self.chain.truncate(length);
-        self.chain.extend(branch.iter().cloned());
-        self.left = self.chain.len() - 1;
-        self.replaced.clear();
-        self.settled = [None; 2];
-    }
-
-    /// Makes a hash safe or finalized; returns whether that is allowed.
-    fn settle(&mut self, which: usize, hash: B256) -> bool {
-        let number = self.chain.iter().position(|block| block.hash == hash);
-        let reach = self.left.saturating_sub(ANCESTORS_MAX);
-        let known = number.filter(|number| {
-            *number == 0 || *number >= reach || self.settled[which] == Some(*number)
-        });
-        self.settled[which] = known.or(self.settled[which]);
-        known.is_some()
-    }
-
-    fn by_hash(&self, hash: B256) -> Option<&Arc<Block>> {
-        let genesis = &self.chain[..1];
-        let mut held = self.served().iter().chain(&self.replaced).chain(genesis);
-        held.find(|block| block.hash == hash)
-    }
-
-    fn transaction(&self, hash: B256) -> Option<(u64, usize)> {
-        self.served().iter().rev().find_map(|block| {
-            let index = block
-                .transaction_hashes
-                .iter()
-                .rposition(|found| *found == hash)?;
-            Some((block.number(), index))
-        })
-    }
-
-    fn resolve(&self, number: u64) -> Result<B256, ResolveError> {
-        let oldest = self.left as u64;
-        if number < oldest {
-            return Err(ResolveError::BelowWindow { number, oldest });
-        }
-        let block = self
-            .chain
-            .get(number as usize)
-            .ok_or(ResolveError::AboveHead { number })?;
-        Ok(block.hash)
-    }
-
-    fn resolve_id(&self, hash: B256, require_canonical: bool) -> Result<B256, ResolveError> {
-        let block = self.by_hash(hash).ok_or(ResolveError::UnknownHash)?;
-        let is_replaced = self.replaced.iter().any(|replaced| replaced.hash == hash);
-        if is_replaced {
-            return if require_canonical {
-                Err(ResolveError::NotCanonical)
-            } else {
-                Ok(hash)
-            };
-        }
-        self.resolve(block.number())
-    }
-
-    /// Checks every look-up of a snapshot, for these blocks.
-    fn check(&self, snapshot: &Snapshot, made: &[Arc<Block>]) {
-        let hash_of = |resolved: Result<&Arc<Block>, _>| resolved.map(|block| block.hash);
-        let head = self.chain.len() as u64 - 1;
-        assert_eq!(
-            (snapshot.head().number(), snapshot.oldest()),
-            (head, self.left as u64)
-        );
-        assert!(
-            snapshot
-                .canonical()
-                .iter()
-                .map(|block| block.hash)
-                .eq(self.served().iter().map(|block| block.hash))
-        );
-        for number in 0..head + 3 {
-            let at = BlockNumberOrTag::Number(number);
-            assert_eq!(hash_of(snapshot.resolve(at)), self.resolve(number));
-            let genesis = Some(self.chain[0].hash).filter(|_| number == 0);
-            let block = genesis.map_or_else(|| self.resolve(number), Ok);
-            assert_eq!(hash_of(snapshot.resolve_block(at)), block);
-        }
-        for (tag, settled) in [BlockTag::Safe, BlockTag::Finalized]
-            .into_iter()
-            .zip(self.settled)
-        {
-            let want = settled.map_or(Err(ResolveError::UnknownTag), |number| {
-                self.resolve(number as u64)
-            });
-            assert_eq!(hash_of(snapshot.resolve(BlockNumberOrTag::Tag(tag))), want);
-        }
-        for block in made {
-            let hash = block.hash;
-            let found = snapshot.by_hash(&hash).map(|block| block.number());
-            assert_eq!(found, self.by_hash(hash).map(|block| block.number()));
-            let is_canonical = self
-                .served()
-                .iter()
-                .chain(&self.chain[..1])
-                .any(|canonical| canonical.hash == hash);
-            assert_eq!(snapshot.is_canonical(block), is_canonical);
-            for require_canonical in [true, false] {
-                let id = BlockId::Hash {
-                    hash,
-                    require_canonical,
-                };
-                assert_eq!(
-                    hash_of(snapshot.resolve_id(id)),
-                    self.resolve_id(hash, require_canonical)
-                );
-            }
-        }
-        for number in 0..TRANSACTIONS {
-            let hash = transaction_hash(number);
-            let found = snapshot.transaction(&hash);
-            assert_eq!(
-                found.map(|(block, index)| (block.number(), index)),
-                self.transaction(hash)
-            );
-            assert!(found.is_none_or(|(block, _)| snapshot.is_canonical(block)));
-        }
-    }
-}
+use self::model::{TRANSACTIONS, WindowModel};
+use super::{Snapshot, WINDOW_BLOCKS, Window, WindowError};
+use crate::{block::Block, campaign, test_block::TestBlock};
 
 /// A window, its model, and the random numbers.
 struct Simulation {
@@ -205,6 +34,7 @@ impl Simulation {
             left: 0,
             replaced: Vec::new(),
             settled: [None; 2],
+            irreversible: None,
         };
         Self {
             rng: ChaCha8Rng::seed_from_u64(seed),
@@ -249,6 +79,16 @@ impl Simulation {
         self.made[pick].hash
     }
 
+    /// A block to finalize: rarely a recent one, because no reorg goes below it afterwards.
+    fn any_final_hash(&mut self) -> B256 {
+        if self.below(30) == 0 {
+            return self.any_hash();
+        }
+        let depth = 60 + self.below(300);
+        let chain = &self.model.chain;
+        chain[(chain.len() - 1).saturating_sub(depth)].hash
+    }
+
     fn advance(&mut self) {
         let mut next = self.model.clone();
         let depth = match self.below(20) {
@@ -256,7 +96,7 @@ impl Simulation {
             1..4 => self.below(6),
             _ => 0,
         };
-        let possible = depth < next.served().len();
+        let possible = next.chain.len() > depth && next.may_revert(depth);
         let reverted = depth.min(next.served().len() - 1);
         (0..reverted).for_each(|_| next.revert());
         let surplus = self.below(4);
@@ -271,7 +111,9 @@ impl Simulation {
             let last = applied.len() - 1;
             applied.swap(0, last);
         }
-        let settled = [0, 1].map(|_| (self.below(4) == 0).then(|| self.any_hash()));
+        let safe = (self.below(4) == 0).then(|| self.any_hash());
+        let finalized = (self.below(4) == 0).then(|| self.any_final_hash());
+        let settled = [safe, finalized];
         let settles = (0..).zip(settled).fold(true, |all, (which, hash)| {
             hash.is_none_or(|hash| next.settle(which, hash)) && all
         });
@@ -291,12 +133,26 @@ impl Simulation {
             let block = self.child_of(&Arc::clone(parent));
             branch.push(block);
         }
+        let first = Arc::clone(&branch[branch.len() - 1]);
+        let version = self.window.snapshot().version();
+        let hash_at = |number: usize| {
+            let new = number.checked_sub(length).map(|at| branch.get(at));
+            let block = new.unwrap_or(Some(&self.model.chain[number.min(length - 1)]));
+            block.map(|block| block.hash)
+        };
+        if let Some(number) = self.model.irreversible
+            && hash_at(number) != Some(self.model.chain[number].hash)
+        {
+            let (number, hash) = (number as u64, self.model.chain[number].hash);
+            let refused = self.window.reset(first).unwrap_err();
+            assert_eq!(refused, WindowError::Finalized { number, hash });
+            assert_eq!(self.window.snapshot().version(), version);
+            return;
+        }
         let served = self.model.served().iter().rev().map(|block| block.hash);
         let reverted: Vec<_> = served.collect();
         self.model.reset(length, &branch);
-        let first = Arc::clone(&branch[branch.len() - 1]);
-        let version = self.window.snapshot().version();
-        let delta = self.window.reset(first);
+        let delta = self.window.reset(first).unwrap();
         assert_eq!(self.window.snapshot().version(), version + 1);
         assert!(delta.reverted.iter().map(|block| block.hash).eq(reverted));
         assert_eq!(delta.applied[0].hash, self.window.snapshot().head().hash);
@@ -317,7 +173,12 @@ impl Simulation {
             let is_parent = self.model.left > 0 && block.hash == self.model.chain[number].hash;
             let extended = self.window.extend_below(Arc::clone(block));
             assert_eq!(extended.is_ok(), is_parent && !is_full);
-            self.model.left -= usize::from(extended.is_ok());
+            if extended.is_ok() {
+                self.model.left -= 1;
+                let finalized = self.model.settled[1];
+                let reached = finalized.filter(|number| *number == self.model.left);
+                self.model.irreversible = reached.or(self.model.irreversible);
+            }
         }
     }
 
@@ -326,7 +187,7 @@ impl Simulation {
         let number = self.below(self.model.chain.len());
         let hash = self.model.chain[number].hash;
         let which = self.below(2);
-        self.model.settled[which] = Some(number);
+        self.model.settle_at(which, number);
         let set = [Window::set_safe_at, Window::set_finalized_at][which];
         set(&mut self.window, number as u64, hash).unwrap();
         let wrong = set(&mut self.window, self.model.chain.len() as u64, hash);
@@ -341,8 +202,11 @@ impl Simulation {
             10 => self.extend(),
             11 => self.settle_at(),
             0 if self.model.served().len() > 1 => {
-                self.model.revert();
-                self.window.revert().unwrap();
+                let may_revert = self.model.may_revert(1);
+                assert_eq!(self.window.revert().is_ok(), may_revert);
+                if may_revert {
+                    self.model.revert();
+                }
             }
             1 => {
                 let hash = self.any_hash();
@@ -352,7 +216,7 @@ impl Simulation {
                 );
             }
             2 => {
-                let hash = self.any_hash();
+                let hash = self.any_final_hash();
                 assert_eq!(
                     self.window.set_finalized(hash).is_ok(),
                     self.model.settle(1, hash)

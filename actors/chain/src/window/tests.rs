@@ -2,6 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
+mod finalized;
+
 use std::sync::Arc;
 
 use alloy_primitives::B256;
@@ -442,13 +444,10 @@ fn safe_and_finalized_follow_the_source() {
     window.advance(0, vec![next], None, None).unwrap();
     assert_eq!(resolve(&window), [below(72, 73), below(40, 73)]);
     // The genesis is below the window but readable.
-    window.set_finalized(chain[0].hash).unwrap();
+    window.set_safe(chain[0].hash).unwrap();
     let snapshot = window.snapshot();
-    assert_eq!(
-        resolved(snapshot.resolve_block(tag(BlockTag::Finalized))),
-        Ok(0)
-    );
-    // A reverted block is no longer settled; a block below it still is.
+    assert_eq!(resolved(snapshot.resolve_block(tag(BlockTag::Safe))), Ok(0));
+    // A reverted block is no longer safe; a finalized block below it stays.
     window.set_safe(chain[199].hash).unwrap();
     window.set_finalized(chain[198].hash).unwrap();
     window.advance(2, vec![replaced], None, None).unwrap();
@@ -684,7 +683,7 @@ fn a_reorg_deeper_than_the_window_resets_it() {
         branch.push(next);
     }
     let head = Arc::clone(&branch[branch.len() - 1]);
-    let delta = window.reset(Arc::clone(&head));
+    let delta = window.reset(Arc::clone(&head)).unwrap();
     window.check_invariants().unwrap();
     assert_eq!(delta.reverted.len(), WINDOW_BLOCKS);
     assert_eq!(delta.reverted[0].hash, sibling.hash);
@@ -714,7 +713,7 @@ fn a_reorg_deeper_than_the_window_resets_it() {
     assert_eq!((old.oldest(), old.head().hash), (72, sibling.hash));
     // A window that begins at block 0 has its own genesis.
     let other = block(9, &[]).genesis();
-    window.reset(Arc::clone(&other));
+    window.reset(Arc::clone(&other)).unwrap();
     window.check_invariants().unwrap();
     assert_eq!(window.snapshot().genesis().unwrap().hash, other.hash);
 }

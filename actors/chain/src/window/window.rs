@@ -5,6 +5,7 @@ use std::{collections::VecDeque, sync::Arc};
 use alloy_primitives::B256;
 
 use super::{
+    error::WindowError,
     limits::{REPLACED_BLOCKS_MAX, WINDOW_BLOCKS},
     snapshot::{SettledBlock, Snapshot},
     transactions::TransactionIndex,
@@ -21,6 +22,8 @@ pub struct Window {
     pub(super) snapshot: Arc<Snapshot>,
     /// Replaced blocks, the one that was replaced first in front.
     pub(super) replaced: VecDeque<Arc<Block>>,
+    /// The finalized block, once the window has shown that it is canonical. No change reverts it.
+    pub(super) irreversible: Option<SettledBlock>,
 }
 
 /// What [`Window::advance`] or [`Window::reset`] changed.
@@ -30,43 +33,6 @@ pub struct HeadDelta {
     pub reverted: Vec<Arc<Block>>,
     /// New canonical blocks, oldest first.
     pub applied: Vec<Arc<Block>>,
-}
-
-/// Why the window refused a change. A refused change has no effect.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum WindowError {
-    /// The block is not a child of the head.
-    #[error("block {number} {hash} does not continue the head {head}")]
-    NotAChild {
-        /// Its number.
-        number: u64,
-        /// Its hash.
-        hash: B256,
-        /// The head's hash.
-        head: B256,
-    },
-    /// The block is not the parent of the oldest block.
-    #[error("block {number} {hash} is not the parent {parent} of the oldest block")]
-    NotTheParent {
-        /// Its number.
-        number: u64,
-        /// Its hash.
-        hash: B256,
-        /// The hash that the oldest block names.
-        parent: B256,
-    },
-    /// The window has no room for an older block.
-    #[error("the window is full")]
-    Full,
-    /// The head is the only block.
-    #[error("the oldest block of the window cannot be reverted")]
-    NothingToRevert,
-    /// The block is not canonical, as far as the window shows.
-    #[error("block {hash} is not canonical")]
-    NotCanonical {
-        /// The hash.
-        hash: B256,
-    },
 }
 
 impl Window {
@@ -89,6 +55,7 @@ impl Window {
                 finalized: None,
             }),
             replaced: VecDeque::new(),
+            irreversible: None,
         }
     }
 
@@ -102,7 +69,7 @@ impl Window {
     /// leaves them as they are). An error leaves the window unchanged.
     ///
     /// # Errors
-    /// [`WindowError::NothingToRevert`], [`WindowError::NotAChild`], and
+    /// [`WindowError::NothingToRevert`], [`WindowError::Finalized`], [`WindowError::NotAChild`], and
     /// [`WindowError::NotCanonical`] for safe or finalized.
     pub fn advance(
         &mut self,
@@ -141,7 +108,7 @@ impl Window {
             return Err(WindowError::NotAChild { number, hash, head });
         }
         // A reorg may return to a block that an earlier one replaced.
-        self.replaced.retain(|replaced| replaced.hash != block.hash);
+        self.release_replaced_if(|replaced| replaced.hash == block.hash);
         let snapshot = changed(&mut self.snapshot);
         snapshot.transactions.add_newest(&block);
         snapshot.held.insert(block.hash, Arc::clone(&block));
@@ -156,10 +123,11 @@ impl Window {
     /// this way.
     ///
     /// A safe or finalized block of this number is forgotten if its hash differs: it is not on this
-    /// chain.
+    /// chain, and the window never showed that it was.
     ///
     /// # Errors
-    /// [`WindowError::Full`], [`WindowError::NotTheParent`].
+    /// [`WindowError::Full`], [`WindowError::NotTheParent`], and [`WindowError::Finalized`] if the
+    /// window began again on a chain that lacks the finalized block.
     pub fn extend_below(&mut self, block: Arc<Block>) -> Result<(), WindowError> {
         let oldest = &self.snapshot.canonical[0];
         let (number, hash) = (block.number(), block.hash);
@@ -174,14 +142,15 @@ impl Window {
                 parent,
             });
         }
+        self.check_irreversible(number, hash)?;
         let snapshot = changed(&mut self.snapshot);
         snapshot.transactions.add_oldest(&block);
         snapshot.held.insert(hash, Arc::clone(&block));
         if number == 0 {
             snapshot.genesis = Some(Arc::clone(&block));
         }
-        snapshot.forget_settled_unless(number, hash);
         snapshot.canonical.insert(0, block);
+        self.reach_settled(number, hash);
         Ok(())
     }
 
@@ -200,48 +169,55 @@ impl Window {
         if self.snapshot.genesis.is_none() {
             let snapshot = changed(&mut self.snapshot);
             snapshot.genesis = Some(Arc::new(block.without_state()));
-            snapshot.forget_settled_unless(0, block.hash);
+            self.reach_settled(0, block.hash);
         }
         Ok(())
     }
 
     /// Starts the window again with `first`, after a reorg that is deeper than the window. It keeps
-    /// only the genesis; safe and finalized are unknown until the source names them again.
-    pub fn reset(&mut self, first: Arc<Block>) -> HeadDelta {
+    /// the genesis, and the finalized block if the window had shown that it was canonical; safe is
+    /// unknown until the source names it again.
+    ///
+    /// # Errors
+    /// [`WindowError::Finalized`] if `first` shows by its number or its known ancestors that the
+    /// finalized block is not on its chain. Further below, [`Self::extend_below`] finds out; the
+    /// source has to know before.
+    pub fn reset(&mut self, first: Arc<Block>) -> Result<HeadDelta, WindowError> {
+        self.check_chain(&first)?;
+        let kept = self.irreversible;
         let before = Arc::clone(&self.snapshot);
         let applied = vec![Arc::clone(&first)];
-        let Self { snapshot, replaced } = Self::new(before.chain_id, first);
-        (self.snapshot, self.replaced) = (snapshot, replaced);
+        *self = Self::new(before.chain_id, first);
+        self.irreversible = kept;
         let snapshot = Arc::make_mut(&mut self.snapshot);
         snapshot.version = before.version + 1;
+        snapshot.finalized = kept;
         let genesis = before.genesis.as_ref();
         let genesis = genesis.map(|genesis| Arc::new(genesis.without_state()));
         snapshot.genesis = snapshot.genesis.take().or(genesis);
         let reverted = before.canonical.iter().rev().cloned().collect();
-        HeadDelta { reverted, applied }
+        Ok(HeadDelta { reverted, applied })
     }
 
     /// Reverts the head; it stays readable by hash until its number falls below the window.
     ///
-    /// If it was safe or finalized, that tag is unknown until the source names another block: the
-    /// source never gave the tag to its parent. A chain that reverts a finalized block broke its
-    /// promise; the window follows the source nevertheless.
+    /// If it was safe, that tag is unknown until the source names another block: the source never
+    /// gave the tag to its parent.
     ///
     /// # Errors
-    /// [`WindowError::NothingToRevert`].
+    /// [`WindowError::NothingToRevert`], and [`WindowError::Finalized`] if the head is finalized.
     pub(super) fn revert(&mut self) -> Result<Arc<Block>, WindowError> {
         if self.snapshot.canonical.len() == 1 {
             return Err(WindowError::NothingToRevert);
         }
+        self.check_revert()?;
         let snapshot = changed(&mut self.snapshot);
         let block = snapshot
             .canonical
             .pop()
             .ok_or(WindowError::NothingToRevert)?;
         snapshot.transactions.remove_newest(&block);
-        for settled in [&mut snapshot.safe, &mut snapshot.finalized] {
-            settled.take_if(|settled| settled.hash == block.hash);
-        }
+        snapshot.safe.take_if(|safe| safe.hash == block.hash);
         self.replaced.push_back(Arc::clone(&block));
         if self.replaced.len() > REPLACED_BLOCKS_MAX
             && let Some(first) = self.replaced.pop_front()
@@ -249,56 +225,6 @@ impl Window {
             snapshot.held.remove(&first.hash);
         }
         Ok(block)
-    }
-
-    /// Sets the safe block: a canonical block in the window or below it.
-    ///
-    /// Below the window, the hash must be one of the oldest block's known ancestors or the one set
-    /// before. [`Self::set_safe_at`] sets a block further below.
-    ///
-    /// # Errors
-    /// [`WindowError::NotCanonical`].
-    pub(super) fn set_safe(&mut self, hash: B256) -> Result<(), WindowError> {
-        let settled = self.settled(hash, self.snapshot.safe)?;
-        changed(&mut self.snapshot).safe = Some(settled);
-        Ok(())
-    }
-
-    /// Sets the finalized block, like [`Self::set_safe`].
-    ///
-    /// # Errors
-    /// [`WindowError::NotCanonical`].
-    pub(super) fn set_finalized(&mut self, hash: B256) -> Result<(), WindowError> {
-        let settled = self.settled(hash, self.snapshot.finalized)?;
-        changed(&mut self.snapshot).finalized = Some(settled);
-        Ok(())
-    }
-
-    /// Sets the safe block by the number and hash that the source names.
-    ///
-    /// A block that is so far below the window that no held block names its hash is accepted: the
-    /// source is trusted until the window reaches it. Any other block must be canonical.
-    ///
-    /// # Errors
-    /// [`WindowError::NotCanonical`].
-    pub fn set_safe_at(&mut self, number: u64, hash: B256) -> Result<(), WindowError> {
-        let settled = Some(self.settled_at(number, hash)?);
-        if self.snapshot.safe != settled {
-            changed(&mut self.snapshot).safe = settled;
-        }
-        Ok(())
-    }
-
-    /// Sets the finalized block, like [`Self::set_safe_at`].
-    ///
-    /// # Errors
-    /// [`WindowError::NotCanonical`].
-    pub fn set_finalized_at(&mut self, number: u64, hash: B256) -> Result<(), WindowError> {
-        let settled = Some(self.settled_at(number, hash)?);
-        if self.snapshot.finalized != settled {
-            changed(&mut self.snapshot).finalized = settled;
-        }
-        Ok(())
     }
 
     /// Indexes the transactions of the latest change, which [`Self::advance`] defers so that a new
@@ -321,67 +247,24 @@ impl Window {
         if oldest.number() == 0 {
             snapshot.genesis = Some(Arc::new(oldest.without_state()));
         }
-        self.replaced.retain(|replaced| {
-            let stays = replaced.number() > oldest.number();
-            if !stays {
-                snapshot.held.remove(&replaced.hash);
+        self.release_replaced_if(|replaced| replaced.number() <= oldest.number());
+    }
+
+    /// Releases the replaced blocks for which `goes` holds.
+    fn release_replaced_if(&mut self, goes: impl Fn(&Block) -> bool) {
+        let snapshot = changed(&mut self.snapshot);
+        self.replaced.retain(|block| {
+            let goes = goes(block);
+            if goes {
+                snapshot.held.remove(&block.hash);
             }
-            stays
+            !goes
         });
-    }
-
-    fn settled(
-        &self,
-        hash: B256,
-        before: Option<SettledBlock>,
-    ) -> Result<SettledBlock, WindowError> {
-        let snapshot = &self.snapshot;
-        if let Some(before) = before.filter(|before| before.hash == hash) {
-            return Ok(before);
-        }
-        let held = snapshot
-            .by_hash(&hash)
-            .filter(|block| snapshot.is_canonical(block));
-        let number = held.map(|block| block.number()).or_else(|| {
-            let ancestors = (0..snapshot.oldest())
-                .rev()
-                .zip(snapshot.canonical[0].ancestors.iter());
-            let mut named = ancestors.filter(|(_, ancestor)| **ancestor == hash);
-            named.next().map(|(number, _)| number)
-        });
-        self.settled_at(number.ok_or(WindowError::NotCanonical { hash })?, hash)
-    }
-
-    fn settled_at(&self, number: u64, hash: B256) -> Result<SettledBlock, WindowError> {
-        let snapshot = &self.snapshot;
-        let named = || {
-            let generation =
-                usize::try_from(snapshot.oldest().checked_sub(number)?.checked_sub(1)?);
-            let ancestors = &snapshot.canonical[0].ancestors;
-            ancestors.get(generation.ok()?).copied()
-        };
-        let genesis = || Some(snapshot.genesis()?.hash).filter(|_| number == 0);
-        let held = snapshot.by_number(number).map(|block| block.hash);
-        let canonical = held.or_else(genesis).or_else(named);
-        if number > snapshot.head().number() || canonical.is_some_and(|canonical| canonical != hash)
-        {
-            return Err(WindowError::NotCanonical { hash });
-        }
-        Ok(SettledBlock { number, hash })
-    }
-}
-
-impl Snapshot {
-    /// Forgets a safe or finalized block of this number if it has another hash.
-    fn forget_settled_unless(&mut self, number: u64, hash: B256) {
-        for settled in [&mut self.safe, &mut self.finalized] {
-            settled.take_if(|settled| settled.number == number && settled.hash != hash);
-        }
     }
 }
 
 /// The snapshot to change, with the next version; other handles keep the previous one.
-fn changed(snapshot: &mut Arc<Snapshot>) -> &mut Snapshot {
+pub(super) fn changed(snapshot: &mut Arc<Snapshot>) -> &mut Snapshot {
     let snapshot = Arc::make_mut(snapshot);
     snapshot.version += 1;
     snapshot

@@ -94,7 +94,7 @@ impl HeldWindow for CheckedWindow {
         let mut held = self.0.lock();
         held.accept(Change::Reset)?;
         match &mut held.window {
-            Some(window) => _ = window.reset(head),
+            Some(window) => _ = window.reset(head).unwrap(),
             window => *window = Some(Window::new(1, head)),
         }
         held.changed().map_err(ChangeError::Gone)
