@@ -204,6 +204,7 @@ fn shown(name: &str, expression: &str) -> String {
     match (expression, expression.split_once(" << ")) {
         (_, Some((number, "10"))) if name.contains("BYTES") => format!("{number} KiB"),
         (_, Some((number, "20"))) if name.contains("BYTES") => format!("{number} MiB"),
+        (_, Some((number, "30"))) if name.contains("BYTES") => format!("{number} GiB"),
         ("1 << 20", _) => "1,048,576".to_owned(),
         _ => expression.replace('_', ","),
     }

@@ -167,9 +167,10 @@ impl Handler<ExtendBelow> for HeadTracker {
         ExtendBelow { block }: ExtendBelow,
         _: &mut Self::Context,
     ) -> Self::Result {
-        self.window.extend_below(block)?;
+        let extended = self.window.extend_below(block);
+        // A refusal may have made the window count as filled.
         self.publish();
-        Ok(())
+        extended
     }
 }
 

@@ -61,6 +61,25 @@ impl Block {
         self.header.number
     }
 
+    /// Bytes of memory that the block holds by itself: header, hashes, JSON and log index. Its state
+    /// is not counted, because blocks share most of it, and neither are the ancestors that it shares
+    /// with its parent for checks of ommers.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        let own = self.ommer_ancestors.first();
+        let own = own.map_or(0, |own| {
+            size_of_val(&**own) + own.header.extra_data.len() + size_of_val(&*own.ommers)
+        });
+        size_of::<Self>()
+            + self.header.extra_data.len()
+            + size_of_val(&*self.transaction_hashes)
+            + size_of_val(&*self.ancestors)
+            + size_of_val(&*self.ommer_ancestors)
+            + own
+            + self.json.bytes()
+            + self.postings.bytes()
+    }
+
     /// The same block without its state.
     #[must_use]
     pub(crate) fn without_state(&self) -> Self {

@@ -81,7 +81,11 @@ impl HeldWindow for TrackerWindow {
     }
 
     async fn extend_below(&mut self, block: Arc<Block>) -> Result<(), ChangeError<SourceError>> {
-        self.change(ExtendBelow { block }).await
+        match self.change(ExtendBelow { block }).await {
+            // The blocks are too large for the rest of them. The window's snapshot says so.
+            Err(ChangeError::Refused(WindowError::Full)) => Ok(()),
+            extended => extended,
+        }
     }
 
     async fn keep_genesis(&mut self, block: Arc<Block>) -> Result<(), ChangeError<SourceError>> {

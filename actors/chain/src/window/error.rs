@@ -2,7 +2,7 @@
 
 use alloy_primitives::B256;
 
-/// Why the window refused a change. A refused change has no effect.
+/// Why the window refused a change. A refused change has no effect on what is held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WindowError {
     /// The block is not a child of the head.
@@ -25,7 +25,8 @@ pub enum WindowError {
         /// The hash that the oldest block names.
         parent: B256,
     },
-    /// The window has no room for an older block.
+    /// The window has no room for an older block: it has all its blocks, or this one does not fit
+    /// its budget of bytes.
     #[error("the window is full")]
     Full,
     /// The head is the only block.

@@ -3,11 +3,12 @@
 use std::{collections::HashMap, sync::Arc};
 
 use super::{
-    limits::{REPLACED_BLOCKS_MAX, WINDOW_BLOCKS},
+    limits::{CANONICAL_BLOCKS_MIN, REPLACED_BLOCKS_MAX, WINDOW_BLOCKS},
     snapshot::{SettledBlock, Snapshot},
     transactions::TransactionPlace,
     window::Window,
 };
+use crate::block::Block;
 
 impl Window {
     /// Checks every invariant of the window; the cost grows with its transactions.
@@ -23,7 +24,9 @@ impl Window {
         genesis_is_the_first(snapshot)?;
         settled_is_canonical("safe", snapshot.safe, snapshot)?;
         settled_is_canonical("finalized", snapshot.finalized, snapshot)?;
-        irreversible_is_kept(self)
+        irreversible_is_kept(self)?;
+        bytes_are_counted(self)?;
+        bytes_are_bounded(self)
     }
 }
 
@@ -164,6 +167,46 @@ fn irreversible_is_kept(window: &Window) -> Result<(), String> {
     settled_is_canonical("irreversible", Some(kept), &window.snapshot)
 }
 
+fn bytes_are_counted(window: &Window) -> Result<(), String> {
+    let sum = |blocks: &mut dyn Iterator<Item = &Arc<Block>>| -> usize {
+        blocks.map(|block| block.bytes()).sum()
+    };
+    for (kind, counted, want) in [
+        (
+            "canonical",
+            window.bytes.canonical,
+            sum(&mut window.snapshot.canonical.iter()),
+        ),
+        (
+            "replaced",
+            window.bytes.replaced,
+            sum(&mut window.replaced.iter()),
+        ),
+    ] {
+        ensure(counted == want, || {
+            format!("{counted} bytes of {kind} blocks, want {want}")
+        })?;
+    }
+    Ok(())
+}
+
+fn bytes_are_bounded(window: &Window) -> Result<(), String> {
+    let (bytes, limits) = (window.bytes, window.limits);
+    ensure(bytes.replaced <= limits.replaced_bytes, || {
+        let max = limits.replaced_bytes;
+        format!(
+            "{} bytes of replaced blocks, want at most {max}",
+            bytes.replaced
+        )
+    })?;
+    let is_smallest =
+        window.replaced.is_empty() && window.snapshot.canonical.len() <= CANONICAL_BLOCKS_MIN;
+    let (total, max) = (bytes.canonical + bytes.replaced, limits.bytes);
+    ensure(total <= max || is_smallest, || {
+        format!("{total} bytes of all blocks, want at most {max}")
+    })
+}
+
 fn ensure(holds: bool, violation: impl FnOnce() -> String) -> Result<(), String> {
     if holds { Ok(()) } else { Err(violation()) }
 }
@@ -276,6 +319,18 @@ mod tests {
                 let hash = snapshot.head().hash;
                 window.irreversible = Some(SettledBlock { number: 60, hash });
                 snapshot.finalized = Some(SettledBlock { number: 129, hash });
+            }),
+            ("bytes of canonical blocks, want", |window, _| {
+                window.bytes.canonical += 1;
+            }),
+            ("bytes of replaced blocks, want", |window, _| {
+                window.bytes.replaced -= 1;
+            }),
+            ("bytes of replaced blocks, want at most 7", |window, _| {
+                window.limits.replaced_bytes = 7;
+            }),
+            ("bytes of all blocks, want at most 9", |window, _| {
+                window.limits.bytes = 9;
             }),
         ];
         for (want, corrupt) in table {

@@ -8,7 +8,7 @@
 //! | `transactions` | canonical transactions by hash, shared between snapshots |
 //! | `settled` | the safe and the finalized block; no change reverts a finalized one |
 //! | `block_id` | how a request names a block, and why a name cannot be resolved |
-//! | `limits` | how many blocks are held |
+//! | `limits` | how many blocks are held, and how many bytes of them |
 //! | `invariants` | the invariants of the window, as one check that tests call |
 
 mod block_id;
@@ -31,6 +31,8 @@ mod tests;
 pub use block_id::{BlockId, BlockNumberOrTag, BlockTag, ResolveError};
 pub use cursor::{Cursor, CursorLost, CursorStep};
 pub use error::WindowError;
-pub use limits::{REPLACED_BLOCKS_MAX, WINDOW_BLOCKS};
+pub use limits::{
+    REPLACED_BLOCKS_MAX, REPLACED_BYTES_MAX, WINDOW_BLOCKS, WINDOW_BYTES_MAX, WindowLimits,
+};
 pub use snapshot::Snapshot;
 pub use window::{HeadDelta, Window};

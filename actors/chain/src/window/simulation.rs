@@ -12,9 +12,15 @@ use rand_chacha::{
     rand_core::{Rng, SeedableRng},
 };
 
-use self::model::{TRANSACTIONS, WindowModel};
-use super::{Snapshot, WINDOW_BLOCKS, Window, WindowError};
-use crate::{block::Block, campaign, test_block::TestBlock};
+use self::model::{TRANSACTIONS, WindowModel, sum};
+use super::{
+    Snapshot, WINDOW_BLOCKS, Window, WindowError, WindowLimits, limits::CANONICAL_BLOCKS_MIN,
+};
+use crate::{
+    block::{ANCESTORS_MAX, Block},
+    campaign,
+    test_block::TestBlock,
+};
 
 /// A window, its model, and the random numbers.
 struct Simulation {
@@ -29,16 +35,31 @@ struct Simulation {
 impl Simulation {
     fn new(seed: u64) -> Self {
         let genesis = TestBlock::default().genesis();
+        // A typical block: most of it is the hashes of its ancestors.
+        let block = genesis.bytes() + ANCESTORS_MAX * size_of::<B256>();
+        let [bytes, replaced_bytes] = match seed % 4 {
+            1 => [80, 8],
+            2 => [40, 60],
+            3 => [7, 3],
+            _ => [1 << 20, 1 << 20],
+        }
+        .map(|blocks| blocks * block);
+        let limits = WindowLimits {
+            bytes,
+            replaced_bytes,
+        };
         let model = WindowModel {
             chain: vec![Arc::clone(&genesis)],
             left: 0,
             replaced: Vec::new(),
             settled: [None; 2],
             irreversible: None,
+            limits,
+            is_cut_short: false,
         };
         Self {
             rng: ChaCha8Rng::seed_from_u64(seed),
-            window: Window::new(1, Arc::clone(&genesis)),
+            window: Window::with_limits(1, Arc::clone(&genesis), limits),
             model,
             made: vec![genesis],
             readers: Vec::new(),
@@ -171,13 +192,19 @@ impl Simulation {
                 &self.model.chain[number]
             };
             let is_parent = self.model.left > 0 && block.hash == self.model.chain[number].hash;
+            let served = self.model.served();
+            let is_too_large = served.len() >= CANONICAL_BLOCKS_MIN
+                && sum(served) + block.bytes() > self.model.limits.bytes;
             let extended = self.window.extend_below(Arc::clone(block));
-            assert_eq!(extended.is_ok(), is_parent && !is_full);
+            let fits = is_parent && !is_full;
+            assert_eq!(extended.is_ok(), fits && !is_too_large);
+            self.model.is_cut_short |= fits && is_too_large;
             if extended.is_ok() {
                 self.model.left -= 1;
                 let finalized = self.model.settled[1];
                 let reached = finalized.filter(|number| *number == self.model.left);
                 self.model.irreversible = reached.or(self.model.irreversible);
+                self.model.trim();
             }
         }
     }
@@ -242,7 +269,7 @@ impl Simulation {
 fn every_snapshot_equals_the_model() {
     for seed in 0..campaign::rounds(8, 80) {
         let mut simulation = Simulation::new(seed);
-        let (mut left_max, mut replaced_max) = (0, 0);
+        let (mut left_max, mut replaced_max, mut was_cut_short) = (0, 0, false);
         for step in 0..900 {
             simulation.step();
             let Simulation {
@@ -254,6 +281,7 @@ fn every_snapshot_equals_the_model() {
             let snapshot = window.snapshot();
             left_max = left_max.max(model.left);
             replaced_max = replaced_max.max(model.replaced.len());
+            was_cut_short |= model.is_cut_short;
             if step % 10 == 0 {
                 // Older blocks are looked up at the end.
                 model.check(&snapshot, &made[made.len().saturating_sub(400)..]);
@@ -263,10 +291,12 @@ fn every_snapshot_equals_the_model() {
             }
         }
         assert!(left_max > 100, "seed {seed} did not move the window");
+        let is_bounded = seed % 4 != 0;
         assert!(
-            replaced_max > 20,
+            replaced_max > 20 || is_bounded,
             "seed {seed} replaced at most {replaced_max} blocks"
         );
+        assert_eq!(was_cut_short, is_bounded, "seed {seed}");
         for (snapshot, model) in &simulation.readers {
             model.check(snapshot, &simulation.made);
         }

@@ -34,6 +34,8 @@ pub struct Snapshot {
     pub(super) genesis: Option<Arc<Block>>,
     pub(super) safe: Option<SettledBlock>,
     pub(super) finalized: Option<SettledBlock>,
+    /// Whether a block was released or refused because the blocks together are too large.
+    pub(super) is_cut_short: bool,
 }
 
 /// A block that the source called safe or finalized; the number stays known after the block leaves
@@ -107,10 +109,11 @@ impl Snapshot {
         self.held.get(hash).or_else(genesis)
     }
 
-    /// Whether the window has [`WINDOW_BLOCKS`] blocks, or all blocks of the chain.
+    /// Whether the window has [`WINDOW_BLOCKS`] blocks, all blocks of the chain, or as many as its
+    /// budget of bytes allows.
     #[must_use]
     pub fn is_filled(&self) -> bool {
-        self.canonical.len() >= WINDOW_BLOCKS || self.oldest() == 0
+        self.canonical.len() >= WINDOW_BLOCKS || self.oldest() == 0 || self.is_cut_short
     }
 
     /// The error for a hash that is not found: while the window fills, the block or transaction may

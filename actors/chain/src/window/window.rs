@@ -6,7 +6,7 @@ use alloy_primitives::B256;
 
 use super::{
     error::WindowError,
-    limits::{REPLACED_BLOCKS_MAX, WINDOW_BLOCKS},
+    limits::{CANONICAL_BLOCKS_MIN, REPLACED_BLOCKS_MAX, WINDOW_BLOCKS, WindowLimits},
     snapshot::{SettledBlock, Snapshot},
     transactions::TransactionIndex,
 };
@@ -22,8 +22,23 @@ pub struct Window {
     pub(super) snapshot: Arc<Snapshot>,
     /// Replaced blocks, the one that was replaced first in front.
     pub(super) replaced: VecDeque<Arc<Block>>,
+    pub(super) limits: WindowLimits,
+    pub(super) bytes: HeldBytes,
     /// The finalized block, once the window has shown that it is canonical. No change reverts it.
     pub(super) irreversible: Option<SettledBlock>,
+}
+
+/// Bytes of the blocks that the window holds ([`Block::bytes`]).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct HeldBytes {
+    pub(super) canonical: usize,
+    pub(super) replaced: usize,
+}
+
+impl HeldBytes {
+    const fn total(self) -> usize {
+        self.canonical.saturating_add(self.replaced)
+    }
 }
 
 /// What [`Window::advance`] or [`Window::reset`] changed.
@@ -37,9 +52,19 @@ pub struct HeadDelta {
 
 impl Window {
     /// A window that begins with `first`: the genesis, or an upstream's head, whose ancestors
-    /// follow.
+    /// follow. It has the default [`WindowLimits`].
     #[must_use]
     pub fn new(chain_id: u64, first: Arc<Block>) -> Self {
+        Self::with_limits(chain_id, first, WindowLimits::default())
+    }
+
+    /// [`Self::new`] with other limits.
+    #[must_use]
+    pub fn with_limits(chain_id: u64, first: Arc<Block>, limits: WindowLimits) -> Self {
+        let bytes = HeldBytes {
+            canonical: first.bytes(),
+            replaced: 0,
+        };
         let mut transactions = TransactionIndex::default();
         transactions.add_newest(&first);
         transactions.index_pending();
@@ -53,8 +78,11 @@ impl Window {
                 canonical: vec![first],
                 safe: None,
                 finalized: None,
+                is_cut_short: false,
             }),
             replaced: VecDeque::new(),
+            limits,
+            bytes,
             irreversible: None,
         }
     }
@@ -107,15 +135,18 @@ impl Window {
             let (number, hash, head) = (block.number(), block.hash, head.hash);
             return Err(WindowError::NotAChild { number, hash, head });
         }
+        let bytes = block.bytes();
         // A reorg may return to a block that an earlier one replaced.
         self.release_replaced_if(|replaced| replaced.hash == block.hash);
         let snapshot = changed(&mut self.snapshot);
         snapshot.transactions.add_newest(&block);
         snapshot.held.insert(block.hash, Arc::clone(&block));
         snapshot.canonical.push(block);
+        self.bytes.canonical = self.bytes.canonical.saturating_add(bytes);
         if snapshot.canonical.len() > WINDOW_BLOCKS {
             self.release_oldest();
         }
+        self.keep_budget();
         Ok(())
     }
 
@@ -126,8 +157,9 @@ impl Window {
     /// chain, and the window never showed that it was.
     ///
     /// # Errors
-    /// [`WindowError::Full`], [`WindowError::NotTheParent`], and [`WindowError::Finalized`] if the
-    /// window began again on a chain that lacks the finalized block.
+    /// [`WindowError::Full`], after which the window counts as filled ([`Snapshot::is_filled`]);
+    /// [`WindowError::NotTheParent`]; [`WindowError::Finalized`] if the window began again on a
+    /// chain that lacks the finalized block.
     pub fn extend_below(&mut self, block: Arc<Block>) -> Result<(), WindowError> {
         let oldest = &self.snapshot.canonical[0];
         let (number, hash) = (block.number(), block.hash);
@@ -143,6 +175,15 @@ impl Window {
             });
         }
         self.check_irreversible(number, hash)?;
+        let bytes = block.bytes();
+        let canonical = self.bytes.canonical.saturating_add(bytes);
+        let is_optional = self.snapshot.canonical.len() >= CANONICAL_BLOCKS_MIN;
+        if canonical > self.limits.bytes && is_optional {
+            if !self.snapshot.is_cut_short {
+                changed(&mut self.snapshot).is_cut_short = true;
+            }
+            return Err(WindowError::Full);
+        }
         let snapshot = changed(&mut self.snapshot);
         snapshot.transactions.add_oldest(&block);
         snapshot.held.insert(hash, Arc::clone(&block));
@@ -151,6 +192,8 @@ impl Window {
         }
         snapshot.canonical.insert(0, block);
         self.reach_settled(number, hash);
+        self.bytes.canonical = canonical;
+        self.keep_budget();
         Ok(())
     }
 
@@ -187,7 +230,7 @@ impl Window {
         let kept = self.irreversible;
         let before = Arc::clone(&self.snapshot);
         let applied = vec![Arc::clone(&first)];
-        *self = Self::new(before.chain_id, first);
+        *self = Self::with_limits(before.chain_id, first, self.limits);
         self.irreversible = kept;
         let snapshot = Arc::make_mut(&mut self.snapshot);
         snapshot.version = before.version + 1;
@@ -218,12 +261,14 @@ impl Window {
             .ok_or(WindowError::NothingToRevert)?;
         snapshot.transactions.remove_newest(&block);
         snapshot.safe.take_if(|safe| safe.hash == block.hash);
+        let bytes = block.bytes();
+        self.bytes.canonical = self.bytes.canonical.saturating_sub(bytes);
+        self.bytes.replaced = self.bytes.replaced.saturating_add(bytes);
         self.replaced.push_back(Arc::clone(&block));
-        if self.replaced.len() > REPLACED_BLOCKS_MAX
-            && let Some(first) = self.replaced.pop_front()
-        {
-            snapshot.held.remove(&first.hash);
+        if self.replaced.len() > REPLACED_BLOCKS_MAX {
+            self.release_replaced();
         }
+        self.keep_budget();
         Ok(block)
     }
 
@@ -238,6 +283,31 @@ impl Window {
         }
     }
 
+    /// Releases blocks until the rest is within the budgets.
+    fn keep_budget(&mut self) {
+        while self.bytes.replaced > self.limits.replaced_bytes && self.release_replaced() {}
+        while self.bytes.total() > self.limits.bytes {
+            if self.release_replaced() {
+                continue;
+            }
+            if self.snapshot.canonical.len() <= CANONICAL_BLOCKS_MIN {
+                break;
+            }
+            changed(&mut self.snapshot).is_cut_short = true;
+            self.release_oldest();
+        }
+    }
+
+    /// Releases the block that was replaced first; returns whether there was one.
+    fn release_replaced(&mut self) -> bool {
+        let Some(first) = self.replaced.pop_front() else {
+            return false;
+        };
+        self.bytes.replaced = self.bytes.replaced.saturating_sub(first.bytes());
+        changed(&mut self.snapshot).held.remove(&first.hash);
+        true
+    }
+
     /// Releases the oldest canonical block, and the replaced blocks that are then below the window.
     fn release_oldest(&mut self) {
         let snapshot = changed(&mut self.snapshot);
@@ -247,15 +317,18 @@ impl Window {
         if oldest.number() == 0 {
             snapshot.genesis = Some(Arc::new(oldest.without_state()));
         }
+        self.bytes.canonical = self.bytes.canonical.saturating_sub(oldest.bytes());
         self.release_replaced_if(|replaced| replaced.number() <= oldest.number());
     }
 
     /// Releases the replaced blocks for which `goes` holds.
     fn release_replaced_if(&mut self, goes: impl Fn(&Block) -> bool) {
         let snapshot = changed(&mut self.snapshot);
+        let bytes = &mut self.bytes.replaced;
         self.replaced.retain(|block| {
             let goes = goes(block);
             if goes {
+                *bytes = bytes.saturating_sub(block.bytes());
                 snapshot.held.remove(&block.hash);
             }
             !goes

@@ -82,6 +82,10 @@ impl<U: Upstream, W: HeldWindow> Follower<U, W> {
 
     /// The backfill below the present oldest block; `None` if nothing is missing.
     fn backfill(&mut self, held: &W::Held) -> Option<&mut ActiveBackfill> {
+        if held.is_filled() {
+            self.backfill = None;
+            return None;
+        }
         let (oldest, (head, _)) = (held.oldest(), held.head());
         // The lower end of the window has changed: the blocks fetched so far do not fit.
         self.backfill.take_if(|backfill| backfill.oldest != oldest);
@@ -246,9 +250,14 @@ impl<U: Upstream, W: HeldWindow> Follower<U, W> {
                     break;
                 }
             }
+            let is_filled = |held: &W::Held| held.is_filled();
+            let is_filled = self.window.held().as_ref().is_some_and(is_filled);
             if let Some(backfill) = &mut self.backfill {
                 (backfill.oldest, backfill.failures) = (number, 0);
-                let remaining = backfill.blocks.remaining();
+                let remaining = match is_filled {
+                    true => 0,
+                    false => backfill.blocks.remaining(),
+                };
                 (self.on_event)(Event::BackfillRemaining(remaining));
             }
             self.learn_block_time();

@@ -78,6 +78,9 @@ pub(crate) trait HeldChain: Chain {
     /// Hash of the block below the oldest.
     fn below(&self) -> B256;
 
+    /// Whether the window has room for no block below the oldest.
+    fn is_filled(&self) -> bool;
+
     /// Hash of the genesis, if it is held. It may be below the oldest block.
     fn genesis(&self) -> Option<B256>;
 
@@ -88,6 +91,10 @@ pub(crate) trait HeldChain: Chain {
 impl HeldChain for Arc<Snapshot> {
     fn below(&self) -> B256 {
         self.canonical()[0].header.parent_hash
+    }
+
+    fn is_filled(&self) -> bool {
+        Snapshot::is_filled(self)
     }
 
     fn genesis(&self) -> Option<B256> {

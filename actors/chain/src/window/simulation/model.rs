@@ -5,7 +5,8 @@ use std::sync::Arc;
 use alloy_primitives::B256;
 
 use super::super::{
-    BlockId, BlockNumberOrTag, BlockTag, REPLACED_BLOCKS_MAX, ResolveError, Snapshot, WINDOW_BLOCKS,
+    BlockId, BlockNumberOrTag, BlockTag, REPLACED_BLOCKS_MAX, ResolveError, Snapshot,
+    WINDOW_BLOCKS, WindowLimits, limits::CANONICAL_BLOCKS_MIN,
 };
 use crate::{
     block::{ANCESTORS_MAX, Block},
@@ -29,6 +30,13 @@ pub(super) struct WindowModel {
     pub(super) settled: [Option<usize>; 2],
     /// The number of the last finalized block that was seen to be canonical.
     pub(super) irreversible: Option<usize>,
+    pub(super) limits: WindowLimits,
+    pub(super) is_cut_short: bool,
+}
+
+/// Bytes of these blocks, added up anew.
+pub(super) fn sum(blocks: &[Arc<Block>]) -> usize {
+    blocks.iter().map(|block| block.bytes()).sum()
 }
 
 impl WindowModel {
@@ -36,15 +44,28 @@ impl WindowModel {
         &self.chain[self.left..]
     }
 
-    /// Releases what is over the limits.
+    /// Releases what is over the limits, one block at a time.
     pub(super) fn trim(&mut self) {
         self.left = self
             .left
             .max(self.chain.len().saturating_sub(WINDOW_BLOCKS));
-        self.replaced
-            .retain(|replaced| replaced.number() >= self.left as u64);
-        let surplus = self.replaced.len().saturating_sub(REPLACED_BLOCKS_MAX);
-        self.replaced.drain(..surplus);
+        loop {
+            self.replaced
+                .retain(|replaced| replaced.number() >= self.left as u64);
+            let replaced = sum(&self.replaced);
+            let is_over = replaced + sum(self.served()) > self.limits.bytes;
+            if replaced > self.limits.replaced_bytes
+                || (is_over && replaced > 0)
+                || self.replaced.len() > REPLACED_BLOCKS_MAX
+            {
+                self.replaced.remove(0);
+            } else if is_over && self.served().len() > CANONICAL_BLOCKS_MIN {
+                self.left += 1;
+                self.is_cut_short = true;
+            } else {
+                break;
+            }
+        }
     }
 
     pub(super) fn apply(&mut self, block: &Arc<Block>) {
@@ -72,6 +93,7 @@ impl WindowModel {
         self.left = self.chain.len() - 1;
         self.replaced.clear();
         self.settled = [None, self.irreversible];
+        self.is_cut_short = false;
     }
 
     /// Makes a hash safe or finalized; returns whether that is allowed.
@@ -162,7 +184,7 @@ impl WindowModel {
                 .eq(self.served().iter().map(|block| block.hash))
         );
         let is_whole = self.served().len() == WINDOW_BLOCKS || self.left == 0;
-        assert_eq!(snapshot.is_filled(), is_whole);
+        assert_eq!(snapshot.is_filled(), is_whole || self.is_cut_short);
         for number in 0..head + 3 {
             let at = BlockNumberOrTag::Number(number);
             assert_eq!(hash_of(snapshot.resolve(at)), self.resolve(number));

@@ -44,6 +44,28 @@ async fn an_upstream_that_has_pruned_old_blocks_is_followed_for_new_ones() {
     assert_eq!(scene.events().iter().filter(switches).count(), 1);
 }
 
+/// The blocks are too large for 128 of them.
+#[tokio::test(start_paused = true)]
+async fn a_window_of_large_blocks_is_filled_as_far_as_they_fit() {
+    let mut scene = Scene::new(1, 300);
+    let block = scene.chains().block(0, 280).unwrap().bytes();
+    scene.limit(WindowLimits {
+        bytes: 40 * block,
+        ..WindowLimits::default()
+    });
+    scene.run_for(2_000).await;
+    let oldest = scene.oldest();
+    assert!((255..270).contains(&oldest), "{oldest}");
+    scene.upstreams[0].take_blocks();
+    for number in 301..306 {
+        scene.mine(1);
+        scene.run_for(1_000).await;
+        assert_eq!(scene.head(), number);
+    }
+    let asked = scene.upstreams[0].take_blocks();
+    assert!(asked.iter().all(|number| *number > 300), "{asked:?}");
+}
+
 #[tokio::test(start_paused = true)]
 async fn the_genesis_is_kept_below_the_window() {
     let mut scene = Scene::new(2, 300);

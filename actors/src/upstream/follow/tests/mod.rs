@@ -6,7 +6,7 @@ mod refusals;
 mod scene;
 mod scripted;
 
-use nearhead_chain::window::{BlockTag, ResolveError};
+use nearhead_chain::window::{BlockTag, ResolveError, WindowLimits};
 
 use super::*;
 use crate::upstream::{

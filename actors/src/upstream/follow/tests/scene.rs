@@ -5,7 +5,9 @@ use std::{collections::HashSet, pin::Pin, sync::Arc};
 use alloy_primitives::B256;
 use nearhead_chain::{
     block::Block,
-    window::{BlockNumberOrTag, BlockTag, ResolveError, Snapshot, Window, WindowError},
+    window::{
+        BlockNumberOrTag, BlockTag, ResolveError, Snapshot, Window, WindowError, WindowLimits,
+    },
 };
 use parking_lot::{Mutex, MutexGuard};
 use tokio::{
@@ -27,6 +29,7 @@ use crate::{
 #[derive(Default)]
 struct WindowState {
     window: Option<Window>,
+    limits: WindowLimits,
     /// The numbers of all heads so far.
     heads: Vec<u64>,
     /// The hashes of all heads so far.
@@ -95,7 +98,7 @@ impl HeldWindow for CheckedWindow {
         held.accept(Change::Reset)?;
         match &mut held.window {
             Some(window) => _ = window.reset(head).unwrap(),
-            window => *window = Some(Window::new(1, head)),
+            None => held.window = Some(Window::with_limits(1, head, held.limits)),
         }
         held.changed().map_err(ChangeError::Gone)
     }
@@ -117,7 +120,8 @@ impl HeldWindow for CheckedWindow {
     async fn extend_below(&mut self, block: Arc<Block>) -> Result<(), ChangeError<Gone>> {
         let mut held = self.0.lock();
         held.accept(Change::ExtendBelow)?;
-        held.window().extend_below(block).unwrap();
+        let extended = held.window().extend_below(block);
+        assert!(matches!(extended, Ok(()) | Err(WindowError::Full)));
         held.changed().map_err(ChangeError::Gone)
     }
 
@@ -220,6 +224,11 @@ impl Scene {
 
     fn window(&self) -> MutexGuard<'_, WindowState> {
         self.window.0.lock()
+    }
+
+    /// Sets the limits of the window, which has no block yet.
+    pub(super) fn limit(&self, limits: WindowLimits) {
+        self.window().limits = limits;
     }
 
     /// The window fails with the next change.
