@@ -5,7 +5,7 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 use nearhead_chain::{
     encode::EncodeOptions,
     network::{BlobRules, ChainSpec},
-    remote::Verifier,
+    remote::{ANSWER_BYTES_MAX, Verifier},
     trie::NodeStore,
 };
 use tokio::{
@@ -16,7 +16,7 @@ use tokio::{
 
 use super::{
     Endpoint, StateSource,
-    client::{ANSWER_BYTES_MAX, CallLimits, ClientError, UpstreamClient},
+    client::{CallLimits, ClientError, UpstreamClient},
     follow::{FollowConfig, FollowError, Follower},
     health::FaultReport,
     priority::lower_priority,
@@ -131,7 +131,8 @@ impl UpstreamSource {
             reports,
         );
         let upstream = |client| {
-            VerifiedUpstream::new(client, Arc::clone(&verifier), unknown_transaction.clone())
+            let (verifier, head) = (Arc::clone(&verifier), link.head.clone());
+            VerifiedUpstream::new(client, verifier, unknown_transaction.clone(), head)
         };
         Ok(Self {
             upstreams: clients.into_iter().map(upstream).collect(),
@@ -244,7 +245,7 @@ async fn open_data(
         return Ok(None);
     }
     for client in clients {
-        if let Ok(genesis) = client.genesis().await {
+        if let Ok(Some(genesis)) = client.hash_at(0).await {
             return Ok(root.open(chain_id, genesis, is_known)?);
         }
     }

@@ -65,8 +65,6 @@ struct Shared {
 #[derive(Debug)]
 struct StateUpstream {
     client: UpstreamClient,
-    /// Whether it lacks eth_getProof or eth_getCode.
-    state_unsupported: NegativeCache,
     /// Whether it lacked the state of a served block; remembered so that not every read logs it.
     state_pruned: NegativeCache,
 }
@@ -84,7 +82,6 @@ impl StateSource {
     ) -> Self {
         let upstreams = upstreams.into_iter().map(|client| StateUpstream {
             client,
-            state_unsupported: NegativeCache::default(),
             state_pruned: NegativeCache::default(),
         });
         Self {

@@ -15,11 +15,12 @@ use serde_json::value::RawValue;
 use tokio::{task, try_join};
 
 use super::{
-    client::{CallError, HeadClaim, Heads, ReceiptsAnswer, Tag, UpstreamClient},
+    client::{CallError, HeadClaim, Heads, ReceiptsAnswer, Tag, UpstreamClient, answer_bytes},
     follow::{FetchError, Upstream},
     health::Fault,
     plan::Ask,
 };
+use crate::head::Head;
 
 /// One upstream, with the verifier of its answers.
 #[derive(Clone)]
@@ -27,6 +28,8 @@ pub(super) struct VerifiedUpstream {
     client: UpstreamClient,
     verifier: Arc<Verifier>,
     unknown_transaction: UnknownTransaction,
+    /// The served head, whose gas limit bounds the next blocks.
+    head: Head,
 }
 
 /// The message of the first check that failed because of a transaction of an unknown type.
@@ -53,12 +56,20 @@ impl VerifiedUpstream {
         client: UpstreamClient,
         verifier: Arc<Verifier>,
         unknown_transaction: UnknownTransaction,
+        head: Head,
     ) -> Self {
         Self {
             client,
             verifier,
             unknown_transaction,
+            head,
         }
+    }
+
+    /// The longest block, and the longest list of its receipts, in bytes.
+    fn block_bytes_max(&self) -> usize {
+        let served = self.head.load();
+        answer_bytes::block(served.map(|served| served.head().header.gas_limit))
     }
 
     async fn fetch(&self, ask: Ask) -> Result<Arc<Block>, FetchError> {
@@ -113,7 +124,10 @@ impl VerifiedUpstream {
         transactions: Option<&[B256]>,
     ) -> Result<Option<AnsweredReceipts>, FetchError> {
         let known = transactions.unwrap_or_default();
-        let json = match self.client.block_receipts(hash, known).await? {
+        let answer = self
+            .client
+            .block_receipts(hash, known, self.block_bytes_max());
+        let json = match answer.await? {
             ReceiptsAnswer::Whole(list) => String::from(Box::<str>::from(list)),
             ReceiptsAnswer::Single(_) if transactions.is_none() => return Ok(None),
             ReceiptsAnswer::Single(list) => {
@@ -130,9 +144,10 @@ impl VerifiedUpstream {
 
     /// A block as JSON, and parsed.
     async fn stated(&self, ask: Ask) -> Result<(Box<RawValue>, StatedBlock), FetchError> {
+        let bytes_max = self.block_bytes_max();
         let json = match ask {
-            Ask::Hash { hash, .. } => self.client.block_by_hash(hash).await?,
-            Ask::Number(number) => self.client.block_by_number(number).await?,
+            Ask::Hash { hash, .. } => self.client.block_by_hash(hash, bytes_max).await?,
+            Ask::Number(number) => self.client.block_by_number(number, bytes_max).await?,
         };
         self.on_verifier_thread(move || {
             let stated = StatedBlock::read(text(&json))?;
@@ -229,8 +244,8 @@ impl Upstream for VerifiedUpstream {
         self.client.chain_id().await
     }
 
-    async fn genesis(&self) -> Result<B256, CallError> {
-        self.client.genesis().await
+    async fn hash_at(&self, number: u64) -> Result<Option<B256>, CallError> {
+        self.client.hash_at(number).await
     }
 
     async fn is_syncing(&self) -> Result<bool, CallError> {

@@ -282,7 +282,7 @@ fn an_upstream_without_proofs_is_followed() {
     for (fault, logged) in [
         (
             Fault::Refuse(Some("eth_getProof"), Refusal::NoMethod),
-            "the upstream has no eth_getProof or no eth_getCode: it is not asked for state",
+            "the upstream has no eth_getProof: it is not asked for proofs",
         ),
         (
             Fault::Lie(forgotten),

@@ -30,6 +30,10 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(20);
 /// Most bytes to allocate up front for an answer, whatever its Content-Length says.
 const INITIAL_CAPACITY_MAX: u64 = 4 << 20;
 
+/// The longest answer to one request, in bytes. It travels with the request through alloy's client.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct BytesMax(pub(super) usize);
+
 /// One upstream over HTTP.
 #[derive(Clone, Debug)]
 pub(super) struct HttpTransport {
@@ -63,13 +67,14 @@ impl HttpTransport {
     }
 
     async fn send(self, packet: RequestPacket) -> Result<ResponsePacket, CallError> {
+        let limit = self.bytes_max(&packet);
         let json = serde_json::to_vec(&packet).map_err(|error| CallError::malformed(&error))?;
         let request = self.client.post(self.endpoint.url().clone());
         let request = request.header(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         let response = request.body(json).send().await.map_err(connection_error)?;
         let status = response.status();
         if status.is_success() {
-            let body = read(response, self.answer_bytes_max).await?;
+            let body = read(response, limit).await?;
             return serde_json::from_slice(&body).map_err(|error| CallError::malformed(&error));
         }
         let refused = CallError::from_status(status.as_u16(), retry_after(&response));
@@ -77,12 +82,22 @@ impl HttpTransport {
             return Err(refused);
         }
         // Some upstreams refuse with an HTTP status and give the reason as JSON-RPC in the body.
-        let body = read(response, self.answer_bytes_max).await;
+        let body = read(response, limit).await;
         let answer = body
             .ok()
             .and_then(|body| serde_json::from_slice(&body).ok());
         let rpc_error = answer.filter(ResponsePacket::is_error);
         rpc_error.ok_or(refused)
+    }
+
+    /// The most bytes to read of the answer.
+    fn bytes_max(&self, packet: &RequestPacket) -> usize {
+        let bounds = packet.requests().iter();
+        let bounds = bounds.filter_map(|request| request.meta().extensions().get::<BytesMax>());
+        let bound = bounds.map(|BytesMax(bytes)| *bytes).max();
+        bound.map_or(self.answer_bytes_max, |bytes| {
+            bytes.min(self.answer_bytes_max)
+        })
     }
 }
 

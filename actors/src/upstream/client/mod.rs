@@ -4,12 +4,14 @@
 //! parsed here is small values, such as the chain id, and claims about heads, which merely lead to
 //! further calls.
 
+pub(crate) mod answer_bytes;
 mod claim;
 mod error;
 mod error_code;
 mod heads;
 mod http;
 mod negative_cache;
+mod optional_method;
 mod tls;
 mod transport;
 mod ws;
@@ -36,12 +38,11 @@ pub(crate) use claim::HeadClaim;
 pub(crate) use error::{CallError, ClientError};
 pub(crate) use heads::Heads;
 pub(super) use negative_cache::NegativeCache;
+pub(crate) use optional_method::OptionalMethod;
 
 use super::Endpoint;
+use optional_method::MissingMethods;
 use transport::Transport;
-
-/// Longest answer in bytes: the longest that the verifier accepts.
-pub(crate) const ANSWER_BYTES_MAX: usize = nearhead_chain::remote::ANSWER_BYTES_MAX;
 
 /// Bounds of the calls to one upstream.
 #[derive(Clone, Copy, Debug)]
@@ -50,10 +51,10 @@ pub(crate) struct CallLimits {
     pub(crate) concurrency: usize,
     /// Longest wait for a turn, and again for the answer.
     pub(crate) timeout: Duration,
-    /// Longest answer in bytes, also for all receipts of a block together if they come one by one.
-    /// Over HTTP, reading stops there; over WebSocket, a longer answer ends the connection. An
-    /// upstream can make this process hold that many bytes for each call in progress, and for each
-    /// block whose receipts come one by one.
+    /// Longest answer to any call, in bytes; most calls have a lower bound (`answer_bytes`). Over
+    /// HTTP, reading stops at the bound of the call. Over WebSocket, a message longer than this one
+    /// ends the connection, and an answer longer than the bound of its call is refused once it has
+    /// arrived.
     pub(crate) answer_bytes_max: usize,
 }
 
@@ -98,7 +99,7 @@ struct Inner {
     limits: CallLimits,
     turns: Semaphore,
     transport: Transport,
-    block_receipts_unsupported: NegativeCache,
+    missing: MissingMethods,
 }
 
 impl UpstreamClient {
@@ -115,7 +116,7 @@ impl UpstreamClient {
                 limits,
                 turns,
                 transport,
-                block_receipts_unsupported: NegativeCache::default(),
+                missing: MissingMethods::default(),
             }),
         })
     }
@@ -139,7 +140,7 @@ impl UpstreamClient {
     /// # Errors
     /// See [`CallError`].
     pub(crate) async fn is_syncing(&self) -> Result<bool, CallError> {
-        let json = self.call("eth_syncing", ()).await?;
+        let json = self.call("eth_syncing", (), answer_bytes::VALUE).await?;
         Ok(json.get() != "false")
     }
 
@@ -148,42 +149,55 @@ impl UpstreamClient {
     /// # Errors
     /// See [`CallError`].
     pub(crate) async fn head(&self, tag: Tag) -> Result<HeadClaim, CallError> {
-        let json = self
-            .call("eth_getBlockByNumber", (tag.name(), false))
-            .await?;
-        HeadClaim::parse(&json)
+        self.claim(tag.name()).await
     }
 
-    /// The hash of block 0; [`CallError::NotFound`] if the upstream has pruned it.
+    /// The hash of the upstream's canonical block at this number; `None` if it has no such block,
+    /// or has pruned it.
     ///
     /// # Errors
     /// See [`CallError`].
-    pub(crate) async fn genesis(&self) -> Result<B256, CallError> {
-        let json = self
-            .call("eth_getBlockByNumber", (U64::ZERO, false))
-            .await?;
-        Ok(HeadClaim::parse(&json)?.hash)
+    pub(crate) async fn hash_at(&self, number: u64) -> Result<Option<B256>, CallError> {
+        match self.claim(U64::from(number)).await {
+            Ok(claim) if claim.number == number => Ok(Some(claim.hash)),
+            Ok(claim) => {
+                let error = format!("block {} instead of {number}", claim.number);
+                Err(CallError::Malformed(error.into()))
+            }
+            Err(CallError::NotFound) => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
-    /// A block with its transactions.
+    /// A block with its transactions, in at most `bytes_max` bytes.
     ///
     /// # Errors
     /// See [`CallError`].
-    pub(crate) async fn block_by_hash(&self, hash: B256) -> Result<Box<RawValue>, CallError> {
-        self.call("eth_getBlockByHash", (hash, true)).await
-    }
-
-    /// The upstream's canonical block at this number, with its transactions.
-    ///
-    /// # Errors
-    /// See [`CallError`].
-    pub(crate) async fn block_by_number(&self, number: u64) -> Result<Box<RawValue>, CallError> {
-        self.call("eth_getBlockByNumber", (U64::from(number), true))
+    pub(crate) async fn block_by_hash(
+        &self,
+        hash: B256,
+        bytes_max: usize,
+    ) -> Result<Box<RawValue>, CallError> {
+        self.call("eth_getBlockByHash", (hash, true), bytes_max)
             .await
     }
 
-    /// A block's receipts: in one list, or one by one from an upstream without
-    /// eth_getBlockReceipts, which is remembered for five minutes.
+    /// The upstream's canonical block at this number, with its transactions, in at most `bytes_max`
+    /// bytes.
+    ///
+    /// # Errors
+    /// See [`CallError`].
+    pub(crate) async fn block_by_number(
+        &self,
+        number: u64,
+        bytes_max: usize,
+    ) -> Result<Box<RawValue>, CallError> {
+        let params = (U64::from(number), true);
+        self.call("eth_getBlockByNumber", params, bytes_max).await
+    }
+
+    /// A block's receipts, in at most `bytes_max` bytes: in one list, or one by one from an upstream
+    /// without eth_getBlockReceipts.
     ///
     /// # Errors
     /// See [`CallError`]. If one receipt fails, all fail.
@@ -191,22 +205,16 @@ impl UpstreamClient {
         &self,
         block: B256,
         transactions: &[B256],
+        bytes_max: usize,
     ) -> Result<ReceiptsAnswer, CallError> {
-        let unsupported = &self.inner.block_receipts_unsupported;
-        if !unsupported.is_known(Instant::now()) {
-            match self.call("eth_getBlockReceipts", (block,)).await {
-                Err(error) if error.is_unsupported() => {
-                    if unsupported.record(Instant::now()) {
-                        tracing::warn!(
-                            node = %self.inner.endpoint,
-                            "the upstream has no eth_getBlockReceipts: receipts are fetched one by one"
-                        );
-                    }
-                }
+        let method = OptionalMethod::BlockReceipts;
+        if !self.lacks(method) {
+            match self.call(method.name(), (block,), bytes_max).await {
+                Err(error) if error.is_unsupported() => self.record_missing(method),
                 answer => return answer.map(ReceiptsAnswer::Whole),
             }
         }
-        self.single_receipts(transactions)
+        self.single_receipts(transactions, bytes_max)
             .await
             .map(ReceiptsAnswer::Single)
     }
@@ -216,8 +224,13 @@ impl UpstreamClient {
     /// # Errors
     /// See [`CallError`].
     pub(crate) async fn uncle(&self, block: B256, index: u64) -> Result<Box<RawValue>, CallError> {
-        self.call("eth_getUncleByBlockHashAndIndex", (block, U64::from(index)))
-            .await
+        let params = (block, U64::from(index));
+        self.call(
+            "eth_getUncleByBlockHashAndIndex",
+            params,
+            answer_bytes::OMMER,
+        )
+        .await
     }
 
     /// The proof of an account and its slots in the state after this block.
@@ -230,7 +243,10 @@ impl UpstreamClient {
         slots: &[B256],
         block: B256,
     ) -> Result<Box<RawValue>, CallError> {
-        self.call("eth_getProof", (address, slots, block)).await
+        let bytes_max = answer_bytes::proof(slots.len());
+        let params = (address, slots, block);
+        self.call_optional(OptionalMethod::Proof, params, bytes_max)
+            .await
     }
 
     /// An account's code in the state after this block.
@@ -242,7 +258,13 @@ impl UpstreamClient {
         address: Address,
         block: B256,
     ) -> Result<Box<RawValue>, CallError> {
-        self.call("eth_getCode", (address, block)).await
+        self.call_optional(OptionalMethod::Code, (address, block), answer_bytes::CODE)
+            .await
+    }
+
+    /// Whether the upstream is known to lack this method. After five minutes it is asked again.
+    pub(crate) fn lacks(&self, method: OptionalMethod) -> bool {
+        self.inner.missing.is_known(method, Instant::now())
     }
 
     /// Subscribes to the upstream's heads; [`CallError::UnsupportedMethod`] over HTTP. One
@@ -261,10 +283,11 @@ impl UpstreamClient {
     async fn single_receipts(
         &self,
         transactions: &[B256],
+        bytes_max: usize,
     ) -> Result<Vec<Box<RawValue>>, CallError> {
         let mut receipts: Vec<_> = transactions.iter().map(|_| None).collect();
         let mut remaining = transactions.iter().copied().enumerate();
-        let limit = self.inner.limits.answer_bytes_max;
+        let limit = bytes_max.min(self.inner.limits.answer_bytes_max);
         let mut room = limit;
         let mut in_progress = JoinSet::new();
         loop {
@@ -273,8 +296,8 @@ impl UpstreamClient {
             {
                 let client = self.clone();
                 in_progress.spawn(async move {
-                    let receipt = client.call("eth_getTransactionReceipt", (transaction,));
-                    (index, receipt.await)
+                    let method = "eth_getTransactionReceipt";
+                    (index, client.call(method, (transaction,), limit).await)
                 });
             }
             match in_progress.join_next().await {
@@ -291,29 +314,67 @@ impl UpstreamClient {
         Ok(receipts.into_iter().flatten().collect())
     }
 
+    /// A block as the upstream names it, by number or tag.
+    async fn claim(&self, block: impl RpcSend) -> Result<HeadClaim, CallError> {
+        let params = (block, false);
+        let json = self.call("eth_getBlockByNumber", params, answer_bytes::CLAIM);
+        HeadClaim::parse(&json.await?)
+    }
+
     /// A call with a small answer of a known type.
     async fn read<T: RpcRecv>(
         &self,
         method: &'static str,
         params: impl RpcSend,
     ) -> Result<T, CallError> {
-        let json = self.call(method, params).await?;
+        let json = self.call(method, params, answer_bytes::VALUE).await?;
         serde_json::from_str(json.get()).map_err(|error| CallError::malformed(&error))
     }
 
-    /// A call; the answer null is [`CallError::NotFound`].
+    /// A call of a method that the upstream may lack, which is remembered.
+    async fn call_optional(
+        &self,
+        method: OptionalMethod,
+        params: impl RpcSend,
+        bytes_max: usize,
+    ) -> Result<Box<RawValue>, CallError> {
+        let answer = self.call(method.name(), params, bytes_max).await;
+        if matches!(answer, Err(CallError::UnsupportedMethod)) {
+            self.record_missing(method);
+        }
+        answer
+    }
+
+    fn record_missing(&self, method: OptionalMethod) {
+        if self.inner.missing.record(method, Instant::now()) {
+            tracing::warn!(
+                node = %self.inner.endpoint,
+                "the upstream has no {}: {}",
+                method.name(),
+                method.consequence()
+            );
+        }
+    }
+
+    /// A call whose answer has at most `bytes_max` bytes; the answer null is
+    /// [`CallError::NotFound`].
     async fn call(
         &self,
         method: &'static str,
         params: impl RpcSend,
+        bytes_max: usize,
     ) -> Result<Box<RawValue>, CallError> {
         let _turn = self.turn().await?;
         let Inner {
             limits, transport, ..
         } = &*self.inner;
-        let json = transport.call(limits.timeout, method, params).await?;
+        let limit = bytes_max.min(limits.answer_bytes_max);
+        let json = transport
+            .call(limits.timeout, limit, method, params)
+            .await?;
         match json.get() {
             "null" => Err(CallError::NotFound),
+            text if text.len() > limit => Err(CallError::TooLarge { limit }),
             _ => Ok(json),
         }
     }

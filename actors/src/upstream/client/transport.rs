@@ -9,7 +9,11 @@ use parking_lot::Mutex;
 use serde_json::value::RawValue;
 use tokio::{sync::Mutex as AsyncMutex, time};
 
-use super::{CallError, ClientError, Heads, http::HttpTransport, ws::WsConnect};
+use super::{
+    CallError, ClientError, Heads,
+    http::{BytesMax, HttpTransport},
+    ws::WsConnect,
+};
 use crate::upstream::{Endpoint, Scheme};
 
 /// The connections to one upstream.
@@ -42,16 +46,21 @@ impl Transport {
         })
     }
 
-    /// Makes a call, or fails if it is not answered within `timeout`.
+    /// Makes a call, or fails if it is not answered within `timeout`. Over HTTP, at most `bytes_max`
+    /// bytes of the answer are read.
     pub(super) async fn call(
         &self,
         timeout: Duration,
+        bytes_max: usize,
         method: &'static str,
         params: impl RpcSend,
     ) -> Result<Box<RawValue>, CallError> {
         let call = async |client: RpcClient| {
-            let answer = client.request(method, params).await;
-            answer.map_err(CallError::from_transport)
+            let call = client.request(method, params).map_meta(|mut meta| {
+                meta.extensions_mut().insert(BytesMax(bytes_max));
+                meta
+            });
+            call.await.map_err(CallError::from_transport)
         };
         self.with_timeout(timeout, call).await
     }

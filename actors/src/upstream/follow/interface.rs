@@ -44,8 +44,8 @@ pub(crate) trait Upstream: Clone + Send + Sync + 'static {
     /// The id of its chain.
     fn chain_id(&self) -> impl Future<Output = Result<u64, CallError>> + Send;
 
-    /// The hash of its genesis.
-    fn genesis(&self) -> impl Future<Output = Result<B256, CallError>> + Send;
+    /// The hash of its canonical block at this number; `None` if it has none, or has pruned it.
+    fn hash_at(&self, number: u64) -> impl Future<Output = Result<Option<B256>, CallError>> + Send;
 
     /// Whether it reports that it is syncing.
     fn is_syncing(&self) -> impl Future<Output = Result<bool, CallError>> + Send;

@@ -80,7 +80,7 @@ async fn identify<U: Upstream>(client: &U, with_genesis: bool) -> Result<Identit
     Ok(Identity {
         chain_id: client.chain_id().await?,
         genesis: match with_genesis {
-            true => client.genesis().await.ok(),
+            true => client.hash_at(0).await.ok().flatten(),
             false => None,
         },
     })

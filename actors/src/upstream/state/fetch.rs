@@ -11,7 +11,7 @@ use super::{BlockRef, Shared, counts::CallEnd, single_flight::Wanted};
 use crate::{
     messages::{QueryError, Reply},
     upstream::{
-        client::CallError,
+        client::{CallError, OptionalMethod, UpstreamClient},
         health::{Fault, FaultReport, UpstreamId, Verdict},
     },
 };
@@ -46,12 +46,6 @@ impl Shared {
             false => Retry::Futile,
         };
         for id in order.upstreams {
-            if self.upstreams[id]
-                .state_unsupported
-                .is_known(Instant::now())
-            {
-                continue;
-            }
             match self.fetch_from(id, block, wanted).await {
                 Ok(()) => return Ok(()),
                 Err(error) => {
@@ -98,7 +92,7 @@ impl Shared {
     ) -> Result<Option<TrieAccount>, StateFetchError> {
         // All 32 bytes: some upstreams refuse shorter keys.
         let slots: Vec<B256> = wanted.slots.iter().copied().map(B256::from).collect();
-        let client = &self.upstreams[id].client;
+        let client = self.having(id, OptionalMethod::Proof)?;
         let json = client.proof(wanted.address, &slots, block.hash).await;
         let json = json.inspect_err(|_| self.counts.count_call(CallEnd::Failed))?;
         let (state, wanted) = (Arc::clone(&block.state), Arc::clone(wanted));
@@ -121,7 +115,7 @@ impl Shared {
         if block.state.code(&code_hash).is_ok() {
             return Ok(());
         }
-        let client = &self.upstreams[id].client;
+        let client = self.having(id, OptionalMethod::Code)?;
         let json = client.code(wanted.address, block.hash).await;
         let json = json.inspect_err(|_| self.counts.count_call(CallEnd::Failed))?;
         let state = Arc::clone(&block.state);
@@ -132,6 +126,19 @@ impl Shared {
             Ok(())
         })
         .await
+    }
+
+    /// The client of an upstream that is not known to lack a method.
+    fn having(
+        &self,
+        id: UpstreamId,
+        method: OptionalMethod,
+    ) -> Result<&UpstreamClient, StateFetchError> {
+        let client = &self.upstreams[id].client;
+        match client.lacks(method) {
+            true => Err(CallError::UnsupportedMethod.into()),
+            false => Ok(client),
+        }
     }
 
     /// Verifies an answer and keeps it, on a thread other than the follower's: a thousand slots
@@ -160,12 +167,6 @@ impl Shared {
         let upstream = &self.upstreams[id];
         let (verdict, retry) = match error {
             StateFetchError::Call(CallError::UnsupportedMethod) => {
-                if upstream.state_unsupported.record(Instant::now()) {
-                    tracing::warn!(
-                        node = %upstream.client.endpoint(),
-                        "the upstream has no eth_getProof or no eth_getCode: it is not asked for state"
-                    );
-                }
                 (Verdict::NotAtFault, Retry::Futile)
             }
             // It has pruned this block's state, or does not have the block yet. That is no fault:

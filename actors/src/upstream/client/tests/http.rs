@@ -27,13 +27,13 @@ async fn every_call_passes_its_answer_on_verbatim() {
     let address = Address::repeat_byte(2);
     let account = hex::encode_prefixed(address);
     check_call(
-        |upstream| async move { upstream.block_by_hash(HASH).await },
+        |upstream| async move { upstream.block_by_hash(HASH, usize::MAX).await },
         "eth_getBlockByHash",
         json!([hash, true]),
     )
     .await;
     check_call(
-        |upstream| async move { upstream.block_by_number(300).await },
+        |upstream| async move { upstream.block_by_number(300, usize::MAX).await },
         "eth_getBlockByNumber",
         json!(["0x12c", true]),
     )
@@ -58,7 +58,7 @@ async fn every_call_passes_its_answer_on_verbatim() {
     .await;
     check_call(
         |upstream| async move {
-            match upstream.block_receipts(HASH, &[]).await? {
+            match upstream.block_receipts(HASH, &[], usize::MAX).await? {
                 ReceiptsAnswer::Whole(json) => Ok(json),
                 ReceiptsAnswer::Single(_) => Err(CallError::NotFound),
             }
@@ -340,15 +340,23 @@ async fn without_eth_get_block_receipts_each_receipt_is_fetched_from_then_on() {
         };
         let upstream = client(&url, limits);
         let hashes = [1, 2, 3].map(B256::repeat_byte);
-        let ReceiptsAnswer::Single(found) = upstream.block_receipts(HASH, &hashes).await.unwrap()
+        let ReceiptsAnswer::Single(found) = upstream
+            .block_receipts(HASH, &hashes, usize::MAX)
+            .await
+            .unwrap()
         else {
             panic!("expected single receipts");
         };
         let found: Vec<_> = found.iter().map(|json| json.get()).collect();
         assert_eq!(found, ["1", "2", "3"]);
-        let missing = upstream.block_receipts(HASH, &hashes[..2]).await;
+        let missing = upstream
+            .block_receipts(HASH, &hashes[..2], usize::MAX)
+            .await;
         assert_eq!(missing.unwrap_err(), CallError::NotFound);
-        let none = upstream.block_receipts(HASH, &[]).await.unwrap();
+        let none = upstream
+            .block_receipts(HASH, &[], usize::MAX)
+            .await
+            .unwrap();
         assert!(matches!(none, ReceiptsAnswer::Single(none) if none.is_empty()));
         let methods = script.methods();
         assert_eq!(methods[0], "eth_getBlockReceipts");
@@ -370,7 +378,10 @@ async fn single_receipts_are_fetched_together_and_stay_in_order() {
     let (url, script) = Script::answering(respond).serve().await;
     let hashes: Vec<_> = (0..8).map(B256::repeat_byte).collect();
     let upstream = client(&url, limits());
-    let ReceiptsAnswer::Single(found) = upstream.block_receipts(HASH, &hashes).await.unwrap()
+    let ReceiptsAnswer::Single(found) = upstream
+        .block_receipts(HASH, &hashes, usize::MAX)
+        .await
+        .unwrap()
     else {
         panic!("expected single receipts");
     };
@@ -395,7 +406,9 @@ async fn single_receipts_are_no_longer_than_one_answer_may_be() {
             ..limits()
         };
         let hashes = [1, 2, 3].map(B256::repeat_byte);
-        let found = client(&url, limits).block_receipts(HASH, &hashes).await;
+        let found = client(&url, limits)
+            .block_receipts(HASH, &hashes, usize::MAX)
+            .await;
         match found {
             Ok(ReceiptsAnswer::Single(found)) => assert!(fits && found.len() == 3),
             other => {
@@ -419,11 +432,14 @@ async fn other_errors_of_eth_get_block_receipts_are_not_remembered() {
     let upstream = client(&url, limits());
     let mut labels = Vec::new();
     for _ in 0..3 {
-        let answer = upstream.block_receipts(HASH, &[HASH]).await;
+        let answer = upstream.block_receipts(HASH, &[HASH], usize::MAX).await;
         labels.push(answer.unwrap_err().label());
     }
     assert_eq!(labels, ["rpc", "rate_limited", "not_found"]);
-    let found = upstream.block_receipts(HASH, &[HASH]).await.unwrap();
+    let found = upstream
+        .block_receipts(HASH, &[HASH], usize::MAX)
+        .await
+        .unwrap();
     assert!(matches!(found, ReceiptsAnswer::Whole(json) if json.get() == "[]"));
     let methods = script.methods();
     assert!(

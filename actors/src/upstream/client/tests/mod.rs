@@ -1,5 +1,6 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
+mod answers;
 mod http;
 pub(in crate::upstream) mod server;
 mod websocket;

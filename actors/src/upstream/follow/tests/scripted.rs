@@ -274,12 +274,12 @@ impl Upstream for Scripted {
         })
     }
 
-    async fn genesis(&self) -> Result<B256, CallError> {
+    async fn hash_at(&self, number: u64) -> Result<Option<B256>, CallError> {
         let (behavior, _) = self.behave().await?;
         let chain = self.state.lock().chain;
-        Ok(match behavior {
-            Behavior::OtherGenesis => B256::repeat_byte(7),
-            _ => self.chains.block(chain, 0).ok_or(CallError::NotFound)?.hash,
+        Ok(match (behavior, number) {
+            (Behavior::OtherGenesis, 0) => Some(B256::repeat_byte(7)),
+            _ => self.chains.block(chain, number).map(|block| block.hash),
         })
     }
 

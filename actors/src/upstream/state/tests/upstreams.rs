@@ -201,6 +201,32 @@ async fn a_limited_upstream_is_not_asked_for_state() {
     assert_eq!([0, 1].map(|upstream| scene.calls(upstream)), [0, 2]);
 }
 
+/// Each of two upstreams lacks another method: together they give everything.
+#[actix::test]
+async fn an_upstream_without_a_method_is_asked_for_the_rest() {
+    let no_code: Respond = |call| match call.method.as_str() {
+        "eth_getCode" => UpstreamReply::Error(-32_601, "no"),
+        _ => honest(call),
+    };
+    let no_proofs: Respond = |call| match call.method.as_str() {
+        "eth_getProof" => UpstreamReply::Error(-32_601, "no"),
+        _ => honest(call),
+    };
+    let scene = Scene::of(&[no_code, no_proofs]).await;
+    for account in [3, 6, 9] {
+        let found = ask(&scene.worker.proofs, scene.read_code(account)).await;
+        assert_eq!(found.unwrap(), code(account));
+    }
+    // The first proves every account. It is asked for code once, and the second only for code: an
+    // account is held by the time that its code is asked for.
+    let count = |upstream: usize, method: &str| {
+        let methods = scene.upstreams[upstream].methods();
+        methods.iter().filter(|name| *name == method).count()
+    };
+    assert_eq!([0, 1].map(|at| count(at, "eth_getProof")), [3, 0]);
+    assert_eq!([0, 1].map(|at| count(at, "eth_getCode")), [1, 3]);
+}
+
 #[actix::test]
 async fn fault_reports_that_do_not_fit_the_channel_are_dropped() {
     let liar: Respond = |call| changed(call, |proof| proof["balance"] = json!("0x7"));

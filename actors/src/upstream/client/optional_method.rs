@@ -1,0 +1,70 @@
+//! Methods that an upstream may lack and still be of use.
+
+use std::time::Instant;
+
+use super::NegativeCache;
+
+/// A method without which an upstream can be followed. Without any other, it is at fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum OptionalMethod {
+    /// eth_getBlockReceipts.
+    BlockReceipts,
+    /// eth_getProof.
+    Proof,
+    /// eth_getCode.
+    Code,
+}
+
+impl OptionalMethod {
+    const ALL: [Self; 3] = [Self::BlockReceipts, Self::Proof, Self::Code];
+
+    /// The method's name.
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::BlockReceipts => "eth_getBlockReceipts",
+            Self::Proof => "eth_getProof",
+            Self::Code => "eth_getCode",
+        }
+    }
+
+    /// What happens without it, for a log line.
+    pub(super) const fn consequence(self) -> &'static str {
+        match self {
+            Self::BlockReceipts => "receipts are fetched one by one",
+            Self::Proof => "it is not asked for proofs",
+            Self::Code => "it is not asked for code",
+        }
+    }
+}
+
+/// Which optional methods an upstream lacks, each remembered for five minutes.
+#[derive(Debug, Default)]
+pub(super) struct MissingMethods([NegativeCache; OptionalMethod::ALL.len()]);
+
+impl MissingMethods {
+    /// Whether the upstream is known to lack this method.
+    pub(super) fn is_known(&self, method: OptionalMethod, now: Instant) -> bool {
+        self.0[method as usize].is_known(now)
+    }
+
+    /// Records that the upstream lacks this method, and returns whether that is new.
+    pub(super) fn record(&self, method: OptionalMethod, now: Instant) -> bool {
+        self.0[method as usize].record(now)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_method_is_remembered_by_itself() {
+        let now = Instant::now();
+        for method in OptionalMethod::ALL {
+            let missing = MissingMethods::default();
+            assert!(missing.record(method, now) && !missing.record(method, now));
+            let known = OptionalMethod::ALL.map(|other| missing.is_known(other, now));
+            assert_eq!(known, OptionalMethod::ALL.map(|other| other == method));
+        }
+    }
+}
