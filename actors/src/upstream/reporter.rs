@@ -152,10 +152,12 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::upstream::health::CallClass;
 
     fn failed(upstream: UpstreamId, reason: Option<&'static str>) -> Event {
         Event::Failed {
             upstream,
+            class: CallClass::Blocks,
             reason,
             wait: Duration::from_secs(1),
         }

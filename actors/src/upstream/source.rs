@@ -16,9 +16,9 @@ use tokio::{
 
 use super::{
     Endpoint, StateSource,
-    client::{CallLimits, ClientError, UpstreamClient},
+    client::{CallLimits, ClientError, UpstreamClient, answer_bytes},
     follow::{FollowConfig, FollowError, Follower},
-    health::FaultReport,
+    health::{CallClass, FaultReport},
     priority::lower_priority,
     reporter::Reporter,
     standing::Standing,
@@ -37,6 +37,11 @@ const NETWORKS: [u64; 3] = [1, 11_155_111, 560_048];
 /// Pause between attempts to reach any upstream at the start.
 const START_RETRY: Duration = Duration::from_secs(1);
 
+/// Calls for heads to one upstream that may be in progress: a poll makes three at once, and the rest
+/// is for hashes of single blocks. They do not count against [`UpstreamConfig::concurrency`], so
+/// that an upstream that is slow with blocks is still asked for its head.
+const HEAD_CALLS_MAX: usize = 8;
+
 /// Largest number of fault reports that wait for the follower. Further ones would add nothing.
 const FAULT_REPORTS_MAX: usize = 64;
 
@@ -45,7 +50,8 @@ const FAULT_REPORTS_MAX: usize = 64;
 pub struct UpstreamConfig {
     /// The upstreams, in the operator's order.
     pub endpoints: Vec<Endpoint>,
-    /// Calls to one upstream that may be in progress for blocks, and as many again for state.
+    /// Calls to one upstream that may be in progress for blocks, and as many again for state. Those
+    /// for heads do not count.
     pub concurrency: usize,
     /// Longest wait for an upstream's answer.
     pub timeout: Duration,
@@ -78,9 +84,9 @@ impl UpstreamSource {
     /// # Errors
     /// The genesis file is not valid, the runtime or a client cannot be set up, the folder for data
     /// cannot be used, or the source is stopped ([`SourceError::Stopped`]).
-    pub fn connect(config: UpstreamConfig, link: &SourceLink) -> Result<Self, SourceError> {
+    pub fn connect(mut config: UpstreamConfig, link: &SourceLink) -> Result<Self, SourceError> {
         lower_priority();
-        let spec = config.genesis.map(read_spec).transpose()?;
+        let spec = config.genesis.take().map(read_spec).transpose()?;
         // One thread makes the calls; as many threads as there are cores verify blocks. One more
         // waits for the stop signal.
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
@@ -90,28 +96,17 @@ impl UpstreamSource {
             .thread_name("verifier")
             .build()
             .map_err(SourceError::Runtime)?;
-        let limits = CallLimits {
-            concurrency: config.concurrency,
-            timeout: config.timeout,
-            answer_bytes_max: ANSWER_BYTES_MAX,
-        };
-        // Separate clients, so that a new head does not wait behind calls for state.
-        let [clients, state_clients] = {
+        let [heads, blocks, state] = {
             let _inside = runtime.enter();
-            let clients = || -> Result<Vec<UpstreamClient>, ClientError> {
-                let endpoints = config.endpoints.iter();
-                endpoints
-                    .map(|endpoint| UpstreamClient::new(endpoint.clone(), limits))
-                    .collect()
-            };
-            [clients()?, clients()?]
+            CallClass::ALL.map(|class| clients(&config, class))
         };
+        let (heads, blocks, state) = (heads?, blocks?, state?);
         let chain_id = match &spec {
             Some(spec) => spec.chain_id(),
-            None => runtime.block_on(first_chain_id(&clients, link))?,
+            None => runtime.block_on(first_chain_id(&heads, link))?,
         };
         let is_known = spec.is_some() || NETWORKS.contains(&chain_id);
-        let opening = open_data(&config.data, &clients, chain_id, is_known);
+        let opening = open_data(&config.data, &heads, chain_id, is_known);
         if let Some(folder) = runtime.block_on(opening)? {
             link.report(SourceEvent::DataOpened(folder));
         }
@@ -123,19 +118,22 @@ impl UpstreamSource {
         let verifier = Arc::new(Verifier::new(chain_id, rules, config.options, store));
         let unknown_transaction = UnknownTransaction::default();
         let (reports, fault_reports) = mpsc::channel(FAULT_REPORTS_MAX);
-        let standing = Arc::new(Standing::new(clients.len()));
+        let standing = Arc::new(Standing::new(heads.len()));
         let state = StateSource::new(
-            state_clients,
+            state,
             runtime.handle().clone(),
             Arc::clone(&standing),
             reports,
         );
-        let upstream = |client| {
-            let (verifier, head) = (Arc::clone(&verifier), link.head.clone());
-            VerifiedUpstream::new(client, verifier, unknown_transaction.clone(), head)
+        let upstream = |(heads, blocks)| VerifiedUpstream {
+            heads,
+            blocks,
+            verifier: Arc::clone(&verifier),
+            unknown_transaction: unknown_transaction.clone(),
+            head: link.head.clone(),
         };
         Ok(Self {
-            upstreams: clients.into_iter().map(upstream).collect(),
+            upstreams: heads.into_iter().zip(blocks).map(upstream).collect(),
             runtime,
             unknown_transaction,
             chain_id,
@@ -214,6 +212,24 @@ impl From<ClientError> for SourceError {
     fn from(error: ClientError) -> Self {
         Self::Upstream(error.to_string())
     }
+}
+
+/// A client of every upstream for one class of calls. Each class has clients of its own, so that
+/// no call waits behind one of another class, for a turn or on a connection.
+fn clients(config: &UpstreamConfig, class: CallClass) -> Result<Vec<UpstreamClient>, ClientError> {
+    let (concurrency, answer_bytes_max) = match class {
+        CallClass::Heads => (HEAD_CALLS_MAX, answer_bytes::CLAIM),
+        CallClass::Blocks | CallClass::State => (config.concurrency, ANSWER_BYTES_MAX),
+    };
+    let limits = CallLimits {
+        concurrency,
+        timeout: config.timeout,
+        answer_bytes_max,
+    };
+    let endpoints = config.endpoints.iter();
+    endpoints
+        .map(|endpoint| UpstreamClient::new(endpoint.clone(), limits))
+        .collect()
 }
 
 /// The chain id of the first upstream that answers.

@@ -5,19 +5,26 @@ use std::time::Instant;
 
 use parking_lot::Mutex;
 
-use super::{follow::Event, health::UpstreamId};
+use super::{
+    follow::Event,
+    health::{CallClass, UpstreamId},
+};
 
-/// Which upstream is followed and which are backed off; written by the follower alone.
+/// Which upstream is followed, and which are backed off for which class of calls; written by the
+/// follower alone.
 #[derive(Debug)]
 pub struct Standing(Mutex<Inner>);
 
 #[derive(Debug)]
 struct Inner {
     followed: Option<UpstreamId>,
-    backoffs: Box<[Option<StandingBackoff>]>,
+    backoffs: Box<[Backoffs]>,
 }
 
-/// The backoff of one upstream.
+/// The backoffs of one upstream, by class of calls.
+type Backoffs = [Option<StandingBackoff>; CallClass::ALL.len()];
+
+/// The backoff of one class of an upstream's calls.
 #[derive(Clone, Copy, Debug)]
 struct StandingBackoff {
     until: Instant,
@@ -40,7 +47,7 @@ impl Standing {
     pub fn new(upstreams: usize) -> Self {
         Self(Mutex::new(Inner {
             followed: None,
-            backoffs: vec![None; upstreams].into(),
+            backoffs: vec![Backoffs::default(); upstreams].into(),
         }))
     }
 
@@ -56,11 +63,12 @@ impl Standing {
             Event::Switched(switch) => self.0.lock().followed = switch.to,
             Event::Failed {
                 upstream,
+                class,
                 reason,
                 wait,
             } => {
-                if let Some(backoff) = self.0.lock().backoffs.get_mut(upstream) {
-                    *backoff = now.checked_add(wait).map(|until| StandingBackoff {
+                if let Some(backoffs) = self.0.lock().backoffs.get_mut(upstream) {
+                    backoffs[class as usize] = now.checked_add(wait).map(|until| StandingBackoff {
                         until,
                         is_limited: reason.is_none(),
                     });
@@ -73,15 +81,26 @@ impl Standing {
         }
     }
 
-    /// The followed upstream, then the others in the operator's order, then those with a fault:
-    /// even they can be asked, because every answer is verified. Upstreams that limit our rate are
-    /// left out.
+    /// The followed upstream, then the others in the operator's order, then those that are backed
+    /// off for heads or blocks, which may give state all the same, then those with a fault in calls
+    /// for state: even they can be asked, because every answer is verified. Upstreams that limit
+    /// our calls for state are left out.
     pub(super) fn order(&self, now: Instant) -> Order {
         let inner = self.0.lock();
-        let backoff = |id: UpstreamId| inner.backoffs[id].filter(|backoff| backoff.until > now);
+        let backoff = |id: UpstreamId, class: CallClass| {
+            inner.backoffs[id][class as usize].filter(|backoff| backoff.until > now)
+        };
+        let of_state = |id| backoff(id, CallClass::State);
         let (limited, mut upstreams): (Vec<_>, Vec<_>) = (0..inner.backoffs.len())
-            .partition(|id| backoff(*id).is_some_and(|backoff| backoff.is_limited));
-        upstreams.sort_by_key(|id| (backoff(*id).is_some(), inner.followed != Some(*id)));
+            .partition(|id| of_state(*id).is_some_and(|backoff| backoff.is_limited));
+        let is_out = |id| {
+            let classes = [CallClass::Heads, CallClass::Blocks];
+            classes.iter().any(|class| backoff(id, *class).is_some())
+        };
+        upstreams.sort_by_key(|id| {
+            let is_followed = inner.followed == Some(*id);
+            (of_state(*id).is_some(), is_out(*id), !is_followed)
+        });
         Order {
             upstreams,
             is_limited: !limited.is_empty(),
@@ -98,10 +117,11 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    fn failed(upstream: UpstreamId, reason: Option<&'static str>) -> Event {
+    fn failed(upstream: UpstreamId, class: CallClass, reason: Option<&'static str>) -> Event {
         let wait = SECOND;
         Event::Failed {
             upstream,
+            class,
             reason,
             wait,
         }
@@ -117,19 +137,43 @@ mod tests {
 
     #[test]
     fn the_followed_upstream_is_asked_for_state_first_and_faulty_ones_last() {
-        let cases: [(&[Event], &[UpstreamId], bool); 6] = [
+        use CallClass::{Blocks, Heads, State};
+        let fault = Some("timeout");
+        let cases: [(&[Event], &[UpstreamId], bool); 11] = [
             (&[], &[0, 1, 2], false),
             (&[followed(Some(2))], &[2, 0, 1], false),
             (&[followed(Some(2)), followed(None)], &[0, 1, 2], false),
             (
-                &[followed(Some(0)), failed(0, Some("timeout"))],
+                &[followed(Some(0)), failed(0, State, fault)],
                 &[1, 2, 0],
                 false,
             ),
-            (&[followed(Some(1)), failed(1, None)], &[0, 2], true),
+            (&[followed(Some(1)), failed(1, State, None)], &[0, 2], true),
             (
-                &[failed(0, None), failed(1, None), failed(2, None)],
+                &[
+                    failed(0, State, None),
+                    failed(1, State, None),
+                    failed(2, State, None),
+                ],
                 &[],
+                true,
+            ),
+            // Who is backed off for heads or blocks is still asked for state, after the others.
+            (&[failed(0, Heads, fault)], &[1, 2, 0], false),
+            (&[failed(0, Heads, None)], &[1, 2, 0], false),
+            (
+                &[failed(0, Blocks, fault), failed(1, Blocks, None)],
+                &[2, 0, 1],
+                false,
+            ),
+            (
+                &[failed(0, State, fault), failed(1, Heads, fault)],
+                &[2, 1, 0],
+                false,
+            ),
+            (
+                &[failed(0, State, None), failed(0, Heads, fault)],
+                &[1, 2],
                 true,
             ),
         ];

@@ -25,11 +25,14 @@ use crate::head::Head;
 /// One upstream, with the verifier of its answers.
 #[derive(Clone)]
 pub(super) struct VerifiedUpstream {
-    client: UpstreamClient,
-    verifier: Arc<Verifier>,
-    unknown_transaction: UnknownTransaction,
+    /// The client for calls about heads.
+    pub(super) heads: UpstreamClient,
+    /// The client for blocks and receipts.
+    pub(super) blocks: UpstreamClient,
+    pub(super) verifier: Arc<Verifier>,
+    pub(super) unknown_transaction: UnknownTransaction,
     /// The served head, whose gas limit bounds the next blocks.
-    head: Head,
+    pub(super) head: Head,
 }
 
 /// The message of the first check that failed because of a transaction of an unknown type.
@@ -52,20 +55,6 @@ struct AnsweredReceipts {
 }
 
 impl VerifiedUpstream {
-    pub(super) const fn new(
-        client: UpstreamClient,
-        verifier: Arc<Verifier>,
-        unknown_transaction: UnknownTransaction,
-        head: Head,
-    ) -> Self {
-        Self {
-            client,
-            verifier,
-            unknown_transaction,
-            head,
-        }
-    }
-
     /// The longest block, and the longest list of its receipts, in bytes.
     fn block_bytes_max(&self) -> usize {
         let served = self.head.load();
@@ -111,7 +100,7 @@ impl VerifiedUpstream {
             })
             .await?;
         if !ignored.is_empty() {
-            tracing::debug!(node = %self.client.endpoint(), ?ignored, "members that are not served");
+            tracing::debug!(node = %self.blocks.endpoint(), ?ignored, "members that are not served");
         }
         Ok(block)
     }
@@ -125,7 +114,7 @@ impl VerifiedUpstream {
     ) -> Result<Option<AnsweredReceipts>, FetchError> {
         let known = transactions.unwrap_or_default();
         let answer = self
-            .client
+            .blocks
             .block_receipts(hash, known, self.block_bytes_max());
         let json = match answer.await? {
             ReceiptsAnswer::Whole(list) => String::from(Box::<str>::from(list)),
@@ -146,8 +135,8 @@ impl VerifiedUpstream {
     async fn stated(&self, ask: Ask) -> Result<(Box<RawValue>, StatedBlock), FetchError> {
         let bytes_max = self.block_bytes_max();
         let json = match ask {
-            Ask::Hash { hash, .. } => self.client.block_by_hash(hash, bytes_max).await?,
-            Ask::Number(number) => self.client.block_by_number(number, bytes_max).await?,
+            Ask::Hash { hash, .. } => self.blocks.block_by_hash(hash, bytes_max).await?,
+            Ask::Number(number) => self.blocks.block_by_number(number, bytes_max).await?,
         };
         self.on_verifier_thread(move || {
             let stated = StatedBlock::read(text(&json))?;
@@ -177,7 +166,7 @@ impl VerifiedUpstream {
         };
         let mut ommers = Vec::new();
         for index in 0..stated.ommer_count() {
-            ommers.push(self.client.uncle(stated.hash(), index as u64).await?);
+            ommers.push(self.blocks.uncle(stated.hash(), index as u64).await?);
         }
         let verifier = Arc::clone(&self.verifier);
         self.on_verifier_thread(move || {
@@ -196,7 +185,7 @@ impl VerifiedUpstream {
             Ok(done) => done.map_err(|fault| self.fetch_error(&fault)),
             // A defect of this program, which no answer may turn into the end of the process.
             Err(error) if error.is_panic() => {
-                let node = self.client.endpoint();
+                let node = self.blocks.endpoint();
                 tracing::error!(%node, "a check of an upstream's answer panicked");
                 Err(FetchError::BadBlock {
                     reason: Fault::Unchecked.label(),
@@ -237,27 +226,27 @@ impl Upstream for VerifiedUpstream {
     type Heads = Heads;
 
     fn name(&self) -> String {
-        self.client.endpoint().to_string()
+        self.heads.endpoint().to_string()
     }
 
     async fn chain_id(&self) -> Result<u64, CallError> {
-        self.client.chain_id().await
+        self.heads.chain_id().await
     }
 
     async fn hash_at(&self, number: u64) -> Result<Option<B256>, CallError> {
-        self.client.hash_at(number).await
+        self.heads.hash_at(number).await
     }
 
     async fn is_syncing(&self) -> Result<bool, CallError> {
-        self.client.is_syncing().await
+        self.heads.is_syncing().await
     }
 
     async fn head(&self, tag: Tag) -> Result<HeadClaim, CallError> {
-        self.client.head(tag).await
+        self.heads.head(tag).await
     }
 
     async fn heads(&self) -> Result<Heads, CallError> {
-        self.client.subscribe_heads().await
+        self.heads.subscribe_heads().await
     }
 
     async fn block(&self, ask: Ask) -> Result<Arc<Block>, FetchError> {
@@ -285,8 +274,13 @@ mod tests {
         let client = UpstreamClient::new("http://127.0.0.1:1".parse().unwrap(), limits).unwrap();
         let rules = BlobRules::of_chain(1);
         let verifier = Verifier::new(1, rules, EncodeOptions::default(), NodeStore::bounded(1));
-        let unknown_transaction = UnknownTransaction::default();
-        let upstream = VerifiedUpstream::new(client, Arc::new(verifier), unknown_transaction);
+        let upstream = VerifiedUpstream {
+            heads: client.clone(),
+            blocks: client,
+            verifier: Arc::new(verifier),
+            unknown_transaction: UnknownTransaction::default(),
+            head: Head::default(),
+        };
         let checked = upstream.on_verifier_thread(|| -> Result<(), _> { panic!("a defect") });
         let error = FetchError::BadBlock {
             reason: "unchecked",

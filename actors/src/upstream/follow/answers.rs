@@ -14,7 +14,7 @@ use crate::{
     messages::{AdvanceHead, SettleHead},
     upstream::{
         client::{CallError, HeadClaim},
-        health::{Fault, UpstreamId, Verdict},
+        health::{CallClass, Fault, UpstreamId, Verdict},
         plan::{Ask, Divergence, FetchedBlock, PathOutcome},
     },
 };
@@ -61,7 +61,8 @@ impl<U: Upstream, W: HeldWindow> Follower<U, W> {
                     && let Err(error) = self.check_identity(upstream, *identity)
                 {
                     self.sync.take_if(|sync| sync.upstream == upstream);
-                    self.failed(upstream, Verdict::Fault(Fault::WrongChain), &error);
+                    let verdict = Verdict::Fault(Fault::WrongChain);
+                    self.failed(upstream, CallClass::Heads, verdict, &error);
                     return;
                 }
                 let block = block.map(|(block, _)| block);
@@ -107,7 +108,7 @@ impl<U: Upstream, W: HeldWindow> Follower<U, W> {
                 }
                 self.health.head_named(id, now, answer.head);
             }
-            Err((verdict, error)) => self.failed(id, verdict, &error),
+            Err((verdict, error)) => self.failed(id, CallClass::Heads, verdict, &error),
         }
         let upstream = &mut self.upstreams[id];
         (upstream.polled_at, upstream.is_being_polled) = (Some(now), false);
@@ -129,7 +130,10 @@ impl<U: Upstream, W: HeldWindow> Follower<U, W> {
                 self.fetch_failed(upstream, ask, purpose);
                 match &error {
                     FetchError::Call(CallError::NotFound) => self.missing(upstream, ask, purpose),
-                    FetchError::Call(error) => self.failed(upstream, Verdict::from(error), error),
+                    FetchError::Call(error) => {
+                        let verdict = Verdict::from(error);
+                        self.failed(upstream, CallClass::Blocks, verdict, error);
+                    }
                     FetchError::BadBlock { reason, error }
                         if purpose == Purpose::Backfill && !self.health.has_other(upstream) =>
                     {
@@ -138,7 +142,8 @@ impl<U: Upstream, W: HeldWindow> Follower<U, W> {
                     FetchError::BadBlock { reason, error } => {
                         let error = format!("block {}: {error}", ask.number());
                         let verdict = Verdict::Fault(Fault::BadBlock);
-                        self.failed_with(upstream, verdict, Some(reason), &error);
+                        let class = CallClass::Blocks;
+                        self.failed_with(upstream, class, verdict, Some(reason), &error);
                     }
                 }
             }
@@ -207,7 +212,8 @@ impl<U: Upstream, W: HeldWindow> Follower<U, W> {
                 upstream.missing_in_a_row += 1;
                 if upstream.missing_in_a_row >= MISSING_MAX {
                     let error = "the upstream does not have a block that it named";
-                    self.failed(id, Verdict::Fault(Fault::Missing), &error);
+                    let verdict = Verdict::Fault(Fault::Missing);
+                    self.failed(id, CallClass::Blocks, verdict, &error);
                 } else {
                     self.sync_hold_until = now + block_time / 16;
                 }
@@ -304,7 +310,8 @@ impl<U: Upstream, W: HeldWindow> Follower<U, W> {
             Ok(()) => Ok(true),
             Err(ChangeError::Gone(error)) => Err(error),
             Err(ChangeError::Refused(refusal)) => {
-                self.failed(upstream, Verdict::Fault(Fault::Unfit), &refusal);
+                let verdict = Verdict::Fault(Fault::Unfit);
+                self.failed(upstream, CallClass::Blocks, verdict, &refusal);
                 Ok(false)
             }
         }

@@ -16,7 +16,7 @@ use super::{
 };
 use crate::upstream::{
     chain::Chain,
-    health::{Fault, Moment, UpstreamId, Verdict},
+    health::{CallClass, Fault, Moment, UpstreamId, Verdict},
     plan::{Ask, Backfill},
 };
 
@@ -53,8 +53,11 @@ impl<U: Upstream, W: HeldWindow> Follower<U, W> {
     /// The upstream to ask for an old block: the followed one first, then the others in turn.
     fn in_turn(&self, followed: UpstreamId, turn: usize) -> UpstreamId {
         let id = (followed + turn) % self.upstreams.len();
-        let may_ask = self.upstreams[id].is_identified && self.health.may_ask(id, self.now());
-        if may_ask { id } else { followed }
+        let may_ask = self.health.may_ask(id, CallClass::Blocks, self.now());
+        match self.upstreams[id].is_identified && may_ask {
+            true => id,
+            false => followed,
+        }
     }
 
     /// The genesis that an upstream's chain must have. A genesis that another upstream gave is
@@ -149,7 +152,8 @@ impl<U: Upstream, W: HeldWindow> Follower<U, W> {
             backfill.blocks = Backfill::below(held.oldest(), held.below(), held.head().0);
         }
         if self.health.has_other(upstream) {
-            self.failed(upstream, Verdict::Fault(Fault::Unfit), refusal);
+            let verdict = Verdict::Fault(Fault::Unfit);
+            self.failed(upstream, CallClass::Blocks, verdict, refusal);
             self.retry_below();
         } else {
             self.bad_below(upstream, number, Fault::Unfit.label(), refusal);
@@ -160,6 +164,7 @@ impl<U: Upstream, W: HeldWindow> Follower<U, W> {
     fn count_fault(&mut self, upstream: UpstreamId, reason: &'static str) {
         (self.on_event)(Event::Failed {
             upstream,
+            class: CallClass::Blocks,
             reason: Some(reason),
             wait: Duration::ZERO,
         });

@@ -2,17 +2,19 @@
 
 use std::time::Duration;
 
-use crate::upstream::health::{Switch, UpstreamId, UpstreamState};
+use crate::upstream::health::{CallClass, Switch, UpstreamId, UpstreamState};
 
 /// Something that happened, for the upstreams' standing, metrics and progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Event {
     /// Another upstream is followed, or none.
     Switched(Switch),
-    /// An upstream is at fault or limits our rate, and is backed off.
+    /// An upstream is at fault or limits our rate, and is backed off for one class of calls.
     Failed {
         /// The upstream.
         upstream: UpstreamId,
+        /// The class.
+        class: CallClass,
         /// The fault's label, or that of the check that a block failed; `None`: the upstream limits
         /// our rate.
         reason: Option<&'static str>,

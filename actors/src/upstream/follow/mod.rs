@@ -33,7 +33,9 @@ pub(crate) use interface::{ChangeError, FetchError, HeldWindow, Upstream};
 
 use super::{
     client::HeadClaim,
-    health::{Fault, FaultReport, Health, Moment, Switch, UpstreamId, UpstreamState, Verdict},
+    health::{
+        CallClass, Fault, FaultReport, Health, Moment, Switch, UpstreamId, UpstreamState, Verdict,
+    },
     plan::{Ask, SyncPath},
 };
 use fetching::{ActiveBackfill, GenesisFetch, Goal, HeadSync};
@@ -148,8 +150,8 @@ impl<U: Upstream, W: HeldWindow> Follower<U, W> {
         }
     }
 
-    /// Follows until `stop` receives a message or its sender is dropped. Faults that other tasks
-    /// notice arrive through `fault_reports`.
+    /// Follows until `stop` receives a message or its sender is dropped. Faults of calls for state,
+    /// which other tasks make, arrive through `fault_reports`.
     ///
     /// # Errors
     /// There is no window any more, or a call panicked. No upstream can cause either: if the window
@@ -173,7 +175,7 @@ impl<U: Upstream, W: HeldWindow> Follower<U, W> {
                     self.apply().await.map_err(FollowError::Window)?;
                 }
                 Some(FaultReport { upstream, verdict, error }) = fault_reports.recv() => {
-                    self.failed(upstream, verdict, &error);
+                    self.failed(upstream, CallClass::State, verdict, &error);
                 }
                 () = time::sleep(pause) => {}
             }
@@ -241,7 +243,8 @@ impl<U: Upstream, W: HeldWindow> Follower<U, W> {
     fn choose(&mut self) {
         self.fail_stuck_sync();
         for upstream in self.health.silent(self.now()) {
-            self.failed(upstream, Verdict::Fault(Fault::Silent), &Fault::Silent);
+            let verdict = Verdict::Fault(Fault::Silent);
+            self.failed(upstream, CallClass::Heads, verdict, &Fault::Silent);
         }
         let (now, held) = (self.now(), self.window.held());
         if let Some(switch) = self.health.choose(now, &held) {
@@ -295,7 +298,8 @@ impl<U: Upstream, W: HeldWindow> Follower<U, W> {
             && self.health.has_other(upstream)
         {
             let error = "it sent no block for one block time, and for at least one second";
-            self.failed(upstream, Verdict::Fault(Fault::Timeout), &error);
+            let verdict = Verdict::Fault(Fault::Timeout);
+            self.failed(upstream, CallClass::Blocks, verdict, &error);
         }
         let sync = self.sync.as_ref();
         let is_late = sync.is_some_and(|sync| {
@@ -307,7 +311,8 @@ impl<U: Upstream, W: HeldWindow> Follower<U, W> {
         {
             let error =
                 "its head was not reached for three block times, and for at least three seconds";
-            self.failed(upstream, Verdict::Fault(Fault::Timeout), &error);
+            let verdict = Verdict::Fault(Fault::Timeout);
+            self.failed(upstream, CallClass::Blocks, verdict, &error);
         }
     }
 
@@ -370,37 +375,60 @@ impl<U: Upstream, W: HeldWindow> Follower<U, W> {
     }
 
     /// Handles a call that failed, or an answer that failed a check.
-    fn failed(&mut self, upstream: UpstreamId, verdict: Verdict, error: &dyn fmt::Display) {
+    fn failed(
+        &mut self,
+        upstream: UpstreamId,
+        class: CallClass,
+        verdict: Verdict,
+        error: &dyn fmt::Display,
+    ) {
         let reason = match verdict {
             Verdict::Fault(fault) => Some(fault.label()),
             Verdict::Limited(_) | Verdict::NotAtFault => None,
         };
-        self.failed_with(upstream, verdict, reason, error);
+        self.failed_with(upstream, class, verdict, reason, error);
     }
 
     /// Handles a failure like [`Self::failed`], with a more precise reason than the fault's label.
     fn failed_with(
         &mut self,
         upstream: UpstreamId,
+        class: CallClass,
         verdict: Verdict,
         reason: Option<&'static str>,
         error: &dyn fmt::Display,
     ) {
         let now = self.now();
-        let Some(wait) = self.health.failed(upstream, now, verdict) else {
+        let Some(wait) = self.health.failed(upstream, class, now, verdict) else {
             return;
         };
         let tracked = &mut self.upstreams[upstream];
-        // After a fault, another replica may answer behind the URL; mere silence changes nothing.
-        tracked.is_identified &= verdict == Verdict::Fault(Fault::Silent);
-        tracked.missing_in_a_row = 0;
-        let name = tracked.client.name();
+        let is_lie = matches!(verdict, Verdict::Fault(fault) if fault.is_lie());
+        match class {
+            // Another replica may answer behind the URL; mere silence changes nothing.
+            CallClass::Heads => tracked.is_identified &= verdict == Verdict::Fault(Fault::Silent),
+            // Its heads still count, unless the block may be of another chain.
+            CallClass::Blocks => tracked.is_identified &= !is_lie,
+            CallClass::State => {}
+        }
+        if class != CallClass::State {
+            tracked.missing_in_a_row = 0;
+        }
+        let (name, calls) = (tracked.client.name(), class.label());
         match reason {
-            Some(reason) => tracing::warn!(node = name, reason, ?wait, "{error}"),
-            None => tracing::info!(node = name, ?wait, "the upstream asks for fewer calls"),
+            Some(reason) => tracing::warn!(node = name, calls, reason, ?wait, "{error}"),
+            None => {
+                tracing::info!(
+                    node = name,
+                    calls,
+                    ?wait,
+                    "the upstream asks for fewer calls"
+                );
+            }
         }
         (self.on_event)(Event::Failed {
             upstream,
+            class,
             reason,
             wait,
         });

@@ -8,13 +8,16 @@
 //!   another for half a block time. The best has the highest head; the fewest strikes and then the
 //!   operator's order decide between equals.
 //! - **Backoff.** After a fault, or when it asks for fewer calls, an upstream is not asked for a
-//!   time that doubles with each strike. It cannot be chosen until it names a head after that.
+//!   time that doubles with each strike. Each class of calls has a backoff of its own ([`CallClass`]).
+//!   An upstream that is backed off for heads or for blocks cannot be chosen until it names a head
+//!   after that. Calls for state do not matter for the choice.
 //! - **Going back.** A lower head, or another block at the served height, is a reorg if the
 //!   upstream that advanced the head names it; from a newly followed upstream it is lag.
 //! - **Forks.** A newly followed upstream is on probation: see the module `forks`.
 
 mod backoff;
 mod block_time;
+mod class;
 mod forks;
 mod head_pace;
 mod probation;
@@ -30,14 +33,16 @@ use alloy_primitives::B256;
 
 #[cfg(test)]
 pub(crate) use backoff::BACKOFF_MAX;
+pub(crate) use class::CallClass;
 pub use upstream_state::{Fault, UpstreamState};
 pub(crate) use upstream_state::{FaultReport, Moment, UpstreamId, Verdict};
 
 use super::{chain::Chain, client::HeadClaim};
 use backoff::Backoff;
 use block_time::BlockTime;
+use class::BackoffPeriod;
 use probation::Probation;
-use record::{BackoffPeriod, Record};
+use record::Record;
 
 /// Block times without a head after which an upstream is [`Fault::Silent`].
 const SILENT_BLOCKS: u32 = 3;
@@ -151,7 +156,7 @@ impl Health {
     /// The state of an upstream.
     pub(crate) fn state(&self, upstream: UpstreamId, now: Moment) -> UpstreamState {
         let upstream = &self.upstreams[upstream];
-        match upstream.backoff {
+        match upstream.backoff() {
             Some(BackoffPeriod { fault: None, .. }) => UpstreamState::Limited,
             Some(BackoffPeriod {
                 fault: Some(fault), ..
@@ -186,27 +191,30 @@ impl Health {
             true => (block_time / 4).min(POLL_MAX),
             false => block_time / 2,
         };
-        match self.upstreams[upstream].backoff {
-            Some(backoff) if backoff.until > asked => backoff.until,
-            _ => asked + pause,
-        }
+        let later = |class| {
+            let backoff = self.upstreams[upstream].class(class).backoff()?;
+            Some(backoff.until).filter(|until| *until > asked)
+        };
+        let at = asked + pause;
+        // The head that it names at the end of its backoff for blocks makes it usable again.
+        let with_blocks = later(CallClass::Blocks).map_or(at, |until| at.min(until));
+        later(CallClass::Heads).unwrap_or(with_blocks)
     }
 
-    /// Whether an upstream may be asked anything.
-    pub(crate) fn may_ask(&self, upstream: UpstreamId, now: Moment) -> bool {
-        self.upstreams[upstream]
-            .backoff
-            .is_none_or(|backoff| backoff.until <= now)
+    /// Whether an upstream may be asked with calls of this class.
+    pub(crate) fn may_ask(&self, upstream: UpstreamId, class: CallClass, now: Moment) -> bool {
+        self.upstreams[upstream].class(class).may_ask(now)
     }
 
-    /// Records the head that an upstream named. Ignored while the upstream is backed off.
+    /// Records the head that an upstream named. Ignored while the upstream is backed off for heads.
     pub(crate) fn head_named(&mut self, upstream: UpstreamId, now: Moment, head: HeadClaim) {
-        if !self.may_ask(upstream, now) {
+        if !self.may_ask(upstream, CallClass::Heads, now) {
             return;
         }
         let block_time = self.block_time();
         let upstream = &mut self.upstreams[upstream];
-        upstream.backoff = None;
+        upstream.class_mut(CallClass::Heads).recover(now);
+        upstream.class_mut(CallClass::Blocks).recover(now);
         upstream.heard_at = now;
         upstream.block_time_when_heard = block_time;
         if upstream.head.is_none_or(|before| before.hash != head.hash) {
@@ -230,10 +238,11 @@ impl Health {
     }
 
     /// Records that a call failed, or that its answer failed a check. Returns how long the upstream
-    /// is backed off; `None` if this changes nothing.
+    /// is backed off for calls of this class; `None` if this changes nothing.
     pub(crate) fn failed(
         &mut self,
         upstream: UpstreamId,
+        class: CallClass,
         now: Moment,
         verdict: Verdict,
     ) -> Option<Duration> {
@@ -243,31 +252,27 @@ impl Health {
             Verdict::Fault(fault) => (Some(fault), Duration::ZERO),
         };
         let is_lie = fault.is_some_and(Fault::is_lie);
-        let block_time = self.block_time();
-        // If there is no other upstream to follow, a long wait protects nobody: every answer is
+        let (backoff, block_time) = (self.backoff, self.block_time());
+        // If there is no other upstream to ask, a long wait protects nobody: every answer is
         // checked.
-        let is_grave = is_lie && self.has_other(upstream);
+        let is_grave = is_lie
+            && match class {
+                CallClass::Heads | CallClass::Blocks => self.has_other(upstream),
+                CallClass::State => (0..self.upstreams.len())
+                    .any(|other| other != upstream && self.may_ask(other, class, now)),
+            };
+        let wait = |strikes| {
+            let wait = backoff.wait(upstream, strikes, is_grave, block_time);
+            wait.max(at_least)
+        };
         let record = &mut self.upstreams[upstream];
-        // Concurrent calls fail together, so further failures change nothing, except that a lie
-        // outweighs another fault.
-        if let Some(backoff) = record.backoff
-            && backoff.until > now
-            && (!is_lie || backoff.fault.is_some_and(Fault::is_lie))
-        {
-            return None;
+        let forgiven_after = block_time * FORGIVEN_BLOCKS;
+        let health = record.class_mut(class);
+        let wait = health.back_off(now, fault, forgiven_after, wait)?;
+        if class != CallClass::State {
+            record.behind_since = None;
+            self.update_lagging(now);
         }
-        if now.saturating_sub(record.quiet_since) >= block_time * FORGIVEN_BLOCKS {
-            record.strikes = 0;
-        }
-        record.strikes = record.strikes.saturating_add(1);
-        let strikes = record.strikes;
-        let wait = self.backoff.wait(upstream, strikes, is_grave, block_time);
-        let wait = wait.max(at_least);
-        let until = now + wait;
-        record.backoff = Some(BackoffPeriod { fault, until });
-        record.quiet_since = until;
-        record.behind_since = None;
-        self.update_lagging(now);
         Some(wait)
     }
 
@@ -288,7 +293,7 @@ impl Health {
             let block_time = self.block_time().max(upstream.block_time_when_heard);
             let silent_for = now.saturating_sub(upstream.heard_at);
             let patience = (block_time * SILENT_BLOCKS).max(SILENT_MIN);
-            upstream.usable_head().is_some() && silent_for >= patience
+            upstream.heard_head().is_some() && silent_for >= patience
         };
         let upstreams = self.upstreams.iter().enumerate();
         upstreams
@@ -414,7 +419,7 @@ impl Health {
         (
             !upstream.is_in_cooldown(now),
             number,
-            Reverse(upstream.strikes),
+            Reverse(upstream.strikes()),
             Reverse(id),
         )
     }

@@ -5,8 +5,9 @@ use std::time::Duration;
 use alloy_primitives::B256;
 
 use super::{
+    class::{BackoffPeriod, CallClass, ClassHealth},
     head_pace::HeadPace,
-    upstream_state::{Fault, Moment},
+    upstream_state::Moment,
 };
 use crate::upstream::client::HeadClaim;
 
@@ -32,28 +33,47 @@ pub(super) struct Record {
     pub(super) behind_since: Option<Moment>,
     /// The end of its cooldown, after it failed a probation.
     pub(super) cooldown_until: Option<Moment>,
-    /// Set from a fault or limit until it names a head after its backoff.
-    pub(super) backoff: Option<BackoffPeriod>,
-    /// Backoff periods in a row.
-    pub(super) strikes: u32,
-    /// When the last backoff period ended.
-    pub(super) quiet_since: Moment,
-}
-
-/// Why an upstream is backed off, and until when. The period stays in force after its end until
-/// the upstream names a head.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct BackoffPeriod {
-    /// `None`: the upstream limits our rate.
-    pub(super) fault: Option<Fault>,
-    pub(super) until: Moment,
+    /// The health of each class of calls.
+    classes: [ClassHealth; CallClass::ALL.len()],
 }
 
 impl Record {
-    /// The head, if the upstream can be followed.
+    pub(super) const fn class(&self, class: CallClass) -> &ClassHealth {
+        &self.classes[class as usize]
+    }
+
+    pub(super) const fn class_mut(&mut self, class: CallClass) -> &mut ClassHealth {
+        &mut self.classes[class as usize]
+    }
+
+    /// The head, if the upstream is heard: it is not backed off for calls for heads, and not
+    /// syncing.
+    pub(super) fn heard_head(&self) -> Option<&HeadClaim> {
+        let is_heard = self.class(CallClass::Heads).backoff().is_none() && !self.is_syncing;
+        self.head.as_ref().filter(|_| is_heard)
+    }
+
+    /// The head, if the upstream can be followed: it is heard, and not backed off for calls for
+    /// blocks.
     pub(super) fn usable_head(&self) -> Option<&HeadClaim> {
-        let is_usable = self.backoff.is_none() && !self.is_syncing;
-        self.head.as_ref().filter(|_| is_usable)
+        let gives_blocks = self.class(CallClass::Blocks).backoff().is_none();
+        self.heard_head().filter(|_| gives_blocks)
+    }
+
+    /// Why it cannot be followed: of the backoffs for heads and for blocks, the one that ends last.
+    pub(super) fn backoff(&self) -> Option<BackoffPeriod> {
+        let classes = [CallClass::Heads, CallClass::Blocks];
+        let backoffs = classes.map(|class| self.class(class).backoff());
+        backoffs
+            .into_iter()
+            .flatten()
+            .max_by_key(|backoff| backoff.until)
+    }
+
+    /// The strikes that count when it is compared with others.
+    pub(super) fn strikes(&self) -> u32 {
+        let of = |class| self.class(class).strikes();
+        of(CallClass::Heads).saturating_add(of(CallClass::Blocks))
     }
 
     /// Whether its fork failed a probation not long ago.

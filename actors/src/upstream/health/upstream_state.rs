@@ -106,7 +106,7 @@ pub(crate) enum Verdict {
     Fault(Fault),
 }
 
-/// A fault or limit of an upstream that a task other than the follower noticed.
+/// A fault or limit of an upstream's calls for state, which tasks other than the follower make.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FaultReport {
     /// The upstream.

@@ -77,6 +77,7 @@ async fn the_genesis_is_kept_below_the_window() {
     assert_eq!(scene.genesis(), None);
     let counted = Event::Failed {
         upstream: 0,
+        class: CallClass::Blocks,
         reason: Some("gas_used"),
         wait: Duration::ZERO,
     };

@@ -9,6 +9,7 @@ fn unfit(events: &[Event], of: usize) -> Vec<Duration> {
             upstream,
             reason: Some("unfit"),
             wait,
+            ..
         } if upstream == of => Some(wait),
         _ => None,
     });

@@ -1,3 +1,4 @@
+mod classes;
 mod forks;
 mod policy;
 mod simulation;
@@ -24,6 +25,15 @@ impl Chain for ServedChain {
     fn hash_at(&self, number: u64) -> Option<B256> {
         let at = number.checked_sub(self.oldest)?;
         self.hashes.get(at as usize).copied()
+    }
+}
+
+/// The class of calls in which a fault is usually found.
+const fn class_of(fault: Fault) -> CallClass {
+    match fault {
+        Fault::BadBlock | Fault::Missing | Fault::Unfit => CallClass::Blocks,
+        Fault::BadProof => CallClass::State,
+        _ => CallClass::Heads,
     }
 }
 

@@ -37,7 +37,7 @@ impl Scene {
     pub(super) fn fail(&mut self, upstream: UpstreamId, fault: Fault) -> Duration {
         let verdict = Verdict::Fault(fault);
         self.health
-            .failed(upstream, self.now, verdict)
+            .failed(upstream, class_of(fault), self.now, verdict)
             .unwrap_or_default()
     }
 
@@ -178,14 +178,14 @@ fn a_faulty_upstream_is_replaced_at_once_and_can_recover() {
         scene.choose(),
         Some((Some(0), Some(1), SwitchReason::Left(faulty)))
     );
-    assert!(!scene.health.may_ask(0, scene.now));
+    assert!(!scene.health.may_ask(0, CallClass::Heads, scene.now));
     assert_eq!(scene.health.poll_at(0, scene.now, true), scene.now + wait);
     // Other calls that fail at the same time are no further faults, and heads are ignored.
     assert_eq!(scene.fail(0, Fault::Connection), Duration::ZERO);
     scene.name_head(0, 0, 101);
     assert_eq!(scene.state(0), faulty);
     scene.now += wait;
-    assert!(scene.health.may_ask(0, scene.now));
+    assert!(scene.health.may_ask(0, CallClass::Heads, scene.now));
     assert_eq!(scene.state(0), faulty);
     let longer = scene.fail(0, Fault::Refused);
     assert!(longer > wait, "{wait:?} {longer:?}");
@@ -216,19 +216,26 @@ fn a_limited_upstream_is_backed_off_but_not_faulty() {
     let asked_for = Some(20 * SECOND);
     let wait = scene
         .health
-        .failed(0, scene.now, Verdict::Limited(asked_for));
+        .failed(0, CallClass::Heads, scene.now, Verdict::Limited(asked_for));
     assert_eq!(wait, asked_for);
     let limited = SwitchReason::Left(UpstreamState::Limited);
     assert_eq!(scene.choose(), Some((Some(0), Some(1), limited)));
     scene.wait(19_999);
-    assert!(!scene.health.may_ask(0, scene.now));
+    assert!(!scene.health.may_ask(0, CallClass::Heads, scene.now));
     scene.wait(1);
     scene.name_head(0, 0, 100);
     assert_eq!(scene.state(0), UpstreamState::Live);
     // It may give no time to wait.
-    let wait = scene.health.failed(0, scene.now, Verdict::Limited(None));
+    let wait = scene
+        .health
+        .failed(0, CallClass::Heads, scene.now, Verdict::Limited(None));
     assert!(wait.is_some_and(|wait| wait > Duration::ZERO));
-    assert_eq!(scene.health.failed(1, scene.now, Verdict::NotAtFault), None);
+    assert_eq!(
+        scene
+            .health
+            .failed(1, CallClass::Heads, scene.now, Verdict::NotAtFault),
+        None
+    );
 }
 
 #[test]

@@ -136,7 +136,7 @@ impl World {
         let (now, head) = (self.now(), head_at(self.step));
         let polled_at = self.upstreams[id].polled_at;
         let is_due = polled_at.is_none_or(|at| self.health.poll_at(id, at, false) <= now);
-        if !is_due || !self.health.may_ask(id, now) {
+        if !is_due || !self.health.may_ask(id, CallClass::Heads, now) {
             return;
         }
         let answer = match self.upstreams[id].mode {
@@ -155,7 +155,7 @@ impl World {
         match answer {
             Ok(head) => self.health.head_named(id, now, head),
             Err(verdict) => {
-                let wait = self.health.failed(id, now, verdict);
+                let wait = self.health.failed(id, CallClass::Heads, now, verdict);
                 assert!(wait.is_some_and(|wait| wait <= BACKOFF_MAX * 5 / 4));
             }
         }
@@ -211,7 +211,8 @@ impl World {
 
     fn fail(&mut self, id: UpstreamId, fault: Fault) {
         let now = self.now();
-        self.health.failed(id, now, Verdict::Fault(fault));
+        let verdict = Verdict::Fault(fault);
+        self.health.failed(id, class_of(fault), now, verdict);
     }
 
     fn choose(&mut self) {

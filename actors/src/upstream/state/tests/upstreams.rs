@@ -6,7 +6,7 @@ use crate::{
     read::ask,
     upstream::{
         follow::Event,
-        health::{Fault, Switch, SwitchReason, Verdict},
+        health::{CallClass, Fault, Switch, SwitchReason, Verdict},
     },
 };
 
@@ -171,17 +171,20 @@ async fn the_followed_upstream_is_asked_first() {
     }
 }
 
-/// It makes no difference whether the upstream limited a call for state or one for blocks.
-#[actix::test]
-async fn a_limited_upstream_is_not_asked_for_state() {
-    let scene = Scene::of(&[honest, honest]).await;
-    let limited = |upstream| Event::Failed {
+fn failed(upstream: usize, class: CallClass, reason: Option<&'static str>) -> Event {
+    Event::Failed {
         upstream,
-        reason: None,
+        class,
+        reason,
         wait: Duration::from_secs(3_600),
-    };
+    }
+}
+
+#[actix::test]
+async fn an_upstream_that_limits_calls_for_state_is_not_asked() {
+    let scene = Scene::of(&[honest, honest]).await;
     for (upstream, calls) in [(0, [0, 1]), (1, [0, 1])] {
-        scene.record(&limited(upstream));
+        scene.record(&failed(upstream, CallClass::State, None));
         let value = ask(&scene.worker.proofs, scene.read_storage(0, 1)).await;
         assert_eq!(value.unwrap(), stored(0, 1), "fetched once, then resident");
         assert_eq!([0, 1].map(|upstream| scene.calls(upstream)), calls);
@@ -191,14 +194,26 @@ async fn a_limited_upstream_is_not_asked_for_state() {
     assert_eq!(refused.unwrap_err().to_string(), unavailable);
     assert_eq!([0, 1].map(|upstream| scene.calls(upstream)), [0, 1]);
     // A fault does not keep the only other upstream from being asked.
-    scene.record(&Event::Failed {
-        upstream: 1,
-        reason: Some("timeout"),
-        wait: Duration::from_secs(3_600),
-    });
+    scene.record(&failed(1, CallClass::State, Some("timeout")));
     let value = ask(&scene.worker.proofs, scene.read_storage(3, 1)).await;
     assert_eq!(value.unwrap(), stored(3, 1));
     assert_eq!([0, 1].map(|upstream| scene.calls(upstream)), [0, 2]);
+}
+
+/// A refusal of calls for heads or blocks says nothing about state.
+#[actix::test]
+async fn an_upstream_that_limits_other_calls_is_asked_after_the_others() {
+    for class in [CallClass::Heads, CallClass::Blocks] {
+        let scene = Scene::of(&[honest, honest]).await;
+        scene.record(&failed(0, class, None));
+        let value = ask(&scene.worker.proofs, scene.read_storage(0, 1)).await;
+        assert_eq!(value.unwrap(), stored(0, 1));
+        assert_eq!([0, 1].map(|upstream| scene.calls(upstream)), [0, 1]);
+        scene.record(&failed(1, CallClass::State, None));
+        let value = ask(&scene.worker.proofs, scene.read_storage(3, 1)).await;
+        assert_eq!(value.unwrap(), stored(3, 1), "{class:?}");
+        assert_eq!([0, 1].map(|upstream| scene.calls(upstream)), [1, 1]);
+    }
 }
 
 /// Each of two upstreams lacks another method: together they give everything.
