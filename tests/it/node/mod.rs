@@ -18,12 +18,14 @@
 //! | `announcements` | lies in the heads that an upstream announces |
 //! | `data_folder` | what outlives the process: locks, other chains, damaged files |
 //! | `freshness` | a head that stands still |
+//! | `classes` | an upstream that refuses or stalls one class of calls is used for the others |
 //! | `state` | accounts, slots, codes and proofs at every block, and lies about them |
 //!
 //! `comparison` compares the answers; `driven_geth` is a geth whose head the test chooses.
 
 mod amsterdam;
 mod announcements;
+mod classes;
 mod comparison;
 mod conformance;
 mod data_folder;

@@ -47,6 +47,9 @@ pub(crate) enum Fault {
     /// Connections and requests are accepted and never answered; these connections are closed when
     /// the fault ends.
     Freeze,
+    /// Calls of this method are never answered; their HTTP connections are closed when the fault
+    /// ends.
+    Stall(&'static str),
     Lie(Lie),
     /// This method is refused, or every method.
     Refuse(Option<&'static str>, Refusal),
@@ -149,7 +152,7 @@ fn serve(state: &State, client: TcpStream) -> io::Result<()> {
             return session::serve(state, client, request);
         }
         let calls = state.calls_of(&request.body);
-        if !state.wait() {
+        if !state.wait() || state.stalls(&calls) {
             break;
         }
         let answer = match state.too_many_requests(&calls) {

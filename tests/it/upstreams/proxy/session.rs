@@ -73,7 +73,12 @@ fn forward_answers(
             if !state.wait() {
                 return Ok(());
             }
-            let changed = state.falsify(&calls.lock().unwrap(), &frame.payload);
+            let calls = calls.lock().unwrap();
+            if state.withholds(&calls, &frame.payload) {
+                continue;
+            }
+            let changed = state.falsify(&calls, &frame.payload);
+            drop(calls);
             frame.payload = changed.unwrap_or(frame.payload);
             if state.cuts() {
                 let bytes = frame.bytes();

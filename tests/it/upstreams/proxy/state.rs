@@ -167,6 +167,30 @@ impl State {
         latency != Duration::MAX
     }
 
+    /// Waits until the faults change if one of these calls is stalled; returns whether that was so.
+    pub(super) fn stalls(&self, calls: &[Call]) -> bool {
+        let mut inner = self.inner.lock().unwrap();
+        let version = inner.version;
+        if !calls.iter().any(|call| inner.is_stalled(&call.method)) {
+            return false;
+        }
+        inner.applied += 1;
+        while inner.version == version {
+            inner = self.changed.wait(inner).unwrap();
+        }
+        true
+    }
+
+    /// Whether this message of a session answers a stalled call, so that it is not passed on.
+    pub(super) fn withholds(&self, calls: &[Call], message: &[u8]) -> bool {
+        let mut inner = self.inner.lock().unwrap();
+        let message: Value = serde_json::from_slice(message).unwrap_or_default();
+        let mut answered = calls.iter().filter(|call| call.id == message["id"]);
+        let is_stalled = answered.any(|call| inner.is_stalled(&call.method));
+        inner.applied += usize::from(is_stalled);
+        is_stalled
+    }
+
     /// Whether the connection is closed in the middle of the answer.
     pub(super) fn cuts(&self) -> bool {
         let mut inner = self.inner.lock().unwrap();
@@ -212,6 +236,13 @@ impl State {
         }
         inner.applied += applied;
         (applied > 0).then(|| message.to_string().into_bytes())
+    }
+}
+
+impl Inner {
+    fn is_stalled(&self, method: &str) -> bool {
+        let mut faults = self.faults.iter();
+        faults.any(|fault| matches!(fault, Fault::Stall(stalled) if *stalled == method))
     }
 }
 

@@ -124,6 +124,27 @@ fn answers_are_delayed_cut_and_withheld() {
 }
 
 #[test]
+fn a_stalled_method_is_not_answered_and_others_are() {
+    let anvil = upstream(3);
+    let proxy = Proxy::to(&[anvil.address]);
+    proxy.fail(vec![Fault::Stall("eth_chainId")]);
+    let mut stalled = connect(&proxy);
+    let call = br#"{"jsonrpc":"2.0","id":1,"method":"eth_chainId","params":[]}"#;
+    let request = stalled.request(&["content-type: application/json"], call);
+    stalled.send(&request);
+    wait_until("stalled", || proxy.applied() == 1);
+    check("another method", &head(&mut connect(&proxy)), &3);
+    let mut session = Client::open(proxy.address, "/");
+    session.text(r#"{"jsonrpc":"2.0","id":2,"method":"eth_chainId"}"#);
+    let number = session.call("eth_blockNumber", &json!([]));
+    check("in a session", &quantity(&number["result"]), &3);
+    wait_until("stalled in a session", || proxy.applied() == 2);
+    proxy.heal();
+    stalled.wait_closed();
+    check("healed", &head(&mut connect(&proxy)), &3);
+}
+
+#[test]
 fn replicas_answer_in_turn() {
     let (fresh, stale) = (upstream(5), upstream(2));
     let proxy = Proxy::to(&[fresh.address, stale.address]);
