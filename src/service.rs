@@ -343,6 +343,7 @@ fn server_state(
         methods: config.methods,
         rate: NonZeroU32::new(config.rate_limit),
         sessions: config.max_sessions_per_key.or(connections.div_ceil(2)),
+        node_calls: NonZeroU32::new(config.node_calls_per_key),
     };
     ServerState {
         readiness: Readiness {

@@ -18,6 +18,8 @@ use nearhead_chain::{
 };
 use tokio::sync::broadcast;
 
+use crate::budget::{CallBudget, OverBudget};
+
 /// Why a query has no answer. The server maps each to its JSON-RPC code.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum QueryError {
@@ -56,10 +58,16 @@ pub enum QueryError {
     /// The handler panicked; it was counted and the actor restarted.
     #[error("the handler panicked")]
     Panicked,
-    /// No permit was free, the state was evicted before it was read, or the actor has stopped with
-    /// the service.
+    /// No permit was free, the tenant's budget of calls to upstreams is used up, the state was
+    /// evicted before it was read, or the actor has stopped with the service.
     #[error("not available")]
     Unavailable,
+}
+
+impl From<OverBudget> for QueryError {
+    fn from(_: OverBudget) -> Self {
+        Self::Unavailable
+    }
 }
 
 /// A query's reply.
@@ -205,6 +213,8 @@ pub struct FindLogs {
 pub struct ReadStorage {
     /// The snapshot to read.
     pub snapshot: Arc<Snapshot>,
+    /// What the read may cause at upstreams.
+    pub budget: CallBudget,
     /// The block.
     pub at: BlockId,
     /// The account.
@@ -219,6 +229,8 @@ pub struct ReadStorage {
 pub struct ReadStorageValues {
     /// The snapshot to read.
     pub snapshot: Arc<Snapshot>,
+    /// What the read may cause at upstreams.
+    pub budget: CallBudget,
     /// The block.
     pub at: BlockId,
     /// Accounts and slots; answered in the same order.
@@ -233,6 +245,8 @@ pub struct ReadStorageValues {
 pub struct ReadAccount {
     /// The snapshot to read.
     pub snapshot: Arc<Snapshot>,
+    /// What the read may cause at upstreams.
+    pub budget: CallBudget,
     /// The block.
     pub at: BlockId,
     /// The account.
@@ -245,6 +259,8 @@ pub struct ReadAccount {
 pub struct ReadCode {
     /// The snapshot to read.
     pub snapshot: Arc<Snapshot>,
+    /// What the read may cause at upstreams.
+    pub budget: CallBudget,
     /// The block.
     pub at: BlockId,
     /// The account.
@@ -257,6 +273,8 @@ pub struct ReadCode {
 pub struct ProveAccount {
     /// The snapshot to read.
     pub snapshot: Arc<Snapshot>,
+    /// What the read may cause at upstreams.
+    pub budget: CallBudget,
     /// The block.
     pub at: BlockId,
     /// The account.

@@ -5,22 +5,13 @@ use std::{
     time::{Duration, Instant},
 };
 
+use nearhead_actors::budget::TokenBucket;
 use parking_lot::Mutex;
 
-/// One token, in the units of a bucket: it gains `rate` units every nanosecond, so nothing is ever
-/// rounded.
-const TOKEN: i64 = 1_000_000_000;
-
-/// A token bucket of one second's worth of requests, full at the start.
-///
-/// A batch larger than the bucket, which could otherwise never be served, is let in when the bucket
-/// is full. It leaves the bucket in debt, so the rate still holds over time.
+/// A token bucket of one second's worth of requests. A batch larger than that is let in when the
+/// bucket is full.
 #[derive(Debug)]
-pub(super) struct Quota {
-    /// Requests per second.
-    rate: NonZeroU32,
-    bucket: Mutex<Bucket>,
-}
+pub(super) struct Quota(Mutex<Bucket>);
 
 /// A request over the quota. A refused request takes nothing from the bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -35,21 +26,19 @@ pub struct Exceeded {
     pub(crate) current_rps: u64,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Bucket {
-    /// Units taken and not yet refilled, [`TOKEN`] of them for each token; 0 is a full bucket.
-    used: i64,
-    refilled: Option<Instant>,
+    tokens: TokenBucket,
     requests: RequestsPerSecond,
 }
 
 impl Quota {
     /// A full bucket of `rate` requests per second.
     pub(super) fn new(rate: NonZeroU32) -> Self {
-        Self {
-            rate,
-            bucket: Mutex::default(),
-        }
+        Self(Mutex::new(Bucket {
+            tokens: TokenBucket::new(rate),
+            requests: RequestsPerSecond::default(),
+        }))
     }
 
     /// Takes `requests` tokens at `now`.
@@ -58,37 +47,14 @@ impl Quota {
     /// The bucket does not hold that many (for a batch larger than a bucket: the bucket is not
     /// full).
     pub(super) fn take(&self, requests: u32, now: Instant) -> Result<(), Exceeded> {
-        self.bucket.lock().take(self.rate, requests, now)
-    }
-}
-
-impl Bucket {
-    fn take(&mut self, rate: NonZeroU32, requests: u32, now: Instant) -> Result<(), Exceeded> {
-        let current_rps = self.requests.count(requests, now);
-        self.refill(rate.get(), now);
-        let capacity = i64::from(rate.get()) * TOKEN;
-        let cost = i64::from(requests) * TOKEN;
-        let missing = self.used + cost.min(capacity) - capacity;
-        if missing > 0 {
-            let nanos = missing.unsigned_abs().div_ceil(u64::from(rate.get()));
-            return Err(Exceeded {
-                backoff_seconds: nanos.div_ceil(1_000_000_000).max(1),
-                allowed_rps: u64::from(rate.get()),
-                current_rps,
-            });
-        }
-        self.used += cost;
-        Ok(())
-    }
-
-    fn refill(&mut self, rate: u32, now: Instant) {
-        let elapsed = now.saturating_duration_since(self.refilled.unwrap_or(now));
-        let nanos = i64::try_from(elapsed.as_nanos()).unwrap_or(i64::MAX);
-        self.used = self
-            .used
-            .saturating_sub(nanos.saturating_mul(i64::from(rate)))
-            .max(0);
-        self.refilled = self.refilled.max(Some(now));
+        let mut bucket = self.0.lock();
+        let current_rps = bucket.requests.count(requests, now);
+        let taken = bucket.tokens.take(requests, now);
+        taken.map_err(|wait| Exceeded {
+            backoff_seconds: (wait.as_secs() + u64::from(wait.subsec_nanos() > 0)).max(1),
+            allowed_rps: u64::from(bucket.tokens.rate().get()),
+            current_rps,
+        })
     }
 }
 

@@ -58,6 +58,7 @@ mod tests {
             methods: MethodSet::Companion,
             rate: None,
             sessions: 2,
+            node_calls: None,
         };
         let keys = [("alice", "a"), ("bob", "b")];
         let tenants = Tenants::new(TenantConfig::from_keys(keys, limits));

@@ -2,6 +2,8 @@
 
 use std::{num::NonZeroU32, sync::Arc, time::Instant};
 
+use nearhead_actors::budget::CallBudget;
+
 use super::{
     quota::{Exceeded, Quota},
     session_count::SessionCount,
@@ -38,6 +40,8 @@ pub struct TenantLimits {
     pub rate: Option<NonZeroU32>,
     /// WebSocket sessions that it may have open.
     pub sessions: usize,
+    /// Calls to upstreams a second that its reads may cause; `None` is unlimited.
+    pub node_calls: Option<NonZeroU32>,
 }
 
 /// One tenant of a [`Tenants`](super::Tenants) table.
@@ -56,6 +60,8 @@ pub struct Tenant {
     quota: Option<Arc<Quota>>,
     /// Its open sessions.
     pub(super) open_sessions: SessionCount,
+    /// What its reads may cause at upstreams.
+    pub(crate) call_budget: CallBudget,
 }
 
 impl Tenant {
@@ -67,6 +73,7 @@ impl Tenant {
             limits,
             quota: limits.rate.map(|rate| Arc::new(Quota::new(rate))),
             open_sessions: SessionCount::default(),
+            call_budget: CallBudget::new(limits.node_calls),
         }
     }
 
@@ -77,13 +84,15 @@ impl Tenant {
             methods: MethodSet::Companion,
             rate: None,
             sessions,
+            node_calls: None,
         };
         Self::new(TenantId(0), "test", limits)
     }
 
-    /// The same tenant with other limits: it keeps its id and its open sessions, and its bucket if
-    /// the rate is the same. Under another rate it starts with a full bucket, so that a debt under
-    /// a high rate does not lock it out for minutes under a low one.
+    /// The same tenant with other limits: it keeps its id, its open sessions and the state that its
+    /// reads wait for, and each bucket if its rate is the same. Under another rate it starts with a
+    /// full bucket, so that a debt under a high rate does not lock it out for minutes under a low
+    /// one.
     pub(super) fn with_limits(&self, limits: TenantLimits) -> Self {
         Self {
             id: self.id,
@@ -94,6 +103,7 @@ impl Tenant {
                 false => limits.rate.map(|rate| Arc::new(Quota::new(rate))),
             },
             open_sessions: self.open_sessions.clone(),
+            call_budget: self.call_budget.with_rate(limits.node_calls),
         }
     }
 

@@ -141,6 +141,7 @@ mod tests {
         methods: MethodSet::Companion,
         rate: NonZeroU32::new(2),
         sessions: 1,
+        node_calls: None,
     };
 
     fn tenants<const N: usize>(keys: [(&str, &str); N]) -> Tenants {
@@ -262,6 +263,7 @@ mod tests {
             methods: MethodSet::Core,
             rate: NonZeroU32::new(3),
             sessions: 2,
+            node_calls: NonZeroU32::new(4),
         };
         tenants.replace(TenantConfig::from_keys([("a", "a")], limits));
         let a = tenants.resolve("a").unwrap();

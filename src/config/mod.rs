@@ -135,6 +135,10 @@ options! {
     "node-timeout" node_timeout: Duration = Duration::from_secs(10),
         "TIME", "a time from 100ms to 5m, such as 500ms, 12s or 1m",
         |text| duration(text, Duration::from_millis(100), Duration::from_secs(300));
+    /// Calls to nodes a second that the reads of one tenant may cause, when they need state that is
+    /// not held; 0 for no limit
+    "node-calls-per-key" node_calls_per_key: u32 = 0,
+        "CALLS", "a whole number from 0 to 1000000", |text| whole(text, 0, 1_000_000);
     /// Memory in bytes for state fetched from nodes; the least recently read state is dropped first
     "state-bytes" state_bytes: usize = 512 << 20,
         "BYTES", "a whole number from 1048576 to 1099511627776", |text| whole(text, 1 << 20, 1 << 40);

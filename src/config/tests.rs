@@ -76,6 +76,7 @@ const SAMPLES: &[(&str, &str, &str)] = &[
     ("node", "http://127.0.0.1:1", "http://127.0.0.1:1"),
     ("node-concurrency", "3", "3"),
     ("node-timeout", "500ms", "500ms"),
+    ("node-calls-per-key", "50", "50"),
     ("state-bytes", "1048576", "1048576"),
     ("data-dir", "data", "data"),
     ("seed", "7", "7"),

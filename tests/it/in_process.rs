@@ -40,6 +40,7 @@ pub(crate) fn tenants() -> Tenants {
         methods: MethodSet::Companion,
         rate: None,
         sessions: 1,
+        node_calls: None,
     };
     Tenants::new(TenantConfig::from_keys([("test", "test")], limits))
 }

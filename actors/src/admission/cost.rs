@@ -39,3 +39,7 @@ pub(crate) const PROOF_KEYS_MAX: usize = 4_096;
 /// serves. Half of [`CHEAP_PER_WORKER`], so that an upstream that stalls does not keep a worker
 /// from reading state that is held.
 pub(crate) const REMOTE_MAX: usize = 128;
+
+/// The part of [`REMOTE_MAX`] that the reads of one tenant may take: half, so that a tenant whose
+/// reads wait for a slow upstream leaves room for the others.
+pub(crate) const REMOTE_PER_TENANT_MAX: usize = 64;

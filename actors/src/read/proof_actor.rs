@@ -133,7 +133,7 @@ async fn fetch_and_read<R: StateRead>(
     for _ in 0..COMPLETIONS_MAX {
         let missing = missing(state, read.wanted(), with_code).await?;
         source
-            .complete(permits, &block, &missing, with_code)
+            .complete(permits, read.budget(), &block, &missing, with_code)
             .await?;
         let reply = again().await;
         if !is_missing(&reply) {
@@ -265,12 +265,13 @@ mod tests {
     };
 
     use super::*;
-    use crate::{read::ask, test_chain::Chain, test_wait::wait_until};
+    use crate::{budget::CallBudget, read::ask, test_chain::Chain, test_wait::wait_until};
 
     /// A proof of `keys` slots of an account that does not exist.
     fn prove(chain: &Chain, keys: usize) -> ProveAccount {
         ProveAccount {
             snapshot: Arc::clone(&chain.snapshot),
+            budget: CallBudget::default(),
             at: BlockId::Number(BlockNumberOrTag::Tag(BlockTag::Latest)),
             address: Address::ZERO,
             keys: (0..keys)

@@ -14,8 +14,11 @@ use nearhead_chain::{
 };
 
 use super::pool::PoolQuery;
-use crate::messages::{
-    ProveAccount, QueryError, ReadAccount, ReadCode, ReadStorage, ReadStorageValues, Reply,
+use crate::{
+    budget::CallBudget,
+    messages::{
+        ProveAccount, QueryError, ReadAccount, ReadCode, ReadStorage, ReadStorageValues, Reply,
+    },
 };
 
 /// A read of one block's state.
@@ -25,6 +28,9 @@ pub(crate) trait StateRead: Clone + 'static {
 
     /// The snapshot, and the block in it.
     fn place(&self) -> (&Snapshot, BlockId);
+
+    /// What it may cause at upstreams.
+    fn budget(&self) -> &CallBudget;
 
     /// The accounts and slots that it reads.
     fn wanted(&self) -> Vec<(Address, Vec<U256>)>;
@@ -60,6 +66,10 @@ impl StateRead for ReadStorage {
         (&self.snapshot, self.at)
     }
 
+    fn budget(&self) -> &CallBudget {
+        &self.budget
+    }
+
     fn wanted(&self) -> Vec<(Address, Vec<U256>)> {
         vec![(self.address, vec![self.slot])]
     }
@@ -76,6 +86,10 @@ impl StateRead for ReadAccount {
         (&self.snapshot, self.at)
     }
 
+    fn budget(&self) -> &CallBudget {
+        &self.budget
+    }
+
     fn wanted(&self) -> Vec<(Address, Vec<U256>)> {
         vec![(self.address, Vec::new())]
     }
@@ -90,6 +104,10 @@ impl StateRead for ReadCode {
 
     fn place(&self) -> (&Snapshot, BlockId) {
         (&self.snapshot, self.at)
+    }
+
+    fn budget(&self) -> &CallBudget {
+        &self.budget
     }
 
     fn wanted(&self) -> Vec<(Address, Vec<U256>)> {
@@ -115,6 +133,10 @@ impl StateRead for ReadStorageValues {
         (&self.snapshot, self.at)
     }
 
+    fn budget(&self) -> &CallBudget {
+        &self.budget
+    }
+
     fn wanted(&self) -> Vec<(Address, Vec<U256>)> {
         // Without slots, nothing of an account is read.
         let read = self.slots.iter().filter(|(_, slots)| !slots.is_empty());
@@ -137,6 +159,10 @@ impl StateRead for ProveAccount {
 
     fn place(&self) -> (&Snapshot, BlockId) {
         (&self.snapshot, self.at)
+    }
+
+    fn budget(&self) -> &CallBudget {
+        &self.budget
     }
 
     fn wanted(&self) -> Vec<(Address, Vec<U256>)> {

@@ -10,7 +10,7 @@ mod single_flight;
 #[cfg(test)]
 mod tests;
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Instant};
 
 use alloy_primitives::{Address, B256, U256};
 use nearhead_chain::trie::State;
@@ -25,6 +25,7 @@ use super::{
 };
 use crate::{
     admission::{Panics, Permits},
+    budget::CallBudget,
     messages::{QueryError, Reply},
 };
 use single_flight::{SingleFlight, Wanted};
@@ -109,27 +110,32 @@ impl StateSource {
     }
 
     /// Fetches these accounts with these slots, and their code if `with_code`; each account takes a
-    /// permit. Afterwards they can be read, unless they were evicted meanwhile.
+    /// permit of all reads and one of the tenant's budget, and all take their calls from the budget
+    /// first. Afterwards they can be read, unless they were evicted meanwhile.
     ///
     /// Dropping the future aborts the fetches that no other read waits for.
     ///
     /// # Errors
     /// [`QueryError::StateUnavailable`]: no upstream has it. [`QueryError::Unavailable`]: no permit
-    /// is free, or an upstream that may have it limits our rate.
+    /// is free, the budget is used up, or an upstream that may have it limits our rate.
     pub async fn complete(
         &self,
         permits: &Permits,
+        budget: &CallBudget,
         block: &BlockRef,
         wanted: &[(Address, Vec<U256>)],
         with_code: bool,
     ) -> Reply<()> {
+        // One call proves an account with its slots; another one gets its code.
+        let calls_each = 1 + usize::from(with_code);
+        budget.take_calls(wanted.len() * calls_each, Instant::now())?;
         let mut left = wanted.iter();
         let mut in_progress = JoinSet::new();
         loop {
             while in_progress.len() < ACCOUNTS_AT_ONCE
                 && let Some((address, slots)) = left.next()
             {
-                let permit = permits.take(1)?;
+                let permit = (budget.take_account()?, permits.take(1)?);
                 let wanted = Wanted {
                     state_root: block.state.root(),
                     address: *address,

@@ -5,6 +5,7 @@ use std::{borrow::Cow, sync::Arc};
 use actix::{Actor, Handler, Message, dev::ToEnvelope};
 use alloy_primitives::{Address, B256, U256};
 use nearhead_actors::{
+    budget::CallBudget,
     messages::{ProveAccount, ReadAccount, ReadCode, ReadStorage, ReadStorageValues, Reply},
     read::{ask, proof_actor::ProofActor},
 };
@@ -37,6 +38,7 @@ pub(crate) async fn get_storage_at(
     let snapshot = Arc::clone(&context.snapshot);
     let read = ReadStorage {
         snapshot,
+        budget: budget(context),
         at,
         address,
         slot,
@@ -65,11 +67,13 @@ pub(crate) async fn get_transaction_count(
 pub(crate) async fn get_code(context: &RequestContext<'_>, params: Params<'_>) -> MethodResult {
     let ReadAccount {
         snapshot,
+        budget,
         at,
         address,
     } = account(context, params)?;
     let read = ReadCode {
         snapshot,
+        budget,
         at,
         address,
     };
@@ -83,6 +87,7 @@ fn account(context: &RequestContext<'_>, mut params: Params<'_>) -> Result<ReadA
     params.finish()?;
     Ok(ReadAccount {
         snapshot: Arc::clone(&context.snapshot),
+        budget: budget(context),
         at,
         address,
     })
@@ -110,6 +115,7 @@ pub(crate) async fn get_proof(
     let cancel = CancelOnDrop::default();
     let prove = ProveAccount {
         snapshot,
+        budget: budget(context),
         at,
         address,
         keys,
@@ -147,6 +153,7 @@ pub(crate) async fn get_storage_values(
     let cancel = CancelOnDrop::default();
     let read = ReadStorageValues {
         snapshot,
+        budget: budget(context),
         at,
         slots: slots.clone(),
         cancel: cancel.token(),
@@ -205,6 +212,11 @@ fn too_many(count: usize, what: &str) -> RpcError {
     RpcError::InvalidParams(
         format!("too many {what}: {count} (want at most {STORAGE_KEYS_MAX})").into(),
     )
+}
+
+/// What the request may cause at upstreams.
+fn budget(context: &RequestContext<'_>) -> CallBudget {
+    context.tenant.call_budget.clone()
 }
 
 /// Sends a message to the worker's proof actor.

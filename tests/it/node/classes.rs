@@ -163,3 +163,24 @@ fn a_limit_of_blocks_does_not_stop_reads_of_state() {
     let asked = proxy.calls("eth_getBlockByNumber");
     wait_until("polled", || proxy.calls("eth_getBlockByNumber") > asked + 6);
 }
+
+/// A tenant that causes more calls than it may is refused; another one is not.
+#[test]
+fn each_tenant_has_its_own_budget_of_calls() {
+    let (_anvil, proxy) = behind_a_proxy("node-classes-budget");
+    let more = ["--api-key", "other=other-key", "--node-calls-per-key", "1"];
+    let server = follow_with(&[http(proxy.address)], &more);
+    let mut ours = server.connect();
+    // Slots of many accounts in one read: it is let in, and leaves a debt for a minute.
+    let slots = (0..60).map(|account| (format!("0x{:040x}", 9_000 + account), json!(["0x0"])));
+    let slots: serde_json::Map<String, Value> = slots.collect();
+    ours.result("eth_getStorageValues", &json!([slots, "latest"]));
+    let asked = proxy.calls("eth_getProof");
+    check("calls", &asked, &60);
+    let error = read_state(&mut ours, 10_000).unwrap();
+    check("over the budget", &error["code"], &json!(-32002));
+    check("held", &read_state(&mut ours, 9_000), &None);
+    check("no call", &proxy.calls("eth_getProof"), &asked);
+    let mut other = Connection::open(server.address, "/v3/other-key");
+    check("another tenant", &read_state(&mut other, 10_000), &None);
+}

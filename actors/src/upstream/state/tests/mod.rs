@@ -6,7 +6,7 @@ mod upstreams;
 
 use std::{
     sync::{Arc, LazyLock},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use alloy_primitives::{Address, Bytes, U256, keccak256};
@@ -112,6 +112,8 @@ struct Scene {
     worker: Worker,
     source: StateSource,
     snapshot: Arc<Snapshot>,
+    /// That of the tenant whose reads these are.
+    budget: CallBudget,
     fault_reports: mpsc::Receiver<FaultReport>,
     upstreams: Vec<Arc<Script>>,
 }
@@ -143,6 +145,7 @@ impl Scene {
             resources,
             source,
             snapshot: Window::new(1, block(store)).snapshot(),
+            budget: CallBudget::default(),
             fault_reports,
             upstreams: scripts,
         }
@@ -151,6 +154,7 @@ impl Scene {
     fn read_storage(&self, account: u64, slot: u64) -> ReadStorage {
         ReadStorage {
             snapshot: Arc::clone(&self.snapshot),
+            budget: self.budget.clone(),
             at: AT,
             address: address(account),
             slot: U256::from(slot),
@@ -160,6 +164,7 @@ impl Scene {
     fn read_account(&self, account: u64) -> ReadAccount {
         ReadAccount {
             snapshot: Arc::clone(&self.snapshot),
+            budget: self.budget.clone(),
             at: AT,
             address: address(account),
         }
@@ -168,6 +173,7 @@ impl Scene {
     fn read_code(&self, account: u64) -> ReadCode {
         ReadCode {
             snapshot: Arc::clone(&self.snapshot),
+            budget: self.budget.clone(),
             at: AT,
             address: address(account),
         }
@@ -180,6 +186,7 @@ impl Scene {
         };
         ReadStorageValues {
             snapshot: Arc::clone(&self.snapshot),
+            budget: self.budget.clone(),
             at: AT,
             slots: slots.iter().map(of_account).collect(),
             cancel: Cancellation::default(),
@@ -189,6 +196,7 @@ impl Scene {
     fn prove(&self, account: u64, keys: u64) -> ProveAccount {
         ProveAccount {
             snapshot: Arc::clone(&self.snapshot),
+            budget: self.budget.clone(),
             at: AT,
             address: address(account),
             keys: keys_to(keys),

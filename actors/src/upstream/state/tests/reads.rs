@@ -1,5 +1,10 @@
+use std::num::NonZeroU32;
+
 use super::*;
-use crate::{admission::REMOTE_MAX, read::ask};
+use crate::{
+    admission::{REMOTE_MAX, REMOTE_PER_TENANT_MAX},
+    read::ask,
+};
 
 #[actix::test]
 async fn a_miss_is_fetched_once_and_then_a_hit() {
@@ -185,6 +190,71 @@ async fn a_miss_without_a_permit_is_refused() {
     let value = ask(&scene.worker.proofs, scene.read_storage(0, 1)).await;
     assert_eq!(value.unwrap(), stored(0, 1));
     drop(all);
+    scene.wait_until_idle().await;
+}
+
+/// A tenant whose reads wait for an upstream that stalls leaves room for the reads of others.
+#[actix::test]
+async fn a_tenant_over_its_accounts_is_refused_and_others_are_not() {
+    let mut scene = Scene::of(&[
+        |call| match call.params[0] == format!("{:#x}", address(3)) {
+            true => honest(call),
+            false => UpstreamReply::Silence,
+        },
+    ])
+    .await;
+    let first = scene.budget.clone();
+    let waiting: Vec<_> = (0..REMOTE_PER_TENANT_MAX)
+        .map(|_| actix::spawn(scene.worker.proofs.send(scene.read_storage(0, 0))))
+        .collect();
+    let remote = || scene.resources.admission.remote.in_use();
+    until("they wait", || remote() == REMOTE_PER_TENANT_MAX).await;
+    for read in [scene.read_storage(3, 0), scene.read_storage(0, 0)] {
+        let refused = ask(&scene.worker.proofs, read).await;
+        assert!(
+            matches!(refused, Err(QueryError::Unavailable)),
+            "{refused:?}"
+        );
+    }
+    scene.budget = CallBudget::default();
+    let value = ask(&scene.worker.proofs, scene.read_storage(3, 0)).await;
+    assert_eq!(value.unwrap(), stored(3, 0));
+    // What is held needs no budget.
+    scene.budget = first;
+    let value = ask(&scene.worker.proofs, scene.read_storage(3, 0)).await;
+    assert_eq!(value.unwrap(), stored(3, 0));
+    waiting.iter().for_each(|read| read.abort());
+    scene.wait_until_idle().await;
+}
+
+#[actix::test]
+async fn a_tenant_over_its_calls_a_second_is_refused_and_others_are_not() {
+    let mut scene = Scene::of(&[honest]).await;
+    // So few that the bucket does not refill during the test: code takes two.
+    scene.budget = CallBudget::new(NonZeroU32::new(2));
+    let found = ask(&scene.worker.proofs, scene.read_code(3)).await;
+    assert_eq!(found.unwrap(), code(3));
+    // Now it is in debt.
+    scene.budget = CallBudget::new(NonZeroU32::new(1));
+    let many: Vec<(u64, Vec<u64>)> = (0..ACCOUNTS).map(|at| (at, vec![1])).collect();
+    assert!(
+        ask(&scene.worker.proofs, scene.read_values(&many))
+            .await
+            .is_ok()
+    );
+    let calls = scene.calls(0);
+    let refused = ask(&scene.worker.proofs, scene.read_storage(3, 2)).await;
+    assert!(
+        matches!(refused, Err(QueryError::Unavailable)),
+        "{refused:?}"
+    );
+    assert_eq!(scene.calls(0), calls);
+    // What is held is read, and another tenant may ask.
+    let value = ask(&scene.worker.proofs, scene.read_storage(3, 1)).await;
+    assert_eq!(value.unwrap(), stored(3, 1));
+    scene.budget = CallBudget::default();
+    let value = ask(&scene.worker.proofs, scene.read_storage(3, 2)).await;
+    assert_eq!(value.unwrap(), stored(3, 2));
     scene.wait_until_idle().await;
 }
 

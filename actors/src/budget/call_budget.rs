@@ -1,0 +1,129 @@
+//! What the reads of one tenant may cause at upstreams.
+
+use std::{num::NonZeroU32, sync::Arc, time::Instant};
+
+use parking_lot::Mutex;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use super::TokenBucket;
+use crate::admission::REMOTE_PER_TENANT_MAX;
+
+/// The calls that the reads of one tenant may cause at upstreams: accounts whose state is awaited at
+/// once, and calls a second. Clones share it.
+///
+/// Without it, a tenant whose reads wait for a slow upstream, or use up a provider's quota, keeps
+/// the others from reading.
+#[derive(Clone, Debug)]
+pub struct CallBudget {
+    accounts: Arc<Semaphore>,
+    /// `None`: no limit.
+    calls: Option<Arc<Mutex<TokenBucket>>>,
+}
+
+/// A read would cause more calls than its tenant may.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("over the tenant's budget of calls to upstreams")]
+pub struct OverBudget;
+
+impl Default for CallBudget {
+    fn default() -> Self {
+        Self::new(None)
+    }
+}
+
+impl CallBudget {
+    /// A budget of this many calls a second; `None` is unlimited. The accounts are limited in any
+    /// case.
+    #[must_use]
+    pub fn new(calls_per_second: Option<NonZeroU32>) -> Self {
+        let bucket = |rate| Arc::new(Mutex::new(TokenBucket::new(rate)));
+        Self {
+            accounts: Arc::new(Semaphore::new(REMOTE_PER_TENANT_MAX)),
+            calls: calls_per_second.map(bucket),
+        }
+    }
+
+    /// The same tenant's budget with another rate. It keeps the count of accounts, and the bucket if
+    /// the rate is the same.
+    #[must_use]
+    pub fn with_rate(&self, calls_per_second: Option<NonZeroU32>) -> Self {
+        if self.rate() == calls_per_second {
+            return self.clone();
+        }
+        Self {
+            accounts: Arc::clone(&self.accounts),
+            ..Self::new(calls_per_second)
+        }
+    }
+
+    /// Takes this many calls. A read that needs more than a second's worth is let in when the whole
+    /// second is free.
+    ///
+    /// # Errors
+    /// [`OverBudget`]: fewer are left. Nothing is taken.
+    pub(crate) fn take_calls(&self, calls: usize, now: Instant) -> Result<(), OverBudget> {
+        let Some(bucket) = self.calls.as_ref().filter(|_| calls > 0) else {
+            return Ok(());
+        };
+        let calls = u32::try_from(calls).unwrap_or(u32::MAX);
+        bucket.lock().take(calls, now).map_err(|_| OverBudget)
+    }
+
+    /// Takes one account; dropping the permit gives it back.
+    ///
+    /// # Errors
+    /// [`OverBudget`]: as many as the tenant may have are awaited.
+    pub(crate) fn take_account(&self) -> Result<OwnedSemaphorePermit, OverBudget> {
+        Arc::clone(&self.accounts)
+            .try_acquire_owned()
+            .map_err(|_| OverBudget)
+    }
+
+    fn rate(&self) -> Option<NonZeroU32> {
+        let bucket = self.calls.as_ref()?;
+        Some(bucket.lock().rate())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    const RATE: Option<NonZeroU32> = NonZeroU32::new(10);
+
+    #[test]
+    fn accounts_are_given_back() {
+        let budget = CallBudget::default();
+        let mut taken: Vec<_> = (0..REMOTE_PER_TENANT_MAX)
+            .map(|_| budget.take_account())
+            .collect();
+        assert!(taken.iter().all(Result::is_ok));
+        assert!(budget.take_account().is_err(), "as many as it may");
+        assert!(budget.with_rate(RATE).take_account().is_err());
+        taken.pop();
+        assert!(budget.take_account().is_ok());
+        // Another tenant's.
+        assert!(CallBudget::default().take_account().is_ok());
+    }
+
+    #[test]
+    fn calls_a_second_are_bounded() {
+        let (budget, now) = (CallBudget::new(RATE), Instant::now());
+        assert_eq!(budget.take_calls(7, now), Ok(()));
+        assert_eq!(budget.take_calls(4, now), Err(OverBudget));
+        assert_eq!(budget.take_calls(3, now), Ok(()));
+        let later = now + Duration::from_secs(1);
+        // A read of many accounts is possible, and paid for afterwards.
+        assert_eq!(budget.take_calls(1_024, later), Ok(()));
+        let later = later + Duration::from_secs(100);
+        assert_eq!(budget.take_calls(1, later), Err(OverBudget));
+        // The same rate keeps the bucket, another one begins with a full bucket.
+        assert_eq!(budget.with_rate(RATE).take_calls(1, later), Err(OverBudget));
+        let faster = budget.with_rate(NonZeroU32::new(20));
+        assert_eq!(faster.take_calls(20, later), Ok(()));
+        let unlimited = budget.with_rate(None);
+        assert_eq!(unlimited.take_calls(usize::MAX, later), Ok(()));
+    }
+}
