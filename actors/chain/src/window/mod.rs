@@ -5,6 +5,7 @@
 //! | [`Window`] | the one owner: applies, reverts, extends at the bottom, hands out snapshots |
 //! | [`Snapshot`] | an immutable, consistent state of the window: what every request reads |
 //! | [`Cursor`] | a reader's position in the chain, and its next step to the head |
+//! | [`WindowError`] | why the window refuses a change |
 //! | `transactions` | canonical transactions by hash, shared between snapshots |
 //! | `settled` | the safe and the finalized block; no change reverts a finalized one |
 //! | `block_id` | how a request names a block, and why a name cannot be resolved |

@@ -26,6 +26,8 @@ pub struct Window {
     pub(super) bytes: HeldBytes,
     /// The finalized block, once the window has shown that it is canonical. No change reverts it.
     pub(super) irreversible: Option<SettledBlock>,
+    /// Whether the finalized block is one node's claim, which can be reverted.
+    pub(super) is_claimed: bool,
 }
 
 /// Bytes of the blocks that the window holds ([`Block::bytes`]).
@@ -84,6 +86,7 @@ impl Window {
             limits,
             bytes,
             irreversible: None,
+            is_claimed: false,
         }
     }
 
@@ -260,11 +263,11 @@ impl Window {
             .pop()
             .ok_or(WindowError::NothingToRevert)?;
         snapshot.transactions.remove_newest(&block);
-        snapshot.safe.take_if(|safe| safe.hash == block.hash);
         let bytes = block.bytes();
         self.bytes.canonical = self.bytes.canonical.saturating_sub(bytes);
         self.bytes.replaced = self.bytes.replaced.saturating_add(bytes);
         self.replaced.push_back(Arc::clone(&block));
+        self.forget_reverted(block.hash);
         if self.replaced.len() > REPLACED_BLOCKS_MAX {
             self.release_replaced();
         }

@@ -92,7 +92,7 @@ impl ScriptRun<'_> {
                 if let Some(window) = &mut self.window {
                     // It refuses what is not canonical.
                     let _ = window.set_safe_at(number, hash);
-                    let _ = window.set_finalized_at(number, hash);
+                    let _ = window.claim_finalized_at(number, hash);
                 }
             }
         }

@@ -3,7 +3,7 @@
 use super::*;
 
 /// The error of a change that would revert this block.
-fn finalized(block: &Block) -> WindowError {
+fn is_finalized(block: &Block) -> WindowError {
     WindowError::Finalized {
         number: block.number(),
         hash: block.hash,
@@ -18,7 +18,7 @@ fn a_finalized_block_is_never_reverted() {
     let branch = block(1, &[]).child_of(&chain[189]);
     for depth in [10, 11, 100] {
         let refused = window.advance(depth, vec![Arc::clone(&branch)], None, None);
-        assert_eq!(refused.unwrap_err(), finalized(&chain[190]), "{depth}");
+        assert_eq!(refused.unwrap_err(), is_finalized(&chain[190]), "{depth}");
     }
     assert!(Arc::ptr_eq(&before, &window.snapshot()));
     // It does not go back, and a block of another fork or above the head cannot take its place.
@@ -32,7 +32,7 @@ fn a_finalized_block_is_never_reverted() {
         .advance(9, vec![Arc::clone(&other)], None, Some(other.hash))
         .unwrap();
     window.check_invariants().unwrap();
-    assert_eq!(window.revert().unwrap_err(), finalized(&other));
+    assert_eq!(window.revert().unwrap_err(), is_finalized(&other));
     // It stays irreversible below the window.
     let mut head = other;
     let kept = Arc::clone(&head);
@@ -46,7 +46,7 @@ fn a_finalized_block_is_never_reverted() {
         .unwrap_err();
     assert!(matches!(at, ResolveError::BelowWindow { number: 191, .. }));
     let lower = block(2, &[]).orphan(190, Arc::from([]));
-    assert_eq!(window.reset(lower).unwrap_err(), finalized(&kept));
+    assert_eq!(window.reset(lower).unwrap_err(), is_finalized(&kept));
 }
 
 /// A reset may be the only way to a head that is far ahead. It keeps what is finalized.
@@ -69,7 +69,7 @@ fn a_reset_keeps_the_finalized_block() {
     ] {
         let number = refused.number();
         let refused = window.reset(refused).unwrap_err();
-        assert_eq!(refused, finalized(kept), "{number}");
+        assert_eq!(refused, is_finalized(kept), "{number}");
     }
     assert!(Arc::ptr_eq(&before, &window.snapshot()));
     // Ancestors that are not known show nothing.
@@ -79,11 +79,13 @@ fn a_reset_keeps_the_finalized_block() {
         window.check_invariants().unwrap();
         let (number, oldest) = (180, 399);
         let below = ResolveError::BelowWindow { number, oldest };
-        let found = window.snapshot().resolve(tag(BlockTag::Finalized));
-        assert_eq!(found.unwrap_err(), below, "{is_other}");
+        let found = window.snapshot();
+        let found = found.resolve(tag(BlockTag::Finalized)).unwrap_err();
+        assert_eq!(found, below, "{is_other}");
         window.set_finalized_at(170, chain[170].hash).unwrap();
-        let found = window.snapshot().resolve(tag(BlockTag::Finalized));
-        assert_eq!(found.unwrap_err(), below, "{is_other}");
+        let found = window.snapshot();
+        let found = found.resolve(tag(BlockTag::Finalized)).unwrap_err();
+        assert_eq!(found, below, "{is_other}");
     }
     // A chain that lacks it is found out when the window reaches its number.
     let mut branch = vec![block(1, &[]).child_of(&chain[170])];
@@ -102,7 +104,7 @@ fn a_reset_keeps_the_finalized_block() {
     }
     assert_eq!(window.snapshot().oldest(), 181);
     let refused = window.extend_below(Arc::clone(&branch[9])).unwrap_err();
-    assert_eq!(refused, finalized(kept));
+    assert_eq!(refused, is_finalized(kept));
     window.check_invariants().unwrap();
 }
 
@@ -131,4 +133,32 @@ fn an_unproven_finalized_block_gives_way_to_the_proven_one() {
     }
     window.set_finalized_at(396, chain[396].hash).unwrap();
     assert_eq!(number_of_tag(&window), 396);
+}
+
+/// What one node claims is no promise.
+#[test]
+fn a_claimed_finalized_block_may_go_back_and_be_reverted() {
+    let (mut window, chain) = window_of(200);
+    let finalized = |window: &Window| {
+        let snapshot = window.snapshot();
+        let block = snapshot.resolve(tag(BlockTag::Finalized));
+        block.ok().map(|block| block.number())
+    };
+    for number in [190, 180, 199] {
+        window
+            .claim_finalized_at(number, chain[number as usize].hash)
+            .unwrap();
+        assert_eq!(finalized(&window), Some(number));
+    }
+    assert!(window.claim_finalized_at(190, B256::ZERO).is_err());
+    let other = block(1, &[]).child_of(&chain[189]);
+    window
+        .advance(10, vec![Arc::clone(&other)], None, None)
+        .unwrap();
+    window.check_invariants().unwrap();
+    assert_eq!(finalized(&window), None);
+    // One that a quorum finalized stays.
+    window.set_finalized_at(190, other.hash).unwrap();
+    let refused = window.advance(1, vec![Arc::clone(&chain[190])], None, None);
+    assert_eq!(refused.unwrap_err(), is_finalized(&other));
 }

@@ -139,7 +139,7 @@ impl HeldWindow for CheckedWindow {
             let _ = held.window().set_safe_at(number, hash);
         }
         if let Some((number, hash)) = finalized {
-            let _ = held.window().set_finalized_at(number, hash);
+            let _ = held.window().claim_finalized_at(number, hash);
             held.finalized.insert(hash);
         }
         held.changed()
