@@ -142,8 +142,8 @@ struct FinalizedBlock {
 
 impl DataRoot {
     /// Whether a chain is to have a folder. `is_known` says that the operator named the chain, or
-    /// that it is a known network: another chain may be a node's for development, which starts again
-    /// from the same genesis, and so is kept only in a folder that the operator named.
+    /// that it is a known network: another chain may be a node's for development, which starts
+    /// again from the same genesis, and so is kept only in a folder that the operator named.
     #[must_use]
     pub const fn has_folder_for(&self, is_known: bool) -> bool {
         match self {

@@ -127,8 +127,8 @@ options! {
     /// file
     "node" nodes: Vec<Endpoint> = Vec::new(),
         "URL[#HEADER=VALUE&...]", "a URL with http, https, ws or wss, at most 16 of them", nodes, secret;
-    /// Maximum number of concurrent calls to one node for blocks, and as many again for state; a few
-    /// more ask for its head
+    /// Maximum number of concurrent calls to one node for blocks, and as many again for state; a
+    /// few more ask for its head
     "node-concurrency" node_concurrency: usize = 16,
         "CALLS", "a whole number from 1 to 1024", |text| whole(text, 1, 1_024);
     /// How long a node may take to answer a call

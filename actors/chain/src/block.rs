@@ -61,9 +61,9 @@ impl Block {
         self.header.number
     }
 
-    /// Bytes of memory that the block holds by itself: header, hashes, JSON and log index. Its state
-    /// is not counted, because blocks share most of it, and neither are the ancestors that it shares
-    /// with its parent for checks of ommers.
+    /// Bytes of memory that the block holds by itself: header, hashes, JSON and log index. Its
+    /// state is not counted, because blocks share most of it, and neither are the ancestors that
+    /// it shares with its parent for checks of ommers.
     #[must_use]
     pub fn bytes(&self) -> usize {
         let own = self.ommer_ancestors.first();

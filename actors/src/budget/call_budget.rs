@@ -8,8 +8,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use super::TokenBucket;
 use crate::admission::REMOTE_PER_TENANT_MAX;
 
-/// The calls that the reads of one tenant may cause at upstreams: accounts whose state is awaited at
-/// once, and calls a second. Clones share it.
+/// The calls that the reads of one tenant may cause at upstreams: accounts whose state is awaited
+/// at once, and calls a second. Clones share it.
 ///
 /// Without it, a tenant whose reads wait for a slow upstream, or use up a provider's quota, keeps
 /// the others from reading.
@@ -43,8 +43,8 @@ impl CallBudget {
         }
     }
 
-    /// The same tenant's budget with another rate. It keeps the count of accounts, and the bucket if
-    /// the rate is the same.
+    /// The same tenant's budget with another rate. It keeps the count of accounts, and the bucket
+    /// if the rate is the same.
     #[must_use]
     pub fn with_rate(&self, calls_per_second: Option<NonZeroU32>) -> Self {
         if self.rate() == calls_per_second {

@@ -37,9 +37,9 @@ const NETWORKS: [u64; 3] = [1, 11_155_111, 560_048];
 /// Pause between attempts to reach any upstream at the start.
 const START_RETRY: Duration = Duration::from_secs(1);
 
-/// Calls for heads to one upstream that may be in progress: a poll makes three at once, and the rest
-/// is for hashes of single blocks. They do not count against [`UpstreamConfig::concurrency`], so
-/// that an upstream that is slow with blocks is still asked for its head.
+/// Calls for heads to one upstream that may be in progress: a poll makes three at once, and the
+/// rest is for hashes of single blocks. They do not count against [`UpstreamConfig::concurrency`],
+/// so that an upstream that is slow with blocks is still asked for its head.
 const HEAD_CALLS_MAX: usize = 8;
 
 /// Largest number of fault reports that wait for the follower. Further ones would add nothing.

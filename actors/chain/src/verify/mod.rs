@@ -4,8 +4,8 @@
 //! body), `check_ommers`, `recover_senders`, then, after execution, `check_outcome`. The seal of a
 //! block before the merge (ethash) is not checked. A followed block is not executed. These checks
 //! apply to it: `check_roots`, `check_distinct`, [`ReceiptsCommitment`], [`recover_senders_of`],
-//! `check_gas_used` where receipts do not tell the gas, and [`HeaderRules`] if the chain's rules are
-//! known.
+//! `check_gas_used` where receipts do not tell the gas, and [`HeaderRules`] if the chain's rules
+//! are known.
 
 mod bloom;
 mod body;

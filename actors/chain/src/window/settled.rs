@@ -176,8 +176,8 @@ impl Window {
         Ok(SettledBlock { number, hash })
     }
 
-    /// The hash of the canonical block with this number: of a held block, or of an ancestor that the
-    /// oldest block names.
+    /// The hash of the canonical block with this number: of a held block, or of an ancestor that
+    /// the oldest block names.
     fn canonical_hash(&self, number: u64) -> Option<B256> {
         let snapshot = &self.snapshot;
         let named = || {

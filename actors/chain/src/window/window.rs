@@ -100,8 +100,8 @@ impl Window {
     /// leaves them as they are). An error leaves the window unchanged.
     ///
     /// # Errors
-    /// [`WindowError::NothingToRevert`], [`WindowError::Finalized`], [`WindowError::NotAChild`], and
-    /// [`WindowError::NotCanonical`] for safe or finalized.
+    /// [`WindowError::NothingToRevert`], [`WindowError::Finalized`], [`WindowError::NotAChild`],
+    /// and [`WindowError::NotCanonical`] for safe or finalized.
     pub fn advance(
         &mut self,
         reverted: usize,

@@ -86,7 +86,8 @@ mod tests {
         }
     }
 
-    /// A path that no honest trie exceeds: every node a full branch, in hex with quotes and a comma.
+    /// A path that no honest trie exceeds: every node a full branch, in hex with quotes and a
+    /// comma.
     #[test]
     fn honest_proofs_fit() {
         let full_node = 2 * 532 + 5;

@@ -196,8 +196,8 @@ impl UpstreamClient {
         self.call("eth_getBlockByNumber", params, bytes_max).await
     }
 
-    /// A block's receipts, in at most `bytes_max` bytes: in one list, or one by one from an upstream
-    /// without eth_getBlockReceipts.
+    /// A block's receipts, in at most `bytes_max` bytes: in one list, or one by one from an
+    /// upstream without eth_getBlockReceipts.
     ///
     /// # Errors
     /// See [`CallError`]. If one receipt fails, all fail.

@@ -46,8 +46,8 @@ impl Transport {
         })
     }
 
-    /// Makes a call, or fails if it is not answered within `timeout`. Over HTTP, at most `bytes_max`
-    /// bytes of the answer are read.
+    /// Makes a call, or fails if it is not answered within `timeout`. Over HTTP, at most
+    /// `bytes_max` bytes of the answer are read.
     pub(super) async fn call(
         &self,
         timeout: Duration,

@@ -8,9 +8,9 @@
 //!   another for half a block time. The best has the highest head; the fewest strikes and then the
 //!   operator's order decide between equals.
 //! - **Backoff.** After a fault, or when it asks for fewer calls, an upstream is not asked for a
-//!   time that doubles with each strike. Each class of calls has a backoff of its own ([`CallClass`]).
-//!   An upstream that is backed off for heads or for blocks cannot be chosen until it names a head
-//!   after that. Calls for state do not matter for the choice.
+//!   time that doubles with each strike. Each class of calls has a backoff of its own
+//!   ([`CallClass`]). An upstream that is backed off for heads or for blocks cannot be chosen
+//!   until it names a head after that. Calls for state do not matter for the choice.
 //! - **Going back.** A lower head, or another block at the served height, is a reorg if the
 //!   upstream that advanced the head names it; from a newly followed upstream it is lag.
 //! - **Forks.** A newly followed upstream is on probation: see the module `forks`.
