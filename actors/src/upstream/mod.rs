@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`Endpoint`] | how an upstream is configured: URL, authorization, headers; shown without secrets |
 //! | `client` | the calls to one upstream: timeouts, bounds, one enum of errors; the only module that knows their JSON |
+//! | `agree` | decides which head is served: what enough upstreams agree on |
 //! | `health` | decides which upstream is followed, and when a failed one is tried again |
 //! | `plan` | decides which blocks to ask for; knows only numbers and hashes |
 //! | `follow` | the task that polls, syncs and backfills |
@@ -16,6 +17,8 @@
 //! | `reporter` | passes the follower's events on; refuses a chain that cannot be served |
 //! | [`UpstreamSource`] | puts these parts together |
 
+#[cfg_attr(not(test), expect(dead_code, reason = "the follower does not use it yet"))]
+mod agree;
 mod chain;
 mod client;
 mod endpoint;

@@ -1,0 +1,349 @@
+//! The decision about the head: one pure function.
+
+use alloy_primitives::B256;
+
+use super::{
+    asks,
+    authority::{Choice, Decision, Dissent, Effect, Fetch, Refusal},
+    links::Point,
+    node_set::NodeSet,
+    policy::{Policy, Rule},
+    tally::{Agreed, Contains, Tally, View},
+};
+use crate::upstream::{chain::Chain, health::UpstreamId};
+
+/// How far above the served head a block may be that is fetched before a quorum vouches for it.
+/// One block that was missed is caught up with; a longer path is worth a round trip.
+const PREFETCH_MAX: u64 = 2;
+
+/// What may be done with a block that a quorum vouches for.
+enum Class {
+    /// It may be served.
+    Clean,
+    /// It is not known whether its chain contains the block at this number that it has to.
+    Pending(u64),
+    /// It may not be served.
+    Refused(Choice),
+}
+
+/// The best blocks that a quorum vouches for.
+#[derive(Default)]
+struct Survey {
+    /// The highest one that may be served, or the one that is being fetched.
+    clean: Option<Agreed>,
+    /// A higher one, and the number that its voters are asked for.
+    pending: Option<(Agreed, u64)>,
+    /// The first one that may not be served.
+    refusal: Option<Refusal>,
+}
+
+/// Decides about the head. A quorum that reaches the head changes it; else it stands.
+pub(crate) fn decide<C: Chain>(view: &View<'_, C>, policy: &Policy) -> Decision {
+    let tally = Tally::new(view, policy);
+    let survey = match tally.fresh.len() >= tally.quorum {
+        true => survey(&tally, policy),
+        false => Survey::default(),
+    };
+    let supporters = tally.supporters();
+    let mut choice = choose(&tally, &survey, supporters);
+    let adopt = survey
+        .clean
+        .filter(|_| choice.effect() == Effect::Adopt)
+        .map(|block| block.point);
+    let fetch = fetch(&tally, &survey, choice, adopt);
+    let asks = asks::asks(&tally, survey.pending, fetch, supporters);
+    if choice == Choice::Disagree && tally.head.is_none() && !asks.is_empty() {
+        choice = Choice::Checking;
+    }
+    let have = match choice {
+        Choice::TooFewNodes => tally.fresh.len(),
+        Choice::Disagree => most_votes(&tally).max(supporters.len()),
+        _ => {
+            let clean = survey.clean.filter(|block| !is_behind(&tally, *block));
+            let pending = survey.pending.map(|(block, _)| block);
+            let blocks = clean.into_iter().chain(pending);
+            let votes = blocks.map(|block| block.voters.len()).max();
+            votes.unwrap_or(0).max(supporters.len())
+        }
+    };
+    Decision {
+        choice,
+        adopt,
+        fetch,
+        asks,
+        have,
+        refusal: survey.refusal,
+        dissent: dissent(&tally, &survey, supporters),
+        quarantined: view.quarantined,
+    }
+}
+
+/// Finds the best blocks that a quorum vouches for.
+fn survey<C: Chain>(tally: &Tally<'_, C>, policy: &Policy) -> Survey {
+    let mut survey = Survey::default();
+    let mut next = tally.ceiling();
+    while let Some(number) = next
+        && survey.clean.is_none()
+    {
+        for block in tally.agreed_at(number) {
+            match classify(tally, policy, block) {
+                Class::Clean => survey.clean = survey.clean.or(Some(block)),
+                Class::Pending(at) => survey.pending = survey.pending.or(Some((block, at))),
+                Class::Refused(choice) => {
+                    survey.refusal = survey.refusal.or(Some(Refusal {
+                        choice,
+                        head: block.point,
+                        by: block.voters,
+                    }));
+                }
+            }
+        }
+        next = tally.next_below(number);
+    }
+    keep_sync(tally, policy, &mut survey);
+    survey
+}
+
+/// A sync goes on although there is a higher head by now, as long as a quorum vouches for its own.
+/// On a fast chain it would else never end.
+fn keep_sync<C: Chain>(tally: &Tally<'_, C>, policy: &Policy, survey: &mut Survey) {
+    let Some((_, point)) = tally.view.at.syncing else {
+        return;
+    };
+    let voters = tally.voters(point);
+    let is_above = tally.head.is_none_or(|(head, _)| point.0 > head);
+    if voters.len() < tally.quorum || !is_above {
+        return;
+    }
+    let block = Agreed { point, voters };
+    let is_clean_above = survey.clean.is_some_and(|clean| !is_behind(tally, clean));
+    match classify(tally, policy, block) {
+        Class::Clean => survey.clean = Some(block),
+        Class::Pending(at) if !is_clean_above => survey.pending = Some((block, at)),
+        Class::Pending(_) | Class::Refused(_) => {}
+    }
+}
+
+fn classify<C: Chain>(tally: &Tally<'_, C>, policy: &Policy, block: Agreed) -> Class {
+    let finalized = tally.view.finalized.into_iter();
+    let finalized = finalized.filter(|_| policy.holds(Rule::Finalized));
+    let trusted = tally.view.trusted.iter();
+    let trusted = trusted.filter(|_| policy.holds(Rule::Identity));
+    let required = finalized
+        .map(|point| (point, Choice::Finalized))
+        .chain(trusted.map(|point| (*point, Choice::Untrusted)));
+    let mut pending = None;
+    for (point, refused) in required {
+        if block.point.0 < point.0 {
+            return Class::Refused(Choice::Behind);
+        }
+        match tally.contains(block, point) {
+            Contains::Yes => {}
+            Contains::No => return Class::Refused(refused),
+            Contains::Unknown => pending = pending.or(Some(point.0)),
+        }
+    }
+    if let Some(head) = tally.head
+        && !is_behind(tally, block)
+        && rivals(tally, block).len() >= tally.quorum
+    {
+        match tally.contains(block, head) {
+            Contains::Yes => {}
+            Contains::No => return Class::Refused(Choice::Contested),
+            Contains::Unknown => pending = pending.or(Some(head.0)),
+        }
+    }
+    pending.map_or(Class::Clean, Class::Pending)
+}
+
+/// The upstreams that keep the served branch against another block: not those whose heads stand
+/// still while the other branch moves.
+fn rivals<C: Chain>(tally: &Tally<'_, C>, block: Agreed) -> NodeSet {
+    let moves = |node| tally.stated(node).head_age(tally.view.at.now) < tally.fresh_for();
+    let rivals = tally.supporters().without(block.voters);
+    match block.voters.filter(moves).len() >= tally.quorum {
+        true => rivals.filter(moves),
+        false => rivals,
+    }
+}
+
+fn choose<C: Chain>(tally: &Tally<'_, C>, survey: &Survey, supporters: NodeSet) -> Choice {
+    if tally.fresh.len() < tally.quorum {
+        return Choice::TooFewNodes;
+    }
+    let Some(head) = tally.head else {
+        return match (survey.clean, survey.pending, survey.refusal) {
+            (Some(_), _, _) => Choice::First,
+            (_, Some(_), _) => Choice::Checking,
+            (_, _, Some(refusal)) => refusal.choice,
+            _ => Choice::Disagree,
+        };
+    };
+    match survey.clean {
+        Some(block) if goes_back(tally, block) => return Choice::GoBack,
+        Some(block) if !is_behind(tally, block) && is_due(tally, block) => {
+            return match tally.contains(block, head) {
+                Contains::No => Choice::Replace,
+                Contains::Yes | Contains::Unknown => Choice::Extend,
+            };
+        }
+        _ => {}
+    }
+    if supporters.len() >= tally.quorum {
+        return match survey.refusal {
+            Some(refusal) if refusal.choice == Choice::Contested => Choice::Contested,
+            _ => Choice::Keep,
+        };
+    }
+    let unknown = tally.unknown(tally.fresh.without(supporters), head.0);
+    let above = unknown.filter(|node| {
+        let named = tally.stated(node).head();
+        named.is_some_and(|(number, _)| number > head.0)
+    });
+    match survey.refusal {
+        _ if survey.pending.is_some() => Choice::Checking,
+        Some(refusal) => refusal.choice,
+        None if supporters.len() + above.len() >= tally.quorum => Choice::Checking,
+        None => Choice::Disagree,
+    }
+}
+
+/// Whether a block is on the served chain and not above its head. A block below the window counts
+/// as one: no node goes back that far to another branch.
+fn is_behind<C: Chain>(tally: &Tally<'_, C>, block: Agreed) -> bool {
+    let held = tally.view.at.held;
+    held.is_some_and(|held| block.point.0 < held.oldest()) || tally.is_held(block.point)
+}
+
+/// Whether a quorum has gone back to this served block for good. Nodes that were restarted have
+/// not: they are merely behind.
+fn goes_back<C: Chain>(tally: &Tally<'_, C>, block: Agreed) -> bool {
+    let is_below = |head: &Point| is_behind(tally, block) && block.point.0 < head.0;
+    let Some(head) = tally.head.filter(is_below) else {
+        return false;
+    };
+    let gone = block.voters.filter(|node| {
+        let stated = tally.stated(node);
+        let is_below = stated.head().is_some_and(|(number, _)| number < head.0);
+        is_below && stated.went_back() && stated.head_age(tally.view.at.now) >= tally.fresh_for()
+    });
+    gone.len() >= tally.quorum && tally.voters(head).len() < tally.quorum
+}
+
+/// Whether a block of another branch may be served now. A lower one has to wait: one URL may stand
+/// for several replicas.
+fn is_due<C: Chain>(tally: &Tally<'_, C>, block: Agreed) -> bool {
+    let patience = tally.view.at.block_time / 2;
+    let is_patient = |node| tally.stated(node).branch_age(tally.view.at.now) >= patience;
+    let is_lower = tally.head.is_some_and(|(head, _)| block.point.0 < head);
+    !is_lower || block.voters.filter(is_patient).len() >= tally.quorum
+}
+
+/// What to fetch: the path to a block that a quorum vouches for, else one that may get a quorum.
+fn fetch<C: Chain>(
+    tally: &Tally<'_, C>,
+    survey: &Survey,
+    choice: Choice,
+    adopt: Option<Point>,
+) -> Option<Fetch> {
+    let is_wanted = |block: &Agreed| adopt == Some(block.point) || !is_behind(tally, *block);
+    let pending = survey.pending.map(|(block, _)| block);
+    let block = survey.clean.filter(is_wanted).or(pending);
+    if let Some(block) = block {
+        return Some(Fetch {
+            from: source(tally, block.voters)?,
+            to: block.point,
+            is_agreed: true,
+        });
+    }
+    match choice {
+        Choice::TooFewNodes => None,
+        _ => prefetch(tally),
+    }
+}
+
+/// The upstream to fetch from: the one in use, else one that is not quarantined and has the fewest
+/// faults. Every block is checked by its hash, so that even a quarantined one will do.
+fn source<C: Chain>(tally: &Tally<'_, C>, voters: NodeSet) -> Option<UpstreamId> {
+    let (at, quarantined) = (tally.view.at, tally.view.quarantined);
+    let in_use = at.syncing.map(|(node, _)| node);
+    let access = |node: UpstreamId| at.nodes.get(node).filter(|access| access.may_fetch);
+    let nodes = voters
+        .iter()
+        .filter_map(|node| Some((node, access(node)?.strikes)));
+    let best = nodes.min_by_key(|(node, strikes)| {
+        let is_new = Some(*node) != in_use;
+        (quarantined.has(*node), is_new, *strikes, *node)
+    });
+    best.map(|(node, _)| node)
+}
+
+/// A head just above the served one, to be fetched while the other upstreams are asked for it.
+fn prefetch<C: Chain>(tally: &Tally<'_, C>) -> Option<Fetch> {
+    let (head, _) = tally.head?;
+    let at = tally.view.at;
+    let trusted = tally.fresh.without(tally.view.quarantined);
+    let named = trusted.iter().filter_map(|node| {
+        let point = tally.stated(node).head()?;
+        let ahead = point.0.checked_sub(head)?;
+        let may_fetch = at.nodes.get(node).is_some_and(|access| access.may_fetch);
+        let is_near = (1..=PREFETCH_MAX).contains(&ahead);
+        if !may_fetch || !is_near || tally.deniers(tally.fresh, point).len() >= tally.quorum {
+            return None;
+        }
+        // One with a quorum is refused, or it would be fetched by now.
+        let votes = tally.voters(point).len();
+        (votes < tally.quorum).then_some((node, point, votes))
+    });
+    let best = named.max_by_key(|(node, point, votes)| {
+        let is_in_use = at.syncing == Some((*node, *point));
+        let age = tally.stated(*node).head_age(at.now);
+        (*votes, is_in_use, age, std::cmp::Reverse(*node))
+    });
+    best.map(|(from, to, _)| Fetch {
+        from,
+        to,
+        is_agreed: false,
+    })
+}
+
+/// The most upstreams that vouch for the head of one of them.
+fn most_votes<C: Chain>(tally: &Tally<'_, C>) -> usize {
+    let heads = tally
+        .fresh
+        .iter()
+        .filter_map(|node| tally.stated(node).head());
+    heads
+        .map(|head| tally.voters(head).len())
+        .max()
+        .unwrap_or(0)
+}
+
+/// The upstreams that contradict a block that a quorum vouches for.
+fn dissent<C: Chain>(tally: &Tally<'_, C>, survey: &Survey, supporters: NodeSet) -> Vec<Dissent> {
+    let agreed = survey.clean.or(survey.pending.map(|(block, _)| block));
+    let agreed = agreed.filter(|block| !is_behind(tally, *block));
+    let is_served_agreed = supporters.len() >= tally.quorum;
+    let others = tally.fresh.iter();
+    let found = others.filter_map(|node| {
+        let stated = tally.stated(node);
+        let differs = |ours: Point| {
+            let theirs = tally.hash_at(node, ours.0)?;
+            (theirs != ours.1).then_some(((ours.0, theirs), ours.1))
+        };
+        let held = |theirs: Point| {
+            let ours: B256 = tally.view.at.held?.hash_at(theirs.0)?;
+            (theirs.1 != ours).then_some((theirs, ours))
+        };
+        let served = || {
+            let by_head = || stated.head().and_then(held);
+            let by_finalized = || stated.settled().finalized.and_then(held);
+            let at_head = tally.head.and_then(differs);
+            at_head.or_else(by_head).or_else(by_finalized)
+        };
+        let found = agreed.and_then(|block| differs(block.point));
+        let (theirs, ours) = found.or_else(|| is_served_agreed.then(served).flatten())?;
+        Some(Dissent { node, theirs, ours })
+    });
+    found.collect()
+}

@@ -1,0 +1,54 @@
+//! A set of upstreams.
+
+use crate::upstream::health::UpstreamId;
+
+/// Upstreams by their place in the configuration, which has at most 16.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct NodeSet(u16);
+
+impl NodeSet {
+    /// Adds an upstream.
+    pub(crate) fn insert(&mut self, node: UpstreamId) {
+        self.0 |= Self::bit(node);
+    }
+
+    /// Whether it contains this upstream.
+    pub(crate) fn has(self, node: UpstreamId) -> bool {
+        self.0 & Self::bit(node) != 0
+    }
+
+    /// How many upstreams it contains.
+    pub(crate) const fn len(self) -> usize {
+        self.0.count_ones() as usize
+    }
+
+    /// Whether it contains none.
+    pub(crate) const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// Those that are not in `other`.
+    pub(crate) const fn without(self, other: Self) -> Self {
+        Self(self.0 & !other.0)
+    }
+
+    /// The upstreams, in the operator's order.
+    pub(crate) fn iter(self) -> impl Iterator<Item = UpstreamId> {
+        (0..u16::BITS as usize).filter(move |node| self.has(*node))
+    }
+
+    /// Those for which `keep` holds.
+    pub(crate) fn filter(self, mut keep: impl FnMut(UpstreamId) -> bool) -> Self {
+        let mut kept = Self::default();
+        for node in self.iter() {
+            if keep(node) {
+                kept.insert(node);
+            }
+        }
+        kept
+    }
+
+    fn bit(node: UpstreamId) -> u16 {
+        u32::try_from(node).map_or(0, |node| 1_u16.checked_shl(node).unwrap_or(0))
+    }
+}

@@ -1,0 +1,264 @@
+//! Who vouches for which block, and who denies it.
+
+use alloy_primitives::B256;
+
+use super::{
+    authority::Situation,
+    links::Point,
+    node_set::NodeSet,
+    policy::{Policy, freshness},
+    stated::Stated,
+};
+use crate::upstream::{
+    chain::Chain,
+    health::{Moment, UpstreamId},
+};
+
+/// Everything that a decision depends on.
+#[derive(Debug)]
+pub(crate) struct View<'a, C> {
+    /// What the follower knows.
+    pub(crate) at: &'a Situation<'a, C>,
+    /// What each upstream has stated.
+    pub(crate) stated: &'a [Stated],
+    /// The upstreams that are quarantined.
+    pub(crate) quarantined: NodeSet,
+    /// The finalized block.
+    pub(crate) finalized: Option<Point>,
+    /// The blocks that the operator pinned.
+    pub(crate) trusted: &'a [Point],
+}
+
+/// A block and the upstreams that vouch for it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Agreed {
+    pub(super) point: Point,
+    pub(super) voters: NodeSet,
+}
+
+/// Whether a block's chain contains another block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Contains {
+    Yes,
+    No,
+    Unknown,
+}
+
+/// The ancestor of a block at a lower number, as far as verified blocks show it.
+enum Ancestor {
+    Is(B256),
+    /// It is below the served window, on the served chain.
+    BelowWindow,
+    Unknown,
+}
+
+/// The statements of the upstreams that count now.
+pub(super) struct Tally<'a, C> {
+    pub(super) view: &'a View<'a, C>,
+    pub(super) quorum: usize,
+    /// Upstreams that name heads and are not syncing. Silence is not consent.
+    pub(super) fresh: NodeSet,
+    /// The served head.
+    pub(super) head: Option<Point>,
+    fresh_for: Moment,
+}
+
+impl<'a, C: Chain> Tally<'a, C> {
+    pub(super) fn new(view: &'a View<'a, C>, policy: &Policy) -> Self {
+        let fresh_for = freshness(view.at.block_time);
+        let mut fresh = NodeSet::default();
+        for (node, stated) in view.stated.iter().enumerate() {
+            if stated.is_fresh(view.at.now, fresh_for) {
+                fresh.insert(node);
+            }
+        }
+        Self {
+            view,
+            quorum: policy.quorum(),
+            fresh,
+            head: view.at.held.map(Chain::head),
+            fresh_for,
+        }
+    }
+
+    pub(super) fn stated(&self, node: UpstreamId) -> &'a Stated {
+        &self.view.stated[node]
+    }
+
+    /// The hash of an upstream's canonical block at this number, if its statements show it.
+    pub(super) fn hash_at(&self, node: UpstreamId, number: u64) -> Option<B256> {
+        let stated = self.stated(node);
+        if let Some(hash) = stated.in_chain(number) {
+            return Some(hash);
+        }
+        if let Some(lowest) = stated.lowest()
+            && let Some(hash) = self.ancestor(lowest, number)
+        {
+            return Some(hash);
+        }
+        // An exact statement counts more than one that has to be traced.
+        let loose = || stated.loose(self.view.at.now, self.fresh_for);
+        let exact = loose().find(|(at, _)| *at == number);
+        let traced = || loose().find_map(|point| self.ancestor(point, number));
+        exact.map(|(_, hash)| hash).or_else(traced)
+    }
+
+    /// The upstreams that vouch for a block.
+    pub(super) fn voters(&self, (number, hash): Point) -> NodeSet {
+        self.fresh
+            .filter(|node| self.hash_at(node, number) == Some(hash))
+    }
+
+    /// The upstreams of `among` that name another block at that number.
+    pub(super) fn deniers(&self, among: NodeSet, (number, hash): Point) -> NodeSet {
+        let denies = |stated: B256| stated != hash;
+        among.filter(|node| self.hash_at(node, number).is_some_and(denies))
+    }
+
+    /// The upstreams of `among` of which no block at this number is known.
+    pub(super) fn unknown(&self, among: NodeSet, number: u64) -> NodeSet {
+        among.filter(|node| self.hash_at(node, number).is_none())
+    }
+
+    /// The upstreams on the served chain: at its head or above it, or behind on it.
+    pub(super) fn supporters(&self) -> NodeSet {
+        let (Some(held), Some(head)) = (self.view.at.held, self.head) else {
+            return NodeSet::default();
+        };
+        self.fresh.filter(|node| {
+            let is_behind = |(number, hash)| number < head.0 && held.has(number, hash);
+            self.hash_at(node, head.0) == Some(head.1)
+                || self.stated(node).head().is_some_and(is_behind)
+        })
+    }
+
+    /// Whether the chain of a block contains another one: by verified links, else by what its
+    /// voters state.
+    pub(super) fn contains(&self, block: Agreed, other: Point) -> Contains {
+        let (number, hash) = other;
+        if block.point.0 < number {
+            return Contains::No;
+        }
+        match self.trace(block.point, number) {
+            Ancestor::Is(found) if found == hash => return Contains::Yes,
+            Ancestor::Is(_) => return Contains::No,
+            // The served chain was checked when the window started.
+            Ancestor::BelowWindow => return Contains::Yes,
+            Ancestor::Unknown => {}
+        }
+        let denying = self.deniers(block.voters, other).len();
+        let unknown = self.unknown(block.voters, number).len();
+        let known = block.voters.len() - denying;
+        if known - unknown >= self.quorum {
+            Contains::Yes
+        } else if known < self.quorum {
+            Contains::No
+        } else {
+            Contains::Unknown
+        }
+    }
+
+    /// The highest number at which a quorum may name a block.
+    pub(super) fn ceiling(&self) -> Option<u64> {
+        let mut heads: Vec<u64> = self.fresh.iter().map(|node| self.reach(node)).collect();
+        heads.sort_unstable_by(|a, b| b.cmp(a));
+        heads.get(self.quorum.checked_sub(1)?).copied()
+    }
+
+    /// The highest number below `number` at which an upstream has stated a block.
+    pub(super) fn next_below(&self, number: u64) -> Option<u64> {
+        let nodes = self.fresh.iter();
+        nodes
+            .filter_map(|node| self.stated_below(node, number))
+            .max()
+    }
+
+    /// The blocks at this number that a quorum vouches for: first one that descends from the head,
+    /// then the one with the most voters.
+    pub(super) fn agreed_at(&self, number: u64) -> Vec<Agreed> {
+        let mut blocks: Vec<Agreed> = Vec::new();
+        for node in self.fresh.iter() {
+            let Some(hash) = self.hash_at(node, number) else {
+                continue;
+            };
+            let point = (number, hash);
+            if let Some(block) = blocks.iter_mut().find(|block| block.point == point) {
+                block.voters.insert(node);
+            } else {
+                let mut voters = NodeSet::default();
+                voters.insert(node);
+                blocks.push(Agreed { point, voters });
+            }
+        }
+        blocks.retain(|block| block.voters.len() >= self.quorum);
+        if blocks.len() > 1 {
+            blocks.sort_by_key(|block| {
+                let contains = |head| self.contains(*block, head) == Contains::Yes;
+                let is_on_served = self.is_held(block.point) || self.head.is_some_and(contains);
+                std::cmp::Reverse((is_on_served, block.voters.len()))
+            });
+        }
+        blocks
+    }
+
+    /// Whether a block is on the served chain, in the window.
+    pub(super) fn is_held(&self, (number, hash): Point) -> bool {
+        let held = self.view.at.held;
+        held.is_some_and(|held| held.has(number, hash))
+    }
+
+    /// For how long a statement counts.
+    pub(super) const fn fresh_for(&self) -> Moment {
+        self.fresh_for
+    }
+
+    /// The highest number at which an upstream has stated a block.
+    fn reach(&self, node: UpstreamId) -> u64 {
+        let stated = self.stated(node);
+        let loose = stated.loose(self.view.at.now, self.fresh_for);
+        let numbers = loose.chain(stated.head()).map(|(number, _)| number);
+        numbers.max().unwrap_or(0)
+    }
+
+    fn stated_below(&self, node: UpstreamId, number: u64) -> Option<u64> {
+        let stated = self.stated(node);
+        let below = number.checked_sub(1)?;
+        let linked = match (stated.lowest(), stated.head()) {
+            (Some((lowest, _)), Some((head, _))) if lowest <= below => Some(head.min(below)),
+            _ => None,
+        };
+        let loose = stated.loose(self.view.at.now, self.fresh_for);
+        let loose = loose.map(|(at, _)| at).filter(|at| *at <= below);
+        loose.chain(linked).max()
+    }
+
+    fn ancestor(&self, block: Point, number: u64) -> Option<B256> {
+        match self.trace(block, number) {
+            Ancestor::Is(hash) => Some(hash),
+            Ancestor::BelowWindow | Ancestor::Unknown => None,
+        }
+    }
+
+    /// Follows verified links down from a block. Each step is one number lower, so it ends.
+    fn trace(&self, block: Point, number: u64) -> Ancestor {
+        let mut block = block;
+        loop {
+            if block.0 <= number {
+                return match block.0 == number {
+                    true => Ancestor::Is(block.1),
+                    false => Ancestor::Unknown,
+                };
+            }
+            if let Some(held) = self.view.at.held
+                && held.has(block.0, block.1)
+            {
+                let hash = held.hash_at(number);
+                return hash.map_or(Ancestor::BelowWindow, Ancestor::Is);
+            }
+            let Some(parent) = self.view.at.links.parent(block) else {
+                return Ancestor::Unknown;
+            };
+            block = parent;
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! What hostile statements can cost, and who is quarantined.
+
+use super::*;
+use crate::upstream::agree::{Decision, stated::Stated};
+
+fn decide(scene: &mut Scene, now: Moment) -> Decision {
+    let situation = Situation {
+        now,
+        block_time: BLOCK_TIME,
+        held: scene.held.as_ref(),
+        links: &scene.links,
+        syncing: None,
+        nodes: &scene.nodes,
+    };
+    scene.quorum.decide(&situation)
+}
+
+#[test]
+fn statements_take_bounded_memory() {
+    let mut stated = Stated::default();
+    for round in 0..10_000_u64 {
+        let number = round.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let hash = B256::left_padding_from(&round.to_be_bytes());
+        let claim = HeadClaim {
+            number,
+            hash,
+            parent_hash: hash,
+            timestamp: 0,
+        };
+        stated.head_named(NOW, &claim);
+        stated.hash_named(NOW, number ^ round, Some(hash));
+        assert!(stated.len() <= Stated::MAX, "{}", stated.len());
+    }
+    let mut links = Links::default();
+    for number in 0..10_000 {
+        let hash = |number: u64| B256::left_padding_from(&number.to_be_bytes());
+        links.insert((number, hash(number)), hash(number.wrapping_sub(1)));
+        assert!(links.len() <= Links::MAX);
+    }
+    assert_eq!(
+        links
+            .parent((9_999, B256::left_padding_from(&9_999_u64.to_be_bytes())))
+            .map(|(number, _)| number),
+        Some(9_998)
+    );
+}
+
+/// A node that names another head every millisecond does not make us call the others as often.
+#[test]
+fn announcements_do_not_multiply_calls() {
+    let mut scene = Scene::new("2 | a50..a100 | a100 a100 a100");
+    let mut calls = 0;
+    for millisecond in 0..4_000 {
+        let now = NOW + Duration::from_millis(millisecond);
+        let mut claim = claim("z101");
+        claim.number += millisecond % 2;
+        claim.hash = B256::left_padding_from(&millisecond.to_be_bytes());
+        scene.quorum.heard(now, 2, Said::Head(claim));
+        for ask in decide(&mut scene, now).asks {
+            calls += usize::from(ask.node != 2);
+            let (number, hash) = (ask.number, None);
+            let answer = Said::HashAt { number, hash };
+            scene.quorum.heard(now, ask.node, answer);
+        }
+    }
+    // In one block time, of two nodes.
+    assert!(calls <= 24, "{calls}");
+}
+
+#[test]
+fn a_minority_that_a_quorum_contradicts_is_quarantined() {
+    let after = |blocks: u32| NOW + BLOCK_TIME * blocks;
+    let mut scene = Scene::new("2 | a50..a100 | a100 a100 d100");
+    let name_heads = |scene: &mut Scene, now, heads: [&str; 3]| {
+        for (node, head) in heads.into_iter().enumerate() {
+            scene.quorum.heard(now, node, Said::Head(claim(head)));
+        }
+    };
+    let decision = decide(&mut scene, NOW);
+    assert!(decision.dissent.is_empty() && decision.quarantined.is_empty());
+    name_heads(&mut scene, after(2), ["a100", "a100", "d100"]);
+    let decision = decide(&mut scene, after(2));
+    assert_eq!(decision.dissent.len(), 1);
+    assert_eq!(decision.dissent[0].node, 2);
+    assert_eq!(decision.dissent[0].theirs, block("d100"));
+    assert_eq!(decision.dissent[0].ours, block("a100").1);
+    assert!(decision.quarantined.has(2));
+    // It still has its vote, but no block is fetched from it if another node has it.
+    name_heads(&mut scene, after(3), ["a100", "a100", "a101"]);
+    let decision = decide(&mut scene, after(3));
+    assert_eq!(decision.fetch, None);
+    name_heads(&mut scene, after(3), ["a101", "a100", "a101"]);
+    let decision = decide(&mut scene, after(3));
+    assert_eq!(decision.adopt, Some(block("a101")));
+    assert_eq!(decision.fetch.map(|fetch| fetch.from), Some(0));
+    // It ends after sixteen block times on the served chain.
+    name_heads(&mut scene, after(4), ["a100"; 3]);
+    assert!(decide(&mut scene, after(4)).quarantined.has(2));
+    name_heads(&mut scene, after(19), ["a100"; 3]);
+    assert!(decide(&mut scene, after(19)).quarantined.has(2));
+    name_heads(&mut scene, after(20), ["a100"; 3]);
+    assert!(decide(&mut scene, after(20)).quarantined.is_empty());
+}
+
+/// Where two forks can both have a quorum, disagreement is an alarm and nobody is quarantined.
+#[test]
+fn a_quorum_of_at_most_half_quarantines_nobody() {
+    let mut scene = Scene::new("1 | a50..a100 linked=d100 | a100 d100");
+    decide(&mut scene, NOW);
+    let now = NOW + BLOCK_TIME * 2;
+    for (node, head) in ["a100", "d100"].into_iter().enumerate() {
+        scene.quorum.heard(now, node, Said::Head(claim(head)));
+    }
+    let decision = decide(&mut scene, now);
+    assert!(!decision.dissent.is_empty());
+    assert!(decision.quarantined.is_empty());
+}
+
+/// How many nodes agree is reported, so that readers are told how many are missing.
+#[test]
+fn the_votes_are_counted() {
+    for (text, want) in [
+        ("2 | a50..a100 | a100 - -", 1),
+        ("2 | a50..a100 | a100 a99 d100", 2),
+        ("3 | a50..a100 | a100 d100 b100", 1),
+        ("2 | a50..a100 | a101 a101 a101", 3),
+        ("2 | | a101 a101 z7", 2),
+    ] {
+        let mut scene = Scene::new(text);
+        assert_eq!(decide(&mut scene, NOW).have, want, "{text}");
+    }
+}

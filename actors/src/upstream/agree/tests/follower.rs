@@ -1,0 +1,369 @@
+//! A follower in few lines: it does what decisions say, with the glue of the other rules.
+
+use super::{
+    world::{Id, Mode, STEPS, World},
+    *,
+};
+use crate::upstream::agree::{Choice, Decision, Effect, policy::Rule};
+
+/// Blocks of the simulated window, its bytes, and the blocks that it keeps whatever their bytes.
+const WINDOW: usize = 32;
+pub(super) const BYTES_MAX: u64 = 64;
+const BLOCKS_MIN: usize = 4;
+
+/// Steps after which an answer has timed out, and a fetch without progress.
+const TIMEOUT: u64 = STEPS;
+
+/// Steps between two polls.
+const POLL: u64 = STEPS / 4;
+
+/// Steps for which a node that refuses is backed off.
+const BACKOFF: u64 = 8 * STEPS;
+
+/// Blocks that one step fetches.
+const WIDTH: usize = 4;
+
+/// Steps after which a head is no longer fresh.
+pub(super) const STALE: u64 = 10 * STEPS;
+
+/// The served chain, the lowest block first.
+#[derive(Default)]
+pub(super) struct Served {
+    pub(super) ids: Vec<Id>,
+    oldest: u64,
+}
+
+impl Chain for Served {
+    fn head(&self) -> Point {
+        let last = self.ids.len() - 1;
+        (self.oldest + last as u64, world::hash(self.ids[last]))
+    }
+
+    fn oldest(&self) -> u64 {
+        self.oldest
+    }
+
+    fn hash_at(&self, number: u64) -> Option<B256> {
+        let at = usize::try_from(number.checked_sub(self.oldest)?).ok()?;
+        self.ids.get(at).map(|id| world::hash(*id))
+    }
+}
+
+/// Our side of one upstream.
+#[derive(Default)]
+struct Tracked {
+    /// When a poll was sent, and when its answer arrives.
+    polled: Option<(u64, Option<u64>)>,
+    poll_at: u64,
+    /// A question for a hash: when the answer arrives, and the number.
+    asked: Option<(u64, u64)>,
+    /// Not asked for heads, or for blocks, before these steps.
+    heads_backoff: u64,
+    blocks_backoff: u64,
+    strikes: u32,
+    /// Calls for hashes.
+    asks: u64,
+}
+
+struct Sync {
+    from: usize,
+    to: Point,
+    /// The next block to fetch.
+    next: Point,
+    /// The head first.
+    staged: Vec<Id>,
+    progressed_at: u64,
+    is_complete: bool,
+}
+
+pub(super) struct SimFollower {
+    pub(super) quorum: Quorum,
+    pub(super) links: Links,
+    pub(super) held: Option<Served>,
+    pub(super) settled: Settled,
+    pub(super) choice: Choice,
+    /// The step of the last change of the head.
+    pub(super) changed_at: u64,
+    policy: Policy,
+    nodes: Vec<Tracked>,
+    sync: Option<Sync>,
+}
+
+impl SimFollower {
+    pub(super) fn new(world: &World, rule: Option<Rule>) -> Self {
+        let count = world.nodes.len();
+        let policy = Policy::new(world.quorum, count).without(rule);
+        let trusted = world.trusted.map(|id| world.tree.point(id));
+        Self {
+            quorum: Quorum::new(policy, count, None, trusted.into_iter().collect()),
+            links: Links::default(),
+            held: None,
+            settled: Settled::default(),
+            choice: Choice::TooFewNodes,
+            changed_at: 0,
+            policy,
+            nodes: (0..count).map(|_| Tracked::default()).collect(),
+            sync: None,
+        }
+    }
+
+    /// Whether readers are told that the head is good.
+    pub(super) fn is_ready(&self, step: u64) -> bool {
+        let is_fresh = step - self.changed_at < STALE || !self.policy.holds(Rule::Freshness);
+        self.held.is_some() && self.choice.effect() != Effect::Stand && is_fresh
+    }
+
+    /// The most calls for hashes that an upstream got.
+    pub(super) fn most_asks(&self) -> u64 {
+        self.nodes.iter().map(|node| node.asks).max().unwrap_or(0)
+    }
+
+    pub(super) fn bytes(&self, world: &World) -> u64 {
+        let held = self.held.iter().flat_map(|held| &held.ids);
+        held.map(|id| world.tree.get(*id).bytes).sum()
+    }
+
+    /// One step: answers arrive, decisions are made and followed.
+    pub(super) fn step(&mut self, world: &mut World) {
+        for node in 0..self.nodes.len() {
+            self.poll(world, node);
+            self.answer(world, node);
+            self.read_state(world, node);
+        }
+        self.fetch(world);
+        // Each turn changes the head, begins a fetch or ends.
+        for _ in 0..4 {
+            let decision = self.decide(world);
+            self.choice = decision.choice;
+            if !self.follow(world, &decision) {
+                break;
+            }
+        }
+        let settled = self.with_situation(world, |quorum, at| quorum.settle(at));
+        self.settled = settled;
+    }
+
+    fn decide(&mut self, world: &World) -> Decision {
+        self.with_situation(world, |quorum, at| quorum.decide(at))
+    }
+
+    fn with_situation<T>(
+        &mut self,
+        world: &World,
+        act: impl FnOnce(&mut Quorum, &Situation<'_, Served>) -> T,
+    ) -> T {
+        let access = self.nodes.iter().map(|node| NodeAccess {
+            may_fetch: node.blocks_backoff <= world.step,
+            strikes: node.strikes,
+        });
+        let access: Vec<_> = access.collect();
+        let situation = Situation {
+            now: world.now(),
+            block_time: BLOCK_TIME,
+            held: self.held.as_ref(),
+            links: &self.links,
+            syncing: self.sync.as_ref().map(|sync| (sync.from, sync.to)),
+            nodes: &access,
+        };
+        act(&mut self.quorum, &situation)
+    }
+
+    fn poll(&mut self, world: &mut World, node: usize) {
+        let (step, now) = (world.step, world.now());
+        let tracked = &mut self.nodes[node];
+        if let Some((sent, arrives)) = tracked.polled {
+            if arrives.is_some_and(|at| at <= step) {
+                tracked.polled = None;
+                tracked.poll_at = step + POLL;
+                self.name_head(world, node);
+            } else if step - sent >= TIMEOUT && !matches!(arrives, Some(at) if at <= sent + 24) {
+                tracked.polled = None;
+                // Heads are never backed off for longer than a block time: an old majority that
+                // comes back has to be heard.
+                tracked.poll_at = step + STEPS / 2;
+                self.quorum.heard(now, node, Said::Out);
+            }
+        }
+        let tracked = &mut self.nodes[node];
+        let may_ask = tracked.poll_at <= step && tracked.heads_backoff <= step;
+        if tracked.polled.is_none() && may_ask {
+            let arrives = world.delay(node).map(|delay| step + 1 + delay);
+            tracked.polled = Some((step, arrives));
+        }
+    }
+
+    fn name_head(&mut self, world: &mut World, node: usize) {
+        let now = world.now();
+        let is_other = world.nodes[node].mode == Mode::OtherChain;
+        if is_other && self.policy.holds(Rule::Identity) {
+            self.quorum.heard(now, node, Said::Out);
+            return;
+        }
+        let claim = match world.head(node) {
+            Ok(id) => world.tree.claim(id),
+            Err(claim) => claim,
+        };
+        self.quorum.heard(now, node, Said::Head(claim));
+        let settled = world.settled(node);
+        self.quorum.heard(now, node, Said::Settled(settled));
+    }
+
+    fn answer(&mut self, world: &mut World, node: usize) {
+        let Some((arrives, number)) = self.nodes[node].asked else {
+            return;
+        };
+        if arrives > world.step {
+            return;
+        }
+        self.nodes[node].asked = None;
+        if world.delay(node).is_none() {
+            return;
+        }
+        let hash = world.hash_at(node, number);
+        let said = Said::HashAt { number, hash };
+        self.quorum.heard(world.now(), node, said);
+    }
+
+    /// A client reads state, which a node refuses. That must not cost it its vote.
+    fn read_state(&mut self, world: &World, node: usize) {
+        if world.nodes[node].mode == Mode::RefusesState && !self.policy.holds(Rule::Classes) {
+            self.nodes[node].heads_backoff = world.step + BACKOFF;
+            self.quorum.heard(world.now(), node, Said::Out);
+        }
+    }
+
+    fn follow(&mut self, world: &mut World, decision: &Decision) -> bool {
+        for ask in &decision.asks {
+            let tracked = &mut self.nodes[ask.node];
+            if tracked.asked.is_none() {
+                // No answer: the poll after it fails as well, and is what counts.
+                let delay = world.delay(ask.node).unwrap_or(TIMEOUT);
+                tracked.asked = Some((world.step + 1 + delay, ask.number));
+                tracked.asks += 1;
+            }
+        }
+        let is_staged = |sync: &Sync| sync.is_complete && decision.adopt == Some(sync.to);
+        if self.sync.as_ref().is_some_and(is_staged) {
+            self.apply(world);
+            return true;
+        }
+        let target = self.sync.as_ref().map(|sync| sync.to);
+        match decision.fetch {
+            None => {
+                self.sync = None;
+                false
+            }
+            Some(fetch) if target == Some(fetch.to) => {
+                if let Some(sync) = &mut self.sync
+                    && sync.from != fetch.from
+                {
+                    (sync.from, sync.progressed_at) = (fetch.from, world.step);
+                }
+                false
+            }
+            Some(fetch) => {
+                self.sync = Some(Sync {
+                    from: fetch.from,
+                    to: fetch.to,
+                    next: fetch.to,
+                    staged: Vec::new(),
+                    progressed_at: world.step,
+                    is_complete: false,
+                });
+                self.check_complete();
+                true
+            }
+        }
+    }
+
+    /// A path is complete at a served block, at the lowest one, or if it is too far above.
+    fn check_complete(&mut self) {
+        let Some(sync) = &mut self.sync else {
+            return;
+        };
+        sync.is_complete = match &self.held {
+            None => !sync.staged.is_empty(),
+            Some(held) => {
+                let far = held.head().0.saturating_add(WINDOW as u64);
+                let is_reset = sync.to.0 >= far || sync.next.0 <= held.oldest();
+                let is_linked = held.has(sync.next.0, sync.next.1);
+                is_linked || is_reset && !sync.staged.is_empty()
+            }
+        };
+    }
+
+    fn fetch(&mut self, world: &mut World) {
+        let step = world.step;
+        for _ in 0..WIDTH {
+            let Some(sync) = &mut self.sync else {
+                return;
+            };
+            if sync.is_complete {
+                return;
+            }
+            let from = sync.from;
+            let id = world.tree.find(sync.next.1);
+            let Some(id) = id.filter(|id| world.gives(from, *id)) else {
+                if step - sync.progressed_at >= TIMEOUT {
+                    self.fail(from, step);
+                }
+                return;
+            };
+            let block = world.tree.get(id);
+            let is_another = block.number != sync.next.0;
+            assert!(
+                !is_another || self.policy.holds(Rule::Crash),
+                "the window refused a block"
+            );
+            let is_broken = !block.is_valid && self.policy.holds(Rule::Headers);
+            if is_another || is_broken {
+                self.fail(from, step);
+                return;
+            }
+            self.links.insert(sync.next, world::hash(block.parent));
+            sync.staged.push(id);
+            sync.progressed_at = step;
+            let below = sync.next.0.saturating_sub(1);
+            sync.next = (below, world::hash(block.parent));
+            self.check_complete();
+        }
+    }
+
+    fn fail(&mut self, node: usize, step: u64) {
+        let tracked = &mut self.nodes[node];
+        tracked.blocks_backoff = step + BACKOFF;
+        tracked.strikes += 1;
+        self.sync = None;
+    }
+
+    fn apply(&mut self, world: &World) {
+        let Some(sync) = self.sync.take() else {
+            return;
+        };
+        let applied = sync.staged.into_iter().rev();
+        match &mut self.held {
+            Some(held) if held.has(sync.next.0, sync.next.1) => {
+                let kept = (sync.next.0 - held.oldest) as usize + 1;
+                held.ids.truncate(kept);
+                held.ids.extend(applied);
+            }
+            _ => {
+                self.held = Some(Served {
+                    ids: vec![world.tree.find(sync.to.1).unwrap()],
+                    oldest: sync.to.0,
+                });
+            }
+        }
+        let mut bytes = self.bytes(world);
+        let is_bounded = self.policy.holds(Rule::Bytes);
+        if let Some(held) = &mut self.held {
+            while held.ids.len() > WINDOW
+                || is_bounded && bytes > BYTES_MAX && held.ids.len() > BLOCKS_MIN
+            {
+                bytes -= world.tree.get(held.ids.remove(0)).bytes;
+                held.oldest += 1;
+            }
+        }
+        self.changed_at = world.step;
+    }
+}

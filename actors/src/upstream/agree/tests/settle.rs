@@ -1,0 +1,43 @@
+//! The table of safe and finalized blocks.
+
+use super::*;
+
+/// The situation, and the safe and the finalized block after it.
+#[rustfmt::skip]
+const ROWS: &[(&str, &str, &str)] = &[
+    ("nobody claims anything", "1 | a50..a100 | a100", "- -"),
+    ("one of one", "1 | a50..a100 | a100,f=a90", "a90 a90"),
+    ("one of two", "2 | a50..a100 | a100,f=a90 a100", "- -"),
+    ("the lower of two", "2 | a50..a100 | a100,f=a90 a100,f=a92", "a90 a90"),
+    ("the second of three", "2 | a50..a100 | a100,f=a90 a100,f=a99 a100,f=a92", "a92 a92"),
+    ("a block that does not exist", "2 | a50..a100 | a100,f=zmax a100,f=a92 a100", "a92 a92"),
+    ("two blocks that do not exist", "2 | a50..a100 | zmax,f=zmax z101,f=z99 a100,f=a92", "- -"),
+    ("a block of another chain", "2 | a50..a100 | a100,f=c92 a100,f=a92 a100", "- -"),
+    ("above the served head", "2 | a50..a100 | a105,f=a102,?100=a100 a100,f=a92 a100", "a92 a92"),
+    ("above the served head, on an unknown branch", "2 | a50..a100 | a105,f=a102 a100,f=a92 a100", "- -"),
+    ("all above the served head", "1 | a50..a100 | a101,f=a101", "a100 a100"),
+    ("never back", "1 | a50..a100 F=a95 | a100,f=a90", "a95 a95"),
+    ("safe goes back only in a reorg", "1 | a50..a100 F=a90 S=a97 | a100,s=a95", "a97 a90"),
+    ("safe in a reorg", "1 | c50..c100 F=a70 S=a97 | c100,s=c95", "c95 a70"),
+    ("safe is at least finalized", "1 | a50..a100 F=a90 | a100,s=a80", "a90 a90"),
+    ("a silent node's claim", "1 | a50..a100 | a100@7,f=a90,! a100", "- -"),
+    ("below the window: the same block", "2 | a95..a100 | a100,f=a90 a100,f=a90", "a90 a90"),
+    ("below the window: different blocks", "2 | a95..a100 | a100,f=a90 a100,f=a91", "- -"),
+    ("below the window and in it", "2 | a95..a100 | a100,f=a90 a100,f=a96", "- -"),
+    ("before the first block", "1 | F=a90 | a100,f=a95", "- a90"),
+];
+
+#[test]
+fn settled_blocks() {
+    let mut failures = String::new();
+    for (case, text, want) in ROWS {
+        let mut scene = Scene::new(text);
+        let Settled { safe, finalized } = scene.situation(|quorum, at| quorum.settle(at));
+        let show = |point: Option<Point>| point.map_or("-".to_owned(), name);
+        let found = format!("{} {}", show(safe), show(finalized));
+        if found != *want {
+            failures += &format!("{case}: {text}\n  want  {want}\n  found {found}\n");
+        }
+    }
+    assert!(failures.is_empty(), "\n{failures}");
+}

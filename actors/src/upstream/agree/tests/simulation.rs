@@ -1,0 +1,306 @@
+//! Thousands of schedules with honest, broken and lying upstreams, and what must hold after every
+//! step.
+
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::atomic::{AtomicU64, Ordering},
+    thread,
+};
+
+use nearhead_chain::campaign;
+
+use super::{
+    follower::{BYTES_MAX, STALE, SimFollower},
+    world::{Mode, Plot, STEPS, World},
+    *,
+};
+use crate::upstream::agree::{policy::Rule, stated::Stated};
+
+/// Block times of one schedule.
+const BLOCKS: u64 = 22;
+
+/// Steps within which an honest quorum is followed: three block times.
+const FOLLOWED: u64 = 3 * STEPS;
+
+/// Questions that one upstream may get in a block time.
+const ASKS_MAX: u64 = 16;
+
+/// What a schedule came to.
+#[derive(Default)]
+struct Outcome {
+    heads: u64,
+    /// Steps at which an honest quorum had to be followed.
+    followed: u64,
+}
+
+struct Check {
+    world: World,
+    follower: SimFollower,
+    head: Option<Point>,
+    finalized: Option<Point>,
+    honest_since: u64,
+    outcome: Outcome,
+}
+
+impl Check {
+    fn new(seed: u64, rule: Option<Rule>) -> Self {
+        let world = World::new(seed);
+        Self {
+            follower: SimFollower::new(&world, rule),
+            world,
+            head: None,
+            finalized: None,
+            honest_since: 0,
+            outcome: Outcome::default(),
+        }
+    }
+
+    fn run(mut self) -> Result<Outcome, String> {
+        for _ in 0..BLOCKS * STEPS {
+            self.world.advance();
+            if self.world.step == 6 * STEPS && self.world.plot == Plot::Majority {
+                self.world.betray();
+            }
+            self.follower.step(&mut self.world);
+            if let Err(broken) = self.check() {
+                let modes: Vec<Mode> = self.world.nodes.iter().map(|node| node.mode).collect();
+                let step = self.world.step;
+                let (quorum, choice) = (self.world.quorum, self.follower.choice);
+                return Err(format!(
+                    "step {step}, quorum {quorum} of {modes:?}, {choice:?}: {broken}"
+                ));
+            }
+        }
+        Ok(self.outcome)
+    }
+
+    /// The invariants.
+    fn check(&mut self) -> Result<(), String> {
+        self.check_blocks()?;
+        self.check_finalized()?;
+        self.check_followed()?;
+        self.check_memory()?;
+        let stale = self.world.step - self.follower.changed_at >= STALE;
+        if stale && self.follower.is_ready(self.world.step) {
+            return Err("ready with an old head".to_owned());
+        }
+        Ok(())
+    }
+
+    /// No block outside the honest tree is served while fewer than the quorum lie. No block with a
+    /// broken header is served, and none of a chain without the trusted block.
+    fn check_blocks(&mut self) -> Result<(), String> {
+        let Some(held) = &self.follower.held else {
+            return Ok(());
+        };
+        let head = held.head();
+        if self.head == Some(head) {
+            return Ok(());
+        }
+        self.head = Some(head);
+        self.outcome.heads += 1;
+        let tree = &self.world.tree;
+        for id in &held.ids {
+            let block = tree.get(*id);
+            if !block.is_honest && self.world.plot == Plot::Minority {
+                return Err(format!("block {} is invented", block.number));
+            }
+            if !block.is_valid {
+                return Err(format!("block {} breaks a rule of headers", block.number));
+            }
+        }
+        if held
+            .ids
+            .iter()
+            .rev()
+            .zip(held.ids.iter().rev().skip(1))
+            .any(|(id, below)| tree.get(*id).parent != *below)
+        {
+            return Err("the blocks are no chain".to_owned());
+        }
+        let last = held.ids[held.ids.len() - 1];
+        let is_other = |id| tree.ancestor(last, tree.get(id).number) != Some(id);
+        if self.world.trusted.is_some_and(is_other) {
+            return Err("the trusted block is missing".to_owned());
+        }
+        let is_other = self.world.nodes.iter().any(|node| {
+            node.mode == Mode::OtherChain
+                && tree.ancestor(last, 1) != tree.ancestor(self.world.tip(0), 1)
+        });
+        if is_other {
+            return Err("another chain is served".to_owned());
+        }
+        Ok(())
+    }
+
+    /// The finalized block never goes back, is on the served chain, and no minority moves it.
+    fn check_finalized(&mut self) -> Result<(), String> {
+        let finalized = self.follower.settled.finalized;
+        if let Some(before) = self.finalized {
+            let number = finalized.map(|(number, _)| number);
+            if number < Some(before.0) {
+                return Err(format!("finalized went from {} to {number:?}", before.0));
+            }
+            if let Some(held) = &self.follower.held {
+                let tree = &self.world.tree;
+                let last = held.ids[held.ids.len() - 1];
+                let kept = tree.ancestor(last, before.0).map(world::hash);
+                if kept != Some(before.1) {
+                    return Err(format!("the finalized block {} was reverted", before.0));
+                }
+            }
+        }
+        if self.world.plot == Plot::Minority
+            && let Some((number, _)) = finalized
+            && let Some(honest) = self.world.finalized()
+            && number > self.world.tree.get(honest).number
+        {
+            return Err(format!("{number} is not finalized"));
+        }
+        self.finalized = finalized;
+        Ok(())
+    }
+
+    /// An honest quorum that moves is followed within three block times.
+    fn check_followed(&mut self) -> Result<(), String> {
+        let world = &self.world;
+        let (step, plot) = (world.step, world.plot);
+        let is_good =
+            |node: &&world::SimNode| matches!(node.mode, Mode::Honest | Mode::RefusesState);
+        let good = world.nodes.iter().filter(is_good).count();
+        // Two branches that move can both have a quorum if it is at most half of the nodes.
+        let is_late = |node: &world::SimNode| matches!(node.mode, Mode::Slow(_) | Mode::Stale(_));
+        let is_majority = world.quorum > world.nodes.len() / 2;
+        let is_clear = is_majority || !world.nodes.iter().any(is_late);
+        if good < world.quorum || plot == Plot::Majority || !is_clear {
+            self.honest_since = step + 1;
+        }
+        if step < self.honest_since + FOLLOWED {
+            return Ok(());
+        }
+        self.outcome.followed += 1;
+        let least = world.tree.get(world.tip(FOLLOWED)).number;
+        let Some(held) = &self.follower.held else {
+            return Err("nothing is served".to_owned());
+        };
+        let number = held.head().0;
+        let last = held.ids[held.ids.len() - 1];
+        let is_on_chain = (0..=FOLLOWED).any(|ago| world.is_on_chain(last, ago));
+        if number < least || !is_on_chain {
+            return Err(format!(
+                "{number} is served, and {least} is three blocks old"
+            ));
+        }
+        Ok(())
+    }
+
+    fn check_memory(&self) -> Result<(), String> {
+        if self.follower.bytes(&self.world) > BYTES_MAX {
+            return Err("the window is over its budget".to_owned());
+        }
+        if !self.world.step.is_multiple_of(STEPS) {
+            return Ok(());
+        }
+        let nodes = 0..self.world.nodes.len();
+        let statements = nodes.map(|node| self.follower.quorum.stated(node).len());
+        if statements.max() > Some(Stated::MAX) || self.follower.links.len() > Links::MAX {
+            return Err("statements are over their budget".to_owned());
+        }
+        let blocks = 1 + self.world.step / STEPS;
+        match self.follower.most_asks() > blocks * ASKS_MAX {
+            true => Err("an upstream is asked too often".to_owned()),
+            false => Ok(()),
+        }
+    }
+}
+
+/// Runs one schedule; the error says which invariant broke.
+fn run(seed: u64, rule: Option<Rule>) -> Result<Outcome, String> {
+    let schedule = AssertUnwindSafe(|| Check::new(seed, rule).run());
+    catch_unwind(schedule).unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+        let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
+        Err(format!("the process died: {}", text.unwrap_or_default()))
+    })
+}
+
+/// Runs these schedules on all cores, and returns the first that breaks an invariant, and the sums
+/// of all outcomes.
+fn run_all(seeds: u64, rule: Option<Rule>) -> (Option<(u64, String)>, Outcome) {
+    let (next, broken_at) = (AtomicU64::new(0), AtomicU64::new(u64::MAX));
+    let work = || {
+        let (mut broken, mut sum) = (None, Outcome::default());
+        loop {
+            let seed = next.fetch_add(1, Ordering::Relaxed);
+            if seed >= seeds.min(broken_at.load(Ordering::Relaxed)) {
+                return (broken, sum);
+            }
+            match run(seed, rule) {
+                Ok(outcome) => {
+                    sum.heads += outcome.heads;
+                    sum.followed += outcome.followed;
+                }
+                Err(error) => {
+                    broken_at.fetch_min(seed, Ordering::Relaxed);
+                    broken = Some((seed, error));
+                }
+            }
+        }
+    };
+    let cores = thread::available_parallelism().map_or(1, usize::from);
+    thread::scope(|scope| {
+        let workers: Vec<_> = (0..cores).map(|_| scope.spawn(work)).collect();
+        let results = workers.into_iter().map(|worker| worker.join().unwrap());
+        results.fold(
+            (None, Outcome::default()),
+            |(first, mut sum), (broken, more)| {
+                sum.heads += more.heads;
+                sum.followed += more.followed;
+                let first = match (first, broken) {
+                    (Some(one), Some(other)) => Some(std::cmp::min(one, other)),
+                    (one, other) => one.or(other),
+                };
+                (first, sum)
+            },
+        )
+    })
+}
+
+#[test]
+fn invariants_hold_whatever_a_minority_states() {
+    let seeds = campaign::rounds(10_000, 1_000_000);
+    let (broken, sum) = run_all(seeds, None);
+    assert!(broken.is_none(), "{broken:?}");
+    // The schedules allow progress: most of them follow an honest quorum most of the time.
+    assert!(sum.heads > seeds * 10, "{}", sum.heads);
+    assert!(sum.followed > seeds * BLOCKS, "{}", sum.followed);
+}
+
+/// Each rule is needed: without it, some schedule breaks an invariant.
+#[test]
+fn every_rule_is_needed() {
+    for (rule, want) in [
+        (Rule::Claims, "is not finalized"),
+        (Rule::Quorum, "is invented"),
+        (Rule::Finalized, "was reverted"),
+        (Rule::Identity, "is served|is missing"),
+        (Rule::Headers, "breaks a rule of headers"),
+        (Rule::Classes, "three blocks old|nothing is served"),
+        (Rule::Bytes, "over its budget"),
+        (Rule::Crash, "the process died"),
+        (Rule::Freshness, "ready with an old head"),
+    ] {
+        let (broken, _) = run_all(2_000, Some(rule));
+        let (seed, error) = broken.unwrap_or_else(|| panic!("nothing needs {rule:?}"));
+        let is_expected = want.split('|').any(|want| error.contains(want));
+        assert!(is_expected, "{rule:?}, seed {seed}: {error}");
+    }
+}
+
+#[test]
+fn equal_seeds_give_equal_decisions() {
+    for seed in 0..20 {
+        let heads = |_| run(seed, None).map(|outcome| outcome.heads);
+        assert_eq!(heads(1), heads(2));
+    }
+}
