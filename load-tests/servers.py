@@ -142,13 +142,14 @@ def readable_at(server):
     return (before + time.time_ns()) // 2 - int(age * 1e9)
 
 
-def start_nearhead(options, cores, prefix=()):
+def start_nearhead(options, cores, prefix=(), name="nearhead", program=None):
+    """Starts nearhead, or this other build of it. Those that run at the same time need names."""
     port = free_port()
     return Server(
-        "nearhead",
+        name,
         [
             *prefix,
-            str(TARGET / "release/nearhead"),
+            str(program or TARGET / "release/nearhead"),
             "--listen",
             f"127.0.0.1:{port}",
             "--api-key",

@@ -61,12 +61,13 @@ class Chain:
             upstream.server.stop()
         unfinished.rename(self.folder)
 
-    def start(self, cores, prefix=()):
-        """Starts an idle upstream on a copy of the folder; `prefix` goes before its command."""
-        folder = WORK / "geth"
+    def start(self, cores, prefix=(), name="geth", options=()):
+        """Starts an idle upstream on a copy of the folder; `prefix` goes before its command. Those
+        that run at the same time need names."""
+        folder = WORK / name
         shutil.rmtree(folder, ignore_errors=True)
         shutil.copytree(self.folder, folder)
-        upstream = Upstream(self, folder, cores, sent=BASE, prefix=prefix)
+        upstream = Upstream(self, folder, cores, BASE, prefix, name, options)
         upstream.wait_idle()
         return upstream
 
@@ -86,11 +87,11 @@ class Upstream:
             "archive",
         ]
 
-    def __init__(self, chain, folder, cores, sent, prefix=()):
+    def __init__(self, chain, folder, cores, sent, prefix=(), name="geth", options=()):
         self.chain, self.sent = chain, sent
         port, engine = free_port(), free_port()
         self.server = Server(
-            "geth",
+            name,
             [
                 *prefix,
                 *self.command(folder),
@@ -111,6 +112,7 @@ class Upstream:
                 "--authrpc.port",
                 str(engine),
                 *GETH_COMMON,
+                *options,
             ],
             port,
             "/",
