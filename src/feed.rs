@@ -268,6 +268,7 @@ impl EventHandler {
                     not_kept(data, &error);
                 }
             }
+            SourceEvent::HeadChoice { .. } | SourceEvent::Dissent { .. } => {}
             SourceEvent::UpstreamFault { upstream, reason } => {
                 self.metrics.node_failed(upstream, reason);
             }

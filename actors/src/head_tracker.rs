@@ -194,7 +194,7 @@ impl Handler<SettleHead> for HeadTracker {
     fn handle(&mut self, SettleHead { safe, finalized }: SettleHead, _: &mut Self::Context) {
         let tags = [
             ("safe", safe, Window::set_safe_at as fn(&mut _, _, _) -> _),
-            ("finalized", finalized, Window::claim_finalized_at),
+            ("finalized", finalized, Window::set_finalized_at),
         ];
         for (tag, named, set) in tags {
             if let Some((number, hash)) = named

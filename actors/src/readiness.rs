@@ -94,7 +94,7 @@ impl Readiness {
             reasons.push(Unready::Draining);
         }
         let upstreams = self.upstreams.as_ref();
-        if upstreams.is_some_and(|standing| !standing.is_followed()) {
+        if upstreams.is_some_and(|standing| !standing.agreement().is_reached()) {
             reasons.push(Unready::NoUpstream);
         }
         let Some(snapshot) = self.head.load() else {

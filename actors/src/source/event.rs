@@ -18,7 +18,7 @@ pub enum SourceEvent {
     /// The head is readable: files are imported, the dev chain's window is full, or an upstream's
     /// head is verified.
     Readable(TrackerHandle),
-    /// The head advanced to a block that the followed upstream first announced this long ago.
+    /// The head advanced to a block that the upstream which gave it first named this long ago.
     HeadDelay(Duration),
     /// The folder of the chain is open. Its writes take a disk's time, so no source makes them.
     DataOpened(DataFolder),
@@ -28,6 +28,20 @@ pub enum SourceEvent {
         number: u64,
         /// Its hash.
         hash: B256,
+    },
+    /// What becomes of the head, or how many upstreams agree, has changed.
+    HeadChoice {
+        /// The choice's label in the metrics.
+        choice: &'static str,
+        /// How many upstreams agree.
+        agreeing: usize,
+        /// How many have to agree.
+        needed: usize,
+    },
+    /// An upstream contradicts a quorum.
+    Dissent {
+        /// Its position in the configuration.
+        upstream: usize,
     },
     /// An upstream is at fault.
     UpstreamFault {

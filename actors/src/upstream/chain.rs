@@ -22,21 +22,6 @@ pub(crate) trait Chain {
     }
 }
 
-/// `None`, before the first block, counts as a chain whose head is block 0.
-impl<C: Chain> Chain for Option<C> {
-    fn head(&self) -> (u64, B256) {
-        self.as_ref().map_or_else(Default::default, C::head)
-    }
-
-    fn oldest(&self) -> u64 {
-        self.as_ref().map_or(0, C::oldest)
-    }
-
-    fn hash_at(&self, number: u64) -> Option<B256> {
-        self.as_ref()?.hash_at(number)
-    }
-}
-
 impl<C: Chain> Chain for Arc<C> {
     fn head(&self) -> (u64, B256) {
         C::head(self)

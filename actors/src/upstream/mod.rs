@@ -5,10 +5,10 @@
 //! | [`Endpoint`] | how an upstream is configured: URL, authorization, headers; shown without secrets |
 //! | `client` | the calls to one upstream: timeouts, bounds, one enum of errors; the only module that knows their JSON |
 //! | `agree` | decides which head is served: what enough upstreams agree on |
-//! | `health` | decides which upstream is followed, and when a failed one is tried again |
+//! | `health` | how each upstream does, and when a failed one is asked again |
 //! | `plan` | decides which blocks to ask for; knows only numbers and hashes |
 //! | `follow` | the task that polls, syncs and backfills |
-//! | [`Standing`] | which upstream is followed and which are backed off; read by other tasks |
+//! | [`Standing`] | what becomes of the head, and which upstreams are backed off; read by other tasks |
 //! | [`StateSource`] | fetches state that is not resident, verifies it and keeps it |
 //! | `chain` | the held chain as numbers and hashes |
 //! | `verified` | an upstream whose blocks are verified before they are passed on |
@@ -17,7 +17,6 @@
 //! | `reporter` | passes the follower's events on; refuses a chain that cannot be served |
 //! | [`UpstreamSource`] | puts these parts together |
 
-#[cfg_attr(not(test), expect(dead_code, reason = "the follower does not use it yet"))]
 mod agree;
 mod chain;
 mod client;
@@ -33,10 +32,11 @@ mod state;
 mod tracker_window;
 mod verified;
 
+pub use agree::Choice;
 pub use endpoint::{Endpoint, EndpointError, Scheme};
 pub use health::{Fault, UpstreamState};
 #[cfg(any(test, feature = "testing"))]
 pub use plan::run_script;
 pub use source::{UpstreamConfig, UpstreamSource};
-pub use standing::Standing;
+pub use standing::{HeadAgreement, Standing};
 pub use state::{BlockRef, StateCounts, StateSource};

@@ -68,7 +68,14 @@ impl Reporter {
                 upstream,
                 state: state.label(),
             }),
-            Event::Switched(_) => None,
+            Event::Decided { choice, agreeing } => Some(SourceEvent::HeadChoice {
+                choice: choice.label(),
+                agreeing,
+                needed: self.standing.agreement().needed,
+            }),
+            Event::Dissent(upstream) => Some(SourceEvent::Dissent { upstream }),
+            Event::Finalized((number, hash)) => Some(SourceEvent::Finalized { number, hash }),
+            Event::Preferred(_) => None,
         };
         if let Some(reported) = reported {
             self.link.report(reported);

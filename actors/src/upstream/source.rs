@@ -1,4 +1,4 @@
-//! Source `node`: connects to upstreams and follows the best one.
+//! Source `node`: connects to upstreams and follows what a quorum of them agrees on.
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
@@ -7,6 +7,7 @@ use nearhead_chain::{
     network::{BlobRules, ChainSpec},
     remote::{ANSWER_BYTES_MAX, Verifier},
     trie::NodeStore,
+    verify::HeaderRules,
 };
 use tokio::{
     runtime::{Builder, Runtime},
@@ -16,6 +17,7 @@ use tokio::{
 
 use super::{
     Endpoint, StateSource,
+    agree::{Policy, Quorum},
     client::{CallLimits, ClientError, UpstreamClient, answer_bytes},
     follow::{FollowConfig, FollowError, Follower},
     health::{CallClass, FaultReport},
@@ -118,7 +120,7 @@ impl UpstreamSource {
         let verifier = Arc::new(Verifier::new(chain_id, rules, config.options, store));
         let unknown_transaction = UnknownTransaction::default();
         let (reports, fault_reports) = mpsc::channel(FAULT_REPORTS_MAX);
-        let standing = Arc::new(Standing::new(heads.len()));
+        let standing = Arc::new(Standing::new(heads.len(), Policy::majority(heads.len())));
         let state = StateSource::new(
             state,
             runtime.handle().clone(),
@@ -158,7 +160,7 @@ impl UpstreamSource {
 }
 
 impl Source for UpstreamSource {
-    /// Follows the best upstream until the source is stopped. It fails if the head tracker ends, if
+    /// Follows the upstreams until the source is stopped. It fails if the head tracker ends, if
     /// a call panics, or with [`SourceError::UnknownTransaction`]: before a block was readable,
     /// every upstream was at fault, one of them for a transaction of an unknown type.
     fn run(self, link: SourceLink) -> Result<(), SourceError> {
@@ -174,11 +176,13 @@ impl Source for UpstreamSource {
         } = self;
         let config = FollowConfig {
             chain_id,
+            genesis: None,
             concurrency,
             seed: u64::from(std::process::id()),
         };
         let (mut reporter, mut refused) =
             Reporter::new(link.clone(), upstreams.len(), standing, unknown_transaction);
+        let quorum = Policy::majority(upstreams.len());
         let handler = Box::new(move |event| reporter.report(event));
         let (end, ended) = oneshot::channel::<()>();
         let stop = link.stop.clone();
@@ -187,10 +191,12 @@ impl Source for UpstreamSource {
             let _ = stop.recv();
             drop(end);
         });
-        let window = TrackerWindow::new(link, chain_id);
+        let window = TrackerWindow::new(link, chain_id, HeaderRules::off());
+        let policy = Policy::new(quorum, upstreams.len());
+        let authority = Quorum::new(policy, upstreams.len(), None, Vec::new());
         let outcome = runtime.block_on(async {
-            let following =
-                Follower::new(upstreams, window, config, handler).run(fault_reports, ended);
+            let follower = Follower::new(upstreams, window, authority, config, handler);
+            let following = follower.run(fault_reports, ended);
             tokio::select! {
                 outcome = following => outcome,
                 Ok(reason) = &mut refused => {

@@ -6,23 +6,51 @@ use std::time::Instant;
 use parking_lot::Mutex;
 
 use super::{
+    agree::{Choice, Effect},
     follow::Event,
-    health::{CallClass, UpstreamId},
+    health::{CallClass, UpstreamId, UpstreamState},
 };
 
-/// Which upstream is followed, and which are backed off for which class of calls; written by the
-/// follower alone.
+/// What becomes of the head, and which upstreams are asked for state; written by the follower
+/// alone.
 #[derive(Debug)]
 pub struct Standing(Mutex<Inner>);
 
-#[derive(Debug)]
-struct Inner {
-    followed: Option<UpstreamId>,
-    backoffs: Box<[Backoffs]>,
+/// What becomes of the head, and how many upstreams agree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HeadAgreement {
+    /// What becomes of the head; `None` before the first decision.
+    pub choice: Option<Choice>,
+    /// How many upstreams agree.
+    pub agreeing: usize,
+    /// How many have to agree.
+    pub needed: usize,
 }
 
-/// The backoffs of one upstream, by class of calls.
-type Backoffs = [Option<StandingBackoff>; CallClass::ALL.len()];
+impl HeadAgreement {
+    /// Whether the head goes on, as far as the upstreams do.
+    #[must_use]
+    pub fn is_reached(&self) -> bool {
+        let stands = |choice: Choice| choice.effect() == Effect::Stand;
+        self.choice.is_some_and(|choice| !stands(choice))
+    }
+}
+
+#[derive(Debug)]
+struct Inner {
+    agreement: HeadAgreement,
+    /// The upstream that gave the newest head.
+    preferred: Option<UpstreamId>,
+    nodes: Box<[Node]>,
+}
+
+/// The standing of one upstream.
+#[derive(Clone, Debug, Default)]
+struct Node {
+    is_quarantined: bool,
+    /// The backoffs by class of calls.
+    backoffs: [Option<StandingBackoff>; CallClass::ALL.len()],
+}
 
 /// The backoff of one class of an upstream's calls.
 #[derive(Clone, Copy, Debug)]
@@ -42,33 +70,49 @@ pub(super) struct Order {
 }
 
 impl Standing {
-    /// The standing of this many upstreams, none of which is followed.
+    /// The standing of this many upstreams, `needed` of which have to agree.
     #[must_use]
-    pub fn new(upstreams: usize) -> Self {
+    pub fn new(upstreams: usize, needed: usize) -> Self {
         Self(Mutex::new(Inner {
-            followed: None,
-            backoffs: vec![Backoffs::default(); upstreams].into(),
+            agreement: HeadAgreement {
+                choice: None,
+                agreeing: 0,
+                needed,
+            },
+            preferred: None,
+            nodes: vec![Node::default(); upstreams].into(),
         }))
     }
 
-    /// Whether an upstream is followed, so that a new head would be noticed.
+    /// What becomes of the head.
     #[must_use]
-    pub fn is_followed(&self) -> bool {
-        self.0.lock().followed.is_some()
+    pub fn agreement(&self) -> HeadAgreement {
+        self.0.lock().agreement
     }
 
     /// Records an event.
     pub(super) fn record(&self, event: &Event, now: Instant) {
+        let mut inner = self.0.lock();
         match *event {
-            Event::Switched(switch) => self.0.lock().followed = switch.to,
+            Event::Decided { choice, agreeing } => {
+                inner.agreement.choice = Some(choice);
+                inner.agreement.agreeing = agreeing;
+            }
+            Event::Preferred(upstream) => inner.preferred = Some(upstream),
+            Event::State { upstream, state } => {
+                if let Some(node) = inner.nodes.get_mut(upstream) {
+                    node.is_quarantined = state == UpstreamState::Quarantined;
+                }
+            }
             Event::Failed {
                 upstream,
                 class,
                 reason,
                 wait,
             } => {
-                if let Some(backoffs) = self.0.lock().backoffs.get_mut(upstream) {
-                    backoffs[class as usize] = now.checked_add(wait).map(|until| StandingBackoff {
+                if let Some(node) = inner.nodes.get_mut(upstream) {
+                    let until = now.checked_add(wait);
+                    node.backoffs[class as usize] = until.map(|until| StandingBackoff {
                         until,
                         is_limited: reason.is_none(),
                     });
@@ -77,29 +121,32 @@ impl Standing {
             Event::WindowStarted(_)
             | Event::Advanced { .. }
             | Event::BackfillRemaining(_)
-            | Event::State { .. } => {}
+            | Event::Finalized(_)
+            | Event::Dissent(_) => {}
         }
     }
 
-    /// The followed upstream, then the others in the operator's order, then those that are backed
-    /// off for heads or blocks, which may give state all the same, then those with a fault in calls
-    /// for state: even they can be asked, because every answer is verified. Upstreams that limit
-    /// our calls for state are left out.
+    /// The upstream that gave the newest head, then the others in the operator's order, then those
+    /// that are backed off for heads or blocks, which may give state all the same, then those with
+    /// a fault in calls for state: even they can be asked, because every answer is verified.
+    /// Upstreams that limit our calls for state are left out, and so are those that are
+    /// quarantined.
     pub(super) fn order(&self, now: Instant) -> Order {
         let inner = self.0.lock();
         let backoff = |id: UpstreamId, class: CallClass| {
-            inner.backoffs[id][class as usize].filter(|backoff| backoff.until > now)
+            inner.nodes[id].backoffs[class as usize].filter(|backoff| backoff.until > now)
         };
         let of_state = |id| backoff(id, CallClass::State);
-        let (limited, mut upstreams): (Vec<_>, Vec<_>) = (0..inner.backoffs.len())
-            .partition(|id| of_state(*id).is_some_and(|backoff| backoff.is_limited));
+        let ids = (0..inner.nodes.len()).filter(|id| !inner.nodes[*id].is_quarantined);
+        let (limited, mut upstreams): (Vec<_>, Vec<_>) =
+            ids.partition(|id| of_state(*id).is_some_and(|backoff| backoff.is_limited));
         let is_out = |id| {
             let classes = [CallClass::Heads, CallClass::Blocks];
             classes.iter().any(|class| backoff(id, *class).is_some())
         };
         upstreams.sort_by_key(|id| {
-            let is_followed = inner.followed == Some(*id);
-            (of_state(*id).is_some(), is_out(*id), !is_followed)
+            let is_preferred = inner.preferred == Some(*id);
+            (of_state(*id).is_some(), is_out(*id), !is_preferred)
         });
         Order {
             upstreams,
@@ -113,7 +160,6 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::upstream::health::{Switch, SwitchReason};
 
     const SECOND: Duration = Duration::from_secs(1);
 
@@ -127,28 +173,42 @@ mod tests {
         }
     }
 
-    fn followed(to: Option<UpstreamId>) -> Event {
-        Event::Switched(Switch {
-            from: None,
-            to,
-            reason: SwitchReason::First,
-        })
+    fn preferred(upstream: UpstreamId) -> Event {
+        Event::Preferred(upstream)
+    }
+
+    fn quarantined(upstream: UpstreamId) -> Event {
+        let state = UpstreamState::Quarantined;
+        Event::State { upstream, state }
     }
 
     #[test]
-    fn the_followed_upstream_is_asked_for_state_first_and_faulty_ones_last() {
+    fn the_upstream_of_the_newest_head_is_asked_for_state_first_and_faulty_ones_last() {
         use CallClass::{Blocks, Heads, State};
         let fault = Some("timeout");
-        let cases: [(&[Event], &[UpstreamId], bool); 11] = [
+        let cases: [(&[Event], &[UpstreamId], bool); 13] = [
             (&[], &[0, 1, 2], false),
-            (&[followed(Some(2))], &[2, 0, 1], false),
-            (&[followed(Some(2)), followed(None)], &[0, 1, 2], false),
+            (&[preferred(2)], &[2, 0, 1], false),
+            (&[preferred(2), preferred(1)], &[1, 0, 2], false),
+            // Who contradicts a quorum is not asked, until that is over.
+            (&[preferred(2), quarantined(2)], &[0, 1], false),
             (
-                &[followed(Some(0)), failed(0, State, fault)],
+                &[
+                    quarantined(2),
+                    Event::State {
+                        upstream: 2,
+                        state: UpstreamState::Live,
+                    },
+                ],
+                &[0, 1, 2],
+                false,
+            ),
+            (
+                &[preferred(0), failed(0, State, fault)],
                 &[1, 2, 0],
                 false,
             ),
-            (&[followed(Some(1)), failed(1, State, None)], &[0, 2], true),
+            (&[preferred(1), failed(1, State, None)], &[0, 2], true),
             (
                 &[
                     failed(0, State, None),
@@ -178,7 +238,7 @@ mod tests {
             ),
         ];
         for (events, upstreams, is_limited) in cases {
-            let (standing, now) = (Standing::new(3), Instant::now());
+            let (standing, now) = (Standing::new(3, 2), Instant::now());
             for event in events {
                 standing.record(event, now);
             }
@@ -191,19 +251,30 @@ mod tests {
             let later = standing.order(now + SECOND);
             assert_eq!(
                 (later.upstreams.len(), later.is_limited),
-                (3, false),
+                (if events.last() == Some(&quarantined(2)) { 2 } else { 3 }, false),
                 "{events:?}"
             );
         }
     }
 
     #[test]
-    fn a_switch_sets_whether_an_upstream_is_followed() {
-        let (standing, now) = (Standing::new(2), Instant::now());
-        assert!(!standing.is_followed());
-        for to in [Some(1), None, Some(0)] {
-            standing.record(&followed(to), now);
-            assert_eq!(standing.is_followed(), to.is_some());
+    fn the_last_decision_says_whether_the_head_goes_on() {
+        let (standing, now) = (Standing::new(2, 2), Instant::now());
+        assert!(!standing.agreement().is_reached());
+        for (choice, agreeing, is_reached) in [
+            (Choice::First, 2, true),
+            (Choice::TooFewNodes, 1, false),
+            (Choice::Contested, 2, true),
+            (Choice::Finalized, 2, false),
+        ] {
+            standing.record(&Event::Decided { choice, agreeing }, now);
+            let expected = HeadAgreement {
+                choice: Some(choice),
+                agreeing,
+                needed: 2,
+            };
+            assert_eq!(standing.agreement(), expected);
+            assert_eq!(standing.agreement().is_reached(), is_reached, "{choice}");
         }
     }
 }

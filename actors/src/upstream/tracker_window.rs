@@ -1,10 +1,14 @@
-//! Hands the follower's blocks to the head tracker.
+//! Hands the follower's blocks to the head tracker, once their headers are checked.
 
-use std::sync::Arc;
+use std::{
+    sync::Arc,
+    time::{SystemTime, UNIX_EPOCH},
+};
 
 use actix::{Context, Handler, MailboxError, Message, dev::ToEnvelope};
 use nearhead_chain::{
     block::Block,
+    verify::HeaderRules,
     window::{Snapshot, WindowError},
 };
 
@@ -19,15 +23,39 @@ use crate::{
 pub(super) struct TrackerWindow {
     link: SourceLink,
     chain_id: u64,
+    rules: HeaderRules,
     tracker: Option<TrackerHandle>,
 }
 
 impl TrackerWindow {
-    pub(super) const fn new(link: SourceLink, chain_id: u64) -> Self {
+    pub(super) const fn new(link: SourceLink, chain_id: u64, rules: HeaderRules) -> Self {
         Self {
             link,
             chain_id,
+            rules,
             tracker: None,
+        }
+    }
+
+    /// Checks the header of a block against that of its parent.
+    fn check(&self, parent: &Block, child: &Block) -> Result<(), ChangeError<SourceError>> {
+        let checked = self
+            .rules
+            .check_child(&parent.header, parent.hash, &child.header);
+        checked.map_err(|refusal| ChangeError::Header {
+            number: child.number(),
+            refusal,
+        })
+    }
+
+    /// Checks that a block is not ahead of the clock.
+    fn check_time(&self, block: &Block) -> Result<(), ChangeError<SourceError>> {
+        // With a clock before 1970, no block is early enough to be refused.
+        let now = SystemTime::now().duration_since(UNIX_EPOCH);
+        let seconds = now.map_or(u64::MAX, |now| now.as_secs());
+        match self.rules.is_early(&block.header, seconds) {
+            true => Err(ChangeError::Early),
+            false => Ok(()),
         }
     }
 
@@ -65,6 +93,8 @@ impl HeldWindow for TrackerWindow {
     }
 
     async fn reset(&mut self, first: Arc<Block>) -> Result<(), ChangeError<SourceError>> {
+        // Its other rules need its parent, which backfill fetches.
+        self.check_time(&first)?;
         if self.tracker.is_some() {
             return self.change(ResetHead { first }).await;
         }
@@ -77,10 +107,25 @@ impl HeldWindow for TrackerWindow {
     }
 
     async fn advance(&mut self, change: AdvanceHead) -> Result<(), ChangeError<SourceError>> {
+        let held = self.link.head.load();
+        let canonical = held.as_ref().map_or(&[][..], |held| held.canonical());
+        let kept = canonical.len().checked_sub(change.reverted);
+        // The window refuses to revert more than it has.
+        let mut parent = kept.and_then(|kept| canonical[..kept].last());
+        for block in &change.applied {
+            if let Some(parent) = parent {
+                self.check(parent, block)?;
+                self.check_time(block)?;
+            }
+            parent = Some(block);
+        }
         self.change(change).await
     }
 
     async fn extend_below(&mut self, block: Arc<Block>) -> Result<(), ChangeError<SourceError>> {
+        if let Some(held) = self.link.head.load() {
+            self.check(&block, &held.canonical()[0])?;
+        }
         match self.change(ExtendBelow { block }).await {
             // The blocks are too large for the rest of them. The window's snapshot says so.
             Err(ChangeError::Refused(WindowError::Full)) => Ok(()),

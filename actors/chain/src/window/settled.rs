@@ -60,27 +60,10 @@ impl Window {
         Ok(())
     }
 
-    /// Sets the finalized block, like [`Self::set_finalized_at`], on the word of one node. Until
-    /// nodes agree on it, it may go back and be reverted.
-    ///
-    /// # Errors
-    /// [`WindowError::NotCanonical`].
-    pub fn claim_finalized_at(&mut self, number: u64, hash: B256) -> Result<(), WindowError> {
-        let settled = Some(self.settled_at(number, hash)?);
-        self.is_claimed = true;
-        if self.snapshot.finalized != settled {
-            changed(&mut self.snapshot).finalized = settled;
-        }
-        Ok(())
-    }
-
-    /// Forgets what was safe or claimed to be finalized, if it is this block, which was reverted.
+    /// Forgets what was safe, if it is this block, which was reverted.
     pub(super) fn forget_reverted(&mut self, hash: B256) {
-        let is_claimed = self.is_claimed;
         let snapshot = changed(&mut self.snapshot);
         snapshot.safe.take_if(|safe| safe.hash == hash);
-        let finalized = &mut snapshot.finalized;
-        finalized.take_if(|finalized| is_claimed && finalized.hash == hash);
     }
 
     /// Checks that the head may be reverted.
@@ -123,7 +106,7 @@ impl Window {
             snapshot.finalized = irreversible;
         }
         let reached = snapshot.finalized.filter(|at| at.number == number);
-        if !self.is_claimed && reached.is_some() {
+        if reached.is_some() {
             self.irreversible = reached;
         }
     }
@@ -136,7 +119,6 @@ impl Window {
         {
             return;
         }
-        self.is_claimed = false;
         if self.canonical_hash(settled.number).is_some() {
             self.irreversible = Some(settled);
         }

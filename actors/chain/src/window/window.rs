@@ -26,8 +26,6 @@ pub struct Window {
     pub(super) bytes: HeldBytes,
     /// The finalized block, once the window has shown that it is canonical. No change reverts it.
     pub(super) irreversible: Option<SettledBlock>,
-    /// Whether the finalized block is one node's claim, which can be reverted.
-    pub(super) is_claimed: bool,
 }
 
 /// Bytes of the blocks that the window holds ([`Block::bytes`]).
@@ -86,7 +84,6 @@ impl Window {
             limits,
             bytes,
             irreversible: None,
-            is_claimed: false,
         }
     }
 

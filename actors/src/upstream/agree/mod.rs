@@ -31,13 +31,10 @@ mod tally;
 mod tests;
 
 pub use authority::Choice;
-#[expect(unused_imports, reason = "the follower does not use them yet")]
 pub(crate) use authority::{
-    AskHash, Decision, Dissent, Effect, Fetch, HeadAuthority, NodeAccess, Refusal, Said, Settled,
-    Situation,
+    AskHash, Decision, Dissent, Effect, Fetch, HeadAuthority, NodeAccess, Said, Settled, Situation,
 };
 pub(crate) use links::{Links, Point};
 pub(crate) use node_set::NodeSet;
-#[expect(unused_imports, reason = "the configuration does not check it yet")]
-pub(crate) use policy::{Policy, TRUSTED_MAX};
+pub(crate) use policy::Policy;
 pub(crate) use quorum::Quorum;

@@ -23,6 +23,7 @@ impl NodeSet {
     }
 
     /// Whether it contains none.
+    #[cfg(test)]
     pub(crate) const fn is_empty(self) -> bool {
         self.0 == 0
     }

@@ -15,8 +15,6 @@ pub(crate) struct HeadClaim {
     pub(crate) hash: B256,
     /// Its parent's hash.
     pub(crate) parent_hash: B256,
-    /// Seconds since 1970.
-    pub(crate) timestamp: u64,
 }
 
 #[derive(Deserialize)]
@@ -25,7 +23,6 @@ struct Fields {
     number: U64,
     hash: B256,
     parent_hash: B256,
-    timestamp: U64,
 }
 
 impl HeadClaim {
@@ -40,7 +37,6 @@ impl HeadClaim {
             number: fields.number.to(),
             hash: fields.hash,
             parent_hash: fields.parent_hash,
-            timestamp: fields.timestamp.to(),
         })
     }
 }
@@ -64,7 +60,6 @@ mod tests {
             number: 16,
             hash: B256::repeat_byte(1),
             parent_hash: B256::repeat_byte(2),
-            timestamp: u64::MAX,
         };
         assert_eq!(parse(FULL), Ok(claim));
     }
@@ -77,7 +72,6 @@ mod tests {
             ("\"number\"", "\"numbers\""),
             ("0x0101", "0x01"),
             ("parentHash", "parent_hash"),
-            ("0xffffffffffffffff", "-1"),
             (FULL, "[]"),
             (FULL, "7"),
         ] {

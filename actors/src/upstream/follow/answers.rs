@@ -2,28 +2,27 @@
 
 use std::{convert::identity, sync::Arc};
 
+use alloy_primitives::B256;
 use nearhead_chain::block::Block;
 
 use super::{
-    Event, Follower,
+    Follower,
     fetching::Goal,
-    interface::{ChangeError, FetchError, HeldWindow, Upstream},
-    work::{self, Answer, Answered, Identity, PollAnswer, Purpose, SettledClaims},
+    interface::{FetchError, HeldWindow, Upstream},
+    work::{self, Answer, Answered, Identity, PollAnswer, Purpose},
 };
-use crate::{
-    messages::{AdvanceHead, SettleHead},
-    upstream::{
-        client::{CallError, HeadClaim},
-        health::{CallClass, Fault, UpstreamId, Verdict},
-        plan::{Ask, Divergence, FetchedBlock, PathOutcome},
-    },
+use crate::upstream::{
+    agree::{HeadAuthority, Said, Settled},
+    client::{CallError, HeadClaim},
+    health::{CallClass, Fault, UpstreamId, Verdict},
+    plan::{Ask, FetchedBlock},
 };
 
 /// An upstream is at fault once it has lacked a block that it named this many times in a row.
 /// Behind a URL that stands for several replicas, one may lack the newest block for a while.
 const MISSING_MAX: u32 = 3;
 
-impl<U: Upstream, W: HeldWindow> Follower<U, W> {
+impl<U: Upstream, W: HeldWindow, A: HeadAuthority> Follower<U, W, A> {
     /// Handles one answer.
     pub(super) fn handle(&mut self, answered: Answered<U::Heads>) {
         let Answered { upstream, answer } = answered;
@@ -41,8 +40,7 @@ impl<U: Upstream, W: HeldWindow> Follower<U, W> {
             Answer::Announced(heads, Ok(head)) => {
                 // Announcements are ignored until the upstream's chain is known.
                 if self.upstreams[upstream].is_identified {
-                    let now = self.now();
-                    self.health.head_named(upstream, now, head);
+                    self.head_named(upstream, head);
                 }
                 self.calls.spawn(work::next(upstream, heads));
             }
@@ -51,6 +49,7 @@ impl<U: Upstream, W: HeldWindow> Follower<U, W> {
                 // Another replica may answer on the next connection.
                 (upstream.announces, upstream.is_identified) = (None, false);
             }
+            Answer::HashAt { number, hash } => self.hash_answered(upstream, number, hash),
             Answer::Fetched {
                 ask,
                 purpose,
@@ -58,7 +57,7 @@ impl<U: Upstream, W: HeldWindow> Follower<U, W> {
             } => self.fetched(upstream, ask, purpose, block),
             Answer::FetchedFirst { ask, block } => {
                 if let Ok((_, identity)) = &block
-                    && let Err(error) = self.check_identity(upstream, *identity)
+                    && let Err(error) = self.check_identity(*identity)
                 {
                     self.sync.take_if(|sync| sync.upstream == upstream);
                     let verdict = Verdict::Fault(Fault::WrongChain);
@@ -72,16 +71,16 @@ impl<U: Upstream, W: HeldWindow> Follower<U, W> {
         }
     }
 
-    /// Checks that the upstream is on the followed chain; the error says how it differs.
-    fn check_identity(&self, upstream: UpstreamId, identity: Identity) -> Result<(), String> {
+    /// Checks that an upstream is on the followed chain; the error says how it differs.
+    fn check_identity(&self, identity: Identity) -> Result<(), String> {
         let Identity { chain_id, genesis } = identity;
         let expected = self.config.chain_id;
         if chain_id != expected {
             return Err(format!("the chain id is {chain_id}, not {expected}"));
         }
-        match (genesis, self.genesis_for(upstream)) {
-            (Some(genesis), Some(known)) if genesis != known => {
-                Err(format!("the genesis is {genesis}, not {known}"))
+        match (genesis, self.config.genesis) {
+            (Some(genesis), Some(expected)) if genesis != expected => {
+                Err(format!("the genesis is {genesis}, not {expected}"))
             }
             _ => Ok(()),
         }
@@ -90,28 +89,55 @@ impl<U: Upstream, W: HeldWindow> Follower<U, W> {
     fn polled(&mut self, id: UpstreamId, answer: Result<PollAnswer, CallError>) {
         let now = self.now();
         let answer = answer.map_err(|error| (Verdict::from(&error), error.to_string()));
-        let answer = answer.and_then(|answer| match self.check_identity(id, answer.identity) {
+        let answer = answer.and_then(|answer| match self.check_identity(answer.identity) {
             Ok(()) => Ok(answer),
             Err(error) => Err((Verdict::Fault(Fault::WrongChain), error)),
         });
         match answer {
             Ok(answer) => {
-                let upstream = &mut self.upstreams[id];
-                upstream.is_identified = true;
+                self.upstreams[id].is_identified = true;
                 if let Some(settled) = answer.settled {
-                    upstream.settled = settled;
-                    self.is_settle_due |= self.health.followed() == Some(id);
-                    let finalized = settled.finalized;
-                    let finalized = finalized.map(|block| (block.number, block.hash));
-                    self.health.finalized_named(id, finalized);
+                    let point = |claim: HeadClaim| (claim.number, claim.hash);
+                    let settled = Settled {
+                        safe: settled.safe.map(point),
+                        finalized: settled.finalized.map(point),
+                    };
                     self.health.syncing_reported(id, now, answer.is_syncing);
+                    self.authority
+                        .heard(now, id, Said::Syncing(answer.is_syncing));
+                    self.authority.heard(now, id, Said::Settled(settled));
                 }
-                self.health.head_named(id, now, answer.head);
+                self.head_named(id, answer.head);
             }
             Err((verdict, error)) => self.failed(id, CallClass::Heads, verdict, &error),
         }
         let upstream = &mut self.upstreams[id];
         (upstream.polled_at, upstream.is_being_polled) = (Some(now), false);
+    }
+
+    fn head_named(&mut self, upstream: UpstreamId, head: HeadClaim) {
+        let now = self.now();
+        if self.health.head_named(upstream, now, head) {
+            self.authority.heard(now, upstream, Said::Head(head));
+        }
+    }
+
+    /// Handles the answer to a question for the hash of an upstream's block.
+    fn hash_answered(
+        &mut self,
+        id: UpstreamId,
+        number: u64,
+        hash: Result<Option<B256>, CallError>,
+    ) {
+        self.upstreams[id].is_asked_for_hash = false;
+        let now = self.now();
+        let hash = hash.unwrap_or_else(|error| {
+            let verdict = Verdict::from(&error);
+            self.failed(id, CallClass::Heads, verdict, &error);
+            None
+        });
+        let said = Said::HashAt { number, hash };
+        self.authority.heard(now, id, said);
     }
 
     fn fetched(
@@ -154,6 +180,8 @@ impl<U: Upstream, W: HeldWindow> Follower<U, W> {
         match purpose {
             Purpose::Sync | Purpose::First => {
                 let now = self.now();
+                let point = (block.number(), block.hash);
+                self.links.insert(point, block.header.parent_hash);
                 let Some(sync) = &mut self.sync else {
                     return;
                 };
@@ -161,13 +189,13 @@ impl<U: Upstream, W: HeldWindow> Follower<U, W> {
                 match (&mut sync.goal, purpose) {
                     (Goal::Path(path), _) => path.got(ask, linked(block, identity)),
                     (Goal::Reset { block: head, .. }, Purpose::First)
-                        if block.hash == sync.head.hash =>
+                        if block.hash == sync.head.1 =>
                     {
                         *head = Some(block);
                     }
                     (Goal::Reset { is_asked, .. }, Purpose::First) => *is_asked = false,
-                    // A block for an earlier sync.
-                    (Goal::Reset { .. }, _) => {}
+                    // A block for an earlier sync, or one that was guessed.
+                    (Goal::Reset { .. } | Goal::Advance { .. }, _) => {}
                 }
             }
             Purpose::Backfill => {
@@ -189,6 +217,8 @@ impl<U: Upstream, W: HeldWindow> Follower<U, W> {
                 };
                 match (&mut sync.goal, ask) {
                     (Goal::Path(path), Ask::Number(_)) => path.failed(ask),
+                    // A block that was guessed, and that the path did without.
+                    (Goal::Advance { .. }, _) => {}
                     _ => self.sync = None,
                 }
             }
@@ -215,124 +245,10 @@ impl<U: Upstream, W: HeldWindow> Follower<U, W> {
                     let verdict = Verdict::Fault(Fault::Missing);
                     self.failed(id, CallClass::Blocks, verdict, &error);
                 } else {
-                    self.sync_hold_until = now + block_time / 16;
+                    upstream.fetch_hold_until = now + block_time / 16;
                 }
             }
         }
-    }
-
-    /// Hands complete results to the window.
-    pub(super) async fn apply(&mut self) -> Result<(), W::Error> {
-        let now = self.now();
-        if let Some(sync) = &mut self.sync {
-            match &mut sync.goal {
-                Goal::Reset { block, .. } => {
-                    if let Some(block) = block.take() {
-                        self.reset(block).await?;
-                    }
-                }
-                Goal::Path(path) => {
-                    let held = self.window.held();
-                    let outcome = held.as_ref().and_then(|held| path.outcome(held));
-                    let divergence = held.as_ref().and_then(|held| path.divergence(held));
-                    let is_refused =
-                        |divergence| self.health.refuses_path(now, divergence == Divergence::Far);
-                    match outcome {
-                        _ if divergence.is_some_and(is_refused) => self.sync = None,
-                        None => {}
-                        Some(PathOutcome::Reset) => {
-                            let name = self.upstreams[sync.upstream].client.name();
-                            tracing::warn!(
-                                node = name,
-                                head = sync.head.number,
-                                "the window is reset: no sync path leads to the upstream's head"
-                            );
-                            sync.goal = Goal::RESET;
-                        }
-                        Some(PathOutcome::Advance { reverted, applied }) => {
-                            self.advance(reverted, applied).await?;
-                        }
-                    }
-                }
-            }
-        }
-        self.apply_below().await?;
-        self.settle().await
-    }
-
-    async fn reset(&mut self, block: Arc<Block>) -> Result<(), W::Error> {
-        let Some(sync) = self.sync.take() else {
-            return Ok(());
-        };
-        let number = block.number();
-        let outcome = self.window.reset(block).await;
-        if !self.is_changed(sync.upstream, outcome)? {
-            return Ok(());
-        }
-        self.health.advanced(sync.upstream, self.now(), number);
-        (self.backfill, self.is_settle_due) = (None, true);
-        (self.on_event)(Event::WindowStarted(number));
-        Ok(())
-    }
-
-    async fn advance(&mut self, reverted: usize, applied: Vec<Arc<Block>>) -> Result<(), W::Error> {
-        let Some(sync) = self.sync.take() else {
-            return Ok(());
-        };
-        let change = AdvanceHead {
-            reverted,
-            applied,
-            safe: None,
-            finalized: None,
-        };
-        let outcome = self.window.advance(change).await;
-        if !self.is_changed(sync.upstream, outcome)? {
-            return Ok(());
-        }
-        let (now, number) = (self.now(), sync.head.number);
-        let named_ago = now.saturating_sub(sync.named_at);
-        (self.on_event)(Event::Advanced { number, named_ago });
-        self.health.advanced(sync.upstream, now, number);
-        self.learn_block_time();
-        // One of the new blocks may be settled.
-        self.is_settle_due = true;
-        Ok(())
-    }
-
-    /// Whether a change that blocks of this upstream lead to was made. If the window refused them,
-    /// the upstream is at fault.
-    fn is_changed(
-        &mut self,
-        upstream: UpstreamId,
-        outcome: Result<(), ChangeError<W::Error>>,
-    ) -> Result<bool, W::Error> {
-        match outcome {
-            Ok(()) => Ok(true),
-            Err(ChangeError::Gone(error)) => Err(error),
-            Err(ChangeError::Refused(refusal)) => {
-                let verdict = Verdict::Fault(Fault::Unfit);
-                self.failed(upstream, CallClass::Blocks, verdict, &refusal);
-                Ok(false)
-            }
-        }
-    }
-
-    /// Hands over what the followed upstream calls safe and finalized.
-    async fn settle(&mut self) -> Result<(), W::Error> {
-        let Some(held) = self.window.held().filter(|_| self.is_settle_due) else {
-            return Ok(());
-        };
-        let Some(source) = self.health.settled_source(&held) else {
-            return Ok(());
-        };
-        self.is_settle_due = false;
-        let SettledClaims { safe, finalized } = self.upstreams[source].settled;
-        let claimed = |claim: HeadClaim| (claim.number, claim.hash);
-        let settled = SettleHead {
-            safe: safe.map(claimed),
-            finalized: finalized.map(claimed),
-        };
-        self.window.settle(settled).await
     }
 }
 

@@ -2,10 +2,9 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use alloy_primitives::B256;
 use nearhead_chain::{
     block::Block,
-    window::{WINDOW_BLOCKS, WindowError},
+    window::WINDOW_BLOCKS,
 };
 
 use super::{
@@ -15,6 +14,7 @@ use super::{
     work::{self, Purpose},
 };
 use crate::upstream::{
+    agree::HeadAuthority,
     chain::Chain,
     health::{CallClass, Fault, Moment, UpstreamId, Verdict},
     plan::{Ask, Backfill},
@@ -27,48 +27,37 @@ const RETRY_BLOCKS_MAX: u32 = 8;
 const GENESIS_WAIT_MIN: Duration = Duration::from_secs(1);
 const GENESIS_WAIT_MAX: Duration = Duration::from_secs(600);
 
-impl<U: Upstream, W: HeldWindow> Follower<U, W> {
+impl<U: Upstream, W: HeldWindow, A: HeadAuthority> Follower<U, W, A> {
     /// Asks for blocks below the oldest, up to `width` at the same time.
     pub(super) fn ask_below(&mut self, held: &W::Held, width: usize) {
         let now = self.now();
-        let Some(followed) = self.health.followed() else {
-            return;
-        };
-        if self.is_genesis_wanted(held, now) {
+        if self.is_genesis_wanted(held, now)
+            && let Some(upstream) = self.in_turn(self.genesis.failures as usize)
+        {
             self.genesis.is_asked = true;
-            let upstream = self.in_turn(followed, self.genesis.failures as usize);
             let client = self.upstreams[upstream].client.clone();
             self.calls.spawn(work::fetch_genesis(upstream, client));
         }
         let backfill = self.backfill(held);
-        if let Some(backfill) = backfill.filter(|backfill| backfill.hold_until <= now) {
-            let (turn, asks) = (backfill.turn, backfill.blocks.ask(width));
-            let upstream = self.in_turn(followed, turn);
-            for ask in asks {
+        let due = backfill.filter(|backfill| backfill.hold_until <= now);
+        if let Some(turn) = due.map(|backfill| backfill.turn)
+            && let Some(upstream) = self.in_turn(turn)
+        {
+            let backfill = self.backfill.as_mut();
+            let asks = backfill.map(|backfill| backfill.blocks.ask(width));
+            for ask in asks.unwrap_or_default() {
                 self.ask(upstream, ask, Purpose::Backfill);
             }
         }
     }
 
-    /// The upstream to ask for an old block: the followed one first, then the others in turn.
-    fn in_turn(&self, followed: UpstreamId, turn: usize) -> UpstreamId {
-        let id = (followed + turn) % self.upstreams.len();
-        let may_ask = self.health.may_ask(id, CallClass::Blocks, self.now());
-        match self.upstreams[id].is_identified && may_ask {
-            true => id,
-            false => followed,
-        }
-    }
-
-    /// The genesis that an upstream's chain must have. A genesis that another upstream gave is
-    /// unproven, and no reason to refuse this one.
-    pub(super) fn genesis_for(&self, upstream: UpstreamId) -> Option<B256> {
-        let is_binding = self
-            .genesis
-            .given_by
-            .is_none_or(|given_by| given_by == upstream);
-        let held = self.window.held().filter(|_| is_binding);
-        held.and_then(|held| held.genesis())
+    /// The upstream to ask for an old block: the one that gave the newest head first, then the
+    /// others in turn.
+    fn in_turn(&self, turn: usize) -> Option<UpstreamId> {
+        let first = self.preferred?.wrapping_add(turn);
+        let count = self.upstreams.len();
+        let mut ids = (0..count).map(|next| first.wrapping_add(next) % count);
+        ids.find(|id| self.may_fetch(*id) && !self.quarantined.has(*id))
     }
 
     /// Whether to fetch the genesis. Backfill reaches it by itself while the chain is shorter than
@@ -123,7 +112,7 @@ impl<U: Upstream, W: HeldWindow> Follower<U, W> {
         self.retry_below();
     }
 
-    /// Handles a block of the window that failed a check while no other upstream can be followed.
+    /// Handles a block of the window that failed a check while no other upstream can be asked.
     /// New heads do not wait for old blocks, so the upstream is not backed off.
     pub(super) fn bad_below(
         &mut self,
@@ -139,24 +128,26 @@ impl<U: Upstream, W: HeldWindow> Follower<U, W> {
     }
 
     /// Handles a block that the window refused. Like one that failed a check, it does not keep the
-    /// only upstream from being followed.
+    /// only upstream from being asked for new heads.
     fn refused_below(
         &mut self,
         held: &W::Held,
         upstream: UpstreamId,
         number: u64,
-        refusal: &WindowError,
+        refusal: &ChangeError<W::Error>,
     ) {
         if let Some(backfill) = &mut self.backfill {
             // It counts as fetched there.
             backfill.blocks = Backfill::below(held.oldest(), held.below(), held.head().0);
         }
-        if self.health.has_other(upstream) {
+        // A header is as all upstreams have it: a quorum names the block above it.
+        let is_header = matches!(refusal, ChangeError::Header { .. });
+        if self.health.has_other(upstream) && !is_header {
             let verdict = Verdict::Fault(Fault::Unfit);
             self.failed(upstream, CallClass::Blocks, verdict, refusal);
             self.retry_below();
         } else {
-            self.bad_below(upstream, number, Fault::Unfit.label(), refusal);
+            self.bad_below(upstream, number, refusal.reason(), refusal);
         }
     }
 
@@ -186,7 +177,7 @@ impl<U: Upstream, W: HeldWindow> Follower<U, W> {
     }
 
     /// Handles an answer for the genesis. A false genesis is counted, but the upstream is still
-    /// followed: some chains hash their genesis in a different way.
+    /// asked: some chains hash their genesis in a different way.
     pub(super) fn genesis_fetched(
         &mut self,
         upstream: UpstreamId,
@@ -194,10 +185,15 @@ impl<U: Upstream, W: HeldWindow> Follower<U, W> {
     ) {
         self.genesis.is_asked = false;
         let error = match block {
-            Ok(block) => {
+            Ok(block) if self.config.genesis.is_none_or(|genesis| genesis == block.hash) => {
                 self.genesis.block = Some(block);
                 self.genesis.given_by = Some(upstream);
                 return;
+            }
+            Ok(block) => {
+                let error = format!("it is {}", block.hash);
+                let reason = Some(Fault::WrongChain.label());
+                return self.genesis_failed(upstream, reason, &error);
             }
             Err(error) => error,
         };
@@ -232,9 +228,10 @@ impl<U: Upstream, W: HeldWindow> Follower<U, W> {
             match self.window.keep_genesis(block).await {
                 Ok(()) => {}
                 Err(ChangeError::Gone(error)) => return Err(error),
-                Err(ChangeError::Refused(refusal)) => {
+                Err(refusal) => {
                     if let Some(upstream) = self.genesis.given_by.take() {
-                        self.genesis_failed(upstream, Some(Fault::Unfit.label()), &refusal);
+                        let reason = Some(refusal.reason());
+                        self.genesis_failed(upstream, reason, &refusal);
                     }
                 }
             }
@@ -250,7 +247,7 @@ impl<U: Upstream, W: HeldWindow> Follower<U, W> {
             match self.window.extend_below(block).await {
                 Ok(()) => {}
                 Err(ChangeError::Gone(error)) => return Err(error),
-                Err(ChangeError::Refused(refusal)) => {
+                Err(refusal) => {
                     self.refused_below(&held, upstream, number, &refusal);
                     break;
                 }

@@ -2,13 +2,27 @@
 
 use std::time::Duration;
 
-use crate::upstream::health::{CallClass, Switch, UpstreamId, UpstreamState};
+use crate::upstream::{
+    agree::{Choice, Point},
+    health::{CallClass, UpstreamId, UpstreamState},
+};
 
 /// Something that happened, for the upstreams' standing, metrics and progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Event {
-    /// Another upstream is followed, or none.
-    Switched(Switch),
+    /// What becomes of the head, or how many upstreams agree, has changed.
+    Decided {
+        /// What becomes of the head.
+        choice: Choice,
+        /// How many upstreams agree.
+        agreeing: usize,
+    },
+    /// An upstream contradicts a quorum.
+    Dissent(UpstreamId),
+    /// This upstream gave the newest head, and is asked first from now on.
+    Preferred(UpstreamId),
+    /// The newest finalized block is another one.
+    Finalized(Point),
     /// An upstream is at fault or limits our rate, and is backed off for one class of calls.
     Failed {
         /// The upstream.
@@ -18,8 +32,7 @@ pub(crate) enum Event {
         /// The fault's label, or that of the check that a block failed; `None`: the upstream limits
         /// our rate.
         reason: Option<&'static str>,
-        /// How long it is backed off; zero for a fault that does not keep the upstream from being
-        /// followed.
+        /// How long it is backed off; zero for a fault that changes nothing else.
         wait: Duration,
     },
     /// The window started, or was reset, with a block of this number.
@@ -28,7 +41,7 @@ pub(crate) enum Event {
     Advanced {
         /// The number.
         number: u64,
-        /// How long ago the followed upstream first named it.
+        /// How long ago the upstream that gave it first named it.
         named_ago: Duration,
     },
     /// This many blocks below the oldest that is held are still to be fetched.

@@ -5,18 +5,17 @@ use std::sync::Arc;
 use nearhead_chain::block::Block;
 
 use crate::upstream::{
-    client::HeadClaim,
+    agree::Point,
     health::{Moment, UpstreamId},
     plan::{Backfill, SyncPath},
 };
 
-/// A sync to a head that the followed upstream named.
+/// A sync to a head, which an upstream gives.
 pub(super) struct HeadSync {
     pub(super) upstream: UpstreamId,
-    pub(super) head: HeadClaim,
+    pub(super) head: Point,
     /// When the upstream first named that head.
     pub(super) named_at: Moment,
-    pub(super) began_at: Moment,
     /// When its last block arrived, or when it began.
     pub(super) progressed_at: Moment,
     pub(super) goal: Goal,
@@ -26,6 +25,11 @@ pub(super) struct HeadSync {
 pub(super) enum Goal {
     /// The head advances along this path.
     Path(SyncPath<Arc<Block>>),
+    /// The path is complete: this many blocks are reverted, and these applied.
+    Advance {
+        reverted: usize,
+        applied: Vec<Arc<Block>>,
+    },
     /// The window starts again at the new head. `block` is the head, once it has arrived.
     Reset {
         is_asked: bool,
@@ -38,6 +42,15 @@ impl Goal {
         is_asked: false,
         block: None,
     };
+
+    /// Whether nothing is left to fetch.
+    pub(super) const fn is_complete(&self) -> bool {
+        match self {
+            Self::Path(_) => false,
+            Self::Advance { .. } => true,
+            Self::Reset { block, .. } => block.is_some(),
+        }
+    }
 }
 
 /// The backfill of the blocks below the oldest one that is held.

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use alloy_primitives::B256;
 use nearhead_chain::{
     block::Block,
+    remote::Check,
+    verify::HeaderRefusal,
     window::{Snapshot, WindowError},
 };
 
@@ -13,6 +15,7 @@ use crate::{
     upstream::{
         chain::Chain,
         client::{CallError, HeadClaim, Heads, Tag},
+        health::Fault,
         plan::Ask,
     },
 };
@@ -107,13 +110,36 @@ impl HeldChain for Arc<Snapshot> {
     }
 }
 
-/// Why the window was not changed.
-#[derive(Debug)]
+/// Why the window was not changed. It is as it was.
+#[derive(Debug, thiserror::Error)]
 pub(crate) enum ChangeError<E> {
-    /// The blocks do not fit. The window is as it was, and whoever gave the blocks is at fault.
+    /// The blocks do not fit, and whoever gave them is at fault.
+    #[error(transparent)]
     Refused(WindowError),
+    /// A header breaks a rule of the chain, or cannot be checked.
+    #[error("block {number}: {refusal}")]
+    Header {
+        /// The block's number.
+        number: u64,
+        /// What the check found.
+        refusal: HeaderRefusal,
+    },
+    /// A header is ahead of the clock. The blocks may fit later.
+    #[error("a block is ahead of the clock")]
+    Early,
     /// There is no window any more.
+    #[error("there is no window")]
     Gone(E),
+}
+
+impl<E> ChangeError<E> {
+    /// The label of the fault in metrics.
+    pub(crate) const fn reason(&self) -> &'static str {
+        match self {
+            Self::Header { .. } => Check::Header.label(),
+            Self::Refused(_) | Self::Early | Self::Gone(_) => Fault::Unfit.label(),
+        }
+    }
 }
 
 /// The window that the follower fills.
@@ -150,6 +176,6 @@ pub(crate) trait HeldWindow {
         block: Arc<Block>,
     ) -> impl Future<Output = Result<(), ChangeError<Self::Error>>>;
 
-    /// Sets the safe and the finalized block, if they are on the held chain.
+    /// Sets the safe and the finalized block.
     fn settle(&mut self, settled: SettleHead) -> impl Future<Output = Result<(), Self::Error>>;
 }

@@ -1,20 +1,21 @@
-//! The follower: keeps the window at the head of the best upstream.
+//! The follower: keeps the window at the head that a [`HeadAuthority`] decides on.
 //!
-//! One task loops: it polls the upstreams for their heads, lets [`Health`] choose which to follow,
-//! and *syncs* to the head that the chosen one names. A sync fetches the blocks of a sync path,
-//! from that head down to a block that is held, and then advances the head. If the path is longer
+//! One task loops: it polls the upstreams for their heads, reports what they say, and does what the
+//! authority decides. A *sync* fetches the blocks of a sync path, from a head down to a block that
+//! is held; the head advances along it once the authority adopts that head. If the path is longer
 //! than the window, the window is *reset*: it starts again with the new head alone. *Backfill* then
 //! fetches the blocks below, until the window is full.
 //!
 //! Except for fault reports, whose channel is bounded, the task receives only answers to its own
-//! calls, so no queue can grow. Each upstream has at most one poll and one head subscription; calls
-//! for blocks are limited by [`FollowConfig::concurrency`].
+//! calls, so no queue can grow. Each upstream has at most one poll, one head subscription and one
+//! question for a hash; calls for blocks are limited by [`FollowConfig::concurrency`].
 
 mod answers;
 mod backfill;
 mod event;
 mod fetching;
 mod interface;
+mod obey;
 mod work;
 
 #[cfg(test)]
@@ -22,6 +23,7 @@ mod tests;
 
 use std::{fmt, time::Duration};
 
+use alloy_primitives::B256;
 use tokio::{
     sync::{mpsc, oneshot},
     task::JoinSet,
@@ -32,14 +34,14 @@ pub(crate) use event::{Event, EventHandler};
 pub(crate) use interface::{ChangeError, FetchError, HeldWindow, Upstream};
 
 use super::{
-    client::HeadClaim,
+    agree::{Choice, HeadAuthority, Links, NodeSet, Said, Settled},
     health::{
-        CallClass, Fault, FaultReport, Health, Moment, Switch, UpstreamId, UpstreamState, Verdict,
+        CallClass, Fault, FaultReport, Health, Moment, UpstreamId, UpstreamState, Verdict,
     },
-    plan::{Ask, SyncPath},
+    plan::Ask,
 };
 use fetching::{ActiveBackfill, GenesisFetch, Goal, HeadSync};
-use work::{Answered, Purpose, SettledClaims};
+use work::{Answered, Purpose};
 
 /// Concurrent calls for one block: one for the block itself and one for its receipts.
 const CALLS_PER_BLOCK: usize = 2;
@@ -48,19 +50,20 @@ const CALLS_PER_BLOCK: usize = 2;
 /// its turn.
 const HEAD_RESERVE: usize = 1;
 
+/// Longest pause while a fetched head waits for upstreams to agree on it.
+const AGREEMENT_PAUSE: Duration = Duration::from_millis(25);
+
 /// Shortest time without a new block after which a sync counts as stuck. A distant upstream may
 /// need that long for one block.
 const STUCK_MIN: Duration = Duration::from_secs(1);
-
-/// The whole sync of an upstream on probation may take this many times the time after which a sync
-/// is stuck. Otherwise blocks that arrive one by one would keep us from the other upstreams.
-const PROBATION_SYNC_FACTOR: u32 = 3;
 
 /// The configuration of the follower.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FollowConfig {
     /// The chain id that every upstream must have.
     pub(crate) chain_id: u64,
+    /// The genesis that every upstream must have; `None` if it is not known.
+    pub(crate) genesis: Option<B256>,
     /// Calls to one upstream that may be in progress at the same time.
     pub(crate) concurrency: usize,
     /// Seed of the random part of backoff, so that several services do not retry in step.
@@ -78,22 +81,33 @@ pub(crate) enum FollowError<E> {
     Panicked,
 }
 
-/// Follows the best of several upstreams, and fills the window from it.
-pub(crate) struct Follower<U: Upstream, W> {
+/// Fills the window from several upstreams, up to the head that an authority decides on.
+pub(crate) struct Follower<U: Upstream, W, A> {
     upstreams: Vec<TrackedUpstream<U>>,
     window: W,
+    authority: A,
     on_event: EventHandler,
     config: FollowConfig,
     health: Health,
+    /// The parents of blocks that were verified for a sync.
+    links: Links,
     started_at: Instant,
     calls: JoinSet<Answered<U::Heads>>,
     sync: Option<HeadSync>,
     backfill: Option<ActiveBackfill>,
     genesis: GenesisFetch,
-    /// Whether the followed upstream's safe and finalized blocks are still to be handed over.
-    is_settle_due: bool,
-    /// No sync begins before this time, because an upstream lacked a block that it named.
-    sync_hold_until: Moment,
+    /// The upstream that gave the newest head.
+    preferred: Option<UpstreamId>,
+    /// The safe and the finalized block that were handed over last; `None`: hand them over again.
+    settled: Option<Settled>,
+    /// What was last reported: what becomes of the head, and how many upstreams agree.
+    decided: Option<(Choice, usize)>,
+    /// Since when the head has stood.
+    stands_since: Option<Moment>,
+    /// The upstreams that contradict a quorum, as reported.
+    dissenting: NodeSet,
+    /// The upstreams that are quarantined, as reported.
+    quarantined: NodeSet,
 }
 
 /// One upstream, and the state of our calls to it.
@@ -106,19 +120,24 @@ struct TrackedUpstream<U> {
     is_identified: bool,
     /// Whether it announces heads; `None`: not subscribed yet.
     announces: Option<bool>,
-    settled: SettledClaims,
     settled_asked_at: Option<Moment>,
+    /// Whether a question for a hash is in progress.
+    is_asked_for_hash: bool,
+    /// It is asked for no block of a head before this time: it lacked one that it named, or a block
+    /// is ahead of the clock.
+    fetch_hold_until: Moment,
     /// How often in a row it lacked a block that it named.
     missing_in_a_row: u32,
     /// The state that was last reported.
     state: Option<UpstreamState>,
 }
 
-impl<U: Upstream, W: HeldWindow> Follower<U, W> {
+impl<U: Upstream, W: HeldWindow, A: HeadAuthority> Follower<U, W, A> {
     /// A follower of these upstreams, in the operator's order.
     pub(crate) fn new(
         clients: Vec<U>,
         window: W,
+        authority: A,
         config: FollowConfig,
         on_event: EventHandler,
     ) -> Self {
@@ -128,8 +147,9 @@ impl<U: Upstream, W: HeldWindow> Follower<U, W> {
             is_being_polled: false,
             is_identified: false,
             announces: None,
-            settled: SettledClaims::default(),
             settled_asked_at: None,
+            is_asked_for_hash: false,
+            fetch_hold_until: Duration::ZERO,
             missing_in_a_row: 0,
             state: None,
         });
@@ -138,15 +158,21 @@ impl<U: Upstream, W: HeldWindow> Follower<U, W> {
             health: Health::new(upstreams.len(), config.seed),
             upstreams,
             window,
+            authority,
             on_event,
             config,
+            links: Links::default(),
             started_at: Instant::now(),
             calls: JoinSet::new(),
             sync: None,
             backfill: None,
             genesis: GenesisFetch::default(),
-            is_settle_due: false,
-            sync_hold_until: Duration::ZERO,
+            preferred: None,
+            settled: None,
+            decided: None,
+            stands_since: None,
+            dissenting: NodeSet::default(),
+            quarantined: NodeSet::default(),
         }
     }
 
@@ -163,7 +189,9 @@ impl<U: Upstream, W: HeldWindow> Follower<U, W> {
     ) -> Result<(), FollowError<W::Error>> {
         loop {
             self.poll();
-            self.choose();
+            self.fail_silent();
+            self.fail_stuck_sync();
+            self.obey().await.map_err(FollowError::Window)?;
             self.report_states();
             self.ask_for_blocks();
             let pause = self.pause();
@@ -172,7 +200,7 @@ impl<U: Upstream, W: HeldWindow> Follower<U, W> {
                 _ = &mut stop => return Ok(()),
                 Some(answered) = self.calls.join_next() => {
                     self.handle(answered.map_err(|_| FollowError::Panicked)?);
-                    self.apply().await.map_err(FollowError::Window)?;
+                    self.apply_below().await.map_err(FollowError::Window)?;
                 }
                 Some(FaultReport { upstream, verdict, error }) = fault_reports.recv() => {
                     self.failed(upstream, CallClass::State, verdict, &error);
@@ -192,14 +220,16 @@ impl<U: Upstream, W: HeldWindow> Follower<U, W> {
         let now = self.now();
         let polls = (0..self.upstreams.len()).filter_map(|id| self.poll_at(id));
         let backfill = self.backfill.as_ref().map(|backfill| backfill.hold_until);
-        let holds = [
-            Some(self.sync_hold_until),
-            backfill,
-            Some(self.genesis.hold_until),
-        ];
-        let holds = holds.into_iter().flatten().filter(|until| *until > now);
+        let fetches = self.upstreams.iter().map(|upstream| upstream.fetch_hold_until);
+        let holds = backfill.into_iter().chain([self.genesis.hold_until]);
+        let holds = holds.chain(fetches).filter(|until| *until > now);
         let next = polls.chain(holds).map(|at| at.saturating_sub(now)).min();
+        let is_waiting = self.sync.as_ref().is_some_and(|sync| sync.goal.is_complete());
         let longest = self.health.block_time() / 4;
+        let longest = match is_waiting {
+            true => longest.min(AGREEMENT_PAUSE),
+            false => longest,
+        };
         // A timer that has just fired may be early by less than its own resolution.
         next.unwrap_or(longest)
             .clamp(Duration::from_millis(1), longest)
@@ -239,30 +269,17 @@ impl<U: Upstream, W: HeldWindow> Follower<U, W> {
         }
     }
 
-    /// Chooses the upstream to follow, and begins the sync to its head.
-    fn choose(&mut self) {
-        self.fail_stuck_sync();
+    /// Whether an upstream may be asked for blocks.
+    fn may_fetch(&self, id: UpstreamId) -> bool {
+        let (now, upstream) = (self.now(), &self.upstreams[id]);
+        let may_ask = self.health.may_ask(id, CallClass::Blocks, now);
+        upstream.is_identified && may_ask && upstream.fetch_hold_until <= now
+    }
+
+    fn fail_silent(&mut self) {
         for upstream in self.health.silent(self.now()) {
             let verdict = Verdict::Fault(Fault::Silent);
             self.failed(upstream, CallClass::Heads, verdict, &Fault::Silent);
-        }
-        let (now, held) = (self.now(), self.window.held());
-        if let Some(switch) = self.health.choose(now, &held) {
-            self.switched(switch);
-        }
-        if self.sync.is_none()
-            && now >= self.sync_hold_until
-            && let Some((upstream, head)) = self.health.target(now, &held)
-        {
-            let path = |held: &W::Held| Goal::Path(SyncPath::to(head.number, head.hash, held));
-            self.sync = Some(HeadSync {
-                upstream,
-                head,
-                named_at: self.health.head_since(upstream),
-                began_at: now,
-                progressed_at: now,
-                goal: held.as_ref().map_or(Goal::RESET, path),
-            });
         }
     }
 
@@ -288,12 +305,14 @@ impl<U: Upstream, W: HeldWindow> Follower<U, W> {
         }
     }
 
-    /// Treats it as a fault if the followed upstream names heads but gives no blocks, while another
-    /// could be followed. A call's timeout may be many block times, which is too long to wait.
+    /// Treats it as a fault if an upstream names a head but gives no blocks, while another could be
+    /// asked. A call's timeout may be many block times, which is too long to wait.
     fn fail_stuck_sync(&mut self) {
         let (now, patience) = (self.now(), self.health.block_time().max(STUCK_MIN));
-        let sync = self.sync.as_ref();
-        let stuck = sync.filter(|sync| now.saturating_sub(sync.progressed_at) >= patience);
+        let is_stuck = |sync: &&HeadSync| {
+            !sync.goal.is_complete() && now.saturating_sub(sync.progressed_at) >= patience
+        };
+        let stuck = self.sync.as_ref().filter(is_stuck);
         if let Some(upstream) = stuck.map(|sync| sync.upstream)
             && self.health.has_other(upstream)
         {
@@ -301,67 +320,28 @@ impl<U: Upstream, W: HeldWindow> Follower<U, W> {
             let verdict = Verdict::Fault(Fault::Timeout);
             self.failed(upstream, CallClass::Blocks, verdict, &error);
         }
-        let sync = self.sync.as_ref();
-        let is_late = sync.is_some_and(|sync| {
-            now.saturating_sub(sync.began_at) >= patience * PROBATION_SYNC_FACTOR
-        });
-        if let Some(upstream) = sync.map(|sync| sync.upstream)
-            && is_late
-            && self.health.refuses_path(now, false)
-        {
-            let error =
-                "its head was not reached for three block times, and for at least three seconds";
-            let verdict = Verdict::Fault(Fault::Timeout);
-            self.failed(upstream, CallClass::Blocks, verdict, &error);
-        }
-    }
-
-    fn switched(&mut self, switch: Switch) {
-        let name = |id: Option<UpstreamId>| Some(self.upstreams[id?].client.name());
-        let (from, to) = (name(switch.from), name(switch.to));
-        match to {
-            Some(to) => {
-                tracing::info!(from, to, why = %switch.reason, "another upstream is followed");
-            }
-            None => tracing::warn!(from, why = %switch.reason, "no upstream can be followed"),
-        }
-        (self.on_event)(Event::Switched(switch));
-        // The new upstream is asked for everything that is still missing.
-        self.sync = None;
-        self.backfill = None;
-        self.is_settle_due = true;
     }
 
     fn ask_for_blocks(&mut self) {
-        let Some(followed) = self.health.followed() else {
-            return;
-        };
         let width = (self.config.concurrency / CALLS_PER_BLOCK).max(1);
         let held = self.window.held();
-        let mut asks = Vec::new();
         if let Some(sync) = &mut self.sync {
+            let upstream = sync.upstream;
             match (&mut sync.goal, &held) {
                 (Goal::Path(path), Some(held)) => {
-                    asks = path.ask(width, held);
+                    for ask in path.ask(width, held) {
+                        self.ask(upstream, ask, Purpose::Sync);
+                    }
                 }
-                (
-                    Goal::Reset {
-                        is_asked: is_asked @ false,
-                        ..
-                    },
-                    _,
-                ) => {
+                (Goal::Reset { is_asked, .. }, _) if !*is_asked => {
                     *is_asked = true;
-                    let HeadClaim { number, hash, .. } = sync.head;
-                    let client = self.upstreams[followed].client.clone();
+                    let (number, hash) = sync.head;
+                    let client = self.upstreams[upstream].client.clone();
                     let ask = Ask::Hash { number, hash };
-                    self.calls.spawn(work::fetch_first(followed, client, ask));
+                    self.calls.spawn(work::fetch_first(upstream, client, ask));
                 }
                 _ => {}
             }
-        }
-        for ask in asks {
-            self.ask(followed, ask, Purpose::Sync);
         }
         if let Some(held) = &held {
             self.ask_below(held, width.saturating_sub(HEAD_RESERVE).max(1));
@@ -399,6 +379,9 @@ impl<U: Upstream, W: HeldWindow> Follower<U, W> {
         error: &dyn fmt::Display,
     ) {
         let now = self.now();
+        if class == CallClass::Heads && verdict != Verdict::NotAtFault {
+            self.authority.heard(now, upstream, Said::Out);
+        }
         let Some(wait) = self.health.failed(upstream, class, now, verdict) else {
             return;
         };

@@ -26,6 +26,11 @@ pub(super) enum Answer<H> {
     Subscribed(Result<H, CallError>),
     /// To [`next`].
     Announced(H, Result<HeadClaim, CallError>),
+    /// To [`ask_hash`].
+    HashAt {
+        number: u64,
+        hash: Result<Option<B256>, CallError>,
+    },
     /// To [`fetch`].
     Fetched {
         ask: Ask,
@@ -136,6 +141,19 @@ pub(super) async fn next<H: HeadStream>(upstream: UpstreamId, mut heads: H) -> A
     Answered {
         upstream,
         answer: Answer::Announced(heads, head),
+    }
+}
+
+/// Asks an upstream for the hash of its block at a number.
+pub(super) async fn ask_hash<U: Upstream>(
+    upstream: UpstreamId,
+    client: U,
+    number: u64,
+) -> Answered<U::Heads> {
+    let hash = client.hash_at(number).await;
+    Answered {
+        upstream,
+        answer: Answer::HashAt { number, hash },
     }
 }
 

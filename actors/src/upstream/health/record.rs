@@ -2,11 +2,8 @@
 
 use std::time::Duration;
 
-use alloy_primitives::B256;
-
 use super::{
     class::{BackoffPeriod, CallClass, ClassHealth},
-    head_pace::HeadPace,
     upstream_state::Moment,
 };
 use crate::upstream::client::HeadClaim;
@@ -23,16 +20,12 @@ pub(super) struct Record {
     /// The block time at that moment: an upstream does not become silent because blocks turn out to
     /// come faster than estimated.
     pub(super) block_time_when_heard: Duration,
-    /// Whether its heads come in real time.
-    pub(super) pace: HeadPace,
-    /// Number and hash of the block that it calls finalized.
-    pub(super) finalized: Option<(u64, B256)>,
     /// Whether it reports that it is syncing.
     pub(super) is_syncing: bool,
-    /// Since when another head has been higher.
+    /// Whether it is quarantined.
+    pub(super) is_quarantined: bool,
+    /// Since when the served head has been higher.
     pub(super) behind_since: Option<Moment>,
-    /// The end of its cooldown, after it failed a probation.
-    pub(super) cooldown_until: Option<Moment>,
     /// The health of each class of calls.
     classes: [ClassHealth; CallClass::ALL.len()],
 }
@@ -53,14 +46,14 @@ impl Record {
         self.head.as_ref().filter(|_| is_heard)
     }
 
-    /// The head, if the upstream can be followed: it is heard, and not backed off for calls for
+    /// The head, if the upstream can be asked for it: it is heard, and not backed off for calls for
     /// blocks.
     pub(super) fn usable_head(&self) -> Option<&HeadClaim> {
         let gives_blocks = self.class(CallClass::Blocks).backoff().is_none();
         self.heard_head().filter(|_| gives_blocks)
     }
 
-    /// Why it cannot be followed: of the backoffs for heads and for blocks, the one that ends last.
+    /// Why it is not asked: of the backoffs for heads and for blocks, the one that ends last.
     pub(super) fn backoff(&self) -> Option<BackoffPeriod> {
         let classes = [CallClass::Heads, CallClass::Blocks];
         let backoffs = classes.map(|class| self.class(class).backoff());
@@ -74,10 +67,5 @@ impl Record {
     pub(super) fn strikes(&self) -> u32 {
         let of = |class| self.class(class).strikes();
         of(CallClass::Heads).saturating_add(of(CallClass::Blocks))
-    }
-
-    /// Whether its fork failed a probation not long ago.
-    pub(super) fn is_in_cooldown(&self, now: Moment) -> bool {
-        self.cooldown_until.is_some_and(|until| now < until)
     }
 }

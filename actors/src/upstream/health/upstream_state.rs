@@ -15,27 +15,29 @@ pub(crate) type Moment = Duration;
 pub enum UpstreamState {
     /// It has not named a head yet, or reports that it is syncing.
     Syncing,
-    /// It can be followed.
+    /// It is asked.
     Live,
-    /// Its head has been lower than another for too long.
+    /// Its head has been below the served one for too long.
     Lagging,
     /// It limits our rate, and is backed off.
     Limited,
     /// It did something wrong, and is backed off.
     Faulty(Fault),
+    /// It contradicted a quorum.
+    Quarantined,
 }
 
 impl UpstreamState {
     /// All states, each with its meaning; one fault stands for all of them.
-    pub const ALL: [(Self, &'static str); 5] = [
+    pub const ALL: [(Self, &'static str); 6] = [
         (
             Self::Syncing,
             "has not named a head yet, or reports that it is syncing",
         ),
-        (Self::Live, "can be followed"),
+        (Self::Live, "names heads, and is asked for blocks and state"),
         (
             Self::Lagging,
-            "its head has been below the highest head for more than half a block time; followed if no other node can be",
+            "its head has been below the served one for more than half a block time",
         ),
         (
             Self::Limited,
@@ -44,6 +46,10 @@ impl UpstreamState {
         (
             Self::Faulty(Fault::Silent),
             "did something listed under Faults; not asked for a while, which doubles with each fault",
+        ),
+        (
+            Self::Quarantined,
+            "contradicted a quorum; asked for blocks only where no other node has them, and not for state, until it has been on the served chain for sixteen block times",
         ),
     ];
 
@@ -56,6 +62,7 @@ impl UpstreamState {
             Self::Lagging => "lagging",
             Self::Limited => "limited",
             Self::Faulty(_) => "faulty",
+            Self::Quarantined => "quarantined",
         }
     }
 }

@@ -18,4 +18,4 @@ pub(crate) use backfill::Backfill;
 pub(crate) use descent::{Ask, FetchedBlock};
 #[cfg(any(test, feature = "testing"))]
 pub use script::run_script;
-pub(crate) use sync_path::{Divergence, PathOutcome, SyncPath};
+pub(crate) use sync_path::{PathOutcome, SyncPath};

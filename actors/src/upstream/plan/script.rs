@@ -92,7 +92,7 @@ impl ScriptRun<'_> {
                 if let Some(window) = &mut self.window {
                     // It refuses what is not canonical.
                     let _ = window.set_safe_at(number, hash);
-                    let _ = window.claim_finalized_at(number, hash);
+                    let _ = window.set_finalized_at(number, hash);
                 }
             }
         }
@@ -110,7 +110,7 @@ impl ScriptRun<'_> {
             0 => low,
             1 => u64::MAX - low,
             2 => {
-                let (head, _) = self.held().head();
+                let (head, _) = self.held().map_or_else(Default::default, |held| Chain::head(&held));
                 head.wrapping_add(low).wrapping_sub(128)
             }
             _ => {
@@ -194,7 +194,6 @@ impl ScriptRun<'_> {
                     return;
                 }
             }
-            let _ = path.divergence(&held);
             let asks = path.ask(WIDTH, &held);
             assert!((1..=WIDTH).contains(&asks.len()), "{asks:?}");
             for ask in asks {

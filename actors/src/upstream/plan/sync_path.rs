@@ -35,15 +35,6 @@ pub(crate) enum PathOutcome<T> {
     Reset,
 }
 
-/// How a path leaves the held chain other than at its head.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Divergence {
-    /// Below the head.
-    Below,
-    /// The path begins too far from the held chain to show where it leaves it.
-    Far,
-}
-
 impl<T> SyncPath<T> {
     /// The path to this head, which is not a held block.
     pub(crate) fn to(number: u64, hash: B256, held: &impl Chain) -> Self {
@@ -81,20 +72,6 @@ impl<T> SyncPath<T> {
     /// Records that a call failed; the block is asked for again.
     pub(crate) fn failed(&mut self, ask: Ask) {
         self.descent.failed(ask);
-    }
-
-    /// How the path leaves the held chain, if it is known to do so other than at its head. To be
-    /// called after [`Self::outcome`].
-    pub(crate) fn divergence(&self, held: &impl Chain) -> Option<Divergence> {
-        if self.is_too_far {
-            return Some(Divergence::Far);
-        }
-        let (head, hash) = held.head();
-        match self.descent.next() {
-            Some((number, _)) if number > head => None,
-            next if next == Some((head, hash)) => None,
-            _ => Some(Divergence::Below),
-        }
     }
 
     /// The outcome, once the path is complete. The path must not be used after that.

@@ -134,31 +134,3 @@ fn an_unproven_finalized_block_gives_way_to_the_proven_one() {
     window.set_finalized_at(396, chain[396].hash).unwrap();
     assert_eq!(number_of_tag(&window), 396);
 }
-
-/// What one node claims is no promise.
-#[test]
-fn a_claimed_finalized_block_may_go_back_and_be_reverted() {
-    let (mut window, chain) = window_of(200);
-    let finalized = |window: &Window| {
-        let snapshot = window.snapshot();
-        let block = snapshot.resolve(tag(BlockTag::Finalized));
-        block.ok().map(|block| block.number())
-    };
-    for number in [190, 180, 199] {
-        window
-            .claim_finalized_at(number, chain[number as usize].hash)
-            .unwrap();
-        assert_eq!(finalized(&window), Some(number));
-    }
-    assert!(window.claim_finalized_at(190, B256::ZERO).is_err());
-    let other = block(1, &[]).child_of(&chain[189]);
-    window
-        .advance(10, vec![Arc::clone(&other)], None, None)
-        .unwrap();
-    window.check_invariants().unwrap();
-    assert_eq!(finalized(&window), None);
-    // One that a quorum finalized stays.
-    window.set_finalized_at(190, other.hash).unwrap();
-    let refused = window.advance(1, vec![Arc::clone(&chain[190])], None, None);
-    assert_eq!(refused.unwrap_err(), is_finalized(&other));
-}

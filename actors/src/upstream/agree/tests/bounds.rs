@@ -25,7 +25,6 @@ fn statements_take_bounded_memory() {
             number,
             hash,
             parent_hash: hash,
-            timestamp: 0,
         };
         stated.head_named(NOW, &claim);
         stated.hash_named(NOW, number ^ round, Some(hash));

@@ -61,7 +61,6 @@ fn claim(name: &str) -> HeadClaim {
         number,
         hash,
         parent_hash: block(&parent).1,
-        timestamp: 0,
     }
 }
 

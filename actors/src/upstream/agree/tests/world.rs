@@ -93,7 +93,6 @@ impl Tree {
             number,
             hash,
             parent_hash: self::hash(self.blocks[id].parent),
-            timestamp: number,
         }
     }
 }
@@ -447,7 +446,6 @@ impl World {
             number,
             hash,
             parent_hash,
-            timestamp: number,
         }
     }
 

@@ -20,8 +20,9 @@ use super::{Chains, scripted::Scripted};
 use crate::{
     messages::{AdvanceHead, SettleHead},
     upstream::{
+        agree::{Choice, Policy, Quorum},
         follow::{ChangeError, Event, FollowConfig, FollowError, Follower, HeldWindow},
-        health::{Switch, SwitchReason, UpstreamState},
+        health::UpstreamState,
     },
 };
 
@@ -139,7 +140,7 @@ impl HeldWindow for CheckedWindow {
             let _ = held.window().set_safe_at(number, hash);
         }
         if let Some((number, hash)) = finalized {
-            let _ = held.window().claim_finalized_at(number, hash);
+            held.window().set_finalized_at(number, hash).unwrap();
             held.finalized.insert(hash);
         }
         held.changed()
@@ -156,18 +157,14 @@ pub(super) struct Scene {
     follower: Pin<Box<dyn Future<Output = FollowOutcome>>>,
 }
 
-/// The first event of all: the switch from no upstream to this one.
-pub(super) const fn first_switch(upstream: usize) -> Event {
-    Event::Switched(Switch {
-        from: None,
-        to: Some(upstream),
-        reason: SwitchReason::First,
-    })
-}
-
 impl Scene {
-    /// This many upstreams on one chain with one block a second.
+    /// This many upstreams on one chain with one block a second, each of which suffices.
     pub(super) fn new(upstreams: usize, head: u64) -> Self {
+        Self::with_quorum(upstreams, 1, head)
+    }
+
+    /// This many upstreams on one chain with one block a second, of which `quorum` have to agree.
+    pub(super) fn with_quorum(upstreams: usize, quorum: usize, head: u64) -> Self {
         let chains = Chains::new(head);
         let upstreams: Vec<_> = (0..upstreams)
             .map(|_| Scripted::new(chains.clone()))
@@ -186,10 +183,14 @@ impl Scene {
         });
         let config = FollowConfig {
             chain_id: 1,
+            genesis: chains.block(0, 0).map(|block| block.hash),
             concurrency: 16,
             seed: 1,
         };
-        let follower = Follower::new(upstreams.clone(), window.clone(), config, on_event);
+        let policy = Policy::new(quorum, upstreams.len());
+        let authority = Quorum::new(policy, upstreams.len(), None, Vec::new());
+        let clients = upstreams.clone();
+        let follower = Follower::new(clients, window.clone(), authority, config, on_event);
         let (stop, stopped) = oneshot::channel();
         Self {
             chains,
@@ -268,6 +269,17 @@ impl Scene {
 
     pub(super) fn genesis(&self) -> Option<B256> {
         Some(self.window().snapshot().genesis()?.hash)
+    }
+
+    /// What becomes of the head, as it was last reported, and how many upstreams agree.
+    pub(super) fn decided(&self) -> Option<(Choice, usize)> {
+        let window = self.window();
+        let events = window.events.iter().rev();
+        let mut decided = events.filter_map(|event| match *event {
+            Event::Decided { choice, agreeing } => Some((choice, agreeing)),
+            _ => None,
+        });
+        decided.next()
     }
 
     /// Whether no head was lower than its predecessor.

@@ -85,6 +85,11 @@ impl Chains {
         chains[chain].extend(next);
     }
 
+    /// How many chains there are.
+    pub(super) fn len(&self) -> usize {
+        self.0.lock().len()
+    }
+
     pub(super) fn head(&self, chain: usize) -> u64 {
         self.0.lock()[chain].len() as u64 - 1
     }
@@ -171,7 +176,6 @@ fn claim(block: &Block) -> HeadClaim {
         number: block.number(),
         hash: block.hash,
         parent_hash: block.header.parent_hash,
-        timestamp: block.header.timestamp,
     }
 }
 

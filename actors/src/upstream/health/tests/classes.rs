@@ -5,10 +5,9 @@ use CallClass::{Blocks, Heads, State};
 
 use super::{policy::*, *};
 
-/// What is still asked of an upstream, by class, and whether it is followed.
-fn standing(scene: &Scene, upstream: UpstreamId) -> ([bool; 3], bool) {
-    let may_ask = CallClass::ALL.map(|class| scene.health.may_ask(upstream, class, scene.now));
-    (may_ask, scene.health.followed() == Some(upstream))
+/// What is still asked of an upstream, by class.
+fn may_ask_of(scene: &Scene, upstream: UpstreamId) -> [bool; 3] {
+    CallClass::ALL.map(|class| scene.health.may_ask(upstream, class, scene.now))
 }
 
 #[test]
@@ -46,18 +45,15 @@ fn a_failure_in_one_class_leaves_the_others() {
     ] {
         let mut scene = Scene::new(2);
         let wait = scene.health.failed(0, class, scene.now, verdict).unwrap();
-        scene.choose();
-        // An upstream that gives no heads or no blocks is not followed.
-        let expected = (may_ask, class == State);
-        assert_eq!(standing(&scene, 0), expected, "{class:?} {verdict:?}");
+        assert_eq!(may_ask_of(&scene, 0), may_ask, "{class:?} {verdict:?}");
         assert_eq!(scene.state(0), state, "{class:?} {verdict:?}");
-        assert_eq!(standing(&scene, 1), ([true; 3], class != State));
+        assert_eq!(may_ask_of(&scene, 1), [true; 3]);
         // The same failure again changes nothing until the wait is over.
         scene.now += wait - Duration::from_millis(1);
         assert_eq!(scene.health.failed(0, class, scene.now, verdict), None);
-        assert_eq!(standing(&scene, 0).0, may_ask, "{class:?} {verdict:?}");
+        assert_eq!(may_ask_of(&scene, 0), may_ask, "{class:?} {verdict:?}");
         scene.wait(1);
-        assert_eq!(standing(&scene, 0).0, [true; 3], "{class:?} {verdict:?}");
+        assert_eq!(may_ask_of(&scene, 0), [true; 3], "{class:?} {verdict:?}");
     }
 }
 
@@ -90,22 +86,18 @@ fn heads_count_while_an_upstream_gives_no_blocks() {
     let limited = Verdict::Limited(Some(10 * SECOND));
     let end = scene.now + 10 * SECOND;
     scene.health.failed(0, Blocks, scene.now, limited);
-    assert!(scene.choose().is_some_and(|(_, to, _)| to == Some(1)));
     for number in 101..110 {
         let polled_at = scene.health.poll_at(0, scene.now, false);
-        assert_eq!(polled_at, scene.now + SECOND / 2);
+        assert_eq!(polled_at, scene.now + SECOND / 4);
         scene.wait(1_000);
-        scene.name_head(0, 0, number);
-        scene.name_head(1, 0, number);
-        scene.advance(1, 0, number, number);
+        scene.name_head(0, number);
+        scene.name_head(1, number);
+        scene.health.advanced(scene.now, number);
         assert_eq!(
             scene.health.named_head(0).map(|head| head.number),
             Some(number)
         );
-        assert_eq!(
-            (scene.choose(), scene.state(0)),
-            (None, UpstreamState::Limited)
-        );
+        assert_eq!(scene.state(0), UpstreamState::Limited);
     }
     // The next poll is at the end of the backoff, however often it is polled.
     scene.wait(900);
@@ -113,7 +105,7 @@ fn heads_count_while_an_upstream_gives_no_blocks() {
         assert_eq!(scene.health.poll_at(0, scene.now, announces), end);
     }
     scene.now = end;
-    scene.name_head(0, 0, 109);
+    scene.name_head(0, 109);
     assert_eq!(scene.state(0), UpstreamState::Live);
     // Being backed off for heads outweighs that: no poll is made.
     scene.health.failed(0, Blocks, scene.now, limited);

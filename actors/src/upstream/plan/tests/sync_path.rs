@@ -1,5 +1,3 @@
-use std::collections::VecDeque;
-
 use alloy_primitives::B256;
 use nearhead_chain::{campaign, window::WINDOW_BLOCKS};
 
@@ -136,37 +134,6 @@ fn a_head_without_a_path_costs_no_calls() {
         "{}",
         upstream.asked
     );
-}
-
-/// Checks how the path to this many blocks after a reorg leaves the held chain, and that no block
-/// up to the head is asked for before that is known.
-fn check_divergence(reorg: u64, blocks: usize, divergence: Option<Divergence>) {
-    let mut tree = Tree::chain(300);
-    let fork = tree.ancestor(300, 300 - reorg).expect("in the chain");
-    let head = tree.grow(fork, blocks);
-    let held = tree.window(300, 128);
-    let mut path = SyncPath::to(tree.number(head), tree.hash(head), &held);
-    let mut asked = VecDeque::new();
-    while path.outcome(&held).is_none() && path.divergence(&held).is_none() {
-        asked.extend(path.ask(4, &held));
-        let ask = asked.pop_front().expect("an incomplete path asks");
-        assert!(ask.number() > 300, "{ask:?}");
-        let found = tree.ancestor(head, ask.number()).expect("in the chain");
-        path.got(ask, tree.found(found));
-    }
-    assert_eq!(path.divergence(&held), divergence, "{reorg} {blocks}");
-}
-
-#[test]
-fn a_divergence_is_known_before_blocks_below_the_head_are_fetched() {
-    check_divergence(0, 1, None);
-    check_divergence(0, 127, None);
-    check_divergence(0, 128, Some(Divergence::Far));
-    check_divergence(1, 1, Some(Divergence::Below));
-    check_divergence(1, 2, Some(Divergence::Below));
-    check_divergence(5, 3, Some(Divergence::Below));
-    check_divergence(100, 200, Some(Divergence::Below));
-    check_divergence(100, 300, Some(Divergence::Far));
 }
 
 #[test]

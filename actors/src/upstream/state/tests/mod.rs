@@ -137,7 +137,7 @@ impl Scene {
             scripts.push(script);
         }
         let (report_sender, fault_reports) = mpsc::channel(4);
-        let standing = Arc::new(Standing::new(upstreams.len()));
+        let standing = Arc::new(Standing::new(upstreams.len(), 1));
         let source = StateSource::new(clients, Handle::current(), standing, report_sender);
         let resources = ReadResources::start(1, Some(source.clone()));
         Self {

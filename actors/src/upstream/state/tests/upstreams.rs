@@ -6,7 +6,7 @@ use crate::{
     read::ask,
     upstream::{
         follow::Event,
-        health::{CallClass, Fault, Switch, SwitchReason, Verdict},
+        health::{CallClass, Fault, Verdict},
     },
 };
 
@@ -153,18 +153,10 @@ async fn a_read_fails_if_no_upstream_has_the_state() {
 }
 
 #[actix::test]
-async fn the_followed_upstream_is_asked_first() {
+async fn the_upstream_of_the_newest_head_is_asked_first() {
     let scene = Scene::of(&[honest, honest, honest]).await;
-    for (slot, to, calls) in [
-        (0, Some(2), [0, 0, 1]),
-        (1, Some(1), [0, 1, 1]),
-        (2, None, [1, 1, 1]),
-    ] {
-        scene.record(&Event::Switched(Switch {
-            from: None,
-            to,
-            reason: SwitchReason::First,
-        }));
+    for (slot, preferred, calls) in [(0, 2, [0, 0, 1]), (1, 1, [0, 1, 1]), (2, 0, [1, 1, 1])] {
+        scene.record(&Event::Preferred(preferred));
         let value = ask(&scene.worker.proofs, scene.read_storage(0, slot)).await;
         assert_eq!(value.unwrap(), stored(0, slot));
         assert_eq!([0, 1, 2].map(|upstream| scene.calls(upstream)), calls);
