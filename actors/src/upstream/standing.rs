@@ -203,11 +203,7 @@ mod tests {
                 &[0, 1, 2],
                 false,
             ),
-            (
-                &[preferred(0), failed(0, State, fault)],
-                &[1, 2, 0],
-                false,
-            ),
+            (&[preferred(0), failed(0, State, fault)], &[1, 2, 0], false),
             (&[preferred(1), failed(1, State, None)], &[0, 2], true),
             (
                 &[
@@ -251,7 +247,14 @@ mod tests {
             let later = standing.order(now + SECOND);
             assert_eq!(
                 (later.upstreams.len(), later.is_limited),
-                (if events.last() == Some(&quarantined(2)) { 2 } else { 3 }, false),
+                (
+                    if events.last() == Some(&quarantined(2)) {
+                        2
+                    } else {
+                        3
+                    },
+                    false
+                ),
                 "{events:?}"
             );
         }

@@ -2,10 +2,7 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use nearhead_chain::{
-    block::Block,
-    window::WINDOW_BLOCKS,
-};
+use nearhead_chain::{block::Block, window::WINDOW_BLOCKS};
 
 use super::{
     Event, Follower,
@@ -185,7 +182,12 @@ impl<U: Upstream, W: HeldWindow, A: HeadAuthority> Follower<U, W, A> {
     ) {
         self.genesis.is_asked = false;
         let error = match block {
-            Ok(block) if self.config.genesis.is_none_or(|genesis| genesis == block.hash) => {
+            Ok(block)
+                if self
+                    .config
+                    .genesis
+                    .is_none_or(|genesis| genesis == block.hash) =>
+            {
                 self.genesis.block = Some(block);
                 self.genesis.given_by = Some(upstream);
                 return;

@@ -35,9 +35,7 @@ pub(crate) use interface::{ChangeError, FetchError, HeldWindow, Upstream};
 
 use super::{
     agree::{Choice, HeadAuthority, Links, NodeSet, Said, Settled},
-    health::{
-        CallClass, Fault, FaultReport, Health, Moment, UpstreamId, UpstreamState, Verdict,
-    },
+    health::{CallClass, Fault, FaultReport, Health, Moment, UpstreamId, UpstreamState, Verdict},
     plan::Ask,
 };
 use fetching::{ActiveBackfill, GenesisFetch, Goal, HeadSync};
@@ -220,11 +218,17 @@ impl<U: Upstream, W: HeldWindow, A: HeadAuthority> Follower<U, W, A> {
         let now = self.now();
         let polls = (0..self.upstreams.len()).filter_map(|id| self.poll_at(id));
         let backfill = self.backfill.as_ref().map(|backfill| backfill.hold_until);
-        let fetches = self.upstreams.iter().map(|upstream| upstream.fetch_hold_until);
+        let fetches = self
+            .upstreams
+            .iter()
+            .map(|upstream| upstream.fetch_hold_until);
         let holds = backfill.into_iter().chain([self.genesis.hold_until]);
         let holds = holds.chain(fetches).filter(|until| *until > now);
         let next = polls.chain(holds).map(|at| at.saturating_sub(now)).min();
-        let is_waiting = self.sync.as_ref().is_some_and(|sync| sync.goal.is_complete());
+        let is_waiting = self
+            .sync
+            .as_ref()
+            .is_some_and(|sync| sync.goal.is_complete());
         let longest = self.health.block_time() / 4;
         let longest = match is_waiting {
             true => longest.min(AGREEMENT_PAUSE),

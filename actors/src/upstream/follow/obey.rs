@@ -15,6 +15,8 @@ use crate::{
             AskHash, Decision, Dissent, Effect, Fetch, HeadAuthority, NodeAccess, NodeSet,
             Situation,
         },
+        chain::Chain,
+        client::HeadClaim,
         health::{CallClass, Fault, UpstreamId, Verdict},
         plan::{PathOutcome, SyncPath},
     },
@@ -29,9 +31,8 @@ impl<U: Upstream, W: HeldWindow, A: HeadAuthority> Follower<U, W, A> {
             let decision = self.with_situation(A::decide);
             self.report_decision(&decision);
             self.ask_hashes(&decision.asks);
-            let is_staged = |sync: &mut HeadSync| {
-                sync.goal.is_complete() && decision.adopt == Some(sync.head)
-            };
+            let is_staged =
+                |sync: &mut HeadSync| sync.goal.is_complete() && decision.adopt == Some(sync.head);
             // Only a path to a head that is agreed on right now is applied.
             let Some(sync) = self.sync.take_if(is_staged) else {
                 self.sync_to(decision.fetch);
@@ -42,10 +43,7 @@ impl<U: Upstream, W: HeldWindow, A: HeadAuthority> Follower<U, W, A> {
         self.settle().await
     }
 
-    fn with_situation<T>(
-        &mut self,
-        act: impl FnOnce(&mut A, &Situation<'_, W::Held>) -> T,
-    ) -> T {
+    fn with_situation<T>(&mut self, act: impl FnOnce(&mut A, &Situation<'_, W::Held>) -> T) -> T {
         let held = self.window.held();
         let nodes = (0..self.upstreams.len()).map(|id| NodeAccess {
             may_fetch: self.may_fetch(id),
@@ -271,25 +269,31 @@ impl<U: Upstream, W: HeldWindow, A: HeadAuthority> Follower<U, W, A> {
         }
     }
 
-    /// Reports upstreams that contradict a quorum, once while they do.
+    /// Reports upstreams that contradict a quorum, once until they name a served head again.
     fn report_dissent(&mut self, dissent: &[Dissent]) {
-        let mut dissenting = NodeSet::default();
-        for &Dissent { node, theirs, ours } in dissent {
-            dissenting.insert(node);
-            if !self.dissenting.has(node) {
-                let name = self.upstreams[node].client.name();
-                let (number, hash) = theirs;
-                tracing::warn!(
-                    node = name,
-                    number,
-                    %hash,
-                    quorum = %ours,
-                    "the upstream contradicts a quorum"
-                );
-                (self.on_event)(Event::Dissent(node));
-            }
+        if let Some(held) = self.window.held() {
+            let is_served = |head: HeadClaim| held.has(head.number, head.hash);
+            let health = &self.health;
+            self.dissenting = self
+                .dissenting
+                .filter(|id| !health.head(id).is_some_and(is_served));
         }
-        self.dissenting = dissenting;
+        for &Dissent { node, theirs, ours } in dissent {
+            if self.dissenting.has(node) {
+                continue;
+            }
+            self.dissenting.insert(node);
+            let name = self.upstreams[node].client.name();
+            let (number, hash) = theirs;
+            tracing::warn!(
+                node = name,
+                number,
+                %hash,
+                quorum = %ours,
+                "the upstream contradicts a quorum"
+            );
+            (self.on_event)(Event::Dissent(node));
+        }
     }
 
     fn report_quarantine(&mut self, quarantined: NodeSet) {

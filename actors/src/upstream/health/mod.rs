@@ -111,6 +111,11 @@ impl Health {
         others.any(|(id, other)| id != upstream && other.usable_head().is_some())
     }
 
+    /// The head that an upstream named last.
+    pub(crate) fn head(&self, upstream: UpstreamId) -> Option<HeadClaim> {
+        self.upstreams[upstream].head
+    }
+
     /// When an upstream first named this block as its head, if that is still its head.
     pub(crate) fn named_at(&self, upstream: UpstreamId, hash: B256) -> Option<Moment> {
         let upstream = &self.upstreams[upstream];
@@ -148,7 +153,12 @@ impl Health {
 
     /// Records the head that an upstream named, and returns whether it counts: not while the
     /// upstream is backed off for heads.
-    pub(crate) fn head_named(&mut self, upstream: UpstreamId, now: Moment, head: HeadClaim) -> bool {
+    pub(crate) fn head_named(
+        &mut self,
+        upstream: UpstreamId,
+        now: Moment,
+        head: HeadClaim,
+    ) -> bool {
         if !self.may_ask(upstream, CallClass::Heads, now) {
             return false;
         }

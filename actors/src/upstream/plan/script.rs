@@ -110,7 +110,9 @@ impl ScriptRun<'_> {
             0 => low,
             1 => u64::MAX - low,
             2 => {
-                let (head, _) = self.held().map_or_else(Default::default, |held| Chain::head(&held));
+                let (head, _) = self
+                    .held()
+                    .map_or_else(Default::default, |held| Chain::head(&held));
                 head.wrapping_add(low).wrapping_sub(128)
             }
             _ => {

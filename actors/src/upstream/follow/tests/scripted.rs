@@ -85,11 +85,6 @@ impl Chains {
         chains[chain].extend(next);
     }
 
-    /// How many chains there are.
-    pub(super) fn len(&self) -> usize {
-        self.0.lock().len()
-    }
-
     pub(super) fn head(&self, chain: usize) -> u64 {
         self.0.lock()[chain].len() as u64 - 1
     }

@@ -93,10 +93,7 @@ fn heads_count_while_an_upstream_gives_no_blocks() {
         scene.name_head(0, number);
         scene.name_head(1, number);
         scene.health.advanced(scene.now, number);
-        assert_eq!(
-            scene.health.named_head(0).map(|head| head.number),
-            Some(number)
-        );
+        assert_eq!(scene.health.head(0).map(|head| head.number), Some(number));
         assert_eq!(scene.state(0), UpstreamState::Limited);
     }
     // The next poll is at the end of the backoff, however often it is polled.

@@ -13,13 +13,6 @@ const fn class_of(fault: Fault) -> CallClass {
     }
 }
 
-impl Health {
-    /// The head that an upstream named last.
-    fn named_head(&self, upstream: UpstreamId) -> Option<&HeadClaim> {
-        self.upstreams[upstream].head.as_ref()
-    }
-}
-
 /// The hash of the block of this number.
 fn hash(number: u64) -> B256 {
     B256::left_padding_from(&number.to_be_bytes())

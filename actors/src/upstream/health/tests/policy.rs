@@ -67,7 +67,7 @@ fn an_upstream_is_syncing_until_it_names_a_head() {
     health.syncing_reported(1, SECOND, false);
     assert_eq!(health.state(1, SECOND), UpstreamState::Live);
     assert!(health.has_other(0));
-    assert_eq!(health.named_head(1).map(|head| head.number), Some(9));
+    assert_eq!(health.head(1).map(|head| head.number), Some(9));
 }
 
 /// What other upstreams name makes nobody lag: it may be invented.
@@ -134,9 +134,7 @@ fn a_faulty_upstream_is_backed_off_and_can_recover() {
 fn a_backoff_of_calls_for_heads_lasts_a_block_time_at_most() {
     for block_time in [1, 12] {
         let mut scene = Scene::new(2);
-        scene
-            .health
-            .learn_block_time((0, 0), (10, 10 * block_time));
+        scene.health.learn_block_time((0, 0), (10, 10 * block_time));
         for fault in [Fault::Timeout, Fault::WrongChain] {
             for _ in 0..20 {
                 let wait = scene.fail(0, fault);
