@@ -1,7 +1,7 @@
 """Time from the announcement of a block until it is readable: the part `announced`.
 
-Several clients are timed in turns, a block each, in an order of chance. Only the one that is timed
-runs: every nearhead stands still during the others' turns.
+Several clients are timed in turns, a block each, in random order. Only the one that is timed runs:
+every nearhead is stopped during the others' turns.
 """
 
 import contextlib
@@ -11,16 +11,10 @@ import random
 import signal
 import statistics
 import time
+import types
 
-from follow import (
-    Heads,
-    begin_following,
-    percentile,
-    requests_of,
-    times_of_heads,
-    wait_full,
-    wait_until,
-)
+from follow import Heads, begin_following, percentile, requests_of, wait_full, wait_until
+from relay import Relays
 from servers import metrics, readable_at
 from tables import table
 from upstream import Chain
@@ -70,25 +64,92 @@ class Contestant:
     label: str
     # None: a plain client of the first geth.
     follower: Follower | None
-    # The first geths, which announce the block at once. The others get it after the turn.
+    # The geths that it follows, the first ones, and how many of them begin the time.
     geths: int = 1
-    # Those of them that the contestant follows, and how many of these begin the time.
-    follows: int = 1
     quorum: int = 1
-    # In ms by round: since the quorum-th announcement, since the first one, and since nearhead was
-    # notified, by its metric.
-    since_quorum: list = dataclasses.field(default_factory=list)
-    since_first: list = dataclasses.field(default_factory=list)
+    # Seconds by which the first geth is ahead of the others.
+    lag: float = 0.0
+    # In ms by round, the first of which warms up: since the quorum-th announcement, and since
+    # nearhead was notified, by its metric.
+    since_announced: list = dataclasses.field(default_factory=list)
     since_notified: list = dataclasses.field(default_factory=list)
 
     def begin_round(self):
-        for rounds in (self.since_quorum, self.since_first, self.since_notified):
-            rounds.append([])
+        self.since_announced.append([])
+        self.since_notified.append([])
 
-    def record(self, announced, done):
-        announced = sorted(announced[: self.follows])
-        self.since_quorum[-1].append((done - announced[self.quorum - 1]) / 1e6)
-        self.since_first[-1].append((done - announced[0]) / 1e6)
+
+class OneGeth:
+    """A geth that announces blocks to its clients itself."""
+
+    def __init__(self, options, chain, stack):
+        self.upstreams = start_geths(options, chain, stack)
+        self.ports = [self.upstreams[0].server.port]
+        self.plain = Heads(self.upstreams[0].server)
+
+    def announce(self, _):
+        """Returns when the plain client was notified."""
+        self.upstreams[0].begin_set_head()
+        return self.plain.next(self.upstreams[0])
+
+    def end_turn(self, _):
+        self.upstreams[0].end()
+
+    @staticmethod
+    def beginning(_):
+        return "another client was notified"
+
+
+class RelayedGeths:
+    """Several geths behind relays. On one core, they cannot announce a block at once without
+    delaying each other. So all get it, and the relays hold back what they send until they are idle
+    again."""
+
+    def __init__(self, options, chain, stack):
+        self.pause = options.pause
+        self.upstreams = start_geths(options, chain, stack)
+        servers = [upstream.server for upstream in self.upstreams]
+        self.direct = [Heads(server) for server in servers]
+        self.relays = Relays(servers, options.node_cores)
+        stack.callback(self.relays.stop)
+        self.ports = self.relays.ports
+        self.plain = Heads(types.SimpleNamespace(name="a relay", port=self.ports[0], path="/"))
+
+    def announce(self, contestant):
+        """Returns when the quorum's last geth announced the block to the contestant."""
+        self.relays.hold()
+        for upstream, heads in zip(self.upstreams, self.direct):
+            upstream.set_head()
+            heads.next(upstream)
+        # Each indexes the block's logs now.
+        time.sleep(self.pause * len(self.upstreams))
+        if contestant.lag:
+            times = [self.relays.release([0])]
+            time.sleep(contestant.lag)
+            times += [self.relays.release(range(1, contestant.geths))] * (contestant.geths - 1)
+        else:
+            times = [self.relays.release(range(contestant.geths))] * contestant.geths
+        notified = self.plain.next(self.upstreams[0])
+        return times[contestant.quorum - 1] if contestant.follower else notified
+
+    def end_turn(self, contestant):
+        self.relays.release(range(contestant.geths, len(self.upstreams)))
+
+    @staticmethod
+    def beginning(contestant):
+        if contestant.geths == 1:
+            return "its geth announced the block"
+        return f"{contestant.quorum} of its geths announced the block"
+
+
+def start_geths(options, chain, stack):
+    upstreams = []
+    for place in range(1, options.nodes + 1):
+        name = "geth" if place == 1 else f"geth-{place}"
+        upstream = chain.start(options.node_cores, name=name)
+        stack.callback(upstream.server.stop)
+        upstreams.append(upstream)
+    return upstreams
 
 
 class Race:
@@ -96,40 +157,34 @@ class Race:
 
     def __init__(self, options, stack):
         self.options, self.stack, self.random = options, stack, random.Random(1)
-        self.upstreams, self.followers = self.start_geths(), []
-        self.theirs = [Heads(upstream.server) for upstream in self.upstreams]
-        count = options.nodes
-        one = self.follow(1, "nearhead")
-        self.contestants = [Contestant("a plain client", None), Contestant("1 node", one)]
-        if options.before:
-            before = self.follow(1, "nearhead-before", options.before)
-            self.contestants.append(Contestant("1 node, before", before))
-        if count > 1:
-            every = self.follow(count, "nearhead-nodes")
-            self.contestants += [
-                Contestant(f"1 node of {count} that announce", one, geths=count),
-                Contestant(f"{count} nodes", every, count, count, count // 2 + 1),
-            ]
+        clients = 2 + bool(options.before) + (options.nodes > 1) * (1 + (options.lag is not None))
+        blocks = clients * (options.rounds * options.round_blocks + WARM_UP)
+        chain = Chain("mainnet", max(blocks, options.chain_blocks))
+        geths = RelayedGeths if options.nodes > 1 else OneGeth
+        self.geths, self.followers = geths(options, chain, stack), []
+        self.plain, self.timed = Contestant("a plain client", None), self.start_followers()
 
-    def start_geths(self):
-        clients = 2 + bool(self.options.before) + 2 * (self.options.nodes > 1)
-        blocks = clients * (self.options.rounds * self.options.round_blocks + WARM_UP)
-        chain = Chain("mainnet", max(blocks, self.options.chain_blocks))
-        # After an announcement, a geth indexes the block's logs for 20 ms. Each of several would do
-        # so on a machine of its own, not on the core on which another one answers.
-        flags = ["--history.logs.disable"] if self.options.nodes > 1 else []
-        upstreams = []
-        for place in range(1, self.options.nodes + 1):
-            name = "geth" if place == 1 else f"geth-{place}"
-            upstream = chain.start(self.options.node_cores, name=name, options=flags)
-            self.stack.callback(upstream.server.stop)
-            upstreams.append(upstream)
-        return upstreams
+    def start_followers(self):
+        nodes, quorum = self.options.nodes, self.options.nodes // 2 + 1
+        one = self.follow(1, "nearhead")
+        timed = [Contestant("1 node", one)]
+        if self.options.before:
+            before = self.follow(1, "nearhead-before", self.options.before)
+            timed.append(Contestant("1 node, before", before))
+        if nodes > 1:
+            every = self.follow(nodes, "nearhead-nodes")
+            label = f"{nodes} nodes"
+            timed.append(Contestant(label, every, nodes, quorum))
+            if self.options.lag is not None:
+                label = f"{label}, the first {self.options.lag:g} ms ahead"
+                lag = self.options.lag / 1e3
+                timed.append(Contestant(label, every, nodes, quorum, lag))
+        return timed
 
     def follow(self, count, name, program=None):
         """A nearhead that follows the first geths."""
-        upstreams = self.upstreams[:count]
-        server = begin_following(self.options, upstreams, name=name, program=program)
+        ports = self.geths.ports[:count]
+        server = begin_following(self.options, ports, name=name, program=program)
         self.stack.callback(server.stop)
         wait_full(server)
         self.followers.append(Follower(server))
@@ -138,39 +193,35 @@ class Race:
     def round(self, blocks):
         """Times each client with this many blocks. Their order is random, because geth collects
         garbage every few blocks."""
-        turns = self.contestants * blocks
+        contestants = [self.plain, *self.timed]
+        turns = contestants * blocks
         self.random.shuffle(turns)
-        for contestant in self.contestants:
+        for contestant in contestants:
             contestant.begin_round()
         for contestant in turns:
             self.turn(contestant)
 
     def turn(self, contestant):
-        first, timed = self.upstreams[0], contestant.follower
-        for upstream in self.upstreams:
+        upstreams, timed = self.geths.upstreams, contestant.follower
+        for upstream in upstreams:
             upstream.send()
         time.sleep(self.options.pause)
         idle = [follower for follower in self.followers if follower is not timed]
         for follower in idle:
             follower.stop()
-        announcing, heads = self.upstreams[: contestant.geths], self.theirs[: contestant.geths]
-        for upstream in self.random.sample(announcing, len(announcing)):
-            upstream.begin_set_head()
+        began = self.geths.announce(contestant)
         if timed:
-            *announced, _ = times_of_heads([*heads, timed.heads], first)
-            contestant.record(announced, readable_at(timed.server))
+            timed.heads.next(upstreams[0])
+            done = readable_at(timed.server)
             contestant.since_notified[-1].append(timed.delays.next())
         else:
-            announced = times_of_heads(heads, first)
-            heads[0].session.fetch(requests_of(first.head["blockHash"]), at_once=2)
-            contestant.record(announced, time.time_ns())
-        for upstream in announcing:
-            upstream.end()
-        for upstream in self.upstreams[contestant.geths :]:
-            upstream.set_head()
-        times_of_heads(self.theirs[contestant.geths :], first)
+            texts = requests_of(upstreams[0].head["blockHash"])
+            self.geths.plain.session.fetch(texts, at_once=2)
+            done = time.time_ns()
+        contestant.since_announced[-1].append((done - began) / 1e6)
+        self.geths.end_turn(contestant)
         for follower in idle:
-            follower.catch_up(first)
+            follower.catch_up(upstreams[0])
 
 
 def announced(options):
@@ -179,13 +230,12 @@ def announced(options):
         race.round(WARM_UP)
         for _ in range(options.rounds):
             race.round(options.round_blocks)
-    plain, *timed = race.contestants
-    print_delays(plain, timed)
-    if len(timed) > 1:
-        print_ratios(options, timed)
+    print_delays(race)
+    if len(race.timed) > 1:
+        print_ratios(options, race.timed)
 
 
-def print_delays(plain, timed):
+def print_delays(race):
     """A geth on one core may notify one client 10 ms before the other, so nearhead is also timed
     from its own notification."""
     shares = (0.5, 0.99)
@@ -194,7 +244,7 @@ def print_delays(plain, timed):
         times = list(itertools.chain(*rounds[1:]))
         return [percentile(times, share) for share in shares]
 
-    fetched = percentiles(plain.since_quorum)
+    fetched = percentiles(race.plain.since_announced)
     rows = []
 
     def add(name, rounds):
@@ -202,34 +252,30 @@ def print_delays(plain, timed):
         ratios = (f"{value / fetch:.2f}" for value, fetch in zip(found, fetched))
         rows.append((name, *(f"{value:.1f}" for value in found), *ratios))
 
-    for one in timed:
-        label = f"{one.label}: readable" if len(timed) > 1 else "readable"
-        if one.quorum == 1:
-            add(f"{label}, since another client was notified", one.since_quorum)
-        else:
-            add(f"{label}, since another client had {one.quorum} notifications", one.since_quorum)
-            add(f"{label}, since another client had the first", one.since_first)
+    for one in race.timed:
+        label = f"{one.label}: readable" if len(race.timed) > 1 else "readable"
+        add(f"{label}, since {race.geths.beginning(one)}", one.since_announced)
         add(f"{label}, since nearhead was notified", one.since_notified)
     what = "a plain fetch of block and receipts, since that client was notified"
-    add(what, plain.since_quorum)
-    blocks = sum(len(times) for times in plain.since_quorum[1:])
+    add(what, race.plain.since_announced)
+    blocks = sum(len(times) for times in race.plain.since_announced[1:])
     print(f"\nfrom the announcement, ms, {blocks} mainnet-like blocks each")
     table(("until", "p50", "p99", "p50 / fetch (goal <= 1.3)", "p99 / fetch (goal <= 1.3)"), rows)
 
 
 def print_ratios(options, timed):
     """The machine's speed varies: a ratio is of two medians of one round."""
-    rounds = {one.label: one.since_quorum[1:] for one in timed}
+    rounds = {one.label: one.since_announced[1:] for one in timed}
     p50s = {label: [statistics.median(times) for times in each] for label, each in rounds.items()}
 
     def row(label, goal, of_rounds, digits):
         cells = [f"{value:.{digits}f}" for value in (statistics.median(of_rounds), *of_rounds)]
         return (label, cells[0], goal, " ".join(cells[1:]))
 
-    one, last = "1 node", timed[-1].label
-    pairs = [(one, label, "") for label in p50s if label.endswith("before")]
-    if options.nodes > 1:
-        pairs += [(last, one, "<= 1.15"), (last, timed[-2].label, "")]
+    one, before, *_ = p50s
+    pairs = [(one, before, "")] if options.before else []
+    pairs += [(label, one, "<= 1.15") for label in p50s if label.endswith("nodes")]
+    pairs += [(label, one, "") for label in p50s if label.endswith("ahead")]
     rows = [row(f"{label}, ms", "", of_rounds, 1) for label, of_rounds in p50s.items()]
     for mine, base, goal in pairs:
         ratios = [ours / theirs for ours, theirs in zip(p50s[mine], p50s[base])]

@@ -4,7 +4,6 @@ import contextlib
 import http.client
 import json
 import math
-import select
 import time
 
 from servers import Failure, request, start_nearhead
@@ -31,10 +30,11 @@ def wait_until(what, condition, seconds=60, pause=0.002):
         time.sleep(pause)
 
 
-def begin_following(options, upstreams, cores=None, **build):
-    """Starts nearhead; `build` is its name and program."""
+def begin_following(options, ports, cores=None, **build):
+    """Starts nearhead, which follows the nodes at these ports; `build` is its name and program."""
     cores = options.follower_cores if cores is None else cores
-    nodes = [word for one in upstreams for word in ("--node", one.url(options.transport))]
+    urls = [f"{options.transport}://127.0.0.1:{port}" for port in ports]
+    nodes = [word for url in urls for word in ("--node", url)]
     return start_nearhead(["--source", "node", *nodes, *options.nearhead], cores, **build)
 
 
@@ -48,7 +48,7 @@ def followed(options, chain, cores=None, prefix=()):
     """An upstream, and nearhead with a full window of it."""
     upstream = chain.start(options.node_cores, prefix)
     try:
-        server = begin_following(options, [upstream], cores)
+        server = begin_following(options, [upstream.server.port], cores)
         try:
             wait_full(server)
             yield upstream, server
@@ -72,19 +72,6 @@ class Heads:
         if head["params"]["result"]["hash"] != upstream.head["blockHash"]:
             raise Failure(f"another head was announced: {head}")
         return now
-
-
-def times_of_heads(heads, upstream):
-    """When each of these announced the upstream's head, in ns since the epoch."""
-    waiting, times = {one.session.socket: one for one in heads}, {}
-    while waiting:
-        arrived = select.select(list(waiting), [], [], 60)[0]
-        if not arrived:
-            raise Failure("a head was not announced within 60 s")
-        for socket in arrived:
-            one = waiting.pop(socket)
-            times[one] = one.next(upstream)
-    return [times[one] for one in heads]
 
 
 def requests_of(block_hash):

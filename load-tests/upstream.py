@@ -61,13 +61,13 @@ class Chain:
             upstream.server.stop()
         unfinished.rename(self.folder)
 
-    def start(self, cores, prefix=(), name="geth", options=()):
+    def start(self, cores, prefix=(), name="geth"):
         """Starts an idle upstream on a copy of the folder; `prefix` goes before its command. Those
         that run at the same time need names."""
         folder = WORK / name
         shutil.rmtree(folder, ignore_errors=True)
         shutil.copytree(self.folder, folder)
-        upstream = Upstream(self, folder, cores, BASE, prefix, name, options)
+        upstream = Upstream(self, folder, cores, BASE, prefix, name)
         upstream.wait_idle()
         return upstream
 
@@ -87,7 +87,7 @@ class Upstream:
             "archive",
         ]
 
-    def __init__(self, chain, folder, cores, sent, prefix=(), name="geth", options=()):
+    def __init__(self, chain, folder, cores, sent, prefix=(), name="geth"):
         self.chain, self.sent = chain, sent
         port, engine = free_port(), free_port()
         self.server = Server(
@@ -112,7 +112,6 @@ class Upstream:
                 "--authrpc.port",
                 str(engine),
                 *GETH_COMMON,
-                *options,
             ],
             port,
             "/",
@@ -194,6 +193,3 @@ class Upstream:
                 return
             before = now
         raise Failure(f"geth was not idle within {seconds} s")
-
-    def url(self, transport):
-        return f"{transport}://127.0.0.1:{self.server.port}"
