@@ -273,7 +273,8 @@ fn a_session_is_notified_of_a_lower_head() {
 /// because no path leads from their blocks to the new head.
 #[test]
 fn a_reorg_deeper_than_the_window_closes_sessions() {
-    let mut anvil = Anvil::start(&["--no-mining"]);
+    // Nothing is finalized: what is cannot be reverted.
+    let mut anvil = Anvil::start(&["--no-mining", "--slots-in-an-epoch", "1000"]);
     anvil.mine(250);
     let servers = [http(anvil.address), ws(anvil.address)].map(|url| follow(&[url]));
     anvil.mine(1);

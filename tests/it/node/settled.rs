@@ -33,8 +33,7 @@ fn wait_settled(server: &Server, safe: Value, finalized: Value) {
     });
 }
 
-/// Waits until the finalized block is block 3, which is below the window of a chain with 132
-/// blocks.
+/// Waits until the finalized block, block 5, is below the window of a chain with 135 blocks.
 #[track_caller]
 fn wait_below(server: &Server) {
     let mut connection = server.connect();
@@ -54,7 +53,7 @@ fn wait_below(server: &Server) {
     }
     let absent = format!("0x{}", "00".repeat(20));
     let error =
-        json!({"code": -32000, "message": "historical state not available: block 3, oldest 5"});
+        json!({"code": -32000, "message": "historical state not available: block 5, oldest 8"});
     let params = json!([absent, "0x0", "finalized"]);
     check("state", &ask("eth_getStorageAt", params), &error);
 }
@@ -80,23 +79,26 @@ fn safe_and_finalized_follow_the_upstream_through_a_reorg() {
             &Value::Null,
         );
     }
-    // The tags move with the head, twice.
-    settle(&mut geth, &trunk[130], trunk[70].hash, trunk[40].hash);
-    settle(&mut geth, &trunk[131], trunk[71].hash, trunk[41].hash);
+    // The tags move with the head, twice, and at the second time a block falls below the window.
+    settle(&mut geth, &trunk[131], trunk[7].hash, trunk[4].hash);
     for server in &servers {
-        wait_settled(server, json!(trunk[71].hash), json!(trunk[41].hash));
+        wait_settled(server, json!(trunk[7].hash), json!(trunk[4].hash));
+    }
+    settle(&mut geth, &trunk[134], trunk[71].hash, trunk[4].hash);
+    for server in &servers {
+        wait_below(server);
     }
     println!("moved with the head");
     // The tags move while the head stays.
-    settle(&mut geth, &trunk[131], trunk[75].hash, trunk[45].hash);
+    settle(&mut geth, &trunk[134], trunk[75].hash, trunk[45].hash);
     for server in &servers {
         wait_settled(server, json!(trunk[75].hash), json!(trunk[45].hash));
     }
     println!("moved without the head");
-    // Block 3 is below the window, and nothing else is known about it.
-    settle(&mut geth, &trunk[131], trunk[75].hash, trunk[2].hash);
+    // A node that goes back is not followed: finalized blocks are final.
+    settle(&mut geth, &trunk[135], trunk[75].hash, trunk[40].hash);
     for server in &servers {
-        wait_below(server);
+        wait_settled(server, json!(trunk[75].hash), json!(trunk[45].hash));
     }
     settle(&mut geth, &trunk[139], trunk[75].hash, trunk[45].hash);
     // A reorg above both of them.

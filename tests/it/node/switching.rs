@@ -1,4 +1,5 @@
-//! Several upstreams: the best one is followed, and the head does not go back for a switch.
+//! Several upstreams of which one suffices (`--quorum 1`): the head goes on while one of them
+//! fails, and does not go back for another one. `trust` has those that have to agree.
 
 use std::{
     net::TcpListener,
@@ -12,7 +13,7 @@ use super::{
     comparison::{Comparison, GETH},
     driven_geth,
     driven_geth::DrivenGeth,
-    follow, follow_while_filling, follow_with, head, http, wait_fault, wait_head, wait_logged, ws,
+    follow_with, head, http, wait_fault, wait_head, ws,
 };
 use crate::{
     harness::{Server, check, wait_until},
@@ -21,6 +22,9 @@ use crate::{
         proxy::{Fault, Proxy, Refusal},
     },
 };
+
+/// One upstream suffices.
+const QUORUM: [&str; 2] = ["--quorum", "1"];
 
 /// Two upstreams of one chain, each behind a proxy.
 struct TwoUpstreams {
@@ -68,7 +72,8 @@ fn another_upstream_is_followed_when_one_stalls() {
     let mut pair = TwoUpstreams::at("node-stalls", 40, 10);
     // Longer than any test waits: switching must not depend on a timeout.
     let (timeout, never) = ("5m", Duration::from_secs(300));
-    let server = follow_with(&pair.urls(), &["--node-timeout", timeout]);
+    let more = [&QUORUM[..], &["--node-timeout", timeout]].concat();
+    let server = follow_with(&pair.urls(), &more);
     let mut at = 10;
     for (case, fault) in [
         ("frozen", Fault::Freeze),
@@ -114,7 +119,7 @@ fn another_upstream_is_followed_when_one_stalls() {
 #[test]
 fn a_limited_upstream_is_asked_less() {
     let mut pair = TwoUpstreams::at("node-limited", 60, 10);
-    let server = follow(&pair.urls());
+    let server = follow_with(&pair.urls(), &QUORUM);
     let mut at = 10;
     let too_many = Refusal::TooManyRequests {
         retry_after_seconds: 1,
@@ -160,10 +165,10 @@ fn a_limited_upstream_is_asked_less() {
 #[test]
 fn an_upstream_that_is_behind_lags_and_causes_no_reorg() {
     let mut pair = TwoUpstreams::at("node-lag", 30, 20);
-    let server = follow(&pair.urls());
+    let server = follow_with(&pair.urls(), &QUORUM);
     let wanted = (20, pair.payloads[19].hash);
     wait_head(&server, wanted);
-    // The followed upstream stalls; the other one is five blocks behind.
+    // One upstream stalls; the other one is five blocks behind.
     pair.upstreams[1].go_to(&pair.payloads[14]);
     pair.proxies[0].fail(vec![Fault::Freeze]);
     wait_fault(&server, 0, &["silent", "timeout"]);
@@ -185,9 +190,10 @@ fn an_upstream_that_is_behind_lags_and_causes_no_reorg() {
     pair.check_same(&server, 21);
 }
 
-/// Two forks: the followed one is kept until the other one finalizes a later block.
+/// Two forks: what the node on the other one calls finalized changes nothing. Once, a later
+/// finalized block was a reason to switch, and a false claim led to an invented chain.
 #[test]
-fn the_fork_that_is_finalized_is_followed() {
+fn a_finality_claim_on_another_fork_changes_nothing() {
     let chain = Branches::make("node-forks", 37, 60, 20);
     let (trunk, branch) = (&chain.trunk, &chain.branch);
     let mut upstreams = [0, 1].map(|at| DrivenGeth::of(&format!("node-forks-{at}"), &chain));
@@ -198,37 +204,34 @@ fn the_fork_that_is_finalized_is_followed() {
     upstreams[0].go_to(&trunk[49]);
     upstreams[1].go_to(&trunk[39]);
     let proxy = Proxy::to(&[upstreams[1].address()]);
-    let server = follow(&[http(upstreams[0].address()), http(proxy.address)]);
+    let urls = [http(upstreams[0].address()), http(proxy.address)];
+    let server = follow_with(&urls, &QUORUM);
     wait_head(&server, (50, trunk[49].hash));
-    let wait_polled = || {
+    let mut connection = server.connect();
+    let mut stay_on_trunk = |number: usize| {
         let calls = proxy.calls("eth_getBlockByNumber");
         wait_until("the other upstream is polled", || {
+            let wanted = (number as u64, trunk[number - 1].hash);
+            check("the head", &head(&mut connection), &wanted);
             proxy.calls("eth_getBlockByNumber") > calls + 8
         });
     };
-    // An equally high fork is no reason to switch.
     upstreams[1].go_to(&branch[9]);
-    wait_polled();
     upstreams[0].go_to(&trunk[50]);
     wait_head(&server, (51, trunk[50].hash));
-    // A later finalized block is a reason, but the head does not go back for it.
-    upstreams[1].settle(&branch[10], branch[4].hash, branch[4].hash);
-    wait_logged(&server, "it has finalized a later block");
-    wait_polled();
-    check("kept", &head(&mut server.connect()), &(51, trunk[50].hash));
-    // The upstream that is no longer followed moves second; otherwise it would be ahead.
-    upstreams[1].settle(&branch[11], branch[4].hash, branch[4].hash);
-    upstreams[0].go_to(&trunk[51]);
-    wait_head(&server, (52, branch[11].hash));
-    upstreams[1].settle(&branch[12], branch[4].hash, branch[4].hash);
-    upstreams[0].go_to(&trunk[52]);
-    wait_head(&server, (53, branch[12].hash));
-    let mut comparison = Comparison::between(&server, upstreams[1].address());
-    comparison.blocks(1..=53);
+    for number in 51..54 {
+        let payload = &branch[number - 41];
+        upstreams[1].settle(payload, branch[4].hash, branch[4].hash);
+        stay_on_trunk(number);
+        let wanted = upstreams[0].go_to(&trunk[number]);
+        wait_head(&server, wanted);
+    }
+    let mut comparison = Comparison::between(&server, upstreams[0].address());
+    comparison.blocks(1..=54);
     comparison.finish(GETH);
 }
 
-/// Two forks: the higher one is followed only after the followed one stops.
+/// Two forks: the higher one is followed only after the node on the served one stops.
 #[test]
 fn a_higher_fork_is_followed_when_the_other_one_stops() {
     let chain = Branches::paced("node-rivals", 43, [60, 20], 8);
@@ -241,7 +244,8 @@ fn a_higher_fork_is_followed_when_the_other_one_stops() {
     // The forks diverge after block 40.
     upstreams[0].go_to(&trunk[42]);
     upstreams[1].go_to(&trunk[39]);
-    let server = follow(&proxies.each_ref().map(|proxy| http(proxy.address)));
+    let urls = proxies.each_ref().map(|proxy| http(proxy.address));
+    let server = follow_with(&urls, &QUORUM);
     let mut connection = server.connect();
     let mut wait_on_trunk = |what: &str, is_met: &dyn Fn((u64, B256)) -> bool| {
         wait_until(what, || {
@@ -251,17 +255,13 @@ fn a_higher_fork_is_followed_when_the_other_one_stops() {
         });
     };
     for number in 44..=47 {
-        // The followed upstream has just moved.
         let wanted = upstreams[0].go_to(&trunk[number - 1]);
-        wait_on_trunk("the followed upstream's head", &|head| head == wanted);
-        // The rival is ahead by one or two blocks: in the first round until its block is fetched,
-        // later until it is polled.
-        let tried = proxies[1].calls("eth_getBlockByHash");
+        wait_on_trunk("the head of the trunk", &|head| head == wanted);
+        // The rival is ahead by one or two blocks.
         let heard = proxies[1].calls("eth_getBlockByNumber");
         upstreams[1].go_to(&branch[number - 40 + number % 2]);
-        wait_on_trunk("the rival is polled", &|_| match number {
-            44 => proxies[1].calls("eth_getBlockByHash") > tried,
-            _ => proxies[1].calls("eth_getBlockByNumber") > heard,
+        wait_on_trunk("the rival is polled", &|_| {
+            proxies[1].calls("eth_getBlockByNumber") > heard
         });
     }
     proxies[0].fail(vec![Fault::Freeze]);
@@ -280,7 +280,8 @@ fn an_upstream_that_is_absent_at_the_start_is_skipped() {
     // No one listens on this port any more.
     let unused = TcpListener::bind("127.0.0.1:0").unwrap().local_addr();
     let unused = unused.unwrap();
-    let server = follow_while_filling(&[http(unused), ws(unused), http(upstream.address())]);
+    let urls = [http(unused), ws(unused), http(upstream.address())];
+    let server = follow_with(&urls, &QUORUM);
     wait_head(&server, wanted);
     wait_fault(&server, 0, &["connection"]);
     wait_until("ready", || server.get("/ready").status == 200);
