@@ -13,14 +13,18 @@ mod tests;
 
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
+use alloy_primitives::B256;
 use nearhead_actors::{data_folder::DataRoot, freshness::HeadAgeMax, upstream::Endpoint};
-use nearhead_chain::dev::Profile;
+use nearhead_chain::{dev::Profile, network::Network, verify::HeaderRulesMode};
 
 use crate::{access::MethodSet, limits};
 
 pub use resolve::{Command, CommandError, Export, Resolved};
 pub use value::{ApiKey, Cap, LogFormat, SourceKind};
-use value::{Show, api_keys, cap, data_root, duration, head_age_max, nodes, parsed, path, whole};
+use value::{
+    NODES_MAX, Show, api_keys, cap, data_root, duration, head_age_max, nodes, parsed, path,
+    trusted_blocks, whole,
+};
 
 /// One option as the command line, the environment, the file and the documentation know it.
 #[derive(Debug)]
@@ -64,7 +68,7 @@ impl OptionSpec {
 
     /// Whether it may be given several times.
     fn is_list(&self) -> bool {
-        matches!(self.name, "api-key" | "node")
+        matches!(self.name, "api-key" | "node" | "trusted-block")
     }
 }
 
@@ -113,18 +117,18 @@ options! {
     /// nodes
     "source" source: SourceKind = SourceKind::Dev,
         "SOURCE", "dev, files or node", parsed;
-    /// The chain's genesis.json, for source files. Source node needs it only for a chain that has
-    /// blob parameters of its own
+    /// The chain's genesis.json, for source files. With source node it pins the chain that nodes
+    /// have to be on, and the rules of its headers
     "genesis" genesis: Option<PathBuf> = None,
         "FILE", "the path of a file", path;
     /// Blocks to import, in the format of `geth export`, plain or gzipped
     "chain" chain: Option<PathBuf> = None,
         "FILE", "the path of a file", path;
 "Nodes":
-    /// A node to follow, over http, https, ws or wss. May be given several times; the best one is
-    /// followed. `user:password@` in the URL is sent as HTTP basic authentication, and the part
-    /// after `#` as headers. Separate several with commas in the environment; use a list in the
-    /// file
+    /// A node to follow, over http, https, ws or wss. May be given several times; --quorum says how
+    /// many of them have to agree. `user:password@` in the URL is sent as HTTP basic
+    /// authentication, and the part after `#` as headers. Separate several with commas in the
+    /// environment; use a list in the file
     "node" nodes: Vec<Endpoint> = Vec::new(),
         "URL[#HEADER=VALUE&...]", "a URL with http, https, ws or wss, at most 16 of them", nodes, secret;
     /// Maximum number of concurrent calls to one node for blocks, and as many again for state; a
@@ -142,6 +146,32 @@ options! {
     /// Memory in bytes for state fetched from nodes; the least recently read state is dropped first
     "state-bytes" state_bytes: usize = 512 << 20,
         "BYTES", "a whole number from 1048576 to 1099511627776", |text| whole(text, 1 << 20, 1 << 40);
+"Trust":
+    /// Nodes that have to agree on a block before it is served; auto is more than half of them.
+    /// With half of them or fewer, two forks can both have a quorum
+    "quorum" quorum: Cap = Cap::Auto,
+        "NODES", "auto or a whole number from 1 to the number of nodes",
+        |text| cap(text, 1, NODES_MAX);
+    /// The network that nodes have to be on: pins its chain id, its genesis hash and the rules of
+    /// its headers
+    "network" network: Option<Network> = None,
+        "NETWORK", "mainnet, sepolia or hoodi", |text| parsed(text).map(Some);
+    /// The chain id that nodes have to have. Without this, --network and --genesis, it is the one
+    /// that a quorum of the nodes states at the start
+    "chain-id" chain_id: Option<u64> = None,
+        "NUMBER", "a whole number from 1 to 18446744073709551615",
+        |text| whole(text, 1, u64::MAX).map(Some);
+    /// A block that the chain has to contain. It replaces the finalized block in --data-dir, unless
+    /// that is a later one. May be given several times. Separate several with commas in the
+    /// environment; use a list in the file
+    "trusted-block" trusted_blocks: Vec<(u64, B256)> = Vec::new(),
+        "NUMBER:HASH", "NUMBER:HASH, with a whole number and 0x with 64 hex digits, at most 16 of them",
+        trusted_blocks;
+    /// Whether headers of nodes have to obey the rules of their fork. auto: on mainnet, Sepolia and
+    /// Hoodi and with --genesis; on: always, so that a chain with unknown rules is refused; off:
+    /// never
+    "header-rules" header_rules: HeaderRulesMode = HeaderRulesMode::Auto,
+        "MODE", "auto, on or off", parsed;
 "Data":
     /// Folder for what outlives the process: with source node, the newest finalized block. auto is
     /// the folder that systemd names in STATE_DIRECTORY, else nearhead in the user's data folder
@@ -274,6 +304,44 @@ pub enum ConfigError {
     /// The source is `node` and no node is given.
     #[error("--source node needs --node URL")]
     NoNode,
+    /// More nodes would have to agree than there are.
+    #[error(
+        "--quorum {quorum} is more than the number of nodes, {nodes}: add --node URL, or lower --quorum"
+    )]
+    Quorum {
+        /// How many would have to agree.
+        quorum: usize,
+        /// How many are given.
+        nodes: usize,
+    },
+    /// The network has another chain id.
+    #[error(
+        "--chain-id {chain_id} contradicts --network {network}, whose chain id is {}: give one of them",
+        network.chain_id()
+    )]
+    ChainId {
+        /// The network.
+        network: Network,
+        /// The chain id that is given.
+        chain_id: u64,
+    },
+    /// The network has another genesis.
+    #[error(
+        "--trusted-block 0:{hash} contradicts --network {network}, whose genesis is {}: give one of them",
+        network.genesis_hash()
+    )]
+    TrustedGenesis {
+        /// The network.
+        network: Network,
+        /// The hash that is given for block 0.
+        hash: B256,
+    },
+    /// Two blocks with one number are trusted.
+    #[error("--trusted-block gives two hashes for block {number}: give the right one")]
+    TrustedTwice {
+        /// The number.
+        number: u64,
+    },
     /// Files or nodes are given, but the source would ignore them.
     #[error("--{given} is given, but the source is dev (the default): add --source {wanted}")]
     Unused {
@@ -298,8 +366,8 @@ impl Config {
                 }
             }
         }
-        if self.source == SourceKind::Node && self.nodes.is_empty() {
-            return Err(ConfigError::NoNode);
+        if self.source == SourceKind::Node {
+            self.check_nodes()?;
         }
         if self.api_keys.is_empty() {
             if self.source != SourceKind::Dev || !self.listen.ip().is_loopback() {
@@ -311,5 +379,37 @@ impl Config {
             self.api_keys.push(ApiKey::new("dev", "dev"));
         }
         Ok(self)
+    }
+
+    /// Checks the options of source node together.
+    fn check_nodes(&self) -> Result<(), ConfigError> {
+        let nodes = self.nodes.len();
+        if nodes == 0 {
+            return Err(ConfigError::NoNode);
+        }
+        if let Cap::Of(quorum) = self.quorum
+            && quorum > nodes
+        {
+            return Err(ConfigError::Quorum { quorum, nodes });
+        }
+        let mut trusted = self.trusted_blocks.clone();
+        trusted.sort_unstable();
+        let mut pairs = trusted.windows(2);
+        if let Some(pair) = pairs.find(|pair| pair[0].0 == pair[1].0) {
+            let (number, _) = pair[0];
+            return Err(ConfigError::TrustedTwice { number });
+        }
+        let Some(network) = self.network else {
+            return Ok(());
+        };
+        if let Some(chain_id) = self.chain_id.filter(|id| *id != network.chain_id()) {
+            return Err(ConfigError::ChainId { network, chain_id });
+        }
+        match trusted.first() {
+            Some(&(0, hash)) if hash != network.genesis_hash() => {
+                Err(ConfigError::TrustedGenesis { network, hash })
+            }
+            _ => Ok(()),
+        }
     }
 }

@@ -19,6 +19,19 @@ use super::{Config, ConfigError, OPTIONS, OptionSpec, SourceKind};
 /// Environment variable that names the file.
 const CONFIG_ENVIRONMENT: &str = "NEARHEAD_CONFIG";
 
+/// Options that source dev would ignore, each with a source that uses it: giving one without
+/// `--source` is a mistake.
+const OF_OTHER_SOURCES: [(&str, &str); 8] = [
+    ("genesis", "files"),
+    ("chain", "files"),
+    ("node", "node"),
+    ("quorum", "node"),
+    ("network", "node"),
+    ("chain-id", "node"),
+    ("trusted-block", "node"),
+    ("header-rules", "node"),
+];
+
 /// The command that the command line gives.
 #[derive(Debug)]
 pub enum Command {
@@ -236,7 +249,7 @@ impl Resolved {
                 .position(|option| option.name == name)
                 .map(|at| &origins[at])
         };
-        for (given, wanted) in [("genesis", "files"), ("chain", "files"), ("node", "node")] {
+        for (given, wanted) in OF_OTHER_SOURCES {
             let ignored =
                 config.source == SourceKind::Dev && origin("source") == Some(&Origin::Default);
             if ignored && origin(given) != Some(&Origin::Default) {

@@ -8,14 +8,19 @@ use std::{
     time::Duration,
 };
 
-use nearhead_actors::{data_folder::DataRoot, freshness::HeadAgeMax, upstream::Endpoint};
-use nearhead_chain::dev::Profile;
+use alloy_primitives::B256;
+use nearhead_actors::{
+    data_folder::DataRoot,
+    freshness::HeadAgeMax,
+    upstream::{Endpoint, TRUSTED_MAX},
+};
+use nearhead_chain::{dev::Profile, network::Network, verify::HeaderRulesMode};
 use tracing_subscriber::EnvFilter;
 
 use crate::access::MethodSet;
 
 /// Largest number of upstreams. Each one costs a call for its head twice a block time.
-const NODES_MAX: usize = 16;
+pub(super) const NODES_MAX: usize = 16;
 
 /// Where blocks come from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -166,6 +171,19 @@ impl Show for Vec<Endpoint> {
     }
 }
 
+impl Show for Vec<(u64, B256)> {
+    fn show(&self) -> String {
+        let blocks: Vec<String> = self
+            .iter()
+            .map(|(number, hash)| format!("{number}:{hash}"))
+            .collect();
+        match blocks.is_empty() {
+            true => "none".to_owned(),
+            false => blocks.join(", "),
+        }
+    }
+}
+
 impl Show for Vec<ApiKey> {
     fn show(&self) -> String {
         let mut tenants: Vec<&str> = Vec::new();
@@ -223,6 +241,8 @@ words! {
     SourceKind { Dev = "dev", Files = "files", Node = "node" }
     MethodSet { Companion = "companion", Core = "core" }
     LogFormat { Text = "text", Json = "json" }
+    Network { Mainnet = "mainnet", Sepolia = "sepolia", Hoodi = "hoodi" }
+    HeaderRulesMode { Auto = "auto", On = "on", Off = "off" }
     Profile { Small = "small", Mainnet = "mainnet", P99 = "p99", Adversarial = "adversarial" }
 }
 
@@ -370,6 +390,23 @@ pub(super) fn nodes(texts: &[String]) -> Option<Vec<Endpoint>> {
         .map(|text| text.trim().parse().ok())
         .collect::<Option<_>>()?;
     (nodes.len() <= NODES_MAX).then_some(nodes)
+}
+
+/// Blocks that the operator trusts, each `NUMBER:HASH`; each text may hold several, separated by
+/// commas. One that is given twice counts once.
+pub(super) fn trusted_blocks(texts: &[String]) -> Option<Vec<(u64, B256)>> {
+    let texts = texts.iter().flat_map(|text| text.split(','));
+    let mut blocks = Vec::new();
+    for text in texts {
+        let (number, hash) = text.trim().split_once(':')?;
+        let number = whole(&[number.to_owned()], 0, u64::MAX)?;
+        let digits = hash.strip_prefix("0x").filter(|hex| hex.len() == 64)?;
+        let block = (number, digits.parse().ok()?);
+        if !blocks.contains(&block) {
+            blocks.push(block);
+        }
+    }
+    (blocks.len() <= TRUSTED_MAX).then_some(blocks)
 }
 
 /// Directives of a tracing filter.

@@ -32,7 +32,7 @@ mod state;
 mod tracker_window;
 mod verified;
 
-pub use agree::Choice;
+pub use agree::{Choice, TRUSTED_MAX};
 pub use endpoint::{Endpoint, EndpointError, Scheme};
 pub use health::{Fault, UpstreamState};
 #[cfg(any(test, feature = "testing"))]

@@ -134,6 +134,12 @@ const WRONG: &[(&str, &str, &str)] = &[
     ("reorg-depth", "0", "from 1"),
     ("reorg-depth", "128", "127"),
     ("rate-limit", "-1", "from 0"),
+    ("quorum", "0", "auto or a whole number from 1"),
+    ("quorum", "17", "the number of nodes"),
+    ("network", "holesky", "mainnet, sepolia or hoodi"),
+    ("chain-id", "0", "from 1"),
+    ("trusted-block", "7:0x11", "64 hex digits"),
+    ("header-rules", "strict", "auto, on or off"),
     ("max-connections", "0", "from 1"),
 ];
 

@@ -37,4 +37,5 @@ pub(crate) use authority::{
 pub(crate) use links::{Links, Point};
 pub(crate) use node_set::NodeSet;
 pub(crate) use policy::Policy;
+pub use policy::TRUSTED_MAX;
 pub(crate) use quorum::Quorum;

@@ -10,7 +10,7 @@ const FRESH_BLOCKS: u32 = 3;
 const FRESH_MIN: Duration = Duration::from_secs(2);
 
 /// Blocks that the operator may pin. Each costs a call to each upstream when the window starts.
-pub(crate) const TRUSTED_MAX: usize = 16;
+pub const TRUSTED_MAX: usize = 16;
 
 /// How many upstreams have to agree.
 #[derive(Clone, Copy, Debug)]
