@@ -18,7 +18,7 @@ use nearhead_actors::{
         DevSource, FilesSource, ProgressReport, Source, SourceError, SourceEvent, SourceLink,
         TrackerHandle,
     },
-    upstream::{Standing, StateSource, UpstreamConfig, UpstreamSource},
+    upstream::{FollowedChain, Standing, StateSource, UpstreamConfig, UpstreamSource},
 };
 use nearhead_chain::{dev::DevConfig, encode::EncodeOptions};
 use tokio::sync::oneshot;
@@ -48,6 +48,8 @@ pub(crate) struct Upstreams {
     pub(crate) state: StateSource,
     /// The standing of the upstreams.
     pub(crate) standing: Arc<Standing>,
+    /// The chain that they are to be on.
+    pub(crate) chain: FollowedChain,
 }
 
 /// Why a source could not start.
@@ -178,7 +180,12 @@ fn run(
                 concurrency: config.node_concurrency,
                 timeout: config.node_timeout,
                 state_bytes_max: config.state_bytes,
+                quorum: config.quorum.given(),
+                network: config.network,
+                chain_id: config.chain_id,
                 genesis: config.genesis,
+                trusted: config.trusted_blocks,
+                header_rules: config.header_rules,
                 data: config.data_dir,
                 options,
             };
@@ -187,6 +194,7 @@ fn run(
             let _ = follows.send(Upstreams {
                 state: source.state().clone(),
                 standing: Arc::clone(source.standing()),
+                chain: source.chain().clone(),
             });
             source.run(link)
         }
@@ -268,7 +276,12 @@ impl EventHandler {
                     not_kept(data, &error);
                 }
             }
-            SourceEvent::HeadChoice { .. } | SourceEvent::Dissent { .. } => {}
+            SourceEvent::HeadChoice {
+                choice,
+                agreeing,
+                needed,
+            } => self.metrics.set_head_choice(choice, agreeing, needed),
+            SourceEvent::Dissent { upstream } => self.metrics.node_dissented(upstream),
             SourceEvent::UpstreamFault { upstream, reason } => {
                 self.metrics.node_failed(upstream, reason);
             }

@@ -17,6 +17,7 @@
 //! | module | what it does | must not mention |
 //! |---|---|---|
 //! | `main.rs` | the entry point: starts the service, prints its URL, waits for a signal, sets the exit code | `actix`, `serde_json` |
+//! | `greeting.rs` | what the program prints once it serves | `actix`, `serde_json` |
 //! | `allocator.rs` | the program's memory allocator | `crate::` |
 //! | [`config`] | all options in one table: flag, environment, file, messages | `actix::`, `actix_web::`, `crate::http`, `crate::rpc`, `crate::ws`, `crate::service` |
 //! | `service` | starts and stops the parts; the only module that knows them all | `serde_json`, `RpcError`, `Envelope`, `Params` |

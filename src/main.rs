@@ -1,6 +1,7 @@
 //! The command line of nearhead: parse, start, wait for a signal.
 
 mod allocator;
+mod greeting;
 
 use std::{io, process::ExitCode, thread, time::Instant};
 
@@ -102,7 +103,7 @@ async fn run(config: Config, mut signals: Signals) -> ExitCode {
         Ok(Err(error)) => return fail(FAILED, &error),
         Err(_) => return fail(FAILED, &"the service panicked while it started"),
     };
-    print(&greeting(&service, &config));
+    print(&greeting::greeting(&service, &config));
     tokio::select! {
         () = signals.next() => {}
         reason = service.failed() => return fail(FAILED, &reason),
@@ -114,47 +115,6 @@ async fn run(config: Config, mut signals: Signals) -> ExitCode {
         // supervisors may send it to the process and to its group.
         _ = signals.interrupt.recv() => fail(FAILED, &"stopped at once"),
     }
-}
-
-/// The lines that a user needs first. A configured secret is not printed: the command to try
-/// prompts for it.
-fn greeting(service: &Service, config: &Config) -> String {
-    use nearhead::{
-        access::MethodSet,
-        config::{ApiKey, SourceKind},
-    };
-    let source = match config.source {
-        SourceKind::Dev => format!("dev, seed {}", config.seed),
-        SourceKind::Files => "files".to_owned(),
-        SourceKind::Node => {
-            let nodes: Vec<String> = config.nodes.iter().map(ToString::to_string).collect();
-            format!("node, {}", nodes.join(", "))
-        }
-    };
-    let (number, hash) = match service.head().load() {
-        Some(snapshot) => (snapshot.head().number(), snapshot.head().hash.to_string()),
-        None => (0, String::new()),
-    };
-    let has_dev_key = config.api_keys.contains(&ApiKey::new("dev", "dev"));
-    let (prompt, key) = if has_dev_key {
-        ("", "dev")
-    } else {
-        ("printf 'key: '; read -r KEY; ", "$KEY")
-    };
-    let (method, params) = match config.methods {
-        MethodSet::Companion => ("eth_blockNumber", String::new()),
-        MethodSet::Core => ("eth_getBlockByHash", format!("\"{hash}\",false")),
-    };
-    let url = service.url();
-    format!(
-        "nearhead {version}\n\
-         source  {source}\n\
-         head    {number} {hash}\n\
-         url     {url}/v3/<API_KEY>\n\
-         try     {prompt}curl -s {url}/v3/{key} -H 'content-type: application/json' \
-         -d '{{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"{method}\",\"params\":[{params}]}}'\n",
-        version = env!("CARGO_PKG_VERSION"),
-    )
 }
 
 /// The signals that end the process.

@@ -17,7 +17,8 @@ use nearhead_actors::{
     messages::StopHead,
     read::ReadResources,
     readiness::Readiness,
-    source::{ProgressReport, SourceError, TrackerHandle},
+    source::{ProgressReport, TrackerHandle},
+    upstream::FollowedChain,
 };
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::sync::{oneshot, watch};
@@ -42,6 +43,7 @@ pub struct Service {
     /// Where it listens; port 0 is replaced by the port that the system chose.
     address: SocketAddr,
     head: Head,
+    chain: Option<FollowedChain>,
     #[cfg(test)]
     tracker: Addr<HeadTracker>,
     failure: watch::Receiver<Option<String>>,
@@ -83,7 +85,7 @@ impl StartError {
     pub const fn is_misuse(&self) -> bool {
         match self {
             Self::Config(_) => true,
-            Self::Source(FeedError::Source(SourceError::DataFolder(error))) => error.is_misuse(),
+            Self::Source(FeedError::Source(error)) => error.is_misuse(),
             _ => false,
         }
     }
@@ -112,6 +114,7 @@ impl Failure {
 /// What a started service reports.
 struct Started {
     address: SocketAddr,
+    chain: Option<FollowedChain>,
     #[cfg(test)]
     tracker: Addr<HeadTracker>,
 }
@@ -154,6 +157,7 @@ impl Service {
         Ok(Self {
             address: started.address,
             head,
+            chain: started.chain,
             #[cfg(test)]
             tracker: started.tracker,
             failure,
@@ -179,6 +183,12 @@ impl Service {
     #[must_use]
     pub const fn head(&self) -> &Head {
         &self.head
+    }
+
+    /// The chain that the upstreams are to be on; `None` for sources without upstreams.
+    #[must_use]
+    pub const fn followed_chain(&self) -> Option<&FollowedChain> {
+        self.chain.as_ref()
     }
 
     /// Waits until the service cannot go on, and returns the reason.
@@ -278,11 +288,9 @@ impl Startup {
             address: tracker,
             end: mut tracker_end,
         } = feed.tracker.clone();
-        let server_state = server_state(
-            &config,
-            (head, tracker.clone(), feed.upstreams.take()),
-            metrics,
-        );
+        let upstreams = feed.upstreams.take();
+        let chain = upstreams.as_ref().map(|upstreams| upstreams.chain.clone());
+        let server_state = server_state(&config, (head, tracker.clone(), upstreams), metrics);
         let draining = Arc::clone(&server_state.readiness.draining);
         let server = serve(&config, server_state, socket, failure.clone());
         let (address, server) = match server {
@@ -295,6 +303,7 @@ impl Startup {
         // Sending fails if the caller has gone; then `stop` below ends at once.
         let _ = started.send(Ok(Started {
             address,
+            chain,
             #[cfg(test)]
             tracker: tracker.clone(),
         }));
@@ -328,6 +337,9 @@ fn server_state(
     (head, tracker, upstreams): (Head, Addr<HeadTracker>, Option<Upstreams>),
     metrics: Metrics,
 ) -> ServerState {
+    let chain = upstreams.as_ref().map(|upstreams| &upstreams.chain);
+    let freshness = freshness(config, chain);
+    let has_header_rules = chain.is_none_or(|chain| chain.has_header_rules);
     let (state, standing) = upstreams
         .map(|upstreams| (upstreams.state, upstreams.standing))
         .unzip();
@@ -348,8 +360,9 @@ fn server_state(
     ServerState {
         readiness: Readiness {
             head,
-            freshness: freshness(config),
+            freshness,
             upstreams: standing,
+            has_header_rules,
             draining: Arc::default(),
         },
         tracker,
@@ -367,7 +380,7 @@ fn server_state(
 }
 
 /// How old the head of the configured source may be. A chain that does not grow is never stale.
-const fn freshness(config: &Config) -> Freshness {
+fn freshness(config: &Config, chain: Option<&FollowedChain>) -> Freshness {
     let grows = match config.source {
         SourceKind::Dev => !config.block_time.is_zero(),
         SourceKind::Files => false,
@@ -378,8 +391,7 @@ const fn freshness(config: &Config) -> Freshness {
             true => config.head_age_max,
             false => HeadAgeMax::Off,
         },
-        // Which network a source follows is not known yet.
-        counts_timestamp: false,
+        counts_timestamp: chain.is_some_and(|chain| chain.network.is_some()),
     }
 }
 

@@ -10,7 +10,11 @@ use std::{
 
 use nearhead_chain::window::{Snapshot, WINDOW_BLOCKS};
 
-use crate::{freshness::Freshness, head::Head, upstream::Standing};
+use crate::{
+    freshness::Freshness,
+    head::Head,
+    upstream::{HeadAgreement, Standing},
+};
 
 /// Decides whether the service is ready; clones read the same state.
 #[derive(Clone, Debug)]
@@ -21,6 +25,9 @@ pub struct Readiness {
     pub freshness: Freshness,
     /// The standing of the upstreams, if the source has any.
     pub upstreams: Option<Arc<Standing>>,
+    /// Whether headers have to obey the rules of their fork. Sources other than upstreams check
+    /// every header.
+    pub has_header_rules: bool,
     /// Set while the service stops.
     pub draining: Arc<AtomicBool>,
 }
@@ -30,8 +37,8 @@ pub struct Readiness {
 pub enum Unready {
     /// The service is stopping.
     Draining,
-    /// No upstream is followed, so no new head would be noticed.
-    NoUpstream,
+    /// The head stands, because no quorum of the upstreams agrees on one that may be served.
+    HeadStands(HeadAgreement),
     /// No block is readable.
     NoBlock,
     /// The window is being filled.
@@ -93,9 +100,9 @@ impl Readiness {
         if self.draining.load(Ordering::Relaxed) {
             reasons.push(Unready::Draining);
         }
-        let upstreams = self.upstreams.as_ref();
-        if upstreams.is_some_and(|standing| !standing.agreement().is_reached()) {
-            reasons.push(Unready::NoUpstream);
+        let agreement = self.upstreams.as_ref().map(|standing| standing.agreement());
+        if let Some(agreement) = agreement.filter(|agreement| !agreement.is_reached()) {
+            reasons.push(Unready::HeadStands(agreement));
         }
         let Some(snapshot) = self.head.load() else {
             reasons.push(Unready::NoBlock);

@@ -54,6 +54,15 @@ pub enum Cap {
 }
 
 impl Cap {
+    /// The bound, if one is given.
+    #[must_use]
+    pub(crate) const fn given(self) -> Option<usize> {
+        match self {
+            Self::Auto => None,
+            Self::Of(count) => Some(count),
+        }
+    }
+
     /// The bound, with `auto` in place of [`Self::Auto`].
     #[must_use]
     pub(crate) const fn or(self, auto: usize) -> usize {

@@ -1,6 +1,6 @@
 //! Health, readiness and metrics, for orchestrators and monitors.
 
-use std::fmt::Write as _;
+use std::{borrow::Cow, fmt::Write as _};
 
 use actix_web::{
     HttpResponse,
@@ -9,7 +9,10 @@ use actix_web::{
         header::{self, HeaderValue},
     },
 };
-use nearhead_actors::readiness::{HeadStatus, ReadinessReport, Unready};
+use nearhead_actors::{
+    readiness::{HeadStatus, ReadinessReport, Unready},
+    upstream::{Choice, HeadAgreement},
+};
 
 use super::server_state::ServerState;
 
@@ -37,6 +40,9 @@ pub(super) fn ready(server: &ServerState) -> HttpResponse {
             age.as_secs_f64()
         );
     }
+    if !server.readiness.has_header_rules {
+        facts.push_str(r#","header_rules":"off""#);
+    }
     let is_ready = missing.is_empty();
     let missing: Vec<String> = missing.iter().map(|what| format!("\"{what}\"")).collect();
     let status = if is_ready {
@@ -53,13 +59,29 @@ pub(super) fn ready(server: &ServerState) -> HttpResponse {
     )
 }
 
-const fn reason(unready: Unready) -> &'static str {
-    match unready {
+fn reason(unready: Unready) -> Cow<'static, str> {
+    Cow::Borrowed(match unready {
         Unready::Draining => "the service is going away",
-        Unready::NoUpstream => "no node can be followed",
+        Unready::HeadStands(agreement) => return why_head_stands(agreement).into(),
         Unready::NoBlock => "there is no block yet",
         Unready::WindowNotFilled => "the window is not filled yet",
         Unready::HeadStale => "the head is stale",
+    })
+}
+
+/// Why no head may be served but the present one. The sentences need no escaping in JSON.
+fn why_head_stands(agreement: HeadAgreement) -> String {
+    let HeadAgreement {
+        choice,
+        agreeing,
+        needed,
+    } = agreement;
+    match choice {
+        None => "the nodes have named no head yet".to_owned(),
+        Some(Choice::TooFewNodes | Choice::Disagree) => {
+            format!("{agreeing} of {needed} nodes agree")
+        }
+        Some(choice) => choice.to_string(),
     }
 }
 

@@ -12,7 +12,7 @@ use nearhead_actors::{
     admission::PermitUse,
     read::ReadResources,
     readiness::Readiness,
-    upstream::{StateSource, UpstreamState},
+    upstream::{Choice, StateSource, UpstreamState},
 };
 use parking_lot::Mutex;
 use prometheus::{
@@ -76,6 +76,14 @@ pub struct Metrics {
     /// `nearhead_head_delay_seconds`: time from an upstream's announcement of a head until it is
     /// readable here.
     pub(crate) head_delay: Histogram,
+    /// `nearhead_head_choice{choice}`.
+    head_choice: IntGaugeVec,
+    /// `nearhead_quorum_nodes{kind}`.
+    quorum_nodes: IntGaugeVec,
+    /// `nearhead_header_rules`: without labels, and without a value unless there are upstreams.
+    header_rules: IntGaugeVec,
+    /// `nearhead_node_dissent_total{node}`.
+    node_dissent: IntCounterVec,
     /// `nearhead_node_faults_total{node, reason}`; `node` is the position in the configuration.
     node_faults: IntCounterVec,
     /// `nearhead_node_limited_total{node}`.
@@ -187,6 +195,26 @@ impl Metrics {
                 "Time from the followed node's announcement of a new head until clients can read it",
                 &HEAD_DELAY_SECONDS,
             )?,
+            head_choice: exporter.gauges(
+                "nearhead_head_choice",
+                "With source node, 1 for what the nodes' statements do to the head now, 0 for the other choices",
+                &["choice"],
+            )?,
+            quorum_nodes: exporter.gauges(
+                "nearhead_quorum_nodes",
+                "With source node, how many nodes agree about the head (agreeing), and how many have to (needed)",
+                &["kind"],
+            )?,
+            header_rules: exporter.gauges(
+                "nearhead_header_rules",
+                "With source node, 1 if headers have to obey the rules of their fork, 0 if not",
+                &[],
+            )?,
+            node_dissent: exporter.counters(
+                "nearhead_node_dissent_total",
+                "Times that a node contradicted a quorum of the nodes, by its position in the configuration",
+                &["node"],
+            )?,
             node_faults: exporter.counters(
                 "nearhead_node_faults_total",
                 "Faults of nodes, by position of the node in the configuration and by reason",
@@ -260,6 +288,25 @@ impl Metrics {
         self.node_faults.with_label_values(&[&node, reason]).inc();
     }
 
+    /// Counts a contradiction between an upstream and a quorum.
+    pub(crate) fn node_dissented(&self, node: usize) {
+        let node = node.to_string();
+        self.node_dissent.with_label_values(&[&node]).inc();
+    }
+
+    /// Sets what the upstreams' statements do to the head, and how many of them agree.
+    pub(crate) fn set_head_choice(&self, choice: &str, agreeing: usize, needed: usize) {
+        for other in Choice::ALL {
+            let is_it = other.label() == choice;
+            let gauge = self.head_choice.with_label_values(&[other.label()]);
+            gauge.set(i64::from(is_it));
+        }
+        for (kind, nodes) in [("agreeing", agreeing), ("needed", needed)] {
+            let gauge_of_kind = self.quorum_nodes.with_label_values(&[kind]);
+            gauge_of_kind.set(gauge(nodes as u64));
+        }
+    }
+
     /// Sets the state of an upstream.
     pub(crate) fn set_node_state(&self, node: usize, state: &str) {
         let node = node.to_string();
@@ -303,6 +350,10 @@ impl Metrics {
         if let Some(counts) = reads.state.as_ref().map(StateSource::counts) {
             copy(&self.state_reads, &counts.reads());
             copy(&self.state_fetches, &counts.calls());
+        }
+        if readiness.upstreams.is_some() {
+            let gauge = self.header_rules.with_label_values::<&str>(&[]);
+            gauge.set(i64::from(readiness.has_header_rules));
         }
         if let Some(snapshot) = readiness.head.load() {
             self.head_number.set(gauge(snapshot.head().number()));

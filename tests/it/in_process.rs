@@ -54,6 +54,7 @@ pub(crate) fn readiness(head: Head, age_max: HeadAgeMax) -> Readiness {
             counts_timestamp: false,
         },
         upstreams: None,
+        has_header_rules: true,
         draining: Arc::default(),
     }
 }

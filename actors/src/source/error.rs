@@ -5,7 +5,7 @@ use std::{io, path::PathBuf};
 use actix::MailboxError;
 use nearhead_chain::{
     chain_file::ChainFileError, dev::DevError, import::ImportError, network::SpecError,
-    window::WindowError,
+    trie::TrieError, verify::RulesUnknown, window::WindowError,
 };
 
 use crate::data_folder::DataFolderError;
@@ -40,6 +40,22 @@ pub enum SourceError {
         /// The rule.
         error: SpecError,
     },
+    /// The state of the genesis cannot be built.
+    #[error("{}: {error}", path.display())]
+    GenesisState {
+        /// The genesis file.
+        path: PathBuf,
+        /// The error.
+        error: TrieError,
+    },
+    /// The genesis is not the one that other options name.
+    #[error("{}: {reason}", path.display())]
+    GenesisContradicts {
+        /// The genesis file.
+        path: PathBuf,
+        /// What is in the file, and what the options name.
+        reason: String,
+    },
     /// A block failed a check.
     #[error("{}: {error}", path.display())]
     BadBlock {
@@ -69,12 +85,43 @@ pub enum SourceError {
     /// Upstreams cannot be called, or a call to one panicked.
     #[error("{0}")]
     Upstream(String),
+    /// No quorum of the upstreams is on one chain, and none is pinned. The message has a line for
+    /// each upstream.
+    #[error(
+        "{quorum} of {nodes} nodes have to be on the same chain, and they are not: correct --node, \
+         or name the chain with --network, --chain-id or --genesis{answers}"
+    )]
+    NoAgreement {
+        /// How many have to agree.
+        quorum: usize,
+        /// How many there are.
+        nodes: usize,
+        /// A line for each upstream: its name and its answer, after a line feed.
+        answers: String,
+    },
+    /// Headers are to be checked, and the chain's rules are not known.
+    #[error("--header-rules on: {0}")]
+    RulesUnknown(#[from] RulesUnknown),
     /// The folder for data cannot be used.
     #[error(transparent)]
     DataFolder(#[from] DataFolderError),
     /// The service is stopping.
     #[error("stopped")]
     Stopped,
+}
+
+impl SourceError {
+    /// Whether the options have to be corrected before another start can succeed.
+    #[must_use]
+    pub const fn is_misuse(&self) -> bool {
+        match self {
+            Self::GenesisContradicts { .. } | Self::NoAgreement { .. } | Self::RulesUnknown(_) => {
+                true
+            }
+            Self::DataFolder(error) => error.is_misuse(),
+            _ => false,
+        }
+    }
 }
 
 impl From<DevError> for SourceError {

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`Endpoint`] | how an upstream is configured: URL, authorization, headers; shown without secrets |
 //! | `client` | the calls to one upstream: timeouts, bounds, one enum of errors; the only module that knows their JSON |
+//! | `identity` | which chain is followed: pinned, or stated by a quorum |
 //! | `agree` | decides which head is served: what enough upstreams agree on |
 //! | `health` | how each upstream does, and when a failed one is asked again |
 //! | `plan` | decides which blocks to ask for; knows only numbers and hashes |
@@ -23,6 +24,7 @@ mod client;
 mod endpoint;
 mod follow;
 mod health;
+mod identity;
 mod plan;
 mod priority;
 mod reporter;
@@ -37,6 +39,6 @@ pub use endpoint::{Endpoint, EndpointError, Scheme};
 pub use health::{Fault, UpstreamState};
 #[cfg(any(test, feature = "testing"))]
 pub use plan::run_script;
-pub use source::{UpstreamConfig, UpstreamSource};
+pub use source::{FollowedChain, UpstreamConfig, UpstreamSource};
 pub use standing::{HeadAgreement, Standing};
 pub use state::{BlockRef, StateCounts, StateSource};

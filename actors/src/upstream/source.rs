@@ -1,18 +1,18 @@
 //! Source `node`: connects to upstreams and follows what a quorum of them agrees on.
 
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use std::{io, path::PathBuf, sync::Arc, time::Duration};
 
+use alloy_primitives::B256;
 use nearhead_chain::{
     encode::EncodeOptions,
-    network::{BlobRules, ChainSpec},
+    network::{BlobRules, ChainSpec, Network},
     remote::{ANSWER_BYTES_MAX, Verifier},
     trie::NodeStore,
-    verify::HeaderRules,
+    verify::{HeaderRules, HeaderRulesMode},
 };
 use tokio::{
     runtime::{Builder, Runtime},
     sync::{mpsc, oneshot},
-    time,
 };
 
 use super::{
@@ -21,6 +21,7 @@ use super::{
     client::{CallLimits, ClientError, UpstreamClient, answer_bytes},
     follow::{FollowConfig, FollowError, Follower},
     health::{CallClass, FaultReport},
+    identity::{ChainIdentity, GenesisFile, Pins, agreed_chain},
     priority::lower_priority,
     reporter::Reporter,
     standing::Standing,
@@ -29,15 +30,8 @@ use super::{
 };
 use crate::{
     data_folder::{DataFolder, DataRoot},
-    source::{Source, SourceError, SourceEvent, SourceLink, read_genesis_file},
+    source::{Source, SourceError, SourceEvent, SourceLink},
 };
-
-/// Chain ids of the networks whose genesis does not come back with other blocks: mainnet, Sepolia
-/// and Hoodi.
-const NETWORKS: [u64; 3] = [1, 11_155_111, 560_048];
-
-/// Pause between attempts to reach any upstream at the start.
-const START_RETRY: Duration = Duration::from_secs(1);
 
 /// Calls for heads to one upstream that may be in progress: a poll makes three at once, and the
 /// rest is for hashes of single blocks. They do not count against [`UpstreamConfig::concurrency`],
@@ -59,12 +53,41 @@ pub struct UpstreamConfig {
     pub timeout: Duration,
     /// Largest number of bytes of state to hold.
     pub state_bytes_max: usize,
-    /// The chain's genesis file, if given: it states the chain id and the price of blob gas.
+    /// How many upstreams have to agree; `None` for more than half of them.
+    pub quorum: Option<usize>,
+    /// The network to follow, if the operator names it.
+    pub network: Option<Network>,
+    /// The chain id to follow, if the operator names it.
+    pub chain_id: Option<u64>,
+    /// The chain's genesis file, if given: it pins chain id, genesis and rules.
     pub genesis: Option<PathBuf>,
+    /// Blocks that the chain has to contain, number and hash.
+    pub trusted: Vec<(u64, B256)>,
+    /// Whether headers have to obey the rules of their fork.
+    pub header_rules: HeaderRulesMode,
     /// Where the newest finalized block is kept.
     pub data: DataRoot,
     /// How blocks are encoded.
     pub options: EncodeOptions,
+}
+
+/// The chain that is followed, and how it is decided what is served of it.
+#[derive(Clone, Debug)]
+pub struct FollowedChain {
+    /// Its chain id.
+    pub chain_id: u64,
+    /// Hash of its block 0; `None` if no quorum states it.
+    pub genesis: Option<B256>,
+    /// The network with this chain id and this genesis.
+    pub network: Option<Network>,
+    /// How many upstreams there are.
+    pub nodes: usize,
+    /// How many of them have to agree.
+    pub quorum: usize,
+    /// Whether headers have to obey the rules of their fork.
+    pub has_header_rules: bool,
+    /// The folder for data; `None` if all is kept in memory.
+    pub data: Option<PathBuf>,
 }
 
 /// The upstreams of one chain.
@@ -72,55 +95,58 @@ pub struct UpstreamSource {
     runtime: Runtime,
     upstreams: Vec<VerifiedUpstream>,
     unknown_transaction: UnknownTransaction,
-    chain_id: u64,
     concurrency: usize,
     state: StateSource,
     standing: Arc<Standing>,
     fault_reports: mpsc::Receiver<FaultReport>,
+    /// The chain, and how many upstreams have to agree.
+    chain: FollowedChain,
+    /// Decides about the head.
+    authority: Quorum,
+    /// What headers are checked against.
+    rules: HeaderRules,
 }
 
 impl UpstreamSource {
-    /// Reads the chain id from the genesis file, or asks the upstreams for it until one answers or
-    /// the source is stopped. The thread has a lower priority from then on.
+    /// Finds out which chain to follow: it is pinned, or a quorum of the upstreams agrees on it.
+    /// The upstreams are asked until then, or until the source is stopped. The thread has a lower
+    /// priority from then on.
     ///
     /// # Errors
-    /// The genesis file is not valid, the runtime or a client cannot be set up, the folder for data
-    /// cannot be used, or the source is stopped ([`SourceError::Stopped`]).
-    pub fn connect(mut config: UpstreamConfig, link: &SourceLink) -> Result<Self, SourceError> {
+    /// The genesis file is not valid or contradicts other options, no quorum agrees on a chain, its
+    /// rules are not known although they are to be checked, the runtime or a client cannot be set
+    /// up, the folder for data cannot be used, or the source is stopped
+    /// ([`SourceError::Stopped`]).
+    pub fn connect(config: UpstreamConfig, link: &SourceLink) -> Result<Self, SourceError> {
         lower_priority();
-        let spec = config.genesis.take().map(read_spec).transpose()?;
-        // One thread makes the calls; as many threads as there are cores verify blocks. One more
-        // waits for the stop signal.
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        let runtime = Builder::new_current_thread()
-            .enable_all()
-            .max_blocking_threads(cores + 1)
-            .thread_name("verifier")
-            .build()
-            .map_err(SourceError::Runtime)?;
+        let runtime = runtime().map_err(SourceError::Runtime)?;
         let [heads, blocks, state] = {
             let _inside = runtime.enter();
             CallClass::ALL.map(|class| clients(&config, class))
         };
         let (heads, blocks, state) = (heads?, blocks?, state?);
-        let chain_id = match &spec {
-            Some(spec) => spec.chain_id(),
-            None => runtime.block_on(first_chain_id(&heads, link))?,
-        };
-        let is_known = spec.is_some() || NETWORKS.contains(&chain_id);
-        let opening = open_data(&config.data, &heads, chain_id, is_known);
-        if let Some(folder) = runtime.block_on(opening)? {
+        let opening = OpenedChain::open(&config, &heads, link);
+        let OpenedChain {
+            chain,
+            blob_rules,
+            rules,
+            folder,
+        } = runtime.block_on(opening)?;
+        let FollowedChain {
+            chain_id, quorum, ..
+        } = chain;
+        let finalized = folder.as_ref().and_then(DataFolder::finalized);
+        let finalized = still_finalized(finalized, &config.trusted);
+        let policy = Policy::new(quorum, heads.len());
+        let authority = Quorum::new(policy, heads.len(), finalized, config.trusted);
+        if let Some(folder) = folder {
             link.report(SourceEvent::DataOpened(folder));
         }
-        let rules = match spec {
-            Some(spec) => BlobRules::of_genesis(spec),
-            None => BlobRules::of_chain(chain_id),
-        };
         let store = NodeStore::bounded(config.state_bytes_max);
-        let verifier = Arc::new(Verifier::new(chain_id, rules, config.options, store));
+        let verifier = Arc::new(Verifier::new(chain_id, blob_rules, config.options, store));
         let unknown_transaction = UnknownTransaction::default();
         let (reports, fault_reports) = mpsc::channel(FAULT_REPORTS_MAX);
-        let standing = Arc::new(Standing::new(heads.len(), Policy::majority(heads.len())));
+        let standing = Arc::new(Standing::new(heads.len(), quorum));
         let state = StateSource::new(
             state,
             runtime.handle().clone(),
@@ -138,12 +164,20 @@ impl UpstreamSource {
             upstreams: heads.into_iter().zip(blocks).map(upstream).collect(),
             runtime,
             unknown_transaction,
-            chain_id,
             concurrency: config.concurrency,
             state,
             standing,
             fault_reports,
+            chain,
+            authority,
+            rules,
         })
+    }
+
+    /// The chain that is followed.
+    #[must_use]
+    pub const fn chain(&self) -> &FollowedChain {
+        &self.chain
     }
 
     /// The source of state that is not resident.
@@ -168,21 +202,23 @@ impl Source for UpstreamSource {
             runtime,
             upstreams,
             unknown_transaction,
-            chain_id,
             concurrency,
             fault_reports,
             standing,
+            chain,
+            authority,
+            rules,
             ..
         } = self;
+        let chain_id = chain.chain_id;
         let config = FollowConfig {
             chain_id,
-            genesis: None,
+            genesis: chain.genesis,
             concurrency,
             seed: u64::from(std::process::id()),
         };
         let (mut reporter, mut refused) =
             Reporter::new(link.clone(), upstreams.len(), standing, unknown_transaction);
-        let quorum = Policy::majority(upstreams.len());
         let handler = Box::new(move |event| reporter.report(event));
         let (end, ended) = oneshot::channel::<()>();
         let stop = link.stop.clone();
@@ -191,9 +227,7 @@ impl Source for UpstreamSource {
             let _ = stop.recv();
             drop(end);
         });
-        let window = TrackerWindow::new(link, chain_id, HeaderRules::off());
-        let policy = Policy::new(quorum, upstreams.len());
-        let authority = Quorum::new(policy, upstreams.len(), None, Vec::new());
+        let window = TrackerWindow::new(link, chain_id, rules);
         let outcome = runtime.block_on(async {
             let follower = Follower::new(upstreams, window, authority, config, handler);
             let following = follower.run(fault_reports, ended);
@@ -238,44 +272,144 @@ fn clients(config: &UpstreamConfig, class: CallClass) -> Result<Vec<UpstreamClie
         .collect()
 }
 
-/// The chain id of the first upstream that answers.
-async fn first_chain_id(clients: &[UpstreamClient], link: &SourceLink) -> Result<u64, SourceError> {
-    loop {
-        for client in clients {
-            match client.chain_id().await {
-                Ok(chain_id) => return Ok(chain_id),
-                Err(error) => {
-                    tracing::warn!(node = %client.endpoint(), %error, "the upstream does not report its chain id");
-                }
-            }
-            if link.is_stopped() {
-                return Err(SourceError::Stopped);
-            }
-        }
-        time::sleep(START_RETRY).await;
+/// One thread makes the calls; as many threads as there are cores verify blocks. One more waits for
+/// the stop signal.
+fn runtime() -> io::Result<Runtime> {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    Builder::new_current_thread()
+        .enable_all()
+        .max_blocking_threads(cores + 1)
+        .thread_name("verifier")
+        .build()
+}
+
+/// The chain to follow, with its rules and its folder.
+struct OpenedChain {
+    chain: FollowedChain,
+    blob_rules: BlobRules,
+    rules: HeaderRules,
+    folder: Option<DataFolder>,
+}
+
+impl OpenedChain {
+    /// Finds out which chain to follow, and opens its folder.
+    async fn open(
+        config: &UpstreamConfig,
+        heads: &[UpstreamClient],
+        link: &SourceLink,
+    ) -> Result<Self, SourceError> {
+        let file = config.genesis.as_deref().map(GenesisFile::read);
+        let file = file.transpose()?;
+        let (network, chain_id) = (config.network, config.chain_id);
+        let pins = Pins::new(file.as_ref(), network, chain_id, &config.trusted)?;
+        let nodes = heads.len();
+        let quorum = config.quorum.unwrap_or(Policy::majority(nodes));
+        let identity = agreed_chain(&pins, quorum, heads, link).await?;
+        report_identity(identity, &pins);
+        let ChainIdentity {
+            chain_id,
+            genesis,
+            network,
+        } = identity;
+        let spec = file.map(|file| file.spec);
+        let is_known = spec.is_some() || network.is_some();
+        let blob_rules = match &spec {
+            Some(spec) => BlobRules::of_genesis(spec.clone()),
+            None => BlobRules::of_chain(chain_id),
+        };
+        let spec = spec.or_else(|| network.map(ChainSpec::of_network));
+        let rules = HeaderRules::new(config.header_rules, spec)?;
+        let folder = open_data(&config.data, identity, is_known)?;
+        let chain = FollowedChain {
+            chain_id,
+            genesis,
+            network,
+            nodes,
+            quorum,
+            has_header_rules: rules.is_on(),
+            data: folder.as_ref().map(|folder| folder.path().to_owned()),
+        };
+        Ok(Self {
+            chain,
+            blob_rules,
+            rules,
+            folder,
+        })
     }
 }
 
-/// Opens the folder of the chain. Its genesis is that of the first upstream that answers.
-async fn open_data(
+/// Opens the chain's folder; `None` if all is kept in memory. `is_known` says that the operator
+/// named the chain, or that it is a known network.
+fn open_data(
     root: &DataRoot,
-    clients: &[UpstreamClient],
-    chain_id: u64,
+    chain: ChainIdentity,
     is_known: bool,
 ) -> Result<Option<DataFolder>, SourceError> {
-    if !root.has_folder_for(is_known) {
-        return Ok(None);
-    }
-    for client in clients {
-        if let Ok(Some(genesis)) = client.hash_at(0).await {
-            return Ok(root.open(chain_id, genesis, is_known)?);
+    let Some(genesis) = chain.genesis else {
+        if root.has_folder_for(is_known) {
+            tracing::warn!("no quorum of nodes states the chain's genesis: all is kept in memory");
         }
-    }
-    tracing::warn!("no upstream states the chain's genesis: all is kept in memory");
-    Ok(None)
+        return Ok(None);
+    };
+    Ok(root.open(chain.chain_id, genesis, is_known)?)
 }
 
-fn read_spec(path: PathBuf) -> Result<ChainSpec, SourceError> {
-    let genesis = read_genesis_file(&path)?;
-    ChainSpec::from_genesis(&genesis).map_err(|error| SourceError::Rules { path, error })
+/// The finalized block of an earlier process, unless the operator trusts a block at it or above it,
+/// which may be on another chain.
+fn still_finalized(finalized: Option<(u64, B256)>, trusted: &[(u64, B256)]) -> Option<(u64, B256)> {
+    let (number, hash) = finalized?;
+    if trusted.iter().any(|(trusted, _)| *trusted >= number) {
+        tracing::warn!(number, %hash, "a trusted block replaces the block that was finalized");
+        return None;
+    }
+    tracing::info!(number, %hash, "the chain was finalized up to this block");
+    Some((number, hash))
+}
+
+/// Logs which chain is followed. One that has the chain id of a network and is not that network
+/// deserves a warning, unless the operator named it.
+fn report_identity(chain: ChainIdentity, pins: &Pins) {
+    let ChainIdentity {
+        chain_id,
+        genesis,
+        network,
+    } = chain;
+    let genesis = genesis.map(tracing::field::display);
+    let network = network.map(tracing::field::display);
+    tracing::info!(chain_id, genesis, network, "this chain is followed");
+    if let Some(namesake) = chain.namesake().filter(|_| !pins.has_chain_id()) {
+        tracing::warn!(
+            chain_id,
+            genesis,
+            "the nodes have the chain id of {namesake} and not its genesis, so its rules are not \
+             applied: name the chain with --network {namesake}, --chain-id or --genesis"
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_trusted_block_at_the_finalized_one_or_above_replaces_it() {
+        let hash = B256::repeat_byte;
+        let finalized = Some((10, hash(1)));
+        for (trusted, expected) in [
+            (&[][..], finalized),
+            (&[9], finalized),
+            (&[0, 9], finalized),
+            (&[10], None),
+            (&[3, 11], None),
+            (&[u64::MAX], None),
+        ] {
+            let trusted: Vec<_> = trusted.iter().map(|number| (*number, hash(2))).collect();
+            assert_eq!(
+                still_finalized(finalized, &trusted),
+                expected,
+                "{trusted:?}"
+            );
+            assert_eq!(still_finalized(None, &trusted), None);
+        }
+    }
 }

@@ -2,9 +2,9 @@
 
 use std::{fs, path::Path, process::Command};
 
-use super::{arguments, http};
+use super::{arguments, chain_of_execution_apis, http, wait_logged};
 use crate::{
-    harness::{Process, Server, check, scratch, serving},
+    harness::{Process, Server, check, scratch, serving, vectors},
     upstreams::Anvil,
 };
 
@@ -74,31 +74,39 @@ fn a_folder_is_of_one_process_and_one_chain() {
 }
 
 /// A nearhead without `--data-dir`, in a home folder that the test chose.
-fn at_home(upstream: &str, home: &Path) -> Server {
+fn at_home(upstream: &str, more: &[&str], home: &Path) -> Server {
     let upstreams = [upstream.to_owned()];
-    let mut command = serving(&arguments(&upstreams));
+    let mut command = serving(&[&arguments(&upstreams)[..], more].concat());
     Server::of(command.env_remove("NEARHEAD_DATA_DIR").env("HOME", home))
 }
 
 #[test]
-fn without_a_folder_a_known_network_is_kept_in_the_users() {
+fn without_a_folder_a_known_chain_is_kept_in_the_users() {
     let home = scratch("node-data-home");
     let data = home.join(".local/share/nearhead");
-    // A node for development may start again from its genesis.
-    let mut anvil = Anvil::start(&["--no-mining"]);
-    anvil.mine(3);
-    drop(at_home(&http(anvil.address), &home));
-    check("a development node", &names(&data), &Vec::new());
-    let mut anvil = Anvil::start(&["--no-mining", "--chain-id", "560048"]);
-    anvil.mine(3);
-    let upstream = http(anvil.address);
-    drop(at_home(&upstream, &home));
+    // A node for development may start again from its genesis, also with the chain id of a network.
+    for id in ["31337", "560048"] {
+        let mut anvil = Anvil::start(&["--no-mining", "--chain-id", id]);
+        anvil.mine(3);
+        let server = at_home(&http(anvil.address), &[], &home);
+        wait_logged(&server, "\ndata    in memory: ");
+        check("a development node", &names(&data), &Vec::new());
+    }
+    // The genesis file makes the chain known.
+    let geth = chain_of_execution_apis("node-data-home-geth", 20);
+    let upstream = http(geth.address);
+    let genesis = vectors().join("genesis.json");
+    let pinned = ["--genesis", genesis.to_str().unwrap()];
+    let server = at_home(&upstream, &pinned, &home);
     let [name] = names(&data).try_into().unwrap();
-    assert!(name.starts_with("560048-"), "{name}");
+    assert!(name.starts_with("3503995874084926-"), "{name}");
+    let folder = data.join(&name);
+    wait_logged(&server, &format!("\ndata    {}\n", folder.display()));
+    drop(server);
     // A home folder that cannot be written is no error, because nobody asked for it.
     let file = home.join("file");
     fs::write(&file, "").unwrap();
-    let server = at_home(&upstream, &file);
-    let warned = |log: &str| log.contains("all is kept in memory").then_some(());
-    server.process.output.wait_for("a warning", warned);
+    let server = at_home(&upstream, &pinned, &file);
+    wait_logged(&server, "all is kept in memory");
+    wait_logged(&server, "\ndata    in memory: ");
 }

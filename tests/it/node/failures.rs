@@ -11,8 +11,8 @@ use super::{
     comparison::{ANVIL, ANVIL_EMPTY, Comparison, GETH},
     driven_geth,
     driven_geth::DrivenGeth,
-    faults, follow, follow_while_filling, head, http, wait_fault, wait_head, wait_logged,
-    wait_new_fault, ws,
+    faults, follow, follow_while_filling, follow_with, head, http, wait_fault, wait_head,
+    wait_logged, wait_new_fault, ws,
 };
 use crate::{
     harness::{self, Connection, KEY, Server, check, scratch, wait_until},
@@ -124,14 +124,16 @@ fn no_block_of_another_chain_behind_the_url_is_served() {
     }
 }
 
-/// The first upstream decides the chain id; one of another chain is not used.
+/// Of two upstreams on two chains, the one on the pinned chain is used. Before quorums, the first
+/// upstream decided the chain id; now two that contradict each other do not agree, so the test
+/// pins the chain. One of them is to decide about the head, because the other one does not count.
 #[test]
 fn an_upstream_of_another_chain_is_not_used() {
     let mut anvils = ["31337", "77"].map(|id| Anvil::start(&["--no-mining", "--chain-id", id]));
     anvils[0].mine(3);
     anvils[1].mine(40);
     let urls = [0, 1].map(|at: usize| http(anvils[at].address));
-    let server = follow(&urls);
+    let server = follow_with(&urls, &["--chain-id", "31337", "--quorum", "1"]);
     wait_fault(&server, 1, &["wrong_chain"]);
     wait_logged(&server, "chain id is 77, not 31337");
     for _ in 0..3 {

@@ -17,6 +17,7 @@
 //! | `fields` | the lies cover every member of the upstreams' answers |
 //! | `announcements` | lies in the heads that an upstream announces |
 //! | `data_folder` | what outlives the process: locks, other chains, damaged files |
+//! | `identity` | which chain is followed: agreed on, pinned, finalized by an earlier process |
 //! | `freshness` | a head that stands still |
 //! | `classes` | an upstream that refuses or stalls one class of calls is used for the others |
 //! | `state` | accounts, slots, codes and proofs at every block, and lies about them |
@@ -35,6 +36,7 @@ mod failures;
 mod fields;
 mod following;
 mod freshness;
+mod identity;
 mod liar;
 mod reorgs;
 mod restarts;

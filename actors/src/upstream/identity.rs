@@ -1,0 +1,404 @@
+//! Which chain is followed: the one that the operator pins, else the one that a quorum states.
+//!
+//! No upstream chooses the chain alone, and none that lies or is silent prevents a start.
+
+use std::{
+    fmt,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use alloy_primitives::B256;
+use nearhead_chain::{
+    import::genesis_hash,
+    network::{ChainSpec, Network},
+};
+use tokio::{join, task::JoinSet, time};
+
+use super::client::{CallError, UpstreamClient};
+use crate::source::{SourceError, SourceLink, read_genesis_file};
+
+/// Pause before an upstream that gave no answer is asked again.
+const START_RETRY: Duration = Duration::from_secs(1);
+
+/// How often the start looks for the stop signal while no answer arrives.
+const STOP_CHECK: Duration = Duration::from_millis(100);
+
+/// The chain that is followed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct ChainIdentity {
+    pub(super) chain_id: u64,
+    /// Hash of block 0; `None` if no quorum states it, because nodes no longer have the block.
+    pub(super) genesis: Option<B256>,
+    /// The network with this chain id and this genesis.
+    pub(super) network: Option<Network>,
+}
+
+impl ChainIdentity {
+    fn new(chain_id: u64, genesis: Option<B256>) -> Self {
+        Self {
+            chain_id,
+            genesis,
+            network: genesis.and_then(|genesis| Network::of_chain(chain_id, genesis)),
+        }
+    }
+
+    /// The network whose chain id this chain has, without being that network as far as its genesis
+    /// shows.
+    pub(super) fn namesake(&self) -> Option<Network> {
+        let mut all = Network::ALL.into_iter();
+        all.find(|network| self.network.is_none() && network.chain_id() == self.chain_id)
+    }
+}
+
+/// The operator's genesis file.
+pub(super) struct GenesisFile {
+    path: PathBuf,
+    /// The chain's rules.
+    pub(super) spec: ChainSpec,
+    /// Hash of block 0.
+    hash: B256,
+}
+
+impl GenesisFile {
+    /// Reads the file, and computes the hash of its block.
+    ///
+    /// # Errors
+    /// The file is not a genesis, or its rules are not supported.
+    pub(super) fn read(path: &Path) -> Result<Self, SourceError> {
+        let genesis = read_genesis_file(path)?;
+        let path = path.to_owned();
+        let spec = match ChainSpec::to_follow(&genesis) {
+            Ok(spec) => spec,
+            Err(error) => return Err(SourceError::Rules { path, error }),
+        };
+        match genesis_hash(&spec, &genesis) {
+            Ok(hash) => Ok(Self { path, spec, hash }),
+            Err(error) => Err(SourceError::GenesisState { path, error }),
+        }
+    }
+}
+
+/// What the operator pins of the chain.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Pins {
+    chain_id: Option<u64>,
+    genesis: Option<B256>,
+}
+
+impl Pins {
+    /// What these options pin. A trusted block with the number 0 is a genesis. That `network`,
+    /// `chain_id` and `trusted` agree was checked with the configuration.
+    ///
+    /// # Errors
+    /// The genesis file contradicts the other options.
+    pub(super) fn new(
+        file: Option<&GenesisFile>,
+        network: Option<Network>,
+        chain_id: Option<u64>,
+        trusted: &[(u64, B256)],
+    ) -> Result<Self, SourceError> {
+        let trusted = trusted.iter().find(|(number, _)| *number == 0);
+        let trusted = trusted.map(|(_, hash)| *hash);
+        let named = Self {
+            chain_id: chain_id.or(network.map(Network::chain_id)),
+            genesis: network.map(Network::genesis_hash).or(trusted),
+        };
+        let Some(file) = file else {
+            return Ok(named);
+        };
+        let (chain_id, hash) = (file.spec.chain_id(), file.hash);
+        let contradicts = |reason: String| SourceError::GenesisContradicts {
+            path: file.path.clone(),
+            reason,
+        };
+        if let Some(other) = named.chain_id.filter(|other| *other != chain_id) {
+            return Err(contradicts(format!(
+                "its chain id is {chain_id}, and --network or --chain-id names {other}"
+            )));
+        }
+        if let Some(other) = named.genesis.filter(|other| *other != hash) {
+            return Err(contradicts(format!(
+                "its block has the hash {hash}, and --network or --trusted-block names {other}"
+            )));
+        }
+        Ok(Self {
+            chain_id: Some(chain_id),
+            genesis: Some(hash),
+        })
+    }
+
+    /// Whether the chain id is pinned.
+    pub(super) const fn has_chain_id(&self) -> bool {
+        self.chain_id.is_some()
+    }
+
+    /// Whether an upstream that states this may be on the pinned chain.
+    fn allow(&self, stated: &Statement) -> bool {
+        let is_other_id = self.chain_id.is_some_and(|id| id != stated.chain_id);
+        let genesis = self.genesis.zip(stated.genesis);
+        !is_other_id && genesis.is_none_or(|(pinned, stated)| pinned == stated)
+    }
+}
+
+/// What an upstream states about its chain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Statement {
+    chain_id: u64,
+    /// Hash of block 0; `None` if it does not have that block.
+    genesis: Option<B256>,
+}
+
+impl fmt::Display for Statement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "chain id {}, ", self.chain_id)?;
+        match self.genesis {
+            Some(genesis) => write!(f, "genesis {genesis}"),
+            None => f.write_str("no block 0"),
+        }
+    }
+}
+
+/// An upstream's answer to the question for its chain.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Answer {
+    /// It has not answered or failed yet.
+    Pending,
+    /// It gave no answer, and is asked again.
+    Failed(CallError),
+    /// It states this.
+    Stated(Statement),
+}
+
+impl fmt::Display for Answer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Pending => f.write_str("no answer yet"),
+            Self::Failed(error) => error.fmt(f),
+            Self::Stated(statement) => statement.fmt(f),
+        }
+    }
+}
+
+/// Whether the upstreams agree on a chain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Agreement {
+    /// A quorum agrees on this one, as far as it is not pinned.
+    Agreed(ChainIdentity),
+    /// A quorum may agree once more of them have answered.
+    StillPossible,
+    /// Whatever the others answer, no quorum agrees; or two quorums disagree.
+    Impossible,
+}
+
+/// What a vote on one value gives so far.
+enum Vote<T> {
+    /// A quorum states this value, and no later answer gives another value a quorum.
+    Won(T),
+    /// No value has a quorum, and one may get it.
+    Open,
+    /// No value can get a quorum, or two have one.
+    Lost,
+}
+
+/// The upstreams that have stated nothing.
+#[derive(Clone, Copy)]
+struct Absent {
+    pending: usize,
+    failed: usize,
+}
+
+/// Counts the upstreams that state each value. Those that failed may still make a quorum, but are
+/// not waited for once there is one: silence is not consent, and no veto.
+fn vote<T: PartialEq + Copy>(
+    values: impl Iterator<Item = T>,
+    quorum: usize,
+    absent: Absent,
+) -> Vote<T> {
+    let mut counts: Vec<(T, usize)> = Vec::new();
+    for value in values {
+        match counts.iter_mut().find(|(known, _)| *known == value) {
+            Some((_, count)) => *count += 1,
+            None => counts.push((value, 1)),
+        }
+    }
+    counts.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    let count = |at: usize| counts.get(at).map_or(0, |(_, count)| *count);
+    match counts.first() {
+        // Two values have a quorum, which is possible if that is at most half of the nodes.
+        Some(_) if count(1) >= quorum => Vote::Lost,
+        Some((value, first)) if *first >= quorum => match count(1) + absent.pending >= quorum {
+            true => Vote::Open,
+            false => Vote::Won(*value),
+        },
+        _ if count(0) + absent.pending + absent.failed >= quorum => Vote::Open,
+        _ => Vote::Lost,
+    }
+}
+
+/// Which chain the upstreams agree on. What is pinned needs no agreement; an upstream of another
+/// chain than the pinned one does not count.
+pub(super) fn agree_on(pins: &Pins, quorum: usize, answers: &[Answer]) -> Agreement {
+    let count = |is_it: fn(&Answer) -> bool| answers.iter().filter(|answer| is_it(answer)).count();
+    let absent = Absent {
+        pending: count(|answer| matches!(answer, Answer::Pending)),
+        failed: count(|answer| matches!(answer, Answer::Failed(_))),
+    };
+    let stated = answers.iter().filter_map(|answer| match answer {
+        Answer::Stated(statement) => Some(*statement),
+        Answer::Pending | Answer::Failed(_) => None,
+    });
+    let mut stated: Vec<Statement> = stated.filter(|statement| pins.allow(statement)).collect();
+    let ids = stated.iter().map(|statement| statement.chain_id);
+    let chain_id = match pins
+        .chain_id
+        .map_or_else(|| vote(ids, quorum, absent), Vote::Won)
+    {
+        Vote::Won(chain_id) => chain_id,
+        Vote::Open => return Agreement::StillPossible,
+        Vote::Lost => return Agreement::Impossible,
+    };
+    if pins.genesis.is_some() {
+        return Agreement::Agreed(ChainIdentity::new(chain_id, pins.genesis));
+    }
+    stated.retain(|statement| statement.chain_id == chain_id);
+    agree_on_genesis(chain_id, quorum, &stated, absent)
+}
+
+/// Which genesis these upstreams of one chain id agree on. Those that do not have block 0 any more
+/// contradict nobody: if a quorum needs them, the genesis is not known.
+fn agree_on_genesis(
+    chain_id: u64,
+    quorum: usize,
+    stated: &[Statement],
+    absent: Absent,
+) -> Agreement {
+    let hashes = || stated.iter().filter_map(|statement| statement.genesis);
+    let agreed = |genesis| Agreement::Agreed(ChainIdentity::new(chain_id, genesis));
+    if let Vote::Won(genesis) = vote(hashes(), quorum, absent) {
+        return agreed(Some(genesis));
+    }
+    let count_of = |genesis: B256| hashes().filter(|hash| *hash == genesis).count();
+    let most = hashes().map(count_of).max().unwrap_or(0);
+    let agreeing = most + stated.len() - hashes().count();
+    if absent.pending > 0 {
+        Agreement::StillPossible
+    } else if most >= quorum {
+        // Another genesis has a quorum too.
+        Agreement::Impossible
+    } else if agreeing >= quorum {
+        agreed(None)
+    } else if agreeing + absent.failed >= quorum {
+        Agreement::StillPossible
+    } else {
+        Agreement::Impossible
+    }
+}
+
+/// Asks the upstreams which chain they are on, and those that fail again every second, until a
+/// quorum agrees.
+///
+/// # Errors
+/// [`SourceError::NoAgreement`] once no quorum can agree, or [`SourceError::Stopped`].
+pub(super) async fn agreed_chain(
+    pins: &Pins,
+    quorum: usize,
+    clients: &[UpstreamClient],
+    link: &SourceLink,
+) -> Result<ChainIdentity, SourceError> {
+    let mut answers = vec![Answer::Pending; clients.len()];
+    if let Agreement::Agreed(chain) = agree_on(pins, quorum, &answers) {
+        return Ok(chain);
+    }
+    let mut calls = JoinSet::new();
+    for (id, client) in clients.iter().enumerate() {
+        calls.spawn(ask(id, client.clone(), Duration::ZERO));
+    }
+    loop {
+        match agree_on(pins, quorum, &answers) {
+            Agreement::Agreed(chain) => return Ok(chain),
+            Agreement::Impossible => return Err(no_agreement(quorum, clients, &answers)),
+            Agreement::StillPossible => {}
+        }
+        if link.is_stopped() {
+            return Err(SourceError::Stopped);
+        }
+        tokio::select! {
+            Some(answered) = calls.join_next() => {
+                let panicked = |_| SourceError::Upstream("a call to a node panicked".to_owned());
+                let (id, answer) = answered.map_err(panicked)?;
+                if let Answer::Failed(error) = &answer {
+                    if answers[id] != answer {
+                        let node = clients[id].endpoint();
+                        tracing::warn!(%node, %error, "the node does not report its chain");
+                    }
+                    calls.spawn(ask(id, clients[id].clone(), pause_after(error)));
+                }
+                answers[id] = answer;
+            }
+            () = time::sleep(STOP_CHECK) => {}
+        }
+    }
+}
+
+/// Asks an upstream for its chain id and the hash of its block 0, after a pause.
+async fn ask(id: usize, client: UpstreamClient, pause: Duration) -> (usize, Answer) {
+    if !pause.is_zero() {
+        time::sleep(pause).await;
+    }
+    let (chain_id, genesis) = join!(client.chain_id(), client.hash_at(0));
+    let genesis = match genesis {
+        Ok(genesis) => Ok(genesis),
+        Err(error) if is_passing(&error) => Err(error),
+        // It answered, and has no such block to give.
+        Err(_) => Ok(None),
+    };
+    let answer = match (chain_id, genesis) {
+        (Ok(chain_id), Ok(genesis)) => Answer::Stated(Statement { chain_id, genesis }),
+        (Err(error), _) | (Ok(_), Err(error)) => Answer::Failed(error),
+    };
+    (id, answer)
+}
+
+/// How long an upstream is left before it is asked again.
+fn pause_after(error: &CallError) -> Duration {
+    match error {
+        CallError::RateLimited {
+            retry_after: Some(wait),
+        } => START_RETRY.max(*wait),
+        _ => START_RETRY,
+    }
+}
+
+/// Whether a call that failed like this may succeed a moment later.
+const fn is_passing(error: &CallError) -> bool {
+    match error {
+        CallError::Busy
+        | CallError::Timeout(_)
+        | CallError::Connection(_)
+        | CallError::RateLimited { .. }
+        | CallError::Refused { .. } => true,
+        CallError::UnsupportedMethod
+        | CallError::NotFound
+        | CallError::Malformed(_)
+        | CallError::TooLarge { .. }
+        | CallError::Rpc { .. } => false,
+    }
+}
+
+/// The error that has a line for each upstream's answer.
+fn no_agreement(quorum: usize, clients: &[UpstreamClient], answers: &[Answer]) -> SourceError {
+    let answers = clients.iter().zip(answers).enumerate();
+    let lines = answers.map(|(id, (client, answer))| {
+        let node = client.endpoint();
+        format!("\n  node {id}, {node}: {answer}")
+    });
+    SourceError::NoAgreement {
+        quorum,
+        nodes: clients.len(),
+        answers: lines.collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

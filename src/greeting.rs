@@ -1,0 +1,164 @@
+//! What the program prints once it serves.
+
+use nearhead::{
+    Service,
+    access::MethodSet,
+    config::{ApiKey, Config, SourceKind},
+};
+use nearhead_actors::upstream::FollowedChain;
+
+/// The lines that a user needs first. A configured secret is not printed: the command to try
+/// prompts for it.
+pub(crate) fn greeting(service: &Service, config: &Config) -> String {
+    let source = match config.source {
+        SourceKind::Dev => format!("dev, seed {}", config.seed),
+        SourceKind::Files => "files".to_owned(),
+        SourceKind::Node => {
+            let nodes: Vec<String> = config.nodes.iter().map(ToString::to_string).collect();
+            format!("node, {}", nodes.join(", "))
+        }
+    };
+    let followed = service.followed_chain().map_or_else(String::new, followed);
+    let (number, hash) = match service.head().load() {
+        Some(snapshot) => (snapshot.head().number(), snapshot.head().hash.to_string()),
+        None => (0, String::new()),
+    };
+    let has_dev_key = config.api_keys.contains(&ApiKey::new("dev", "dev"));
+    let (prompt, key) = if has_dev_key {
+        ("", "dev")
+    } else {
+        ("printf 'key: '; read -r KEY; ", "$KEY")
+    };
+    let (method, params) = match config.methods {
+        MethodSet::Companion => ("eth_blockNumber", String::new()),
+        MethodSet::Core => ("eth_getBlockByHash", format!("\"{hash}\",false")),
+    };
+    let url = service.url();
+    format!(
+        "nearhead {version}\n\
+         source  {source}\n\
+         {followed}\
+         head    {number} {hash}\n\
+         url     {url}/v3/<API_KEY>\n\
+         try     {prompt}curl -s {url}/v3/{key} -H 'content-type: application/json' \
+         -d '{{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"{method}\",\"params\":[{params}]}}'\n",
+        version = env!("CARGO_PKG_VERSION"),
+    )
+}
+
+/// The lines about the chain that nodes are followed on: what a reader has to trust.
+fn followed(chain: &FollowedChain) -> String {
+    let name = match (chain.network, chain.genesis) {
+        (Some(network), _) => network.to_string(),
+        (None, Some(genesis)) => format!("genesis {genesis}"),
+        (None, None) => "genesis not known".to_owned(),
+    };
+    let rules = match chain.has_header_rules {
+        true => "",
+        false => {
+            "rules   off: headers are not checked against the rules of their fork (--header-rules)\n"
+        }
+    };
+    let data = match &chain.data {
+        Some(folder) => folder.display().to_string(),
+        None => "in memory: a restart forgets which block is finalized (--data-dir)".to_owned(),
+    };
+    format!(
+        "chain   {}, {name}\n\
+         quorum  {}\n\
+         {rules}\
+         data    {data}\n",
+        chain.chain_id,
+        quorum(chain.quorum, chain.nodes),
+    )
+}
+
+/// How many nodes have to agree, and what that costs if it is not a usual choice.
+fn quorum(quorum: usize, nodes: usize) -> String {
+    let costs = match (quorum, nodes) {
+        (_, 1) => "",
+        (2, 2) => ": the silence of either node stops the head: give a third --node, or --quorum 1",
+        _ if quorum == nodes => ": the silence of any node stops the head",
+        (1, _) => ": one node alone can get an invented block served",
+        _ if quorum <= nodes / 2 => {
+            ": half of the nodes, or fewer, can get an invented block served"
+        }
+        _ => "",
+    };
+    let plural = if nodes == 1 { "" } else { "s" };
+    format!("{quorum} of {nodes} node{plural}{costs}")
+}
+
+#[cfg(test)]
+mod tests {
+    use alloy_primitives::B256;
+    use nearhead_chain::network::Network;
+
+    use super::*;
+
+    #[test]
+    fn a_quorum_says_what_it_costs() {
+        for (of, expected) in [
+            ((1, 1), "1 of 1 node"),
+            (
+                (2, 2),
+                "2 of 2 nodes: the silence of either node stops the head: give a third --node, or --quorum 1",
+            ),
+            (
+                (1, 2),
+                "1 of 2 nodes: one node alone can get an invented block served",
+            ),
+            (
+                (1, 3),
+                "1 of 3 nodes: one node alone can get an invented block served",
+            ),
+            ((2, 3), "2 of 3 nodes"),
+            (
+                (3, 3),
+                "3 of 3 nodes: the silence of any node stops the head",
+            ),
+            (
+                (2, 4),
+                "2 of 4 nodes: half of the nodes, or fewer, can get an invented block served",
+            ),
+            ((3, 4), "3 of 4 nodes"),
+        ] {
+            assert_eq!(quorum(of.0, of.1), expected);
+        }
+    }
+
+    #[test]
+    fn the_chain_is_named_and_what_is_not_checked() {
+        let genesis = B256::repeat_byte(0xab);
+        let known = FollowedChain {
+            chain_id: 1,
+            genesis: Some(genesis),
+            network: Some(Network::Mainnet),
+            nodes: 3,
+            quorum: 2,
+            has_header_rules: true,
+            data: Some("/data/1-abababab".into()),
+        };
+        let expected = "chain   1, mainnet\nquorum  2 of 3 nodes\ndata    /data/1-abababab\n";
+        assert_eq!(followed(&known), expected);
+        let unknown = FollowedChain {
+            network: None,
+            has_header_rules: false,
+            data: None,
+            ..known
+        };
+        let lines = [
+            format!("chain   1, genesis {genesis}"),
+            "quorum  2 of 3 nodes".to_owned(),
+            "rules   off: headers are not checked against the rules of their fork (--header-rules)"
+                .to_owned(),
+            "data    in memory: a restart forgets which block is finalized (--data-dir)".to_owned(),
+        ];
+        assert_eq!(followed(&unknown), lines.join("\n") + "\n");
+        let pruned = FollowedChain {
+            genesis: None,
+            ..unknown
+        };
+        assert!(followed(&pruned).starts_with("chain   1, genesis not known\n"));
+    }
+}

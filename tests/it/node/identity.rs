@@ -1,0 +1,278 @@
+//! Which chain is followed: what nodes state at the start, what the operator pins, and what an
+//! earlier process finalized.
+
+use std::{fs, path::Path};
+
+use alloy_primitives::B256;
+use serde_json::{Value, json};
+
+use super::{
+    arguments,
+    comparison::{ANVIL_EMPTY, Comparison},
+    driven_geth,
+    driven_geth::DrivenGeth,
+    follow_with, http, wait_fault, wait_head, wait_logged, ws,
+};
+use crate::{
+    harness::{Connection, Process, check, scratch, serving, wait_until},
+    upstreams::{Anvil, Branches},
+};
+
+/// An anvil whose genesis differs from that of any other with another timestamp.
+fn anvil(chain_id: &str, timestamp: &str) -> Anvil {
+    Anvil::start(&[
+        "--no-mining",
+        "--chain-id",
+        chain_id,
+        "--timestamp",
+        timestamp,
+    ])
+}
+
+/// What an upstream states about its chain, as the error of a start writes it.
+fn stated(chain_id: &str, connection: &mut Connection) -> String {
+    let genesis = connection.result("eth_getBlockByNumber", &json!(["0x0", false]));
+    let hash = genesis["hash"].as_str().unwrap();
+    format!("chain id {chain_id}, genesis {hash}")
+}
+
+/// Starts a nearhead that follows these upstreams.
+fn starting(upstreams: &[String], more: &[&str]) -> Process {
+    Process::start(&mut serving(&[&arguments(upstreams)[..], more].concat()))
+}
+
+/// The lines of a nearhead that refuses to start with exit code 2.
+#[track_caller]
+fn refused(upstreams: &[String], more: &[&str]) -> Vec<String> {
+    let (status, text) = starting(upstreams, more).wait();
+    check(&text, &status.code(), &Some(2));
+    assert!(!text.contains("\nurl "), "it has listened: {text}");
+    text.lines().map(str::to_owned).collect()
+}
+
+/// Waits until this text was logged this many times, and checks that nothing is served.
+#[track_caller]
+fn check_logged_and_not_served(process: &Process, text: &str, times: usize) {
+    let log = process.output.wait_for(text, |log| {
+        (log.matches(text).count() >= times).then(|| log.to_owned())
+    });
+    assert!(!log.contains("\nurl "), "it serves: {log}");
+}
+
+#[test]
+fn nodes_that_contradict_each_other_are_refused_with_each_answer() {
+    let anvils = [
+        ("31337", "1700000000"),
+        ("77", "1700000000"),
+        ("77", "1700000001"),
+    ];
+    let anvils = anvils.map(|(id, timestamp)| (id, anvil(id, timestamp)));
+    for pair in [[0, 1], [1, 2]] {
+        let urls = pair.map(|at: usize| http(anvils[at].1.address));
+        let lines = refused(&urls, &[]);
+        let error = lines.iter().position(|line| line.starts_with("nearhead: "));
+        let (_, error) = lines.split_at(error.unwrap());
+        let quorum = "nearhead: 2 of 2 nodes have to be on the same chain, and they are not: ";
+        assert!(error[0].starts_with(quorum), "{error:?}");
+        assert!(error[0].contains("--chain-id"), "{error:?}");
+        let answers = [0, 1].map(|at| {
+            let (id, anvil) = &anvils[pair[at]];
+            let stated = stated(id, &mut anvil.connect());
+            format!("  node {at}, {}: {stated}", urls[at])
+        });
+        check("the nodes' answers", &&error[1..], &&answers[..]);
+    }
+}
+
+/// The first of three nodes is on another chain, whose head is higher.
+#[test]
+fn one_liar_of_three_does_not_choose_the_chain() {
+    let mut liar = anvil("77", "1700000000");
+    liar.mine(40);
+    let mut honest = anvil("31337", "1700000000");
+    honest.mine(3);
+    let urls = [http(liar.address), http(honest.address), ws(honest.address)];
+    let server = follow_with(&urls, &[]);
+    let genesis = stated("31337", &mut honest.connect());
+    let chain = genesis.trim_start_matches("chain id ");
+    wait_logged(&server, &format!("\nchain   {chain}\n"));
+    wait_logged(&server, "\nquorum  2 of 3 nodes\n");
+    wait_fault(&server, 0, &["wrong_chain"]);
+    wait_logged(&server, "chain id is 77, not 31337");
+    for _ in 0..3 {
+        honest.mine(1);
+        wait_head(&server, honest.head());
+    }
+    let mut comparison = Comparison::between(&server, honest.address);
+    comparison.chain();
+    comparison.blocks(0..=6);
+    comparison.finish(ANVIL_EMPTY);
+}
+
+/// A genesis file pins chain id, genesis and rules.
+#[test]
+fn a_chain_other_than_the_pinned_one_is_never_served() {
+    let (genesis, payloads) = driven_geth::chain("node-identity", 83, 12);
+    let file = genesis.to_str().unwrap();
+    let text: Value = serde_json::from_slice(&fs::read(&genesis).unwrap()).unwrap();
+    let id = text["config"]["chainId"].as_u64().unwrap().to_string();
+    let mut others = [("77", "1700000000"), (id.as_str(), "1700000000")]
+        .map(|(id, timestamp)| anvil(id, timestamp));
+    others.iter_mut().for_each(|other| other.mine(40));
+    let urls = others.each_ref().map(|other| http(other.address));
+    let mut geth = DrivenGeth::at("node-identity-geth", &genesis, &payloads);
+    let own = stated(&id, &mut geth.connect());
+    let (_, own) = own.split_once("genesis ").unwrap();
+    let other = stated(&id, &mut others[1].connect());
+    let (_, other) = other.split_once("genesis ").unwrap();
+    let wrong = [
+        format!("the chain id is 77, not {id}"),
+        format!("the genesis is {other}, not {own}"),
+    ];
+    for (url, wrong) in urls.iter().zip(&wrong) {
+        let alone = starting(std::slice::from_ref(url), &["--genesis", file]);
+        check_logged_and_not_served(&alone, wrong, 2);
+    }
+    // Beside a node of the pinned chain, they do not count.
+    let wanted = geth.go_to(&payloads[11]);
+    let urls = [urls[0].clone(), urls[1].clone(), http(geth.address())];
+    let server = follow_with(&urls, &["--genesis", file, "--quorum", "1"]);
+    wait_head(&server, wanted);
+    for node in [0, 1] {
+        wait_fault(&server, node, &["wrong_chain"]);
+    }
+    check("faults", &super::refuted(&server, 2).len(), &0);
+    check(
+        "header rules",
+        &server.metric("nearhead_header_rules"),
+        &1.0,
+    );
+    assert!(!server.get("/ready").text().contains("header_rules"));
+    // Options that contradict the file are refused, without a call to any node.
+    let nobody = ["http://127.0.0.1:1".to_owned()];
+    for (more, expected) in [
+        (["--chain-id", "5"], format!("its chain id is {id}, and ")),
+        (
+            ["--network", "hoodi"],
+            format!("its chain id is {id}, and "),
+        ),
+        (
+            ["--trusted-block", &format!("0:{}", B256::ZERO)],
+            format!("its block has the hash {own}, and "),
+        ),
+    ] {
+        let lines = refused(&nobody, &[&["--genesis", file][..], &more].concat());
+        let last = lines.last().unwrap();
+        assert!(
+            last.starts_with(&format!("nearhead: {file}: {expected}")),
+            "{last}"
+        );
+    }
+}
+
+#[test]
+fn it_is_said_that_header_rules_are_off() {
+    let mut anvil = anvil("1", "1700000000");
+    anvil.mine(3);
+    let urls = [http(anvil.address)];
+    let server = follow_with(&urls, &[]);
+    // The chain id is mainnet's, and the genesis is not.
+    wait_logged(
+        &server,
+        "the nodes have the chain id of mainnet and not its genesis",
+    );
+    wait_logged(&server, "\nrules   off: ");
+    wait_logged(&server, "\nquorum  1 of 1 node\n");
+    let ready = server.get("/ready");
+    check("status", &ready.status, &200);
+    assert!(
+        ready.text().contains(r#""header_rules":"off""#),
+        "{}",
+        ready.text()
+    );
+    check(
+        "header rules",
+        &server.metric("nearhead_header_rules"),
+        &0.0,
+    );
+    let lines = refused(&urls, &["--header-rules", "on"]);
+    let last = lines.last().unwrap();
+    let unknown = "nearhead: --header-rules on: the rules of this chain are not known";
+    assert!(last.starts_with(unknown), "{last}");
+}
+
+/// A geth that has the blocks of both branches, with the block of this number as its head.
+fn on_branch(name: &str, chain: &Branches, number: u64, finalized: B256) -> DrivenGeth {
+    let mut geth = DrivenGeth::of(name, chain);
+    let is_branch = chain.branch[0].number <= number && finalized.is_zero();
+    let blocks = match is_branch {
+        true => {
+            geth.send_blocks(&chain.branch);
+            &chain.branch
+        }
+        false => &chain.trunk,
+    };
+    let at = blocks.iter().find(|block| block.number == number);
+    geth.settle(at.unwrap(), finalized, finalized);
+    geth
+}
+
+fn finalized_file(root: &Path) -> Value {
+    let mut folders = fs::read_dir(root).unwrap();
+    let folder = folders.next().unwrap().unwrap().path();
+    serde_json::from_slice(&fs::read(folder.join("finalized.json")).unwrap()).unwrap()
+}
+
+/// A node of another branch that contradicts the block that an earlier process finalized is
+/// refused, unless the operator trusts one of its blocks.
+#[test]
+fn a_finalized_block_outlives_the_process() {
+    // The branches diverge after block 40.
+    let chain = Branches::make("node-persisted", 91, 60, 20);
+    let (trunk, branch) = (&chain.trunk, &chain.branch);
+    let root = scratch("node-persisted-data");
+    let data = ["--data-dir", root.to_str().unwrap()];
+    let geth = on_branch("node-persisted-trunk", &chain, 50, trunk[44].hash);
+    let server = follow_with(&[http(geth.address())], &data);
+    let mut connection = server.connect();
+    wait_until("finalized", || {
+        let block = connection.call("eth_getBlockByNumber", &json!(["finalized", false]));
+        block["result"]["hash"] == json!(trunk[44].hash)
+    });
+    // The last write comes with the end of the process.
+    server.process.terminate();
+    assert!(server.process.wait().0.success());
+    let expected = json!({"number": 45, "hash": trunk[44].hash});
+    check("file", &finalized_file(&root)["finalized"], &expected);
+    let other = on_branch("node-persisted-branch", &chain, 56, B256::ZERO);
+    let urls = [http(other.address())];
+    let refused = starting(&urls, &data);
+    let stands = "the head stands: a quorum names a chain without the finalized block";
+    check_logged_and_not_served(&refused, stands, 1);
+    drop(refused);
+    // A trusted block below the finalized one does not replace it.
+    let trusted = |number: usize| {
+        let block = &branch[number - 41];
+        check("number", &block.number, &(number as u64));
+        format!("{number}:{}", block.hash)
+    };
+    let below = starting(
+        &urls,
+        &[&data[..], &["--trusted-block", &trusted(44)]].concat(),
+    );
+    check_logged_and_not_served(&below, stands, 1);
+    drop(below);
+    let server = follow_with(
+        &urls,
+        &[&data[..], &["--trusted-block", &trusted(45)]].concat(),
+    );
+    wait_head(&server, (56, branch[15].hash));
+    drop(server);
+    // A chain without the trusted block is refused.
+    let untrusted = starting(
+        &[http(geth.address())],
+        &["--data-dir", "none", "--trusted-block", &trusted(45)],
+    );
+    let stands = "the head stands: a quorum names a chain without a trusted block";
+    check_logged_and_not_served(&untrusted, stands, 1);
+}
