@@ -11,6 +11,14 @@ use crate::upstream::chain::Chain;
 /// distance doubles with each question.
 const DESCENT_MAX: u64 = 128;
 
+/// Whether a quorum agrees on a block at a number.
+enum Agreement {
+    Reached,
+    /// If those agree that have not stated a block there.
+    Possible(NodeSet),
+    Impossible,
+}
+
 /// The questions to ask now: at most one of each upstream, the most urgent one.
 struct Asks<'a, 'b, C> {
     tally: &'a Tally<'b, C>,
@@ -20,10 +28,13 @@ struct Asks<'a, 'b, C> {
 
 impl<C: Chain> Asks<'_, '_, C> {
     /// Asks those of `nodes` that have not stated their block at this number.
+    fn ask_unknown(&mut self, nodes: NodeSet, number: u64) {
+        self.ask(self.tally.unknown(nodes, number), number);
+    }
+
     fn ask(&mut self, nodes: NodeSet, number: u64) {
         let at = self.tally.view.at;
-        let nodes = self.tally.unknown(nodes.without(self.asked), number);
-        for node in nodes.iter() {
+        for node in nodes.without(self.asked).iter() {
             // An upstream that has to wait is not asked about less urgent numbers either.
             self.asked.insert(node);
             if self.tally.stated(node).may_be_asked(at.now, at.block_time) {
@@ -40,7 +51,9 @@ impl<C: Chain> Asks<'_, '_, C> {
         })
     }
 
-    /// Asks at the highest number at which a quorum may still agree.
+    /// Asks at the numbers of heads at which a quorum may still agree, above those at which one
+    /// agrees. An upstream that never answers does not keep the others from being asked further
+    /// down.
     fn ask_for_agreement(&mut self, floor: Option<u64>) {
         let Some(ceiling) = self.tally.ceiling() else {
             return;
@@ -48,38 +61,59 @@ impl<C: Chain> Asks<'_, '_, C> {
         let heads = self.tally.fresh.iter();
         let heads = heads.filter_map(|node| self.tally.stated(node).head());
         let mut numbers: Vec<u64> = heads.map(|(number, _)| number).chain(floor).collect();
-        if self.tally.head.is_none() {
-            let below = (0..=DESCENT_MAX.ilog2()).map(|doublings| 1_u64 << doublings);
-            numbers.extend(below.filter_map(|below| ceiling.checked_sub(below)));
-        }
-        numbers.retain(|number| *number <= ceiling && floor.is_none_or(|floor| *number >= floor));
+        numbers.retain(|number| *number <= ceiling && Some(*number) >= floor);
         numbers.sort_unstable_by(|a, b| b.cmp(a));
         numbers.dedup();
+        let mut is_asked = false;
         for number in numbers {
-            let nodes = self.reaching(number);
-            let unknown = self.tally.unknown(nodes, number);
-            let votes = nodes.without(unknown).iter().filter_map(|node| {
-                let hash = self.tally.hash_at(node, number)?;
-                Some(self.tally.voters((number, hash)).len())
-            });
-            let votes = votes.max().unwrap_or(0);
-            if votes >= self.tally.quorum {
-                return;
+            match self.agreement_at(number) {
+                Agreement::Reached => return,
+                Agreement::Possible(unknown) => {
+                    self.ask(unknown, number);
+                    is_asked = true;
+                }
+                Agreement::Impossible => {}
             }
-            if votes + unknown.len() >= self.tally.quorum {
-                self.ask(unknown, number);
-                return;
+        }
+        if is_asked || self.tally.head.is_some() {
+            return;
+        }
+        let below = (0..=DESCENT_MAX.ilog2()).map(|doublings| 1_u64 << doublings);
+        let below = below.filter_map(|below| ceiling.checked_sub(below));
+        for number in below.take_while(|number| Some(*number) >= floor) {
+            match self.agreement_at(number) {
+                Agreement::Reached => return,
+                Agreement::Possible(unknown) => return self.ask(unknown, number),
+                Agreement::Impossible => {}
             }
+        }
+    }
+
+    fn agreement_at(&self, number: u64) -> Agreement {
+        let nodes = self.reaching(number);
+        let unknown = self.tally.unknown(nodes, number);
+        let votes = nodes.without(unknown).iter().filter_map(|node| {
+            let hash = self.tally.hash_at(node, number)?;
+            Some(self.tally.voters((number, hash)).len())
+        });
+        let votes = votes.max().unwrap_or(0);
+        if votes >= self.tally.quorum {
+            Agreement::Reached
+        } else if votes + unknown.len() >= self.tally.quorum {
+            Agreement::Possible(unknown)
+        } else {
+            Agreement::Impossible
         }
     }
 }
 
-/// The questions to ask now, the most urgent first.
+/// The questions to ask now, the most urgent first. No block below `lowest` may be served.
 pub(super) fn asks<C: Chain>(
     tally: &Tally<'_, C>,
     pending: Option<(Agreed, u64)>,
     fetch: Option<Fetch>,
     supporters: NodeSet,
+    lowest: Option<u64>,
 ) -> Vec<AskHash> {
     let mut asks = Asks {
         tally,
@@ -88,25 +122,26 @@ pub(super) fn asks<C: Chain>(
     };
     // Whether the best block's chain contains what it has to.
     if let Some((block, number)) = pending {
-        asks.ask(block.voters, number);
+        let is_silent = |node| tally.chain_at(node, number).is_none();
+        asks.ask(block.voters.filter(is_silent), number);
     }
     // Whether the others have the head that one of them names.
     if let Some(fetch) = fetch.filter(|fetch| !fetch.is_agreed) {
-        asks.ask(tally.fresh, fetch.to.0);
+        asks.ask_unknown(tally.fresh, fetch.to.0);
     }
     // Whether they still have the head that is being fetched.
     if let Some((_, point)) = tally.view.at.syncing {
-        asks.ask(asks.reaching(point.0), point.0);
+        asks.ask_unknown(asks.reaching(point.0), point.0);
     }
     let is_kept = supporters.len() >= tally.quorum;
     let floor = tally.head.map(|(head, _)| match is_kept {
         true => head.saturating_add(1),
         false => head,
     });
-    asks.ask_for_agreement(floor);
+    asks.ask_for_agreement(floor.or(lowest));
     // Whether those that are above the served head are on its branch.
     if let Some((head, _)) = tally.head {
-        asks.ask(asks.reaching(head), head);
+        asks.ask_unknown(asks.reaching(head), head);
     }
     asks.asks
 }

@@ -1,5 +1,7 @@
 //! The decision about the head: one pure function.
 
+use std::cmp::Reverse;
+
 use alloy_primitives::B256;
 
 use super::{
@@ -12,8 +14,9 @@ use super::{
 };
 use crate::upstream::{chain::Chain, health::UpstreamId};
 
-/// How far above the served head a block may be that is fetched before a quorum vouches for it.
-/// One block that was missed is caught up with; a longer path is worth a round trip.
+/// How far from the served head blocks may be that are fetched before a quorum vouches for them.
+/// One block that was missed is caught up with, and so is a short reorg; a longer path is worth a
+/// round trip, and a liar could make it as long as the window.
 const PREFETCH_MAX: u64 = 2;
 
 /// What may be done with a block that a quorum vouches for.
@@ -40,18 +43,22 @@ struct Survey {
 /// Decides about the head. A quorum that reaches the head changes it; else it stands.
 pub(crate) fn decide<C: Chain>(view: &View<'_, C>, policy: &Policy) -> Decision {
     let tally = Tally::new(view, policy);
+    let lowest = required(&tally, policy)
+        .map(|((number, _), _)| number)
+        .max();
     let survey = match tally.fresh.len() >= tally.quorum {
-        true => survey(&tally, policy),
+        true => survey(&tally, policy, lowest),
         false => Survey::default(),
     };
     let supporters = tally.supporters();
-    let mut choice = choose(&tally, &survey, supporters);
+    let dissent = dissent(&tally, &survey, supporters);
+    let mut choice = choose(&tally, &survey, supporters, &dissent);
     let adopt = survey
         .clean
         .filter(|_| choice.effect() == Effect::Adopt)
         .map(|block| block.point);
     let fetch = fetch(&tally, &survey, choice, adopt);
-    let asks = asks::asks(&tally, survey.pending, fetch, supporters);
+    let asks = asks::asks(&tally, survey.pending, fetch, supporters, lowest);
     if choice == Choice::Disagree && tally.head.is_none() && !asks.is_empty() {
         choice = Choice::Checking;
     }
@@ -73,20 +80,27 @@ pub(crate) fn decide<C: Chain>(view: &View<'_, C>, policy: &Policy) -> Decision 
         asks,
         have,
         refusal: survey.refusal,
-        dissent: dissent(&tally, &survey, supporters),
+        dissent,
         quarantined: view.quarantined,
     }
 }
 
 /// Finds the best blocks that a quorum vouches for.
-fn survey<C: Chain>(tally: &Tally<'_, C>, policy: &Policy) -> Survey {
+///
+/// None below `lowest` may be served. They are of interest only if a quorum has nothing above.
+fn survey<C: Chain>(tally: &Tally<'_, C>, policy: &Policy, lowest: Option<u64>) -> Survey {
     let mut survey = Survey::default();
     let mut next = tally.ceiling();
-    while let Some(number) = next
+    let is_behind = next < lowest;
+    while let Some(number) = next.filter(|number| is_behind || Some(*number) >= lowest)
         && survey.clean.is_none()
     {
         for block in tally.agreed_at(number) {
-            match classify(tally, policy, block) {
+            let class = match is_behind {
+                true => Class::Refused(Choice::Behind),
+                false => classify(tally, policy, block),
+            };
+            match class {
                 Class::Clean => survey.clean = survey.clean.or(Some(block)),
                 Class::Pending(at) => survey.pending = survey.pending.or(Some((block, at))),
                 Class::Refused(choice) => {
@@ -111,11 +125,10 @@ fn keep_sync<C: Chain>(tally: &Tally<'_, C>, policy: &Policy, survey: &mut Surve
         return;
     };
     let voters = tally.voters(point);
-    let is_above = tally.head.is_none_or(|(head, _)| point.0 > head);
-    if voters.len() < tally.quorum || !is_above {
+    let block = Agreed { point, voters };
+    if voters.len() < tally.quorum || is_behind(tally, block) || !is_due(tally, block) {
         return;
     }
-    let block = Agreed { point, voters };
     let is_clean_above = survey.clean.is_some_and(|clean| !is_behind(tally, clean));
     match classify(tally, policy, block) {
         Class::Clean => survey.clean = Some(block),
@@ -124,19 +137,23 @@ fn keep_sync<C: Chain>(tally: &Tally<'_, C>, policy: &Policy, survey: &mut Surve
     }
 }
 
-fn classify<C: Chain>(tally: &Tally<'_, C>, policy: &Policy, block: Agreed) -> Class {
+/// The blocks that a served chain has to contain, and what a chain without them is called.
+fn required<C: Chain>(
+    tally: &Tally<'_, C>,
+    policy: &Policy,
+) -> impl Iterator<Item = (Point, Choice)> {
     let finalized = tally.view.finalized.into_iter();
     let finalized = finalized.filter(|_| policy.holds(Rule::Finalized));
     let trusted = tally.view.trusted.iter();
     let trusted = trusted.filter(|_| policy.holds(Rule::Identity));
-    let required = finalized
+    finalized
         .map(|point| (point, Choice::Finalized))
-        .chain(trusted.map(|point| (*point, Choice::Untrusted)));
+        .chain(trusted.map(|point| (*point, Choice::Untrusted)))
+}
+
+fn classify<C: Chain>(tally: &Tally<'_, C>, policy: &Policy, block: Agreed) -> Class {
     let mut pending = None;
-    for (point, refused) in required {
-        if block.point.0 < point.0 {
-            return Class::Refused(Choice::Behind);
-        }
+    for (point, refused) in required(tally, policy) {
         match tally.contains(block, point) {
             Contains::Yes => {}
             Contains::No => return Class::Refused(refused),
@@ -167,7 +184,12 @@ fn rivals<C: Chain>(tally: &Tally<'_, C>, block: Agreed) -> NodeSet {
     }
 }
 
-fn choose<C: Chain>(tally: &Tally<'_, C>, survey: &Survey, supporters: NodeSet) -> Choice {
+fn choose<C: Chain>(
+    tally: &Tally<'_, C>,
+    survey: &Survey,
+    supporters: NodeSet,
+    dissent: &[Dissent],
+) -> Choice {
     if tally.fresh.len() < tally.quorum {
         return Choice::TooFewNodes;
     }
@@ -190,9 +212,10 @@ fn choose<C: Chain>(tally: &Tally<'_, C>, survey: &Survey, supporters: NodeSet) 
         _ => {}
     }
     if supporters.len() >= tally.quorum {
-        return match survey.refusal {
-            Some(refusal) if refusal.choice == Choice::Contested => Choice::Contested,
-            _ => Choice::Keep,
+        let is_rival = |dissent: &Dissent| tally.voters(dissent.theirs).len() >= tally.quorum;
+        return match dissent.iter().any(is_rival) {
+            true => Choice::Contested,
+            false => Choice::Keep,
         };
     }
     let unknown = tally.unknown(tally.fresh.without(supporters), head.0);
@@ -278,7 +301,8 @@ fn source<C: Chain>(tally: &Tally<'_, C>, voters: NodeSet) -> Option<UpstreamId>
     best.map(|(node, _)| node)
 }
 
-/// A head just above the served one, to be fetched while the other upstreams are asked for it.
+/// A head just above the served one, to be fetched while the other upstreams are asked for it. The
+/// lowest one comes first, because the others are most likely to have a block at its number.
 fn prefetch<C: Chain>(tally: &Tally<'_, C>) -> Option<Fetch> {
     let (head, _) = tally.head?;
     let at = tally.view.at;
@@ -287,7 +311,9 @@ fn prefetch<C: Chain>(tally: &Tally<'_, C>) -> Option<Fetch> {
         let point = tally.stated(node).head()?;
         let ahead = point.0.checked_sub(head)?;
         let may_fetch = at.nodes.get(node).is_some_and(|access| access.may_fetch);
-        let is_near = (1..=PREFETCH_MAX).contains(&ahead);
+        let missing = tally.first_missing(point).unwrap_or(head);
+        let is_near =
+            (1..=PREFETCH_MAX).contains(&ahead) && missing.saturating_add(PREFETCH_MAX) >= head;
         if !may_fetch || !is_near || tally.deniers(tally.fresh, point).len() >= tally.quorum {
             return None;
         }
@@ -295,10 +321,10 @@ fn prefetch<C: Chain>(tally: &Tally<'_, C>) -> Option<Fetch> {
         let votes = tally.voters(point).len();
         (votes < tally.quorum).then_some((node, point, votes))
     });
-    let best = named.max_by_key(|(node, point, votes)| {
-        let is_in_use = at.syncing == Some((*node, *point));
+    let best = named.min_by_key(|(node, point, votes)| {
+        let is_new = at.syncing != Some((*node, *point));
         let age = tally.stated(*node).head_age(at.now);
-        (*votes, is_in_use, age, std::cmp::Reverse(*node))
+        (point.0, Reverse(*votes), is_new, Reverse(age), *node)
     });
     best.map(|(from, to, _)| Fetch {
         from,
@@ -309,14 +335,10 @@ fn prefetch<C: Chain>(tally: &Tally<'_, C>) -> Option<Fetch> {
 
 /// The most upstreams that vouch for the head of one of them.
 fn most_votes<C: Chain>(tally: &Tally<'_, C>) -> usize {
-    let heads = tally
-        .fresh
-        .iter()
-        .filter_map(|node| tally.stated(node).head());
-    heads
-        .map(|head| tally.voters(head).len())
-        .max()
-        .unwrap_or(0)
+    let nodes = tally.fresh.iter();
+    let heads = nodes.filter_map(|node| tally.stated(node).head());
+    let votes = heads.map(|head| tally.voters(head).len());
+    votes.max().unwrap_or(0)
 }
 
 /// The upstreams that contradict a block that a quorum vouches for.

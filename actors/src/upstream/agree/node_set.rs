@@ -35,7 +35,12 @@ impl NodeSet {
 
     /// The upstreams, in the operator's order.
     pub(crate) fn iter(self) -> impl Iterator<Item = UpstreamId> {
-        (0..u16::BITS as usize).filter(move |node| self.has(*node))
+        let mut rest = self.0;
+        std::iter::from_fn(move || {
+            let first = rest.trailing_zeros();
+            rest &= rest.checked_sub(1)?;
+            Some(first as usize)
+        })
     }
 
     /// Those for which `keep` holds.

@@ -8,8 +8,11 @@ use super::{
 };
 use crate::upstream::chain::Chain;
 
-/// The safe and the finalized block: of the served chain, the highest blocks that a quorum calls
+/// The safe and the finalized block: of the blocks in the window, the highest that a quorum calls
 /// so. The finalized block never goes back, the safe one only in a reorg.
+///
+/// A claim about a block below the window counts for nothing. Its hash cannot be compared with the
+/// served chain, so it might be a block of another one, which would then have to be followed.
 ///
 /// `before` are the blocks that were safe and finalized until now.
 pub(crate) fn settle<C: Chain>(view: &View<'_, C>, policy: &Policy, before: Settled) -> Settled {
@@ -28,7 +31,7 @@ pub(crate) fn settle<C: Chain>(view: &View<'_, C>, policy: &Policy, before: Sett
     }
 }
 
-/// The highest block of the served chain that a quorum claims, at it or above it.
+/// The highest block in the window that a quorum claims, or a block above it.
 fn agreed<C: Chain>(
     tally: &Tally<'_, C>,
     policy: &Policy,
@@ -39,33 +42,20 @@ fn agreed<C: Chain>(
         true => tally.quorum,
         false => 1,
     };
-    let claims = tally.fresh.iter().filter_map(|node| {
-        let claim = claim(&tally.stated(node).settled())?;
-        Some((node, claim))
-    });
-    let claims: Vec<_> = claims.collect();
-    // Of claims above the served head, only those of upstreams on the served chain say anything
-    // about it.
-    let numbers = claims.iter().filter_map(|(node, (number, hash))| {
-        if *number > head.0 {
-            (tally.hash_at(*node, head.0) == Some(head.1)).then_some(head.0)
-        } else {
-            held.has(*number, *hash).then_some(*number)
-        }
+    let numbers = tally.fresh.iter().filter_map(|node| {
+        let (number, hash) = claim(&tally.stated(node).settled())?;
+        // A claim above the served head is one about the head, but only if the upstream's chain is
+        // known to contain it. What the upstream stated before it went on may have been orphaned.
+        let (number, is_served) = match number > head.0 {
+            true => (head.0, tally.chain_at(node, head.0) == Some(head.1)),
+            false => (number, held.has(number, hash)),
+        };
+        is_served.then_some(number)
     });
     let mut numbers: Vec<u64> = numbers.collect();
     numbers.sort_unstable_by(|a, b| b.cmp(a));
-    if let Some(number) = numbers.get(quorum - 1) {
-        return Some((*number, held.hash_at(*number)?));
-    }
-    // Below the window, nothing but agreement on the very block shows its hash.
-    let below = claims.iter().map(|(_, claim)| *claim);
-    let below = below.filter(|(number, _)| *number < held.oldest());
-    let is_agreed = |point: &Point| {
-        let same = claims.iter().filter(|(_, claim)| claim == point);
-        same.count() >= quorum
-    };
-    below.filter(is_agreed).max()
+    let number = *numbers.get(quorum.checked_sub(1)?)?;
+    Some((number, held.hash_at(number)?))
 }
 
 /// The higher of two blocks; between equals, the first.

@@ -30,6 +30,8 @@ pub(crate) struct Stated {
     loose: Vec<Loose>,
     heard_at: Moment,
     head_since: Moment,
+    /// Since when each head has been the child of one before.
+    linked_since: Moment,
     branch_since: Moment,
     highest: u64,
     settled: Settled,
@@ -122,6 +124,15 @@ impl Stated {
             .map(|loose| loose.point)
     }
 
+    /// Its answers about the chain that its head belongs to. What it stated before it named a head
+    /// that nothing links to the one before may be about another chain.
+    pub(super) fn answers(&self, now: Moment, fresh_for: Duration) -> impl Iterator<Item = Point> {
+        let is_current = |loose: &&Loose| loose.is_answer && loose.at >= self.linked_since;
+        let is_fresh = move |loose: &&Loose| now.saturating_sub(loose.at) < fresh_for;
+        let answers = self.loose.iter().filter(is_current).filter(is_fresh);
+        answers.map(|loose| loose.point)
+    }
+
     /// Whether it counts: it has a head, named it lately, and is not syncing.
     pub(super) fn is_fresh(&self, now: Moment, fresh_for: Duration) -> bool {
         let is_silent = now.saturating_sub(self.heard_at) >= fresh_for;
@@ -174,6 +185,7 @@ impl Stated {
             if is_higher && !is_other {
                 self.loosen_chain();
             }
+            self.linked_since = now;
             self.chain.clear();
             self.chain.extend(parent.map(|(_, hash)| hash));
         }

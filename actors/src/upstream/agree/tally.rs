@@ -87,19 +87,29 @@ impl<'a, C: Chain> Tally<'a, C> {
 
     /// The hash of an upstream's canonical block at this number, if its statements show it.
     pub(super) fn hash_at(&self, node: UpstreamId, number: u64) -> Option<B256> {
+        let loose = || self.stated(node).loose(self.view.at.now, self.fresh_for);
+        let known = self.chain_at(node, number);
+        known.or_else(|| self.reached(loose, number))
+    }
+
+    /// The hash at this number of the chain that its head belongs to. A statement from before it
+    /// went on to a head that is not known to be on the same chain does not show it.
+    pub(super) fn chain_at(&self, node: UpstreamId, number: u64) -> Option<B256> {
         let stated = self.stated(node);
-        if let Some(hash) = stated.in_chain(number) {
-            return Some(hash);
-        }
-        if let Some(lowest) = stated.lowest()
-            && let Some(hash) = self.ancestor(lowest, number)
-        {
-            return Some(hash);
-        }
-        // An exact statement counts more than one that has to be traced.
-        let loose = || stated.loose(self.view.at.now, self.fresh_for);
-        let exact = loose().find(|(at, _)| *at == number);
-        let traced = || loose().find_map(|point| self.ancestor(point, number));
+        let lowest = || self.ancestor(stated.lowest()?, number);
+        let answers = || stated.answers(self.view.at.now, self.fresh_for);
+        let linked = stated.in_chain(number).or_else(lowest);
+        linked.or_else(|| self.reached(answers, number))
+    }
+
+    /// The hash at this number that statements show: exactly, else by verified links.
+    fn reached<I: Iterator<Item = Point>>(
+        &self,
+        stated: impl Fn() -> I,
+        number: u64,
+    ) -> Option<B256> {
+        let exact = stated().find(|(at, _)| *at == number);
+        let traced = || stated().find_map(|point| self.ancestor(point, number));
         exact.map(|(_, hash)| hash).or_else(traced)
     }
 
@@ -132,8 +142,8 @@ impl<'a, C: Chain> Tally<'a, C> {
         })
     }
 
-    /// Whether the chain of a block contains another one: by verified links, else by what its
-    /// voters state.
+    /// Whether the chain of a block contains another one: by verified links, else by what a quorum
+    /// of its voters states.
     pub(super) fn contains(&self, block: Agreed, other: Point) -> Contains {
         let (number, hash) = other;
         if block.point.0 < number {
@@ -146,12 +156,12 @@ impl<'a, C: Chain> Tally<'a, C> {
             Ancestor::BelowWindow => return Contains::Yes,
             Ancestor::Unknown => {}
         }
-        let denying = self.deniers(block.voters, other).len();
-        let unknown = self.unknown(block.voters, number).len();
-        let known = block.voters.len() - denying;
-        if known - unknown >= self.quorum {
+        let stated = |node| self.chain_at(node, number);
+        let agreeing = block.voters.filter(|node| stated(node) == Some(hash));
+        let silent = block.voters.filter(|node| stated(node).is_none());
+        if agreeing.len() >= self.quorum {
             Contains::Yes
-        } else if known < self.quorum {
+        } else if block.voters.without(agreeing).without(silent).len() >= self.quorum {
             Contains::No
         } else {
             Contains::Unknown
@@ -205,6 +215,18 @@ impl<'a, C: Chain> Tally<'a, C> {
     pub(super) fn is_held(&self, (number, hash): Point) -> bool {
         let held = self.view.at.held;
         held.is_some_and(|held| held.has(number, hash))
+    }
+
+    /// The number of the first block on the path from this one down to the served chain that is not
+    /// verified yet.
+    pub(super) fn first_missing(&self, mut block: Point) -> Option<u64> {
+        while !self.is_held(block) {
+            let Some(parent) = self.view.at.links.parent(block) else {
+                return Some(block.0);
+            };
+            block = parent;
+        }
+        None
     }
 
     /// For how long a statement counts.

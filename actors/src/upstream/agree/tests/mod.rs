@@ -92,7 +92,7 @@ impl Chain for ServedBranch {
 /// - The quorum: `2`, or `2 without finalized`.
 /// - The served chain: `a90..a100`, or nothing. After it: `F=a95` is finalized, `S=a97` is safe,
 ///   `T=c81` is trusted, `sync=a101` is being fetched from the first upstream, `linked=c101` is a
-///   verified block whose path is known down to branch `a`.
+///   verified block whose path is known down to branch `a`, `known=z101..98` are verified blocks.
 /// - For each upstream, its statements in order, separated by commas. `a100` is a head, and
 ///   `a100@3` one that it named three half block times ago; it still names the last one now. `!`
 ///   says that it does not. `?99=a99` is an answer, `f=a90` and `s=a95` are settled blocks, `out`
@@ -125,6 +125,13 @@ impl Scene {
                 Some(("T", at)) => trusted.push(block(at)),
                 Some(("sync", at)) => syncing = Some((0, block(at))),
                 Some(("linked", at)) => link(&mut links, at),
+                Some(("known", span)) => {
+                    let (top, low) = span.split_once("..").unwrap();
+                    for number in low.parse().unwrap()..=block(top).0 {
+                        let named = |number: u64| block(&format!("{}{number}", &top[..1]));
+                        links.insert(named(number), named(number - 1).1);
+                    }
+                }
                 _ => {
                     let (oldest, head) = word.split_once("..").unwrap();
                     held = Some(ServedBranch {
