@@ -15,8 +15,8 @@ use crate::upstream::{
     health::{Moment, UpstreamId},
 };
 
-/// Block times for which an upstream has to contradict a quorum before that is dissent. One
-/// orphaned block is no lie.
+/// Block times for which an upstream has to contradict a quorum before that is dissent, and to
+/// agree before that is forgotten. One orphaned block is no lie.
 const DISSENT_BLOCKS: u32 = 2;
 
 /// Block times that a quarantined upstream has to spend on the served chain.
@@ -116,7 +116,6 @@ impl Quorum {
                 record.dissents_since.get_or_insert(now);
                 record.agrees_since = None;
             } else if stated.head().is_some_and(is_served) {
-                record.dissents_since = None;
                 record.agrees_since.get_or_insert(now);
             } else if stated.head().is_none() {
                 record.agrees_since = None;
@@ -125,6 +124,10 @@ impl Quorum {
                 let least = block_time.saturating_mul(blocks);
                 since.is_some_and(|since| now.saturating_sub(since) >= least)
             };
+            // A moment of agreement between two lies does not count.
+            if lasts(record.agrees_since, DISSENT_BLOCKS) {
+                record.dissents_since = None;
+            }
             let is_dissent = contradicts && lasts(record.dissents_since, DISSENT_BLOCKS);
             if is_dissent && self.policy.is_majority() {
                 record.is_quarantined = true;
