@@ -11,17 +11,26 @@ const WINDOW: usize = 32;
 pub(super) const BYTES_MAX: u64 = 64;
 const BLOCKS_MIN: usize = 4;
 
-/// Steps after which an answer has timed out, and a fetch without progress.
+/// Steps after which an answer has timed out.
 const TIMEOUT: u64 = STEPS;
+
+/// Steps without a block after which another upstream is asked. Several liars may be tried first,
+/// and still an honest quorum has to be followed within three block times.
+const STUCK: u64 = STEPS / 2;
+
+/// Steps for which one upstream is asked for the blocks of a sync, if there is another one. A liar
+/// may give each block just before it counts as stuck.
+const SYNC_MAX: u64 = STEPS;
 
 /// Steps between two polls.
 const POLL: u64 = STEPS / 4;
 
-/// Steps for which a node that refuses is backed off.
+/// Steps for which a node that refuses or lies is backed off, and one that only gave no block.
 const BACKOFF: u64 = 8 * STEPS;
+const BACKOFF_STUCK: u64 = STEPS / 2;
 
 /// Blocks that one step fetches.
-const WIDTH: usize = 4;
+const WIDTH: usize = 8;
 
 /// Steps after which a head is no longer fresh.
 pub(super) const STALE: u64 = 10 * STEPS;
@@ -73,7 +82,10 @@ struct Sync {
     /// The head first.
     staged: Vec<Id>,
     progressed_at: u64,
+    /// Since when the upstream has been asked.
+    from_since: u64,
     is_complete: bool,
+    is_agreed: bool,
 }
 
 pub(super) struct SimFollower {
@@ -84,6 +96,8 @@ pub(super) struct SimFollower {
     pub(super) choice: Choice,
     /// The step of the last change of the head.
     pub(super) changed_at: u64,
+    /// How many times a sync was dropped, to a head that an honest quorum has.
+    pub(super) dropped: u64,
     policy: Policy,
     nodes: Vec<Tracked>,
     sync: Option<Sync>,
@@ -101,6 +115,7 @@ impl SimFollower {
             settled: Settled::default(),
             choice: Choice::TooFewNodes,
             changed_at: 0,
+            dropped: 0,
             policy,
             nodes: (0..count).map(|_| Tracked::default()).collect(),
             sync: None,
@@ -172,15 +187,17 @@ impl SimFollower {
         let (step, now) = (world.step, world.now());
         let tracked = &mut self.nodes[node];
         if let Some((sent, arrives)) = tracked.polled {
-            if arrives.is_some_and(|at| at <= step) {
+            // Once a node is no longer slow, it answers what it was asked before.
+            let is_prompt = world.delay(node) == Some(0);
+            if arrives.is_some_and(|at| at <= step || is_prompt) {
                 tracked.polled = None;
                 tracked.poll_at = step + POLL;
                 self.name_head(world, node);
             } else if step - sent >= TIMEOUT && !matches!(arrives, Some(at) if at <= sent + 24) {
                 tracked.polled = None;
-                // Heads are never backed off for longer than a block time: an old majority that
-                // comes back has to be heard.
-                tracked.poll_at = step + STEPS / 2;
+                // Calls for heads are not backed off for long: an old majority that returns has to
+                // be heard.
+                tracked.poll_at = step + POLL;
                 self.quorum.heard(now, node, Said::Out);
             }
         }
@@ -212,7 +229,8 @@ impl SimFollower {
         let Some((arrives, number)) = self.nodes[node].asked else {
             return;
         };
-        if arrives > world.step {
+        let is_prompt = world.delay(node) == Some(0);
+        if arrives > world.step && !is_prompt {
             return;
         }
         self.nodes[node].asked = None;
@@ -248,6 +266,12 @@ impl SimFollower {
             return true;
         }
         let target = self.sync.as_ref().map(|sync| sync.to);
+        if let Some(sync) = &mut self.sync {
+            match decision.fetch.filter(|fetch| fetch.to == sync.to) {
+                Some(fetch) => sync.is_agreed |= fetch.is_agreed,
+                None => self.dropped += u64::from(sync.is_agreed && world.is_agreed(sync.to)),
+            }
+        }
         match decision.fetch {
             None => {
                 self.sync = None;
@@ -257,7 +281,8 @@ impl SimFollower {
                 if let Some(sync) = &mut self.sync
                     && sync.from != fetch.from
                 {
-                    (sync.from, sync.progressed_at) = (fetch.from, world.step);
+                    sync.from = fetch.from;
+                    (sync.progressed_at, sync.from_since) = (world.step, world.step);
                 }
                 false
             }
@@ -268,7 +293,9 @@ impl SimFollower {
                     next: fetch.to,
                     staged: Vec::new(),
                     progressed_at: world.step,
+                    from_since: world.step,
                     is_complete: false,
+                    is_agreed: fetch.is_agreed,
                 });
                 self.check_complete();
                 true
@@ -294,6 +321,7 @@ impl SimFollower {
 
     fn fetch(&mut self, world: &mut World) {
         let step = world.step;
+        self.change_slow_source(step);
         for _ in 0..WIDTH {
             let Some(sync) = &mut self.sync else {
                 return;
@@ -304,8 +332,8 @@ impl SimFollower {
             let from = sync.from;
             let id = world.tree.find(sync.next.1);
             let Some(id) = id.filter(|id| world.gives(from, *id)) else {
-                if step - sync.progressed_at >= TIMEOUT {
-                    self.fail(from, step);
+                if step - sync.progressed_at >= STUCK {
+                    self.fail(from, step + BACKOFF_STUCK);
                 }
                 return;
             };
@@ -317,7 +345,8 @@ impl SimFollower {
             );
             let is_broken = !block.is_valid && self.policy.holds(Rule::Headers);
             if is_another || is_broken {
-                self.fail(from, step);
+                self.fail(from, step + BACKOFF);
+                self.sync = None;
                 return;
             }
             self.links.insert(sync.next, world::hash(block.parent));
@@ -329,11 +358,26 @@ impl SimFollower {
         }
     }
 
-    fn fail(&mut self, node: usize, step: u64) {
+    /// Backs off an upstream that was asked for too long.
+    fn change_slow_source(&mut self, step: u64) {
+        let Some(sync) = &self.sync else {
+            return;
+        };
+        let from = sync.from;
+        let is_other = |node: usize| {
+            let has_head = self.quorum.stated(node).head().is_some();
+            node != from && has_head && self.nodes[node].blocks_backoff <= step
+        };
+        if step - sync.from_since >= SYNC_MAX && (0..self.nodes.len()).any(is_other) {
+            self.fail(from, step + BACKOFF_STUCK);
+        }
+    }
+
+    /// Backs off an upstream. The next one goes on with the path, as far as it was fetched.
+    fn fail(&mut self, node: usize, backoff: u64) {
         let tracked = &mut self.nodes[node];
-        tracked.blocks_backoff = step + BACKOFF;
+        tracked.blocks_backoff = backoff;
         tracked.strikes += 1;
-        self.sync = None;
     }
 
     fn apply(&mut self, world: &World) {
@@ -348,9 +392,14 @@ impl SimFollower {
                 held.ids.extend(applied);
             }
             _ => {
+                // Backfill takes no time here.
+                let head = world.tree.find(sync.to.1).unwrap();
+                let oldest = sync.to.0.saturating_sub(WINDOW as u64 - 1);
+                let ids =
+                    (oldest..=sync.to.0).filter_map(|number| world.tree.ancestor(head, number));
                 self.held = Some(Served {
-                    ids: vec![world.tree.find(sync.to.1).unwrap()],
-                    oldest: sync.to.0,
+                    ids: ids.collect(),
+                    oldest,
                 });
             }
         }

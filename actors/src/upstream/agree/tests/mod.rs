@@ -2,6 +2,7 @@
 
 mod bounds;
 mod follower;
+mod movement;
 mod settle;
 mod simulation;
 mod table;

@@ -20,7 +20,7 @@ use crate::upstream::agree::{policy::Rule, stated::Stated};
 const BLOCKS: u64 = 22;
 
 /// Steps within which an honest quorum is followed: three block times.
-const FOLLOWED: u64 = 3 * STEPS;
+pub(super) const FOLLOWED: u64 = 3 * STEPS;
 
 /// Questions that one upstream may get in a block time.
 const ASKS_MAX: u64 = 16;
@@ -123,11 +123,7 @@ impl Check {
         if self.world.trusted.is_some_and(is_other) {
             return Err("the trusted block is missing".to_owned());
         }
-        let is_other = self.world.nodes.iter().any(|node| {
-            node.mode == Mode::OtherChain
-                && tree.ancestor(last, 1) != tree.ancestor(self.world.tip(0), 1)
-        });
-        if is_other {
+        if tree.ancestor(last, 1) == self.world.other_start() {
             return Err("another chain is served".to_owned());
         }
         Ok(())
@@ -152,8 +148,7 @@ impl Check {
         }
         if self.world.plot == Plot::Minority
             && let Some((number, _)) = finalized
-            && let Some(honest) = self.world.finalized()
-            && number > self.world.tree.get(honest).number
+            && number > self.world.finalized
         {
             return Err(format!("{number} is not finalized"));
         }
@@ -165,33 +160,35 @@ impl Check {
     fn check_followed(&mut self) -> Result<(), String> {
         let world = &self.world;
         let (step, plot) = (world.step, world.plot);
-        let is_good =
-            |node: &&world::SimNode| matches!(node.mode, Mode::Honest | Mode::RefusesState);
-        let good = world.nodes.iter().filter(is_good).count();
-        // Two branches that move can both have a quorum if it is at most half of the nodes.
-        let is_late = |node: &world::SimNode| matches!(node.mode, Mode::Slow(_) | Mode::Stale(_));
+        let good = world.nodes.iter().filter(|node| node.is_good()).count();
+        // Those that are late can keep the quorum of a branch, if it is at most half of the nodes.
+        let is_late = |node: &world::SimNode| {
+            matches!(node.mode, Mode::Slow(_) | Mode::Stale(_) | Mode::Stuck)
+        };
         let is_majority = world.quorum > world.nodes.len() / 2;
         let is_clear = is_majority || !world.nodes.iter().any(is_late);
         if good < world.quorum || plot == Plot::Majority || !is_clear {
             self.honest_since = step + 1;
         }
+        // The path to a deep fork may take a block time; it is one move, not two.
+        self.honest_since = self.honest_since.max(world.deep_reorg_at);
         if step < self.honest_since + FOLLOWED {
             return Ok(());
         }
         self.outcome.followed += 1;
-        let least = world.tree.get(world.tip(FOLLOWED)).number;
         let Some(held) = &self.follower.held else {
             return Err("nothing is served".to_owned());
         };
-        let number = held.head().0;
+        let least = world.common(FOLLOWED);
+        let number = world.tree.get(least).number;
         let last = held.ids[held.ids.len() - 1];
-        let is_on_chain = (0..=FOLLOWED).any(|ago| world.is_on_chain(last, ago));
-        if number < least || !is_on_chain {
-            return Err(format!(
-                "{number} is served, and {least} is three blocks old"
-            ));
+        match world.tree.ancestor(last, number) == Some(least) {
+            true => Ok(()),
+            false => Err(format!(
+                "{} is served, without block {number} of three block times ago",
+                held.head().0
+            )),
         }
-        Ok(())
     }
 
     fn check_memory(&self) -> Result<(), String> {
@@ -281,11 +278,11 @@ fn invariants_hold_whatever_a_minority_states() {
 fn every_rule_is_needed() {
     for (rule, want) in [
         (Rule::Claims, "is not finalized"),
-        (Rule::Quorum, "is invented"),
+        (Rule::Quorum, "is invented|is not finalized"),
         (Rule::Finalized, "was reverted"),
         (Rule::Identity, "is served|is missing"),
         (Rule::Headers, "breaks a rule of headers"),
-        (Rule::Classes, "three blocks old|nothing is served"),
+        (Rule::Classes, "three block times ago|nothing is served"),
         (Rule::Bytes, "over its budget"),
         (Rule::Crash, "the process died"),
         (Rule::Freshness, "ready with an old head"),

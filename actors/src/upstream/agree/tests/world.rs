@@ -1,4 +1,4 @@
-//! The simulated chain, and the upstreams that tell of it, truly or not.
+//! The simulated chain, and the upstreams that state it, truly or not.
 
 use super::*;
 
@@ -6,10 +6,21 @@ use super::*;
 pub(super) const STEPS: u64 = 8;
 pub(super) const STEP: Duration = Duration::from_millis(500);
 
-/// The head at the start, and how far below the head blocks are finalized and safe.
-const START: u64 = 40;
-const FINALIZED_BELOW: u64 = 8;
+/// The head at the start.
+pub(super) const START: u64 = 80;
+
+/// How deep reorgs are: in most schedules, and in some.
+const DEPTH: u64 = 3;
+pub(super) const DEPTH_MAX: u64 = 64;
+
+/// Blocks that are finalized are this much deeper than a reorg.
+const FINALIZED_BELOW: u64 = 5;
+
+/// How far below the head blocks are safe.
 const SAFE_BELOW: u64 = 4;
+
+/// How far below the head liars fork off.
+const FORK_MAX: u64 = 16;
 
 /// Pseudorandom numbers (xorshift): equal seeds give equal numbers.
 pub(super) struct Rng(u64);
@@ -124,6 +135,10 @@ pub(super) enum Mode {
     Extreme,
     /// Is something else with each answer.
     ChangingMind,
+    /// Names honest heads, lies about the hashes that it is asked for, and gives no block.
+    Obstructing,
+    /// Names another block just above the honest head with each answer.
+    Racing,
     /// Names the chain that all of these have agreed on.
     Colluding,
     /// Is on another chain, and says so.
@@ -155,6 +170,13 @@ pub(super) struct SimNode {
     pub(super) betrays: bool,
 }
 
+impl SimNode {
+    /// Whether it is honest, and names its heads in time.
+    pub(super) const fn is_good(&self) -> bool {
+        matches!(self.mode, Mode::Honest | Mode::RefusesState)
+    }
+}
+
 /// What kind of schedule it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Plot {
@@ -172,18 +194,30 @@ pub(super) struct World {
     pub(super) quorum: usize,
     pub(super) plot: Plot,
     pub(super) trusted: Option<Id>,
+    /// The step from which on no block is made.
+    pub(super) frozen_at: u64,
+    /// The highest block that an honest node ever calls finalized; no reorg is deeper.
+    pub(super) finalized: u64,
     /// The honest head at each step.
     tips: Vec<Id>,
     /// The head of the chain that the colluding have agreed on.
     colluded: Id,
     /// The head of another chain. The tree has one genesis, which stands for both.
     other: Id,
-    /// The step from which on no block is made.
-    pub(super) frozen_at: u64,
+    /// How many of the first nodes lie.
     liars: u64,
     /// How far below the head the liars fork off.
     fork_depth: u64,
+    /// What their blocks are like.
     invented: SimBlock,
+    /// How deep reorgs are.
+    depth_max: u64,
+    /// The step of the next reorg, at the earliest.
+    reorg_at: u64,
+    /// The step of the last deep reorg.
+    pub(super) deep_reorg_at: u64,
+    /// Whether reorgs and changes of nodes happen only when a test asks for them.
+    is_calm: bool,
 }
 
 const HONEST: SimBlock = SimBlock {
@@ -195,6 +229,7 @@ const HONEST: SimBlock = SimBlock {
 };
 
 impl World {
+    /// A random schedule.
     pub(super) fn new(seed: u64) -> Self {
         let mut rng = Rng::new(seed);
         let count = 1 + rng.below(5);
@@ -207,59 +242,99 @@ impl World {
             true => Plot::Majority,
             false => Plot::Minority,
         };
-        let liars = match plot {
+        let lags: Vec<u64> = (0..count).map(|_| rng.below(STEPS)).collect();
+        let mut world = Self::empty(rng, quorum as usize, &lags);
+        world.plot = plot;
+        world.liars = match plot {
             Plot::Majority => quorum,
-            Plot::Minority => rng.below(quorum),
+            Plot::Minority => world.rng.below(quorum),
         };
+        world.invented.is_valid = !world.rng.is_one_in(4);
+        world.invented.bytes = if world.rng.is_one_in(4) { 8 } else { 1 };
+        world.fork_depth = 1 + world.rng.below(FORK_MAX);
+        world.depth_max = if world.rng.is_one_in(8) {
+            DEPTH_MAX
+        } else {
+            DEPTH
+        };
+        if plot == Plot::Majority && world.rng.is_one_in(2) {
+            world.trusted = Some(world.tip(0));
+        }
+        if world.rng.is_one_in(8) {
+            world.frozen_at = 2 * STEPS + world.rng.below(STEPS);
+        }
+        world.prepare();
+        // Liars are the first nodes, so that the operator's order favours them.
+        for node in 0..world.liars as usize {
+            world.change_liar(node);
+        }
+        world
+    }
+
+    /// A schedule in which nothing happens but new blocks, and what the test does. Nodes that
+    /// collude are honest until they betray.
+    pub(super) fn calm(quorum: usize, modes: &[Mode]) -> Self {
+        let lags: Vec<u64> = (0..modes.len() as u64)
+            .map(|node| node * 3 % STEPS)
+            .collect();
+        let mut world = Self::empty(Rng::new(modes.len() as u64), quorum, &lags);
+        world.is_calm = true;
+        world.liars = modes.len() as u64;
+        world.prepare();
+        for (node, mode) in modes.iter().enumerate() {
+            world.nodes[node].betrays = *mode == Mode::Colluding;
+            if *mode != Mode::Colluding {
+                world.set_mode(node, *mode, world.tip(0));
+            }
+        }
+        world
+    }
+
+    fn empty(rng: Rng, quorum: usize, lags: &[u64]) -> Self {
+        let nodes = lags.iter().map(|lag| SimNode {
+            mode: Mode::Honest,
+            lag: *lag,
+            own: 0,
+            betrays: false,
+        });
         let mut tree = Tree {
             blocks: vec![HONEST],
         };
-        let mut tip = 0;
-        for _ in 0..START {
-            tip = tree.add(tip, HONEST);
-        }
-        let invented = SimBlock {
-            is_honest: false,
-            is_valid: !rng.is_one_in(4),
-            bytes: if rng.is_one_in(4) { 8 } else { 1 },
-            ..HONEST
-        };
-        let fork_depth = 1 + rng.below(2 * FINALIZED_BELOW);
-        let colluded = tree.ancestor(tip, START - fork_depth).unwrap();
-        let mut other = 0;
-        for _ in 0..=START {
-            other = tree.add(other, invented);
-        }
-        let trusted = (plot == Plot::Majority && rng.is_one_in(2)).then_some(tip);
-        let nodes = (0..count).map(|_| SimNode {
-            mode: Mode::Honest,
-            lag: rng.below(STEPS / 2),
-            own: tip,
-            betrays: false,
-        });
-        let nodes = nodes.collect();
-        let frozen_at = match rng.is_one_in(8) {
-            true => 2 * STEPS + rng.below(STEPS),
-            false => u64::MAX,
-        };
-        let mut world = Self {
+        let tip = (0..START).fold(0, |tip, _| tree.add(tip, HONEST));
+        Self {
             tree,
-            nodes,
+            nodes: nodes.collect(),
             rng,
             step: 0,
-            quorum: quorum as usize,
-            plot,
-            trusted,
+            quorum,
+            plot: Plot::Minority,
+            trusted: None,
+            frozen_at: u64::MAX,
+            finalized: 0,
             tips: vec![tip],
-            colluded,
-            other,
-            frozen_at,
-            liars,
-            fork_depth,
-            invented,
-        };
-        world.choose_liars();
-        world
+            colluded: 0,
+            other: 0,
+            liars: 0,
+            fork_depth: FORK_MAX,
+            invented: SimBlock {
+                is_honest: false,
+                ..HONEST
+            },
+            depth_max: DEPTH_MAX,
+            reorg_at: 0,
+            deep_reorg_at: 0,
+            is_calm: false,
+        }
+    }
+
+    /// Makes what depends on the kind of schedule.
+    fn prepare(&mut self) {
+        self.colluded = self
+            .tree
+            .ancestor(self.tip(0), START - self.fork_depth)
+            .unwrap();
+        self.other = (0..=START).fold(0, |tip, _| self.tree.add(tip, self.invented));
+        self.finalized = START - self.finalized_below();
     }
 
     pub(super) fn now(&self) -> Moment {
@@ -277,25 +352,68 @@ impl World {
         self.tree.ancestor(self.tip(ago), self.tree.get(id).number) == Some(id)
     }
 
-    /// The highest block that honest nodes call finalized.
-    pub(super) fn finalized(&self) -> Option<Id> {
-        self.below(self.tip(0), FINALIZED_BELOW)
+    /// Whether a quorum of honest nodes has this block.
+    pub(super) fn is_agreed(&self, (number, hash): Point) -> bool {
+        let has = |node: &&SimNode| {
+            let head = self.tip(node.lag);
+            node.is_good() && self.tree.ancestor(head, number).map(self::hash) == Some(hash)
+        };
+        self.nodes.iter().filter(has).count() >= self.quorum
+    }
+
+    /// The first block of the other chain.
+    pub(super) fn other_start(&self) -> Option<Id> {
+        self.tree.ancestor(self.other, 1)
+    }
+
+    /// The newest block that the honest chain has had for this many steps.
+    pub(super) fn common(&self, steps: u64) -> Id {
+        let mut common = self.tip(0);
+        for ago in 1..=steps {
+            while !self.is_on_chain(common, ago) {
+                common = self.tree.get(common).parent;
+            }
+        }
+        common
+    }
+
+    /// Replaces this many blocks of the honest chain by as many or fewer others. No finalized or
+    /// trusted block is replaced.
+    pub(super) fn reorg(&mut self, depth: u64, added: u64) {
+        let tip = self.tips.pop().unwrap();
+        let trusted = self.trusted.map_or(0, |id| self.tree.get(id).number);
+        let kept = self.finalized.max(trusted);
+        let depth = depth.min(self.tree.get(tip).number.saturating_sub(kept));
+        let fork = self.below(tip, depth).unwrap();
+        let tip = (0..added.min(depth)).fold(fork, |tip, _| self.tree.add(tip, HONEST));
+        self.tips.push(tip);
     }
 
     /// Begins the next step: blocks are made, and nodes change.
     pub(super) fn advance(&mut self) {
+        self.tips.push(self.tip(0));
         self.step += 1;
-        let mut tip = self.tip(1);
         if self.step.is_multiple_of(STEPS) && self.step < self.frozen_at {
-            if self.rng.is_one_in(6) {
-                // A reorg; the new branch is as high as the old one, or higher.
-                let depth = 1 + self.rng.below(3);
-                tip = self.below(tip, depth).unwrap();
-                for _ in 0..depth {
-                    tip = self.tree.add(tip, HONEST);
+            if !self.is_calm && self.rng.is_one_in(6) && self.step >= self.reorg_at {
+                // With the next block, the new branch is at most a block higher, or one lower.
+                let depth = 1 + self.rng.below(self.depth_max);
+                let lower = self.rng.below(3);
+                self.reorg(depth, depth.saturating_sub(lower));
+                self.reorg_at = self.step + 2 * STEPS;
+                if depth > DEPTH {
+                    self.reorg_at = self.step + 5 * STEPS;
+                    self.deep_reorg_at = self.step;
                 }
             }
-            tip = self.tree.add(tip, HONEST);
+            let tip = self.tree.add(self.tip(0), HONEST);
+            self.tips.pop();
+            self.tips.push(tip);
+            let finalized = self
+                .tree
+                .get(tip)
+                .number
+                .saturating_sub(self.finalized_below());
+            self.finalized = self.finalized.max(finalized);
             self.colluded = self.tree.add(self.colluded, self.invented);
             for node in 0..self.nodes.len() {
                 if matches!(self.nodes[node].mode, Mode::Forked | Mode::ChangingMind) {
@@ -303,7 +421,9 @@ impl World {
                 }
             }
         }
-        self.tips.push(tip);
+        if self.is_calm {
+            return;
+        }
         for node in 0..self.nodes.len() {
             if node as u64 >= self.liars && self.rng.is_one_in(STEPS * 6) {
                 self.change_honest(node);
@@ -311,6 +431,10 @@ impl World {
                 self.change_liar(node);
             }
         }
+    }
+
+    const fn finalized_below(&self) -> u64 {
+        self.depth_max + FINALIZED_BELOW
     }
 
     fn change_honest(&mut self, node: usize) {
@@ -326,16 +450,9 @@ impl World {
         self.set_mode(node, mode, own);
     }
 
-    /// Liars are the first nodes, so that the operator's order favours them.
-    fn choose_liars(&mut self) {
-        for node in 0..self.liars as usize {
-            self.change_liar(node);
-        }
-    }
-
     fn change_liar(&mut self, node: usize) {
         let is_captured = self.plot == Plot::Majority;
-        let mode = match self.rng.below(8) {
+        let mode = match self.rng.below(10) {
             _ if is_captured && self.step > 0 => return,
             _ if is_captured && self.rng.is_one_in(4) => Mode::OtherChain,
             _ if is_captured => Mode::Colluding,
@@ -345,6 +462,8 @@ impl World {
             3 => Mode::Extreme,
             4 => Mode::ChangingMind,
             5 => Mode::OtherChain,
+            6 => Mode::Obstructing,
+            7 => Mode::Racing,
             _ => Mode::Colluding,
         };
         if mode == Mode::OtherChain {
@@ -382,7 +501,7 @@ impl World {
         }
     }
 
-    fn set_mode(&mut self, node: usize, mode: Mode, own: Id) {
+    pub(super) fn set_mode(&mut self, node: usize, mode: Mode, own: Id) {
         let node = &mut self.nodes[node];
         (node.mode, node.own) = (mode, own);
     }
@@ -404,10 +523,11 @@ impl World {
     /// The head of a node's chain, or one of no chain.
     pub(super) fn head(&mut self, node: usize) -> Result<Id, HeadClaim> {
         let mode = match self.nodes[node].mode {
-            Mode::ChangingMind => match self.rng.below(4) {
+            Mode::ChangingMind => match self.rng.below(5) {
                 0 => Mode::Honest,
                 1 => Mode::Forked,
                 2 => Mode::Extreme,
+                3 => Mode::Racing,
                 _ => Mode::Colluding,
             },
             mode => mode,
@@ -419,6 +539,11 @@ impl World {
                 Ok(self.nodes[node].own)
             }
             Mode::Colluding => Ok(self.colluded),
+            Mode::Racing => {
+                let ahead = 1 + self.rng.below(2);
+                let tip = self.tip(0);
+                Ok((0..ahead).fold(tip, |tip, _| self.tree.add(tip, self.invented)))
+            }
             Mode::Extreme => Err(self.nonsense()),
             _ => Ok(self.tip(lag)),
         }
@@ -451,6 +576,9 @@ impl World {
 
     /// What a node answers for the hash at a number.
     pub(super) fn hash_at(&mut self, node: usize, number: u64) -> Option<B256> {
+        if self.nodes[node].mode == Mode::Obstructing {
+            return Some(hash(self.other));
+        }
         match self.head(node) {
             Ok(head) => self.tree.ancestor(head, number).map(hash),
             Err(claim) => self.rng.is_one_in(2).then_some(claim.hash),
@@ -469,7 +597,7 @@ impl World {
         let is_lie = self.nodes[node].mode == Mode::LyingAboutFinality;
         let [safe, finalized] = match is_lie {
             true => [self.rng.below(3), self.rng.below(3)],
-            false => [SAFE_BELOW, FINALIZED_BELOW],
+            false => [SAFE_BELOW, self.finalized_below()],
         };
         let at = |depth| self.below(head, depth).map(|id| self.tree.point(id));
         Settled {
@@ -481,7 +609,7 @@ impl World {
     /// Whether a node gives a block. Liars give what they like.
     pub(super) fn gives(&mut self, node: usize, id: Id) -> bool {
         match self.nodes[node].mode {
-            Mode::Silent => false,
+            Mode::Silent | Mode::Obstructing => false,
             mode if mode.is_true() => self.tree.get(id).is_honest,
             _ => !self.rng.is_one_in(4),
         }
