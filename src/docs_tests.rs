@@ -3,7 +3,7 @@
 
 use std::{fs, path::Path, sync::Mutex};
 
-use nearhead_actors::upstream::{Fault, UpstreamState};
+use nearhead_actors::upstream::{Choice, Fault, UpstreamState};
 use nearhead_chain::remote::Check;
 
 use crate::{access::MethodSet, config::OPTIONS, metrics::Metrics, rpc::METHODS};
@@ -67,6 +67,14 @@ fn node_states() {
         .iter()
         .map(|(state, meaning)| format!("| `{}` | {meaning} |", state.label()));
     check("docs/nodes.md", "| state | the node |", rows);
+}
+
+#[test]
+fn head_choices() {
+    let rows = Choice::ALL
+        .into_iter()
+        .map(|choice| format!("| `{}` | {} | {choice} |", choice.label(), choice.effect()));
+    check("docs/nodes.md", "| choice | the head | why |", rows);
 }
 
 #[test]

@@ -34,7 +34,7 @@ mod state;
 mod tracker_window;
 mod verified;
 
-pub use agree::{Choice, TRUSTED_MAX};
+pub use agree::{Choice, Effect, TRUSTED_MAX};
 pub use endpoint::{Endpoint, EndpointError, Scheme};
 pub use health::{Fault, UpstreamState};
 #[cfg(any(test, feature = "testing"))]

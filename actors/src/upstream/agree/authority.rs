@@ -1,6 +1,6 @@
 //! What decides about the head, what it is told, and what it answers.
 
-use std::time::Duration;
+use std::{fmt, time::Duration};
 
 use alloy_primitives::B256;
 
@@ -101,7 +101,8 @@ pub(crate) struct Decision {
     pub(crate) refusal: Option<Refusal>,
     /// Upstreams that contradict a quorum, and what they say.
     pub(crate) dissent: Vec<Dissent>,
-    /// Upstreams that are neither asked for blocks nor for state.
+    /// Upstreams that contradicted a quorum for some time. They are asked for blocks only where no
+    /// other upstream has them, and not for state.
     pub(crate) quarantined: NodeSet,
 }
 
@@ -124,7 +125,7 @@ nearhead_chain::reasons! {
 
 /// What a [`Choice`] does to the head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Effect {
+pub enum Effect {
     /// It changes.
     Adopt,
     /// It is right as it is.
@@ -133,9 +134,21 @@ pub(crate) enum Effect {
     Stand,
 }
 
+/// What the head does, in one or two words.
+impl fmt::Display for Effect {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Adopt => "changes",
+            Self::Keep => "is kept",
+            Self::Stand => "stands",
+        })
+    }
+}
+
 impl Choice {
     /// What it does to the head.
-    pub(crate) const fn effect(self) -> Effect {
+    #[must_use]
+    pub const fn effect(self) -> Effect {
         match self {
             Self::First | Self::Extend | Self::Replace | Self::GoBack => Effect::Adopt,
             Self::Keep | Self::Contested => Effect::Keep,

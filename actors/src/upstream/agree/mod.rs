@@ -30,10 +30,10 @@ mod tally;
 #[cfg(test)]
 mod tests;
 
-pub use authority::Choice;
 pub(crate) use authority::{
-    AskHash, Decision, Dissent, Effect, Fetch, HeadAuthority, NodeAccess, Said, Settled, Situation,
+    AskHash, Decision, Dissent, Fetch, HeadAuthority, NodeAccess, Said, Settled, Situation,
 };
+pub use authority::{Choice, Effect};
 pub(crate) use links::{Links, Point};
 pub(crate) use node_set::NodeSet;
 pub(crate) use policy::Policy;
