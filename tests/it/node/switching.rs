@@ -164,12 +164,11 @@ fn a_limited_upstream_is_asked_less() {
 
 #[test]
 fn an_upstream_that_is_behind_lags_and_causes_no_reorg() {
-    let mut pair = TwoUpstreams::at("node-lag", 30, 20);
+    let mut pair = TwoUpstreams::at("node-lag", 30, 15);
+    let wanted = pair.upstreams[0].go_to(&pair.payloads[19]);
     let server = follow_with(&pair.urls(), &QUORUM);
-    let wanted = (20, pair.payloads[19].hash);
     wait_head(&server, wanted);
     // One upstream stalls; the other one is five blocks behind.
-    pair.upstreams[1].go_to(&pair.payloads[14]);
     pair.proxies[0].fail(vec![Fault::Freeze]);
     wait_fault(&server, 0, &["silent", "timeout"]);
     let calls = pair.proxies[1].calls("eth_getBlockByNumber");
