@@ -41,6 +41,7 @@ const ROWS: &[(&str, &str, &str)] = &[
     ("nodes that are not at the same block", "2 | a50..a100 | a103 a101 a100", "keep; prefetch a101 of 1; ask 0@101 2@101"),
     ("too far to be fetched on one word", "2 | a50..a100 | a110 a100 a100", "keep; ask 0@100"),
     ("a node that missed blocks", "2 | a50..a100 F=a60 | a110 a110 a100", "checking; fetch a110 of 0; ask 0@60 1@60"),
+    ("what nodes stated before a jump shows nothing", "2 | a50..a100 F=a60 | a100@1,c300 a100@1,c300 -", "keep; fetch c300 of 0; ask 0@60 1@60"),
     ("its path is known", "2 | a50..a100 F=a60 linked=c110 | c110 c110 -", "replace c110; fetch c110 of 0"),
     ("a busy node is not asked for blocks", "2 | a50..a100 | busy,a101 a101 a100", "extend a101; fetch a101 of 1"),
     ("a sync goes on", "2 | a50..a100 sync=a101 | a100,a101,a102 a101,a102 a100", "extend a101; fetch a101 of 0"),

@@ -236,11 +236,6 @@ async fn a_finalized_block_is_not_reverted() {
         for _ in 0..20 {
             scene.chains().mine(1, 1);
             scene.run_for(1_000).await;
-            println!(
-                "C {after} {blocks} {} {:?}",
-                scene.head(),
-                scene.events().iter().rev().take(6).collect::<Vec<_>>()
-            );
         }
         scene.check_holds(0, 128);
         assert_eq!(scene.decided(), Some((Choice::Finalized, 0)), "{after}");
