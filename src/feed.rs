@@ -328,6 +328,7 @@ pub(crate) fn timestamp_step(block_time: Duration) -> u64 {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
+    use alloy_primitives::B256;
     use nearhead_actors::source::Progress;
 
     use super::*;
@@ -368,5 +369,32 @@ mod tests {
             sender.send(SourceEvent::ProgressEnded).is_err(),
             "a source that waits until its events are handled would never end"
         );
+    }
+
+    /// The first block is written at once, and the last one at the end; those between them may be
+    /// lost in a crash.
+    #[test]
+    fn the_last_finalized_block_is_kept() {
+        let root = std::env::temp_dir().join(format!("nearhead-feed-{}", std::process::id()));
+        let [genesis, hash] = [1, 2].map(B256::repeat_byte);
+        let open = || DataFolder::open(&root, 1, genesis).unwrap();
+        let (sender, events) = channel::bounded(8);
+        let source = spawn("source", || Ok(())).unwrap();
+        let handler = EventHandler {
+            ready: None,
+            report: None,
+            metrics: Metrics::new([]).unwrap(),
+            data: None,
+        };
+        sender.send(SourceEvent::DataOpened(open())).unwrap();
+        for number in [7, 8, 9] {
+            sender
+                .send(SourceEvent::Finalized { number, hash })
+                .unwrap();
+        }
+        drop(sender);
+        assert_eq!(handler.run_until_end(events, source), None);
+        assert_eq!(open().finalized(), Some((9, hash)));
+        let _ = std::fs::remove_dir_all(root);
     }
 }

@@ -113,3 +113,33 @@ fn with_type(status: StatusCode, content_type: &'static str, body: String) -> Ht
         .insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     response
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_said_why_the_head_stands() {
+        for (choice, expected) in [
+            (None, "the nodes have named no head yet"),
+            (Some(Choice::TooFewNodes), "1 of 2 nodes agree"),
+            (Some(Choice::Disagree), "1 of 2 nodes agree"),
+            (
+                Some(Choice::Finalized),
+                "a quorum names a chain without the finalized block",
+            ),
+        ] {
+            let agreement = HeadAgreement {
+                choice,
+                agreeing: 1,
+                needed: 2,
+            };
+            assert_eq!(reason(Unready::HeadStands(agreement)), expected);
+        }
+        // The sentences are written into JSON as they are.
+        for choice in Choice::ALL {
+            let sentence = choice.to_string();
+            assert!(!sentence.contains(['"', '\\']), "{sentence}");
+        }
+    }
+}

@@ -386,6 +386,7 @@ impl Metrics {
 }
 
 #[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
 
@@ -393,5 +394,23 @@ mod tests {
     fn names_are_unique() {
         let metrics = Metrics::new(["a", "b"]).map_err(|error| error.to_string());
         assert!(metrics.is_ok(), "{metrics:?}");
+    }
+
+    #[test]
+    fn one_choice_is_1_at_a_time() {
+        let metrics = Metrics::new([]).unwrap();
+        let values = |gauges: &IntGaugeVec, labels: &[&'static str]| {
+            let value = |label: &&'static str| gauges.with_label_values(&[*label]).get();
+            labels.iter().map(value).collect::<Vec<_>>()
+        };
+        let choices = Choice::ALL.map(Choice::label);
+        for (at, choice) in choices.iter().enumerate() {
+            metrics.set_head_choice(choice, at, 3);
+            let mut expected = vec![0; choices.len()];
+            expected[at] = 1;
+            assert_eq!(values(&metrics.head_choice, &choices), expected);
+            let nodes = values(&metrics.quorum_nodes, &["agreeing", "needed"]);
+            assert_eq!(nodes, [at as i64, 3]);
+        }
     }
 }

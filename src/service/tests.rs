@@ -164,3 +164,38 @@ async fn the_end_of_the_head_tracker_is_a_failure() {
     wait_until_refused(address);
     service.stop().await;
 }
+
+/// Only the blocks of a known network are stamped with the time at which they are made.
+#[test]
+fn the_age_of_a_head_counts_from_its_timestamp_on_known_networks() {
+    use nearhead_chain::network::Network;
+    let of = |network| FollowedChain {
+        chain_id: 1,
+        genesis: None,
+        network,
+        nodes: 1,
+        quorum: 1,
+        has_header_rules: true,
+        data: None,
+    };
+    let [mainnet, unknown] = [Some(Network::Mainnet), None].map(of);
+    let (node, off) = (SourceKind::Node, HeadAgeMax::Off);
+    for (source, block_time, chain, age_max, counts_timestamp) in [
+        (node, 1, Some(&mainnet), HeadAgeMax::Auto, true),
+        (node, 1, Some(&unknown), HeadAgeMax::Auto, false),
+        (SourceKind::Dev, 1, None, HeadAgeMax::Auto, false),
+        (SourceKind::Dev, 0, None, off, false),
+        (SourceKind::Files, 1, None, off, false),
+    ] {
+        let config = Config {
+            source,
+            block_time: Duration::from_secs(block_time),
+            ..config()
+        };
+        let expected = Freshness {
+            age_max,
+            counts_timestamp,
+        };
+        assert_eq!(freshness(&config, chain), expected, "{source:?}");
+    }
+}

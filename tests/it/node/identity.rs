@@ -11,11 +11,14 @@ use super::{
     comparison::{ANVIL_EMPTY, Comparison},
     driven_geth,
     driven_geth::DrivenGeth,
-    follow_with, http, wait_fault, wait_head, wait_logged, ws,
+    follow_with, head, http, wait_fault, wait_head, wait_logged, ws,
 };
 use crate::{
     harness::{Connection, Process, check, scratch, serving, wait_until},
-    upstreams::{Anvil, Branches},
+    upstreams::{
+        Anvil, Branches,
+        proxy::{Fault, Proxy},
+    },
 };
 
 /// An anvil whose genesis differs from that of any other with another timestamp.
@@ -107,6 +110,42 @@ fn one_liar_of_three_does_not_choose_the_chain() {
     comparison.chain();
     comparison.blocks(0..=6);
     comparison.finish(ANVIL_EMPTY);
+    wait_until("both honest nodes agree", || {
+        let agreeing = server.metric("nearhead_quorum_nodes{kind=\"agreeing\"}");
+        agreeing == 2.0 && server.metric("nearhead_head_choice{choice=\"keep\"}") == 1.0
+    });
+    check(
+        "needed",
+        &server.metric("nearhead_quorum_nodes{kind=\"needed\"}"),
+        &2.0,
+    );
+}
+
+/// Silence is not consent: the head stands, and `/ready` says why.
+#[test]
+fn two_nodes_need_each_other() {
+    let mut anvil = anvil("31337", "1700000000");
+    anvil.mine(3);
+    let proxy = Proxy::to(&[anvil.address]);
+    let server = follow_with(&[http(anvil.address), http(proxy.address)], &[]);
+    wait_logged(
+        &server,
+        "\nquorum  2 of 2 nodes: the silence of either node stops the head: ",
+    );
+    wait_head(&server, anvil.head());
+    let before = anvil.head();
+    proxy.fail(vec![Fault::Freeze]);
+    anvil.mine(1);
+    let choice = "nearhead_head_choice{choice=\"too_few_nodes\"}";
+    wait_until(choice, || server.metric(choice) == 1.0);
+    let ready = server.get("/ready");
+    check("status", &ready.status, &503);
+    let missing = r#""missing":["1 of 2 nodes agree"]"#;
+    assert!(ready.text().contains(missing), "{}", ready.text());
+    check("the head", &head(&mut server.connect()), &before);
+    proxy.heal();
+    wait_head(&server, anvil.head());
+    wait_until("ready", || server.get("/ready").status == 200);
 }
 
 /// A genesis file pins chain id, genesis and rules.

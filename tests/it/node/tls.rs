@@ -3,12 +3,15 @@
 use super::{
     arguments,
     comparison::{ANVIL_EMPTY, Comparison},
-    follow, http, wait_fault, wait_head, wait_logged,
+    follow_with, http, wait_fault, wait_head, wait_logged,
 };
 use crate::{
     harness::{Server, scratch, serving},
     upstreams::{Anvil, TlsFront},
 };
+
+/// The upstreams that are refused agree with nobody, so one has to be enough.
+const QUORUM: [&str; 2] = ["--quorum", "1"];
 
 fn behind_tls(name: &str) -> (Anvil, TlsFront) {
     let mut anvil = Anvil::start(&["--no-mining"]);
@@ -24,7 +27,7 @@ fn an_upstream_behind_tls_is_followed() {
     for scheme in ["https", "wss"] {
         // The second name is not in the certificate.
         let upstreams = ["localhost", "127.0.0.1"].map(|host| format!("{scheme}://{host}:{port}"));
-        let mut command = serving(&arguments(&upstreams));
+        let mut command = serving(&[&arguments(&upstreams)[..], &QUORUM].concat());
         let server = Server::of(command.env("SSL_CERT_FILE", &front.certificate));
         wait_fault(&server, 1, &["connection"]);
         anvil.mine(1);
@@ -42,7 +45,7 @@ fn an_untrusted_certificate_is_refused() {
     let port = front.address.port();
     let mut upstreams = vec![http(anvil.address)];
     upstreams.extend(["https", "wss"].map(|scheme| format!("{scheme}://localhost:{port}")));
-    let server = follow(&upstreams);
+    let server = follow_with(&upstreams, &QUORUM);
     for upstream in [1, 2] {
         wait_fault(&server, upstream, &["connection"]);
     }
