@@ -21,7 +21,8 @@ use super::{
     comparison::{Comparison, ExpectedDifferences, GETH, GETH_OMMERS},
     driven_geth,
     driven_geth::DrivenGeth,
-    exceptions, faults, follow, follow_while_filling, head, http, refuted, wait_head, ws,
+    exceptions, faults, follow, follow_while_filling, follow_with, head, http, refuted, wait_head,
+    ws,
 };
 use crate::{
     harness::{Connection, KEY, PATIENCE, Server, check, wait_until},
@@ -114,7 +115,8 @@ impl<'a> LiarSetup<'a> {
         let urls = liars.iter().zip([http, ws].iter().cycle());
         let urls = urls.map(|((_, proxy), url)| url(proxy.address));
         let urls: Vec<String> = urls.chain([http(honest.address)]).collect();
-        let server = follow(&urls);
+        // A lie about the hash of a head would else be a vote against the honest one.
+        let server = follow_with(&urls, &["--quorum", "1"]);
         let mut session = Client::open(server.address, &format!("/ws/v3/{KEY}"));
         for kind in ["newHeads", "reorgs"] {
             session.call("eth_subscribe", &json!([kind]));
