@@ -46,7 +46,7 @@ pub(crate) fn greeting(service: &Service, config: &Config) -> String {
     )
 }
 
-/// The lines about the chain that nodes are followed on: what a reader has to trust.
+/// The lines about the chain that is followed, and about what has to be trusted.
 fn followed(chain: &FollowedChain) -> String {
     let name = match (chain.network, chain.genesis) {
         (Some(network), _) => network.to_string(),

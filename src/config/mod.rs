@@ -147,8 +147,8 @@ options! {
     "state-bytes" state_bytes: usize = 512 << 20,
         "BYTES", "a whole number from 1048576 to 1099511627776", |text| whole(text, 1 << 20, 1 << 40);
 "Trust":
-    /// Nodes that have to agree on a block before it is served; auto is more than half of them.
-    /// With half of them or fewer, two forks can both have a quorum
+    /// How many nodes have to agree on a block before it is served; auto is more than half of all
+    /// nodes. With half of them or fewer, two forks can both have a quorum
     "quorum" quorum: Cap = Cap::Auto,
         "NODES", "auto or a whole number from 1 to the number of nodes",
         |text| cap(text, 1, NODES_MAX);

@@ -19,7 +19,8 @@ use tracing_subscriber::EnvFilter;
 
 use crate::access::MethodSet;
 
-/// Largest number of upstreams. Each one costs a call for its head twice a block time.
+/// Largest number of upstreams. Each one costs calls for its head and its hashes in every block
+/// time, and `agree` keeps sets of them in 16 bits.
 pub(super) const NODES_MAX: usize = 16;
 
 /// Where blocks come from.

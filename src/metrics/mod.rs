@@ -192,12 +192,12 @@ impl Metrics {
             )?,
             head_delay: exporter.histogram(
                 "nearhead_head_delay_seconds",
-                "Time from the followed node's announcement of a new head until clients can read it",
+                "Time from a new head's announcement, by the node that gave it, until clients can read it",
                 &HEAD_DELAY_SECONDS,
             )?,
             head_choice: exporter.gauges(
                 "nearhead_head_choice",
-                "With source node, 1 for what the nodes' statements do to the head now, 0 for the other choices",
+                "With source node, 1 for what is decided about the head now, 0 for the other choices",
                 &["choice"],
             )?,
             quorum_nodes: exporter.gauges(
@@ -294,7 +294,7 @@ impl Metrics {
         self.node_dissent.with_label_values(&[&node]).inc();
     }
 
-    /// Sets what the upstreams' statements do to the head, and how many of them agree.
+    /// Sets what is decided about the head, and how many upstreams agree.
     pub(crate) fn set_head_choice(&self, choice: &str, agreeing: usize, needed: usize) {
         for other in Choice::ALL {
             let is_it = other.label() == choice;

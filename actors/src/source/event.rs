@@ -18,7 +18,8 @@ pub enum SourceEvent {
     /// The head is readable: files are imported, the dev chain's window is full, or an upstream's
     /// head is verified.
     Readable(TrackerHandle),
-    /// The head advanced to a block that the upstream which gave it first named this long ago.
+    /// The head advanced to a block that was first named, by the upstream that gave it, this long
+    /// ago.
     HeadDelay(Duration),
     /// The folder of the chain is open. Its writes take a disk's time, so no source makes them.
     DataOpened(DataFolder),

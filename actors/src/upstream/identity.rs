@@ -43,8 +43,7 @@ impl ChainIdentity {
         }
     }
 
-    /// The network whose chain id this chain has, without being that network as far as its genesis
-    /// shows.
+    /// The network with the same chain id, if the genesis does not show that the chain is that one.
     pub(super) fn namesake(&self) -> Option<Network> {
         let mut all = Network::ALL.into_iter();
         all.find(|network| self.network.is_none() && network.chain_id() == self.chain_id)
@@ -360,7 +359,7 @@ async fn ask(id: usize, client: UpstreamClient, pause: Duration) -> (usize, Answ
     (id, answer)
 }
 
-/// How long an upstream is left before it is asked again.
+/// The pause after this error, before the upstream is asked again.
 fn pause_after(error: &CallError) -> Duration {
     match error {
         CallError::RateLimited {

@@ -86,7 +86,7 @@ impl Reporter {
 /// The attempt to get a first block from any upstream.
 ///
 /// It fails if every upstream is at fault before a block is readable. An upstream without a fault
-/// so far, or one that can be followed again, may still state a block that can be served.
+/// so far, or one that can be asked again, may still state a block that can be served.
 struct StartAttempt {
     upstreams: usize,
     /// The upstreams at fault.

@@ -339,7 +339,7 @@ impl OpenedChain {
 }
 
 /// Opens the chain's folder; `None` if all is kept in memory. `is_known` says that the operator
-/// named the chain, or that it is a known network.
+/// gave the chain's genesis file, or that it is a known network.
 fn open_data(
     root: &DataRoot,
     chain: ChainIdentity,
@@ -366,8 +366,8 @@ fn still_finalized(finalized: Option<(u64, B256)>, trusted: &[(u64, B256)]) -> O
     Some((number, hash))
 }
 
-/// Logs which chain is followed. One that has the chain id of a network and is not that network
-/// deserves a warning, unless the operator named it.
+/// Logs which chain is followed. Warns of one that has the chain id of a network and is not that
+/// network, unless the operator pinned the chain id.
 fn report_identity(chain: ChainIdentity, pins: &Pins) {
     let ChainIdentity {
         chain_id,

@@ -28,7 +28,7 @@ pub struct HeadAgreement {
 }
 
 impl HeadAgreement {
-    /// Whether the head goes on, as far as the upstreams do.
+    /// Whether a quorum agrees, so that the head changes or is kept.
     #[must_use]
     pub fn is_reached(&self) -> bool {
         let stands = |choice: Choice| choice.effect() == Effect::Stand;

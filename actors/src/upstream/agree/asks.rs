@@ -51,9 +51,9 @@ impl<C: Chain> Asks<'_, '_, C> {
         })
     }
 
-    /// Asks at the numbers of heads at which a quorum may still agree, above those at which one
-    /// agrees. An upstream that never answers does not keep the others from being asked further
-    /// down.
+    /// Goes down the numbers of heads to the first at which a quorum agrees, and asks for hashes
+    /// where one may still agree. An upstream that never answers does not keep the others from
+    /// being asked further down.
     fn ask_for_agreement(&mut self, floor: Option<u64>) {
         let Some(ceiling) = self.tally.ceiling() else {
             return;

@@ -1,4 +1,4 @@
-//! What decides about the head, what it is told, and what it answers.
+//! What decides about the head, what is reported to it, and what it answers.
 
 use std::{fmt, time::Duration};
 
@@ -75,10 +75,10 @@ pub(crate) struct Situation<'a, C> {
     pub(crate) nodes: &'a [NodeAccess],
 }
 
-/// Whether an upstream is asked for blocks.
+/// Whether an upstream can be asked for blocks, and how it has done.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NodeAccess {
-    /// It is not backed off from calls for blocks.
+    /// It may be asked for blocks now.
     pub(crate) may_fetch: bool,
     /// Its recent faults.
     pub(crate) strikes: u32,
@@ -89,20 +89,21 @@ pub(crate) struct NodeAccess {
 pub(crate) struct Decision {
     /// What becomes of the head, and why.
     pub(crate) choice: Choice,
-    /// The head to advance to. If the path to it is fetched, it is applied; nothing else is.
+    /// The head to advance to, once the path to it is fetched. No other path is applied.
     pub(crate) adopt: Option<Point>,
     /// The path to fetch. A sync to another head is dropped, as is every sync if there is none.
     pub(crate) fetch: Option<Fetch>,
-    /// The hashes to ask for: at most one of each upstream, and none while one is being asked for.
+    /// The hashes to ask for, at most one of each upstream. The follower drops a question to an
+    /// upstream that has not answered the one before.
     pub(crate) asks: Vec<AskHash>,
     /// How many upstreams agree. The quorum is reached unless the head stands.
     pub(crate) have: usize,
     /// A chain that a quorum names and that is not served.
     pub(crate) refusal: Option<Refusal>,
-    /// Upstreams that contradict a quorum, and what they say.
+    /// Upstreams that have contradicted a quorum for some time, and what they say.
     pub(crate) dissent: Vec<Dissent>,
-    /// Upstreams that contradicted a quorum for some time. They are asked for blocks only where no
-    /// other upstream has them, and not for state.
+    /// The upstreams in quarantine. They are asked for blocks of a new head only where no other
+    /// upstream has them, and neither for older blocks nor for state.
     pub(crate) quarantined: NodeSet,
 }
 
@@ -130,7 +131,7 @@ pub enum Effect {
     Adopt,
     /// It is right as it is.
     Keep,
-    /// It stands, because no quorum agrees.
+    /// It stands, because no quorum allows another one.
     Stand,
 }
 

@@ -14,9 +14,9 @@ use super::{
 };
 use crate::upstream::{chain::Chain, health::UpstreamId};
 
-/// How far from the served head blocks may be that are fetched before a quorum vouches for them.
-/// One block that was missed is caught up with, and so is a short reorg; a longer path is worth a
-/// round trip, and a liar could make it as long as the window.
+/// How far above or below the served head a block may be that is fetched before a quorum vouches
+/// for it. That is enough to catch up with a missed block or a short reorg. A longer path is worth
+/// the wait for the others' answers, and a liar could make it as long as the window.
 const PREFETCH_MAX: u64 = 2;
 
 /// What may be done with a block that a quorum vouches for.
@@ -40,7 +40,10 @@ struct Survey {
     refusal: Option<Refusal>,
 }
 
-/// Decides about the head. A quorum that reaches the head changes it; else it stands.
+/// Decides about the head. It changes if a quorum vouches for another block that may be served, is
+/// kept if a quorum is on its chain, and stands otherwise.
+///
+/// The decision's `dissent` has every contradiction, however short.
 pub(crate) fn decide<C: Chain>(view: &View<'_, C>, policy: &Policy) -> Decision {
     let tally = Tally::new(view, policy);
     let lowest = required(&tally, policy)
@@ -118,8 +121,8 @@ fn survey<C: Chain>(tally: &Tally<'_, C>, policy: &Policy, lowest: Option<u64>) 
     survey
 }
 
-/// A sync goes on although there is a higher head by now, as long as a quorum vouches for its own.
-/// On a fast chain it would else never end.
+/// Keeps a sync as long as a quorum vouches for its head, although there is a higher head by now.
+/// Otherwise, a sync would never end on a fast chain.
 fn keep_sync<C: Chain>(tally: &Tally<'_, C>, policy: &Policy, survey: &mut Survey) {
     let Some((_, point)) = tally.view.at.syncing else {
         return;

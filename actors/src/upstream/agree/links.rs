@@ -8,8 +8,8 @@ use nearhead_chain::window::WINDOW_BLOCKS;
 /// Number and hash of a block.
 pub(crate) type Point = (u64, B256);
 
-/// Links that are kept. A sync path is shorter than a window above the served head and than a
-/// window below it; twice that leaves room for the path before.
+/// Links that are kept. A sync path has at most one window of blocks above the served head and one
+/// below it. Twice that leaves room for the path before.
 const LINKS_MAX: usize = 4 * WINDOW_BLOCKS;
 
 /// The parents of verified blocks. The oldest links are dropped first.

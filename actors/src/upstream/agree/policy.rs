@@ -9,7 +9,7 @@ const FRESH_BLOCKS: u32 = 3;
 /// or a busy machine needs for an answer.
 const FRESH_MIN: Duration = Duration::from_secs(2);
 
-/// Blocks that the operator may pin. Each costs a call to each upstream when the window starts.
+/// Blocks that the operator may trust. Each costs a call to each upstream when the window starts.
 pub const TRUSTED_MAX: usize = 16;
 
 /// How many upstreams have to agree.

@@ -44,8 +44,8 @@ pub(crate) struct Quorum {
 
 impl Quorum {
     /// Agreement among `nodes` upstreams. `finalized` is the block that was finalized before a
-    /// restart; the first [`TRUSTED_MAX`] blocks of `trusted` are those that the operator pinned.
-    /// One at the finalized block or above it takes its place.
+    /// restart. The first [`TRUSTED_MAX`] blocks of `trusted` are those that the operator trusts;
+    /// one at the finalized block or above it takes its place.
     pub(crate) fn new(
         policy: Policy,
         nodes: usize,

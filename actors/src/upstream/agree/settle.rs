@@ -31,7 +31,7 @@ pub(crate) fn settle<C: Chain>(view: &View<'_, C>, policy: &Policy, before: Sett
     }
 }
 
-/// The highest block in the window that a quorum claims, or a block above it.
+/// The highest block in the window that a quorum claims. Who claims a block claims its ancestors.
 fn agreed<C: Chain>(
     tally: &Tally<'_, C>,
     policy: &Policy,

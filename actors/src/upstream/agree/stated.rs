@@ -7,8 +7,8 @@ use alloy_primitives::B256;
 use super::{authority::Settled, links::Point};
 use crate::upstream::{client::HeadClaim, health::Moment};
 
-/// Blocks below the head that are remembered: nodes whose heads differ by less need not be asked
-/// where their chains meet.
+/// Blocks that are remembered, from the head down: upstreams whose heads differ by less need not be
+/// asked where their chains meet.
 const CHAIN_MAX: usize = 16;
 
 /// Other statements that are remembered: one for each trusted block, and as many again.

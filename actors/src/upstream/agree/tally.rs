@@ -25,7 +25,7 @@ pub(crate) struct View<'a, C> {
     pub(crate) quarantined: NodeSet,
     /// The finalized block.
     pub(crate) finalized: Option<Point>,
-    /// The blocks that the operator pinned.
+    /// The blocks that the operator trusts.
     pub(crate) trusted: &'a [Point],
 }
 

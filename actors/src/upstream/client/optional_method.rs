@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use super::NegativeCache;
 
-/// A method without which an upstream can be followed. Without any other, it is at fault.
+/// A method whose lack is no fault of an upstream. The lack of any other method is one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OptionalMethod {
     /// eth_getBlockReceipts.

@@ -137,7 +137,7 @@ impl<U: Upstream, W: HeldWindow, A: HeadAuthority> Follower<U, W, A> {
             // It counts as fetched there.
             backfill.blocks = Backfill::below(held.oldest(), held.below(), held.head().0);
         }
-        // A header is as all upstreams have it: a quorum names the block above it.
+        // Another upstream has the same headers: a quorum vouches for a block that fixes both.
         let is_header = matches!(refusal, ChangeError::Header { .. });
         if self.health.has_other(upstream) && !is_header {
             let verdict = Verdict::Fault(Fault::Unfit);

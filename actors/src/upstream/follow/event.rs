@@ -19,7 +19,7 @@ pub(crate) enum Event {
     },
     /// An upstream contradicts a quorum.
     Dissent(UpstreamId),
-    /// This upstream gave the newest head, and is asked first from now on.
+    /// This upstream gave the newest head. It is asked first for state and for older blocks.
     Preferred(UpstreamId),
     /// The newest finalized block is another one.
     Finalized(Point),
@@ -41,7 +41,7 @@ pub(crate) enum Event {
     Advanced {
         /// The number.
         number: u64,
-        /// How long ago the upstream that gave it first named it.
+        /// How long ago it was first named by the upstream that gave it.
         named_ago: Duration,
     },
     /// This many blocks below the oldest that is held are still to be fetched.

@@ -10,7 +10,7 @@ use crate::upstream::{
     plan::{Backfill, SyncPath},
 };
 
-/// A sync to a head, which an upstream gives.
+/// A sync to a head, with the blocks of one upstream.
 pub(super) struct HeadSync {
     pub(super) upstream: UpstreamId,
     pub(super) head: Point,

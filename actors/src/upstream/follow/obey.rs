@@ -164,8 +164,8 @@ impl<U: Upstream, W: HeldWindow, A: HeadAuthority> Follower<U, W, A> {
         }
     }
 
-    /// Whether a change that blocks of this upstream lead to was made. If the window refused them,
-    /// the upstream is at fault, unless nobody can know yet.
+    /// Whether the window made a change with blocks of this upstream. If it refused them, the
+    /// upstream is at fault, except for headers that cannot be checked yet.
     fn is_changed(
         &mut self,
         upstream: UpstreamId,

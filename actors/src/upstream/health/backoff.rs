@@ -9,8 +9,7 @@ pub(crate) const BACKOFF_MAX: Duration = Duration::from_secs(60);
 const FIRST_MIN: Duration = Duration::from_millis(100);
 const FIRST_MAX: Duration = Duration::from_secs(3);
 
-/// Doublings that a lie starts with if another upstream can be followed: sixteen times the first
-/// wait.
+/// Doublings that a lie starts with if another upstream can be asked: sixteen times the first wait.
 const LIE_DOUBLINGS: u32 = 4;
 
 /// Waits that double with every strike. Each is up to a quarter longer or shorter, so that several

@@ -7,8 +7,9 @@
 //! - **Backoff.** After a fault, or when it asks for fewer calls, an upstream is not asked for a
 //!   time that doubles with each strike. Each class of calls has a backoff of its own
 //!   ([`CallClass`]), so that a refusal or a stall in one takes nothing from the others.
-//! - **Heads.** A backoff of calls for heads lasts a block time at most: upstreams that come back
-//!   have to be heard, or their agreement would come late.
+//! - **Heads.** After a fault, a backoff of calls for heads lasts at most a block time, or a second
+//!   on a faster chain: upstreams that come back have to be heard, or their agreement would come
+//!   late.
 //! - **Lagging.** An upstream lags when its head has been below the served one for half a block
 //!   time.
 

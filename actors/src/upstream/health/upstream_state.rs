@@ -49,7 +49,7 @@ impl UpstreamState {
         ),
         (
             Self::Quarantined,
-            "contradicted a quorum; asked for blocks only where no other node has them, and not for state, until it has been on the served chain for sixteen block times",
+            "contradicted a quorum; asked for blocks of a new head only where no other node has them, and neither for older blocks nor for state, until it has been on the served chain for sixteen block times",
         ),
     ];
 
@@ -84,7 +84,7 @@ nearhead_chain::reasons! {
     Timeout = "timeout", "it did not answer a call in time";
     Connection = "connection", "the connection failed or ended";
     Refused = "refused", "it refused a request with an HTTP status";
-    MethodMissing = "method_missing", "it does not have a method that nearhead needs to follow it";
+    MethodMissing = "method_missing", "it does not have a method that nearhead needs to follow the chain";
     ErrorAnswer = "error_answer", "it answered with a JSON-RPC error";
     Missing = "missing", "it does not have a block that it named";
     Malformed = "malformed", "an answer is too large, or is not what the method returns";

@@ -170,7 +170,7 @@ impl Shared {
                 (Verdict::NotAtFault, Retry::Futile)
             }
             // It has pruned this block's state, or does not have the block yet. That is no fault:
-            // it can still be followed.
+            // its heads and blocks still count.
             StateFetchError::Call(error @ (CallError::NotFound | CallError::Rpc { .. })) => {
                 if upstream.state_pruned.record(Instant::now()) {
                     tracing::warn!(
