@@ -21,6 +21,10 @@ use crate::source::{SourceError, SourceLink, read_genesis_file};
 /// Pause before an upstream that gave no answer is asked again.
 const START_RETRY: Duration = Duration::from_secs(1);
 
+/// How often an upstream has to answer the question for block 0 with an error before that means
+/// that it does not have the block.
+const GENESIS_TRIES: usize = 3;
+
 /// How often the start looks for the stop signal while no answer arrives.
 const STOP_CHECK: Duration = Duration::from_millis(100);
 
@@ -345,18 +349,29 @@ async fn ask(id: usize, client: UpstreamClient, pause: Duration) -> (usize, Answ
     if !pause.is_zero() {
         time::sleep(pause).await;
     }
-    let (chain_id, genesis) = join!(client.chain_id(), client.hash_at(0));
-    let genesis = match genesis {
-        Ok(genesis) => Ok(genesis),
-        Err(error) if is_passing(&error) => Err(error),
-        // It answered, and has no such block to give.
-        Err(_) => Ok(None),
-    };
+    let (chain_id, genesis) = join!(client.chain_id(), genesis_of(&client));
     let answer = match (chain_id, genesis) {
         (Ok(chain_id), Ok(genesis)) => Answer::Stated(Statement { chain_id, genesis }),
         (Err(error), _) | (Ok(_), Err(error)) => Answer::Failed(error),
     };
     (id, answer)
+}
+
+/// An upstream's hash of block 0; `None` if it has no such block to give.
+async fn genesis_of(client: &UpstreamClient) -> Result<Option<B256>, CallError> {
+    let mut tries = 1;
+    loop {
+        match client.hash_at(0).await {
+            Err(error) if is_passing(&error) => return Err(error),
+            // It may only be short of something.
+            Err(_) if tries < GENESIS_TRIES => {
+                tries += 1;
+                time::sleep(START_RETRY).await;
+            }
+            Err(_) => return Ok(None),
+            genesis => return genesis,
+        }
+    }
 }
 
 /// The pause after this error, before the upstream is asked again.

@@ -133,6 +133,10 @@ fn keep_sync<C: Chain>(tally: &Tally<'_, C>, policy: &Policy, survey: &mut Surve
         return;
     }
     let is_clean_above = survey.clean.is_some_and(|clean| !is_behind(tally, clean));
+    // A first block is one fetch, so that the higher one is worth beginning again.
+    if tally.head.is_none() && survey.clean.is_some_and(|clean| clean.point.0 > point.0) {
+        return;
+    }
     match classify(tally, policy, block) {
         Class::Clean => survey.clean = Some(block),
         Class::Pending(at) if !is_clean_above => survey.pending = Some((block, at)),

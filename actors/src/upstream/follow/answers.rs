@@ -59,6 +59,8 @@ impl<U: Upstream, W: HeldWindow, A: HeadAuthority> Follower<U, W, A> {
                 if let Ok((_, identity)) = &block
                     && let Err(error) = self.check_identity(*identity)
                 {
+                    let calls = &mut self.upstreams[upstream].sync_calls;
+                    *calls = calls.saturating_sub(1);
                     self.sync.take_if(|sync| sync.upstream == upstream);
                     let verdict = Verdict::Fault(Fault::WrongChain);
                     self.failed(upstream, CallClass::Heads, verdict, &error);
@@ -147,6 +149,10 @@ impl<U: Upstream, W: HeldWindow, A: HeadAuthority> Follower<U, W, A> {
         purpose: Purpose,
         block: Result<Arc<Block>, FetchError>,
     ) {
+        if purpose != Purpose::Backfill {
+            let calls = &mut self.upstreams[upstream].sync_calls;
+            *calls = calls.saturating_sub(1);
+        }
         match block {
             Ok(block) => {
                 self.upstreams[upstream].missing_in_a_row = 0;
@@ -156,6 +162,7 @@ impl<U: Upstream, W: HeldWindow, A: HeadAuthority> Follower<U, W, A> {
                 self.fetch_failed(upstream, ask, purpose);
                 match &error {
                     FetchError::Call(CallError::NotFound) => self.missing(upstream, ask, purpose),
+                    FetchError::Call(CallError::Busy) => self.hold_fetches(upstream),
                     FetchError::Call(error) => {
                         let verdict = Verdict::from(error);
                         self.failed(upstream, CallClass::Blocks, verdict, error);
@@ -185,17 +192,19 @@ impl<U: Upstream, W: HeldWindow, A: HeadAuthority> Follower<U, W, A> {
                 let Some(sync) = &mut self.sync else {
                     return;
                 };
-                sync.progressed_at = now;
-                match (&mut sync.goal, purpose) {
+                let is_progress = match (&mut sync.goal, purpose) {
                     (Goal::Path(path), _) => path.got(ask, linked(block, identity)),
                     (Goal::Reset { block: head, .. }, Purpose::First)
                         if block.hash == sync.head.1 =>
                     {
                         *head = Some(block);
+                        true
                     }
-                    (Goal::Reset { is_asked, .. }, Purpose::First) => *is_asked = false,
                     // A block for an earlier sync, or one that was guessed.
-                    (Goal::Reset { .. } | Goal::Advance { .. }, _) => {}
+                    (Goal::Reset { .. } | Goal::Advance { .. }, _) => false,
+                };
+                if is_progress && sync.upstream == upstream {
+                    sync.progressed_at = now;
                 }
             }
             Purpose::Backfill => {
@@ -215,12 +224,16 @@ impl<U: Upstream, W: HeldWindow, A: HeadAuthority> Follower<U, W, A> {
                 let Some(sync) = self.sync.as_mut().filter(|sync| sync.upstream == upstream) else {
                     return;
                 };
-                match (&mut sync.goal, ask) {
-                    (Goal::Path(path), Ask::Number(_)) => path.failed(ask),
+                let (number, hash) = sync.head;
+                let ends = match &mut sync.goal {
+                    Goal::Path(path) => path.failed(ask) && matches!(ask, Ask::Hash { .. }),
+                    Goal::Reset { block, .. } => {
+                        block.is_none() && ask == Ask::Hash { number, hash }
+                    }
                     // A block that was guessed, and that the path did without.
-                    (Goal::Advance { .. }, _) => {}
-                    _ => self.sync = None,
-                }
+                    Goal::Advance { .. } => false,
+                };
+                self.sync.take_if(|_| ends);
             }
             Purpose::Backfill => {
                 if let Some(backfill) = &mut self.backfill {

@@ -66,7 +66,9 @@ impl<U: Upstream, W: HeldWindow, A: HeadAuthority> Follower<U, W, A> {
             ..
         } = self.genesis;
         let is_below = held.head().0 >= WINDOW_BLOCKS as u64 && held.oldest() > 0;
-        is_below && held.genesis().is_none() && !is_asked && hold_until <= now
+        // Nothing else shows that a block 0 is the chain's.
+        let is_known = self.config.genesis.is_some();
+        is_known && is_below && held.genesis().is_none() && !is_asked && hold_until <= now
     }
 
     /// The backfill below the present oldest block; `None` if nothing is missing.

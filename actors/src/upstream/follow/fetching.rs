@@ -16,7 +16,9 @@ pub(super) struct HeadSync {
     pub(super) head: Point,
     /// When the upstream first named that head.
     pub(super) named_at: Moment,
-    /// When its last block arrived, or when it began.
+    /// Since when this upstream has been asked.
+    pub(super) asked_since: Moment,
+    /// When its last block arrived, or when it was first asked.
     pub(super) progressed_at: Moment,
     pub(super) goal: Goal,
 }

@@ -100,10 +100,10 @@ pub(crate) struct Follower<U: Upstream, W, A> {
     settled: Option<Settled>,
     /// What was last reported: what becomes of the head, and how many upstreams agree.
     decided: Option<(Choice, usize)>,
-    /// Since when the head has stood.
-    stands_since: Option<Moment>,
-    /// The upstreams that contradict a quorum, as reported.
-    dissenting: NodeSet,
+    /// When that was reported.
+    decided_at: Moment,
+    /// What becomes of the head now, and since when.
+    choice_since: Option<(Choice, Moment)>,
     /// The upstreams that are quarantined, as reported.
     quarantined: NodeSet,
 }
@@ -121,9 +121,13 @@ struct TrackedUpstream<U> {
     settled_asked_at: Option<Moment>,
     /// Whether a question for a hash is in progress.
     is_asked_for_hash: bool,
-    /// It is asked for no block of a head before this time: it lacked one that it named, or a block
-    /// is ahead of the clock.
+    /// Calls for blocks of a sync that are in progress, those for earlier syncs included.
+    sync_calls: usize,
+    /// It is asked for no block before this time: it lacked one that it named, a block is ahead of
+    /// the clock, or too many calls are in progress.
     fetch_hold_until: Moment,
+    /// When it last contradicted a quorum.
+    dissented_at: Option<Moment>,
     /// How often in a row it lacked a block that it named.
     missing_in_a_row: u32,
     /// The state that was last reported.
@@ -147,7 +151,9 @@ impl<U: Upstream, W: HeldWindow, A: HeadAuthority> Follower<U, W, A> {
             announces: None,
             settled_asked_at: None,
             is_asked_for_hash: false,
+            sync_calls: 0,
             fetch_hold_until: Duration::ZERO,
+            dissented_at: None,
             missing_in_a_row: 0,
             state: None,
         });
@@ -168,8 +174,8 @@ impl<U: Upstream, W: HeldWindow, A: HeadAuthority> Follower<U, W, A> {
             preferred: None,
             settled: None,
             decided: None,
-            stands_since: None,
-            dissenting: NodeSet::default(),
+            decided_at: Duration::ZERO,
+            choice_since: None,
             quarantined: NodeSet::default(),
         }
     }
@@ -309,18 +315,22 @@ impl<U: Upstream, W: HeldWindow, A: HeadAuthority> Follower<U, W, A> {
         }
     }
 
-    /// Treats it as a fault if an upstream names a head but gives no blocks, while another could be
-    /// asked. A call's timeout may be many block times, which is too long to wait.
+    /// Treats it as a fault if an upstream gives no block for half a block time, or is not done
+    /// after a whole one, while another could be asked. A call's timeout may be many block times,
+    /// and blocks that arrive one by one may take as long.
     fn fail_stuck_sync(&mut self) {
-        let (now, patience) = (self.now(), self.health.block_time().max(STUCK_MIN));
+        let (now, block_time) = (self.now(), self.health.block_time());
         let is_stuck = |sync: &&HeadSync| {
-            !sync.goal.is_complete() && now.saturating_sub(sync.progressed_at) >= patience
+            let lasts = |since, least| now.saturating_sub(since) >= least;
+            let is_silent = lasts(sync.progressed_at, (block_time / 2).max(STUCK_MIN));
+            let is_slow = lasts(sync.asked_since, block_time.max(STUCK_MIN * 2));
+            !sync.goal.is_complete() && (is_silent || is_slow)
         };
         let stuck = self.sync.as_ref().filter(is_stuck);
         if let Some(upstream) = stuck.map(|sync| sync.upstream)
             && self.health.has_other(upstream)
         {
-            let error = "it sent no block for one block time, and for at least one second";
+            let error = "it sent no block for half a block time, or not all within a whole one";
             let verdict = Verdict::Fault(Fault::Timeout);
             self.failed(upstream, CallClass::Blocks, verdict, &error);
         }
@@ -331,14 +341,17 @@ impl<U: Upstream, W: HeldWindow, A: HeadAuthority> Follower<U, W, A> {
         let held = self.window.held();
         if let Some(sync) = &mut self.sync {
             let upstream = sync.upstream;
+            // Calls for earlier syncs may still be in progress.
+            let is_free = self.upstreams[upstream].sync_calls < 2 * width;
             match (&mut sync.goal, &held) {
-                (Goal::Path(path), Some(held)) => {
+                (Goal::Path(path), Some(held)) if is_free => {
                     for ask in path.ask(width, held) {
                         self.ask(upstream, ask, Purpose::Sync);
                     }
                 }
-                (Goal::Reset { is_asked, .. }, _) if !*is_asked => {
+                (Goal::Reset { is_asked, .. }, _) if is_free && !*is_asked => {
                     *is_asked = true;
+                    self.upstreams[upstream].sync_calls += 1;
                     let (number, hash) = sync.head;
                     let client = self.upstreams[upstream].client.clone();
                     let ask = Ask::Hash { number, hash };
@@ -353,6 +366,9 @@ impl<U: Upstream, W: HeldWindow, A: HeadAuthority> Follower<U, W, A> {
     }
 
     fn ask(&mut self, upstream: UpstreamId, ask: Ask, purpose: Purpose) {
+        if purpose == Purpose::Sync {
+            self.upstreams[upstream].sync_calls += 1;
+        }
         let client = self.upstreams[upstream].client.clone();
         self.calls
             .spawn(work::fetch(upstream, client, ask, purpose));

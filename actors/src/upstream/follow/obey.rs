@@ -1,5 +1,7 @@
 //! What the follower does with a decision about the head.
 
+use std::time::Duration;
+
 use nearhead_chain::{remote::Check, verify::HeaderRefusal};
 
 use super::{
@@ -15,12 +17,16 @@ use crate::{
             AskHash, Decision, Dissent, Effect, Fetch, HeadAuthority, NodeAccess, NodeSet,
             Situation,
         },
-        chain::Chain,
-        client::HeadClaim,
         health::{CallClass, Fault, UpstreamId, Verdict},
         plan::{PathOutcome, SyncPath},
     },
 };
+
+/// Shortest time between two reports that the head goes on.
+const REPORT_PAUSE: Duration = Duration::from_millis(100);
+
+/// Block times without a contradiction after which another one is reported.
+const DISSENT_QUIET_BLOCKS: u32 = 16;
 
 impl<U: Upstream, W: HeldWindow, A: HeadAuthority> Follower<U, W, A> {
     /// Does what the authority decides: asks for hashes, fetches the path to a head, and changes
@@ -75,33 +81,45 @@ impl<U: Upstream, W: HeldWindow, A: HeadAuthority> Follower<U, W, A> {
             Some(PathOutcome::Advance { reverted, applied }) => {
                 sync.goal = Goal::Advance { reverted, applied };
             }
-            Some(PathOutcome::Reset) => {
-                tracing::warn!(
-                    node = self.upstreams[sync.upstream].client.name(),
-                    head = sync.head.0,
-                    "no path leads from the window to the head: the window starts again there"
-                );
-                sync.goal = Goal::RESET;
-            }
+            Some(PathOutcome::Reset) => sync.goal = Goal::RESET,
         }
     }
 
     /// Begins or keeps the sync to this head; drops any other.
     fn sync_to(&mut self, fetch: Option<Fetch>) {
-        let Some(Fetch { from, to, .. }) = fetch else {
+        let now = self.now();
+        let Some(Fetch {
+            from,
+            to,
+            is_agreed,
+        }) = fetch
+        else {
             self.sync = None;
             return;
         };
-        let is_kept = |sync: &HeadSync| (sync.upstream, sync.head) == (from, to);
-        if self.sync.as_ref().is_some_and(is_kept) {
+        if let Some(sync) = self.sync.as_mut().filter(|sync| sync.head == to) {
+            if sync.upstream != from {
+                (sync.upstream, sync.asked_since, sync.progressed_at) = (from, now, now);
+                match &mut sync.goal {
+                    Goal::Path(path) => path.ask_again(),
+                    Goal::Reset { is_asked, .. } => *is_asked = false,
+                    Goal::Advance { .. } => {}
+                }
+            }
             return;
         }
-        let (now, held) = (self.now(), self.window.held());
+        self.sync = None;
+        // An upstream can name many heads that nobody else has. Each waits for the one before.
+        if !is_agreed && self.upstreams[from].sync_calls > 0 {
+            return;
+        }
+        let held = self.window.held();
         let path = |held: &W::Held| Goal::Path(SyncPath::to(to.0, to.1, held));
         self.sync = Some(HeadSync {
             upstream: from,
             head: to,
             named_at: self.health.named_at(from, to.1).unwrap_or(now),
+            asked_since: now,
             progressed_at: now,
             goal: held.as_ref().map_or(Goal::RESET, path),
         });
@@ -144,6 +162,15 @@ impl<U: Upstream, W: HeldWindow, A: HeadAuthority> Follower<U, W, A> {
             Goal::Reset {
                 block: Some(block), ..
             } => {
+                if self.window.held().is_some() {
+                    let node = self.upstreams[upstream].client.name();
+                    let head = head.0;
+                    tracing::warn!(
+                        node,
+                        head,
+                        "no path leads from the window to the head: the window starts again there"
+                    );
+                }
                 let outcome = self.window.reset(block).await;
                 if self.is_changed(upstream, outcome)? {
                     self.head_changed(upstream, head.0);
@@ -204,7 +231,7 @@ impl<U: Upstream, W: HeldWindow, A: HeadAuthority> Follower<U, W, A> {
     }
 
     /// Asks an upstream for no block of a head for a quarter of a block time.
-    fn hold_fetches(&mut self, upstream: UpstreamId) {
+    pub(super) fn hold_fetches(&mut self, upstream: UpstreamId) {
         let until = self.now() + self.health.block_time() / 4;
         self.upstreams[upstream].fetch_hold_until = until;
     }
@@ -226,28 +253,31 @@ impl<U: Upstream, W: HeldWindow, A: HeadAuthority> Follower<U, W, A> {
         self.window.settle(SettleHead { safe, finalized }).await
     }
 
-    /// Reports what has changed with a decision. That the head stands is reported only once it has
-    /// stood for half a block time: nodes disagree for a moment whenever one publishes first.
+    /// Reports what has changed with a decision.
+    ///
+    /// That the head stands is reported only once it has stood for half a block time for one
+    /// reason: nodes disagree for a moment whenever one publishes first. Other changes are reported
+    /// ten times a second at most, because an upstream can cause one with each head that it names.
     fn report_decision(&mut self, decision: &Decision) {
         self.report_dissent(&decision.dissent);
         self.report_quarantine(decision.quarantined);
-        let (now, choice) = (self.now(), decision.choice);
-        if choice.effect() == Effect::Stand {
-            let stands_since = *self.stands_since.get_or_insert(now);
-            let is_new = self
-                .decided
-                .is_none_or(|(before, _)| before.effect() != Effect::Stand);
-            if is_new && now.saturating_sub(stands_since) < self.health.block_time() / 2 {
-                return;
-            }
-        } else {
-            self.stands_since = None;
-        }
-        let agreeing = decision.have;
-        let before = self.decided.replace((choice, agreeing));
-        if before == Some((choice, agreeing)) {
+        let (now, choice, agreeing) = (self.now(), decision.choice, decision.have);
+        let since = self.choice_since.filter(|(before, _)| *before == choice);
+        let (_, since) = *self.choice_since.insert(since.unwrap_or((choice, now)));
+        let stands = choice.effect() == Effect::Stand;
+        let stood = self
+            .decided
+            .is_some_and(|(before, _)| before.effect() == Effect::Stand);
+        let is_due = match stands {
+            true => now.saturating_sub(since) >= self.health.block_time() / 2,
+            false => stood || now.saturating_sub(self.decided_at) >= REPORT_PAUSE,
+        };
+        let is_first = self.decided.is_none() && !stands;
+        if !is_due && !is_first || self.decided == Some((choice, agreeing)) {
             return;
         }
+        let before = self.decided.replace((choice, agreeing));
+        self.decided_at = now;
         (self.on_event)(Event::Decided { choice, agreeing });
         let effect_before = before.map(|(before, _)| before.effect());
         match choice.effect() {
@@ -269,24 +299,18 @@ impl<U: Upstream, W: HeldWindow, A: HeadAuthority> Follower<U, W, A> {
         }
     }
 
-    /// Reports upstreams that contradict a quorum, once until they name a served head again.
+    /// Reports upstreams that contradict a quorum, once until they have not for some time.
     fn report_dissent(&mut self, dissent: &[Dissent]) {
-        if let Some(held) = self.window.held() {
-            let is_served = |head: HeadClaim| held.has(head.number, head.hash);
-            let health = &self.health;
-            self.dissenting = self
-                .dissenting
-                .filter(|id| !health.head(id).is_some_and(is_served));
-        }
+        let (now, quiet) = (self.now(), self.health.block_time() * DISSENT_QUIET_BLOCKS);
         for &Dissent { node, theirs, ours } in dissent {
-            if self.dissenting.has(node) {
+            let upstream = &mut self.upstreams[node];
+            let before = upstream.dissented_at.replace(now);
+            if before.is_some_and(|before| now.saturating_sub(before) < quiet) {
                 continue;
             }
-            self.dissenting.insert(node);
-            let name = self.upstreams[node].client.name();
             let (number, hash) = theirs;
             tracing::warn!(
-                node = name,
+                node = upstream.client.name(),
                 number,
                 %hash,
                 quorum = %ours,

@@ -113,6 +113,7 @@ impl Health {
     }
 
     /// The head that an upstream named last.
+    #[cfg(test)]
     pub(crate) fn head(&self, upstream: UpstreamId) -> Option<HeadClaim> {
         self.upstreams[upstream].head
     }

@@ -92,25 +92,38 @@ impl<T> Descent<T> {
         asks
     }
 
-    /// Records an answer. It is ignored if `ask` is not in progress, and counts as failed if the
-    /// block is not the one that was asked for.
-    pub(super) fn got(&mut self, ask: Ask, fetched: FetchedBlock<T>) {
+    /// Records an answer, and returns whether its block is of use. It is ignored if `ask` is not in
+    /// progress, and counts as failed if the block is not the one that was asked for.
+    pub(super) fn got(&mut self, ask: Ask, fetched: FetchedBlock<T>) -> bool {
         let fits = match ask {
             Ask::Hash { number, hash } => (fetched.number, fetched.hash) == (number, hash),
             Ask::Number(number) => fetched.number == number,
         };
         if !fits {
             self.failed(ask);
-        } else if let Some(entry) = self.open_entry(ask) {
-            *entry = DescentEntry::Fetched(fetched);
+            return false;
         }
+        let entry = self.open_entry(ask);
+        entry.is_some_and(|entry| {
+            *entry = DescentEntry::Fetched(fetched);
+            true
+        })
     }
 
-    /// Records that a call failed. The block is asked for again, by hash.
-    pub(super) fn failed(&mut self, ask: Ask) {
-        if let Some(entry) = self.open_entry(ask) {
+    /// Records that a call failed, and returns whether it was in progress. The block is asked for
+    /// again, by hash.
+    pub(super) fn failed(&mut self, ask: Ask) -> bool {
+        let entry = self.open_entry(ask);
+        entry.is_some_and(|entry| {
             *entry = DescentEntry::Failed;
-        }
+            true
+        })
+    }
+
+    /// Has the blocks asked for again whose calls are in progress.
+    pub(super) fn ask_again(&mut self) {
+        self.entries
+            .retain(|_, entry| !matches!(entry, DescentEntry::Asked(_)));
     }
 
     /// The entry of a call that is in progress.

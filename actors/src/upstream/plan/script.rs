@@ -200,8 +200,8 @@ impl ScriptRun<'_> {
             assert!((1..=WIDTH).contains(&asks.len()), "{asks:?}");
             for ask in asks {
                 match (self.answer(ask), ask) {
-                    (Some(fetched), _) => path.got(ask, fetched),
-                    (None, Ask::Number(_)) => path.failed(ask),
+                    (Some(fetched), _) => _ = path.got(ask, fetched),
+                    (None, Ask::Number(_)) => _ = path.failed(ask),
                     // The sync ends.
                     (None, Ask::Hash { .. }) => return,
                 }

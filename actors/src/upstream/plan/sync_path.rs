@@ -64,14 +64,20 @@ impl<T> SyncPath<T> {
             .ask(width, lowest.max(held.oldest().saturating_add(1)))
     }
 
-    /// Records a verified block.
-    pub(crate) fn got(&mut self, ask: Ask, fetched: FetchedBlock<T>) {
-        self.descent.got(ask, fetched);
+    /// Records a verified block, and returns whether the path asked for it.
+    pub(crate) fn got(&mut self, ask: Ask, fetched: FetchedBlock<T>) -> bool {
+        self.descent.got(ask, fetched)
     }
 
-    /// Records that a call failed; the block is asked for again.
-    pub(crate) fn failed(&mut self, ask: Ask) {
-        self.descent.failed(ask);
+    /// Records that a call failed, and returns whether it was one of this path's. The block is
+    /// asked for again.
+    pub(crate) fn failed(&mut self, ask: Ask) -> bool {
+        self.descent.failed(ask)
+    }
+
+    /// Has the blocks asked for again whose calls are in progress: another upstream is asked now.
+    pub(crate) fn ask_again(&mut self) {
+        self.descent.ask_again();
     }
 
     /// The outcome, once the path is complete. The path must not be used after that.

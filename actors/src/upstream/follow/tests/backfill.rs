@@ -93,6 +93,18 @@ async fn the_genesis_is_kept_below_the_window() {
     assert!(!scene.upstreams[0].take_blocks()[128..].contains(&0));
 }
 
+/// Without a known genesis, nothing shows that a block 0 far below the window is the chain's.
+#[tokio::test(start_paused = true)]
+async fn an_unknown_genesis_is_not_fetched() {
+    let mut scene = Scene::of(Chains::new(300), 2, 1, None);
+    scene.run_for(10_000).await;
+    scene.check_holds(0, 128);
+    assert_eq!(scene.genesis(), None);
+    for upstream in &scene.upstreams {
+        assert!(!upstream.take_blocks().contains(&0));
+    }
+}
+
 /// An upstream with another genesis is on another chain, whether or not the genesis is held.
 #[tokio::test(start_paused = true)]
 async fn an_upstream_with_another_genesis_is_not_asked() {

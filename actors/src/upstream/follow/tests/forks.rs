@@ -275,3 +275,63 @@ async fn a_moment_of_disagreement_is_not_reported() {
     let events = scene.take_events();
     assert!(!events.iter().any(stands), "{events:?}");
 }
+
+/// A long path is not left to an upstream that gives it block by block.
+#[tokio::test(start_paused = true)]
+async fn a_slow_upstream_does_not_hold_up_a_long_path() {
+    let mut scene = Scene::with_quorum(3, 2, 300);
+    scene.run_for(2_000).await;
+    for upstream in [1, 2] {
+        let gone = Behavior::Error(CallError::Connection("gone".into()));
+        scene.upstreams[upstream].set_behavior(gone);
+    }
+    for _ in 0..40 {
+        scene.mine(1);
+        scene.run_for(1_000).await;
+    }
+    assert_eq!(scene.head(), 300);
+    scene.upstreams[0].set_behavior(Behavior::Slow(Duration::from_millis(450)));
+    for upstream in [1, 2] {
+        scene.upstreams[upstream].set_behavior(Behavior::Honest);
+    }
+    scene.run_for(4_000).await;
+    assert_eq!(scene.head(), 340);
+}
+
+/// An upstream that announces head after head costs few calls, however many it announces.
+#[tokio::test(start_paused = true)]
+async fn announced_heads_that_nobody_has_cost_few_calls() {
+    let mut scene = Scene::with_quorum(3, 2, 300);
+    scene.upstreams[2].announce_heads();
+    scene.run_for(3_000).await;
+    scene.upstreams[2].take_blocks();
+    scene.upstreams[2].set_behavior(Behavior::HeadsOnly);
+    for fork in 1..=200 {
+        scene.chains().add_fork(0, 300, 1);
+        scene.upstreams[2].set_chain(fork);
+        scene.upstreams[2].announce();
+        scene.run_for(2).await;
+    }
+    let asked = scene.upstreams[2].take_blocks();
+    assert!((1..=4).contains(&asked.len()), "{asked:?}");
+    scene.mine(1);
+    scene.run_for(1_000).await;
+    scene.check_holds(0, 128);
+}
+
+/// An upstream that contradicts a quorum again and again is reported once.
+#[tokio::test(start_paused = true)]
+async fn dissent_that_comes_and_goes_is_reported_once() {
+    let mut scene = scene_with_liar(3, 2, 20).await;
+    extend_both(&mut scene, 5).await;
+    for _ in 0..30 {
+        scene.upstreams[2].set_chain(0);
+        scene.run_for(400).await;
+        scene.upstreams[2].set_chain(1);
+        scene.run_for(600).await;
+        scene.mine(1);
+        scene.chains().mine(1, 1);
+    }
+    let events = scene.take_events();
+    assert_eq!(dissents(&events), [2], "{events:?}");
+}

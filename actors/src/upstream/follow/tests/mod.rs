@@ -29,7 +29,7 @@ async fn a_window_is_filled_and_the_head_followed() {
         scene.events()[..3],
         [first, Event::Preferred(0), Event::WindowStarted(300)]
     );
-    assert_eq!(scene.events().last(), Some(&Event::BackfillRemaining(0)));
+    assert!(scene.events().contains(&Event::BackfillRemaining(0)));
     // The newest blocks first, each once.
     let asked = scene.upstreams[0].take_blocks();
     assert_eq!(asked.len(), 129, "{asked:?}");

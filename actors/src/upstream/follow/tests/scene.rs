@@ -166,6 +166,17 @@ impl Scene {
     /// This many upstreams on one chain with one block a second, of which `quorum` have to agree.
     pub(super) fn with_quorum(upstreams: usize, quorum: usize, head: u64) -> Self {
         let chains = Chains::new(head);
+        let genesis = chains.block(0, 0).map(|block| block.hash);
+        Self::of(chains, upstreams, quorum, genesis)
+    }
+
+    /// The same on these chains, of whose genesis this is known.
+    pub(super) fn of(
+        chains: Chains,
+        upstreams: usize,
+        quorum: usize,
+        genesis: Option<B256>,
+    ) -> Self {
         let upstreams: Vec<_> = (0..upstreams)
             .map(|_| Scripted::new(chains.clone()))
             .collect();
@@ -183,7 +194,7 @@ impl Scene {
         });
         let config = FollowConfig {
             chain_id: 1,
-            genesis: chains.block(0, 0).map(|block| block.hash),
+            genesis,
             concurrency: 16,
             seed: 1,
         };

@@ -41,8 +41,8 @@ fn follow(
         }
         upstream.receive(path.ask(width, held));
         match upstream.answer(rng).expect("an incomplete path asks") {
-            (ask, Some(found)) => path.got(ask, found),
-            (ask, None) => path.failed(ask),
+            (ask, Some(found)) => _ = path.got(ask, found),
+            (ask, None) => _ = path.failed(ask),
         }
     }
 }
