@@ -210,6 +210,8 @@ pub(super) struct World {
     fork_depth: u64,
     /// What their blocks are like.
     invented: SimBlock,
+    /// Steps until an honest node changes, on average.
+    changes_in: u64,
     /// How deep reorgs are.
     depth_max: u64,
     /// The step of the next reorg, at the earliest.
@@ -257,6 +259,9 @@ impl World {
         } else {
             DEPTH
         };
+        if world.rng.is_one_in(2) {
+            world.changes_in = 30 * STEPS;
+        }
         if plot == Plot::Majority && world.rng.is_one_in(2) {
             world.trusted = Some(world.tip(0));
         }
@@ -320,6 +325,7 @@ impl World {
                 is_honest: false,
                 ..HONEST
             },
+            changes_in: 6 * STEPS,
             depth_max: DEPTH_MAX,
             reorg_at: 0,
             deep_reorg_at: 0,
@@ -425,7 +431,7 @@ impl World {
             return;
         }
         for node in 0..self.nodes.len() {
-            if node as u64 >= self.liars && self.rng.is_one_in(STEPS * 6) {
+            if node as u64 >= self.liars && self.rng.is_one_in(self.changes_in) {
                 self.change_honest(node);
             } else if (node as u64) < self.liars && self.rng.is_one_in(STEPS * 10) {
                 self.change_liar(node);
