@@ -12,7 +12,7 @@
 //! | `tls` | upstreams behind TLS |
 //! | `restarts` | upstreams that are restarted |
 //! | `unknown_types` | chains with transactions of an unknown type |
-//! | `switching` | which of several upstreams is followed; the head does not go back for a switch |
+//! | `switching` | several upstreams of which one suffices: the head goes on, and does not go back for another one |
 //! | `liar` | no false value in an upstream's answers about blocks is served (`exceptions`: the values that are not detected) |
 //! | `fields` | the lies cover every member of the upstreams' answers |
 //! | `announcements` | lies in the heads that an upstream announces |

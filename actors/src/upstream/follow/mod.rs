@@ -106,6 +106,8 @@ pub(crate) struct Follower<U: Upstream, W, A> {
     choice_since: Option<(Choice, Moment)>,
     /// The upstreams that are quarantined, as reported.
     quarantined: NodeSet,
+    /// Whether a block of a fork without known rules was reported.
+    is_fork_reported: bool,
 }
 
 /// One upstream, and the state of our calls to it.
@@ -177,6 +179,7 @@ impl<U: Upstream, W: HeldWindow, A: HeadAuthority> Follower<U, W, A> {
             decided_at: Duration::ZERO,
             choice_since: None,
             quarantined: NodeSet::default(),
+            is_fork_reported: false,
         }
     }
 

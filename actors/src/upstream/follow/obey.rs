@@ -223,8 +223,10 @@ impl<U: Upstream, W: HeldWindow, A: HeadAuthority> Follower<U, W, A> {
                 self.failed_with(upstream, class, verdict, reason, &error);
             }
             HeaderRefusal::UnknownFork { .. } => {
-                let name = self.upstreams[upstream].client.name();
-                tracing::error!(node = name, "{refusal}");
+                if !std::mem::replace(&mut self.is_fork_reported, true) {
+                    let name = self.upstreams[upstream].client.name();
+                    tracing::error!(node = name, "{refusal}");
+                }
                 self.hold_fetches(upstream);
             }
         }
