@@ -20,6 +20,7 @@
 //! | `identity` | which chain is followed: agreed on, pinned, finalized by an earlier process |
 //! | `freshness` | a head that stands still |
 //! | `classes` | an upstream that refuses or stalls one class of calls is used for the others |
+//! | `trust` | nodes that invent blocks, alone and against a quorum |
 //! | `state` | accounts, slots, codes and proofs at every block, and lies about them |
 //!
 //! `comparison` compares the answers; `driven_geth` is a geth whose head the test chooses.
@@ -44,6 +45,7 @@ mod settled;
 mod state;
 mod switching;
 mod tls;
+mod trust;
 mod unknown_types;
 
 use std::{collections::BTreeMap, fs::File, net::SocketAddr};

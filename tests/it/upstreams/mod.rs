@@ -8,7 +8,9 @@
 //! | `engine` | drives a geth block by block: head, safe, finalized, reorgs (`payload`, `jwt`) |
 //! | `branches` | the blocks that are sent to it |
 //! | `wallet` | signs transactions of every type |
+//! | `lying_node` | a node before a real one, which names blocks that it has invented |
 //! | `proxy` | a proxy between a client and its upstreams that lies, stalls, cuts, refuses and counts |
+//! | `http` | the messages of both of these |
 //! | `tls` | TLS in front of an upstream |
 //! | `traffic` | an anvil whose blocks have every kind of content |
 //!
@@ -20,7 +22,9 @@ mod anvil_blocks;
 mod branches;
 mod engine;
 mod geth;
+mod http;
 mod jwt;
+mod lying_node;
 mod payload;
 pub(crate) mod proxy;
 mod tls;
@@ -34,6 +38,7 @@ pub(crate) use self::{
     branches::{Branches, of_files},
     engine::{Engine, Forkchoice},
     geth::Geth,
+    lying_node::{Claims, INVENTED_ACCOUNT, INVENTED_TOKEN, LyingNode},
     payload::Payload,
     tls::TlsFront,
     traffic::anvil_with_traffic,

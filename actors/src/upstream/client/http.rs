@@ -4,6 +4,7 @@
 //! spans, and follows redirects to any host with the operator's headers.
 
 use std::{
+    sync::Arc,
     task::{Context, Poll},
     time::Duration,
 };
@@ -15,6 +16,7 @@ use reqwest::{
     header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER},
     redirect::Policy,
 };
+use tokio::sync::{Semaphore, SemaphorePermit};
 use tower::Service;
 
 use super::{CallError, ClientError, tls};
@@ -27,8 +29,13 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// closes it.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Most bytes to allocate up front for an answer, whatever its Content-Length says.
+/// Most bytes to allocate up front for an answer, whatever its Content-Length says. A longer answer
+/// is *large*.
 const INITIAL_CAPACITY_MAX: u64 = 4 << 20;
+
+/// Large answers that are read and parsed at a time. Each is held twice meanwhile, and an upstream
+/// may send nothing else.
+const LARGE_ANSWERS_MAX: usize = 2;
 
 /// The longest answer to one request, in bytes. It travels with the request through alloy's client.
 #[derive(Clone, Copy, Debug)]
@@ -40,6 +47,15 @@ pub(super) struct HttpTransport {
     client: Client,
     endpoint: Endpoint,
     answer_bytes_max: usize,
+    /// Permits for large answers.
+    large: Arc<Semaphore>,
+}
+
+/// The body of an answer.
+struct Body<'a> {
+    bytes: Vec<u8>,
+    /// Held until the body is parsed, if it is large.
+    _permit: Option<SemaphorePermit<'a>>,
 }
 
 impl HttpTransport {
@@ -63,6 +79,7 @@ impl HttpTransport {
             client,
             endpoint,
             answer_bytes_max,
+            large: Arc::new(Semaphore::new(LARGE_ANSWERS_MAX)),
         })
     }
 
@@ -74,20 +91,48 @@ impl HttpTransport {
         let response = request.body(json).send().await.map_err(connection_error)?;
         let status = response.status();
         if status.is_success() {
-            let body = read(response, limit).await?;
-            return serde_json::from_slice(&body).map_err(|error| CallError::malformed(&error));
+            let body = self.read(response, limit).await?;
+            return serde_json::from_slice(&body.bytes)
+                .map_err(|error| CallError::malformed(&error));
         }
         let refused = CallError::from_status(status.as_u16(), retry_after(&response));
         if matches!(refused, CallError::RateLimited { .. }) {
             return Err(refused);
         }
         // Some upstreams refuse with an HTTP status and give the reason as JSON-RPC in the body.
-        let body = read(response, limit).await;
+        let body = self.read(response, limit).await;
         let answer = body
             .ok()
-            .and_then(|body| serde_json::from_slice(&body).ok());
+            .and_then(|body| serde_json::from_slice(&body.bytes).ok());
         let rpc_error = answer.filter(ResponsePacket::is_error);
         rpc_error.ok_or(refused)
+    }
+
+    /// Reads the body, up to `limit` bytes.
+    async fn read(&self, mut response: Response, limit: usize) -> Result<Body<'_>, CallError> {
+        let length = response.content_length().unwrap_or(0);
+        if length > limit as u64 {
+            return Err(CallError::TooLarge { limit });
+        }
+        let mut bytes = Vec::with_capacity(length.min(INITIAL_CAPACITY_MAX) as usize);
+        let mut permit = None;
+        while let Some(chunk) = response.chunk().await.map_err(connection_error)? {
+            if chunk.len() > limit - bytes.len() {
+                return Err(CallError::TooLarge { limit });
+            }
+            if permit.is_none() && bytes.len() + chunk.len() > INITIAL_CAPACITY_MAX as usize {
+                // The semaphore is never closed.
+                permit = self.large.acquire().await.ok();
+                // Only now: to state a length costs nothing. Doubling would take up to twice that.
+                let rest = (length as usize).saturating_sub(bytes.len());
+                bytes.reserve_exact(rest.max(chunk.len()));
+            }
+            bytes.extend_from_slice(&chunk);
+        }
+        Ok(Body {
+            bytes,
+            _permit: permit,
+        })
     }
 
     /// The most bytes to read of the answer.
@@ -114,22 +159,6 @@ impl Service<RequestPacket> for HttpTransport {
         let send = self.clone().send(packet);
         Box::pin(async { send.await.map_err(CallError::into_transport) })
     }
-}
-
-/// Reads the body, up to `limit` bytes.
-async fn read(mut response: Response, limit: usize) -> Result<Vec<u8>, CallError> {
-    let length = response.content_length().unwrap_or(0);
-    if length > limit as u64 {
-        return Err(CallError::TooLarge { limit });
-    }
-    let mut body = Vec::with_capacity(length.min(INITIAL_CAPACITY_MAX) as usize);
-    while let Some(chunk) = response.chunk().await.map_err(connection_error)? {
-        if chunk.len() > limit - body.len() {
-            return Err(CallError::TooLarge { limit });
-        }
-        body.extend_from_slice(&chunk);
-    }
-    Ok(body)
 }
 
 fn connection_error(error: reqwest::Error) -> CallError {

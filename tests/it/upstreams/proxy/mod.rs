@@ -6,9 +6,8 @@
 //! | `lie` | one change to an upstream's answers |
 //! | `rows` | every possible lie about an answer |
 //! | `state` | the current faults, connections and counts |
-//! | `http`, `session` | the two protocols |
+//! | `session` | WebSocket; HTTP is in `upstreams::http` |
 
-mod http;
 mod lie;
 pub(crate) mod rows;
 mod session;
@@ -26,10 +25,8 @@ use std::{
 use serde_json::{Value, json};
 
 pub(crate) use self::lie::{Change, Lie};
-use self::{
-    http::Message,
-    state::{OpenConnection, State},
-};
+use self::state::{OpenConnection, State};
+use super::http::{self, Message};
 
 /// A running proxy. Dropping it closes all connections.
 pub(crate) struct Proxy {

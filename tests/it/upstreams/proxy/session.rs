@@ -7,10 +7,8 @@ use std::{
     sync::Mutex,
 };
 
-use super::{
-    http::{self, Message},
-    state::{Call, State},
-};
+use super::state::{Call, State};
+use crate::upstreams::http::{self, Message};
 
 const TEXT: u8 = 0x81;
 

@@ -1,6 +1,11 @@
 use alloy_primitives::hex;
 use serde_json::{Value, json};
-use tokio::time;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpListener,
+    sync::watch,
+    time,
+};
 
 use super::{
     server::{RecordedCall, Reply, Script},
@@ -455,4 +460,69 @@ async fn http_announces_no_heads() {
     let error = client(&url, limits()).subscribe_heads().await.unwrap_err();
     assert_eq!(error, CallError::UnsupportedMethod);
     assert!(script.methods().is_empty());
+}
+
+/// A server of large answers: it sends most of each at once, and the rest once it is released.
+/// Chain ids are short.
+async fn large_answers(sent: watch::Sender<usize>, released: watch::Receiver<bool>) -> String {
+    let http = |result: &str| {
+        let answer = format!(r#"{{"jsonrpc":"2.0","id":0,"result":"{result}"}}"#);
+        let length = answer.len();
+        format!("HTTP/1.1 200 X\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n{answer}")
+    };
+    let answers: Arc<[String; 2]> = [http("0x1"), http(&"r".repeat(32 << 20))].into();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let answers = Arc::clone(&answers);
+            let (sent, mut released) = (sent.clone(), released.clone());
+            tokio::spawn(async move {
+                let mut request = String::new();
+                while !request.ends_with('}') {
+                    let mut part = [0; 1_024];
+                    let length = stream.read(&mut part).await.unwrap();
+                    request += std::str::from_utf8(&part[..length]).unwrap();
+                }
+                if request.contains("eth_chainId") {
+                    return stream.write_all(answers[0].as_bytes()).await.unwrap();
+                }
+                let (most, rest) = answers[1].as_bytes().split_at(24 << 20);
+                stream.write_all(most).await.unwrap();
+                sent.send_modify(|sent| *sent += 1);
+                released.wait_for(|released| *released).await.unwrap();
+                stream.write_all(rest).await.unwrap();
+            });
+        }
+    });
+    url
+}
+
+#[tokio::test]
+async fn two_large_answers_are_read_at_a_time() {
+    let (sent, mut most_sent) = watch::channel(0);
+    let (release, released) = watch::channel(false);
+    let url = large_answers(sent, released).await;
+    let limits = CallLimits {
+        answer_bytes_max: usize::MAX,
+        timeout: Duration::from_secs(60),
+        concurrency: 4,
+    };
+    let upstream = client(&url, limits);
+    let mut calls = JoinSet::new();
+    for _ in 0..3 {
+        let upstream = upstream.clone();
+        calls.spawn(async move { upstream.block_by_hash(HASH, usize::MAX).await });
+    }
+    most_sent.wait_for(|sent| *sent >= 2).await.unwrap();
+    // While these two are incomplete, others are read, and the third large one is not.
+    for _ in 0..100 {
+        assert_eq!(upstream.chain_id().await, Ok(1));
+    }
+    assert_eq!(*most_sent.borrow(), 2);
+    release.send_replace(true);
+    while let Some(call) = calls.join_next().await {
+        assert!(call.unwrap().is_ok());
+    }
+    assert_eq!(*most_sent.borrow(), 3);
 }

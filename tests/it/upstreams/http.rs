@@ -1,4 +1,5 @@
-//! HTTP/1.1 between a proxy and both of its sides: whole messages with any body.
+//! HTTP/1.1 between what stands before an upstream and both of its sides: whole messages with any
+//! body.
 
 use std::{
     io::{self, BufRead, BufReader, Error, ErrorKind, Read, Write},
@@ -17,7 +18,7 @@ pub(super) struct Message {
 }
 
 impl Message {
-    /// An answer that the proxy makes itself.
+    /// An answer that is made here.
     pub(super) fn answer(status: &str, headers: &[(&str, &str)], body: &[u8]) -> Self {
         let headers = headers
             .iter()

@@ -1,0 +1,72 @@
+//! Blocks with 8 MiB of extra data are refused, and cost a bounded amount of memory.
+
+use std::fs;
+
+use alloy_primitives::Bytes;
+
+use super::{Claims, HonestChain, SECONDS, Target, check, http, wait_until};
+use crate::{harness::Process, node::faults};
+
+/// Blocks of the invented chain.
+const BLOCKS: usize = 14;
+
+/// Most MiB that a process may grow by.
+const MIB_MAX: u64 = 200;
+
+/// MiB of a process that are resident.
+fn resident(process: &Process) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{}/status", process.id())).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kib: u64 = line
+        .unwrap()
+        .trim()
+        .trim_end_matches(" kB")
+        .parse()
+        .unwrap();
+    kib >> 10
+}
+
+/// The node is the only one, so that only the bounds on answers keep its blocks out: once it names
+/// its heads in full, and once in brief, so that the blocks themselves are fetched.
+#[test]
+fn large_extra_data_is_refused() {
+    let mut chain = HonestChain::start(SECONDS);
+    let large = Bytes::from(vec![0x42; 8 << 20]);
+    for is_brief in [false, true] {
+        let liar = chain.liar();
+        let target = Target::follow(&[http(liar.address)], &[]);
+        let mut parent = liar.real_header(chain.head().0);
+        let blocks = (0..BLOCKS).map(|_| {
+            let block = liar.invent(&parent, |header| header.extra_data = large.clone());
+            parent = block.header.clone();
+            block
+        });
+        let claims = Claims {
+            is_brief,
+            ..Claims::chain(&blocks.collect::<Vec<_>>())
+        };
+        let before = resident(&target.server.process);
+        liar.claim(claims);
+        let (reason, least) = match is_brief {
+            true => ("malformed_member", BLOCKS),
+            false => ("malformed", 0),
+        };
+        let mut most = before;
+        wait_until("refused", || {
+            target.check_honest(&chain);
+            most = most.max(resident(&target.server.process));
+            let refused = faults(&target.server, 0).get(reason).copied();
+            refused.is_some() && liar.blocks_given() >= least
+        });
+        println!("is_brief {is_brief}: {before} MiB, at most {most} MiB");
+        assert!(most - before < MIB_MAX, "{before} MiB, at most {most} MiB");
+        check(
+            "the head stands",
+            &target.check_honest(&chain),
+            &chain.head(),
+        );
+        liar.be_honest();
+        chain.mine();
+        target.wait_honest_head(&chain);
+    }
+}

@@ -1,0 +1,94 @@
+//! A node that lies, and no quorum against it: the head stands, or goes on honestly.
+
+use super::{HonestChain, SECONDS, Target, ahead, check, finalized_ahead, http, wait_until};
+use crate::{
+    node::{GONE, faults},
+    upstreams::proxy::Proxy,
+};
+
+/// Heads that a liar has to name.
+const HEADS: usize = 4;
+
+/// The same while the others are stopped: at half a block time each, they take eleven seconds.
+const HEADS_ALONE: usize = 23;
+
+#[test]
+fn one_of_two_nodes_does_not_move_the_head() {
+    let mut chain = HonestChain::start(SECONDS);
+    let liar = chain.liar();
+    let target = Target::follow(&[http(liar.address), chain.url()], &[]);
+    let (number, _) = chain.head();
+    for claims in [
+        finalized_ahead(&liar, number),
+        ahead(&liar, number, 7),
+        ahead(&liar, number, 200),
+    ] {
+        let before = chain.head();
+        liar.claim(claims);
+        // Nobody confirms the next block.
+        chain.mine();
+        target.check_honest_until(&chain, &liar, HEADS);
+        check("the head stands", &target.check_honest(&chain), &before);
+        wait_until("not ready", || target.is_below_quorum());
+        // There is no quorum that contradicts it.
+        check("quarantined", &target.is_in(0, "quarantined"), &false);
+        liar.be_honest();
+        target.wait_honest_head(&chain);
+        wait_until("ready", || target.is_ready());
+    }
+}
+
+/// The honest nodes are stopped, and a process that is stopped answers nothing.
+#[test]
+fn a_liar_does_not_move_the_head_while_the_others_are_stopped() {
+    let mut chain = HonestChain::start(SECONDS);
+    let proxy = Proxy::to(&[chain.anvil.address]);
+    let liars = [chain.liar(), chain.liar()];
+    let [one, two] = liars.each_ref().map(|liar| http(liar.address));
+    // One honest node of two, and two of three.
+    let targets = [
+        Target::follow(&[one, chain.url()], &[]),
+        Target::follow(&[two, chain.url(), http(proxy.address)], &[]),
+    ];
+    let (number, _) = chain.head();
+    for liar in &liars {
+        let claims = ahead(liar, number, 7);
+        liar.cut_off();
+        liar.claim(claims);
+    }
+    for target in &targets {
+        // The state of this head is held from now on.
+        check("head", &target.check_honest(&chain), &chain.head());
+    }
+    chain.anvil.process.freeze();
+    for (target, liar) in targets.iter().zip(&liars) {
+        target.check_honest_until(&chain, liar, HEADS_ALONE);
+        wait_until("the others are silent, and it is not ready", || {
+            target.check_honest(&chain);
+            let faults = faults(&target.server, 1);
+            let is_silent = GONE.iter().any(|gone| faults.contains_key(*gone));
+            is_silent && target.is_below_quorum()
+        });
+        check(
+            "the head stands",
+            &target.check_honest(&chain),
+            &chain.head(),
+        );
+    }
+    chain.anvil.process.thaw();
+    // Two honest nodes decide against the liar; one alone does not.
+    let before = chain.head();
+    chain.mine();
+    targets[1].wait_honest_head(&chain);
+    wait_until("ready", || targets[1].is_ready());
+    let named = liars[0].heads_named();
+    targets[0].check_honest_until(&chain, &liars[0], named + HEADS);
+    check("the head stands", &targets[0].check_honest(&chain), &before);
+    for liar in &liars {
+        liar.be_honest();
+    }
+    for target in &targets {
+        target.wait_honest_head(&chain);
+        wait_until("ready", || target.is_ready());
+    }
+}
