@@ -330,8 +330,8 @@ impl<U: Upstream, W: HeldWindow, A: HeadAuthority> Follower<U, W, A> {
             !sync.goal.is_complete() && (is_silent || is_slow)
         };
         let stuck = self.sync.as_ref().filter(is_stuck);
-        if let Some(upstream) = stuck.map(|sync| sync.upstream)
-            && self.health.has_other(upstream)
+        if let Some((upstream, (number, _))) = stuck.map(|sync| (sync.upstream, sync.head))
+            && self.health.has_other_at(upstream, number)
         {
             let error = "it sent no block for half a block time, or not all within a whole one";
             let verdict = Verdict::Fault(Fault::Timeout);

@@ -118,6 +118,16 @@ impl Health {
         self.upstreams[upstream].head
     }
 
+    /// Whether an upstream other than this one names a head at this number or above, and can be
+    /// asked for blocks.
+    pub(crate) fn has_other_at(&self, upstream: UpstreamId, number: u64) -> bool {
+        let mut others = self.upstreams.iter().enumerate();
+        others.any(|(id, other)| {
+            let head = other.usable_head();
+            id != upstream && head.is_some_and(|head| head.number >= number)
+        })
+    }
+
     /// When an upstream first named this block as its head, if that is still its head.
     pub(crate) fn named_at(&self, upstream: UpstreamId, hash: B256) -> Option<Moment> {
         let upstream = &self.upstreams[upstream];

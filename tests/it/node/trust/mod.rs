@@ -198,8 +198,11 @@ fn finalized_ahead(liar: &LyingNode, head: u64) -> Claims {
     }
 }
 
+/// What a node claims at this number.
+type Claim = fn(&LyingNode, u64) -> Claims;
+
 /// Heads with extreme numbers, each of which leads to the honest chain below.
-const EXTREMES: [(&str, fn(&LyingNode, u64) -> Claims); 4] = [
+const EXTREMES: [(&str, Claim); 4] = [
     ("a chain that ends at 2^64-1", |liar, head| {
         let base = liar.real_header(head);
         let first = liar.invent(&base, |header| header.number = u64::MAX - 2);

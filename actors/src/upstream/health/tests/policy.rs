@@ -221,3 +221,15 @@ fn when_a_head_was_named_is_known_while_it_is_the_head() {
     assert_eq!(scene.health.named_at(0, hash(100)), None);
     assert_eq!(scene.health.named_at(0, hash(101)), Some(scene.now));
 }
+
+#[test]
+fn only_an_upstream_that_is_as_high_can_take_another_ones_place() {
+    let mut scene = Scene::new(2);
+    scene.name_head(1, 105);
+    for (upstream, number, expected) in [(0, 105, true), (0, 106, false), (1, 101, false)] {
+        let found = scene.health.has_other_at(upstream, number);
+        assert_eq!(found, expected, "{upstream} {number}");
+    }
+    scene.fail(1, Fault::Timeout);
+    assert!(!scene.health.has_other_at(0, 105));
+}
