@@ -192,7 +192,7 @@ impl ScriptRun<'_> {
                     let window = self.window.as_mut();
                     let advanced =
                         window.map(|window| window.advance(reverted, applied, None, None));
-                    // Only agreement among upstreams knows which paths lead below what is finalized.
+                    // Only agreement among upstreams knows what a path may revert.
                     let is_refused = matches!(advanced, Some(Err(WindowError::Finalized { .. })));
                     assert!(
                         is_refused || matches!(advanced, Some(Ok(_))),
@@ -247,6 +247,10 @@ impl ScriptRun<'_> {
             while let Some(block) = backfill.take() {
                 let window = self.window.as_mut();
                 let extended = window.map(|window| window.extend_below(block));
+                // The same holds for a window that began on another chain.
+                if matches!(extended, Some(Err(WindowError::Finalized { .. }))) {
+                    return;
+                }
                 assert_eq!(extended, Some(Ok(())));
             }
         }
