@@ -1,5 +1,7 @@
 //! The source and the thread that handles its events, from an empty head until the service stops.
 
+mod finality_writer;
+
 use std::{
     convert::Infallible,
     io,
@@ -12,7 +14,6 @@ use std::{
 use actix::ArbiterHandle;
 use crossbeam::channel::{self, Receiver, Sender};
 use nearhead_actors::{
-    data_folder::DataFolder,
     head::Head,
     source::{
         DevSource, FilesSource, ProgressReport, Source, SourceError, SourceEvent, SourceLink,
@@ -23,6 +24,7 @@ use nearhead_actors::{
 use nearhead_chain::{dev::DevConfig, encode::EncodeOptions};
 use tokio::sync::oneshot;
 
+use self::finality_writer::FinalityWriter;
 use crate::{
     config::{Config, SourceKind},
     metrics::Metrics,
@@ -110,7 +112,7 @@ impl Feed {
             ready: Some(ready),
             report: Some(report),
             metrics,
-            data: None,
+            finality: None,
         };
         let thread = spawn("source-events", move || {
             if let Some(reason) = handler.run_until_end(events, source) {
@@ -208,8 +210,8 @@ struct EventHandler {
     /// Shows progress, for as long as more may follow.
     report: Option<ProgressReport>,
     metrics: Metrics,
-    /// What outlives the process, if anything does.
-    data: Option<DataFolder>,
+    /// Writes what outlives the process, if anything does.
+    finality: Option<FinalityWriter>,
 }
 
 impl EventHandler {
@@ -234,11 +236,8 @@ impl EventHandler {
         for event in events {
             self.handle(event);
         }
-        if let Some(data) = &mut self.data
-            && let Err(error) = data.flush()
-        {
-            not_kept(data, &error);
-        }
+        // Waits until the newest block is written.
+        drop(self.finality);
         // Ends an open line of progress before anything else is written.
         drop(self.report);
         match (source.join(), self.ready) {
@@ -268,12 +267,13 @@ impl EventHandler {
                 }
             }
             SourceEvent::HeadDelay(delay) => self.metrics.head_delay.observe(delay.as_secs_f64()),
-            SourceEvent::DataOpened(data) => self.data = Some(data),
+            SourceEvent::DataOpened(data) => match FinalityWriter::start(data) {
+                Ok(writer) => self.finality = Some(writer),
+                Err(error) => tracing::warn!(%error, "no finalized block is written"),
+            },
             SourceEvent::Finalized { number, hash } => {
-                if let Some(data) = &mut self.data
-                    && let Err(error) = data.keep_finalized((number, hash), Instant::now())
-                {
-                    not_kept(data, &error);
+                if let Some(finality) = &self.finality {
+                    finality.keep((number, hash));
                 }
             }
             SourceEvent::HeadChoice {
@@ -291,12 +291,6 @@ impl EventHandler {
             }
         }
     }
-}
-
-/// The service goes on with what it knows: only a restart would miss it.
-fn not_kept(data: &DataFolder, error: &io::Error) {
-    let folder = data.path().display();
-    tracing::warn!(%folder, %error, "the finalized block cannot be written");
 }
 
 /// One tick per block time; none if the block time is 0.
@@ -329,7 +323,7 @@ pub(crate) fn timestamp_step(block_time: Duration) -> u64 {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use alloy_primitives::B256;
-    use nearhead_actors::source::Progress;
+    use nearhead_actors::{data_folder::DataFolder, source::Progress};
 
     use super::*;
 
@@ -356,7 +350,7 @@ mod tests {
             ready: None,
             report: Some(Box::new(|_| panic!("a line of progress cannot be written"))),
             metrics: Metrics::new([]).unwrap(),
-            data: None,
+            finality: None,
         };
         let progress = Progress::Blocks { done: 1, total: 2 };
         sender.send(SourceEvent::Progress(progress)).unwrap();
@@ -384,7 +378,7 @@ mod tests {
             ready: None,
             report: None,
             metrics: Metrics::new([]).unwrap(),
-            data: None,
+            finality: None,
         };
         sender.send(SourceEvent::DataOpened(open())).unwrap();
         for number in [7, 8, 9] {
@@ -395,6 +389,40 @@ mod tests {
         drop(sender);
         assert_eq!(handler.run_until_end(events, source), None);
         assert_eq!(open().finalized(), Some((9, hash)));
+        let _ = std::fs::remove_dir_all(root);
+    }
+
+    /// A pipe that nobody reads stands for a disk that hangs.
+    #[test]
+    fn a_disk_that_hangs_holds_up_no_event() {
+        let name = format!("nearhead-feed-hangs-{}", std::process::id());
+        let root = std::env::temp_dir().join(name);
+        let folder = DataFolder::open(&root, 1, B256::ZERO).unwrap();
+        let pipe = folder.path().join("finalized.json.tmp");
+        let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+        assert!(made.unwrap().success());
+        // No event waits in this channel.
+        let (sender, events) = channel::bounded(0);
+        let source = spawn("source", || Ok(())).unwrap();
+        let handler = EventHandler {
+            ready: None,
+            report: None,
+            metrics: Metrics::new([]).unwrap(),
+            finality: None,
+        };
+        let handling = thread::spawn(move || handler.run_until_end(events, source));
+        sender.send(SourceEvent::DataOpened(folder)).unwrap();
+        for number in 0..100 {
+            let hash = B256::ZERO;
+            sender
+                .send(SourceEvent::Finalized { number, hash })
+                .unwrap();
+        }
+        drop(sender);
+        // The disk goes on. A pipe cannot be synced, which is logged and ends nothing.
+        let disk = std::fs::File::options().read(true).write(true).open(&pipe);
+        assert_eq!(handling.join().unwrap(), None);
+        drop(disk.unwrap());
         let _ = std::fs::remove_dir_all(root);
     }
 }
