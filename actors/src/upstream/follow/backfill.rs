@@ -2,7 +2,7 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use nearhead_chain::{block::Block, window::WINDOW_BLOCKS};
+use nearhead_chain::{block::Block, verify::HeaderRefusal, window::WINDOW_BLOCKS};
 
 use super::{
     Event, Follower,
@@ -138,6 +138,12 @@ impl<U: Upstream, W: HeldWindow, A: HeadAuthority> Follower<U, W, A> {
         if let Some(backfill) = &mut self.backfill {
             // It counts as fetched there.
             backfill.blocks = Backfill::below(held.oldest(), held.below(), held.head().0);
+        }
+        if let ChangeError::Header { number, refusal } = refusal
+            && matches!(refusal, HeaderRefusal::UnknownFork { .. })
+        {
+            self.header_refused(upstream, *number, refusal);
+            return self.retry_below();
         }
         // Another upstream has the same headers: a quorum vouches for a block that fixes both.
         let is_header = matches!(refusal, ChangeError::Header { .. });

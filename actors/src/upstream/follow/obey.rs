@@ -214,7 +214,12 @@ impl<U: Upstream, W: HeldWindow, A: HeadAuthority> Follower<U, W, A> {
     }
 
     /// Handles a header that breaks a rule, or that cannot be checked.
-    fn header_refused(&mut self, upstream: UpstreamId, number: u64, refusal: &HeaderRefusal) {
+    pub(super) fn header_refused(
+        &mut self,
+        upstream: UpstreamId,
+        number: u64,
+        refusal: &HeaderRefusal,
+    ) {
         match refusal {
             HeaderRefusal::Broken(error) => {
                 let error = format!("block {number}: {error}");
