@@ -290,6 +290,7 @@ impl Startup {
         } = feed.tracker.clone();
         let upstreams = feed.upstreams.take();
         let chain = upstreams.as_ref().map(|upstreams| upstreams.chain.clone());
+        metrics.count_nodes(chain.as_ref().map_or(0, |chain| chain.nodes));
         let server_state = server_state(&config, (head, tracker.clone(), upstreams), metrics);
         let draining = Arc::clone(&server_state.readiness.draining);
         let server = serve(&config, server_state, socket, failure.clone());

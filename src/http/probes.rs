@@ -79,7 +79,12 @@ fn why_head_stands(agreement: HeadAgreement) -> String {
     match choice {
         None => "the nodes have named no head yet".to_owned(),
         Some(Choice::TooFewNodes | Choice::Disagree) => {
-            format!("{agreeing} of {needed} nodes agree")
+            let agree = match agreeing {
+                1 => "node agrees",
+                _ => "nodes agree",
+            };
+            let have = if needed == 1 { "has" } else { "have" };
+            format!("{agreeing} {agree}, {needed} {have} to")
         }
         Some(choice) => choice.to_string(),
     }
@@ -122,8 +127,8 @@ mod tests {
     fn it_is_said_why_the_head_stands() {
         for (choice, expected) in [
             (None, "the nodes have named no head yet"),
-            (Some(Choice::TooFewNodes), "1 of 2 nodes agree"),
-            (Some(Choice::Disagree), "1 of 2 nodes agree"),
+            (Some(Choice::TooFewNodes), "1 node agrees, 2 have to"),
+            (Some(Choice::Disagree), "1 node agrees, 2 have to"),
             (
                 Some(Choice::Finalized),
                 "a quorum names a chain without the finalized block",

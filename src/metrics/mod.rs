@@ -276,6 +276,17 @@ impl Metrics {
         self.sessions_closed.with_label_values(&[&code]).inc();
     }
 
+    /// Begins the counts of this many upstreams at zero, so that the first event of each is an
+    /// increase.
+    pub(crate) fn count_nodes(&self, nodes: usize) {
+        for node in 0..nodes {
+            let node = node.to_string();
+            for counts in [&self.node_dissent, &self.node_limited] {
+                let _zero = counts.with_label_values(&[&node]);
+            }
+        }
+    }
+
     /// Counts an answer in which an upstream asks for fewer calls.
     pub(crate) fn node_limited(&self, node: usize) {
         let node = node.to_string();

@@ -56,7 +56,7 @@ impl<'a> Restarts<'a> {
             wait_until("the upstream is gone", || connections_lost(server) > before);
             wait_until("not ready", || {
                 let ready = server.get("/ready");
-                ready.status == 503 && ready.text().contains("\"0 of 1 nodes agree\"")
+                ready.status == 503 && ready.text().contains("\"0 nodes agree, 1 has to\"")
             });
             wait_until("faulty", || is_in(server, "faulty"));
         }

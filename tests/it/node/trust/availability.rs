@@ -92,7 +92,7 @@ impl Nodes<'_> {
 fn is_below_quorum(server: &Server) -> bool {
     let ready = server.get("/ready");
     let missing = parse(&ready.body)["missing"].to_string();
-    ready.status == 503 && missing.contains("1 of 2 nodes")
+    ready.status == 503 && missing.contains("1 node agrees, 2 have to")
 }
 
 #[test]
