@@ -85,17 +85,19 @@ pub enum SourceError {
     /// Upstreams cannot be called, or a call to one panicked.
     #[error("{0}")]
     Upstream(String),
-    /// No quorum of the upstreams is on one chain, and none is pinned. The message has a line for
+    /// No quorum of the upstreams is on one chain, or on the pinned one. The message has a line for
     /// each upstream.
     #[error(
-        "{quorum} of {nodes} nodes have to be on the same chain, and they are not: correct --node, \
-         or name the chain with --network, --chain-id or --genesis{answers}"
+        "{quorum} of {nodes} nodes have to be on {which}, and they are not: correct --node, or name \
+         the chain with --network, --chain-id or --genesis{answers}"
     )]
     NoAgreement {
         /// How many have to agree.
         quorum: usize,
         /// How many there are.
         nodes: usize,
+        /// The chain that they have to be on, in words.
+        which: String,
         /// A line for each upstream: its name and its answer, after a line feed.
         answers: String,
     },

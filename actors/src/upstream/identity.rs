@@ -144,6 +144,22 @@ impl Pins {
     }
 }
 
+impl fmt::Display for Pins {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.chain_id, self.genesis) {
+            (None, None) => f.write_str("the same chain"),
+            (Some(chain_id), None) => write!(f, "the chain with chain id {chain_id}"),
+            (None, Some(genesis)) => write!(f, "the chain with genesis {genesis}"),
+            (Some(chain_id), Some(genesis)) => {
+                write!(
+                    f,
+                    "the chain with chain id {chain_id} and genesis {genesis}"
+                )
+            }
+        }
+    }
+}
+
 /// What an upstream states about its chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Statement {
@@ -239,8 +255,8 @@ fn vote<T: PartialEq + Copy>(
     }
 }
 
-/// Which chain the upstreams agree on. What is pinned needs no agreement; an upstream of another
-/// chain than the pinned one does not count.
+/// Which chain the upstreams agree on. An upstream of another chain than the pinned one does not
+/// count: a quorum has to be on the pinned chain too.
 pub(super) fn agree_on(pins: &Pins, quorum: usize, answers: &[Answer]) -> Agreement {
     let count = |is_it: fn(&Answer) -> bool| answers.iter().filter(|answer| is_it(answer)).count();
     let absent = Absent {
@@ -253,10 +269,13 @@ pub(super) fn agree_on(pins: &Pins, quorum: usize, answers: &[Answer]) -> Agreem
     });
     let mut stated: Vec<Statement> = stated.filter(|statement| pins.allow(statement)).collect();
     let ids = stated.iter().map(|statement| statement.chain_id);
-    let chain_id = match pins
-        .chain_id
-        .map_or_else(|| vote(ids, quorum, absent), Vote::Won)
-    {
+    let vote_on_id = match pins.chain_id {
+        None => vote(ids, quorum, absent),
+        Some(chain_id) if stated.len() >= quorum => Vote::Won(chain_id),
+        Some(_) if stated.len() + absent.pending + absent.failed >= quorum => Vote::Open,
+        Some(_) => Vote::Lost,
+    };
+    let chain_id = match vote_on_id {
         Vote::Won(chain_id) => chain_id,
         Vote::Open => return Agreement::StillPossible,
         Vote::Lost => return Agreement::Impossible,
@@ -310,9 +329,6 @@ pub(super) async fn agreed_chain(
     link: &SourceLink,
 ) -> Result<ChainIdentity, SourceError> {
     let mut answers = vec![Answer::Pending; clients.len()];
-    if let Agreement::Agreed(chain) = agree_on(pins, quorum, &answers) {
-        return Ok(chain);
-    }
     let mut calls = JoinSet::new();
     for (id, client) in clients.iter().enumerate() {
         calls.spawn(ask(id, client.clone(), Duration::ZERO));
@@ -320,7 +336,7 @@ pub(super) async fn agreed_chain(
     loop {
         match agree_on(pins, quorum, &answers) {
             Agreement::Agreed(chain) => return Ok(chain),
-            Agreement::Impossible => return Err(no_agreement(quorum, clients, &answers)),
+            Agreement::Impossible => return Err(no_agreement(pins, quorum, clients, &answers)),
             Agreement::StillPossible => {}
         }
         if link.is_stopped() {
@@ -401,7 +417,12 @@ const fn is_passing(error: &CallError) -> bool {
 }
 
 /// The error that has a line for each upstream's answer.
-fn no_agreement(quorum: usize, clients: &[UpstreamClient], answers: &[Answer]) -> SourceError {
+fn no_agreement(
+    pins: &Pins,
+    quorum: usize,
+    clients: &[UpstreamClient],
+    answers: &[Answer],
+) -> SourceError {
     let answers = clients.iter().zip(answers).enumerate();
     let lines = answers.map(|(id, (client, answer))| {
         let node = client.endpoint();
@@ -410,6 +431,7 @@ fn no_agreement(quorum: usize, clients: &[UpstreamClient], answers: &[Answer]) -
     SourceError::NoAgreement {
         quorum,
         nodes: clients.len(),
+        which: pins.to_string(),
         answers: lines.collect(),
     }
 }

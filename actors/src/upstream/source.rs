@@ -378,11 +378,15 @@ fn report_identity(chain: ChainIdentity, pins: &Pins) {
     let network = network.map(tracing::field::display);
     tracing::info!(chain_id, genesis, network, "this chain is followed");
     if let Some(namesake) = chain.namesake().filter(|_| !pins.has_chain_id()) {
+        let which = match chain.genesis {
+            Some(_) => "not its genesis",
+            None => "no quorum of them has block 0",
+        };
         tracing::warn!(
             chain_id,
             genesis,
-            "the nodes have the chain id of {namesake} and not its genesis, so its rules are not \
-             applied: name the chain with --network {namesake}, --chain-id or --genesis"
+            "the nodes have the chain id of {namesake} and {which}, so its rules are not applied: \
+             name the chain with --network {namesake}, --chain-id or --genesis"
         );
     }
 }
