@@ -1,0 +1,233 @@
+//! All tenants and keys, in memory.
+
+use std::{collections::HashMap, sync::Arc};
+
+use crate::{
+    UnixMillis,
+    command::{Change, Command, CommandError, NewKey},
+    id::{KeyId, TenantId},
+    name::Name,
+    record::{KeyRecord, KeySettings, KeyState, PUBLIC_KEYS_MAX, TenantRecord},
+    secret::SecretDigest,
+};
+
+/// Most tenants.
+pub const TENANTS_MAX: usize = 100_000;
+
+/// Most keys of all tenants, revoked and expired ones included.
+pub const KEYS_MAX: usize = 1_000_000;
+
+/// All tenants and keys of a store. What the configuration names is not in it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Directory {
+    tenants: HashMap<TenantId, Arc<TenantRecord>>,
+    keys: HashMap<KeyId, Arc<KeyRecord>>,
+    by_name: HashMap<Name, TenantId>,
+    by_digest: HashMap<SecretDigest, KeyId>,
+}
+
+impl Directory {
+    /// A tenant.
+    #[must_use]
+    pub fn tenant(&self, id: TenantId) -> Option<&Arc<TenantRecord>> {
+        self.tenants.get(&id)
+    }
+
+    /// The tenant of this name.
+    #[must_use]
+    pub fn tenant_named(&self, name: &str) -> Option<&Arc<TenantRecord>> {
+        self.tenants.get(self.by_name.get(name)?)
+    }
+
+    /// A key.
+    #[must_use]
+    pub fn key(&self, id: KeyId) -> Option<&Arc<KeyRecord>> {
+        self.keys.get(&id)
+    }
+
+    /// All tenants, in no particular order.
+    pub fn tenants(&self) -> impl ExactSizeIterator<Item = &Arc<TenantRecord>> {
+        self.tenants.values()
+    }
+
+    /// All keys, in no particular order.
+    pub fn keys(&self) -> impl ExactSizeIterator<Item = &Arc<KeyRecord>> {
+        self.keys.values()
+    }
+
+    /// What a command given at `now` changes, in the order in which it is to be stored. Nothing is
+    /// changed yet: the store writes it first, and [`make`](Self::make) follows.
+    ///
+    /// # Errors
+    /// The command is refused.
+    pub fn plan(&self, command: Command, now: UnixMillis) -> Result<Vec<Change>, CommandError> {
+        match command {
+            Command::CreateTenant { id, name, limits } => {
+                if self.tenants.len() >= TENANTS_MAX {
+                    return Err(CommandError::TooManyTenants(TENANTS_MAX));
+                }
+                if self.tenants.contains_key(&id) {
+                    return Err(CommandError::TenantTaken);
+                }
+                self.check_name(&name, id)?;
+                let created = now;
+                Ok(vec![Change::Tenant(Arc::new(TenantRecord {
+                    id,
+                    name,
+                    created,
+                    limits,
+                }))])
+            }
+            Command::UpdateTenant { id, name, limits } => {
+                let before = self.tenant(id).ok_or(CommandError::NoTenant(id))?;
+                self.check_name(&name, id)?;
+                let created = before.created;
+                Ok(vec![Change::Tenant(Arc::new(TenantRecord {
+                    id,
+                    name,
+                    created,
+                    limits,
+                }))])
+            }
+            Command::RemoveTenant { id } => {
+                self.tenant(id).ok_or(CommandError::NoTenant(id))?;
+                Ok(vec![Change::TenantRemoved(id)])
+            }
+            Command::CreateKey {
+                key,
+                tenant,
+                name,
+                expires,
+                settings,
+            } => {
+                self.tenant(tenant).ok_or(CommandError::NoTenant(tenant))?;
+                let key = self.new_key(key, (tenant, name, expires, settings), now)?;
+                Ok(vec![Change::Key(Arc::new(key))])
+            }
+            Command::UpdateKey {
+                id,
+                name,
+                expires,
+                settings,
+            } => {
+                let mut key = KeyRecord::clone(self.key(id).ok_or(CommandError::NoKey(id))?);
+                if key.revoked.is_some() {
+                    return Err(CommandError::Revoked(id));
+                }
+                check_settings(&settings)?;
+                (key.name, key.expires, key.settings) = (name, expires, settings);
+                Ok(vec![Change::Key(Arc::new(key))])
+            }
+            Command::RotateKey {
+                id,
+                key,
+                old_expires,
+            } => self.plan_rotation(id, key, old_expires, now),
+            Command::RevokeKey { id } => {
+                let mut key = KeyRecord::clone(self.key(id).ok_or(CommandError::NoKey(id))?);
+                // To revoke a key again is no error: the first time counts.
+                key.revoked.get_or_insert(now);
+                Ok(vec![Change::Key(Arc::new(key))])
+            }
+        }
+    }
+
+    fn plan_rotation(
+        &self,
+        id: KeyId,
+        key: NewKey,
+        old_expires: UnixMillis,
+        now: UnixMillis,
+    ) -> Result<Vec<Change>, CommandError> {
+        let mut old = KeyRecord::clone(self.key(id).ok_or(CommandError::NoKey(id))?);
+        match old.state(now) {
+            KeyState::Active => {}
+            KeyState::Expired => return Err(CommandError::Expired(id)),
+            KeyState::Revoked => return Err(CommandError::Revoked(id)),
+        }
+        // The new key ends when the old one would have ended.
+        let expires = old.expires;
+        let more = (old.tenant, old.name.clone(), expires, old.settings.clone());
+        let new = self.new_key(key, more, now)?;
+        old.replaced_by = Some(new.id);
+        old.expires = Some(expires.map_or(old_expires, |expires| expires.min(old_expires)));
+        // The new one first: a crash between the two leaves both.
+        Ok(vec![Change::Key(Arc::new(new)), Change::Key(Arc::new(old))])
+    }
+
+    fn new_key(
+        &self,
+        NewKey { id, prefix, digest }: NewKey,
+        (tenant, name, expires, settings): (TenantId, Name, Option<UnixMillis>, KeySettings),
+        now: UnixMillis,
+    ) -> Result<KeyRecord, CommandError> {
+        if self.keys.len() >= KEYS_MAX {
+            return Err(CommandError::TooManyKeys(KEYS_MAX));
+        }
+        if self.keys.contains_key(&id) || self.by_digest.contains_key(&digest) {
+            return Err(CommandError::KeyTaken);
+        }
+        check_settings(&settings)?;
+        Ok(KeyRecord {
+            id,
+            tenant,
+            name,
+            prefix,
+            digest,
+            created: now,
+            expires,
+            revoked: None,
+            replaced_by: None,
+            settings,
+        })
+    }
+
+    fn check_name(&self, name: &Name, of: TenantId) -> Result<(), CommandError> {
+        match self.by_name.get(name) {
+            Some(other) if *other != of => Err(CommandError::NameTaken(name.clone())),
+            _ => Ok(()),
+        }
+    }
+
+    /// Makes a change that was planned, or read from a store. A key of an unknown tenant is left
+    /// out: its tenant was removed.
+    pub fn make(&mut self, change: Change) {
+        match change {
+            Change::Tenant(tenant) => {
+                if let Some(before) = self.tenants.get(&tenant.id) {
+                    self.by_name.remove(&before.name);
+                }
+                self.by_name.insert(tenant.name.clone(), tenant.id);
+                self.tenants.insert(tenant.id, tenant);
+            }
+            Change::Key(key) if self.tenants.contains_key(&key.tenant) => {
+                self.by_digest.insert(key.digest, key.id);
+                self.keys.insert(key.id, key);
+            }
+            Change::Key(_) => {}
+            Change::TenantRemoved(id) => {
+                if let Some(tenant) = self.tenants.remove(&id) {
+                    self.by_name.remove(&tenant.name);
+                }
+                let by_digest = &mut self.by_digest;
+                self.keys.retain(|_, key| {
+                    let stays = key.tenant != id;
+                    if !stays {
+                        by_digest.remove(&key.digest);
+                    }
+                    stays
+                });
+            }
+        }
+    }
+}
+
+fn check_settings(settings: &KeySettings) -> Result<(), CommandError> {
+    match settings.public_keys.len() <= PUBLIC_KEYS_MAX {
+        true => Ok(()),
+        false => Err(CommandError::TooManyPublicKeys(PUBLIC_KEYS_MAX)),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,247 @@
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::{limits::TenantLimits, secret::KeyPrefix};
+
+const NOW: UnixMillis = UnixMillis(1_000);
+
+fn name(text: &str) -> Name {
+    text.parse().unwrap()
+}
+
+fn tenant_id(number: u8) -> TenantId {
+    TenantId::from([number; 8])
+}
+
+fn key_id(number: u8) -> KeyId {
+    KeyId::from([number; 8])
+}
+
+fn new_key(number: u8) -> NewKey {
+    let secret = format!("secret of the key with the number {number}");
+    NewKey {
+        id: key_id(number),
+        prefix: KeyPrefix::of(&secret),
+        digest: SecretDigest::of(&secret),
+    }
+}
+
+fn create_tenant(number: u8, named: &str) -> Command {
+    Command::CreateTenant {
+        id: tenant_id(number),
+        name: name(named),
+        limits: TenantLimits::default(),
+    }
+}
+
+fn create_key(number: u8, tenant: u8, expires: Option<u64>) -> Command {
+    Command::CreateKey {
+        key: new_key(number),
+        tenant: tenant_id(tenant),
+        name: name("backend"),
+        expires: expires.map(UnixMillis),
+        settings: KeySettings::default(),
+    }
+}
+
+impl Directory {
+    fn run(&mut self, command: Command, now: UnixMillis) -> Result<(), CommandError> {
+        let changes = self.plan(command, now)?;
+        changes.into_iter().for_each(|change| self.make(change));
+        Ok(())
+    }
+}
+
+/// One tenant `a` with the keys 1 (for good), 2 (until 2,000) and 3 (revoked).
+fn directory() -> Directory {
+    let mut directory = Directory::default();
+    for command in [
+        create_tenant(1, "a"),
+        create_key(1, 1, None),
+        create_key(2, 1, Some(2_000)),
+        create_key(3, 1, None),
+        Command::RevokeKey { id: key_id(3) },
+    ] {
+        directory.run(command, NOW).unwrap();
+    }
+    directory
+}
+
+#[test]
+fn a_key_is_active_until_it_expires_or_is_revoked() {
+    let directory = directory();
+    for (number, now, expected) in [
+        (1, u64::MAX, KeyState::Active),
+        (2, 1_999, KeyState::Active),
+        (2, 2_000, KeyState::Expired),
+        (3, 1_000, KeyState::Revoked),
+    ] {
+        let state = directory
+            .key(key_id(number))
+            .unwrap()
+            .state(UnixMillis(now));
+        assert_eq!(state, expected, "key {number} at {now}");
+    }
+}
+
+#[test]
+fn refused_commands_change_nothing() {
+    let before = directory();
+    let taken = |id, secret| Command::CreateKey {
+        key: NewKey {
+            id: key_id(id),
+            ..new_key(secret)
+        },
+        tenant: tenant_id(1),
+        name: name("x"),
+        expires: None,
+        settings: KeySettings::default(),
+    };
+    let rotate = |id| Command::RotateKey {
+        id: key_id(id),
+        key: new_key(9),
+        old_expires: UnixMillis(5_000),
+    };
+    let update = |id| Command::UpdateKey {
+        id: key_id(id),
+        name: name("x"),
+        expires: None,
+        settings: KeySettings::default(),
+    };
+    for (command, expected) in [
+        (create_tenant(2, "a"), CommandError::NameTaken(name("a"))),
+        (create_tenant(1, "b"), CommandError::TenantTaken),
+        (create_key(9, 2, None), CommandError::NoTenant(tenant_id(2))),
+        (taken(1, 9), CommandError::KeyTaken),
+        (taken(9, 1), CommandError::KeyTaken),
+        (rotate(9), CommandError::NoKey(key_id(9))),
+        (rotate(3), CommandError::Revoked(key_id(3))),
+        (rotate(2), CommandError::Expired(key_id(2))),
+        (update(3), CommandError::Revoked(key_id(3))),
+        (update(9), CommandError::NoKey(key_id(9))),
+        (
+            Command::RevokeKey { id: key_id(9) },
+            CommandError::NoKey(key_id(9)),
+        ),
+        (
+            Command::RemoveTenant { id: tenant_id(2) },
+            CommandError::NoTenant(tenant_id(2)),
+        ),
+    ] {
+        let mut directory = before.clone();
+        let refused = directory.run(command.clone(), UnixMillis(3_000));
+        assert_eq!(refused, Err(expected), "{command:?}");
+        assert_eq!(directory, before, "{command:?}");
+    }
+}
+
+#[test]
+fn a_rotation_makes_a_second_key_and_the_first_one_ends() {
+    let mut directory = directory();
+    let rotate = |id, by, old_expires| Command::RotateKey {
+        id: key_id(id),
+        key: new_key(by),
+        old_expires: UnixMillis(old_expires),
+    };
+    directory.run(rotate(1, 4, 5_000), NOW).unwrap();
+    directory.run(rotate(2, 5, 5_000), NOW).unwrap();
+    let ends = |number| directory.key(key_id(number)).unwrap().expires;
+    assert_eq!(ends(1), Some(UnixMillis(5_000)));
+    assert_eq!(ends(4), None);
+    assert_eq!(ends(2), Some(UnixMillis(2_000)), "it ends before");
+    assert_eq!(ends(5), Some(UnixMillis(2_000)));
+    assert_eq!(
+        directory.key(key_id(1)).unwrap().replaced_by,
+        Some(key_id(4))
+    );
+    assert_eq!(directory.key(key_id(4)).unwrap().tenant, tenant_id(1));
+}
+
+#[test]
+fn a_revocation_is_for_good() {
+    let mut directory = directory();
+    let again = Command::RevokeKey { id: key_id(3) };
+    directory.run(again, UnixMillis(9_000)).unwrap();
+    let revoked = directory.key(key_id(3)).unwrap().revoked;
+    assert_eq!(revoked, Some(NOW), "the first time counts");
+}
+
+#[test]
+fn a_tenant_goes_with_its_keys() {
+    let mut directory = directory();
+    directory.run(create_tenant(2, "b"), NOW).unwrap();
+    directory.run(create_key(9, 2, None), NOW).unwrap();
+    let remove = Command::RemoveTenant { id: tenant_id(1) };
+    directory.run(remove, NOW).unwrap();
+    assert!(directory.tenant_named("a").is_none());
+    let left: Vec<_> = directory.keys().map(|key| key.id).collect();
+    assert_eq!(left, [key_id(9)]);
+    // Neither the name nor the keys are in use any more.
+    directory.run(create_tenant(3, "a"), NOW).unwrap();
+    directory.run(create_key(1, 3, None), NOW).unwrap();
+}
+
+#[test]
+fn a_new_name_frees_the_old_one() {
+    let mut directory = directory();
+    let rename = Command::UpdateTenant {
+        id: tenant_id(1),
+        name: name("b"),
+        limits: TenantLimits::default(),
+    };
+    directory.run(rename, UnixMillis(7_000)).unwrap();
+    assert!(directory.tenant_named("a").is_none());
+    let tenant = directory.tenant_named("b").unwrap();
+    assert_eq!((tenant.id, tenant.created), (tenant_id(1), NOW));
+    directory.run(create_tenant(2, "a"), NOW).unwrap();
+}
+
+/// A command out of few tenants, keys and names, so that they meet.
+fn any_command() -> impl Strategy<Value = Command> {
+    let time = (0_u64..4_000).prop_map(UnixMillis);
+    prop_oneof![
+        (0_u8..4, 0_u8..4).prop_map(|(id, named)| create_tenant(id, &named.to_string())),
+        (0_u8..4, 0_u8..4).prop_map(|(id, named)| Command::UpdateTenant {
+            id: tenant_id(id),
+            name: name(&named.to_string()),
+            limits: TenantLimits::default(),
+        }),
+        (0_u8..4).prop_map(|id| Command::RemoveTenant { id: tenant_id(id) }),
+        (0_u8..8, 0_u8..4).prop_map(|(key, tenant)| create_key(key, tenant, Some(2_000))),
+        (0_u8..8, 0_u8..8, time).prop_map(|(id, by, old_expires)| Command::RotateKey {
+            id: key_id(id),
+            key: new_key(by),
+            old_expires,
+        }),
+        (0_u8..8).prop_map(|id| Command::RevokeKey { id: key_id(id) }),
+    ]
+}
+
+proptest! {
+    /// The indexes agree with the records, no revoked key comes back while its tenant stays, and a
+    /// directory that reads all records anew is the same.
+    #[test]
+    fn indexes_agree_with_records(
+        commands in prop::collection::vec((any_command(), 0_u64..4_000), 1..60)
+    ) {
+        let mut directory = Directory::default();
+        for (command, now) in commands {
+            let before = directory.clone();
+            let is_removal = matches!(command, Command::RemoveTenant { .. });
+            let _ = directory.run(command, UnixMillis(now));
+            for key in before.keys().filter(|key| key.revoked.is_some()) {
+                let after = directory.key(key.id);
+                prop_assert!(after == Some(key) || is_removal);
+            }
+            let mut read = Directory::default();
+            let tenants = directory.tenants().cloned().map(Change::Tenant);
+            let keys = directory.keys().cloned().map(Change::Key);
+            tenants.chain(keys).for_each(|change| read.make(change));
+            prop_assert_eq!(&read, &directory);
+            prop_assert_eq!(directory.by_name.len(), directory.tenants.len());
+            prop_assert_eq!(directory.by_digest.len(), directory.keys.len());
+        }
+    }
+}

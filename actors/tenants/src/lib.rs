@@ -1,0 +1,28 @@
+//! Tenants and their keys: what each may do. This package knows neither HTTP nor JSON-RPC, reads no
+//! clock, and draws random numbers only for new keys.
+//!
+//! A *tenant* is who pays and is limited. It has *keys*; a key belongs to one tenant, and may be
+//! narrower than it.
+//!
+//! | module | what it is |
+//! |---|---|
+//! | [`record`] | a tenant and a key as they are stored |
+//! | [`limits`] | how much each may do |
+//! | [`allowlists`] | to what a key is narrowed: origins, user agents, methods, contracts, networks |
+//! | [`secret`] | new secrets, and the digests that are kept of them |
+//! | [`name`] | what people call tenants and keys |
+//! | [`id`] | what identifies them |
+//! | [`command`] | what administrators do to them, and why it may be refused |
+//! | [`directory`] | all of them, in memory; applies commands |
+
+pub mod allowlists;
+pub mod command;
+pub mod directory;
+pub mod id;
+pub mod limits;
+pub mod name;
+pub mod record;
+pub mod secret;
+mod time;
+
+pub use time::UnixMillis;

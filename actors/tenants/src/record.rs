@@ -1,0 +1,135 @@
+//! A tenant and a key as they are stored.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    UnixMillis,
+    allowlists::Allowlists,
+    id::{KeyId, TenantId},
+    limits::{Quota, TenantLimits},
+    name::Name,
+    secret::{KeyPrefix, SecretDigest},
+};
+
+/// Most public keys of one key.
+pub const PUBLIC_KEYS_MAX: usize = 8;
+
+/// Who pays and is limited.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct TenantRecord {
+    /// Identifies it.
+    pub id: TenantId,
+    /// Its name; no other tenant has it.
+    pub name: Name,
+    /// When it was made.
+    pub created: UnixMillis,
+    /// What it may do with all its keys together.
+    pub limits: TenantLimits,
+}
+
+/// What lets a client in.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct KeyRecord {
+    /// Identifies it in public.
+    pub id: KeyId,
+    /// The tenant that it belongs to.
+    pub tenant: TenantId,
+    /// Its name; another key may have the same.
+    pub name: Name,
+    /// Its first characters, for people.
+    pub prefix: KeyPrefix,
+    /// The digest of what a client presents.
+    pub digest: SecretDigest,
+    /// When it was made.
+    pub created: UnixMillis,
+    /// From when on it lets nobody in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires: Option<UnixMillis>,
+    /// Since when it has been revoked, for good.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub revoked: Option<UnixMillis>,
+    /// The key that took its place.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replaced_by: Option<KeyId>,
+    /// What is narrower than its tenant.
+    #[serde(default)]
+    pub settings: KeySettings,
+}
+
+/// What can be changed of a key.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+pub struct KeySettings {
+    /// To what it is narrowed.
+    pub allow: Allowlists,
+    /// How fast, and how much in a day, within what its tenant may do.
+    pub quota: Quota,
+    /// The secret that may be presented beside it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub secret: Option<BesideSecret>,
+    /// Who may sign tokens for it. Without an entry, no token is asked for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub public_keys: Vec<PublicKey>,
+}
+
+/// A secret beside a key, for servers: a key in a path is seen by more eyes than a header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct BesideSecret {
+    /// Its digest.
+    pub digest: SecretDigest,
+    /// Whether a request without it is refused.
+    pub is_required: bool,
+    /// Whether a request with it may have any origin and any user agent.
+    pub exempts: bool,
+}
+
+/// A public key of a token's issuer (RFC 7519).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct PublicKey {
+    /// What a token's `kid` names it by.
+    pub kid: Name,
+    /// How its issuer signs. A token that names another algorithm is refused.
+    pub algorithm: Algorithm,
+    /// The key, a SubjectPublicKeyInfo in PEM.
+    pub pem: String,
+}
+
+/// How tokens are signed (RFC 7518).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Algorithm {
+    /// ECDSA with P-256 and SHA-256.
+    #[serde(rename = "ES256")]
+    Es256,
+    /// RSASSA-PKCS1-v1_5 with SHA-256.
+    #[serde(rename = "RS256")]
+    Rs256,
+}
+
+/// Whether a key lets clients in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeyState {
+    /// It does.
+    Active,
+    /// Its time is over.
+    Expired,
+    /// It was revoked.
+    Revoked,
+}
+
+impl KeyRecord {
+    /// Whether it lets clients in at `now`.
+    #[must_use]
+    pub fn state(&self, now: UnixMillis) -> KeyState {
+        if self.revoked.is_some() {
+            KeyState::Revoked
+        } else if self.expires.is_some_and(|expires| expires <= now) {
+            KeyState::Expired
+        } else {
+            KeyState::Active
+        }
+    }
+}
