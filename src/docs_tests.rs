@@ -110,9 +110,9 @@ fn methods() {
             MethodSet::Core => "core",
             MethodSet::Companion => "companion",
         };
-        format!("| `{}` | {set} |", method.name)
+        format!("| `{}` | {set} | {} |", method.name, method.price)
     });
-    check("docs/methods.md", "| method | set |", rows);
+    check("docs/methods.md", "| method | set | units |", rows);
 }
 
 /// README and CHANGELOG say how many companion methods there are.

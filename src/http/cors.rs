@@ -5,6 +5,10 @@ use actix_web::{
     http::header::{self, HeaderValue},
 };
 
+/// The headers that scripts may read besides those that the standard safelists.
+const EXPOSED: &str = "ratelimit-limit, ratelimit-remaining, ratelimit-reset, retry-after, \
+                       x-nearhead-units, x-request-id";
+
 /// Adds the headers that let a script read the answer.
 pub(super) fn allow(request: &HttpRequest, response: &mut HttpResponse) {
     response.headers_mut().insert(
@@ -16,7 +20,7 @@ pub(super) fn allow(request: &HttpRequest, response: &mut HttpResponse) {
     if request.headers().contains_key(header::ORIGIN) {
         response.headers_mut().insert(
             header::ACCESS_CONTROL_EXPOSE_HEADERS,
-            HeaderValue::from_static("retry-after, x-request-id"),
+            HeaderValue::from_static(EXPOSED),
         );
     }
 }

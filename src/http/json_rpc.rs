@@ -7,7 +7,7 @@ use actix_web::{
     dev::Payload,
     http::{
         StatusCode,
-        header::{self, HeaderValue},
+        header::{self, HeaderName, HeaderValue},
     },
 };
 
@@ -24,6 +24,9 @@ use crate::{
     limits,
     rpc::{Answer, Refusal, RpcError, envelope::NULL_ID},
 };
+
+/// What the answer costs, in units.
+const X_NEARHEAD_UNITS: HeaderName = HeaderName::from_static("x-nearhead-units");
 
 impl WorkerState {
     /// Answers a POST request with this key.
@@ -123,14 +126,18 @@ impl WorkerState {
                 (StatusCode::TOO_MANY_REQUESTS, Some(backoff_seconds))
             }
         };
+        let units = units_header(answer.units);
         let Some(json) = answer.json else {
-            return HttpResponse::new(status);
+            let mut response = HttpResponse::new(status);
+            response.headers_mut().insert(X_NEARHEAD_UNITS, units);
+            return response;
         };
         let permits = answer.permit.into_iter().collect();
         let mut response = self
             .compression
             .response(request, status, json, permits, answering);
         let headers = response.headers_mut();
+        headers.insert(X_NEARHEAD_UNITS, units);
         headers.insert(
             header::CONTENT_TYPE,
             HeaderValue::from_static("application/json"),
@@ -139,6 +146,15 @@ impl WorkerState {
             headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
         }
         response
+    }
+}
+
+/// The value of [`X_NEARHEAD_UNITS`]. That of a usual answer is not allocated.
+fn units_header(units: u64) -> HeaderValue {
+    let usual = ["0", "1", "2", "3", "4", "5", "6", "7", "8", "9"];
+    match usize::try_from(units).ok().and_then(|at| usual.get(at)) {
+        Some(text) => HeaderValue::from_static(text),
+        None => HeaderValue::from(units),
     }
 }
 
@@ -173,6 +189,13 @@ mod tests {
     use actix_web::test::TestRequest;
 
     use super::*;
+
+    #[test]
+    fn units_are_written_as_digits() {
+        for units in [0, 1, 9, 10, 11, 4_711, u64::MAX] {
+            assert_eq!(units_header(units), HeaderValue::from(units));
+        }
+    }
 
     #[test]
     fn content_types() {

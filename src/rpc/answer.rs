@@ -3,7 +3,7 @@
 use nearhead_actors::admission::Permit;
 use nearhead_chain::json::{Json, Piece, Truncated};
 
-use super::error::RpcError;
+use super::{error::RpcError, price::MINIMUM_UNITS};
 use crate::{limits::JOINED_REPLY_BYTES_MAX, metrics::Outcome};
 
 /// The answer to one request body.
@@ -17,6 +17,8 @@ pub struct Answer {
     pub(crate) permit: Option<Permit>,
     /// The permit of a session for a large answer; kept until the client has taken it.
     pub(crate) large_answer: Option<Permit>,
+    /// What the answer costs; a batch costs the sum of its items.
+    pub units: u64,
     /// A method's name, or `batch`, for the access log.
     pub(crate) method: &'static str,
     /// The outcome; metrics count each item of a batch with its own.
@@ -59,18 +61,20 @@ impl Answer {
             refusal: Refusal::of(error),
             permit: None,
             large_answer: None,
+            units: MINIMUM_UNITS,
             method: "none",
             outcome: error.outcome(),
         }
     }
 
     /// The answer to a body that was not refused as a whole; items of a batch may have errors.
-    pub(crate) const fn ok(method: &'static str, json: Option<Json>) -> Self {
+    pub(crate) const fn ok(method: &'static str, units: u64, json: Option<Json>) -> Self {
         Self {
             json,
             refusal: None,
             permit: None,
             large_answer: None,
+            units,
             method,
             outcome: Outcome::Ok,
         }

@@ -1,6 +1,6 @@
 //! What a method handler gets in addition to its parameters, and what it returns.
 
-use std::{sync::Arc, time::Duration};
+use std::{cell::Cell, sync::Arc, time::Duration};
 
 use nearhead_actors::{read::Worker, readiness::Readiness};
 use nearhead_chain::{json::Json, window::Snapshot};
@@ -27,4 +27,6 @@ pub(crate) struct RequestContext<'a> {
     pub(crate) built_max: usize,
     /// The session that the request came over, if any.
     pub(crate) session: Option<&'a dyn RequestSession>,
+    /// Storage keys that the call in progress names; its handler counts them for the price.
+    pub(crate) keys: Cell<usize>,
 }

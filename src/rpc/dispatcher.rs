@@ -1,6 +1,9 @@
 //! From a request body to its answer: parse, admit, run, write.
 
-use std::time::{Duration, Instant};
+use std::{
+    cell::Cell,
+    time::{Duration, Instant},
+};
 
 use nearhead_actors::{
     admission::{CostClass, Panicked, Panics},
@@ -16,6 +19,7 @@ use super::{
     envelope::{Call, Envelope, Malformed, NULL_ID},
     error::{QuerySubject, RpcError},
     params::Params,
+    price::{self, MINIMUM_UNITS},
     registry::{METHODS, Method, find},
     request_session::RequestSession,
 };
@@ -100,6 +104,7 @@ impl Dispatcher {
                 _ => BUILT_RESULT_BYTES_MAX,
             },
             session,
+            keys: Cell::new(0),
         };
         let mut answer = match envelope {
             Envelope::Single(call) => self.answer_single(&context, call, now).await,
@@ -132,7 +137,7 @@ impl Dispatcher {
         self.metrics.method(None).answered(outcome, now.elapsed());
         Answer {
             outcome,
-            ..Answer::ok("batch", Some(writer.finish()))
+            ..Answer::ok("batch", MINIMUM_UNITS, Some(writer.finish()))
         }
     }
 
@@ -148,15 +153,16 @@ impl Dispatcher {
         };
         let method = find(&call.method, context.tenant.limits.methods);
         let Some(id) = call.id else {
-            self.handle_notification(context, method, &call, now).await;
-            return Answer::ok("notification", None);
+            let units = self.handle_notification(context, method, &call, now).await;
+            return Answer::ok("notification", units, None);
         };
         let name = method.map_or("unknown", |index| METHODS[index].name);
-        let result = self.call(context, method, &call, now).await;
+        let (result, units) = self.call(context, method, &call, now).await;
         match result.and_then(|json| Ok(Writer::single(id, json)?)) {
-            Ok(json) => Answer::ok(name, Some(json)),
+            Ok(json) => Answer::ok(name, units, Some(json)),
             Err(error) => Answer {
                 method: name,
+                units,
                 ..Answer::error(id, &error)
             },
         }
@@ -173,11 +179,12 @@ impl Dispatcher {
             .session
             .map_or(usize::MAX, RequestSession::batch_held_max);
         let mut is_full = false;
+        let mut units = 0;
         for item in items {
             let call = Call::parse(item);
             if let Ok(call @ Call { id: None, .. }) = &call {
                 let method = find(&call.method, context.tenant.limits.methods);
-                self.handle_notification(context, method, call, now).await;
+                units += self.handle_notification(context, method, call, now).await;
                 continue;
             }
             writer.text(if writer.len() == 0 { "[" } else { "," });
@@ -188,6 +195,7 @@ impl Dispatcher {
                         .method(None)
                         .answered(malformed.error.outcome(), Duration::ZERO);
                     writer.error(malformed.id, &malformed.error);
+                    units += MINIMUM_UNITS;
                     continue;
                 }
             };
@@ -198,21 +206,27 @@ impl Dispatcher {
                 let metrics = self.metrics.method(method);
                 metrics.answered(error.outcome(), Duration::ZERO);
                 writer.error(id, &error);
+                units += price_of(method);
                 continue;
             }
-            match self.call(context, method, &call, Instant::now()).await {
+            let (result, call_units) = self.call(context, method, &call, Instant::now()).await;
+            match result {
                 Ok(json) => {
                     let len = json.len();
                     is_full = writer.len() + response_len(id, len) > BATCH_REPLY_BYTES_MAX
                         || writer.held() + json.held() > held_max;
                     if is_full {
                         writer.error(id, &RpcError::ResponseTooLarge);
-                    } else if writer.result(id, json, len).is_err() {
+                        units += price_of(method);
+                        continue;
+                    }
+                    if writer.result(id, json, len).is_err() {
                         return self.refuse(NULL_ID, &RpcError::Internal, now);
                     }
                 }
                 Err(error) => writer.error(id, &error),
             }
+            units += call_units;
         }
         let Ok(permit) = self.worker.resources().admission.admit_batch(writer.held()) else {
             return self.refuse(NULL_ID, &RpcError::Unavailable, now);
@@ -223,33 +237,36 @@ impl Dispatcher {
         });
         Answer {
             permit,
-            ..Answer::ok("batch", json)
+            ..Answer::ok("batch", units, json)
         }
     }
 
-    /// Runs a request without an id if it has an effect. Only eth_unsubscribe has one:
-    /// eth_subscribe would start a subscription whose id the client never learns.
+    /// Runs a request without an id if it has an effect, and returns its units. Only
+    /// eth_unsubscribe has one: eth_subscribe would start a subscription whose id the client never
+    /// learns.
     async fn handle_notification(
         &self,
         context: &RequestContext<'_>,
         method: Option<usize>,
         call: &Call<'_>,
         began: Instant,
-    ) {
-        if call.method == "eth_unsubscribe" {
-            // A notification has no answer, not even an error.
-            let _ = self.call(context, method, call, began).await;
+    ) -> u64 {
+        if call.method != "eth_unsubscribe" {
+            return MINIMUM_UNITS;
         }
+        // A notification has no answer, not even an error.
+        let (_, units) = self.call(context, method, call, began).await;
+        units
     }
 
-    /// Admits and answers one call, and counts its outcome.
+    /// Admits and answers one call, and counts its outcome; returns its units too.
     async fn call(
         &self,
         context: &RequestContext<'_>,
         method: Option<usize>,
         call: &Call<'_>,
         began: Instant,
-    ) -> Result<Json, RpcError> {
+    ) -> (Result<Json, RpcError>, u64) {
         let result = match method.map(|index| &METHODS[index]) {
             Some(method) => {
                 // Caught around each call, so that the other items of a batch keep their answers.
@@ -264,8 +281,18 @@ impl Dispatcher {
         self.metrics
             .method(method)
             .answered(outcome, began.elapsed());
-        result
+        let (price, keys) = (price_of(method), context.keys.take());
+        let units = match &result {
+            Ok(json) => price::units(price, keys, json.len()),
+            Err(_) => price,
+        };
+        (result, units)
     }
+}
+
+/// The price of a method, or of an unknown one.
+fn price_of(method: Option<usize>) -> u64 {
+    method.map_or(MINIMUM_UNITS, |index| METHODS[index].price)
 }
 
 /// Whether the answer may be large: a session has only one such answer computed at a time.

@@ -7,6 +7,7 @@
 //! | `context` | what a handler gets, and what it returns |
 //! | `methods` | the handlers |
 //! | `envelope`, `params`, `log_query` | parsing: requests, parameters, the filter object |
+//! | `price` | what a call costs, in units |
 //! | `answer`, `error` | writing: responses, and every error with its code |
 //! | `request_session` | the session of a request, as methods and the dispatcher see it |
 
@@ -19,6 +20,7 @@ mod error;
 pub mod log_query;
 mod methods;
 pub mod params;
+mod price;
 mod registry;
 mod request_session;
 
@@ -26,5 +28,6 @@ pub use answer::Answer;
 pub(crate) use answer::Refusal;
 pub use dispatcher::Dispatcher;
 pub use error::RpcError;
+pub use price::{MINIMUM_UNITS, NOTIFICATION_UNITS};
 pub use registry::{METHODS, Method, method_names};
 pub use request_session::{RequestSession, SubscriptionKind};

@@ -1,4 +1,4 @@
-//! The registry of methods: name, set, cost class and handler, one line for each.
+//! The registry of methods: name, set, cost class, price and handler, one line for each.
 
 use std::{future::Future, pin::Pin};
 
@@ -19,6 +19,8 @@ pub struct Method {
     pub set: MethodSet,
     /// How it is admitted.
     pub(crate) class: CostClass,
+    /// What a call costs in units, before the surcharges of [`price`](super::price).
+    pub price: u64,
     handler: Handler,
 }
 
@@ -39,11 +41,12 @@ impl Method {
 }
 
 macro_rules! method {
-    ($set:ident $class:ident $name:literal => $handler:path) => {
+    ($set:ident $class:ident $price:literal $name:literal => $handler:path) => {
         Method {
             name: $name,
             set: MethodSet::$set,
             class: CostClass::$class,
+            price: $price,
             handler: |context, params| Box::pin($handler(context, params)),
         }
     };
@@ -52,35 +55,35 @@ macro_rules! method {
 /// Every method, one per line.
 #[rustfmt::skip]
 pub static METHODS: [Method; 29] = [
-    method!(Core Cheap "eth_getBlockByHash" => blocks::get_block_by_hash),
-    method!(Core Measured "eth_getLogs" => logs::get_logs),
-    method!(Core Measured "eth_getProof" => state::get_proof),
-    method!(Core Cheap "eth_getStorageAt" => state::get_storage_at),
-    method!(Core Cheap "eth_getTransactionByBlockNumberAndIndex" => blocks::get_transaction_by_block_number_and_index),
-    method!(Core Cheap "eth_getTransactionReceipt" => blocks::get_transaction_receipt),
-    method!(Core Cheap "eth_getUncleByBlockHashAndIndex" => blocks::get_uncle_by_block_hash_and_index),
-    method!(Companion Cheap "eth_accounts" => companion::accounts),
-    method!(Companion Cheap "eth_blockNumber" => companion::block_number),
-    method!(Companion Cheap "eth_chainId" => companion::chain_id),
-    method!(Companion Cheap "eth_getBalance" => state::get_balance),
-    method!(Companion Cheap "eth_getBlockByNumber" => blocks::get_block_by_number),
-    method!(Companion Cheap "eth_getBlockReceipts" => blocks::get_block_receipts),
-    method!(Companion Cheap "eth_getBlockTransactionCountByHash" => blocks::get_block_transaction_count_by_hash),
-    method!(Companion Cheap "eth_getBlockTransactionCountByNumber" => blocks::get_block_transaction_count_by_number),
-    method!(Companion Cheap "eth_getCode" => state::get_code),
-    method!(Companion Measured "eth_getStorageValues" => state::get_storage_values),
-    method!(Companion Cheap "eth_getTransactionByBlockHashAndIndex" => blocks::get_transaction_by_block_hash_and_index),
-    method!(Companion Cheap "eth_getTransactionByHash" => blocks::get_transaction_by_hash),
-    method!(Companion Cheap "eth_getTransactionCount" => state::get_transaction_count),
-    method!(Companion Cheap "eth_getUncleByBlockNumberAndIndex" => blocks::get_uncle_by_block_number_and_index),
-    method!(Companion Cheap "eth_getUncleCountByBlockHash" => blocks::get_uncle_count_by_block_hash),
-    method!(Companion Cheap "eth_getUncleCountByBlockNumber" => blocks::get_uncle_count_by_block_number),
-    method!(Companion Cheap "eth_subscribe" => subscribe::subscribe),
-    method!(Companion Cheap "eth_syncing" => companion::syncing),
-    method!(Companion Cheap "eth_unsubscribe" => subscribe::unsubscribe),
-    method!(Companion Cheap "net_listening" => companion::listening),
-    method!(Companion Cheap "net_version" => companion::network_version),
-    method!(Companion Cheap "web3_clientVersion" => companion::client_version),
+    method!(Core Cheap 1 "eth_getBlockByHash" => blocks::get_block_by_hash),
+    method!(Core Measured 2 "eth_getLogs" => logs::get_logs),
+    method!(Core Measured 2 "eth_getProof" => state::get_proof),
+    method!(Core Cheap 1 "eth_getStorageAt" => state::get_storage_at),
+    method!(Core Cheap 1 "eth_getTransactionByBlockNumberAndIndex" => blocks::get_transaction_by_block_number_and_index),
+    method!(Core Cheap 1 "eth_getTransactionReceipt" => blocks::get_transaction_receipt),
+    method!(Core Cheap 1 "eth_getUncleByBlockHashAndIndex" => blocks::get_uncle_by_block_hash_and_index),
+    method!(Companion Cheap 1 "eth_accounts" => companion::accounts),
+    method!(Companion Cheap 1 "eth_blockNumber" => companion::block_number),
+    method!(Companion Cheap 1 "eth_chainId" => companion::chain_id),
+    method!(Companion Cheap 1 "eth_getBalance" => state::get_balance),
+    method!(Companion Cheap 1 "eth_getBlockByNumber" => blocks::get_block_by_number),
+    method!(Companion Cheap 1 "eth_getBlockReceipts" => blocks::get_block_receipts),
+    method!(Companion Cheap 1 "eth_getBlockTransactionCountByHash" => blocks::get_block_transaction_count_by_hash),
+    method!(Companion Cheap 1 "eth_getBlockTransactionCountByNumber" => blocks::get_block_transaction_count_by_number),
+    method!(Companion Cheap 1 "eth_getCode" => state::get_code),
+    method!(Companion Measured 1 "eth_getStorageValues" => state::get_storage_values),
+    method!(Companion Cheap 1 "eth_getTransactionByBlockHashAndIndex" => blocks::get_transaction_by_block_hash_and_index),
+    method!(Companion Cheap 1 "eth_getTransactionByHash" => blocks::get_transaction_by_hash),
+    method!(Companion Cheap 1 "eth_getTransactionCount" => state::get_transaction_count),
+    method!(Companion Cheap 1 "eth_getUncleByBlockNumberAndIndex" => blocks::get_uncle_by_block_number_and_index),
+    method!(Companion Cheap 1 "eth_getUncleCountByBlockHash" => blocks::get_uncle_count_by_block_hash),
+    method!(Companion Cheap 1 "eth_getUncleCountByBlockNumber" => blocks::get_uncle_count_by_block_number),
+    method!(Companion Cheap 1 "eth_subscribe" => subscribe::subscribe),
+    method!(Companion Cheap 1 "eth_syncing" => companion::syncing),
+    method!(Companion Cheap 1 "eth_unsubscribe" => subscribe::unsubscribe),
+    method!(Companion Cheap 1 "net_listening" => companion::listening),
+    method!(Companion Cheap 1 "net_version" => companion::network_version),
+    method!(Companion Cheap 1 "web3_clientVersion" => companion::client_version),
 ];
 
 /// The names of all methods, in the order of [`METHODS`].

@@ -15,6 +15,7 @@
 //! | `probes` | /ready in every state of the service; eth_syncing |
 //! | `access_log` | every request under the id in its response, never a key |
 //! | `admission` | permits, quotas, method sets, disconnects, one snapshot a batch |
+//! | `units` | what calls cost, in the header of an answer |
 //! | `slow_clients` | clients that send or read too slowly are cut off |
 //! | `cli` | help, check, refusals, exit codes, secrecy of keys |
 //! | `setup` | the sources of the vectors, and their digests |
@@ -63,6 +64,7 @@ mod shutdown;
 #[cfg(feature = "all-tests")]
 mod slow_clients;
 mod tidy;
+mod units;
 #[cfg(feature = "all-tests")]
 mod upstreams;
 mod websocket;

@@ -107,6 +107,7 @@ pub(crate) async fn get_proof(
     if keys.len() > STORAGE_KEYS_MAX {
         return Err(too_many(keys.len(), "keys"));
     }
+    context.keys.set(keys.len());
     let keys = keys
         .iter()
         .map(|key| params::storage_key(key))
@@ -142,6 +143,7 @@ pub(crate) async fn get_storage_values(
     if keys.len() > STORAGE_KEYS_MAX {
         return Err(too_many(keys.len(), "accounts"));
     }
+    context.keys.set(count);
     let slots = keys.iter().map(|(address, keys)| {
         let slots = keys
             .iter()

@@ -1,0 +1,61 @@
+//! What a call costs, in units: a price for each method, and a surcharge for what is measured.
+//!
+//! A unit is the CPU time of the cheapest request, `eth_chainId` (8.5 µs in docs/performance.md).
+//! Two surcharges cover what makes one call of a method dearer than another: the storage keys that
+//! it names, each a walk of a trie, and the bytes of its result, whether they are logs, receipts,
+//! transactions or proofs. So anybody can compute a bill from the request and the answer.
+
+/// Bytes of a result that the price of a method covers.
+pub(crate) const COVERED_RESULT_BYTES: usize = 64 << 10;
+
+/// Units for each further started 64 KiB of a result. 447 kB of a full block take 86 µs and 2.9 MB
+/// of logs 801 µs: 1.5 and 2.1 units for 64 KiB.
+pub(crate) const RESULT_UNITS: u64 = 2;
+
+/// Units for each storage key after the first: as many as for a read of one slot.
+pub(crate) const KEY_UNITS: u64 = 1;
+
+/// Units of a request that has no price of its own, because it was read, admitted and not run: an
+/// unknown method, what is not a request, a request without an id, a body that is refused.
+pub const MINIMUM_UNITS: u64 = 1;
+
+/// Units of a subscription's notification: delivering a head takes 9.5 µs.
+pub const NOTIFICATION_UNITS: u64 = 1;
+
+/// The units of an answered call: the price of its method, and the surcharges. A call that fails
+/// costs the price of its method alone.
+pub(super) const fn units(price: u64, keys: usize, result_bytes: usize) -> u64 {
+    let further_keys = keys.saturating_sub(1) as u64;
+    let further_bytes = result_bytes.saturating_sub(COVERED_RESULT_BYTES);
+    let further_parts = further_bytes.div_ceil(COVERED_RESULT_BYTES) as u64;
+    price + KEY_UNITS * further_keys + RESULT_UNITS * further_parts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn further_keys_and_bytes_cost_more() {
+        const PART: usize = COVERED_RESULT_BYTES;
+        for (price, keys, bytes, expected) in [
+            (1, 0, 0, 1),
+            (1, 0, 4, 1),
+            (1, 0, PART, 1),
+            (1, 0, PART + 1, 3),
+            (1, 0, 2 * PART, 3),
+            (1, 0, 2 * PART + 1, 5),
+            (2, 1, 9_000, 2),
+            (2, 2, 9_000, 3),
+            (1, 10, 700, 10),
+            (2, 1_024, 3 * PART, 1_029),
+            // The full block and the logs of docs/performance.md, which take 10 and 94 times as
+            // long as eth_chainId.
+            (1, 0, 446_939, 13),
+            (2, 0, 2_917_606, 90),
+        ] {
+            let found = units(price, keys, bytes);
+            assert_eq!(found, expected, "{price} {keys} {bytes}");
+        }
+    }
+}
