@@ -2,8 +2,9 @@
 
 use super::{
     authority::{AskHash, Fetch},
+    decide::Survey,
     node_set::NodeSet,
-    tally::{Agreed, Tally},
+    tally::Tally,
 };
 use crate::upstream::chain::Chain;
 
@@ -11,10 +12,9 @@ use crate::upstream::chain::Chain;
 /// distance doubles with each question.
 const DESCENT_MAX: u64 = 128;
 
-/// Whether a quorum agrees on a block at a number.
-enum Agreement {
-    Reached,
-    /// If those agree that have not stated a block there.
+/// Whether a quorum agrees on a block at a number; if it may, with those that have not stated one.
+enum QuorumAt {
+    Reached(NodeSet),
     Possible(NodeSet),
     Impossible,
 }
@@ -51,10 +51,10 @@ impl<C: Chain> Asks<'_, '_, C> {
         })
     }
 
-    /// Goes down the numbers of heads to the first at which a quorum agrees, and asks for hashes
-    /// where one may still agree. An upstream that never answers does not keep the others from
-    /// being asked further down.
-    fn ask_for_agreement(&mut self, floor: Option<u64>) {
+    /// Goes down the numbers of heads to the first with a block that may be served, and asks for
+    /// hashes where a quorum may still agree on one. An upstream that never answers does not keep
+    /// the others from being asked further down.
+    fn ask_for_agreement(&mut self, clean: Option<u64>, floor: Option<u64>) {
         let Some(ceiling) = self.tally.ceiling() else {
             return;
         };
@@ -64,32 +64,33 @@ impl<C: Chain> Asks<'_, '_, C> {
         numbers.retain(|number| *number <= ceiling && Some(*number) >= floor);
         numbers.sort_unstable_by(|a, b| b.cmp(a));
         numbers.dedup();
-        let mut is_asked = false;
+        let mut is_possible = false;
         for number in numbers {
-            match self.agreement_at(number) {
-                Agreement::Reached => return,
-                Agreement::Possible(unknown) => {
+            match self.quorum_at(number) {
+                QuorumAt::Reached(_) if Some(number) <= clean => return,
+                // Another quorum, or a larger one, may show that the block may be served.
+                QuorumAt::Reached(unknown) | QuorumAt::Possible(unknown) => {
                     self.ask(unknown, number);
-                    is_asked = true;
+                    is_possible = true;
                 }
-                Agreement::Impossible => {}
+                QuorumAt::Impossible => {}
             }
         }
-        if is_asked || self.tally.head.is_some() {
+        if is_possible || self.tally.head.is_some() {
             return;
         }
         let below = (0..=DESCENT_MAX.ilog2()).map(|doublings| 1_u64 << doublings);
         let below = below.filter_map(|below| ceiling.checked_sub(below));
         for number in below.take_while(|number| Some(*number) >= floor) {
-            match self.agreement_at(number) {
-                Agreement::Reached => return,
-                Agreement::Possible(unknown) => return self.ask(unknown, number),
-                Agreement::Impossible => {}
+            match self.quorum_at(number) {
+                QuorumAt::Reached(_) => return,
+                QuorumAt::Possible(unknown) => return self.ask(unknown, number),
+                QuorumAt::Impossible => {}
             }
         }
     }
 
-    fn agreement_at(&self, number: u64) -> Agreement {
+    fn quorum_at(&self, number: u64) -> QuorumAt {
         let nodes = self.reaching(number);
         let unknown = self.tally.unknown(nodes, number);
         let votes = nodes.without(unknown).iter().filter_map(|node| {
@@ -98,11 +99,11 @@ impl<C: Chain> Asks<'_, '_, C> {
         });
         let votes = votes.max().unwrap_or(0);
         if votes >= self.tally.quorum {
-            Agreement::Reached
+            QuorumAt::Reached(unknown)
         } else if votes + unknown.len() >= self.tally.quorum {
-            Agreement::Possible(unknown)
+            QuorumAt::Possible(unknown)
         } else {
-            Agreement::Impossible
+            QuorumAt::Impossible
         }
     }
 }
@@ -110,7 +111,7 @@ impl<C: Chain> Asks<'_, '_, C> {
 /// The questions to ask now, the most urgent first. No block below `lowest` may be served.
 pub(super) fn asks<C: Chain>(
     tally: &Tally<'_, C>,
-    pending: Option<(Agreed, u64)>,
+    survey: &Survey,
     fetch: Option<Fetch>,
     supporters: NodeSet,
     lowest: Option<u64>,
@@ -120,10 +121,10 @@ pub(super) fn asks<C: Chain>(
         asked: NodeSet::default(),
         asks: Vec::new(),
     };
-    // Whether the best block's chain contains what it has to.
-    if let Some((block, number)) = pending {
+    // Whether the chains contain what they have to.
+    for &number in &survey.needed {
         let is_silent = |node| tally.chain_at(node, number).is_none();
-        asks.ask(block.voters.filter(is_silent), number);
+        asks.ask(asks.reaching(number).filter(is_silent), number);
     }
     // Whether the others have the head that one of them names.
     if let Some(fetch) = fetch.filter(|fetch| !fetch.is_agreed) {
@@ -138,7 +139,8 @@ pub(super) fn asks<C: Chain>(
         true => head.saturating_add(1),
         false => head,
     });
-    asks.ask_for_agreement(floor.or(lowest));
+    let clean = survey.clean.map(|block| block.point.0);
+    asks.ask_for_agreement(clean, floor.or(lowest));
     // Whether those that are above the served head are on its branch.
     if let Some((head, _)) = tally.head {
         asks.ask_unknown(asks.reaching(head), head);

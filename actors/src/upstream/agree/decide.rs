@@ -23,19 +23,23 @@ const PREFETCH_MAX: u64 = 2;
 enum Class {
     /// It may be served.
     Clean,
-    /// It is not known whether its chain contains the block at this number that it has to.
-    Pending(u64),
+    /// It is not known whether its chain contains the blocks at these numbers that it has to.
+    Pending(Vec<u64>),
     /// It may not be served.
     Refused(Choice),
 }
 
 /// The best blocks that a quorum vouches for.
 #[derive(Default)]
-struct Survey {
+pub(super) struct Survey {
     /// The highest one that may be served, or the one that is being fetched.
-    clean: Option<Agreed>,
-    /// A higher one, and the number that its voters are asked for.
-    pending: Option<(Agreed, u64)>,
+    pub(super) clean: Option<Agreed>,
+    /// The highest one of which it is not known yet whether it may be served.
+    pending: Option<Agreed>,
+    /// The numbers that would show it, for each such block. Every upstream that counts is asked for
+    /// them: one voter that keeps silent must not hide that the others are enough, here or for a
+    /// lower block.
+    pub(super) needed: Vec<u64>,
     /// The first one that may not be served.
     refusal: Option<Refusal>,
 }
@@ -61,7 +65,7 @@ pub(crate) fn decide<C: Chain>(view: &View<'_, C>, policy: &Policy) -> Decision 
         .filter(|_| choice.effect() == Effect::Adopt)
         .map(|block| block.point);
     let fetch = fetch(&tally, &survey, choice, adopt);
-    let asks = asks::asks(&tally, survey.pending, fetch, supporters, lowest);
+    let asks = asks::asks(&tally, &survey, fetch, supporters, lowest);
     if choice == Choice::Disagree && tally.head.is_none() && !asks.is_empty() {
         choice = Choice::Checking;
     }
@@ -70,8 +74,7 @@ pub(crate) fn decide<C: Chain>(view: &View<'_, C>, policy: &Policy) -> Decision 
         Choice::Disagree => most_votes(&tally).max(supporters.len()),
         _ => {
             let clean = survey.clean.filter(|block| !is_behind(&tally, *block));
-            let pending = survey.pending.map(|(block, _)| block);
-            let blocks = clean.into_iter().chain(pending);
+            let blocks = clean.into_iter().chain(survey.pending);
             let votes = blocks.map(|block| block.voters.len()).max();
             votes.unwrap_or(0).max(supporters.len())
         }
@@ -105,7 +108,10 @@ fn survey<C: Chain>(tally: &Tally<'_, C>, policy: &Policy, lowest: Option<u64>) 
             };
             match class {
                 Class::Clean => survey.clean = survey.clean.or(Some(block)),
-                Class::Pending(at) => survey.pending = survey.pending.or(Some((block, at))),
+                Class::Pending(numbers) => {
+                    survey.pending = survey.pending.or(Some(block));
+                    survey.needed.extend(numbers);
+                }
                 Class::Refused(choice) => {
                     survey.refusal = survey.refusal.or(Some(Refusal {
                         choice,
@@ -139,7 +145,10 @@ fn keep_sync<C: Chain>(tally: &Tally<'_, C>, policy: &Policy, survey: &mut Surve
     }
     match classify(tally, policy, block) {
         Class::Clean => survey.clean = Some(block),
-        Class::Pending(at) if !is_clean_above => survey.pending = Some((block, at)),
+        Class::Pending(numbers) if !is_clean_above => {
+            survey.pending = Some(block);
+            survey.needed.extend(numbers);
+        }
         Class::Pending(_) | Class::Refused(_) => {}
     }
 }
@@ -159,12 +168,12 @@ fn required<C: Chain>(
 }
 
 fn classify<C: Chain>(tally: &Tally<'_, C>, policy: &Policy, block: Agreed) -> Class {
-    let mut pending = None;
+    let mut needed = Vec::new();
     for (point, refused) in required(tally, policy) {
         match tally.contains(block, point) {
             Contains::Yes => {}
             Contains::No => return Class::Refused(refused),
-            Contains::Unknown => pending = pending.or(Some(point.0)),
+            Contains::Unknown => needed.push(point.0),
         }
     }
     if let Some(head) = tally.head
@@ -174,10 +183,13 @@ fn classify<C: Chain>(tally: &Tally<'_, C>, policy: &Policy, block: Agreed) -> C
         match tally.contains(block, head) {
             Contains::Yes => {}
             Contains::No => return Class::Refused(Choice::Contested),
-            Contains::Unknown => pending = pending.or(Some(head.0)),
+            Contains::Unknown => needed.push(head.0),
         }
     }
-    pending.map_or(Class::Clean, Class::Pending)
+    match needed.is_empty() {
+        true => Class::Clean,
+        false => Class::Pending(needed),
+    }
 }
 
 /// The upstreams that keep the served branch against another block: not those whose heads stand
@@ -277,8 +289,7 @@ fn fetch<C: Chain>(
     adopt: Option<Point>,
 ) -> Option<Fetch> {
     let is_wanted = |block: &Agreed| adopt == Some(block.point) || !is_behind(tally, *block);
-    let pending = survey.pending.map(|(block, _)| block);
-    let block = survey.clean.filter(is_wanted).or(pending);
+    let block = survey.clean.filter(is_wanted).or(survey.pending);
     if let Some(block) = block {
         return Some(Fetch {
             from: source(tally, block.voters)?,
@@ -350,7 +361,7 @@ fn most_votes<C: Chain>(tally: &Tally<'_, C>) -> usize {
 
 /// The upstreams that contradict a block that a quorum vouches for.
 fn dissent<C: Chain>(tally: &Tally<'_, C>, survey: &Survey, supporters: NodeSet) -> Vec<Dissent> {
-    let agreed = survey.clean.or(survey.pending.map(|(block, _)| block));
+    let agreed = survey.clean.or(survey.pending);
     let agreed = agreed.filter(|block| !is_behind(tally, *block));
     let is_served_agreed = supporters.len() >= tally.quorum;
     let others = tally.fresh.iter();

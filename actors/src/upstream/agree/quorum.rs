@@ -78,6 +78,11 @@ impl Quorum {
         self.settled.safe = safe;
     }
 
+    #[cfg(test)]
+    pub(super) const fn set_settled(&mut self, settled: Settled) {
+        self.settled = settled;
+    }
+
     /// The decision from what was stated alone.
     #[cfg(test)]
     pub(super) fn decide_now<C: Chain>(&self, at: &Situation<'_, C>) -> Decision {

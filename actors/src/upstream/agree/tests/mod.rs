@@ -3,6 +3,7 @@
 mod bounds;
 mod follower;
 mod movement;
+mod required;
 mod settle;
 mod simulation;
 mod table;

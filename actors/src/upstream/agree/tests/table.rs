@@ -30,6 +30,8 @@ const ROWS: &[(&str, &str, &str)] = &[
     ("the one with the finalized block", "2 | F=a90 | a100,?90=a90 a100,?90=a90", "first a100; fetch a100 of 0"),
     ("the one without the finalized block", "2 | F=a90 | c100,?90=c90 c100,?90=c90", "finalized; refused finalized c100 by 0 1"),
     ("forks above the finalized block", "2 | F=a99 | a101,?99=a99@1,?98=a98@1 b101,?99=b99@1,?98=a98@1", "disagree"),
+    ("a voter that does not say whether it has the finalized block", "2 | F=a90 | a110,?90=a90 a110,?90=none a109", "checking; fetch a110 of 0; ask 2@90"),
+    ("a lower block whose voters say so", "2 | F=a90 | a110,?90=a90 a110,?90=none a109,?90=a90", "first a109; fetch a109 of 0"),
     ("below the finalized block", "2 | F=a110 | a100 a100", "behind; refused behind a100 by 0 1"),
     ("without a trusted block", "2 | T=a90 | c100,?90=c90 c100,?90=c90", "untrusted; refused untrusted c100 by 0 1"),
     ("a trusted block replaces a finalized one below it", "1 | F=a85 T=c90 | c100,?90=c90", "first c100; fetch c100 of 0"),
