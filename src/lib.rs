@@ -4,11 +4,12 @@
 //! block travel through the code.
 //!
 //! # Code map
-//! There are three packages, and their manifests fix the direction of dependence. `nearhead-chain`
+//! There are four packages, and their manifests fix the direction of dependence. `nearhead-chain`
 //! (actors/chain) is pure: no async, no actix, no sockets, no files, no clock. `nearhead-actors`
 //! (actors) owns the head and the actors that read it. It knows actix and tokio, but no API keys or
 //! configuration, and HTTP and JSON-RPC only as a client of upstreams. `nearhead` (src) is the
-//! server and knows both. Each package lists its modules in such a table, at the head of its
+//! server and knows all of them. `nearhead-tenants` (actors/tenants) is pure like the first: tenants, keys
+//! and what they may do. Each package lists its modules in such a table, at the head of its
 //! `lib.rs`.
 //!
 //! A test (`tests/it/tidy`) reads these tables: every module has a row, and its code outside tests
@@ -28,7 +29,7 @@
 //! | [`ws`] | a worker's sessions: frames, budgets, heartbeat, eviction, shutdown | `crate::http`, `crate::config`, `crate::service`, `serde_json` |
 //! | `subscriptions` | decides what each subscription is sent when the head changes | `crate::ws`, `crate::http`, `actix_web`, `serde_json` |
 //! | [`rpc`] | envelope, parameters, registry, dispatcher, methods, error codes | `actix_web`, `actix_http`, `crate::http`, `crate::config`, `crate::ws`, `crate::subscriptions` |
-//! | [`access`] | tenants: keys, method sets, quotas, session caps; the time is passed in | `actix`, `crate::http`, `crate::rpc`, `Instant::now`, `SystemTime` |
+//! | [`access`] | keys and tenants in force: who is let in, to what, and how much; the time is passed in | `actix`, `crate::http`, `crate::rpc`, `Instant::now`, `SystemTime` |
 //! | [`limits`] | every bound of the server, each with its reason | `crate::` |
 //! | [`metrics`] | every metric: name, unit, labels | `actix_web`, `actix_http`, `crate::http` |
 //! | [`export`] | `nearhead export` | `actix_web`, `crate::http`, `crate::rpc`, `serde_json` |
@@ -57,9 +58,10 @@
 //! | alloy-primitives, alloy-rlp, alloy-trie | the pure package; primitives everywhere; the account type of the trie in `nearhead_actors::messages` and `proof_actor` |
 //! | crossbeam | channels between threads that are not async: ticks and the stop signal of a source (`source`, `feed`) |
 //! | dashmap | the trie's nodes by hash: read by all workers while a block is written |
-//! | parking_lot | a tenant's token bucket (`access::quota`); the list of workers (`nearhead_actors::admission`); the trie's list of held roots; state fetched from upstreams |
+//! | parking_lot | the buckets of a tenant or key (`access::meter`); the list of workers (`nearhead_actors::admission`); the trie's list of held roots; state fetched from upstreams |
 //! | tracing | log lines and spans; `logging` decides where they go |
-//! | arc-swap | the pointer to the current snapshot |
+//! | arc-swap | the pointers to the current snapshot and to the table of keys |
+//! | base64, ring, ipnet | secrets, their digests, allowlists of networks (`nearhead_tenants`, `access::presented`) |
 //! | mimalloc | the program's allocator (`allocator.rs`) |
 
 pub mod access;

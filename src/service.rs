@@ -6,6 +6,7 @@ use std::{
     num::NonZeroU32,
     sync::{Arc, atomic::Ordering, mpsc},
     thread,
+    time::SystemTime,
 };
 
 use actix::{Addr, Arbiter, System};
@@ -20,12 +21,13 @@ use nearhead_actors::{
     source::{ProgressReport, TrackerHandle},
     upstream::FollowedChain,
 };
+use nearhead_tenants::limits::{Quota, Rate};
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::sync::{oneshot, watch};
 
 use crate::{
-    access::{SessionCaps, TenantConfig, TenantLimits, Tenants},
-    config::{Config, ConfigError, SourceKind},
+    access::{Access, ConfiguredKey, ServiceLimits, SessionCaps},
+    config::{ApiKey, Config, ConfigError, SourceKind},
     connections::{descriptors, on_connect},
     feed::{Feed, FeedError, FeedSetup, Upstreams},
     http::{self, ServerSettings, ServerState},
@@ -348,16 +350,16 @@ fn server_state(
     // A quarter of the connections is left for requests and probes, and half of them for other
     // tenants.
     let most = config.max_sessions.or(connections - connections / 4);
-    let keys = config
-        .api_keys
-        .iter()
-        .map(|key| (key.tenant.as_str(), key.secret()));
-    let limits = TenantLimits {
+    let limits = ServiceLimits {
         methods: config.methods,
-        rate: NonZeroU32::new(config.rate_limit),
+        quota: Quota {
+            requests: NonZeroU32::new(config.rate_limit).map(Rate::of_one_second),
+            ..Quota::default()
+        },
         sessions: config.max_sessions_per_key.or(connections.div_ceil(2)),
         node_calls: NonZeroU32::new(config.node_calls_per_key),
     };
+    let now = SystemTime::now().into();
     ServerState {
         readiness: Readiness {
             head,
@@ -368,7 +370,7 @@ fn server_state(
         },
         tracker,
         session_caps: SessionCaps::new(most),
-        tenants: Tenants::new(TenantConfig::from_keys(keys, limits)),
+        access: Access::of_configured(&configured_keys(config), &limits, now),
         reads: ReadResources::start(config.pool_threads, state),
         metrics,
         settings: ServerSettings {
@@ -378,6 +380,17 @@ fn server_state(
             idle_max: config.keep_alive + config.header_timeout,
         },
     }
+}
+
+/// The keys that the configuration names.
+fn configured_keys(config: &Config) -> Vec<ConfiguredKey> {
+    let key = |key: &ApiKey| ConfiguredKey::new(&key.tenant, key.secret());
+    // Every name that the configuration accepts is a tenant's.
+    config
+        .api_keys
+        .iter()
+        .filter_map(|api_key| key(api_key).ok())
+        .collect()
 }
 
 /// How old the head of the configured source may be. A chain that does not grow is never stale.

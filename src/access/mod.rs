@@ -1,24 +1,42 @@
-//! Tenants: their keys, quotas and sessions. This module knows neither HTTP nor JSON-RPC, and reads
-//! no clock.
+//! Who is let in, to what, and how much: tenants and their keys while they are in force. This
+//! module knows neither HTTP nor JSON-RPC, and reads no clock.
 //!
 //! | file | what it is |
 //! |---|---|
-//! | `tenant_table` | all tenants with their keys, behind one pointer; a presented key resolves to a tenant |
-//! | `tenant` | one of them: its methods, rate and sessions |
-//! | `keys` | the look-up by digests of secrets |
-//! | `quota` | a token bucket |
+//! | `access_table` | all tenants and keys in force, behind one pointer that is swapped |
+//! | `digests` | the look-up by digests of keys |
+//! | `active_key` | one key, with what it may still use |
+//! | `tenant` | one tenant: its limits, sessions and what it may still use |
+//! | `configured` | the keys that the configuration names |
+//! | `meter` | token buckets and the units of a day |
+//! | `presented` | what a client presents: a key, and what stands beside it |
+//! | `caller` | where a request comes from, which allowlists are about |
+//! | `grant` | the right of one request or session to be answered |
 //! | `session_caps` | open sessions, in all and of each tenant |
-//! | `session_count` | a count of open sessions |
+//! | `shared_count` | a count that is bounded and shared |
 
-mod keys;
-mod quota;
+mod access_table;
+mod active_key;
+mod caller;
+mod configured;
+mod digests;
+mod grant;
+mod meter;
+mod presented;
+#[cfg(test)]
+mod scene;
 mod session_caps;
-mod session_count;
+mod shared_count;
 mod tenant;
-mod tenant_table;
 
-pub use quota::Exceeded;
+pub use access_table::{Access, AccessSource};
+pub use active_key::ActiveKey;
+pub(crate) use caller::Caller;
+pub use configured::ConfiguredKey;
+pub(crate) use grant::{Admitted, Grant, Refused, SubscriptionPermit};
+pub(crate) use meter::Remaining;
+pub use meter::{Exceeded, Now, QuotaKind};
+pub(crate) use presented::Presented;
 pub use session_caps::SessionCaps;
 pub(crate) use session_caps::SessionPermit;
-pub use tenant::{MethodSet, Tenant, TenantLimits};
-pub use tenant_table::{TenantConfig, Tenants};
+pub use tenant::{MethodSet, ServiceLimits, Tenant};

@@ -1,7 +1,7 @@
 //! How many sessions may be open, in all and for each tenant.
 
 use super::{
-    session_count::{Counted, SessionCount},
+    shared_count::{Counted, SharedCount},
     tenant::Tenant,
 };
 
@@ -9,7 +9,7 @@ use super::{
 #[derive(Clone, Debug)]
 pub struct SessionCaps {
     most: usize,
-    open: SessionCount,
+    open: SharedCount,
 }
 
 /// The right to one open session; dropping it gives it back.
@@ -25,7 +25,7 @@ impl SessionCaps {
     pub fn new(most: usize) -> Self {
         Self {
             most,
-            open: SessionCount::default(),
+            open: SharedCount::default(),
         }
     }
 
@@ -50,19 +50,10 @@ impl SessionCaps {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
-    use crate::access::{MethodSet, TenantConfig, TenantLimits, Tenants};
 
     #[test]
     fn both_caps_hold_and_permits_come_back() {
-        let limits = TenantLimits {
-            methods: MethodSet::Companion,
-            rate: None,
-            sessions: 2,
-            node_calls: None,
-        };
-        let keys = [("alice", "a"), ("bob", "b")];
-        let tenants = Tenants::new(TenantConfig::from_keys(keys, limits));
-        let (alice, bob) = (tenants.resolve("a").unwrap(), tenants.resolve("b").unwrap());
+        let [alice, bob] = [2, 2].map(Tenant::for_tests);
         let caps = SessionCaps::new(3);
         let first = caps.take(&alice).unwrap();
         let second = caps.take(&alice).unwrap();

@@ -1,13 +1,15 @@
-//! A tenant: who calls, what it may call, and how much.
+//! A tenant: what it may do with all its keys, and what it has left.
 
-use std::{num::NonZeroU32, sync::Arc, time::Instant};
+use std::{num::NonZeroU32, sync::Arc};
 
 use nearhead_actors::budget::CallBudget;
-
-use super::{
-    quota::{Exceeded, Quota},
-    session_count::SessionCount,
+use nearhead_tenants::{
+    UnixMillis,
+    id::TenantId,
+    limits::{Quota, TenantLimits},
 };
+
+use super::{meter::Meter, shared_count::SharedCount};
 
 /// A set of methods.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -27,27 +29,43 @@ impl MethodSet {
     }
 }
 
-/// Identifies a tenant for as long as the process runs, across changes of its keys and limits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct TenantId(pub(super) u32);
-
-/// What a tenant may do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TenantLimits {
+/// What every tenant may do, unless its own limits say otherwise.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ServiceLimits {
     /// The methods that it may call.
     pub methods: MethodSet,
-    /// Requests per second; `None` is unlimited.
-    pub rate: Option<NonZeroU32>,
+    /// How fast, and how much in a day.
+    pub quota: Quota,
     /// WebSocket sessions that it may have open.
     pub sessions: usize,
     /// Calls to upstreams a second that its reads may cause; `None` is unlimited.
     pub node_calls: Option<NonZeroU32>,
 }
 
-/// One tenant of a [`Tenants`](super::Tenants) table.
+impl ServiceLimits {
+    /// With the limits of one tenant.
+    fn with(&self, limits: &TenantLimits) -> Self {
+        let Quota {
+            requests,
+            units,
+            units_per_day,
+        } = limits.quota;
+        let sessions = limits.sessions.map(|sessions| sessions as usize);
+        Self {
+            quota: Quota {
+                requests: requests.or(self.quota.requests),
+                units: units.or(self.quota.units),
+                units_per_day: units_per_day.or(self.quota.units_per_day),
+            },
+            sessions: sessions.unwrap_or(self.sessions),
+            ..*self
+        }
+    }
+}
+
+/// One tenant.
 ///
-/// Name and limits are immutable: a change makes another `Tenant` with the same counters (see
-/// [`Tenants::replace`](super::Tenants::replace)).
+/// Name and limits are immutable: a change makes another `Tenant` with the same counters.
 #[derive(Debug)]
 pub struct Tenant {
     /// Identifies it.
@@ -55,65 +73,97 @@ pub struct Tenant {
     /// Its name in logs.
     pub(crate) name: Box<str>,
     /// What it may do.
-    pub(crate) limits: TenantLimits,
-    /// Its token bucket; `None` is unlimited.
-    quota: Option<Arc<Quota>>,
+    pub(crate) limits: ServiceLimits,
+    /// Subscriptions of all its sessions; `None` is unlimited.
+    pub(crate) subscriptions_max: Option<usize>,
+    /// What it has used; `None` is unlimited.
+    pub(super) meter: Option<Arc<Meter>>,
     /// Its open sessions.
-    pub(super) open_sessions: SessionCount,
+    pub(super) open_sessions: SharedCount,
+    /// Its subscriptions.
+    pub(crate) subscriptions: SharedCount,
     /// What its reads may cause at upstreams.
     pub(crate) call_budget: CallBudget,
 }
 
+/// What makes a tenant in force.
+pub(super) struct TenantSpec<'a> {
+    pub(super) id: TenantId,
+    pub(super) name: &'a str,
+    pub(super) limits: &'a TenantLimits,
+    pub(super) service: &'a ServiceLimits,
+    /// Units that it has used today, as far as is known from before this process.
+    pub(super) used_today: u64,
+}
+
 impl Tenant {
-    /// A tenant with a full bucket and no sessions.
-    pub(super) fn new(id: TenantId, name: &str, limits: TenantLimits) -> Self {
+    /// The tenant at `now`. If it was in force `before`, it keeps its sessions and the state that
+    /// its reads wait for, and its buckets if its quota is the same. Under another one it starts
+    /// with full buckets, so that a debt under a high rate does not lock it out for minutes under a
+    /// low one. The units of the day are kept in any case.
+    pub(super) fn new(spec: TenantSpec<'_>, before: Option<&Self>, now: UnixMillis) -> Self {
+        let TenantSpec {
+            id,
+            name,
+            limits: own,
+            service,
+            used_today,
+        } = spec;
+        let limits = service.with(own);
+        let subscriptions_max = own.subscriptions.map(|most| most as usize);
+        let (open_sessions, subscriptions) = match before {
+            Some(before) => (before.open_sessions.clone(), before.subscriptions.clone()),
+            None => Default::default(),
+        };
         Self {
             id,
             name: name.into(),
             limits,
-            quota: limits.rate.map(|rate| Arc::new(Quota::new(rate))),
-            open_sessions: SessionCount::default(),
-            call_budget: CallBudget::new(limits.node_calls),
+            subscriptions_max,
+            meter: kept_meter(
+                limits.quota,
+                before.and_then(|before| before.meter.as_ref()),
+                used_today,
+                now,
+            ),
+            open_sessions,
+            subscriptions,
+            call_budget: match before {
+                Some(before) => before.call_budget.with_rate(limits.node_calls),
+                None => CallBudget::new(limits.node_calls),
+            },
         }
     }
 
     /// A tenant for tests, with only its sessions limited.
     #[cfg(test)]
     pub(crate) fn for_tests(sessions: usize) -> Self {
-        let limits = TenantLimits {
-            methods: MethodSet::Companion,
-            rate: None,
+        let service = ServiceLimits {
             sessions,
-            node_calls: None,
+            ..ServiceLimits::default()
         };
-        Self::new(TenantId(0), "test", limits)
+        let spec = TenantSpec {
+            id: TenantId::of_configured("test"),
+            name: "test",
+            limits: &TenantLimits::default(),
+            service: &service,
+            used_today: 0,
+        };
+        Self::new(spec, None, UnixMillis(0))
     }
+}
 
-    /// The same tenant with other limits: it keeps its id, its open sessions and the state that its
-    /// reads wait for, and each bucket if its rate is the same. Under another rate it starts with a
-    /// full bucket, so that a debt under a high rate does not lock it out for minutes under a low
-    /// one.
-    pub(super) fn with_limits(&self, limits: TenantLimits) -> Self {
-        Self {
-            id: self.id,
-            name: self.name.clone(),
-            limits,
-            quota: match limits.rate == self.limits.rate {
-                true => self.quota.clone(),
-                false => limits.rate.map(|rate| Arc::new(Quota::new(rate))),
-            },
-            open_sessions: self.open_sessions.clone(),
-            call_budget: self.call_budget.with_rate(limits.node_calls),
-        }
+/// The meter of a quota: the one from before if the quota is the same.
+pub(super) fn kept_meter(
+    quota: Quota,
+    before: Option<&Arc<Meter>>,
+    used_today: u64,
+    now: UnixMillis,
+) -> Option<Arc<Meter>> {
+    let same = before.filter(|before| *before.quota() == quota);
+    if let Some(meter) = same {
+        return Some(Arc::clone(meter));
     }
-
-    /// Takes `requests` tokens from its bucket at `now`.
-    ///
-    /// # Errors
-    /// The bucket does not hold that many; see `Quota::take`.
-    pub(crate) fn take_requests(&self, requests: u32, now: Instant) -> Result<(), Exceeded> {
-        self.quota
-            .as_ref()
-            .map_or(Ok(()), |quota| quota.take(requests, now))
-    }
+    let used_today = before.map_or(used_today, |before| before.used_today(now));
+    Meter::new(quota, used_today, now).map(Arc::new)
 }

@@ -12,11 +12,16 @@ pub(crate) type Tick = u32;
 /// Seconds in which the process did not run are skipped: no client could be served in them, so they
 /// must not count against a client.
 pub(crate) fn every_second<T: 'static>(target: Weak<T>, tick: impl Fn(&T) + 'static) {
+    every(Duration::from_secs(1), target, tick);
+}
+
+/// Calls `tick` with `target` once a period, as [`every_second`] does.
+pub(crate) fn every<T: 'static>(period: Duration, target: Weak<T>, tick: impl Fn(&T) + 'static) {
     actix_web::rt::spawn(async move {
-        let mut seconds = interval(Duration::from_secs(1));
-        seconds.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut periods = interval(period);
+        periods.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
-            seconds.tick().await;
+            periods.tick().await;
             match target.upgrade() {
                 Some(target) => tick(&target),
                 None => return,

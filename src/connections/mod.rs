@@ -18,7 +18,7 @@ mod socket_pair;
 mod watch;
 
 pub(crate) use body_budget::{BodyBudget, Charge};
-pub(crate) use clock::{Tick, every_second};
+pub(crate) use clock::{Tick, every, every_second};
 pub(crate) use connection::{Connection, ConnectionHandle, on_connect, unless_gone};
 pub(crate) use watch::{Answering, Watch};
 

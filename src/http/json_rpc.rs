@@ -1,29 +1,35 @@
 //! Answers JSON-RPC requests that are posted.
 
-use std::{rc::Rc, sync::Arc};
+use std::{rc::Rc, sync::Arc, time::SystemTime};
 
 use actix_web::{
     HttpRequest, HttpResponse,
     dev::Payload,
     http::{
         StatusCode,
-        header::{self, HeaderName, HeaderValue},
+        header::{self, HeaderMap, HeaderName, HeaderValue},
     },
 };
 
 use super::{
     access_log::AccessEntry,
     body::{close_after, drain, read_body},
+    credentials,
     refusal::{refuse, refuse_body},
     request_actor::RequestActor,
     worker_state::WorkerState,
 };
 use crate::{
-    access::Tenant,
+    access::{ActiveKey, Now, QuotaKind, Remaining},
     connections::{Answering, Connection, unless_gone},
     limits,
     rpc::{Answer, Refusal, RpcError, envelope::NULL_ID},
 };
+
+/// Tokens of the scarcest bucket when it is full, tokens in it now, and seconds until it is full.
+const RATELIMIT_LIMIT: HeaderName = HeaderName::from_static("ratelimit-limit");
+const RATELIMIT_REMAINING: HeaderName = HeaderName::from_static("ratelimit-remaining");
+const RATELIMIT_RESET: HeaderName = HeaderName::from_static("ratelimit-reset");
 
 /// What the answer costs, in units.
 const X_NEARHEAD_UNITS: HeaderName = HeaderName::from_static("x-nearhead-units");
@@ -43,8 +49,12 @@ impl WorkerState {
         access: &mut AccessEntry<'_>,
     ) -> Result<Answer, HttpResponse> {
         let timeout = self.server.settings.body_timeout;
-        let tenant = match self.tenant_of(request, key) {
-            Ok(tenant) => tenant,
+        let now = Now {
+            instant: access.arrived,
+            unix: SystemTime::now().into(),
+        };
+        let key = match self.admit_json(request, key, now) {
+            Ok(key) => key,
             Err((status, error)) => {
                 self.count_refused(&error, access);
                 return Err(match drain(payload, timeout).await {
@@ -53,7 +63,7 @@ impl WorkerState {
                 });
             }
         };
-        access.set_tenant(&tenant);
+        access.set_tenant(&key.tenant);
         let (body, _charge) = match read_body(payload, timeout, &self.bodies).await {
             Ok(body) => body,
             Err(refusal) => {
@@ -62,8 +72,7 @@ impl WorkerState {
             }
         };
         let dispatcher = Rc::clone(&self.dispatcher);
-        let arrived = access.arrived;
-        let answer = async move { dispatcher.answer(&tenant, &body, arrived, None).await };
+        let answer = async move { dispatcher.answer(&key, &body, now, None).await };
         let receiver = RequestActor::answer(answer, access.span());
         let connection = connection_of(request).map(Rc::as_ref);
         let answer = match unless_gone(receiver, connection).await {
@@ -90,15 +99,15 @@ impl WorkerState {
             .answered(error.outcome(), access.arrived.elapsed());
     }
 
-    /// The tenant of this key. The content type must be one that carries JSON-RPC.
-    fn tenant_of(
+    /// Lets a request in. Its content type must be one that carries JSON-RPC.
+    fn admit_json(
         &self,
         request: &HttpRequest,
         key: &str,
-    ) -> Result<Arc<Tenant>, (StatusCode, RpcError)> {
-        let Some(tenant) = self.server.tenants.resolve(key) else {
-            return Err((StatusCode::UNAUTHORIZED, RpcError::UnknownKey));
-        };
+        now: Now,
+    ) -> Result<Arc<ActiveKey>, (StatusCode, RpcError)> {
+        let admitted = credentials::admit(&self.server.access, request, key, now.unix);
+        let key = admitted.map_err(credentials::status_and_error)?.key;
         if !is_json(request) {
             let reason = "content type must be application/json";
             return Err((
@@ -106,7 +115,7 @@ impl WorkerState {
                 RpcError::InvalidHttp(reason),
             ));
         }
-        Ok(tenant)
+        Ok(key)
     }
 
     /// The response that carries this answer.
@@ -122,14 +131,21 @@ impl WorkerState {
                 StatusCode::SERVICE_UNAVAILABLE,
                 Some(limits::RETRY_AFTER_SECONDS),
             ),
-            Some(Refusal::RateExceeded { backoff_seconds }) => {
-                (StatusCode::TOO_MANY_REQUESTS, Some(backoff_seconds))
+            Some(Refusal::QuotaExceeded(exceeded)) => {
+                let status = match exceeded.quota {
+                    QuotaKind::Requests | QuotaKind::Units => StatusCode::TOO_MANY_REQUESTS,
+                    QuotaKind::UnitsOfDay => StatusCode::PAYMENT_REQUIRED,
+                };
+                (status, Some(exceeded.retry_after_seconds))
             }
+            Some(Refusal::NotListed) => (StatusCode::FORBIDDEN, None),
         };
-        let units = units_header(answer.units);
+        let (units, remaining) = (units_header(answer.units), answer.remaining);
         let Some(json) = answer.json else {
             let mut response = HttpResponse::new(status);
-            response.headers_mut().insert(X_NEARHEAD_UNITS, units);
+            let headers = response.headers_mut();
+            headers.insert(X_NEARHEAD_UNITS, units);
+            add_remaining(headers, remaining);
             return response;
         };
         let permits = answer.permit.into_iter().collect();
@@ -138,6 +154,7 @@ impl WorkerState {
             .response(request, status, json, permits, answering);
         let headers = response.headers_mut();
         headers.insert(X_NEARHEAD_UNITS, units);
+        add_remaining(headers, remaining);
         headers.insert(
             header::CONTENT_TYPE,
             HeaderValue::from_static("application/json"),
@@ -146,6 +163,21 @@ impl WorkerState {
             headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
         }
         response
+    }
+}
+
+/// Adds what the key has left, if any rate of it is limited
+/// (draft-ietf-httpapi-ratelimit-headers-07).
+fn add_remaining(headers: &mut HeaderMap, remaining: Option<Remaining>) {
+    if let Some(Remaining {
+        limit,
+        remaining,
+        reset_seconds,
+    }) = remaining
+    {
+        headers.insert(RATELIMIT_LIMIT, HeaderValue::from(limit));
+        headers.insert(RATELIMIT_REMAINING, HeaderValue::from(remaining));
+        headers.insert(RATELIMIT_RESET, HeaderValue::from(reset_seconds));
     }
 }
 

@@ -6,6 +6,7 @@
 //! | `worker_state` | what one worker serves requests with |
 //! | `serve` | routes a request and completes its answer |
 //! | `route` | the table of routes |
+//! | `credentials` | what a request presents, and where it comes from |
 //! | `json_rpc` | answers JSON-RPC that is posted |
 //! | `request_actor` | one request's work as an actor |
 //! | `open_session`, `handshake` | open a WebSocket session |
@@ -19,6 +20,7 @@ mod access_log;
 mod body;
 mod compression;
 mod cors;
+mod credentials;
 mod handshake;
 mod json_rpc;
 mod open_session;

@@ -1,6 +1,6 @@
 //! Opens a WebSocket session.
 
-use std::{rc::Rc, sync::atomic::Ordering};
+use std::{rc::Rc, sync::atomic::Ordering, time::SystemTime};
 
 use actix_web::{
     HttpRequest, HttpResponse,
@@ -14,11 +14,13 @@ use actix_web::{
 use super::{
     access_log::AccessEntry,
     body::close_after,
+    credentials,
     handshake::{self, HandshakeError},
     refusal::{refuse, refuse_unavailable},
     worker_state::WorkerState,
 };
 use crate::{
+    access::Now,
     connections::Answering,
     rpc::{Answer, RpcError, envelope::NULL_ID},
     subscriptions::SessionSubscriptions,
@@ -37,12 +39,19 @@ impl WorkerState {
         access: &mut AccessEntry<'_>,
     ) -> HttpResponse {
         access.method = "session";
-        let Some(tenant) = self.server.tenants.resolve(key) else {
-            let error = RpcError::UnknownKey;
-            self.count_refused(&error, access);
-            return close_after(refuse(StatusCode::UNAUTHORIZED, &error));
+        let now = Now {
+            instant: access.arrived,
+            unix: SystemTime::now().into(),
         };
-        access.set_tenant(&tenant);
+        let admitted = match credentials::admit(&self.server.access, request, key, now.unix) {
+            Ok(admitted) => admitted,
+            Err(refused) => {
+                let (status, error) = credentials::status_and_error(refused);
+                self.count_refused(&error, access);
+                return close_after(refuse(status, &error));
+            }
+        };
+        access.set_tenant(&admitted.key.tenant);
         let accepted = handshake::check(request).and_then(|()| {
             session_actor::accept(request).map_err(|_| HandshakeError::NotVersion13)
         });
@@ -50,15 +59,15 @@ impl WorkerState {
             Ok(response) => response,
             Err(error) => return self.refuse_handshake(error, access),
         };
-        if let Err(exceeded) = tenant.take_requests(1, access.arrived) {
-            let error = RpcError::RateExceeded(exceeded);
+        if let Err(exceeded) = admitted.key.take(1, now) {
+            let error = RpcError::QuotaExceeded(exceeded);
             self.count_refused(&error, access);
             return close_after(self.respond(request, Answer::error(NULL_ID, &error), None));
         }
         let permit = self
             .server
             .session_caps
-            .take(&tenant)
+            .take(&admitted.key.tenant)
             .filter(|_| !self.server.readiness.draining.load(Ordering::Relaxed));
         let Some(permit) = permit else {
             self.count_refused(&RpcError::Unavailable, access);
@@ -68,10 +77,11 @@ impl WorkerState {
             .map(Answering::becomes_session)
             .unwrap_or_default();
         let subscriptions = SessionSubscriptions::new(Rc::clone(&self.hub));
-        let session = self.sessions.open(permit, subscriptions, connection);
+        let grant = admitted.into_grant(&self.server.access, credentials::caller(request));
+        let session = self.sessions.open(grant, permit, subscriptions, connection);
         let dispatcher = Rc::clone(&self.dispatcher);
         let budget = self.bodies.clone();
-        session_actor::open(response, payload, session, dispatcher, tenant, budget)
+        session_actor::open(response, payload, session, dispatcher, budget)
     }
 
     fn refuse_handshake(

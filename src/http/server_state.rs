@@ -6,7 +6,7 @@ use actix::Addr;
 use nearhead_actors::{head_tracker::HeadTracker, read::ReadResources, readiness::Readiness};
 
 use crate::{
-    access::{SessionCaps, Tenants},
+    access::{Access, SessionCaps},
     limits,
     metrics::Metrics,
 };
@@ -14,8 +14,8 @@ use crate::{
 /// Everything that the workers of one service share; cloning shares it.
 #[derive(Clone)]
 pub struct ServerState {
-    /// The tenants: who may call, which methods, and how often.
-    pub tenants: Tenants,
+    /// Who may call, which methods, and how much.
+    pub access: Access,
     /// The permits, the pool and the source of state, shared by all workers.
     pub reads: ReadResources,
     /// All metrics.

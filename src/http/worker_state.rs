@@ -41,6 +41,7 @@ impl WorkerState {
                 server.settings.session_bytes,
                 server.settings.body_timeout,
                 Arc::clone(&server.readiness.draining),
+                server.access.clone(),
                 server.metrics.clone(),
             ),
             hub,

@@ -4,7 +4,11 @@ use nearhead_actors::admission::Permit;
 use nearhead_chain::json::{Json, Piece, Truncated};
 
 use super::{error::RpcError, price::MINIMUM_UNITS};
-use crate::{limits::JOINED_REPLY_BYTES_MAX, metrics::Outcome};
+use crate::{
+    access::{Exceeded, Remaining},
+    limits::JOINED_REPLY_BYTES_MAX,
+    metrics::Outcome,
+};
 
 /// The answer to one request body.
 #[derive(Debug)]
@@ -19,6 +23,8 @@ pub struct Answer {
     pub(crate) large_answer: Option<Permit>,
     /// What the answer costs; a batch costs the sum of its items.
     pub units: u64,
+    /// What the key has left; `None` if no rate is limited.
+    pub(crate) remaining: Option<Remaining>,
     /// A method's name, or `batch`, for the access log.
     pub(crate) method: &'static str,
     /// The outcome; metrics count each item of a batch with its own.
@@ -30,11 +36,10 @@ pub struct Answer {
 pub(crate) enum Refusal {
     /// No permit was free, or there is no block yet.
     Unavailable,
-    /// The tenant is over its quota.
-    RateExceeded {
-        /// Whole seconds to wait.
-        backoff_seconds: u64,
-    },
+    /// The key or its tenant is over a quota.
+    QuotaExceeded(Exceeded),
+    /// An allowlist of the key does not have what is asked for.
+    NotListed,
 }
 
 impl Refusal {
@@ -42,9 +47,8 @@ impl Refusal {
     pub(crate) const fn of(error: &RpcError) -> Option<Self> {
         match error {
             RpcError::Unavailable => Some(Self::Unavailable),
-            RpcError::RateExceeded(exceeded) => Some(Self::RateExceeded {
-                backoff_seconds: exceeded.backoff_seconds,
-            }),
+            RpcError::QuotaExceeded(exceeded) => Some(Self::QuotaExceeded(*exceeded)),
+            RpcError::NotListed(_) => Some(Self::NotListed),
             _ => None,
         }
     }
@@ -62,6 +66,7 @@ impl Answer {
             permit: None,
             large_answer: None,
             units: MINIMUM_UNITS,
+            remaining: None,
             method: "none",
             outcome: error.outcome(),
         }
@@ -75,6 +80,7 @@ impl Answer {
             permit: None,
             large_answer: None,
             units,
+            remaining: None,
             method,
             outcome: Outcome::Ok,
         }

@@ -6,15 +6,15 @@ use nearhead_actors::{read::Worker, readiness::Readiness};
 use nearhead_chain::{json::Json, window::Snapshot};
 
 use super::{error::RpcError, request_session::RequestSession};
-use crate::access::Tenant;
+use crate::access::{ActiveKey, MethodSet};
 
 /// What a handler returns.
 pub(super) type MethodResult = Result<Json, RpcError>;
 
 /// What one request, or every item of one batch, is answered from.
 pub(crate) struct RequestContext<'a> {
-    /// The tenant that sent the request.
-    pub(crate) tenant: &'a Tenant,
+    /// The key that the request came with.
+    pub(crate) key: &'a ActiveKey,
     /// The chain at one head.
     pub(crate) snapshot: Arc<Snapshot>,
     /// Whether the head is fresh.
@@ -29,4 +29,11 @@ pub(crate) struct RequestContext<'a> {
     pub(crate) session: Option<&'a dyn RequestSession>,
     /// Storage keys that the call in progress names; its handler counts them for the price.
     pub(crate) keys: Cell<usize>,
+}
+
+impl RequestContext<'_> {
+    /// The methods that are served to the tenant.
+    pub(super) fn methods(&self) -> MethodSet {
+        self.key.tenant.limits.methods
+    }
 }

@@ -11,6 +11,7 @@ use nearhead_actors::{
     readiness::Readiness,
 };
 use nearhead_chain::json::Json;
+use nearhead_tenants::allowlists::ListKind;
 use serde_json::value::RawValue;
 
 use super::{
@@ -24,10 +25,8 @@ use super::{
     request_session::RequestSession,
 };
 use crate::{
-    access::Tenant,
-    limits::{
-        BATCH_ITEMS_MAX, BATCH_REPLY_BYTES_MAX, BUILT_RESULT_BYTES_MAX, JOINED_ITEM_BYTES_MAX,
-    },
+    access::{ActiveKey, MethodSet, Now},
+    limits::{BATCH_REPLY_BYTES_MAX, BUILT_RESULT_BYTES_MAX, JOINED_ITEM_BYTES_MAX},
     metrics::{Metrics, Outcome},
 };
 
@@ -45,56 +44,74 @@ pub struct Dispatcher {
 }
 
 impl Dispatcher {
-    /// Answers one body of `tenant` that arrived at `now`: over HTTP, or over `session`.
+    /// Answers one body with this key that arrived at `now`: over HTTP, or over `session`. What the
+    /// answer costs is charged to the key and its tenant.
     ///
     /// Dropping the future withdraws what is queued and cancels what runs.
     pub async fn answer(
         &self,
-        tenant: &Tenant,
+        key: &ActiveKey,
         body: &[u8],
-        now: Instant,
+        now: Now,
         session: Option<&dyn RequestSession>,
     ) -> Answer {
-        let answer = self.answer_body(tenant, body, now, session);
+        let answer = self.answer_body(key, body, now, session);
         // A panic of the dispatcher itself would end a session.
         let caught = self.panics().catch_async(answer).await;
-        caught.unwrap_or_else(|Panicked| self.refuse(NULL_ID, &RpcError::Internal, now))
+        caught.unwrap_or_else(|Panicked| self.refuse(NULL_ID, &RpcError::Internal, now.instant))
     }
 
     async fn answer_body(
         &self,
-        tenant: &Tenant,
+        key: &ActiveKey,
         body: &[u8],
-        now: Instant,
+        now: Now,
         session: Option<&dyn RequestSession>,
     ) -> Answer {
         let parsed = Envelope::parse(body);
-        let (id, requests) = match &parsed {
-            Ok(Envelope::Single(Ok(call))) => (call.id.unwrap_or(NULL_ID), 1),
-            Ok(Envelope::Single(Err(malformed))) => (malformed.id, 1),
-            Ok(Envelope::Batch(items)) => (NULL_ID, items.len()),
-            Ok(Envelope::OversizedBatch(_)) => (NULL_ID, BATCH_ITEMS_MAX),
-            Err(_) => (NULL_ID, 1),
-        };
-        let requests = u32::try_from(requests).unwrap_or(u32::MAX);
-        if let Err(exceeded) = tenant.take_requests(requests, now) {
-            return self.refuse(id, &RpcError::RateExceeded(exceeded), now);
+        let requests = parsed.as_ref().map_or(1, Envelope::requests);
+        if let Err(exceeded) = key.take(requests, now) {
+            let id = parsed.as_ref().map_or(NULL_ID, Envelope::id);
+            let error = RpcError::QuotaExceeded(exceeded);
+            return Answer {
+                units: 0,
+                remaining: key.remaining(now),
+                ..self.refuse(id, &error, now.instant)
+            };
         }
+        let instant = now.instant;
+        let mut answer = self.answer_parsed(key, parsed, instant, session).await;
+        if key.is_metered() {
+            // A unit of each request was taken before it was answered.
+            key.charge(answer.units.saturating_sub(u64::from(requests)), now);
+            answer.remaining = key.remaining(now);
+        }
+        answer
+    }
+
+    async fn answer_parsed(
+        &self,
+        key: &ActiveKey,
+        parsed: Result<Envelope<'_>, RpcError>,
+        now: Instant,
+        session: Option<&dyn RequestSession>,
+    ) -> Answer {
         let envelope = match parsed {
             Ok(envelope) => envelope,
             Err(error) => return self.refuse(NULL_ID, &error, now),
         };
+        let methods = key.tenant.limits.methods;
         let large_answer = match session {
-            Some(session) if may_be_large(&envelope, tenant) => {
+            Some(session) if may_be_large(&envelope, methods) => {
                 session.large_answer().acquire_owned().await.ok()
             }
             _ => None,
         };
         let Some(snapshot) = self.readiness.head.load() else {
-            return self.refuse(id, &RpcError::Unavailable, now);
+            return self.refuse(envelope.id(), &RpcError::Unavailable, now);
         };
         let context = RequestContext {
-            tenant,
+            key,
             snapshot,
             readiness: &self.readiness,
             worker: &self.worker,
@@ -151,7 +168,7 @@ impl Dispatcher {
             Ok(call) => call,
             Err(malformed) => return self.refuse(malformed.id, &malformed.error, now),
         };
-        let method = find(&call.method, context.tenant.limits.methods);
+        let method = find(&call.method, context.methods());
         let Some(id) = call.id else {
             let units = self.handle_notification(context, method, &call, now).await;
             return Answer::ok("notification", units, None);
@@ -183,7 +200,7 @@ impl Dispatcher {
         for item in items {
             let call = Call::parse(item);
             if let Ok(call @ Call { id: None, .. }) = &call {
-                let method = find(&call.method, context.tenant.limits.methods);
+                let method = find(&call.method, context.methods());
                 units += self.handle_notification(context, method, call, now).await;
                 continue;
             }
@@ -200,7 +217,7 @@ impl Dispatcher {
                 }
             };
             let id = call.id.unwrap_or(NULL_ID);
-            let method = find(&call.method, context.tenant.limits.methods);
+            let method = find(&call.method, context.methods());
             if is_full {
                 let error = RpcError::ResponseTooLarge;
                 let metrics = self.metrics.method(method);
@@ -296,9 +313,9 @@ fn price_of(method: Option<usize>) -> u64 {
 }
 
 /// Whether the answer may be large: a session has only one such answer computed at a time.
-fn may_be_large(envelope: &Envelope<'_>, tenant: &Tenant) -> bool {
+fn may_be_large(envelope: &Envelope<'_>, methods: MethodSet) -> bool {
     match envelope {
-        Envelope::Single(Ok(call)) => find(&call.method, tenant.limits.methods)
+        Envelope::Single(Ok(call)) => find(&call.method, methods)
             .is_some_and(|method| METHODS[method].class == CostClass::Measured),
         Envelope::Single(Err(_)) | Envelope::OversizedBatch(_) => false,
         Envelope::Batch(_) => true,
@@ -310,6 +327,9 @@ async fn run(
     method: &Method,
     call: &Call<'_>,
 ) -> Result<Json, RpcError> {
+    if !context.key.record.settings.allow.allow_method(method.name) {
+        return Err(RpcError::NotListed(ListKind::Methods));
+    }
     let params = Params::new(call.params)?;
     let _permit = context
         .worker

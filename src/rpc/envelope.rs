@@ -42,6 +42,27 @@ pub struct Malformed<'a> {
 /// The id of an answer to a request without a usable id.
 pub(crate) const NULL_ID: &str = "null";
 
+impl Envelope<'_> {
+    /// How many requests it has; of an oversized batch, as many as a batch may have.
+    pub(super) fn requests(&self) -> u32 {
+        let requests = match self {
+            Self::Single(_) => 1,
+            Self::Batch(items) => items.len(),
+            Self::OversizedBatch(_) => BATCH_ITEMS_MAX,
+        };
+        u32::try_from(requests).unwrap_or(u32::MAX)
+    }
+
+    /// The id to answer with if it is refused as a whole.
+    pub(super) fn id(&self) -> &str {
+        match self {
+            Self::Single(Ok(call)) => call.id.unwrap_or(NULL_ID),
+            Self::Single(Err(malformed)) => malformed.id,
+            Self::Batch(_) | Self::OversizedBatch(_) => NULL_ID,
+        }
+    }
+}
+
 impl<'a> Envelope<'a> {
     /// Parses a body.
     ///

@@ -5,8 +5,12 @@ use std::{borrow::Cow, fmt::Write as _};
 use alloy_primitives::B256;
 use nearhead_actors::messages::QueryError;
 use nearhead_chain::{json::Truncated, window::ResolveError};
+use nearhead_tenants::allowlists::ListKind;
 
-use crate::{access::Exceeded, metrics::Outcome};
+use crate::{
+    access::{Exceeded, QuotaKind, Refused},
+    metrics::Outcome,
+};
 
 /// Longest part of a client's own text that an error repeats, in bytes: enough to recognise it.
 const ECHO_BYTES_MAX: usize = 256;
@@ -83,14 +87,19 @@ pub enum RpcError {
     /// The reply to a batch is too large, for
     /// [`BATCH_REPLY_BYTES_MAX`](crate::limits::BATCH_REPLY_BYTES_MAX) or for the session.
     ResponseTooLarge,
-    /// The tenant is over its quota.
-    RateExceeded(Exceeded),
+    /// The key or its tenant is over a quota.
+    QuotaExceeded(Exceeded),
     /// A request for a subscription over HTTP.
     NotificationsUnsupported,
     /// The session has no subscription of this id.
     SubscriptionNotFound,
     /// The session has too many subscriptions.
     TooManySubscriptions {
+        /// The bound.
+        most: usize,
+    },
+    /// The tenant's sessions have too many subscriptions in all.
+    TooManySubscriptionsOfTenant {
         /// The bound.
         most: usize,
     },
@@ -106,8 +115,12 @@ pub enum RpcError {
         /// Its hash.
         hash: B256,
     },
-    /// The key is missing, unknown or revoked; the client does not learn which.
+    /// The key is missing, unknown, expired or revoked; the client does not learn which.
     UnknownKey,
+    /// The secret beside the key is missing or wrong.
+    WrongSecret,
+    /// One of the key's allowlists does not have what is asked for, or where it comes from.
+    NotListed(ListKind),
     /// No permit was free, or there is no block yet: the client may retry.
     Unavailable,
     /// A defect of this program.
@@ -126,6 +139,16 @@ pub(crate) enum QuerySubject {
     },
     /// Logs of a range of blocks.
     Logs,
+}
+
+impl From<Refused> for RpcError {
+    fn from(refused: Refused) -> Self {
+        match refused {
+            Refused::UnknownKey => Self::UnknownKey,
+            Refused::WrongSecret => Self::WrongSecret,
+            Refused::NotListed(kind) => Self::NotListed(kind),
+        }
+    }
 }
 
 impl From<Truncated> for RpcError {
@@ -176,16 +199,17 @@ impl RpcError {
             | Self::StateUnavailable
             | Self::SubscriptionNotFound
             | Self::TooManySubscriptions { .. }
+            | Self::TooManySubscriptionsOfTenant { .. }
             | Self::TooManyFilterValues { .. }
             | Self::UnknownLogsBlock => -32000,
             // https://eips.ethereum.org/EIPS/eip-1474#error-codes: resource unavailable
-            Self::UnknownKey | Self::Unavailable => -32002,
+            Self::UnknownKey | Self::WrongSecret | Self::NotListed(_) | Self::Unavailable => -32002,
             // https://github.com/ethereum/go-ethereum/blob/v1.17.4/rpc/errors.go:
             // errcodeResponseTooLarge
             Self::ResponseTooLarge => -32003,
             // https://eips.ethereum.org/EIPS/eip-1474#error-codes: limit exceeded; clients retry on
             // it, so nothing else may have it
-            Self::TooManyLogs { .. } | Self::QueryTimeout | Self::RateExceeded(_) => -32005,
+            Self::TooManyLogs { .. } | Self::QueryTimeout | Self::QuotaExceeded(_) => -32005,
             // https://github.com/ethereum/go-ethereum/blob/v1.17.4/internal/ethapi/errors.go:
             // unknown block
             Self::UnknownBlockTag => -39001,
@@ -233,11 +257,20 @@ impl RpcError {
             }
             Self::QueryTimeout => "query timeout exceeded",
             Self::ResponseTooLarge => "response too large",
-            Self::RateExceeded(_) => "project ID request rate exceeded",
+            Self::QuotaExceeded(exceeded) => match exceeded.quota {
+                QuotaKind::Requests => "project ID request rate exceeded",
+                QuotaKind::Units => "project ID unit rate exceeded",
+                QuotaKind::UnitsOfDay => {
+                    "project ID units of the day are used up, they are renewed at 00:00 UTC"
+                }
+            },
             Self::NotificationsUnsupported => "notifications not supported",
             Self::SubscriptionNotFound => "subscription not found",
             Self::TooManySubscriptions { most } => {
                 return format!("too many subscriptions, at most {most} a session").into();
+            }
+            Self::TooManySubscriptionsOfTenant { most } => {
+                return format!("too many subscriptions, at most {most} a project ID").into();
             }
             Self::TooManyFilterValues { most } => {
                 let what = "too many addresses and topics in subscriptions";
@@ -245,6 +278,10 @@ impl RpcError {
             }
             Self::ResumeLost { .. } => "the block to resume from is not held any more",
             Self::UnknownKey => "invalid project id",
+            Self::WrongSecret => "invalid project secret",
+            Self::NotListed(kind) => {
+                return format!("the {kind} is not on the allowlist of this project ID").into();
+            }
             Self::Unavailable => "resource unavailable",
             Self::Internal => "internal error",
         })
@@ -265,16 +302,22 @@ impl RpcError {
                 };
                 let _ = write!(out, r#","limit":{limit}}}"#);
             }
-            Self::RateExceeded(exceeded) => {
+            Self::QuotaExceeded(exceeded) => {
                 let Exceeded {
-                    backoff_seconds,
-                    allowed_rps,
-                    current_rps,
+                    quota,
+                    allowed,
+                    requests_in_last_second,
+                    retry_after_seconds,
                 } = exceeded;
-                let _ = write!(
-                    out,
-                    r#","data":{{"backoff_seconds":{backoff_seconds},"allowed_rps":{allowed_rps},"current_rps":{current_rps}}}"#
-                );
+                let _ = write!(out, r#","data":{{"backoff_seconds":{retry_after_seconds},"#);
+                let _ = match quota {
+                    QuotaKind::Requests => write!(
+                        out,
+                        r#""allowed_rps":{allowed},"current_rps":{requests_in_last_second}}}"#
+                    ),
+                    QuotaKind::Units => write!(out, r#""allowed_units_per_second":{allowed}}}"#),
+                    QuotaKind::UnitsOfDay => write!(out, r#""allowed_units_per_day":{allowed}}}"#),
+                };
             }
             Self::ResumeLost { number, hash } => {
                 let _ = write!(
@@ -314,10 +357,13 @@ impl RpcError {
             | Self::NotificationsUnsupported
             | Self::SubscriptionNotFound
             | Self::TooManySubscriptions { .. }
+            | Self::TooManySubscriptionsOfTenant { .. }
             | Self::TooManyFilterValues { .. }
             | Self::ResumeLost { .. }
             | Self::ResponseTooLarge => Outcome::Invalid,
-            Self::RateExceeded(_) | Self::UnknownKey => Outcome::Denied,
+            Self::QuotaExceeded(_) | Self::UnknownKey | Self::WrongSecret | Self::NotListed(_) => {
+                Outcome::Denied
+            }
             Self::Unavailable | Self::StateUnavailable => Outcome::Refused,
             Self::QueryTimeout => Outcome::Timeout,
             Self::Internal => Outcome::Internal,

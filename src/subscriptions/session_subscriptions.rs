@@ -19,6 +19,7 @@ use super::{
     subscription_number::SubscriptionNumber,
 };
 use crate::{
+    access::SubscriptionPermit,
     limits::{
         CATCH_UP_STEPS, FILTER_VALUES_PER_WORKER, SESSION_FILTER_VALUES_MAX,
         SESSION_SUBSCRIPTIONS_MAX,
@@ -45,6 +46,8 @@ struct Subscription {
     kind: SubscriptionKind,
     prefix: MessagePrefix,
     state: SubscriptionState,
+    /// That its tenant may have it.
+    permit: Option<SubscriptionPermit>,
 }
 
 enum SubscriptionState {
@@ -124,10 +127,18 @@ impl SessionSubscriptions {
             kind,
             prefix: MessagePrefix::new(&id),
             state: SubscriptionState::Requested(Bookmark::at(cursor), Arc::clone(snapshot)),
+            permit: None,
         };
         self.by_id.borrow_mut().insert(id.clone(), subscription);
         self.hub.metrics.subscriptions.inc();
         Ok(id)
+    }
+
+    /// Keeps a permit for as long as the subscription lasts.
+    pub(crate) fn keep(&self, id: &str, permit: SubscriptionPermit) {
+        if let Some(subscription) = self.by_id.borrow_mut().get_mut(id) {
+            subscription.permit = Some(permit);
+        }
     }
 
     /// Starts a subscription: the answer with its id was sent.

@@ -1,5 +1,7 @@
 //! Why a session is closed.
 
+use crate::access::Refused;
+
 /// Code and text of the close frame that ends a session (RFC 6455 §7.4.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct CloseReason {
@@ -16,6 +18,15 @@ impl CloseReason {
     pub(crate) const NOT_READING: Self = Self::new(1013, "nothing was read for 10 seconds");
     pub(crate) const FELL_BEHIND: Self = Self::new(1013, "fell behind the window, subscribe again");
     pub(crate) const NO_PONG: Self = Self::new(1001, "no pong");
+
+    /// The reason for a session that is no longer let in.
+    pub(crate) const fn of(refused: Refused) -> Self {
+        match refused {
+            Refused::UnknownKey => Self::new(4401, "the key was revoked or has expired"),
+            Refused::WrongSecret => Self::new(4401, "the key's secret has changed"),
+            Refused::NotListed(_) => Self::new(4403, "an allowlist of the key has changed"),
+        }
+    }
 
     const fn new(code: u16, text: &'static str) -> Self {
         Self { code, text }

@@ -47,10 +47,11 @@ impl RequestSession for RequestSubscriptions {
         since: Option<B256>,
         snapshot: &Arc<Snapshot>,
     ) -> Result<String, RpcError> {
-        let id = self
-            .session
-            .subscriptions
-            .subscribe(kind, since, snapshot)?;
+        let permit = self.session.grant.take_subscription();
+        let permit = permit.map_err(|most| RpcError::TooManySubscriptionsOfTenant { most })?;
+        let subscriptions = &self.session.subscriptions;
+        let id = subscriptions.subscribe(kind, since, snapshot)?;
+        subscriptions.keep(&id, permit);
         self.ids.borrow_mut().push(id.clone());
         Ok(id)
     }

@@ -10,6 +10,7 @@ use std::{
 use bytes::Bytes;
 use nearhead_actors::admission::Permit;
 use nearhead_chain::json::{Json, Piece};
+use nearhead_tenants::UnixMillis;
 use tokio::sync::Semaphore;
 
 use super::{
@@ -19,7 +20,7 @@ use super::{
     shared::SessionsShared,
 };
 use crate::{
-    access::SessionPermit,
+    access::{Grant, SessionPermit},
     connections::{ConnectionHandle, Tick},
     limits::{
         CONTROL_FRAMES_PER_SECOND, JOINED_REPLY_BYTES_MAX, SESSION_REQUESTS_MAX,
@@ -94,12 +95,15 @@ pub(crate) struct Session {
     unanswered: Cell<u8>,
     /// When the client last took bytes, or, if none waited then, when the next ones were queued.
     taken_at: Cell<Tick>,
+    /// Its right to be answered.
+    pub(super) grant: Grant,
     _permit: SessionPermit,
 }
 
 impl Session {
     pub(super) fn new(
         shared: Rc<SessionsShared>,
+        grant: Grant,
         permit: SessionPermit,
         subscriptions: SessionSubscriptions,
         connection: ConnectionHandle,
@@ -122,6 +126,7 @@ impl Session {
             pinged_at: Cell::new(now),
             unanswered: Cell::new(0),
             taken_at: Cell::new(now),
+            grant,
             _permit: permit,
         }
     }
@@ -369,6 +374,16 @@ impl Session {
     fn count_as_lost(&self) {
         if self.takes_messages() {
             self.shared.metrics.session_closed(1006);
+        }
+    }
+
+    /// Closes the session if it is no longer let in.
+    pub(super) fn check_grant(&self, now: UnixMillis) {
+        if self.takes_messages()
+            && !self.grant.is_current(now)
+            && let Err(refused) = self.grant.key(now)
+        {
+            self.close(CloseReason::of(refused));
         }
     }
 

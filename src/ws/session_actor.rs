@@ -4,8 +4,7 @@
 use std::{
     io::ErrorKind,
     rc::Rc,
-    sync::Arc,
-    time::{Duration, Instant},
+    time::{Duration, Instant, SystemTime},
 };
 
 use actix::{Actor, ActorContext, ActorFutureExt, AsyncContext, StreamHandler, WrapFuture};
@@ -16,7 +15,7 @@ use bytes::Bytes;
 use nearhead_chain::json::Json;
 
 use crate::{
-    access::Tenant,
+    access::Now,
     connections::{BodyBudget, Charge},
     rpc::{Answer, Dispatcher, RpcError, envelope::NULL_ID},
     ws::{
@@ -36,7 +35,6 @@ use crate::{
 pub(crate) struct SessionActor {
     session: Rc<Session>,
     dispatcher: Rc<Dispatcher>,
-    tenant: Arc<Tenant>,
     budget: BodyBudget,
     /// A message that arrives in fragments.
     fragments: Option<Fragments>,
@@ -56,14 +54,12 @@ pub(crate) fn open(
     payload: Payload,
     session: Rc<Session>,
     dispatcher: Rc<Dispatcher>,
-    tenant: Arc<Tenant>,
     budget: BodyBudget,
 ) -> HttpResponse {
     let inbound = Inbound::new(payload, Rc::clone(&session));
     let actor = SessionActor {
         session: Rc::clone(&session),
         dispatcher,
-        tenant,
         budget,
         fragments: None,
     };
@@ -73,13 +69,25 @@ pub(crate) fn open(
 
 impl SessionActor {
     /// Answers a whole message, and keeps its share of the worker's memory budget until then.
-    fn answer(&mut self, body: Bytes, charge: Option<Charge>, ctx: &mut WebsocketContext<Self>) {
+    ///
+    /// # Errors
+    /// The session is no longer let in.
+    fn answer(
+        &mut self,
+        body: Bytes,
+        charge: Option<Charge>,
+        ctx: &mut WebsocketContext<Self>,
+    ) -> Result<(), CloseReason> {
         let (session, dispatcher) = (Rc::clone(&self.session), Rc::clone(&self.dispatcher));
-        let (tenant, now) = (Arc::clone(&self.tenant), Instant::now());
+        let now = Now {
+            instant: Instant::now(),
+            unix: SystemTime::now().into(),
+        };
+        let key = session.grant.key(now.unix).map_err(CloseReason::of)?;
         session.begin_request();
         let request = RequestSubscriptions::new(Rc::clone(&session));
         let answer = async move {
-            let answer = dispatcher.answer(&tenant, &body, now, Some(&request)).await;
+            let answer = dispatcher.answer(&key, &body, now, Some(&request)).await;
             drop((body, charge));
             (answer, request)
         };
@@ -94,6 +102,7 @@ impl SessionActor {
             }
             this.session.end_request();
         }));
+        Ok(())
     }
 
     /// Answers a message that cannot be processed with an error, as HTTP does for a body.
@@ -127,7 +136,7 @@ impl SessionActor {
             return Ok(());
         }
         match fragments.finish() {
-            Ok((body, charge)) => self.answer(body, Some(charge), ctx),
+            Ok((body, charge)) => self.answer(body, Some(charge), ctx)?,
             Err(MessageRefusal::NotUtf8) => return Err(CloseReason::NOT_UTF8),
             Err(MessageRefusal::TooLarge) => self.refuse(&RpcError::BODY_TOO_LARGE),
             Err(MessageRefusal::Busy) => self.refuse(&RpcError::Unavailable),
@@ -141,8 +150,8 @@ impl SessionActor {
         ctx: &mut WebsocketContext<Self>,
     ) -> Result<(), CloseReason> {
         match message.map_err(|error| close_reason(&error))? {
-            Message::Text(text) => self.answer(text.into_bytes(), None, ctx),
-            Message::Binary(bytes) => self.answer(bytes, None, ctx),
+            Message::Text(text) => self.answer(text.into_bytes(), None, ctx)?,
+            Message::Binary(bytes) => self.answer(bytes, None, ctx)?,
             Message::Continuation(item) => self.fragment(item, ctx)?,
             Message::Ping(payload) => self.session.pong(&payload),
             Message::Pong(_) | Message::Nop => {}

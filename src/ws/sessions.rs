@@ -1,22 +1,26 @@
 //! All sessions of one worker.
 
 use std::{
-    cell::RefCell,
+    cell::{Cell, RefCell},
     rc::{Rc, Weak},
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
-    time::Duration,
+    time::{Duration, SystemTime},
 };
 
 use super::{session::Session, shared::SessionsShared};
 use crate::{
-    access::SessionPermit,
-    connections::{ConnectionHandle, every_second},
+    access::{Access, Grant, SessionPermit},
+    connections::{ConnectionHandle, every, every_second},
     metrics::Metrics,
     subscriptions::SessionSubscriptions,
 };
+
+/// How often sessions are checked after a change of keys: a revocation holds for open sessions
+/// within a second.
+const ACCESS_CHECK: Duration = Duration::from_millis(250);
 
 /// All sessions of one worker.
 pub(crate) struct Sessions {
@@ -29,6 +33,9 @@ pub(super) struct OpenSessions {
     sessions: RefCell<Vec<Weak<Session>>>,
     /// Set when the service stops.
     pub(super) draining: Arc<AtomicBool>,
+    pub(super) access: Access,
+    /// The version of `access` under which all sessions were checked.
+    checked_version: Cell<u64>,
 }
 
 impl Sessions {
@@ -37,11 +44,16 @@ impl Sessions {
         budget: usize,
         message_max: Duration,
         draining: Arc<AtomicBool>,
+        access: Access,
         metrics: Metrics,
     ) -> Self {
-        let this = Self::new(budget, message_max, draining, metrics);
+        let this = Self::new(budget, message_max, draining, access, metrics);
         let open = Rc::clone(&this.open);
         every_second(Rc::downgrade(&this.shared), move |shared| open.tick(shared));
+        let open = Rc::clone(&this.open);
+        every(ACCESS_CHECK, Rc::downgrade(&this.shared), move |_| {
+            open.check_access();
+        });
         this
     }
 
@@ -49,6 +61,7 @@ impl Sessions {
         budget: usize,
         message_max: Duration,
         draining: Arc<AtomicBool>,
+        access: Access,
         metrics: Metrics,
     ) -> Self {
         Self {
@@ -56,6 +69,8 @@ impl Sessions {
             open: Rc::new(OpenSessions {
                 sessions: RefCell::default(),
                 draining,
+                checked_version: Cell::new(access.version()),
+                access,
             }),
         }
     }
@@ -63,12 +78,19 @@ impl Sessions {
     /// A new session on this connection.
     pub(crate) fn open(
         &self,
+        grant: Grant,
         permit: SessionPermit,
         subscriptions: SessionSubscriptions,
         connection: ConnectionHandle,
     ) -> Rc<Session> {
         let shared = Rc::clone(&self.shared);
-        let session = Rc::new(Session::new(shared, permit, subscriptions, connection));
+        let session = Rc::new(Session::new(
+            shared,
+            grant,
+            permit,
+            subscriptions,
+            connection,
+        ));
         self.open
             .sessions
             .borrow_mut()
@@ -78,8 +100,24 @@ impl Sessions {
 }
 
 impl OpenSessions {
-    /// Called once a second for heartbeats, evictions and shutdown.
+    /// Closes the sessions whose keys were revoked or narrowed.
+    fn check_access(&self) {
+        let version = self.access.version();
+        if self.checked_version.replace(version) != version {
+            self.check_grants();
+        }
+    }
+
+    fn check_grants(&self) {
+        let now = SystemTime::now().into();
+        for session in self.sessions.borrow().iter().filter_map(Weak::upgrade) {
+            session.check_grant(now);
+        }
+    }
+
+    /// Called once a second for heartbeats, evictions, shutdown and keys that expire.
     pub(super) fn tick(&self, shared: &SessionsShared) {
+        self.check_grants();
         let now = shared.advance();
         let is_draining = self.draining.load(Ordering::Relaxed);
         self.sessions.borrow_mut().retain(|session| {

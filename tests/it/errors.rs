@@ -1,10 +1,7 @@
 //! Errors that neither a source nor a client can cause on demand: each test sets up the state for
 //! one.
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{sync::Arc, time::Duration};
 
 use alloy_primitives::B256;
 use nearhead::rpc::{Answer, RequestSession, RpcError, SubscriptionKind};
@@ -18,7 +15,7 @@ use tokio::sync::Semaphore;
 
 use crate::{
     harness::{check, vectors},
-    in_process::InProcess,
+    in_process::{InProcess, now},
 };
 
 /// The execution-apis chain up to block 4, of which nothing is settled.
@@ -134,12 +131,7 @@ async fn a_panic_is_answered_and_counted() {
     ];
     for (panics, (body, id)) in (1..).zip(bodies) {
         let answer = dispatcher
-            .answer(
-                &system.tenant,
-                body.as_bytes(),
-                Instant::now(),
-                Some(&Panicking),
-            )
+            .answer(&system.key, body.as_bytes(), now(), Some(&Panicking))
             .await;
         let expected = Answer::error(id, &RpcError::Internal);
         check(

@@ -3,14 +3,14 @@
 
 use std::{
     sync::Arc,
-    time::{Duration, Instant},
+    time::{Duration, Instant, SystemTime},
 };
 
 use actix::{Addr, Arbiter};
 use alloy_genesis::Genesis;
 use alloy_primitives::B256;
 use nearhead::{
-    access::{MethodSet, Tenant, TenantConfig, TenantLimits, Tenants},
+    access::{Access, ActiveKey, ConfiguredKey, Now, ServiceLimits},
     metrics::Metrics,
     rpc::{Dispatcher, method_names},
 };
@@ -35,14 +35,21 @@ use serde_json::{Value, json};
 use crate::harness;
 
 /// One tenant with the key `test`, without limits except that of one session.
-pub(crate) fn tenants() -> Tenants {
-    let limits = TenantLimits {
-        methods: MethodSet::Companion,
-        rate: None,
+pub(crate) fn access() -> Access {
+    let limits = ServiceLimits {
         sessions: 1,
-        node_calls: None,
+        ..ServiceLimits::default()
     };
-    Tenants::new(TenantConfig::from_keys([("test", "test")], limits))
+    let key = ConfiguredKey::new("test", "test").unwrap();
+    Access::of_configured(&[key], &limits, SystemTime::now().into())
+}
+
+/// The present.
+pub(crate) fn now() -> Now {
+    Now {
+        instant: Instant::now(),
+        unix: SystemTime::now().into(),
+    }
 }
 
 /// The readiness of a service without upstreams whose head may have this age.
@@ -67,7 +74,7 @@ pub(crate) struct InProcess {
     pub(crate) tracker: Addr<HeadTracker>,
     /// Answers requests; tests may change its options.
     pub(crate) dispatcher: Dispatcher,
-    pub(crate) tenant: Arc<Tenant>,
+    pub(crate) key: Arc<ActiveKey>,
 }
 
 impl InProcess {
@@ -85,13 +92,13 @@ impl InProcess {
             metrics: Metrics::new(method_names()).unwrap(),
             logs_deadline: Duration::from_secs(10),
         };
-        let tenant = tenants().resolve("test").unwrap();
+        let key = access().resolve("test", now().unix).unwrap();
         Self {
             importer,
             window: vec![first],
             tracker,
             dispatcher,
-            tenant,
+            key,
         }
     }
 
@@ -133,7 +140,7 @@ impl InProcess {
     pub(crate) async fn answer(&self, body: &str) -> Vec<u8> {
         let answer = self
             .dispatcher
-            .answer(&self.tenant, body.as_bytes(), Instant::now(), None)
+            .answer(&self.key, body.as_bytes(), now(), None)
             .await;
         answer.json.map(Json::into_bytes).unwrap_or_default()
     }

@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 
 use crate::{
     harness::{check, json as parse, vectors},
-    in_process::{InProcess, readiness, tenants},
+    in_process::{InProcess, access, readiness},
 };
 
 /// The status and the `missing` list of /ready.
@@ -31,7 +31,7 @@ async fn ready(
     let state = ServerState {
         tracker: tracker.clone(),
         session_caps: SessionCaps::new(1),
-        tenants: tenants(),
+        access: access(),
         reads: ReadResources::start(1, None),
         metrics: Metrics::new([]).unwrap(),
         settings: ServerSettings::default(),

@@ -113,7 +113,7 @@ fn an_answer_says_what_it_costs_and_a_batch_costs_the_sum() {
 
 #[test]
 fn a_refused_body_costs_one_unit() {
-    let server = Server::start(&["--block-time", "0s", "--rate-limit", "1"]);
+    let server = Server::start(&["--block-time", "0s"]);
     let mut connection = server.connect();
     let oversized = vec![json!(0); 1_001];
     for body in [json!([]), json!(oversized), call("eth_chainId", json!([]))] {
@@ -121,6 +121,27 @@ fn a_refused_body_costs_one_unit() {
     }
     let response = connection.post("{");
     check("header", &response.header("x-nearhead-units"), &Some("1"));
+    check("no rate", &response.header("ratelimit-limit"), &None);
+}
+
+#[test]
+fn what_is_left_is_said_and_what_is_over_it_costs_nothing() {
+    let server = Server::start(&["--block-time", "0s", "--rate-limit", "3"]);
+    let mut connection = server.connect();
+    let request = call("eth_chainId", json!([]));
+    let batch = json!([request, request, request]);
+    for (body, status, units, retry_after) in
+        [(&batch, 200, "3", None), (&batch, 429, "0", Some("1"))]
+    {
+        let response = connection.post(&body.to_string());
+        check("status", &response.status, &status);
+        check("units", &response.header("x-nearhead-units"), &Some(units));
+        check("limit", &response.header("ratelimit-limit"), &Some("3"));
+        let left = response.header("ratelimit-remaining").unwrap();
+        assert!(["0", "1", "2"].contains(&left), "{left}");
+        check("reset", &response.header("ratelimit-reset"), &Some("1"));
+        check("wait", &response.header("retry-after"), &retry_after);
+    }
 }
 
 #[test]

@@ -5,9 +5,9 @@ use std::{borrow::Borrow, fmt, str::FromStr};
 use serde::{Deserialize, Serialize};
 
 /// Longest name in bytes.
-const BYTES_MAX: usize = 64;
+const BYTES_MAX: usize = 128;
 
-/// A name of 1 to 64 bytes of UTF-8: without control characters, without those that change the
+/// A name of 1 to 128 bytes of UTF-8: without control characters, without those that change the
 /// direction of a text, and without spaces at its ends.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
@@ -82,7 +82,7 @@ mod tests {
 
     #[test]
     fn names() {
-        let (longest, longer) = ("é".repeat(32), "é".repeat(32) + "x");
+        let (longest, longer) = ("é".repeat(64), "é".repeat(64) + "x");
         for (text, is_valid) in [
             ("alice", true),
             ("Wallet of Zoë, <b>2</b> & co", true),

@@ -15,6 +15,15 @@ fn a_panic_of_an_actor_is_an_internal_error() {
     assert_eq!((error.code(), error.outcome()), (-32603, Outcome::Internal));
 }
 
+const fn exceeded(quota: QuotaKind) -> RpcError {
+    RpcError::QuotaExceeded(Exceeded {
+        quota,
+        allowed: 2,
+        requests_in_last_second: 3,
+        retry_after_seconds: 1,
+    })
+}
+
 #[test]
 fn every_error_is_written_as_an_object() {
     check(
@@ -42,12 +51,20 @@ fn every_error_is_written_as_an_object() {
         r#"{"code":-32005,"message":"query returned more than 10000 results","data":{"from":"0x10","to":null,"limit":10000}}"#,
     );
     check(
-        &RpcError::RateExceeded(Exceeded {
-            backoff_seconds: 1,
-            allowed_rps: 2,
-            current_rps: 3,
-        }),
+        &exceeded(QuotaKind::Requests),
         r#"{"code":-32005,"message":"project ID request rate exceeded","data":{"backoff_seconds":1,"allowed_rps":2,"current_rps":3}}"#,
+    );
+    check(
+        &exceeded(QuotaKind::Units),
+        r#"{"code":-32005,"message":"project ID unit rate exceeded","data":{"backoff_seconds":1,"allowed_units_per_second":2}}"#,
+    );
+    check(
+        &exceeded(QuotaKind::UnitsOfDay),
+        r#"{"code":-32005,"message":"project ID units of the day are used up, they are renewed at 00:00 UTC","data":{"backoff_seconds":1,"allowed_units_per_day":2}}"#,
+    );
+    check(
+        &RpcError::NotListed(ListKind::UserAgents),
+        r#"{"code":-32002,"message":"the user agent is not on the allowlist of this project ID"}"#,
     );
 }
 

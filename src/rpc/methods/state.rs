@@ -218,7 +218,7 @@ fn too_many(count: usize, what: &str) -> RpcError {
 
 /// What the request may cause at upstreams.
 fn budget(context: &RequestContext<'_>) -> CallBudget {
-    context.tenant.call_budget.clone()
+    context.key.tenant.call_budget.clone()
 }
 
 /// Sends a message to the worker's proof actor.

@@ -30,7 +30,7 @@ use super::{
     sessions::Sessions,
 };
 use crate::{
-    access::{SessionCaps, Tenant},
+    access::{Access, Caller, SessionCaps},
     connections::{Connection, ConnectionHandle, socket_pair},
     metrics::Metrics,
     subscriptions::{Hub, SessionSubscriptions},
@@ -41,7 +41,13 @@ const MESSAGE_MAX: Duration = Duration::from_secs(30);
 
 fn sessions() -> Sessions {
     let (draining, metrics) = (Arc::default(), Metrics::new([]).unwrap());
-    Sessions::new(BUDGET, MESSAGE_MAX, draining, metrics)
+    Sessions::new(
+        BUDGET,
+        MESSAGE_MAX,
+        draining,
+        Access::for_tests(1_000),
+        metrics,
+    )
 }
 
 fn open(sessions: &Sessions) -> Rc<Session> {
@@ -49,9 +55,11 @@ fn open(sessions: &Sessions) -> Rc<Session> {
 }
 
 fn open_on(sessions: &Sessions, connection: ConnectionHandle) -> Rc<Session> {
-    let permit = SessionCaps::new(1).take(&Tenant::for_tests(1));
+    let admitted = sessions.open.access.admit_for_tests();
+    let permit = SessionCaps::new(1).take(&admitted.key.tenant);
+    let grant = admitted.into_grant(&sessions.open.access, Caller::default());
     let subscriptions = SessionSubscriptions::new(Hub::new(sessions.shared.metrics.clone()));
-    sessions.open(permit.unwrap(), subscriptions, connection)
+    sessions.open(grant, permit.unwrap(), subscriptions, connection)
 }
 
 /// Takes everything that waits.

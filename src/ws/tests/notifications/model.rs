@@ -21,7 +21,7 @@ use super::{
     tree::{HeadMove, TREE},
 };
 use crate::{
-    access::{SessionCaps, Tenant},
+    access::{Access, Caller, SessionCaps},
     connections::ConnectionHandle,
     metrics::Metrics,
     rpc::{RequestSession as _, RpcError, SubscriptionKind},
@@ -38,7 +38,7 @@ pub(super) struct World {
     sessions: Sessions,
     pub(super) metrics: Metrics,
     caps: SessionCaps,
-    tenant: Tenant,
+    access: Access,
 }
 
 impl World {
@@ -47,15 +47,22 @@ impl World {
         let hub = Hub::new(metrics.clone());
         hub.adopt(window.snapshot());
         let draining = Arc::new(AtomicBool::new(false));
+        let access = Access::for_tests(100);
         Self {
             hub,
             served: RefCell::new(window.snapshot()),
             window: RefCell::new(window.clone()),
             replaced: Cell::new(0),
-            sessions: Sessions::new(budget, Duration::MAX, draining, metrics.clone()),
+            sessions: Sessions::new(
+                budget,
+                Duration::MAX,
+                draining,
+                access.clone(),
+                metrics.clone(),
+            ),
             metrics,
             caps: SessionCaps::new(100),
-            tenant: Tenant::for_tests(100),
+            access,
         }
     }
 
@@ -94,10 +101,12 @@ impl World {
     }
 
     pub(super) fn session(&self) -> Rc<Session> {
-        let permit = self.caps.take(&self.tenant).unwrap();
+        let admitted = self.access.admit_for_tests();
+        let permit = self.caps.take(&admitted.key.tenant).unwrap();
+        let grant = admitted.into_grant(&self.access, Caller::default());
         let subscriptions = SessionSubscriptions::new(Rc::clone(&self.hub));
         self.sessions
-            .open(permit, subscriptions, ConnectionHandle::default())
+            .open(grant, permit, subscriptions, ConnectionHandle::default())
     }
 
     /// Whether the chain from this block to the head is no longer held.

@@ -1,0 +1,79 @@
+//! A key in force, with what it may still use.
+
+use std::sync::Arc;
+
+use nearhead_tenants::{UnixMillis, record::KeyRecord};
+
+use super::{
+    meter::{Exceeded, Meter, Now, Remaining, scarcest},
+    tenant::{Tenant, kept_meter},
+};
+
+/// A key in force. A change of the key or of its tenant makes another one with the same counters.
+#[derive(Debug)]
+pub struct ActiveKey {
+    pub(crate) record: Arc<KeyRecord>,
+    pub(crate) tenant: Arc<Tenant>,
+    /// What it has used of its own quota; `None` is unlimited.
+    meter: Option<Arc<Meter>>,
+}
+
+impl ActiveKey {
+    /// The key at `now`, with the counters that it had before.
+    pub(super) fn new(
+        record: Arc<KeyRecord>,
+        tenant: Arc<Tenant>,
+        before: Option<&Self>,
+        used_today: u64,
+        now: UnixMillis,
+    ) -> Self {
+        let before = before.and_then(|before| before.meter.as_ref());
+        Self {
+            meter: kept_meter(record.settings.quota, before, used_today, now),
+            record,
+            tenant,
+        }
+    }
+
+    /// Takes this many requests, and a unit for each, from the key and its tenant.
+    ///
+    /// # Errors
+    /// One of them has too little left. Nothing is taken.
+    pub(crate) fn take(&self, requests: u32, now: Now) -> Result<(), Exceeded> {
+        if let Some(own) = &self.meter {
+            own.take(requests, now)?;
+        }
+        let Some(meter) = &self.tenant.meter else {
+            return Ok(());
+        };
+        meter.take(requests, now).inspect_err(|_| {
+            if let Some(own) = &self.meter {
+                own.give_back(requests);
+            }
+        })
+    }
+
+    /// Charges units beyond those that were taken.
+    pub(crate) fn charge(&self, units: u64, now: Now) {
+        for meter in self.meters() {
+            meter.charge(units, now);
+        }
+    }
+
+    /// What is left of the scarcest bucket; `None` if no rate is limited.
+    pub(crate) fn remaining(&self, now: Now) -> Option<Remaining> {
+        let left = |meter: &Option<Arc<Meter>>| meter.as_ref()?.remaining(now);
+        scarcest(left(&self.meter), left(&self.tenant.meter))
+    }
+
+    /// Whether anything is counted.
+    pub(crate) fn is_metered(&self) -> bool {
+        self.meters().next().is_some()
+    }
+
+    fn meters(&self) -> impl Iterator<Item = &Meter> {
+        [&self.meter, &self.tenant.meter]
+            .into_iter()
+            .filter_map(Option::as_deref)
+    }
+}

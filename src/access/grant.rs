@@ -1,0 +1,177 @@
+//! The right of one request, or one session, to be answered.
+
+use std::{
+    cell::{Cell, RefCell},
+    sync::Arc,
+};
+
+use nearhead_tenants::{
+    UnixMillis, allowlists::ListKind, record::BesideSecret, secret::SecretDigest,
+};
+
+use super::{
+    access_table::Access,
+    active_key::ActiveKey,
+    caller::{Caller, OwnedCaller},
+    presented::{Beside, Presented},
+    shared_count::Counted,
+};
+
+/// Why a request is not let in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refused {
+    /// The key is missing, unknown, expired or revoked; the client does not learn which.
+    UnknownKey,
+    /// The key needs its secret, and it is missing or wrong.
+    WrongSecret,
+    /// The key's allowlist of this kind does not have what the request comes from.
+    NotListed(ListKind),
+}
+
+impl Access {
+    /// Lets a request in.
+    ///
+    /// # Errors
+    /// It is not let in.
+    pub(crate) fn admit(
+        &self,
+        presented: &Presented<'_>,
+        caller: Caller<'_>,
+        now: UnixMillis,
+    ) -> Result<Admitted, Refused> {
+        let key = self
+            .resolve(presented.key, now)
+            .ok_or(Refused::UnknownKey)?;
+        let settings = &key.record.settings;
+        let is_exempt = check_secret(settings.secret.as_ref(), &presented.beside)?;
+        caller
+            .check(&settings.allow, is_exempt)
+            .map_err(Refused::NotListed)?;
+        Ok(Admitted { key, is_exempt })
+    }
+}
+
+/// A request that was let in.
+#[derive(Debug)]
+pub(crate) struct Admitted {
+    pub(crate) key: Arc<ActiveKey>,
+    /// Whether it may have any origin and any user agent.
+    is_exempt: bool,
+}
+
+/// Checks the secret that stands beside a key. Returns whether the request is exempt from the lists
+/// of origins and user agents.
+fn check_secret(secret: Option<&BesideSecret>, beside: &Beside<'_>) -> Result<bool, Refused> {
+    let Some(secret) = secret else {
+        return Ok(false);
+    };
+    let presented = match beside {
+        Beside::Bearer(bearer) => *bearer,
+        Beside::Password(password) => password,
+        // A proxy may add a header of its own: it is no wrong secret, only none.
+        Beside::Nothing | Beside::Unreadable if !secret.is_required => return Ok(false),
+        Beside::Nothing | Beside::Unreadable => return Err(Refused::WrongSecret),
+    };
+    match SecretDigest::of(presented) == secret.digest {
+        true => Ok(secret.exempts),
+        false => Err(Refused::WrongSecret),
+    }
+}
+
+/// The right of an open session to be answered, until its key changes.
+#[derive(Debug)]
+pub(crate) struct Grant {
+    access: Access,
+    caller: OwnedCaller,
+    is_exempt: bool,
+    key: RefCell<Arc<ActiveKey>>,
+    /// The table's version when the key was looked up.
+    version: Cell<u64>,
+    /// When the key expires.
+    ends: Cell<Option<UnixMillis>>,
+}
+
+impl Admitted {
+    /// The grant of a session that comes from `caller`.
+    pub(crate) fn into_grant(self, access: &Access, caller: Caller<'_>) -> Grant {
+        Grant {
+            // Taken after the key was looked up, it could be that of a later table: the first use
+            // looks the key up again.
+            version: Cell::new(0),
+            access: access.clone(),
+            caller: caller.to_owned(),
+            is_exempt: self.is_exempt,
+            ends: Cell::new(self.key.record.expires),
+            key: RefCell::new(self.key),
+        }
+    }
+}
+
+impl Grant {
+    /// Whether nothing has changed since the key was looked up.
+    pub(crate) fn is_current(&self, now: UnixMillis) -> bool {
+        self.version.get() == self.access.version() && self.ends.get().is_none_or(|ends| now < ends)
+    }
+
+    /// The key as it is at `now`.
+    ///
+    /// # Errors
+    /// The session is no longer let in.
+    pub(crate) fn key(&self, now: UnixMillis) -> Result<Arc<ActiveKey>, Refused> {
+        let held = self.key.borrow();
+        if self.is_current(now) {
+            return Ok(Arc::clone(&held));
+        }
+        // Before the look-up: a key of a later table is looked up again.
+        let version = self.access.version();
+        let before = &held.record;
+        let key = self.access.key(before.id, now).ok_or(Refused::UnknownKey)?;
+        // A secret that was required, changed or taken away since the handshake: the session would
+        // have to present it again.
+        if key.record.settings.secret != before.settings.secret {
+            return Err(Refused::WrongSecret);
+        }
+        let allow = &key.record.settings.allow;
+        let checked = self.caller.as_caller().check(allow, self.is_exempt);
+        checked.map_err(Refused::NotListed)?;
+        drop(held);
+        self.version.set(version);
+        self.ends.set(key.record.expires);
+        self.key.replace(Arc::clone(&key));
+        Ok(key)
+    }
+}
+
+impl Grant {
+    /// Counts one more subscription of the tenant, until the permit is dropped.
+    ///
+    /// # Errors
+    /// The tenant has as many as it may have: how many.
+    pub(crate) fn take_subscription(&self) -> Result<SubscriptionPermit, usize> {
+        let tenant = Arc::clone(&self.key.borrow().tenant);
+        let most = tenant.subscriptions_max.unwrap_or(usize::MAX);
+        tenant
+            .subscriptions
+            .take(most)
+            .map(SubscriptionPermit)
+            .ok_or(most)
+    }
+}
+
+/// The right to one subscription; dropping it gives it back.
+#[derive(Debug)]
+pub(crate) struct SubscriptionPermit(#[expect(dead_code, reason = "held")] Counted);
+
+#[cfg(test)]
+impl Access {
+    /// A request with the key of [`Access::for_tests`].
+    #[expect(clippy::unwrap_used, reason = "tests")]
+    pub(crate) fn admit_for_tests(&self) -> Admitted {
+        let presented = Presented::new("test", None);
+        self.admit(&presented, Caller::default(), UnixMillis(0))
+            .unwrap()
+    }
+}
+
+#[cfg(test)]
+mod tests;
