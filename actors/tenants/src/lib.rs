@@ -14,15 +14,25 @@
 //! | [`id`] | what identifies them |
 //! | [`command`] | what administrators do to them, and why it may be refused |
 //! | [`directory`] | all of them, in memory; applies commands |
+//! | [`account`] | who may administer: people and programs |
+//! | [`password`] | passwords of people, and the slow hashes that are kept of them |
+//! | [`audit`] | who did what to which key |
+//! | [`usage`] | what keys used: counted, merged, and asked for |
+//! | [`store`] | where all of this is kept |
 
+pub mod account;
 pub mod allowlists;
+pub mod audit;
 pub mod command;
 pub mod directory;
 pub mod id;
 pub mod limits;
 pub mod name;
+pub mod password;
 pub mod record;
 pub mod secret;
+pub mod store;
 mod time;
+pub mod usage;
 
 pub use time::UnixMillis;
