@@ -4,25 +4,37 @@
 //! A *tenant* is who pays and is limited. It has *keys*; a key belongs to one tenant, and may be
 //! narrower than it.
 //!
-//! | module | what it is |
-//! |---|---|
-//! | [`record`] | a tenant and a key as they are stored |
-//! | [`limits`] | how much each may do |
-//! | [`allowlists`] | to what a key is narrowed: origins, user agents, methods, contracts, networks |
-//! | [`secret`] | new secrets, and the digests that are kept of them |
-//! | [`name`] | what people call tenants and keys |
-//! | [`id`] | what identifies them |
-//! | [`command`] | what administrators do to them, and why it may be refused |
-//! | [`directory`] | all of them, in memory; applies commands |
+//! | module | what it does | must not mention |
+//! |---|---|---|
+//! | [`record`] | a tenant and a key as they are stored | `Instant` |
+//! | [`limits`] | how much each may do | `crate::` |
+//! | [`allowlists`] | to what a key is narrowed: origins, user agents, methods, contracts, networks | `crate::` |
+//! | [`secret`] | new secrets, and the digests that are kept of them | `crate::` |
+//! | [`name`] | what people call tenants and keys | `crate::` |
+//! | [`id`] | what identifies them | |
+//! | [`command`] | what administrators do to them, and why it may be refused | |
+//! | [`directory`] | all of them, in memory; applies commands | |
+//! | [`account`] | who may administer: people and programs | |
+//! | [`password`] | passwords of people, and the slow hashes that are kept of them | |
+//! | [`audit`] | who did what to which key | |
+//! | [`usage`] | what keys used: counted, merged, and asked for | |
+//! | [`store`] | where all of this is kept | |
+//! | `time.rs` | wall-clock time | `crate::` |
+//! | every module | | `actix`, `tokio`, `SystemTime::now`, `Instant::now` |
 
+pub mod account;
 pub mod allowlists;
+pub mod audit;
 pub mod command;
 pub mod directory;
 pub mod id;
 pub mod limits;
 pub mod name;
+pub mod password;
 pub mod record;
 pub mod secret;
+pub mod store;
 mod time;
+pub mod usage;
 
 pub use time::UnixMillis;

@@ -15,10 +15,11 @@ use super::{
 const ALLOWED: &[(&str, &str, &str)] = &[];
 
 /// The roots of the packages' module trees.
-const ROOTS: [(&str, &str); 3] = [
+const ROOTS: [(&str, &str); 4] = [
     ("src/", "lib.rs"),
     ("actors/src/", "lib.rs"),
     ("actors/chain/src/", "lib.rs"),
+    ("actors/tenants/src/", "lib.rs"),
 ];
 
 /// Depth to which re-exports of re-exports are followed.

@@ -98,9 +98,12 @@ pub(crate) struct Decision {
     pub(crate) asks: Vec<AskHash>,
     /// How many upstreams agree. The quorum is reached unless the head stands.
     pub(crate) have: usize,
+    /// The heads that the upstreams name that count.
+    pub(crate) heads: Vec<(UpstreamId, Point)>,
     /// A chain that a quorum names and that is not served.
     pub(crate) refusal: Option<Refusal>,
-    /// Upstreams that have contradicted a quorum for some time, and what they say.
+    /// Upstreams that have contradicted a quorum for some time, or each other while no quorum
+    /// agreed, and what they say.
     pub(crate) dissent: Vec<Dissent>,
     /// The upstreams in quarantine. They are asked for blocks of a new head only where no other
     /// upstream has them, and neither for older blocks nor for state.
@@ -195,13 +198,14 @@ pub(crate) struct Refusal {
     pub(crate) by: NodeSet,
 }
 
-/// An upstream that contradicts a quorum.
+/// An upstream that contradicts a quorum, or another upstream while no quorum agrees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Dissent {
     /// The upstream.
     pub(crate) node: UpstreamId,
     /// The block that it names.
     pub(crate) theirs: Point,
-    /// The hash that a quorum names at that number.
-    pub(crate) ours: B256,
+    /// The hash that a quorum names at that number. `None`: no quorum agrees, and nothing shows which
+    /// upstream is right.
+    pub(crate) ours: Option<B256>,
 }

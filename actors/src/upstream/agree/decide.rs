@@ -58,8 +58,11 @@ pub(crate) fn decide<C: Chain>(view: &View<'_, C>, policy: &Policy) -> Decision 
         false => Survey::default(),
     };
     let supporters = tally.supporters();
-    let dissent = dissent(&tally, &survey, supporters);
+    let mut dissent = dissent(&tally, &survey, supporters);
     let mut choice = choose(&tally, &survey, supporters, &dissent);
+    if choice == Choice::Disagree && dissent.is_empty() {
+        dissent = disputes(&tally);
+    }
     let adopt = survey
         .clean
         .filter(|_| choice.effect() == Effect::Adopt)
@@ -85,6 +88,7 @@ pub(crate) fn decide<C: Chain>(view: &View<'_, C>, policy: &Policy) -> Decision 
         fetch,
         asks,
         have,
+        heads: heads(&tally).collect(),
         refusal: survey.refusal,
         dissent,
         quarantined: view.quarantined,
@@ -353,9 +357,7 @@ fn prefetch<C: Chain>(tally: &Tally<'_, C>) -> Option<Fetch> {
 
 /// The most upstreams that vouch for the head of one of them.
 fn most_votes<C: Chain>(tally: &Tally<'_, C>) -> usize {
-    let nodes = tally.fresh.iter();
-    let heads = nodes.filter_map(|node| tally.stated(node).head());
-    let votes = heads.map(|head| tally.voters(head).len());
+    let votes = heads(tally).map(|(_, head)| tally.voters(head).len());
     votes.max().unwrap_or(0)
 }
 
@@ -383,7 +385,34 @@ fn dissent<C: Chain>(tally: &Tally<'_, C>, survey: &Survey, supporters: NodeSet)
         };
         let found = agreed.and_then(|block| differs(block.point));
         let (theirs, ours) = found.or_else(|| is_served_agreed.then(served).flatten())?;
+        let ours = Some(ours);
         Some(Dissent { node, theirs, ours })
     });
     found.collect()
+}
+
+/// The upstreams that contradict each other where no quorum agrees. Nothing shows who is right.
+fn disputes<C: Chain>(tally: &Tally<'_, C>) -> Vec<Dissent> {
+    let mut found: Vec<Dissent> = Vec::new();
+    let mut add = |node, theirs| {
+        if found.iter().all(|dissent| dissent.node != node) {
+            let ours = None;
+            found.push(Dissent { node, theirs, ours });
+        }
+    };
+    for (node, head) in heads(tally) {
+        for denier in tally.deniers(tally.fresh, head).iter() {
+            add(node, head);
+            if let Some(hash) = tally.hash_at(denier, head.0) {
+                add(denier, (head.0, hash));
+            }
+        }
+    }
+    found
+}
+
+/// The heads that the upstreams name that count.
+fn heads<C: Chain>(tally: &Tally<'_, C>) -> impl Iterator<Item = (UpstreamId, Point)> {
+    let nodes = tally.fresh.iter();
+    nodes.filter_map(|node| Some((node, tally.stated(node).head()?)))
 }

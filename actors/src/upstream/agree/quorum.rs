@@ -25,7 +25,7 @@ const QUARANTINE_BLOCKS: u32 = 16;
 /// What agreement knows of one upstream besides its statements.
 #[derive(Clone, Copy, Debug, Default)]
 struct Record {
-    /// Since when it has contradicted a quorum.
+    /// Since when it has contradicted a quorum, or another upstream while no quorum agreed.
     dissents_since: Option<Moment>,
     /// Since when it has been on the served chain.
     agrees_since: Option<Moment>,
@@ -109,13 +109,16 @@ impl Quorum {
         quarantined
     }
 
-    /// Updates who is quarantined. Where two forks can both have a quorum, nobody is: nothing says
-    /// which of them is right.
+    /// Updates who is quarantined. Where two forks can both have a quorum, or neither has one, nobody
+    /// is: nothing says which of them is right.
     fn judge<C: Chain>(&mut self, at: &Situation<'_, C>, decision: &mut Decision) {
         let (now, block_time) = (at.now, at.block_time);
         for (node, record) in self.records.iter_mut().enumerate() {
             let stated = &self.stated[node];
-            let contradicts = decision.dissent.iter().any(|dissent| dissent.node == node);
+            let mut dissent = decision.dissent.iter();
+            let dissent = dissent.find(|dissent| dissent.node == node);
+            let contradicts = dissent.is_some();
+            let is_outvoted = dissent.is_some_and(|dissent| dissent.ours.is_some());
             let is_served = |(number, hash)| at.held.is_some_and(|held| held.has(number, hash));
             if contradicts {
                 record.dissents_since.get_or_insert(now);
@@ -134,7 +137,7 @@ impl Quorum {
                 record.dissents_since = None;
             }
             let is_dissent = contradicts && lasts(record.dissents_since, DISSENT_BLOCKS);
-            if is_dissent && self.policy.is_majority() {
+            if is_dissent && is_outvoted && self.policy.is_majority() {
                 record.is_quarantined = true;
             } else if lasts(record.agrees_since, QUARANTINE_BLOCKS) {
                 record.is_quarantined = false;

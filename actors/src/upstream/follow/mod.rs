@@ -104,6 +104,8 @@ pub(crate) struct Follower<U: Upstream, W, A> {
     decided_at: Moment,
     /// What becomes of the head now, and since when.
     choice_since: Option<(Choice, Moment)>,
+    /// Since when the head has stood, for whatever reasons.
+    stands_since: Option<Moment>,
     /// The upstreams that are quarantined, as reported.
     quarantined: NodeSet,
     /// Whether a block of a fork without known rules was reported.
@@ -178,6 +180,7 @@ impl<U: Upstream, W: HeldWindow, A: HeadAuthority> Follower<U, W, A> {
             decided: None,
             decided_at: Duration::ZERO,
             choice_since: None,
+            stands_since: None,
             quarantined: NodeSet::default(),
             is_fork_reported: false,
         }

@@ -14,7 +14,7 @@ use crate::{
     messages::{AdvanceHead, SettleHead},
     upstream::{
         agree::{
-            AskHash, Decision, Dissent, Effect, Fetch, HeadAuthority, NodeAccess, NodeSet,
+            AskHash, Decision, Dissent, Effect, Fetch, HeadAuthority, NodeAccess, NodeSet, Point,
             Situation,
         },
         health::{CallClass, Fault, UpstreamId, Verdict},
@@ -262,51 +262,53 @@ impl<U: Upstream, W: HeldWindow, A: HeadAuthority> Follower<U, W, A> {
 
     /// Reports what has changed with a decision.
     ///
-    /// That the head stands is reported only once it has stood for half a block time for one
-    /// reason: nodes disagree for a moment whenever one publishes first. Other changes are reported
-    /// ten times a second at most, because an upstream can cause one with each head that it names.
+    /// That the head stands is reported only once it has stood for half a block time, for whatever
+    /// reasons: nodes disagree for a moment whenever one publishes first. So is another reason for
+    /// it, once it has lasted as long. Other changes are reported ten times a second at most,
+    /// because an upstream can cause one with each head that it names.
     fn report_decision(&mut self, decision: &Decision) {
         self.report_dissent(&decision.dissent);
         self.report_quarantine(decision.quarantined);
         let (now, choice, agreeing) = (self.now(), decision.choice, decision.have);
         let since = self.choice_since.filter(|(before, _)| *before == choice);
         let (_, since) = *self.choice_since.insert(since.unwrap_or((choice, now)));
+        let effect_before = self.decided.map(|(before, _)| before.effect());
         let stands = choice.effect() == Effect::Stand;
-        let stood = self
-            .decided
-            .is_some_and(|(before, _)| before.effect() == Effect::Stand);
-        let is_due = match stands {
-            true => now.saturating_sub(since) >= self.health.block_time() / 2,
-            false => stood || now.saturating_sub(self.decided_at) >= REPORT_PAUSE,
+        let stood = effect_before == Some(Effect::Stand);
+        let stands_since = self.stands_since.unwrap_or(now);
+        self.stands_since = stands.then_some(stands_since);
+        let lasts = |since, least| now.saturating_sub(since) >= least;
+        let patience = self.health.block_time() / 2;
+        let is_due = match (stood, stands) {
+            (false, true) => lasts(stands_since, patience),
+            (true, true) => lasts(since, patience) && lasts(self.decided_at, REPORT_PAUSE),
+            (true, false) => true,
+            (false, false) => self.decided.is_none() || lasts(self.decided_at, REPORT_PAUSE),
         };
-        let is_first = self.decided.is_none() && !stands;
-        if !is_due && !is_first || self.decided == Some((choice, agreeing)) {
+        if !is_due || self.decided == Some((choice, agreeing)) {
             return;
         }
         let before = self.decided.replace((choice, agreeing));
         self.decided_at = now;
         (self.on_event)(Event::Decided { choice, agreeing });
-        let effect_before = before.map(|(before, _)| before.effect());
-        match choice.effect() {
-            Effect::Stand if before.is_none_or(|(before, _)| before != choice) => {
-                let refused = decision.refusal.map(|refusal| refusal.head);
-                let by = decision.refusal.map(|refusal| self.names(refusal.by));
-                tracing::warn!(
-                    reason = choice.label(),
-                    agreeing,
-                    head = ?refused,
-                    by,
-                    "the head stands: {choice}"
-                );
-            }
-            Effect::Adopt | Effect::Keep if effect_before == Some(Effect::Stand) => {
-                tracing::info!(agreeing, "the head goes on");
-            }
-            _ => {}
+        if stands && before.is_none_or(|(before, _)| before != choice) {
+            let (number, hash) = decision.refusal.map(|refusal| refusal.head).unzip();
+            tracing::warn!(
+                reason = choice.label(),
+                agreeing,
+                heads = self.describe(&decision.heads),
+                number,
+                hash = hash.map(tracing::field::display),
+                by = decision.refusal.map(|refusal| self.names(refusal.by)),
+                "the head stands: {choice}"
+            );
+        } else if stood && !stands {
+            tracing::info!(agreeing, "the head goes on");
         }
     }
 
-    /// Reports upstreams that contradict a quorum, once until they have not for some time.
+    /// Reports upstreams that contradict a quorum, or each other while no quorum agrees, once until
+    /// they have not for some time.
     fn report_dissent(&mut self, dissent: &[Dissent]) {
         let (now, quiet) = (self.now(), self.health.block_time() * DISSENT_QUIET_BLOCKS);
         for &Dissent { node, theirs, ours } in dissent {
@@ -316,13 +318,22 @@ impl<U: Upstream, W: HeldWindow, A: HeadAuthority> Follower<U, W, A> {
                 continue;
             }
             let (number, hash) = theirs;
-            tracing::warn!(
-                node = upstream.client.name(),
-                number,
-                %hash,
-                quorum = %ours,
-                "the upstream contradicts a quorum"
-            );
+            let node_name = upstream.client.name();
+            match ours {
+                Some(ours) => tracing::warn!(
+                    node = node_name,
+                    number,
+                    %hash,
+                    quorum = %ours,
+                    "the upstream contradicts a quorum"
+                ),
+                None => tracing::warn!(
+                    node = node_name,
+                    number,
+                    %hash,
+                    "the upstream contradicts another one, and no quorum agrees"
+                ),
+            }
             (self.on_event)(Event::Dissent(node));
         }
     }
@@ -339,6 +350,15 @@ impl<U: Upstream, W: HeldWindow, A: HeadAuthority> Follower<U, W, A> {
             let name = self.upstreams[id].client.name();
             tracing::info!(node = name, "the upstream is no longer quarantined");
         }
+    }
+
+    /// What each upstream names, for the log.
+    fn describe(&self, heads: &[(UpstreamId, Point)]) -> String {
+        let heads = heads.iter().map(|(id, (number, hash))| {
+            let name = self.upstreams[*id].client.name();
+            format!("{name} {number} {hash}")
+        });
+        heads.collect::<Vec<_>>().join(", ")
     }
 
     fn names(&self, nodes: NodeSet) -> String {

@@ -170,7 +170,7 @@ impl Target {
     fn is_below_quorum(&self) -> bool {
         let ready = self.server.get("/ready");
         let missing = parse(&ready.body)["missing"].to_string();
-        ready.status == 503 && missing.contains("1 of 2 nodes")
+        ready.status == 503 && missing.contains("1 node agrees, 2 have to")
     }
 
     /// Whether a node is in this state.

@@ -2,7 +2,7 @@
 
 use super::{HonestChain, SECONDS, Target, ahead, check, finalized_ahead, http, wait_until};
 use crate::{
-    node::{GONE, faults},
+    node::{GONE, counted, faults},
     upstreams::proxy::Proxy,
 };
 
@@ -24,14 +24,29 @@ fn one_of_two_nodes_does_not_move_the_head() {
         ahead(&liar, number, 200),
     ] {
         let before = chain.head();
+        let invented = claims.latest.clone().unwrap();
         liar.claim(claims);
         // Nobody confirms the next block.
-        chain.mine();
+        let (number, hash) = chain.mine();
         target.check_honest_until(&chain, &liar, HEADS);
         check("the head stands", &target.check_honest(&chain), &before);
         wait_until("not ready", || target.is_below_quorum());
-        // There is no quorum that contradicts it.
-        check("quarantined", &target.is_in(0, "quarantined"), &false);
+        // One line in the log says what each of them names.
+        let honest = format!("{} {number} {hash}", chain.url());
+        let (number, hash) = (invented.header.number, invented.hash);
+        let lie = format!("{} {number} {hash}", http(liar.address));
+        let output = &target.server.process.output;
+        output.wait_for("what each node names", |log| {
+            let names_both = |line: &str| line.contains(&honest) && line.contains(&lie);
+            let mut lines = log.lines().filter(|line| line.contains("the head stands"));
+            lines.any(names_both).then_some(())
+        });
+        // Nothing shows which of them is wrong, so both are counted.
+        for node in [0, 1] {
+            let dissent = format!("nearhead_node_dissent_total{{node=\"{node}\"}} ");
+            wait_until("dissent", || counted(&target.server, &dissent) > 0);
+            check("quarantined", &target.is_in(node, "quarantined"), &false);
+        }
         liar.be_honest();
         target.wait_honest_head(&chain);
         wait_until("ready", || target.is_ready());

@@ -102,7 +102,7 @@ fn a_minority_that_a_quorum_contradicts_is_quarantined() {
     assert_eq!(decision.dissent.len(), 1);
     assert_eq!(decision.dissent[0].node, 2);
     assert_eq!(decision.dissent[0].theirs, block("d100"));
-    assert_eq!(decision.dissent[0].ours, block("a100").1);
+    assert_eq!(decision.dissent[0].ours, Some(block("a100").1));
     assert!(decision.quarantined.has(2));
     // It still has its vote, but no block is fetched from it if another node has it.
     name_heads(&mut scene, after(3), ["a100", "a100", "a101"]);

@@ -276,6 +276,62 @@ async fn a_moment_of_disagreement_is_not_reported() {
     assert!(!events.iter().any(stands), "{events:?}");
 }
 
+/// That the head stands is reported after half a block time, and once, although a liar makes the
+/// reasons alternate.
+#[tokio::test(start_paused = true)]
+async fn the_head_stands_whatever_the_reasons() {
+    for is_started in [true, false] {
+        let mut scene = Scene::with_quorum(3, 2, 300);
+        let liar = scene.upstreams[2].clone();
+        liar.announce_heads();
+        if is_started {
+            scene.run_for(3_000).await;
+        }
+        scene.take_events();
+        // Contradicts the served head; is below it, so that this is forgotten; is far above it.
+        for (after, blocks) in [(290, 11), (40, 10), (290, 400)] {
+            scene.chains().add_fork(0, after, blocks);
+        }
+        liar.set_behavior(Behavior::NoHashes);
+        scene.upstreams[1].set_behavior(Behavior::Error(CallError::Connection("gone".into())));
+        let mut reported = Vec::new();
+        // Until the silence of one of them is noticed, and for half a block time after it.
+        for tenth in 0..100 {
+            liar.set_chain([1, 3][tenth % 2]);
+            liar.announce();
+            if tenth % 2 == 1 {
+                liar.set_chain(2);
+                liar.announce();
+                scene.run_for(2).await;
+                liar.set_chain(3);
+                liar.announce();
+            }
+            if tenth % 10 == 0 {
+                scene.mine(1);
+            }
+            scene.run_for(100).await;
+            reported.extend(
+                scene
+                    .take_events()
+                    .into_iter()
+                    .filter_map(|event| match event {
+                        Event::Decided { choice, .. } => Some((tenth, choice)),
+                        _ => None,
+                    }),
+            );
+        }
+        let last = reported.last();
+        let is_stand = |(_, choice): &(usize, Choice)| choice.effect() == Effect::Stand;
+        let stands = reported.iter().find(|reported| is_stand(reported));
+        assert!(
+            stands.is_some_and(|(tenth, _)| *tenth <= 25),
+            "{reported:?}"
+        );
+        assert!(last.is_some_and(is_stand), "{reported:?}");
+        assert!(reported.len() <= 4, "{reported:?}");
+    }
+}
+
 /// A long path is not left to an upstream that gives it block by block.
 #[tokio::test(start_paused = true)]
 async fn a_slow_upstream_does_not_hold_up_a_long_path() {

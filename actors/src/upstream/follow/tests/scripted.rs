@@ -135,6 +135,8 @@ pub(super) enum Behavior {
     HeadsOnly,
     /// It finds blocks by hash only.
     HashesOnly,
+    /// It has no block when it is asked for a hash.
+    NoHashes,
     /// It sends blocks no faster than one in this time.
     Slow(Duration),
     /// Every third answer is that of a replica three blocks behind.
@@ -277,6 +279,7 @@ impl Upstream for Scripted {
         let (behavior, _) = self.behave().await?;
         let chain = self.state.lock().chain;
         Ok(match (behavior, number) {
+            (Behavior::NoHashes, 1..) => None,
             (Behavior::OtherGenesis, 0) => Some(B256::repeat_byte(7)),
             _ => self.chains.block(chain, number).map(|block| block.hash),
         })

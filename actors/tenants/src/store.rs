@@ -1,0 +1,86 @@
+//! Where tenants, keys, accounts, usage and the audit are kept.
+//!
+//! One thread owns the store, and calls it; nothing of it is on the path of a request. Reads at the
+//! start are whole: what is asked for later is in memory, in a
+//! [`Directory`](crate::directory::Directory) and in [`Accounts`].
+
+mod error;
+mod memory;
+
+use std::collections::HashMap;
+
+pub use self::{error::StoreError, memory::MemoryStore};
+use crate::{
+    UnixMillis,
+    account::{AccountChange, Accounts},
+    audit::{AuditEntry, AuditPage, AuditQuery},
+    command::Change,
+    directory::Directory,
+    id::KeyId,
+    usage::{UsageAnswer, UsageCell, UsageQuery},
+};
+
+/// A store. After an error it is as it was before the call, and can be called again.
+pub trait TenantStore: Send {
+    /// Reads what is kept in memory: once, at the start.
+    ///
+    /// # Errors
+    /// The store cannot be read, or is damaged.
+    fn load(&mut self) -> Result<Loaded, StoreError>;
+
+    /// Writes what one command changes, all of it or nothing. When this returns, it outlives a
+    /// power failure. The owner makes the changes in memory after that.
+    ///
+    /// # Errors
+    /// The store cannot be written.
+    fn commit(&mut self, commit: &Commit<'_>) -> Result<(), StoreError>;
+
+    /// Reads a page of the audit.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    fn audit(&mut self, query: &AuditQuery) -> Result<AuditPage, StoreError>;
+
+    /// Adds usage, all of it or nothing. What was added outlives the process, but not always a
+    /// power failure.
+    ///
+    /// # Errors
+    /// The store cannot be written.
+    fn add_usage(&mut self, cells: &[UsageCell]) -> Result<(), StoreError>;
+
+    /// Reads usage.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    fn usage(&mut self, query: &UsageQuery) -> Result<UsageAnswer, StoreError>;
+
+    /// Removes a bounded part of what is no longer kept at `now`: old usage, old entries of the
+    /// audit. Says whether there is more to remove. To be called every minute, and again, between
+    /// other calls, while there is more.
+    ///
+    /// # Errors
+    /// The store cannot be written.
+    fn expire(&mut self, now: UnixMillis) -> Result<bool, StoreError>;
+}
+
+/// What is kept in memory.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Loaded {
+    /// Tenants and keys.
+    pub directory: Directory,
+    /// Who may administer.
+    pub accounts: Accounts,
+    /// When keys were last used, also those that the configuration names.
+    pub last_used: HashMap<KeyId, UnixMillis>,
+}
+
+/// What is written at once.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Commit<'a> {
+    /// Of tenants and keys.
+    pub directory: &'a [Change],
+    /// Of accounts.
+    pub accounts: &'a [AccountChange],
+    /// The entry that says who did it. There is none if nobody did: a login expired, or was seen.
+    pub entry: Option<&'a AuditEntry>,
+}

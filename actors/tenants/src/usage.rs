@@ -1,0 +1,22 @@
+//! What keys used.
+//!
+//! A request is counted by the worker that answers it, in [`UsageCounts`] of its own: without a
+//! lock, and without an atomic that workers share. Once a second the worker hands its counts to the
+//! owner of the store, which sums them by minute ([`Merged`]) and writes them every ten seconds. So
+//! the end of a process by force loses eleven seconds of usage at most.
+//!
+//! The store keeps three sums of all usage ([`Resolution`]): by minute for 2 days, by hour for 8
+//! days, by day for 31 days. One transaction adds to all three, so each is complete by itself, and
+//! a query reads one. Nothing is rolled up later, and what arrives late is counted like the rest.
+
+mod counts;
+mod merged;
+mod query;
+mod resolution;
+mod used;
+
+pub use counts::{CELLS_MAX, METHODS_MAX, RequestUse, TakenCounts, UsageCounts};
+pub use merged::{FLUSH_CELLS_MAX, FLUSH_INTERVAL, Labels, MERGED_CELLS_MAX, Merged};
+pub use query::{GroupBy, UsageAnswer, UsageCell, UsageOf, UsageQuery, UsageRow};
+pub use resolution::Resolution;
+pub use used::{LATENCY_BOUNDS, LATENCY_BUCKETS, Label, SESSION_LABEL, Used};

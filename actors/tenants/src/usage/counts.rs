@@ -1,0 +1,272 @@
+use std::{
+    collections::HashMap,
+    hash::{BuildHasherDefault, Hasher},
+    mem,
+    time::Duration,
+};
+
+use crate::{id::KeyId, usage::used::Used};
+
+/// Most cells of one worker between two ticks. In one second a worker answers some 50,000 requests,
+/// so they fit even if no two are of the same key.
+pub const CELLS_MAX: usize = 65_536;
+
+/// Most methods, one for what is no method included.
+pub const METHODS_MAX: usize = 1_024;
+
+/// What one worker has counted since the last tick. It belongs to that worker alone.
+#[derive(Debug, Default)]
+pub struct UsageCounts {
+    taken: TakenCounts,
+}
+
+/// What a worker counted between two ticks.
+#[derive(Debug, Default)]
+pub struct TakenCounts {
+    pub(super) cells: HashMap<CellId, Used, BuildHasherDefault<CellHasher>>,
+    /// Requests, sessions and notifications for which there was no room.
+    pub(super) dropped: u64,
+}
+
+/// What is counted apart: key, method and outcome.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct CellId {
+    pub(super) key: KeyId,
+    pub(super) method: u16,
+    pub(super) outcome: u8,
+}
+
+impl CellId {
+    /// Stands for what sessions do besides requests.
+    pub(super) const fn session(key: KeyId) -> Self {
+        Self {
+            key,
+            method: u16::MAX,
+            outcome: u8::MAX,
+        }
+    }
+}
+
+impl std::hash::Hash for CellId {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let more = u64::from(self.method) << 8 | u64::from(self.outcome);
+        state.write_u64(u64::from_le_bytes(self.key.bytes()));
+        state.write_u64(more);
+    }
+}
+
+/// Ids of keys are random or digests, and no client chooses them, so a cheap hash spreads them.
+#[derive(Debug, Default)]
+pub(super) struct CellHasher(u64);
+
+impl Hasher for CellHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        // The odd constant is 2^64 divided by the golden ratio.
+        let mixed = (self.0.rotate_left(29) ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        self.0 = mixed ^ (mixed >> 32);
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.write_u64(u64::from(*byte));
+        }
+    }
+}
+
+/// One request.
+#[derive(Clone, Copy, Debug)]
+pub struct RequestUse {
+    /// The method's index in the registry.
+    pub method: u16,
+    /// The outcome's index.
+    pub outcome: u8,
+    /// Units that were charged.
+    pub units: u64,
+    /// Bytes of the request.
+    pub bytes_in: u64,
+    /// Bytes of the answer.
+    pub bytes_out: u64,
+    /// How long the answer took.
+    pub took: Duration,
+}
+
+impl UsageCounts {
+    /// Counts a request.
+    pub fn request(&mut self, key: KeyId, request: &RequestUse) {
+        let (method, outcome) = (request.method, request.outcome);
+        let id = CellId {
+            key,
+            method,
+            outcome,
+        };
+        if let Some(used) = self.cell(id) {
+            used.requests += 1;
+            used.units = used.units.saturating_add(request.units);
+            used.bytes_in = used.bytes_in.saturating_add(request.bytes_in);
+            used.bytes_out = used.bytes_out.saturating_add(request.bytes_out);
+            if let Some(bucket) = used.latency.get_mut(Used::bucket(request.took)) {
+                *bucket += 1;
+            }
+        }
+    }
+
+    /// Counts a session that was opened.
+    pub fn session_opened(&mut self, key: KeyId) {
+        if let Some(used) = self.cell(CellId::session(key)) {
+            used.sessions += 1;
+        }
+    }
+
+    /// Counts notifications of a session.
+    pub fn notified(&mut self, key: KeyId, notifications: u64, units: u64, bytes_out: u64) {
+        if let Some(used) = self.cell(CellId::session(key)) {
+            used.notifications = used.notifications.saturating_add(notifications);
+            used.units = used.units.saturating_add(units);
+            used.bytes_out = used.bytes_out.saturating_add(bytes_out);
+        }
+    }
+
+    /// Whether there is nothing to take.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.taken.cells.is_empty() && self.taken.dropped == 0
+    }
+
+    /// Takes everything: what a tick hands to the owner of the store.
+    pub fn take(&mut self) -> TakenCounts {
+        // The next second is like this one.
+        let capacity = self.taken.cells.len();
+        let next = TakenCounts {
+            cells: HashMap::with_capacity_and_hasher(capacity, BuildHasherDefault::default()),
+            dropped: 0,
+        };
+        mem::replace(&mut self.taken, next)
+    }
+
+    fn cell(&mut self, id: CellId) -> Option<&mut Used> {
+        let cells = &mut self.taken.cells;
+        if cells.len() >= CELLS_MAX && !cells.contains_key(&id) {
+            self.taken.dropped += 1;
+            return None;
+        }
+        Some(cells.entry(id).or_default())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    fn key(number: u64) -> KeyId {
+        KeyId::of_configured(&number.to_string())
+    }
+
+    const REQUEST: RequestUse = RequestUse {
+        method: 3,
+        outcome: 1,
+        units: 20,
+        bytes_in: 100,
+        bytes_out: 300,
+        took: Duration::from_millis(2),
+    };
+
+    #[test]
+    fn requests_are_counted_by_key_method_and_outcome() {
+        let mut counts = UsageCounts::default();
+        assert!(counts.is_empty());
+        for request in [
+            REQUEST,
+            REQUEST,
+            RequestUse {
+                outcome: 0,
+                ..REQUEST
+            },
+        ] {
+            counts.request(key(1), &request);
+        }
+        counts.session_opened(key(1));
+        counts.notified(key(1), 2, 10, 500);
+        let taken = counts.take();
+        assert!(counts.is_empty());
+        let cell = |method, outcome| {
+            let key = key(1);
+            taken.cells[&CellId {
+                key,
+                method,
+                outcome,
+            }]
+        };
+        let (both, one, session) = (
+            cell(3, 1),
+            cell(3, 0),
+            taken.cells[&CellId::session(key(1))],
+        );
+        assert_eq!(
+            (both.requests, both.units, both.bytes_in, both.bytes_out),
+            (2, 40, 200, 600)
+        );
+        assert_eq!((both.latency, one.requests), ([0, 0, 2, 0, 0, 0, 0, 0], 1));
+        assert_eq!(
+            (session.sessions, session.notifications, session.units),
+            (1, 2, 10)
+        );
+        assert_eq!(taken.cells.len(), 3);
+    }
+
+    #[test]
+    fn cells_are_bounded() {
+        let mut counts = UsageCounts::default();
+        let most = CELLS_MAX as u64;
+        for number in 0..most + 5 {
+            let method = (number % 1_000) as u16;
+            counts.request(key(number / 1_000), &RequestUse { method, ..REQUEST });
+        }
+        // Those that have a cell are counted.
+        counts.request(
+            key(0),
+            &RequestUse {
+                method: 0,
+                ..REQUEST
+            },
+        );
+        let taken = counts.take();
+        assert_eq!((taken.cells.len(), taken.dropped), (CELLS_MAX, 5));
+        let first = CellId {
+            key: key(0),
+            method: 0,
+            outcome: 1,
+        };
+        assert_eq!(taken.cells[&first].requests, 2);
+    }
+
+    #[test]
+    fn the_hash_spreads_cells() {
+        let hash = |id: CellId| {
+            let mut hasher = CellHasher::default();
+            std::hash::Hash::hash(&id, &mut hasher);
+            hasher.finish()
+        };
+        let ids = (0..64_u64).flat_map(|number| {
+            let key = key(number);
+            (0..64).flat_map(move |method| {
+                (0..4).map(move |outcome| CellId {
+                    key,
+                    method,
+                    outcome,
+                })
+            })
+        });
+        let hashes: HashSet<u64> = ids.map(hash).collect();
+        let low: HashSet<u64> = hashes.iter().map(|hash| hash & 0xffff).collect();
+        let high: HashSet<u64> = hashes.iter().map(|hash| hash >> 57).collect();
+        // A random function has 16,384 hashes with some 14,500 different low halves.
+        assert_eq!((hashes.len(), high.len()), (16_384, 128));
+        assert!(low.len() > 14_000, "{}", low.len());
+    }
+}

@@ -1,0 +1,92 @@
+use crate::{
+    UnixMillis,
+    id::{KeyId, TenantId},
+    usage::{
+        resolution::Resolution,
+        used::{Label, Used},
+    },
+};
+
+/// A question about usage.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UsageQuery {
+    /// Whose.
+    pub of: UsageOf,
+    /// Which sums are read.
+    pub resolution: Resolution,
+    /// The period that this is in is the first one.
+    pub from: UnixMillis,
+    /// Periods that begin here or later do not count.
+    pub to: UnixMillis,
+    /// What is told apart.
+    pub by: GroupBy,
+    /// Most rows of the answer.
+    pub rows_max: usize,
+}
+
+/// Whose usage.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum UsageOf {
+    /// That of all keys.
+    All,
+    /// That of all keys of a tenant, also of those that the configuration names.
+    Tenant(TenantId),
+    /// That of these keys.
+    Keys(Vec<KeyId>),
+}
+
+/// What is told apart; everything else is summed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct GroupBy {
+    /// Periods.
+    pub time: bool,
+    /// Keys.
+    pub key: bool,
+    /// Methods, and sessions beside them.
+    pub method: bool,
+    /// Outcomes, and sessions beside them.
+    pub outcome: bool,
+}
+
+/// The answer, sorted by time, key, method and outcome.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct UsageAnswer {
+    /// Its rows. A period without usage has none.
+    pub rows: Vec<UsageRow>,
+    /// Whether there are more rows than were asked for.
+    pub is_truncated: bool,
+}
+
+/// A sum of usage. What is not told apart is `None`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UsageRow {
+    /// The beginning of the period.
+    pub at: Option<UnixMillis>,
+    /// The key.
+    pub key: Option<KeyId>,
+    /// The method, or [`SESSION_LABEL`](super::SESSION_LABEL).
+    pub method: Option<Label>,
+    /// The outcome, or [`SESSION_LABEL`](super::SESSION_LABEL).
+    pub outcome: Option<Label>,
+    /// How much.
+    pub used: Used,
+}
+
+/// What the store is to add: the usage of one key in one minute with one method and one outcome.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UsageCell {
+    /// A time in the minute.
+    pub minute: UnixMillis,
+    /// The key.
+    pub key: KeyId,
+    /// Its tenant; `None` if the key is gone.
+    pub tenant: Option<TenantId>,
+    /// The method, or [`SESSION_LABEL`](super::SESSION_LABEL).
+    pub method: Label,
+    /// The outcome, or [`SESSION_LABEL`](super::SESSION_LABEL).
+    pub outcome: Label,
+    /// When the last of it was used.
+    pub last: UnixMillis,
+    /// How much.
+    pub used: Used,
+}
