@@ -5,12 +5,12 @@
 //!
 //! # Code map
 //! There are four packages, and their manifests fix the direction of dependence. `nearhead-chain`
-//! (actors/chain) is pure: no async, no actix, no sockets, no files, no clock. `nearhead-actors`
-//! (actors) owns the head and the actors that read it. It knows actix and tokio, but no API keys or
-//! configuration, and HTTP and JSON-RPC only as a client of upstreams. `nearhead` (src) is the
-//! server and knows all of them. `nearhead-tenants` (actors/tenants) is pure like the first: tenants, keys
-//! and what they may do. Each package lists its modules in such a table, at the head of its
-//! `lib.rs`.
+//! (actors/chain) is pure: no async, no actix, no sockets, no files, no clock. `nearhead-tenants`
+//! (actors/tenants) has tenants and keys, and keeps them in files; it knows neither async nor a
+//! clock. `nearhead-actors` (actors) owns the head and the actors that read it. It knows actix and
+//! tokio, but no API keys or configuration, and HTTP and JSON-RPC only as a client of upstreams.
+//! `nearhead` (src) is the server and knows all of them. Each package lists its modules in such a
+//! table, at the head of its `lib.rs`.
 //!
 //! A test (`tests/it/tidy`) reads these tables: every module has a row, and its code outside tests
 //! mentions nothing from the last column.

@@ -85,7 +85,8 @@ struct MeterState {
 }
 
 impl Meter {
-    /// A meter with full buckets and `used_today` units of the day used; `None` if nothing is limited.
+    /// A meter with full buckets, and with `used_today` units of the day used; `None` if nothing is
+    /// limited.
     pub(super) fn new(quota: Quota, used_today: u64, today: UnixMillis) -> Option<Self> {
         if quota == Quota::default() {
             return None;

@@ -133,7 +133,7 @@ fn what_is_left_is_said_and_what_is_over_it_costs_nothing() {
     for (body, status, units, retry_after) in
         [(&batch, 200, "3", None), (&batch, 429, "0", Some("1"))]
     {
-        let response = connection.post(&body.to_string());
+        let response = connection.post(body.to_string());
         check("status", &response.status, &status);
         check("units", &response.header("x-nearhead-units"), &Some(units));
         check("limit", &response.header("ratelimit-limit"), &Some("3"));
