@@ -153,6 +153,17 @@ impl DataRoot {
         }
     }
 
+    /// Whether there is a folder of this chain.
+    #[must_use]
+    pub fn has_chain(&self, chain_id: u64, genesis: B256) -> bool {
+        let (Self::Auto(Some(root)) | Self::Given(root)) = self else {
+            return false;
+        };
+        let path = root.join(folder_name(chain_id, genesis));
+        let content = read(&path.join(FINALIZED), chain_id, genesis);
+        path.is_dir() && !matches!(content, Err(DataFolderError::OtherChain { .. }))
+    }
+
     /// Opens the folder of a chain; `None` if all is kept in memory.
     ///
     /// # Errors

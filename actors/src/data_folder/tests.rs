@@ -142,6 +142,26 @@ fn a_folder_has_one_process() {
 }
 
 #[test]
+fn a_chain_is_known_by_its_folder() {
+    let root = Root::new("known");
+    let given = DataRoot::Given(root.0.clone());
+    assert!(!given.has_chain(1, GENESIS));
+    let mut folder = root.open().unwrap();
+    let mut namesake = GENESIS;
+    namesake.0[31] ^= 1;
+    // Without a file, nothing shows which of the two it is.
+    assert!(given.has_chain(1, GENESIS) && given.has_chain(1, namesake));
+    folder.keep_finalized((7, HASH), Instant::now()).unwrap();
+    assert!(given.has_chain(1, GENESIS));
+    assert!(DataRoot::Auto(Some(root.0.clone())).has_chain(1, GENESIS));
+    for (chain_id, genesis) in [(1, namesake), (1, HASH), (2, GENESIS)] {
+        assert!(!given.has_chain(chain_id, genesis), "{chain_id} {genesis}");
+    }
+    assert!(!DataRoot::Auto(None).has_chain(1, GENESIS));
+    assert!(!DataRoot::Memory.has_chain(1, GENESIS));
+}
+
+#[test]
 fn a_file_that_cannot_be_understood_is_an_error_that_names_it() {
     let file = |chain_id: &str, genesis: B256, rest: &str| {
         format!(

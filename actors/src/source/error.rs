@@ -104,6 +104,13 @@ pub enum SourceError {
     /// Headers are to be checked, and the chain's rules are not known.
     #[error("--header-rules on: {0}")]
     RulesUnknown(#[from] RulesUnknown),
+    /// The operator named a folder for data, which needs the genesis, and that is not known.
+    #[error(
+        "--data-dir needs the chain's genesis, and no quorum of the nodes states the hash of block \
+         0: name the chain with --network, --genesis or --trusted-block 0:HASH, or give --data-dir \
+         none"
+    )]
+    GenesisUnknown,
     /// The folder for data cannot be used.
     #[error(transparent)]
     DataFolder(#[from] DataFolderError),
@@ -117,9 +124,10 @@ impl SourceError {
     #[must_use]
     pub const fn is_misuse(&self) -> bool {
         match self {
-            Self::GenesisContradicts { .. } | Self::NoAgreement { .. } | Self::RulesUnknown(_) => {
-                true
-            }
+            Self::GenesisContradicts { .. }
+            | Self::NoAgreement { .. }
+            | Self::RulesUnknown(_)
+            | Self::GenesisUnknown => true,
             Self::DataFolder(error) => error.is_misuse(),
             _ => false,
         }

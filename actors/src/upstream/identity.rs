@@ -16,7 +16,10 @@ use nearhead_chain::{
 use tokio::{join, task::JoinSet, time};
 
 use super::client::{CallError, UpstreamClient};
-use crate::source::{SourceError, SourceLink, read_genesis_file};
+use crate::{
+    data_folder::DataRoot,
+    source::{SourceError, SourceLink, read_genesis_file},
+};
 
 /// Pause before an upstream that gave no answer is asked again.
 const START_RETRY: Duration = Duration::from_secs(1);
@@ -32,7 +35,8 @@ const STOP_CHECK: Duration = Duration::from_millis(100);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ChainIdentity {
     pub(super) chain_id: u64,
-    /// Hash of block 0; `None` if no quorum states it, because nodes no longer have the block.
+    /// Hash of block 0; `None` if no quorum states it, because nodes no longer have the block, and
+    /// none is known that one of them states.
     pub(super) genesis: Option<B256>,
     /// The network with this chain id and this genesis.
     pub(super) network: Option<Network>,
@@ -256,8 +260,14 @@ fn vote<T: PartialEq + Copy>(
 }
 
 /// Which chain the upstreams agree on. An upstream of another chain than the pinned one does not
-/// count: a quorum has to be on the pinned chain too.
-pub(super) fn agree_on(pins: &Pins, quorum: usize, answers: &[Answer]) -> Agreement {
+/// count: a quorum has to be on the pinned chain too. `is_known` says whether a chain with this id
+/// and this genesis is known here.
+pub(super) fn agree_on(
+    pins: &Pins,
+    quorum: usize,
+    answers: &[Answer],
+    is_known: impl Fn(u64, B256) -> bool,
+) -> Agreement {
     let count = |is_it: fn(&Answer) -> bool| answers.iter().filter(|answer| is_it(answer)).count();
     let absent = Absent {
         pending: count(|answer| matches!(answer, Answer::Pending)),
@@ -284,16 +294,19 @@ pub(super) fn agree_on(pins: &Pins, quorum: usize, answers: &[Answer]) -> Agreem
         return Agreement::Agreed(ChainIdentity::new(chain_id, pins.genesis));
     }
     stated.retain(|statement| statement.chain_id == chain_id);
-    agree_on_genesis(chain_id, quorum, &stated, absent)
+    let is_known = |genesis| is_known(chain_id, genesis);
+    agree_on_genesis(chain_id, quorum, &stated, absent, is_known)
 }
 
 /// Which genesis these upstreams of one chain id agree on. Those that do not have block 0 any more
-/// contradict nobody: if a quorum needs them, the genesis is not known.
+/// contradict nobody: if a quorum needs them, the genesis is the only one of the others' that is
+/// known here. Otherwise fewer liars than a quorum could switch off what depends on it.
 fn agree_on_genesis(
     chain_id: u64,
     quorum: usize,
     stated: &[Statement],
     absent: Absent,
+    is_known: impl Fn(B256) -> bool,
 ) -> Agreement {
     let hashes = || stated.iter().filter_map(|statement| statement.genesis);
     let agreed = |genesis| Agreement::Agreed(ChainIdentity::new(chain_id, genesis));
@@ -309,7 +322,9 @@ fn agree_on_genesis(
         // Another genesis has a quorum too.
         Agreement::Impossible
     } else if agreeing >= quorum {
-        agreed(None)
+        let mut known = hashes().filter(|genesis| is_known(*genesis));
+        let first = known.next();
+        agreed(first.filter(|first| known.all(|other| other == *first)))
     } else if agreeing + absent.failed >= quorum {
         Agreement::StillPossible
     } else {
@@ -318,7 +333,7 @@ fn agree_on_genesis(
 }
 
 /// Asks the upstreams which chain they are on, and those that fail again every second, until a
-/// quorum agrees.
+/// quorum agrees. `data` has the folders of chains that are known here.
 ///
 /// # Errors
 /// [`SourceError::NoAgreement`] once no quorum can agree, or [`SourceError::Stopped`].
@@ -326,15 +341,19 @@ pub(super) async fn agreed_chain(
     pins: &Pins,
     quorum: usize,
     clients: &[UpstreamClient],
+    data: &DataRoot,
     link: &SourceLink,
 ) -> Result<ChainIdentity, SourceError> {
+    let is_known = |chain_id, genesis| {
+        Network::of_chain(chain_id, genesis).is_some() || data.has_chain(chain_id, genesis)
+    };
     let mut answers = vec![Answer::Pending; clients.len()];
     let mut calls = JoinSet::new();
     for (id, client) in clients.iter().enumerate() {
         calls.spawn(ask(id, client.clone(), Duration::ZERO));
     }
     loop {
-        match agree_on(pins, quorum, &answers) {
+        match agree_on(pins, quorum, &answers, is_known) {
             Agreement::Agreed(chain) => return Ok(chain),
             Agreement::Impossible => return Err(no_agreement(pins, quorum, clients, &answers)),
             Agreement::StillPossible => {}

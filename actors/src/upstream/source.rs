@@ -76,7 +76,7 @@ pub struct UpstreamConfig {
 pub struct FollowedChain {
     /// Its chain id.
     pub chain_id: u64,
-    /// Hash of its block 0; `None` if no quorum states it.
+    /// Hash of its block 0; `None` if it is not known.
     pub genesis: Option<B256>,
     /// The network with this chain id and this genesis.
     pub network: Option<Network>,
@@ -304,7 +304,7 @@ impl OpenedChain {
         let pins = Pins::new(file.as_ref(), network, chain_id, &config.trusted)?;
         let nodes = heads.len();
         let quorum = config.quorum.unwrap_or(Policy::majority(nodes));
-        let identity = agreed_chain(&pins, quorum, heads, link).await?;
+        let identity = agreed_chain(&pins, quorum, heads, &config.data, link).await?;
         report_identity(identity, &pins);
         let ChainIdentity {
             chain_id,
@@ -345,13 +345,12 @@ fn open_data(
     chain: ChainIdentity,
     is_known: bool,
 ) -> Result<Option<DataFolder>, SourceError> {
-    let Some(genesis) = chain.genesis else {
-        if root.has_folder_for(is_known) {
-            tracing::warn!("no quorum of nodes states the chain's genesis: all is kept in memory");
-        }
-        return Ok(None);
-    };
-    Ok(root.open(chain.chain_id, genesis, is_known)?)
+    match (chain.genesis, root) {
+        (Some(genesis), _) => Ok(root.open(chain.chain_id, genesis, is_known)?),
+        // The finalized block that an earlier process served may be there.
+        (None, DataRoot::Given(_)) => Err(SourceError::GenesisUnknown),
+        (None, DataRoot::Memory | DataRoot::Auto(_)) => Ok(None),
+    }
 }
 
 /// The finalized block of an earlier process, unless the operator trusts a block at it or above it,

@@ -6,13 +6,14 @@ use std::{
 };
 
 use actix::{Context, Handler, MailboxError, Message, dev::ToEnvelope};
+use alloy_primitives::B256;
 use nearhead_chain::{
     block::Block,
-    verify::HeaderRules,
+    verify::{HeaderRefusal, HeaderRules, VerifyError},
     window::{Snapshot, WindowError},
 };
 
-use super::follow::{ChangeError, HeldWindow};
+use super::follow::{ChangeError, FirstBlock, HeldWindow};
 use crate::{
     head_tracker::HeadTracker,
     messages::{AdvanceHead, ExtendBelow, FollowHead, KeepGenesis, ResetHead, SettleHead},
@@ -39,13 +40,27 @@ impl TrackerWindow {
 
     /// Checks the header of a block against that of its parent.
     fn check(&self, parent: &Block, child: &Block) -> Result<(), ChangeError<SourceError>> {
-        let checked = self
-            .rules
-            .check_child(&parent.header, parent.hash, &child.header);
-        checked.map_err(|refusal| ChangeError::Header {
-            number: child.number(),
-            refusal,
-        })
+        let (header, hash) = (&parent.header, parent.hash);
+        let checked = self.rules.check_child(header, hash, &child.header);
+        checked.map_err(|refusal| refused(child, refusal))
+    }
+
+    /// Checks the header of a block that the window starts with.
+    fn check_first(&self, first: &FirstBlock) -> Result<(), ChangeError<SourceError>> {
+        let FirstBlock { block, parent } = first;
+        let checked = match parent {
+            Some(parent) => {
+                let (header, hash) = (parent.header(), parent.hash());
+                self.rules.check_child(header, hash, &block.header)
+            }
+            // Whoever fetched the block has to bring it: nothing is served unchecked.
+            None if self.needs_parent() && block.number() > 0 => {
+                let (expected, found) = (B256::ZERO, block.header.parent_hash);
+                Err(VerifyError::ParentHash { expected, found }.into())
+            }
+            None => Ok(()),
+        };
+        checked.map_err(|refusal| refused(block, refusal))
     }
 
     /// Checks that a block is not ahead of the clock.
@@ -84,6 +99,13 @@ impl TrackerWindow {
     }
 }
 
+fn refused(block: &Block, refusal: HeaderRefusal) -> ChangeError<SourceError> {
+    ChangeError::Header {
+        number: block.number(),
+        refusal,
+    }
+}
+
 impl HeldWindow for TrackerWindow {
     type Held = Arc<Snapshot>;
     type Error = SourceError;
@@ -92,9 +114,14 @@ impl HeldWindow for TrackerWindow {
         self.link.head.load()
     }
 
-    async fn reset(&mut self, first: Arc<Block>) -> Result<(), ChangeError<SourceError>> {
-        // Its other rules need its parent, which backfill fetches.
-        self.check_time(&first)?;
+    fn needs_parent(&self) -> bool {
+        self.rules.is_on()
+    }
+
+    async fn reset(&mut self, first: FirstBlock) -> Result<(), ChangeError<SourceError>> {
+        self.check_first(&first)?;
+        self.check_time(&first.block)?;
+        let first = first.block;
         if self.tracker.is_some() {
             return self.change(ResetHead { first }).await;
         }

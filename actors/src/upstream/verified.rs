@@ -6,8 +6,8 @@ use alloy_primitives::B256;
 use nearhead_chain::{
     block::Block,
     remote::{
-        BlockAnswers, RequestedBlock, StatedBlock, StatedReceipts, UpstreamFault, Verified,
-        VerifiedBody, Verifier,
+        BlockAnswers, RequestedBlock, StatedBlock, StatedHeader, StatedReceipts, UpstreamFault,
+        Verified, VerifiedBody, Verifier,
     },
 };
 use parking_lot::Mutex;
@@ -154,6 +154,23 @@ impl VerifiedUpstream {
         .await
     }
 
+    async fn fetch_header(&self, number: u64, hash: B256) -> Result<StatedHeader, FetchError> {
+        let json = self.blocks.header_by_hash(hash).await?;
+        self.on_verifier_thread(move || {
+            let stated = StatedHeader::read(text(&json))?;
+            let found = (stated.header().number, stated.hash());
+            if found != (number, hash) {
+                return Err(UpstreamFault::AnotherBlock {
+                    asked: format!("block {number} {hash}"),
+                    number: found.0,
+                    hash: found.1,
+                });
+            }
+            Ok(stated)
+        })
+        .await
+    }
+
     /// A block with its ommers, verified as far as possible without receipts.
     async fn body(
         &self,
@@ -251,6 +268,10 @@ impl Upstream for VerifiedUpstream {
 
     async fn block(&self, ask: Ask) -> Result<Arc<Block>, FetchError> {
         self.fetch(ask).await
+    }
+
+    async fn header(&self, number: u64, hash: B256) -> Result<StatedHeader, FetchError> {
+        self.fetch_header(number, hash).await
     }
 }
 

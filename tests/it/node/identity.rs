@@ -17,7 +17,7 @@ use crate::{
     harness::{Connection, Process, check, scratch, serving, wait_until},
     upstreams::{
         Anvil, Branches,
-        proxy::{Fault, Proxy},
+        proxy::{Change, Fault, Lie, Proxy},
     },
 };
 
@@ -119,6 +119,48 @@ fn one_liar_of_three_does_not_choose_the_chain() {
         &server.metric("nearhead_quorum_nodes{kind=\"needed\"}"),
         &2.0,
     );
+}
+
+/// A node that no longer has block 0 takes neither its finalized block nor its rules from a chain
+/// that is known here.
+#[test]
+fn nodes_without_block_0_switch_nothing_off() {
+    let mut anvil = anvil("31337", "1700000000");
+    anvil.mine(3);
+    let proxy = Proxy::to(&[anvil.address]);
+    proxy.fail(vec![Fault::Lie(Lie {
+        methods: &["eth_getBlockByNumber"],
+        only: Some(("/number".to_owned(), json!("0x0"))),
+        path: String::new(),
+        change: Change::Null,
+    })]);
+    let (own, pruned) = (http(anvil.address), http(proxy.address));
+    let root = scratch("node-identity-pruned");
+    let data = ["--data-dir", root.to_str().unwrap()];
+    let check_refused = |nodes: &[String], more: &[&str], expected: &str| {
+        let lines = refused(nodes, more);
+        let last = lines.last().unwrap();
+        assert!(last.starts_with(expected), "{last}");
+    };
+    let needed = "nearhead: --data-dir needs the chain's genesis, and no quorum of the nodes";
+    check_refused(std::slice::from_ref(&pruned), &data, needed);
+    // Another node states it, and no quorum.
+    let both = [own.clone(), pruned.clone()];
+    check_refused(&both, &data, needed);
+    let unknown = "nearhead: --header-rules on: the rules of this chain are not known";
+    let rules = ["--data-dir", "none", "--header-rules", "on"];
+    check_refused(&both, &rules, unknown);
+    // Its folder makes it known.
+    drop(follow_with(&[own], &data));
+    let server = follow_with(&both, &data);
+    let genesis = stated("31337", &mut anvil.connect());
+    let chain = genesis.trim_start_matches("chain id ");
+    wait_logged(&server, &format!("\nchain   {chain}\n"));
+    wait_logged(&server, &format!("\ndata    {}", root.display()));
+    drop(server);
+    // The default folder is no reason to refuse, because nobody asked for it.
+    let server = follow_with(std::slice::from_ref(&pruned), &["--data-dir", "none"]);
+    wait_logged(&server, "\ndata    in memory: ");
 }
 
 /// Silence is not consent: the head stands, and `/ready` says why.

@@ -38,7 +38,7 @@ pub(crate) use self::{
     branches::{Branches, of_files},
     engine::{Engine, Forkchoice},
     geth::Geth,
-    lying_node::{Claims, INVENTED_ACCOUNT, INVENTED_TOKEN, LyingNode},
+    lying_node::{Claims, INVENTED_ACCOUNT, INVENTED_TOKEN, InventedBlock, LyingNode},
     payload::Payload,
     tls::TlsFront,
     traffic::anvil_with_traffic,

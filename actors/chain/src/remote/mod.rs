@@ -7,7 +7,7 @@
 //! | file | what it is responsible for |
 //! |---|---|
 //! | [`Verifier`] | a block with its receipts and ommers |
-//! | [`StatedBlock`], [`StatedReceipts`] | the block or the receipts of an answer, decoded once |
+//! | [`StatedBlock`], [`StatedHeader`], [`StatedReceipts`] | the block, its header or its receipts, decoded once from an answer |
 //! | [`verify_proof`], [`verify_code`] | account proofs and codes |
 //! | [`UpstreamFault`] | which check an answer failed |
 //! | `reasons` | a macro for enums of reasons with labels and texts |
@@ -35,5 +35,5 @@ mod tests;
 pub use fault::{AnswerKind, Check, Flaw, UpstreamFault};
 pub use json::ANSWER_BYTES_MAX;
 pub use proof::{verify_code, verify_proof};
-pub use stated::{StatedBlock, StatedReceipts};
+pub use stated::{StatedBlock, StatedHeader, StatedReceipts};
 pub use verifier::{BlockAnswers, RequestedBlock, Verified, VerifiedBody, Verifier};

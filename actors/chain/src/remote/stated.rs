@@ -14,11 +14,53 @@ use super::{
     receipt,
 };
 use crate::{
-    block::{RawBlock, Receipt},
+    block::{Block, RawBlock, Receipt},
     chain_file::BLOCK_TRANSACTIONS_MAX,
     network::transaction::{self, ReadError},
     verify::{self, ReceiptsCommitment},
 };
+
+/// A header with its hash, which has been checked.
+#[derive(Clone, Debug)]
+pub struct StatedHeader {
+    header: Header,
+    hash: B256,
+}
+
+impl StatedHeader {
+    /// Reads the `result` of eth_getBlockByHash or eth_getBlockByNumber, whatever that has of the
+    /// transactions.
+    ///
+    /// # Errors
+    /// An [`UpstreamFault`] with the first thing that is wrong.
+    pub fn read(json: &[u8]) -> Result<Self, UpstreamFault> {
+        let value = parse(AnswerKind::Block, json)?;
+        let block = Reader::new(&value).map_err(|error| error.of(AnswerKind::Block))?;
+        let (header, hash) = header::read(AnswerKind::Block, block)?;
+        Ok(Self { header, hash })
+    }
+
+    /// The header, whose hash is [`Self::hash`].
+    #[must_use]
+    pub const fn header(&self) -> &Header {
+        &self.header
+    }
+
+    /// keccak256 of the header's RLP.
+    #[must_use]
+    pub const fn hash(&self) -> B256 {
+        self.hash
+    }
+}
+
+impl From<&Block> for StatedHeader {
+    fn from(block: &Block) -> Self {
+        Self {
+            header: block.header.clone(),
+            hash: block.hash,
+        }
+    }
+}
 
 /// A block as an upstream states it, with full transactions.
 ///

@@ -89,9 +89,10 @@ impl Stated {
         self.is_syncing = is_syncing;
     }
 
-    /// Forgets all statements.
+    /// Forgets all statements, except that it is syncing: that ends once it says so.
     pub(crate) fn forget(&mut self) {
         *self = Self {
+            is_syncing: self.is_syncing,
             answers: self.answers,
             answered_at: self.answered_at,
             ..Self::default()

@@ -182,6 +182,16 @@ impl UpstreamClient {
             .await
     }
 
+    /// A block's header, with the hashes of its transactions.
+    ///
+    /// # Errors
+    /// See [`CallError`].
+    pub(crate) async fn header_by_hash(&self, hash: B256) -> Result<Box<RawValue>, CallError> {
+        let params = (hash, false);
+        self.call("eth_getBlockByHash", params, answer_bytes::CLAIM)
+            .await
+    }
+
     /// The upstream's canonical block at this number, with its transactions, in at most `bytes_max`
     /// bytes.
     ///

@@ -1,6 +1,6 @@
 //! What the follower does with an answer.
 
-use std::{convert::identity, sync::Arc};
+use std::sync::Arc;
 
 use alloy_primitives::B256;
 use nearhead_chain::block::Block;
@@ -8,7 +8,7 @@ use nearhead_chain::block::Block;
 use super::{
     Follower,
     fetching::Goal,
-    interface::{FetchError, HeldWindow, Upstream},
+    interface::{FetchError, FirstBlock, HeldWindow, Upstream},
     work::{self, Answer, Answered, Identity, PollAnswer, Purpose},
 };
 use crate::upstream::{
@@ -54,9 +54,15 @@ impl<U: Upstream, W: HeldWindow, A: HeadAuthority> Follower<U, W, A> {
                 ask,
                 purpose,
                 block,
-            } => self.fetched(upstream, ask, purpose, block),
-            Answer::FetchedFirst { ask, block } => {
-                if let Ok((_, identity)) = &block
+            } => {
+                let alone = |block| FirstBlock {
+                    block,
+                    parent: None,
+                };
+                self.fetched(upstream, ask, purpose, block.map(alone));
+            }
+            Answer::FetchedFirst { ask, first } => {
+                if let Ok((_, identity)) = &first
                     && let Err(error) = self.check_identity(*identity)
                 {
                     let calls = &mut self.upstreams[upstream].sync_calls;
@@ -66,8 +72,8 @@ impl<U: Upstream, W: HeldWindow, A: HeadAuthority> Follower<U, W, A> {
                     self.failed(upstream, CallClass::Heads, verdict, &error);
                     return;
                 }
-                let block = block.map(|(block, _)| block);
-                self.fetched(upstream, ask, Purpose::First, block);
+                let first = first.map(|(first, _)| first);
+                self.fetched(upstream, ask, Purpose::First, first);
             }
             Answer::FetchedGenesis(block) => self.genesis_fetched(upstream, block),
         }
@@ -100,14 +106,15 @@ impl<U: Upstream, W: HeldWindow, A: HeadAuthority> Follower<U, W, A> {
                 self.upstreams[id].is_identified = true;
                 if let Some(settled) = answer.settled {
                     let point = |claim: HeadClaim| (claim.number, claim.hash);
-                    let settled = Settled {
+                    let claimed = Settled {
                         safe: settled.safe.map(point),
                         finalized: settled.finalized.map(point),
                     };
-                    self.health.syncing_reported(id, now, answer.is_syncing);
-                    self.authority
-                        .heard(now, id, Said::Syncing(answer.is_syncing));
-                    self.authority.heard(now, id, Said::Settled(settled));
+                    if let Some(is_syncing) = settled.is_syncing {
+                        self.health.syncing_reported(id, now, is_syncing);
+                        self.authority.heard(now, id, Said::Syncing(is_syncing));
+                    }
+                    self.authority.heard(now, id, Said::Settled(claimed));
                 }
                 self.head_named(id, answer.head);
             }
@@ -134,6 +141,10 @@ impl<U: Upstream, W: HeldWindow, A: HeadAuthority> Follower<U, W, A> {
         self.upstreams[id].is_asked_for_hash = false;
         let now = self.now();
         let hash = hash.unwrap_or_else(|error| {
+            // Some upstreams answer with an error if a block is pruned, or above their head.
+            if matches!(error, CallError::Rpc { .. }) {
+                return None;
+            }
             let verdict = Verdict::from(&error);
             self.failed(id, CallClass::Heads, verdict, &error);
             None
@@ -147,16 +158,16 @@ impl<U: Upstream, W: HeldWindow, A: HeadAuthority> Follower<U, W, A> {
         upstream: UpstreamId,
         ask: Ask,
         purpose: Purpose,
-        block: Result<Arc<Block>, FetchError>,
+        fetched: Result<FirstBlock, FetchError>,
     ) {
         if purpose != Purpose::Backfill {
             let calls = &mut self.upstreams[upstream].sync_calls;
             *calls = calls.saturating_sub(1);
         }
-        match block {
-            Ok(block) => {
+        match fetched.and_then(|fetched| self.check_genesis(fetched)) {
+            Ok(fetched) => {
                 self.upstreams[upstream].missing_in_a_row = 0;
-                self.arrived(upstream, ask, purpose, block);
+                self.arrived(upstream, ask, purpose, fetched);
             }
             Err(error) => {
                 self.fetch_failed(upstream, ask, purpose);
@@ -183,7 +194,20 @@ impl<U: Upstream, W: HeldWindow, A: HeadAuthority> Follower<U, W, A> {
         }
     }
 
-    fn arrived(&mut self, upstream: UpstreamId, ask: Ask, purpose: Purpose, block: Arc<Block>) {
+    /// Checks that a block 0 is the chain's: no parent shows it.
+    fn check_genesis(&self, fetched: FirstBlock) -> Result<FirstBlock, FetchError> {
+        let (number, hash) = (fetched.block.number(), fetched.block.hash);
+        match self.config.genesis.filter(|_| number == 0) {
+            Some(expected) if expected != hash => Err(FetchError::BadBlock {
+                reason: Fault::WrongChain.label(),
+                error: format!("the genesis is {hash}, not {expected}").into(),
+            }),
+            _ => Ok(fetched),
+        }
+    }
+
+    fn arrived(&mut self, upstream: UpstreamId, ask: Ask, purpose: Purpose, fetched: FirstBlock) {
+        let block = Arc::clone(&fetched.block);
         match purpose {
             Purpose::Sync | Purpose::First => {
                 let now = self.now();
@@ -193,11 +217,9 @@ impl<U: Upstream, W: HeldWindow, A: HeadAuthority> Follower<U, W, A> {
                     return;
                 };
                 let is_progress = match (&mut sync.goal, purpose) {
-                    (Goal::Path(path), _) => path.got(ask, linked(block, identity)),
-                    (Goal::Reset { block: head, .. }, Purpose::First)
-                        if block.hash == sync.head.1 =>
-                    {
-                        *head = Some(block);
+                    (Goal::Path(path), _) => path.got(ask, linked(block, |block| block)),
+                    (Goal::Reset { first, .. }, Purpose::First) if block.hash == sync.head.1 => {
+                        *first = Some(fetched);
                         true
                     }
                     // A block for an earlier sync, or one that was guessed.
@@ -227,8 +249,8 @@ impl<U: Upstream, W: HeldWindow, A: HeadAuthority> Follower<U, W, A> {
                 let (number, hash) = sync.head;
                 let ends = match &mut sync.goal {
                     Goal::Path(path) => path.failed(ask) && matches!(ask, Ask::Hash { .. }),
-                    Goal::Reset { block, .. } => {
-                        block.is_none() && ask == Ask::Hash { number, hash }
+                    Goal::Reset { first, .. } => {
+                        first.is_none() && ask == Ask::Hash { number, hash }
                     }
                     // A block that was guessed, and that the path did without.
                     Goal::Advance { .. } => false,

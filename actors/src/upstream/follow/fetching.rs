@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use nearhead_chain::block::Block;
 
+use super::interface::FirstBlock;
 use crate::upstream::{
     agree::Point,
     health::{Moment, UpstreamId},
@@ -32,17 +33,17 @@ pub(super) enum Goal {
         reverted: usize,
         applied: Vec<Arc<Block>>,
     },
-    /// The window starts again at the new head. `block` is the head, once it has arrived.
+    /// The window starts again at the new head. `first` is the head, once it has arrived.
     Reset {
         is_asked: bool,
-        block: Option<Arc<Block>>,
+        first: Option<FirstBlock>,
     },
 }
 
 impl Goal {
     pub(super) const RESET: Self = Self::Reset {
         is_asked: false,
-        block: None,
+        first: None,
     };
 
     /// Whether nothing is left to fetch.
@@ -50,7 +51,7 @@ impl Goal {
         match self {
             Self::Path(_) => false,
             Self::Advance { .. } => true,
-            Self::Reset { block, .. } => block.is_some(),
+            Self::Reset { first, .. } => first.is_some(),
         }
     }
 }

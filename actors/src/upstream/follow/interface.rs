@@ -5,7 +5,7 @@ use std::sync::Arc;
 use alloy_primitives::B256;
 use nearhead_chain::{
     block::Block,
-    remote::Check,
+    remote::{Check, StatedHeader},
     verify::HeaderRefusal,
     window::{Snapshot, WindowError},
 };
@@ -62,6 +62,13 @@ pub(crate) trait Upstream: Clone + Send + Sync + 'static {
     /// Fetches a block and verifies it. Its number is the one that was asked for, and so is its
     /// hash if `ask` has one.
     fn block(&self, ask: Ask) -> impl Future<Output = Result<Arc<Block>, FetchError>> + Send;
+
+    /// Fetches the header with this number and this hash, and verifies both.
+    fn header(
+        &self,
+        number: u64,
+        hash: B256,
+    ) -> impl Future<Output = Result<StatedHeader, FetchError>> + Send;
 }
 
 /// Heads that an upstream announces.
@@ -142,6 +149,14 @@ impl<E> ChangeError<E> {
     }
 }
 
+/// The block that a window starts with.
+#[derive(Clone, Debug)]
+pub(crate) struct FirstBlock {
+    pub(crate) block: Arc<Block>,
+    /// Its parent's header, if the window needs that; block 0 has none.
+    pub(crate) parent: Option<Box<StatedHeader>>,
+}
+
 /// The window that the follower fills.
 pub(crate) trait HeldWindow {
     /// The blocks that are held at one moment.
@@ -152,10 +167,13 @@ pub(crate) trait HeldWindow {
     /// The blocks that are held; `None` before the first.
     fn held(&self) -> Option<Self::Held>;
 
+    /// Whether the first block needs its parent's header.
+    fn needs_parent(&self) -> bool;
+
     /// Starts the window, or resets it, with this block alone.
     fn reset(
         &mut self,
-        head: Arc<Block>,
+        first: FirstBlock,
     ) -> impl Future<Output = Result<(), ChangeError<Self::Error>>>;
 
     /// Changes the head.

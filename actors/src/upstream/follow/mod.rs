@@ -31,7 +31,7 @@ use tokio::{
 };
 
 pub(crate) use event::{Event, EventHandler};
-pub(crate) use interface::{ChangeError, FetchError, HeldWindow, Upstream};
+pub(crate) use interface::{ChangeError, FetchError, FirstBlock, HeldWindow, Upstream};
 
 use super::{
     agree::{Choice, HeadAuthority, Links, NodeSet, Said, Settled},
@@ -361,7 +361,9 @@ impl<U: Upstream, W: HeldWindow, A: HeadAuthority> Follower<U, W, A> {
                     let (number, hash) = sync.head;
                     let client = self.upstreams[upstream].client.clone();
                     let ask = Ask::Hash { number, hash };
-                    self.calls.spawn(work::fetch_first(upstream, client, ask));
+                    let with_parent = self.window.needs_parent();
+                    self.calls
+                        .spawn(work::fetch_first(upstream, client, ask, with_parent));
                 }
                 _ => {}
             }

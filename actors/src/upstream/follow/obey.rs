@@ -160,7 +160,7 @@ impl<U: Upstream, W: HeldWindow, A: HeadAuthority> Follower<U, W, A> {
                 }
             }
             Goal::Reset {
-                block: Some(block), ..
+                first: Some(first), ..
             } => {
                 if self.window.held().is_some() {
                     let node = self.upstreams[upstream].client.name();
@@ -171,14 +171,14 @@ impl<U: Upstream, W: HeldWindow, A: HeadAuthority> Follower<U, W, A> {
                         "no path leads from the window to the head: the window starts again there"
                     );
                 }
-                let outcome = self.window.reset(block).await;
+                let outcome = self.window.reset(first).await;
                 if self.is_changed(upstream, outcome)? {
                     self.head_changed(upstream, head.0);
                     (self.backfill, self.settled) = (None, None);
                     (self.on_event)(Event::WindowStarted(head.0));
                 }
             }
-            Goal::Path(_) | Goal::Reset { block: None, .. } => {}
+            Goal::Path(_) | Goal::Reset { first: None, .. } => {}
         }
         Ok(())
     }

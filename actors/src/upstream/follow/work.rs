@@ -6,7 +6,7 @@ use alloy_primitives::B256;
 use nearhead_chain::block::Block;
 use tokio::join;
 
-use super::interface::{FetchError, HeadStream, Upstream};
+use super::interface::{FetchError, FirstBlock, HeadStream, Upstream};
 use crate::upstream::{
     client::{CallError, HeadClaim, Tag},
     health::UpstreamId,
@@ -40,7 +40,7 @@ pub(super) enum Answer<H> {
     /// To [`fetch_first`].
     FetchedFirst {
         ask: Ask,
-        block: Result<(Arc<Block>, Identity), FetchError>,
+        first: Result<(FirstBlock, Identity), FetchError>,
     },
     /// To [`fetch_genesis`].
     FetchedGenesis(Result<Arc<Block>, FetchError>),
@@ -67,15 +67,16 @@ pub(super) struct Identity {
 /// What an upstream says about itself.
 pub(super) struct PollAnswer {
     pub(super) identity: Identity,
-    pub(super) is_syncing: bool,
     pub(super) head: HeadClaim,
     /// `None`: it was not asked.
     pub(super) settled: Option<SettledClaims>,
 }
 
-/// The blocks that an upstream calls safe and finalized.
+/// The blocks that an upstream calls safe and finalized, and whether it reports that it is syncing.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct SettledClaims {
+    /// `None`: it did not answer.
+    pub(super) is_syncing: Option<bool>,
     pub(super) safe: Option<HeadClaim>,
     pub(super) finalized: Option<HeadClaim>,
 }
@@ -104,7 +105,6 @@ pub(super) async fn poll<U: Upstream>(
         let (identity, head) = join!(identify(&client, with_genesis), client.head(Tag::Latest));
         let mut answer = PollAnswer {
             identity: identity?,
-            is_syncing: false,
             head: head?,
             settled: None,
         };
@@ -115,11 +115,13 @@ pub(super) async fn poll<U: Upstream>(
                 client.head(Tag::Safe),
                 client.head(Tag::Finalized)
             );
-            // A missing answer counts as not syncing, and as no settled blocks: some chains have
-            // none.
-            answer.is_syncing = is_syncing.unwrap_or(false);
-            let (safe, finalized) = (safe.ok(), finalized.ok());
-            answer.settled = Some(SettledClaims { safe, finalized });
+            // A missing answer counts as no settled blocks: some chains have none. It says nothing
+            // of syncing.
+            answer.settled = Some(SettledClaims {
+                is_syncing: is_syncing.ok(),
+                safe: safe.ok(),
+                finalized: finalized.ok(),
+            });
         }
         Ok(answer)
     };
@@ -157,23 +159,31 @@ pub(super) async fn ask_hash<U: Upstream>(
     }
 }
 
-/// Fetches the block that the window is to start with. Nothing links it to earlier blocks, so the
-/// upstream is identified afterwards.
+/// Fetches the block that the window is to start with and, if `with_parent`, its parent's header.
+/// Nothing links it to earlier blocks, so the upstream is identified afterwards.
 pub(super) async fn fetch_first<U: Upstream>(
     upstream: UpstreamId,
     client: U,
     ask: Ask,
+    with_parent: bool,
 ) -> Answered<U::Heads> {
-    let block = async {
+    let first = async {
         let block = client.block(ask).await?;
+        let parent = match block.number().checked_sub(1) {
+            Some(below) if with_parent => {
+                let parent = client.header(below, block.header.parent_hash);
+                Some(Box::new(parent.await?))
+            }
+            _ => None,
+        };
         let identity = identify(&client, true).await?;
-        Ok((block, identity))
+        Ok((FirstBlock { block, parent }, identity))
     };
     Answered {
         upstream,
         answer: Answer::FetchedFirst {
             ask,
-            block: block.await,
+            first: first.await,
         },
     }
 }

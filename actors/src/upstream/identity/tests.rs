@@ -24,6 +24,11 @@ fn genesis(letter: char) -> Option<B256> {
     }
 }
 
+/// Whether a chain is known: mainnet, and the chain 1 with genesis `f`, which has a folder.
+fn is_known(chain_id: u64, hash: B256) -> bool {
+    chain_id == 1 && [genesis('m'), genesis('f')].contains(&Some(hash))
+}
+
 /// `1a` for a node of chain 1 with genesis `a`, `?` for one that has not answered, `!` for one that
 /// failed.
 fn answer(text: &str) -> Answer {
@@ -106,6 +111,20 @@ const CASES: &[Case] = &[
     ("", 2, "1a 1- !", "1-"),
     ("", 2, "1a 1- 9z", "1-"),
     ("", 2, "1a 1z !", "?"),
+    // The only one of the genesis hashes that is known: nodes without block 0 switch nothing off.
+    ("", 2, "1m 1-", "1m"),
+    ("", 2, "1f 1-", "1f"),
+    ("", 2, "1m 1- 1-", "1m"),
+    ("", 2, "1m 1- 1z", "1m"),
+    ("", 2, "1f 1- 1z", "1f"),
+    ("", 2, "1f 1- 1m", "1-"),
+    ("", 2, "1m 1- ?", "?"),
+    ("", 3, "1m 1m 1- 1-", "1m"),
+    ("", 2, "2m 2-", "2-"),
+    ("", 2, "2f 2-", "2-"),
+    ("1", 2, "1m 1- 9z", "1m"),
+    // A quorum decides, whatever else is known.
+    ("", 2, "1a 1a 1m", "1a"),
     // Three of three needs all of them.
     ("", 3, "1a 1a !", "?"),
     ("", 3, "1a 1a 1z", "x"),
@@ -160,12 +179,12 @@ const CASES: &[Case] = &[
 fn a_quorum_decides_what_is_not_pinned() {
     for (pinned, quorum, answers, expected) in CASES {
         let given: Vec<Answer> = answers.split(' ').map(answer).collect();
-        let found = agree_on(&pins(pinned), *quorum, &given);
+        let found = agree_on(&pins(pinned), *quorum, &given, is_known);
         let case = format!("{pinned:?}, {quorum} of {answers}");
         assert_eq!(found, agreement(expected), "{case}");
         // The order of the nodes is of no importance.
         let reversed: Vec<Answer> = given.into_iter().rev().collect();
-        let found = agree_on(&pins(pinned), *quorum, &reversed);
+        let found = agree_on(&pins(pinned), *quorum, &reversed, is_known);
         assert_eq!(found, agreement(expected), "{case}, reversed");
     }
 }
@@ -174,7 +193,7 @@ fn a_quorum_decides_what_is_not_pinned() {
 /// the insight that there is none.
 #[test]
 fn later_answers_change_no_outcome() {
-    let states = ["?", "1a", "1b", "2a", "1-"];
+    let states = ["?", "1m", "1b", "2a", "1-"];
     let nodes = 3_u32;
     let read = |mut number: usize| -> Vec<&str> {
         let digits = (0..nodes).map(|_| {
@@ -187,7 +206,7 @@ fn later_answers_change_no_outcome() {
     for number in 0..states.len().pow(nodes) {
         let texts = read(number);
         let given: Vec<Answer> = texts.iter().map(|text| answer(text)).collect();
-        let before = agree_on(&Pins::default(), 2, &given);
+        let before = agree_on(&Pins::default(), 2, &given, is_known);
         if before == Agreement::StillPossible {
             assert!(texts.contains(&"?"), "{texts:?}");
             continue;
@@ -196,7 +215,7 @@ fn later_answers_change_no_outcome() {
             for state in &states[1..] {
                 let mut later = given.clone();
                 later[at] = answer(state);
-                let after = agree_on(&Pins::default(), 2, &later);
+                let after = agree_on(&Pins::default(), 2, &later, is_known);
                 assert_eq!(before, after, "{texts:?}, then {state} from node {at}");
             }
         }
@@ -352,10 +371,10 @@ async fn a_liar_and_a_silent_node_prevent_no_start() {
         node(1, 'm').await,
         node(1, 'm').await,
     ];
-    let chain = agreed_chain(&Pins::default(), 3, &clients, &link).await;
+    let chain = agreed_chain(&Pins::default(), 3, &clients, &DataRoot::Memory, &link).await;
     assert_eq!(chain.unwrap().network, Some(Network::Mainnet));
     // With everything pinned, nobody waits for the silent one.
-    let chain = agreed_chain(&pins("9z"), 1, &clients[..2], &link).await;
+    let chain = agreed_chain(&pins("9z"), 1, &clients[..2], &DataRoot::Memory, &link).await;
     assert_eq!(chain.unwrap(), ChainIdentity::new(9, genesis('z')));
 }
 
@@ -377,7 +396,7 @@ async fn a_node_that_failed_is_asked_again() {
     });
     let (late, asked) = serve(late).await;
     let clients = [late, serve(pruned).await.0];
-    let chain = agreed_chain(&Pins::default(), 2, &clients, &link).await;
+    let chain = agreed_chain(&Pins::default(), 2, &clients, &DataRoot::Memory, &link).await;
     assert_eq!(chain.unwrap(), ChainIdentity::new(1, None));
     assert!(asked.methods().len() >= 4, "{:?}", asked.methods());
 }
@@ -389,7 +408,7 @@ async fn no_agreement_is_an_error_with_each_answer() {
     let names = clients
         .each_ref()
         .map(|client| client.endpoint().to_string());
-    let chain = agreed_chain(&Pins::default(), 2, &clients, &link).await;
+    let chain = agreed_chain(&Pins::default(), 2, &clients, &DataRoot::Memory, &link).await;
     let error = chain.unwrap_err();
     assert!(error.is_misuse());
     let error = error.to_string();
@@ -409,7 +428,7 @@ async fn the_wait_for_an_agreement_can_be_stopped() {
     let (silent, script) = serve(Script::answering(|_| Reply::Silence)).await;
     let clients = [silent];
     let pins = Pins::default();
-    let waiting = agreed_chain(&pins, 1, &clients, &link);
+    let waiting = agreed_chain(&pins, 1, &clients, &DataRoot::Memory, &link);
     let stopping = async {
         script.arrived.notified().await;
         drop(stop);

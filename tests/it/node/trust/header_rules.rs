@@ -3,7 +3,7 @@
 
 use std::{
     path::PathBuf,
-    sync::LazyLock,
+    sync::{Arc, LazyLock},
     time::{SystemTime, UNIX_EPOCH},
 };
 
@@ -12,9 +12,9 @@ use alloy_primitives::{B64, B256, U256};
 
 use super::{Claims, LyingNode, check, http, parse, wait_head, wait_logged, wait_until};
 use crate::{
-    harness::Server,
-    node::{driven_geth, driven_geth::DrivenGeth, faults, follow_with, head, refuted},
-    upstreams::Payload,
+    harness::{Process, Server, serving},
+    node::{arguments, driven_geth, driven_geth::DrivenGeth, faults, follow_with, head, refuted},
+    upstreams::{InventedBlock, Payload},
 };
 
 /// How a header is changed: it gets the header of its parent.
@@ -169,6 +169,82 @@ fn a_header_that_breaks_a_rule_is_refused() {
             wait_head(&case.server, wanted);
         }
     }
+}
+
+/// A block that breaks rules, on this one.
+fn breaking(liar: &LyingNode, parent: &Header) -> Arc<InventedBlock> {
+    liar.invent(parent, |header| {
+        header.timestamp = parent.timestamp;
+        header.gas_limit = parent.gas_limit * 10;
+    })
+}
+
+/// Nothing links the first block of a window to earlier ones, neither at the start nor after a jump
+/// further than the window is long: its parent is fetched with it.
+#[test]
+fn a_window_starts_with_no_header_that_breaks_a_rule() {
+    let mut chain = Chain::start("node-trust-first");
+    let liar = chain.liar();
+    let first = breaking(&liar, &chain.payloads[chain.at - 1].raw.header);
+    liar.claim(Claims::chain(&[first]));
+    let urls = [http(liar.address)];
+    let rules = ["--genesis", chain.genesis];
+    let arguments = [&arguments(&urls)[..], &rules].concat();
+    let process = Process::start(&mut serving(&arguments));
+    let log = process.output.wait_for("refused", |log| {
+        let is_refused = log.contains("timestamp: expected above");
+        is_refused.then(|| log.to_owned())
+    });
+    assert!(!log.contains("\nurl "), "it serves: {log}");
+    liar.be_honest();
+    let started = |log: &str| log.contains("\nurl ").then_some(());
+    process
+        .output
+        .wait_for("it serves the honest head", started);
+    drop(process);
+    // A jump.
+    let server = chain.follow(&liar, &[]);
+    let before = chain.head();
+    wait_head(&server, before);
+    let base = &chain.payloads[chain.at - 1].raw.header;
+    let parent = liar.invent(base, |header| header.number += 200);
+    let broken = breaking(&liar, &parent.header);
+    liar.claim(Claims::chain(&[Arc::clone(&parent), broken]));
+    wait_until("the jump is refused", || {
+        check("the head", &head(&mut server.connect()), &before);
+        refuted(&server, 0).contains_key("header")
+    });
+    liar.be_honest();
+    wait_head(&server, chain.advance());
+    // The rules decide, and nothing else about these blocks.
+    let obeying = liar.invent(&parent.header, |_| {});
+    let wanted = (obeying.header.number, obeying.hash);
+    liar.claim(Claims::chain(&[parent, obeying]));
+    wait_head(&server, wanted);
+}
+
+/// Below the first block too, a block that breaks a rule ends the window.
+#[test]
+fn a_window_is_not_filled_below_a_header_that_breaks_a_rule() {
+    let chain = Chain::start("node-trust-below");
+    let liar = chain.liar();
+    let base = &chain.payloads[chain.at - 1].raw.header;
+    let broken = breaking(&liar, base);
+    let first = liar.invent(&broken.header, |_| {});
+    let wanted = (first.header.number, first.hash);
+    liar.claim(Claims::chain(&[broken, first]));
+    let urls = [http(liar.address)];
+    let rules = ["--genesis", chain.genesis];
+    let arguments = [&arguments(&urls)[..], &rules].concat();
+    let server = Server::listening(&mut serving(&arguments));
+    wait_head(&server, wanted);
+    wait_until("the window ends there", || {
+        refuted(&server, 0).contains_key("header")
+    });
+    wait_logged(&server, "timestamp: expected above");
+    let ready = server.get("/ready");
+    check("status", &ready.status, &503);
+    check("blocks", &parse(&ready.body)["blocks"], &2.into());
 }
 
 /// The rules decide, and nothing else about these blocks: one that obeys them is followed, and one

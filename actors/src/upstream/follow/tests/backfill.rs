@@ -118,6 +118,33 @@ async fn an_upstream_with_another_genesis_is_not_asked() {
     assert!(states.contains(&(0, other)), "{states:?}");
 }
 
+/// Nothing links a block 0 to an earlier block, so its hash has to be the known one.
+#[tokio::test(start_paused = true)]
+async fn another_block_0_is_not_served() {
+    let is_reported = |scene: &Scene| {
+        let is_report = |event: &Event| match event {
+            Event::Failed { reason, .. } => *reason == Some(Fault::WrongChain.label()),
+            _ => false,
+        };
+        scene.events().iter().any(is_report)
+    };
+    let of = |head| {
+        // It states this genesis.
+        let scene = Scene::of(Chains::new(head), 1, 1, Some(B256::repeat_byte(7)));
+        scene.upstreams[0].set_behavior(Behavior::OtherGenesis);
+        scene
+    };
+    let mut scene = of(20);
+    scene.run_for(5_000).await;
+    assert_eq!((scene.head(), scene.oldest()), (20, 1));
+    assert!(is_reported(&scene));
+    let mut scene = of(0);
+    scene.run_for(5_000).await;
+    let is_start = |event: &Event| matches!(event, Event::WindowStarted(_));
+    assert!(!scene.events().iter().any(is_start));
+    assert!(is_reported(&scene));
+}
+
 /// The block time is unknown before two blocks are held: a fault before then costs no more than a
 /// later one.
 #[tokio::test(start_paused = true)]

@@ -172,6 +172,56 @@ async fn a_syncing_upstream_is_waited_for() {
     scene.check_holds(0, 128);
 }
 
+/// A fault in between says nothing about whether it has finished.
+#[tokio::test(start_paused = true)]
+async fn a_syncing_upstream_does_not_count_after_a_fault_either() {
+    let mut scene = Scene::with_quorum(2, 2, 300);
+    let syncing = &scene.upstreams[1].clone();
+    syncing.set_behavior(Behavior::Syncing);
+    scene.run_for(5_000).await;
+    for millis in (100..2_000).step_by(100) {
+        syncing.set_behavior(Behavior::Error(CallError::Connection("gone".into())));
+        scene.run_for(millis).await;
+        syncing.set_behavior(Behavior::Syncing);
+        scene.run_for(5_000).await;
+    }
+    let events = scene.take_events();
+    let is_fault = |event: &Event| matches!(event, Event::Failed { upstream: 1, .. });
+    assert!(events.iter().any(is_fault), "{events:?}");
+    let counts = |event: &Event| match event {
+        Event::Decided { choice, .. } => *choice != Choice::TooFewNodes,
+        Event::WindowStarted(_) => true,
+        _ => false,
+    };
+    assert!(!events.iter().any(counts), "{events:?}");
+    syncing.set_behavior(Behavior::Honest);
+    scene.run_for(5_000).await;
+    scene.check_holds(0, 128);
+}
+
+/// An upstream may answer with an error for a block that it has pruned, or that it does not have
+/// yet. It still names heads.
+#[tokio::test(start_paused = true)]
+async fn an_error_to_a_question_for_a_hash_is_no_fault() {
+    let mut scene = Scene::with_quorum(2, 2, 300);
+    let [first, other] = &scene.upstreams.clone()[..] else {
+        panic!("two upstreams");
+    };
+    other.set_behavior(Behavior::HashErrors);
+    // It is the last to hear of a head, so that it is asked.
+    first.announce_heads();
+    scene.run_for(2_000).await;
+    for _ in 0..20 {
+        scene.mine(1);
+        first.announce();
+        scene.run_for(1_000).await;
+        scene.check_holds(0, 128);
+    }
+    let is_fault = |event: &Event| matches!(event, Event::Failed { .. });
+    let events = scene.take_events();
+    assert!(!events.iter().any(is_fault), "{events:?}");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_failing_upstream_is_replaced_by_another() {
     let faulty = UpstreamState::Faulty;

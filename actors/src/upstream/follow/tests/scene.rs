@@ -21,7 +21,7 @@ use crate::{
     messages::{AdvanceHead, SettleHead},
     upstream::{
         agree::{Choice, Policy, Quorum},
-        follow::{ChangeError, Event, FollowConfig, FollowError, Follower, HeldWindow},
+        follow::{ChangeError, Event, FirstBlock, FollowConfig, FollowError, Follower, HeldWindow},
         health::UpstreamState,
     },
 };
@@ -94,8 +94,19 @@ impl HeldWindow for CheckedWindow {
         self.0.lock().window.as_ref().map(Window::snapshot)
     }
 
-    async fn reset(&mut self, head: Arc<Block>) -> Result<(), ChangeError<Gone>> {
+    fn needs_parent(&self) -> bool {
+        true
+    }
+
+    async fn reset(&mut self, first: FirstBlock) -> Result<(), ChangeError<Gone>> {
         let mut held = self.0.lock();
+        let FirstBlock {
+            block: head,
+            parent,
+        } = first;
+        let parent = parent.map(|parent| (parent.header().number, parent.hash()));
+        let below = head.number().checked_sub(1);
+        assert_eq!(parent, below.map(|below| (below, head.header.parent_hash)));
         held.accept(Change::Reset)?;
         match &mut held.window {
             Some(window) => _ = window.reset(head).unwrap(),

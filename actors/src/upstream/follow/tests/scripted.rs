@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use alloy_primitives::B256;
-use nearhead_chain::{block::Block, test_block::TestBlock};
+use nearhead_chain::{block::Block, remote::StatedHeader, test_block::TestBlock};
 use parking_lot::Mutex;
 use tokio::{
     sync::watch,
@@ -127,6 +127,8 @@ pub(super) enum Behavior {
     OtherChain,
     /// It has another genesis.
     OtherGenesis,
+    /// It answers a question for the hash of a block with an error, except for block 0.
+    HashErrors,
     /// It has pruned the blocks below this number.
     Pruned(u64),
     /// It does not have this block.
@@ -278,6 +280,12 @@ impl Upstream for Scripted {
     async fn hash_at(&self, number: u64) -> Result<Option<B256>, CallError> {
         let (behavior, _) = self.behave().await?;
         let chain = self.state.lock().chain;
+        if matches!(behavior, Behavior::HashErrors) && number > 0 {
+            return Err(CallError::Rpc {
+                code: 4444,
+                message: "pruned history unavailable".into(),
+            });
+        }
         Ok(match (behavior, number) {
             (Behavior::NoHashes, 1..) => None,
             (Behavior::OtherGenesis, 0) => Some(B256::repeat_byte(7)),
@@ -378,6 +386,14 @@ impl Upstream for Scripted {
             });
         }
         Ok(block)
+    }
+
+    async fn header(&self, _: u64, hash: B256) -> Result<StatedHeader, FetchError> {
+        self.behave().await?;
+        let chain = self.state.lock().chain;
+        let block = self.chains.by_hash(chain, hash);
+        let block = block.ok_or(CallError::NotFound)?;
+        Ok(StatedHeader::from(&*block))
     }
 }
 
