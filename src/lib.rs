@@ -30,6 +30,7 @@
 //! | `subscriptions` | decides what each subscription is sent when the head changes | `crate::ws`, `crate::http`, `actix_web`, `serde_json` |
 //! | [`rpc`] | envelope, parameters, registry, dispatcher, methods, error codes | `actix_web`, `actix_http`, `crate::http`, `crate::config`, `crate::ws`, `crate::subscriptions` |
 //! | [`access`] | keys and tenants in force: who is let in, to what, and how much; the time is passed in | `actix`, `crate::http`, `crate::rpc`, `Instant::now`, `SystemTime` |
+//! | `tenants` | the store of tenants and keys, commands on them, what they use | `actix_web`, `crate::http`, `crate::config`, `crate::ws` |
 //! | [`limits`] | every bound of the server, each with its reason | `crate::` |
 //! | [`metrics`] | every metric: name, unit, labels | `actix_web`, `actix_http`, `crate::http` |
 //! | [`export`] | `nearhead export` | `actix_web`, `crate::http`, `crate::rpc`, `serde_json` |
@@ -79,6 +80,7 @@ pub mod progress;
 pub mod rpc;
 mod service;
 mod subscriptions;
+mod tenants;
 pub mod ws;
 
 pub use service::{Service, StartError};

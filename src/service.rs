@@ -6,7 +6,6 @@ use std::{
     num::NonZeroU32,
     sync::{Arc, atomic::Ordering, mpsc},
     thread,
-    time::SystemTime,
 };
 
 use actix::{Addr, Arbiter, System};
@@ -21,7 +20,10 @@ use nearhead_actors::{
     source::{ProgressReport, TrackerHandle},
     upstream::FollowedChain,
 };
-use nearhead_tenants::limits::{Quota, Rate};
+use nearhead_tenants::{
+    limits::{Quota, Rate},
+    usage::Labels,
+};
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::sync::{oneshot, watch};
 
@@ -32,8 +34,9 @@ use crate::{
     feed::{Feed, FeedError, FeedSetup, Upstreams},
     http::{self, ServerSettings, ServerState},
     limits,
-    metrics::Metrics,
+    metrics::{Metrics, Outcome},
     rpc,
+    tenants::{self, OpenError, ReplaceConfigured, StopTenants, TenantsActor, TenantsSetup},
 };
 
 /// A running service: source, head tracker, pool and HTTP server, each on its own threads.
@@ -46,6 +49,7 @@ pub struct Service {
     address: SocketAddr,
     head: Head,
     chain: Option<FollowedChain>,
+    tenants: Addr<TenantsActor>,
     #[cfg(test)]
     tracker: Addr<HeadTracker>,
     failure: watch::Receiver<Option<String>>,
@@ -70,6 +74,9 @@ pub enum StartError {
     /// The source cannot start.
     #[error(transparent)]
     Source(#[from] FeedError),
+    /// The store of tenants and keys cannot be used.
+    #[error(transparent)]
+    Tenants(#[from] OpenError),
     /// A metric's name is invalid or taken: a defect of this program.
     #[error("metrics: {0}")]
     Metrics(String),
@@ -88,6 +95,7 @@ impl StartError {
         match self {
             Self::Config(_) => true,
             Self::Source(FeedError::Source(error)) => error.is_misuse(),
+            Self::Tenants(error) => error.is_misuse(),
             _ => false,
         }
     }
@@ -117,6 +125,7 @@ impl Failure {
 struct Started {
     address: SocketAddr,
     chain: Option<FollowedChain>,
+    tenants: Addr<TenantsActor>,
     #[cfg(test)]
     tracker: Addr<HeadTracker>,
 }
@@ -160,6 +169,7 @@ impl Service {
             address: started.address,
             head,
             chain: started.chain,
+            tenants: started.tenants,
             #[cfg(test)]
             tracker: started.tracker,
             failure,
@@ -191,6 +201,14 @@ impl Service {
     #[must_use]
     pub const fn followed_chain(&self) -> Option<&FollowedChain> {
         self.chain.as_ref()
+    }
+
+    /// Replaces the keys that the configuration names. Sessions with a key that stays go on; those
+    /// with a key that goes are closed within a second.
+    pub async fn replace_keys(&self, config: &Config) {
+        let keys = configured_keys(config);
+        // This fails if the service is stopping.
+        let _ = self.tenants.send(ReplaceConfigured(keys)).await;
     }
 
     /// Waits until the service cannot go on, and returns the reason.
@@ -293,7 +311,26 @@ impl Startup {
         let upstreams = feed.upstreams.take();
         let chain = upstreams.as_ref().map(|upstreams| upstreams.chain.clone());
         metrics.count_nodes(chain.as_ref().map_or(0, |chain| chain.nodes));
-        let server_state = server_state(&config, (head, tracker.clone(), upstreams), metrics);
+        let tenants_arbiter = Arbiter::new();
+        let setup = TenantsSetup {
+            opened: tenants::open(),
+            configured: configured_keys(&config),
+            limits: service_limits(&config),
+            labels: Labels::new(
+                rpc::method_names().chain(["other"]),
+                Outcome::ALL.map(Outcome::label),
+            ),
+        };
+        let (access, tenants) = match TenantsActor::open(setup, &tenants_arbiter.handle()) {
+            Ok(opened) => opened,
+            Err(error) => {
+                feed.stop();
+                return drop(started.send(Err(StartError::Tenants(error.into()))));
+            }
+        };
+        let parts = (head, tracker.clone(), upstreams);
+        let access = (access, tenants.clone());
+        let server_state = server_state(&config, parts, access, metrics);
         let draining = Arc::clone(&server_state.readiness.draining);
         let server = serve(&config, server_state, socket, failure.clone());
         let (address, server) = match server {
@@ -307,6 +344,7 @@ impl Startup {
         let _ = started.send(Ok(Started {
             address,
             chain,
+            tenants: tenants.clone(),
             #[cfg(test)]
             tracker: tracker.clone(),
         }));
@@ -327,6 +365,9 @@ impl Startup {
             _ = tracker.send(StopHead) => {}
             () = tracker_end.wait() => {}
         }
+        // What was used and not written is written now.
+        let _ = tenants.send(StopTenants).await;
+        tenants_arbiter.stop();
         arbiter.stop();
         if let Some(Stop { done, .. }) = stop {
             let _ = done.send(());
@@ -338,6 +379,7 @@ impl Startup {
 fn server_state(
     config: &Config,
     (head, tracker, upstreams): (Head, Addr<HeadTracker>, Option<Upstreams>),
+    (access, tenants): (Access, Addr<TenantsActor>),
     metrics: Metrics,
 ) -> ServerState {
     let chain = upstreams.as_ref().map(|upstreams| &upstreams.chain);
@@ -350,16 +392,6 @@ fn server_state(
     // A quarter of the connections is left for requests and probes, and half of them for other
     // tenants.
     let most = config.max_sessions.or(connections - connections / 4);
-    let limits = ServiceLimits {
-        methods: config.methods,
-        quota: Quota {
-            requests: NonZeroU32::new(config.rate_limit).map(Rate::of_one_second),
-            ..Quota::default()
-        },
-        sessions: config.max_sessions_per_key.or(connections.div_ceil(2)),
-        node_calls: NonZeroU32::new(config.node_calls_per_key),
-    };
-    let now = SystemTime::now().into();
     ServerState {
         readiness: Readiness {
             head,
@@ -370,7 +402,8 @@ fn server_state(
         },
         tracker,
         session_caps: SessionCaps::new(most),
-        access: Access::of_configured(&configured_keys(config), &limits, now),
+        access,
+        tenants: Some(tenants),
         reads: ReadResources::start(config.pool_threads, state),
         metrics,
         settings: ServerSettings {
@@ -379,6 +412,21 @@ fn server_state(
             session_bytes: config.session_bytes,
             idle_max: config.keep_alive + config.header_timeout,
         },
+    }
+}
+
+/// What every tenant may do, unless its own limits say otherwise.
+fn service_limits(config: &Config) -> ServiceLimits {
+    ServiceLimits {
+        methods: config.methods,
+        quota: Quota {
+            requests: NonZeroU32::new(config.rate_limit).map(Rate::of_one_second),
+            ..Quota::default()
+        },
+        sessions: config
+            .max_sessions_per_key
+            .or(config.max_connections.div_ceil(2)),
+        node_calls: NonZeroU32::new(config.node_calls_per_key),
     }
 }
 

@@ -143,6 +143,11 @@ impl Grant {
 }
 
 impl Grant {
+    /// The key as it was when it was last looked up.
+    pub(crate) fn last_key(&self) -> Arc<ActiveKey> {
+        Arc::clone(&self.key.borrow())
+    }
+
     /// Counts one more subscription of the tenant, until the permit is dropped.
     ///
     /// # Errors

@@ -9,6 +9,7 @@ use crate::{
     access::{Access, SessionCaps},
     limits,
     metrics::Metrics,
+    tenants::TenantsActor,
 };
 
 /// Everything that the workers of one service share; cloning shares it.
@@ -16,6 +17,8 @@ use crate::{
 pub struct ServerState {
     /// Who may call, which methods, and how much.
     pub access: Access,
+    /// Counts what keys use; `None` if nobody does.
+    pub tenants: Option<Addr<TenantsActor>>,
     /// The permits, the pool and the source of state, shared by all workers.
     pub reads: ReadResources,
     /// All metrics.

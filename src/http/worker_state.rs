@@ -9,6 +9,7 @@ use crate::{
     connections::{BodyBudget, Watch},
     rpc::Dispatcher,
     subscriptions::{FanoutActor, Hub},
+    tenants::UsageMeter,
     ws::Sessions,
 };
 
@@ -27,10 +28,15 @@ pub(super) struct WorkerState {
 impl WorkerState {
     /// Starts the worker's actors on the current thread.
     pub(super) fn start(server: &ServerState) -> Self {
+        let usage = match &server.tenants {
+            Some(tenants) => UsageMeter::start(tenants.clone()),
+            None => UsageMeter::default(),
+        };
         let dispatcher = Dispatcher {
             readiness: server.readiness.clone(),
             worker: Worker::start(&server.reads),
             metrics: server.metrics.clone(),
+            usage: usage.clone(),
             logs_deadline: server.settings.logs_deadline,
         };
         let hub = Hub::new(server.metrics.clone());
@@ -43,6 +49,7 @@ impl WorkerState {
                 Arc::clone(&server.readiness.draining),
                 server.access.clone(),
                 server.metrics.clone(),
+                usage,
             ),
             hub,
             dispatcher: Rc::new(dispatcher),

@@ -11,7 +11,7 @@ use nearhead_actors::{
     readiness::Readiness,
 };
 use nearhead_chain::json::Json;
-use nearhead_tenants::allowlists::ListKind;
+use nearhead_tenants::{allowlists::ListKind, usage::RequestUse};
 use serde_json::value::RawValue;
 
 use super::{
@@ -28,6 +28,7 @@ use crate::{
     access::{ActiveKey, MethodSet, Now},
     limits::{BATCH_REPLY_BYTES_MAX, BUILT_RESULT_BYTES_MAX, JOINED_ITEM_BYTES_MAX},
     metrics::{Metrics, Outcome},
+    tenants::UsageMeter,
 };
 
 /// Answers request bodies; one per worker. All transports share it, so that they answer alike.
@@ -39,6 +40,8 @@ pub struct Dispatcher {
     pub worker: Worker,
     /// Counts every request.
     pub metrics: Metrics,
+    /// Counts what each key uses.
+    pub usage: UsageMeter,
     /// Longest time that one eth_getLogs may run, from admission.
     pub logs_deadline: Duration,
 }
@@ -58,7 +61,10 @@ impl Dispatcher {
         let answer = self.answer_body(key, body, now, session);
         // A panic of the dispatcher itself would end a session.
         let caught = self.panics().catch_async(answer).await;
-        caught.unwrap_or_else(|Panicked| self.refuse(NULL_ID, &RpcError::Internal, now.instant))
+        let received = Received::new(body.len(), now.instant);
+        caught.unwrap_or_else(|Panicked| {
+            self.refuse(key, NULL_ID, &RpcError::Internal, MINIMUM_UNITS, received)
+        })
     }
 
     async fn answer_body(
@@ -73,14 +79,14 @@ impl Dispatcher {
         if let Err(exceeded) = key.take(requests, now) {
             let id = parsed.as_ref().map_or(NULL_ID, Envelope::id);
             let error = RpcError::QuotaExceeded(exceeded);
+            let received = Received::new(body.len(), now.instant);
             return Answer {
-                units: 0,
                 remaining: key.remaining(now),
-                ..self.refuse(id, &error, now.instant)
+                ..self.refuse(key, id, &error, 0, received)
             };
         }
-        let instant = now.instant;
-        let mut answer = self.answer_parsed(key, parsed, instant, session).await;
+        let received = Received::new(body.len(), now.instant);
+        let mut answer = self.answer_parsed(key, parsed, received, session).await;
         if key.is_metered() {
             // A unit of each request was taken before it was answered.
             key.charge(answer.units.saturating_sub(u64::from(requests)), now);
@@ -93,12 +99,12 @@ impl Dispatcher {
         &self,
         key: &ActiveKey,
         parsed: Result<Envelope<'_>, RpcError>,
-        now: Instant,
+        received: Received,
         session: Option<&dyn RequestSession>,
     ) -> Answer {
         let envelope = match parsed {
             Ok(envelope) => envelope,
-            Err(error) => return self.refuse(NULL_ID, &error, now),
+            Err(error) => return self.refuse(key, NULL_ID, &error, MINIMUM_UNITS, received),
         };
         let methods = key.tenant.limits.methods;
         let large_answer = match session {
@@ -108,7 +114,8 @@ impl Dispatcher {
             _ => None,
         };
         let Some(snapshot) = self.readiness.head.load() else {
-            return self.refuse(envelope.id(), &RpcError::Unavailable, now);
+            let error = RpcError::Unavailable;
+            return self.refuse(key, envelope.id(), &error, MINIMUM_UNITS, received);
         };
         let context = RequestContext {
             key,
@@ -124,10 +131,10 @@ impl Dispatcher {
             keys: Cell::new(0),
         };
         let mut answer = match envelope {
-            Envelope::Single(call) => self.answer_single(&context, call, now).await,
+            Envelope::Single(call) => self.answer_single(&context, call, received).await,
             // Boxed, so that the future of a single request is not as large as a batch's.
-            Envelope::Batch(items) => Box::pin(self.answer_batch(&context, items, now)).await,
-            Envelope::OversizedBatch(id) => self.refuse_batch(id, now),
+            Envelope::Batch(items) => Box::pin(self.answer_batch(&context, items, received)).await,
+            Envelope::OversizedBatch(id) => self.refuse_batch(key, id, received),
         };
         answer.large_answer = large_answer;
         answer
@@ -137,21 +144,56 @@ impl Dispatcher {
         self.worker.resources().admission.panics()
     }
 
-    fn refuse(&self, id: &str, error: &RpcError, now: Instant) -> Answer {
-        self.metrics
-            .method(None)
-            .answered(error.outcome(), now.elapsed());
-        Answer::error(id, error)
+    /// Counts a request with this key, or an item of a batch, that was answered or refused.
+    fn count(
+        &self,
+        key: &ActiveKey,
+        method: Option<usize>,
+        outcome: Outcome,
+        units: u64,
+        received: Received,
+        bytes_out: usize,
+    ) {
+        let took = received.at.elapsed();
+        self.metrics.method(method).answered(outcome, took);
+        let method = method.unwrap_or(METHODS.len());
+        self.usage.request(
+            key.record.id,
+            &RequestUse {
+                method: u16::try_from(method).unwrap_or(u16::MAX),
+                outcome: outcome as u8,
+                units,
+                bytes_in: received.bytes as u64,
+                bytes_out: bytes_out as u64,
+                took,
+            },
+        );
+    }
+
+    /// The answer to a body that is refused as a whole, for this many units.
+    fn refuse(
+        &self,
+        key: &ActiveKey,
+        id: &str,
+        error: &RpcError,
+        units: u64,
+        received: Received,
+    ) -> Answer {
+        self.count(key, None, error.outcome(), units, received, 0);
+        Answer {
+            units,
+            ..Answer::error(id, error)
+        }
     }
 
     /// The answer to a batch of too many items: an array of one error.
-    fn refuse_batch(&self, id: &str, now: Instant) -> Answer {
+    fn refuse_batch(&self, key: &ActiveKey, id: &str, received: Received) -> Answer {
         let mut writer = Writer::new(0);
         writer.text("[");
         writer.error(id, &RpcError::BatchTooLarge);
         writer.text("]");
         let outcome = RpcError::BatchTooLarge.outcome();
-        self.metrics.method(None).answered(outcome, now.elapsed());
+        self.count(key, None, outcome, MINIMUM_UNITS, received, 0);
         Answer {
             outcome,
             ..Answer::ok("batch", MINIMUM_UNITS, Some(writer.finish()))
@@ -162,19 +204,23 @@ impl Dispatcher {
         &self,
         context: &RequestContext<'_>,
         call: Result<Call<'_>, Malformed<'_>>,
-        now: Instant,
+        received: Received,
     ) -> Answer {
         let call = match call {
             Ok(call) => call,
-            Err(malformed) => return self.refuse(malformed.id, &malformed.error, now),
+            Err(Malformed { id, error }) => {
+                return self.refuse(context.key, id, &error, MINIMUM_UNITS, received);
+            }
         };
         let method = find(&call.method, context.methods());
         let Some(id) = call.id else {
-            let units = self.handle_notification(context, method, &call, now).await;
+            let units = self
+                .handle_notification(context, method, &call, received)
+                .await;
             return Answer::ok("notification", units, None);
         };
         let name = method.map_or("unknown", |index| METHODS[index].name);
-        let (result, units) = self.call(context, method, &call, now).await;
+        let (result, units) = self.call(context, method, &call, received).await;
         match result.and_then(|json| Ok(Writer::single(id, json)?)) {
             Ok(json) => Answer::ok(name, units, Some(json)),
             Err(error) => Answer {
@@ -189,7 +235,7 @@ impl Dispatcher {
         &self,
         context: &RequestContext<'_>,
         items: Vec<&RawValue>,
-        now: Instant,
+        received: Received,
     ) -> Answer {
         let mut writer = Writer::new(JOINED_ITEM_BYTES_MAX);
         let held_max = context
@@ -198,21 +244,23 @@ impl Dispatcher {
         let mut is_full = false;
         let mut units = 0;
         for item in items {
+            let item_received = Received::new(item.get().len(), Instant::now());
             let call = Call::parse(item);
             if let Ok(call @ Call { id: None, .. }) = &call {
                 let method = find(&call.method, context.methods());
-                units += self.handle_notification(context, method, call, now).await;
+                units += self
+                    .handle_notification(context, method, call, item_received)
+                    .await;
                 continue;
             }
             writer.text(if writer.len() == 0 { "[" } else { "," });
             let call = match call {
                 Ok(call) => call,
                 Err(malformed) => {
-                    self.metrics
-                        .method(None)
-                        .answered(malformed.error.outcome(), Duration::ZERO);
+                    let (outcome, cost) = (malformed.error.outcome(), MINIMUM_UNITS);
+                    self.count(context.key, None, outcome, cost, item_received, 0);
                     writer.error(malformed.id, &malformed.error);
-                    units += MINIMUM_UNITS;
+                    units += cost;
                     continue;
                 }
             };
@@ -220,13 +268,15 @@ impl Dispatcher {
             let method = find(&call.method, context.methods());
             if is_full {
                 let error = RpcError::ResponseTooLarge;
-                let metrics = self.metrics.method(method);
-                metrics.answered(error.outcome(), Duration::ZERO);
+                let (outcome, price) = (error.outcome(), price_of(method));
+                self.count(context.key, method, outcome, price, item_received, 0);
                 writer.error(id, &error);
-                units += price_of(method);
+                units += price;
                 continue;
             }
-            let (result, call_units) = self.call(context, method, &call, Instant::now()).await;
+            let (result, call_units) = self.call(context, method, &call, item_received).await;
+            // Also for a result that is too large for the rest of the batch: it was computed.
+            units += call_units;
             match result {
                 Ok(json) => {
                     let len = json.len();
@@ -234,19 +284,20 @@ impl Dispatcher {
                         || writer.held() + json.held() > held_max;
                     if is_full {
                         writer.error(id, &RpcError::ResponseTooLarge);
-                        units += price_of(method);
-                        continue;
-                    }
-                    if writer.result(id, json, len).is_err() {
-                        return self.refuse(NULL_ID, &RpcError::Internal, now);
+                    } else if writer.result(id, json, len).is_err() {
+                        return self.refuse_answered(
+                            context.key,
+                            RpcError::Internal,
+                            units,
+                            received,
+                        );
                     }
                 }
                 Err(error) => writer.error(id, &error),
             }
-            units += call_units;
         }
         let Ok(permit) = self.worker.resources().admission.admit_batch(writer.held()) else {
-            return self.refuse(NULL_ID, &RpcError::Unavailable, now);
+            return self.refuse_answered(context.key, RpcError::Unavailable, units, received);
         };
         let json = (writer.len() > 0).then(|| {
             writer.text("]");
@@ -266,14 +317,29 @@ impl Dispatcher {
         context: &RequestContext<'_>,
         method: Option<usize>,
         call: &Call<'_>,
-        began: Instant,
+        received: Received,
     ) -> u64 {
         if call.method != "eth_unsubscribe" {
+            let outcome = Outcome::Ok;
+            self.count(context.key, None, outcome, MINIMUM_UNITS, received, 0);
             return MINIMUM_UNITS;
         }
         // A notification has no answer, not even an error.
-        let (_, units) = self.call(context, method, call, began).await;
+        let (_, units) = self.call(context, method, call, received).await;
         units
+    }
+
+    /// The answer to a batch that fails once its items are answered and counted, for their units.
+    fn refuse_answered(
+        &self,
+        key: &ActiveKey,
+        error: RpcError,
+        units: u64,
+        received: Received,
+    ) -> Answer {
+        let mut answer = self.refuse(key, NULL_ID, &error, 0, received);
+        answer.units = units;
+        answer
     }
 
     /// Admits and answers one call, and counts its outcome; returns its units too.
@@ -282,7 +348,7 @@ impl Dispatcher {
         context: &RequestContext<'_>,
         method: Option<usize>,
         call: &Call<'_>,
-        began: Instant,
+        received: Received,
     ) -> (Result<Json, RpcError>, u64) {
         let result = match method.map(|index| &METHODS[index]) {
             Some(method) => {
@@ -295,15 +361,26 @@ impl Dispatcher {
         let outcome = result
             .as_ref()
             .map_or_else(RpcError::outcome, |_| Outcome::Ok);
-        self.metrics
-            .method(method)
-            .answered(outcome, began.elapsed());
         let (price, keys) = (price_of(method), context.keys.take());
-        let units = match &result {
-            Ok(json) => price::units(price, keys, json.len()),
-            Err(_) => price,
+        let (units, bytes_out) = match &result {
+            Ok(json) => (price::units(price, keys, json.len()), json.len()),
+            Err(_) => (price, 0),
         };
+        self.count(context.key, method, outcome, units, received, bytes_out);
         (result, units)
+    }
+}
+
+/// A request that is being answered: a body, or an item of a batch.
+#[derive(Clone, Copy)]
+struct Received {
+    bytes: usize,
+    at: Instant,
+}
+
+impl Received {
+    const fn new(bytes: usize, at: Instant) -> Self {
+        Self { bytes, at }
     }
 }
 

@@ -5,6 +5,7 @@ use std::{
     rc::Rc,
     sync::Arc,
     task::{Context, Waker},
+    time::{Instant, SystemTime},
 };
 
 use bytes::Bytes;
@@ -20,7 +21,7 @@ use super::{
     shared::SessionsShared,
 };
 use crate::{
-    access::{Grant, SessionPermit},
+    access::{Grant, Now, SessionPermit},
     connections::{ConnectionHandle, Tick},
     limits::{
         CONTROL_FRAMES_PER_SECOND, JOINED_REPLY_BYTES_MAX, SESSION_REQUESTS_MAX,
@@ -93,6 +94,8 @@ pub(crate) struct Session {
     pinged_at: Cell<Tick>,
     /// Pings since the client last sent anything.
     unanswered: Cell<u8>,
+    /// Notifications since the last tick, and their bytes.
+    notified: Cell<(u64, u64)>,
     /// When the client last took bytes, or, if none waited then, when the next ones were queued.
     taken_at: Cell<Tick>,
     /// Its right to be answered.
@@ -110,6 +113,7 @@ impl Session {
     ) -> Self {
         let now = shared.now();
         shared.metrics.sessions.inc();
+        shared.usage.session_opened(grant.last_key().record.id);
         Self {
             shared,
             subscriptions,
@@ -125,6 +129,7 @@ impl Session {
             control_frames: Cell::new(0),
             pinged_at: Cell::new(now),
             unanswered: Cell::new(0),
+            notified: Cell::default(),
             taken_at: Cell::new(now),
             grant,
             _permit: permit,
@@ -158,9 +163,11 @@ impl Session {
         }
         let waiting = self.outbox.borrow().held();
         let len: usize = pieces.iter().map(Bytes::len).sum();
+        let (count, bytes) = self.notified.get();
         if waiting > 0 && waiting + len > self.shared.budget / 2 {
             return false;
         }
+        self.notified.set((count + 1, bytes + len as u64));
         self.begin_sending().push(pieces.map(Piece::Own));
         self.wake();
         true
@@ -377,6 +384,16 @@ impl Session {
         }
     }
 
+    /// Counts and charges the notifications since the last call.
+    pub(super) fn charge_notifications(&self, now: Now) {
+        let (count, bytes) = self.notified.take();
+        if count > 0 {
+            let key = self.grant.last_key();
+            let units = self.shared.usage.notified(key.record.id, count, bytes);
+            key.charge(units, now);
+        }
+    }
+
     /// Closes the session if it is no longer let in.
     pub(super) fn check_grant(&self, now: UnixMillis) {
         if self.takes_messages()
@@ -517,6 +534,10 @@ impl NotificationSink for Session {
 impl Drop for Session {
     fn drop(&mut self) {
         self.count_as_lost();
+        self.charge_notifications(Now {
+            instant: Instant::now(),
+            unix: SystemTime::now().into(),
+        });
         self.shared.metrics.sessions.dec();
     }
 }

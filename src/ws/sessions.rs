@@ -7,15 +7,16 @@ use std::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
-    time::{Duration, SystemTime},
+    time::{Duration, Instant, SystemTime},
 };
 
 use super::{session::Session, shared::SessionsShared};
 use crate::{
-    access::{Access, Grant, SessionPermit},
+    access::{Access, Grant, Now, SessionPermit},
     connections::{ConnectionHandle, every, every_second},
     metrics::Metrics,
     subscriptions::SessionSubscriptions,
+    tenants::UsageMeter,
 };
 
 /// How often sessions are checked after a change of keys: a revocation holds for open sessions
@@ -46,8 +47,9 @@ impl Sessions {
         draining: Arc<AtomicBool>,
         access: Access,
         metrics: Metrics,
+        usage: UsageMeter,
     ) -> Self {
-        let this = Self::new(budget, message_max, draining, access, metrics);
+        let this = Self::new(budget, message_max, draining, access, metrics, usage);
         let open = Rc::clone(&this.open);
         every_second(Rc::downgrade(&this.shared), move |shared| open.tick(shared));
         let open = Rc::clone(&this.open);
@@ -63,9 +65,10 @@ impl Sessions {
         draining: Arc<AtomicBool>,
         access: Access,
         metrics: Metrics,
+        usage: UsageMeter,
     ) -> Self {
         Self {
-            shared: Rc::new(SessionsShared::new(budget, message_max, metrics)),
+            shared: Rc::new(SessionsShared::new(budget, message_max, metrics, usage)),
             open: Rc::new(OpenSessions {
                 sessions: RefCell::default(),
                 draining,
@@ -117,13 +120,18 @@ impl OpenSessions {
 
     /// Called once a second for heartbeats, evictions, shutdown and keys that expire.
     pub(super) fn tick(&self, shared: &SessionsShared) {
-        self.check_grants();
+        let access_now = Now {
+            instant: Instant::now(),
+            unix: SystemTime::now().into(),
+        };
         let now = shared.advance();
         let is_draining = self.draining.load(Ordering::Relaxed);
         self.sessions.borrow_mut().retain(|session| {
             let Some(session) = session.upgrade() else {
                 return false;
             };
+            session.charge_notifications(access_now);
+            session.check_grant(access_now.unix);
             if is_draining {
                 session.drain();
             }

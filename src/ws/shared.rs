@@ -8,7 +8,7 @@ use std::{
 use bytes::Bytes;
 
 use super::frame::{self, Opcode};
-use crate::{connections::Tick, metrics::Metrics};
+use crate::{connections::Tick, metrics::Metrics, tenants::UsageMeter};
 
 /// The clock, the bounds and the metrics of a worker's sessions.
 pub(super) struct SessionsShared {
@@ -18,17 +18,24 @@ pub(super) struct SessionsShared {
     /// Longest time that a message may take to arrive.
     pub(super) message_max: Tick,
     pub(super) metrics: Metrics,
+    pub(super) usage: UsageMeter,
     /// The payload length that was last asked for, and the header of a text frame of that length.
     text_header: RefCell<(usize, Bytes)>,
 }
 
 impl SessionsShared {
-    pub(super) fn new(budget: usize, message_max: Duration, metrics: Metrics) -> Self {
+    pub(super) fn new(
+        budget: usize,
+        message_max: Duration,
+        metrics: Metrics,
+        usage: UsageMeter,
+    ) -> Self {
         Self {
             now: Cell::new(0),
             budget,
             message_max: Tick::try_from(message_max.as_secs()).unwrap_or(Tick::MAX),
             metrics,
+            usage,
             text_header: RefCell::new((0, frame::header(Opcode::Text, 0))),
         }
     }

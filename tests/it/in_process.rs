@@ -90,6 +90,7 @@ impl InProcess {
             readiness: readiness(head, HeadAgeMax::Off),
             worker: Worker::start(&ReadResources::start(1, None)),
             metrics: Metrics::new(method_names()).unwrap(),
+            usage: Default::default(),
             logs_deadline: Duration::from_secs(10),
         };
         let key = access().resolve("test", now().unix).unwrap();

@@ -32,6 +32,7 @@ async fn ready(
         tracker: tracker.clone(),
         session_caps: SessionCaps::new(1),
         access: access(),
+        tenants: None,
         reads: ReadResources::start(1, None),
         metrics: Metrics::new([]).unwrap(),
         settings: ServerSettings::default(),

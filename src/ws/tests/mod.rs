@@ -34,6 +34,7 @@ use crate::{
     connections::{Connection, ConnectionHandle, socket_pair},
     metrics::Metrics,
     subscriptions::{Hub, SessionSubscriptions},
+    tenants::UsageMeter,
 };
 
 const BUDGET: usize = 1 << 20;
@@ -47,6 +48,7 @@ fn sessions() -> Sessions {
         draining,
         Access::for_tests(1_000),
         metrics,
+        UsageMeter::default(),
     )
 }
 

@@ -26,6 +26,7 @@ use crate::{
     metrics::Metrics,
     rpc::{RequestSession as _, RpcError, SubscriptionKind},
     subscriptions::{Hub, SessionSubscriptions},
+    tenants::UsageMeter,
     ws::{request_subscriptions::RequestSubscriptions, session::Session, sessions::Sessions},
 };
 
@@ -59,6 +60,7 @@ impl World {
                 draining,
                 access.clone(),
                 metrics.clone(),
+                UsageMeter::default(),
             ),
             metrics,
             caps: SessionCaps::new(100),

@@ -1,0 +1,77 @@
+//! What one worker has counted, and how it gets to the tenants' actor.
+
+use std::{
+    cell::{Cell, RefCell},
+    rc::Rc,
+    time::Duration,
+};
+
+use actix::Addr;
+use nearhead_tenants::{
+    id::KeyId,
+    usage::{RequestUse, UsageCounts},
+};
+
+use super::{messages::AddUsage, tenants_actor::TenantsActor};
+use crate::{connections::every, rpc::NOTIFICATION_UNITS};
+
+/// How often a worker hands over what it has counted.
+const HAND_OVER: Duration = Duration::from_secs(1);
+
+/// What one worker has counted; cloning shares it. Nobody else touches it, so counting takes no
+/// lock.
+#[derive(Clone, Debug, Default)]
+pub struct UsageMeter(Rc<MeterState>);
+
+#[derive(Debug, Default)]
+struct MeterState {
+    counts: RefCell<UsageCounts>,
+    /// Whether counts are on their way. Until they have arrived, the next ones wait here.
+    is_sending: Cell<bool>,
+}
+
+impl UsageMeter {
+    /// A meter whose counts are handed to `tenants` every second.
+    pub(crate) fn start(tenants: Addr<TenantsActor>) -> Self {
+        let this = Self::default();
+        let state = Rc::downgrade(&this.0);
+        every(HAND_OVER, state.clone(), move |_| {
+            if let Some(state) = state.upgrade() {
+                hand_over(&state, &tenants);
+            }
+        });
+        this
+    }
+
+    /// Counts one request.
+    pub(crate) fn request(&self, key: KeyId, request: &RequestUse) {
+        self.0.counts.borrow_mut().request(key, request);
+    }
+
+    /// Counts a session that opens.
+    pub(crate) fn session_opened(&self, key: KeyId) {
+        self.0.counts.borrow_mut().session_opened(key);
+    }
+
+    /// Counts notifications, and returns what they cost in units.
+    pub(crate) fn notified(&self, key: KeyId, notifications: u64, bytes: u64) -> u64 {
+        let units = notifications * NOTIFICATION_UNITS;
+        let mut counts = self.0.counts.borrow_mut();
+        counts.notified(key, notifications, units, bytes);
+        units
+    }
+}
+
+fn hand_over(state: &Rc<MeterState>, tenants: &Addr<TenantsActor>) {
+    if state.is_sending.get() || state.counts.borrow().is_empty() {
+        return;
+    }
+    let taken = state.counts.borrow_mut().take();
+    state.is_sending.set(true);
+    let (state, sending) = (Rc::clone(state), tenants.send(AddUsage(taken)));
+    actix::spawn(async move {
+        // This fails if the service stops; its last counts are lost with it.
+        let _ = sending.await;
+        state.is_sending.set(false);
+    });
+}
