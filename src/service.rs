@@ -372,6 +372,7 @@ fn server_state(
         session_caps: SessionCaps::new(most),
         access: Access::of_configured(&configured_keys(config), &limits, now),
         reads: ReadResources::start(config.pool_threads, state),
+        openrpc: rpc::document(),
         metrics,
         settings: ServerSettings {
             logs_deadline: config.logs_deadline,

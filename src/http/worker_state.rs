@@ -32,6 +32,7 @@ impl WorkerState {
             worker: Worker::start(&server.reads),
             metrics: server.metrics.clone(),
             logs_deadline: server.settings.logs_deadline,
+            openrpc: server.openrpc.clone(),
         };
         let hub = Hub::new(server.metrics.clone());
         FanoutActor::start(server.tracker.clone(), Rc::clone(&hub));

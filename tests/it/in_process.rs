@@ -91,6 +91,7 @@ impl InProcess {
             worker: Worker::start(&ReadResources::start(1, None)),
             metrics: Metrics::new(method_names()).unwrap(),
             logs_deadline: Duration::from_secs(10),
+            openrpc: nearhead::rpc::document(),
         };
         let key = access().resolve("test", now().unix).unwrap();
         Self {

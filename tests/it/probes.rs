@@ -33,6 +33,7 @@ async fn ready(
         session_caps: SessionCaps::new(1),
         access: access(),
         reads: ReadResources::start(1, None),
+        openrpc: nearhead::rpc::document(),
         metrics: Metrics::new([]).unwrap(),
         settings: ServerSettings::default(),
         readiness: readiness(head.clone(), age_max),
