@@ -55,7 +55,7 @@
 //! | actix | the actors, their arbiters and systems (`nearhead_actors`, `http::request_actor`, `service`) |
 //! | actix-web, actix-http | `http`, `service` |
 //! | actix-web-actors | a session's context and handshake, only in `ws/session_actor.rs`; it is deprecated, so its version is pinned |
-//! | serde_json | what clients send (`rpc`), genesis.json and the files of `nearhead_actors::data_folder`; blocks are written by hand, once, when they are made |
+//! | serde_json | what clients send (`rpc`), the OpenRPC document (`rpc::openrpc`), genesis.json and the files of `nearhead_actors::data_folder`; blocks are written by hand, once, when they are made |
 //! | alloy-primitives, alloy-rlp, alloy-trie | the pure package; primitives everywhere; the account type of the trie in `nearhead_actors::messages` and `proof_actor` |
 //! | crossbeam | channels between threads that are not async: ticks and the stop signal of a source (`source`, `feed`) |
 //! | dashmap | the trie's nodes by hash: read by all workers while a block is written |

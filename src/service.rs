@@ -405,6 +405,7 @@ fn server_state(
         access,
         tenants: Some(tenants),
         reads: ReadResources::start(config.pool_threads, state),
+        openrpc: rpc::document(),
         metrics,
         settings: ServerSettings {
             logs_deadline: config.logs_deadline,

@@ -14,6 +14,7 @@ pub(super) enum Route<'a> {
     Health,
     Ready,
     Metrics,
+    OpenRpc,
     /// A known path with a verb that it does not allow; holds those that it does.
     WrongVerb(&'static str),
     Unknown,
@@ -30,6 +31,7 @@ impl<'a> Route<'a> {
             "/health" => probe(Self::Health),
             "/ready" => probe(Self::Ready),
             "/metrics" => probe(Self::Metrics),
+            "/openrpc.json" => probe(Self::OpenRpc),
             _ => match (key_after("/v3", path), key_after("/ws/v3", path)) {
                 (Some(key), _) => match *verb {
                     Method::POST => Self::Rpc(key),
@@ -82,6 +84,11 @@ mod tests {
             ("GET", "/ready", Route::Ready),
             ("GET", "/metrics", Route::Metrics),
             ("OPTIONS", "/metrics", Route::Preflight),
+            ("GET", "/openrpc.json", Route::OpenRpc),
+            ("HEAD", "/openrpc.json", Route::OpenRpc),
+            ("OPTIONS", "/openrpc.json", Route::Preflight),
+            ("POST", "/openrpc.json", Route::WrongVerb(probe)),
+            ("GET", "/openrpc.json/", Route::Unknown),
             ("GET", "/ws/v3/key", Route::Session("key")),
             ("GET", "/ws/v3", Route::Session("")),
             ("GET", "/ws/v3/key/", Route::Unknown),

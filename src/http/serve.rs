@@ -9,6 +9,8 @@ use actix_web::{
     },
 };
 
+use nearhead_chain::json::Json;
+
 use super::{
     access_log::AccessEntry,
     body::{close_after, drain},
@@ -52,19 +54,34 @@ impl WorkerState {
     ) -> HttpResponse {
         // After an upgrade the body has no end.
         if request.head().upgrade() {
-            return close_after(self.answer_route(route));
+            return close_after(self.answer_route(request, route));
         }
         match drain(payload, self.server.settings.body_timeout).await {
-            Ok(()) => self.answer_route(route),
+            Ok(()) => self.answer_route(request, route),
             Err(refusal) => refuse_body(refusal),
         }
     }
 
-    fn answer_route(&self, route: Route<'_>) -> HttpResponse {
+    /// The OpenRPC document. It stays the same while the service runs.
+    fn openrpc(&self, request: &HttpRequest) -> HttpResponse {
+        let json = Json::shared(self.server.openrpc.clone());
+        let mut response =
+            self.compression
+                .response(request, StatusCode::OK, json, Vec::new(), None);
+        let headers = response.headers_mut();
+        let content_type = HeaderValue::from_static("application/json");
+        headers.insert(header::CONTENT_TYPE, content_type);
+        let cached = HeaderValue::from_static("max-age=300");
+        headers.insert(header::CACHE_CONTROL, cached);
+        response
+    }
+
+    fn answer_route(&self, request: &HttpRequest, route: Route<'_>) -> HttpResponse {
         match route {
             Route::Health => probes::health(),
             Route::Ready => probes::ready(&self.server),
             Route::Metrics => probes::metrics(&self.server),
+            Route::OpenRpc => self.openrpc(request),
             Route::Preflight => cors::preflight(),
             Route::WrongVerb(allowed) => {
                 let error = RpcError::InvalidHttp("wrong verb for this path, see the allow header");

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use actix::Addr;
+use bytes::Bytes;
 use nearhead_actors::{head_tracker::HeadTracker, read::ReadResources, readiness::Readiness};
 
 use crate::{
@@ -21,6 +22,8 @@ pub struct ServerState {
     pub tenants: Option<Addr<TenantsActor>>,
     /// The permits, the pool and the source of state, shared by all workers.
     pub reads: ReadResources,
+    /// The OpenRPC document.
+    pub openrpc: Bytes,
     /// All metrics.
     pub metrics: Metrics,
     /// Options.

@@ -38,6 +38,7 @@ impl WorkerState {
             metrics: server.metrics.clone(),
             usage: usage.clone(),
             logs_deadline: server.settings.logs_deadline,
+            openrpc: server.openrpc.clone(),
         };
         let hub = Hub::new(server.metrics.clone());
         FanoutActor::start(server.tracker.clone(), Rc::clone(&hub));

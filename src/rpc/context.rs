@@ -2,6 +2,7 @@
 
 use std::{cell::Cell, sync::Arc, time::Duration};
 
+use bytes::Bytes;
 use nearhead_actors::{read::Worker, readiness::Readiness};
 use nearhead_chain::{json::Json, window::Snapshot};
 
@@ -25,6 +26,8 @@ pub(crate) struct RequestContext<'a> {
     pub(crate) logs_deadline: Duration,
     /// Largest result, in bytes, that is built whole; a larger one is built while it is sent.
     pub(crate) built_max: usize,
+    /// The OpenRPC document.
+    pub(crate) openrpc: &'a Bytes,
     /// The session that the request came over, if any.
     pub(crate) session: Option<&'a dyn RequestSession>,
     /// Storage keys that the call in progress names; its handler counts them for the price.

@@ -5,6 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use bytes::Bytes;
 use nearhead_actors::{
     admission::{CostClass, Panicked, Panics},
     read::Worker,
@@ -44,6 +45,8 @@ pub struct Dispatcher {
     pub usage: UsageMeter,
     /// Longest time that one eth_getLogs may run, from admission.
     pub logs_deadline: Duration,
+    /// The OpenRPC document.
+    pub openrpc: Bytes,
 }
 
 impl Dispatcher {
@@ -123,6 +126,7 @@ impl Dispatcher {
             readiness: &self.readiness,
             worker: &self.worker,
             logs_deadline: self.logs_deadline,
+            openrpc: &self.openrpc,
             built_max: match envelope {
                 Envelope::Batch(_) => JOINED_ITEM_BYTES_MAX,
                 _ => BUILT_RESULT_BYTES_MAX,

@@ -7,6 +7,7 @@
 //! | `context` | what a handler gets, and what it returns |
 //! | `methods` | the handlers |
 //! | `envelope`, `params`, `log_query` | parsing: requests, parameters, the filter object |
+//! | `openrpc` | the OpenRPC document, made from the registry |
 //! | `price` | what a call costs, in units |
 //! | `answer`, `error` | writing: responses, and every error with its code |
 //! | `request_session` | the session of a request, as methods and the dispatcher see it |
@@ -19,6 +20,7 @@ pub mod envelope;
 mod error;
 pub mod log_query;
 mod methods;
+mod openrpc;
 pub mod params;
 mod price;
 mod registry;
@@ -28,6 +30,7 @@ pub use answer::Answer;
 pub(crate) use answer::Refusal;
 pub use dispatcher::Dispatcher;
 pub use error::RpcError;
+pub use openrpc::document;
 pub use price::{MINIMUM_UNITS, NOTIFICATION_UNITS};
 pub use registry::{METHODS, Method, method_names};
 pub use request_session::{RequestSession, SubscriptionKind};

@@ -19,7 +19,7 @@ pub struct Method {
     pub set: MethodSet,
     /// How it is admitted.
     pub(crate) class: CostClass,
-    /// What a call costs in units, before the surcharges of [`price`](super::price).
+    /// What a call costs in units, before the surcharges of `rpc::price`.
     pub price: u64,
     handler: Handler,
 }
@@ -54,7 +54,7 @@ macro_rules! method {
 
 /// Every method, one per line.
 #[rustfmt::skip]
-pub static METHODS: [Method; 29] = [
+pub static METHODS: [Method; 30] = [
     method!(Core Cheap 1 "eth_getBlockByHash" => blocks::get_block_by_hash),
     method!(Core Measured 2 "eth_getLogs" => logs::get_logs),
     method!(Core Measured 2 "eth_getProof" => state::get_proof),
@@ -83,6 +83,7 @@ pub static METHODS: [Method; 29] = [
     method!(Companion Cheap 1 "eth_unsubscribe" => subscribe::unsubscribe),
     method!(Companion Cheap 1 "net_listening" => companion::listening),
     method!(Companion Cheap 1 "net_version" => companion::network_version),
+    method!(Companion Cheap 1 "rpc.discover" => companion::discover),
     method!(Companion Cheap 1 "web3_clientVersion" => companion::client_version),
 ];
 

@@ -47,6 +47,14 @@ fn exchanges() -> Vec<Exchange> {
     files.iter().flat_map(read).collect()
 }
 
+/// The requests of all files.
+pub(crate) fn requests() -> Vec<Value> {
+    let exchanges = exchanges().into_iter();
+    exchanges
+        .map(|exchange| json(exchange.request.as_bytes()))
+        .collect()
+}
+
 /// The exchanges of one file, which has at least one.
 fn read(file: &PathBuf) -> Vec<Exchange> {
     assert_eq!(

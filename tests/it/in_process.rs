@@ -92,6 +92,7 @@ impl InProcess {
             metrics: Metrics::new(method_names()).unwrap(),
             usage: Default::default(),
             logs_deadline: Duration::from_secs(10),
+            openrpc: nearhead::rpc::document(),
         };
         let key = access().resolve("test", now().unix).unwrap();
         Self {

@@ -15,6 +15,7 @@
 //! | `probes` | /ready in every state of the service; eth_syncing |
 //! | `access_log` | every request under the id in its response, never a key |
 //! | `admission` | permits, quotas, method sets, disconnects, one snapshot a batch |
+//! | `openrpc` | the OpenRPC document: served, its examples run, its schemas compared |
 //! | `units` | what calls cost, in the header of an answer |
 //! | `slow_clients` | clients that send or read too slowly are cut off |
 //! | `cli` | help, check, refusals, exit codes, secrecy of keys |
@@ -51,6 +52,8 @@ mod in_process;
 mod metrics;
 #[cfg(feature = "all-tests")]
 mod node;
+#[cfg(feature = "all-tests")]
+mod openrpc;
 #[cfg(feature = "all-tests")]
 mod probes;
 mod proofs;

@@ -34,6 +34,7 @@ async fn ready(
         access: access(),
         tenants: None,
         reads: ReadResources::start(1, None),
+        openrpc: nearhead::rpc::document(),
         metrics: Metrics::new([]).unwrap(),
         settings: ServerSettings::default(),
         readiness: readiness(head.clone(), age_max),

@@ -41,6 +41,7 @@ fn calls() -> Vec<(Value, u64)> {
         (call("eth_getBlockByNumber", json!([latest, true])), 0),
         (call("eth_getBlockReceipts", json!([latest])), 0),
         (call("eth_getLogs", json!([{"fromBlock": "earliest"}])), 0),
+        (call("rpc.discover", json!([])), 0),
         (call("eth_getProof", json!([TOKEN, [], latest])), 0),
         (call("eth_getProof", json!([TOKEN, keys(1)])), 1),
         (call("eth_getProof", json!([TOKEN, keys(3)])), 3),

@@ -110,7 +110,9 @@ impl Standing {
                 reason,
                 wait,
             } => {
-                if let Some(node) = inner.nodes.get_mut(upstream) {
+                // A fault that changes nothing else ends no backoff.
+                let node = inner.nodes.get_mut(upstream);
+                if let Some(node) = node.filter(|_| !wait.is_zero()) {
                     let until = now.checked_add(wait);
                     node.backoffs[class as usize] = until.map(|until| StandingBackoff {
                         until,
@@ -186,7 +188,7 @@ mod tests {
     fn the_upstream_of_the_newest_head_is_asked_for_state_first_and_faulty_ones_last() {
         use CallClass::{Blocks, Heads, State};
         let fault = Some("timeout");
-        let cases: [(&[Event], &[UpstreamId], bool); 13] = [
+        let cases: [(&[Event], &[UpstreamId], bool); 14] = [
             (&[], &[0, 1, 2], false),
             (&[preferred(2)], &[2, 0, 1], false),
             (&[preferred(2), preferred(1)], &[1, 0, 2], false),
@@ -205,6 +207,20 @@ mod tests {
             ),
             (&[preferred(0), failed(0, State, fault)], &[1, 2, 0], false),
             (&[preferred(1), failed(1, State, None)], &[0, 2], true),
+            // A fault without a wait ends no backoff.
+            (
+                &[
+                    failed(1, State, None),
+                    Event::Failed {
+                        upstream: 1,
+                        class: State,
+                        reason: fault,
+                        wait: Duration::ZERO,
+                    },
+                ],
+                &[0, 2],
+                true,
+            ),
             (
                 &[
                     failed(0, State, None),

@@ -1,6 +1,7 @@
 //! The companion methods that need no read actor: each answers with a constant, or with a value of
-//! the snapshot.
+//! the snapshot or of the dispatcher.
 
+use bytes::Bytes;
 use nearhead_chain::{encode::value, json::Json};
 
 use crate::rpc::{
@@ -27,6 +28,12 @@ pub(crate) async fn client_version(_: &RequestContext<'_>, params: Params<'_>) -
         params,
         concat!("\"nearhead/v", env!("CARGO_PKG_VERSION"), "\""),
     )
+}
+
+/// The OpenRPC document.
+pub(crate) async fn discover(context: &RequestContext<'_>, params: Params<'_>) -> MethodResult {
+    params.finish()?;
+    Ok(Json::shared(Bytes::clone(context.openrpc)))
 }
 
 pub(crate) async fn listening(_: &RequestContext<'_>, params: Params<'_>) -> MethodResult {

@@ -114,7 +114,7 @@ const UNKNOWN: &[&str] = &[
     "eth_sendRawTransaction",
     "eth_getLogs\u{0}",
     "debug_traceBlock",
-    "rpc.discover",
+    "rpc.describe",
     "\u{e4}",
 ];
 

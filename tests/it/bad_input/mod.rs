@@ -6,6 +6,8 @@ mod filter;
 mod http;
 mod params;
 
+use serde_json::Value;
+
 use crate::harness::{Connection, Server, check};
 
 /// The request that follows every row, and its answer.
@@ -58,7 +60,7 @@ fn shortened(text: &str) -> String {
 
 /// An error answer as the server writes it.
 pub(crate) fn error(id: &str, code: i32, message: &str) -> String {
-    let message = serde_json::Value::from(message);
+    let message = Value::from(message);
     format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":{code},"message":{message}}}}}"#)
 }
 
@@ -95,6 +97,29 @@ fn run(rows: &[Row]) {
         rows.len(),
         failures.join("\n")
     );
+}
+
+/// Why a request is refused that a JSON Schema cannot refuse.
+const BEYOND_SCHEMAS: [&str; 4] = [
+    "invalid block range params",
+    "block range extends beyond current head block",
+    "query exceeds 5000 parameters",
+    "too many slots",
+];
+
+/// The requests of the rows on parameters and filters, and whether the parameters are accepted. A
+/// row that is refused for a reason beyond schemas is left out.
+pub(crate) fn parameter_calls() -> Vec<(Value, bool)> {
+    let rows = params::rows().into_iter().chain(filter::rows());
+    let expressible = rows.filter(|row| {
+        let mut reasons = BEYOND_SCHEMAS.iter();
+        !reasons.any(|reason| row.answer.contains(reason))
+    });
+    let calls = expressible.map(|row| {
+        let accepted = !row.answer.contains(r#""code":-32602"#);
+        (serde_json::from_str(&row.body).unwrap(), accepted)
+    });
+    calls.collect()
 }
 
 #[test]

@@ -85,6 +85,7 @@ const METHODS: &[Method] = &[
     method("net_version", &[], 0),
     method("eth_blockNumber", &[], 0),
     method("web3_clientVersion", &[], 0),
+    method("rpc.discover", &[], 0),
     method("net_listening", &[], 0),
     method("eth_accounts", &[], 0),
     method("eth_syncing", &[], 0),

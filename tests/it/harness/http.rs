@@ -195,6 +195,14 @@ impl Connection {
         }
     }
 
+    /// Everything up to the end of the connection.
+    #[cfg(feature = "all-tests")]
+    pub(crate) fn rest(&mut self) -> String {
+        let mut text = String::new();
+        self.stream.read_to_string(&mut text).unwrap();
+        text
+    }
+
     fn line(&mut self) -> Option<String> {
         let mut line = Vec::new();
         match self.stream.read_until(b'\n', &mut line) {

@@ -436,7 +436,10 @@ fn every_answer_equals_the_models() {
                 }
             }
             walk.check_states().await;
-            let answered = |method: &&Method| !SESSION_METHODS.contains(&method.name);
+            // The OpenRPC document is large and no matter of blocks.
+            let answered = |method: &&Method| {
+                !SESSION_METHODS.contains(&method.name) && method.name != "rpc.discover"
+            };
             for method in METHODS.iter().filter(answered) {
                 let asked = walk.asked.get(method.name).copied().unwrap_or_default();
                 assert!(asked >= SEQUENCES / 2, "{}: {asked} answers", method.name);

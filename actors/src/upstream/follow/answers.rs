@@ -231,6 +231,7 @@ impl<U: Upstream, W: HeldWindow, A: HeadAuthority> Follower<U, W, A> {
             }
             Purpose::Backfill => {
                 if let Some(backfill) = &mut self.backfill {
+                    backfill.answered(upstream, ask);
                     let fetched = linked(block, |block| (upstream, block));
                     backfill.blocks.got(ask, fetched);
                 }
@@ -258,7 +259,9 @@ impl<U: Upstream, W: HeldWindow, A: HeadAuthority> Follower<U, W, A> {
                 self.sync.take_if(|_| ends);
             }
             Purpose::Backfill => {
-                if let Some(backfill) = &mut self.backfill {
+                if let Some(backfill) = &mut self.backfill
+                    && backfill.answered(upstream, ask)
+                {
                     backfill.blocks.failed(ask);
                 }
             }

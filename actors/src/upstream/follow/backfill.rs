@@ -5,8 +5,8 @@ use std::{fmt, sync::Arc, time::Duration};
 use nearhead_chain::{block::Block, verify::HeaderRefusal, window::WINDOW_BLOCKS};
 
 use super::{
-    Event, Follower,
-    fetching::{ActiveBackfill, GenesisFetch},
+    Event, Follower, STUCK_MIN,
+    fetching::{ActiveBackfill, BackfillCall, GenesisFetch},
     interface::{ChangeError, FetchError, HeldChain, HeldWindow, Upstream},
     work::{self, Purpose},
 };
@@ -19,6 +19,9 @@ use crate::upstream::{
 
 /// Longest wait, in block times, before upstreams that lack an old block are asked for it again.
 const RETRY_BLOCKS_MAX: u32 = 8;
+
+/// Block times for which an upstream that was slow with old blocks is not asked for any.
+const SLOW_BLOCKS: u32 = 16;
 
 /// Shortest and longest wait before the genesis is asked for again.
 const GENESIS_WAIT_MIN: Duration = Duration::from_secs(1);
@@ -41,7 +44,16 @@ impl<U: Upstream, W: HeldWindow, A: HeadAuthority> Follower<U, W, A> {
             && let Some(upstream) = self.in_turn(turn)
         {
             let backfill = self.backfill.as_mut();
-            let asks = backfill.map(|backfill| backfill.blocks.ask(width));
+            let asks = backfill.map(|backfill| {
+                let asks = backfill.blocks.ask(width);
+                let call = |ask: &Ask| BackfillCall {
+                    upstream,
+                    ask: *ask,
+                    asked_at: now,
+                };
+                backfill.calls.extend(asks.iter().map(call));
+                asks
+            });
             for ask in asks.unwrap_or_default() {
                 self.ask(upstream, ask, Purpose::Backfill);
             }
@@ -49,12 +61,57 @@ impl<U: Upstream, W: HeldWindow, A: HeadAuthority> Follower<U, W, A> {
     }
 
     /// The upstream to ask for an old block: the one that gave the newest head first, then the
-    /// others in turn.
+    /// others in turn. One that was slow is left out, unless another one has just failed to give
+    /// the next block, or all were slow.
     fn in_turn(&self, turn: usize) -> Option<UpstreamId> {
         let first = self.preferred?.wrapping_add(turn);
         let count = self.upstreams.len();
-        let mut ids = (0..count).map(|next| first.wrapping_add(next) % count);
-        ids.find(|id| self.may_fetch(*id) && !self.quarantined.has(*id))
+        let ids = (0..count).map(|next| first.wrapping_add(next) % count);
+        let mut ids = ids.filter(|id| self.may_backfill(*id));
+        let backfill = self.backfill.as_ref();
+        match backfill.is_some_and(|backfill| backfill.failures > 0) {
+            true => ids.next(),
+            false => ids.clone().find(|id| !self.is_slow(*id)).or(ids.next()),
+        }
+    }
+
+    /// Whether an upstream may be asked for an old block.
+    fn may_backfill(&self, id: UpstreamId) -> bool {
+        self.may_fetch(id) && !self.quarantined.has(id)
+    }
+
+    fn is_slow(&self, id: UpstreamId) -> bool {
+        self.upstreams[id].slow_until > self.now()
+    }
+
+    /// Asks another upstream for the old blocks of one that has not given one of them within a
+    /// block time. Otherwise it could keep the window from being filled, because a call's timeout
+    /// may be many block times.
+    pub(super) fn leave_slow_backfill(&mut self) {
+        let (now, block_time) = (self.now(), self.health.block_time());
+        let patience = block_time.max(STUCK_MIN * 2);
+        let is_late = |call: &&BackfillCall| now.saturating_sub(call.asked_at) >= patience;
+        let backfill = self.backfill.as_ref();
+        let Some(call) = backfill.and_then(|backfill| backfill.calls.iter().find(is_late)) else {
+            return;
+        };
+        let (slow, number) = (call.upstream, call.ask.number());
+        let can_be_asked = |id| id != slow && self.may_backfill(id) && !self.is_slow(id);
+        if !(0..self.upstreams.len()).any(can_be_asked) {
+            return;
+        }
+        self.upstreams[slow].slow_until = now + block_time * SLOW_BLOCKS;
+        let name = self.upstreams[slow].client.name();
+        tracing::warn!(
+            node = name,
+            number,
+            "the node is slow with a block of the window: another one is asked"
+        );
+        self.count_fault(slow, Fault::Timeout.label());
+        if let Some(backfill) = &mut self.backfill {
+            backfill.give_up(slow);
+        }
+        self.retry_below();
     }
 
     /// Whether to fetch the genesis. Backfill reaches it by itself while the chain is shorter than
@@ -82,6 +139,7 @@ impl<U: Upstream, W: HeldWindow, A: HeadAuthority> Follower<U, W, A> {
         self.backfill.take_if(|backfill| backfill.oldest != oldest);
         let backfill = self.backfill.get_or_insert_with(|| ActiveBackfill {
             blocks: Backfill::below(oldest, held.below(), head),
+            calls: Vec::new(),
             oldest,
             hold_until: Duration::ZERO,
             turn: 0,
@@ -138,6 +196,7 @@ impl<U: Upstream, W: HeldWindow, A: HeadAuthority> Follower<U, W, A> {
         if let Some(backfill) = &mut self.backfill {
             // It counts as fetched there.
             backfill.blocks = Backfill::below(held.oldest(), held.below(), held.head().0);
+            backfill.calls.clear();
         }
         if let ChangeError::Header { number, refusal } = refusal
             && matches!(refusal, HeaderRefusal::UnknownFork { .. })

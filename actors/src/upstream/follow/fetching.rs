@@ -8,7 +8,7 @@ use super::interface::FirstBlock;
 use crate::upstream::{
     agree::Point,
     health::{Moment, UpstreamId},
-    plan::{Backfill, SyncPath},
+    plan::{Ask, Backfill, SyncPath},
 };
 
 /// A sync to a head, with the blocks of one upstream.
@@ -60,6 +60,8 @@ impl Goal {
 pub(super) struct ActiveBackfill {
     /// Each with the upstream that gave it.
     pub(super) blocks: Backfill<(UpstreamId, Arc<Block>)>,
+    /// The calls in progress, without those that were given up.
+    pub(super) calls: Vec<BackfillCall>,
     /// Number of the oldest block that is held.
     pub(super) oldest: u64,
     /// Nothing is asked for before this time, because no upstream gave the next block.
@@ -68,6 +70,36 @@ pub(super) struct ActiveBackfill {
     pub(super) turn: usize,
     /// How often in a row an upstream did not give the next block.
     pub(super) failures: u32,
+}
+
+/// A call for an old block.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct BackfillCall {
+    pub(super) upstream: UpstreamId,
+    pub(super) ask: Ask,
+    pub(super) asked_at: Moment,
+}
+
+impl ActiveBackfill {
+    /// Records that a call was answered, and returns whether it had not been given up.
+    pub(super) fn answered(&mut self, upstream: UpstreamId, ask: Ask) -> bool {
+        let before = self.calls.len();
+        let is_it = |call: &BackfillCall| (call.upstream, call.ask) == (upstream, ask);
+        self.calls.retain(|call| !is_it(call));
+        self.calls.len() < before
+    }
+
+    /// Gives up the calls to an upstream. Their blocks are asked for again.
+    pub(super) fn give_up(&mut self, upstream: UpstreamId) {
+        let blocks = &mut self.blocks;
+        self.calls.retain(|call| {
+            let is_kept = call.upstream != upstream;
+            if !is_kept {
+                blocks.forget(call.ask);
+            }
+            is_kept
+        });
+    }
 }
 
 /// The fetch of the genesis, which stays readable below the window.

@@ -130,6 +130,8 @@ struct TrackedUpstream<U> {
     /// It is asked for no block before this time: it lacked one that it named, a block is ahead of
     /// the clock, or too many calls are in progress.
     fetch_hold_until: Moment,
+    /// It was slow with old blocks: others are asked for those before this time.
+    slow_until: Moment,
     /// When it last contradicted a quorum.
     dissented_at: Option<Moment>,
     /// How often in a row it lacked a block that it named.
@@ -157,6 +159,7 @@ impl<U: Upstream, W: HeldWindow, A: HeadAuthority> Follower<U, W, A> {
             is_asked_for_hash: false,
             sync_calls: 0,
             fetch_hold_until: Duration::ZERO,
+            slow_until: Duration::ZERO,
             dissented_at: None,
             missing_in_a_row: 0,
             state: None,
@@ -201,6 +204,7 @@ impl<U: Upstream, W: HeldWindow, A: HeadAuthority> Follower<U, W, A> {
             self.poll();
             self.fail_silent();
             self.fail_stuck_sync();
+            self.leave_slow_backfill();
             self.obey().await.map_err(FollowError::Window)?;
             self.report_states();
             self.ask_for_blocks();

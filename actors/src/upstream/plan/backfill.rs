@@ -60,6 +60,11 @@ impl<T> Backfill<T> {
         self.descent.failed(ask);
     }
 
+    /// Has a block asked for again whose call is in progress: another upstream is asked now.
+    pub(crate) fn forget(&mut self, ask: Ask) {
+        self.descent.forget(ask);
+    }
+
     /// Takes the parent of the oldest block, if it was fetched.
     pub(crate) fn take(&mut self) -> Option<T> {
         match self.remaining() {

@@ -126,6 +126,13 @@ impl<T> Descent<T> {
             .retain(|_, entry| !matches!(entry, DescentEntry::Asked(_)));
     }
 
+    /// Has a block asked for again whose call is in progress.
+    pub(super) fn forget(&mut self, ask: Ask) {
+        if self.open_entry(ask).is_some() {
+            self.entries.remove(&ask.number());
+        }
+    }
+
     /// The entry of a call that is in progress.
     fn open_entry(&mut self, ask: Ask) -> Option<&mut DescentEntry<T>> {
         let entry = self.entries.get_mut(&ask.number());

@@ -118,6 +118,61 @@ async fn an_upstream_with_another_genesis_is_not_asked() {
     assert!(states.contains(&(0, other)), "{states:?}");
 }
 
+/// An upstream that stalls, or gives one block after the other as slowly as it can, does not keep
+/// the window from being filled.
+#[tokio::test(start_paused = true)]
+async fn a_slow_upstream_is_not_asked_for_old_blocks() {
+    let slow = Duration::from_millis(900);
+    for behavior in [Behavior::StallsBelow(300), Behavior::Slow(slow)] {
+        let mut scene = Scene::new(2, 300);
+        scene.upstreams[0].set_behavior(behavior.clone());
+        scene.run_for(5_000).await;
+        assert!(scene.events().contains(&Event::Preferred(0)));
+        scene.check_holds(0, 128);
+        let counted = Event::Failed {
+            upstream: 0,
+            class: CallClass::Blocks,
+            reason: Some("timeout"),
+            wait: Duration::ZERO,
+        };
+        let events = scene.take_events();
+        let count = events.iter().filter(|event| **event == counted).count();
+        assert_eq!(count, 1, "{behavior:?}");
+        // Nor for those of the next window, a few block times later.
+        let taken = |scene: &Scene| {
+            let upstreams = scene.upstreams.iter();
+            upstreams
+                .map(|upstream| upstream.take_blocks().len())
+                .collect::<Vec<_>>()
+        };
+        taken(&scene);
+        scene.chains().fork(0, 300, 1_000);
+        scene.run_for(3_000).await;
+        scene.check_holds(0, 128);
+        let asked = taken(&scene);
+        assert!(asked[0] < 20 && asked[1] >= 127, "{behavior:?}: {asked:?}");
+    }
+}
+
+/// Slow upstreams are used if there is no other, or if the other has pruned the blocks.
+#[tokio::test(start_paused = true)]
+async fn a_window_is_filled_by_slow_upstreams() {
+    let slow = || Behavior::Slow(Duration::from_millis(400));
+    for behaviors in [
+        vec![slow()],
+        vec![slow(), slow()],
+        vec![slow(), Behavior::Pruned(300)],
+        vec![Behavior::Pruned(300), slow()],
+    ] {
+        let mut scene = Scene::new(behaviors.len(), 300);
+        for (upstream, behavior) in scene.upstreams.iter().zip(&behaviors) {
+            upstream.set_behavior(behavior.clone());
+        }
+        scene.run_for(240_000).await;
+        scene.check_holds(0, 128);
+    }
+}
+
 /// Nothing links a block 0 to an earlier block, so its hash has to be the known one.
 #[tokio::test(start_paused = true)]
 async fn another_block_0_is_not_served() {

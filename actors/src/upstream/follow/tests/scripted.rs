@@ -139,6 +139,8 @@ pub(super) enum Behavior {
     HashesOnly,
     /// It has no block when it is asked for a hash.
     NoHashes,
+    /// It does not answer calls for blocks below this number, and the client times out.
+    StallsBelow(u64),
     /// It sends blocks no faster than one in this time.
     Slow(Duration),
     /// Every third answer is that of a replica three blocks behind.
@@ -345,7 +347,12 @@ impl Upstream for Scripted {
             };
             sleep_until(next).await;
         }
-        if matches!(behavior, Behavior::HeadsOnly) {
+        let stalls = match behavior {
+            Behavior::HeadsOnly => true,
+            Behavior::StallsBelow(number) => ask.number() < number,
+            _ => false,
+        };
+        if stalls {
             sleep_until(Instant::now() + TIMEOUT).await;
             return Err(CallError::Timeout(TIMEOUT).into());
         }

@@ -1,0 +1,189 @@
+//! What the document says of each method, in the order of the registry. Names of parameters and
+//! results are those of execution-apis where it has the method.
+
+use super::errors::Error;
+
+/// What the document says of a method besides its name, price and examples.
+pub(super) struct Documentation {
+    /// The method.
+    pub(super) method: &'static str,
+    /// What it answers, in one sentence.
+    pub(super) summary: &'static str,
+    /// The parameters in their order.
+    pub(super) parameters: &'static [Parameter],
+    /// Name and schema of the result.
+    pub(super) result: (&'static str, &'static str),
+    /// The errors of its own.
+    pub(super) errors: &'static [Error],
+}
+
+/// A parameter.
+pub(super) struct Parameter {
+    /// Its name; parameters are given by position.
+    pub(super) name: &'static str,
+    /// The name of its schema.
+    pub(super) schema: &'static str,
+    /// Whether it has to be given. One that need not be may be null, too.
+    pub(super) required: bool,
+}
+
+impl Parameter {
+    const fn required(name: &'static str, schema: &'static str) -> Self {
+        Self {
+            name,
+            schema,
+            required: true,
+        }
+    }
+
+    const fn optional(name: &'static str, schema: &'static str) -> Self {
+        Self {
+            name,
+            schema,
+            required: false,
+        }
+    }
+}
+
+const ADDRESS: Parameter = Parameter::required("Address", "AddressInput");
+const AT: Parameter = Parameter::optional("Block", "OptionalBlockId");
+const BY_HASH: Parameter = Parameter::required("Block hash", "HashInput");
+const BY_NUMBER: Parameter = Parameter::required("Block", "BlockNumberOrTag");
+const HYDRATED: Parameter = Parameter::required("Hydrated transactions", "Boolean");
+const TRANSACTION_HASH: Parameter = Parameter::required("Transaction hash", "HashInput");
+const TRANSACTION_INDEX: Parameter = Parameter::required("Transaction index", "IndexInput");
+const UNCLE_INDEX: Parameter = Parameter::required("Uncle index", "IndexInput");
+
+const BLOCK: (&str, &str) = ("Block information", "BlockOrNull");
+const TRANSACTION: (&str, &str) = ("Transaction information", "TransactionOrNull");
+const UNCLE: (&str, &str) = ("Uncle information", "UncleOrNull");
+const TRANSACTION_COUNT: (&str, &str) = ("Transaction count", "QuantityOrNull");
+const UNCLE_COUNT: (&str, &str) = ("Uncle count", "QuantityOrNull");
+
+const OF_HASH: &[Error] = &[Error::Limit, Error::Pruned];
+const OF_NUMBER: &[Error] = &[Error::Limit, Error::Pruned, Error::UnknownTag];
+const OF_STATE: &[Error] = &[Error::Limit, Error::Pruned, Error::UnknownTag, Error::State];
+const OF_NOTHING: &[Error] = &[Error::Limit];
+
+const fn method(
+    method: &'static str,
+    summary: &'static str,
+    parameters: &'static [Parameter],
+    result: (&'static str, &'static str),
+    errors: &'static [Error],
+) -> Documentation {
+    Documentation {
+        method,
+        summary,
+        parameters,
+        result,
+        errors,
+    }
+}
+
+/// Every method, in the order of the registry.
+#[rustfmt::skip]
+pub(super) static DOCUMENTATION: &[Documentation] = &[
+    method("eth_getBlockByHash",
+        "Returns a block, with its transactions or their hashes.",
+        &[BY_HASH, HYDRATED], BLOCK, OF_HASH),
+    method("eth_getLogs",
+        "Returns the logs that match a filter, in a block or in a range of blocks.",
+        &[Parameter::required("Filter", "Filter")], ("Log objects", "Logs"),
+        &[Error::QueryLimit, Error::Pruned, Error::UnknownTag, Error::UnknownLogsBlock]),
+    method("eth_getProof",
+        "Returns an account and storage slots with their Merkle proofs.",
+        &[ADDRESS, Parameter::required("StorageKeys", "StorageKeysInput"), AT],
+        ("Account", "AccountProof"), OF_STATE),
+    method("eth_getStorageAt",
+        "Returns a storage slot.",
+        &[ADDRESS, Parameter::required("Storage slot", "StorageKeyInput"), AT],
+        ("Value", "Hash"), OF_STATE),
+    method("eth_getTransactionByBlockNumberAndIndex",
+        "Returns a transaction, by its position in a block.",
+        &[BY_NUMBER, TRANSACTION_INDEX], TRANSACTION, OF_NUMBER),
+    method("eth_getTransactionReceipt",
+        "Returns the receipt of a transaction.",
+        &[TRANSACTION_HASH], ("Receipt information", "ReceiptOrNull"), OF_HASH),
+    method("eth_getUncleByBlockHashAndIndex",
+        "Returns an uncle's header, by its position in a block.",
+        &[BY_HASH, UNCLE_INDEX], UNCLE, OF_HASH),
+    method("eth_accounts",
+        "Returns an empty array: the service has no accounts of its own.",
+        &[], ("Accounts", "Accounts"), OF_NOTHING),
+    method("eth_blockNumber",
+        "Returns the number of the head.",
+        &[], ("Block number", "Quantity"), OF_NOTHING),
+    method("eth_chainId",
+        "Returns the chain id.",
+        &[], ("Chain ID", "Quantity"), OF_NOTHING),
+    method("eth_getBalance",
+        "Returns the balance of an account.",
+        &[ADDRESS, AT], ("Balance", "Quantity"), OF_STATE),
+    method("eth_getBlockByNumber",
+        "Returns a block, with its transactions or their hashes.",
+        &[BY_NUMBER, HYDRATED], BLOCK, OF_NUMBER),
+    method("eth_getBlockReceipts",
+        "Returns the receipts of a block.",
+        &[Parameter::required("Block", "BlockId")], ("Receipts information", "ReceiptsOrNull"),
+        &[Error::Limit, Error::Pruned, Error::UnknownTag, Error::NotCanonical]),
+    method("eth_getBlockTransactionCountByHash",
+        "Returns the number of transactions in a block.",
+        &[BY_HASH], TRANSACTION_COUNT, OF_HASH),
+    method("eth_getBlockTransactionCountByNumber",
+        "Returns the number of transactions in a block.",
+        &[BY_NUMBER], TRANSACTION_COUNT, OF_NUMBER),
+    method("eth_getCode",
+        "Returns the code of an account.",
+        &[ADDRESS, AT], ("Bytecode", "Data"), OF_STATE),
+    method("eth_getStorageValues",
+        "Returns storage slots of several accounts.",
+        &[Parameter::required("Requests", "StorageRequests"), AT],
+        ("Values", "StorageValues"), OF_STATE),
+    method("eth_getTransactionByBlockHashAndIndex",
+        "Returns a transaction, by its position in a block.",
+        &[BY_HASH, TRANSACTION_INDEX], TRANSACTION, OF_HASH),
+    method("eth_getTransactionByHash",
+        "Returns a transaction.",
+        &[TRANSACTION_HASH], TRANSACTION, OF_HASH),
+    method("eth_getTransactionCount",
+        "Returns the nonce of an account.",
+        &[ADDRESS, AT], ("Account nonce", "Quantity"), OF_STATE),
+    method("eth_getUncleByBlockNumberAndIndex",
+        "Returns an uncle's header, by its position in a block.",
+        &[BY_NUMBER, UNCLE_INDEX], UNCLE, OF_NUMBER),
+    method("eth_getUncleCountByBlockHash",
+        "Returns the number of uncles in a block.",
+        &[BY_HASH], UNCLE_COUNT, OF_HASH),
+    method("eth_getUncleCountByBlockNumber",
+        "Returns the number of uncles in a block.",
+        &[BY_NUMBER], UNCLE_COUNT, OF_NUMBER),
+    method("eth_subscribe",
+        "Subscribes a WebSocket session to new heads, logs or reorgs, and returns the id.",
+        &[
+            Parameter::required("Kind", "SubscriptionKind"),
+            Parameter::optional("Filter or options", "SubscriptionFilterOrOptions"),
+            Parameter::optional("Options", "SubscriptionOptions"),
+        ],
+        ("Subscription ID", "SubscriptionId"),
+        &[Error::Limit, Error::Pruned, Error::NeedsSession, Error::SessionLimit]),
+    method("eth_syncing",
+        "Returns false, or the number of the head if it is stale.",
+        &[], ("Syncing status", "Syncing"), OF_NOTHING),
+    method("eth_unsubscribe",
+        "Ends a subscription of the session.",
+        &[Parameter::required("Subscription ID", "SubscriptionIdInput")], ("Ended", "True"),
+        &[Error::Limit, Error::NeedsSession, Error::UnknownSubscription]),
+    method("net_listening",
+        "Returns true.",
+        &[], ("Listening", "True"), OF_NOTHING),
+    method("net_version",
+        "Returns the chain id in decimal digits.",
+        &[], ("Network ID", "NetworkId"), OF_NOTHING),
+    method("rpc.discover",
+        "Returns this document.",
+        &[], ("OpenRPC document", "Document"), OF_NOTHING),
+    method("web3_clientVersion",
+        "Returns the name and the version of the service.",
+        &[], ("Client version", "ClientVersion"), OF_NOTHING),
+];

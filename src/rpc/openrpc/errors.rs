@@ -1,0 +1,132 @@
+//! The errors that methods may answer with. One description stands for all errors of a code,
+//! because OpenRPC allows each code once for a method.
+
+use serde_json::{Map, Value, json};
+
+use crate::rpc::error::RpcError;
+
+/// An error of the document.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Error {
+    /// The parameters cannot be read, or contradict each other.
+    Parameters,
+    /// A defect of the service.
+    Internal,
+    /// The service or its nodes cannot answer now, or the key does not allow it.
+    Unavailable,
+    /// A limit of the tenant.
+    Limit,
+    /// A limit of the tenant, or of the query.
+    QueryLimit,
+    /// A block below the window.
+    Pruned,
+    /// A block tag without a block.
+    UnknownTag,
+    /// A block that was replaced.
+    NotCanonical,
+    /// State at a block that is not in the window.
+    State,
+    /// The logs of an unknown block.
+    UnknownLogsBlock,
+    /// A subscription over HTTP.
+    NeedsSession,
+    /// A limit of the session.
+    SessionLimit,
+    /// An unknown subscription.
+    UnknownSubscription,
+}
+
+impl Error {
+    /// Every error.
+    pub(super) const ALL: [Self; 13] = [
+        Self::Parameters,
+        Self::Internal,
+        Self::Unavailable,
+        Self::Limit,
+        Self::QueryLimit,
+        Self::Pruned,
+        Self::UnknownTag,
+        Self::NotCanonical,
+        Self::State,
+        Self::UnknownLogsBlock,
+        Self::NeedsSession,
+        Self::SessionLimit,
+        Self::UnknownSubscription,
+    ];
+
+    /// The errors of every method besides its own.
+    pub(super) const OF_ALL_METHODS: [Self; 3] =
+        [Self::Parameters, Self::Internal, Self::Unavailable];
+
+    /// An error of this code, and when it is answered.
+    fn parts(self) -> (RpcError, &'static str) {
+        match self {
+            Self::Parameters => (
+                RpcError::NonArrayArguments,
+                "parameters are missing, too many or malformed",
+            ),
+            Self::Internal => (RpcError::Internal, "internal error"),
+            Self::Unavailable => (
+                RpcError::Unavailable,
+                "the key does not allow the request, or the service is overloaded or has no block \
+                 yet",
+            ),
+            Self::Limit => (RpcError::QueryTimeout, "a limit of the key is exceeded"),
+            Self::QueryLimit => (
+                RpcError::QueryTimeout,
+                "a limit of the key is exceeded, more logs match than may be returned, or the \
+                 query took too long",
+            ),
+            Self::Pruned => (
+                RpcError::PrunedHistory,
+                "the block is below the window, or not fetched yet",
+            ),
+            Self::UnknownTag => (
+                RpcError::UnknownBlockTag,
+                "the safe or finalized block is not known",
+            ),
+            Self::NotCanonical => (
+                RpcError::NotCanonical,
+                "the block was replaced, and requireCanonical is true",
+            ),
+            Self::State => (
+                RpcError::HeaderNotFound,
+                "the block is not in the window, was replaced while requireCanonical is true, or \
+                 no node gives its state",
+            ),
+            Self::UnknownLogsBlock => (RpcError::UnknownLogsBlock, "no held block has this hash"),
+            Self::NeedsSession => (
+                RpcError::NotificationsUnsupported,
+                "subscriptions need a WebSocket session",
+            ),
+            Self::SessionLimit => (
+                RpcError::SubscriptionNotFound,
+                "the session has too many subscriptions, or too many addresses and topics in them",
+            ),
+            Self::UnknownSubscription => (
+                RpcError::SubscriptionNotFound,
+                "the session has no subscription of this id",
+            ),
+        }
+    }
+
+    /// The code on the wire.
+    pub(super) fn code(self) -> i32 {
+        self.parts().0.code()
+    }
+
+    /// A reference to the error's component.
+    pub(super) fn reference(self) -> Value {
+        json!({"$ref": format!("#/components/errors/{self:?}")})
+    }
+}
+
+/// The errors by name.
+pub(super) fn components() -> Map<String, Value> {
+    let all = Error::ALL.into_iter().map(|error| {
+        let (_, message) = error.parts();
+        let object = json!({"code": error.code(), "message": message});
+        (format!("{error:?}"), object)
+    });
+    all.collect()
+}
