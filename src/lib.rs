@@ -18,6 +18,7 @@
 //! | module | what it does | must not mention |
 //! |---|---|---|
 //! | `main.rs` | the entry point: starts the service, prints its URL, waits for a signal, sets the exit code | `actix`, `serde_json` |
+//! | `reload.rs` | reads the keys of the configuration again while the program serves | `actix`, `serde_json` |
 //! | `greeting.rs` | what the program prints once it serves | `actix`, `serde_json` |
 //! | `allocator.rs` | the program's memory allocator | `crate::` |
 //! | [`config`] | all options in one table: flag, environment, file, messages | `actix::`, `actix_web::`, `crate::http`, `crate::rpc`, `crate::ws`, `crate::service` |
@@ -30,7 +31,7 @@
 //! | `subscriptions` | decides what each subscription is sent when the head changes | `crate::ws`, `crate::http`, `actix_web`, `serde_json` |
 //! | [`rpc`] | envelope, parameters, registry, dispatcher, methods, error codes | `actix_web`, `actix_http`, `crate::http`, `crate::config`, `crate::ws`, `crate::subscriptions` |
 //! | [`access`] | keys and tenants in force: who is let in, to what, and how much; the time is passed in | `actix`, `crate::http`, `crate::rpc`, `Instant::now`, `SystemTime` |
-//! | `tenants` | the store of tenants and keys, commands on them, what they use | `actix_web`, `crate::http`, `crate::config`, `crate::ws` |
+//! | [`tenants`] | the store of tenants and keys, commands on them, what they use | `actix_web`, `crate::http`, `crate::config`, `crate::ws` |
 //! | [`limits`] | every bound of the server, each with its reason | `crate::` |
 //! | [`metrics`] | every metric: name, unit, labels | `actix_web`, `actix_http`, `crate::http` |
 //! | [`export`] | `nearhead export` | `actix_web`, `crate::http`, `crate::rpc`, `serde_json` |
@@ -80,7 +81,7 @@ pub mod progress;
 pub mod rpc;
 mod service;
 mod subscriptions;
-mod tenants;
+pub mod tenants;
 pub mod ws;
 
 pub use service::{Service, StartError};

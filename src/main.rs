@@ -2,17 +2,19 @@
 
 mod allocator;
 mod greeting;
+mod reload;
 
 use std::{io, process::ExitCode, thread, time::Instant};
 
 use nearhead::{
     Service,
-    config::{Command, Config, Export},
+    config::{Command, Config, Export, Resolved},
     export::{self, ExportError},
     logging,
     progress::ProgressWriter,
 };
 use nearhead_actors::source::ProgressReport;
+use reload::Reload;
 use tokio::{
     runtime,
     signal::unix::{Signal, SignalKind, signal},
@@ -32,7 +34,7 @@ fn main() -> ExitCode {
     let _ = rustix::thread::disable_transparent_huge_pages(true);
     allocator::keep_freed_memory();
     match Command::of_process() {
-        Ok(Command::Serve(resolved)) => serve(resolved.config),
+        Ok(Command::Serve(resolved)) => serve(&resolved),
         Ok(Command::Check(resolved)) => print(&resolved.to_string()),
         Ok(Command::Export(export)) => write_files(&export),
         Ok(Command::Print(text)) => print(&text),
@@ -66,16 +68,16 @@ fn write_files(chosen: &Export) -> ExitCode {
     }
 }
 
-fn serve(config: Config) -> ExitCode {
-    logging::start(&config);
+fn serve(resolved: &Resolved) -> ExitCode {
+    logging::start(&resolved.config);
     let runtime = match runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return fail(FAILED, &error),
     };
     runtime.block_on(async {
-        match Signals::new() {
-            Ok(signals) => run(config, signals).await,
-            Err(error) => fail(FAILED, &error),
+        match (Signals::new(), Reload::new(resolved)) {
+            (Ok(signals), Ok(reload)) => run(&resolved.config, signals, reload).await,
+            (Err(error), _) | (_, Err(error)) => fail(FAILED, &error),
         }
     })
 }
@@ -84,7 +86,7 @@ fn serve(config: Config) -> ExitCode {
 ///
 /// Signals are handled from the beginning: the first process of a container ignores those that it
 /// does not handle, and could not be stopped during a long import.
-async fn run(config: Config, mut signals: Signals) -> ExitCode {
+async fn run(config: &Config, mut signals: Signals, mut reload: Reload<'_>) -> ExitCode {
     let (started, starting) = oneshot::channel();
     let wanted = config.clone();
     // Blocks until the head is readable. If a signal comes earlier, the process ends, and this
@@ -103,9 +105,10 @@ async fn run(config: Config, mut signals: Signals) -> ExitCode {
         Ok(Err(error)) => return fail(FAILED, &error),
         Err(_) => return fail(FAILED, &"the service panicked while it started"),
     };
-    print(&greeting::greeting(&service, &config));
+    print(&greeting::greeting(&service, config));
     tokio::select! {
         () = signals.next() => {}
+        () = reload.run(&service) => {}
         reason = service.failed() => return fail(FAILED, &reason),
     }
     tracing::info!("stopping: no new requests are accepted, and those in progress may finish");

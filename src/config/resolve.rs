@@ -102,6 +102,8 @@ pub(crate) struct Setting {
 pub struct Resolved {
     /// The values, checked together.
     pub config: Config,
+    /// The configuration file, if one was named.
+    pub file: Option<PathBuf>,
     /// Each value with its origin.
     pub(crate) settings: Vec<Setting>,
 }
@@ -263,7 +265,11 @@ impl Resolved {
             origin,
         };
         let settings = OPTIONS.iter().zip(origins).map(setting).collect();
-        Ok(Self { config, settings })
+        Ok(Self {
+            config,
+            file: file.map(|file| file.path),
+            settings,
+        })
     }
 }
 

@@ -15,5 +15,6 @@ mod usage_meter;
 pub(crate) use messages::{ReplaceConfigured, StopTenants};
 pub use open::OpenError;
 pub(crate) use open::open;
-pub(crate) use tenants_actor::{TenantsActor, TenantsSetup};
+pub use tenants_actor::TenantsActor;
+pub(crate) use tenants_actor::TenantsSetup;
 pub use usage_meter::UsageMeter;

@@ -16,6 +16,7 @@
 //! | `access_log` | every request under the id in its response, never a key |
 //! | `admission` | permits, quotas, method sets, disconnects, one snapshot a batch |
 //! | `openrpc` | the OpenRPC document: served, its examples run, its schemas compared |
+//! | `keys` | the keys of the configuration while the service runs |
 //! | `units` | what calls cost, in the header of an answer |
 //! | `slow_clients` | clients that send or read too slowly are cut off |
 //! | `cli` | help, check, refusals, exit codes, secrecy of keys |
@@ -49,6 +50,7 @@ mod fuzz_replay;
 mod geth;
 mod harness;
 mod in_process;
+mod keys;
 mod metrics;
 #[cfg(feature = "all-tests")]
 mod node;

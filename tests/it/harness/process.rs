@@ -107,6 +107,11 @@ impl Process {
         self.signal("TERM");
     }
 
+    /// Sends SIGHUP.
+    pub(crate) fn hang_up(&self) {
+        self.signal("HUP");
+    }
+
     /// Sends SIGSTOP, which leaves the sockets open, and returns when all threads have stopped.
     #[cfg(feature = "all-tests")]
     pub(crate) fn freeze(&self) {

@@ -75,13 +75,22 @@ impl Client {
         Self::on(connect(address, None), path)
     }
 
+    /// Opens a session with these further headers in its handshake.
+    pub(crate) fn open_with(address: SocketAddr, path: &str, headers: &[&str]) -> Self {
+        Self::on_with(connect(address, None), path, &[HEADERS, headers].concat())
+    }
+
     /// Opens a session on this connection.
     pub(super) fn on(stream: TcpStream, path: &str) -> Self {
+        Self::on_with(stream, path, HEADERS)
+    }
+
+    fn on_with(stream: TcpStream, path: &str, headers: &[&str]) -> Self {
         let mut client = Self {
             stream: BufReader::new(stream),
             pending: Vec::new(),
         };
-        client.send_bytes(handshake(path, HEADERS).as_bytes());
+        client.send_bytes(handshake(path, headers).as_bytes());
         let mut head = Vec::new();
         while !head.ends_with(b"\r\n\r\n") {
             let mut byte = [0];
