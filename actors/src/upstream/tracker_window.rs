@@ -67,9 +67,13 @@ impl TrackerWindow {
     fn check_time(&self, block: &Block) -> Result<(), ChangeError<SourceError>> {
         // With a clock before 1970, no block is early enough to be refused.
         let now = SystemTime::now().duration_since(UNIX_EPOCH);
-        let seconds = now.map_or(u64::MAX, |now| now.as_secs());
-        match self.rules.is_early(&block.header, seconds) {
-            true => Err(ChangeError::Early),
+        let clock = now.map_or(u64::MAX, |now| now.as_secs());
+        match self.rules.is_early(&block.header, clock) {
+            true => Err(ChangeError::Early {
+                number: block.number(),
+                timestamp: block.header.timestamp,
+                clock,
+            }),
             false => Ok(()),
         }
     }

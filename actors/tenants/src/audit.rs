@@ -177,7 +177,6 @@ impl Detail {
     }
 
     /// As a store has it.
-    #[allow(dead_code, reason = "the stores on disk use it")]
     pub(crate) fn stored(text: &str) -> Option<Self> {
         let is_object = serde_json::from_str::<serde_json::Map<String, Value>>(text).is_ok();
         (is_object && text.len() <= DETAIL_BYTES_MAX).then(|| Self(text.into()))

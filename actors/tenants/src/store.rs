@@ -6,10 +6,11 @@
 
 mod error;
 mod memory;
+mod sqlite;
 
 use std::collections::HashMap;
 
-pub use self::{error::StoreError, memory::MemoryStore};
+pub use self::{error::StoreError, memory::MemoryStore, sqlite::SqliteStore};
 use crate::{
     UnixMillis,
     account::{AccountChange, Accounts},
@@ -84,3 +85,6 @@ pub struct Commit<'a> {
     /// The entry that says who did it. There is none if nobody did: a login expired, or was seen.
     pub entry: Option<&'a AuditEntry>,
 }
+
+#[cfg(test)]
+mod tests;

@@ -132,8 +132,15 @@ pub(crate) enum ChangeError<E> {
         refusal: HeaderRefusal,
     },
     /// A header is ahead of the clock. The blocks may fit later.
-    #[error("a block is ahead of the clock")]
-    Early,
+    #[error("block {number} is ahead of the clock")]
+    Early {
+        /// The block's number.
+        number: u64,
+        /// Its timestamp.
+        timestamp: u64,
+        /// The clock's time, in seconds since the Unix epoch.
+        clock: u64,
+    },
     /// There is no window any more.
     #[error("there is no window")]
     Gone(E),
@@ -144,7 +151,7 @@ impl<E> ChangeError<E> {
     pub(crate) const fn reason(&self) -> &'static str {
         match self {
             Self::Header { .. } => Check::Header.label(),
-            Self::Refused(_) | Self::Early | Self::Gone(_) => Fault::Unfit.label(),
+            Self::Refused(_) | Self::Early { .. } | Self::Gone(_) => Fault::Unfit.label(),
         }
     }
 }

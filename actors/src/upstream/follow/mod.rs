@@ -51,6 +51,9 @@ const HEAD_RESERVE: usize = 1;
 /// Longest pause while a fetched head waits for upstreams to agree on it.
 const AGREEMENT_PAUSE: Duration = Duration::from_millis(25);
 
+/// Shortest time between two reports of a block ahead of the clock.
+const EARLY_PAUSE: Duration = Duration::from_secs(60);
+
 /// Shortest time without a new block after which a sync counts as stuck. A distant upstream may
 /// need that long for one block.
 const STUCK_MIN: Duration = Duration::from_secs(1);
@@ -108,6 +111,8 @@ pub(crate) struct Follower<U: Upstream, W, A> {
     stands_since: Option<Moment>,
     /// The upstreams that are quarantined, as reported.
     quarantined: NodeSet,
+    /// When a block ahead of the clock was reported.
+    early_reported_at: Option<Moment>,
     /// Whether a block of a fork without known rules was reported.
     is_fork_reported: bool,
 }
@@ -185,6 +190,7 @@ impl<U: Upstream, W: HeldWindow, A: HeadAuthority> Follower<U, W, A> {
             choice_since: None,
             stands_since: None,
             quarantined: NodeSet::default(),
+            early_reported_at: None,
             is_fork_reported: false,
         }
     }
@@ -384,6 +390,25 @@ impl<U: Upstream, W: HeldWindow, A: HeadAuthority> Follower<U, W, A> {
         let client = self.upstreams[upstream].client.clone();
         self.calls
             .spawn(work::fetch(upstream, client, ask, purpose));
+    }
+
+    /// Reports that a block is ahead of the clock: if that is behind, every head is late.
+    fn report_early(&mut self, upstream: UpstreamId, number: u64, timestamp: u64, clock: u64) {
+        let now = self.now();
+        let last = self.early_reported_at;
+        if last.is_some_and(|last| now.saturating_sub(last) < EARLY_PAUSE) {
+            return;
+        }
+        self.early_reported_at = Some(now);
+        let name = self.upstreams[upstream].client.name();
+        tracing::warn!(
+            node = name,
+            number,
+            timestamp,
+            clock,
+            "the block waits because it is ahead of our clock: if every head does, the clock is \
+             probably behind"
+        );
     }
 
     /// Handles a call that failed, or an answer that failed a check.

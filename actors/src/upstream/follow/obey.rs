@@ -208,7 +208,14 @@ impl<U: Upstream, W: HeldWindow, A: HeadAuthority> Follower<U, W, A> {
             Err(ChangeError::Header { number, refusal }) => {
                 self.header_refused(upstream, number, &refusal);
             }
-            Err(ChangeError::Early) => self.hold_fetches(upstream),
+            Err(ChangeError::Early {
+                number,
+                timestamp,
+                clock,
+            }) => {
+                self.hold_fetches(upstream);
+                self.report_early(upstream, number, timestamp, clock);
+            }
         }
         Ok(false)
     }

@@ -100,7 +100,6 @@ impl Used {
         ]
     }
 
-    #[allow(dead_code, reason = "the stores on disk use it")]
     pub(crate) fn from_numbers(numbers: [u64; Self::NUMBERS]) -> Self {
         let mut used = Self::default();
         let fields = used.numbers_mut().into_iter();

@@ -317,6 +317,17 @@ fn a_block_ahead_of_the_clock_is_followed_later() {
         true
     });
     check("faults", &faults(&server, 0).len(), &0);
+    // It was refused many times, and reported once, with both times.
+    let reported = "ahead of our clock";
+    let lines = server.process.output.wait_for(reported, |log| {
+        let lines = log.lines().filter(|line| line.contains(reported));
+        let lines: Vec<_> = lines.map(str::to_owned).collect();
+        (!lines.is_empty()).then_some(lines)
+    });
+    check("reports", &lines.len(), &1);
+    for expected in [format!("timestamp={timestamp}"), "clock=".to_owned()] {
+        assert!(lines[0].contains(&expected), "{lines:?}");
+    }
     // The honest chain is behind the clock.
     liar.be_honest();
     wait_head(&server, chain.advance());

@@ -1,0 +1,155 @@
+//! The audit: a table beside the records, so that a change and its entry are one transaction.
+
+use std::fmt::Display;
+
+use rusqlite::{Connection, Row, Transaction, named_params, params, types::FromSql};
+
+use super::database::Fault;
+use crate::{
+    UnixMillis,
+    audit::{
+        AUDIT_ENTRIES_MAX, AUDIT_KEPT, AuditEntry, AuditNumber, AuditPage, AuditQuery, Author,
+        Detail,
+    },
+    name::Name,
+};
+
+/// Most entries that one call removes: some milliseconds.
+const EXPIRED_MAX: i64 = 1_000;
+
+pub(super) fn add(transaction: &Transaction<'_>, entry: &AuditEntry) -> Result<(), Fault> {
+    let (author, author_name) = match &entry.author {
+        Author::Account(name) => ("account", Some(name.as_str())),
+        Author::Token(name) => ("token", Some(name.as_str())),
+        Author::CommandLine => ("command line", None),
+        Author::Configuration => ("configuration", None),
+        Author::Unknown => ("unknown", None),
+    };
+    let add = "INSERT INTO audit (at, author, author_name, address, verb, tenant, key, detail)
+               VALUES (:at, :author, :author_name, :address, :verb, :tenant, :key, :detail)";
+    transaction.execute(
+        add,
+        named_params! {
+            ":at": i64::try_from(entry.at.0).unwrap_or(i64::MAX),
+            ":author": author,
+            ":author_name": author_name,
+            ":address": entry.from.map(|address| address.to_string()),
+            ":verb": entry.verb.as_str(),
+            ":tenant": entry.tenant.map(crate::id::TenantId::bytes),
+            ":key": entry.key.map(crate::id::KeyId::bytes),
+            ":detail": entry.detail.as_str(),
+        },
+    )?;
+    Ok(())
+}
+
+pub(super) fn page(connection: &Connection, query: &AuditQuery) -> Result<AuditPage, Fault> {
+    // A condition that is not asked for is left out, so that an index serves the others.
+    let of_tenant = query.tenant.map_or("", |_| "AND tenant = :tenant");
+    let of_key = query.key.map_or("", |_| "AND key = :key");
+    let select = format!(
+        "SELECT number, at, author, author_name, address, verb, tenant, key, detail FROM audit
+         WHERE number < :before {of_tenant} {of_key} ORDER BY number DESC LIMIT :max"
+    );
+    let mut select = connection.prepare(&select)?;
+    let before = query.before.map_or(i64::MAX, |before| {
+        i64::try_from(before.0).unwrap_or(i64::MAX)
+    });
+    // One more than asked for says whether there is another page.
+    let most = i64::try_from(query.entries_max).map_or(i64::MAX, |most| most.saturating_add(1));
+    let (tenant, key) = (
+        query.tenant.map(|id| id.bytes()),
+        query.key.map(|id| id.bytes()),
+    );
+    let mut parameters: Vec<(&str, &dyn rusqlite::ToSql)> =
+        vec![(":before", &before), (":max", &most)];
+    if let Some(tenant) = &tenant {
+        parameters.push((":tenant", tenant));
+    }
+    if let Some(key) = &key {
+        parameters.push((":key", key));
+    }
+    let mut rows = select.query(&*parameters)?;
+    let mut page = AuditPage::default();
+    while let Some(row) = rows.next()? {
+        if page.entries.len() == query.entries_max {
+            page.next = page.entries.last().map(|(number, _)| *number);
+            break;
+        }
+        page.entries.push(entry(row)?);
+    }
+    Ok(page)
+}
+
+fn entry(row: &Row<'_>) -> Result<(AuditNumber, AuditEntry), Fault> {
+    let name = || -> Result<Name, Fault> { parsed(&get::<String>(row, "author_name")?) };
+    let author: String = get(row, "author")?;
+    let author = match author.as_str() {
+        "account" => Author::Account(name()?),
+        "token" => Author::Token(name()?),
+        "command line" => Author::CommandLine,
+        "configuration" => Author::Configuration,
+        "unknown" => Author::Unknown,
+        _ => {
+            return Err(Fault::Damaged(format!(
+                "the audit has an author {author:?}"
+            )));
+        }
+    };
+    let address: Option<String> = get(row, "address")?;
+    let detail: String = get(row, "detail")?;
+    let detail = Detail::stored(&detail);
+    let entry = AuditEntry {
+        at: UnixMillis(get::<i64>(row, "at")?.unsigned_abs()),
+        author,
+        from: address.as_deref().map(parsed).transpose()?,
+        verb: parsed(&get::<String>(row, "verb")?)?,
+        tenant: get::<Option<[u8; 8]>>(row, "tenant")?.map(Into::into),
+        key: get::<Option<[u8; 8]>>(row, "key")?.map(Into::into),
+        detail: detail.ok_or_else(|| Fault::Damaged("the audit has no JSON".to_owned()))?,
+    };
+    Ok((
+        AuditNumber(get::<i64>(row, "number")?.unsigned_abs()),
+        entry,
+    ))
+}
+
+fn get<T: FromSql>(row: &Row<'_>, column: &str) -> Result<T, Fault> {
+    row.get(column).map_err(Fault::Sql)
+}
+
+fn parsed<T: std::str::FromStr<Err: Display>>(text: &str) -> Result<T, Fault> {
+    text.parse()
+        .map_err(|error: T::Err| Fault::Damaged(error.to_string()))
+}
+
+/// Entries up to this number are removed.
+fn expired_up_to(connection: &Connection, now: UnixMillis) -> Result<Option<i64>, Fault> {
+    let ends = "SELECT min(number), max(number) FROM audit";
+    let ends = connection.query_row(ends, [], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    let (Some(first), Some(last)): (Option<i64>, Option<i64>) = ends else {
+        return Ok(None);
+    };
+    let too_many = last.saturating_sub(i64::try_from(AUDIT_ENTRIES_MAX).unwrap_or(i64::MAX));
+    // From the first on, those that are too old; the clock may have been set back between two.
+    let oldest = now.0.saturating_sub(AUDIT_KEPT.as_millis() as u64);
+    let kept = "SELECT min(number) FROM audit WHERE number < ?1 AND at >= ?2";
+    let end = first.saturating_add(EXPIRED_MAX);
+    let oldest = i64::try_from(oldest).unwrap_or(i64::MAX);
+    let kept: Option<i64> = connection.query_row(kept, params![end, oldest], |row| row.get(0))?;
+    let too_old = kept.map_or(end - 1, |kept| kept - 1);
+    let up_to = too_many.min(end - 1).max(too_old);
+    Ok((up_to >= first).then_some(up_to))
+}
+
+pub(super) fn is_expiry_due(connection: &Connection, now: UnixMillis) -> Result<bool, Fault> {
+    Ok(expired_up_to(connection, now)?.is_some())
+}
+
+/// Removes the oldest entries; whether there are more to remove.
+pub(super) fn expire(transaction: &Transaction<'_>, now: UnixMillis) -> Result<bool, Fault> {
+    if let Some(up_to) = expired_up_to(transaction, now)? {
+        transaction.execute("DELETE FROM audit WHERE number <= ?1", [up_to])?;
+    }
+    is_expiry_due(transaction, now)
+}

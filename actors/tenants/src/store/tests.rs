@@ -1,0 +1,118 @@
+//! What every store has to do, and what may happen to one on disk.
+//!
+//! | file | what is tested |
+//! |---|---|
+//! | `steps` | the writes that the other tests make |
+//! | `model` | both stores against a directory in memory, with reopening |
+//! | `usage` | what workers count, merged, flushed, expired and asked for, against a list of events |
+//! | `audit` | pages, and what is no longer kept |
+//! | `start` | files that are damaged, newer, foreign, in use or not writable |
+//! | `full` | no space, and errors of the disk |
+//! | `kill` | the end of the process by force |
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+mod audit;
+mod full;
+mod kill;
+mod model;
+mod start;
+mod steps;
+mod usage;
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use super::*;
+
+/// A folder of this process and test; dropping the value removes it.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(test: &str) -> Self {
+        let name = format!("nearhead-store-{}-{test}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        let _ = fs::remove_dir_all(&path);
+        fs::create_dir(&path).unwrap();
+        Self(path)
+    }
+
+    fn open(&self) -> Result<SqliteStore, StoreError> {
+        SqliteStore::open(&self.0)
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+const RECORDS: &str = "tenants.sqlite";
+const USAGE: &str = "usage.sqlite";
+
+/// Names the folder for a test that runs in a process of its own.
+const FOLDER_OF_CHILD: &str = "NEARHEAD_STORE_TEST_FOLDER";
+
+/// The folder, if this is such a process.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "what the parent says to its child"
+)]
+fn folder_of_child() -> Option<PathBuf> {
+    std::env::var_os(FOLDER_OF_CHILD).map(PathBuf::from)
+}
+
+/// Arguments by which this program runs one test, and shows what it prints.
+fn arguments(test: &str) -> [String; 4] {
+    let path = module_path!().split_once("::").unwrap().1;
+    let test = format!("{path}::{test}");
+    [
+        test,
+        "--exact".into(),
+        "--nocapture".into(),
+        "--test-threads=1".into(),
+    ]
+}
+
+/// Runs one test of this program in a process of its own.
+fn child(test: &str, folder: &Path) -> Command {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(arguments(test)).env(FOLDER_OF_CHILD, folder);
+    command
+}
+
+/// Rounds of a test: `short`, or `full` if the environment has `NEARHEAD_CAMPAIGN=full`.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "an option of the tests, not of the service"
+)]
+fn rounds(short: u64, full: u64) -> u64 {
+    match std::env::var("NEARHEAD_CAMPAIGN").as_deref() {
+        Ok("full") => full,
+        _ => short,
+    }
+}
+
+/// Numbers that look random, the same for the same seed (SplitMix64).
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    fn below(&mut self, end: u64) -> u64 {
+        self.next() % end
+    }
+}

@@ -1,0 +1,102 @@
+use super::{steps::Model, *};
+use crate::audit::{AUDIT_KEPT, AuditNumber};
+
+/// Stores with the entries of 50 steps, one a second.
+fn with_stores(test: &str, check: impl Fn(&mut dyn TenantStore, &[AuditEntry])) {
+    let folder = Folder::new(test);
+    let stores: [Box<dyn TenantStore>; 2] = [
+        Box::new(MemoryStore::default()),
+        Box::new(folder.open().unwrap()),
+    ];
+    for mut store in stores {
+        let mut model = Model::default();
+        let mut entries = Vec::new();
+        for number in 0..50 {
+            let step = model.step(number);
+            store.commit(&step.commit()).unwrap();
+            model.make(&step);
+            entries.push(step.entry);
+        }
+        check(&mut *store, &entries);
+    }
+}
+
+#[test]
+fn pages_are_whole() {
+    with_stores("pages", |store, entries| {
+        let some = entries
+            .iter()
+            .rev()
+            .find(|entry| entry.key.is_some())
+            .unwrap();
+        for (tenant, key) in [
+            (None, None),
+            (some.tenant, None),
+            (None, some.key),
+            (some.tenant, some.key),
+        ] {
+            let mut expected: Vec<_> = entries
+                .iter()
+                .filter(|entry| tenant.is_none_or(|tenant| entry.tenant == Some(tenant)))
+                .filter(|entry| key.is_none_or(|key| entry.key == Some(key)))
+                .cloned()
+                .collect();
+            expected.reverse();
+            assert!(!expected.is_empty());
+            for entries_max in [1, 7, expected.len(), 1_000] {
+                let mut query = AuditQuery {
+                    before: None,
+                    tenant,
+                    key,
+                    entries_max,
+                };
+                let mut found = Vec::new();
+                let mut pages = 0;
+                loop {
+                    let page = store.audit(&query).unwrap();
+                    assert!(page.entries.len() <= entries_max);
+                    found.extend(page.entries.into_iter().map(|(_, entry)| entry));
+                    pages += 1;
+                    query.before = page.next;
+                    if query.before.is_none() {
+                        break;
+                    }
+                }
+                assert_eq!(found, expected);
+                assert_eq!(pages, expected.len().div_ceil(entries_max));
+            }
+        }
+        let query = AuditQuery {
+            before: Some(AuditNumber(u64::MAX)),
+            entries_max: 0,
+            ..AuditQuery::default()
+        };
+        assert_eq!(store.audit(&query).unwrap().entries, []);
+    });
+}
+
+#[test]
+fn old_entries_expire() {
+    with_stores("expire", |store, entries| {
+        let all = AuditQuery {
+            entries_max: 1_000,
+            ..AuditQuery::default()
+        };
+        let oldest = entries[20].at;
+        while store.expire(oldest.after(AUDIT_KEPT)).unwrap() {}
+        let left = store.audit(&all).unwrap();
+        assert_eq!(left.entries.len(), 30);
+        assert_eq!(left.entries[29].0, AuditNumber(21), "numbers stay");
+        while store.expire(UnixMillis(u64::MAX)).unwrap() {}
+        assert_eq!(store.audit(&all).unwrap(), AuditPage::default());
+        // The next number was never used.
+        let entry = Some(&entries[0]);
+        store
+            .commit(&Commit {
+                entry,
+                ..Commit::default()
+            })
+            .unwrap();
+        assert_eq!(store.audit(&all).unwrap().entries[0].0, AuditNumber(51));
+    });
+}

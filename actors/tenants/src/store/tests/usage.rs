@@ -1,0 +1,445 @@
+use std::{collections::BTreeMap, time::Duration};
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::{
+    id::TenantId,
+    usage::{
+        GroupBy, Labels, Merged, RequestUse, Resolution, SESSION_LABEL, UsageCounts, UsageOf,
+        UsageRow, Used,
+    },
+};
+
+const METHODS: [&str; 3] = ["eth_call", "eth_getLogs", "'; DROP TABLE minute; --"];
+const OUTCOMES: [&str; 2] = ["ok", "limited"];
+
+/// 10:30 on a day of 2027.
+const BEGIN: u64 = 1_800_009_000_000;
+const DAY: u64 = 86_400_000;
+
+/// Three keys of one tenant, and one of another.
+fn key(number: u8) -> KeyId {
+    KeyId::of_configured(&number.to_string())
+}
+
+fn tenant_of(key_of: KeyId) -> TenantId {
+    let is_other = key_of == key(3);
+    TenantId::of_configured(if is_other { "other" } else { "one" })
+}
+
+#[derive(Clone, Debug)]
+enum Event {
+    Request {
+        worker: usize,
+        key: u8,
+        method: u16,
+        outcome: u8,
+        number: u64,
+    },
+    SessionOpened {
+        worker: usize,
+        key: u8,
+    },
+    Notified {
+        worker: usize,
+        key: u8,
+        number: u64,
+    },
+    /// Time goes on.
+    Pass(Duration),
+    /// Workers hand their counts to the owner.
+    Tick,
+    /// The owner writes; the disk may be full for the batch of this number.
+    Flush {
+        fails: bool,
+    },
+    Expire,
+    /// The process ends, and another begins.
+    Reopen,
+}
+
+fn any_event() -> impl Strategy<Value = Event> {
+    let (worker, key) = (0..2_usize, 0..4_u8);
+    prop_oneof![
+        8 => (worker.clone(), key.clone(), 0..4_u16, 0..3_u8, 0..5_000_u64).prop_map(
+            |(worker, key, method, outcome, number)| {
+                Event::Request { worker, key, method, outcome, number }
+            }
+        ),
+        1 => (worker.clone(), key.clone())
+            .prop_map(|(worker, key)| Event::SessionOpened { worker, key }),
+        1 => (worker, key, 0..100_u64)
+            .prop_map(|(worker, key, number)| Event::Notified { worker, key, number }),
+        3 => (0..200_u64).prop_map(|seconds| Event::Pass(Duration::from_secs(seconds))),
+        1 => (0..40_u64).prop_map(|hours| Event::Pass(Duration::from_secs(hours * 3_600))),
+        3 => Just(Event::Tick),
+        2 => prop::bool::weighted(0.2).prop_map(|fails| Event::Flush { fails }),
+        1 => Just(Event::Expire),
+        1 => Just(Event::Reopen),
+    ]
+}
+
+/// What was counted: when it was merged, key, method, outcome.
+type Counted = (u64, KeyId, &'static str, &'static str, Used);
+
+fn label(labels: &[&'static str], index: usize) -> &'static str {
+    labels.get(index).copied().unwrap_or("other")
+}
+
+/// What the model answers.
+fn expected(counted: &[Counted], query: &UsageQuery) -> Vec<UsageRow> {
+    let period = query.resolution.period().as_millis() as u64;
+    let mut groups: BTreeMap<_, Used> = BTreeMap::new();
+    for (at, key, method, outcome, used) in counted {
+        let begin = at / period * period;
+        let is_of = match &query.of {
+            UsageOf::All => true,
+            UsageOf::Tenant(tenant) => tenant_of(*key) == *tenant,
+            UsageOf::Keys(keys) => keys.contains(key),
+        };
+        if is_of && begin >= query.from.0 / period * period && begin < query.to.0 {
+            let group = (
+                query.by.time.then_some(UnixMillis(begin)),
+                query.by.key.then_some(*key),
+                query.by.method.then_some(*method),
+                query.by.outcome.then_some(*outcome),
+            );
+            groups.entry(group).or_default().add(used);
+        }
+    }
+    let rows = groups.into_iter();
+    let rows = rows.map(|((at, key, method, outcome), used)| UsageRow {
+        at,
+        key,
+        method: method.map(Into::into),
+        outcome: outcome.map(Into::into),
+        used,
+    });
+    rows.collect()
+}
+
+/// Stores, their owner and two workers.
+struct Run<'a> {
+    folder: &'a Folder,
+    memory: MemoryStore,
+    sqlite: SqliteStore,
+    workers: [UsageCounts; 2],
+    merged: Merged,
+    now: UnixMillis,
+    /// What workers have, what is merged, and what is written.
+    pending: Vec<(KeyId, &'static str, &'static str, Used)>,
+    merged_events: Vec<Counted>,
+    written: Vec<Counted>,
+}
+
+impl Run<'_> {
+    fn count(&mut self, key: KeyId, method: &'static str, outcome: &'static str, used: Used) {
+        self.pending.push((key, method, outcome, used));
+    }
+
+    fn flush(&mut self, fails: bool) {
+        let (memory, sqlite) = (&mut self.memory, &mut self.sqlite);
+        let flushed = self.merged.flush(
+            self.now,
+            |key| Some(tenant_of(key)),
+            |cells| {
+                if fails {
+                    return Err(StoreError::Full { path: USAGE.into() });
+                }
+                sqlite.add_usage(cells)?;
+                memory.add_usage(cells)
+            },
+        );
+        if fails && !self.merged_events.is_empty() {
+            assert_eq!(flushed, Err(StoreError::Full { path: USAGE.into() }));
+        } else {
+            flushed.unwrap();
+            assert!(self.merged.is_empty());
+            self.written.append(&mut self.merged_events);
+        }
+    }
+
+    fn apply(&mut self, event: Event) {
+        match event {
+            Event::Request {
+                worker,
+                key: number_of_key,
+                method,
+                outcome,
+                number,
+            } => {
+                let took = Duration::from_millis(number);
+                let request = RequestUse {
+                    method,
+                    outcome,
+                    units: number,
+                    bytes_in: number * 2,
+                    bytes_out: number * 3,
+                    took,
+                };
+                self.workers[worker].request(key(number_of_key), &request);
+                let mut used = Used {
+                    requests: 1,
+                    units: number,
+                    bytes_in: number * 2,
+                    bytes_out: number * 3,
+                    ..Used::default()
+                };
+                used.latency[Used::bucket(took)] = 1;
+                let method = label(&METHODS, usize::from(method));
+                let outcome = label(&OUTCOMES, usize::from(outcome));
+                self.count(key(number_of_key), method, outcome, used);
+            }
+            Event::SessionOpened {
+                worker,
+                key: number,
+            } => {
+                self.workers[worker].session_opened(key(number));
+                let used = Used {
+                    sessions: 1,
+                    ..Used::default()
+                };
+                self.count(key(number), SESSION_LABEL, SESSION_LABEL, used);
+            }
+            Event::Notified {
+                worker,
+                key: of,
+                number,
+            } => {
+                self.workers[worker].notified(key(of), number, number * 5, number * 7);
+                let used = Used {
+                    notifications: number,
+                    units: number * 5,
+                    bytes_out: number * 7,
+                    ..Used::default()
+                };
+                self.count(key(of), SESSION_LABEL, SESSION_LABEL, used);
+            }
+            Event::Pass(time) => {
+                // What workers have is merged within a second.
+                self.apply(Event::Tick);
+                self.now = self.now.after(time);
+            }
+            Event::Tick => {
+                for worker in &mut self.workers {
+                    self.merged.merge(&worker.take(), self.now);
+                }
+                for (key, method, outcome, used) in self.pending.drain(..) {
+                    self.merged_events
+                        .push((self.now.0, key, method, outcome, used));
+                }
+            }
+            Event::Flush { fails } => self.flush(fails),
+            Event::Expire => {
+                while self.sqlite.expire(self.now).unwrap() {}
+                while self.memory.expire(self.now).unwrap() {}
+            }
+            Event::Reopen => {
+                self.flush(false);
+                let closed = Folder::new("usage-closed");
+                let other = std::mem::replace(&mut self.sqlite, closed.open().unwrap());
+                drop(other);
+                self.sqlite = self.folder.open().unwrap();
+            }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(rounds(40, 400) as u32))]
+
+    /// Sums of keys, methods and outcomes agree with the events, for every range of periods.
+    #[test]
+    fn sums_agree_with_events(
+        events in prop::collection::vec(any_event(), 1..60),
+        queries in prop::collection::vec(
+            (0..3_usize, 0..45_u64, 0..45_u64, 0..1_000_u64, 0..5_usize, any::<[bool; 4]>()), 20
+        ),
+    ) {
+        let folder = Folder::new("usage");
+        let now = UnixMillis(BEGIN);
+        let mut run = Run {
+            folder: &folder,
+            memory: MemoryStore::default(),
+            sqlite: folder.open().unwrap(),
+            workers: Default::default(),
+            merged: Merged::new(Labels::new(METHODS, OUTCOMES), now),
+            now,
+            pending: Vec::new(),
+            merged_events: Vec::new(),
+            written: Vec::new(),
+        };
+        for event in events {
+            run.apply(event);
+        }
+        run.flush(false);
+        prop_assert_eq!(run.merged.dropped(), 0);
+        let mut last_used: HashMap<KeyId, UnixMillis> = HashMap::new();
+        for (at, key, ..) in &run.written {
+            let last = last_used.entry(*key).or_default();
+            *last = UnixMillis(*at).max(*last);
+        }
+        prop_assert_eq!(&run.sqlite.load().unwrap().last_used, &last_used);
+        prop_assert_eq!(&run.memory.load().unwrap().last_used, &last_used);
+        for (resolution, from, length, more, of, [time, key_too, method, outcome]) in queries {
+            let resolution = Resolution::ALL[resolution];
+            // Only what is kept, from any moment on.
+            let from = resolution.oldest(run.now).0.max(BEGIN - DAY)
+                + from * resolution.period().as_millis() as u64 + more;
+            let query = UsageQuery {
+                of: match of {
+                    0 => UsageOf::All,
+                    1 => UsageOf::Tenant(tenant_of(key(0))),
+                    2 => UsageOf::Keys(vec![key(1), key(3), key(9)]),
+                    3 => UsageOf::Keys((0..40).map(key).collect()),
+                    _ => UsageOf::Keys(Vec::new()),
+                },
+                resolution,
+                from: UnixMillis(from),
+                to: match length {
+                    0 => UnixMillis(u64::MAX),
+                    _ => UnixMillis(from + length * resolution.period().as_millis() as u64 / 2),
+                },
+                by: GroupBy { time, key: key_too, method, outcome },
+                rows_max: 1_000_000,
+            };
+            let rows = expected(&run.written, &query);
+            let answer = UsageAnswer { rows, is_truncated: false };
+            prop_assert_eq!(&run.sqlite.usage(&query).unwrap(), &answer, "{:?}", query);
+            prop_assert_eq!(&run.memory.usage(&query).unwrap(), &answer, "{:?}", query);
+            if answer.rows.len() > 1 {
+                let few = UsageQuery { rows_max: 1, ..query };
+                let rows = answer.rows[..1].to_vec();
+                let first = UsageAnswer { rows, is_truncated: true };
+                prop_assert_eq!(&run.sqlite.usage(&few).unwrap(), &first);
+                prop_assert_eq!(&run.memory.usage(&few).unwrap(), &first);
+            }
+        }
+    }
+}
+
+fn cell(minute: u64, number: u64) -> UsageCell {
+    UsageCell {
+        minute: UnixMillis(minute),
+        key: KeyId::of_configured(&number.to_string()),
+        tenant: None,
+        method: "eth_call".into(),
+        outcome: "ok".into(),
+        last: UnixMillis(minute),
+        used: Used {
+            requests: 1,
+            ..Used::default()
+        },
+    }
+}
+
+fn periods_left(store: &mut dyn TenantStore, resolution: Resolution) -> Vec<u64> {
+    let query = UsageQuery {
+        of: UsageOf::All,
+        resolution,
+        from: UnixMillis(0),
+        to: UnixMillis(u64::MAX),
+        by: GroupBy {
+            time: true,
+            ..GroupBy::default()
+        },
+        rows_max: 1_000_000,
+    };
+    let rows = store.usage(&query).unwrap().rows;
+    rows.into_iter().filter_map(|row| Some(row.at?.0)).collect()
+}
+
+/// Minutes, hours and days are each kept for as long as they say, and no longer.
+#[test]
+fn sums_expire() {
+    let folder = Folder::new("sums-expire");
+    let stores: [&mut dyn TenantStore; 2] =
+        [&mut MemoryStore::default(), &mut folder.open().unwrap()];
+    for store in stores {
+        let first = BEGIN - BEGIN % DAY;
+        for half_day in 0..80 {
+            store
+                .add_usage(&[cell(first + half_day * DAY / 2, 1)])
+                .unwrap();
+        }
+        let now = UnixMillis(first + 40 * DAY);
+        while store.expire(now).unwrap() {}
+        for (resolution, expected) in [
+            (Resolution::Minute, 4),
+            (Resolution::Hour, 16),
+            (Resolution::Day, 31),
+        ] {
+            let left = periods_left(store, resolution);
+            assert_eq!(left.len(), expected, "{resolution:?}");
+            assert_eq!(left[0], resolution.oldest(now).0);
+        }
+        // When the key was last used is kept for longer than what it used.
+        while store
+            .expire(now.after(Duration::from_secs(100 * 86_400)))
+            .unwrap()
+        {}
+        assert_eq!(periods_left(store, Resolution::Day), [0; 0]);
+        assert_eq!(store.load().unwrap().last_used.len(), 1);
+    }
+}
+
+/// One call removes some thousand sums, so that no command waits for long.
+#[test]
+fn expiry_is_in_steps() {
+    let folder = Folder::new("steps");
+    let mut store = folder.open().unwrap();
+    let cells: Vec<_> = (0..12_000).map(|number| cell(BEGIN, number)).collect();
+    store.add_usage(&cells).unwrap();
+    let sums = |store: &mut SqliteStore| {
+        let query = UsageQuery {
+            of: UsageOf::All,
+            resolution: Resolution::Minute,
+            from: UnixMillis(0),
+            to: UnixMillis(u64::MAX),
+            by: GroupBy {
+                key: true,
+                ..GroupBy::default()
+            },
+            rows_max: 1_000_000,
+        };
+        store.usage(&query).unwrap().rows.len()
+    };
+    let (mut left, mut calls) = (vec![sums(&mut store)], 0);
+    while store.expire(UnixMillis(BEGIN + 3 * DAY)).unwrap() {
+        left.push(sums(&mut store));
+        calls += 1;
+    }
+    assert_eq!(left, [12_000, 6_999, 1_998]);
+    assert_eq!((calls, sums(&mut store)), (2, 0));
+    assert_eq!(store.load().unwrap().last_used.len(), 12_000);
+    // After 400 days nothing is known of the keys.
+    for _ in 0..20 {
+        store.expire(UnixMillis(BEGIN + 500 * DAY)).unwrap();
+    }
+    assert!(store.load().unwrap().last_used.is_empty());
+}
+
+/// No sum overflows, whatever is added.
+#[test]
+fn large_numbers_stay_numbers() {
+    let folder = Folder::new("large");
+    let mut store = folder.open().unwrap();
+    let mut large = cell(BEGIN, 1);
+    large.used = Used::from_numbers([u64::MAX; Used::NUMBERS]);
+    large.last = UnixMillis(u64::MAX);
+    for _ in 0..3 {
+        store.add_usage(&[large.clone()]).unwrap();
+    }
+    let query = UsageQuery {
+        of: UsageOf::All,
+        resolution: Resolution::Day,
+        from: UnixMillis(0),
+        to: UnixMillis(u64::MAX),
+        by: GroupBy::default(),
+        rows_max: 10,
+    };
+    let rows = store.usage(&query).unwrap().rows;
+    assert_eq!(rows[0].used.numbers(), [3 << 40; Used::NUMBERS]);
+    assert_eq!(store.load().unwrap().last_used.len(), 1);
+}
