@@ -19,6 +19,9 @@ pub(crate) fn greeting(service: &Service, config: &Config) -> String {
         }
     };
     let followed = service.followed_chain().map_or_else(String::new, followed);
+    // A chain that is followed says so itself.
+    let data = service.data().filter(|_| followed.is_empty());
+    let data = data.map_or_else(String::new, |data| format!("data    {}\n", data.display()));
     let (number, hash) = match service.head().load() {
         Some(snapshot) => (snapshot.head().number(), snapshot.head().hash.to_string()),
         None => (0, String::new()),
@@ -37,7 +40,7 @@ pub(crate) fn greeting(service: &Service, config: &Config) -> String {
     format!(
         "nearhead {version}\n\
          source  {source}\n\
-         {followed}\
+         {followed}{data}\
          head    {number} {hash}\n\
          url     {url}/v3/<API_KEY>\n\
          try     {prompt}curl -s {url}/v3/{key} -H 'content-type: application/json' \

@@ -4,6 +4,7 @@ use std::{
     io,
     net::SocketAddr,
     num::NonZeroU32,
+    path::{Path, PathBuf},
     sync::{Arc, atomic::Ordering, mpsc},
     thread,
 };
@@ -49,6 +50,7 @@ pub struct Service {
     address: SocketAddr,
     head: Head,
     chain: Option<FollowedChain>,
+    data: Option<PathBuf>,
     tenants: Addr<TenantsActor>,
     #[cfg(test)]
     tracker: Addr<HeadTracker>,
@@ -125,6 +127,7 @@ impl Failure {
 struct Started {
     address: SocketAddr,
     chain: Option<FollowedChain>,
+    data: Option<PathBuf>,
     tenants: Addr<TenantsActor>,
     #[cfg(test)]
     tracker: Addr<HeadTracker>,
@@ -169,6 +172,7 @@ impl Service {
             address: started.address,
             head,
             chain: started.chain,
+            data: started.data,
             tenants: started.tenants,
             #[cfg(test)]
             tracker: started.tracker,
@@ -201,6 +205,12 @@ impl Service {
     #[must_use]
     pub const fn followed_chain(&self) -> Option<&FollowedChain> {
         self.chain.as_ref()
+    }
+
+    /// The folder in which tenants and keys are kept; `None` if they are kept in memory.
+    #[must_use]
+    pub fn data(&self) -> Option<&Path> {
+        self.data.as_deref()
     }
 
     /// Replaces the keys that the configuration names. Sessions with a key that stays go on; those
@@ -312,8 +322,18 @@ impl Startup {
         let chain = upstreams.as_ref().map(|upstreams| upstreams.chain.clone());
         metrics.count_nodes(chain.as_ref().map_or(0, |chain| chain.nodes));
         let tenants_arbiter = Arbiter::new();
+        let is_known = config.source == SourceKind::Files;
+        let opened = tenants::open(&config.data_dir, chain.as_ref(), &head, is_known);
+        let opened = match opened {
+            Ok(opened) => opened,
+            Err(error) => {
+                feed.stop();
+                return drop(started.send(Err(error.into())));
+            }
+        };
+        let data = opened.path.clone();
         let setup = TenantsSetup {
-            opened: tenants::open(),
+            opened,
             configured: configured_keys(&config),
             limits: service_limits(&config),
             labels: Labels::new(
@@ -344,6 +364,7 @@ impl Startup {
         let _ = started.send(Ok(Started {
             address,
             chain,
+            data,
             tenants: tenants.clone(),
             #[cfg(test)]
             tracker: tracker.clone(),

@@ -125,7 +125,10 @@ impl TenantsActor {
             self.loaded.directory.make(change);
         }
         let used_today = match changes_quotas {
-            true => used_today(&mut *self.opened.store, now).unwrap_or_default(),
+            true => {
+                self.write_usage(true);
+                used_today(&mut *self.opened.store, now).unwrap_or_default()
+            }
             false => HashMap::new(),
         };
         self.push(&used_today);
@@ -163,10 +166,10 @@ impl TenantsActor {
         }
     }
 
-    /// Writes what was used, if it is time to.
-    fn write_usage(&mut self, is_last: bool) {
+    /// Writes what was used: at once, or if it is time to.
+    fn write_usage(&mut self, at_once: bool) {
         let now = SystemTime::now().into();
-        if !is_last && !self.usage.is_due(now) {
+        if !at_once && !self.usage.is_due(now) {
             return;
         }
         let (directory, store) = (&self.loaded.directory, &mut self.opened.store);
@@ -274,3 +277,6 @@ impl Handler<StopTenants> for TenantsActor {
         ctx.stop();
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -43,6 +43,12 @@ macro_rules! id {
                 Self(bytes)
             }
 
+            /// The one with these bytes.
+            #[must_use]
+            pub const fn of_bytes(bytes: [u8; 8]) -> Self {
+                Self(bytes)
+            }
+
             /// Its eight bytes.
             #[must_use]
             pub const fn bytes(self) -> [u8; 8] {
