@@ -84,9 +84,11 @@ impl Dispatcher {
         }
         let instant = now.instant;
         let mut answer = self.answer_parsed(key, parsed, instant, session).await;
+        // A unit of each request was taken before it was answered, also if all are refused.
+        let taken = u64::from(requests);
+        answer.units = answer.units.max(taken);
         if key.is_metered() {
-            // A unit of each request was taken before it was answered.
-            key.charge(answer.units.saturating_sub(u64::from(requests)), now);
+            key.charge(answer.units - taken, now);
             answer.remaining = key.remaining(now);
         }
         answer
