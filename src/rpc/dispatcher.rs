@@ -64,9 +64,15 @@ impl Dispatcher {
         let answer = self.answer_body(key, body, now, session);
         // A panic of the dispatcher itself would end a session.
         let caught = self.panics().catch_async(answer).await;
-        let received = Received::new(body.len(), now.instant);
+        let received = Received::new(body.len(), 1, now.instant);
         caught.unwrap_or_else(|Panicked| {
-            self.refuse(key, NULL_ID, &RpcError::Internal, MINIMUM_UNITS, received)
+            self.refuse(
+                key,
+                NULL_ID,
+                &RpcError::Internal,
+                received.minimum_units(),
+                received,
+            )
         })
     }
 
@@ -82,17 +88,18 @@ impl Dispatcher {
         if let Err(exceeded) = key.take(requests, now) {
             let id = parsed.as_ref().map_or(NULL_ID, Envelope::id);
             let error = RpcError::QuotaExceeded(exceeded);
-            let received = Received::new(body.len(), now.instant);
+            let received = Received::new(body.len(), requests, now.instant);
             return Answer {
                 remaining: key.remaining(now),
                 ..self.refuse(key, id, &error, 0, received)
             };
         }
-        let received = Received::new(body.len(), now.instant);
+        let received = Received::new(body.len(), requests, now.instant);
         let mut answer = self.answer_parsed(key, parsed, received, session).await;
+        // A unit of each request was taken before it was answered, also if all are refused.
+        let taken = u64::from(requests);
         if key.is_metered() {
-            // A unit of each request was taken before it was answered.
-            key.charge(answer.units.saturating_sub(u64::from(requests)), now);
+            key.charge(answer.units.saturating_sub(taken), now);
             answer.remaining = key.remaining(now);
         }
         answer
@@ -107,7 +114,9 @@ impl Dispatcher {
     ) -> Answer {
         let envelope = match parsed {
             Ok(envelope) => envelope,
-            Err(error) => return self.refuse(key, NULL_ID, &error, MINIMUM_UNITS, received),
+            Err(error) => {
+                return self.refuse(key, NULL_ID, &error, received.minimum_units(), received);
+            }
         };
         let methods = key.tenant.limits.methods;
         let large_answer = match session {
@@ -118,7 +127,13 @@ impl Dispatcher {
         };
         let Some(snapshot) = self.readiness.head.load() else {
             let error = RpcError::Unavailable;
-            return self.refuse(key, envelope.id(), &error, MINIMUM_UNITS, received);
+            return self.refuse(
+                key,
+                envelope.id(),
+                &error,
+                received.minimum_units(),
+                received,
+            );
         };
         let context = RequestContext {
             key,
@@ -197,10 +212,11 @@ impl Dispatcher {
         writer.error(id, &RpcError::BatchTooLarge);
         writer.text("]");
         let outcome = RpcError::BatchTooLarge.outcome();
-        self.count(key, None, outcome, MINIMUM_UNITS, received, 0);
+        let units = received.minimum_units();
+        self.count(key, None, outcome, units, received, 0);
         Answer {
             outcome,
-            ..Answer::ok("batch", MINIMUM_UNITS, Some(writer.finish()))
+            ..Answer::ok("batch", units, Some(writer.finish()))
         }
     }
 
@@ -213,7 +229,7 @@ impl Dispatcher {
         let call = match call {
             Ok(call) => call,
             Err(Malformed { id, error }) => {
-                return self.refuse(context.key, id, &error, MINIMUM_UNITS, received);
+                return self.refuse(context.key, id, &error, received.minimum_units(), received);
             }
         };
         let method = find(&call.method, context.methods());
@@ -248,7 +264,7 @@ impl Dispatcher {
         let mut is_full = false;
         let mut units = 0;
         for item in items {
-            let item_received = Received::new(item.get().len(), Instant::now());
+            let item_received = Received::new(item.get().len(), 1, Instant::now());
             let call = Call::parse(item);
             if let Ok(call @ Call { id: None, .. }) = &call {
                 let method = find(&call.method, context.methods());
@@ -341,8 +357,9 @@ impl Dispatcher {
         units: u64,
         received: Received,
     ) -> Answer {
-        let mut answer = self.refuse(key, NULL_ID, &error, 0, received);
-        answer.units = units;
+        let rest = received.minimum_units().saturating_sub(units);
+        let mut answer = self.refuse(key, NULL_ID, &error, rest, received);
+        answer.units += units;
         answer
     }
 
@@ -379,12 +396,23 @@ impl Dispatcher {
 #[derive(Clone, Copy)]
 struct Received {
     bytes: usize,
+    /// How many requests it has, for each of which a unit is taken.
+    requests: u32,
     at: Instant,
 }
 
 impl Received {
-    const fn new(bytes: usize, at: Instant) -> Self {
-        Self { bytes, at }
+    const fn new(bytes: usize, requests: u32, at: Instant) -> Self {
+        Self {
+            bytes,
+            requests,
+            at,
+        }
+    }
+
+    /// What it costs at least.
+    const fn minimum_units(self) -> u64 {
+        MINIMUM_UNITS * self.requests as u64
     }
 }
 

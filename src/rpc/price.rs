@@ -16,7 +16,7 @@ pub(crate) const RESULT_UNITS: u64 = 2;
 pub(crate) const KEY_UNITS: u64 = 1;
 
 /// Units of a request that has no price of its own, because it was read, admitted and not run: an
-/// unknown method, what is not a request, a request without an id, a body that is refused.
+/// unknown method, what is not a request, a request without an id, an item of a refused batch.
 pub const MINIMUM_UNITS: u64 = 1;
 
 /// Units of a subscription's notification: delivering a head takes 9.5 µs.

@@ -113,12 +113,12 @@ fn an_answer_says_what_it_costs_and_a_batch_costs_the_sum() {
 }
 
 #[test]
-fn a_refused_body_costs_one_unit() {
+fn a_refused_body_costs_a_unit_for_each_item() {
     let server = Server::start(&["--block-time", "0s"]);
     let mut connection = server.connect();
     let oversized = vec![json!(0); 1_001];
-    for body in [json!([]), json!(oversized), call("eth_chainId", json!([]))] {
-        check(&body.to_string(), &post(&mut connection, &body).1, &1);
+    for (body, units) in [(json!([]), 1), (json!(oversized), 1_000)] {
+        check(&body.to_string(), &post(&mut connection, &body).1, &units);
     }
     let response = connection.post("{");
     check("header", &response.header("x-nearhead-units"), &Some("1"));

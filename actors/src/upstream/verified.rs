@@ -116,15 +116,18 @@ impl VerifiedUpstream {
         let answer = self
             .blocks
             .block_receipts(hash, known, self.block_bytes_max());
-        let json = match answer.await? {
-            ReceiptsAnswer::Whole(list) => String::from(Box::<str>::from(list)),
+        let answer = match answer.await? {
             ReceiptsAnswer::Single(_) if transactions.is_none() => return Ok(None),
-            ReceiptsAnswer::Single(list) => {
-                let items: Vec<&str> = list.iter().map(|receipt| receipt.get()).collect();
-                format!("[{}]", items.join(","))
-            }
+            answer => answer,
         };
         let read = move || {
+            let json = match answer {
+                ReceiptsAnswer::Whole(list) => String::from(Box::<str>::from(list.into_json())),
+                ReceiptsAnswer::Single(list) => {
+                    let items: Vec<&str> = list.iter().map(|receipt| receipt.get()).collect();
+                    format!("[{}]", items.join(","))
+                }
+            };
             let stated = StatedReceipts::read(json.as_bytes())?;
             Ok(AnsweredReceipts { json, stated })
         };
@@ -134,12 +137,12 @@ impl VerifiedUpstream {
     /// A block as JSON, and parsed.
     async fn stated(&self, ask: Ask) -> Result<(Box<RawValue>, StatedBlock), FetchError> {
         let bytes_max = self.block_bytes_max();
-        let json = match ask {
+        let answer = match ask {
             Ask::Hash { hash, .. } => self.blocks.block_by_hash(hash, bytes_max).await?,
             Ask::Number(number) => self.blocks.block_by_number(number, bytes_max).await?,
         };
         self.on_verifier_thread(move || {
-            let stated = StatedBlock::read(text(&json))?;
+            let stated = StatedBlock::read(text(&answer))?;
             let number = stated.header().number;
             // The hash determines the number, but the claim that led here may have stated another.
             if number != ask.number() {
@@ -149,7 +152,7 @@ impl VerifiedUpstream {
                     hash: stated.hash(),
                 });
             }
-            Ok((json, stated))
+            Ok((answer.into_json(), stated))
         })
         .await
     }

@@ -80,6 +80,8 @@ pub(crate) struct Situation<'a, C> {
 pub(crate) struct NodeAccess {
     /// It may be asked for blocks now.
     pub(crate) may_fetch: bool,
+    /// How often it was lately so slow to give a block that another one was asked as well.
+    pub(crate) delays: u32,
     /// Its recent faults.
     pub(crate) strikes: u32,
 }
@@ -169,8 +171,10 @@ impl Choice {
 /// A path of blocks to fetch, from a head down to a held block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Fetch {
-    /// The upstream to ask.
+    /// The upstream to ask, once it may be asked.
     pub(crate) from: UpstreamId,
+    /// The upstreams that vouch for the head, and can be asked instead.
+    pub(crate) voters: NodeSet,
     /// The head.
     pub(crate) to: Point,
     /// Whether a quorum vouches for it; if not, it is fetched while the others are asked.

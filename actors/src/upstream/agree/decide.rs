@@ -297,6 +297,7 @@ fn fetch<C: Chain>(
     if let Some(block) = block {
         return Some(Fetch {
             from: source(tally, block.voters)?,
+            voters: block.voters,
             to: block.point,
             is_agreed: true,
         });
@@ -307,18 +308,21 @@ fn fetch<C: Chain>(
     }
 }
 
-/// The upstream to fetch from: the one in use, else one that is not quarantined and has the fewest
-/// faults. Every block is checked by its hash, so that even a quarantined one will do.
+/// The upstream to fetch from: of those that may be asked now and are not quarantined, one that was
+/// not slow lately; of these the one in use, else the one with the fewest faults. Every block is
+/// checked by its hash, so that even a quarantined one will do. If none may be asked for a moment,
+/// the path is kept for one that may be asked soon.
 fn source<C: Chain>(tally: &Tally<'_, C>, voters: NodeSet) -> Option<UpstreamId> {
     let (at, quarantined) = (tally.view.at, tally.view.quarantined);
     let in_use = at.syncing.map(|(node, _)| node);
-    let access = |node: UpstreamId| at.nodes.get(node).filter(|access| access.may_fetch);
     let nodes = voters
         .iter()
-        .filter_map(|node| Some((node, access(node)?.strikes)));
-    let best = nodes.min_by_key(|(node, strikes)| {
-        let is_new = Some(*node) != in_use;
-        (quarantined.has(*node), is_new, *strikes, *node)
+        .filter_map(|node| Some((node, at.nodes.get(node)?)));
+    let best = nodes.min_by_key(|(node, access)| {
+        let (is_busy, is_new) = (!access.may_fetch, Some(*node) != in_use);
+        let is_quarantined = quarantined.has(*node);
+        let (delays, strikes) = (access.delays, access.strikes);
+        (is_busy, is_quarantined, delays, is_new, strikes, *node)
     });
     best.map(|(node, _)| node)
 }
@@ -350,6 +354,7 @@ fn prefetch<C: Chain>(tally: &Tally<'_, C>) -> Option<Fetch> {
     });
     best.map(|(from, to, _)| Fetch {
         from,
+        voters: tally.voters(to),
         to,
         is_agreed: false,
     })

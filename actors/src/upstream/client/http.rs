@@ -16,10 +16,14 @@ use reqwest::{
     header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER},
     redirect::Policy,
 };
-use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::sync::OwnedSemaphorePermit;
 use tower::Service;
 
-use super::{CallError, ClientError, tls};
+use super::{
+    CallError, ClientError,
+    large::{LargeAnswers, SMALL_MAX},
+    tls,
+};
 use crate::upstream::Endpoint;
 
 /// Longest wait for a connection; a call's own timeout may be shorter.
@@ -28,14 +32,6 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long an idle connection is kept: for less time than most servers keep it, so that this side
 /// closes it.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(20);
-
-/// Most bytes to allocate up front for an answer, whatever its Content-Length says. A longer answer
-/// is *large*.
-const INITIAL_CAPACITY_MAX: u64 = 4 << 20;
-
-/// Large answers that are read and parsed at a time. Each is held twice meanwhile, and an upstream
-/// may send nothing else.
-const LARGE_ANSWERS_MAX: usize = 2;
 
 /// The longest answer to one request, in bytes. It travels with the request through alloy's client.
 #[derive(Clone, Copy, Debug)]
@@ -47,19 +43,22 @@ pub(super) struct HttpTransport {
     client: Client,
     endpoint: Endpoint,
     answer_bytes_max: usize,
-    /// Permits for large answers.
-    large: Arc<Semaphore>,
+    large: Arc<LargeAnswers>,
 }
 
 /// The body of an answer.
-struct Body<'a> {
+struct Body {
     bytes: Vec<u8>,
-    /// Held until the body is parsed, if it is large.
-    _permit: Option<SemaphorePermit<'a>>,
+    /// If it is large.
+    permit: Option<OwnedSemaphorePermit>,
 }
 
 impl HttpTransport {
-    pub(super) fn new(endpoint: Endpoint, answer_bytes_max: usize) -> Result<Self, ClientError> {
+    pub(super) fn new(
+        endpoint: Endpoint,
+        answer_bytes_max: usize,
+        large: Arc<LargeAnswers>,
+    ) -> Result<Self, ClientError> {
         let tls = if endpoint.is_tls() {
             tls::system()
         } else {
@@ -79,7 +78,7 @@ impl HttpTransport {
             client,
             endpoint,
             answer_bytes_max,
-            large: Arc::new(Semaphore::new(LARGE_ANSWERS_MAX)),
+            large,
         })
     }
 
@@ -92,8 +91,12 @@ impl HttpTransport {
         let status = response.status();
         if status.is_success() {
             let body = self.read(response, limit).await?;
-            return serde_json::from_slice(&body.bytes)
-                .map_err(|error| CallError::malformed(&error));
+            let answer = serde_json::from_slice(&body.bytes)
+                .map_err(|error| CallError::malformed(&error))?;
+            if let Some(request) = packet.requests().first() {
+                self.large.give(request.id(), body.permit);
+            }
+            return Ok(answer);
         }
         let refused = CallError::from_status(status.as_u16(), retry_after(&response));
         if matches!(refused, CallError::RateLimited { .. }) {
@@ -109,30 +112,26 @@ impl HttpTransport {
     }
 
     /// Reads the body, up to `limit` bytes.
-    async fn read(&self, mut response: Response, limit: usize) -> Result<Body<'_>, CallError> {
+    async fn read(&self, mut response: Response, limit: usize) -> Result<Body, CallError> {
         let length = response.content_length().unwrap_or(0);
         if length > limit as u64 {
             return Err(CallError::TooLarge { limit });
         }
-        let mut bytes = Vec::with_capacity(length.min(INITIAL_CAPACITY_MAX) as usize);
+        let mut bytes = Vec::with_capacity(length.min(SMALL_MAX as u64) as usize);
         let mut permit = None;
         while let Some(chunk) = response.chunk().await.map_err(connection_error)? {
             if chunk.len() > limit - bytes.len() {
                 return Err(CallError::TooLarge { limit });
             }
-            if permit.is_none() && bytes.len() + chunk.len() > INITIAL_CAPACITY_MAX as usize {
-                // The semaphore is never closed.
-                permit = self.large.acquire().await.ok();
+            if permit.is_none() && bytes.len() + chunk.len() > SMALL_MAX {
+                permit = self.large.permit().await;
                 // Only now: to state a length costs nothing. Doubling would take up to twice that.
                 let rest = (length as usize).saturating_sub(bytes.len());
                 bytes.reserve_exact(rest.max(chunk.len()));
             }
             bytes.extend_from_slice(&chunk);
         }
-        Ok(Body {
-            bytes,
-            _permit: permit,
-        })
+        Ok(Body { bytes, permit })
     }
 
     /// The most bytes to read of the answer.

@@ -10,6 +10,7 @@ mod error;
 mod error_code;
 mod heads;
 mod http;
+mod large;
 mod negative_cache;
 mod optional_method;
 mod tls;
@@ -37,6 +38,7 @@ use tokio::{
 pub(crate) use claim::HeadClaim;
 pub(crate) use error::{CallError, ClientError};
 pub(crate) use heads::Heads;
+pub(crate) use large::Answer;
 pub(super) use negative_cache::NegativeCache;
 pub(crate) use optional_method::OptionalMethod;
 
@@ -83,7 +85,7 @@ impl Tag {
 #[derive(Debug)]
 pub(crate) enum ReceiptsAnswer {
     /// All in one list.
-    Whole(Box<RawValue>),
+    Whole(Answer),
     /// One by one, in the order of the transactions.
     Single(Vec<Box<RawValue>>),
 }
@@ -177,7 +179,7 @@ impl UpstreamClient {
         &self,
         hash: B256,
         bytes_max: usize,
-    ) -> Result<Box<RawValue>, CallError> {
+    ) -> Result<Answer, CallError> {
         self.call("eth_getBlockByHash", (hash, true), bytes_max)
             .await
     }
@@ -188,8 +190,8 @@ impl UpstreamClient {
     /// See [`CallError`].
     pub(crate) async fn header_by_hash(&self, hash: B256) -> Result<Box<RawValue>, CallError> {
         let params = (hash, false);
-        self.call("eth_getBlockByHash", params, answer_bytes::CLAIM)
-            .await
+        let header = self.call("eth_getBlockByHash", params, answer_bytes::CLAIM);
+        header.await.map(Answer::into_json)
     }
 
     /// The upstream's canonical block at this number, with its transactions, in at most `bytes_max`
@@ -201,7 +203,7 @@ impl UpstreamClient {
         &self,
         number: u64,
         bytes_max: usize,
-    ) -> Result<Box<RawValue>, CallError> {
+    ) -> Result<Answer, CallError> {
         let params = (U64::from(number), true);
         self.call("eth_getBlockByNumber", params, bytes_max).await
     }
@@ -235,12 +237,9 @@ impl UpstreamClient {
     /// See [`CallError`].
     pub(crate) async fn uncle(&self, block: B256, index: u64) -> Result<Box<RawValue>, CallError> {
         let params = (block, U64::from(index));
-        self.call(
-            "eth_getUncleByBlockHashAndIndex",
-            params,
-            answer_bytes::OMMER,
-        )
-        .await
+        let method = "eth_getUncleByBlockHashAndIndex";
+        let ommer = self.call(method, params, answer_bytes::OMMER);
+        ommer.await.map(Answer::into_json)
     }
 
     /// The proof of an account and its slots in the state after this block.
@@ -307,7 +306,9 @@ impl UpstreamClient {
                 let client = self.clone();
                 in_progress.spawn(async move {
                     let method = "eth_getTransactionReceipt";
-                    (index, client.call(method, (transaction,), limit).await)
+                    let receipt = client.call(method, (transaction,), limit).await;
+                    // Their total is bounded. To hold permits for each could wait for ever.
+                    (index, receipt.map(Answer::into_json))
                 });
             }
             match in_progress.join_next().await {
@@ -352,7 +353,7 @@ impl UpstreamClient {
         if matches!(answer, Err(CallError::UnsupportedMethod)) {
             self.record_missing(method);
         }
-        answer
+        answer.map(Answer::into_json)
     }
 
     fn record_missing(&self, method: OptionalMethod) {
@@ -373,19 +374,19 @@ impl UpstreamClient {
         method: &'static str,
         params: impl RpcSend,
         bytes_max: usize,
-    ) -> Result<Box<RawValue>, CallError> {
+    ) -> Result<Answer, CallError> {
         let _turn = self.turn().await?;
         let Inner {
             limits, transport, ..
         } = &*self.inner;
         let limit = bytes_max.min(limits.answer_bytes_max);
-        let json = transport
+        let answer = transport
             .call(limits.timeout, limit, method, params)
             .await?;
-        match json.get() {
+        match answer.get() {
             "null" => Err(CallError::NotFound),
             text if text.len() > limit => Err(CallError::TooLarge { limit }),
-            _ => Ok(json),
+            _ => Ok(answer),
         }
     }
 

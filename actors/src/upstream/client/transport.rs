@@ -10,23 +10,31 @@ use serde_json::value::RawValue;
 use tokio::{sync::Mutex as AsyncMutex, time};
 
 use super::{
-    CallError, ClientError, Heads,
+    Answer, CallError, ClientError, Heads,
     http::{BytesMax, HttpTransport},
+    large::LargeAnswers,
     ws::WsConnect,
 };
 use crate::upstream::{Endpoint, Scheme};
 
+/// A connection, or a pool of them.
+#[derive(Clone)]
+pub(super) struct Connection {
+    client: RpcClient,
+    large: Arc<LargeAnswers>,
+}
+
 /// The connections to one upstream.
 pub(super) enum Transport {
     /// A pool of connections, one request at a time on each.
-    Http(RpcClient),
+    Http(Connection),
     /// One connection for everything, opened at the first call.
     WebSocket {
         connect: Box<WsConnect>,
         /// Held while a connection is opened, so that concurrent calls wait for it instead of
         /// opening others.
         opening: AsyncMutex<()>,
-        open: Mutex<Option<RpcClient>>,
+        open: Mutex<Option<Connection>>,
     },
 }
 
@@ -35,8 +43,10 @@ impl Transport {
         let endpoint = endpoint.clone();
         Ok(match endpoint.scheme() {
             Scheme::Http => {
-                let transport = HttpTransport::new(endpoint, answer_bytes_max)?;
-                Self::Http(RpcClient::new(transport, false))
+                let large = Arc::new(LargeAnswers::new());
+                let transport = HttpTransport::new(endpoint, answer_bytes_max, Arc::clone(&large))?;
+                let client = RpcClient::new(transport, false);
+                Self::Http(Connection { client, large })
             }
             Scheme::WebSocket => Self::WebSocket {
                 connect: Box::new(WsConnect::new(endpoint, answer_bytes_max)?),
@@ -54,13 +64,16 @@ impl Transport {
         bytes_max: usize,
         method: &'static str,
         params: impl RpcSend,
-    ) -> Result<Box<RawValue>, CallError> {
-        let call = async |client: RpcClient| {
+    ) -> Result<Answer, CallError> {
+        let call = async |Connection { client, large }| {
             let call = client.request(method, params).map_meta(|mut meta| {
                 meta.extensions_mut().insert(BytesMax(bytes_max));
                 meta
             });
-            call.await.map_err(CallError::from_transport)
+            let expected = large.register(call.request().meta.id.clone());
+            let json: Result<Box<RawValue>, _> = call.await;
+            let json = json.map_err(CallError::from_transport)?;
+            Ok(expected.answered(json))
         };
         self.with_timeout(timeout, call).await
     }
@@ -71,7 +84,7 @@ impl Transport {
         timeout: Duration,
         to: &'static str,
     ) -> Result<Heads, CallError> {
-        let subscribe = async |client: RpcClient| {
+        let subscribe = async |Connection { client, .. }| {
             let frontend = client.pubsub_frontend().cloned();
             let frontend = frontend.ok_or(CallError::UnsupportedMethod)?;
             let id: Result<B256, _> = client.request("eth_subscribe", (to,)).await;
@@ -88,25 +101,25 @@ impl Transport {
     async fn with_timeout<T>(
         &self,
         timeout: Duration,
-        call: impl AsyncFnOnce(RpcClient) -> Result<T, CallError>,
+        call: impl AsyncFnOnce(Connection) -> Result<T, CallError>,
     ) -> Result<T, CallError> {
         let mut used = None;
         let answer = time::timeout(timeout, async {
-            let client = used.insert(self.client().await?);
-            call(client.clone()).await
+            let connection = used.insert(self.connection().await?);
+            call(connection.clone()).await
         });
         let answer = answer.await.unwrap_or(Err(CallError::Timeout(timeout)));
         if let Err(CallError::Connection(_) | CallError::Timeout(_)) = answer
-            && let Some(client) = used
+            && let Some(connection) = used
         {
-            self.discard(&client);
+            self.discard(&connection);
         }
         answer
     }
 
-    async fn client(&self) -> Result<RpcClient, CallError> {
+    async fn connection(&self) -> Result<Connection, CallError> {
         match self {
-            Self::Http(client) => Ok(client.clone()),
+            Self::Http(connection) => Ok(connection.clone()),
             Self::WebSocket {
                 connect,
                 opening,
@@ -114,21 +127,24 @@ impl Transport {
             } => {
                 let _opening = opening.lock().await;
                 let present = open.lock().clone();
-                if let Some(client) = present {
-                    return Ok(client);
+                if let Some(connection) = present {
+                    return Ok(connection);
                 }
-                let client = RpcClient::connect_pubsub(connect.as_ref().clone()).await;
+                let connect = connect.for_next_connection();
+                let large = Arc::clone(connect.large());
+                let client = RpcClient::connect_pubsub(connect).await;
                 let client = client.map_err(CallError::from_transport)?;
-                *open.lock() = Some(client.clone());
-                Ok(client)
+                let connection = Connection { client, large };
+                *open.lock() = Some(connection.clone());
+                Ok(connection)
             }
         }
     }
 
     /// Stops using this connection. A new one that has already replaced it stays.
-    fn discard(&self, client: &RpcClient) {
+    fn discard(&self, connection: &Connection) {
         if let Self::WebSocket { open, .. } = self {
-            let is_same = |open: &mut RpcClient| Arc::ptr_eq(open.inner(), client.inner());
+            let is_same = |open: &mut Connection| Arc::ptr_eq(&open.large, &connection.large);
             open.lock().take_if(is_same);
         }
     }

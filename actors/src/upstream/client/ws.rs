@@ -1,18 +1,27 @@
 //! A WebSocket transport with custom headers and a bound on messages.
 
-use std::{sync::Arc, time::Duration};
+use std::{pin::pin, sync::Arc, time::Duration};
 
-use alloy_pubsub::{ConnectionHandle, PubSubConnect};
+use alloy_json_rpc::PubSubItem;
+use alloy_pubsub::{ConnectionHandle, ConnectionInterface, PubSubConnect};
 use alloy_transport::{TransportErrorKind, TransportResult};
-use alloy_transport_ws::{WebSocketConfig, WsBackend};
+use futures_util::{SinkExt, StreamExt};
 use reqwest::header::RETRY_AFTER;
 use rustls::ClientConfig;
+use tokio::{
+    net::TcpStream,
+    time::{Instant, sleep},
+};
 use tokio_tungstenite::{
-    Connector, connect_async_tls_with_config,
-    tungstenite::{self, client::IntoClientRequest},
+    Connector, MaybeTlsStream, WebSocketStream, connect_async_tls_with_config,
+    tungstenite::{self, Message, client::IntoClientRequest, protocol::WebSocketConfig},
 };
 
-use super::{CallError, ClientError, tls};
+use super::{
+    CallError, ClientError,
+    large::{LargeAnswers, SMALL_MAX},
+    tls,
+};
 use crate::upstream::Endpoint;
 
 /// Interval of pings on an idle connection. The connection ends if the pong has not arrived when
@@ -26,6 +35,7 @@ pub(super) struct WsConnect {
     tls: Option<Arc<ClientConfig>>,
     /// A longer message ends the connection and every call on it: WebSocket cannot skip a message.
     message_bytes_max: usize,
+    large: Arc<LargeAnswers>,
 }
 
 impl WsConnect {
@@ -35,7 +45,20 @@ impl WsConnect {
             endpoint,
             tls: tls.map(Arc::new),
             message_bytes_max,
+            large: Arc::new(LargeAnswers::new()),
         })
+    }
+
+    /// The same for another connection.
+    pub(super) fn for_next_connection(&self) -> Self {
+        Self {
+            large: Arc::new(self.large.of_next_connection()),
+            ..self.clone()
+        }
+    }
+
+    pub(super) const fn large(&self) -> &Arc<LargeAnswers> {
+        &self.large
     }
 
     async fn open(&self) -> Result<ConnectionHandle, CallError> {
@@ -56,7 +79,7 @@ impl WsConnect {
         let opening = connect_async_tls_with_config(request, Some(config), true, Some(connector));
         let (socket, _) = opening.await.map_err(|error| connect_error(&error))?;
         let (handle, interface) = ConnectionHandle::new();
-        WsBackend::from_socket(socket, interface, KEEPALIVE).spawn();
+        tokio::spawn(serve(socket, interface, Arc::clone(&self.large)));
         Ok(handle)
     }
 }
@@ -76,6 +99,71 @@ impl PubSubConnect for WsConnect {
         Err(TransportErrorKind::non_retryable_str(
             "the connection ended",
         ))
+    }
+}
+
+/// Passes calls and answers on until either side ends.
+///
+/// alloy's own backend reads as many answers as arrive, of any size.
+async fn serve(
+    socket: WebSocketStream<MaybeTlsStream<TcpStream>>,
+    mut interface: ConnectionInterface,
+    large: Arc<LargeAnswers>,
+) {
+    if pass_on(socket, &mut interface, &large).await.is_none() {
+        interface.close_with_error();
+    }
+}
+
+/// Passes calls and answers on; `None` if the connection has ended.
+async fn pass_on(
+    mut socket: WebSocketStream<MaybeTlsStream<TcpStream>>,
+    interface: &mut ConnectionInterface,
+    large: &LargeAnswers,
+) -> Option<()> {
+    let mut is_pong_due = false;
+    let mut keepalive = pin!(sleep(KEEPALIVE));
+    loop {
+        tokio::select! {
+            biased;
+            call = interface.recv_from_frontend() => {
+                let Some(call) = call else {
+                    return Some(());
+                };
+                keepalive.as_mut().reset(Instant::now() + KEEPALIVE);
+                let text = Box::<str>::from(call).into_string();
+                socket.send(Message::Text(text.into())).await.ok()?;
+            }
+            () = &mut keepalive => {
+                if is_pong_due {
+                    return None;
+                }
+                socket.send(Message::Ping(Default::default())).await.ok()?;
+                is_pong_due = true;
+                keepalive.as_mut().reset(Instant::now() + KEEPALIVE);
+            }
+            message = socket.next() => match message?.ok()? {
+                Message::Text(text) => {
+                    let permit = match text.len() > SMALL_MAX {
+                        true => {
+                            // Nothing else is read meanwhile, so a pong may be late.
+                            let permit = large.permit().await;
+                            keepalive.as_mut().reset(Instant::now() + KEEPALIVE);
+                            permit
+                        }
+                        false => None,
+                    };
+                    let item: PubSubItem = serde_json::from_str(&text).ok()?;
+                    if let PubSubItem::Response(answer) = &item {
+                        large.give(&answer.id, permit);
+                    }
+                    interface.send_to_frontend(item).ok()?;
+                }
+                Message::Pong(_) => is_pong_due = false,
+                Message::Ping(_) | Message::Frame(_) => {}
+                Message::Binary(_) | Message::Close(_) => return None,
+            },
+        }
     }
 }
 

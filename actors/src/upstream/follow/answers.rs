@@ -65,8 +65,7 @@ impl<U: Upstream, W: HeldWindow, A: HeadAuthority> Follower<U, W, A> {
                 if let Ok((_, identity)) = &first
                     && let Err(error) = self.check_identity(*identity)
                 {
-                    let calls = &mut self.upstreams[upstream].sync_calls;
-                    *calls = calls.saturating_sub(1);
+                    self.sync_call_ended(upstream, ask, Purpose::First, false);
                     self.sync.take_if(|sync| sync.upstream == upstream);
                     let verdict = Verdict::Fault(Fault::WrongChain);
                     self.failed(upstream, CallClass::Heads, verdict, &error);
@@ -161,8 +160,7 @@ impl<U: Upstream, W: HeldWindow, A: HeadAuthority> Follower<U, W, A> {
         fetched: Result<FirstBlock, FetchError>,
     ) {
         if purpose != Purpose::Backfill {
-            let calls = &mut self.upstreams[upstream].sync_calls;
-            *calls = calls.saturating_sub(1);
+            self.sync_call_ended(upstream, ask, purpose, fetched.is_ok());
         }
         match fetched.and_then(|fetched| self.check_genesis(fetched)) {
             Ok(fetched) => {
@@ -218,15 +216,15 @@ impl<U: Upstream, W: HeldWindow, A: HeadAuthority> Follower<U, W, A> {
                 };
                 let is_progress = match (&mut sync.goal, purpose) {
                     (Goal::Path(path), _) => path.got(ask, linked(block, |block| block)),
-                    (Goal::Reset { first, .. }, Purpose::First) if block.hash == sync.head.1 => {
+                    (Goal::Reset { first }, Purpose::First) if block.hash == sync.head.1 => {
                         *first = Some(fetched);
                         true
                     }
                     // A block for an earlier sync, or one that was guessed.
                     (Goal::Reset { .. } | Goal::Advance { .. }, _) => false,
                 };
-                if is_progress && sync.upstream == upstream {
-                    sync.progressed_at = now;
+                if is_progress {
+                    (sync.progressed_at, sync.is_slow) = (now, false);
                 }
             }
             Purpose::Backfill => {
@@ -239,25 +237,10 @@ impl<U: Upstream, W: HeldWindow, A: HeadAuthority> Follower<U, W, A> {
         }
     }
 
-    /// Handles a failed call for a block. A sync ends with it, because the upstream may name
-    /// another head by now; a guessed number is merely asked for again by hash.
+    /// Handles a failed call for a block.
     fn fetch_failed(&mut self, upstream: UpstreamId, ask: Ask, purpose: Purpose) {
         match purpose {
-            Purpose::Sync | Purpose::First => {
-                let Some(sync) = self.sync.as_mut().filter(|sync| sync.upstream == upstream) else {
-                    return;
-                };
-                let (number, hash) = sync.head;
-                let ends = match &mut sync.goal {
-                    Goal::Path(path) => path.failed(ask) && matches!(ask, Ask::Hash { .. }),
-                    Goal::Reset { first, .. } => {
-                        first.is_none() && ask == Ask::Hash { number, hash }
-                    }
-                    // A block that was guessed, and that the path did without.
-                    Goal::Advance { .. } => false,
-                };
-                self.sync.take_if(|_| ends);
-            }
+            Purpose::Sync | Purpose::First => self.sync_fetch_failed(ask),
             Purpose::Backfill => {
                 if let Some(backfill) = &mut self.backfill
                     && backfill.answered(upstream, ask)

@@ -4,24 +4,41 @@ use std::sync::Arc;
 
 use nearhead_chain::block::Block;
 
-use super::interface::FirstBlock;
+use super::{interface::FirstBlock, work::Purpose};
 use crate::upstream::{
-    agree::Point,
+    agree::{NodeSet, Point},
     health::{Moment, UpstreamId},
     plan::{Ask, Backfill, SyncPath},
 };
 
-/// A sync to a head, with the blocks of one upstream.
+/// A sync to a head.
 pub(super) struct HeadSync {
+    /// The upstream that is asked now. Calls to another one may still be in progress.
     pub(super) upstream: UpstreamId,
+    /// The upstreams that vouch for the head.
+    pub(super) voters: NodeSet,
     pub(super) head: Point,
+    /// Whether a quorum vouches for the head.
+    pub(super) is_agreed: bool,
     /// When the upstream first named that head.
     pub(super) named_at: Moment,
     /// Since when this upstream has been asked.
     pub(super) asked_since: Moment,
-    /// When its last block arrived, or when it was first asked.
+    /// When the last block arrived, or when the sync began.
     pub(super) progressed_at: Moment,
+    /// Whether the upstream has counted as slow since.
+    pub(super) is_slow: bool,
+    /// The blocks that are asked for and have not arrived.
+    pub(super) open: Vec<Ask>,
     pub(super) goal: Goal,
+}
+
+/// A call for a block of a sync that is in progress. The sync may have ended.
+pub(super) struct SyncCall {
+    pub(super) upstream: UpstreamId,
+    pub(super) ask: Ask,
+    pub(super) purpose: Purpose,
+    pub(super) since: Moment,
 }
 
 /// How a sync ends.
@@ -34,24 +51,18 @@ pub(super) enum Goal {
         applied: Vec<Arc<Block>>,
     },
     /// The window starts again at the new head. `first` is the head, once it has arrived.
-    Reset {
-        is_asked: bool,
-        first: Option<FirstBlock>,
-    },
+    Reset { first: Option<FirstBlock> },
 }
 
 impl Goal {
-    pub(super) const RESET: Self = Self::Reset {
-        is_asked: false,
-        first: None,
-    };
+    pub(super) const RESET: Self = Self::Reset { first: None };
 
     /// Whether nothing is left to fetch.
     pub(super) const fn is_complete(&self) -> bool {
         match self {
             Self::Path(_) => false,
             Self::Advance { .. } => true,
-            Self::Reset { first, .. } => first.is_some(),
+            Self::Reset { first } => first.is_some(),
         }
     }
 }

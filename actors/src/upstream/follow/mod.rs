@@ -16,6 +16,7 @@ mod event;
 mod fetching;
 mod interface;
 mod obey;
+mod sync;
 mod work;
 
 #[cfg(test)]
@@ -38,7 +39,7 @@ use super::{
     health::{CallClass, Fault, FaultReport, Health, Moment, UpstreamId, UpstreamState, Verdict},
     plan::Ask,
 };
-use fetching::{ActiveBackfill, GenesisFetch, Goal, HeadSync};
+use fetching::{ActiveBackfill, GenesisFetch, HeadSync, SyncCall};
 use work::{Answered, Purpose};
 
 /// Concurrent calls for one block: one for the block itself and one for its receipts.
@@ -95,6 +96,8 @@ pub(crate) struct Follower<U: Upstream, W, A> {
     started_at: Instant,
     calls: JoinSet<Answered<U::Heads>>,
     sync: Option<HeadSync>,
+    /// The calls for blocks of a sync that are in progress, those for earlier syncs included.
+    sync_calls: Vec<SyncCall>,
     backfill: Option<ActiveBackfill>,
     genesis: GenesisFetch,
     /// The upstream that gave the newest head.
@@ -130,8 +133,6 @@ struct TrackedUpstream<U> {
     settled_asked_at: Option<Moment>,
     /// Whether a question for a hash is in progress.
     is_asked_for_hash: bool,
-    /// Calls for blocks of a sync that are in progress, those for earlier syncs included.
-    sync_calls: usize,
     /// It is asked for no block before this time: it lacked one that it named, a block is ahead of
     /// the clock, or too many calls are in progress.
     fetch_hold_until: Moment,
@@ -162,7 +163,6 @@ impl<U: Upstream, W: HeldWindow, A: HeadAuthority> Follower<U, W, A> {
             announces: None,
             settled_asked_at: None,
             is_asked_for_hash: false,
-            sync_calls: 0,
             fetch_hold_until: Duration::ZERO,
             slow_until: Duration::ZERO,
             dissented_at: None,
@@ -181,6 +181,7 @@ impl<U: Upstream, W: HeldWindow, A: HeadAuthority> Follower<U, W, A> {
             started_at: Instant::now(),
             calls: JoinSet::new(),
             sync: None,
+            sync_calls: Vec::new(),
             backfill: None,
             genesis: GenesisFetch::default(),
             preferred: None,
@@ -211,6 +212,7 @@ impl<U: Upstream, W: HeldWindow, A: HeadAuthority> Follower<U, W, A> {
             self.fail_silent();
             self.fail_stuck_sync();
             self.leave_slow_backfill();
+            self.note_delay();
             self.obey().await.map_err(FollowError::Window)?;
             self.report_states();
             self.ask_for_blocks();
@@ -245,7 +247,10 @@ impl<U: Upstream, W: HeldWindow, A: HeadAuthority> Follower<U, W, A> {
             .iter()
             .map(|upstream| upstream.fetch_hold_until);
         let holds = backfill.into_iter().chain([self.genesis.hold_until]);
-        let holds = holds.chain(fetches).filter(|until| *until > now);
+        let holds = holds
+            .chain(fetches)
+            .chain(self.delayed_at())
+            .filter(|until| *until > now);
         let next = polls.chain(holds).map(|at| at.saturating_sub(now)).min();
         let is_waiting = self
             .sync
@@ -331,62 +336,16 @@ impl<U: Upstream, W: HeldWindow, A: HeadAuthority> Follower<U, W, A> {
         }
     }
 
-    /// Treats it as a fault if an upstream gives no block for half a block time, or is not done
-    /// after a whole one, while another could be asked. A call's timeout may be many block times,
-    /// and blocks that arrive one by one may take as long.
-    fn fail_stuck_sync(&mut self) {
-        let (now, block_time) = (self.now(), self.health.block_time());
-        let is_stuck = |sync: &&HeadSync| {
-            let lasts = |since, least| now.saturating_sub(since) >= least;
-            let is_silent = lasts(sync.progressed_at, (block_time / 2).max(STUCK_MIN));
-            let is_slow = lasts(sync.asked_since, block_time.max(STUCK_MIN * 2));
-            !sync.goal.is_complete() && (is_silent || is_slow)
-        };
-        let stuck = self.sync.as_ref().filter(is_stuck);
-        if let Some((upstream, (number, _))) = stuck.map(|sync| (sync.upstream, sync.head))
-            && self.health.has_other_at(upstream, number)
-        {
-            let error = "it sent no block for half a block time, or not all within a whole one";
-            let verdict = Verdict::Fault(Fault::Timeout);
-            self.failed(upstream, CallClass::Blocks, verdict, &error);
-        }
-    }
-
     fn ask_for_blocks(&mut self) {
         let width = (self.config.concurrency / CALLS_PER_BLOCK).max(1);
         let held = self.window.held();
-        if let Some(sync) = &mut self.sync {
-            let upstream = sync.upstream;
-            // Calls for earlier syncs may still be in progress.
-            let is_free = self.upstreams[upstream].sync_calls < 2 * width;
-            match (&mut sync.goal, &held) {
-                (Goal::Path(path), Some(held)) if is_free => {
-                    for ask in path.ask(width, held) {
-                        self.ask(upstream, ask, Purpose::Sync);
-                    }
-                }
-                (Goal::Reset { is_asked, .. }, _) if is_free && !*is_asked => {
-                    *is_asked = true;
-                    self.upstreams[upstream].sync_calls += 1;
-                    let (number, hash) = sync.head;
-                    let client = self.upstreams[upstream].client.clone();
-                    let ask = Ask::Hash { number, hash };
-                    let with_parent = self.window.needs_parent();
-                    self.calls
-                        .spawn(work::fetch_first(upstream, client, ask, with_parent));
-                }
-                _ => {}
-            }
-        }
+        self.ask_for_sync(held.as_ref(), width);
         if let Some(held) = &held {
             self.ask_below(held, width.saturating_sub(HEAD_RESERVE).max(1));
         }
     }
 
     fn ask(&mut self, upstream: UpstreamId, ask: Ask, purpose: Purpose) {
-        if purpose == Purpose::Sync {
-            self.upstreams[upstream].sync_calls += 1;
-        }
         let client = self.upstreams[upstream].client.clone();
         self.calls
             .spawn(work::fetch(upstream, client, ask, purpose));

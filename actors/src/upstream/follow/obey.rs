@@ -14,11 +14,11 @@ use crate::{
     messages::{AdvanceHead, SettleHead},
     upstream::{
         agree::{
-            AskHash, Decision, Dissent, Effect, Fetch, HeadAuthority, NodeAccess, NodeSet, Point,
+            AskHash, Decision, Dissent, Effect, HeadAuthority, NodeAccess, NodeSet, Point,
             Situation,
         },
         health::{CallClass, Fault, UpstreamId, Verdict},
-        plan::{PathOutcome, SyncPath},
+        plan::PathOutcome,
     },
 };
 
@@ -50,14 +50,15 @@ impl<U: Upstream, W: HeldWindow, A: HeadAuthority> Follower<U, W, A> {
     }
 
     fn with_situation<T>(&mut self, act: impl FnOnce(&mut A, &Situation<'_, W::Held>) -> T) -> T {
-        let held = self.window.held();
+        let (now, held) = (self.now(), self.window.held());
         let nodes = (0..self.upstreams.len()).map(|id| NodeAccess {
             may_fetch: self.may_fetch(id),
-            strikes: self.health.strikes(id),
+            delays: self.health.delays(id, now),
+            strikes: self.health.strikes(id, now),
         });
         let nodes: Vec<_> = nodes.collect();
         let situation = Situation {
-            now: self.now(),
+            now,
             block_time: self.health.block_time(),
             held: held.as_ref(),
             links: &self.links,
@@ -83,46 +84,6 @@ impl<U: Upstream, W: HeldWindow, A: HeadAuthority> Follower<U, W, A> {
             }
             Some(PathOutcome::Reset) => sync.goal = Goal::RESET,
         }
-    }
-
-    /// Begins or keeps the sync to this head; drops any other.
-    fn sync_to(&mut self, fetch: Option<Fetch>) {
-        let now = self.now();
-        let Some(Fetch {
-            from,
-            to,
-            is_agreed,
-        }) = fetch
-        else {
-            self.sync = None;
-            return;
-        };
-        if let Some(sync) = self.sync.as_mut().filter(|sync| sync.head == to) {
-            if sync.upstream != from {
-                (sync.upstream, sync.asked_since, sync.progressed_at) = (from, now, now);
-                match &mut sync.goal {
-                    Goal::Path(path) => path.ask_again(),
-                    Goal::Reset { is_asked, .. } => *is_asked = false,
-                    Goal::Advance { .. } => {}
-                }
-            }
-            return;
-        }
-        self.sync = None;
-        // An upstream can name many heads that nobody else has. Each waits for the one before.
-        if !is_agreed && self.upstreams[from].sync_calls > 0 {
-            return;
-        }
-        let held = self.window.held();
-        let path = |held: &W::Held| Goal::Path(SyncPath::to(to.0, to.1, held));
-        self.sync = Some(HeadSync {
-            upstream: from,
-            head: to,
-            named_at: self.health.named_at(from, to.1).unwrap_or(now),
-            asked_since: now,
-            progressed_at: now,
-            goal: held.as_ref().map_or(Goal::RESET, path),
-        });
     }
 
     /// Asks upstreams for hashes; none gets a second question before it has answered the first.
@@ -159,9 +120,7 @@ impl<U: Upstream, W: HeldWindow, A: HeadAuthority> Follower<U, W, A> {
                     self.learn_block_time();
                 }
             }
-            Goal::Reset {
-                first: Some(first), ..
-            } => {
+            Goal::Reset { first: Some(first) } => {
                 if self.window.held().is_some() {
                     let node = self.upstreams[upstream].client.name();
                     let head = head.0;
@@ -178,7 +137,7 @@ impl<U: Upstream, W: HeldWindow, A: HeadAuthority> Follower<U, W, A> {
                     (self.on_event)(Event::WindowStarted(head.0));
                 }
             }
-            Goal::Path(_) | Goal::Reset { first: None, .. } => {}
+            Goal::Path(_) | Goal::Reset { first: None } => {}
         }
         Ok(())
     }

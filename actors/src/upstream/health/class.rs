@@ -60,8 +60,12 @@ impl ClassHealth {
         self.backoff
     }
 
-    pub(super) const fn strikes(&self) -> u32 {
-        self.strikes
+    /// The strikes that count: all are forgotten after `forgiven_after` without a backoff.
+    pub(super) fn strikes(&self, now: Moment, forgiven_after: Duration) -> u32 {
+        match now.saturating_sub(self.quiet_since) < forgiven_after {
+            true => self.strikes,
+            false => 0,
+        }
     }
 
     /// Whether calls of this class may be made.
@@ -74,9 +78,8 @@ impl ClassHealth {
         self.backoff.take_if(|backoff| backoff.until <= now);
     }
 
-    /// Begins a backoff. `wait` gives its length for this many strikes; earlier strikes are
-    /// forgotten after `forgiven_after` without a backoff. Returns the length; `None` if nothing
-    /// changes.
+    /// Begins a backoff. `wait` gives its length for this many strikes. Returns the length; `None`
+    /// if nothing changes.
     pub(super) fn back_off(
         &mut self,
         now: Moment,
@@ -91,10 +94,7 @@ impl ClassHealth {
         if running.is_some_and(|backoff| !is_lie || backoff.is_of_lie()) {
             return None;
         }
-        if now.saturating_sub(self.quiet_since) >= forgiven_after {
-            self.strikes = 0;
-        }
-        self.strikes = self.strikes.saturating_add(1);
+        self.strikes = self.strikes(now, forgiven_after).saturating_add(1);
         let wait = wait(self.strikes);
         let until = now.saturating_add(wait);
         self.backoff = Some(BackoffPeriod { fault, until });

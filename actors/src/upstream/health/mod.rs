@@ -16,6 +16,7 @@
 mod backoff;
 mod block_time;
 mod class;
+mod fetch_times;
 mod record;
 mod upstream_state;
 
@@ -51,8 +52,15 @@ const HEADS_BACKOFF_MIN: Duration = Duration::from_secs(1);
 /// apart may come from a chain that makes blocks on demand.
 const POLL_MAX: Duration = Duration::from_secs(3);
 
-/// Block times without a fault after which earlier strikes are forgotten.
+/// Block times after which earlier strikes are forgotten, and earlier delays.
 const FORGIVEN_BLOCKS: u32 = 16;
+
+/// Times that another upstream usually takes for a block, after which one is slow.
+const PATIENCE_FETCHES: u32 = 4;
+
+/// Lower bound of that time, and its upper bound as a share of the block time.
+const PATIENCE_MIN: Duration = Duration::from_millis(50);
+const PATIENCE_SHARE: u32 = 4;
 
 /// What is known of all upstreams.
 #[derive(Clone, Debug)]
@@ -118,16 +126,6 @@ impl Health {
         self.upstreams[upstream].head
     }
 
-    /// Whether an upstream other than this one names a head at this number or above, and can be
-    /// asked for blocks.
-    pub(crate) fn has_other_at(&self, upstream: UpstreamId, number: u64) -> bool {
-        let mut others = self.upstreams.iter().enumerate();
-        others.any(|(id, other)| {
-            let head = other.usable_head();
-            id != upstream && head.is_some_and(|head| head.number >= number)
-        })
-    }
-
     /// When an upstream first named this block as its head, if that is still its head.
     pub(crate) fn named_at(&self, upstream: UpstreamId, hash: B256) -> Option<Moment> {
         let upstream = &self.upstreams[upstream];
@@ -136,8 +134,40 @@ impl Health {
     }
 
     /// The strikes of an upstream in calls for heads and blocks.
-    pub(crate) fn strikes(&self, upstream: UpstreamId) -> u32 {
-        self.upstreams[upstream].strikes()
+    pub(crate) fn strikes(&self, upstream: UpstreamId, now: Moment) -> u32 {
+        self.upstreams[upstream].strikes(now, self.forgiven_after())
+    }
+
+    /// How often an upstream was lately slow to give a block.
+    pub(crate) fn delays(&self, upstream: UpstreamId, now: Moment) -> u32 {
+        let times = &self.upstreams[upstream].fetch_times;
+        times.delays(now, self.forgiven_after())
+    }
+
+    /// How long to wait for a block while these others can be asked for it: some times as long as
+    /// the fastest of them usually takes. An upstream cannot prolong this by being slow itself.
+    /// `None` if there are no others.
+    pub(crate) fn patience(&self, others: impl Iterator<Item = UpstreamId>) -> Option<Duration> {
+        let usual = others.map(|other| self.upstreams[other].fetch_times.usual());
+        let patience = usual.min()?.saturating_mul(PATIENCE_FETCHES);
+        let longest = self.block_time() / PATIENCE_SHARE;
+        Some(patience.min(longest).max(PATIENCE_MIN))
+    }
+
+    /// Records that an upstream gave a block of a new head.
+    pub(crate) fn gave_block(&mut self, upstream: UpstreamId, took: Duration) {
+        let others = (0..self.upstreams.len()).filter(|other| *other != upstream);
+        let patience = self.patience(others).unwrap_or(Duration::MAX);
+        self.upstreams[upstream].fetch_times.gave(took, patience);
+    }
+
+    /// Records that an upstream was slow to give a block, so that another one is asked as well.
+    pub(crate) fn was_slow(&mut self, upstream: UpstreamId, now: Moment) {
+        self.upstreams[upstream].fetch_times.was_slow(now);
+    }
+
+    fn forgiven_after(&self) -> Duration {
+        self.block_time() * FORGIVEN_BLOCKS
     }
 
     /// When to poll an upstream again that was polled at `asked`; `announces` if it also announces
@@ -232,8 +262,8 @@ impl Health {
             let wait = backoff.wait(upstream, strikes, is_grave, block_time);
             wait.min(longest).max(at_least)
         };
+        let forgiven_after = self.forgiven_after();
         let record = &mut self.upstreams[upstream];
-        let forgiven_after = block_time * FORGIVEN_BLOCKS;
         let health = record.class_mut(class);
         let wait = health.back_off(now, fault, forgiven_after, wait)?;
         if class != CallClass::State {

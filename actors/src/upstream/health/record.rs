@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::{
     class::{BackoffPeriod, CallClass, ClassHealth},
+    fetch_times::FetchTimes,
     upstream_state::Moment,
 };
 use crate::upstream::client::HeadClaim;
@@ -26,6 +27,8 @@ pub(super) struct Record {
     pub(super) is_quarantined: bool,
     /// Since when the served head has been higher.
     pub(super) behind_since: Option<Moment>,
+    /// How fast it gives blocks.
+    pub(super) fetch_times: FetchTimes,
     /// The health of each class of calls.
     classes: [ClassHealth; CallClass::ALL.len()],
 }
@@ -64,8 +67,8 @@ impl Record {
     }
 
     /// The strikes that count when it is compared with others.
-    pub(super) fn strikes(&self) -> u32 {
-        let of = |class| self.class(class).strikes();
+    pub(super) fn strikes(&self, now: Moment, forgiven_after: Duration) -> u32 {
+        let of = |class| self.class(class).strikes(now, forgiven_after);
         of(CallClass::Heads).saturating_add(of(CallClass::Blocks))
     }
 }

@@ -120,12 +120,6 @@ impl<T> Descent<T> {
         })
     }
 
-    /// Has the blocks asked for again whose calls are in progress.
-    pub(super) fn ask_again(&mut self) {
-        self.entries
-            .retain(|_, entry| !matches!(entry, DescentEntry::Asked(_)));
-    }
-
     /// Has a block asked for again whose call is in progress.
     pub(super) fn forget(&mut self, ask: Ask) {
         if self.open_entry(ask).is_some() {

@@ -75,11 +75,6 @@ impl<T> SyncPath<T> {
         self.descent.failed(ask)
     }
 
-    /// Has the blocks asked for again whose calls are in progress: another upstream is asked now.
-    pub(crate) fn ask_again(&mut self) {
-        self.descent.ask_again();
-    }
-
     /// The outcome, once the path is complete. The path must not be used after that.
     pub(crate) fn outcome(&mut self, held: &impl Chain) -> Option<PathOutcome<T>> {
         loop {

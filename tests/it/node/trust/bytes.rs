@@ -5,7 +5,11 @@ use std::fs;
 use alloy_primitives::Bytes;
 
 use super::{Claims, HonestChain, SECONDS, Target, check, http, wait_until};
-use crate::{harness::Process, node::faults};
+use crate::{
+    harness::Process,
+    node::{faults, ws},
+    upstreams::proxy::{Change, Fault, Lie, Proxy},
+};
 
 /// Blocks of the invented chain.
 const BLOCKS: usize = 14;
@@ -69,4 +73,34 @@ fn large_extra_data_is_refused() {
         chain.mine();
         target.wait_honest_head(&chain);
     }
+}
+
+/// Over WebSocket, an answer is in memory before its length is known, and the next one follows at
+/// once. The receipts of many blocks are asked for at a time.
+#[test]
+fn large_answers_are_refused_over_websocket() {
+    let mut chain = HonestChain::start(SECONDS);
+    let proxy = Proxy::to(&[chain.anvil.address]);
+    let target = Target::follow(&[ws(proxy.address)], &[]);
+    let large = format!("[\"0x{}\"]", "42".repeat(8 << 20));
+    proxy.fail(vec![Fault::Lie(Lie {
+        methods: &["eth_getBlockReceipts"],
+        only: None,
+        path: String::new(),
+        change: Change::Becomes(large.leak()),
+    })]);
+    let (before, honest) = (resident(&target.server.process), chain.head());
+    for _ in 0..BLOCKS {
+        chain.mine();
+    }
+    let mut most = before;
+    wait_until("refused", || {
+        check("the head stands", &target.check_honest(&chain), &honest);
+        most = most.max(resident(&target.server.process));
+        !faults(&target.server, 0).is_empty() && proxy.applied() >= BLOCKS
+    });
+    println!("over WebSocket: {before} MiB, at most {most} MiB");
+    assert!(most - before < MIB_MAX, "{before} MiB, at most {most} MiB");
+    proxy.heal();
+    target.wait_honest_head(&chain);
 }

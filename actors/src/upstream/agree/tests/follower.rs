@@ -169,6 +169,7 @@ impl SimFollower {
     ) -> T {
         let access = self.nodes.iter().map(|node| NodeAccess {
             may_fetch: node.blocks_backoff <= world.step,
+            delays: 0,
             strikes: node.strikes,
         });
         let access: Vec<_> = access.collect();

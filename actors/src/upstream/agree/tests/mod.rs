@@ -151,6 +151,7 @@ impl Scene {
         for (node, words) in nodes.iter().enumerate() {
             access.push(NodeAccess {
                 may_fetch: !words.contains("busy"),
+                delays: 0,
                 strikes: 0,
             });
             state(&mut quorum, node, words);

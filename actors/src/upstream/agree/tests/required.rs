@@ -70,6 +70,7 @@ impl Case {
         let nodes = vec![
             NodeAccess {
                 may_fetch: true,
+                delays: 0,
                 strikes: 0,
             };
             count

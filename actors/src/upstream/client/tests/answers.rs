@@ -72,12 +72,22 @@ async fn calls(upstream: &UpstreamClient) -> Vec<(&'static str, usize, CallError
     end(
         "block",
         5_000,
-        failed(upstream.block_by_hash(HASH, 5_000).await),
+        failed(
+            upstream
+                .block_by_hash(HASH, 5_000)
+                .await
+                .map(Answer::into_json),
+        ),
     );
     end(
         "block",
         6_000,
-        failed(upstream.block_by_number(1, 6_000).await),
+        failed(
+            upstream
+                .block_by_number(1, 6_000)
+                .await
+                .map(Answer::into_json),
+        ),
     );
     let receipts = upstream.block_receipts(HASH, &[], 7_000).await;
     end("receipts", 7_000, receipts.unwrap_err());

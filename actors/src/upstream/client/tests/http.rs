@@ -32,13 +32,23 @@ async fn every_call_passes_its_answer_on_verbatim() {
     let address = Address::repeat_byte(2);
     let account = hex::encode_prefixed(address);
     check_call(
-        |upstream| async move { upstream.block_by_hash(HASH, usize::MAX).await },
+        |upstream| async move {
+            upstream
+                .block_by_hash(HASH, usize::MAX)
+                .await
+                .map(Answer::into_json)
+        },
         "eth_getBlockByHash",
         json!([hash, true]),
     )
     .await;
     check_call(
-        |upstream| async move { upstream.block_by_number(300, usize::MAX).await },
+        |upstream| async move {
+            upstream
+                .block_by_number(300, usize::MAX)
+                .await
+                .map(Answer::into_json)
+        },
         "eth_getBlockByNumber",
         json!(["0x12c", true]),
     )
@@ -64,7 +74,7 @@ async fn every_call_passes_its_answer_on_verbatim() {
     check_call(
         |upstream| async move {
             match upstream.block_receipts(HASH, &[], usize::MAX).await? {
-                ReceiptsAnswer::Whole(json) => Ok(json),
+                ReceiptsAnswer::Whole(json) => Ok(json.into_json()),
                 ReceiptsAnswer::Single(_) => Err(CallError::NotFound),
             }
         },

@@ -299,3 +299,52 @@ async fn a_late_timeout_leaves_the_new_connection_open() {
     send(&mut new, &reply).await;
     assert_eq!(third.await.unwrap(), Ok(3));
 }
+
+/// The third one is not passed on before the verifier has taken one of two.
+#[tokio::test]
+async fn two_large_answers_are_held_at_a_time() {
+    const CALLS: usize = 5;
+    run_with_client(
+        |listener| async move {
+            let mut socket = accept(&listener, |_| None).await.unwrap();
+            let mut requests = Vec::new();
+            while requests.len() < CALLS {
+                requests.push(next_request(&mut socket).await.unwrap());
+            }
+            let large = "r".repeat(5 << 20);
+            for request in requests {
+                let id = &request["id"];
+                let answer = json!({"jsonrpc": "2.0", "id": id, "result": large});
+                send(&mut socket, &answer).await;
+            }
+        },
+        |upstream| async move {
+            let limits = CallLimits {
+                answer_bytes_max: usize::MAX,
+                timeout: Duration::from_secs(60),
+                concurrency: CALLS,
+            };
+            let endpoint = upstream.endpoint().clone();
+            let upstream = UpstreamClient::new(endpoint, limits).unwrap();
+            let mut calls = JoinSet::new();
+            for _ in 0..CALLS {
+                let upstream = upstream.clone();
+                calls.spawn(async move { upstream.block_by_hash(HASH, usize::MAX).await });
+            }
+            let mut held = Vec::new();
+            for _ in 0..3 {
+                while held.len() < 2 {
+                    held.push(calls.join_next().await.unwrap().unwrap().unwrap());
+                }
+                let next = time::timeout(Duration::from_millis(200), calls.join_next());
+                assert!(next.await.is_err(), "a third one is held");
+                held.pop();
+            }
+            drop(held);
+            while let Some(call) = calls.join_next().await {
+                assert!(call.unwrap().is_ok());
+            }
+        },
+    )
+    .await;
+}

@@ -1,6 +1,6 @@
 //! Upstreams on different forks.
 
-use super::*;
+use super::{scripted::Scripted, *};
 
 /// Honest upstreams on chain 0, and a liar, the last one, on chain 1. The liar's blocks from 291 on
 /// are invented; their hashes are valid.
@@ -352,6 +352,111 @@ async fn a_slow_upstream_does_not_hold_up_a_long_path() {
     }
     scene.run_for(4_000).await;
     assert_eq!(scene.head(), 340);
+}
+
+/// One of three that is slow to give blocks delays a head by a moment, and that rarely: it is tried
+/// again every sixteen blocks. No block is fetched more than twice.
+#[tokio::test(start_paused = true)]
+async fn a_slow_source_delays_no_head_for_long() {
+    for slow in [0, 1] {
+        for pause in [45, 300, 900, 20_000] {
+            let mut scene = Scene::with_quorum(3, 2, 300);
+            scene.run_for(2_000).await;
+            scene.take_events();
+            for upstream in &scene.upstreams {
+                upstream.take_blocks();
+            }
+            scene.upstreams[slow].set_behavior(Behavior::Slow(Duration::from_millis(pause)));
+            for _ in 0..60 {
+                scene.mine(1);
+                scene.run_for(1_000).await;
+            }
+            let events = scene.take_events();
+            let delays = events.iter().filter_map(|event| match event {
+                Event::Advanced { named_ago, .. } => Some(*named_ago),
+                _ => None,
+            });
+            let mut delays: Vec<_> = delays.collect();
+            delays.sort_unstable();
+            let case = format!("{slow}, {pause}: {delays:?}");
+            assert_eq!(delays.len(), 60, "{case}");
+            assert!(delays[59] <= Duration::from_millis(60), "{case}");
+            let is_soon = delays[54] <= Duration::from_millis(5);
+            assert!(is_soon || pause < 50, "{case}");
+            let is_fault = |event: &Event| matches!(event, Event::Failed { .. });
+            assert!(pause > 900 || !events.iter().any(is_fault), "{events:?}");
+            let asked = scene.upstreams.iter().map(Scripted::take_blocks);
+            let asked: Vec<_> = asked.flatten().filter(|number| *number > 300).collect();
+            for number in 301..=360 {
+                let fetches = asked.iter().filter(|asked| **asked == number).count();
+                assert!((1..=2).contains(&fetches), "{case}: {number}, {fetches}");
+            }
+        }
+    }
+}
+
+/// Both upstreams that vouch for a head lack a block of the path for a moment. What was fetched of
+/// the path is not fetched again.
+#[tokio::test(start_paused = true)]
+async fn a_path_is_kept_while_nobody_may_be_asked() {
+    let mut scene = Scene::with_quorum(3, 2, 300);
+    scene.run_for(2_000).await;
+    for upstream in &scene.upstreams {
+        let gone = Behavior::Error(CallError::Connection("gone".into()));
+        upstream.set_behavior(gone);
+    }
+    for _ in 0..40 {
+        scene.mine(1);
+        scene.run_for(1_000).await;
+    }
+    for upstream in [1, 2] {
+        scene.upstreams[upstream].set_behavior(Behavior::NotFound(320));
+        scene.upstreams[upstream].take_blocks();
+    }
+    scene.run_for(3_000).await;
+    assert_eq!(scene.head(), 300);
+    for upstream in [1, 2] {
+        scene.upstreams[upstream].set_behavior(Behavior::Honest);
+    }
+    scene.run_for(3_000).await;
+    assert_eq!(scene.head(), 340);
+    let asked = [1, 2].map(|upstream| scene.upstreams[upstream].take_blocks());
+    let above = |number: &&u64| (321..=340).contains(*number);
+    let above = asked.iter().flatten().filter(above).count();
+    assert_eq!(above, 20, "{asked:?}");
+}
+
+/// Upstreams that give a long path slowly are not at fault where no other one vouches for it.
+#[tokio::test(start_paused = true)]
+async fn only_another_voter_shows_that_an_upstream_is_slow() {
+    let mut scene = Scene::with_quorum(3, 2, 300);
+    scene.run_for(2_000).await;
+    for upstream in &scene.upstreams {
+        let gone = Behavior::Error(CallError::Connection("gone".into()));
+        upstream.set_behavior(gone);
+    }
+    for _ in 0..40 {
+        scene.mine(1);
+        scene.run_for(1_000).await;
+    }
+    scene.take_events();
+    // It is far above, and no voter. One of the others has no blocks to give.
+    scene.upstreams[0].set_behavior(Behavior::WrongNumbers);
+    scene.upstreams[1].set_behavior(Behavior::Slow(Duration::from_millis(600)));
+    scene.upstreams[2].set_behavior(Behavior::NoBlocks);
+    scene.run_for(60_000).await;
+    assert_eq!(scene.head(), 340);
+    let is_slow = |event: &Event| match event {
+        Event::Failed {
+            upstream: 1,
+            reason,
+            ..
+        } => *reason == Some("timeout"),
+        _ => false,
+    };
+    let events = scene.take_events();
+    let slow = events.iter().filter(|event| is_slow(event)).count();
+    assert!(slow <= 3, "{slow} {events:?}");
 }
 
 /// An upstream that announces head after head costs few calls, however many it announces.

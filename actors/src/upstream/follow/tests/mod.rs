@@ -118,7 +118,8 @@ async fn check_is_replaced(behavior: Behavior, blocks: u64, state: UpstreamState
     scene.run_for(2_000).await;
     scene.take_events();
     scene.upstreams[0].set_behavior(behavior);
-    for _ in 0..10 {
+    // A call takes ten of them to time out.
+    for _ in 0..12 {
         scene.mine(1);
         scene.run_for(1_000).await;
         assert!(scene.head() + blocks > scene.chains().head(0), "{state:?}");

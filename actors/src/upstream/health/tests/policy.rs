@@ -222,14 +222,54 @@ fn when_a_head_was_named_is_known_while_it_is_the_head() {
     assert_eq!(scene.health.named_at(0, hash(101)), Some(scene.now));
 }
 
+/// Strikes count for sixteen block times without a backoff, also where upstreams are compared.
 #[test]
-fn only_an_upstream_that_is_as_high_can_take_another_ones_place() {
+fn strikes_and_delays_are_forgotten() {
     let mut scene = Scene::new(2);
-    scene.name_head(1, 105);
-    for (upstream, number, expected) in [(0, 105, true), (0, 106, false), (1, 101, false)] {
-        let found = scene.health.has_other_at(upstream, number);
-        assert_eq!(found, expected, "{upstream} {number}");
+    let wait = scene.fail(0, Fault::Timeout);
+    scene.health.was_slow(0, scene.now);
+    let counted = |scene: &Scene| {
+        let (health, now) = (&scene.health, scene.now);
+        (health.strikes(0, now), health.delays(0, now))
+    };
+    assert_eq!(counted(&scene), (1, 1));
+    scene.wait(15_999);
+    assert_eq!(counted(&scene), (1, 1));
+    scene.wait(1);
+    assert_eq!(counted(&scene), (1, 0));
+    scene.now += wait;
+    assert_eq!(counted(&scene), (0, 0));
+    // The next fault is the first one again.
+    assert_eq!(scene.fail(0, Fault::Timeout), wait);
+}
+
+/// How long an upstream may take depends on how fast the others are, not on itself.
+#[test]
+fn an_upstream_is_slow_by_the_standard_of_another_one() {
+    let mut scene = Scene::new(3);
+    let millis = Duration::from_millis;
+    let patience =
+        |scene: &Scene, others: &[UpstreamId]| scene.health.patience(others.iter().copied());
+    assert_eq!(patience(&scene, &[]), None);
+    assert_eq!(patience(&scene, &[1, 2]), Some(millis(50)));
+    for _ in 0..9 {
+        scene.health.gave_block(0, millis(900));
+        scene.health.gave_block(1, millis(20));
+        scene.health.gave_block(2, millis(40));
     }
-    scene.fail(1, Fault::Timeout);
-    assert!(!scene.health.has_other_at(0, 105));
+    assert_eq!(patience(&scene, &[1, 2]), Some(millis(80)));
+    assert_eq!(patience(&scene, &[2]), Some(millis(160)));
+    // At most a quarter of a block time.
+    assert_eq!(patience(&scene, &[0]), Some(millis(250)));
+    // Who is fast again makes up for it, block by block.
+    for _ in 0..20 {
+        scene.health.was_slow(0, scene.now);
+    }
+    assert_eq!(scene.health.delays(0, scene.now), 8);
+    scene.health.gave_block(0, millis(80));
+    assert_eq!(scene.health.delays(0, scene.now), 8);
+    for left in (0..8).rev() {
+        scene.health.gave_block(0, millis(79));
+        assert_eq!(scene.health.delays(0, scene.now), left);
+    }
 }

@@ -1,0 +1,53 @@
+//! How fast an upstream gives blocks.
+
+use std::{collections::VecDeque, time::Duration};
+
+use super::upstream_state::Moment;
+
+/// Fetches whose median is the usual time.
+const FETCHES: usize = 9;
+
+/// The most delays that are counted: a slow upstream that is fast again is soon trusted.
+const DELAYS_MAX: u32 = 8;
+
+/// The times of an upstream's last fetches, and how often it was slow.
+#[derive(Clone, Debug, Default)]
+pub(super) struct FetchTimes {
+    recent: VecDeque<Duration>,
+    delays: u32,
+    slow_at: Moment,
+}
+
+impl FetchTimes {
+    /// Records that it gave a block. In less than `patience`, that makes up for a delay.
+    pub(super) fn gave(&mut self, took: Duration, patience: Duration) {
+        if self.recent.len() == FETCHES {
+            self.recent.pop_front();
+        }
+        self.recent.push_back(took);
+        if took < patience {
+            self.delays = self.delays.saturating_sub(1);
+        }
+    }
+
+    /// Records that it was slow.
+    pub(super) fn was_slow(&mut self, now: Moment) {
+        self.delays = self.delays.saturating_add(1).min(DELAYS_MAX);
+        self.slow_at = now;
+    }
+
+    /// How often it was slow; forgotten after `forgiven_after` without a delay.
+    pub(super) fn delays(&self, now: Moment, forgiven_after: Duration) -> u32 {
+        match now.saturating_sub(self.slow_at) < forgiven_after {
+            true => self.delays,
+            false => 0,
+        }
+    }
+
+    /// The median of its last fetches; zero if it was never asked, so that it is soon tried.
+    pub(super) fn usual(&self) -> Duration {
+        let mut sorted: Vec<_> = self.recent.iter().copied().collect();
+        sorted.sort_unstable();
+        sorted.get(sorted.len() / 2).copied().unwrap_or_default()
+    }
+}
