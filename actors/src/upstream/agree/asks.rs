@@ -2,7 +2,6 @@
 
 use super::{
     authority::{AskHash, Fetch},
-    decide::Survey,
     node_set::NodeSet,
     tally::Tally,
 };
@@ -108,10 +107,12 @@ impl<C: Chain> Asks<'_, '_, C> {
     }
 }
 
-/// The questions to ask now, the most urgent first. No block below `lowest` may be served.
+/// The questions to ask now, the most urgent first. The blocks at the numbers `needed` show what
+/// may be served; the best that may be is at the number `clean`, and none is below `lowest`.
 pub(super) fn asks<C: Chain>(
     tally: &Tally<'_, C>,
-    survey: &Survey,
+    needed: &[u64],
+    clean: Option<u64>,
     fetch: Option<Fetch>,
     supporters: NodeSet,
     lowest: Option<u64>,
@@ -122,7 +123,7 @@ pub(super) fn asks<C: Chain>(
         asks: Vec::new(),
     };
     // Whether the chains contain what they have to.
-    for &number in &survey.needed {
+    for &number in needed {
         let is_silent = |node| tally.chain_at(node, number).is_none();
         asks.ask(asks.reaching(number).filter(is_silent), number);
     }
@@ -139,7 +140,6 @@ pub(super) fn asks<C: Chain>(
         true => head.saturating_add(1),
         false => head,
     });
-    let clean = survey.clean.map(|block| block.point.0);
     asks.ask_for_agreement(clean, floor.or(lowest));
     // Whether those that are above the served head are on its branch.
     if let Some((head, _)) = tally.head {

@@ -209,7 +209,7 @@ pub(crate) struct Dissent {
     pub(crate) node: UpstreamId,
     /// The block that it names.
     pub(crate) theirs: Point,
-    /// The hash that a quorum names at that number. `None`: no quorum agrees, and nothing shows which
-    /// upstream is right.
+    /// The hash that a quorum names at that number. `None`: no quorum agrees, and nothing shows
+    /// which upstream is right.
     pub(crate) ours: Option<B256>,
 }

@@ -31,15 +31,15 @@ enum Class {
 
 /// The best blocks that a quorum vouches for.
 #[derive(Default)]
-pub(super) struct Survey {
+struct Survey {
     /// The highest one that may be served, or the one that is being fetched.
-    pub(super) clean: Option<Agreed>,
+    clean: Option<Agreed>,
     /// The highest one of which it is not known yet whether it may be served.
     pending: Option<Agreed>,
     /// The numbers that would show it, for each such block. Every upstream that counts is asked for
     /// them: one voter that keeps silent must not hide that the others are enough, here or for a
     /// lower block.
-    pub(super) needed: Vec<u64>,
+    needed: Vec<u64>,
     /// The first one that may not be served.
     refusal: Option<Refusal>,
 }
@@ -68,7 +68,14 @@ pub(crate) fn decide<C: Chain>(view: &View<'_, C>, policy: &Policy) -> Decision 
         .filter(|_| choice.effect() == Effect::Adopt)
         .map(|block| block.point);
     let fetch = fetch(&tally, &survey, choice, adopt);
-    let asks = asks::asks(&tally, &survey, fetch, supporters, lowest);
+    let asks = asks::asks(
+        &tally,
+        &survey.needed,
+        survey.clean.map(|block| block.point.0),
+        fetch,
+        supporters,
+        lowest,
+    );
     if choice == Choice::Disagree && tally.head.is_none() && !asks.is_empty() {
         choice = Choice::Checking;
     }

@@ -109,8 +109,8 @@ impl Quorum {
         quarantined
     }
 
-    /// Updates who is quarantined. Where two forks can both have a quorum, or neither has one, nobody
-    /// is: nothing says which of them is right.
+    /// Updates who is quarantined. Where two forks can both have a quorum, or neither has one,
+    /// nobody is: nothing says which of them is right.
     fn judge<C: Chain>(&mut self, at: &Situation<'_, C>, decision: &mut Decision) {
         let (now, block_time) = (at.now, at.block_time);
         for (node, record) in self.records.iter_mut().enumerate() {

@@ -57,8 +57,8 @@ impl<U: Upstream, W: HeldWindow, A: HeadAuthority> Follower<U, W, A> {
         calls.filter(|call| call.upstream == upstream).count()
     }
 
-    /// Asks for the blocks of the sync, up to `width` at the same time. What an earlier upstream has
-    /// not given yet is asked for as well.
+    /// Asks for the blocks of the sync, up to `width` at the same time. What an earlier upstream
+    /// has not given yet is asked for as well.
     pub(super) fn ask_for_sync(&mut self, held: Option<&W::Held>, width: usize) {
         let now = self.now();
         let upstream = self.sync.as_ref().map(|sync| sync.upstream);
