@@ -46,7 +46,8 @@ pub trait TenantStore: Send {
     /// power failure.
     ///
     /// # Errors
-    /// The store cannot be written.
+    /// The store cannot be written. If it is full, [`Self::expire`] may make room for the next
+    /// call.
     fn add_usage(&mut self, cells: &[UsageCell]) -> Result<(), StoreError>;
 
     /// Reads usage.

@@ -241,7 +241,11 @@ fn make(path: &Path) -> io::Result<()> {
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     match options.open(path) {
-        Ok(_) => Ok(()),
+        // The folder has the file's name.
+        Ok(_) => match path.parent() {
+            Some(folder) => File::open(folder)?.sync_all(),
+            None => Ok(()),
+        },
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
             // The system's words are clearer than the database's.
             match fs::metadata(path)?.is_file() {
