@@ -1,8 +1,7 @@
 //! Where tenants, keys, accounts, usage and the audit are kept.
 //!
 //! One thread owns the store, and calls it; nothing of it is on the path of a request. Reads at the
-//! start are whole: what is asked for later is in memory, in a
-//! [`Directory`](crate::directory::Directory) and in [`Accounts`].
+//! start are whole: what is asked for later is in memory, in a [`Directory`] and in [`Accounts`].
 
 mod error;
 mod memory;
