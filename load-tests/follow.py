@@ -15,11 +15,17 @@ SUBSCRIBE_HEADS = request("eth_subscribe", ["newHeads"])
 
 def ready(server):
     """The body of /ready, whatever its status."""
-    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
-    connection.request("GET", "/ready")
-    facts = json.loads(connection.getresponse().read())
-    connection.close()
-    return facts
+    for port in (server.admin_port, server.port):
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+        try:
+            connection.request("GET", "/ready")
+            return json.loads(connection.getresponse().read())
+        except ConnectionRefusedError:
+            # An older build has the details on its only port.
+            continue
+        finally:
+            connection.close()
+    raise Failure(f"{server.name} does not listen")
 
 
 def wait_until(what, condition, seconds=60, pause=0.002):

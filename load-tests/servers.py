@@ -57,17 +57,21 @@ def request(method, params):
 class Server:
     """A child process that answers JSON-RPC on a port of its own."""
 
-    def __init__(self, name, command, port, path, cores):
+    def __init__(self, name, command, port, path, cores, admin_port=None):
         # Never in the home folder, and nothing of an earlier run.
         data = WORK / f"data-{name}-{port}"
         shutil.rmtree(data, ignore_errors=True)
-        self.name, self.port, self.path = name, port, path
+        self.name, self.port, self.path, self.admin_port = name, port, path, admin_port
+        environment = {**os.environ, "NEARHEAD_DATA_DIR": str(data)}
+        if admin_port:
+            # Not as a flag: an older build, to compare with, does not know it.
+            environment["NEARHEAD_ADMIN_LISTEN"] = f"127.0.0.1:{admin_port}"
         self.log = open(WORK / f"{name}.log", "wb")
         self.process = subprocess.Popen(
             pinned(command, cores),
             stdout=self.log,
             stderr=self.log,
-            env={**os.environ, "NEARHEAD_DATA_DIR": str(data)},
+            env=environment,
         )
 
     def wait(self, seconds):
@@ -92,9 +96,9 @@ class Server:
         status = pathlib.Path(f"/proc/{self.process.pid}/status").read_text()
         return int(re.search(r"VmRSS:\s+(\d+)", status).group(1))
 
-    def fetch(self, verb, path, body=None):
+    def fetch(self, verb, path, body=None, port=None):
         """The response's body, and the size of the whole response in bytes."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        connection = http.client.HTTPConnection("127.0.0.1", port or self.port, timeout=60)
         connection.request(verb, path, body, {"Content-Type": "application/json"} if body else {})
         response = connection.getresponse()
         payload = response.read()
@@ -127,7 +131,11 @@ class Server:
 
 def metrics(server, prefix="nearhead_"):
     """Samples of /metrics whose name begins with `prefix`, by name and labels."""
-    text = server.fetch("GET", "/metrics")[0].decode()
+    try:
+        text = server.fetch("GET", "/metrics", port=server.admin_port)[0].decode()
+    except ConnectionRefusedError:
+        # An older build has them on its only port.
+        text = server.fetch("GET", "/metrics")[0].decode()
     return {
         name: float(value)
         for name, value in re.findall(r"^(\S+) (\S+)$", text, re.MULTILINE)
@@ -144,7 +152,7 @@ def readable_at(server):
 
 def start_nearhead(options, cores, prefix=(), name="nearhead", program=None):
     """Starts nearhead, or this other build of it. Those that run at the same time need names."""
-    port = free_port()
+    port, admin_port = free_port(), free_port()
     return Server(
         name,
         [
@@ -161,6 +169,7 @@ def start_nearhead(options, cores, prefix=(), name="nearhead", program=None):
         port,
         f"/v3/{KEY}",
         cores,
+        admin_port,
     ).wait(300)
 
 

@@ -37,12 +37,18 @@ pub(crate) fn greeting(service: &Service, config: &Config) -> String {
         MethodSet::Core => ("eth_getBlockByHash", format!("\"{hash}\",false")),
     };
     let url = service.url();
+    let admin = service.admin_url().map(|url| format!("admin   {url}\n"));
+    let metrics = service
+        .metrics_url()
+        .map(|url| format!("metrics {url}/metrics\n"));
+    let operators = [admin, metrics].map(Option::unwrap_or_default).concat();
     format!(
         "nearhead {version}\n\
          source  {source}\n\
          {followed}{data}\
          head    {number} {hash}\n\
          url     {url}/v3/<API_KEY>\n\
+         {operators}\
          try     {prompt}curl -s {url}/v3/{key} -H 'content-type: application/json' \
          -d '{{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"{method}\",\"params\":[{params}]}}'\n",
         version = env!("CARGO_PKG_VERSION"),

@@ -23,9 +23,11 @@
 //! | `allocator.rs` | the program's memory allocator | `crate::` |
 //! | [`config`] | all options in one table: flag, environment, file, messages | `actix::`, `actix_web::`, `crate::http`, `crate::rpc`, `crate::ws`, `crate::service` |
 //! | `service` | starts and stops the parts; the only module that knows them all | `serde_json`, `RpcError`, `Envelope`, `Params` |
+//! | `listeners` | the addresses that the service listens on, and their HTTP servers | `serde_json`, `RpcError`, `Envelope`, `crate::service`, `crate::feed` |
 //! | `feed` | the source's thread | `actix_web`, `crate::http`, `crate::rpc`, `crate::access`, `api_key`, `serde_json` |
-//! | [`http`] | routes, the bodies of requests and replies, handshakes of sessions, probes, the access log | `crate::config`, `crate::service`, `crate::feed`, `rpc::methods` |
+//! | [`http`] | routes, the bodies of requests and replies, handshakes of sessions, probes without details, the access log | `crate::admin`, `crate::config`, `crate::service`, `crate::feed`, `rpc::methods` |
 //! | `http/request_actor.rs` | one HTTP request's work as an actor | `actix_web`, `actix_http`, `crate::http`, `super::reply` |
+//! | [`admin`] | what operators read: metrics, the details of the probes | `crate::config`, `crate::service`, `crate::feed`, `crate::ws`, `rpc::methods` |
 //! | `connections` | notices clients that leave or are too slow; bounds the memory of bodies and the number of connections | `serde_json`, `crate::http`, `crate::rpc`, `crate::ws` |
 //! | [`ws`] | a worker's sessions: frames, budgets, heartbeat, eviction, shutdown | `crate::http`, `crate::config`, `crate::service`, `serde_json` |
 //! | `subscriptions` | decides what each subscription is sent when the head changes | `crate::ws`, `crate::http`, `actix_web`, `serde_json` |
@@ -53,8 +55,8 @@
 //! # Where dependencies are used
 //! | dependency | where |
 //! |---|---|
-//! | actix | the actors, their arbiters and systems (`nearhead_actors`, `http::request_actor`, `service`) |
-//! | actix-web, actix-http | `http`, `service` |
+//! | actix | the actors, their arbiters and systems (`nearhead_actors`, `http::request_actor`, `service`, `listeners`) |
+//! | actix-web, actix-http | `http`, `admin`, `listeners` |
 //! | actix-web-actors | a session's context and handshake, only in `ws/session_actor.rs`; it is deprecated, so its version is pinned |
 //! | serde_json | what clients send (`rpc`), the OpenRPC document (`rpc::openrpc`), genesis.json and the files of `nearhead_actors::data_folder`; blocks are written by hand, once, when they are made |
 //! | alloy-primitives, alloy-rlp, alloy-trie | the pure package; primitives everywhere; the account type of the trie in `nearhead_actors::messages` and `proof_actor` |
@@ -67,6 +69,7 @@
 //! | mimalloc | the program's allocator (`allocator.rs`) |
 
 pub mod access;
+pub mod admin;
 pub mod config;
 mod connections;
 #[cfg(test)]
@@ -75,6 +78,7 @@ pub mod export;
 mod feed;
 pub mod http;
 pub mod limits;
+mod listeners;
 pub mod logging;
 pub mod metrics;
 pub mod progress;
@@ -84,4 +88,5 @@ mod subscriptions;
 pub mod tenants;
 pub mod ws;
 
+pub use listeners::ListenError;
 pub use service::{Service, StartError};

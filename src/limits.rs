@@ -39,6 +39,17 @@ pub(crate) const CONNECTIONS_MAX: usize = 65_536;
 /// clients.
 pub(crate) const BACKLOG: i32 = 2_048;
 
+/// Open connections of the admin listener, and of the metrics listener: some scrapers, and some
+/// browsers, which open six each.
+pub(crate) const OPERATOR_CONNECTIONS_MAX: usize = 64;
+
+/// Connections that wait in the kernel's queue for one of these listeners: as many again.
+pub(crate) const OPERATOR_BACKLOG: i32 = 64;
+
+/// Longest time that requests to these listeners may take to finish after those of clients have:
+/// they wait for nothing. Whole seconds.
+pub(crate) const OPERATOR_GRACE: Duration = Duration::from_secs(1);
+
 /// Requests in one batch: bounds the work that one body starts.
 pub(crate) const BATCH_ITEMS_MAX: usize = 1_000;
 

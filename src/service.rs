@@ -2,7 +2,7 @@
 
 use std::{
     io,
-    net::SocketAddr,
+    net::{Ipv4Addr, Ipv6Addr, SocketAddr},
     num::NonZeroU32,
     path::{Path, PathBuf},
     sync::{Arc, atomic::Ordering, mpsc},
@@ -10,7 +10,6 @@ use std::{
 };
 
 use actix::{Addr, Arbiter, System};
-use actix_web::{App, HttpServer, dev::ServerHandle};
 use nearhead_actors::{
     freshness::{Freshness, HeadAgeMax},
     head::Head,
@@ -25,16 +24,15 @@ use nearhead_tenants::{
     limits::{Quota, Rate},
     usage::Labels,
 };
-use socket2::{Domain, Protocol, Socket, Type};
 use tokio::sync::{oneshot, watch};
 
 use crate::{
     access::{Access, ConfiguredKey, ServiceLimits, SessionCaps},
     config::{ApiKey, Config, ConfigError, SourceKind},
-    connections::{descriptors, on_connect},
+    connections::descriptors,
     feed::{Feed, FeedError, FeedSetup, Upstreams},
-    http::{self, ServerSettings, ServerState},
-    limits,
+    http::{ServerSettings, ServerState},
+    listeners::{Addresses, ListenError, Sockets, besides_clients},
     metrics::{Metrics, Outcome},
     rpc,
     tenants::{self, OpenError, ReplaceConfigured, StopTenants, TenantsActor, TenantsSetup},
@@ -46,8 +44,7 @@ use crate::{
 /// without waiting; [`Service::stop`] lets requests in flight finish.
 #[derive(Debug)]
 pub struct Service {
-    /// Where it listens; port 0 is replaced by the port that the system chose.
-    address: SocketAddr,
+    addresses: Addresses,
     head: Head,
     chain: Option<FollowedChain>,
     data: Option<PathBuf>,
@@ -65,14 +62,9 @@ pub enum StartError {
     /// The options contradict each other.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// The address cannot be listened on.
-    #[error("cannot listen on {address}: {error}")]
-    Listen {
-        /// The address.
-        address: SocketAddr,
-        /// The system's error.
-        error: io::Error,
-    },
+    /// An address cannot be listened on.
+    #[error(transparent)]
+    Listen(#[from] ListenError),
     /// The source cannot start.
     #[error(transparent)]
     Source(#[from] FeedError),
@@ -125,7 +117,7 @@ impl Failure {
 
 /// What a started service reports.
 struct Started {
-    address: SocketAddr,
+    addresses: Addresses,
     chain: Option<FollowedChain>,
     data: Option<PathBuf>,
     tenants: Addr<TenantsActor>,
@@ -141,17 +133,16 @@ impl Service {
     /// The configuration is not complete, the port is taken, or the source cannot be served.
     pub fn start(config: Config, report: ProgressReport) -> Result<Self, StartError> {
         let config = config.complete()?;
-        // Bound at once, so that a port in use is an error before a long import. It refuses
+        // Bound at once, so that a port in use is an error before a long import. They refuse
         // connections until the head is readable.
-        let address = config.listen;
-        let socket = bind(address).map_err(|error| StartError::Listen { address, error })?;
+        let sockets = Sockets::bind(&config)?;
         let (failed, failure) = watch::channel(None);
         let (stop, stopped) = oneshot::channel();
         let (started, outcome) = mpsc::sync_channel(1);
         let head = Head::default();
         let startup = Startup {
             config,
-            socket,
+            sockets,
             head: head.clone(),
             report,
             failure: Failure(failed),
@@ -169,7 +160,7 @@ impl Service {
             .map_err(StartError::Thread)?;
         let started = outcome.recv().map_err(|_| StartError::Panicked)??;
         Ok(Self {
-            address: started.address,
+            addresses: started.addresses,
             head,
             chain: started.chain,
             data: started.data,
@@ -185,14 +176,19 @@ impl Service {
     /// `http://ADDRESS:PORT` as a client on this machine reaches it, without a key.
     #[must_use]
     pub fn url(&self) -> String {
-        let mut address = self.address;
-        if address.ip().is_unspecified() {
-            address.set_ip(match address {
-                SocketAddr::V4(_) => std::net::Ipv4Addr::LOCALHOST.into(),
-                SocketAddr::V6(_) => std::net::Ipv6Addr::LOCALHOST.into(),
-            });
-        }
-        format!("http://{address}")
+        url_of(self.addresses.public)
+    }
+
+    /// `http://ADDRESS:PORT` of the admin listener, if there is one.
+    #[must_use]
+    pub fn admin_url(&self) -> Option<String> {
+        self.addresses.admin.map(url_of)
+    }
+
+    /// `http://ADDRESS:PORT` of the metrics listener, if there is one.
+    #[must_use]
+    pub fn metrics_url(&self) -> Option<String> {
+        self.addresses.metrics.map(url_of)
     }
 
     /// The pointer to the current snapshot.
@@ -257,23 +253,21 @@ impl Drop for Service {
     }
 }
 
-/// A socket that holds the address and does not listen yet.
-fn bind(address: SocketAddr) -> io::Result<Socket> {
-    let socket = Socket::new(
-        Domain::for_address(address),
-        Type::STREAM,
-        Some(Protocol::TCP),
-    )?;
-    // A restart need not wait for the connections of the previous process to expire.
-    socket.set_reuse_address(true)?;
-    socket.bind(&address.into())?;
-    Ok(socket)
+/// An address as it is reached on this machine.
+fn url_of(mut address: SocketAddr) -> String {
+    if address.ip().is_unspecified() {
+        address.set_ip(match address {
+            SocketAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
+            SocketAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
+        });
+    }
+    format!("http://{address}")
 }
 
 /// What the service's own thread starts with.
 struct Startup {
     config: Config,
-    socket: Socket,
+    sockets: Sockets,
     head: Head,
     report: ProgressReport,
     failure: Failure,
@@ -288,13 +282,13 @@ impl Startup {
     ) {
         let Self {
             mut config,
-            socket,
+            sockets,
             head,
             report,
             failure,
         } = self;
         config.max_connections =
-            descriptors::allow_connections(config.max_connections, config.workers);
+            descriptors::allow_connections(config.max_connections, besides_clients(&config));
         let metrics = match Metrics::new(rpc::method_names()) {
             Ok(metrics) => metrics,
             Err(error) => {
@@ -352,17 +346,22 @@ impl Startup {
         let access = (access, tenants.clone());
         let server_state = server_state(&config, parts, access, metrics);
         let draining = Arc::clone(&server_state.readiness.draining);
-        let server = serve(&config, server_state, socket, failure.clone());
-        let (address, server) = match server {
-            Ok(server) => server,
+        let server_failed = failure.clone();
+        let served = sockets.serve(&config, &server_state, move |reason| {
+            server_failed.report(reason);
+        });
+        let servers = match served {
+            Ok(servers) => servers,
             Err(error) => {
                 feed.stop();
-                return drop(started.send(Err(error)));
+                return drop(started.send(Err(error.into())));
             }
         };
+        // What is left shares the state with the workers alone.
+        drop(server_state);
         // Sending fails if the caller has gone; then `stop` below ends at once.
         let _ = started.send(Ok(Started {
-            address,
+            addresses: servers.addresses,
             chain,
             data,
             tenants: tenants.clone(),
@@ -377,7 +376,7 @@ impl Startup {
             }
         };
         draining.store(true, Ordering::Relaxed);
-        server
+        servers
             .stop(stop.as_ref().is_some_and(|stop| stop.graceful))
             .await;
         feed.stop();
@@ -477,49 +476,6 @@ fn freshness(config: &Config, chain: Option<&FollowedChain>) -> Freshness {
         },
         counts_timestamp: chain.is_some_and(|chain| chain.network.is_some()),
     }
-}
-
-/// The share of one worker, rounded down so that all of them together stay within the limit.
-fn connections_per_worker(config: &Config) -> usize {
-    (config.max_connections / config.workers).max(1)
-}
-
-/// Listens on the socket, and starts the HTTP server.
-fn serve(
-    config: &Config,
-    state: ServerState,
-    socket: Socket,
-    failure: Failure,
-) -> Result<(SocketAddr, ServerHandle), StartError> {
-    let listen = |error| StartError::Listen {
-        address: config.listen,
-        error,
-    };
-    socket.listen(limits::BACKLOG).map_err(listen)?;
-    let listener = std::net::TcpListener::from(socket);
-    let address = listener.local_addr().map_err(listen)?;
-    let server =
-        HttpServer::new(move || App::new().configure(|routes| http::configure(&state, routes)))
-            .on_connect(on_connect)
-            .workers(config.workers)
-            .max_connections(connections_per_worker(config))
-            .keep_alive(config.keep_alive)
-            .client_request_timeout(config.header_timeout)
-            .client_disconnect_timeout(limits::DISCONNECT_TIMEOUT)
-            .shutdown_timeout(config.shutdown_grace.as_secs())
-            .tcp_nodelay(true)
-            .disable_signals()
-            .listen(listener)
-            .map_err(listen)?
-            .run();
-    let handle = server.handle();
-    actix::spawn(async move {
-        if let Err(error) = server.await {
-            failure.report(format!("the HTTP server ended: {error}"));
-        }
-    });
-    tracing::info!(%address, workers = config.workers, "listening");
-    Ok((address, handle))
 }
 
 #[cfg(test)]

@@ -20,7 +20,7 @@ use nearhead_chain::{dev::Profile, network::Network, verify::HeaderRulesMode};
 use crate::{access::MethodSet, limits};
 
 pub use resolve::{Command, CommandError, Export, Resolved};
-pub use value::{ApiKey, Cap, LogFormat, SourceKind};
+pub use value::{AdminListen, ApiKey, Cap, LogFormat, SourceKind};
 use value::{
     NODES_MAX, Show, api_keys, cap, data_root, duration, head_age_max, nodes, parsed, path,
     trusted_blocks, whole,
@@ -200,6 +200,15 @@ options! {
     /// Address to listen on; port 0 takes a free one
     "listen" listen: SocketAddr = SocketAddr::from(([127, 0, 0, 1], 8545)),
         "ADDRESS:PORT", "an IP address and a port, such as 127.0.0.1:8545", parsed;
+    /// Address for operators, with metrics and the details of the probes; off for none. It has a
+    /// thread and connections of its own. If the default is taken, it is a free port
+    "admin-listen" admin_listen: AdminListen = AdminListen::Default,
+        "ADDRESS:PORT", "off, or an IP address and a port, such as 127.0.0.1:8590", parsed;
+    /// Address for metrics and probes alone, so that what scrapes them need not reach the admin
+    /// listener. It has a thread and connections of its own
+    "metrics-listen" metrics_listen: Option<SocketAddr> = None,
+        "ADDRESS:PORT", "an IP address and a port, such as 127.0.0.1:9090",
+        |text| parsed(text).map(Some);
     /// Threads that serve connections; the default is one per core
     "workers" workers: usize = cores(),
         "THREADS", "a whole number from 1 to 512", |text| whole(text, 1, 512);

@@ -94,6 +94,8 @@ const SAMPLES: &[(&str, &str, &str)] = &[
     ("reorg-every", "10", "10"),
     ("reorg-depth", "3", "3"),
     ("listen", "[::1]:1", "[::1]:1"),
+    ("admin-listen", "127.0.0.1:2", "127.0.0.1:2"),
+    ("metrics-listen", "[::]:3", "[::]:3"),
     ("workers", "77", "77"),
     ("pool-threads", "78", "78"),
     ("max-connections", "9", "9"),

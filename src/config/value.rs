@@ -2,7 +2,7 @@
 
 use std::{
     fmt,
-    net::SocketAddr,
+    net::{IpAddr, Ipv4Addr, SocketAddr},
     path::{Path, PathBuf},
     str::FromStr,
     time::Duration,
@@ -72,6 +72,22 @@ impl Cap {
             Self::Of(count) => count,
         }
     }
+}
+
+/// Where the admin listener is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AdminListen {
+    /// Not given: [`Self::DEFAULT`], or a free port if that is taken.
+    Default,
+    /// There is none.
+    Off,
+    /// At this address, or the service does not start.
+    At(SocketAddr),
+}
+
+impl AdminListen {
+    /// The default address. It is not 8546, where geth has its WebSocket port.
+    pub(crate) const DEFAULT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8_590);
 }
 
 /// A key and the name of its tenant.
@@ -157,6 +173,16 @@ impl Show for HeadAgeMax {
             Self::Auto => "auto".to_owned(),
             Self::Off => "off".to_owned(),
             Self::Of(age) => age.show(),
+        }
+    }
+}
+
+impl Show for AdminListen {
+    fn show(&self) -> String {
+        match self {
+            Self::Default => Self::DEFAULT.to_string(),
+            Self::Off => "off".to_owned(),
+            Self::At(address) => address.to_string(),
         }
     }
 }
@@ -277,6 +303,15 @@ impl Parse for bool {
 impl Parse for SocketAddr {
     fn parse(text: &str) -> Option<Self> {
         text.parse().ok()
+    }
+}
+
+impl Parse for AdminListen {
+    fn parse(text: &str) -> Option<Self> {
+        match text {
+            "off" => Some(Self::Off),
+            _ => text.parse().ok().map(Self::At),
+        }
     }
 }
 

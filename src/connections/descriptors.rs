@@ -8,10 +8,19 @@ const OTHERS: u64 = 128;
 /// Descriptors with which a worker listens, polls and wakes.
 const OTHERS_PER_WORKER: u64 = 4;
 
-/// Raises the process's limit of open files, if it is too low for `wanted` connections and these
-/// workers, and returns how many connections may then be open at once: at most `wanted`.
-pub(crate) fn allow_connections(wanted: usize, workers: usize) -> usize {
-    let others = OTHERS + OTHERS_PER_WORKER * workers as u64;
+/// What takes descriptors besides the connections of clients.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Besides {
+    /// Threads that serve connections.
+    pub(crate) workers: usize,
+    /// Connections of operators.
+    pub(crate) connections: usize,
+}
+
+/// Raises the process's limit of open files, if it is too low for `wanted` connections besides
+/// these, and returns how many connections may then be open at once: at most `wanted`.
+pub(crate) fn allow_connections(wanted: usize, besides: Besides) -> usize {
+    let others = OTHERS + OTHERS_PER_WORKER * besides.workers as u64 + besides.connections as u64;
     let needed = others + wanted as u64;
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     let mut allowed = current.unwrap_or(u64::MAX);
@@ -43,10 +52,15 @@ mod tests {
     #[test]
     fn connections_do_not_exceed_the_descriptors() {
         let most = getrlimit(Resource::Nofile).maximum;
-        assert_eq!(allow_connections(10, 1), 10);
+        let besides = |workers, connections| Besides {
+            workers,
+            connections,
+        };
+        assert_eq!(allow_connections(10, besides(1, 0)), 10);
         if let Some(most) = most {
-            let allowed = most - OTHERS - 2 * OTHERS_PER_WORKER;
-            assert_eq!(allow_connections(usize::MAX >> 1, 2) as u64, allowed);
+            let allowed = most - OTHERS - 2 * OTHERS_PER_WORKER - 64;
+            let found = allow_connections(usize::MAX >> 1, besides(2, 64));
+            assert_eq!(found as u64, allowed);
             let raised = getrlimit(Resource::Nofile).current;
             assert_eq!(raised, Some(most), "the limit was raised");
         }

@@ -24,7 +24,7 @@ use crate::{
 
 /// Why a body was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum BodyRefusal {
+pub(crate) enum BodyRefusal {
     /// It has more than [`BODY_BYTES_MAX`] bytes.
     TooLarge,
     /// It has more than [`DRAIN_BYTES_MAX`] bytes, and was not read to its end.
@@ -78,12 +78,12 @@ pub(super) async fn read_body(
 ///
 /// # Errors
 /// The body is endless, too slow or broken.
-pub(super) async fn drain(payload: Payload, timeout: Duration) -> Result<(), BodyRefusal> {
+pub(crate) async fn drain(payload: Payload, timeout: Duration) -> Result<(), BodyRefusal> {
     read(payload, timeout, |_, _| {}).await
 }
 
 /// Marks a response as the last of its connection.
-pub(super) fn close_after(mut response: HttpResponse) -> HttpResponse {
+pub(crate) fn close_after(mut response: HttpResponse) -> HttpResponse {
     response
         .head_mut()
         .set_connection_type(ConnectionType::Close);

@@ -191,7 +191,7 @@ fn units_header(units: u64) -> HeaderValue {
 }
 
 /// The connection of a request; `None` in tests without a socket.
-pub(super) fn connection_of(request: &HttpRequest) -> Option<&Rc<Connection>> {
+pub(crate) fn connection_of(request: &HttpRequest) -> Option<&Rc<Connection>> {
     request.conn_data()
 }
 

@@ -10,7 +10,7 @@
 //! | `json_rpc` | answers JSON-RPC that is posted |
 //! | `request_actor` | one request's work as an actor |
 //! | `open_session`, `handshake` | open a WebSocket session |
-//! | `probes` | health, readiness and metrics |
+//! | `probes` | health and readiness, without details |
 //! | `body` | reads a request's body within its bounds |
 //! | `reply`, `compression` | a reply's body, in pieces and compressed |
 //! | `refusal`, `cors` | responses to refused requests; headers for scripts in browsers |
@@ -42,6 +42,12 @@ use actix_web::{
 
 pub use self::server_state::{ServerSettings, ServerState};
 use self::worker_state::WorkerState;
+pub(crate) use self::{
+    body::{close_after, drain},
+    json_rpc::connection_of,
+    probes::{health, not_cached},
+    refusal::{refuse, refuse_body},
+};
 
 /// Adds all routes to one worker's application and starts that worker's actors; called once on each
 /// worker.

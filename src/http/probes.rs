@@ -1,150 +1,44 @@
-//! Health, readiness and metrics, for orchestrators and monitors.
-
-use std::{borrow::Cow, fmt::Write as _};
+//! Health and readiness, for load balancers and orchestrators. The reasons are on the admin
+//! listener.
 
 use actix_web::{
     HttpResponse,
+    body::BoxBody,
     http::{
         StatusCode,
         header::{self, HeaderValue},
     },
 };
-use nearhead_actors::{
-    readiness::{HeadStatus, ReadinessReport, Unready},
-    upstream::{Choice, HeadAgreement},
-};
-
-use super::server_state::ServerState;
+use nearhead_actors::readiness::Readiness;
 
 /// The answer to `/health`: the process is up.
-pub(super) fn health() -> HttpResponse {
-    json(StatusCode::OK, r#"{"status":"up"}"#.to_owned())
+pub(crate) fn health() -> HttpResponse {
+    json(StatusCode::OK, r#"{"status":"up"}"#)
 }
 
-/// The answer to `/ready`: 200, or 503 with the reasons.
-pub(super) fn ready(server: &ServerState) -> HttpResponse {
-    let ReadinessReport { reasons, head } = server.readiness.report();
-    let missing: Vec<_> = reasons.into_iter().map(reason).collect();
-    let mut facts = String::new();
-    if let Some(HeadStatus {
-        number,
-        blocks,
-        blocks_wanted,
-        age,
-    }) = head
-    {
-        // Writing to a string cannot fail.
-        let _ = write!(
-            facts,
-            r#","head":{number},"blocks":{blocks},"blocks_wanted":{blocks_wanted},"head_age_seconds":{:.3}"#,
-            age.as_secs_f64()
-        );
-    }
-    if !server.readiness.has_header_rules {
-        facts.push_str(r#","header_rules":"off""#);
-    }
-    let is_ready = missing.is_empty();
-    let missing: Vec<String> = missing.iter().map(|what| format!("\"{what}\"")).collect();
-    let status = if is_ready {
-        StatusCode::OK
-    } else {
-        StatusCode::SERVICE_UNAVAILABLE
-    };
-    json(
-        status,
-        format!(
-            r#"{{"ready":{is_ready},"missing":[{}]{facts}}}"#,
-            missing.join(",")
-        ),
-    )
-}
-
-fn reason(unready: Unready) -> Cow<'static, str> {
-    Cow::Borrowed(match unready {
-        Unready::Draining => "the service is going away",
-        Unready::HeadStands(agreement) => return why_head_stands(agreement).into(),
-        Unready::NoBlock => "there is no block yet",
-        Unready::WindowNotFilled => "the window is not filled yet",
-        Unready::HeadStale => "the head is stale",
-    })
-}
-
-/// Why no head may be served but the present one. The sentences need no escaping in JSON.
-fn why_head_stands(agreement: HeadAgreement) -> String {
-    let HeadAgreement {
-        choice,
-        agreeing,
-        needed,
-    } = agreement;
-    match choice {
-        None => "the nodes have named no head yet".to_owned(),
-        Some(Choice::TooFewNodes | Choice::Disagree) => {
-            let agree = match agreeing {
-                1 => "node agrees",
-                _ => "nodes agree",
-            };
-            let have = if needed == 1 { "has" } else { "have" };
-            format!("{agreeing} {agree}, {needed} {have} to")
-        }
-        Some(choice) => choice.to_string(),
+/// The answer to `/ready`: 200 or 503.
+pub(super) fn ready(readiness: &Readiness) -> HttpResponse {
+    match readiness.report().reasons.is_empty() {
+        true => json(StatusCode::OK, r#"{"ready":true}"#),
+        false => json(StatusCode::SERVICE_UNAVAILABLE, r#"{"ready":false}"#),
     }
 }
 
-/// The answer to `/metrics`: all metrics in Prometheus' text format.
-pub(super) fn metrics(server: &ServerState) -> HttpResponse {
-    match server.metrics.render(&server.readiness, &server.reads) {
-        Ok(text) => with_type(StatusCode::OK, prometheus::TEXT_FORMAT, text),
-        Err(error) => {
-            tracing::error!(%error, "metrics cannot be written");
-            json(
-                StatusCode::INTERNAL_SERVER_ERROR,
-                r#"{"error":"internal error"}"#.to_owned(),
-            )
-        }
-    }
+fn json(status: StatusCode, body: &'static str) -> HttpResponse {
+    not_cached(status, "application/json", body.to_owned())
 }
 
-fn json(status: StatusCode, body: String) -> HttpResponse {
-    with_type(status, "application/json", body)
-}
-
-fn with_type(status: StatusCode, content_type: &'static str, body: String) -> HttpResponse {
-    let mut response = HttpResponse::new(status).set_body(actix_web::body::BoxBody::new(body));
+/// An answer about this moment, which no cache may keep.
+pub(crate) fn not_cached(
+    status: StatusCode,
+    content_type: &'static str,
+    body: String,
+) -> HttpResponse {
+    let mut response = HttpResponse::new(status).set_body(BoxBody::new(body));
+    let headers = response.headers_mut();
+    let content_type = HeaderValue::from_static(content_type);
+    headers.insert(header::CONTENT_TYPE, content_type);
+    let cached = HeaderValue::from_static("no-store");
+    headers.insert(header::CACHE_CONTROL, cached);
     response
-        .headers_mut()
-        .insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
-    response
-        .headers_mut()
-        .insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    response
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn it_is_said_why_the_head_stands() {
-        for (choice, expected) in [
-            (None, "the nodes have named no head yet"),
-            (Some(Choice::TooFewNodes), "1 node agrees, 2 have to"),
-            (Some(Choice::Disagree), "1 node agrees, 2 have to"),
-            (
-                Some(Choice::Finalized),
-                "a quorum names a chain without the finalized block",
-            ),
-        ] {
-            let agreement = HeadAgreement {
-                choice,
-                agreeing: 1,
-                needed: 2,
-            };
-            assert_eq!(reason(Unready::HeadStands(agreement)), expected);
-        }
-        // The sentences are written into JSON as they are.
-        for choice in Choice::ALL {
-            let sentence = choice.to_string();
-            assert!(!sentence.contains(['"', '\\']), "{sentence}");
-        }
-    }
 }

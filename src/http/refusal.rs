@@ -19,7 +19,7 @@ use crate::{
 };
 
 /// A response with this status and a JSON-RPC error as its body.
-pub(super) fn refuse(status: StatusCode, error: &RpcError) -> HttpResponse {
+pub(crate) fn refuse(status: StatusCode, error: &RpcError) -> HttpResponse {
     let json = Answer::error(NULL_ID, error).json.unwrap_or(Json::NULL);
     let mut response = HttpResponse::with_body(status, ReplyBody::boxed(json, Vec::new(), None));
     response.headers_mut().insert(
@@ -31,7 +31,7 @@ pub(super) fn refuse(status: StatusCode, error: &RpcError) -> HttpResponse {
 
 /// The response to a body that was refused. If the body was not read to its end, the connection
 /// cannot be used again.
-pub(super) fn refuse_body(refusal: BodyRefusal) -> HttpResponse {
+pub(crate) fn refuse_body(refusal: BodyRefusal) -> HttpResponse {
     let response = || refuse(refusal.status(), &refusal.error());
     match refusal {
         BodyRefusal::TooLarge => response(),

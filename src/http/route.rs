@@ -13,7 +13,6 @@ pub(super) enum Route<'a> {
     Preflight,
     Health,
     Ready,
-    Metrics,
     OpenRpc,
     /// A known path with a verb that it does not allow; holds those that it does.
     WrongVerb(&'static str),
@@ -30,7 +29,6 @@ impl<'a> Route<'a> {
         match path {
             "/health" => probe(Self::Health),
             "/ready" => probe(Self::Ready),
-            "/metrics" => probe(Self::Metrics),
             "/openrpc.json" => probe(Self::OpenRpc),
             _ => match (key_after("/v3", path), key_after("/ws/v3", path)) {
                 (Some(key), _) => match *verb {
@@ -82,8 +80,8 @@ mod tests {
             ("GET", "/health", Route::Health),
             ("HEAD", "/health", Route::Health),
             ("GET", "/ready", Route::Ready),
-            ("GET", "/metrics", Route::Metrics),
-            ("OPTIONS", "/metrics", Route::Preflight),
+            ("OPTIONS", "/ready", Route::Preflight),
+            ("GET", "/metrics", Route::Unknown),
             ("GET", "/openrpc.json", Route::OpenRpc),
             ("HEAD", "/openrpc.json", Route::OpenRpc),
             ("OPTIONS", "/openrpc.json", Route::Preflight),

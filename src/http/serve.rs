@@ -79,8 +79,7 @@ impl WorkerState {
     fn answer_route(&self, request: &HttpRequest, route: Route<'_>) -> HttpResponse {
         match route {
             Route::Health => probes::health(),
-            Route::Ready => probes::ready(&self.server),
-            Route::Metrics => probes::metrics(&self.server),
+            Route::Ready => probes::ready(&self.server.readiness),
             Route::OpenRpc => self.openrpc(request),
             Route::Preflight => cors::preflight(),
             Route::WrongVerb(allowed) => {

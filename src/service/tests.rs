@@ -7,6 +7,7 @@ use std::{
 };
 
 use super::*;
+use crate::config::AdminListen;
 
 fn start(config: Config) -> Result<Service, StartError> {
     Service::start(config, Box::new(|_| {}))
@@ -16,6 +17,7 @@ fn start(config: Config) -> Result<Service, StartError> {
 fn config() -> Config {
     Config {
         listen: SocketAddr::from(([127, 0, 0, 1], 0)),
+        admin_listen: AdminListen::At(SocketAddr::from(([127, 0, 0, 1], 0))),
         block_time: Duration::ZERO,
         workers: 1,
         pool_threads: 1,
@@ -74,22 +76,22 @@ async fn services_run_side_by_side_and_stop_independently() {
         ..config()
     })
     .unwrap();
-    assert_eq!(second.url(), format!("http://{}", second.address));
+    assert_eq!(second.url(), format!("http://{}", second.addresses.public));
     let [one, other] = [&first, &second].map(|service| {
         let hash = service.head().load().unwrap().head().hash;
-        let block = newest_block(service.address);
+        let block = newest_block(service.addresses.public);
         assert!(block.contains(&format!(r#""hash":"{hash}""#)), "{block}");
-        assert_eq!(ready(service.address), "HTTP/1.1 200 OK");
+        assert_eq!(ready(service.addresses.public), "HTTP/1.1 200 OK");
         hash
     });
     assert_ne!(one, other);
-    let gone = first.address;
+    let gone = first.addresses.public;
     first.stop().await;
     assert!(
         TcpStream::connect(gone).is_err(),
         "a stopped service does not listen"
     );
-    assert_eq!(ready(second.address), "HTTP/1.1 200 OK");
+    assert_eq!(ready(second.addresses.public), "HTTP/1.1 200 OK");
     second.stop().await;
 }
 
@@ -97,7 +99,7 @@ async fn services_run_side_by_side_and_stop_independently() {
 #[test]
 fn dropping_a_service_stops_it() {
     let service = start(config()).unwrap();
-    let address = service.address;
+    let address = service.addresses.public;
     drop(service);
     wait_until_refused(address);
 }
@@ -105,7 +107,7 @@ fn dropping_a_service_stops_it() {
 #[actix::test]
 async fn a_port_in_use_is_an_error_before_the_source_starts() {
     let service = start(config()).unwrap();
-    let address = service.address;
+    let address = service.addresses.public;
     let config = Config {
         listen: address,
         ..config()
@@ -143,22 +145,10 @@ fn a_source_that_cannot_be_served_does_not_start() {
     );
 }
 
-#[test]
-fn workers_share_the_connections() {
-    for (max_connections, workers, share) in [(9, 4, 2), (8, 4, 2), (3, 4, 1)] {
-        let config = Config {
-            max_connections,
-            workers,
-            ..config()
-        };
-        assert_eq!(connections_per_worker(&config), share);
-    }
-}
-
 #[actix::test]
 async fn the_end_of_the_head_tracker_is_a_failure() {
     let service = start(config()).unwrap();
-    let address = service.address;
+    let address = service.addresses.public;
     service.tracker.send(StopHead).await.unwrap();
     assert_eq!(service.failed().await, "the head tracker is gone");
     wait_until_refused(address);

@@ -27,8 +27,8 @@ use crate::{metrics::Metrics, rpc::SubscriptionKind};
 /// The subscriptions of one worker that are at its current snapshot, and that snapshot.
 pub(crate) struct Hub {
     snapshot: RefCell<Option<Arc<Snapshot>>>,
-    heads: RefCell<Listeners>,
-    reorgs: RefCell<Listeners>,
+    heads: RefCell<LiveSubscriptions>,
+    reorgs: RefCell<LiveSubscriptions>,
     logs: RefCell<FilterIndex<FilterGroup>>,
     by_filter: RefCell<HashMap<Rc<LogFilter>, FilterId>>,
     /// Sessions with subscriptions that wait for the next change of the head.
@@ -39,18 +39,18 @@ pub(crate) struct Hub {
     pub(super) metrics: Metrics,
 }
 
-/// Listeners in the order in which they subscribed. That is roughly the order of their sessions in
+/// Subscriptions in the order in which they began. That is roughly the order of their sessions in
 /// memory, and a walk over thousands of them spends most of its time waiting for memory.
-type Listeners = BTreeMap<SubscriptionNumber, Listener>;
+type LiveSubscriptions = BTreeMap<SubscriptionNumber, LiveSubscription>;
 
-/// All listeners with one filter.
+/// All subscriptions with one filter.
 struct FilterGroup {
     filter: Rc<LogFilter>,
-    listeners: Listeners,
+    subscriptions: LiveSubscriptions,
 }
 
 /// A subscription as the hub lists it.
-struct Listener {
+struct LiveSubscription {
     sink: Weak<dyn NotificationSink>,
     prefix: MessagePrefix,
     /// Whether its session had no room or changes were missed; the hub then skips it until it is
@@ -58,8 +58,8 @@ struct Listener {
     is_behind: Cell<bool>,
 }
 
-/// Subscriptions that fell behind, and where each continues. Listeners are borrowed while this is
-/// filled, so the subscriptions are taken off the lists afterwards.
+/// Subscriptions that fell behind, and where each continues. The lists are borrowed while this is
+/// filled, so the subscriptions are taken off them afterwards.
 type Behind = RefCell<Vec<(SubscriptionNumber, Rc<dyn NotificationSink>, Bookmark)>>;
 
 /// Where a subscription is listed.
@@ -85,7 +85,7 @@ impl Hub {
         })
     }
 
-    /// The snapshot that all listeners are at; `None` before the first one.
+    /// The snapshot that all subscriptions are at; `None` before the first one.
     pub(crate) fn snapshot(&self) -> Option<Arc<Snapshot>> {
         self.snapshot.borrow().clone()
     }
@@ -102,20 +102,22 @@ impl Hub {
     }
 
     /// Adopts a snapshot that does not build on the current one: the first, or one after missed
-    /// changes or a reset. All listeners catch up with it.
+    /// changes or a reset. All subscriptions catch up with it.
     pub(crate) fn adopt(&self, snapshot: Arc<Snapshot>) {
         let before = self.snapshot.replace(Some(snapshot));
         if let Some(before) = before {
             let bookmark = Bookmark::at(Cursor::after(before.head()));
             let behind = Behind::default();
-            let add = |listeners: &Listeners| {
-                for (number, listener) in listeners {
-                    listener.fall_behind(*number, &behind, || bookmark.clone());
+            let add = |subscriptions: &LiveSubscriptions| {
+                for (number, subscription) in subscriptions {
+                    subscription.fall_behind(*number, &behind, || bookmark.clone());
                 }
             };
             add(&self.heads.borrow());
             add(&self.reorgs.borrow());
-            self.logs.borrow().for_each(|group| add(&group.listeners));
+            self.logs
+                .borrow()
+                .for_each(|group| add(&group.subscriptions));
             report_behind(behind);
         }
         self.wake_waiting();
@@ -137,7 +139,8 @@ impl Hub {
     /// Whether the hub holds nothing for any subscription.
     #[cfg(test)]
     pub(crate) fn is_unused(&self) -> bool {
-        let is_empty = |listeners: &RefCell<Listeners>| listeners.borrow().is_empty();
+        let is_empty =
+            |subscriptions: &RefCell<LiveSubscriptions>| subscriptions.borrow().is_empty();
         is_empty(&self.heads)
             && is_empty(&self.reorgs)
             && self.logs.borrow().is_empty()
@@ -154,18 +157,18 @@ impl Hub {
         sink: Weak<dyn NotificationSink>,
         prefix: MessagePrefix,
     ) -> Listing {
-        let listener = Listener {
+        let subscription = LiveSubscription {
             sink,
             prefix,
             is_behind: Cell::new(false),
         };
         match kind {
             SubscriptionKind::NewHeads => {
-                self.heads.borrow_mut().insert(number, listener);
+                self.heads.borrow_mut().insert(number, subscription);
                 Listing::Heads
             }
             SubscriptionKind::Reorgs => {
-                self.reorgs.borrow_mut().insert(number, listener);
+                self.reorgs.borrow_mut().insert(number, subscription);
                 Listing::Reorgs
             }
             SubscriptionKind::Logs(filter) => {
@@ -174,7 +177,7 @@ impl Hub {
                 let filter_id = known.unwrap_or_else(|| {
                     let group = FilterGroup {
                         filter: Rc::clone(filter),
-                        listeners: Listeners::new(),
+                        subscriptions: LiveSubscriptions::new(),
                     };
                     let filter_id = logs.insert(filter, group);
                     self.by_filter
@@ -183,7 +186,7 @@ impl Hub {
                     filter_id
                 });
                 if let Some(group) = logs.get_mut(filter_id) {
-                    group.listeners.insert(number, listener);
+                    group.subscriptions.insert(number, subscription);
                 }
                 Listing::Logs(filter_id)
             }
@@ -200,8 +203,8 @@ impl Hub {
                 let Some(group) = logs.get_mut(*filter) else {
                     return;
                 };
-                group.listeners.remove(&number);
-                if group.listeners.is_empty()
+                group.subscriptions.remove(&number);
+                if group.subscriptions.is_empty()
                     && let Some(group) = logs.remove(*filter)
                 {
                     remove(&mut self.by_filter.borrow_mut(), &group.filter);
@@ -210,7 +213,7 @@ impl Hub {
         }
     }
 
-    /// Notifies all listeners of a change that builds on the current snapshot.
+    /// Notifies all subscriptions of a change that builds on the current snapshot.
     pub(crate) fn fan_out(&self, change: &HeadChanged) {
         let began = Instant::now();
         let behind = Behind::default();
@@ -278,40 +281,40 @@ impl Hub {
                     notification = Notification::log(block, position, is_removed);
                 }
                 if let Some(notification) = &notification {
-                    self.send(&group.listeners, notification, behind, bookmark);
+                    self.send(&group.subscriptions, notification, behind, bookmark);
                 }
             });
         }
     }
 
-    /// Sends a notification to all listeners that have room for it; the others continue from
+    /// Sends a notification to all subscriptions that have room for it; the others continue from
     /// `bookmark` later.
     fn send(
         &self,
-        listeners: &Listeners,
+        subscriptions: &LiveSubscriptions,
         notification: &Notification,
         behind: &Behind,
         bookmark: impl Fn() -> Bookmark,
     ) {
         let mut sent = 0;
-        for (number, listener) in listeners {
-            if listener.is_behind.get() {
+        for (number, subscription) in subscriptions {
+            if subscription.is_behind.get() {
                 continue;
             }
-            let Some(sink) = listener.sink.upgrade() else {
+            let Some(sink) = subscription.sink.upgrade() else {
                 continue;
             };
-            if sink.notify(notification.message(&listener.prefix)) {
+            if sink.notify(notification.message(&subscription.prefix)) {
                 sent += 1;
             } else {
-                listener.fall_behind(*number, behind, &bookmark);
+                subscription.fall_behind(*number, behind, &bookmark);
             }
         }
         self.metrics.notified(sent);
     }
 }
 
-impl Listener {
+impl LiveSubscription {
     fn fall_behind(
         &self,
         number: SubscriptionNumber,

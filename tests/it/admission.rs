@@ -274,7 +274,7 @@ fn metrics_count_requests() {
         &6.0,
     );
     assert!(server.metric("nearhead_head_number") >= 127.0);
-    let text = server.get("/metrics");
+    let text = server.get_admin("/metrics");
     check(
         "type",
         &text

@@ -12,6 +12,7 @@
 //! | `bad_input` | the exact answers to malformed requests, and malformed HTTP |
 //! | `fuzz_replay` | the fuzz targets' checks over their corpus |
 //! | `errors` | the errors that neither a source nor a client can cause on demand |
+//! | `listeners` | what the public, the admin and the metrics listener answer, and that they share nothing |
 //! | `probes` | /ready in every state of the service; eth_syncing |
 //! | `access_log` | every request under the id in its response, never a key |
 //! | `admission` | permits, quotas, method sets, disconnects, one snapshot a batch |
@@ -51,6 +52,7 @@ mod geth;
 mod harness;
 mod in_process;
 mod keys;
+mod listeners;
 mod metrics;
 #[cfg(feature = "all-tests")]
 mod node;

@@ -29,7 +29,7 @@ fn exported_metrics_match_the_table() {
     });
     let rows: Vec<_> = rows.collect();
     let server = Server::start(&["--source", "dev", "--block-time", "0"]);
-    let metrics = server.get("/metrics");
+    let metrics = server.get_admin("/metrics");
     let mut kinds = BTreeMap::new();
     for line in metrics.text().lines() {
         if let Some(line) = line.strip_prefix("# TYPE ") {

@@ -7,7 +7,8 @@ use actix::Addr;
 use actix_web::{App, test};
 use nearhead::{
     access::SessionCaps,
-    http::{self, ServerSettings, ServerState},
+    admin,
+    http::{ServerSettings, ServerState},
     metrics::Metrics,
 };
 use nearhead_actors::{
@@ -40,7 +41,7 @@ async fn ready(
         readiness: readiness(head.clone(), age_max),
     };
     state.readiness.draining.store(draining, Ordering::Relaxed);
-    let app = App::new().configure(|routes| http::configure(&state, routes));
+    let app = App::new().configure(|routes| admin::configure(&state, routes));
     let app = test::init_service(app).await;
     let request = test::TestRequest::get().uri("/ready").to_request();
     let response = test::call_service(&app, request).await;

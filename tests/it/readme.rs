@@ -141,7 +141,7 @@ fn a_chain_of_files_is_served_as_printed() {
     let (status, output) = Process::start(&mut in_scratch(export)).wait();
     assert!(status.success(), "{export}\n{output}");
     let server = Server::of(&mut in_scratch(serve));
-    let ready = json(&server.get("/ready").body);
+    let ready = json(&server.get_admin("/ready").body);
     assert_eq!(ready["head"], 200, "{ready}");
 }
 
@@ -153,7 +153,7 @@ fn a_node_is_followed_as_printed() {
     let mut anvil = Anvil::on_port(port, &["--no-mining"]);
     anvil.mine(3);
     let server = Server::of(&mut shell(&format!("exec {}", line.trim())));
-    let ready = json(&server.get("/ready").body);
+    let ready = json(&server.get_admin("/ready").body);
     assert_eq!(
         (&ready["head"], &ready["blocks"]),
         (&3.into(), &4.into()),

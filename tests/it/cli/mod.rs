@@ -108,6 +108,8 @@ const WRONG: &[(&str, &str, &str)] = &[
     ("source", "node.js", "dev"),
     ("listen", "localhost", "127.0.0.1:8545"),
     ("listen", "127.0.0.1:65536", "127.0.0.1:8545"),
+    ("admin-listen", "on", "off, or"),
+    ("metrics-listen", "9090", "127.0.0.1:9090"),
     ("workers", "0", "from 1"),
     ("workers", "-1", "from 1"),
     ("workers", "two", "from 1"),
@@ -254,7 +256,7 @@ fn check_secrets_are_kept(format: &str) {
             seen.push_str(&format!("{:?} {}\n", response.headers, response.text()));
         }
     }
-    seen.push_str(server.get("/metrics").text());
+    seen.push_str(server.get_admin("/metrics").text());
     server.process.terminate();
     let (_, output) = server.process.wait();
     seen.push_str(&output);

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 
 pub(crate) use self::{
     http::{Connection, Response},
-    process::{Process, Server, nearhead, serving},
+    process::{Process, Server, get, nearhead, printed, serving},
     strict_json::json,
 };
 #[cfg(feature = "all-tests")]

@@ -172,16 +172,41 @@ pub(crate) fn keep_data_in_scratch(command: &mut Command) {
     command.env("NEARHEAD_DATA_DIR", scratch(&format!("data-{started}")));
 }
 
-/// The program on a free port with [`KEY`] and these arguments.
+/// The program on free ports with [`KEY`] and these arguments.
 pub(crate) fn serving(arguments: &[&str]) -> Command {
-    let fixed = ["--listen", "127.0.0.1:0", "--api-key", KEY];
+    let fixed = [
+        "--listen",
+        "127.0.0.1:0",
+        "--admin-listen",
+        "127.0.0.1:0",
+        "--api-key",
+        KEY,
+    ];
     nearhead(fixed.iter().chain(arguments).copied())
+}
+
+/// The address in this line of a greeting, if it has one.
+pub(crate) fn printed(greeting: &str, line: &str) -> Option<SocketAddr> {
+    // Log lines contain URLs of upstreams too.
+    let (_, after) = greeting.split_once(&format!("\n{line:7} http://"))?;
+    let end = after.find(|c: char| !(c.is_ascii_digit() || c == '.' || c == ':'));
+    after[..end.unwrap_or(after.len())].parse().ok()
+}
+
+/// Sends a GET on a new connection.
+#[track_caller]
+pub(crate) fn get(address: SocketAddr, path: &str) -> Response {
+    let mut connection = Connection::open(address, path);
+    connection.send(format!("GET {path} HTTP/1.1\r\nhost: {address}\r\n\r\n").as_bytes());
+    connection.receive()
 }
 
 /// A running nearhead.
 pub(crate) struct Server {
     pub(crate) process: Process,
     pub(crate) address: SocketAddr,
+    /// Where the admin listener is; `None` if it is off.
+    pub(crate) admin: Option<SocketAddr>,
 }
 
 impl Server {
@@ -201,13 +226,15 @@ impl Server {
     /// Starts `command` and waits until it prints the URL that it listens on.
     pub(crate) fn listening(command: &mut Command) -> Self {
         let process = Process::start(command);
-        let address = process.output.wait_for("the URL", |text| {
-            // Log lines contain URLs of upstreams too.
-            let (_, after) = text.split_once("\nurl     http://")?;
-            let end = after.find(|c: char| !(c.is_ascii_digit() || c == '.' || c == ':'))?;
-            after[..end].parse().ok()
+        // The last line of the greeting.
+        let greeting = process.output.wait_for("the greeting", |text| {
+            Some(text.split_once("\ntry ")?.0.to_owned())
         });
-        Self { process, address }
+        Self {
+            address: printed(&greeting, "url").expect("the greeting has the URL"),
+            admin: printed(&greeting, "admin"),
+            process,
+        }
     }
 
     /// Serves the execution-apis chain.
@@ -238,17 +265,20 @@ impl Server {
 
     /// Sends a GET on a new connection.
     pub(crate) fn get(&self, path: &str) -> Response {
-        let mut connection = self.connect();
-        connection
-            .send(format!("GET {path} HTTP/1.1\r\nhost: {}\r\n\r\n", self.address).as_bytes());
-        connection.receive()
+        get(self.address, path)
+    }
+
+    /// Sends a GET to the admin listener, on a new connection.
+    #[track_caller]
+    pub(crate) fn get_admin(&self, path: &str) -> Response {
+        get(self.admin.expect("there is an admin listener"), path)
     }
 
     /// The value of a series, such as
     /// `nearhead_requests_total{method="eth_chainId",outcome="ok"}`.
     #[track_caller]
     pub(crate) fn metric(&self, series: &str) -> f64 {
-        let metrics = self.get("/metrics");
+        let metrics = self.get_admin("/metrics");
         let line = metrics
             .text()
             .lines()

@@ -41,7 +41,7 @@ fn check_goes_on(server: &Server, anvil: &mut Anvil, mut meanwhile: impl FnMut(u
         assert!(logs["result"].is_array(), "{logs}");
         let receipts = ours.call("eth_getBlockReceipts", &json!(["0x5"]));
         assert!(receipts["result"].is_array(), "{receipts}");
-        check("ready", &server.get("/ready").status, &200);
+        check("ready", &server.get_admin("/ready").status, &200);
         meanwhile(round);
     }
     let live = "nearhead_node_state{node=\"0\",state=\"live\"} ";

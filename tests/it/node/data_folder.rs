@@ -45,7 +45,7 @@ fn a_folder_is_of_one_process_and_one_chain() {
     let shown = folder.display();
     let in_use = format!("{shown} is in use by another nearhead: give this one a --data-dir");
     check_refused(following(&upstream, data), 2, &in_use);
-    check("the first one", &server.get("/ready").status, &200);
+    check("the first one", &server.get_admin("/ready").status, &200);
     // Another chain has a folder of its own.
     let mut other = Anvil::start(&["--no-mining", "--chain-id", "31338"]);
     other.mine(3);

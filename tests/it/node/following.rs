@@ -25,7 +25,7 @@ use crate::{
 /// Asserts what `/ready` reports about filling the window.
 #[track_caller]
 fn check_ready(server: &Server, status: u16, blocks: u64) {
-    let ready = server.get("/ready");
+    let ready = server.get_admin("/ready");
     let body: Value = serde_json::from_str(ready.text()).unwrap();
     check(ready.text(), &ready.status, &status);
     check("blocks", &body["blocks"], &json!(blocks));
@@ -57,7 +57,7 @@ fn an_anvil_is_followed_over_http_and_websocket() {
         let (number, hash) = anvil.head();
         for server in &servers {
             wait_head(server, (number, hash));
-            wait_until("ready", || server.get("/ready").status == 200);
+            wait_until("ready", || server.get_admin("/ready").status == 200);
             let mut comparison = Comparison::between(server, anvil.address);
             comparison.chain();
             comparison.blocks(number - 5..=number);
@@ -224,7 +224,7 @@ fn a_window_whose_head_goes_back_is_filled_again() {
     let head = geth.go_to(&chain.branch[19]);
     check("number of the head", &head.0, &160);
     wait_head(&server, head);
-    wait_until("ready", || server.get("/ready").status == 200);
+    wait_until("ready", || server.get_admin("/ready").status == 200);
     check_ready(&server, 200, WINDOW);
     let mut comparison = Comparison::between(&server, geth.address());
     comparison.blocks(161 - WINDOW..=160);
@@ -308,7 +308,7 @@ fn missing_blocks_are_errors_while_the_window_is_filled() {
         check(&case, &answer["error"]["code"], &json!(code));
     }
     proxy.heal();
-    wait_until("ready", || server.get("/ready").status == 200);
+    wait_until("ready", || server.get_admin("/ready").status == 200);
     check_ready(&server, 200, WINDOW);
     // With a full window it is known that no transaction has this hash.
     for method in ["eth_getTransactionByHash", "eth_getTransactionReceipt"] {

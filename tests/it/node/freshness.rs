@@ -10,7 +10,7 @@ use crate::{
 
 /// Whether `/ready` gives this one reason.
 fn is_missing(server: &Server, reason: &str) -> bool {
-    let ready = server.get("/ready");
+    let ready = server.get_admin("/ready");
     let missing = format!("\"missing\":[\"{reason}\"]");
     ready.status == 503 && ready.text().contains(&missing)
 }
@@ -41,7 +41,7 @@ fn a_head_that_stands_still_is_stale() {
         // A new head is fresh at once, whatever its timestamp is.
         anvil.mine(1);
         for server in &servers {
-            wait_until("ready", || server.get("/ready").status == 200);
+            wait_until("ready", || server.get_admin("/ready").status == 200);
         }
     }
 }

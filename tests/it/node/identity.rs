@@ -180,14 +180,14 @@ fn two_nodes_need_each_other() {
     anvil.mine(1);
     let choice = "nearhead_head_choice{choice=\"too_few_nodes\"}";
     wait_until(choice, || server.metric(choice) == 1.0);
-    let ready = server.get("/ready");
+    let ready = server.get_admin("/ready");
     check("status", &ready.status, &503);
     let missing = r#""missing":["1 node agrees, 2 have to"]"#;
     assert!(ready.text().contains(missing), "{}", ready.text());
     check("the head", &head(&mut server.connect()), &before);
     proxy.heal();
     wait_head(&server, anvil.head());
-    wait_until("ready", || server.get("/ready").status == 200);
+    wait_until("ready", || server.get_admin("/ready").status == 200);
 }
 
 /// A genesis file pins chain id, genesis and rules.
@@ -228,7 +228,7 @@ fn a_chain_other_than_the_pinned_one_is_never_served() {
         wait_fault(&server, node, &["wrong_chain"]);
     }
     // A node that has contradicted no quorum has a count too.
-    let text = server.get("/metrics").text().to_owned();
+    let text = server.get_admin("/metrics").text().to_owned();
     for node in 0..3 {
         let counted = format!("nearhead_node_dissent_total{{node=\"{node}\"}} 0");
         assert!(text.contains(&counted), "{text}");
@@ -239,7 +239,7 @@ fn a_chain_other_than_the_pinned_one_is_never_served() {
         &server.metric("nearhead_header_rules"),
         &1.0,
     );
-    assert!(!server.get("/ready").text().contains("header_rules"));
+    assert!(!server.get_admin("/ready").text().contains("header_rules"));
     // Options that contradict the file are refused, without a call to any node.
     let nobody = ["http://127.0.0.1:1".to_owned()];
     for (more, expected) in [
@@ -275,7 +275,7 @@ fn it_is_said_that_header_rules_are_off() {
     );
     wait_logged(&server, "\nrules   off: ");
     wait_logged(&server, "\nquorum  1 of 1 node\n");
-    let ready = server.get("/ready");
+    let ready = server.get_admin("/ready");
     check("status", &ready.status, &200);
     assert!(
         ready.text().contains(r#""header_rules":"off""#),

@@ -381,10 +381,10 @@ fn check_unfilled(row: &Row, upstream: SocketAddr, wanted: (u64, B256)) {
         check(&case, &answer["error"]["code"], &json!(4444));
         proxy.applied() > 2 && (is_absent || !faults(&server, 0).is_empty())
     });
-    check("ready", &server.get("/ready").status, &503);
+    check("ready", &server.get_admin("/ready").status, &503);
     proxy.heal();
     wait_until("the window is filled", || {
-        server.get("/ready").status == 200
+        server.get_admin("/ready").status == 200
     });
     let mut comparison = Comparison::between(&server, upstream);
     comparison.block(row.block);

@@ -151,7 +151,7 @@ fn refuted(server: &Server, upstream: usize) -> BTreeMap<String, u64> {
 
 /// The counted faults of an upstream, by reason.
 fn faults(server: &Server, upstream: usize) -> BTreeMap<String, u64> {
-    let metrics = server.get("/metrics");
+    let metrics = server.get_admin("/metrics");
     let upstream = format!("node=\"{upstream}\"");
     let series = metrics.text().lines().filter_map(|line| {
         let labels = line.strip_prefix("nearhead_node_faults_total{")?;
@@ -174,7 +174,7 @@ fn limited(server: &Server, upstream: usize) -> u64 {
 
 /// The value of the metrics line that starts with `series`; 0 if there is none.
 fn counted(server: &Server, series: &str) -> u64 {
-    let metrics = server.get("/metrics");
+    let metrics = server.get_admin("/metrics");
     let mut lines = metrics.text().lines();
     let count = lines.find_map(|line| line.strip_prefix(series));
     count.map_or(0, |count| count.parse().unwrap())

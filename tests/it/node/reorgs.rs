@@ -301,7 +301,7 @@ fn a_reorg_deeper_than_the_window_closes_sessions() {
     let (number, head) = anvil.head();
     wait_heads(&servers, (number, head));
     for (server, notified) in servers.iter().zip(&mut sessions) {
-        wait_until("ready", || server.get("/ready").status == 200);
+        wait_until("ready", || server.get_admin("/ready").status == 200);
         let mut comparison = Comparison::between(server, anvil.address);
         comparison.chain();
         comparison.blocks(number - 127..=number);

@@ -55,7 +55,7 @@ impl<'a> Restarts<'a> {
         for (server, before) in self.servers.iter().zip(before) {
             wait_until("the upstream is gone", || connections_lost(server) > before);
             wait_until("not ready", || {
-                let ready = server.get("/ready");
+                let ready = server.get_admin("/ready");
                 ready.status == 503 && ready.text().contains("\"0 nodes agree, 1 has to\"")
             });
             wait_until("faulty", || is_in(server, "faulty"));
@@ -85,7 +85,7 @@ impl<'a> Restarts<'a> {
         let wanted = geth.go_to(payload);
         for server in &self.servers {
             wait_head(server, wanted);
-            wait_until("ready", || server.get("/ready").status == 200);
+            wait_until("ready", || server.get_admin("/ready").status == 200);
             wait_until("live", || is_in(server, "live"));
             let mut comparison = Comparison::between(server, geth.address());
             comparison.chain();

@@ -283,7 +283,7 @@ fn an_upstream_that_is_absent_at_the_start_is_skipped() {
     let server = follow_with(&urls, &QUORUM);
     wait_head(&server, wanted);
     wait_fault(&server, 0, &["connection"]);
-    wait_until("ready", || server.get("/ready").status == 200);
+    wait_until("ready", || server.get_admin("/ready").status == 200);
     let genesis = server
         .connect()
         .result("eth_getBlockByNumber", &json!(["0x0", false]));

@@ -54,13 +54,20 @@ fn a_draining_server_is_not_ready() {
     let head = "GET /ready HTTP/1.1\r\nhost: localhost\r\ncontent-length: 2\r\n\r\n";
     begin(&server, &mut probe, head.as_bytes());
     stop_accepting(&server);
-    probe.send(b"{}");
-    let response = probe.receive();
+    // Operators learn why, until the last client has its answer.
+    let response = server.get_admin("/ready");
     let missing = json(&response.body)["missing"].take();
     check(
-        "ready",
+        "ready, for operators",
         &(response.status, missing),
         &(503, json!(["the service is going away"])),
+    );
+    probe.send(b"{}");
+    let response = probe.receive();
+    check(
+        "ready",
+        &(response.status, response.text()),
+        &(503, r#"{"ready":false}"#),
     );
     let (status, output) = server.process.wait();
     check(&output, &status.code(), &Some(0));

@@ -21,8 +21,13 @@ const EXCLUSIVE: &[(&str, &[&str], &str)] = &[
     ),
     (
         "crate::http",
-        &["src/service.rs", "src/http"],
-        "HTTP is one transport: only its starter knows it",
+        &[
+            "src/service.rs",
+            "src/listeners.rs",
+            "src/http",
+            "src/admin",
+        ],
+        "HTTP is one transport: only its starters and its other routes know it",
     ),
     (
         "head.store(",
@@ -36,7 +41,7 @@ const EXCLUSIVE: &[(&str, &[&str], &str)] = &[
     ),
     (
         "prometheus",
-        &["src/metrics", "src/http/probes.rs"],
+        &["src/metrics", "src/admin/probes.rs"],
         "metrics are defined in one folder and served by one route",
     ),
     (

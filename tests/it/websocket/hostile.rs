@@ -151,7 +151,7 @@ impl Bystander {
 }
 
 fn permits_in_use(server: &Server) -> f64 {
-    let metrics = server.get("/metrics");
+    let metrics = server.get_admin("/metrics");
     let series = metrics
         .text()
         .lines()

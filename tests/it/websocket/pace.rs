@@ -117,7 +117,7 @@ fn a_client_that_stops_reading_gets_the_close_reason() {
     ask_for_all_logs(&server, &mut session);
     let closed = r#"nearhead_sessions_closed_total{code="1013"} 1"#;
     wait_until("the session is closed", || {
-        server.get("/metrics").text().contains(closed)
+        server.get_admin("/metrics").text().contains(closed)
     });
     is_all_logs(&session.receive());
     let expected = (1013, "nothing was read for 10 seconds".to_owned());
@@ -210,7 +210,7 @@ fn an_abrupt_disconnect_is_counted_as_1006() {
     wait_until("all sessions are gone", || {
         server.metric("nearhead_sessions") == 0.0
     });
-    let metrics = server.get("/metrics");
+    let metrics = server.get_admin("/metrics");
     let closed: Vec<&str> = metrics
         .text()
         .lines()

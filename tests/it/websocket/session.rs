@@ -104,7 +104,7 @@ fn malformed_handshakes_are_refused_before_caps_apply() {
     let good = shake_hands(&server, &path(), HEADERS);
     check("a good one", &good.status, &503);
     let closed = server
-        .get("/metrics")
+        .get_admin("/metrics")
         .text()
         .contains("sessions_closed_total{");
     assert!(!closed, "no session was opened");

@@ -90,7 +90,7 @@ impl Nodes<'_> {
 
 /// Whether `/ready` says that one of two nodes agrees.
 fn is_below_quorum(server: &Server) -> bool {
-    let ready = server.get("/ready");
+    let ready = server.get_admin("/ready");
     let missing = parse(&ready.body)["missing"].to_string();
     ready.status == 503 && missing.contains("1 node agrees, 2 have to")
 }
@@ -145,14 +145,14 @@ fn one_broken_node_stops_the_head_only_where_it_is_needed() {
             is_below_quorum(&both)
         });
         for server in [&any, &majority] {
-            check("ready", &server.get("/ready").status, &200);
+            check("ready", &server.get_admin("/ready").status, &200);
         }
         nodes.mend_first(killed, at);
         let wanted = nodes.go_to(at, None);
         for server in [&any, &both, &majority] {
             wait_until(&format!("{how:?}: mended"), || {
                 let is_live = counted(server, "nearhead_node_state{node=\"0\",state=\"live\"} ");
-                let is_ready = server.get("/ready").status == 200;
+                let is_ready = server.get_admin("/ready").status == 200;
                 nodes.check_head(server) == wanted && is_live == 1 && is_ready
             });
         }

@@ -159,7 +159,7 @@ fn a_header_that_breaks_a_rule_is_refused() {
             let reasons: Vec<_> = refuted(server, 0).into_keys().collect();
             check(row.0, &reasons, &vec!["header".to_owned()]);
             wait_logged(server, row.0);
-            let ready = server.get("/ready");
+            let ready = server.get_admin("/ready");
             assert!(!ready.text().contains("header_rules"), "{}", ready.text());
             check(row.0, &server.metric("nearhead_header_rules"), &1.0);
         }
@@ -242,7 +242,7 @@ fn a_window_is_not_filled_below_a_header_that_breaks_a_rule() {
         refuted(&server, 0).contains_key("header")
     });
     wait_logged(&server, "timestamp: expected above");
-    let ready = server.get("/ready");
+    let ready = server.get_admin("/ready");
     check("status", &ready.status, &503);
     check("blocks", &parse(&ready.body)["blocks"], &2.into());
 }
@@ -275,7 +275,7 @@ fn a_header_is_followed_that_breaks_no_rule_or_is_not_checked() {
         wait_head(server, wanted);
         check("faults", &refuted(server, 0).len(), &0);
     }
-    let ready = unchecked.get("/ready");
+    let ready = unchecked.get_admin("/ready");
     check("fact", &parse(&ready.body)["header_rules"], &"off".into());
     wait_logged(&unchecked, "rules   off");
     check("metric", &unchecked.metric("nearhead_header_rules"), &0.0);

@@ -163,12 +163,12 @@ impl Target {
     }
 
     fn is_ready(&self) -> bool {
-        self.server.get("/ready").status == 200
+        self.server.get_admin("/ready").status == 200
     }
 
     /// Whether `/ready` says that one of two nodes that have to agree does.
     fn is_below_quorum(&self) -> bool {
-        let ready = self.server.get("/ready");
+        let ready = self.server.get_admin("/ready");
         let missing = parse(&ready.body)["missing"].to_string();
         ready.status == 503 && missing.contains("1 node agrees, 2 have to")
     }

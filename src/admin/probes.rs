@@ -1,0 +1,128 @@
+//! Readiness with its reasons, and metrics.
+
+use std::{borrow::Cow, fmt::Write as _};
+
+use actix_web::{HttpResponse, http::StatusCode};
+use nearhead_actors::{
+    readiness::{HeadStatus, ReadinessReport, Unready},
+    upstream::{Choice, HeadAgreement},
+};
+
+use crate::http::{ServerState, not_cached};
+
+/// The answer to `/ready`: 200, or 503 with the reasons.
+pub(super) fn ready(server: &ServerState) -> HttpResponse {
+    let ReadinessReport { reasons, head } = server.readiness.report();
+    let missing: Vec<_> = reasons.into_iter().map(reason).collect();
+    let mut facts = String::new();
+    if let Some(HeadStatus {
+        number,
+        blocks,
+        blocks_wanted,
+        age,
+    }) = head
+    {
+        // Writing to a string cannot fail.
+        let _ = write!(
+            facts,
+            r#","head":{number},"blocks":{blocks},"blocks_wanted":{blocks_wanted},"head_age_seconds":{:.3}"#,
+            age.as_secs_f64()
+        );
+    }
+    if !server.readiness.has_header_rules {
+        facts.push_str(r#","header_rules":"off""#);
+    }
+    let is_ready = missing.is_empty();
+    let missing: Vec<String> = missing.iter().map(|what| format!("\"{what}\"")).collect();
+    let status = if is_ready {
+        StatusCode::OK
+    } else {
+        StatusCode::SERVICE_UNAVAILABLE
+    };
+    json(
+        status,
+        format!(
+            r#"{{"ready":{is_ready},"missing":[{}]{facts}}}"#,
+            missing.join(",")
+        ),
+    )
+}
+
+fn reason(unready: Unready) -> Cow<'static, str> {
+    Cow::Borrowed(match unready {
+        Unready::Draining => "the service is going away",
+        Unready::HeadStands(agreement) => return why_head_stands(agreement).into(),
+        Unready::NoBlock => "there is no block yet",
+        Unready::WindowNotFilled => "the window is not filled yet",
+        Unready::HeadStale => "the head is stale",
+    })
+}
+
+/// Why no head may be served but the present one. The sentences need no escaping in JSON.
+fn why_head_stands(agreement: HeadAgreement) -> String {
+    let HeadAgreement {
+        choice,
+        agreeing,
+        needed,
+    } = agreement;
+    match choice {
+        None => "the nodes have named no head yet".to_owned(),
+        Some(Choice::TooFewNodes | Choice::Disagree) => {
+            let agree = match agreeing {
+                1 => "node agrees",
+                _ => "nodes agree",
+            };
+            let have = if needed == 1 { "has" } else { "have" };
+            format!("{agreeing} {agree}, {needed} {have} to")
+        }
+        Some(choice) => choice.to_string(),
+    }
+}
+
+/// The answer to `/metrics`: all metrics in Prometheus' text format.
+pub(super) fn metrics(server: &ServerState) -> HttpResponse {
+    match server.metrics.render(&server.readiness, &server.reads) {
+        Ok(text) => not_cached(StatusCode::OK, prometheus::TEXT_FORMAT, text),
+        Err(error) => {
+            tracing::error!(%error, "metrics cannot be written");
+            json(
+                StatusCode::INTERNAL_SERVER_ERROR,
+                r#"{"error":"internal error"}"#.to_owned(),
+            )
+        }
+    }
+}
+
+fn json(status: StatusCode, body: String) -> HttpResponse {
+    not_cached(status, "application/json", body)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_said_why_the_head_stands() {
+        for (choice, expected) in [
+            (None, "the nodes have named no head yet"),
+            (Some(Choice::TooFewNodes), "1 node agrees, 2 have to"),
+            (Some(Choice::Disagree), "1 node agrees, 2 have to"),
+            (
+                Some(Choice::Finalized),
+                "a quorum names a chain without the finalized block",
+            ),
+        ] {
+            let agreement = HeadAgreement {
+                choice,
+                agreeing: 1,
+                needed: 2,
+            };
+            assert_eq!(reason(Unready::HeadStands(agreement)), expected);
+        }
+        // The sentences are written into JSON as they are.
+        for choice in Choice::ALL {
+            let sentence = choice.to_string();
+            assert!(!sentence.contains(['"', '\\']), "{sentence}");
+        }
+    }
+}

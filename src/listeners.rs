@@ -1,0 +1,388 @@
+//! The addresses that the service listens on, and the HTTP server behind each of them.
+//!
+//! Clients, operators and scrapers have a server each, with its own threads and connections: load
+//! on one of them does not starve the others.
+
+use std::{
+    io,
+    net::{Ipv4Addr, SocketAddr, TcpListener},
+};
+
+use actix_web::{
+    App, HttpServer,
+    dev::{Server, ServerHandle},
+    web::ServiceConfig,
+};
+use socket2::{Domain, Protocol, Socket, Type};
+
+use crate::{
+    admin,
+    config::{AdminListen, Config},
+    connections::{descriptors::Besides, on_connect},
+    http::{self, ServerState},
+    limits,
+};
+
+/// An address cannot be listened on.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot listen on {address}: {error}")]
+pub struct ListenError {
+    /// The address.
+    pub(crate) address: SocketAddr,
+    /// The system's error.
+    pub(crate) error: io::Error,
+}
+
+/// The addresses of a service, whose ports the system may have chosen.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Addresses {
+    pub(crate) public: SocketAddr,
+    pub(crate) admin: Option<SocketAddr>,
+    pub(crate) metrics: Option<SocketAddr>,
+}
+
+/// Sockets that hold the addresses of a service and do not listen yet.
+#[derive(Debug)]
+pub(crate) struct Sockets {
+    public: BoundSocket,
+    admin: Option<BoundSocket>,
+    metrics: Option<BoundSocket>,
+}
+
+/// What takes file descriptors besides the connections of clients.
+pub(crate) fn besides_clients(config: &Config) -> Besides {
+    let has_admin = config.admin_listen != AdminListen::Off;
+    let listeners = usize::from(has_admin) + usize::from(config.metrics_listen.is_some());
+    Besides {
+        workers: config.workers + listeners,
+        connections: listeners * limits::OPERATOR_CONNECTIONS_MAX,
+    }
+}
+
+impl Sockets {
+    /// Binds the configured addresses.
+    ///
+    /// # Errors
+    /// An address that was asked for is taken, or is none of this machine.
+    pub(crate) fn bind(config: &Config) -> Result<Self, ListenError> {
+        let public = BoundSocket::new(config.listen)?;
+        let metrics = config.metrics_listen.map(BoundSocket::new).transpose()?;
+        let admin = match config.admin_listen {
+            AdminListen::Off => None,
+            AdminListen::At(address) => Some(BoundSocket::new(address)?),
+            AdminListen::Default => Some(BoundSocket::new_or_free(AdminListen::DEFAULT)?),
+        };
+        let this = Self {
+            public,
+            admin,
+            metrics,
+        };
+        this.check_distinct()?;
+        Ok(this)
+    }
+
+    /// Sockets that do not listen yet may share a port: the system would find it out late.
+    fn check_distinct(&self) -> Result<(), ListenError> {
+        let asked: Vec<SocketAddr> = [
+            Some(&self.public),
+            self.admin.as_ref(),
+            self.metrics.as_ref(),
+        ]
+        .into_iter()
+        .flatten()
+        .filter(|socket| !socket.may_move)
+        .map(|socket| socket.address)
+        .collect();
+        for (at, address) in asked.iter().enumerate() {
+            let is_same = |other: &SocketAddr| {
+                let is_any = address.ip().is_unspecified() || other.ip().is_unspecified();
+                let is_same_ip = is_any || address.ip() == other.ip();
+                address.port() != 0 && address.port() == other.port() && is_same_ip
+            };
+            if asked[..at].iter().any(is_same) {
+                return Err(ListenError {
+                    address: *address,
+                    error: io::ErrorKind::AddrInUse.into(),
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// Listens on all addresses, and starts their servers. `failed` is called with the reason if
+    /// one of them ends by itself.
+    ///
+    /// # Errors
+    /// An address cannot be listened on; then no server runs.
+    pub(crate) fn serve(
+        self,
+        config: &Config,
+        state: &ServerState,
+        failed: impl Fn(String) + Clone + 'static,
+    ) -> Result<Servers, ListenError> {
+        let clients = Shape {
+            workers: config.workers,
+            connections_per_worker: connections_per_worker(config),
+            grace_seconds: config.shutdown_grace.as_secs(),
+        };
+        let operators = Shape {
+            workers: 1,
+            connections_per_worker: limits::OPERATOR_CONNECTIONS_MAX,
+            grace_seconds: config.shutdown_grace.min(limits::OPERATOR_GRACE).as_secs(),
+        };
+        let of_clients = state.clone();
+        let routes = move |routes: &mut ServiceConfig| http::configure(&of_clients, routes);
+        let (public_address, public) = self.public.serve(limits::BACKLOG, |listener| {
+            server(listener, config, clients, routes)
+        })?;
+        let for_operators = |socket: Option<BoundSocket>| {
+            let state = state.clone();
+            let routes = move |routes: &mut ServiceConfig| admin::configure(&state, routes);
+            let build = |listener| server(listener, config, operators, routes);
+            socket
+                .map(|socket| socket.serve(limits::OPERATOR_BACKLOG, build))
+                .transpose()
+        };
+        let (admin, metrics) = (for_operators(self.admin)?, for_operators(self.metrics)?);
+        let address = |served: &Option<(SocketAddr, Server)>| served.as_ref().map(|(at, _)| *at);
+        let addresses = Addresses {
+            public: public_address,
+            admin: address(&admin),
+            metrics: address(&metrics),
+        };
+        // No server runs before it is spawned, so that an error above leaves none behind.
+        let spawn = |server: Server| {
+            let handle = server.handle();
+            let failed = failed.clone();
+            actix::spawn(async move {
+                if let Err(error) = server.await {
+                    failed(format!("the HTTP server ended: {error}"));
+                }
+            });
+            handle
+        };
+        let servers = Servers {
+            addresses,
+            public: spawn(public),
+            operators: [admin, metrics]
+                .into_iter()
+                .flatten()
+                .map(|(_, server)| spawn(server))
+                .collect(),
+        };
+        tracing::info!(
+            address = %addresses.public,
+            workers = config.workers,
+            admin = addresses.admin.map(tracing::field::display),
+            metrics = addresses.metrics.map(tracing::field::display),
+            "listening"
+        );
+        Ok(servers)
+    }
+}
+
+/// The running HTTP servers of a service.
+#[derive(Debug)]
+pub(crate) struct Servers {
+    pub(crate) addresses: Addresses,
+    public: ServerHandle,
+    operators: Vec<ServerHandle>,
+}
+
+impl Servers {
+    /// Stops the servers. Operators can watch until the last client has its answer.
+    pub(crate) async fn stop(self, graceful: bool) {
+        self.public.stop(graceful).await;
+        for server in self.operators {
+            server.stop(graceful).await;
+        }
+    }
+}
+
+/// A socket that holds an address and does not listen yet.
+#[derive(Debug)]
+struct BoundSocket {
+    socket: Socket,
+    address: SocketAddr,
+    /// Whether another port will do.
+    may_move: bool,
+}
+
+impl BoundSocket {
+    fn new(address: SocketAddr) -> Result<Self, ListenError> {
+        Ok(Self {
+            socket: bind(address).map_err(|error| ListenError { address, error })?,
+            address,
+            may_move: false,
+        })
+    }
+
+    /// The address, or a free port of this machine's own if the address is taken.
+    fn new_or_free(address: SocketAddr) -> Result<Self, ListenError> {
+        let bound = Self::new(address).or_else(|_| Self::free())?;
+        Ok(Self {
+            may_move: true,
+            ..bound
+        })
+    }
+
+    fn free() -> Result<Self, ListenError> {
+        Self::new(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))
+    }
+
+    /// Listens, and passes the listener to `build`. Returns the address, too.
+    fn serve(
+        self,
+        backlog: i32,
+        build: impl FnOnce(TcpListener) -> io::Result<Server>,
+    ) -> Result<(SocketAddr, Server), ListenError> {
+        let (asked, may_move) = (self.address, self.may_move);
+        let failed = |error| ListenError {
+            address: asked,
+            error,
+        };
+        let listener = match self.socket.listen(backlog) {
+            Ok(()) => TcpListener::from(self.socket),
+            // Another process has held the address, too, and was faster to listen.
+            Err(_) if may_move => {
+                let free = Self::free()?;
+                free.socket.listen(backlog).map_err(failed)?;
+                TcpListener::from(free.socket)
+            }
+            Err(error) => return Err(failed(error)),
+        };
+        let address = listener.local_addr().map_err(failed)?;
+        if may_move && address != AdminListen::DEFAULT {
+            tracing::warn!(
+                "{} is taken, so the admin listener is on {address}: choose with --admin-listen",
+                AdminListen::DEFAULT
+            );
+        }
+        let server = build(listener).map_err(failed)?;
+        Ok((address, server))
+    }
+}
+
+/// A socket that holds the address and does not listen yet: it refuses connections.
+fn bind(address: SocketAddr) -> io::Result<Socket> {
+    let socket = Socket::new(
+        Domain::for_address(address),
+        Type::STREAM,
+        Some(Protocol::TCP),
+    )?;
+    // A restart need not wait for the connections of the previous process to expire.
+    socket.set_reuse_address(true)?;
+    socket.bind(&address.into())?;
+    Ok(socket)
+}
+
+/// How many connections a server has, and on how many threads.
+#[derive(Clone, Copy, Debug)]
+struct Shape {
+    workers: usize,
+    connections_per_worker: usize,
+    grace_seconds: u64,
+}
+
+/// The share of one worker, rounded down so that all of them together stay within the limit.
+fn connections_per_worker(config: &Config) -> usize {
+    (config.max_connections / config.workers).max(1)
+}
+
+/// An HTTP server that begins when it is polled.
+fn server(
+    listener: TcpListener,
+    config: &Config,
+    shape: Shape,
+    routes: impl Fn(&mut ServiceConfig) + Clone + Send + 'static,
+) -> io::Result<Server> {
+    let server = HttpServer::new(move || App::new().configure(&routes))
+        .on_connect(on_connect)
+        .workers(shape.workers)
+        .max_connections(shape.connections_per_worker)
+        .keep_alive(config.keep_alive)
+        .client_request_timeout(config.header_timeout)
+        .client_disconnect_timeout(limits::DISCONNECT_TIMEOUT)
+        .shutdown_timeout(shape.grace_seconds)
+        .tcp_nodelay(true)
+        .disable_signals()
+        .listen(listener)?
+        .run();
+    Ok(server)
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn workers_share_the_connections() {
+        for (max_connections, workers, share) in [(9, 4, 2), (8, 4, 2), (3, 4, 1)] {
+            let config = Config {
+                max_connections,
+                workers,
+                ..Config::default()
+            };
+            assert_eq!(connections_per_worker(&config), share);
+        }
+    }
+
+    #[test]
+    fn addresses_of_one_service_do_not_overlap() {
+        let free = BoundSocket::free().unwrap();
+        let port = free
+            .socket
+            .local_addr()
+            .unwrap()
+            .as_socket()
+            .unwrap()
+            .port();
+        drop(free);
+        let at = |ip: [u8; 4], port| SocketAddr::from((ip, port));
+        let (any, own) = ([0, 0, 0, 0], [127, 0, 0, 1]);
+        for (listen, admin, metrics, is_bound) in [
+            (at(own, port), at(own, 0), at(own, 0), true),
+            (at(own, port), at([127, 0, 0, 2], port), at(own, 0), true),
+            (at(own, port), at(own, port), at(own, 0), false),
+            (at(any, port), at(own, port), at(own, 0), false),
+            (at(own, 0), at(own, port), at(any, port), false),
+        ] {
+            let config = Config {
+                listen,
+                admin_listen: AdminListen::At(admin),
+                metrics_listen: Some(metrics),
+                ..Config::default()
+            };
+            let bound = Sockets::bind(&config);
+            assert_eq!(bound.is_ok(), is_bound, "{listen} {admin} {metrics}");
+        }
+    }
+
+    /// Two processes that start at once can both hold the default, until one of them listens.
+    #[test]
+    fn a_default_that_another_process_listens_on_is_replaced() {
+        for may_move in [true, false] {
+            let first = BoundSocket::free().unwrap();
+            let address = first.socket.local_addr().unwrap().as_socket().unwrap();
+            let second = BoundSocket {
+                may_move,
+                ..BoundSocket::new(address).unwrap()
+            };
+            first.socket.listen(1).unwrap();
+            let build = |listener| {
+                let config = Config::default();
+                let shape = Shape {
+                    workers: 1,
+                    connections_per_worker: 1,
+                    grace_seconds: 0,
+                };
+                server(listener, &config, shape, |_| {})
+            };
+            match second.serve(1, build) {
+                Ok((moved, _)) => assert!(may_move && moved != address),
+                Err(error) => assert!(!may_move && error.address == address, "{error}"),
+            }
+        }
+    }
+}
