@@ -26,7 +26,7 @@ pub(crate) fn greeting(service: &Service, config: &Config) -> String {
         Some(snapshot) => (snapshot.head().number(), snapshot.head().hash.to_string()),
         None => (0, String::new()),
     };
-    let has_dev_key = config.api_keys.contains(&ApiKey::new("dev", "dev"));
+    let has_dev_key = config.api_keys.iter().any(ApiKey::is_default);
     let (prompt, key) = if has_dev_key {
         ("", "dev")
     } else {

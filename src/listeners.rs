@@ -16,6 +16,7 @@ use actix_web::{
 use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::{
+    access::LocalOnly,
     admin,
     config::{AdminListen, Config},
     connections::{descriptors::Besides, on_connect},
@@ -135,15 +136,20 @@ impl Sockets {
         let (public_address, public) = self.public.serve(limits::BACKLOG, |listener| {
             server(listener, config, clients, routes)
         })?;
-        let for_operators = |socket: Option<BoundSocket>| {
+        let for_operators = |socket: Option<BoundSocket>, local_only: Option<LocalOnly>| {
             let state = state.clone();
-            let routes = move |routes: &mut ServiceConfig| admin::configure(&state, routes);
+            let routes = move |routes: &mut ServiceConfig| {
+                admin::configure(&state, local_only.as_ref(), routes);
+            };
             let build = |listener| server(listener, config, operators, routes);
             socket
                 .map(|socket| socket.serve(limits::OPERATOR_BACKLOG, build))
                 .transpose()
         };
-        let (admin, metrics) = (for_operators(self.admin)?, for_operators(self.metrics)?);
+        let local_only = LocalOnly::new(&config.allowed_hosts);
+        let admin = for_operators(self.admin, Some(local_only))?;
+        // Scrapers reach it by any name: it has nothing that a page could change.
+        let metrics = for_operators(self.metrics, None)?;
         let address = |served: &Option<(SocketAddr, Server)>| served.as_ref().map(|(at, _)| *at);
         let addresses = Addresses {
             public: public_address,

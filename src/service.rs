@@ -22,12 +22,13 @@ use nearhead_actors::{
 };
 use nearhead_tenants::{
     limits::{Quota, Rate},
+    name::InvalidName,
     usage::Labels,
 };
 use tokio::sync::{oneshot, watch};
 
 use crate::{
-    access::{Access, ConfiguredKey, ServiceLimits, SessionCaps},
+    access::{Access, ConfiguredKey, LocalOnly, ServiceLimits, SessionCaps},
     config::{ApiKey, Config, ConfigError, SourceKind},
     connections::descriptors,
     feed::{Feed, FeedError, FeedSetup, Upstreams},
@@ -453,7 +454,13 @@ fn service_limits(config: &Config) -> ServiceLimits {
 
 /// The keys that the configuration names.
 fn configured_keys(config: &Config) -> Vec<ConfiguredKey> {
-    let key = |key: &ApiKey| ConfiguredKey::new(&key.tenant, key.secret());
+    let key = |key: &ApiKey| {
+        let configured = ConfiguredKey::new(&key.tenant, key.secret())?;
+        Ok::<_, InvalidName>(match key.is_default() {
+            true => configured.for_this_machine(LocalOnly::new(&config.allowed_hosts)),
+            false => configured,
+        })
+    };
     // Every name that the configuration accepts is a tenant's.
     config
         .api_keys

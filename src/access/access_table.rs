@@ -15,6 +15,7 @@ use super::{
     active_key::ActiveKey,
     configured::ConfiguredKey,
     digests::Digests,
+    local_only::LocalOnly,
     tenant::{ServiceLimits, Tenant, TenantSpec},
 };
 
@@ -170,14 +171,15 @@ impl AccessTable {
             // A directory has no key without its tenant.
             if let Some(entry) = this.tenants.get(&record.tenant) {
                 let tenant = Arc::clone(&entry.tenant);
-                this.add_key(source, Arc::clone(record), tenant, before);
+                this.add_key(source, (Arc::clone(record), None), tenant, before);
             }
         }
         // What the configuration names comes last: where a key is stored as well, it wins.
         for key in configured {
             let tenant = this.configured_tenant(source, key, before);
             let record = key.record(tenant.id);
-            this.add_key(source, record, tenant, before);
+            let key = (record, key.local_only.clone());
+            this.add_key(source, key, tenant, before);
         }
         this
     }
@@ -259,13 +261,14 @@ impl AccessTable {
     fn add_key(
         &mut self,
         source: AccessSource<'_>,
-        record: Arc<KeyRecord>,
+        (record, local_only): (Arc<KeyRecord>, Option<LocalOnly>),
         tenant: Arc<Tenant>,
         before: &Self,
     ) {
         let known = before.by_id.get(&record.id);
         let same = known.filter(|key| {
             Arc::ptr_eq(&key.tenant, &tenant)
+                && key.local_only == local_only
                 && (Arc::ptr_eq(&key.record, &record) || key.record == record)
         });
         let (id, digest) = (record.id, record.digest);
@@ -274,9 +277,8 @@ impl AccessTable {
             None => {
                 let used_today = source.used_today.get(&id).copied().unwrap_or(0);
                 let known = known.map(Arc::as_ref);
-                Arc::new(ActiveKey::new(
-                    record, tenant, known, used_today, source.now,
-                ))
+                let key = ActiveKey::new(record, tenant, known, used_today, source.now);
+                Arc::new(key.with_local_only(local_only))
             }
         };
         self.by_digest.insert(digest, Arc::clone(&key));

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use nearhead_tenants::{UnixMillis, record::KeyRecord};
 
 use super::{
+    local_only::LocalOnly,
     meter::{Exceeded, Meter, Now, Remaining, scarcest},
     tenant::{Tenant, kept_meter},
 };
@@ -14,6 +15,8 @@ use super::{
 pub struct ActiveKey {
     pub(crate) record: Arc<KeyRecord>,
     pub(crate) tenant: Arc<Tenant>,
+    /// Whether it serves this machine alone. Other keys have only this looked at.
+    pub(crate) local_only: Option<LocalOnly>,
     /// What it has used of its own quota; `None` is unlimited.
     meter: Option<Arc<Meter>>,
 }
@@ -32,7 +35,13 @@ impl ActiveKey {
             meter: kept_meter(record.settings.quota, before, used_today, now),
             record,
             tenant,
+            local_only: None,
         }
+    }
+
+    /// The same key, for this machine alone if that is given.
+    pub(super) fn with_local_only(self, local_only: Option<LocalOnly>) -> Self {
+        Self { local_only, ..self }
     }
 
     /// Takes this many requests, and a unit for each, from the key and its tenant.

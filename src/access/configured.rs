@@ -11,6 +11,8 @@ use nearhead_tenants::{
     secret::{KeyPrefix, SecretDigest},
 };
 
+use super::local_only::LocalOnly;
+
 /// A key of the configuration, without the secret itself.
 #[derive(Clone, Debug)]
 pub struct ConfiguredKey {
@@ -20,6 +22,8 @@ pub struct ConfiguredKey {
     id: KeyId,
     prefix: KeyPrefix,
     pub(super) digest: SecretDigest,
+    /// Whether it serves this machine alone.
+    pub(super) local_only: Option<LocalOnly>,
 }
 
 impl ConfiguredKey {
@@ -35,7 +39,17 @@ impl ConfiguredKey {
             id: KeyId::of_configured(&String::from(digest)),
             prefix: KeyPrefix::of(secret),
             digest,
+            local_only: None,
         })
+    }
+
+    /// The same key, for this machine alone.
+    #[must_use]
+    pub fn for_this_machine(self, local_only: LocalOnly) -> Self {
+        Self {
+            local_only: Some(local_only),
+            ..self
+        }
     }
 
     /// The key as one that is stored would be, and was always there.

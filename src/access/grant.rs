@@ -13,6 +13,7 @@ use super::{
     access_table::Access,
     active_key::ActiveKey,
     caller::{Caller, OwnedCaller},
+    local_only::NotLocal,
     presented::{Beside, Presented},
     shared_count::Counted,
 };
@@ -26,6 +27,8 @@ pub(crate) enum Refused {
     WrongSecret,
     /// The key's allowlist of this kind does not have what the request comes from.
     NotListed(ListKind),
+    /// The key serves this machine alone, and the request comes from elsewhere.
+    NotLocal(NotLocal),
 }
 
 impl Access {

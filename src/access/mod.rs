@@ -12,6 +12,7 @@
 //! | `presented` | what a client presents: a key, and what stands beside it |
 //! | `caller` | where a request comes from, which allowlists are about |
 //! | `grant` | the right of one request or session to be answered |
+//! | `local_only` | what serves this machine alone, against pages of other sites |
 //! | `session_caps` | open sessions, in all and of each tenant |
 //! | `shared_count` | a count that is bounded and shared |
 
@@ -21,6 +22,7 @@ mod caller;
 mod configured;
 mod digests;
 mod grant;
+mod local_only;
 mod meter;
 mod presented;
 #[cfg(test)]
@@ -34,6 +36,7 @@ pub use active_key::ActiveKey;
 pub(crate) use caller::Caller;
 pub use configured::ConfiguredKey;
 pub(crate) use grant::{Admitted, Grant, Refused, SubscriptionPermit};
+pub use local_only::{Host, LocalOnly, NotLocal};
 pub(crate) use meter::Remaining;
 pub use meter::{Exceeded, Now, QuotaKind};
 pub(crate) use presented::Presented;

@@ -13,22 +13,26 @@ use actix_web::{
 
 use super::{probes, route::Route};
 use crate::{
+    access::LocalOnly,
     connections::Watch,
-    http::{ServerState, close_after, connection_of, drain, health, refuse, refuse_body},
+    http::{ServerState, close_after, connection_of, drain, health, host, refuse, refuse_body},
     rpc::RpcError,
 };
 
 /// What the worker of a listener for operators serves requests with.
 pub(super) struct AdminWorker {
     server: ServerState,
+    /// Checks every request; `None` on a listener that any host may name.
+    local_only: Option<LocalOnly>,
     watch: Rc<Watch>,
 }
 
 impl AdminWorker {
     /// Starts on the current thread.
-    pub(super) fn start(server: &ServerState) -> Self {
+    pub(super) fn start(server: &ServerState, local_only: Option<&LocalOnly>) -> Self {
         Self {
             server: server.clone(),
+            local_only: local_only.cloned(),
             watch: Watch::start(server.settings.idle_max, server.metrics.clone()),
         }
     }
@@ -55,6 +59,11 @@ impl AdminWorker {
     }
 
     fn answer(&self, request: &HttpRequest) -> HttpResponse {
+        if let Some(local_only) = &self.local_only
+            && let Err(reason) = local_only.check_host(host(request))
+        {
+            return refuse(StatusCode::FORBIDDEN, &RpcError::NotLocal(reason));
+        }
         match Route::of(request.method(), request.path()) {
             Route::Health => health(),
             Route::Ready => probes::ready(&self.server),

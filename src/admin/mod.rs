@@ -18,11 +18,12 @@ use actix_web::{
 };
 
 use self::admin_worker::AdminWorker;
-use crate::http::ServerState;
+use crate::{access::LocalOnly, http::ServerState};
 
-/// Adds the routes to the application of a listener for operators; called once for its worker.
-pub fn configure(server: &ServerState, config: &mut ServiceConfig) {
-    let worker = Rc::new(AdminWorker::start(server));
+/// Adds the routes to the application of a listener for operators; called once for its worker. With
+/// `local_only`, every request is checked.
+pub fn configure(server: &ServerState, local_only: Option<&LocalOnly>, config: &mut ServiceConfig) {
+    let worker = Rc::new(AdminWorker::start(server, local_only));
     config.default_service(fn_service(move |request: ServiceRequest| {
         let worker = Rc::clone(&worker);
         async move { Ok(worker.serve(request).await) }

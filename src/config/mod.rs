@@ -17,13 +17,16 @@ use alloy_primitives::B256;
 use nearhead_actors::{data_folder::DataRoot, freshness::HeadAgeMax, upstream::Endpoint};
 use nearhead_chain::{dev::Profile, network::Network, verify::HeaderRulesMode};
 
-use crate::{access::MethodSet, limits};
+use crate::{
+    access::{Host, MethodSet},
+    limits,
+};
 
 pub use resolve::{Command, CommandError, Export, Resolved};
 pub use value::{AdminListen, ApiKey, Cap, LogFormat, SourceKind};
 use value::{
-    NODES_MAX, Show, api_keys, cap, data_root, duration, head_age_max, nodes, parsed, path,
-    trusted_blocks, whole,
+    NODES_MAX, Show, allowed_hosts, api_keys, cap, data_root, duration, head_age_max, nodes,
+    parsed, path, trusted_blocks, whole,
 };
 
 /// One option as the command line, the environment, the file and the documentation know it.
@@ -68,7 +71,10 @@ impl OptionSpec {
 
     /// Whether it may be given several times.
     fn is_list(&self) -> bool {
-        matches!(self.name, "api-key" | "node" | "trusted-block")
+        matches!(
+            self.name,
+            "allowed-host" | "api-key" | "node" | "trusted-block"
+        )
     }
 }
 
@@ -259,6 +265,11 @@ options! {
     /// loopback address has the key `dev` if none is given
     "api-key" api_keys: Vec<ApiKey> = Vec::new(),
         "[NAME=]SECRET", "NAME=SECRET or SECRET, each of letters, digits, '-', '_', '.' and '~', no secret twice", api_keys, secret;
+    /// A host by which browsers reach the default key `dev` or the admin listener, besides
+    /// localhost, *.localhost and loopback addresses. May be given several times. Separate several
+    /// with commas in the environment; use a list in the file
+    "allowed-host" allowed_hosts: Vec<Host> = Vec::new(),
+        "HOST", "a host name or an IP address without a port, at most 16 of them", allowed_hosts;
     /// Requests per second of each tenant; 0 for no limit
     "rate-limit" rate_limit: u32 = 0,
         "REQUESTS", "a whole number from 0 to 1000000", |text| whole(text, 0, 1_000_000);
@@ -385,7 +396,7 @@ impl Config {
                     listen: self.listen,
                 });
             }
-            self.api_keys.push(ApiKey::new("dev", "dev"));
+            self.api_keys.push(ApiKey::default_dev());
         }
         Ok(self)
     }

@@ -108,6 +108,11 @@ const SAMPLES: &[(&str, &str, &str)] = &[
     ("head-age-max", "2m", "120s"),
     ("shutdown-grace", "0", "0s"),
     ("api-key", "alice=secret", "1 hidden (alice)"),
+    (
+        "allowed-host",
+        "Dev.example.org,10.1.2.3",
+        "dev.example.org, 10.1.2.3",
+    ),
     ("rate-limit", "100", "100"),
     ("methods", "core", "core"),
     ("omit-total-difficulty", "true", "true"),
@@ -589,10 +594,16 @@ fn the_dev_key_is_added_only_on_loopback_addresses() {
         let resolved = resolved(&["--listen", listen], &[], None);
         assert_eq!(
             resolved.config.api_keys,
-            [ApiKey::new("dev", "dev")],
+            [ApiKey::default_dev()],
             "{listen}"
         );
     }
+    let given = resolved(&["--api-key", "dev=dev"], &[], None);
+    assert_eq!(given.config.api_keys, [ApiKey::new("dev", "dev")]);
+    assert!(
+        !given.config.api_keys[0].is_default(),
+        "it is like any other"
+    );
     let given = resolved(&["--api-key", "alice=a"], &[], None);
     assert_eq!(
         given.config.api_keys,

@@ -17,11 +17,14 @@ use nearhead_actors::{
 use nearhead_chain::{dev::Profile, network::Network, verify::HeaderRulesMode};
 use tracing_subscriber::EnvFilter;
 
-use crate::access::MethodSet;
+use crate::access::{Host, MethodSet};
 
 /// Largest number of upstreams. Each one costs calls for its head and its hashes in every block
 /// time, and `agree` keeps sets of them in 16 bits.
 pub(super) const NODES_MAX: usize = 16;
+
+/// Largest number of hosts that may be allowed: each is compared with the header of each request.
+const ALLOWED_HOSTS_MAX: usize = 16;
 
 /// Where blocks come from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -96,6 +99,8 @@ pub struct ApiKey {
     /// Name of the tenant, for logs.
     pub(crate) tenant: String,
     secret: String,
+    /// Whether it is the key `dev` that nobody gave, which serves this machine alone.
+    is_default: bool,
 }
 
 impl ApiKey {
@@ -107,7 +112,23 @@ impl ApiKey {
         Self {
             tenant: tenant.into(),
             secret: secret.into(),
+            is_default: false,
         }
+    }
+
+    /// The key of source dev on a loopback address if none is given.
+    #[must_use]
+    pub(crate) fn default_dev() -> Self {
+        Self {
+            is_default: true,
+            ..Self::new("dev", "dev")
+        }
+    }
+
+    /// Whether it is the key that is known to everybody.
+    #[must_use]
+    pub fn is_default(&self) -> bool {
+        self.is_default
     }
 
     /// The secret. It must not get into a log, a metric or an error.
@@ -203,6 +224,16 @@ impl Show for Vec<Endpoint> {
         match nodes.is_empty() {
             true => "none".to_owned(),
             false => nodes.join(", "),
+        }
+    }
+}
+
+impl Show for Vec<Host> {
+    fn show(&self) -> String {
+        let hosts: Vec<String> = self.iter().map(ToString::to_string).collect();
+        match hosts.is_empty() {
+            true => "none".to_owned(),
+            false => hosts.join(", "),
         }
     }
 }
@@ -426,6 +457,20 @@ pub(super) fn api_keys(texts: &[String]) -> Option<Vec<ApiKey>> {
         keys.push(key);
     }
     Some(keys)
+}
+
+/// Hosts, each a name or an address; each text may hold several, separated by commas. One that is
+/// given twice counts once.
+pub(super) fn allowed_hosts(texts: &[String]) -> Option<Vec<Host>> {
+    let texts = texts.iter().flat_map(|text| text.split(','));
+    let mut hosts: Vec<Host> = Vec::new();
+    for text in texts {
+        let host = text.trim().parse().ok()?;
+        if !hosts.contains(&host) {
+            hosts.push(host);
+        }
+    }
+    (hosts.len() <= ALLOWED_HOSTS_MAX).then_some(hosts)
 }
 
 /// Nodes; each text may hold several, separated by commas.

@@ -29,7 +29,8 @@ pub(super) fn allow(request: &HttpRequest, response: &mut HttpResponse) {
 pub(super) fn preflight() -> HttpResponse {
     HttpResponse::NoContent()
         .insert_header((header::ACCESS_CONTROL_ALLOW_METHODS, "POST, GET, OPTIONS"))
-        .insert_header((header::ACCESS_CONTROL_ALLOW_HEADERS, "*"))
+        // The star does not cover this one.
+        .insert_header((header::ACCESS_CONTROL_ALLOW_HEADERS, "*, authorization"))
         .insert_header((header::ACCESS_CONTROL_MAX_AGE, "86400"))
         .finish()
 }

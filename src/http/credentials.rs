@@ -10,7 +10,7 @@ use actix_web::{
 use nearhead_tenants::UnixMillis;
 
 use crate::{
-    access::{Access, Admitted, Caller, Presented, Refused},
+    access::{Access, Admitted, Caller, LocalOnly, Presented, Refused},
     rpc::RpcError,
 };
 
@@ -25,13 +25,25 @@ pub(super) fn admit(
     now: UnixMillis,
 ) -> Result<Admitted, Refused> {
     let presented = Presented::new(key, text(request, header::AUTHORIZATION));
-    access.admit(&presented, caller(request), now)
+    let caller = caller(request);
+    let admitted = access.admit(&presented, caller, now)?;
+    if let Some(local_only) = &admitted.key.local_only {
+        local_only
+            .check_host(host(request))
+            .and_then(|()| LocalOnly::check_origin(caller.origin))
+            .map_err(Refused::NotLocal)?;
+    }
+    Ok(admitted)
 }
 
 /// Where a request comes from.
 pub(super) fn caller(request: &HttpRequest) -> Caller<'_> {
     Caller {
-        origin: text(request, header::ORIGIN),
+        // One that cannot be read is an origin, too, and no list has it.
+        origin: request
+            .headers()
+            .get(header::ORIGIN)
+            .map(|origin| origin.to_str().unwrap_or_default()),
         user_agent: text(request, header::USER_AGENT),
         address: request.peer_addr().map(|peer| peer.ip()),
     }
@@ -41,9 +53,16 @@ pub(super) fn caller(request: &HttpRequest) -> Caller<'_> {
 pub(super) fn status_and_error(refused: Refused) -> (StatusCode, RpcError) {
     let status = match refused {
         Refused::UnknownKey | Refused::WrongSecret => StatusCode::UNAUTHORIZED,
-        Refused::NotListed(_) => StatusCode::FORBIDDEN,
+        Refused::NotListed(_) | Refused::NotLocal(_) => StatusCode::FORBIDDEN,
     };
     (status, refused.into())
+}
+
+/// The header `Host`, if there is exactly one and it is text.
+pub(crate) fn host(request: &HttpRequest) -> Option<&str> {
+    let mut hosts = request.headers().get_all(header::HOST);
+    let host = hosts.next()?.to_str().ok()?;
+    hosts.next().is_none().then_some(host)
 }
 
 /// A header, if there is one and it is text.

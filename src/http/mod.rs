@@ -44,6 +44,7 @@ pub use self::server_state::{ServerSettings, ServerState};
 use self::worker_state::WorkerState;
 pub(crate) use self::{
     body::{close_after, drain},
+    credentials::host,
     json_rpc::connection_of,
     probes::{health, not_cached},
     refusal::{refuse, refuse_body},

@@ -8,7 +8,7 @@ use nearhead_chain::{json::Truncated, window::ResolveError};
 use nearhead_tenants::allowlists::ListKind;
 
 use crate::{
-    access::{Exceeded, QuotaKind, Refused},
+    access::{Exceeded, NotLocal, QuotaKind, Refused},
     metrics::Outcome,
 };
 
@@ -121,6 +121,8 @@ pub enum RpcError {
     WrongSecret,
     /// One of the key's allowlists does not have what is asked for, or where it comes from.
     NotListed(ListKind),
+    /// What is asked for serves this machine alone, and the request comes from elsewhere.
+    NotLocal(NotLocal),
     /// No permit was free, or there is no block yet: the client may retry.
     Unavailable,
     /// A defect of this program.
@@ -147,6 +149,7 @@ impl From<Refused> for RpcError {
             Refused::UnknownKey => Self::UnknownKey,
             Refused::WrongSecret => Self::WrongSecret,
             Refused::NotListed(kind) => Self::NotListed(kind),
+            Refused::NotLocal(reason) => Self::NotLocal(reason),
         }
     }
 }
@@ -203,7 +206,11 @@ impl RpcError {
             | Self::TooManyFilterValues { .. }
             | Self::UnknownLogsBlock => -32000,
             // https://eips.ethereum.org/EIPS/eip-1474#error-codes: resource unavailable
-            Self::UnknownKey | Self::WrongSecret | Self::NotListed(_) | Self::Unavailable => -32002,
+            Self::UnknownKey
+            | Self::WrongSecret
+            | Self::NotListed(_)
+            | Self::NotLocal(_)
+            | Self::Unavailable => -32002,
             // https://github.com/ethereum/go-ethereum/blob/v1.17.4/rpc/errors.go:
             // errcodeResponseTooLarge
             Self::ResponseTooLarge => -32003,
@@ -281,6 +288,12 @@ impl RpcError {
             Self::WrongSecret => "invalid project secret",
             Self::NotListed(kind) => {
                 return format!("the {kind} is not on the allowlist of this project ID").into();
+            }
+            Self::NotLocal(NotLocal::Host) => {
+                "the header Host is not of this machine, use localhost or allow the host with --allowed-host"
+            }
+            Self::NotLocal(NotLocal::Origin) => {
+                "the origin is not of this machine, open the page from localhost or give nearhead an --api-key"
             }
             Self::Unavailable => "resource unavailable",
             Self::Internal => "internal error",
@@ -361,9 +374,11 @@ impl RpcError {
             | Self::TooManyFilterValues { .. }
             | Self::ResumeLost { .. }
             | Self::ResponseTooLarge => Outcome::Invalid,
-            Self::QuotaExceeded(_) | Self::UnknownKey | Self::WrongSecret | Self::NotListed(_) => {
-                Outcome::Denied
-            }
+            Self::QuotaExceeded(_)
+            | Self::UnknownKey
+            | Self::WrongSecret
+            | Self::NotListed(_)
+            | Self::NotLocal(_) => Outcome::Denied,
             Self::Unavailable | Self::StateUnavailable => Outcome::Refused,
             Self::QueryTimeout => Outcome::Timeout,
             Self::Internal => Outcome::Internal,

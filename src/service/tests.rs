@@ -39,8 +39,7 @@ fn newest_block(address: SocketAddr) -> String {
     let body =
         r#"{"jsonrpc":"2.0","id":1,"method":"eth_getBlockByNumber","params":["latest",false]}"#;
     let length = body.len();
-    let head =
-        "POST /v3/dev HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-type: application/json";
+    let head = "POST /v3/dev HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-type: application/json";
     http(
         address,
         &format!("{head}\r\ncontent-length: {length}\r\n\r\n{body}"),
@@ -51,7 +50,7 @@ fn newest_block(address: SocketAddr) -> String {
 fn ready(address: SocketAddr) -> String {
     http(
         address,
-        "GET /ready HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n",
+        "GET /ready HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n",
     )
     .0
 }

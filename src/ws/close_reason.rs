@@ -25,6 +25,7 @@ impl CloseReason {
             Refused::UnknownKey => Self::new(4401, "the key was revoked or has expired"),
             Refused::WrongSecret => Self::new(4401, "the key's secret has changed"),
             Refused::NotListed(_) => Self::new(4403, "an allowlist of the key has changed"),
+            Refused::NotLocal(_) => Self::new(4403, "the key serves this machine alone"),
         }
     }
 

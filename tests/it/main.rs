@@ -13,6 +13,7 @@
 //! | `fuzz_replay` | the fuzz targets' checks over their corpus |
 //! | `errors` | the errors that neither a source nor a client can cause on demand |
 //! | `listeners` | what the public, the admin and the metrics listener answer, and that they share nothing |
+//! | `browsers` | what pages in a browser may reach |
 //! | `probes` | /ready in every state of the service; eth_syncing |
 //! | `access_log` | every request under the id in its response, never a key |
 //! | `admission` | permits, quotas, method sets, disconnects, one snapshot a batch |
@@ -39,6 +40,7 @@ mod access_log;
 mod admission;
 #[cfg(feature = "all-tests")]
 mod bad_input;
+mod browsers;
 mod cli;
 #[cfg(feature = "all-tests")]
 mod clients;

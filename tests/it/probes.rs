@@ -41,7 +41,7 @@ async fn ready(
         readiness: readiness(head.clone(), age_max),
     };
     state.readiness.draining.store(draining, Ordering::Relaxed);
-    let app = App::new().configure(|routes| admin::configure(&state, routes));
+    let app = App::new().configure(|routes| admin::configure(&state, None, routes));
     let app = test::init_service(app).await;
     let request = test::TestRequest::get().uri("/ready").to_request();
     let response = test::call_service(&app, request).await;

@@ -110,6 +110,7 @@ const WRONG: &[(&str, &str, &str)] = &[
     ("listen", "127.0.0.1:65536", "127.0.0.1:8545"),
     ("admin-listen", "on", "off, or"),
     ("metrics-listen", "9090", "127.0.0.1:9090"),
+    ("allowed-host", "localhost:1", "without a port"),
     ("workers", "0", "from 1"),
     ("workers", "-1", "from 1"),
     ("workers", "two", "from 1"),
