@@ -32,7 +32,7 @@ use crate::{
     config::{ApiKey, Config, ConfigError, SourceKind},
     connections::descriptors,
     feed::{Feed, FeedError, FeedSetup, Upstreams},
-    http::{ServerSettings, ServerState},
+    http::{ServerSettings, ServerState, TrustedProxies},
     listeners::{Addresses, ListenError, Sockets, besides_clients},
     metrics::{Metrics, Outcome},
     rpc,
@@ -433,6 +433,7 @@ fn server_state(
             body_timeout: config.body_timeout,
             session_bytes: config.session_bytes,
             idle_max: config.keep_alive + config.header_timeout,
+            trusted_proxies: TrustedProxies::new(&config.trusted_proxies),
         },
     }
 }

@@ -16,6 +16,7 @@ use std::{net::SocketAddr, path::PathBuf, time::Duration};
 use alloy_primitives::B256;
 use nearhead_actors::{data_folder::DataRoot, freshness::HeadAgeMax, upstream::Endpoint};
 use nearhead_chain::{dev::Profile, network::Network, verify::HeaderRulesMode};
+use nearhead_tenants::allowlists;
 
 use crate::{
     access::{Host, MethodSet},
@@ -26,7 +27,7 @@ pub use resolve::{Command, CommandError, Export, Resolved};
 pub use value::{AdminListen, ApiKey, Cap, LogFormat, SourceKind};
 use value::{
     NODES_MAX, Show, allowed_hosts, api_keys, cap, data_root, duration, head_age_max, nodes,
-    parsed, path, trusted_blocks, whole,
+    parsed, path, trusted_blocks, trusted_proxies, whole,
 };
 
 /// One option as the command line, the environment, the file and the documentation know it.
@@ -73,7 +74,7 @@ impl OptionSpec {
     fn is_list(&self) -> bool {
         matches!(
             self.name,
-            "allowed-host" | "api-key" | "node" | "trusted-block"
+            "allowed-host" | "api-key" | "node" | "trusted-block" | "trusted-proxy"
         )
     }
 }
@@ -270,6 +271,11 @@ options! {
     /// with commas in the environment; use a list in the file
     "allowed-host" allowed_hosts: Vec<Host> = Vec::new(),
         "HOST", "a host name or an IP address without a port, at most 16 of them", allowed_hosts;
+    /// An address or a network of proxies that say who sent a request, in the header Forwarded or
+    /// X-Forwarded-For, for allowlists of networks and the access log. May be given several times.
+    /// Separate several with commas in the environment; use a list in the file
+    "trusted-proxy" trusted_proxies: Vec<allowlists::Network> = Vec::new(),
+        "NETWORK", "an IP address or a network such as 10.0.0.0/8, at most 16 of them", trusted_proxies;
     /// Requests per second of each tenant; 0 for no limit
     "rate-limit" rate_limit: u32 = 0,
         "REQUESTS", "a whole number from 0 to 1000000", |text| whole(text, 0, 1_000_000);

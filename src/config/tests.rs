@@ -113,6 +113,7 @@ const SAMPLES: &[(&str, &str, &str)] = &[
         "Dev.example.org,10.1.2.3",
         "dev.example.org, 10.1.2.3",
     ),
+    ("trusted-proxy", "10.1.2.3/8,::1", "10.0.0.0/8, ::1/128"),
     ("rate-limit", "100", "100"),
     ("methods", "core", "core"),
     ("omit-total-difficulty", "true", "true"),

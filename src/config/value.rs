@@ -15,6 +15,7 @@ use nearhead_actors::{
     upstream::{Endpoint, TRUSTED_MAX},
 };
 use nearhead_chain::{dev::Profile, network::Network, verify::HeaderRulesMode};
+use nearhead_tenants::allowlists;
 use tracing_subscriber::EnvFilter;
 
 use crate::access::{Host, MethodSet};
@@ -25,6 +26,9 @@ pub(super) const NODES_MAX: usize = 16;
 
 /// Largest number of hosts that may be allowed: each is compared with the header of each request.
 const ALLOWED_HOSTS_MAX: usize = 16;
+
+/// Largest number of networks of proxies: each is compared with the address of each request.
+const TRUSTED_PROXIES_MAX: usize = 16;
 
 /// Where blocks come from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -230,11 +234,21 @@ impl Show for Vec<Endpoint> {
 
 impl Show for Vec<Host> {
     fn show(&self) -> String {
-        let hosts: Vec<String> = self.iter().map(ToString::to_string).collect();
-        match hosts.is_empty() {
-            true => "none".to_owned(),
-            false => hosts.join(", "),
-        }
+        listed(self)
+    }
+}
+
+impl Show for Vec<allowlists::Network> {
+    fn show(&self) -> String {
+        listed(self)
+    }
+}
+
+fn listed(values: &[impl fmt::Display]) -> String {
+    let values: Vec<String> = values.iter().map(ToString::to_string).collect();
+    match values.is_empty() {
+        true => "none".to_owned(),
+        false => values.join(", "),
     }
 }
 
@@ -471,6 +485,20 @@ pub(super) fn allowed_hosts(texts: &[String]) -> Option<Vec<Host>> {
         }
     }
     (hosts.len() <= ALLOWED_HOSTS_MAX).then_some(hosts)
+}
+
+/// Networks of proxies; each text may hold several, separated by commas. One that is given twice
+/// counts once.
+pub(super) fn trusted_proxies(texts: &[String]) -> Option<Vec<allowlists::Network>> {
+    let texts = texts.iter().flat_map(|text| text.split(','));
+    let mut networks: Vec<allowlists::Network> = Vec::new();
+    for text in texts {
+        let network = text.trim().parse().ok()?;
+        if !networks.contains(&network) {
+            networks.push(network);
+        }
+    }
+    (networks.len() <= TRUSTED_PROXIES_MAX).then_some(networks)
 }
 
 /// Nodes; each text may hold several, separated by commas.

@@ -3,6 +3,7 @@
 use std::{
     cell::Cell,
     hash::{BuildHasher, RandomState},
+    net::IpAddr,
     sync::Arc,
     time::Instant,
 };
@@ -14,7 +15,7 @@ use actix_web::{
 };
 use tracing::{Level, Span};
 
-use super::server_state::ServerState;
+use super::{credentials::client_address, server_state::ServerState};
 use crate::{access::Tenant, limits::REQUEST_ID_BYTES_MAX, metrics::Outcome};
 
 const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -72,6 +73,8 @@ pub(super) struct AccessEntry<'a> {
     pub(super) arrived: Instant,
     id: Option<HeaderValue>,
     peer: Option<std::net::SocketAddr>,
+    /// The client's address, if the peer is a proxy that names it.
+    client: Option<IpAddr>,
     /// The tenant whose key the request has, if requests are logged.
     tenant: Option<Arc<Tenant>>,
     /// The name of the method, or the kind of request.
@@ -89,11 +92,16 @@ pub(super) struct AccessEntry<'a> {
 impl<'a> AccessEntry<'a> {
     pub(super) fn begin(server: &'a ServerState, ids: &RequestIds, request: &HttpRequest) -> Self {
         server.metrics.in_flight.inc();
+        let peer = is_on().then(|| request.peer_addr()).flatten();
         Self {
             server,
             arrived: Instant::now(),
             id: ids.of(request),
-            peer: is_on().then(|| request.peer_addr()).flatten(),
+            peer,
+            client: peer.and_then(|peer| {
+                let client = client_address(server, request);
+                client.filter(|client| *client != peer.ip())
+            }),
             tenant: None,
             method: "none",
             outcome: None,
@@ -147,6 +155,7 @@ impl Drop for AccessEntry<'_> {
             target: "nearhead::access",
             request_id = self.id(),
             peer = self.peer.map(tracing::field::display),
+            client = self.client.map(tracing::field::display),
             tenant = self.tenant.as_ref().map(|tenant| &*tenant.name),
             method = self.method,
             outcome = self.outcome.map(Outcome::label),

@@ -1,5 +1,7 @@
 //! What a request presents, and where it comes from.
 
+use std::net::IpAddr;
+
 use actix_web::{
     HttpRequest,
     http::{
@@ -9,8 +11,9 @@ use actix_web::{
 };
 use nearhead_tenants::UnixMillis;
 
+use super::server_state::ServerState;
 use crate::{
-    access::{Access, Admitted, Caller, LocalOnly, Presented, Refused},
+    access::{Admitted, Caller, LocalOnly, Presented, Refused},
     rpc::RpcError,
 };
 
@@ -19,14 +22,14 @@ use crate::{
 /// # Errors
 /// It is not let in.
 pub(super) fn admit(
-    access: &Access,
+    server: &ServerState,
     request: &HttpRequest,
     key: &str,
     now: UnixMillis,
 ) -> Result<Admitted, Refused> {
     let presented = Presented::new(key, text(request, header::AUTHORIZATION));
-    let caller = caller(request);
-    let admitted = access.admit(&presented, caller, now)?;
+    let caller = caller(server, request);
+    let admitted = server.access.admit(&presented, caller, now)?;
     if let Some(local_only) = &admitted.key.local_only {
         local_only
             .check_host(host(request))
@@ -37,7 +40,7 @@ pub(super) fn admit(
 }
 
 /// Where a request comes from.
-pub(super) fn caller(request: &HttpRequest) -> Caller<'_> {
+pub(super) fn caller<'a>(server: &ServerState, request: &'a HttpRequest) -> Caller<'a> {
     Caller {
         // One that cannot be read is an origin, too, and no list has it.
         origin: request
@@ -45,8 +48,15 @@ pub(super) fn caller(request: &HttpRequest) -> Caller<'_> {
             .get(header::ORIGIN)
             .map(|origin| origin.to_str().unwrap_or_default()),
         user_agent: text(request, header::USER_AGENT),
-        address: request.peer_addr().map(|peer| peer.ip()),
+        address: client_address(server, request),
     }
+}
+
+/// The address of a request's client: the peer's, unless that is a trusted proxy.
+pub(super) fn client_address(server: &ServerState, request: &HttpRequest) -> Option<IpAddr> {
+    let peer = request.peer_addr()?.ip();
+    let proxies = &server.settings.trusted_proxies;
+    Some(proxies.client(peer, request.headers()))
 }
 
 /// The status and the error of a request that is not let in.

@@ -6,6 +6,7 @@
 //! | `worker_state` | what one worker serves requests with |
 //! | `serve` | routes a request and completes its answer |
 //! | `route` | the table of routes |
+//! | `client_address` | who sent a request that proxies have passed on |
 //! | `credentials` | what a request presents, and where it comes from |
 //! | `json_rpc` | answers JSON-RPC that is posted |
 //! | `request_actor` | one request's work as an actor |
@@ -18,6 +19,7 @@
 
 mod access_log;
 mod body;
+mod client_address;
 mod compression;
 mod cors;
 mod credentials;
@@ -40,6 +42,7 @@ use actix_web::{
     web::ServiceConfig,
 };
 
+pub use self::client_address::TrustedProxies;
 pub use self::server_state::{ServerSettings, ServerState};
 use self::worker_state::WorkerState;
 pub(crate) use self::{

@@ -43,7 +43,7 @@ impl WorkerState {
             instant: access.arrived,
             unix: SystemTime::now().into(),
         };
-        let admitted = match credentials::admit(&self.server.access, request, key, now.unix) {
+        let admitted = match credentials::admit(&self.server, request, key, now.unix) {
             Ok(admitted) => admitted,
             Err(refused) => {
                 let (status, error) = credentials::status_and_error(refused);
@@ -77,7 +77,10 @@ impl WorkerState {
             .map(Answering::becomes_session)
             .unwrap_or_default();
         let subscriptions = SessionSubscriptions::new(Rc::clone(&self.hub));
-        let grant = admitted.into_grant(&self.server.access, credentials::caller(request));
+        let grant = admitted.into_grant(
+            &self.server.access,
+            credentials::caller(&self.server, request),
+        );
         let session = self.sessions.open(grant, permit, subscriptions, connection);
         let dispatcher = Rc::clone(&self.dispatcher);
         let budget = self.bodies.clone();

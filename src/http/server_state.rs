@@ -6,6 +6,7 @@ use actix::Addr;
 use bytes::Bytes;
 use nearhead_actors::{head_tracker::HeadTracker, read::ReadResources, readiness::Readiness};
 
+use super::client_address::TrustedProxies;
 use crate::{
     access::{Access, SessionCaps},
     limits,
@@ -47,6 +48,8 @@ pub struct ServerSettings {
     pub(crate) session_bytes: usize,
     /// Longest time from the end of one request until the headers of the next have arrived.
     pub(crate) idle_max: Duration,
+    /// Proxies that say who sent a request.
+    pub trusted_proxies: TrustedProxies,
 }
 
 impl Default for ServerSettings {
@@ -56,6 +59,7 @@ impl Default for ServerSettings {
             body_timeout: limits::BODY_TIMEOUT,
             session_bytes: limits::SESSION_BYTES_MAX,
             idle_max: limits::KEEP_ALIVE + limits::HEADER_TIMEOUT,
+            trusted_proxies: TrustedProxies::default(),
         }
     }
 }

@@ -14,6 +14,7 @@
 //! | `errors` | the errors that neither a source nor a client can cause on demand |
 //! | `listeners` | what the public, the admin and the metrics listener answer, and that they share nothing |
 //! | `browsers` | what pages in a browser may reach |
+//! | `trusted_proxy` | the address of a client behind proxies, in allowlists and in the log |
 //! | `probes` | /ready in every state of the service; eth_syncing |
 //! | `access_log` | every request under the id in its response, never a key |
 //! | `admission` | permits, quotas, method sets, disconnects, one snapshot a batch |
@@ -73,6 +74,8 @@ mod shutdown;
 #[cfg(feature = "all-tests")]
 mod slow_clients;
 mod tidy;
+#[cfg(feature = "all-tests")]
+mod trusted_proxy;
 mod units;
 #[cfg(feature = "all-tests")]
 mod upstreams;
