@@ -110,9 +110,14 @@ fn methods() {
             MethodSet::Core => "core",
             MethodSet::Companion => "companion",
         };
-        format!("| `{}` | {set} | {} |", method.name, method.price)
+        let (name, price, contracts) = (method.name, method.price, method.contracts.label());
+        format!("| `{name}` | {set} | {price} | {contracts} |")
     });
-    check("docs/methods.md", "| method | set | units |", rows);
+    check(
+        "docs/methods.md",
+        "| method | set | units | contracts |",
+        rows,
+    );
 }
 
 /// README and CHANGELOG say how many companion methods there are.

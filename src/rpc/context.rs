@@ -6,7 +6,7 @@ use bytes::Bytes;
 use nearhead_actors::{read::Worker, readiness::Readiness};
 use nearhead_chain::{json::Json, window::Snapshot};
 
-use super::{error::RpcError, request_session::RequestSession};
+use super::{contracts::ContractCheck, error::RpcError, request_session::RequestSession};
 use crate::access::{ActiveKey, MethodSet};
 
 /// What a handler returns.
@@ -32,6 +32,8 @@ pub(crate) struct RequestContext<'a> {
     pub(crate) session: Option<&'a dyn RequestSession>,
     /// Storage keys that the call in progress names; its handler counts them for the price.
     pub(crate) keys: Cell<usize>,
+    /// The check of the contracts that the call in progress names.
+    pub(crate) contracts: ContractCheck<'a>,
 }
 
 impl RequestContext<'_> {

@@ -18,6 +18,7 @@ use serde_json::value::RawValue;
 use super::{
     answer::{Answer, Writer, response_len},
     context::RequestContext,
+    contracts::ContractCheck,
     envelope::{Call, Envelope, Malformed, NULL_ID},
     error::{QuerySubject, RpcError},
     params::Params,
@@ -148,6 +149,7 @@ impl Dispatcher {
             },
             session,
             keys: Cell::new(0),
+            contracts: ContractCheck::new(&key.record.settings.allow),
         };
         let mut answer = match envelope {
             Envelope::Single(call) => self.answer_single(&context, call, received).await,
@@ -439,11 +441,20 @@ async fn run(
     if !context.key.record.settings.allow.allow_method(method.name) {
         return Err(RpcError::NotListed(ListKind::Methods));
     }
+    context.contracts.begin(method.contracts)?;
     let params = Params::new(call.params)?;
     let _permit = context
         .worker
         .admit(method.class)
         .await
         .map_err(|error| RpcError::from_query(error, QuerySubject::Blocks))?;
-    method.run(context, params).await
+    let result = method.run(context, params).await?;
+    if !context.contracts.is_done() {
+        tracing::error!(
+            method = method.name,
+            "the handler did not check the contracts"
+        );
+        return Err(RpcError::Internal);
+    }
+    Ok(result)
 }

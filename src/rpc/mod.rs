@@ -5,6 +5,7 @@
 //! | `dispatcher` | parses, admits, runs, writes |
 //! | `registry` | [`METHODS`], one line for each method |
 //! | `context` | what a handler gets, and what it returns |
+//! | `contracts` | how a key's list of contracts is applied |
 //! | `methods` | the handlers |
 //! | `envelope`, `params`, `log_query` | parsing: requests, parameters, the filter object |
 //! | `openrpc` | the OpenRPC document, made from the registry |
@@ -15,6 +16,7 @@
 mod answer;
 mod cancel_on_drop;
 mod context;
+mod contracts;
 mod dispatcher;
 pub mod envelope;
 mod error;
@@ -28,6 +30,7 @@ mod request_session;
 
 pub use answer::Answer;
 pub(crate) use answer::Refusal;
+pub use contracts::ContractRule;
 pub use dispatcher::Dispatcher;
 pub use error::RpcError;
 pub use openrpc::document;

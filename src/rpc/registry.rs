@@ -1,4 +1,5 @@
-//! The registry of methods: name, set, cost class, price and handler, one line for each.
+//! The registry of methods: name, set, cost class, rule for contracts, price and handler,
+//! one line for each.
 
 use std::{future::Future, pin::Pin};
 
@@ -6,6 +7,7 @@ use nearhead_actors::admission::CostClass;
 
 use super::{
     context::{MethodResult, RequestContext},
+    contracts::ContractRule,
     methods::{blocks, companion, logs, state, subscribe},
     params::Params,
 };
@@ -19,6 +21,8 @@ pub struct Method {
     pub set: MethodSet,
     /// How it is admitted.
     pub(crate) class: CostClass,
+    /// How a key's list of contracts is applied.
+    pub contracts: ContractRule,
     /// What a call costs in units, before the surcharges of `rpc::price`.
     pub price: u64,
     handler: Handler,
@@ -41,11 +45,12 @@ impl Method {
 }
 
 macro_rules! method {
-    ($set:ident $class:ident $price:literal $name:literal => $handler:path) => {
+    ($set:ident $class:ident $contracts:ident $price:literal $name:literal => $handler:path) => {
         Method {
             name: $name,
             set: MethodSet::$set,
             class: CostClass::$class,
+            contracts: ContractRule::$contracts,
             price: $price,
             handler: |context, params| Box::pin($handler(context, params)),
         }
@@ -55,36 +60,36 @@ macro_rules! method {
 /// Every method, one per line.
 #[rustfmt::skip]
 pub static METHODS: [Method; 30] = [
-    method!(Core Cheap 1 "eth_getBlockByHash" => blocks::get_block_by_hash),
-    method!(Core Measured 2 "eth_getLogs" => logs::get_logs),
-    method!(Core Measured 2 "eth_getProof" => state::get_proof),
-    method!(Core Cheap 1 "eth_getStorageAt" => state::get_storage_at),
-    method!(Core Cheap 1 "eth_getTransactionByBlockNumberAndIndex" => blocks::get_transaction_by_block_number_and_index),
-    method!(Core Cheap 1 "eth_getTransactionReceipt" => blocks::get_transaction_receipt),
-    method!(Core Cheap 1 "eth_getUncleByBlockHashAndIndex" => blocks::get_uncle_by_block_hash_and_index),
-    method!(Companion Cheap 1 "eth_accounts" => companion::accounts),
-    method!(Companion Cheap 1 "eth_blockNumber" => companion::block_number),
-    method!(Companion Cheap 1 "eth_chainId" => companion::chain_id),
-    method!(Companion Cheap 1 "eth_getBalance" => state::get_balance),
-    method!(Companion Cheap 1 "eth_getBlockByNumber" => blocks::get_block_by_number),
-    method!(Companion Cheap 1 "eth_getBlockReceipts" => blocks::get_block_receipts),
-    method!(Companion Cheap 1 "eth_getBlockTransactionCountByHash" => blocks::get_block_transaction_count_by_hash),
-    method!(Companion Cheap 1 "eth_getBlockTransactionCountByNumber" => blocks::get_block_transaction_count_by_number),
-    method!(Companion Cheap 1 "eth_getCode" => state::get_code),
-    method!(Companion Measured 1 "eth_getStorageValues" => state::get_storage_values),
-    method!(Companion Cheap 1 "eth_getTransactionByBlockHashAndIndex" => blocks::get_transaction_by_block_hash_and_index),
-    method!(Companion Cheap 1 "eth_getTransactionByHash" => blocks::get_transaction_by_hash),
-    method!(Companion Cheap 1 "eth_getTransactionCount" => state::get_transaction_count),
-    method!(Companion Cheap 1 "eth_getUncleByBlockNumberAndIndex" => blocks::get_uncle_by_block_number_and_index),
-    method!(Companion Cheap 1 "eth_getUncleCountByBlockHash" => blocks::get_uncle_count_by_block_hash),
-    method!(Companion Cheap 1 "eth_getUncleCountByBlockNumber" => blocks::get_uncle_count_by_block_number),
-    method!(Companion Cheap 1 "eth_subscribe" => subscribe::subscribe),
-    method!(Companion Cheap 1 "eth_syncing" => companion::syncing),
-    method!(Companion Cheap 1 "eth_unsubscribe" => subscribe::unsubscribe),
-    method!(Companion Cheap 1 "net_listening" => companion::listening),
-    method!(Companion Cheap 1 "net_version" => companion::network_version),
-    method!(Companion Cheap 1 "rpc.discover" => companion::discover),
-    method!(Companion Cheap 1 "web3_clientVersion" => companion::client_version),
+    method!(Core Cheap Allowed 1 "eth_getBlockByHash" => blocks::get_block_by_hash),
+    method!(Core Measured Checked 2 "eth_getLogs" => logs::get_logs),
+    method!(Core Measured Checked 2 "eth_getProof" => state::get_proof),
+    method!(Core Cheap Checked 1 "eth_getStorageAt" => state::get_storage_at),
+    method!(Core Cheap Allowed 1 "eth_getTransactionByBlockNumberAndIndex" => blocks::get_transaction_by_block_number_and_index),
+    method!(Core Cheap Allowed 1 "eth_getTransactionReceipt" => blocks::get_transaction_receipt),
+    method!(Core Cheap Allowed 1 "eth_getUncleByBlockHashAndIndex" => blocks::get_uncle_by_block_hash_and_index),
+    method!(Companion Cheap Allowed 1 "eth_accounts" => companion::accounts),
+    method!(Companion Cheap Allowed 1 "eth_blockNumber" => companion::block_number),
+    method!(Companion Cheap Allowed 1 "eth_chainId" => companion::chain_id),
+    method!(Companion Cheap Checked 1 "eth_getBalance" => state::get_balance),
+    method!(Companion Cheap Allowed 1 "eth_getBlockByNumber" => blocks::get_block_by_number),
+    method!(Companion Cheap Refused 1 "eth_getBlockReceipts" => blocks::get_block_receipts),
+    method!(Companion Cheap Allowed 1 "eth_getBlockTransactionCountByHash" => blocks::get_block_transaction_count_by_hash),
+    method!(Companion Cheap Allowed 1 "eth_getBlockTransactionCountByNumber" => blocks::get_block_transaction_count_by_number),
+    method!(Companion Cheap Checked 1 "eth_getCode" => state::get_code),
+    method!(Companion Measured Checked 1 "eth_getStorageValues" => state::get_storage_values),
+    method!(Companion Cheap Allowed 1 "eth_getTransactionByBlockHashAndIndex" => blocks::get_transaction_by_block_hash_and_index),
+    method!(Companion Cheap Allowed 1 "eth_getTransactionByHash" => blocks::get_transaction_by_hash),
+    method!(Companion Cheap Checked 1 "eth_getTransactionCount" => state::get_transaction_count),
+    method!(Companion Cheap Allowed 1 "eth_getUncleByBlockNumberAndIndex" => blocks::get_uncle_by_block_number_and_index),
+    method!(Companion Cheap Allowed 1 "eth_getUncleCountByBlockHash" => blocks::get_uncle_count_by_block_hash),
+    method!(Companion Cheap Allowed 1 "eth_getUncleCountByBlockNumber" => blocks::get_uncle_count_by_block_number),
+    method!(Companion Cheap Checked 1 "eth_subscribe" => subscribe::subscribe),
+    method!(Companion Cheap Allowed 1 "eth_syncing" => companion::syncing),
+    method!(Companion Cheap Allowed 1 "eth_unsubscribe" => subscribe::unsubscribe),
+    method!(Companion Cheap Allowed 1 "net_listening" => companion::listening),
+    method!(Companion Cheap Allowed 1 "net_version" => companion::network_version),
+    method!(Companion Cheap Allowed 1 "rpc.discover" => companion::discover),
+    method!(Companion Cheap Allowed 1 "web3_clientVersion" => companion::client_version),
 ];
 
 /// The names of all methods, in the order of [`METHODS`].

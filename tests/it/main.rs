@@ -20,6 +20,7 @@
 //! | `admission` | permits, quotas, method sets, disconnects, one snapshot a batch |
 //! | `openrpc` | the OpenRPC document: served, its examples run, its schemas compared |
 //! | `keys` | the keys of the configuration while the service runs |
+//! | `tenants` | what keys of a store may do: contracts, and every refusal |
 //! | `units` | what calls cost, in the header of an answer |
 //! | `slow_clients` | clients that send or read too slowly are cut off |
 //! | `cli` | help, check, refusals, exit codes, secrecy of keys |
@@ -73,6 +74,7 @@ mod setup;
 mod shutdown;
 #[cfg(feature = "all-tests")]
 mod slow_clients;
+mod tenants;
 mod tidy;
 #[cfg(feature = "all-tests")]
 mod trusted_proxy;

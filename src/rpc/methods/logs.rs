@@ -20,6 +20,7 @@ pub(crate) async fn get_logs(context: &RequestContext<'_>, mut params: Params<'_
     let deadline = Instant::now() + context.logs_deadline;
     let LogQuery { blocks, filter } = params.required(LogQuery::read)?;
     params.finish()?;
+    context.contracts.filter(&filter)?;
     let Some(range) = blocks.resolve(&context.snapshot)? else {
         return Ok(Json::fixed("[]"));
     };

@@ -34,6 +34,7 @@ pub(crate) async fn get_storage_at(
     let key = params.required(params::text)?;
     let at = params.optional(LATEST, params::block_id)?;
     params.finish()?;
+    context.contracts.addresses([&address])?;
     let slot = params::storage_key(&key)?.slot();
     let snapshot = Arc::clone(&context.snapshot);
     let read = ReadStorage {
@@ -85,6 +86,7 @@ fn account(context: &RequestContext<'_>, mut params: Params<'_>) -> Result<ReadA
     let address = params.required(params::address)?;
     let at = params.optional(LATEST, params::block_id)?;
     params.finish()?;
+    context.contracts.addresses([&address])?;
     Ok(ReadAccount {
         snapshot: Arc::clone(&context.snapshot),
         budget: budget(context),
@@ -104,6 +106,7 @@ pub(crate) async fn get_proof(
     })?;
     let at = params.optional(LATEST, params::block_id)?;
     params.finish()?;
+    context.contracts.addresses([&address])?;
     if keys.len() > STORAGE_KEYS_MAX {
         return Err(too_many(keys.len(), "keys"));
     }
@@ -143,6 +146,9 @@ pub(crate) async fn get_storage_values(
     if keys.len() > STORAGE_KEYS_MAX {
         return Err(too_many(keys.len(), "accounts"));
     }
+    context
+        .contracts
+        .addresses(keys.iter().map(|(address, _)| address))?;
     context.keys.set(count);
     let slots = keys.iter().map(|(address, keys)| {
         let slots = keys

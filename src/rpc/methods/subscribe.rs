@@ -44,6 +44,10 @@ pub(crate) async fn subscribe(
         since = params.optional(None, self::since)?;
     }
     params.finish()?;
+    match &kind {
+        SubscriptionKind::Logs(filter) => context.contracts.filter(filter)?,
+        SubscriptionKind::NewHeads | SubscriptionKind::Reorgs => context.contracts.names_none(),
+    }
     let id = session(context)?.subscribe(kind, since, &context.snapshot)?;
     Ok(Json::from(format!("\"{id}\"").into_bytes()))
 }

@@ -23,7 +23,9 @@ const OPENRPC: &str = "1.4.1";
 const DESCRIPTION: &str = "\
 POST a request or a batch to /v3/<API_KEY>, or open a WebSocket session at /ws/v3/<API_KEY>. \
 `x-units` is what a call costs: `price`, and what is added for each storage key after the first \
-(`furtherKey`) and for each further started 64 KiB of the result (`further64KiB`).";
+(`furtherKey`) and for each further started 64 KiB of the result (`further64KiB`). `x-contracts` \
+is how a key that is narrowed to contracts may call it: always (`allowed`), with listed addresses \
+alone (`checked`), or not (`refused`).";
 
 /// The methods that name storage keys, which have a price of their own.
 const WITH_KEYS: [&str; 2] = ["eth_getProof", "eth_getStorageValues"];
@@ -83,6 +85,7 @@ fn method_object(method: &Method, documentation: &Documentation, examples: &[Exa
             .map(|example| pairing(documentation, example))
             .collect::<Vec<_>>(),
         "x-units": units(method),
+        "x-contracts": method.contracts.label(),
     })
 }
 

@@ -1,0 +1,5 @@
+//! What keys of a store may do: a real program over a real store, which is prepared before the
+//! program starts.
+
+mod contracts;
+mod prepared_store;

@@ -1,0 +1,126 @@
+//! A store that is prepared for a program.
+
+use std::{path::Path, sync::OnceLock, time::SystemTime};
+
+use alloy_primitives::B256;
+use nearhead_actors::data_folder::DataFolder;
+use nearhead_chain::{
+    dev::{DevConfig, Producer, Profile},
+    encode::EncodeOptions,
+};
+use nearhead_tenants::{
+    UnixMillis,
+    command::{Change, Command, NewKey},
+    directory::Directory,
+    id::{KeyId, TenantId},
+    limits::TenantLimits,
+    record::KeySettings,
+    secret::{KeyPrefix, SecretDigest},
+    store::{Commit, SqliteStore, TenantStore as _},
+};
+
+use crate::harness::{Server, nearhead, scratch};
+
+/// Tenants and keys for a program that serves the dev chain.
+#[derive(Default)]
+pub(crate) struct PreparedStore {
+    directory: Directory,
+    changes: Vec<Change>,
+}
+
+impl PreparedStore {
+    /// Runs a command.
+    pub(crate) fn run(&mut self, command: Command) {
+        for change in self.directory.plan(command, now()).unwrap() {
+            self.directory.make(change.clone());
+            self.changes.push(change);
+        }
+    }
+
+    /// Adds a tenant.
+    pub(crate) fn tenant(&mut self, name: &str, limits: TenantLimits) -> TenantId {
+        let id = TenantId::of_configured(name);
+        let name = name.parse().unwrap();
+        self.run(Command::CreateTenant { id, name, limits });
+        id
+    }
+
+    /// Adds a key that clients present as `key`, of a tenant of its own with that name.
+    pub(crate) fn key(&mut self, key: &str, settings: KeySettings) -> KeyId {
+        let tenant = self.tenant(key, TenantLimits::default());
+        self.key_of(tenant, key, None, settings)
+    }
+
+    /// Adds a key that clients present as `key`.
+    pub(crate) fn key_of(
+        &mut self,
+        tenant: TenantId,
+        key: &str,
+        expires: Option<UnixMillis>,
+        settings: KeySettings,
+    ) -> KeyId {
+        let id = KeyId::of_configured(key);
+        self.run(Command::CreateKey {
+            key: NewKey {
+                id,
+                prefix: KeyPrefix::of(key),
+                digest: SecretDigest::of(key),
+            },
+            tenant,
+            name: key.parse().unwrap(),
+            expires,
+            settings,
+        });
+        id
+    }
+
+    /// Writes the store, and starts a program on it whose chain stays as it is. The scratch folder
+    /// has this name.
+    pub(crate) fn serve(&self, folder: &str, arguments: &[&str]) -> Server {
+        let root = scratch(folder);
+        self.write(&root);
+        let fixed = [
+            "--listen",
+            "127.0.0.1:0",
+            "--block-time",
+            "0s",
+            "--data-dir",
+            root.to_str().unwrap(),
+        ];
+        Server::of(&mut nearhead(fixed.iter().chain(arguments).copied()))
+    }
+
+    /// Writes the store of the dev chain into the folder of its data.
+    fn write(&self, root: &Path) {
+        let (chain_id, genesis) = dev_chain();
+        let folder = DataFolder::open(root, chain_id, genesis).unwrap();
+        let mut store = SqliteStore::open(folder.path()).unwrap();
+        let commit = Commit {
+            directory: &self.changes,
+            ..Commit::default()
+        };
+        store.commit(&commit).unwrap();
+    }
+}
+
+/// The present.
+pub(crate) fn now() -> UnixMillis {
+    SystemTime::now().into()
+}
+
+/// Chain id and genesis of the chain that the program makes by default.
+fn dev_chain() -> (u64, B256) {
+    static CHAIN: OnceLock<(u64, B256)> = OnceLock::new();
+    *CHAIN.get_or_init(|| {
+        let config = DevConfig {
+            seed: 1,
+            profile: Profile::Small,
+            block_time_seconds: 1,
+            reorg_every: None,
+            reorg_depth: 1,
+        };
+        let producer = Producer::new(config, EncodeOptions::default(), &mut |_, _| {}).unwrap();
+        let chain_id = producer.genesis().without_accounts().config.chain_id;
+        (chain_id, producer.head().hash)
+    })
+}
