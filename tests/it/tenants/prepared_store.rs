@@ -82,6 +82,8 @@ impl PreparedStore {
         let fixed = [
             "--listen",
             "127.0.0.1:0",
+            "--admin-listen",
+            "127.0.0.1:0",
             "--block-time",
             "0s",
             "--data-dir",
