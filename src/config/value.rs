@@ -84,7 +84,7 @@ impl Cap {
 /// Where the admin listener is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AdminListen {
-    /// Not given: [`Self::DEFAULT`], or a free port if that is taken.
+    /// Not given: `Self::DEFAULT`, or a free port if that is taken.
     Default,
     /// There is none.
     Off,

@@ -13,7 +13,7 @@ use super::error::RpcError;
 pub enum ContractRule {
     /// Always: its answer is about the chain, a block or a transaction, not about one contract.
     Allowed,
-    /// If every address that the call names is listed. Its handler asks [`ContractCheck`].
+    /// If every address that the call names is listed. Its handler asks `ContractCheck`.
     Checked,
     /// Never: its answer would have the logs or the state of all contracts.
     Refused,
