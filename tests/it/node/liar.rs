@@ -336,7 +336,8 @@ fn an_undetected_lie_is_not_served() {
     let mut comparison = Comparison::between(&server, geth.address());
     comparison.blocks(0..=*BLOCKS.last().unwrap());
     comparison.finish(GETH);
-    check("faults", &faults(&server, 0).len(), &0);
+    // Where the machine is short of CPU, a call may time out.
+    check("faults", &refuted(&server, 0).len(), &0);
 }
 
 /// A false block does not fill the window: the blocks above it are served, and the block itself is
