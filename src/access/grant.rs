@@ -46,6 +46,10 @@ impl Access {
             .resolve(presented.key, now)
             .ok_or(Refused::UnknownKey)?;
         let settings = &key.record.settings;
+        if !settings.public_keys.is_empty() {
+            // It asks for a token, and no token is verified yet.
+            return Err(Refused::WrongSecret);
+        }
         let is_exempt = check_secret(settings.secret.as_ref(), &presented.beside)?;
         caller
             .check(&settings.allow, is_exempt)

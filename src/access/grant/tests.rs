@@ -144,6 +144,19 @@ fn a_key_without_a_secret_ignores_what_stands_beside_it() {
 }
 
 #[test]
+fn a_key_that_asks_for_a_token_lets_nobody_in_without_one() {
+    let key = r#"{"kid":"issuer","algorithm":"ES256","pem":""}"#;
+    let (_, access) = scene(KeySettings {
+        public_keys: vec![serde_json::from_str(key).unwrap()],
+        ..KeySettings::default()
+    });
+    for beside in [None, Some("Bearer a.b.c")] {
+        let found = admit(&access, beside, Caller::default());
+        assert_eq!(found, Err(Refused::WrongSecret), "{beside:?}");
+    }
+}
+
+#[test]
 fn an_open_session_follows_its_key() {
     let page = caller("https://a.org", "wallet/1", "10.0.0.1");
     fn tenant(scene: &Scene) -> TenantId {
