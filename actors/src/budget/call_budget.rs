@@ -22,7 +22,7 @@ pub struct CallBudget {
 
 /// A read would cause more calls than its tenant may.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("over the tenant's budget of calls to upstreams")]
+#[error("over the tenant's budget of calls to nodes")]
 pub struct OverBudget;
 
 impl Default for CallBudget {

@@ -184,7 +184,7 @@ impl fmt::Display for Statement {
 
 /// An upstream's answer to the question for its chain.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Answer {
+pub(super) enum ChainAnswer {
     /// It has not answered or failed yet.
     Pending,
     /// It gave no answer, and is asked again.
@@ -193,7 +193,7 @@ pub(super) enum Answer {
     Stated(Statement),
 }
 
-impl fmt::Display for Answer {
+impl fmt::Display for ChainAnswer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Pending => f.write_str("no answer yet"),
@@ -205,7 +205,7 @@ impl fmt::Display for Answer {
 
 /// Whether the upstreams agree on a chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Agreement {
+pub(super) enum ChainVote {
     /// A quorum agrees on this one, as far as it is not pinned.
     Agreed(ChainIdentity),
     /// A quorum may agree once more of them have answered.
@@ -265,17 +265,18 @@ fn vote<T: PartialEq + Copy>(
 pub(super) fn agree_on(
     pins: &Pins,
     quorum: usize,
-    answers: &[Answer],
+    answers: &[ChainAnswer],
     is_known: impl Fn(u64, B256) -> bool,
-) -> Agreement {
-    let count = |is_it: fn(&Answer) -> bool| answers.iter().filter(|answer| is_it(answer)).count();
+) -> ChainVote {
+    let count =
+        |is_it: fn(&ChainAnswer) -> bool| answers.iter().filter(|answer| is_it(answer)).count();
     let absent = Absent {
-        pending: count(|answer| matches!(answer, Answer::Pending)),
-        failed: count(|answer| matches!(answer, Answer::Failed(_))),
+        pending: count(|answer| matches!(answer, ChainAnswer::Pending)),
+        failed: count(|answer| matches!(answer, ChainAnswer::Failed(_))),
     };
     let stated = answers.iter().filter_map(|answer| match answer {
-        Answer::Stated(statement) => Some(*statement),
-        Answer::Pending | Answer::Failed(_) => None,
+        ChainAnswer::Stated(statement) => Some(*statement),
+        ChainAnswer::Pending | ChainAnswer::Failed(_) => None,
     });
     let mut stated: Vec<Statement> = stated.filter(|statement| pins.allow(statement)).collect();
     let ids = stated.iter().map(|statement| statement.chain_id);
@@ -287,11 +288,11 @@ pub(super) fn agree_on(
     };
     let chain_id = match vote_on_id {
         Vote::Won(chain_id) => chain_id,
-        Vote::Open => return Agreement::StillPossible,
-        Vote::Lost => return Agreement::Impossible,
+        Vote::Open => return ChainVote::StillPossible,
+        Vote::Lost => return ChainVote::Impossible,
     };
     if pins.genesis.is_some() {
-        return Agreement::Agreed(ChainIdentity::new(chain_id, pins.genesis));
+        return ChainVote::Agreed(ChainIdentity::new(chain_id, pins.genesis));
     }
     stated.retain(|statement| statement.chain_id == chain_id);
     let is_known = |genesis| is_known(chain_id, genesis);
@@ -307,9 +308,9 @@ fn agree_on_genesis(
     stated: &[Statement],
     absent: Absent,
     is_known: impl Fn(B256) -> bool,
-) -> Agreement {
+) -> ChainVote {
     let hashes = || stated.iter().filter_map(|statement| statement.genesis);
-    let agreed = |genesis| Agreement::Agreed(ChainIdentity::new(chain_id, genesis));
+    let agreed = |genesis| ChainVote::Agreed(ChainIdentity::new(chain_id, genesis));
     if let Vote::Won(genesis) = vote(hashes(), quorum, absent) {
         return agreed(Some(genesis));
     }
@@ -317,18 +318,18 @@ fn agree_on_genesis(
     let most = hashes().map(count_of).max().unwrap_or(0);
     let agreeing = most + stated.len() - hashes().count();
     if absent.pending > 0 {
-        Agreement::StillPossible
+        ChainVote::StillPossible
     } else if most >= quorum {
         // Another genesis has a quorum too.
-        Agreement::Impossible
+        ChainVote::Impossible
     } else if agreeing >= quorum {
         let mut known = hashes().filter(|genesis| is_known(*genesis));
         let first = known.next();
         agreed(first.filter(|first| known.all(|other| other == *first)))
     } else if agreeing + absent.failed >= quorum {
-        Agreement::StillPossible
+        ChainVote::StillPossible
     } else {
-        Agreement::Impossible
+        ChainVote::Impossible
     }
 }
 
@@ -347,16 +348,16 @@ pub(super) async fn agreed_chain(
     let is_known = |chain_id, genesis| {
         Network::of_chain(chain_id, genesis).is_some() || data.has_chain(chain_id, genesis)
     };
-    let mut answers = vec![Answer::Pending; clients.len()];
+    let mut answers = vec![ChainAnswer::Pending; clients.len()];
     let mut calls = JoinSet::new();
     for (id, client) in clients.iter().enumerate() {
         calls.spawn(ask(id, client.clone(), Duration::ZERO));
     }
     loop {
         match agree_on(pins, quorum, &answers, is_known) {
-            Agreement::Agreed(chain) => return Ok(chain),
-            Agreement::Impossible => return Err(no_agreement(pins, quorum, clients, &answers)),
-            Agreement::StillPossible => {}
+            ChainVote::Agreed(chain) => return Ok(chain),
+            ChainVote::Impossible => return Err(no_agreement(pins, quorum, clients, &answers)),
+            ChainVote::StillPossible => {}
         }
         if link.is_stopped() {
             return Err(SourceError::Stopped);
@@ -365,7 +366,7 @@ pub(super) async fn agreed_chain(
             Some(answered) = calls.join_next() => {
                 let panicked = |_| SourceError::Upstream("a call to a node panicked".to_owned());
                 let (id, answer) = answered.map_err(panicked)?;
-                if let Answer::Failed(error) = &answer {
+                if let ChainAnswer::Failed(error) = &answer {
                     if answers[id] != answer {
                         let node = clients[id].endpoint();
                         tracing::warn!(%node, %error, "the node does not report its chain");
@@ -380,14 +381,14 @@ pub(super) async fn agreed_chain(
 }
 
 /// Asks an upstream for its chain id and the hash of its block 0, after a pause.
-async fn ask(id: usize, client: UpstreamClient, pause: Duration) -> (usize, Answer) {
+async fn ask(id: usize, client: UpstreamClient, pause: Duration) -> (usize, ChainAnswer) {
     if !pause.is_zero() {
         time::sleep(pause).await;
     }
     let (chain_id, genesis) = join!(client.chain_id(), genesis_of(&client));
     let answer = match (chain_id, genesis) {
-        (Ok(chain_id), Ok(genesis)) => Answer::Stated(Statement { chain_id, genesis }),
-        (Err(error), _) | (Ok(_), Err(error)) => Answer::Failed(error),
+        (Ok(chain_id), Ok(genesis)) => ChainAnswer::Stated(Statement { chain_id, genesis }),
+        (Err(error), _) | (Ok(_), Err(error)) => ChainAnswer::Failed(error),
     };
     (id, answer)
 }
@@ -440,7 +441,7 @@ fn no_agreement(
     pins: &Pins,
     quorum: usize,
     clients: &[UpstreamClient],
-    answers: &[Answer],
+    answers: &[ChainAnswer],
 ) -> SourceError {
     let answers = clients.iter().zip(answers).enumerate();
     let lines = answers.map(|(id, (client, answer))| {

@@ -206,7 +206,7 @@ impl VerifiedUpstream {
             // A defect of this program, which no answer may turn into the end of the process.
             Err(error) if error.is_panic() => {
                 let node = self.blocks.endpoint();
-                tracing::error!(%node, "a check of an upstream's answer panicked");
+                tracing::error!(%node, "a check of a node's answer panicked");
                 Err(FetchError::BadBlock {
                     reason: Fault::Unchecked.label(),
                     error: "a check panicked".into(),

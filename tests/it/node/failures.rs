@@ -156,7 +156,7 @@ fn receipts_are_fetched_one_by_one_without_eth_get_block_receipts() {
         let server = follow(&[url]);
         wait_logged(
             &server,
-            "the upstream has no eth_getBlockReceipts: receipts are fetched one by one",
+            "the node has no eth_getBlockReceipts: receipts are fetched one by one",
         );
         let mut comparison = Comparison::between(&server, anvil.address);
         comparison.blocks(0..=12);
@@ -195,7 +195,7 @@ fn an_upstream_that_limits_calls_is_asked_less() {
             });
         }
         for server in servers {
-            wait_logged(server, "the upstream asks for fewer calls");
+            wait_logged(server, "the node asks for fewer calls");
         }
         let calls = proxy.applied();
         println!("{refusal:?}: {calls} calls while limited {times} times");

@@ -282,11 +282,11 @@ fn an_upstream_without_proofs_is_followed() {
     for (fault, logged) in [
         (
             Fault::Refuse(Some("eth_getProof"), Refusal::NoMethod),
-            "the upstream has no eth_getProof: it is not asked for proofs",
+            "the node has no eth_getProof: it is not asked for proofs",
         ),
         (
             Fault::Lie(forgotten),
-            "the upstream does not have the state of a served block: it may be pruned",
+            "the node does not have the state of a served block: it may be pruned",
         ),
     ] {
         let proxy = Proxy::to(&[fixture.geth.address()]);

@@ -44,7 +44,7 @@ impl<C: Chain> Asks<'_, '_, C> {
 
     /// The upstreams whose heads are at this number or above.
     fn reaching(&self, number: u64) -> NodeSet {
-        self.tally.fresh.filter(|node| {
+        self.tally.counted.filter(|node| {
             let head = self.tally.stated(node).head();
             head.is_some_and(|(head, _)| head >= number)
         })
@@ -53,11 +53,11 @@ impl<C: Chain> Asks<'_, '_, C> {
     /// Goes down the numbers of heads to the first with a block that may be served, and asks for
     /// hashes where a quorum may still agree on one. An upstream that never answers does not keep
     /// the others from being asked further down.
-    fn ask_for_agreement(&mut self, clean: Option<u64>, floor: Option<u64>) {
+    fn ask_for_agreement(&mut self, eligible: Option<u64>, floor: Option<u64>) {
         let Some(ceiling) = self.tally.ceiling() else {
             return;
         };
-        let heads = self.tally.fresh.iter();
+        let heads = self.tally.counted.iter();
         let heads = heads.filter_map(|node| self.tally.stated(node).head());
         let mut numbers: Vec<u64> = heads.map(|(number, _)| number).chain(floor).collect();
         numbers.retain(|number| *number <= ceiling && Some(*number) >= floor);
@@ -66,7 +66,7 @@ impl<C: Chain> Asks<'_, '_, C> {
         let mut is_possible = false;
         for number in numbers {
             match self.quorum_at(number) {
-                QuorumAt::Reached(_) if Some(number) <= clean => return,
+                QuorumAt::Reached(_) if Some(number) <= eligible => return,
                 // Another quorum, or a larger one, may show that the block may be served.
                 QuorumAt::Reached(unknown) | QuorumAt::Possible(unknown) => {
                     self.ask(unknown, number);
@@ -108,11 +108,11 @@ impl<C: Chain> Asks<'_, '_, C> {
 }
 
 /// The questions to ask now, the most urgent first. The blocks at the numbers `needed` show what
-/// may be served; the best that may be is at the number `clean`, and none is below `lowest`.
+/// may be served; the best that may be is at the number `eligible`, and none is below `lowest`.
 pub(super) fn asks<C: Chain>(
     tally: &Tally<'_, C>,
     needed: &[u64],
-    clean: Option<u64>,
+    eligible: Option<u64>,
     fetch: Option<Fetch>,
     supporters: NodeSet,
     lowest: Option<u64>,
@@ -129,7 +129,7 @@ pub(super) fn asks<C: Chain>(
     }
     // Whether the others have the head that one of them names.
     if let Some(fetch) = fetch.filter(|fetch| !fetch.is_agreed) {
-        asks.ask_unknown(tally.fresh, fetch.to.0);
+        asks.ask_unknown(tally.counted, fetch.to.0);
     }
     // Whether they still have the head that is being fetched.
     if let Some((_, point)) = tally.view.at.syncing {
@@ -140,7 +140,7 @@ pub(super) fn asks<C: Chain>(
         true => head.saturating_add(1),
         false => head,
     });
-    asks.ask_for_agreement(clean, floor.or(lowest));
+    asks.ask_for_agreement(eligible, floor.or(lowest));
     // Whether those that are above the served head are on its branch.
     if let Some((head, _)) = tally.head {
         asks.ask_unknown(asks.reaching(head), head);

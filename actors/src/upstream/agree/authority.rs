@@ -46,7 +46,7 @@ pub(crate) enum Said {
     Syncing(bool),
     /// A call for heads failed, it was silent for too long, or it is on another chain. What it
     /// stated before no longer counts.
-    Out,
+    Failed,
 }
 
 /// A safe and a finalized block, each if there is one.
@@ -99,7 +99,7 @@ pub(crate) struct Decision {
     /// upstream that has not answered the one before.
     pub(crate) asks: Vec<AskHash>,
     /// How many upstreams agree. The quorum is reached unless the head stands.
-    pub(crate) have: usize,
+    pub(crate) agreeing: usize,
     /// The heads that the upstreams name that count.
     pub(crate) heads: Vec<(UpstreamId, Point)>,
     /// A chain that a quorum names and that is not served.

@@ -20,11 +20,11 @@ use crate::upstream::{chain::Chain, health::UpstreamId};
 const PREFETCH_MAX: u64 = 2;
 
 /// What may be done with a block that a quorum vouches for.
-enum Class {
+enum Eligibility {
     /// It may be served.
-    Clean,
+    Eligible,
     /// It is not known whether its chain contains the blocks at these numbers that it has to.
-    Pending(Vec<u64>),
+    Unproven(Vec<u64>),
     /// It may not be served.
     Refused(Choice),
 }
@@ -33,9 +33,9 @@ enum Class {
 #[derive(Default)]
 struct Survey {
     /// The highest one that may be served, or the one that is being fetched.
-    clean: Option<Agreed>,
+    eligible: Option<Agreed>,
     /// The highest one of which it is not known yet whether it may be served.
-    pending: Option<Agreed>,
+    unproven: Option<Agreed>,
     /// The numbers that would show it, for each such block. Every upstream that counts is asked for
     /// them: one voter that keeps silent must not hide that the others are enough, here or for a
     /// lower block.
@@ -53,7 +53,7 @@ pub(crate) fn decide<C: Chain>(view: &View<'_, C>, policy: &Policy) -> Decision 
     let lowest = required(&tally, policy)
         .map(|((number, _), _)| number)
         .max();
-    let survey = match tally.fresh.len() >= tally.quorum {
+    let survey = match tally.counted.len() >= tally.quorum {
         true => survey(&tally, policy, lowest),
         false => Survey::default(),
     };
@@ -64,14 +64,14 @@ pub(crate) fn decide<C: Chain>(view: &View<'_, C>, policy: &Policy) -> Decision 
         dissent = disputes(&tally);
     }
     let adopt = survey
-        .clean
+        .eligible
         .filter(|_| choice.effect() == Effect::Adopt)
         .map(|block| block.point);
     let fetch = fetch(&tally, &survey, choice, adopt);
     let asks = asks::asks(
         &tally,
         &survey.needed,
-        survey.clean.map(|block| block.point.0),
+        survey.eligible.map(|block| block.point.0),
         fetch,
         supporters,
         lowest,
@@ -79,12 +79,12 @@ pub(crate) fn decide<C: Chain>(view: &View<'_, C>, policy: &Policy) -> Decision 
     if choice == Choice::Disagree && tally.head.is_none() && !asks.is_empty() {
         choice = Choice::Checking;
     }
-    let have = match choice {
-        Choice::TooFewNodes => tally.fresh.len(),
+    let agreeing = match choice {
+        Choice::TooFewNodes => tally.counted.len(),
         Choice::Disagree => most_votes(&tally).max(supporters.len()),
         _ => {
-            let clean = survey.clean.filter(|block| !is_behind(&tally, *block));
-            let blocks = clean.into_iter().chain(survey.pending);
+            let eligible = survey.eligible.filter(|block| !is_behind(&tally, *block));
+            let blocks = eligible.into_iter().chain(survey.unproven);
             let votes = blocks.map(|block| block.voters.len()).max();
             votes.unwrap_or(0).max(supporters.len())
         }
@@ -94,7 +94,7 @@ pub(crate) fn decide<C: Chain>(view: &View<'_, C>, policy: &Policy) -> Decision 
         adopt,
         fetch,
         asks,
-        have,
+        agreeing,
         heads: heads(&tally).collect(),
         refusal: survey.refusal,
         dissent,
@@ -110,20 +110,20 @@ fn survey<C: Chain>(tally: &Tally<'_, C>, policy: &Policy, lowest: Option<u64>) 
     let mut next = tally.ceiling();
     let is_behind = next < lowest;
     while let Some(number) = next.filter(|number| is_behind || Some(*number) >= lowest)
-        && survey.clean.is_none()
+        && survey.eligible.is_none()
     {
         for block in tally.agreed_at(number) {
-            let class = match is_behind {
-                true => Class::Refused(Choice::Behind),
-                false => classify(tally, policy, block),
+            let eligibility = match is_behind {
+                true => Eligibility::Refused(Choice::Behind),
+                false => assess(tally, policy, block),
             };
-            match class {
-                Class::Clean => survey.clean = survey.clean.or(Some(block)),
-                Class::Pending(numbers) => {
-                    survey.pending = survey.pending.or(Some(block));
+            match eligibility {
+                Eligibility::Eligible => survey.eligible = survey.eligible.or(Some(block)),
+                Eligibility::Unproven(numbers) => {
+                    survey.unproven = survey.unproven.or(Some(block));
                     survey.needed.extend(numbers);
                 }
-                Class::Refused(choice) => {
+                Eligibility::Refused(choice) => {
                     survey.refusal = survey.refusal.or(Some(Refusal {
                         choice,
                         head: block.point,
@@ -149,18 +149,24 @@ fn keep_sync<C: Chain>(tally: &Tally<'_, C>, policy: &Policy, survey: &mut Surve
     if voters.len() < tally.quorum || is_behind(tally, block) || !is_due(tally, block) {
         return;
     }
-    let is_clean_above = survey.clean.is_some_and(|clean| !is_behind(tally, clean));
+    let is_eligible_above = survey
+        .eligible
+        .is_some_and(|eligible| !is_behind(tally, eligible));
     // A first block is one fetch, so that the higher one is worth beginning again.
-    if tally.head.is_none() && survey.clean.is_some_and(|clean| clean.point.0 > point.0) {
+    if tally.head.is_none()
+        && survey
+            .eligible
+            .is_some_and(|eligible| eligible.point.0 > point.0)
+    {
         return;
     }
-    match classify(tally, policy, block) {
-        Class::Clean => survey.clean = Some(block),
-        Class::Pending(numbers) if !is_clean_above => {
-            survey.pending = Some(block);
+    match assess(tally, policy, block) {
+        Eligibility::Eligible => survey.eligible = Some(block),
+        Eligibility::Unproven(numbers) if !is_eligible_above => {
+            survey.unproven = Some(block);
             survey.needed.extend(numbers);
         }
-        Class::Pending(_) | Class::Refused(_) => {}
+        Eligibility::Unproven(_) | Eligibility::Refused(_) => {}
     }
 }
 
@@ -172,18 +178,18 @@ fn required<C: Chain>(
     let finalized = tally.view.finalized.into_iter();
     let finalized = finalized.filter(|_| policy.holds(Rule::Finalized));
     let trusted = tally.view.trusted.iter();
-    let trusted = trusted.filter(|_| policy.holds(Rule::Identity));
+    let trusted = trusted.filter(|_| policy.holds(Rule::Trusted));
     finalized
         .map(|point| (point, Choice::Finalized))
         .chain(trusted.map(|point| (*point, Choice::Untrusted)))
 }
 
-fn classify<C: Chain>(tally: &Tally<'_, C>, policy: &Policy, block: Agreed) -> Class {
+fn assess<C: Chain>(tally: &Tally<'_, C>, policy: &Policy, block: Agreed) -> Eligibility {
     let mut needed = Vec::new();
     for (point, refused) in required(tally, policy) {
         match tally.contains(block, point) {
             Contains::Yes => {}
-            Contains::No => return Class::Refused(refused),
+            Contains::No => return Eligibility::Refused(refused),
             Contains::Unknown => needed.push(point.0),
         }
     }
@@ -193,20 +199,20 @@ fn classify<C: Chain>(tally: &Tally<'_, C>, policy: &Policy, block: Agreed) -> C
     {
         match tally.contains(block, head) {
             Contains::Yes => {}
-            Contains::No => return Class::Refused(Choice::Contested),
+            Contains::No => return Eligibility::Refused(Choice::Contested),
             Contains::Unknown => needed.push(head.0),
         }
     }
     match needed.is_empty() {
-        true => Class::Clean,
-        false => Class::Pending(needed),
+        true => Eligibility::Eligible,
+        false => Eligibility::Unproven(needed),
     }
 }
 
 /// The upstreams that keep the served branch against another block: not those whose heads stand
 /// still while the other branch moves.
 fn rivals<C: Chain>(tally: &Tally<'_, C>, block: Agreed) -> NodeSet {
-    let moves = |node| tally.stated(node).head_age(tally.view.at.now) < tally.fresh_for();
+    let moves = |node| tally.stated(node).head_age(tally.view.at.now) < tally.lifetime();
     let rivals = tally.supporters().without(block.voters);
     match block.voters.filter(moves).len() >= tally.quorum {
         true => rivals.filter(moves),
@@ -220,18 +226,18 @@ fn choose<C: Chain>(
     supporters: NodeSet,
     dissent: &[Dissent],
 ) -> Choice {
-    if tally.fresh.len() < tally.quorum {
+    if tally.counted.len() < tally.quorum {
         return Choice::TooFewNodes;
     }
     let Some(head) = tally.head else {
-        return match (survey.clean, survey.pending, survey.refusal) {
+        return match (survey.eligible, survey.unproven, survey.refusal) {
             (Some(_), _, _) => Choice::First,
             (_, Some(_), _) => Choice::Checking,
             (_, _, Some(refusal)) => refusal.choice,
             _ => Choice::Disagree,
         };
     };
-    match survey.clean {
+    match survey.eligible {
         Some(block) if goes_back(tally, block) => return Choice::GoBack,
         Some(block) if !is_behind(tally, block) && is_due(tally, block) => {
             return match tally.contains(block, head) {
@@ -248,13 +254,13 @@ fn choose<C: Chain>(
             false => Choice::Keep,
         };
     }
-    let unknown = tally.unknown(tally.fresh.without(supporters), head.0);
+    let unknown = tally.unknown(tally.counted.without(supporters), head.0);
     let above = unknown.filter(|node| {
         let named = tally.stated(node).head();
         named.is_some_and(|(number, _)| number > head.0)
     });
     match survey.refusal {
-        _ if survey.pending.is_some() => Choice::Checking,
+        _ if survey.unproven.is_some() => Choice::Checking,
         Some(refusal) => refusal.choice,
         None if supporters.len() + above.len() >= tally.quorum => Choice::Checking,
         None => Choice::Disagree,
@@ -278,7 +284,7 @@ fn goes_back<C: Chain>(tally: &Tally<'_, C>, block: Agreed) -> bool {
     let gone = block.voters.filter(|node| {
         let stated = tally.stated(node);
         let is_below = stated.head().is_some_and(|(number, _)| number < head.0);
-        is_below && stated.went_back() && stated.head_age(tally.view.at.now) >= tally.fresh_for()
+        is_below && stated.went_back() && stated.head_age(tally.view.at.now) >= tally.lifetime()
     });
     gone.len() >= tally.quorum && tally.voters(head).len() < tally.quorum
 }
@@ -300,7 +306,7 @@ fn fetch<C: Chain>(
     adopt: Option<Point>,
 ) -> Option<Fetch> {
     let is_wanted = |block: &Agreed| adopt == Some(block.point) || !is_behind(tally, *block);
-    let block = survey.clean.filter(is_wanted).or(survey.pending);
+    let block = survey.eligible.filter(is_wanted).or(survey.unproven);
     if let Some(block) = block {
         return Some(Fetch {
             from: source(tally, block.voters)?,
@@ -339,15 +345,15 @@ fn source<C: Chain>(tally: &Tally<'_, C>, voters: NodeSet) -> Option<UpstreamId>
 fn prefetch<C: Chain>(tally: &Tally<'_, C>) -> Option<Fetch> {
     let (head, _) = tally.head?;
     let at = tally.view.at;
-    let trusted = tally.fresh.without(tally.view.quarantined);
-    let named = trusted.iter().filter_map(|node| {
+    let askable = tally.counted.without(tally.view.quarantined);
+    let named = askable.iter().filter_map(|node| {
         let point = tally.stated(node).head()?;
         let ahead = point.0.checked_sub(head)?;
         let may_fetch = at.nodes.get(node).is_some_and(|access| access.may_fetch);
         let missing = tally.first_missing(point).unwrap_or(head);
         let is_near =
             (1..=PREFETCH_MAX).contains(&ahead) && missing.saturating_add(PREFETCH_MAX) >= head;
-        if !may_fetch || !is_near || tally.deniers(tally.fresh, point).len() >= tally.quorum {
+        if !may_fetch || !is_near || tally.deniers(tally.counted, point).len() >= tally.quorum {
             return None;
         }
         // One with a quorum is refused, or it would be fetched by now.
@@ -375,10 +381,10 @@ fn most_votes<C: Chain>(tally: &Tally<'_, C>) -> usize {
 
 /// The upstreams that contradict a block that a quorum vouches for.
 fn dissent<C: Chain>(tally: &Tally<'_, C>, survey: &Survey, supporters: NodeSet) -> Vec<Dissent> {
-    let agreed = survey.clean.or(survey.pending);
+    let agreed = survey.eligible.or(survey.unproven);
     let agreed = agreed.filter(|block| !is_behind(tally, *block));
     let is_served_agreed = supporters.len() >= tally.quorum;
-    let others = tally.fresh.iter();
+    let others = tally.counted.iter();
     let found = others.filter_map(|node| {
         let stated = tally.stated(node);
         let differs = |ours: Point| {
@@ -413,7 +419,7 @@ fn disputes<C: Chain>(tally: &Tally<'_, C>) -> Vec<Dissent> {
         }
     };
     for (node, head) in heads(tally) {
-        for denier in tally.deniers(tally.fresh, head).iter() {
+        for denier in tally.deniers(tally.counted, head).iter() {
             add(node, head);
             if let Some(hash) = tally.hash_at(denier, head.0) {
                 add(denier, (head.0, hash));
@@ -425,6 +431,6 @@ fn disputes<C: Chain>(tally: &Tally<'_, C>) -> Vec<Dissent> {
 
 /// The heads that the upstreams name that count.
 fn heads<C: Chain>(tally: &Tally<'_, C>) -> impl Iterator<Item = (UpstreamId, Point)> {
-    let nodes = tally.fresh.iter();
+    let nodes = tally.counted.iter();
     nodes.filter_map(|node| Some((node, tally.stated(node).head()?)))
 }

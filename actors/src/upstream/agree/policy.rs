@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 /// Block times for which a statement counts: a node that is silent for longer vouches for nothing.
-const FRESH_BLOCKS: u32 = 3;
+const LIFETIME_BLOCKS: u32 = 3;
 
 /// Lower bound of that time: on a fast chain, three block times are less than a distant upstream
 /// or a busy machine needs for an answer.
-const FRESH_MIN: Duration = Duration::from_secs(2);
+const LIFETIME_MIN: Duration = Duration::from_secs(2);
 
 /// Blocks that the operator may trust. Each costs a call to each upstream when the window starts.
 pub const TRUSTED_MAX: usize = 16;
@@ -33,7 +33,7 @@ pub(super) enum Rule {
     /// A finalized block is never reverted.
     Finalized,
     /// The chain is the pinned one, and has the trusted blocks.
-    Identity,
+    Trusted,
     #[cfg(test)]
     Headers,
     #[cfg(test)]
@@ -98,6 +98,6 @@ impl Policy {
 }
 
 /// For how long a statement counts.
-pub(super) fn freshness(block_time: Duration) -> Duration {
-    block_time.saturating_mul(FRESH_BLOCKS).max(FRESH_MIN)
+pub(super) fn statement_lifetime(block_time: Duration) -> Duration {
+    block_time.saturating_mul(LIFETIME_BLOCKS).max(LIFETIME_MIN)
 }

@@ -24,7 +24,7 @@ const QUARANTINE_BLOCKS: u32 = 16;
 
 /// What agreement knows of one upstream besides its statements.
 #[derive(Clone, Copy, Debug, Default)]
-struct Record {
+struct DissentRecord {
     /// Since when it has contradicted a quorum, or another upstream while no quorum agreed.
     dissents_since: Option<Moment>,
     /// Since when it has been on the served chain.
@@ -37,7 +37,7 @@ struct Record {
 pub(crate) struct Quorum {
     policy: Policy,
     stated: Vec<Stated>,
-    records: Vec<Record>,
+    records: Vec<DissentRecord>,
     settled: Settled,
     trusted: Vec<Point>,
 }
@@ -61,7 +61,7 @@ impl Quorum {
         Self {
             policy,
             stated: vec![Stated::default(); nodes],
-            records: vec![Record::default(); nodes],
+            records: vec![DissentRecord::default(); nodes],
             settled,
             trusted,
         }
@@ -160,7 +160,7 @@ impl HeadAuthority for Quorum {
             Said::HashAt { number, hash } => stated.hash_named(now, number, hash),
             Said::Settled(settled) => stated.settled_named(settled),
             Said::Syncing(is_syncing) => stated.syncing_reported(is_syncing),
-            Said::Out => stated.forget(),
+            Said::Failed => stated.forget(),
         }
     }
 

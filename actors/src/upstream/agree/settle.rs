@@ -42,7 +42,7 @@ fn agreed<C: Chain>(
         true => tally.quorum,
         false => 1,
     };
-    let numbers = tally.fresh.iter().filter_map(|node| {
+    let numbers = tally.counted.iter().filter_map(|node| {
         let (number, hash) = claim(&tally.stated(node).settled())?;
         // A claim above the served head is one about the head, but only if the upstream's chain is
         // known to contain it. What the upstream stated before it went on may have been orphaned.

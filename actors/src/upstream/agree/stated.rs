@@ -12,12 +12,12 @@ use crate::upstream::{client::HeadClaim, health::Moment};
 const CHAIN_MAX: usize = 16;
 
 /// Other statements that are remembered: one for each trusted block, and as many again.
-const LOOSE_MAX: usize = 2 * super::policy::TRUSTED_MAX;
+const UNLINKED_MAX: usize = 2 * super::policy::TRUSTED_MAX;
 
 /// The pause after the first answer about a hash. It doubles with each until the head changes.
 const ASK_PAUSE_MIN: Duration = Duration::from_millis(25);
 
-/// What one upstream has stated since it was last out. Its memory is bounded, whatever numbers it
+/// What one upstream has stated since it last failed. Its memory is bounded, whatever numbers it
 /// names.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Stated {
@@ -26,8 +26,8 @@ pub(crate) struct Stated {
     /// The head, last, and the blocks below it, as the upstream linked them by parent hashes.
     /// Empty: it has no head.
     chain: VecDeque<B256>,
-    /// Statements that nothing links to the head. They count for as long as they are fresh.
-    loose: Vec<Loose>,
+    /// Statements that nothing links to the head. They count for the lifetime of a statement.
+    unlinked: Vec<Unlinked>,
     heard_at: Moment,
     head_since: Moment,
     /// Since when each head has been the child of one before.
@@ -42,7 +42,7 @@ pub(crate) struct Stated {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Loose {
+struct Unlinked {
     point: Point,
     at: Moment,
     is_answer: bool,
@@ -73,8 +73,8 @@ impl Stated {
             return;
         }
         let point = (number, hash);
-        if self.is_loose_contradicted(point) {
-            self.loose.clear();
+        if self.is_unlinked_contradicted(point) {
+            self.unlinked.clear();
         }
         self.remember(point, now, true);
     }
@@ -117,26 +117,27 @@ impl Stated {
         self.chain.get(last.checked_sub(below)?).copied()
     }
 
-    /// The statements that nothing links to its head, and that are still fresh.
-    pub(super) fn loose(&self, now: Moment, fresh_for: Duration) -> impl Iterator<Item = Point> {
-        let loose = self.loose.iter();
-        loose
-            .filter(move |loose| now.saturating_sub(loose.at) < fresh_for)
-            .map(|loose| loose.point)
+    /// The statements that nothing links to its head, and whose lifetime has not ended.
+    pub(super) fn unlinked(&self, now: Moment, lifetime: Duration) -> impl Iterator<Item = Point> {
+        let unlinked = self.unlinked.iter();
+        unlinked
+            .filter(move |unlinked| now.saturating_sub(unlinked.at) < lifetime)
+            .map(|unlinked| unlinked.point)
     }
 
     /// Its answers about the chain that its head belongs to. What it stated before it named a head
     /// that nothing links to the one before may be about another chain.
-    pub(super) fn answers(&self, now: Moment, fresh_for: Duration) -> impl Iterator<Item = Point> {
-        let is_current = |loose: &&Loose| loose.is_answer && loose.at >= self.linked_since;
-        let is_fresh = move |loose: &&Loose| now.saturating_sub(loose.at) < fresh_for;
-        let answers = self.loose.iter().filter(is_current).filter(is_fresh);
-        answers.map(|loose| loose.point)
+    pub(super) fn answers(&self, now: Moment, lifetime: Duration) -> impl Iterator<Item = Point> {
+        let is_current =
+            |unlinked: &&Unlinked| unlinked.is_answer && unlinked.at >= self.linked_since;
+        let is_alive = move |unlinked: &&Unlinked| now.saturating_sub(unlinked.at) < lifetime;
+        let answers = self.unlinked.iter().filter(is_current).filter(is_alive);
+        answers.map(|unlinked| unlinked.point)
     }
 
-    /// Whether it counts: it has a head, named it lately, and is not syncing.
-    pub(super) fn is_fresh(&self, now: Moment, fresh_for: Duration) -> bool {
-        let is_silent = now.saturating_sub(self.heard_at) >= fresh_for;
+    /// Whether it is counted: it has a head, named it lately, and is not syncing.
+    pub(super) fn is_counted(&self, now: Moment, lifetime: Duration) -> bool {
+        let is_silent = now.saturating_sub(self.heard_at) >= lifetime;
         !self.chain.is_empty() && !self.is_syncing && !is_silent
     }
 
@@ -175,7 +176,7 @@ impl Stated {
         let before = self.head();
         let is_higher = before.is_none_or(|(top, _)| number > top);
         let is_linked = parent.is_some_and(|(below, hash)| self.in_chain(below) == Some(hash));
-        let mut is_other = self.is_loose_contradicted(head);
+        let mut is_other = self.is_unlinked_contradicted(head);
         if is_linked {
             let above = self.top.saturating_sub(number.saturating_sub(1));
             let kept = self.chain.len().saturating_sub(above as usize);
@@ -184,7 +185,7 @@ impl Stated {
             is_other |= self.contradicts(head);
             is_other |= parent.is_some_and(|parent| self.contradicts(parent));
             if is_higher && !is_other {
-                self.loosen_chain();
+                self.unlink_chain();
             }
             self.linked_since = now;
             self.chain.clear();
@@ -196,9 +197,9 @@ impl Stated {
             self.chain.pop_front();
         }
         if is_other {
-            self.loose.clear();
+            self.unlinked.clear();
         } else if !is_higher {
-            self.loose.retain(|loose| loose.point.0 <= number);
+            self.unlinked.retain(|unlinked| unlinked.point.0 <= number);
         }
         if is_other || !is_higher || before.is_none() {
             self.branch_since = now;
@@ -207,7 +208,7 @@ impl Stated {
 
     /// Keeps the head and its parent as statements of their own, because the next head is too far
     /// above to show that it descends from them.
-    fn loosen_chain(&mut self) {
+    fn unlink_chain(&mut self) {
         let at = self.heard_at;
         for back in 0..2 {
             let number = self.top.checked_sub(back);
@@ -219,15 +220,15 @@ impl Stated {
     }
 
     fn remember(&mut self, point: Point, at: Moment, is_answer: bool) {
-        self.loose.retain(|loose| loose.point.0 != point.0);
-        if self.loose.len() >= LOOSE_MAX {
-            let entries = self.loose.iter().enumerate();
-            let oldest = entries.min_by_key(|(_, loose)| (loose.is_answer, loose.at));
+        self.unlinked.retain(|unlinked| unlinked.point.0 != point.0);
+        if self.unlinked.len() >= UNLINKED_MAX {
+            let entries = self.unlinked.iter().enumerate();
+            let oldest = entries.min_by_key(|(_, unlinked)| (unlinked.is_answer, unlinked.at));
             if let Some((index, _)) = oldest {
-                self.loose.swap_remove(index);
+                self.unlinked.swap_remove(index);
             }
         }
-        self.loose.push(Loose {
+        self.unlinked.push(Unlinked {
             point,
             at,
             is_answer,
@@ -237,21 +238,21 @@ impl Stated {
     /// Whether it stated another hash at this number.
     fn contradicts(&self, point: Point) -> bool {
         let linked = self.in_chain(point.0);
-        linked.is_some_and(|hash| hash != point.1) || self.is_loose_contradicted(point)
+        linked.is_some_and(|hash| hash != point.1) || self.is_unlinked_contradicted(point)
     }
 
-    fn is_loose_contradicted(&self, (number, hash): Point) -> bool {
-        let mut loose = self.loose.iter().map(|loose| loose.point);
-        loose.any(|(at, stated)| at == number && stated != hash)
+    fn is_unlinked_contradicted(&self, (number, hash): Point) -> bool {
+        let mut unlinked = self.unlinked.iter().map(|unlinked| unlinked.point);
+        unlinked.any(|(at, stated)| at == number && stated != hash)
     }
 
     /// How many statements it holds.
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
-        self.chain.len() + self.loose.len()
+        self.chain.len() + self.unlinked.len()
     }
 
     /// The most statements that it holds.
     #[cfg(test)]
-    pub(super) const MAX: usize = CHAIN_MAX + LOOSE_MAX;
+    pub(super) const MAX: usize = CHAIN_MAX + UNLINKED_MAX;
 }

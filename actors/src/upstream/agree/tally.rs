@@ -6,7 +6,7 @@ use super::{
     authority::Situation,
     links::Point,
     node_set::NodeSet,
-    policy::{Policy, freshness},
+    policy::{Policy, statement_lifetime},
     stated::Stated,
 };
 use crate::upstream::{
@@ -56,28 +56,28 @@ enum Ancestor {
 pub(super) struct Tally<'a, C> {
     pub(super) view: &'a View<'a, C>,
     pub(super) quorum: usize,
-    /// Upstreams that name heads and are not syncing. Silence is not consent.
-    pub(super) fresh: NodeSet,
+    /// The upstreams that count: they name heads and are not syncing. Silence is not consent.
+    pub(super) counted: NodeSet,
     /// The served head.
     pub(super) head: Option<Point>,
-    fresh_for: Moment,
+    lifetime: Moment,
 }
 
 impl<'a, C: Chain> Tally<'a, C> {
     pub(super) fn new(view: &'a View<'a, C>, policy: &Policy) -> Self {
-        let fresh_for = freshness(view.at.block_time);
-        let mut fresh = NodeSet::default();
+        let lifetime = statement_lifetime(view.at.block_time);
+        let mut counted = NodeSet::default();
         for (node, stated) in view.stated.iter().enumerate() {
-            if stated.is_fresh(view.at.now, fresh_for) {
-                fresh.insert(node);
+            if stated.is_counted(view.at.now, lifetime) {
+                counted.insert(node);
             }
         }
         Self {
             view,
             quorum: policy.quorum(),
-            fresh,
+            counted,
             head: view.at.held.map(Chain::head),
-            fresh_for,
+            lifetime,
         }
     }
 
@@ -87,9 +87,9 @@ impl<'a, C: Chain> Tally<'a, C> {
 
     /// The hash of an upstream's canonical block at this number, if its statements show it.
     pub(super) fn hash_at(&self, node: UpstreamId, number: u64) -> Option<B256> {
-        let loose = || self.stated(node).loose(self.view.at.now, self.fresh_for);
+        let unlinked = || self.stated(node).unlinked(self.view.at.now, self.lifetime);
         let known = self.chain_at(node, number);
-        known.or_else(|| self.reached(loose, number))
+        known.or_else(|| self.reached(unlinked, number))
     }
 
     /// The hash at this number of the chain that its head belongs to. A statement from before it
@@ -97,7 +97,7 @@ impl<'a, C: Chain> Tally<'a, C> {
     pub(super) fn chain_at(&self, node: UpstreamId, number: u64) -> Option<B256> {
         let stated = self.stated(node);
         let lowest = || self.ancestor(stated.lowest()?, number);
-        let answers = || stated.answers(self.view.at.now, self.fresh_for);
+        let answers = || stated.answers(self.view.at.now, self.lifetime);
         let linked = stated.in_chain(number).or_else(lowest);
         linked.or_else(|| self.reached(answers, number))
     }
@@ -115,7 +115,7 @@ impl<'a, C: Chain> Tally<'a, C> {
 
     /// The upstreams that vouch for a block.
     pub(super) fn voters(&self, (number, hash): Point) -> NodeSet {
-        self.fresh
+        self.counted
             .filter(|node| self.hash_at(node, number) == Some(hash))
     }
 
@@ -135,7 +135,7 @@ impl<'a, C: Chain> Tally<'a, C> {
         let (Some(held), Some(head)) = (self.view.at.held, self.head) else {
             return NodeSet::default();
         };
-        self.fresh.filter(|node| {
+        self.counted.filter(|node| {
             let is_behind = |(number, hash)| number < head.0 && held.has(number, hash);
             self.hash_at(node, head.0) == Some(head.1)
                 || self.stated(node).head().is_some_and(is_behind)
@@ -170,14 +170,14 @@ impl<'a, C: Chain> Tally<'a, C> {
 
     /// The highest number at which a quorum may name a block.
     pub(super) fn ceiling(&self) -> Option<u64> {
-        let mut heads: Vec<u64> = self.fresh.iter().map(|node| self.reach(node)).collect();
+        let mut heads: Vec<u64> = self.counted.iter().map(|node| self.reach(node)).collect();
         heads.sort_unstable_by(|a, b| b.cmp(a));
         heads.get(self.quorum.checked_sub(1)?).copied()
     }
 
     /// The highest number below `number` at which an upstream has stated a block.
     pub(super) fn next_below(&self, number: u64) -> Option<u64> {
-        let nodes = self.fresh.iter();
+        let nodes = self.counted.iter();
         nodes
             .filter_map(|node| self.stated_below(node, number))
             .max()
@@ -187,7 +187,7 @@ impl<'a, C: Chain> Tally<'a, C> {
     /// then the one with the most voters.
     pub(super) fn agreed_at(&self, number: u64) -> Vec<Agreed> {
         let mut blocks: Vec<Agreed> = Vec::new();
-        for node in self.fresh.iter() {
+        for node in self.counted.iter() {
             let Some(hash) = self.hash_at(node, number) else {
                 continue;
             };
@@ -230,15 +230,15 @@ impl<'a, C: Chain> Tally<'a, C> {
     }
 
     /// For how long a statement counts.
-    pub(super) const fn fresh_for(&self) -> Moment {
-        self.fresh_for
+    pub(super) const fn lifetime(&self) -> Moment {
+        self.lifetime
     }
 
     /// The highest number at which an upstream has stated a block.
     fn reach(&self, node: UpstreamId) -> u64 {
         let stated = self.stated(node);
-        let loose = stated.loose(self.view.at.now, self.fresh_for);
-        let numbers = loose.chain(stated.head()).map(|(number, _)| number);
+        let unlinked = stated.unlinked(self.view.at.now, self.lifetime);
+        let numbers = unlinked.chain(stated.head()).map(|(number, _)| number);
         numbers.max().unwrap_or(0)
     }
 
@@ -249,9 +249,9 @@ impl<'a, C: Chain> Tally<'a, C> {
             (Some((lowest, _)), Some((head, _))) if lowest <= below => Some(head.min(below)),
             _ => None,
         };
-        let loose = stated.loose(self.view.at.now, self.fresh_for);
-        let loose = loose.map(|(at, _)| at).filter(|at| *at <= below);
-        loose.chain(linked).max()
+        let unlinked = stated.unlinked(self.view.at.now, self.lifetime);
+        let unlinked = unlinked.map(|(at, _)| at).filter(|at| *at <= below);
+        unlinked.chain(linked).max()
     }
 
     fn ancestor(&self, block: Point, number: u64) -> Option<B256> {

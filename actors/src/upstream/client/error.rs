@@ -13,7 +13,7 @@ use super::error_code::{Meaning, meaning};
 pub(crate) enum CallError {
     /// As many calls as may run at once are in progress, and none ended in time. This is not the
     /// upstream's fault.
-    #[error("too many calls to this upstream are in progress")]
+    #[error("too many calls to this node are in progress")]
     Busy,
     /// No answer in time.
     #[error("no answer within {} ms", .0.as_millis())]
@@ -34,7 +34,7 @@ pub(crate) enum CallError {
         status: u16,
     },
     /// The upstream does not have the method.
-    #[error("the upstream does not have the method")]
+    #[error("the node does not have the method")]
     UnsupportedMethod,
     /// The upstream has no such block, transaction or ommer.
     #[error("not found")]

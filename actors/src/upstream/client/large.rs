@@ -30,7 +30,7 @@ pub(super) struct ExpectedAnswer<'a> {
 
 /// An answer as an upstream gave it. If it is large, it holds a permit.
 #[derive(Debug)]
-pub(crate) struct Answer {
+pub(crate) struct JsonAnswer {
     json: Box<RawValue>,
     permit: Option<OwnedSemaphorePermit>,
 }
@@ -74,9 +74,9 @@ impl LargeAnswers {
 
 impl ExpectedAnswer<'_> {
     /// The answer with its permit, if it has one.
-    pub(super) fn answered(self, json: Box<RawValue>) -> Answer {
+    pub(super) fn answered(self, json: Box<RawValue>) -> JsonAnswer {
         let permit = self.large.calls.lock().remove(&self.id).flatten();
-        Answer { json, permit }
+        JsonAnswer { json, permit }
     }
 }
 
@@ -86,7 +86,7 @@ impl Drop for ExpectedAnswer<'_> {
     }
 }
 
-impl Answer {
+impl JsonAnswer {
     /// The answer, once it is counted elsewhere or about to be dropped.
     pub(crate) fn into_json(self) -> Box<RawValue> {
         drop(self.permit);
@@ -94,7 +94,7 @@ impl Answer {
     }
 }
 
-impl Deref for Answer {
+impl Deref for JsonAnswer {
     type Target = RawValue;
 
     fn deref(&self) -> &RawValue {

@@ -38,7 +38,7 @@ use tokio::{
 pub(crate) use claim::HeadClaim;
 pub(crate) use error::{CallError, ClientError};
 pub(crate) use heads::Heads;
-pub(crate) use large::Answer;
+pub(crate) use large::JsonAnswer;
 pub(super) use negative_cache::NegativeCache;
 pub(crate) use optional_method::OptionalMethod;
 
@@ -85,7 +85,7 @@ impl Tag {
 #[derive(Debug)]
 pub(crate) enum ReceiptsAnswer {
     /// All in one list.
-    Whole(Answer),
+    Whole(JsonAnswer),
     /// One by one, in the order of the transactions.
     Single(Vec<Box<RawValue>>),
 }
@@ -179,7 +179,7 @@ impl UpstreamClient {
         &self,
         hash: B256,
         bytes_max: usize,
-    ) -> Result<Answer, CallError> {
+    ) -> Result<JsonAnswer, CallError> {
         self.call("eth_getBlockByHash", (hash, true), bytes_max)
             .await
     }
@@ -191,7 +191,7 @@ impl UpstreamClient {
     pub(crate) async fn header_by_hash(&self, hash: B256) -> Result<Box<RawValue>, CallError> {
         let params = (hash, false);
         let header = self.call("eth_getBlockByHash", params, answer_bytes::CLAIM);
-        header.await.map(Answer::into_json)
+        header.await.map(JsonAnswer::into_json)
     }
 
     /// The upstream's canonical block at this number, with its transactions, in at most `bytes_max`
@@ -203,7 +203,7 @@ impl UpstreamClient {
         &self,
         number: u64,
         bytes_max: usize,
-    ) -> Result<Answer, CallError> {
+    ) -> Result<JsonAnswer, CallError> {
         let params = (U64::from(number), true);
         self.call("eth_getBlockByNumber", params, bytes_max).await
     }
@@ -239,7 +239,7 @@ impl UpstreamClient {
         let params = (block, U64::from(index));
         let method = "eth_getUncleByBlockHashAndIndex";
         let ommer = self.call(method, params, answer_bytes::OMMER);
-        ommer.await.map(Answer::into_json)
+        ommer.await.map(JsonAnswer::into_json)
     }
 
     /// The proof of an account and its slots in the state after this block.
@@ -308,7 +308,7 @@ impl UpstreamClient {
                     let method = "eth_getTransactionReceipt";
                     let receipt = client.call(method, (transaction,), limit).await;
                     // Their total is bounded. To hold permits for each could wait for ever.
-                    (index, receipt.map(Answer::into_json))
+                    (index, receipt.map(JsonAnswer::into_json))
                 });
             }
             match in_progress.join_next().await {
@@ -353,14 +353,14 @@ impl UpstreamClient {
         if matches!(answer, Err(CallError::UnsupportedMethod)) {
             self.record_missing(method);
         }
-        answer.map(Answer::into_json)
+        answer.map(JsonAnswer::into_json)
     }
 
     fn record_missing(&self, method: OptionalMethod) {
         if self.inner.missing.record(method, Instant::now()) {
             tracing::warn!(
                 node = %self.inner.endpoint,
-                "the upstream has no {}: {}",
+                "the node has no {}: {}",
                 method.name(),
                 method.consequence()
             );
@@ -374,7 +374,7 @@ impl UpstreamClient {
         method: &'static str,
         params: impl RpcSend,
         bytes_max: usize,
-    ) -> Result<Answer, CallError> {
+    ) -> Result<JsonAnswer, CallError> {
         let _turn = self.turn().await?;
         let Inner {
             limits, transport, ..

@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 use tokio::{sync::Mutex as AsyncMutex, time};
 
 use super::{
-    Answer, CallError, ClientError, Heads,
+    CallError, ClientError, Heads, JsonAnswer,
     http::{BytesMax, HttpTransport},
     large::LargeAnswers,
     ws::WsConnect,
@@ -64,7 +64,7 @@ impl Transport {
         bytes_max: usize,
         method: &'static str,
         params: impl RpcSend,
-    ) -> Result<Answer, CallError> {
+    ) -> Result<JsonAnswer, CallError> {
         let call = async |Connection { client, large }| {
             let call = client.request(method, params).map_meta(|mut meta| {
                 meta.extensions_mut().insert(BytesMax(bytes_max));

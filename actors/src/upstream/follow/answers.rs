@@ -9,7 +9,7 @@ use super::{
     Follower,
     fetching::Goal,
     interface::{FetchError, FirstBlock, HeldWindow, Upstream},
-    work::{self, Answer, Answered, Identity, PollAnswer, Purpose},
+    work::{self, Answered, CallAnswer, PollAnswer, Purpose, StatedIdentity},
 };
 use crate::upstream::{
     agree::{HeadAuthority, Said, Settled},
@@ -27,30 +27,30 @@ impl<U: Upstream, W: HeldWindow, A: HeadAuthority> Follower<U, W, A> {
     pub(super) fn handle(&mut self, answered: Answered<U::Heads>) {
         let Answered { upstream, answer } = answered;
         match answer {
-            Answer::Polled(answer) => self.polled(upstream, answer),
-            Answer::Subscribed(Ok(heads)) => {
+            CallAnswer::Polled(answer) => self.polled(upstream, answer),
+            CallAnswer::Subscribed(Ok(heads)) => {
                 self.calls.spawn(work::next(upstream, heads));
             }
-            Answer::Subscribed(Err(error)) => {
+            CallAnswer::Subscribed(Err(error)) => {
                 // Not a fault, since heads are polled as well. An upstream without the method, or
                 // with another JSON-RPC error, is not asked again.
                 let never = matches!(error, CallError::UnsupportedMethod | CallError::Rpc { .. });
                 self.upstreams[upstream].announces = never.then_some(false);
             }
-            Answer::Announced(heads, Ok(head)) => {
+            CallAnswer::Announced(heads, Ok(head)) => {
                 // Announcements are ignored until the upstream's chain is known.
                 if self.upstreams[upstream].is_identified {
                     self.head_named(upstream, head);
                 }
                 self.calls.spawn(work::next(upstream, heads));
             }
-            Answer::Announced(_, Err(_)) => {
+            CallAnswer::Announced(_, Err(_)) => {
                 let upstream = &mut self.upstreams[upstream];
                 // Another replica may answer on the next connection.
                 (upstream.announces, upstream.is_identified) = (None, false);
             }
-            Answer::HashAt { number, hash } => self.hash_answered(upstream, number, hash),
-            Answer::Fetched {
+            CallAnswer::HashAt { number, hash } => self.hash_answered(upstream, number, hash),
+            CallAnswer::Fetched {
                 ask,
                 purpose,
                 block,
@@ -61,7 +61,7 @@ impl<U: Upstream, W: HeldWindow, A: HeadAuthority> Follower<U, W, A> {
                 };
                 self.fetched(upstream, ask, purpose, block.map(alone));
             }
-            Answer::FetchedFirst { ask, first } => {
+            CallAnswer::FetchedFirst { ask, first } => {
                 if let Ok((_, identity)) = &first
                     && let Err(error) = self.check_identity(*identity)
                 {
@@ -74,13 +74,13 @@ impl<U: Upstream, W: HeldWindow, A: HeadAuthority> Follower<U, W, A> {
                 let first = first.map(|(first, _)| first);
                 self.fetched(upstream, ask, Purpose::First, first);
             }
-            Answer::FetchedGenesis(block) => self.genesis_fetched(upstream, block),
+            CallAnswer::FetchedGenesis(block) => self.genesis_fetched(upstream, block),
         }
     }
 
     /// Checks that an upstream is on the followed chain; the error says how it differs.
-    fn check_identity(&self, identity: Identity) -> Result<(), String> {
-        let Identity { chain_id, genesis } = identity;
+    fn check_identity(&self, identity: StatedIdentity) -> Result<(), String> {
+        let StatedIdentity { chain_id, genesis } = identity;
         let expected = self.config.chain_id;
         if chain_id != expected {
             return Err(format!("the chain id is {chain_id}, not {expected}"));
@@ -262,7 +262,7 @@ impl<U: Upstream, W: HeldWindow, A: HeadAuthority> Follower<U, W, A> {
             (_, Purpose::Sync | Purpose::First) => {
                 upstream.missing_in_a_row += 1;
                 if upstream.missing_in_a_row >= MISSING_MAX {
-                    let error = "the upstream does not have a block that it named";
+                    let error = "the node does not have a block that it named";
                     let verdict = Verdict::Fault(Fault::Missing);
                     self.failed(id, CallClass::Blocks, verdict, &error);
                 } else {

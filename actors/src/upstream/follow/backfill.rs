@@ -163,7 +163,7 @@ impl<U: Upstream, W: HeldWindow, A: HeadAuthority> Follower<U, W, A> {
             tracing::warn!(
                 node = name,
                 number,
-                "the upstream does not have a block of the window"
+                "the node does not have a block of the window"
             );
         }
         self.retry_below();

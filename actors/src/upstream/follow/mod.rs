@@ -79,7 +79,7 @@ pub(crate) enum FollowError<E> {
     #[error("{0}")]
     Window(E),
     /// A defect of this program; the panic's message is on stderr.
-    #[error("a call to an upstream panicked")]
+    #[error("a call to a node panicked")]
     Panicked,
 }
 
@@ -326,7 +326,7 @@ impl<U: Upstream, W: HeldWindow, A: HeadAuthority> Follower<U, W, A> {
             if state == UpstreamState::Syncing {
                 tracing::warn!(
                     node = upstream.client.name(),
-                    "the upstream reports that it is syncing"
+                    "the node reports that it is syncing"
                 );
             }
             (self.on_event)(Event::State {
@@ -396,7 +396,7 @@ impl<U: Upstream, W: HeldWindow, A: HeadAuthority> Follower<U, W, A> {
     ) {
         let now = self.now();
         if class == CallClass::Heads && verdict != Verdict::NotAtFault {
-            self.authority.heard(now, upstream, Said::Out);
+            self.authority.heard(now, upstream, Said::Failed);
         }
         let Some(wait) = self.health.failed(upstream, class, now, verdict) else {
             return;
@@ -417,12 +417,7 @@ impl<U: Upstream, W: HeldWindow, A: HeadAuthority> Follower<U, W, A> {
         match reason {
             Some(reason) => tracing::warn!(node = name, calls, reason, ?wait, "{error}"),
             None => {
-                tracing::info!(
-                    node = name,
-                    calls,
-                    ?wait,
-                    "the upstream asks for fewer calls"
-                );
+                tracing::info!(node = name, calls, ?wait, "the node asks for fewer calls");
             }
         }
         (self.on_event)(Event::Failed {

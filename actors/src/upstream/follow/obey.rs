@@ -235,7 +235,7 @@ impl<U: Upstream, W: HeldWindow, A: HeadAuthority> Follower<U, W, A> {
     fn report_decision(&mut self, decision: &Decision) {
         self.report_dissent(&decision.dissent);
         self.report_quarantine(decision.quarantined);
-        let (now, choice, agreeing) = (self.now(), decision.choice, decision.have);
+        let (now, choice, agreeing) = (self.now(), decision.choice, decision.agreeing);
         let since = self.choice_since.filter(|(before, _)| *before == choice);
         let (_, since) = *self.choice_since.insert(since.unwrap_or((choice, now)));
         let effect_before = self.decided.map(|(before, _)| before.effect());
@@ -291,13 +291,13 @@ impl<U: Upstream, W: HeldWindow, A: HeadAuthority> Follower<U, W, A> {
                     number,
                     %hash,
                     quorum = %ours,
-                    "the upstream contradicts a quorum"
+                    "the node contradicts a quorum"
                 ),
                 None => tracing::warn!(
                     node = node_name,
                     number,
                     %hash,
-                    "the upstream contradicts another one, and no quorum agrees"
+                    "the node contradicts another one, and no quorum agrees"
                 ),
             }
             (self.on_event)(Event::Dissent(node));
@@ -309,12 +309,12 @@ impl<U: Upstream, W: HeldWindow, A: HeadAuthority> Follower<U, W, A> {
         for id in quarantined.without(before).iter() {
             self.health.set_quarantined(id, true);
             let name = self.upstreams[id].client.name();
-            tracing::warn!(node = name, "the upstream is quarantined");
+            tracing::warn!(node = name, "the node is quarantined");
         }
         for id in before.without(quarantined).iter() {
             self.health.set_quarantined(id, false);
             let name = self.upstreams[id].client.name();
-            tracing::info!(node = name, "the upstream is no longer quarantined");
+            tracing::info!(node = name, "the node is no longer quarantined");
         }
     }
 

@@ -16,10 +16,10 @@ use crate::upstream::{
 /// An upstream's answer to one of the calls below.
 pub(super) struct Answered<H> {
     pub(super) upstream: UpstreamId,
-    pub(super) answer: Answer<H>,
+    pub(super) answer: CallAnswer<H>,
 }
 
-pub(super) enum Answer<H> {
+pub(super) enum CallAnswer<H> {
     /// To [`poll`].
     Polled(Result<PollAnswer, CallError>),
     /// To [`subscribe`].
@@ -40,7 +40,7 @@ pub(super) enum Answer<H> {
     /// To [`fetch_first`].
     FetchedFirst {
         ask: Ask,
-        first: Result<(FirstBlock, Identity), FetchError>,
+        first: Result<(FirstBlock, StatedIdentity), FetchError>,
     },
     /// To [`fetch_genesis`].
     FetchedGenesis(Result<Arc<Block>, FetchError>),
@@ -58,7 +58,7 @@ pub(super) enum Purpose {
 
 /// The chain of an upstream.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Identity {
+pub(super) struct StatedIdentity {
     pub(super) chain_id: u64,
     /// Hash of its genesis; `None` if it was not asked, or does not have it.
     pub(super) genesis: Option<B256>,
@@ -66,7 +66,7 @@ pub(super) struct Identity {
 
 /// What an upstream says about itself.
 pub(super) struct PollAnswer {
-    pub(super) identity: Identity,
+    pub(super) identity: StatedIdentity,
     pub(super) head: HeadClaim,
     /// `None`: it was not asked.
     pub(super) settled: Option<SettledClaims>,
@@ -82,8 +82,11 @@ pub(super) struct SettledClaims {
 }
 
 /// Asks an upstream for its chain id and, if `with_genesis`, for the hash of its genesis.
-async fn identify<U: Upstream>(client: &U, with_genesis: bool) -> Result<Identity, CallError> {
-    Ok(Identity {
+async fn identify<U: Upstream>(
+    client: &U,
+    with_genesis: bool,
+) -> Result<StatedIdentity, CallError> {
+    Ok(StatedIdentity {
         chain_id: client.chain_id().await?,
         genesis: match with_genesis {
             true => client.hash_at(0).await.ok().flatten(),
@@ -127,13 +130,13 @@ pub(super) async fn poll<U: Upstream>(
     };
     Answered {
         upstream,
-        answer: Answer::Polled(answer.await),
+        answer: CallAnswer::Polled(answer.await),
     }
 }
 
 /// Subscribes to an upstream's heads.
 pub(super) async fn subscribe<U: Upstream>(upstream: UpstreamId, client: U) -> Answered<U::Heads> {
-    let answer = Answer::Subscribed(client.heads().await);
+    let answer = CallAnswer::Subscribed(client.heads().await);
     Answered { upstream, answer }
 }
 
@@ -142,7 +145,7 @@ pub(super) async fn next<H: HeadStream>(upstream: UpstreamId, mut heads: H) -> A
     let head = heads.next().await;
     Answered {
         upstream,
-        answer: Answer::Announced(heads, head),
+        answer: CallAnswer::Announced(heads, head),
     }
 }
 
@@ -155,7 +158,7 @@ pub(super) async fn ask_hash<U: Upstream>(
     let hash = client.hash_at(number).await;
     Answered {
         upstream,
-        answer: Answer::HashAt { number, hash },
+        answer: CallAnswer::HashAt { number, hash },
     }
 }
 
@@ -181,7 +184,7 @@ pub(super) async fn fetch_first<U: Upstream>(
     };
     Answered {
         upstream,
-        answer: Answer::FetchedFirst {
+        answer: CallAnswer::FetchedFirst {
             ask,
             first: first.await,
         },
@@ -193,7 +196,7 @@ pub(super) async fn fetch_genesis<U: Upstream>(
     upstream: UpstreamId,
     client: U,
 ) -> Answered<U::Heads> {
-    let answer = Answer::FetchedGenesis(client.block(Ask::Number(0)).await);
+    let answer = CallAnswer::FetchedGenesis(client.block(Ask::Number(0)).await);
     Answered { upstream, answer }
 }
 
@@ -207,7 +210,7 @@ pub(super) async fn fetch<U: Upstream>(
     let block = client.block(ask).await;
     Answered {
         upstream,
-        answer: Answer::Fetched {
+        answer: CallAnswer::Fetched {
             ask,
             purpose,
             block,

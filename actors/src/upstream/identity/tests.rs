@@ -31,13 +31,13 @@ fn is_known(chain_id: u64, hash: B256) -> bool {
 
 /// `1a` for a node of chain 1 with genesis `a`, `?` for one that has not answered, `!` for one that
 /// failed.
-fn answer(text: &str) -> Answer {
+fn answer(text: &str) -> ChainAnswer {
     match text {
-        "?" => Answer::Pending,
-        "!" => Answer::Failed(CallError::Busy),
+        "?" => ChainAnswer::Pending,
+        "!" => ChainAnswer::Failed(CallError::Busy),
         _ => {
             let (chain_id, letter) = text.split_at(text.len() - 1);
-            Answer::Stated(Statement {
+            ChainAnswer::Stated(Statement {
                 chain_id: chain_id.parse().unwrap(),
                 genesis: genesis(letter.chars().next().unwrap()),
             })
@@ -46,12 +46,12 @@ fn answer(text: &str) -> Answer {
 }
 
 /// The same notation for the outcome: `1a` is agreed, `?` still possible, `x` impossible.
-fn agreement(text: &str) -> Agreement {
+fn agreement(text: &str) -> ChainVote {
     match (text, answer_of(text)) {
-        ("?", _) => Agreement::StillPossible,
-        ("x", _) => Agreement::Impossible,
+        ("?", _) => ChainVote::StillPossible,
+        ("x", _) => ChainVote::Impossible,
         (_, Some(Statement { chain_id, genesis })) => {
-            Agreement::Agreed(ChainIdentity::new(chain_id, genesis))
+            ChainVote::Agreed(ChainIdentity::new(chain_id, genesis))
         }
         (text, None) => panic!("{text}"),
     }
@@ -59,8 +59,8 @@ fn agreement(text: &str) -> Agreement {
 
 fn answer_of(text: &str) -> Option<Statement> {
     match (text != "x").then(|| answer(text))? {
-        Answer::Stated(statement) => Some(statement),
-        Answer::Pending | Answer::Failed(_) => None,
+        ChainAnswer::Stated(statement) => Some(statement),
+        ChainAnswer::Pending | ChainAnswer::Failed(_) => None,
     }
 }
 
@@ -178,12 +178,12 @@ const CASES: &[Case] = &[
 #[test]
 fn a_quorum_decides_what_is_not_pinned() {
     for (pinned, quorum, answers, expected) in CASES {
-        let given: Vec<Answer> = answers.split(' ').map(answer).collect();
+        let given: Vec<ChainAnswer> = answers.split(' ').map(answer).collect();
         let found = agree_on(&pins(pinned), *quorum, &given, is_known);
         let case = format!("{pinned:?}, {quorum} of {answers}");
         assert_eq!(found, agreement(expected), "{case}");
         // The order of the nodes is of no importance.
-        let reversed: Vec<Answer> = given.into_iter().rev().collect();
+        let reversed: Vec<ChainAnswer> = given.into_iter().rev().collect();
         let found = agree_on(&pins(pinned), *quorum, &reversed, is_known);
         assert_eq!(found, agreement(expected), "{case}, reversed");
     }
@@ -205,9 +205,9 @@ fn later_answers_change_no_outcome() {
     };
     for number in 0..states.len().pow(nodes) {
         let texts = read(number);
-        let given: Vec<Answer> = texts.iter().map(|text| answer(text)).collect();
+        let given: Vec<ChainAnswer> = texts.iter().map(|text| answer(text)).collect();
         let before = agree_on(&Pins::default(), 2, &given, is_known);
-        if before == Agreement::StillPossible {
+        if before == ChainVote::StillPossible {
             assert!(texts.contains(&"?"), "{texts:?}");
             continue;
         }

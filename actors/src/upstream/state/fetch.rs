@@ -151,7 +151,7 @@ impl Shared {
         let checked = checked.inspect_err(|error| {
             if error.is_panic() {
                 self.panics.count();
-                tracing::error!("a check of an upstream's answer panicked");
+                tracing::error!("a check of a node's answer panicked");
             }
         })?;
         self.counts.count_call(match &checked {
@@ -177,7 +177,7 @@ impl Shared {
                         node = %upstream.client.endpoint(),
                         block = block.number,
                         %error,
-                        "the upstream does not have the state of a served block: it may be pruned"
+                        "the node does not have the state of a served block: it may be pruned"
                     );
                 }
                 (Verdict::NotAtFault, Retry::Futile)
@@ -190,7 +190,7 @@ impl Shared {
             StateFetchError::Unchecked(_) => (Verdict::NotAtFault, Retry::Futile),
         };
         let (number, hash) = (block.number, block.hash);
-        tracing::debug!(node = %upstream.client.endpoint(), number, %hash, %error, "the upstream did not give the state");
+        tracing::debug!(node = %upstream.client.endpoint(), number, %hash, %error, "the node did not give the state");
         if verdict != Verdict::NotAtFault {
             // If the channel is full, another report would add nothing.
             let _ = self.fault_reports.try_send(FaultReport {

@@ -167,6 +167,6 @@ fn the_votes_are_counted() {
         ("2 | | a101 a101 z7", 2),
     ] {
         let mut scene = Scene::new(text);
-        assert_eq!(decide(&mut scene, NOW).have, want, "{text}");
+        assert_eq!(decide(&mut scene, NOW).agreeing, want, "{text}");
     }
 }

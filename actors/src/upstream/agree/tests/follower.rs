@@ -199,7 +199,7 @@ impl SimFollower {
                 // Calls for heads are not backed off for long: an old majority that returns has to
                 // be heard.
                 tracked.poll_at = step + POLL;
-                self.quorum.heard(now, node, Said::Out);
+                self.quorum.heard(now, node, Said::Failed);
             }
         }
         let tracked = &mut self.nodes[node];
@@ -213,8 +213,8 @@ impl SimFollower {
     fn name_head(&mut self, world: &mut World, node: usize) {
         let now = world.now();
         let is_other = world.nodes[node].mode == Mode::OtherChain;
-        if is_other && self.policy.holds(Rule::Identity) {
-            self.quorum.heard(now, node, Said::Out);
+        if is_other && self.policy.holds(Rule::Trusted) {
+            self.quorum.heard(now, node, Said::Failed);
             return;
         }
         let claim = match world.head(node) {
@@ -247,7 +247,7 @@ impl SimFollower {
     fn read_state(&mut self, world: &World, node: usize) {
         if world.nodes[node].mode == Mode::RefusesState && !self.policy.holds(Rule::Classes) {
             self.nodes[node].heads_backoff = world.step + BACKOFF;
-            self.quorum.heard(world.now(), node, Said::Out);
+            self.quorum.heard(world.now(), node, Said::Failed);
         }
     }
 

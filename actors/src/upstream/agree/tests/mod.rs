@@ -97,9 +97,9 @@ impl Chain for ServedBranch {
 ///   verified block whose path is known down to branch `a`, `known=z101..98` are verified blocks.
 /// - For each upstream, its statements in order, separated by commas. `a100` is a head, and
 ///   `a100@3` one that it named three half block times ago; it still names the last one now. `!`
-///   says that it does not. `?99=a99` is an answer, `f=a90` and `s=a95` are settled blocks, `out`
-///   is a fault, `syncing` and `-` (nothing) are what they say. `busy` upstreams are not asked for
-///   blocks.
+///   says that it does not. `?99=a99` is an answer, `f=a90` and `s=a95` are settled blocks,
+///   `failed` is a fault, `syncing` and `-` (nothing) are what they say. `busy` upstreams are not
+///   asked for blocks.
 struct Scene {
     quorum: Quorum,
     held: Option<ServedBranch>,
@@ -211,9 +211,9 @@ fn state(quorum: &mut Quorum, node: usize, words: &str) {
                 number: asked[1..].parse().unwrap(),
                 hash: (block_name != "none").then(|| block(block_name).1),
             },
-            None if word == "out" => {
+            None if word == "failed" => {
                 last = None;
-                Said::Out
+                Said::Failed
             }
             None if word == "syncing" => Said::Syncing(true),
             None if matches!(word, "-" | "!" | "busy") => continue,

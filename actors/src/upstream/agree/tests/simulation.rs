@@ -280,7 +280,7 @@ fn every_rule_is_needed() {
         (Rule::Claims, "is not finalized"),
         (Rule::Quorum, "is invented|is not finalized"),
         (Rule::Finalized, "was reverted"),
-        (Rule::Identity, "is served|is missing"),
+        (Rule::Trusted, "is served|is missing"),
         (Rule::Headers, "breaks a rule of headers"),
         (Rule::Classes, "three block times ago|nothing is served"),
         (Rule::Bytes, "over its budget"),

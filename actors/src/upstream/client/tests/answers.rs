@@ -76,7 +76,7 @@ async fn calls(upstream: &UpstreamClient) -> Vec<(&'static str, usize, CallError
             upstream
                 .block_by_hash(HASH, 5_000)
                 .await
-                .map(Answer::into_json),
+                .map(JsonAnswer::into_json),
         ),
     );
     end(
@@ -86,7 +86,7 @@ async fn calls(upstream: &UpstreamClient) -> Vec<(&'static str, usize, CallError
             upstream
                 .block_by_number(1, 6_000)
                 .await
-                .map(Answer::into_json),
+                .map(JsonAnswer::into_json),
         ),
     );
     let receipts = upstream.block_receipts(HASH, &[], 7_000).await;

@@ -36,7 +36,7 @@ async fn every_call_passes_its_answer_on_verbatim() {
             upstream
                 .block_by_hash(HASH, usize::MAX)
                 .await
-                .map(Answer::into_json)
+                .map(JsonAnswer::into_json)
         },
         "eth_getBlockByHash",
         json!([hash, true]),
@@ -47,7 +47,7 @@ async fn every_call_passes_its_answer_on_verbatim() {
             upstream
                 .block_by_number(300, usize::MAX)
                 .await
-                .map(Answer::into_json)
+                .map(JsonAnswer::into_json)
         },
         "eth_getBlockByNumber",
         json!(["0x12c", true]),
