@@ -20,6 +20,7 @@
 //! | [`usage`] | what keys used: counted, merged, and asked for | |
 //! | [`store`] | where all of this is kept | |
 //! | `time.rs` | wall-clock time | `crate::` |
+//! | `utc.rs` | dates and times of day, as people write and read them | |
 //! | every module | | `actix`, `tokio`, `SystemTime::now`, `Instant::now` |
 
 pub mod account;
@@ -36,5 +37,7 @@ pub mod secret;
 pub mod store;
 mod time;
 pub mod usage;
+mod utc;
 
 pub use time::UnixMillis;
+pub use utc::{InvalidTime, UtcTime};
