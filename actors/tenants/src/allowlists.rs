@@ -304,6 +304,14 @@ impl fmt::Display for UserAgentPart {
 #[serde(try_from = "String", into = "String")]
 pub struct MethodName(Box<str>);
 
+impl MethodName {
+    /// The name.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
 impl FromStr for MethodName {
     type Err = InvalidEntry;
 

@@ -19,11 +19,13 @@
 //! | [`audit`] | who did what to which key | |
 //! | [`usage`] | what keys used: counted, merged, and asked for | |
 //! | [`store`] | where all of this is kept | |
+//! | [`administration`] | what pages, the admin API and commands do: rights, changes, views | `rusqlite`, `SqliteStore` |
 //! | `time.rs` | wall-clock time | `crate::` |
 //! | `utc.rs` | dates and times of day, as people write and read them | |
 //! | every module | | `actix`, `tokio`, `SystemTime::now`, `Instant::now` |
 
 pub mod account;
+pub mod administration;
 pub mod allowlists;
 pub mod audit;
 pub mod command;

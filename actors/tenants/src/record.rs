@@ -110,7 +110,8 @@ pub enum Algorithm {
 }
 
 /// Whether a key lets clients in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub enum KeyState {
     /// It does.
     Active,

@@ -18,6 +18,13 @@ impl UnixMillis {
         let millis = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         Self(self.0.saturating_add(millis))
     }
+
+    /// This much earlier, or 1970.
+    #[must_use]
+    pub fn before(self, time: Duration) -> Self {
+        let millis = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        Self(self.0.saturating_sub(millis))
+    }
 }
 
 impl From<SystemTime> for UnixMillis {

@@ -19,4 +19,4 @@ pub use counts::{CELLS_MAX, METHODS_MAX, RequestUse, TakenCounts, UsageCounts};
 pub use merged::{FLUSH_CELLS_MAX, FLUSH_INTERVAL, Labels, MERGED_CELLS_MAX, Merged};
 pub use query::{GroupBy, UsageAnswer, UsageCell, UsageOf, UsageQuery, UsageRow};
 pub use resolution::Resolution;
-pub use used::{LATENCY_BOUNDS, LATENCY_BUCKETS, Label, SESSION_LABEL, Used};
+pub use used::{LATENCY_BOUNDS, LATENCY_BUCKETS, Label, OK_LABEL, SESSION_LABEL, Used};

@@ -7,6 +7,9 @@ pub type Label = Arc<str>;
 /// opened and to be notified.
 pub const SESSION_LABEL: &str = "session";
 
+/// The outcome of requests that were answered with a result.
+pub const OK_LABEL: &str = "ok";
+
 /// Largest latencies of the buckets but the last, which has no bound.
 ///
 /// An answer from memory takes less than 0.25 ms, one that computes some milliseconds, one that

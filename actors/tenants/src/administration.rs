@@ -1,0 +1,383 @@
+//! Everything that a page, the admin API or a command does to tenants, keys and accounts.
+//!
+//! Each thing to do is an [`Operation`]: a plain struct that is also the JSON of the admin API, and
+//! whose answer is a *view*, JSON as well. [`Administration`] runs it: it checks the right of the
+//! one who asks, writes the change with its entry of the audit, and then makes it in memory. A view
+//! has neither digests nor hashes; a secret is in the answer to the operation that makes it, and in
+//! no other.
+//!
+//! | file | operations |
+//! |---|---|
+//! | `tenants` | on tenants |
+//! | `keys`, `key_list` | on keys |
+//! | `usage`, `audit_list` | what was used, and what was done |
+//! | `accounts`, `tokens` | on people and programs that administer |
+//! | `logins` | who asks, by a password, a cookie or an API token |
+//!
+//! | file | what else there is |
+//! |---|---|
+//! | `requester`, `error` | who asks, and why not |
+//! | `patch`, `settings`, `span`, `secret_text` | parts of operations |
+//! | `key_rows` | all keys in one table, for lists |
+
+mod accounts;
+mod audit_list;
+mod error;
+mod key_list;
+mod key_rows;
+mod keys;
+mod logins;
+mod patch;
+mod requester;
+mod secret_text;
+mod settings;
+mod span;
+mod tenants;
+mod tokens;
+mod usage;
+
+use std::{
+    collections::{HashMap, HashSet},
+    mem,
+};
+
+pub use self::{
+    accounts::{
+        AccountView, AccountsView, CreateAccount, ListAccounts, PreparedAccount, PreparedPassword,
+        RemoveAccount, ResetPassword, RoleName, SetPassword,
+    },
+    audit_list::{AUDIT_LIST_MAX, AuditEntryView, AuditListView, AuthorView, ListAudit},
+    error::{AdminError, AdminErrorKind, ErrorBody, ErrorView},
+    key_list::{KEY_LIST_MAX, KeyListView, KeySort, ListKeys},
+    keys::{
+        ChangedKeyView, CreateKey, GetKey, KeyView, Last24h, NewKeyView, RecordSource, RevokeKey,
+        RotateKey, SecretView, SettingsView, TenantName, UpdateKey,
+    },
+    logins::{
+        Authenticate, BeginLogin, ClaimFirstAccount, Credential, EndLogin, FindPassword,
+        HasAccounts, MeView, NewLogin, RefuseLogin, StoredPassword, VerifiedPassword, WhoAmI,
+    },
+    patch::Patch,
+    requester::{Identity, Requester},
+    secret_text::SecretText,
+    settings::{AllowPatch, LimitsPatch, QuotaPatch, RateRequest, SecretRequest, SettingsPatch},
+    span::{InvalidSpan, Span},
+    tenants::{
+        CreateTenant, GetTenant, KeyCounts, ListTenants, RemoveTenant, TENANT_LIST_MAX,
+        TenantListView, TenantRef, TenantView, UpdateTenant,
+    },
+    tokens::{CreateToken, ListTokens, NewTokenView, RemoveToken, TokenView, TokensView},
+    usage::{
+        Breakdown, GetUsage, InvalidBreakdown, LatencyView, USAGE_ROWS_MAX, UsageRowView, UsageView,
+    },
+};
+
+use self::{key_rows::KeyRows, usage::RecentUse};
+use crate::{
+    UnixMillis,
+    account::{AccountChange, Accounts},
+    audit::{AuditEntry, Author, Detail, Verb},
+    command::{Change, Command},
+    directory::Directory,
+    id::{KeyId, TenantId},
+    name::Name,
+    secret::KeyPrefix,
+    store::{Commit, Loaded, StoreError, TenantStore},
+    usage::UsageCell,
+};
+
+/// Something to do, or to look up.
+pub trait Operation: Sized {
+    /// What is answered.
+    type Answer;
+
+    /// Whether it reads usage, so that what was counted is to be stored before.
+    const READS_USAGE: bool = false;
+
+    /// Does it.
+    ///
+    /// # Errors
+    /// It is refused, or the store failed. Nothing has changed then.
+    fn run(
+        self,
+        administration: &mut Administration,
+        by: &Requester,
+    ) -> Result<Self::Answer, AdminError>;
+}
+
+/// All tenants, keys and accounts, with the store that keeps them.
+pub struct Administration {
+    store: Box<dyn TenantStore>,
+    directory: Directory,
+    accounts: Accounts,
+    /// When keys were last used, also those that are gone.
+    last_used: HashMap<KeyId, UnixMillis>,
+    configured: Vec<ConfiguredEntry>,
+    methods: HashSet<Box<str>>,
+    /// Made when a list is first asked for.
+    rows: Option<KeyRows>,
+    /// What keys used in the last 24 hours, for a list that is sorted by it.
+    recent: Option<RecentUse>,
+    changed: Changed,
+    failure: Option<StoreError>,
+}
+
+/// What an [`Administration`] is made of.
+pub struct AdministrationSetup {
+    /// Where everything is kept.
+    pub store: Box<dyn TenantStore>,
+    /// The keys that the configuration names.
+    pub configured: Vec<ConfiguredEntry>,
+    /// The methods that an allowlist may name; any, if there are none.
+    pub methods: Vec<String>,
+}
+
+/// A key that the configuration names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConfiguredEntry {
+    /// Its tenant's name.
+    pub tenant: Name,
+    /// Identifies it in public.
+    pub id: KeyId,
+    /// Its first characters.
+    pub prefix: KeyPrefix,
+}
+
+/// What has changed, for whoever puts it in force.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Changed {
+    /// A tenant or a key.
+    pub keys: bool,
+    /// What a tenant or key that was there before may use.
+    pub quotas: bool,
+}
+
+impl Administration {
+    /// Reads the store.
+    ///
+    /// # Errors
+    /// The store cannot be read, or is damaged.
+    pub fn open(setup: AdministrationSetup) -> Result<Self, StoreError> {
+        let AdministrationSetup {
+            mut store,
+            configured,
+            methods,
+        } = setup;
+        let Loaded {
+            directory,
+            accounts,
+            last_used,
+        } = store.load()?;
+        Ok(Self {
+            store,
+            directory,
+            accounts,
+            last_used,
+            configured,
+            methods: methods.into_iter().map(Into::into).collect(),
+            rows: None,
+            recent: None,
+            changed: Changed::default(),
+            failure: None,
+        })
+    }
+
+    /// All stored tenants and keys.
+    #[must_use]
+    pub const fn directory(&self) -> &Directory {
+        &self.directory
+    }
+
+    /// What has changed since the last call.
+    pub fn take_changed(&mut self) -> Changed {
+        mem::take(&mut self.changed)
+    }
+
+    /// Why the store failed the last time that it was called; `None` if it did not.
+    #[must_use]
+    pub const fn failure(&self) -> Option<&StoreError> {
+        self.failure.as_ref()
+    }
+
+    /// Replaces the keys that the configuration names.
+    ///
+    /// # Errors
+    /// The audit cannot be written. The keys are replaced all the same.
+    pub fn replace_configured(
+        &mut self,
+        configured: Vec<ConfiguredEntry>,
+        now: UnixMillis,
+    ) -> Result<(), StoreError> {
+        self.configured = configured;
+        self.rows = None;
+        self.changed.keys = true;
+        let entry = AuditEntry {
+            at: now,
+            author: Author::Configuration,
+            from: None,
+            verb: Verb::CONFIGURATION_RELOAD,
+            tenant: None,
+            key: None,
+            detail: Detail::default(),
+        };
+        let commit = Commit {
+            entry: Some(&entry),
+            ..Commit::default()
+        };
+        self.store(|store| store.commit(&commit))
+    }
+
+    /// Notes that a key was used. This is stored with its usage.
+    pub fn mark_used(&mut self, key: KeyId, at: UnixMillis) {
+        let last = self.last_used.entry(key).or_default();
+        *last = at.max(*last);
+        if let Some(rows) = &mut self.rows {
+            rows.mark_used(key, *last);
+        }
+    }
+
+    /// The tenant of a key, stored or configured.
+    #[must_use]
+    pub fn tenant_of(&self, key: KeyId) -> Option<TenantId> {
+        if let Some(key) = self.directory.key(key) {
+            return Some(key.tenant);
+        }
+        let entry = self.configured.iter().find(|entry| entry.id == key)?;
+        Some(self.configured_tenant(&entry.tenant))
+    }
+
+    /// Stores usage.
+    ///
+    /// # Errors
+    /// The store cannot be written.
+    pub fn add_usage(&mut self, cells: &[UsageCell]) -> Result<(), StoreError> {
+        self.store(|store| store.add_usage(cells))
+    }
+
+    /// Removes a bounded part of what is over at `now`: old usage and audit, logins and API tokens.
+    /// Says whether there is more to remove.
+    ///
+    /// # Errors
+    /// The store cannot be written.
+    pub fn expire(&mut self, now: UnixMillis) -> Result<bool, StoreError> {
+        let over = self.accounts.plan_expiry(now);
+        if !over.is_empty() {
+            self.commit(Vec::new(), over, None)?;
+        }
+        self.store(|store| store.expire(now))
+    }
+
+    /// Calls the store, and keeps in mind whether that failed.
+    fn store<T>(
+        &mut self,
+        call: impl FnOnce(&mut dyn TenantStore) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        let outcome = call(&mut *self.store);
+        self.failure = outcome.as_ref().err().cloned();
+        outcome
+    }
+
+    /// Writes changes, and makes them.
+    fn commit(
+        &mut self,
+        directory: Vec<Change>,
+        accounts: Vec<AccountChange>,
+        entry: Option<&AuditEntry>,
+    ) -> Result<(), StoreError> {
+        let commit = Commit {
+            directory: &directory,
+            accounts: &accounts,
+            entry,
+        };
+        self.store(|store| store.commit(&commit))?;
+        self.changed.keys |= !directory.is_empty();
+        for change in directory {
+            if let Some(rows) = &mut self.rows {
+                rows.change(&change, &self.directory);
+            }
+            self.directory.make(change);
+        }
+        for change in accounts {
+            self.accounts.make(change);
+        }
+        Ok(())
+    }
+
+    /// Runs a command, with its entry of the audit.
+    fn run_command(
+        &mut self,
+        command: Command,
+        detail: Detail,
+        by: &Requester,
+    ) -> Result<(), AdminError> {
+        let (tenant, key) = match &command {
+            Command::CreateTenant { id, .. }
+            | Command::UpdateTenant { id, .. }
+            | Command::RemoveTenant { id } => (Some(*id), None),
+            Command::CreateKey { key, tenant, .. } => (Some(*tenant), Some(key.id)),
+            Command::UpdateKey { id, .. }
+            | Command::RotateKey { id, .. }
+            | Command::RevokeKey { id } => (self.tenant_of(*id), Some(*id)),
+        };
+        let changes_quotas = matches!(
+            command,
+            Command::UpdateTenant { .. } | Command::UpdateKey { .. }
+        );
+        let accounts = match &command {
+            Command::RemoveTenant { id } => self.accounts.plan_removal_of(*id),
+            _ => Vec::new(),
+        };
+        let entry = AuditEntry {
+            tenant,
+            key,
+            ..by.entry(Verb::of(&command), detail)
+        };
+        let changes = self.directory.plan(command, by.now)?;
+        self.commit(changes, accounts, Some(&entry))?;
+        self.changed.quotas |= changes_quotas;
+        Ok(())
+    }
+
+    /// The tenant of configured keys: the stored one of the name, or one that is nowhere else.
+    fn configured_tenant(&self, name: &Name) -> TenantId {
+        let stored = self.directory.tenant_named(name.as_str());
+        stored.map_or_else(
+            || TenantId::of_configured(name.as_str()),
+            |tenant| tenant.id,
+        )
+    }
+
+    /// The tenant of an id.
+    fn tenant_name(&self, id: TenantId) -> Option<TenantName> {
+        if let Some(tenant) = self.directory.tenant(id) {
+            let name = tenant.name.clone();
+            return Some(TenantName { id, name });
+        }
+        let mut configured = self.configured.iter();
+        let entry = configured.find(|entry| self.configured_tenant(&entry.tenant) == id)?;
+        let name = entry.tenant.clone();
+        Some(TenantName { id, name })
+    }
+
+    /// The tenant that somebody names, if they may see it.
+    fn tenant(&self, named: &TenantRef, by: &Requester) -> Result<TenantName, AdminError> {
+        let by_id = named.as_str().parse().ok();
+        let by_id = by_id.and_then(|id| self.tenant_name(id));
+        let found = by_id.or_else(|| {
+            let name: Name = named.as_str().parse().ok()?;
+            self.tenant_name(self.configured_tenant(&name))
+        });
+        found
+            .filter(|tenant| by.may_see(tenant.id))
+            .ok_or_else(|| AdminError::NoTenant(named.to_string()))
+    }
+
+    /// The stored tenant that somebody names.
+    fn stored_tenant(&self, named: &TenantRef, by: &Requester) -> Result<TenantName, AdminError> {
+        let tenant = self.tenant(named, by)?;
+        match self.directory.tenant(tenant.id) {
+            Some(_) => Ok(tenant),
+            None => Err(AdminError::ConfiguredTenant(tenant.name)),
+        }
+    }
+}

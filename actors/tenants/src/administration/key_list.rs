@@ -1,0 +1,128 @@
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::{
+    AdminError, Administration, KeyView, Operation, Requester, TenantRef, key_rows::RowQuery,
+};
+use crate::record::KeyState;
+
+/// Most keys of one page of a list.
+pub const KEY_LIST_MAX: usize = 500;
+
+/// Lists keys. Holders see those of their tenant.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+pub struct ListKeys {
+    /// Only those of this tenant.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tenant: Option<TenantRef>,
+    /// Only those that have this in their name or their tenant's, in upper or lower case, or that
+    /// begin with it, or whose id it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub search: Option<String>,
+    /// Only those in this state.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub state: Option<KeyState>,
+    /// By what they are sorted.
+    pub sort: KeySort,
+    /// Whether the last one comes first.
+    pub descending: bool,
+    /// How many are left out before the first one.
+    pub offset: usize,
+    /// Most keys of the answer; [`KEY_LIST_MAX`] if there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limit: Option<usize>,
+}
+
+/// By what keys are sorted. Keys that are equal in it are sorted by name and id.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum KeySort {
+    /// Their name.
+    #[default]
+    Name,
+    /// Their tenant's name.
+    Tenant,
+    /// When they were made.
+    Created,
+    /// When they were last used.
+    LastUsed,
+    /// Requests of the last 24 hours, as of a minute ago at most.
+    #[serde(rename = "requests24h")]
+    Requests24h,
+}
+
+/// A page of keys.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct KeyListView {
+    /// The keys.
+    pub keys: Vec<KeyView>,
+    /// How many there are on all pages.
+    pub total: usize,
+}
+
+impl Operation for ListKeys {
+    type Answer = KeyListView;
+
+    const READS_USAGE: bool = true;
+
+    fn run(
+        self,
+        administration: &mut Administration,
+        by: &Requester,
+    ) -> Result<KeyListView, AdminError> {
+        let limit = list_limit(self.limit, KEY_LIST_MAX)?;
+        let own = by.own_tenant()?;
+        let tenant = match &self.tenant {
+            Some(named) => Some(administration.tenant(named, by)?.id),
+            None => own,
+        };
+        let search = self.search.as_deref().map(str::trim);
+        let search = search.filter(|search| !search.is_empty());
+        let lower = search.map(str::to_lowercase);
+        let query = RowQuery {
+            tenant,
+            search: lower.as_deref().zip(search),
+            state: self.state,
+            sort: self.sort,
+            descending: self.descending,
+            offset: self.offset,
+            limit,
+            now: by.now,
+        };
+        let (ids, total) = match self.sort {
+            KeySort::Requests24h => {
+                let recent = administration.recent_use(by.now)?;
+                let requests = |id| recent.get(&id).map_or(0, |used| used.requests);
+                administration.rows().page(&query, requests)
+            }
+            _ => administration.rows().page(&query, |_| 0),
+        };
+        let used = match self.sort {
+            // The numbers by which they are sorted.
+            KeySort::Requests24h => administration.recent_use(by.now)?,
+            _ => Arc::new(administration.last_24h(ids.clone(), by.now)?),
+        };
+        let views = ids.into_iter().filter_map(|id| {
+            let view = administration.bare_key_view(id, by)?;
+            let last24h = used.get(&id).copied().unwrap_or_default();
+            Some(KeyView { last24h, ..view })
+        });
+        let keys = views.collect();
+        Ok(KeyListView { keys, total })
+    }
+}
+
+/// The length of a page.
+pub(super) fn list_limit(limit: Option<usize>, most: usize) -> Result<usize, AdminError> {
+    match limit {
+        None => Ok(most),
+        Some(limit) if (1..=most).contains(&limit) => Ok(limit),
+        Some(_) => {
+            let reason = format!("a page has 1 to {most} entries");
+            Err(AdminError::invalid("limit", reason))
+        }
+    }
+}

@@ -1,0 +1,419 @@
+use std::{collections::HashMap, fmt, str::FromStr, sync::Arc, time::Duration};
+
+use serde::{Deserialize, Serialize};
+
+use super::{AdminError, Administration, Last24h, Operation, Requester, Span, TenantRef};
+use crate::{
+    UnixMillis,
+    command::CommandError,
+    id::KeyId,
+    store::StoreError,
+    usage::{
+        GroupBy, LATENCY_BOUNDS, LATENCY_BUCKETS, Label, OK_LABEL, Resolution, UsageAnswer,
+        UsageOf, UsageQuery, UsageRow, Used,
+    },
+};
+
+/// Most rows of one answer: 720 minutes of 20 methods, or so.
+pub const USAGE_ROWS_MAX: usize = 20_000;
+
+/// Most rows that are read for it, with outcomes told apart.
+const ROWS_READ_MAX: usize = 60_000;
+
+/// The spans of time until now that may be asked for: a period, and as long as usage is kept.
+const LAST_MIN: Duration = Resolution::Minute.period();
+const LAST_MAX: Duration = Resolution::Day.kept();
+
+/// How long the usage of all keys is held.
+const RECENT: Duration = Duration::from_secs(60);
+
+const DAY: Duration = Resolution::Day.period();
+
+/// Asks for usage: of one key, of a tenant, or of all. Holders see that of their tenant.
+///
+/// The range is `from` to `to`, or else the `last` span of time until now; without any, the last
+/// day.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+pub struct GetUsage {
+    /// Only that of this tenant.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tenant: Option<TenantRef>,
+    /// Only that of this key.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub key: Option<KeyId>,
+    /// When the range begins.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub from: Option<UnixMillis>,
+    /// When the range ends; now if there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub to: Option<UnixMillis>,
+    /// How long the range is that ends now.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last: Option<Span>,
+    /// What is told apart.
+    pub by: Breakdown,
+}
+
+/// What rows of usage tell apart: any of `time`, `key`, `method` and `outcome`, with commas between
+/// them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Breakdown(pub GroupBy);
+
+/// A text is not a breakdown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("usage is told apart by any of time, key, method and outcome, with commas between them")]
+pub struct InvalidBreakdown;
+
+/// Usage.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct UsageView {
+    /// When the first period begins.
+    pub from: UnixMillis,
+    /// When the last period ends: later than asked for if that is within a period.
+    pub to: UnixMillis,
+    /// How long each period is, in milliseconds.
+    pub period: u64,
+    /// The bounds of the buckets of latencies in milliseconds. One more bucket has no bound.
+    pub latency_bounds: Vec<f64>,
+    /// What was used, sorted by time, key, method and outcome. A period without usage has no row.
+    pub rows: Vec<UsageRowView>,
+    /// Whether there are more rows, which are left out.
+    pub is_truncated: bool,
+}
+
+/// A sum of usage. What is not told apart is `None`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct UsageRowView {
+    /// When the period begins.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at: Option<UnixMillis>,
+    /// The key.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<KeyId>,
+    /// The method, or `session` for what sessions did besides requests.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub method: Option<String>,
+    /// The outcome, or `session`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outcome: Option<String>,
+    /// Requests.
+    pub requests: u64,
+    /// Those that were not answered with a result.
+    pub errors: u64,
+    /// Units.
+    pub units: u64,
+    /// Bytes of requests.
+    pub bytes_in: u64,
+    /// Bytes of answers and notifications.
+    pub bytes_out: u64,
+    /// WebSocket sessions that were opened.
+    pub sessions: u64,
+    /// Notifications that were sent.
+    pub notifications: u64,
+    /// How long answers took.
+    pub latency: LatencyView,
+}
+
+/// How long answers took.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LatencyView {
+    /// Requests by bucket.
+    pub buckets: [u64; LATENCY_BUCKETS],
+    /// The bound in milliseconds that half of the requests kept; `None` if there is no such bound,
+    /// or no request.
+    pub p50: Option<f64>,
+    /// The bound that 95 of 100 kept.
+    pub p95: Option<f64>,
+    /// The bound that 99 of 100 kept.
+    pub p99: Option<f64>,
+}
+
+impl Operation for GetUsage {
+    type Answer = UsageView;
+
+    const READS_USAGE: bool = true;
+
+    fn run(
+        self,
+        administration: &mut Administration,
+        by: &Requester,
+    ) -> Result<UsageView, AdminError> {
+        let own = by.own_tenant()?;
+        let (from, to) = self.range(by.now)?;
+        let tenant = match &self.tenant {
+            Some(named) => Some(administration.tenant(named, by)?.id),
+            None => own,
+        };
+        let of = match (self.key, tenant) {
+            (Some(key), tenant) => {
+                let of = administration.visible_tenant_of(key, by)?;
+                if tenant.is_some_and(|tenant| tenant != of) {
+                    return Err(CommandError::NoKey(key).into());
+                }
+                UsageOf::Keys(vec![key])
+            }
+            (None, Some(tenant)) => UsageOf::Tenant(tenant),
+            (None, None) => UsageOf::All,
+        };
+        let resolution = Resolution::of_range(from, to, by.now);
+        let GroupBy { outcome, .. } = self.by.0;
+        // Outcomes say which requests are errors.
+        let answer = administration.store(|store| {
+            store.usage(&UsageQuery {
+                of,
+                resolution,
+                from,
+                to,
+                by: GroupBy {
+                    outcome: true,
+                    ..self.by.0
+                },
+                rows_max: ROWS_READ_MAX,
+            })
+        })?;
+        let (rows, is_truncated) = view_rows(answer, outcome);
+        Ok(UsageView {
+            from: resolution.start(from),
+            to: resolution.end(to),
+            period: u64::try_from(resolution.period().as_millis()).unwrap_or(u64::MAX),
+            latency_bounds: LATENCY_BOUNDS.map(millis).into(),
+            rows,
+            is_truncated,
+        })
+    }
+}
+
+impl GetUsage {
+    fn range(&self, now: UnixMillis) -> Result<(UnixMillis, UnixMillis), AdminError> {
+        let (from, to) = match (self.from, self.to, self.last) {
+            (Some(from), to, None) => (from, to.unwrap_or(now)),
+            (None, None, last) => {
+                let last = last.unwrap_or(Span::days(1)).duration();
+                if !(LAST_MIN..=LAST_MAX).contains(&last) {
+                    let reason = "usage is kept for the last 30 days: give 1m to 31d";
+                    return Err(AdminError::invalid("last", reason));
+                }
+                (now.before(last), now)
+            }
+            (_, _, Some(_)) => {
+                let reason = "give either last, or from and to";
+                return Err(AdminError::invalid("last", reason));
+            }
+            (None, Some(_), None) => {
+                return Err(AdminError::invalid("from", "to needs a from"));
+            }
+        };
+        match from < to && to <= now.after(LAST_MAX) {
+            true => Ok((from, to)),
+            false => {
+                let reason = "a range ends after it begins, and not later than now";
+                Err(AdminError::invalid("to", reason))
+            }
+        }
+    }
+}
+
+/// Sums rows by outcome, unless outcomes are told apart.
+fn view_rows(answer: UsageAnswer, by_outcome: bool) -> (Vec<UsageRowView>, bool) {
+    type Group = (
+        Option<UnixMillis>,
+        Option<KeyId>,
+        Option<Label>,
+        Option<Label>,
+    );
+    let mut sums: Vec<(Group, Used, u64)> = Vec::new();
+    for row in answer.rows {
+        let errors = errors_of(&row);
+        let outcome = row.outcome.filter(|_| by_outcome);
+        let group = (row.at, row.key, row.method, outcome);
+        match sums.last_mut() {
+            Some((last, used, all_errors)) if *last == group => {
+                used.add(&row.used);
+                *all_errors = all_errors.saturating_add(errors);
+            }
+            _ => sums.push((group, row.used, errors)),
+        }
+    }
+    if answer.is_truncated {
+        // Some of it may be missing.
+        sums.pop();
+    }
+    let is_truncated = answer.is_truncated || sums.len() > USAGE_ROWS_MAX;
+    let rows = sums.into_iter().take(USAGE_ROWS_MAX);
+    let rows = rows.map(|((at, key, method, outcome), used, errors)| UsageRowView {
+        at,
+        key,
+        method: method.as_deref().map(str::to_owned),
+        outcome: outcome.as_deref().map(str::to_owned),
+        requests: used.requests,
+        errors,
+        units: used.units,
+        bytes_in: used.bytes_in,
+        bytes_out: used.bytes_out,
+        sessions: used.sessions,
+        notifications: used.notifications,
+        latency: LatencyView {
+            buckets: used.latency,
+            p50: used.latency_of(0.5).map(millis),
+            p95: used.latency_of(0.95).map(millis),
+            p99: used.latency_of(0.99).map(millis),
+        },
+    });
+    (rows.collect(), is_truncated)
+}
+
+fn millis(time: Duration) -> f64 {
+    time.as_secs_f64() * 1_000.0
+}
+
+/// Requests of a row that were not answered with a result.
+fn errors_of(row: &UsageRow) -> u64 {
+    match row.outcome.as_deref() {
+        Some(OK_LABEL) => 0,
+        _ => row.used.requests,
+    }
+}
+
+/// What keys used in the 24 hours before a time.
+#[derive(Debug)]
+pub(super) struct RecentUse {
+    at: UnixMillis,
+    used: Arc<HashMap<KeyId, Last24h>>,
+}
+
+impl Administration {
+    /// What these keys used in the last 24 hours.
+    pub(super) fn last_24h(
+        &mut self,
+        keys: Vec<KeyId>,
+        now: UnixMillis,
+    ) -> Result<HashMap<KeyId, Last24h>, StoreError> {
+        match keys.is_empty() {
+            true => Ok(HashMap::new()),
+            false => self.last_24h_of(UsageOf::Keys(keys), now),
+        }
+    }
+
+    /// What all keys used in the last 24 hours, as of a minute ago at most: this reads much.
+    pub(super) fn recent_use(
+        &mut self,
+        now: UnixMillis,
+    ) -> Result<Arc<HashMap<KeyId, Last24h>>, StoreError> {
+        let is_recent = |recent: &&RecentUse| (recent.at..=recent.at.after(RECENT)).contains(&now);
+        if let Some(recent) = self.recent.as_ref().filter(is_recent) {
+            return Ok(Arc::clone(&recent.used));
+        }
+        let used = Arc::new(self.last_24h_of(UsageOf::All, now)?);
+        self.recent = Some(RecentUse {
+            at: now,
+            used: Arc::clone(&used),
+        });
+        Ok(used)
+    }
+
+    fn last_24h_of(
+        &mut self,
+        of: UsageOf,
+        now: UnixMillis,
+    ) -> Result<HashMap<KeyId, Last24h>, StoreError> {
+        let query = UsageQuery {
+            of,
+            resolution: Resolution::Hour,
+            from: now.before(DAY),
+            to: now,
+            by: GroupBy {
+                key: true,
+                outcome: true,
+                ..GroupBy::default()
+            },
+            rows_max: usize::MAX,
+        };
+        let answer = self.store(|store| store.usage(&query))?;
+        let mut all: HashMap<KeyId, Last24h> = HashMap::new();
+        for row in answer.rows {
+            let errors = errors_of(&row);
+            if let Some(key) = row.key {
+                let sum = all.entry(key).or_default();
+                sum.requests = sum.requests.saturating_add(row.used.requests);
+                sum.errors = sum.errors.saturating_add(errors);
+                sum.units = sum.units.saturating_add(row.used.units);
+            }
+        }
+        Ok(all)
+    }
+
+    /// Units that each key has used since 00:00 UTC.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub fn used_today(&mut self, now: UnixMillis) -> Result<HashMap<KeyId, u64>, StoreError> {
+        let query = UsageQuery {
+            of: UsageOf::All,
+            resolution: Resolution::Day,
+            from: Resolution::Day.start(now),
+            to: Resolution::Day.end(now),
+            by: GroupBy {
+                key: true,
+                ..GroupBy::default()
+            },
+            rows_max: usize::MAX,
+        };
+        let answer = self.store(|store| store.usage(&query))?;
+        let used = answer.rows.into_iter();
+        Ok(used
+            .filter_map(|row| Some((row.key?, row.used.units)))
+            .collect())
+    }
+}
+
+impl FromStr for Breakdown {
+    type Err = InvalidBreakdown;
+
+    fn from_str(text: &str) -> Result<Self, InvalidBreakdown> {
+        let mut by = GroupBy::default();
+        for word in text.split(',').filter(|word| !word.is_empty()) {
+            match word {
+                "time" => by.time = true,
+                "key" => by.key = true,
+                "method" => by.method = true,
+                "outcome" => by.outcome = true,
+                _ => return Err(InvalidBreakdown),
+            }
+        }
+        Ok(Self(by))
+    }
+}
+
+impl fmt::Display for Breakdown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let by = self.0;
+        let words = [
+            (by.time, "time"),
+            (by.key, "key"),
+            (by.method, "method"),
+            (by.outcome, "outcome"),
+        ];
+        let words = words.into_iter().filter(|(is, _)| *is);
+        let words: Vec<_> = words.map(|(_, word)| word).collect();
+        f.write_str(&words.join(","))
+    }
+}
+
+impl TryFrom<String> for Breakdown {
+    type Error = InvalidBreakdown;
+
+    fn try_from(text: String) -> Result<Self, InvalidBreakdown> {
+        text.parse()
+    }
+}
+
+impl From<Breakdown> for String {
+    fn from(by: Breakdown) -> Self {
+        by.to_string()
+    }
+}
