@@ -41,7 +41,13 @@ pub(crate) fn greeting(service: &Service, config: &Config) -> String {
     let metrics = service
         .metrics_url()
         .map(|url| format!("metrics {url}/metrics\n"));
-    let operators = [admin, metrics].map(Option::unwrap_or_default).concat();
+    // Whoever has the link makes the first account, so it is printed and never logged.
+    let first = service
+        .first_account_url()
+        .map(|url| format!("first   {url}\n"));
+    let operators = [admin, first, metrics]
+        .map(Option::unwrap_or_default)
+        .concat();
     format!(
         "nearhead {version}\n\
          source  {source}\n\

@@ -50,6 +50,34 @@ pub(crate) const OPERATOR_BACKLOG: i32 = 64;
 /// they wait for nothing. Whole seconds.
 pub(crate) const OPERATOR_GRACE: Duration = Duration::from_secs(1);
 
+/// Largest body of a request to the admin listener, in bytes: a key's settings with all its lists
+/// full take a tenth of it.
+pub(crate) const OPERATOR_BODY_BYTES_MAX: usize = 256 << 10;
+
+/// How long a login lasts: a working day. Then its password is asked for again.
+pub(crate) const LOGIN_LIFETIME: Duration = Duration::from_secs(43_200);
+
+/// Passwords that are verified at the same time: each takes 19 MiB and a core for some 20 ms. More
+/// wait, no more than the listener has connections.
+pub(crate) const VERIFICATIONS_MAX: usize = 2;
+
+/// Wrong passwords for one account in a row before its next login has to wait.
+pub(crate) const ACCOUNT_LOGINS_MAX: u32 = 10;
+
+/// Time after which one more attempt at an account is allowed: 2,880 guesses a day.
+pub(crate) const ACCOUNT_LOGIN_EVERY: Duration = Duration::from_secs(30);
+
+/// Wrong passwords from one address in a row before its next login has to wait: an office may share
+/// one.
+pub(crate) const ADDRESS_LOGINS_MAX: u32 = 30;
+
+/// Time after which one more attempt from an address is allowed.
+pub(crate) const ADDRESS_LOGIN_EVERY: Duration = Duration::from_secs(10);
+
+/// Accounts, and addresses, whose wrong passwords are counted one by one: some megabytes. Beyond
+/// that, all others are counted together.
+pub(crate) const THROTTLED_MAX: usize = 10_000;
+
 /// Requests in one batch: bounds the work that one body starts.
 pub(crate) const BATCH_ITEMS_MAX: usize = 1_000;
 

@@ -16,8 +16,7 @@ use actix_web::{
 use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::{
-    access::LocalOnly,
-    admin,
+    admin::{self, AdminState},
     config::{AdminListen, Config},
     connections::{descriptors::Besides, on_connect},
     http::{self, ServerState},
@@ -119,6 +118,7 @@ impl Sockets {
         self,
         config: &Config,
         state: &ServerState,
+        admin_state: &AdminState,
         failed: impl Fn(String) + Clone + 'static,
     ) -> Result<Servers, ListenError> {
         let clients = Shape {
@@ -136,18 +136,17 @@ impl Sockets {
         let (public_address, public) = self.public.serve(limits::BACKLOG, |listener| {
             server(listener, config, clients, routes)
         })?;
-        let for_operators = |socket: Option<BoundSocket>, local_only: Option<LocalOnly>| {
+        let for_operators = |socket: Option<BoundSocket>, admin: Option<AdminState>| {
             let state = state.clone();
             let routes = move |routes: &mut ServiceConfig| {
-                admin::configure(&state, local_only.as_ref(), routes);
+                admin::configure(&state, admin.as_ref(), routes);
             };
             let build = |listener| server(listener, config, operators, routes);
             socket
                 .map(|socket| socket.serve(limits::OPERATOR_BACKLOG, build))
                 .transpose()
         };
-        let local_only = LocalOnly::new(&config.allowed_hosts);
-        let admin = for_operators(self.admin, Some(local_only))?;
+        let admin = for_operators(self.admin, Some(admin_state.clone()))?;
         // Scrapers reach it by any name: it has nothing that a page could change.
         let metrics = for_operators(self.metrics, None)?;
         let address = |served: &Option<(SocketAddr, Server)>| served.as_ref().map(|(at, _)| *at);

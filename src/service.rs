@@ -7,6 +7,7 @@ use std::{
     path::{Path, PathBuf},
     sync::{Arc, atomic::Ordering, mpsc},
     thread,
+    time::SystemTime,
 };
 
 use actix::{Addr, Arbiter, System};
@@ -21,6 +22,7 @@ use nearhead_actors::{
     upstream::FollowedChain,
 };
 use nearhead_tenants::{
+    administration::{HasAccounts, Identity, Requester},
     limits::{Quota, Rate},
     name::InvalidName,
     usage::Labels,
@@ -29,14 +31,17 @@ use tokio::sync::{oneshot, watch};
 
 use crate::{
     access::{Access, ConfiguredKey, LocalOnly, ServiceLimits, SessionCaps},
-    config::{ApiKey, Config, ConfigError, SourceKind},
+    admin::{AdminSetup, AdminState, FirstAccountToken},
+    config::{AdminListen, ApiKey, Config, ConfigError, SourceKind},
     connections::descriptors,
     feed::{Feed, FeedError, FeedSetup, Upstreams},
     http::{ServerSettings, ServerState, TrustedProxies},
     listeners::{Addresses, ListenError, Sockets, besides_clients},
     metrics::{Metrics, Outcome},
     rpc,
-    tenants::{self, OpenError, ReplaceConfigured, StopTenants, TenantsActor, TenantsSetup},
+    tenants::{
+        self, Administer, OpenError, ReplaceConfigured, StopTenants, TenantsActor, TenantsSetup,
+    },
 };
 
 /// A running service: source, head tracker, pool and HTTP server, each on its own threads.
@@ -50,6 +55,7 @@ pub struct Service {
     chain: Option<FollowedChain>,
     data: Option<PathBuf>,
     tenants: Addr<TenantsActor>,
+    first_account: Option<FirstAccountToken>,
     #[cfg(test)]
     tracker: Addr<HeadTracker>,
     failure: watch::Receiver<Option<String>>,
@@ -122,6 +128,7 @@ struct Started {
     chain: Option<FollowedChain>,
     data: Option<PathBuf>,
     tenants: Addr<TenantsActor>,
+    first_account: Option<FirstAccountToken>,
     #[cfg(test)]
     tracker: Addr<HeadTracker>,
 }
@@ -166,6 +173,7 @@ impl Service {
             chain: started.chain,
             data: started.data,
             tenants: started.tenants,
+            first_account: started.first_account,
             #[cfg(test)]
             tracker: started.tracker,
             failure,
@@ -184,6 +192,14 @@ impl Service {
     #[must_use]
     pub fn admin_url(&self) -> Option<String> {
         self.addresses.admin.map(url_of)
+    }
+
+    /// The link that made the first account, or makes it as long as there is none: it is for the one
+    /// who started the service, and for no log.
+    #[must_use]
+    pub fn first_account_url(&self) -> Option<String> {
+        let token = self.first_account.as_ref()?;
+        Some(format!("{}{}", self.admin_url()?, token.path()))
     }
 
     /// `http://ADDRESS:PORT` of the metrics listener, if there is one.
@@ -343,12 +359,24 @@ impl Startup {
                 return drop(started.send(Err(StartError::Tenants(error.into()))));
             }
         };
+        let first_account = match config.admin_listen {
+            AdminListen::Off => None,
+            _ if has_accounts(&tenants).await => None,
+            _ => FirstAccountToken::generate(),
+        };
+        let admin_state = AdminState::new(AdminSetup {
+            tenants: tenants.clone(),
+            local_only: LocalOnly::new(&config.allowed_hosts),
+            nodes: config.nodes.iter().map(ToString::to_string).collect(),
+            proxy_header: config.admin_proxy_header.clone(),
+            first_account: first_account.as_ref().map(FirstAccountToken::digest),
+        });
         let parts = (head, tracker.clone(), upstreams);
         let access = (access, tenants.clone());
         let server_state = server_state(&config, parts, access, metrics);
         let draining = Arc::clone(&server_state.readiness.draining);
         let server_failed = failure.clone();
-        let served = sockets.serve(&config, &server_state, move |reason| {
+        let served = sockets.serve(&config, &server_state, &admin_state, move |reason| {
             server_failed.report(reason);
         });
         let servers = match served {
@@ -359,13 +387,14 @@ impl Startup {
             }
         };
         // What is left shares the state with the workers alone.
-        drop(server_state);
+        drop((server_state, admin_state));
         // Sending fails if the caller has gone; then `stop` below ends at once.
         let _ = started.send(Ok(Started {
             addresses: servers.addresses,
             chain,
             data,
             tenants: tenants.clone(),
+            first_account,
             #[cfg(test)]
             tracker: tracker.clone(),
         }));
@@ -394,6 +423,16 @@ impl Startup {
             let _ = done.send(());
         }
     }
+}
+
+/// Whether somebody can administer, so that nobody has to be let in without a password.
+async fn has_accounts(tenants: &Addr<TenantsActor>) -> bool {
+    let nobody = Requester::new(Identity::nobody(), None, SystemTime::now().into());
+    let ask = Administer {
+        operation: HasAccounts,
+        by: nobody,
+    };
+    !matches!(tenants.send(ask).await, Ok(Ok(false)))
 }
 
 /// The state that the workers of a configured service share.

@@ -1,14 +1,39 @@
-//! What operators read, on listeners of its own: metrics, and the probes with their details.
+//! What operators see and do, on listeners of its own: metrics and the details of the probes; and
+//! on the admin listener alone, administration by the API and by pages.
 //!
 //! | file | content |
 //! |---|---|
-//! | `route` | the table of routes |
-//! | `admin_worker` | serves a request |
+//! | `route`, `path_pattern` | the table of routes |
+//! | `admin_worker` | serves a request: who sends it, from which page, and what answers it |
+//! | `admin_state` | what administration needs |
+//! | `admin_request` | a request, as the API and the pages see it |
+//! | `visitor`, `same_origin` | who sends a request, and from which page |
+//! | `logins`, `cookie`, `login_throttle` | logins of people |
+//! | `first_account` | the link that makes the first account |
+//! | `api` | the API |
+//! | `pages`, `assets` | the pages, and their files |
+//! | `overview`, `recent_traffic` | what the service does now |
 //! | `probes` | readiness with its reasons, and metrics |
+//! | `response_headers` | the headers of every answer |
 
+mod admin_request;
+mod admin_state;
 mod admin_worker;
+mod api;
+mod assets;
+mod cookie;
+mod first_account;
+mod login_throttle;
+mod logins;
+mod overview;
+mod pages;
+mod path_pattern;
 mod probes;
+mod recent_traffic;
+mod response_headers;
 mod route;
+mod same_origin;
+mod visitor;
 
 use std::rc::Rc;
 
@@ -17,13 +42,15 @@ use actix_web::{
     web::ServiceConfig,
 };
 
+pub use self::admin_state::AdminState;
 use self::admin_worker::AdminWorker;
-use crate::{access::LocalOnly, http::ServerState};
+pub(crate) use self::{admin_state::AdminSetup, first_account::FirstAccountToken};
+use crate::http::ServerState;
 
-/// Adds the routes to the application of a listener for operators; called once for its worker. With
-/// `local_only`, every request is checked.
-pub fn configure(server: &ServerState, local_only: Option<&LocalOnly>, config: &mut ServiceConfig) {
-    let worker = Rc::new(AdminWorker::start(server, local_only));
+/// Adds the routes to the application of a listener for operators; called once for its worker.
+/// Without `admin`, these are the routes of the listener for metrics.
+pub fn configure(server: &ServerState, admin: Option<&AdminState>, config: &mut ServiceConfig) {
+    let worker = Rc::new(AdminWorker::start(server, admin));
     config.default_service(fn_service(move |request: ServiceRequest| {
         let worker = Rc::clone(&worker);
         async move { Ok(worker.serve(request).await) }

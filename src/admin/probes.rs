@@ -48,7 +48,8 @@ pub(super) fn ready(server: &ServerState) -> HttpResponse {
     )
 }
 
-fn reason(unready: Unready) -> Cow<'static, str> {
+/// Why the service is not ready, as a sentence that needs no escaping in JSON.
+pub(super) fn reason(unready: Unready) -> Cow<'static, str> {
     Cow::Borrowed(match unready {
         Unready::Draining => "the service is going away",
         Unready::HeadStands(agreement) => return why_head_stands(agreement).into(),

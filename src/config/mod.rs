@@ -26,8 +26,8 @@ use crate::{
 pub use resolve::{Command, CommandError, Export, Resolved};
 pub use value::{AdminListen, ApiKey, Cap, LogFormat, SourceKind};
 use value::{
-    NODES_MAX, Show, allowed_hosts, api_keys, cap, data_root, duration, head_age_max, nodes,
-    parsed, path, trusted_blocks, trusted_proxies, whole,
+    NODES_MAX, Show, allowed_hosts, api_keys, cap, data_root, duration, head_age_max, header_name,
+    nodes, parsed, path, trusted_blocks, trusted_proxies, whole,
 };
 
 /// One option as the command line, the environment, the file and the documentation know it.
@@ -276,6 +276,11 @@ options! {
     /// Separate several with commas in the environment; use a list in the file
     "trusted-proxy" trusted_proxies: Vec<allowlists::Network> = Vec::new(),
         "NETWORK", "an IP address or a network such as 10.0.0.0/8, at most 16 of them", trusted_proxies;
+    /// The header in which an authenticating proxy names the account of an administrator or holder.
+    /// It is read in requests to the admin listener that come from --trusted-proxy directly; the
+    /// proxy has to remove it from what clients send
+    "admin-proxy-header" admin_proxy_header: Option<Box<str>> = None,
+        "NAME", "the name of a header, such as X-Forwarded-User", header_name;
     /// Requests per second of each tenant; 0 for no limit
     "rate-limit" rate_limit: u32 = 0,
         "REQUESTS", "a whole number from 0 to 1000000", |text| whole(text, 0, 1_000_000);
@@ -368,6 +373,11 @@ pub enum ConfigError {
         /// The number.
         number: u64,
     },
+    /// A header would be read from proxies alone, and there is none.
+    #[error(
+        "--admin-proxy-header is read in requests of trusted proxies alone: add --trusted-proxy"
+    )]
+    NoTrustedProxy,
     /// Files or nodes are given, but the source would ignore them.
     #[error("--{given} is given, but the source is dev (the default): add --source {wanted}")]
     Unused {
@@ -394,6 +404,9 @@ impl Config {
         }
         if self.source == SourceKind::Node {
             self.check_nodes()?;
+        }
+        if self.admin_proxy_header.is_some() && self.trusted_proxies.is_empty() {
+            return Err(ConfigError::NoTrustedProxy);
         }
         if self.api_keys.is_empty() {
             if self.source != SourceKind::Dev || !self.listen.ip().is_loopback() {

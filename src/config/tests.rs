@@ -114,6 +114,7 @@ const SAMPLES: &[(&str, &str, &str)] = &[
         "dev.example.org, 10.1.2.3",
     ),
     ("trusted-proxy", "10.1.2.3/8,::1", "10.0.0.0/8, ::1/128"),
+    ("admin-proxy-header", "X-Forwarded-User", "x-forwarded-user"),
     ("rate-limit", "100", "100"),
     ("methods", "core", "core"),
     ("omit-total-difficulty", "true", "true"),
@@ -163,6 +164,7 @@ fn flags_override_the_environment_which_overrides_the_file() {
         "--source=files",
         "--genesis=rest",
         "--chain=rest",
+        "--trusted-proxy=127.0.0.1",
     ];
     for (name, value, shown) in SAMPLES {
         let option = OPTIONS.iter().find(|option| option.name == *name).unwrap();
@@ -850,5 +852,24 @@ proptest! {
         let time = Duration::from_millis(millis);
         let shown = value::Show::show(&time);
         prop_assert_eq!(duration(&[shown], Duration::ZERO, Duration::from_secs(3600)), Some(time));
+    }
+}
+
+#[test]
+fn a_proxy_that_names_accounts_has_to_be_trusted() {
+    let header = "--admin-proxy-header=X-User";
+    for (flags, error) in [
+        (&[header, "--trusted-proxy=10.0.0.1"][..], None),
+        (
+            &[header],
+            Some(
+                "--admin-proxy-header is read in requests of trusted proxies alone: add --trusted-proxy",
+            ),
+        ),
+    ] {
+        let found = command(flags, &[], None)
+            .err()
+            .map(|error| error.to_string());
+        assert_eq!(found.as_deref(), error, "{flags:?}");
     }
 }

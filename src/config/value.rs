@@ -30,6 +30,9 @@ const ALLOWED_HOSTS_MAX: usize = 16;
 /// Largest number of networks of proxies: each is compared with the address of each request.
 const TRUSTED_PROXIES_MAX: usize = 16;
 
+/// Longest name of a header in bytes.
+const HEADER_NAME_BYTES_MAX: usize = 64;
+
 /// Where blocks come from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SourceKind {
@@ -290,7 +293,7 @@ macro_rules! show_as_displayed {
     };
 }
 
-show_as_displayed!(u32, u64, usize, bool, String, SocketAddr);
+show_as_displayed!(u32, u64, usize, bool, String, Box<str>, SocketAddr);
 
 /// Parses a value from the text that a user writes.
 pub(super) trait Parse: Sized {
@@ -428,6 +431,18 @@ pub(super) fn data_root(texts: &[String]) -> Option<DataRoot> {
         "none" => Some(DataRoot::Memory),
         folder => Some(DataRoot::Given(PathBuf::from(folder))),
     }
+}
+
+/// The name of a header (RFC 9110 §5.1), in lower case.
+#[expect(
+    clippy::option_option,
+    reason = "the outer `None` is an invalid text; the inner option is the value itself"
+)]
+pub(super) fn header_name(texts: &[String]) -> Option<Option<Box<str>>> {
+    let text = single(texts)?;
+    let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+    let is_name = (1..=HEADER_NAME_BYTES_MAX).contains(&text.len()) && text.bytes().all(is_token);
+    is_name.then(|| Some(text.to_ascii_lowercase().into()))
 }
 
 /// A path; the file is not opened.

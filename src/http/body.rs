@@ -38,7 +38,7 @@ pub(crate) enum BodyRefusal {
 }
 
 impl BodyRefusal {
-    pub(super) const fn status(self) -> StatusCode {
+    pub(crate) const fn status(self) -> StatusCode {
         match self {
             Self::TooLarge | Self::Endless => StatusCode::PAYLOAD_TOO_LARGE,
             Self::TooSlow => StatusCode::REQUEST_TIMEOUT,
@@ -72,6 +72,32 @@ pub(super) async fn read_body(
     let mut buffer = BodyBuffer::new(budget.clone());
     read(payload, timeout, |chunk, seen| buffer.push(chunk, seen)).await?;
     buffer.finish()
+}
+
+/// Reads a whole body of at most `bytes_max` bytes. No budget is charged, so the number of
+/// connections has to bound the sum.
+///
+/// # Errors
+/// The body is too large, too slow or broken.
+pub(crate) async fn read_small(
+    payload: Payload,
+    timeout: Duration,
+    bytes_max: usize,
+) -> Result<Bytes, BodyRefusal> {
+    let mut body = BytesMut::new();
+    let mut is_too_large = false;
+    read(payload, timeout, |chunk, seen| match seen <= bytes_max {
+        true => body.extend_from_slice(&chunk),
+        false => {
+            is_too_large = true;
+            body = BytesMut::new();
+        }
+    })
+    .await?;
+    match is_too_large {
+        true => Err(BodyRefusal::TooLarge),
+        false => Ok(body.freeze()),
+    }
 }
 
 /// Reads and discards a body that is not needed.

@@ -9,6 +9,7 @@ use actix_web::http::header::{FORWARDED, HeaderMap, HeaderName, HeaderValue};
 use nearhead_tenants::allowlists::Network;
 
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 
 /// Most hops that are read, from the right: more than any request has. It bounds the work that a
 /// client's own entries cause.
@@ -38,8 +39,23 @@ impl TrustedProxies {
         }
     }
 
-    fn contain(&self, address: IpAddr) -> bool {
+    /// Whether this is the address of a trusted proxy.
+    pub(crate) fn contain(&self, address: IpAddr) -> bool {
         self.0.iter().any(|network| network.contains(address))
+    }
+
+    /// Whether the client of a request that came from `peer` used TLS, as a trusted proxy says.
+    pub(crate) fn is_tls(&self, peer: IpAddr, headers: &HeaderMap) -> bool {
+        let is_https = |proto: &str| proto.eq_ignore_ascii_case("https");
+        // The leftmost is the proxy that the client has called.
+        let leftmost = |name| headers.get(name)?.to_str().ok();
+        let listed = leftmost(X_FORWARDED_PROTO)
+            .and_then(|line| line.split(',').next())
+            .is_some_and(|proto| is_https(proto.trim()));
+        let forwarded = leftmost(FORWARDED)
+            .and_then(|line| parameters(line, "proto"))
+            .is_some_and(|protos| protos.first().is_some_and(|proto| is_https(proto)));
+        self.contain(peer) && (listed || forwarded)
     }
 
     /// The client's address by the headers; `None` if they give none.
@@ -89,16 +105,21 @@ fn listed_hops(line: &str) -> Option<Vec<&str>> {
     Some(line.split(',').map(str::trim).collect())
 }
 
-/// The hops of a line of `Forwarded` (RFC 7239): the parameter `for` of each element, empty where
-/// it is missing. `None` if the line is malformed.
+/// The hops of a line of `Forwarded`.
 fn forwarded_hops(line: &str) -> Option<Vec<&str>> {
+    parameters(line, "for")
+}
+
+/// The parameter of this name of each element in a line of `Forwarded` (RFC 7239), empty where it is
+/// missing. `None` if the line is malformed.
+fn parameters<'a>(line: &'a str, wanted: &str) -> Option<Vec<&'a str>> {
     let mut hops = Vec::new();
     let mut rest = line;
     loop {
         let mut hop = None;
         loop {
             let (name, value, after) = pair(rest)?;
-            if name.eq_ignore_ascii_case("for") && hop.replace(value).is_some() {
+            if name.eq_ignore_ascii_case(wanted) && hop.replace(value).is_some() {
                 return None;
             }
             rest = after.trim_start();

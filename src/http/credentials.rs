@@ -53,7 +53,7 @@ pub(super) fn caller<'a>(server: &ServerState, request: &'a HttpRequest) -> Call
 }
 
 /// The address of a request's client: the peer's, unless that is a trusted proxy.
-pub(super) fn client_address(server: &ServerState, request: &HttpRequest) -> Option<IpAddr> {
+pub(crate) fn client_address(server: &ServerState, request: &HttpRequest) -> Option<IpAddr> {
     let peer = request.peer_addr()?.ip();
     let proxies = &server.settings.trusted_proxies;
     Some(proxies.client(peer, request.headers()))

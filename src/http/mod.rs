@@ -46,8 +46,8 @@ pub use self::client_address::TrustedProxies;
 pub use self::server_state::{ServerSettings, ServerState};
 use self::worker_state::WorkerState;
 pub(crate) use self::{
-    body::{close_after, drain},
-    credentials::host,
+    body::{BodyRefusal, close_after, drain, read_small},
+    credentials::{client_address, host},
     json_rpc::connection_of,
     probes::{health, not_cached},
     refusal::{refuse, refuse_body},

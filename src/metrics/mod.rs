@@ -2,6 +2,7 @@
 
 mod exporter;
 mod outcome;
+mod traffic;
 
 use std::{
     sync::Arc,
@@ -20,7 +21,10 @@ use prometheus::{
 };
 
 use self::exporter::Exporter;
-pub(crate) use self::outcome::Outcome;
+pub(crate) use self::{
+    outcome::Outcome,
+    traffic::{NodeCounts, Traffic},
+};
 
 /// Upper bounds of the latency histogram in seconds: a cheap answer takes some 10 µs, the longest
 /// allowed 10 s.

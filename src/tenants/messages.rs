@@ -48,3 +48,25 @@ pub(crate) struct AddUsage(pub(crate) TakenCounts);
 #[derive(Message)]
 #[rtype(result = "()")]
 pub(crate) struct StopTenants;
+
+/// STUB
+pub(crate) struct Administer<O> {
+    pub(crate) operation: O,
+    pub(crate) by: nearhead_tenants::administration::Requester,
+}
+impl<O: nearhead_tenants::administration::Operation> Message for Administer<O>
+where
+    O::Answer: 'static,
+{
+    type Result = Result<O::Answer, nearhead_tenants::administration::AdminError>;
+}
+impl<O: nearhead_tenants::administration::Operation> actix::Handler<Administer<O>>
+    for super::TenantsActor
+where
+    O::Answer: 'static,
+{
+    type Result = Result<O::Answer, nearhead_tenants::administration::AdminError>;
+    fn handle(&mut self, _: Administer<O>, _: &mut Self::Context) -> Self::Result {
+        Err(nearhead_tenants::administration::AdminError::NotLoggedIn)
+    }
+}

@@ -12,7 +12,7 @@ mod open;
 mod tenants_actor;
 mod usage_meter;
 
-pub(crate) use messages::{ReplaceConfigured, StopTenants};
+pub(crate) use messages::{Administer, ReplaceConfigured, StopTenants};
 pub use open::OpenError;
 pub(crate) use open::open;
 pub use tenants_actor::TenantsActor;

@@ -54,8 +54,9 @@ pub use self::{
         RotateKey, SecretView, SettingsView, TenantName, UpdateKey,
     },
     logins::{
-        Authenticate, BeginLogin, ClaimFirstAccount, Credential, EndLogin, FindPassword,
-        HasAccounts, MeView, NewLogin, RefuseLogin, StoredPassword, VerifiedPassword, WhoAmI,
+        Authenticate, AuthenticateNamed, BeginLogin, ClaimFirstAccount, Credential, EndLogin,
+        FindPassword, HasAccounts, MeView, NewLogin, RefuseLogin, StoredPassword, VerifiedPassword,
+        WhoAmI,
     },
     patch::Patch,
     requester::{Identity, Requester},

@@ -112,6 +112,7 @@ const WRONG: &[(&str, &str, &str)] = &[
     ("metrics-listen", "9090", "127.0.0.1:9090"),
     ("allowed-host", "localhost:1", "without a port"),
     ("trusted-proxy", "10.0.0.0/33", "10.0.0.0/8"),
+    ("admin-proxy-header", "x user", "the name of a header"),
     ("workers", "0", "from 1"),
     ("workers", "-1", "from 1"),
     ("workers", "two", "from 1"),

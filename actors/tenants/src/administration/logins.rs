@@ -81,6 +81,13 @@ pub struct EndLogin {
 #[derive(Clone, Copy, Debug)]
 pub struct Authenticate(pub Credential);
 
+/// Looks up the account of a name. Only a proxy that authenticates people is believed so.
+#[derive(Clone, Debug)]
+pub struct AuthenticateNamed {
+    /// The name that it gave.
+    pub name: String,
+}
+
 /// What somebody presents, as its digest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Credential {
@@ -257,6 +264,19 @@ impl Operation for Authenticate {
             let _ = administration.commit(Vec::new(), vec![seen], None);
         }
         Ok(Some(identity))
+    }
+}
+
+impl Operation for AuthenticateNamed {
+    type Answer = Option<Identity>;
+
+    fn run(
+        self,
+        administration: &mut Administration,
+        _: &Requester,
+    ) -> Result<Option<Identity>, AdminError> {
+        let account = administration.accounts.account(&self.name);
+        Ok(account.map(|account| identity_of(account)))
     }
 }
 

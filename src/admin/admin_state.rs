@@ -1,0 +1,104 @@
+//! What the worker of the admin listener serves with, besides the state of the server.
+
+use std::sync::Arc;
+
+use actix::{Addr, Handler};
+use actix_web::{http::header::HeaderName, web};
+use nearhead_tenants::{
+    administration::{Operation, Requester},
+    secret::SecretDigest,
+};
+use parking_lot::Mutex;
+use tokio::sync::Semaphore;
+
+use super::{api::ApiError, login_throttle::LoginThrottle};
+use crate::{
+    access::LocalOnly,
+    limits::VERIFICATIONS_MAX,
+    tenants::{Administer, TenantsActor},
+};
+
+/// What administration needs; cloning shares it.
+#[derive(Clone)]
+pub struct AdminState {
+    pub(super) tenants: Addr<TenantsActor>,
+    pub(super) local_only: LocalOnly,
+    /// The URLs of the nodes that are followed, without secrets.
+    pub(super) nodes: Arc<[String]>,
+    /// The header in which trusted proxies name an account.
+    pub(super) proxy_header: Option<HeaderName>,
+    /// The token that makes the first account. It is gone once it is used.
+    pub(super) first_account: Arc<Mutex<Option<SecretDigest>>>,
+    pub(super) throttle: Arc<Mutex<LoginThrottle>>,
+    /// Held while a password is verified or hashed.
+    pub(super) verifications: Arc<Semaphore>,
+}
+
+/// What administration starts with.
+pub(crate) struct AdminSetup {
+    /// Does what administrators ask for.
+    pub(crate) tenants: Addr<TenantsActor>,
+    /// Checks every request.
+    pub(crate) local_only: LocalOnly,
+    /// The URLs of the nodes that are followed, without secrets.
+    pub(crate) nodes: Vec<String>,
+    /// The header in which trusted proxies name an account.
+    pub(crate) proxy_header: Option<Box<str>>,
+    /// The token that makes the first account, while there is none.
+    pub(crate) first_account: Option<SecretDigest>,
+}
+
+impl AdminState {
+    /// The state of one service.
+    pub(crate) fn new(setup: AdminSetup) -> Self {
+        let header = setup.proxy_header.as_deref();
+        // Every name that the configuration accepts is a header's.
+        let proxy_header = header.and_then(|name| name.parse().ok());
+        Self {
+            tenants: setup.tenants,
+            local_only: setup.local_only,
+            nodes: setup.nodes.into(),
+            proxy_header,
+            first_account: Arc::new(Mutex::new(setup.first_account)),
+            throttle: Arc::default(),
+            verifications: Arc::new(Semaphore::new(VERIFICATIONS_MAX)),
+        }
+    }
+
+    /// Does something.
+    ///
+    /// # Errors
+    /// It is refused, the store failed, or the service is stopping.
+    pub(super) async fn run<O>(
+        &self,
+        operation: O,
+        requester: Requester,
+    ) -> Result<O::Answer, ApiError>
+    where
+        O: Operation + Send + 'static,
+        O::Answer: Send + 'static,
+        TenantsActor: Handler<Administer<O>>,
+    {
+        let administer = Administer {
+            operation,
+            by: requester,
+        };
+        let answer = self.tenants.send(administer).await;
+        let answer = answer.map_err(|_| ApiError::STOPPING)?;
+        answer.map_err(|error| ApiError::of_operation(&error))
+    }
+
+    /// Verifies or hashes a password, on a thread that may block. Others wait for it.
+    ///
+    /// # Errors
+    /// The service is stopping.
+    pub(super) async fn hash<T: Send + 'static>(
+        &self,
+        hash: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, ApiError> {
+        let Ok(_permit) = self.verifications.acquire().await else {
+            return Err(ApiError::STOPPING);
+        };
+        web::block(hash).await.map_err(|_| ApiError::INTERNAL)
+    }
+}

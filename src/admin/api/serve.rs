@@ -1,0 +1,143 @@
+//! Answers a call.
+
+use actix_web::{
+    HttpResponse,
+    http::{
+        StatusCode,
+        header::{self, HeaderValue},
+    },
+};
+use nearhead_tenants::administration::GetUsage;
+use serde_json::{Map, Value, json};
+
+use super::{
+    api_error::ApiError,
+    login, openapi,
+    parameter::members,
+    routes::{ApiRoute, Call, Who},
+    usage_csv::usage_csv,
+};
+use crate::{
+    admin::{
+        admin_request::AdminRequest,
+        admin_state::AdminState,
+        overview::{NodeView, OverviewView},
+        recent_traffic::RecentTraffic,
+        visitor::Visitor,
+    },
+    http::{ServerState, not_cached},
+};
+
+/// With what calls are answered.
+#[derive(Clone, Copy)]
+pub(in crate::admin) struct ApiContext<'a> {
+    pub(in crate::admin) server: &'a ServerState,
+    pub(in crate::admin) admin: &'a AdminState,
+    pub(in crate::admin) recent: &'a RecentTraffic,
+}
+
+/// Answers a call. A change that a browser asks for has been checked to come from a page of this
+/// listener.
+pub(in crate::admin) async fn serve(
+    context: ApiContext<'_>,
+    route: &ApiRoute,
+    request: &AdminRequest,
+) -> HttpResponse {
+    let answer = answer(context, route, request).await;
+    let mut response = answer.unwrap_or_else(|error| error.response());
+    let cached = HeaderValue::from_static("no-store");
+    response.headers_mut().insert(header::CACHE_CONTROL, cached);
+    response
+}
+
+async fn answer(
+    context: ApiContext<'_>,
+    route: &ApiRoute,
+    request: &AdminRequest,
+) -> Result<HttpResponse, ApiError> {
+    check_who(route.who, request.visitor.as_ref())?;
+    let mut input = members(route.parameters, &request.query)?;
+    input.append(&mut body(route, request)?);
+    if let Some(name) = parameter_of(route.path) {
+        let given = input.insert(name.to_owned(), request.captured.clone().into());
+        if given.is_some() {
+            let message = format!("{name} is in the path, leave it out of the body");
+            return Err(ApiError::invalid(message));
+        }
+    }
+    let ApiContext {
+        server,
+        admin,
+        recent,
+    } = context;
+    let json = match route.call {
+        Call::LogIn => return login::begin(admin, request, input).await,
+        Call::LogOut => return login::end(admin, request).await,
+        Call::FirstAccount => return login::first_account(admin, request, input).await,
+        Call::OpenApi => openapi::DOCUMENT.clone(),
+        Call::Overview => json_of(&OverviewView::of(server, &admin.nodes, recent))?,
+        Call::Nodes => json_of(&json!({"nodes": NodeView::all(server, &admin.nodes)}))?,
+        Call::Usage => {
+            let format = input.remove("format");
+            let usage: GetUsage = login::read(input)?;
+            let usage = admin.run(usage, request.requester()).await?;
+            if format == Some("csv".into()) {
+                return Ok(csv(usage_csv(&usage)));
+            }
+            json_of(&usage)?
+        }
+        Call::Operation(run) => {
+            let answer = run(admin.clone(), request.requester(), input).await?;
+            answer.to_string()
+        }
+    };
+    let status = StatusCode::from_u16(route.status).unwrap_or(StatusCode::OK);
+    Ok(match route.answer {
+        Some(_) => not_cached(status, "application/json", json),
+        None => HttpResponse::new(status),
+    })
+}
+
+/// The name in the braces of a pattern.
+fn parameter_of(pattern: &str) -> Option<&str> {
+    let (_, after) = pattern.split_once('{')?;
+    Some(after.split_once('}')?.0)
+}
+
+/// A table that browsers save as a file.
+fn csv(text: String) -> HttpResponse {
+    let mut response = not_cached(StatusCode::OK, "text/csv; charset=utf-8", text);
+    let file = HeaderValue::from_static("attachment; filename=\"usage.csv\"");
+    response
+        .headers_mut()
+        .insert(header::CONTENT_DISPOSITION, file);
+    response
+}
+
+fn check_who(who: Who, visitor: Option<&Visitor>) -> Result<(), ApiError> {
+    match (who, visitor) {
+        (Who::Anyone, _) | (Who::Visitor, Some(_)) => Ok(()),
+        (Who::Admin, Some(visitor)) if visitor.is_admin() => Ok(()),
+        (Who::Admin, Some(_)) => Err(ApiError::NOT_ALLOWED),
+        (Who::Visitor | Who::Admin, None) => Err(ApiError::NOT_LOGGED_IN),
+    }
+}
+
+/// The members of a body; none without one.
+fn body(route: &ApiRoute, request: &AdminRequest) -> Result<Map<String, Value>, ApiError> {
+    if request.body.is_empty() {
+        return Ok(Map::new());
+    }
+    if route.body.is_none() {
+        return Err(ApiError::invalid("this call takes no body"));
+    }
+    if request.content_type != "application/json" {
+        return Err(ApiError::NOT_JSON);
+    }
+    let members = serde_json::from_slice(&request.body);
+    members.map_err(|error| ApiError::invalid(format!("the body is no JSON object: {error}")))
+}
+
+fn json_of(view: &impl serde::Serialize) -> Result<String, ApiError> {
+    serde_json::to_string(view).map_err(|_| ApiError::INTERNAL)
+}

@@ -1,0 +1,107 @@
+//! Who sends a request.
+
+use actix_web::http::header::{self, HeaderMap};
+use nearhead_tenants::{
+    account::Role,
+    administration::{Authenticate, AuthenticateNamed, Credential, Identity, Requester},
+    secret::SecretDigest,
+};
+
+use super::{admin_state::AdminState, cookie};
+
+/// Someone who has logged in, or a program with an API token.
+#[derive(Clone, Debug)]
+pub(super) struct Visitor {
+    /// Who it is, and what they may do.
+    pub(super) identity: Identity,
+    /// What says so.
+    pub(super) proof: Proof,
+}
+
+/// What says who someone is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Proof {
+    /// An API token, which no browser sends by itself.
+    Token,
+    /// The cookie of a login.
+    Login(SecretDigest),
+    /// A proxy's header.
+    Proxy,
+}
+
+impl Visitor {
+    /// Whether they may do everything.
+    pub(super) fn is_admin(&self) -> bool {
+        self.identity.role == Some(Role::Admin)
+    }
+
+    /// Whether a browser adds the proof to requests of any page.
+    pub(super) fn is_ambient(&self) -> bool {
+        self.proof != Proof::Token
+    }
+
+    /// Identifies the sender of a request with these headers. `is_proxy` says that a trusted proxy
+    /// sent it. Only what is looked at first counts: a wrong API token is not made good by a cookie.
+    pub(super) async fn identify(
+        state: &AdminState,
+        headers: &HeaderMap,
+        is_proxy: bool,
+        nobody: Requester,
+    ) -> Option<Self> {
+        let (identity, proof) = match presented(state, headers, is_proxy)? {
+            Presented::Name(name) => {
+                let named = AuthenticateNamed { name };
+                (state.run(named, nobody).await, Proof::Proxy)
+            }
+            Presented::Token(digest) => {
+                let token = Authenticate(Credential::Token(digest));
+                (state.run(token, nobody).await, Proof::Token)
+            }
+            Presented::Cookie(digest) => {
+                let cookie = Authenticate(Credential::Cookie(digest));
+                (state.run(cookie, nobody).await, Proof::Login(digest))
+            }
+        };
+        // This fails if the service is stopping.
+        let identity = identity.ok().flatten()?;
+        Some(Self { identity, proof })
+    }
+}
+
+/// What a request presents.
+#[derive(Debug, PartialEq, Eq)]
+enum Presented {
+    Token(SecretDigest),
+    Cookie(SecretDigest),
+    Name(String),
+}
+
+fn presented(state: &AdminState, headers: &HeaderMap, is_proxy: bool) -> Option<Presented> {
+    if let Some(token) = bearer(headers) {
+        return token.map(SecretDigest::of).map(Presented::Token);
+    }
+    let named = state.proxy_header.as_ref().filter(|_| is_proxy);
+    if let Some(name) = named.filter(|name| headers.contains_key(*name)) {
+        let mut lines = headers.get_all(name);
+        // With two of them, the proxy has left in what a client sent.
+        let line = lines.next().filter(|_| lines.next().is_none())?;
+        let name = std::str::from_utf8(line.as_bytes()).ok()?;
+        return Some(Presented::Name(name.to_owned()));
+    }
+    cookie::sent(headers)
+        .map(SecretDigest::of)
+        .map(Presented::Cookie)
+}
+
+/// The token of `Authorization: Bearer`, the inner `None` if it is ambiguous; `None` if the request
+/// has no such header. Other schemes are for the proxies in between.
+#[expect(
+    clippy::option_option,
+    reason = "an ambiguous token is not the same as none"
+)]
+fn bearer(headers: &HeaderMap) -> Option<Option<&str>> {
+    let mut lines = headers.get_all(header::AUTHORIZATION);
+    let (scheme, token) = lines.next()?.to_str().ok()?.split_once(' ')?;
+    let token = Some(token.trim()).filter(|_| lines.next().is_none());
+    scheme.eq_ignore_ascii_case("bearer").then_some(token)
+}
