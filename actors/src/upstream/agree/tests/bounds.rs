@@ -1,6 +1,6 @@
 //! What hostile statements can cost, and who is quarantined.
 
-use super::{world::Rng, *};
+use super::{rng::Rng, *};
 use crate::upstream::agree::{Decision, stated::Stated};
 
 fn decide(scene: &mut Scene, now: Moment) -> Decision {

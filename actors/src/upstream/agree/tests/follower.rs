@@ -1,15 +1,23 @@
 //! A follower in few lines: it does what decisions say, with the glue of the other rules.
 
 use super::{
-    world::{Id, Mode, STEPS, World},
+    sim_node::Mode,
+    tree::{self, Id},
+    world::{STEPS, World},
     *,
 };
 use crate::upstream::agree::{Choice, Decision, Effect, policy::Rule};
 
 /// Blocks of the simulated window, its bytes, and the blocks that it keeps whatever their bytes.
-const WINDOW: usize = 32;
+pub(super) const WINDOW: usize = 32;
 pub(super) const BYTES_MAX: u64 = 64;
 const BLOCKS_MIN: usize = 4;
+
+/// How long a call takes, whatever the block time is.
+const CALL_TIME: Duration = Duration::from_millis(250);
+
+/// The least time for which a node that does not name its head is backed off.
+const HEADS_BACKOFF_MIN: Duration = Duration::from_secs(1);
 
 /// Steps after which an answer has timed out.
 const TIMEOUT: u64 = STEPS;
@@ -45,7 +53,7 @@ pub(super) struct Served {
 impl Chain for Served {
     fn head(&self) -> Point {
         let last = self.ids.len() - 1;
-        (self.oldest + last as u64, world::hash(self.ids[last]))
+        (self.oldest + last as u64, tree::hash(self.ids[last]))
     }
 
     fn oldest(&self) -> u64 {
@@ -54,7 +62,7 @@ impl Chain for Served {
 
     fn hash_at(&self, number: u64) -> Option<B256> {
         let at = usize::try_from(number.checked_sub(self.oldest)?).ok()?;
-        self.ids.get(at).map(|id| world::hash(*id))
+        self.ids.get(at).map(|id| tree::hash(*id))
     }
 }
 
@@ -64,8 +72,8 @@ struct Tracked {
     /// When a poll was sent, and when its answer arrives.
     polled: Option<(u64, Option<u64>)>,
     poll_at: u64,
-    /// A question for a hash: when the answer arrives, and the number.
-    asked: Option<(u64, u64)>,
+    /// A question for a hash: when it was sent, when the answer arrives, and the number.
+    asked: Option<(u64, u64, u64)>,
     /// Not asked for heads, or for blocks, before these steps.
     heads_backoff: u64,
     blocks_backoff: u64,
@@ -99,6 +107,8 @@ pub(super) struct SimFollower {
     /// How many times a sync was dropped, to a head that an honest quorum has.
     pub(super) dropped: u64,
     policy: Policy,
+    /// Steps that a call takes.
+    call_steps: u64,
     nodes: Vec<Tracked>,
     sync: Option<Sync>,
 }
@@ -108,8 +118,10 @@ impl SimFollower {
         let count = world.nodes.len();
         let policy = Policy::new(world.quorum, count).without(rule);
         let trusted = world.trusted.map(|id| world.tree.point(id));
+        let persisted = world.persisted.map(|id| world.tree.point(id));
         Self {
-            quorum: Quorum::new(policy, count, None, trusted.into_iter().collect()),
+            quorum: Quorum::new(policy, count, persisted, trusted.into_iter().collect()),
+            call_steps: world.steps_in(CALL_TIME),
             links: Links::default(),
             held: None,
             settled: Settled::default(),
@@ -175,7 +187,7 @@ impl SimFollower {
         let access: Vec<_> = access.collect();
         let situation = Situation {
             now: world.now(),
-            block_time: BLOCK_TIME,
+            block_time: world.block_time,
             held: self.held.as_ref(),
             links: &self.links,
             syncing: self.sync.as_ref().map(|sync| (sync.from, sync.to)),
@@ -189,23 +201,27 @@ impl SimFollower {
         let tracked = &mut self.nodes[node];
         if let Some((sent, arrives)) = tracked.polled {
             // Once a node is no longer slow, it answers what it was asked before.
-            let is_prompt = world.delay(node) == Some(0);
+            let is_prompt = world.delay(node) == Some(0) && sent + self.call_steps <= step;
             if arrives.is_some_and(|at| at <= step || is_prompt) {
                 tracked.polled = None;
                 tracked.poll_at = step + POLL;
                 self.name_head(world, node);
-            } else if step - sent >= TIMEOUT && !matches!(arrives, Some(at) if at <= sent + 24) {
+            } else if step - sent >= TIMEOUT
+                && !matches!(arrives, Some(at) if at <= sent + 3 * STEPS)
+            {
                 tracked.polled = None;
                 // Calls for heads are not backed off for long: an old majority that returns has to
                 // be heard.
-                tracked.poll_at = step + POLL;
+                tracked.poll_at = step + POLL.max(world.steps_in(HEADS_BACKOFF_MIN));
                 self.quorum.heard(now, node, Said::Failed);
             }
         }
         let tracked = &mut self.nodes[node];
         let may_ask = tracked.poll_at <= step && tracked.heads_backoff <= step;
         if tracked.polled.is_none() && may_ask {
-            let arrives = world.delay(node).map(|delay| step + 1 + delay);
+            let arrives = world
+                .delay(node)
+                .map(|delay| step + self.call_steps + delay);
             tracked.polled = Some((step, arrives));
         }
     }
@@ -227,15 +243,16 @@ impl SimFollower {
     }
 
     fn answer(&mut self, world: &mut World, node: usize) {
-        let Some((arrives, number)) = self.nodes[node].asked else {
+        let Some((sent, arrives, number)) = self.nodes[node].asked else {
             return;
         };
-        let is_prompt = world.delay(node) == Some(0);
-        if arrives > world.step && !is_prompt {
+        let (step, delay) = (world.step, world.hash_delay(node));
+        let is_prompt = delay == Some(0) && sent + self.call_steps <= step;
+        if arrives > step && !is_prompt {
             return;
         }
         self.nodes[node].asked = None;
-        if world.delay(node).is_none() {
+        if delay.is_none() {
             return;
         }
         let hash = world.hash_at(node, number);
@@ -256,8 +273,9 @@ impl SimFollower {
             let tracked = &mut self.nodes[ask.node];
             if tracked.asked.is_none() {
                 // No answer: the poll after it fails as well, and is what counts.
-                let delay = world.delay(ask.node).unwrap_or(TIMEOUT);
-                tracked.asked = Some((world.step + 1 + delay, ask.number));
+                let delay = world.hash_delay(ask.node).unwrap_or(TIMEOUT);
+                let arrives = world.step + self.call_steps + delay;
+                tracked.asked = Some((world.step, arrives, ask.number));
                 tracked.asks += 1;
             }
         }
@@ -350,11 +368,11 @@ impl SimFollower {
                 self.sync = None;
                 return;
             }
-            self.links.insert(sync.next, world::hash(block.parent));
+            self.links.insert(sync.next, tree::hash(block.parent));
             sync.staged.push(id);
             sync.progressed_at = step;
             let below = sync.next.0.saturating_sub(1);
-            sync.next = (below, world::hash(block.parent));
+            sync.next = (below, tree::hash(block.parent));
             self.check_complete();
         }
     }

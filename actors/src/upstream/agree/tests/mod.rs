@@ -2,11 +2,15 @@
 
 mod bounds;
 mod follower;
+mod kinds;
 mod movement;
 mod required;
+mod rng;
 mod settle;
+mod sim_node;
 mod simulation;
 mod table;
+mod tree;
 mod world;
 
 use std::time::Duration;

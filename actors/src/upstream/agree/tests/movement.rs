@@ -2,8 +2,9 @@
 
 use super::{
     follower::SimFollower,
+    sim_node::Mode,
     simulation::FOLLOWED,
-    world::{DEPTH_MAX, Mode, STEPS, World},
+    world::{BLOCK_TIMES, DEPTH_MAX, STEPS, World},
     *,
 };
 use crate::upstream::agree::Choice;
@@ -16,8 +17,8 @@ struct Scenario {
 
 impl Scenario {
     /// A service that has followed honest nodes for some blocks.
-    fn new(quorum: usize, modes: &[Mode]) -> Self {
-        let world = World::calm(quorum, modes);
+    fn new(block_time: Duration, quorum: usize, modes: &[Mode]) -> Self {
+        let world = World::calm(block_time, quorum, modes);
         let mut scenario = Self {
             follower: SimFollower::new(&world, None),
             world,
@@ -68,7 +69,7 @@ impl Scenario {
 }
 
 /// What a minority does while the others are honest.
-const LIARS: [Mode; 11] = [
+const LIARS: [Mode; 14] = [
     Mode::Honest,
     Mode::Silent,
     Mode::Stuck,
@@ -80,17 +81,28 @@ const LIARS: [Mode; 11] = [
     Mode::ChangingMind,
     Mode::Obstructing,
     Mode::Racing,
+    Mode::Withholding,
+    Mode::Denying,
+    Mode::Delaying,
 ];
+
+fn block_times_and_liars() -> impl Iterator<Item = (Duration, Mode)> {
+    BLOCK_TIMES
+        .into_iter()
+        .flat_map(|time| LIARS.map(|liar| (time, liar)))
+}
 
 #[test]
 fn reorgs_of_every_depth_are_followed() {
     for depth in 1..=DEPTH_MAX {
+        let block_time = BLOCK_TIMES[depth as usize % BLOCK_TIMES.len()];
         for lower in 0..=2 {
             let liar = LIARS[(depth * 3 + lower) as usize % LIARS.len()];
             let modes = [Mode::Honest, liar, Mode::Honest];
             for (quorum, modes) in [(1, &modes[..1]), (2, &modes[..])] {
-                let case = format!("{depth}, {lower} lower, quorum {quorum} of {modes:?}");
-                let mut scenario = Scenario::new(quorum, modes);
+                let case =
+                    format!("{block_time:?}: {depth}, {lower} lower, quorum {quorum} of {modes:?}");
+                let mut scenario = Scenario::new(block_time, quorum, modes);
                 // At any time of a slot.
                 scenario.run(depth % STEPS);
                 scenario.world.reorg(depth, depth.saturating_sub(lower));
@@ -106,9 +118,9 @@ fn reorgs_of_every_depth_are_followed() {
 /// A path that takes long is fetched once, although a liar names other heads all the time.
 #[test]
 fn the_sync_to_an_agreed_head_is_not_dropped() {
-    for liar in LIARS {
-        let case = format!("{liar:?}");
-        let mut scenario = Scenario::new(2, &[liar, Mode::Honest, Mode::Honest]);
+    for (block_time, liar) in block_times_and_liars() {
+        let case = format!("{block_time:?}, {liar:?}");
+        let mut scenario = Scenario::new(block_time, 2, &[liar, Mode::Honest, Mode::Honest]);
         for _ in 0..4 {
             scenario.set_modes(1..3, Mode::Silent);
             scenario.run(20 * STEPS);
@@ -125,10 +137,10 @@ fn the_sync_to_an_agreed_head_is_not_dropped() {
 /// heard at once.
 #[test]
 fn an_old_majority_that_returns_is_followed() {
-    for liar in LIARS {
+    for (block_time, liar) in block_times_and_liars() {
         for mode in [Mode::Silent, Mode::Stuck] {
-            let case = format!("{liar:?}, the others {mode:?}");
-            let mut scenario = Scenario::new(2, &[liar, Mode::Honest, Mode::Honest]);
+            let case = format!("{block_time:?}, {liar:?}, the others {mode:?}");
+            let mut scenario = Scenario::new(block_time, 2, &[liar, Mode::Honest, Mode::Honest]);
             scenario.set_modes(1..3, mode);
             scenario.run(2 * STEPS);
             let before = scenario.head();
@@ -144,9 +156,9 @@ fn an_old_majority_that_returns_is_followed() {
 #[test]
 fn a_quorum_that_goes_back_is_followed() {
     for depth in 1..=8 {
-        for liar in LIARS {
-            let case = format!("{depth}, {liar:?}");
-            let mut scenario = Scenario::new(2, &[liar, Mode::Honest, Mode::Honest]);
+        for (block_time, liar) in block_times_and_liars() {
+            let case = format!("{block_time:?}: {depth}, {liar:?}");
+            let mut scenario = Scenario::new(block_time, 2, &[liar, Mode::Honest, Mode::Honest]);
             scenario.world.frozen_at = scenario.world.step;
             scenario.run(STEPS);
             scenario.wait_followed(&case);
@@ -169,7 +181,7 @@ fn a_quorum_that_goes_back_is_followed() {
 #[test]
 fn of_two_forks_with_a_quorum_the_served_one_stays() {
     let modes = [Mode::Colluding, Mode::Colluding, Mode::Honest, Mode::Honest];
-    let mut scenario = Scenario::new(2, &modes);
+    let mut scenario = Scenario::new(BLOCK_TIMES[0], 2, &modes);
     scenario.world.betray();
     for _ in 0..20 {
         scenario.run(STEPS);

@@ -11,7 +11,9 @@ use nearhead_chain::campaign;
 
 use super::{
     follower::{BYTES_MAX, STALE, SimFollower},
-    world::{Mode, Plot, STEPS, World},
+    kinds::{Kind, Kinds},
+    sim_node::{Mode, SimNode},
+    world::{Plot, STEPS, World},
     *,
 };
 use crate::upstream::agree::{policy::Rule, stated::Stated};
@@ -31,6 +33,15 @@ struct Outcome {
     heads: u64,
     /// Steps at which an honest quorum had to be followed.
     followed: u64,
+    kinds: Kinds,
+}
+
+impl Outcome {
+    fn add(&mut self, other: &Self) {
+        self.heads += other.heads;
+        self.followed += other.followed;
+        self.kinds.add(&other.kinds);
+    }
 }
 
 struct Check {
@@ -39,6 +50,8 @@ struct Check {
     head: Option<Point>,
     finalized: Option<Point>,
     honest_since: u64,
+    /// Steps by which the last node of an honest quorum has its blocks late.
+    late: u64,
     outcome: Outcome,
 }
 
@@ -47,10 +60,11 @@ impl Check {
         let world = World::new(seed);
         Self {
             follower: SimFollower::new(&world, rule),
-            world,
             head: None,
-            finalized: None,
+            finalized: world.persisted.map(|id| world.tree.point(id)),
+            world,
             honest_since: 0,
+            late: 0,
             outcome: Outcome::default(),
         }
     }
@@ -66,11 +80,13 @@ impl Check {
                 let modes: Vec<Mode> = self.world.nodes.iter().map(|node| node.mode).collect();
                 let step = self.world.step;
                 let (quorum, choice) = (self.world.quorum, self.follower.choice);
+                let block_time = self.world.block_time;
                 return Err(format!(
-                    "step {step}, quorum {quorum} of {modes:?}, {choice:?}: {broken}"
+                    "{block_time:?}, step {step}, quorum {quorum} of {modes:?}, {choice:?}: {broken}"
                 ));
             }
         }
+        self.outcome.kinds.add(&self.world.kinds);
         Ok(self.outcome)
     }
 
@@ -140,7 +156,7 @@ impl Check {
             if let Some(held) = &self.follower.held {
                 let tree = &self.world.tree;
                 let last = held.ids[held.ids.len() - 1];
-                let kept = tree.ancestor(last, before.0).map(world::hash);
+                let kept = tree.ancestor(last, before.0).map(tree::hash);
                 if kept != Some(before.1) {
                     return Err(format!("the finalized block {} was reverted", before.0));
                 }
@@ -156,15 +172,27 @@ impl Check {
         Ok(())
     }
 
+    /// Steps by which the last node of an honest quorum has its blocks late. Where two branches can
+    /// both have a quorum, the served one may stay until the last node has left it.
+    fn late(&self, is_majority: bool) -> u64 {
+        let good = self.world.nodes.iter().filter(|node| node.is_good());
+        let mut late: Vec<u64> = good.map(SimNode::late).collect();
+        late.sort_unstable();
+        let last = match is_majority {
+            true => late.get(self.world.quorum - 1),
+            false => late.last(),
+        };
+        last.copied().unwrap_or(0)
+    }
+
     /// An honest quorum that moves is followed within three block times.
     fn check_followed(&mut self) -> Result<(), String> {
         let world = &self.world;
         let (step, plot) = (world.step, world.plot);
         let good = world.nodes.iter().filter(|node| node.is_good()).count();
         // Those that are late can keep the quorum of a branch, if it is at most half of the nodes.
-        let is_late = |node: &world::SimNode| {
-            matches!(node.mode, Mode::Slow(_) | Mode::Stale(_) | Mode::Stuck)
-        };
+        let is_late =
+            |node: &SimNode| matches!(node.mode, Mode::Slow(_) | Mode::Stale(_) | Mode::Stuck);
         let is_majority = world.quorum > world.nodes.len() / 2;
         let is_clear = is_majority || !world.nodes.iter().any(is_late);
         if good < world.quorum || plot == Plot::Majority || !is_clear {
@@ -172,14 +200,22 @@ impl Check {
         }
         // The path to a deep fork may take a block time; it is one move, not two.
         self.honest_since = self.honest_since.max(world.deep_reorg_at);
-        if step < self.honest_since + FOLLOWED {
+        let late = self.late(is_majority);
+        if late < self.late {
+            self.honest_since = self.honest_since.max(step);
+        }
+        self.late = late;
+        if step < self.honest_since + FOLLOWED + late {
             return Ok(());
         }
         self.outcome.followed += 1;
+        if late > 0 {
+            self.outcome.kinds.note(Kind::LaggingQuorum);
+        }
         let Some(held) = &self.follower.held else {
             return Err("nothing is served".to_owned());
         };
-        let least = world.common(FOLLOWED);
+        let least = world.common(FOLLOWED + late);
         let number = world.tree.get(least).number;
         let last = held.ids[held.ids.len() - 1];
         match world.tree.ancestor(last, number) == Some(least) {
@@ -233,10 +269,7 @@ fn run_all(seeds: u64, rule: Option<Rule>) -> (Option<(u64, String)>, Outcome) {
                 return (broken, sum);
             }
             match run(seed, rule) {
-                Ok(outcome) => {
-                    sum.heads += outcome.heads;
-                    sum.followed += outcome.followed;
-                }
+                Ok(outcome) => sum.add(&outcome),
                 Err(error) => {
                     broken_at.fetch_min(seed, Ordering::Relaxed);
                     broken = Some((seed, error));
@@ -251,8 +284,7 @@ fn run_all(seeds: u64, rule: Option<Rule>) -> (Option<(u64, String)>, Outcome) {
         results.fold(
             (None, Outcome::default()),
             |(first, mut sum), (broken, more)| {
-                sum.heads += more.heads;
-                sum.followed += more.followed;
+                sum.add(&more);
                 let first = match (first, broken) {
                     (Some(one), Some(other)) => Some(std::cmp::min(one, other)),
                     (one, other) => one.or(other),
@@ -271,6 +303,13 @@ fn invariants_hold_whatever_a_minority_states() {
     // The schedules allow progress: there are heads, and an honest quorum to follow.
     assert!(sum.heads > seeds * 10, "{}", sum.heads);
     assert!(sum.followed > seeds * BLOCKS, "{}", sum.followed);
+    for (kind, count) in sum.kinds.counts() {
+        assert!(
+            count > seeds / 100,
+            "{kind:?} in {count} of {seeds}: {:?}",
+            sum.kinds
+        );
+    }
 }
 
 /// Each rule is needed: without it, some schedule breaks an invariant.

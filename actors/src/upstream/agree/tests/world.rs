@@ -1,10 +1,28 @@
 //! The simulated chain, and the upstreams that state it, truly or not.
 
-use super::*;
+use super::{
+    follower::WINDOW,
+    kinds::{Kind, Kinds},
+    rng::Rng,
+    sim_node::{Mode, SimNode},
+    tree::{self, HONEST, Id, SimBlock, Tree},
+    *,
+};
 
 /// Steps per block time; everything happens on a step.
 pub(super) const STEPS: u64 = 8;
-pub(super) const STEP: Duration = Duration::from_millis(500);
+
+/// The block times of the schedules.
+pub(super) const BLOCK_TIMES: [Duration; 3] = [
+    Duration::from_secs(1),
+    Duration::from_secs(4),
+    Duration::from_secs(12),
+];
+
+/// Steps for which a node that delays keeps a block back, or its answer about a hash. It counts as
+/// stuck if it gives no block for half a block time.
+const BLOCK_DELAY: u64 = STEPS / 2 - 1;
+const HASH_DELAY: u64 = STEPS;
 
 /// The head at the start.
 pub(super) const START: u64 = 80;
@@ -22,161 +40,6 @@ const SAFE_BELOW: u64 = 4;
 /// How far below the head liars fork off.
 const FORK_MAX: u64 = 16;
 
-/// Pseudorandom numbers (xorshift): equal seeds give equal numbers.
-pub(super) struct Rng(u64);
-
-impl Rng {
-    pub(super) const fn new(seed: u64) -> Self {
-        // SplitMix, so that neighbouring seeds have nothing in common.
-        let seed = seed.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        let seed = (seed ^ (seed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        Self((seed ^ (seed >> 27)) | 1)
-    }
-
-    pub(super) const fn below(&mut self, bound: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 11) % bound
-    }
-
-    pub(super) const fn is_one_in(&mut self, chances: u64) -> bool {
-        self.below(chances) == 0
-    }
-}
-
-/// A block by its place in the tree.
-pub(super) type Id = usize;
-
-#[derive(Clone, Copy, Debug)]
-pub(super) struct SimBlock {
-    pub(super) number: u64,
-    pub(super) parent: Id,
-    /// Whether it was ever on the honest chain.
-    pub(super) is_honest: bool,
-    /// Whether it keeps the rules of headers.
-    pub(super) is_valid: bool,
-    pub(super) bytes: u64,
-}
-
-/// All blocks that exist. The hash of a block is its place.
-pub(super) struct Tree {
-    blocks: Vec<SimBlock>,
-}
-
-impl Tree {
-    pub(super) fn get(&self, id: Id) -> SimBlock {
-        self.blocks[id]
-    }
-
-    pub(super) fn point(&self, id: Id) -> Point {
-        (self.blocks[id].number, hash(id))
-    }
-
-    pub(super) fn add(&mut self, parent: Id, like: SimBlock) -> Id {
-        let number = self.blocks[parent].number + 1;
-        self.blocks.push(SimBlock {
-            number,
-            parent,
-            ..like
-        });
-        self.blocks.len() - 1
-    }
-
-    /// The block with this hash, if it exists.
-    pub(super) fn find(&self, hash: B256) -> Option<Id> {
-        let (zeros, id) = hash.split_at(24);
-        let id = u64::from_be_bytes(id.try_into().unwrap()) as usize;
-        (zeros.iter().all(|byte| *byte == 0) && id < self.blocks.len()).then_some(id)
-    }
-
-    /// The ancestor of a block at a number that is not higher.
-    pub(super) fn ancestor(&self, mut id: Id, number: u64) -> Option<Id> {
-        while self.blocks[id].number > number {
-            id = self.blocks[id].parent;
-        }
-        (self.blocks[id].number == number).then_some(id)
-    }
-
-    pub(super) fn claim(&self, id: Id) -> HeadClaim {
-        let (number, hash) = self.point(id);
-        HeadClaim {
-            number,
-            hash,
-            parent_hash: self::hash(self.blocks[id].parent),
-        }
-    }
-}
-
-pub(super) fn hash(id: Id) -> B256 {
-    B256::left_padding_from(&(id as u64).to_be_bytes())
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Mode {
-    Honest,
-    /// Does not answer.
-    Silent,
-    /// Answers this many steps late.
-    Slow(u64),
-    /// Is two replicas, one of them this many steps behind.
-    Stale(u64),
-    /// Keeps the head that it had when this began.
-    Stuck,
-    /// Refuses what it is asked to prove for a client, for long.
-    RefusesState,
-    /// Has a chain of its own, with a block for each block time.
-    Forked,
-    /// Has a chain of its own that is longer than all others.
-    Inventing,
-    /// Names honest heads, and calls any block finalized.
-    LyingAboutFinality,
-    /// Names numbers and hashes without sense.
-    Extreme,
-    /// Is something else with each answer.
-    ChangingMind,
-    /// Names honest heads, lies about the hashes that it is asked for, and gives no block.
-    Obstructing,
-    /// Names another block just above the honest head with each answer.
-    Racing,
-    /// Names the chain that all of these have agreed on.
-    Colluding,
-    /// Is on another chain, and says so.
-    OtherChain,
-}
-
-impl Mode {
-    /// Whether what it says is true.
-    const fn is_true(self) -> bool {
-        matches!(
-            self,
-            Self::Honest
-                | Self::Silent
-                | Self::Slow(_)
-                | Self::Stale(_)
-                | Self::Stuck
-                | Self::RefusesState
-        )
-    }
-}
-
-pub(super) struct SimNode {
-    pub(super) mode: Mode,
-    /// Steps until it has a new block.
-    lag: u64,
-    /// The head of its own chain, or the one that it is stuck at.
-    own: Id,
-    /// Whether it is honest only until its quorum begins to lie.
-    pub(super) betrays: bool,
-}
-
-impl SimNode {
-    /// Whether it is honest, and names its heads in time.
-    pub(super) const fn is_good(&self) -> bool {
-        matches!(self.mode, Mode::Honest | Mode::RefusesState)
-    }
-}
-
 /// What kind of schedule it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Plot {
@@ -187,6 +50,7 @@ pub(super) enum Plot {
 }
 
 pub(super) struct World {
+    pub(super) block_time: Duration,
     pub(super) tree: Tree,
     pub(super) nodes: Vec<SimNode>,
     pub(super) rng: Rng,
@@ -194,6 +58,9 @@ pub(super) struct World {
     pub(super) quorum: usize,
     pub(super) plot: Plot,
     pub(super) trusted: Option<Id>,
+    /// The block that was finalized in an earlier run.
+    pub(super) persisted: Option<Id>,
+    pub(super) kinds: Kinds,
     /// The step from which on no block is made.
     pub(super) frozen_at: u64,
     /// The highest block that an honest node ever calls finalized; no reorg is deeper.
@@ -222,14 +89,6 @@ pub(super) struct World {
     is_calm: bool,
 }
 
-const HONEST: SimBlock = SimBlock {
-    number: 0,
-    parent: 0,
-    is_honest: true,
-    is_valid: true,
-    bytes: 1,
-};
-
 impl World {
     /// A random schedule.
     pub(super) fn new(seed: u64) -> Self {
@@ -244,8 +103,14 @@ impl World {
             true => Plot::Majority,
             false => Plot::Minority,
         };
-        let lags: Vec<u64> = (0..count).map(|_| rng.below(STEPS)).collect();
-        let mut world = Self::empty(rng, quorum as usize, &lags);
+        let block_time = BLOCK_TIMES[rng.below(BLOCK_TIMES.len() as u64) as usize];
+        let mut lags: Vec<u64> = (0..count).map(|_| rng.below(STEPS)).collect();
+        if rng.is_one_in(4) {
+            for lag in &mut lags {
+                *lag += if rng.is_one_in(3) { STEPS } else { 0 };
+            }
+        }
+        let mut world = Self::empty(rng, block_time, quorum as usize, &lags);
         world.plot = plot;
         world.liars = match plot {
             Plot::Majority => quorum,
@@ -262,13 +127,12 @@ impl World {
         if world.rng.is_one_in(2) {
             world.changes_in = 30 * STEPS;
         }
-        if plot == Plot::Majority && world.rng.is_one_in(2) {
-            world.trusted = Some(world.tip(0));
-        }
+        world.require_blocks();
         if world.rng.is_one_in(8) {
             world.frozen_at = 2 * STEPS + world.rng.below(STEPS);
         }
         world.prepare();
+        world.note_kinds();
         // Liars are the first nodes, so that the operator's order favours them.
         for node in 0..world.liars as usize {
             world.change_liar(node);
@@ -276,13 +140,51 @@ impl World {
         world
     }
 
+    fn note_kinds(&mut self) {
+        let block_time = BLOCK_TIMES.iter().position(|time| *time == self.block_time);
+        let block_times = [Kind::OneSecond, Kind::FourSeconds, Kind::TwelveSeconds];
+        self.kinds.note(block_times[block_time.unwrap()]);
+        let mut honest = self.nodes.iter().skip(self.liars as usize);
+        let is_lagging = honest.any(|node| node.late() > 0);
+        let is_minority = self.plot == Plot::Minority;
+        for (is_it, kind) in [
+            (is_lagging, Kind::Lagging),
+            (self.persisted.is_some(), Kind::Persisted),
+            (self.trusted.is_some() && is_minority, Kind::Trusted),
+            (
+                self.trusted.is_some() && !is_minority,
+                Kind::TrustedCaptured,
+            ),
+        ] {
+            if is_it {
+                self.kinds.note(kind);
+            }
+        }
+    }
+
+    /// Notes what a liar of a minority does.
+    fn note_lie(&mut self, mode: Mode) {
+        let (persisted, trusted) = match mode {
+            Mode::Withholding => (Kind::PersistedWithheld, Kind::TrustedWithheld),
+            Mode::Denying => (Kind::PersistedDenied, Kind::TrustedDenied),
+            Mode::Delaying => return self.kinds.note(Kind::Delaying),
+            _ => return,
+        };
+        if self.persisted.is_some() {
+            self.kinds.note(persisted);
+        }
+        if self.trusted.is_some() {
+            self.kinds.note(trusted);
+        }
+    }
+
     /// A schedule in which nothing happens but new blocks, and what the test does. Nodes that
     /// collude are honest until they betray.
-    pub(super) fn calm(quorum: usize, modes: &[Mode]) -> Self {
+    pub(super) fn calm(block_time: Duration, quorum: usize, modes: &[Mode]) -> Self {
         let lags: Vec<u64> = (0..modes.len() as u64)
             .map(|node| node * 3 % STEPS)
             .collect();
-        let mut world = Self::empty(Rng::new(modes.len() as u64), quorum, &lags);
+        let mut world = Self::empty(Rng::new(modes.len() as u64), block_time, quorum, &lags);
         world.is_calm = true;
         world.liars = modes.len() as u64;
         world.prepare();
@@ -295,18 +197,36 @@ impl World {
         world
     }
 
-    fn empty(rng: Rng, quorum: usize, lags: &[u64]) -> Self {
+    /// Sets the blocks that the chain has to contain. No honest reorg replaces them.
+    fn require_blocks(&mut self) {
+        let finalized = START - self.finalized_below();
+        let tip = self.tip(0);
+        if self.rng.is_one_in(2) && self.plot == Plot::Majority {
+            self.trusted = Some(tip);
+        } else if self.rng.is_one_in(4) {
+            let below = self.rng.below(finalized);
+            self.trusted = self.tree.ancestor(tip, finalized - below);
+        }
+        if self.rng.is_one_in(3) {
+            let below = self.rng.below(finalized.min(WINDOW as u64));
+            // A trusted block above it would take its place.
+            let trusted = self.trusted.map_or(0, |id| self.tree.get(id).number);
+            let persisted = self.tree.ancestor(tip, finalized - below);
+            self.persisted = persisted.filter(|id| self.tree.get(*id).number > trusted);
+        }
+    }
+
+    fn empty(rng: Rng, block_time: Duration, quorum: usize, lags: &[u64]) -> Self {
         let nodes = lags.iter().map(|lag| SimNode {
             mode: Mode::Honest,
             lag: *lag,
             own: 0,
             betrays: false,
+            asked: (0, 0),
         });
-        let mut tree = Tree {
-            blocks: vec![HONEST],
-        };
-        let tip = (0..START).fold(0, |tip, _| tree.add(tip, HONEST));
+        let (tree, tip) = Tree::new(START);
         Self {
+            block_time,
             tree,
             nodes: nodes.collect(),
             rng,
@@ -314,6 +234,8 @@ impl World {
             quorum,
             plot: Plot::Minority,
             trusted: None,
+            persisted: None,
+            kinds: Kinds::default(),
             frozen_at: u64::MAX,
             finalized: 0,
             tips: vec![tip],
@@ -345,7 +267,13 @@ impl World {
 
     pub(super) fn now(&self) -> Moment {
         // A start at zero would look as if everything had just been heard.
-        Duration::from_secs(100) + STEP * self.step as u32
+        Duration::from_secs(100) + self.block_time * self.step as u32 / STEPS as u32
+    }
+
+    /// The steps that this time takes, at least one.
+    pub(super) fn steps_in(&self, time: Duration) -> u64 {
+        let step = self.block_time / STEPS as u32;
+        time.as_micros().div_ceil(step.as_micros()) as u64
     }
 
     /// The honest head some steps ago.
@@ -362,7 +290,7 @@ impl World {
     pub(super) fn is_agreed(&self, (number, hash): Point) -> bool {
         let has = |node: &&SimNode| {
             let head = self.tip(node.lag);
-            node.is_good() && self.tree.ancestor(head, number).map(self::hash) == Some(hash)
+            node.is_good() && self.tree.ancestor(head, number).map(tree::hash) == Some(hash)
         };
         self.nodes.iter().filter(has).count() >= self.quorum
     }
@@ -458,7 +386,7 @@ impl World {
 
     fn change_liar(&mut self, node: usize) {
         let is_captured = self.plot == Plot::Majority;
-        let mode = match self.rng.below(10) {
+        let mode = match self.rng.below(13) {
             _ if is_captured && self.step > 0 => return,
             _ if is_captured && self.rng.is_one_in(4) => Mode::OtherChain,
             _ if is_captured => Mode::Colluding,
@@ -470,6 +398,9 @@ impl World {
             5 => Mode::OtherChain,
             6 => Mode::Obstructing,
             7 => Mode::Racing,
+            8 => Mode::Withholding,
+            9 => Mode::Denying,
+            10 => Mode::Delaying,
             _ => Mode::Colluding,
         };
         if mode == Mode::OtherChain {
@@ -484,11 +415,16 @@ impl World {
         for _ in 0..ahead {
             own = self.tree.add(own, self.invented);
         }
+        self.note_lie(mode);
         if mode == Mode::Colluding && self.step == 0 && is_captured {
-            // Honest at first, so that there is something to betray.
-            self.set_mode(node, Mode::Honest, own);
-            self.nodes[node].betrays = true;
-            return;
+            let is_early = self.persisted.is_some() && self.rng.is_one_in(2);
+            if !is_early {
+                // Honest at first, so that there is something to betray.
+                self.set_mode(node, Mode::Honest, own);
+                self.nodes[node].betrays = true;
+                return;
+            }
+            self.kinds.note(Kind::PersistedCaptured);
         }
         self.set_mode(node, mode, own);
     }
@@ -517,12 +453,20 @@ impl World {
         self.tree.ancestor(id, number)
     }
 
-    /// Whether a node may name its head now, and how many steps later the answer arrives.
+    /// Whether a node may name its head now, and how many steps too late the answer arrives.
     pub(super) fn delay(&self, node: usize) -> Option<u64> {
         match self.nodes[node].mode {
             Mode::Silent => None,
             Mode::Slow(steps) => Some(steps),
             _ => Some(0),
+        }
+    }
+
+    /// The same for an answer about a hash.
+    pub(super) fn hash_delay(&self, node: usize) -> Option<u64> {
+        match self.nodes[node].mode {
+            Mode::Delaying => Some(HASH_DELAY),
+            _ => self.delay(node),
         }
     }
 
@@ -565,12 +509,12 @@ impl World {
             _ => self.tree.get(real).number + self.rng.below(3),
         };
         let hash = match self.rng.below(3) {
-            0 => hash(real),
-            1 => hash(self.rng.below(START) as usize),
+            0 => tree::hash(real),
+            1 => tree::hash(self.rng.below(START) as usize),
             _ => B256::repeat_byte(self.rng.below(250) as u8 + 1),
         };
         let parent_hash = match self.rng.is_one_in(2) {
-            true => self::hash(self.tree.get(real).parent),
+            true => tree::hash(self.tree.get(real).parent),
             false => B256::repeat_byte(9),
         };
         HeadClaim {
@@ -582,11 +526,18 @@ impl World {
 
     /// What a node answers for the hash at a number.
     pub(super) fn hash_at(&mut self, node: usize, number: u64) -> Option<B256> {
-        if self.nodes[node].mode == Mode::Obstructing {
-            return Some(hash(self.other));
+        let mode = self.nodes[node].mode;
+        let is_required = || {
+            let required = self.trusted.into_iter().chain(self.persisted);
+            let mut numbers = required.map(|id| self.tree.get(id).number);
+            numbers.any(|required| required == number)
+        };
+        if mode == Mode::Obstructing || mode == Mode::Denying && is_required() {
+            return Some(tree::hash(self.other));
         }
         match self.head(node) {
-            Ok(head) => self.tree.ancestor(head, number).map(hash),
+            Ok(head) if mode == Mode::Withholding && number < self.tree.get(head).number => None,
+            Ok(head) => self.tree.ancestor(head, number).map(tree::hash),
             Err(claim) => self.rng.is_one_in(2).then_some(claim.hash),
         }
     }
@@ -614,10 +565,20 @@ impl World {
 
     /// Whether a node gives a block. Liars give what they like.
     pub(super) fn gives(&mut self, node: usize, id: Id) -> bool {
-        match self.nodes[node].mode {
+        let mode = self.nodes[node].mode;
+        match mode {
             Mode::Silent | Mode::Obstructing => false,
-            mode if mode.is_true() => self.tree.get(id).is_honest,
+            Mode::Delaying if self.delays_block(node, id) => false,
+            _ if mode.gives_honest_blocks() => self.tree.get(id).is_honest,
             _ => !self.rng.is_one_in(4),
         }
+    }
+
+    fn delays_block(&mut self, node: usize, id: Id) -> bool {
+        let asked = &mut self.nodes[node].asked;
+        if asked.0 != id {
+            *asked = (id, self.step);
+        }
+        self.step < asked.1 + BLOCK_DELAY
     }
 }
