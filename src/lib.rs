@@ -58,14 +58,14 @@
 //! | actix | the actors, their arbiters and systems (`nearhead_actors`, `http::request_actor`, `service`, `listeners`) |
 //! | actix-web, actix-http | `http`, `admin`, `listeners` |
 //! | actix-web-actors | a session's context and handshake, only in `ws/session_actor.rs`; it is deprecated, so its version is pinned |
-//! | serde_json | what clients send (`rpc`), the OpenRPC document (`rpc::openrpc`), the API of administration (`admin::api`), genesis.json and the files of `nearhead_actors::data_folder`; blocks are written by hand, once, when they are made |
+//! | serde_json | what clients send (`rpc`, `access::token`), the OpenRPC document (`rpc::openrpc`), the API of administration (`admin::api`), genesis.json and the files of `nearhead_actors::data_folder`; blocks are written by hand, once, when they are made |
 //! | alloy-primitives, alloy-rlp, alloy-trie | the pure package; primitives everywhere; the account type of the trie in `nearhead_actors::messages` and `proof_actor` |
 //! | crossbeam | channels between threads that are not async: ticks and the stop signal of a source (`source`, `feed`) |
 //! | dashmap | the trie's nodes by hash: read by all workers while a block is written |
 //! | parking_lot | the buckets of a tenant or key (`access::meter`); the list of workers (`nearhead_actors::admission`); the trie's list of held roots; state fetched from upstreams |
 //! | tracing | log lines and spans; `logging` decides where they go |
 //! | arc-swap | the pointers to the current snapshot and to the table of keys |
-//! | base64, ring, ipnet | secrets, their digests, allowlists of networks (`nearhead_tenants`, `access::presented`) |
+//! | base64, ring, ipnet | secrets, their digests, tokens and their signatures, allowlists of networks (`nearhead_tenants`, `access::presented`, `access::token`) |
 //! | mimalloc | the program's allocator (`allocator.rs`) |
 
 pub mod access;

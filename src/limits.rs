@@ -185,6 +185,17 @@ pub(crate) const BUILT_RESULT_BYTES_MAX: usize = 64 << 10;
 /// each time; smaller ones cost more system calls (`load-tests/compare`, full blocks).
 pub(crate) const CHUNK_BYTES: usize = 120 << 10;
 
+/// Longest JSON Web Token that is read, in bytes: it has three claims, and those of an issuer's own.
+pub(crate) const TOKEN_BYTES_MAX: usize = 8 << 10;
+
+/// How much the clocks of a token's issuer and of this machine may differ: its `exp` counts that
+/// much later, and its `nbf` that much earlier.
+pub(crate) const TOKEN_LEEWAY: Duration = Duration::from_secs(60);
+
+/// Tokens that one worker has verified and need not verify again: some 800 KB. To verify one takes
+/// as long as some cheap requests.
+pub(crate) const VERIFIED_TOKENS_MAX: usize = 4_096;
+
 /// Longest `X-Request-Id` that is returned, in bytes: a UUID has 36, a trace id with its span 55.
 pub(crate) const REQUEST_ID_BYTES_MAX: usize = 128;
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use nearhead_tenants::{UnixMillis, record::KeyRecord};
+use nearhead_tenants::{UnixMillis, public_key::VerifyingKey, record::KeyRecord};
 
 use super::{
     local_only::LocalOnly,
@@ -17,6 +17,8 @@ pub struct ActiveKey {
     pub(crate) tenant: Arc<Tenant>,
     /// Whether it serves this machine alone. Other keys have only this looked at.
     pub(crate) local_only: Option<LocalOnly>,
+    /// Its public keys. They are read here once, and not for each token.
+    pub(super) public_keys: Box<[Arc<VerifyingKey>]>,
     /// What it has used of its own quota; `None` is unlimited.
     meter: Option<Arc<Meter>>,
 }
@@ -33,6 +35,13 @@ impl ActiveKey {
         let before = before.and_then(|before| before.meter.as_ref());
         Self {
             meter: kept_meter(record.settings.quota, before, used_today, now),
+            public_keys: record
+                .settings
+                .public_keys
+                .iter()
+                // They were checked when the key got them.
+                .filter_map(|public_key| VerifyingKey::new(public_key).ok().map(Arc::new))
+                .collect(),
             record,
             tenant,
             local_only: None,
@@ -42,6 +51,11 @@ impl ActiveKey {
     /// The same key, for this machine alone if that is given.
     pub(super) fn with_local_only(self, local_only: Option<LocalOnly>) -> Self {
         Self { local_only, ..self }
+    }
+
+    /// Whether a request needs a token.
+    pub(super) fn needs_token(&self) -> bool {
+        !self.record.settings.public_keys.is_empty()
     }
 
     /// Takes this many requests, and a unit for each, from the key and its tenant.

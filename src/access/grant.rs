@@ -16,6 +16,8 @@ use super::{
     local_only::NotLocal,
     presented::{Beside, Presented},
     shared_count::Counted,
+    token::{TokenError, VerifiedToken},
+    token_cache::TokenCache,
 };
 
 /// Why a request is not let in.
@@ -25,6 +27,8 @@ pub(crate) enum Refused {
     UnknownKey,
     /// The key needs its secret, and it is missing or wrong.
     WrongSecret,
+    /// The key asks for a token, and it is missing or not accepted.
+    Token(TokenError),
     /// The key's allowlist of this kind does not have what the request comes from.
     NotListed(ListKind),
     /// The key serves this machine alone, and the request comes from elsewhere.
@@ -32,7 +36,7 @@ pub(crate) enum Refused {
 }
 
 impl Access {
-    /// Lets a request in.
+    /// Lets a request in. `tokens` are those that the worker has verified.
     ///
     /// # Errors
     /// It is not let in.
@@ -40,21 +44,28 @@ impl Access {
         &self,
         presented: &Presented<'_>,
         caller: Caller<'_>,
+        tokens: &TokenCache,
         now: UnixMillis,
     ) -> Result<Admitted, Refused> {
         let key = self
             .resolve(presented.key, now)
             .ok_or(Refused::UnknownKey)?;
         let settings = &key.record.settings;
-        if !settings.public_keys.is_empty() {
-            // It asks for a token, and no token is verified yet.
-            return Err(Refused::WrongSecret);
-        }
-        let is_exempt = check_secret(settings.secret.as_ref(), &presented.beside)?;
+        let (token, is_exempt) = match key.needs_token() {
+            true => (Some(check_token(&key, presented, tokens, now)?), false),
+            false => {
+                let secret = settings.secret.as_ref();
+                (None, check_secret(secret, &presented.beside)?)
+            }
+        };
         caller
             .check(&settings.allow, is_exempt)
             .map_err(Refused::NotListed)?;
-        Ok(Admitted { key, is_exempt })
+        Ok(Admitted {
+            key,
+            token,
+            is_exempt,
+        })
     }
 }
 
@@ -62,8 +73,25 @@ impl Access {
 #[derive(Debug)]
 pub(crate) struct Admitted {
     pub(crate) key: Arc<ActiveKey>,
+    /// The token that it presented, if the key asks for one.
+    token: Option<VerifiedToken>,
     /// Whether it may have any origin and any user agent.
     is_exempt: bool,
+}
+
+/// Checks the token that stands beside a key.
+fn check_token(
+    key: &ActiveKey,
+    presented: &Presented<'_>,
+    tokens: &TokenCache,
+    now: UnixMillis,
+) -> Result<VerifiedToken, Refused> {
+    let Beside::Bearer(token) = presented.beside else {
+        return Err(Refused::Token(TokenError::Missing));
+    };
+    tokens
+        .admit(token, key.record.id, &key.public_keys, now)
+        .map_err(Refused::Token)
 }
 
 /// Checks the secret that stands beside a key. Returns whether the request is exempt from the lists
@@ -90,11 +118,12 @@ fn check_secret(secret: Option<&BesideSecret>, beside: &Beside<'_>) -> Result<bo
 pub(crate) struct Grant {
     access: Access,
     caller: OwnedCaller,
+    token: Option<VerifiedToken>,
     is_exempt: bool,
     key: RefCell<Arc<ActiveKey>>,
     /// The table's version when the key was looked up.
     version: Cell<u64>,
-    /// When the key expires.
+    /// When the key or the token ends.
     ends: Cell<Option<UnixMillis>>,
 }
 
@@ -108,10 +137,17 @@ impl Admitted {
             access: access.clone(),
             caller: caller.to_owned(),
             is_exempt: self.is_exempt,
-            ends: Cell::new(self.key.record.expires),
+            ends: Cell::new(ends(&self.key, self.token.as_ref())),
+            token: self.token,
             key: RefCell::new(self.key),
         }
     }
+}
+
+/// When a session with this key and this token ends.
+fn ends(key: &ActiveKey, token: Option<&VerifiedToken>) -> Option<UnixMillis> {
+    let token = token.map(|token| token.ends);
+    key.record.expires.into_iter().chain(token).min()
 }
 
 impl Grant {
@@ -138,12 +174,17 @@ impl Grant {
         if key.record.settings.secret != before.settings.secret {
             return Err(Refused::WrongSecret);
         }
+        match &self.token {
+            Some(token) => token.check(&key.public_keys, now).map_err(Refused::Token)?,
+            None if key.needs_token() => return Err(Refused::Token(TokenError::Missing)),
+            None => {}
+        }
         let allow = &key.record.settings.allow;
         let checked = self.caller.as_caller().check(allow, self.is_exempt);
         checked.map_err(Refused::NotListed)?;
         drop(held);
         self.version.set(version);
-        self.ends.set(key.record.expires);
+        self.ends.set(ends(&key, self.token.as_ref()));
         self.key.replace(Arc::clone(&key));
         Ok(key)
     }
@@ -180,7 +221,8 @@ impl Access {
     #[expect(clippy::unwrap_used, reason = "tests")]
     pub(crate) fn admit_for_tests(&self) -> Admitted {
         let presented = Presented::new("test", None);
-        self.admit(&presented, Caller::default(), UnixMillis(0))
+        let tokens = TokenCache::default();
+        self.admit(&presented, Caller::default(), &tokens, UnixMillis(0))
             .unwrap()
     }
 }

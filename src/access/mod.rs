@@ -10,6 +10,8 @@
 //! | `configured` | the keys that the configuration names |
 //! | `meter` | token buckets and the units of a day |
 //! | `presented` | what a client presents: a key, and what stands beside it |
+//! | `token` | JSON Web Tokens: what they have to be signed with, and to say |
+//! | `token_cache` | the tokens that one worker has verified |
 //! | `caller` | where a request comes from, which allowlists are about |
 //! | `grant` | the right of one request or session to be answered |
 //! | `local_only` | what serves this machine alone, against pages of other sites |
@@ -22,6 +24,8 @@ mod caller;
 mod configured;
 mod digests;
 mod grant;
+#[cfg(test)]
+mod issuer;
 mod local_only;
 mod meter;
 mod presented;
@@ -30,6 +34,8 @@ mod scene;
 mod session_caps;
 mod shared_count;
 mod tenant;
+mod token;
+mod token_cache;
 
 pub use access_table::{Access, AccessSource};
 pub use active_key::ActiveKey;
@@ -43,3 +49,5 @@ pub(crate) use presented::Presented;
 pub use session_caps::SessionCaps;
 pub(crate) use session_caps::SessionPermit;
 pub use tenant::{MethodSet, ServiceLimits, Tenant};
+pub use token::TokenError;
+pub(crate) use token_cache::TokenCache;

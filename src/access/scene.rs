@@ -40,11 +40,23 @@ pub(super) fn configured<const N: usize>(keys: [(&str, &str); N]) -> Vec<Configu
 }
 
 /// Commands on a directory, and the table of it.
-#[derive(Default)]
 pub(super) struct Scene {
     pub(super) directory: Directory,
     pub(super) configured: Vec<ConfiguredKey>,
     pub(super) used_today: HashMap<KeyId, u64>,
+    /// When keys end that are made or changed.
+    pub(super) expires: Option<UnixMillis>,
+}
+
+impl Default for Scene {
+    fn default() -> Self {
+        Self {
+            directory: Directory::default(),
+            configured: Vec::new(),
+            used_today: HashMap::new(),
+            expires: Some(UnixMillis(5_000)),
+        }
+    }
 }
 
 impl Scene {
@@ -87,7 +99,7 @@ impl Scene {
         )
     }
 
-    /// The key with this secret and these settings, which ends at 5,000.
+    /// The key with this secret and these settings, which ends at 5,000 unless that was changed.
     pub(super) fn key_with(
         &mut self,
         secret: &str,
@@ -95,7 +107,7 @@ impl Scene {
         settings: KeySettings,
     ) -> KeyId {
         let id = KeyId::of_configured(secret);
-        let (name, expires) = ("key".parse().unwrap(), Some(UnixMillis(5_000)));
+        let (name, expires) = ("key".parse().unwrap(), self.expires);
         self.run(match self.directory.key(id) {
             None => Command::CreateKey {
                 key: NewKey {

@@ -11,7 +11,7 @@ use actix_web::{
 };
 use nearhead_tenants::UnixMillis;
 
-use super::server_state::ServerState;
+use super::{server_state::ServerState, worker_state::WorkerState};
 use crate::{
     access::{Admitted, Caller, LocalOnly, Presented, Refused},
     rpc::RpcError,
@@ -22,14 +22,15 @@ use crate::{
 /// # Errors
 /// It is not let in.
 pub(super) fn admit(
-    server: &ServerState,
+    worker: &WorkerState,
     request: &HttpRequest,
     key: &str,
     now: UnixMillis,
 ) -> Result<Admitted, Refused> {
     let presented = Presented::new(key, text(request, header::AUTHORIZATION));
-    let caller = caller(server, request);
-    let admitted = server.access.admit(&presented, caller, now)?;
+    let caller = caller(&worker.server, request);
+    let access = &worker.server.access;
+    let admitted = access.admit(&presented, caller, &worker.tokens, now)?;
     if let Some(local_only) = &admitted.key.local_only {
         local_only
             .check_host(host(request))
@@ -62,7 +63,7 @@ pub(crate) fn client_address(server: &ServerState, request: &HttpRequest) -> Opt
 /// The status and the error of a request that is not let in.
 pub(super) fn status_and_error(refused: Refused) -> (StatusCode, RpcError) {
     let status = match refused {
-        Refused::UnknownKey | Refused::WrongSecret => StatusCode::UNAUTHORIZED,
+        Refused::UnknownKey | Refused::WrongSecret | Refused::Token(_) => StatusCode::UNAUTHORIZED,
         Refused::NotListed(_) | Refused::NotLocal(_) => StatusCode::FORBIDDEN,
     };
     (status, refused.into())

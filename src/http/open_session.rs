@@ -43,7 +43,7 @@ impl WorkerState {
             instant: access.arrived,
             unix: SystemTime::now().into(),
         };
-        let admitted = match credentials::admit(&self.server, request, key, now.unix) {
+        let admitted = match credentials::admit(self, request, key, now.unix) {
             Ok(admitted) => admitted,
             Err(refused) => {
                 let (status, error) = credentials::status_and_error(refused);

@@ -6,6 +6,7 @@ use nearhead_actors::read::Worker;
 
 use super::{access_log::RequestIds, compression::Compression, server_state::ServerState};
 use crate::{
+    access::TokenCache,
     connections::{BodyBudget, Watch},
     rpc::Dispatcher,
     subscriptions::{FanoutActor, Hub},
@@ -23,6 +24,8 @@ pub(super) struct WorkerState {
     pub(super) watch: Rc<Watch>,
     pub(super) sessions: Sessions,
     pub(super) hub: Rc<Hub>,
+    /// The tokens that this worker has verified.
+    pub(super) tokens: TokenCache,
 }
 
 impl WorkerState {
@@ -57,6 +60,7 @@ impl WorkerState {
             compression: Compression::default(),
             bodies: BodyBudget::default(),
             ids: RequestIds::default(),
+            tokens: TokenCache::default(),
             watch: Watch::start(server.settings.idle_max, server.metrics.clone()),
         }
     }

@@ -8,7 +8,7 @@ use nearhead_chain::{json::Truncated, window::ResolveError};
 use nearhead_tenants::allowlists::ListKind;
 
 use crate::{
-    access::{Exceeded, NotLocal, QuotaKind, Refused},
+    access::{Exceeded, NotLocal, QuotaKind, Refused, TokenError},
     metrics::Outcome,
 };
 
@@ -119,6 +119,8 @@ pub enum RpcError {
     UnknownKey,
     /// The secret beside the key is missing or wrong.
     WrongSecret,
+    /// The key asks for a JSON Web Token, and it is missing or not accepted.
+    Token(TokenError),
     /// One of the key's allowlists does not have what is asked for, or where it comes from.
     NotListed(ListKind),
     /// What is asked for serves this machine alone, and the request comes from elsewhere.
@@ -148,6 +150,7 @@ impl From<Refused> for RpcError {
         match refused {
             Refused::UnknownKey => Self::UnknownKey,
             Refused::WrongSecret => Self::WrongSecret,
+            Refused::Token(error) => Self::Token(error),
             Refused::NotListed(kind) => Self::NotListed(kind),
             Refused::NotLocal(reason) => Self::NotLocal(reason),
         }
@@ -208,6 +211,7 @@ impl RpcError {
             // https://eips.ethereum.org/EIPS/eip-1474#error-codes: resource unavailable
             Self::UnknownKey
             | Self::WrongSecret
+            | Self::Token(_)
             | Self::NotListed(_)
             | Self::NotLocal(_)
             | Self::Unavailable => -32002,
@@ -286,6 +290,16 @@ impl RpcError {
             Self::ResumeLost { .. } => "the block to resume from is not held any more",
             Self::UnknownKey => "invalid project id",
             Self::WrongSecret => "invalid project secret",
+            Self::Token(error) => match error {
+                TokenError::Missing => {
+                    "JSON Web Token required, send it in the header Authorization: Bearer"
+                }
+                TokenError::Invalid => "invalid JSON Web Token",
+                TokenError::Claims => "invalid claims of the JSON Web Token, it needs aud and exp",
+                TokenError::OtherAudience => "the JSON Web Token is for another audience",
+                TokenError::NotYetValid => "the JSON Web Token is not valid yet",
+                TokenError::Expired => "the JSON Web Token has expired",
+            },
             Self::NotListed(kind) => {
                 return format!("the {kind} is not on the allowlist of this project ID").into();
             }
@@ -377,6 +391,7 @@ impl RpcError {
             Self::QuotaExceeded(_)
             | Self::UnknownKey
             | Self::WrongSecret
+            | Self::Token(_)
             | Self::NotListed(_)
             | Self::NotLocal(_) => Outcome::Denied,
             Self::Unavailable | Self::StateUnavailable => Outcome::Refused,

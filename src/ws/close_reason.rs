@@ -1,6 +1,6 @@
 //! Why a session is closed.
 
-use crate::access::Refused;
+use crate::access::{Refused, TokenError};
 
 /// Code and text of the close frame that ends a session (RFC 6455 §7.4.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,6 +24,10 @@ impl CloseReason {
         match refused {
             Refused::UnknownKey => Self::new(4401, "the key was revoked or has expired"),
             Refused::WrongSecret => Self::new(4401, "the key's secret has changed"),
+            Refused::Token(TokenError::Expired) => {
+                Self::new(4401, "the JSON Web Token has expired")
+            }
+            Refused::Token(_) => Self::new(4401, "the key's public keys have changed"),
             Refused::NotListed(_) => Self::new(4403, "an allowlist of the key has changed"),
             Refused::NotLocal(_) => Self::new(4403, "the key serves this machine alone"),
         }

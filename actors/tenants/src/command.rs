@@ -10,6 +10,7 @@ use crate::{
     id::{KeyId, TenantId},
     limits::TenantLimits,
     name::Name,
+    public_key::InvalidPublicKey,
     record::{KeyRecord, KeySettings, TenantRecord},
     secret::{KeyPrefix, SecretDigest},
 };
@@ -135,4 +136,13 @@ pub enum CommandError {
     /// The key has too many public keys.
     #[error("a key has at most {0} public keys")]
     TooManyPublicKeys(usize),
+    /// A public key cannot be used.
+    #[error("public key {0}: {1}")]
+    PublicKey(Name, InvalidPublicKey),
+    /// Two public keys have one name.
+    #[error("two public keys have the kid {0}: a token could mean either")]
+    SameKid(Name),
+    /// The key has a secret and public keys.
+    #[error("a key has a secret or public keys, not both: a request has one header Authorization")]
+    SecretAndPublicKeys,
 }

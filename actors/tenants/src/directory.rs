@@ -7,7 +7,8 @@ use crate::{
     command::{Change, Command, CommandError, NewKey},
     id::{KeyId, TenantId},
     name::Name,
-    record::{KeyRecord, KeySettings, KeyState, PUBLIC_KEYS_MAX, TenantRecord},
+    public_key::{PUBLIC_KEYS_MAX, VerifyingKey},
+    record::{KeyRecord, KeySettings, KeyState, TenantRecord},
     secret::SecretDigest,
 };
 
@@ -223,10 +224,22 @@ impl Directory {
 }
 
 fn check_settings(settings: &KeySettings) -> Result<(), CommandError> {
-    match settings.public_keys.len() <= PUBLIC_KEYS_MAX {
-        true => Ok(()),
-        false => Err(CommandError::TooManyPublicKeys(PUBLIC_KEYS_MAX)),
+    let public_keys = &settings.public_keys;
+    if public_keys.len() > PUBLIC_KEYS_MAX {
+        return Err(CommandError::TooManyPublicKeys(PUBLIC_KEYS_MAX));
     }
+    if settings.secret.is_some() && !public_keys.is_empty() {
+        return Err(CommandError::SecretAndPublicKeys);
+    }
+    for (at, public_key) in public_keys.iter().enumerate() {
+        let kid = &public_key.kid;
+        if public_keys[..at].iter().any(|other| other.kid == *kid) {
+            return Err(CommandError::SameKid(kid.clone()));
+        }
+        VerifyingKey::new(public_key)
+            .map_err(|error| CommandError::PublicKey(kid.clone(), error))?;
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@
 //! | [`limits`] | how much each may do | `crate::` |
 //! | [`allowlists`] | to what a key is narrowed: origins, user agents, methods, contracts, networks | `crate::` |
 //! | [`secret`] | new secrets, and the digests that are kept of them | `crate::` |
+//! | [`public_key`] | the keys that verify tokens of clients | `crate::secret` |
 //! | [`name`] | what people call tenants and keys | `crate::` |
 //! | [`id`] | what identifies them | |
 //! | [`command`] | what administrators do to them, and why it may be refused | |
@@ -34,6 +35,7 @@ pub mod id;
 pub mod limits;
 pub mod name;
 pub mod password;
+pub mod public_key;
 pub mod record;
 pub mod secret;
 pub mod store;

@@ -8,11 +8,9 @@ use crate::{
     id::{KeyId, TenantId},
     limits::{Quota, TenantLimits},
     name::Name,
+    public_key::PublicKey,
     secret::{KeyPrefix, SecretDigest},
 };
-
-/// Most public keys of one key.
-pub const PUBLIC_KEYS_MAX: usize = 8;
 
 /// Who pays and is limited.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -69,7 +67,8 @@ pub struct KeySettings {
     /// The secret that may be presented beside it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub secret: Option<BesideSecret>,
-    /// Who may sign tokens for it. Without an entry, no token is asked for.
+    /// Who may sign tokens for it, each with a `kid` of its own. Without an entry, no token is
+    /// asked for. A key has these or a secret: both would stand in one header.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub public_keys: Vec<PublicKey>,
 }
@@ -84,29 +83,6 @@ pub struct BesideSecret {
     pub is_required: bool,
     /// Whether a request with it may have any origin and any user agent.
     pub exempts: bool,
-}
-
-/// A public key of a token's issuer (RFC 7519).
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct PublicKey {
-    /// What a token's `kid` names it by.
-    pub kid: Name,
-    /// How its issuer signs. A token that names another algorithm is refused.
-    pub algorithm: Algorithm,
-    /// The key, a SubjectPublicKeyInfo in PEM.
-    pub pem: String,
-}
-
-/// How tokens are signed (RFC 7518).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Algorithm {
-    /// ECDSA with P-256 and SHA-256.
-    #[serde(rename = "ES256")]
-    Es256,
-    /// RSASSA-PKCS1-v1_5 with SHA-256.
-    #[serde(rename = "RS256")]
-    Rs256,
 }
 
 /// Whether a key lets clients in.

@@ -3,13 +3,18 @@
 use nearhead_tenants::{
     allowlists::Allowlists,
     command::Command,
-    id::TenantId,
+    id::{KeyId, TenantId},
     limits::{Quota, TenantLimits},
     record::KeySettings,
 };
 
+use serde_json::json;
+
 use super::*;
-use crate::access::scene::{NOW, Scene, limits};
+use crate::access::{
+    issuer::Issuer,
+    scene::{NOW, Scene, limits},
+};
 
 const SECRET: &str = "the secret beside the key";
 
@@ -52,7 +57,8 @@ fn scene(settings: KeySettings) -> (Scene, Access) {
 
 fn admit(access: &Access, beside: Option<&str>, caller: Caller<'_>) -> Result<(), Refused> {
     let presented = Presented::new("key", beside);
-    access.admit(&presented, caller, NOW).map(|_| ())
+    let tokens = TokenCache::default();
+    access.admit(&presented, caller, &tokens, NOW).map(|_| ())
 }
 
 #[test]
@@ -143,17 +149,116 @@ fn a_key_without_a_secret_ignores_what_stands_beside_it() {
     }
 }
 
-#[test]
-fn a_key_that_asks_for_a_token_lets_nobody_in_without_one() {
-    let key = r#"{"kid":"issuer","algorithm":"ES256","pem":""}"#;
-    let (_, access) = scene(KeySettings {
-        public_keys: vec![serde_json::from_str(key).unwrap()],
+fn with_public_keys<const N: usize>(issuers: [&Issuer; N]) -> KeySettings {
+    KeySettings {
+        public_keys: issuers.map(Issuer::public_key).into(),
         ..KeySettings::default()
-    });
-    for beside in [None, Some("Bearer a.b.c")] {
-        let found = admit(&access, beside, Caller::default());
-        assert_eq!(found, Err(Refused::WrongSecret), "{beside:?}");
     }
+}
+
+/// A token for the key `key` that ends in this many seconds, and then has its leeway.
+fn token(issuer: &Issuer, ends_in_seconds: u64) -> String {
+    let aud = KeyId::of_configured("key");
+    let exp = NOW.0 / 1_000 + ends_in_seconds;
+    format!("Bearer {}", issuer.token(&json!({"aud": aud, "exp": exp})))
+}
+
+#[test]
+fn a_key_with_public_keys_asks_for_a_token() {
+    let [issuer, other] = ["one", "two"].map(Issuer::new);
+    let (_, access) = scene(with_public_keys([&issuer]));
+    let [good, foreign] = [&issuer, &other].map(|issuer| token(issuer, 10));
+    let refused = |error| Err(Refused::Token(error));
+    for (beside, expected) in [
+        (None, refused(TokenError::Missing)),
+        (Some("Bearer a.b.c"), refused(TokenError::Invalid)),
+        (Some("Bearer "), refused(TokenError::Invalid)),
+        (Some("Basic OnNlY3JldA=="), refused(TokenError::Missing)),
+        (Some("Digest x"), refused(TokenError::Missing)),
+        (Some(&*foreign), refused(TokenError::Invalid)),
+        (Some(&*good), Ok(())),
+    ] {
+        let found = admit(&access, beside, Caller::default());
+        assert_eq!(found, expected, "{beside:?}");
+    }
+    // The key itself is not in its path, so that there is no room for a token.
+    let bearer = Presented::new("", Some("Bearer key"));
+    let tokens = TokenCache::default();
+    let found = access.admit(&bearer, Caller::default(), &tokens, NOW);
+    assert_eq!(found.map(|_| ()), refused(TokenError::Missing));
+    // It exempts from no list.
+    let (_, access) = scene(KeySettings {
+        allow: lists(),
+        ..with_public_keys([&issuer])
+    });
+    let found = admit(&access, Some(&good), caller("", "wallet", "10.0.0.1"));
+    assert_eq!(found, Err(Refused::NotListed(ListKind::Origins)));
+}
+
+/// A session is let in by a token, which ends, or whose public key is removed.
+#[test]
+fn an_open_session_follows_its_token() {
+    let [issuer, other] = ["one", "two"].map(Issuer::new);
+    let lifetimes = [(0, 60_000), (10, 70_000)];
+    for (seconds, ends) in lifetimes {
+        let (mut scene, access) = scene(with_public_keys([&issuer]));
+        scene.expires = None;
+        let tenant = scene.directory.tenants().next().unwrap().id;
+        scene.key_with("key", tenant, with_public_keys([&issuer]));
+        access.replace(scene.source(&limits()));
+        let (token, tokens) = (token(&issuer, seconds), TokenCache::default());
+        let presented = Presented::new("key", Some(&token));
+        let admitted = access
+            .admit(&presented, Caller::default(), &tokens, NOW)
+            .unwrap();
+        let grant = admitted.into_grant(&access, Caller::default());
+        let at = |millis| UnixMillis(NOW.0 + millis);
+        let before = at(ends - 1);
+        assert!(grant.key(before).is_ok() && grant.is_current(before));
+        assert!(!grant.is_current(at(ends)));
+        let expired = Err(Refused::Token(TokenError::Expired));
+        assert_eq!(grant.key(at(ends)).map(|_| ()), expired);
+
+        // Another public key comes, its own goes, all go.
+        for (settings, expected) in [
+            (with_public_keys([&issuer, &other]), Ok(())),
+            (
+                with_public_keys([&other]),
+                Err(Refused::Token(TokenError::Invalid)),
+            ),
+            (
+                KeySettings::default(),
+                Err(Refused::Token(TokenError::Invalid)),
+            ),
+        ] {
+            scene.key_with("key", tenant, settings);
+            access.replace(scene.source(&limits()));
+            assert!(!grant.is_current(NOW));
+            assert_eq!(grant.key(NOW).map(|_| ()), expected);
+            let found = access.admit(&presented, Caller::default(), &tokens, NOW);
+            if access
+                .key(KeyId::of_configured("key"), NOW)
+                .unwrap()
+                .needs_token()
+            {
+                assert_eq!(found.map(|_| ()), expected, "as another session");
+            }
+        }
+    }
+}
+
+/// A session without a token ends once its key asks for one.
+#[test]
+fn an_open_session_ends_when_its_key_gets_public_keys() {
+    let (mut scene, access) = scene(KeySettings::default());
+    let (presented, tokens) = (Presented::new("key", None), TokenCache::default());
+    let admitted = access.admit(&presented, Caller::default(), &tokens, NOW);
+    let grant = admitted.unwrap().into_grant(&access, Caller::default());
+    let tenant = scene.directory.tenants().next().unwrap().id;
+    scene.key_with("key", tenant, with_public_keys([&Issuer::new("one")]));
+    access.replace(scene.source(&limits()));
+    let expected = Err(Refused::Token(TokenError::Missing));
+    assert_eq!(grant.key(NOW).map(|_| ()), expected);
 }
 
 #[test]
@@ -213,7 +318,9 @@ fn an_open_session_follows_its_key() {
     for (what, change, expected) in changes {
         let (mut scene, access) = scene(KeySettings::default());
         let presented = Presented::new("key", None);
-        let admitted = access.admit(&presented, page, NOW).unwrap();
+        let admitted = access
+            .admit(&presented, page, &TokenCache::default(), NOW)
+            .unwrap();
         let grant = admitted.into_grant(&access, page);
         assert!(grant.key(NOW).is_ok() && grant.is_current(NOW), "{what}");
         change(&mut scene);
@@ -231,8 +338,14 @@ fn an_open_session_follows_its_key() {
 #[test]
 fn an_open_session_ends_when_its_key_expires() {
     let (_, access) = scene(KeySettings::default());
+    let tokens = TokenCache::default();
     let admitted = access
-        .admit(&Presented::new("key", None), Caller::default(), NOW)
+        .admit(
+            &Presented::new("key", None),
+            Caller::default(),
+            &tokens,
+            NOW,
+        )
         .unwrap();
     let grant = admitted.into_grant(&access, Caller::default());
     for (now, expected) in [
@@ -257,7 +370,9 @@ fn a_tenant_has_so_many_subscriptions_in_all_sessions() {
     access.replace(scene.source(&limits()));
     let grant = || {
         let presented = Presented::new("key", None);
-        let admitted = access.admit(&presented, Caller::default(), NOW).unwrap();
+        let tokens = TokenCache::default();
+        let admitted = access.admit(&presented, Caller::default(), &tokens, NOW);
+        let admitted = admitted.unwrap();
         admitted.into_grant(&access, Caller::default())
     };
     let (one, other) = (grant(), grant());

@@ -144,7 +144,12 @@ impl AdminError {
             }
             Self::Command(CommandError::TooManyTenants(_) | CommandError::TooManyKeys(_))
             | Self::Account(AccountError::TooMany(_)) => (Kind::Conflict, "too_many"),
-            Self::Command(CommandError::TooManyPublicKeys(_)) => (Kind::Invalid, "invalid"),
+            Self::Command(
+                CommandError::TooManyPublicKeys(_)
+                | CommandError::PublicKey(..)
+                | CommandError::SameKid(_)
+                | CommandError::SecretAndPublicKeys,
+            ) => (Kind::Invalid, "invalid"),
             Self::ConfiguredKey(_) | Self::ConfiguredTenant(_) => (Kind::Conflict, "configured"),
             Self::Rotated { .. } => (Kind::Conflict, "rotated"),
             Self::LastAdministrator(_) => (Kind::Conflict, "last_administrator"),

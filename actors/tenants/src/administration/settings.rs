@@ -8,7 +8,8 @@ use super::{AdminError, Patch, SecretText};
 use crate::{
     allowlists::{Allowlists, Entries, MethodName, Network, OriginPattern, UserAgentPart},
     limits::{Quota, Rate, TenantLimits},
-    record::{BesideSecret, KeySettings, PublicKey},
+    public_key::PublicKey,
+    record::{BesideSecret, KeySettings},
     secret::Secret,
 };
 

@@ -3,7 +3,12 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::{limits::TenantLimits, secret::KeyPrefix};
+use crate::{
+    limits::TenantLimits,
+    public_key::{Algorithm, InvalidPublicKey, PublicKey},
+    record::BesideSecret,
+    secret::KeyPrefix,
+};
 
 const NOW: UnixMillis = UnixMillis(1_000);
 
@@ -242,6 +247,73 @@ proptest! {
             prop_assert_eq!(&read, &directory);
             prop_assert_eq!(directory.by_name.len(), directory.tenants.len());
             prop_assert_eq!(directory.by_digest.len(), directory.keys.len());
+        }
+    }
+}
+
+/// Public keys are checked before a key gets them, whether it is made or changed.
+#[test]
+fn public_keys_are_checked() {
+    let pem = "-----BEGIN PUBLIC KEY-----\n\
+        MFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAEf83OJ3D2xF1Bg8vub9tLe1gHMzV7\n\
+        6e8Tus9uPHvRVEXH8UTNG72bfocs3+257rn0s2ldbqkLJK2KRiMohYjlrQ==\n\
+        -----END PUBLIC KEY-----\n";
+    let public_key = |number: usize, pem: &str| PublicKey {
+        kid: name(&format!("issuer {number}")),
+        algorithm: Algorithm::Es256,
+        pem: pem.to_owned(),
+    };
+    let settings = |public_keys: Vec<PublicKey>| KeySettings {
+        public_keys,
+        ..KeySettings::default()
+    };
+    let several = |count| (0..count).map(|at| public_key(at, pem)).collect();
+    let secret = BesideSecret {
+        digest: SecretDigest::of("secret"),
+        is_required: false,
+        exempts: false,
+    };
+    let both = KeySettings {
+        secret: Some(secret),
+        ..settings(several(1))
+    };
+    let invalid = CommandError::PublicKey(name("issuer 1"), InvalidPublicKey::Pem);
+    for (settings, expected) in [
+        (settings(several(1)), Ok(())),
+        (settings(several(PUBLIC_KEYS_MAX)), Ok(())),
+        (
+            settings(several(PUBLIC_KEYS_MAX + 1)),
+            Err(CommandError::TooManyPublicKeys(PUBLIC_KEYS_MAX)),
+        ),
+        (
+            settings(vec![public_key(0, pem), public_key(0, pem)]),
+            Err(CommandError::SameKid(name("issuer 0"))),
+        ),
+        (
+            settings(vec![public_key(0, pem), public_key(1, "")]),
+            Err(invalid),
+        ),
+        (both, Err(CommandError::SecretAndPublicKeys)),
+    ] {
+        let update = Command::UpdateKey {
+            id: key_id(1),
+            name: name("backend"),
+            expires: None,
+            settings: settings.clone(),
+        };
+        let create = Command::CreateKey {
+            key: new_key(9),
+            tenant: tenant_id(1),
+            name: name("backend"),
+            expires: None,
+            settings,
+        };
+        for command in [update, create] {
+            assert_eq!(
+                directory().run(command.clone(), NOW),
+                expected,
+                "{command:?}"
+            );
         }
     }
 }
