@@ -45,7 +45,8 @@ pub(crate) fn greeting(service: &Service, config: &Config) -> String {
     let first = service
         .first_account_url()
         .map(|url| format!("first   {url}\n"));
-    let operators = [admin, first, metrics]
+    let keys = (!service.has_keys()).then(|| no_keys(service.admin_url().as_deref()));
+    let operators = [admin, first, metrics, keys]
         .map(Option::unwrap_or_default)
         .concat();
     format!(
@@ -59,6 +60,15 @@ pub(crate) fn greeting(service: &Service, config: &Config) -> String {
          -d '{{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"{method}\",\"params\":[{params}]}}'\n",
         version = env!("CARGO_PKG_VERSION"),
     )
+}
+
+/// The line of a service that lets nobody in yet.
+fn no_keys(admin_url: Option<&str>) -> String {
+    let remedy = match admin_url {
+        Some(url) => format!("make one at {url} or by `nearhead key create`, or give --api-key"),
+        None => "give --api-key, or --admin-listen to make one there".to_owned(),
+    };
+    format!("keys    none yet, so nobody is let in: {remedy}\n")
 }
 
 /// The lines about the chain that is followed, and about what has to be trusted.
@@ -139,6 +149,23 @@ mod tests {
             ((3, 4), "3 of 4 nodes"),
         ] {
             assert_eq!(quorum(of.0, of.1), expected);
+        }
+    }
+
+    #[test]
+    fn a_service_without_keys_says_where_to_make_one() {
+        for (admin, expected) in [
+            (
+                Some("http://127.0.0.1:8590"),
+                "keys    none yet, so nobody is let in: make one at http://127.0.0.1:8590 or by \
+                 `nearhead key create`, or give --api-key\n",
+            ),
+            (
+                None,
+                "keys    none yet, so nobody is let in: give --api-key, or --admin-listen to make one there\n",
+            ),
+        ] {
+            assert_eq!(no_keys(admin), expected);
         }
     }
 

@@ -54,6 +54,7 @@ pub struct Service {
     head: Head,
     chain: Option<FollowedChain>,
     data: Option<PathBuf>,
+    access: Access,
     tenants: Addr<TenantsActor>,
     first_account: Option<FirstAccountToken>,
     #[cfg(test)]
@@ -127,6 +128,7 @@ struct Started {
     addresses: Addresses,
     chain: Option<FollowedChain>,
     data: Option<PathBuf>,
+    access: Access,
     tenants: Addr<TenantsActor>,
     first_account: Option<FirstAccountToken>,
     #[cfg(test)]
@@ -172,6 +174,7 @@ impl Service {
             head,
             chain: started.chain,
             data: started.data,
+            access: started.access,
             tenants: started.tenants,
             first_account: started.first_account,
             #[cfg(test)]
@@ -224,6 +227,12 @@ impl Service {
     #[must_use]
     pub fn data(&self) -> Option<&Path> {
         self.data.as_deref()
+    }
+
+    /// Whether there is a key that lets clients in.
+    #[must_use]
+    pub fn has_keys(&self) -> bool {
+        self.access.has_keys(SystemTime::now().into())
     }
 
     /// Replaces the keys that the configuration names. Sessions with a key that stays go on; those
@@ -372,6 +381,7 @@ impl Startup {
             first_account: first_account.as_ref().map(FirstAccountToken::digest),
         });
         let parts = (head, tracker.clone(), upstreams);
+        let keys = access.clone();
         let access = (access, tenants.clone());
         let server_state = server_state(&config, parts, access, metrics);
         let draining = Arc::clone(&server_state.readiness.draining);
@@ -393,6 +403,7 @@ impl Startup {
             addresses: servers.addresses,
             chain,
             data,
+            access: keys,
             tenants: tenants.clone(),
             first_account,
             #[cfg(test)]

@@ -83,6 +83,14 @@ impl Access {
         is_active.then(|| Arc::clone(key))
     }
 
+    /// Whether any key lets clients in.
+    #[must_use]
+    pub(crate) fn has_keys(&self, now: UnixMillis) -> bool {
+        let table = self.0.load();
+        let mut keys = table.by_id.values();
+        keys.any(|key| key.record.state(now) == KeyState::Active)
+    }
+
     /// How often the table was replaced: what was resolved under another version may have changed.
     #[must_use]
     pub(crate) fn version(&self) -> u64 {

@@ -263,7 +263,7 @@ options! {
 "Access":
     /// A key that clients may use, with the name of its tenant. May be given several times.
     /// Separate several with commas in the environment; use a list in the file. Source dev on a
-    /// loopback address has the key `dev` if none is given
+    /// loopback address has the key `dev` if none is given. Others are made while nearhead runs
     "api-key" api_keys: Vec<ApiKey> = Vec::new(),
         "[NAME=]SECRET", "NAME=SECRET or SECRET, each of letters, digits, '-', '_', '.' and '~', no secret twice", api_keys, secret;
     /// A host by which browsers reach the default key `dev` or the admin listener, besides
@@ -315,17 +315,6 @@ fn cores() -> usize {
 /// what to do.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigError {
-    /// No key is given, and the default key would let others in.
-    #[error(
-        "no --api-key is given, and only source dev on a loopback address may go without one (this is source {source_kind} on \
-         {listen}): make a secret with `openssl rand -hex 16` and give it as --api-key NAME=SECRET or NEARHEAD_API_KEY"
-    )]
-    NoKey {
-        /// The source.
-        source_kind: &'static str,
-        /// Where it would listen.
-        listen: SocketAddr,
-    },
     /// The source is `files` and one of its files is missing.
     #[error("--source files needs --{missing} FILE")]
     MissingFile {
@@ -390,10 +379,11 @@ pub enum ConfigError {
 
 impl Config {
     /// Checks the values together, and adds the key `dev` where that is safe: source dev on a
-    /// loopback address, if no other key is given.
+    /// loopback address, if no other key is given. Elsewhere a service without a key lets nobody in
+    /// until one is made.
     ///
     /// # Errors
-    /// A key, a file or a node is missing.
+    /// A file or a node is missing, or values contradict each other.
     pub(crate) fn complete(mut self) -> Result<Self, ConfigError> {
         if self.source == SourceKind::Files {
             for (missing, path) in [("genesis", &self.genesis), ("chain", &self.chain)] {
@@ -408,13 +398,8 @@ impl Config {
         if self.admin_proxy_header.is_some() && self.trusted_proxies.is_empty() {
             return Err(ConfigError::NoTrustedProxy);
         }
-        if self.api_keys.is_empty() {
-            if self.source != SourceKind::Dev || !self.listen.ip().is_loopback() {
-                return Err(ConfigError::NoKey {
-                    source_kind: self.source.name(),
-                    listen: self.listen,
-                });
-            }
+        let is_local = self.source == SourceKind::Dev && self.listen.ip().is_loopback();
+        if self.api_keys.is_empty() && is_local {
             self.api_keys.push(ApiKey::default_dev());
         }
         Ok(self)

@@ -523,18 +523,6 @@ fn the_error_for_a_bad_value_is_one_line_that_says_what_is_accepted() {
             None,
             "--chain-id is given, but the source is dev (the default): add --source node",
         ),
-        (
-            &["--listen", "0.0.0.0:1"],
-            &[],
-            None,
-            "no --api-key is given, and only source dev on a loopback address may go without one (this is source dev on 0.0.0.0:1): make a secret with `openssl rand -hex 16` and give it as --api-key NAME=SECRET or NEARHEAD_API_KEY",
-        ),
-        (
-            &["--source=files", "--genesis=g", "--chain=c"],
-            &[],
-            None,
-            "no --api-key is given, and only source dev on a loopback address may go without one (this is source files on 127.0.0.1:8545): make a secret with `openssl rand -hex 16` and give it as --api-key NAME=SECRET or NEARHEAD_API_KEY",
-        ),
     ];
     for (flags, environment, toml, expected) in commands {
         let message = command(flags, environment, *toml).unwrap_err().to_string();
@@ -600,6 +588,18 @@ fn the_dev_key_is_added_only_on_loopback_addresses() {
             [ApiKey::default_dev()],
             "{listen}"
         );
+    }
+    // Without a key, nobody is let in until one is made.
+    let files = ["--source=files", "--genesis=g", "--chain=c"];
+    let node = ["--source=node", "--node=http://127.0.0.1:1"];
+    for arguments in [
+        &["--listen", "0.0.0.0:1"][..],
+        &["--listen", "[::]:1"],
+        &files,
+        &node,
+    ] {
+        let resolved = resolved(arguments, &[], None);
+        assert_eq!(resolved.config.api_keys, [], "{arguments:?}");
     }
     let given = resolved(&["--api-key", "dev=dev"], &[], None);
     assert_eq!(given.config.api_keys, [ApiKey::new("dev", "dev")]);

@@ -330,18 +330,6 @@ words! {
     Profile { Small = "small", Mainnet = "mainnet", P99 = "p99", Adversarial = "adversarial" }
 }
 
-impl SourceKind {
-    /// Its name on the command line.
-    #[must_use]
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Self::Dev => "dev",
-            Self::Files => "files",
-            Self::Node => "node",
-        }
-    }
-}
-
 impl Parse for bool {
     fn parse(text: &str) -> Option<Self> {
         text.parse().ok()

@@ -131,13 +131,17 @@ fn a_source_that_cannot_be_served_does_not_start() {
         chain: Some("/no/such/chain.rlp".into()),
         ..config()
     };
-    let error = start(files.clone()).unwrap_err();
+    let no_chain = Config {
+        chain: None,
+        ..files.clone()
+    };
+    let error = start(no_chain).unwrap_err();
+    let missing = ConfigError::MissingFile { missing: "chain" };
     assert!(
-        matches!(error, StartError::Config(ConfigError::NoKey { .. })),
+        matches!(&error, StartError::Config(error) if *error == missing),
         "{error:?}"
     );
-    let api_keys = vec![crate::config::ApiKey::new("a", "a")];
-    let error = start(Config { api_keys, ..files }).unwrap_err();
+    let error = start(files).unwrap_err();
     assert!(
         error.to_string().starts_with("/no/such/genesis.json: "),
         "{error}"

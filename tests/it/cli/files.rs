@@ -3,34 +3,49 @@
 use std::{fs, process::Command};
 
 use super::{file, run};
-use crate::harness::{KEY, Process, Server, check, json, nearhead, vectors};
+use serde_json::json;
 
+use crate::harness::{
+    Connection, KEY, Process, Server, check, json as parse, nearhead, request, vectors,
+};
+
+/// Only the dev chain on loopback has a key of its own.
 #[test]
-fn without_a_key_only_the_dev_chain_on_loopback_starts() {
+fn without_a_key_nobody_is_let_in() {
     let [genesis, chain] =
         ["genesis.json", "chain.rlp"].map(|name| vectors().join(name).display().to_string());
-    for arguments in [
-        vec!["--listen", "0.0.0.0:0"],
-        vec!["--listen", "[::]:0"],
-        vec![
-            "--source",
-            "files",
-            "--genesis",
-            &genesis,
-            "--chain",
-            &chain,
-        ],
+    let files = [
+        "--source",
+        "files",
+        "--genesis",
+        &genesis,
+        "--chain",
+        &chain,
+    ];
+    for (listen, source, admin) in [
+        ("0.0.0.0:0", &["--block-time", "0s"][..], "127.0.0.1:0"),
+        ("127.0.0.1:0", &files, "127.0.0.1:0"),
+        ("127.0.0.1:0", &files, "off"),
     ] {
-        let (code, text) = run(&arguments);
-        check(
-            &format!("{arguments:?}: {text}"),
-            &(code, text.lines().count()),
-            &(Some(2), 1),
-        );
+        let mut command = nearhead(["--listen", listen, "--admin-listen", admin]);
+        let server = Server::of(command.args(source));
+        let place = match server.admin {
+            Some(address) => format!("http://{address}"),
+            None => "--admin-listen".to_owned(),
+        };
+        let line = server.process.output.wait_for("keys", |text| {
+            let mut lines = text.lines().filter_map(|line| line.strip_prefix("keys "));
+            lines.next().map(str::to_owned)
+        });
         assert!(
-            text.contains("--api-key"),
-            "{arguments:?} does not name the option: {text}"
+            line.contains(&place) && line.contains("--api-key"),
+            "{line}"
         );
+        for key in ["", "dev", "none"] {
+            let mut connection = Connection::open(server.address, &format!("/v3/{key}"));
+            let status = connection.post(request(1, "eth_chainId", &json!([])).to_string());
+            check(&format!("{listen} {key:?}"), &status.status, &401);
+        }
     }
 }
 
@@ -97,7 +112,7 @@ fn check_greeting(server: &Server, source: &str, methods: &str, key: Option<&str
     let script = format!("{{ {line}; }} <<< '{}'", key.unwrap_or_default());
     let (status, answer) = Process::start(Command::new("bash").args(["-c", &script])).wait();
     assert!(status.success(), "{script}: {answer}");
-    let answer = json(&answer.as_bytes()[answer.find('{').unwrap()..]);
+    let answer = parse(&answer.as_bytes()[answer.find('{').unwrap()..]);
     let number = format!("{:#x}", number.parse::<u64>().unwrap());
     let result = &answer["result"];
     match methods {
