@@ -40,7 +40,8 @@ use crate::{
     metrics::{Metrics, Outcome},
     rpc,
     tenants::{
-        self, Administer, OpenError, ReplaceConfigured, StopTenants, TenantsActor, TenantsSetup,
+        self, Administer, OpenError, ReplaceConfigured, StopTenants, TenantMetrics, TenantsActor,
+        TenantsSetup,
     },
 };
 
@@ -360,6 +361,9 @@ impl Startup {
                 rpc::method_names().chain(["other"]),
                 Outcome::ALL.map(Outcome::label),
             ),
+            metrics: config
+                .tenant_metrics
+                .then(|| TenantMetrics::new(metrics.clone())),
         };
         let (access, tenants) = match TenantsActor::open(setup, &tenants_arbiter.handle()) {
             Ok(opened) => opened,

@@ -91,6 +91,22 @@ impl Access {
         keys.any(|key| key.record.state(now) == KeyState::Active)
     }
 
+    /// The tenant of a key, also of one that lets nobody in any more.
+    #[must_use]
+    pub(crate) fn tenant_of(&self, key: KeyId) -> Option<Arc<Tenant>> {
+        let table = self.0.load();
+        table.by_id.get(&key).map(|key| Arc::clone(&key.tenant))
+    }
+
+    /// Visits all tenants, in no particular order.
+    pub(crate) fn for_each_tenant(&self, mut visit: impl FnMut(&Tenant)) {
+        let table = self.0.load();
+        table
+            .tenants
+            .values()
+            .for_each(|entry| visit(&entry.tenant));
+    }
+
     /// How often the table was replaced: what was resolved under another version may have changed.
     #[must_use]
     pub(crate) fn version(&self) -> u64 {

@@ -20,7 +20,6 @@ impl SharedCount {
     }
 
     /// How many there are.
-    #[cfg(test)]
     pub(super) fn get(&self) -> usize {
         self.0.load(Ordering::Relaxed)
     }

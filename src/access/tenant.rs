@@ -135,6 +135,11 @@ impl Tenant {
         }
     }
 
+    /// Its open sessions.
+    pub(crate) fn open_sessions(&self) -> usize {
+        self.open_sessions.get()
+    }
+
     /// A tenant for tests, with only its sessions limited.
     #[cfg(test)]
     pub(crate) fn for_tests(sessions: usize) -> Self {

@@ -284,6 +284,10 @@ options! {
     /// Requests per second of each tenant; 0 for no limit
     "rate-limit" rate_limit: u32 = 0,
         "REQUESTS", "a whole number from 0 to 1000000", |text| whole(text, 0, 1_000_000);
+    /// Export metrics by tenant, with its name as the label. The first 200 tenants that send
+    /// requests have series of their own, the others are counted together as `other`
+    "tenant-metrics" tenant_metrics: bool = false,
+        "BOOL", "true or false", parsed;
 "Answers":
     /// `core` serves only the seven core methods; `companion` also serves those that clients call
     /// along with them

@@ -116,6 +116,7 @@ const SAMPLES: &[(&str, &str, &str)] = &[
     ("trusted-proxy", "10.1.2.3/8,::1", "10.0.0.0/8, ::1/128"),
     ("admin-proxy-header", "X-Forwarded-User", "x-forwarded-user"),
     ("rate-limit", "100", "100"),
+    ("tenant-metrics", "true", "true"),
     ("methods", "core", "core"),
     ("omit-total-difficulty", "true", "true"),
     ("logs-deadline", "1500ms", "1500ms"),

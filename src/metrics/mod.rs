@@ -94,6 +94,12 @@ pub struct Metrics {
     node_limited: IntCounterVec,
     /// `nearhead_node_state{node, state}`.
     node_state: IntGaugeVec,
+    /// `nearhead_tenant_requests_total{tenant, outcome}`.
+    tenant_requests: IntCounterVec,
+    /// `nearhead_tenant_units_total{tenant}`.
+    tenant_units: IntCounterVec,
+    /// `nearhead_tenant_sessions{tenant}`.
+    tenant_sessions: IntGaugeVec,
     /// `nearhead_state_reads_total{outcome}`.
     state_reads: IntCounterVec,
     /// `nearhead_state_fetches_total{outcome}`.
@@ -244,6 +250,21 @@ impl Metrics {
                 "Calls to nodes for state: verified, refuted (failed a check) or failed (gave no proof or code)",
                 &["outcome"],
             )?,
+            tenant_requests: exporter.counters(
+                "nearhead_tenant_requests_total",
+                "With --tenant-metrics, JSON-RPC requests, by tenant and outcome; a second later than in nearhead_requests_total",
+                &["tenant", "outcome"],
+            )?,
+            tenant_units: exporter.counters(
+                "nearhead_tenant_units_total",
+                "With --tenant-metrics, units that requests and notifications cost, by tenant",
+                &["tenant"],
+            )?,
+            tenant_sessions: exporter.gauges(
+                "nearhead_tenant_sessions",
+                "With --tenant-metrics, open WebSocket sessions, by tenant",
+                &["tenant"],
+            )?,
             copying: Arc::default(),
             registry: exporter.registry.clone(),
             #[cfg(test)]
@@ -332,6 +353,41 @@ impl Metrics {
         }
     }
 
+    /// Counts requests of a tenant with one outcome, or what its sessions did besides, and the
+    /// units.
+    pub(crate) fn tenant_used(
+        &self,
+        tenant: &str,
+        outcome: Option<Outcome>,
+        (requests, units): (u64, u64),
+    ) {
+        if let Some(outcome) = outcome {
+            let labels = [tenant, outcome.label()];
+            self.tenant_requests
+                .with_label_values(&labels)
+                .inc_by(requests);
+        }
+        self.tenant_units.with_label_values(&[tenant]).inc_by(units);
+    }
+
+    /// Sets how many sessions a tenant has open.
+    pub(crate) fn set_tenant_sessions(&self, tenant: &str, sessions: usize) {
+        let gauge_of_tenant = self.tenant_sessions.with_label_values(&[tenant]);
+        gauge_of_tenant.set(gauge(sessions as u64));
+    }
+
+    /// Removes the series of a tenant.
+    pub(crate) fn remove_tenant(&self, tenant: &str) {
+        for outcome in Outcome::ALL {
+            // There is no series of an outcome that no request had.
+            let _ = self
+                .tenant_requests
+                .remove_label_values(&[tenant, outcome.label()]);
+        }
+        let _ = self.tenant_units.remove_label_values(&[tenant]);
+        let _ = self.tenant_sessions.remove_label_values(&[tenant]);
+    }
+
     /// Counts notifications.
     pub(crate) fn notified(&self, count: usize) {
         self.notifications.inc_by(count as u64);
@@ -376,6 +432,11 @@ impl Metrics {
         if let Some(age) = readiness.head_age() {
             self.head_age_seconds.set(age.as_secs_f64());
         }
+        self.gather()
+    }
+
+    /// All metrics as they are.
+    pub(crate) fn gather(&self) -> Result<String, prometheus::Error> {
         TextEncoder::new().encode_to_string(&self.registry.gather())
     }
 }

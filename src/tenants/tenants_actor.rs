@@ -18,6 +18,7 @@ use nearhead_tenants::{
 use super::{
     messages::{AddUsage, ReplaceConfigured, RunCommand, RunError, StopTenants},
     open::OpenedStore,
+    tenant_metrics::TenantMetrics,
 };
 use crate::access::{Access, AccessSource, ConfiguredKey, ServiceLimits};
 
@@ -36,6 +37,7 @@ pub struct TenantsActor {
     limits: ServiceLimits,
     access: Access,
     usage: Merged,
+    metrics: Option<TenantMetrics>,
     /// Whether the last write of usage failed.
     is_failing: bool,
 }
@@ -49,6 +51,8 @@ pub(crate) struct TenantsSetup {
     pub(crate) limits: ServiceLimits,
     /// The names of methods and outcomes, by which usage is kept.
     pub(crate) labels: Labels,
+    /// Metrics by tenant, if they are asked for.
+    pub(crate) metrics: Option<TenantMetrics>,
 }
 
 impl TenantsActor {
@@ -65,6 +69,7 @@ impl TenantsActor {
             configured,
             limits,
             labels,
+            metrics,
         } = setup;
         let now = SystemTime::now().into();
         let loaded = opened.store.load()?;
@@ -83,6 +88,7 @@ impl TenantsActor {
             limits,
             access: access.clone(),
             usage: Merged::new(labels, now),
+            metrics,
             is_failing: false,
         };
         let address = Self::start_in_arbiter(arbiter, |_| this);
@@ -225,7 +231,12 @@ impl Actor for TenantsActor {
     type Context = Context<Self>;
 
     fn started(&mut self, ctx: &mut Self::Context) {
-        ctx.run_interval(USAGE_CHECK, |this, _| this.write_usage(false));
+        ctx.run_interval(USAGE_CHECK, |this, _| {
+            this.write_usage(false);
+            if let Some(metrics) = &mut this.metrics {
+                metrics.observe(&this.access);
+            }
+        });
         ctx.run_interval(EXPIRY, |this, _| this.expire());
     }
 }
@@ -265,6 +276,9 @@ impl Handler<AddUsage> for TenantsActor {
     type Result = ();
 
     fn handle(&mut self, AddUsage(taken): AddUsage, _: &mut Self::Context) {
+        if let Some(metrics) = &mut self.metrics {
+            metrics.count(&taken, &self.access);
+        }
         self.usage.merge(&taken, SystemTime::now().into());
     }
 }

@@ -51,6 +51,7 @@ async fn start(folder: Option<&Path>) -> (Access, Addr<TenantsActor>) {
         configured: vec![ConfiguredKey::new("flag", "key by flag").unwrap()],
         limits: ServiceLimits::default(),
         labels: Labels::new(["eth_chainId", "other"], ["ok", "denied"]),
+        metrics: None,
     };
     TenantsActor::open(setup, &Arbiter::current()).unwrap()
 }

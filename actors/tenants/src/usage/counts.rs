@@ -157,6 +157,17 @@ impl UsageCounts {
     }
 }
 
+impl TakenCounts {
+    /// What was counted, with the key and the index of the outcome; `None` for what sessions did
+    /// besides requests. Several methods may have the same two.
+    pub fn by_outcome(&self) -> impl Iterator<Item = (KeyId, Option<u8>, &Used)> {
+        self.cells.iter().map(|(id, used)| {
+            let outcome = (*id != CellId::session(id.key)).then_some(id.outcome);
+            (id.key, outcome, used)
+        })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::HashSet;
