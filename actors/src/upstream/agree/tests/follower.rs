@@ -9,7 +9,7 @@ use super::{
 use crate::upstream::agree::{Choice, Decision, Effect, policy::Rule};
 
 /// Blocks of the simulated window, its bytes, and the blocks that it keeps whatever their bytes.
-pub(super) const WINDOW: usize = 32;
+const WINDOW: usize = 32;
 pub(super) const BYTES_MAX: u64 = 64;
 const BLOCKS_MIN: usize = 4;
 
@@ -26,9 +26,17 @@ const TIMEOUT: u64 = STEPS;
 /// and still an honest quorum has to be followed within three block times.
 const STUCK: u64 = STEPS / 2;
 
+/// Steps without a block after which an upstream counts as slow. One that was not slow is asked
+/// instead.
+const PATIENCE: u64 = STEPS / 8;
+
 /// Steps for which one upstream is asked for the blocks of a sync, if there is another one. A liar
 /// may give each block just before it counts as stuck.
 const SYNC_MAX: u64 = STEPS;
+
+/// The most delays that count, and the steps after which they are forgotten.
+const DELAYS_MAX: u32 = 8;
+const FORGIVEN: u64 = 16 * STEPS;
 
 /// Steps between two polls.
 const POLL: u64 = STEPS / 4;
@@ -78,6 +86,9 @@ struct Tracked {
     heads_backoff: u64,
     blocks_backoff: u64,
     strikes: u32,
+    /// How often it was slow, and when it was last.
+    delays: u32,
+    slow_at: u64,
     /// Calls for hashes.
     asks: u64,
 }
@@ -94,6 +105,8 @@ struct Sync {
     from_since: u64,
     is_complete: bool,
     is_agreed: bool,
+    /// Whether the upstream counts as slow.
+    is_slow: bool,
 }
 
 pub(super) struct SimFollower {
@@ -181,7 +194,10 @@ impl SimFollower {
     ) -> T {
         let access = self.nodes.iter().map(|node| NodeAccess {
             may_fetch: node.blocks_backoff <= world.step,
-            delays: 0,
+            delays: match world.step < node.slow_at + FORGIVEN {
+                true => node.delays,
+                false => 0,
+            },
             strikes: node.strikes,
         });
         let access: Vec<_> = access.collect();
@@ -300,7 +316,7 @@ impl SimFollower {
                 if let Some(sync) = &mut self.sync
                     && sync.from != fetch.from
                 {
-                    sync.from = fetch.from;
+                    (sync.from, sync.is_slow) = (fetch.from, false);
                     (sync.progressed_at, sync.from_since) = (world.step, world.step);
                 }
                 false
@@ -315,6 +331,7 @@ impl SimFollower {
                     from_since: world.step,
                     is_complete: false,
                     is_agreed: fetch.is_agreed,
+                    is_slow: false,
                 });
                 self.check_complete();
                 true
@@ -370,18 +387,29 @@ impl SimFollower {
             }
             self.links.insert(sync.next, tree::hash(block.parent));
             sync.staged.push(id);
-            sync.progressed_at = step;
+            if step <= sync.progressed_at.max(sync.from_since) + PATIENCE {
+                let tracked = &mut self.nodes[from];
+                tracked.delays = tracked.delays.saturating_sub(1);
+            }
+            (sync.progressed_at, sync.is_slow) = (step, false);
             let below = sync.next.0.saturating_sub(1);
             sync.next = (below, tree::hash(block.parent));
             self.check_complete();
         }
     }
 
-    /// Backs off an upstream that was asked for too long.
+    /// Notes that an upstream is slow, and backs off one that was asked for too long.
     fn change_slow_source(&mut self, step: u64) {
-        let Some(sync) = &self.sync else {
+        let Some(sync) = &mut self.sync else {
             return;
         };
+        let asked_for = step - sync.progressed_at.max(sync.from_since);
+        if sync.is_agreed && !sync.is_complete && !sync.is_slow && asked_for > PATIENCE {
+            sync.is_slow = true;
+            let tracked = &mut self.nodes[sync.from];
+            tracked.delays = tracked.delays.saturating_add(1).min(DELAYS_MAX);
+            tracked.slow_at = step;
+        }
         let from = sync.from;
         let is_other = |node: usize| {
             let has_head = self.quorum.stated(node).head().is_some();

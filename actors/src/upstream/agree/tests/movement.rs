@@ -86,6 +86,15 @@ const LIARS: [Mode; 14] = [
     Mode::Delaying,
 ];
 
+/// A quorum of three that is honest, and two that keep each block back for as long as they can.
+const TWO_DELAY: [Mode; 5] = [
+    Mode::Delaying,
+    Mode::Delaying,
+    Mode::Honest,
+    Mode::Honest,
+    Mode::Honest,
+];
+
 fn block_times_and_liars() -> impl Iterator<Item = (Duration, Mode)> {
     BLOCK_TIMES
         .into_iter()
@@ -99,7 +108,7 @@ fn reorgs_of_every_depth_are_followed() {
         for lower in 0..=2 {
             let liar = LIARS[(depth * 3 + lower) as usize % LIARS.len()];
             let modes = [Mode::Honest, liar, Mode::Honest];
-            for (quorum, modes) in [(1, &modes[..1]), (2, &modes[..])] {
+            for (quorum, modes) in [(1, &modes[..1]), (2, &modes[..]), (3, &TWO_DELAY[..])] {
                 let case =
                     format!("{block_time:?}: {depth}, {lower} lower, quorum {quorum} of {modes:?}");
                 let mut scenario = Scenario::new(block_time, quorum, modes);

@@ -1,7 +1,6 @@
 //! The simulated chain, and the upstreams that state it, truly or not.
 
 use super::{
-    follower::WINDOW,
     kinds::{Kind, Kinds},
     rng::Rng,
     sim_node::{Mode, SimNode},
@@ -208,7 +207,7 @@ impl World {
             self.trusted = self.tree.ancestor(tip, finalized - below);
         }
         if self.rng.is_one_in(3) {
-            let below = self.rng.below(finalized.min(WINDOW as u64));
+            let below = self.rng.below(finalized.min(FORK_MAX));
             // A trusted block above it would take its place.
             let trusted = self.trusted.map_or(0, |id| self.tree.get(id).number);
             let persisted = self.tree.ancestor(tip, finalized - below);
