@@ -40,8 +40,8 @@ use crate::{
     metrics::{Metrics, Outcome},
     rpc,
     tenants::{
-        self, Administer, OpenError, ReplaceConfigured, StopTenants, TenantMetrics, TenantsActor,
-        TenantsSetup,
+        self, Administer, OpenError, ReplaceConfigured, StopTenants, StoreState, TenantMetrics,
+        TenantsActor, TenantsSetup,
     },
 };
 
@@ -353,6 +353,7 @@ impl Startup {
             }
         };
         let data = opened.path.clone();
+        let tenant_store = StoreState::default();
         let setup = TenantsSetup {
             opened,
             configured: configured_keys(&config),
@@ -361,9 +362,11 @@ impl Startup {
                 rpc::method_names().chain(["other"]),
                 Outcome::ALL.map(Outcome::label),
             ),
-            metrics: config
+            tenant_metrics: config
                 .tenant_metrics
                 .then(|| TenantMetrics::new(metrics.clone())),
+            state: tenant_store.clone(),
+            metrics: metrics.clone(),
         };
         let (access, tenants) = match TenantsActor::open(setup, &tenants_arbiter.handle()) {
             Ok(opened) => opened,
@@ -386,7 +389,7 @@ impl Startup {
         });
         let parts = (head, tracker.clone(), upstreams);
         let keys = access.clone();
-        let access = (access, tenants.clone());
+        let access = (access, tenants.clone(), tenant_store);
         let server_state = server_state(&config, parts, access, metrics);
         let draining = Arc::clone(&server_state.readiness.draining);
         let server_failed = failure.clone();
@@ -454,7 +457,7 @@ async fn has_accounts(tenants: &Addr<TenantsActor>) -> bool {
 fn server_state(
     config: &Config,
     (head, tracker, upstreams): (Head, Addr<HeadTracker>, Option<Upstreams>),
-    (access, tenants): (Access, Addr<TenantsActor>),
+    (access, tenants, tenant_store): (Access, Addr<TenantsActor>, StoreState),
     metrics: Metrics,
 ) -> ServerState {
     let chain = upstreams.as_ref().map(|upstreams| &upstreams.chain);
@@ -479,6 +482,7 @@ fn server_state(
         session_caps: SessionCaps::new(most),
         access,
         tenants: Some(tenants),
+        tenant_store,
         reads: ReadResources::start(config.pool_threads, state),
         openrpc: rpc::document(),
         metrics,

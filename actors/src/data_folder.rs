@@ -51,6 +51,13 @@ pub struct DataFolder {
     written_at: Option<Instant>,
 }
 
+/// The folder of a chain, locked until this is dropped, for a process that does not follow the chain.
+#[derive(Debug)]
+pub struct LockedFolder {
+    /// Holds the lock.
+    _lock: File,
+}
+
 /// Why a folder cannot be used. The message names the folder or the file, and says what to do.
 #[derive(Debug, thiserror::Error)]
 pub enum DataFolderError {
@@ -153,6 +160,41 @@ impl DataRoot {
         }
     }
 
+    /// The folder in which each chain has one; `None` if all is kept in memory.
+    #[must_use]
+    pub fn path(&self) -> Option<&Path> {
+        match self {
+            Self::Memory | Self::Auto(None) => None,
+            Self::Auto(Some(root)) | Self::Given(root) => Some(root),
+        }
+    }
+
+    /// The chains that have a folder: their ids and the folders, sorted.
+    ///
+    /// # Errors
+    /// The folder in which they are cannot be read.
+    pub fn chains(&self) -> Result<Vec<(u64, PathBuf)>, DataFolderError> {
+        let Some(root) = self.path() else {
+            return Ok(Vec::new());
+        };
+        let failed = |error| unusable(root, error);
+        let entries = match fs::read_dir(root) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => return Err(failed(error)),
+        };
+        let mut chains = Vec::new();
+        for entry in entries {
+            let path = entry.map_err(failed)?.path();
+            let name = path.file_name().and_then(|name| name.to_str());
+            if let Some(id) = name.and_then(chain_of).filter(|_| path.is_dir()) {
+                chains.push((id, path));
+            }
+        }
+        chains.sort();
+        Ok(chains)
+    }
+
     /// Whether there is a folder of this chain.
     #[must_use]
     pub fn has_chain(&self, chain_id: u64, genesis: B256) -> bool {
@@ -193,6 +235,16 @@ impl DataRoot {
             }
             opened => opened.map(Some),
         }
+    }
+}
+
+impl LockedFolder {
+    /// Locks the folder of a chain, which exists.
+    ///
+    /// # Errors
+    /// Another process holds it, or it cannot be written.
+    pub fn open(path: &Path) -> Result<Self, DataFolderError> {
+        lock(path).map(|lock| Self { _lock: lock })
     }
 }
 
@@ -274,6 +326,16 @@ impl DataFolder {
 fn folder_name(chain_id: u64, genesis: B256) -> String {
     let [a, b, c, d, ..] = genesis.0;
     format!("{chain_id}-{a:02x}{b:02x}{c:02x}{d:02x}")
+}
+
+/// The chain id of a folder's name, if a chain's folder has it.
+fn chain_of(name: &str) -> Option<u64> {
+    let (id, genesis) = name.split_once('-')?;
+    let id: u64 = id.parse().ok()?;
+    let mut start = B256::ZERO;
+    let digits = u32::from_str_radix(genesis, 16).ok()?;
+    start.0[..4].copy_from_slice(&digits.to_be_bytes());
+    (folder_name(id, start) == name).then_some(id)
 }
 
 /// Locks a folder for as long as the file is open. The lock ends with the process, however that

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use nearhead_tenants::{
     UnixMillis,
+    administration::ConfiguredEntry,
     id::{KeyId, TenantId},
     name::{InvalidName, Name},
     record::{KeyRecord, KeySettings},
@@ -49,6 +50,15 @@ impl ConfiguredKey {
         Self {
             local_only: Some(local_only),
             ..self
+        }
+    }
+
+    /// The key as lists show it.
+    pub(crate) fn entry(&self) -> ConfiguredEntry {
+        ConfiguredEntry {
+            tenant: self.tenant.clone(),
+            id: self.id,
+            prefix: self.prefix.clone(),
         }
     }
 

@@ -32,6 +32,14 @@ pub(super) fn ready(server: &ServerState) -> HttpResponse {
     if !server.readiness.has_header_rules {
         facts.push_str(r#","header_rules":"off""#);
     }
+    // Only what administers stands still without it, so that the service stays ready.
+    if let Some(failure) = server.tenant_store.failure() {
+        let _ = write!(
+            facts,
+            r#","store":{}"#,
+            serde_json::Value::from(failure.as_str())
+        );
+    }
     let is_ready = missing.is_empty();
     let missing: Vec<String> = missing.iter().map(|what| format!("\"{what}\"")).collect();
     let status = if is_ready {

@@ -11,7 +11,7 @@ use crate::{
     access::{Access, SessionCaps},
     limits,
     metrics::Metrics,
-    tenants::TenantsActor,
+    tenants::{StoreState, TenantsActor},
 };
 
 /// Everything that the workers of one service share; cloning shares it.
@@ -21,6 +21,8 @@ pub struct ServerState {
     pub access: Access,
     /// Counts what keys use; `None` if nobody does.
     pub tenants: Option<Addr<TenantsActor>>,
+    /// Whether the store of tenants works.
+    pub tenant_store: StoreState,
     /// The permits, the pool and the source of state, shared by all workers.
     pub reads: ReadResources,
     /// The OpenRPC document.

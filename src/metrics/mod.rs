@@ -104,6 +104,8 @@ pub struct Metrics {
     state_reads: IntCounterVec,
     /// `nearhead_state_fetches_total{outcome}`.
     state_fetches: IntCounterVec,
+    /// `nearhead_tenant_store_failing`.
+    pub(crate) tenant_store_failing: IntGauge,
     /// Held while counts from elsewhere are copied here: two scrapes at once would add them twice.
     copying: Arc<Mutex<()>>,
     registry: Registry,
@@ -264,6 +266,10 @@ impl Metrics {
                 "nearhead_tenant_sessions",
                 "With --tenant-metrics, open WebSocket sessions, by tenant",
                 &["tenant"],
+            )?,
+            tenant_store_failing: exporter.gauge(
+                "nearhead_tenant_store_failing",
+                "1 if the store of tenants and usage cannot be read or written, 0 if it works",
             )?,
             copying: Arc::default(),
             registry: exporter.registry.clone(),

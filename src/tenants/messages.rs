@@ -1,37 +1,24 @@
 //! What the tenants' actor is asked for.
 
-use std::net::IpAddr;
-
 use actix::Message;
 use nearhead_tenants::{
-    audit::{Author, Detail},
-    command::{Command, CommandError},
-    store::StoreError,
+    administration::{AdminError, Operation, Requester},
     usage::TakenCounts,
 };
 
 use crate::access::ConfiguredKey;
 
-/// Does something to tenants or keys. When it is answered, it is stored and in force.
-#[derive(Message)]
-#[rtype(result = "Result<(), RunError>")]
-pub(crate) struct RunCommand {
-    pub(crate) command: Command,
-    pub(crate) author: Author,
-    /// The address that it came from.
-    pub(crate) from: Option<IpAddr>,
-    pub(crate) detail: Detail,
+/// Runs an operation. When it is answered, what it changed is stored and in force.
+#[derive(Clone, Debug)]
+pub struct Administer<O> {
+    /// What to do.
+    pub operation: O,
+    /// Who asks, from where, and when.
+    pub by: Requester,
 }
 
-/// Why a command was not run. Nothing has changed.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum RunError {
-    /// It was refused.
-    #[error(transparent)]
-    Refused(#[from] CommandError),
-    /// It cannot be stored.
-    #[error(transparent)]
-    Store(#[from] StoreError),
+impl<O: Operation<Answer: 'static>> Message for Administer<O> {
+    type Result = Result<O::Answer, AdminError>;
 }
 
 /// Replaces the keys that the configuration names.
@@ -48,25 +35,3 @@ pub(crate) struct AddUsage(pub(crate) TakenCounts);
 #[derive(Message)]
 #[rtype(result = "()")]
 pub(crate) struct StopTenants;
-
-/// STUB
-pub(crate) struct Administer<O> {
-    pub(crate) operation: O,
-    pub(crate) by: nearhead_tenants::administration::Requester,
-}
-impl<O: nearhead_tenants::administration::Operation> Message for Administer<O>
-where
-    O::Answer: 'static,
-{
-    type Result = Result<O::Answer, nearhead_tenants::administration::AdminError>;
-}
-impl<O: nearhead_tenants::administration::Operation> actix::Handler<Administer<O>>
-    for super::TenantsActor
-where
-    O::Answer: 'static,
-{
-    type Result = Result<O::Answer, nearhead_tenants::administration::AdminError>;
-    fn handle(&mut self, _: Administer<O>, _: &mut Self::Context) -> Self::Result {
-        Err(nearhead_tenants::administration::AdminError::NotLoggedIn)
-    }
-}

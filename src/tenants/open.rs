@@ -15,7 +15,7 @@ pub(crate) struct OpenedStore {
     /// Where it is; `None` if all is kept in memory.
     pub(crate) path: Option<PathBuf>,
     /// `None` if all is kept in memory, or if the source holds the folder.
-    _folder: Option<DataFolder>,
+    pub(super) folder: Option<DataFolder>,
 }
 
 /// Why no store can be used.
@@ -63,10 +63,7 @@ pub(crate) fn open(
         return Ok(in_memory());
     };
     match OpenedStore::of_folder(&path) {
-        Ok(opened) => Ok(OpenedStore {
-            _folder: folder,
-            ..opened
-        }),
+        Ok(opened) => Ok(OpenedStore { folder, ..opened }),
         Err(error @ StoreError::Unusable { .. }) if matches!(root, DataRoot::Auto(_)) => {
             tracing::warn!(%error, "tenants and keys are kept in memory");
             Ok(in_memory())
@@ -81,7 +78,7 @@ impl OpenedStore {
         Ok(Self {
             store: Box::new(SqliteStore::open(path)?),
             path: Some(path.to_owned()),
-            _folder: None,
+            folder: None,
         })
     }
 }
@@ -104,6 +101,6 @@ fn in_memory() -> OpenedStore {
     OpenedStore {
         store: Box::new(MemoryStore::default()),
         path: None,
-        _folder: None,
+        folder: None,
     }
 }

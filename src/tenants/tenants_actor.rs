@@ -1,45 +1,58 @@
 //! The actor that owns tenants and keys, and what they use.
 
 use std::{
+    cell::RefCell,
     collections::HashMap,
     time::{Duration, SystemTime},
 };
 
 use actix::{Actor, ActorContext, Addr, ArbiterHandle, AsyncContext, Context, Handler};
+use nearhead_actors::data_folder::DataFolder;
 use nearhead_tenants::{
     UnixMillis,
-    audit::{AuditEntry, Author, Detail, Verb},
-    command::Command,
-    id::KeyId,
-    store::{Commit, Loaded, StoreError, TenantStore},
-    usage::{GroupBy, Labels, Merged, Resolution, UsageOf, UsageQuery},
+    administration::{AdminError, Administration, AdministrationSetup, Changed, Operation},
+    store::StoreError,
+    usage::{Labels, Merged},
 };
 
 use super::{
-    messages::{AddUsage, ReplaceConfigured, RunCommand, RunError, StopTenants},
+    messages::{AddUsage, Administer, ReplaceConfigured, StopTenants},
     open::OpenedStore,
+    store_state::StoreState,
     tenant_metrics::TenantMetrics,
 };
-use crate::access::{Access, AccessSource, ConfiguredKey, ServiceLimits};
+use crate::{
+    access::{Access, AccessSource, ConfiguredKey, ServiceLimits},
+    metrics::Metrics,
+    rpc,
+};
 
 /// How often the actor looks for usage to write.
 const USAGE_CHECK: Duration = Duration::from_secs(1);
 
+/// How old what somebody reads of usage may be.
+const USAGE_AGE: Duration = Duration::from_secs(1);
+
 /// How often the store is asked to remove what is old.
 const EXPIRY: Duration = Duration::from_secs(60);
 
-/// Owns the store and the directory. It is alone on its thread, because a store blocks; no request
-/// waits for it.
+/// For how long others have their turn if there is more to remove.
+const EXPIRY_PAUSE: Duration = Duration::from_millis(200);
+
+/// Owns the store and everything in it. It is alone on its thread, because a store blocks; no
+/// request waits for it.
 pub struct TenantsActor {
-    opened: OpenedStore,
-    loaded: Loaded,
+    administration: Administration,
+    /// Holds the lock of the store's folder.
+    _folder: Option<DataFolder>,
     configured: Vec<ConfiguredKey>,
     limits: ServiceLimits,
     access: Access,
     usage: Merged,
-    metrics: Option<TenantMetrics>,
-    /// Whether the last write of usage failed.
-    is_failing: bool,
+    usage_written: UnixMillis,
+    state: StoreState,
+    metrics: Metrics,
+    tenant_metrics: Option<TenantMetrics>,
 }
 
 /// What the actor starts with.
@@ -51,8 +64,11 @@ pub(crate) struct TenantsSetup {
     pub(crate) limits: ServiceLimits,
     /// The names of methods and outcomes, by which usage is kept.
     pub(crate) labels: Labels,
+    /// Shows whether the store works, as the metrics do.
+    pub(crate) state: StoreState,
+    pub(crate) metrics: Metrics,
     /// Metrics by tenant, if they are asked for.
-    pub(crate) metrics: Option<TenantMetrics>,
+    pub(crate) tenant_metrics: Option<TenantMetrics>,
 }
 
 impl TenantsActor {
@@ -65,111 +81,78 @@ impl TenantsActor {
         arbiter: &ArbiterHandle,
     ) -> Result<(Access, Addr<Self>), StoreError> {
         let TenantsSetup {
-            mut opened,
+            opened: OpenedStore { store, folder, .. },
             configured,
             limits,
             labels,
+            state,
             metrics,
+            tenant_metrics,
         } = setup;
         let now = SystemTime::now().into();
-        let loaded = opened.store.load()?;
-        let used_today = used_today(&mut *opened.store, now)?;
+        let mut administration = Administration::open(AdministrationSetup {
+            store,
+            configured: configured.iter().map(ConfiguredKey::entry).collect(),
+            methods: rpc::method_names().map(str::to_owned).collect(),
+        })?;
+        let used_today = administration.used_today(now)?;
         let access = Access::new(AccessSource {
-            directory: &loaded.directory,
+            directory: administration.directory(),
             configured: &configured,
             limits: &limits,
             used_today: &used_today,
             now,
         });
         let this = Self {
-            opened,
-            loaded,
+            administration,
+            _folder: folder,
             configured,
             limits,
             access: access.clone(),
             usage: Merged::new(labels, now),
+            usage_written: now,
+            state,
             metrics,
-            is_failing: false,
+            tenant_metrics,
         };
         let address = Self::start_in_arbiter(arbiter, |_| this);
         Ok((access, address))
     }
 
-    /// Puts the directory and the keys of the configuration in force. `used_today` is of those that
-    /// had no quota of the day before.
-    fn push(&self, used_today: &HashMap<KeyId, u64>) {
-        self.access.replace(AccessSource {
-            directory: &self.loaded.directory,
-            configured: &self.configured,
-            limits: &self.limits,
-            used_today,
-            now: SystemTime::now().into(),
-        });
+    fn run<O: Operation>(&mut self, request: Administer<O>) -> Result<O::Answer, AdminError> {
+        let Administer { operation, by } = request;
+        let now = SystemTime::now().into();
+        let is_old = now < self.usage_written || now >= self.usage_written.after(USAGE_AGE);
+        if O::READS_USAGE && is_old {
+            self.write_usage(true);
+        }
+        let answer = operation.run(&mut self.administration, &by);
+        self.put_in_force(now);
+        self.show_state();
+        answer
     }
 
-    fn run(&mut self, request: RunCommand) -> Result<(), RunError> {
-        let RunCommand {
-            command,
-            author,
-            from,
-            detail,
-        } = request;
-        let now = SystemTime::now().into();
-        let changes_quotas = matches!(
-            command,
-            Command::UpdateTenant { .. } | Command::UpdateKey { .. }
-        );
-        let entry = self.entry(&command, author, detail, now);
-        let entry = AuditEntry { from, ..entry };
-        let changes = self.loaded.directory.plan(command, now)?;
-        self.opened.store.commit(&Commit {
-            directory: &changes,
-            accounts: &[],
-            entry: Some(&entry),
-        })?;
-        for change in changes {
-            self.loaded.directory.make(change);
+    /// Puts what has changed of tenants and keys in force.
+    fn put_in_force(&mut self, now: UnixMillis) {
+        let Changed { keys, quotas } = self.administration.take_changed();
+        if !keys {
+            return;
         }
-        let used_today = match changes_quotas {
+        // Those that had no quota of the day before.
+        let used_today = match quotas {
             true => {
                 self.write_usage(true);
-                used_today(&mut *self.opened.store, now).unwrap_or_default()
+                self.administration.used_today(now).unwrap_or_default()
             }
             false => HashMap::new(),
         };
-        self.push(&used_today);
-        Ok(())
-    }
-
-    /// The entry of the audit for a command.
-    fn entry(
-        &self,
-        command: &Command,
-        author: Author,
-        detail: Detail,
-        at: UnixMillis,
-    ) -> AuditEntry {
-        let (tenant, key) = match command {
-            Command::CreateTenant { id, .. }
-            | Command::UpdateTenant { id, .. }
-            | Command::RemoveTenant { id } => (Some(*id), None),
-            Command::CreateKey { key, tenant, .. } => (Some(*tenant), Some(key.id)),
-            Command::UpdateKey { id, .. }
-            | Command::RotateKey { id, .. }
-            | Command::RevokeKey { id } => {
-                let key = self.loaded.directory.key(*id);
-                (key.map(|key| key.tenant), Some(*id))
-            }
-        };
-        AuditEntry {
-            at,
-            author,
-            from: None,
-            verb: Verb::of(command),
-            tenant,
-            key,
-            detail,
-        }
+        self.access.replace(AccessSource {
+            directory: self.administration.directory(),
+            configured: &self.configured,
+            limits: &self.limits,
+            used_today: &used_today,
+            now,
+        });
     }
 
     /// Writes what was used: at once, or if it is time to.
@@ -178,53 +161,45 @@ impl TenantsActor {
         if !at_once && !self.usage.is_due(now) {
             return;
         }
-        let (directory, store) = (&self.loaded.directory, &mut self.opened.store);
-        let tenant_of = |id| directory.key(id).map(|key| key.tenant);
-        let written = self
-            .usage
-            .flush(now, tenant_of, |cells| store.add_usage(cells));
-        self.report("usage cannot be written", written);
+        self.usage_written = now;
+        let administration = RefCell::new(&mut self.administration);
+        // What it does not write stays for the next time, and the failure is shown.
+        let _ = self.usage.flush(
+            now,
+            |key| administration.borrow().tenant_of(key),
+            |cells| administration.borrow_mut().add_usage(cells),
+        );
+        self.show_state();
     }
 
-    fn expire(&mut self) {
-        let expired = self.opened.store.expire(SystemTime::now().into());
-        self.report("old usage cannot be removed", expired.map(|_| ()));
-    }
-
-    /// Logs a failure of the store once, until it works again. The service goes on with what it
-    /// knows.
-    fn report(&mut self, what: &str, outcome: Result<(), StoreError>) {
-        match outcome {
-            Ok(()) => self.is_failing = false,
-            Err(error) => {
-                if !std::mem::replace(&mut self.is_failing, true) {
-                    tracing::error!(%error, "{what}: the service goes on without it");
-                }
-            }
+    fn expire(&mut self, ctx: &mut Context<Self>) {
+        let expired = self.administration.expire(SystemTime::now().into());
+        if let Ok(true) = expired {
+            ctx.run_later(EXPIRY_PAUSE, |this, ctx| this.expire(ctx));
         }
+        self.show_state();
     }
-}
 
-/// Units that each key has used since 00:00 UTC.
-fn used_today(
-    store: &mut dyn TenantStore,
-    now: UnixMillis,
-) -> Result<HashMap<KeyId, u64>, StoreError> {
-    let answer = store.usage(&UsageQuery {
-        of: UsageOf::All,
-        resolution: Resolution::Day,
-        from: Resolution::Day.start(now),
-        to: Resolution::Day.end(now),
-        by: GroupBy {
-            key: true,
-            ..GroupBy::default()
-        },
-        rows_max: usize::MAX,
-    })?;
-    let used = answer.rows.into_iter();
-    Ok(used
-        .filter_map(|row| Some((row.key?, row.used.units)))
-        .collect())
+    /// Shows whether the store works, and logs it when that changes. The service goes on with what
+    /// it knows.
+    fn show_state(&self) {
+        let failure = self.administration.failure().map(StoreError::to_string);
+        let shown = self.state.failure();
+        if failure.as_ref() == shown.as_deref() {
+            return;
+        }
+        match &failure {
+            Some(error) => tracing::error!(
+                %error,
+                "the store of tenants fails: the service goes on with what it knows"
+            ),
+            None => tracing::info!("the store of tenants works again"),
+        }
+        self.metrics
+            .tenant_store_failing
+            .set(i64::from(failure.is_some()));
+        self.state.set(failure);
+    }
 }
 
 impl Actor for TenantsActor {
@@ -233,18 +208,18 @@ impl Actor for TenantsActor {
     fn started(&mut self, ctx: &mut Self::Context) {
         ctx.run_interval(USAGE_CHECK, |this, _| {
             this.write_usage(false);
-            if let Some(metrics) = &mut this.metrics {
+            if let Some(metrics) = &mut this.tenant_metrics {
                 metrics.observe(&this.access);
             }
         });
-        ctx.run_interval(EXPIRY, |this, _| this.expire());
+        ctx.run_interval(EXPIRY, |this, ctx| this.expire(ctx));
     }
 }
 
-impl Handler<RunCommand> for TenantsActor {
-    type Result = Result<(), RunError>;
+impl<O: Operation<Answer: 'static>> Handler<Administer<O>> for TenantsActor {
+    type Result = Result<O::Answer, AdminError>;
 
-    fn handle(&mut self, request: RunCommand, _: &mut Self::Context) -> Self::Result {
+    fn handle(&mut self, request: Administer<O>, _: &mut Self::Context) -> Self::Result {
         self.run(request)
     }
 }
@@ -253,22 +228,13 @@ impl Handler<ReplaceConfigured> for TenantsActor {
     type Result = ();
 
     fn handle(&mut self, ReplaceConfigured(keys): ReplaceConfigured, _: &mut Self::Context) {
+        let now = SystemTime::now().into();
+        let entries = keys.iter().map(ConfiguredKey::entry).collect();
         self.configured = keys;
-        let entry = AuditEntry {
-            at: SystemTime::now().into(),
-            author: Author::Configuration,
-            from: None,
-            verb: Verb::CONFIGURATION_RELOAD,
-            tenant: None,
-            key: None,
-            detail: Detail::default(),
-        };
-        let committed = self.opened.store.commit(&Commit {
-            entry: Some(&entry),
-            ..Commit::default()
-        });
-        self.report("the audit cannot be written", committed);
-        self.push(&HashMap::new());
+        // The keys are replaced even if that is not in the audit; the failure is shown.
+        let _ = self.administration.replace_configured(entries, now);
+        self.put_in_force(now);
+        self.show_state();
     }
 }
 
@@ -276,10 +242,14 @@ impl Handler<AddUsage> for TenantsActor {
     type Result = ();
 
     fn handle(&mut self, AddUsage(taken): AddUsage, _: &mut Self::Context) {
-        if let Some(metrics) = &mut self.metrics {
+        if let Some(metrics) = &mut self.tenant_metrics {
             metrics.count(&taken, &self.access);
         }
-        self.usage.merge(&taken, SystemTime::now().into());
+        let now = SystemTime::now().into();
+        for key in taken.keys() {
+            self.administration.mark_used(key, now);
+        }
+        self.usage.merge(&taken, now);
     }
 }
 

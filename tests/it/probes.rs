@@ -10,6 +10,7 @@ use nearhead::{
     admin,
     http::{ServerSettings, ServerState},
     metrics::Metrics,
+    tenants::StoreState,
 };
 use nearhead_actors::{
     freshness::HeadAgeMax, head::Head, head_tracker::HeadTracker, read::ReadResources,
@@ -34,6 +35,7 @@ async fn ready(
         session_caps: SessionCaps::new(1),
         access: access(),
         tenants: None,
+        tenant_store: StoreState::default(),
         reads: ReadResources::start(1, None),
         openrpc: nearhead::rpc::document(),
         metrics: Metrics::new([]).unwrap(),

@@ -7,6 +7,7 @@ use nearhead::{
     access::{Access, AccessSource, ServiceLimits, SessionCaps},
     http::{self, ServerSettings, ServerState, TrustedProxies},
     metrics::Metrics,
+    tenants::StoreState,
 };
 use nearhead_actors::{freshness::HeadAgeMax, read::ReadResources};
 use nearhead_chain::{chain_file::read_genesis, encode::EncodeOptions};
@@ -139,6 +140,7 @@ async fn allowlists_of_networks_are_about_the_client() {
         session_caps: SessionCaps::new(10),
         access: access(),
         tenants: None,
+        tenant_store: StoreState::default(),
         reads: ReadResources::start(1, None),
         openrpc: nearhead::rpc::document(),
         metrics: Metrics::new(nearhead::rpc::method_names()).unwrap(),

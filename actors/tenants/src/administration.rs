@@ -18,10 +18,12 @@
 //! |---|---|
 //! | `requester`, `error` | who asks, and why not |
 //! | `patch`, `settings`, `span`, `secret_text` | parts of operations |
+//! | `configured_keys` | the keys that the configuration names |
 //! | `key_rows` | all keys in one table, for lists |
 
 mod accounts;
 mod audit_list;
+mod configured_keys;
 mod error;
 mod key_list;
 mod key_rows;
@@ -37,7 +39,7 @@ mod tokens;
 mod usage;
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::{BTreeMap, HashMap, HashSet},
     mem,
 };
 
@@ -47,6 +49,7 @@ pub use self::{
         RemoveAccount, ResetPassword, RoleName, SetPassword,
     },
     audit_list::{AUDIT_LIST_MAX, AuditEntryView, AuditListView, AuthorView, ListAudit},
+    configured_keys::ConfiguredEntry,
     error::{AdminError, AdminErrorKind, ErrorBody, ErrorView},
     key_list::{KEY_LIST_MAX, KeyListView, KeySort, ListKeys},
     keys::{
@@ -73,7 +76,7 @@ pub use self::{
     },
 };
 
-use self::{key_rows::KeyRows, usage::RecentUse};
+use self::{configured_keys::ConfiguredKeys, key_rows::KeyRows, usage::RecentUse};
 use crate::{
     UnixMillis,
     account::{AccountChange, Accounts},
@@ -82,7 +85,6 @@ use crate::{
     directory::Directory,
     id::{KeyId, TenantId},
     name::Name,
-    secret::KeyPrefix,
     store::{Commit, Loaded, StoreError, TenantStore},
     usage::UsageCell,
 };
@@ -113,14 +115,23 @@ pub struct Administration {
     accounts: Accounts,
     /// When keys were last used, also those that are gone.
     last_used: HashMap<KeyId, UnixMillis>,
-    configured: Vec<ConfiguredEntry>,
+    configured: ConfiguredKeys,
     methods: HashSet<Box<str>>,
     /// Made when a list is first asked for.
     rows: Option<KeyRows>,
     /// What keys used in the last 24 hours, for a list that is sorted by it.
     recent: Option<RecentUse>,
     changed: Changed,
-    failure: Option<StoreError>,
+    failures: BTreeMap<StoreCall, StoreError>,
+}
+
+/// The calls of the store, each of which may fail while others work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum StoreCall {
+    Commit,
+    AddUsage,
+    Expire,
+    Read,
 }
 
 /// What an [`Administration`] is made of.
@@ -131,17 +142,6 @@ pub struct AdministrationSetup {
     pub configured: Vec<ConfiguredEntry>,
     /// The methods that an allowlist may name; any, if there are none.
     pub methods: Vec<String>,
-}
-
-/// A key that the configuration names.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ConfiguredEntry {
-    /// Its tenant's name.
-    pub tenant: Name,
-    /// Identifies it in public.
-    pub id: KeyId,
-    /// Its first characters.
-    pub prefix: KeyPrefix,
 }
 
 /// What has changed, for whoever puts it in force.
@@ -174,12 +174,12 @@ impl Administration {
             directory,
             accounts,
             last_used,
-            configured,
+            configured: ConfiguredKeys::new(configured),
             methods: methods.into_iter().map(Into::into).collect(),
             rows: None,
             recent: None,
             changed: Changed::default(),
-            failure: None,
+            failures: BTreeMap::new(),
         })
     }
 
@@ -194,10 +194,10 @@ impl Administration {
         mem::take(&mut self.changed)
     }
 
-    /// Why the store failed the last time that it was called; `None` if it did not.
+    /// Why the store fails; `None` if every kind of call did well the last time.
     #[must_use]
-    pub const fn failure(&self) -> Option<&StoreError> {
-        self.failure.as_ref()
+    pub fn failure(&self) -> Option<&StoreError> {
+        self.failures.values().next()
     }
 
     /// Replaces the keys that the configuration names.
@@ -209,7 +209,7 @@ impl Administration {
         configured: Vec<ConfiguredEntry>,
         now: UnixMillis,
     ) -> Result<(), StoreError> {
-        self.configured = configured;
+        self.configured = ConfiguredKeys::new(configured);
         self.rows = None;
         self.changed.keys = true;
         let entry = AuditEntry {
@@ -225,7 +225,7 @@ impl Administration {
             entry: Some(&entry),
             ..Commit::default()
         };
-        self.store(|store| store.commit(&commit))
+        self.store(StoreCall::Commit, |store| store.commit(&commit))
     }
 
     /// Notes that a key was used. This is stored with its usage.
@@ -243,7 +243,7 @@ impl Administration {
         if let Some(key) = self.directory.key(key) {
             return Some(key.tenant);
         }
-        let entry = self.configured.iter().find(|entry| entry.id == key)?;
+        let entry = self.configured.key(key)?;
         Some(self.configured_tenant(&entry.tenant))
     }
 
@@ -252,7 +252,7 @@ impl Administration {
     /// # Errors
     /// The store cannot be written.
     pub fn add_usage(&mut self, cells: &[UsageCell]) -> Result<(), StoreError> {
-        self.store(|store| store.add_usage(cells))
+        self.store(StoreCall::AddUsage, |store| store.add_usage(cells))
     }
 
     /// Removes a bounded part of what is over at `now`: old usage and audit, logins and API tokens.
@@ -264,17 +264,36 @@ impl Administration {
         let over = self.accounts.plan_expiry(now);
         if !over.is_empty() {
             self.commit(Vec::new(), over, None)?;
+        } else if self.failures.contains_key(&StoreCall::Commit) {
+            self.write_again()?;
         }
-        self.store(|store| store.expire(now))
+        self.store(StoreCall::Expire, |store| store.expire(now))
+    }
+
+    /// Writes one record as it is, so that a failure ends although nobody changes anything.
+    fn write_again(&mut self) -> Result<(), StoreError> {
+        let tenant = self.directory.tenants().next().cloned().map(Change::Tenant);
+        let account = self.accounts.accounts().next().cloned();
+        let account = account.map(AccountChange::Account);
+        let commit = Commit {
+            directory: tenant.as_slice(),
+            accounts: account.as_slice(),
+            entry: None,
+        };
+        self.store(StoreCall::Commit, |store| store.commit(&commit))
     }
 
     /// Calls the store, and keeps in mind whether that failed.
     fn store<T>(
         &mut self,
+        kind: StoreCall,
         call: impl FnOnce(&mut dyn TenantStore) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
         let outcome = call(&mut *self.store);
-        self.failure = outcome.as_ref().err().cloned();
+        match &outcome {
+            Ok(_) => self.failures.remove(&kind),
+            Err(error) => self.failures.insert(kind, error.clone()),
+        };
         outcome
     }
 
@@ -290,8 +309,15 @@ impl Administration {
             accounts: &accounts,
             entry,
         };
-        self.store(|store| store.commit(&commit))?;
+        self.store(StoreCall::Commit, |store| store.commit(&commit))?;
         self.changed.keys |= !directory.is_empty();
+        let names_change = directory
+            .iter()
+            .any(|change| !matches!(change, Change::Key(_)));
+        if names_change && self.configured.keys().len() > 0 {
+            // Configured keys may have another tenant now.
+            self.rows = None;
+        }
         for change in directory {
             if let Some(rows) = &mut self.rows {
                 rows.change(&change, &self.directory);
@@ -354,10 +380,9 @@ impl Administration {
             let name = tenant.name.clone();
             return Some(TenantName { id, name });
         }
-        let mut configured = self.configured.iter();
-        let entry = configured.find(|entry| self.configured_tenant(&entry.tenant) == id)?;
-        let name = entry.tenant.clone();
-        Some(TenantName { id, name })
+        let name = self.configured.tenant_name(id)?.clone();
+        let is_stored = self.directory.tenant_named(name.as_str()).is_some();
+        (!is_stored).then_some(TenantName { id, name })
     }
 
     /// The tenant that somebody names, if they may see it.

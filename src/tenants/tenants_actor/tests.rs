@@ -8,18 +8,18 @@ use std::{
 use actix::Arbiter;
 use nearhead_actors::{data_folder::DataRoot, head::Head};
 use nearhead_tenants::{
-    command::{CommandError, NewKey},
-    id::TenantId,
-    limits::{Quota, TenantLimits},
-    record::KeySettings,
-    secret::{KeyPrefix, SecretDigest},
-    usage::{RequestUse, UsageCounts},
+    administration::{
+        CreateKey, CreateTenant, GetKey, GetUsage, Identity, LimitsPatch, NewKeyView, Patch,
+        QuotaPatch, Requester, RevokeKey, SettingsPatch, TenantView, UpdateTenant,
+    },
+    audit::{AuditPage, AuditQuery},
+    id::KeyId,
+    store::{Commit, Loaded, MemoryStore, TenantStore},
+    usage::{RequestUse, UsageAnswer, UsageCell, UsageCounts, UsageQuery},
 };
 
 use super::*;
 use crate::access::Now;
-
-const TENANT: TenantId = TenantId::of_bytes([1; 8]);
 
 /// A folder of this process and test, removed when the value is dropped.
 struct Folder(PathBuf);
@@ -40,60 +40,96 @@ impl Drop for Folder {
     }
 }
 
-/// A service's access and actor, with a store in this folder, or in memory.
-async fn start(folder: Option<&Path>) -> (Access, Addr<TenantsActor>) {
-    let opened = match folder {
+/// A service with a store.
+struct Served {
+    access: Access,
+    actor: Addr<TenantsActor>,
+    state: StoreState,
+    metrics: Metrics,
+}
+
+/// Serves the store in this folder, or one in memory.
+async fn start(folder: Option<&Path>) -> Served {
+    serve(match folder {
         None => crate::tenants::open(&DataRoot::Memory, None, &Head::default(), false).unwrap(),
         Some(folder) => OpenedStore::of_folder(folder).unwrap(),
-    };
+    })
+}
+
+fn serve(opened: OpenedStore) -> Served {
+    let (state, metrics) = (StoreState::default(), Metrics::new([]).unwrap());
     let setup = TenantsSetup {
         opened,
         configured: vec![ConfiguredKey::new("flag", "key by flag").unwrap()],
         limits: ServiceLimits::default(),
         labels: Labels::new(["eth_chainId", "other"], ["ok", "denied"]),
-        metrics: None,
+        state: state.clone(),
+        metrics: metrics.clone(),
+        tenant_metrics: None,
     };
-    TenantsActor::open(setup, &Arbiter::current()).unwrap()
-}
-
-async fn run(actor: &Addr<TenantsActor>, command: Command) -> Result<(), RunError> {
-    let request = RunCommand {
-        command,
-        author: Author::CommandLine,
-        from: None,
-        detail: Detail::default(),
-    };
-    actor.send(request).await.unwrap()
-}
-
-fn create_tenant(units_per_day: u64) -> Command {
-    Command::CreateTenant {
-        id: TENANT,
-        name: "alice".parse().unwrap(),
-        limits: TenantLimits {
-            quota: Quota {
-                units_per_day: NonZeroU64::new(units_per_day),
-                ..Quota::default()
-            },
-            ..TenantLimits::default()
-        },
+    let (access, actor) = TenantsActor::open(setup, &Arbiter::current()).unwrap();
+    Served {
+        access,
+        actor,
+        state,
+        metrics,
     }
 }
 
-fn create_key(secret: &str) -> (KeyId, Command) {
-    let id = KeyId::of_configured(secret);
-    let command = Command::CreateKey {
-        key: NewKey {
-            id,
-            prefix: KeyPrefix::of(secret),
-            digest: SecretDigest::of(secret),
+impl Served {
+    async fn run<O>(&self, operation: O) -> Result<O::Answer, AdminError>
+    where
+        O: Operation<Answer: Send + 'static> + Send + 'static,
+    {
+        let request = Administer {
+            operation,
+            by: Requester::new(Identity::command_line(), None, now().unix),
+        };
+        self.actor.send(request).await.unwrap()
+    }
+
+    async fn create_tenant(&self, units_per_day: u64) -> TenantView {
+        let create = CreateTenant {
+            name: "alice".parse().unwrap(),
+            limits: units(units_per_day),
+        };
+        self.run(create).await.unwrap()
+    }
+
+    async fn create_key(&self) -> NewKeyView {
+        let create = CreateKey {
+            tenant: "alice".parse().unwrap(),
+            name: "backend".parse().unwrap(),
+            expires: None,
+            settings: SettingsPatch::default(),
+        };
+        self.run(create).await.unwrap()
+    }
+
+    /// What a worker counts for one request of this many units.
+    async fn use_units(&self, key: KeyId, units: u64) {
+        let mut counts = UsageCounts::default();
+        let request = RequestUse {
+            method: 0,
+            outcome: 0,
+            units,
+            bytes_in: 1,
+            bytes_out: 2,
+            took: Duration::ZERO,
+        };
+        counts.request(key, &request);
+        self.actor.send(AddUsage(counts.take())).await.unwrap();
+    }
+}
+
+fn units(per_day: u64) -> LimitsPatch {
+    LimitsPatch {
+        quota: QuotaPatch {
+            units_per_day: Patch::of(NonZeroU64::new(per_day)),
+            ..QuotaPatch::default()
         },
-        tenant: TENANT,
-        name: "backend".parse().unwrap(),
-        expires: None,
-        settings: KeySettings::default(),
-    };
-    (id, command)
+        ..LimitsPatch::default()
+    }
 }
 
 fn now() -> Now {
@@ -103,34 +139,17 @@ fn now() -> Now {
     }
 }
 
-/// What a worker counts for one request of this many units.
-async fn use_units(actor: &Addr<TenantsActor>, key: KeyId, units: u64) {
-    let mut counts = UsageCounts::default();
-    let request = RequestUse {
-        method: 0,
-        outcome: 0,
-        units,
-        bytes_in: 1,
-        bytes_out: 2,
-        took: Duration::ZERO,
-    };
-    counts.request(key, &request);
-    actor.send(AddUsage(counts.take())).await.unwrap();
-}
-
 #[actix::test]
-async fn what_a_command_does_is_in_force_when_it_is_answered() {
-    let (access, actor) = start(None).await;
+async fn what_an_operation_does_is_in_force_when_it_is_answered() {
+    let served = start(None).await;
+    let Served { access, actor, .. } = &served;
     assert!(access.resolve("key by flag", now().unix).is_some());
-    let (id, create) = create_key("a new key");
-    let refused = run(&actor, create.clone()).await;
-    assert_eq!(refused, Err(CommandError::NoTenant(TENANT).into()));
-    run(&actor, create_tenant(5)).await.unwrap();
-    run(&actor, create).await.unwrap();
-    let key = access.resolve("a new key", now().unix).unwrap();
+    served.create_tenant(5).await;
+    let made = served.create_key().await;
+    let key = access.resolve(made.key.expose(), now().unix).unwrap();
     assert_eq!(&*key.tenant.name, "alice");
-    run(&actor, Command::RevokeKey { id }).await.unwrap();
-    assert!(access.resolve("a new key", now().unix).is_none());
+    served.run(RevokeKey { id: made.view.id }).await.unwrap();
+    assert!(access.resolve(made.key.expose(), now().unix).is_none());
 
     actor.send(ReplaceConfigured(Vec::new())).await.unwrap();
     assert!(access.resolve("key by flag", now().unix).is_none());
@@ -139,44 +158,152 @@ async fn what_a_command_does_is_in_force_when_it_is_answered() {
 #[actix::test]
 async fn keys_and_units_of_the_day_outlive_the_process() {
     let folder = Folder::new("outlive");
-    let (id, create) = create_key("a new key");
-    {
-        let (_, actor) = start(Some(&folder.0)).await;
-        run(&actor, create_tenant(10)).await.unwrap();
-        run(&actor, create).await.unwrap();
-        use_units(&actor, id, 9).await;
+    let made = {
+        let served = start(Some(&folder.0)).await;
+        served.create_tenant(10).await;
+        let made = served.create_key().await;
+        served.use_units(made.view.id, 9).await;
         // The counts are written before this is answered.
-        actor.send(StopTenants).await.unwrap();
-    }
-    let (access, actor) = start(Some(&folder.0)).await;
-    let key = access.resolve("a new key", now().unix).unwrap();
+        served.actor.send(StopTenants).await.unwrap();
+        made
+    };
+    let served = start(Some(&folder.0)).await;
+    let key = served
+        .access
+        .resolve(made.key.expose(), now().unix)
+        .unwrap();
     assert_eq!(key.take(1, now()), Ok(()), "9 of 10 are used");
     assert!(key.take(1, now()).is_err());
-    actor.send(StopTenants).await.unwrap();
+    served.actor.send(StopTenants).await.unwrap();
 }
 
 /// A tenant that gets its first quota of the day has used units before.
 #[actix::test]
 async fn a_new_quota_counts_what_was_used_before() {
     let folder = Folder::new("before");
-    let (access, actor) = start(Some(&folder.0)).await;
-    let (id, create) = create_key("a new key");
-    run(&actor, create_tenant(0)).await.unwrap();
-    run(&actor, create).await.unwrap();
-    assert!(
-        !access
-            .resolve("a new key", now().unix)
+    let served = start(Some(&folder.0)).await;
+    let tenant = served.create_tenant(0).await;
+    let made = served.create_key().await;
+    let resolve = || {
+        served
+            .access
+            .resolve(made.key.expose(), now().unix)
             .unwrap()
-            .is_metered()
-    );
-    use_units(&actor, id, 7).await;
-    let Command::CreateTenant { id, name, limits } = create_tenant(8) else {
-        unreachable!("made as one")
     };
-    let update = Command::UpdateTenant { id, name, limits };
-    run(&actor, update).await.unwrap();
-    let key = access.resolve("a new key", now().unix).unwrap();
+    assert!(!resolve().is_metered());
+    served.use_units(made.view.id, 7).await;
+    let update = UpdateTenant {
+        id: tenant.id.into(),
+        name: None,
+        limits: units(8),
+    };
+    served.run(update).await.unwrap();
+    let key = resolve();
     assert_eq!(key.take(1, now()), Ok(()), "7 of 8 are used");
     assert!(key.take(1, now()).is_err());
-    actor.send(StopTenants).await.unwrap();
+    served.actor.send(StopTenants).await.unwrap();
+}
+
+/// Configured keys belong to a tenant, too.
+#[actix::test]
+async fn what_was_used_is_seen_at_once() {
+    let served = start(None).await;
+    let id = ConfiguredKey::new("flag", "key by flag")
+        .unwrap()
+        .entry()
+        .id;
+    assert_eq!(served.run(GetKey { id }).await.unwrap().last_used, None);
+    served.use_units(id, 7).await;
+    assert!(served.run(GetKey { id }).await.unwrap().last_used.is_some());
+    // What is read may be a second old.
+    let deadline = now().instant + Duration::from_secs(10);
+    loop {
+        let of_tenant = GetUsage {
+            tenant: Some("flag".parse().unwrap()),
+            ..GetUsage::default()
+        };
+        let usage = served.run(of_tenant).await.unwrap();
+        if usage.rows.iter().any(|row| row.units == 7) {
+            break;
+        }
+        assert!(now().instant < deadline, "{usage:?}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// A store of which some calls fail.
+#[derive(Default)]
+struct FailingStore {
+    store: MemoryStore,
+    fails: std::sync::Arc<std::sync::atomic::AtomicBool>,
+}
+
+impl FailingStore {
+    fn check(&self) -> Result<(), StoreError> {
+        match self.fails.load(std::sync::atomic::Ordering::Relaxed) {
+            true => Err(StoreError::Full {
+                path: "tenants.sqlite".into(),
+            }),
+            false => Ok(()),
+        }
+    }
+}
+
+impl TenantStore for FailingStore {
+    fn load(&mut self) -> Result<Loaded, StoreError> {
+        self.store.load()
+    }
+
+    fn commit(&mut self, commit: &Commit<'_>) -> Result<(), StoreError> {
+        self.check()?;
+        self.store.commit(commit)
+    }
+
+    fn audit(&mut self, query: &AuditQuery) -> Result<AuditPage, StoreError> {
+        self.store.audit(query)
+    }
+
+    fn add_usage(&mut self, cells: &[UsageCell]) -> Result<(), StoreError> {
+        self.store.add_usage(cells)
+    }
+
+    fn usage(&mut self, query: &UsageQuery) -> Result<UsageAnswer, StoreError> {
+        self.store.usage(query)
+    }
+
+    fn expire(&mut self, now: UnixMillis) -> Result<bool, StoreError> {
+        self.store.expire(now)
+    }
+}
+
+#[actix::test]
+async fn a_failing_store_is_shown_until_it_works() {
+    let store = FailingStore::default();
+    let fails = std::sync::Arc::clone(&store.fails);
+    let served = serve(OpenedStore {
+        store: Box::new(store),
+        path: None,
+        folder: None,
+    });
+    served.create_tenant(0).await;
+    let shown = || {
+        let metric = served.metrics.tenant_store_failing.get();
+        (served.state.failure().map(|text| text.to_string()), metric)
+    };
+    assert_eq!(shown(), (None, 0));
+    fails.store(true, std::sync::atomic::Ordering::Relaxed);
+    let create = CreateTenant {
+        name: "bob".parse().unwrap(),
+        limits: LimitsPatch::default(),
+    };
+    let refused = served.run(create.clone()).await.unwrap_err();
+    assert_eq!(refused.code(), "store_failed");
+    let message = "tenants.sqlite has no space to grow: free some on its disk".to_owned();
+    assert_eq!(shown(), (Some(message.clone()), 1));
+    // Others may still be read, and nothing was changed.
+    assert!(served.run(GetUsage::default()).await.is_ok());
+    assert_eq!(shown(), (Some(message), 1));
+    fails.store(false, std::sync::atomic::Ordering::Relaxed);
+    served.run(create).await.unwrap();
+    assert_eq!(shown(), (None, 0));
 }

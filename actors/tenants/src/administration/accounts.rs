@@ -51,10 +51,10 @@ pub struct CreateAccount {
 /// A [`CreateAccount`] whose password is hashed.
 #[derive(Clone, Debug)]
 pub struct PreparedAccount {
-    name: Name,
-    password: PasswordHash,
-    role: RoleName,
-    tenant: Option<TenantRef>,
+    pub(super) name: Name,
+    pub(super) password: PasswordHash,
+    pub(super) role: RoleName,
+    pub(super) tenant: Option<TenantRef>,
 }
 
 /// Removes an account, and ends its logins.
@@ -84,9 +84,9 @@ pub struct SetPassword {
 /// A [`SetPassword`] whose passwords are verified and hashed.
 #[derive(Clone, Debug)]
 pub struct PreparedPassword {
-    name: Name,
-    password: PasswordHash,
-    verified: Option<VerifiedPassword>,
+    pub(super) name: Name,
+    pub(super) password: PasswordHash,
+    pub(super) verified: Option<VerifiedPassword>,
 }
 
 /// Sets the password of an administrator, who is made if there is none of the name: for those who

@@ -2,7 +2,9 @@ use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 
-use super::{AdminError, Administration, Operation, Requester, TenantRef, key_list::list_limit};
+use super::{
+    AdminError, Administration, Operation, Requester, StoreCall, TenantRef, key_list::list_limit,
+};
 use crate::{
     UnixMillis,
     account::Role,
@@ -125,7 +127,8 @@ impl Operation for ListAudit {
             key: self.key,
             entries_max: limit,
         };
-        let AuditPage { entries, next } = administration.store(|store| store.audit(&query))?;
+        let AuditPage { entries, next } =
+            administration.store(StoreCall::Read, |store| store.audit(&query))?;
         let entries = entries.into_iter();
         let entries = entries.map(|(number, entry)| administration.entry_view(number, entry, by));
         Ok(AuditListView {

@@ -255,7 +255,7 @@ impl Administration {
     }
 
     fn make_rows(&self) -> KeyRows {
-        let keys = self.directory.keys().len() + self.configured.len();
+        let keys = self.directory.keys().len() + self.configured.keys().len();
         let mut rows = KeyRows::default();
         rows.rows.reserve(keys);
         rows.places.reserve(keys);
@@ -265,7 +265,7 @@ impl Administration {
             let last_used = self.last_used.get(&key.id).copied();
             rows.add(KeyRow::new(key, tenant, last_used));
         }
-        for entry in &self.configured {
+        for entry in self.configured.keys() {
             let name = entry.tenant.as_str();
             let row = KeyRow {
                 id: entry.id,

@@ -430,7 +430,7 @@ impl Administration {
         let tenant = self.tenant_name(self.tenant_of(id)?)?;
         let last_used = self.last_used.get(&id).copied();
         let Some(key) = self.directory.key(id) else {
-            let entry = self.configured.iter().find(|entry| entry.id == id)?;
+            let entry = self.configured.key(id)?;
             return Some(KeyView {
                 id,
                 tenant,

@@ -1,9 +1,4 @@
-use std::{
-    collections::{BTreeMap, HashMap},
-    convert::Infallible,
-    fmt,
-    str::FromStr,
-};
+use std::{collections::HashMap, convert::Infallible, fmt, str::FromStr};
 
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -204,7 +199,7 @@ impl Operation for CreateTenant {
         by.check_admin()?;
         let Self { name, limits } = self;
         let limits = limits.apply(TenantLimits::default());
-        let id = administration.new_tenant_id(&name)?;
+        let id = TenantId::generate()?;
         let detail = detail(&[("name", json!(name)), ("limits", json!(limits))]);
         let tenant = TenantName {
             id,
@@ -261,27 +256,14 @@ impl Administration {
             name: tenant.name.clone(),
         });
         let mut all: Vec<_> = stored.collect();
-        let mut only_configured = BTreeMap::new();
-        for entry in &self.configured {
-            let id = self.configured_tenant(&entry.tenant);
-            if self.directory.tenant(id).is_none() {
-                only_configured.insert(id, entry.tenant.clone());
-            }
-        }
-        let only_configured = only_configured.into_iter();
-        all.extend(only_configured.map(|(id, name)| TenantName { id, name }));
+        let configured = self.configured.tenants().cloned();
+        let only_configured = configured.filter_map(|name| {
+            let is_stored = self.directory.tenant_named(name.as_str()).is_some();
+            let id = self.configured.tenant_id(&name);
+            (!is_stored).then_some(TenantName { id, name })
+        });
+        all.extend(only_configured);
         all
-    }
-
-    /// The id of a new tenant. If the configuration has keys of this name, it is that of their
-    /// tenant, so that what they used counts on.
-    fn new_tenant_id(&self, name: &Name) -> Result<TenantId, AdminError> {
-        let configured = TenantId::of_configured(name.as_str());
-        let is_configured = self.configured.iter().any(|entry| entry.tenant == *name);
-        match is_configured && self.directory.tenant(configured).is_none() {
-            true => Ok(configured),
-            false => Ok(TenantId::generate()?),
-        }
     }
 
     fn tenant_view(&self, tenant: TenantName, by: &Requester) -> Result<TenantView, AdminError> {
@@ -312,7 +294,7 @@ impl Administration {
         for key in self.directory.keys() {
             count(key.tenant, key.id, key.state(now));
         }
-        for entry in &self.configured {
+        for entry in self.configured.keys() {
             let tenant = self.configured_tenant(&entry.tenant);
             count(tenant, entry.id, KeyState::Active);
         }

@@ -2,7 +2,9 @@ use std::{collections::HashMap, fmt, str::FromStr, sync::Arc, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
-use super::{AdminError, Administration, Last24h, Operation, Requester, Span, TenantRef};
+use super::{
+    AdminError, Administration, Last24h, Operation, Requester, Span, StoreCall, TenantRef,
+};
 use crate::{
     UnixMillis,
     command::CommandError,
@@ -163,7 +165,7 @@ impl Operation for GetUsage {
         let resolution = Resolution::of_range(from, to, by.now);
         let GroupBy { outcome, .. } = self.by.0;
         // Outcomes say which requests are errors.
-        let answer = administration.store(|store| {
+        let answer = administration.store(StoreCall::Read, |store| {
             store.usage(&UsageQuery {
                 of,
                 resolution,
@@ -333,7 +335,7 @@ impl Administration {
             },
             rows_max: usize::MAX,
         };
-        let answer = self.store(|store| store.usage(&query))?;
+        let answer = self.store(StoreCall::Read, |store| store.usage(&query))?;
         let mut all: HashMap<KeyId, Last24h> = HashMap::new();
         for row in answer.rows {
             let errors = errors_of(&row);
@@ -363,7 +365,7 @@ impl Administration {
             },
             rows_max: usize::MAX,
         };
-        let answer = self.store(|store| store.usage(&query))?;
+        let answer = self.store(StoreCall::Read, |store| store.usage(&query))?;
         let used = answer.rows.into_iter();
         Ok(used
             .filter_map(|row| Some((row.key?, row.used.units)))

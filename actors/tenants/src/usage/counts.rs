@@ -28,6 +28,13 @@ pub struct TakenCounts {
     pub(super) dropped: u64,
 }
 
+impl TakenCounts {
+    /// The keys that were used; one may come several times.
+    pub fn keys(&self) -> impl Iterator<Item = KeyId> {
+        self.cells.keys().map(|id| id.key)
+    }
+}
+
 /// What is counted apart: key, method and outcome.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct CellId {

@@ -11,8 +11,10 @@ use crate::{
     },
 };
 
-/// How often merged usage is written.
-pub const FLUSH_INTERVAL: Duration = Duration::from_secs(10);
+/// How often merged usage is written. The end of a process by force is to lose ten seconds at most:
+/// a second until a worker hands its counts over, one until the owner looks for what is due, and one
+/// for the write.
+pub const FLUSH_INTERVAL: Duration = Duration::from_secs(7);
 
 /// Most cells that await the next flush: one for each of 100,000 keys, in some 20 MB. A store that
 /// cannot be written fills them, and what then has no room is dropped, and counted.
@@ -113,7 +115,7 @@ impl Merged {
         sum.add(used);
     }
 
-    /// Whether it is time to write: ten seconds after the last flush, or if half of the room is
+    /// Whether it is time to write: [`FLUSH_INTERVAL`] after the last flush, or if half of the room is
     /// taken.
     #[must_use]
     pub fn is_due(&self, now: UnixMillis) -> bool {

@@ -85,30 +85,30 @@ fn counts_of_workers_are_summed_by_minute() {
 }
 
 #[test]
-fn a_flush_is_due_every_ten_seconds_or_if_half_of_the_room_is_taken() {
+fn a_flush_is_due_every_seven_seconds_or_if_half_of_the_room_is_taken() {
     let mut merged = merged();
     assert!(
-        !merged.is_due(UnixMillis(20_000)),
+        !merged.is_due(UnixMillis(7_000)),
         "there is nothing to write"
     );
     let mut worker = UsageCounts::default();
     worker.request(key(1), &request(0));
     merged.merge(&worker.take(), UnixMillis(1_000));
-    assert!(!merged.is_due(UnixMillis(9_999)));
-    assert!(merged.is_due(UnixMillis(10_000)));
-    let refused = merged.flush(UnixMillis(10_000), |_| None, |_| Err("full"));
+    assert!(!merged.is_due(UnixMillis(6_999)));
+    assert!(merged.is_due(UnixMillis(7_000)));
+    let refused = merged.flush(UnixMillis(7_000), |_| None, |_| Err("full"));
     assert_eq!((refused, merged.len()), (Err("full"), 1), "nothing is lost");
     assert!(
-        !merged.is_due(UnixMillis(19_999)),
+        !merged.is_due(UnixMillis(13_999)),
         "a full disk is not tried each second"
     );
-    assert!(merged.is_due(UnixMillis(20_000)));
+    assert!(merged.is_due(UnixMillis(14_000)));
     assert!(merged.is_due(UnixMillis(5_000)), "the clock was set back");
     for number in 0..MERGED_CELLS_MAX as u64 / 2 {
         worker.request(key(number / 1_000), &request((number % 1_000) as u16));
     }
-    merged.merge(&worker.take(), UnixMillis(11_000));
-    assert!(merged.is_due(UnixMillis(11_000)));
+    merged.merge(&worker.take(), UnixMillis(8_000));
+    assert!(merged.is_due(UnixMillis(8_000)));
 }
 
 #[test]
