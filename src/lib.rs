@@ -65,6 +65,7 @@
 //! | parking_lot | the buckets of a tenant or key (`access::meter`); the list of workers (`nearhead_actors::admission`); the trie's list of held roots; state fetched from upstreams |
 //! | tracing | log lines and spans; `logging` decides where they go |
 //! | arc-swap | the pointers to the current snapshot, to the table of keys, and to why the store fails (`tenants::StoreState`) |
+//! | askama | the pages of the dashboard (`admin::pages`), from the templates beside them |
 //! | base64, ring, ipnet | secrets, their digests, tokens and their signatures, allowlists of networks (`nearhead_tenants`, `access::presented`, `access::token`) |
 //! | mimalloc | the program's allocator (`allocator.rs`) |
 

@@ -146,7 +146,7 @@ impl Sockets {
                 .map(|socket| socket.serve(limits::OPERATOR_BACKLOG, build))
                 .transpose()
         };
-        let admin = for_operators(self.admin, Some(admin_state.clone()))?;
+        let admin = for_operators(self.admin, Some(admin_state.with_public(public_address)))?;
         // Scrapers reach it by any name: it has nothing that a page could change.
         let metrics = for_operators(self.metrics, None)?;
         let address = |served: &Option<(SocketAddr, Server)>| served.as_ref().map(|(at, _)| *at);

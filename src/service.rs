@@ -383,6 +383,7 @@ impl Startup {
         let admin_state = AdminState::new(AdminSetup {
             tenants: tenants.clone(),
             local_only: LocalOnly::new(&config.allowed_hosts),
+            public: config.listen,
             nodes: config.nodes.iter().map(ToString::to_string).collect(),
             proxy_header: config.admin_proxy_header.clone(),
             first_account: first_account.as_ref().map(FirstAccountToken::digest),

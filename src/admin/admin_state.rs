@@ -1,6 +1,6 @@
 //! What the worker of the admin listener serves with, besides the state of the server.
 
-use std::sync::Arc;
+use std::{net::SocketAddr, sync::Arc};
 
 use actix::{Addr, Handler};
 use actix_web::{http::header::HeaderName, web};
@@ -23,6 +23,8 @@ use crate::{
 pub struct AdminState {
     pub(super) tenants: Addr<TenantsActor>,
     pub(super) local_only: LocalOnly,
+    /// Where the public listener is.
+    pub(super) public: SocketAddr,
     /// The URLs of the nodes that are followed, without secrets.
     pub(super) nodes: Arc<[String]>,
     /// The header in which trusted proxies name an account.
@@ -40,6 +42,8 @@ pub(crate) struct AdminSetup {
     pub(crate) tenants: Addr<TenantsActor>,
     /// Checks every request.
     pub(crate) local_only: LocalOnly,
+    /// Where the public listener is to be.
+    pub(crate) public: SocketAddr,
     /// The URLs of the nodes that are followed, without secrets.
     pub(crate) nodes: Vec<String>,
     /// The header in which trusted proxies name an account.
@@ -57,11 +61,20 @@ impl AdminState {
         Self {
             tenants: setup.tenants,
             local_only: setup.local_only,
+            public: setup.public,
             nodes: setup.nodes.into(),
             proxy_header,
             first_account: Arc::new(Mutex::new(setup.first_account)),
             throttle: Arc::default(),
             verifications: Arc::new(Semaphore::new(VERIFICATIONS_MAX)),
+        }
+    }
+
+    /// The same, with the address that the public listener has got.
+    pub(crate) fn with_public(&self, public: SocketAddr) -> Self {
+        Self {
+            public,
+            ..self.clone()
         }
     }
 

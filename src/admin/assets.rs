@@ -13,8 +13,48 @@ use actix_web::{
 use bytes::Bytes;
 use nearhead_tenants::secret::SecretDigest;
 
+const SCRIPT: &str = "text/javascript; charset=utf-8";
+const STYLE: &str = "text/css; charset=utf-8";
+
 /// All files.
-static ASSETS: &[Asset] = &[];
+static ASSETS: &[Asset] = &[
+    Asset {
+        name: "style.css",
+        content_type: STYLE,
+        content: include_bytes!("pages/assets/style.css"),
+    },
+    Asset {
+        name: "page.js",
+        content_type: SCRIPT,
+        content: include_bytes!("pages/assets/page.js"),
+    },
+    Asset {
+        name: "charts.js",
+        content_type: SCRIPT,
+        content: include_bytes!("pages/assets/charts.js"),
+    },
+    Asset {
+        name: "icon.svg",
+        content_type: "image/svg+xml",
+        content: include_bytes!("pages/assets/icon.svg"),
+    },
+    Asset {
+        name: "uPlot.min.css",
+        content_type: STYLE,
+        content: include_bytes!("pages/assets/uPlot.min.css"),
+    },
+    Asset {
+        name: "uPlot.min.js",
+        content_type: SCRIPT,
+        content: include_bytes!("pages/assets/uPlot.min.js"),
+    },
+    // What uPlot asks of those who distribute it.
+    Asset {
+        name: "uPlot.LICENSE",
+        content_type: "text/plain; charset=utf-8",
+        content: include_bytes!("pages/assets/uPlot.LICENSE"),
+    },
+];
 
 /// A file.
 #[derive(Clone, Copy, Debug)]

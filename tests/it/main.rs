@@ -14,6 +14,7 @@
 //! | `errors` | the errors that neither a source nor a client can cause on demand |
 //! | `listeners` | what the public, the admin and the metrics listener answer, and that they share nothing |
 //! | `browsers` | what pages in a browser may reach |
+//! | `dashboard` | the dashboard in a real browser |
 //! | `trusted_proxy` | the address of a client behind proxies, in allowlists and in the log |
 //! | `probes` | /ready in every state of the service; eth_syncing |
 //! | `access_log` | every request under the id in its response, never a key |
@@ -48,6 +49,8 @@ mod cli;
 mod clients;
 #[cfg(feature = "all-tests")]
 mod conformance;
+#[cfg(feature = "all-tests")]
+mod dashboard;
 #[cfg(feature = "all-tests")]
 mod errors;
 mod fuzz_replay;

@@ -1,0 +1,163 @@
+use askama::Template;
+use nearhead_tenants::administration::ListKeys;
+
+use super::{
+    frame::Frame,
+    show::{self, State},
+    usage_panel::Tile,
+    visit::{Answer, Visit, page, see_other},
+};
+use crate::admin::{
+    assets,
+    overview::{AgreementView, NodeView, OverviewView},
+};
+
+#[derive(Template)]
+#[template(path = "overview.html")]
+struct OverviewPage {
+    frame: Frame,
+    readiness: State,
+    /// Why the service is not ready.
+    why_not: Option<String>,
+    has_no_keys: bool,
+    tiles: Vec<Tile>,
+    nodes: Vec<NodeView>,
+    saturation: Vec<Saturation>,
+}
+
+/// How much of something that is bounded is in use.
+struct Saturation {
+    name: String,
+    used: usize,
+    most: usize,
+    share: f64,
+}
+
+#[derive(Template)]
+#[template(path = "nodes.html")]
+struct NodesPage {
+    frame: Frame,
+    agreement: Option<Agreement>,
+    nodes: Vec<NodeView>,
+}
+
+/// What the nodes agree on.
+struct Agreement {
+    head: String,
+    age: String,
+    agreeing: usize,
+    needed: usize,
+    choice: &'static str,
+}
+
+fn overview(visit: &Visit<'_>) -> OverviewView {
+    let context = visit.context;
+    OverviewView::of(context.server, &context.admin.nodes, context.recent)
+}
+
+/// What the service does now. Holders see their keys instead.
+pub(super) async fn show(visit: &Visit<'_>) -> Answer {
+    let frame = visit.frame("/");
+    if !frame.is_admin {
+        return Ok(see_other("/keys"));
+    }
+    let one = ListKeys {
+        limit: Some(1),
+        ..ListKeys::default()
+    };
+    let has_no_keys = visit.run(one).await?.total == 0;
+    let view = overview(visit);
+    let readiness = match view.ready {
+        true => show::state("good", "ready"),
+        false => show::state("bad", "not ready"),
+    };
+    let saturation = view.permits.iter().map(|permits| Saturation {
+        name: permits.kind.replace('_', " "),
+        used: permits.in_use,
+        most: permits.in_use + permits.available,
+        share: permits.in_use as f64 / (permits.in_use + permits.available).max(1) as f64,
+    });
+    page(&OverviewPage {
+        frame,
+        readiness,
+        why_not: (!view.ready).then(|| format!("Not ready: {}.", view.reasons.join("; "))),
+        has_no_keys,
+        tiles: tiles(&view),
+        saturation: saturation.collect(),
+        nodes: view.nodes,
+    })
+}
+
+fn age(seconds: f64) -> String {
+    match seconds {
+        ..1.0 => "less than a second old".to_owned(),
+        ..120.0 => format!("{seconds:.0} s old"),
+        _ => format!("{:.0} min old", seconds / 60.0),
+    }
+}
+
+fn tiles(view: &OverviewView) -> Vec<Tile> {
+    let tile = |name, value, note| Tile { name, value, note };
+    let last = &view.last_minute;
+    let seconds = last.seconds.max(1.0);
+    let millis = |millis: Option<f64>| millis.map_or_else(|| "–".to_owned(), show::duration);
+    let (head, note) = match &view.head {
+        Some(head) => (show::count(&head.number), age(head.age_seconds)),
+        None => ("–".to_owned(), "there is no block yet".to_owned()),
+    };
+    let count = |number: i64| show::count(&number.unsigned_abs());
+    let blocks = view.head.as_ref().map_or_else(String::new, |head| {
+        format!("of {} blocks", head.blocks_wanted)
+    });
+    let held = view.head.as_ref().map_or(0, |head| head.blocks);
+    vec![
+        tile("Head", head, note),
+        tile("Window", show::count(&held), blocks),
+        tile(
+            "Requests a second",
+            format!("{:.1}", last.requests as f64 / seconds),
+            format!("{} in all", show::count(&view.requests)),
+        ),
+        tile(
+            "Errors",
+            show::share(&last.errors, &last.requests),
+            format!("{} in a minute", show::count(&last.errors)),
+        ),
+        tile(
+            "Latency, p50",
+            millis(last.p50_millis),
+            format!("p99 {}", millis(last.p99_millis)),
+        ),
+        tile(
+            "Sessions",
+            count(view.sessions),
+            format!("{} subscriptions", count(view.subscriptions)),
+        ),
+    ]
+}
+
+/// The nodes, and what they agree on.
+pub(super) fn nodes(visit: &Visit<'_>) -> Answer {
+    visit.check_admin()?;
+    let view = overview(visit);
+    let agreement = view.agreement.as_ref().map(|agreement| {
+        let AgreementView {
+            choice,
+            agreeing,
+            needed,
+        } = agreement;
+        let head = view.head.as_ref();
+        Agreement {
+            head: head.map_or_else(|| "–".to_owned(), |head| show::count(&head.number)),
+            age: head.map_or_else(String::new, |head| age(head.age_seconds)),
+            agreeing: *agreeing,
+            needed: *needed,
+            choice: choice.unwrap_or("–"),
+        }
+    });
+    page(&NodesPage {
+        frame: visit.frame("/nodes"),
+        agreement,
+        nodes: view.nodes,
+    })
+}
