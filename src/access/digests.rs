@@ -1,6 +1,9 @@
 //! The look-up by digests of secrets.
 
-use std::collections::HashMap;
+use std::{
+    collections::{HashMap, hash_map::RandomState},
+    hash::{BuildHasher, Hash},
+};
 
 use nearhead_tenants::secret::SecretDigest;
 
@@ -9,27 +12,167 @@ use nearhead_tenants::secret::SecretDigest;
 /// How long a look-up takes depends on the digest alone, which a client cannot steer: SHA-256 of
 /// what it presents is either a known digest or one that shares nothing with any, however much of a
 /// key it has guessed. So the time reveals nothing about a secret.
+///
+/// Tests put another digest and another hasher into it, which count.
 #[derive(Clone, Debug)]
-pub(super) struct Digests<T>(HashMap<SecretDigest, T>);
+pub(super) struct Digests<T, D = SecretDigest, S = RandomState>(HashMap<D, T, S>);
 
-impl<T> Default for Digests<T> {
-    fn default() -> Self {
-        Self(HashMap::new())
+/// By what a secret is looked up.
+pub(super) trait Digest: Hash + Eq {
+    /// The digest of what a client presents.
+    fn of(presented: &str) -> Self;
+}
+
+impl Digest for SecretDigest {
+    fn of(presented: &str) -> Self {
+        Self::of(presented)
     }
 }
 
-impl<T> Digests<T> {
+impl<T, D, S: Default> Default for Digests<T, D, S> {
+    fn default() -> Self {
+        Self(HashMap::default())
+    }
+}
+
+impl<T, D: Digest, S: BuildHasher + Default> Digests<T, D, S> {
     pub(super) fn with_capacity(capacity: usize) -> Self {
-        Self(HashMap::with_capacity(capacity))
+        Self(HashMap::with_capacity_and_hasher(capacity, S::default()))
     }
 
     /// Adds a value, or replaces that of a known digest.
-    pub(super) fn insert(&mut self, digest: SecretDigest, value: T) {
+    pub(super) fn insert(&mut self, digest: D, value: T) {
         self.0.insert(digest, value);
     }
 
     /// The value of what a client presents; `None` if it is unknown.
     pub(super) fn get(&self, presented: &str) -> Option<&T> {
-        self.0.get(&SecretDigest::of(presented))
+        self.0.get(&D::of(presented))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        cell::RefCell,
+        hash::{BuildHasherDefault, Hasher},
+    };
+
+    use super::*;
+
+    thread_local! {
+        /// How many bytes each comparison looked at.
+        static COMPARISONS: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
+    }
+
+    /// Bytes whose comparisons are counted. Two are compared up to the first byte that differs, as
+    /// a comparison that stops early does.
+    struct Counted<B>(B);
+
+    impl<B: AsRef<[u8]>> PartialEq for Counted<B> {
+        fn eq(&self, other: &Self) -> bool {
+            let (one, other) = (self.0.as_ref(), other.0.as_ref());
+            let same = one.iter().zip(other).take_while(|(a, b)| a == b).count();
+            let looked_at = (same + 1).min(one.len());
+            COMPARISONS.with_borrow_mut(|counts| counts.push(looked_at));
+            one == other
+        }
+    }
+
+    impl<B: AsRef<[u8]>> Eq for Counted<B> {}
+
+    impl<B: AsRef<[u8]>> Hash for Counted<B> {
+        fn hash<H: Hasher>(&self, state: &mut H) {
+            state.write(self.0.as_ref());
+        }
+    }
+
+    /// The worst case: all keys are in one place, so that each look-up compares with all of them.
+    #[derive(Default)]
+    struct OnePlace;
+
+    impl Hasher for OnePlace {
+        fn finish(&self) -> u64 {
+            0
+        }
+
+        fn write(&mut self, _: &[u8]) {}
+    }
+
+    impl Digest for Counted<[u8; 32]> {
+        fn of(presented: &str) -> Self {
+            Self(*SecretDigest::of(presented).bytes())
+        }
+    }
+
+    /// Secrets as they are, which a look-up must not compare.
+    impl Digest for Counted<String> {
+        fn of(presented: &str) -> Self {
+            Self(presented.to_owned())
+        }
+    }
+
+    const KEYS: usize = 100;
+
+    /// A key of 43 characters.
+    fn key(number: usize) -> String {
+        let digest = String::from(SecretDigest::of(&number.to_string()));
+        digest[..43].to_owned()
+    }
+
+    /// For each count of characters that a client has guessed, how many comparisons its look-up
+    /// makes, and how many bytes the longest of them looks at.
+    fn work<B: AsRef<[u8]>>(guessed_of: &str) -> Vec<(usize, usize)>
+    where
+        Counted<B>: Digest,
+    {
+        let mut digests: Digests<usize, Counted<B>, BuildHasherDefault<OnePlace>> =
+            Digests::with_capacity(KEYS);
+        for number in 0..KEYS {
+            digests.insert(Counted::of(&key(number)), number);
+        }
+        let look_up = |guessed: usize| {
+            let wrong = "-".repeat(43 - guessed);
+            let presented = format!("{}{wrong}", &guessed_of[..guessed]);
+            COMPARISONS.take();
+            assert!(digests.get(&presented).is_none(), "{presented}");
+            let counts = COMPARISONS.take();
+            (counts.len(), counts.into_iter().max().unwrap_or(0))
+        };
+        (0..43).map(look_up).collect()
+    }
+
+    /// However much of a key a client has guessed, its look-up compares with as many digests, and
+    /// looks at no more of them than chance has it: 3 of 32 bytes.
+    #[test]
+    fn a_look_up_does_not_depend_on_how_much_was_guessed() {
+        for number in 0..KEYS {
+            for (guessed, (comparisons, bytes)) in
+                work::<[u8; 32]>(&key(number)).into_iter().enumerate()
+            {
+                assert_eq!(comparisons, KEYS, "{guessed} characters");
+                assert!(bytes <= 3, "{guessed} characters: {bytes} bytes");
+            }
+        }
+    }
+
+    /// The same measure sees it if the secrets themselves are compared.
+    #[test]
+    fn a_look_up_by_the_secret_itself_would_depend_on_it() {
+        let work = work::<String>(&key(7)).into_iter();
+        for (guessed, (comparisons, bytes)) in work.enumerate() {
+            assert_eq!(comparisons, KEYS);
+            assert!(bytes > guessed, "{guessed} characters: {bytes} bytes");
+        }
+    }
+
+    #[test]
+    fn a_known_secret_is_found() {
+        let mut digests: Digests<usize> = Digests::with_capacity(2);
+        digests.insert(SecretDigest::of("one"), 1);
+        digests.insert(SecretDigest::of("two"), 2);
+        digests.insert(SecretDigest::of("two"), 3);
+        let found = ["one", "two", "three", ""].map(|secret| digests.get(secret).copied());
+        assert_eq!(found, [Some(1), Some(3), None, None]);
     }
 }

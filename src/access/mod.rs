@@ -33,6 +33,8 @@ mod presented;
 mod scene;
 mod session_caps;
 mod shared_count;
+#[cfg(test)]
+mod simulation;
 mod tenant;
 mod token;
 mod token_cache;

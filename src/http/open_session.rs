@@ -20,9 +20,9 @@ use super::{
     worker_state::WorkerState,
 };
 use crate::{
-    access::Now,
+    access::{ActiveKey, Now},
     connections::Answering,
-    rpc::{Answer, RpcError, envelope::NULL_ID},
+    rpc::{Answer, MINIMUM_UNITS, RpcError, envelope::NULL_ID},
     subscriptions::SessionSubscriptions,
     ws::session_actor,
 };
@@ -61,7 +61,7 @@ impl WorkerState {
         };
         if let Err(exceeded) = admitted.key.take(1, now) {
             let error = RpcError::QuotaExceeded(exceeded);
-            self.count_refused(&error, access);
+            self.count_refused_session(&error, &admitted.key, 0, access);
             return close_after(self.respond(request, Answer::error(NULL_ID, &error), None));
         }
         let permit = self
@@ -70,7 +70,9 @@ impl WorkerState {
             .take(&admitted.key.tenant)
             .filter(|_| !self.server.readiness.draining.load(Ordering::Relaxed));
         let Some(permit) = permit else {
-            self.count_refused(&RpcError::Unavailable, access);
+            // What it took is not given back, so that handshakes without end are limited as well.
+            let (error, units) = (RpcError::Unavailable, MINIMUM_UNITS);
+            self.count_refused_session(&error, &admitted.key, units, access);
             return close_after(refuse_unavailable());
         };
         let connection = answering
@@ -85,6 +87,20 @@ impl WorkerState {
         let dispatcher = Rc::clone(&self.dispatcher);
         let budget = self.bodies.clone();
         session_actor::open(response, payload, session, dispatcher, budget)
+    }
+
+    /// Counts a handshake that is refused although its key lets it in.
+    fn count_refused_session(
+        &self,
+        error: &RpcError,
+        key: &ActiveKey,
+        units: u64,
+        access: &mut AccessEntry<'_>,
+    ) {
+        self.count_refused(error, access);
+        let took = access.arrived.elapsed();
+        self.dispatcher
+            .count_unparsed(key, error.outcome(), units, took);
     }
 
     fn refuse_handshake(

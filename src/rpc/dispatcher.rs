@@ -191,6 +191,27 @@ impl Dispatcher {
         );
     }
 
+    /// Counts in the usage of a key what is no request of JSON-RPC: a handshake that was refused.
+    pub(crate) fn count_unparsed(
+        &self,
+        key: &ActiveKey,
+        outcome: Outcome,
+        units: u64,
+        took: Duration,
+    ) {
+        self.usage.request(
+            key.record.id,
+            &RequestUse {
+                method: u16::try_from(METHODS.len()).unwrap_or(u16::MAX),
+                outcome: outcome as u8,
+                units,
+                bytes_in: 0,
+                bytes_out: 0,
+                took,
+            },
+        );
+    }
+
     /// The answer to a body that is refused as a whole, for this many units.
     fn refuse(
         &self,

@@ -13,7 +13,10 @@ use nearhead_tenants::{
 };
 
 use super::{messages::AddUsage, tenants_actor::TenantsActor};
-use crate::{connections::every, rpc::NOTIFICATION_UNITS};
+use crate::{
+    connections::every,
+    rpc::{MINIMUM_UNITS, NOTIFICATION_UNITS},
+};
 
 /// How often a worker hands over what it has counted.
 const HAND_OVER: Duration = Duration::from_secs(1);
@@ -48,9 +51,12 @@ impl UsageMeter {
         self.0.counts.borrow_mut().request(key, request);
     }
 
-    /// Counts a session that opens.
+    /// Counts a session that opens. Its handshake costs what a request costs at least.
     pub(crate) fn session_opened(&self, key: KeyId) {
-        self.0.counts.borrow_mut().session_opened(key);
+        self.0
+            .counts
+            .borrow_mut()
+            .session_opened(key, MINIMUM_UNITS);
     }
 
     /// Counts notifications, and returns what they cost in units.

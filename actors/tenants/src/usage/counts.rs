@@ -121,10 +121,11 @@ impl UsageCounts {
         }
     }
 
-    /// Counts a session that was opened.
-    pub fn session_opened(&mut self, key: KeyId) {
+    /// Counts a session that was opened, for this many units.
+    pub fn session_opened(&mut self, key: KeyId, units: u64) {
         if let Some(used) = self.cell(CellId::session(key)) {
             used.sessions += 1;
+            used.units = used.units.saturating_add(units);
         }
     }
 
@@ -208,7 +209,7 @@ mod tests {
         ] {
             counts.request(key(1), &request);
         }
-        counts.session_opened(key(1));
+        counts.session_opened(key(1), 1);
         counts.notified(key(1), 2, 10, 500);
         let taken = counts.take();
         assert!(counts.is_empty());
@@ -232,7 +233,7 @@ mod tests {
         assert_eq!((both.latency, one.requests), ([0, 0, 2, 0, 0, 0, 0, 0], 1));
         assert_eq!(
             (session.sessions, session.notifications, session.units),
-            (1, 2, 10)
+            (1, 2, 11)
         );
         assert_eq!(taken.cells.len(), 3);
     }

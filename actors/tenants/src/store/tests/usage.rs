@@ -195,7 +195,7 @@ impl Run<'_> {
                 worker,
                 key: number,
             } => {
-                self.workers[worker].session_opened(key(number));
+                self.workers[worker].session_opened(key(number), 0);
                 let used = Used {
                     sessions: 1,
                     ..Used::default()

@@ -43,7 +43,7 @@ fn counts_of_workers_are_summed_by_minute() {
         let mut worker = UsageCounts::default();
         worker.request(key(1), &request(1));
         worker.request(key(1), &request(7));
-        worker.session_opened(key(2));
+        worker.session_opened(key(2), 0);
         merged.merge(&worker.take(), UnixMillis(now));
     }
     let mut found: Vec<_> = flush(&mut merged, 61_000)

@@ -1,0 +1,555 @@
+//! The plain model: what is said of keys in docs/access.md, without regard to speed.
+
+use std::collections::BTreeMap;
+
+use nearhead_tenants::allowlists::ListKind;
+
+use super::step::{Answer, Body, Client, Limits, Quotas, START, Seen, Settings, Step};
+use crate::access::{QuotaKind, Refused};
+
+const DAY: u64 = 24 * 3_600_000;
+
+/// A rule that a model may break, which has to be noticed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Rule {
+    Expiry,
+    Revocation,
+    Removal,
+    Origins,
+    Secrets,
+    Exemptions,
+    QuotaOfKey,
+    QuotaOfTenant,
+    RefusedIsFree,
+    Debts,
+    Renewal,
+    RateOfSecond,
+    DayOutlivesChange,
+    SessionIsCounted,
+    SessionIsGivenBack,
+    SessionIsChecked,
+    SecretOfSession,
+    OverlapOfRotation,
+    SettingsOfRotation,
+}
+
+impl Rule {
+    pub(super) const ALL: [Self; 19] = [
+        Self::Expiry,
+        Self::Revocation,
+        Self::Removal,
+        Self::Origins,
+        Self::Secrets,
+        Self::Exemptions,
+        Self::QuotaOfKey,
+        Self::QuotaOfTenant,
+        Self::RefusedIsFree,
+        Self::Debts,
+        Self::Renewal,
+        Self::RateOfSecond,
+        Self::DayOutlivesChange,
+        Self::SessionIsCounted,
+        Self::SessionIsGivenBack,
+        Self::SessionIsChecked,
+        Self::SecretOfSession,
+        Self::OverlapOfRotation,
+        Self::SettingsOfRotation,
+    ];
+}
+
+/// What tenants get that have no limits of their own.
+pub(super) const OF_SERVICE: Limits = Limits {
+    quota: Quotas {
+        requests: Some((3, 3)),
+        units: None,
+        units_per_day: None,
+    },
+    sessions: Some(2),
+};
+
+/// Sessions of all tenants.
+pub(super) const SESSIONS_MAX: usize = 4;
+
+#[derive(Debug)]
+pub(super) struct Model {
+    broken: Option<Rule>,
+    now: u64,
+    tenants: BTreeMap<u16, Holder<Limits>>,
+    keys: BTreeMap<u16, Key>,
+    /// The tenants of all keys that ever were.
+    tenant_of: BTreeMap<u16, u16>,
+    sessions: Vec<Option<Session>>,
+    /// By day, key and outcome: requests, units and sessions.
+    pub(super) usage: BTreeMap<(u64, u16, &'static str), (u64, u64, u64)>,
+}
+
+/// A key or a tenant with its buckets.
+#[derive(Clone, Debug)]
+struct Holder<T> {
+    is: T,
+    requests: Option<Bucket>,
+    units: Option<Bucket>,
+    /// From when on the units of the day count: always, unless a rule is broken.
+    since: u64,
+}
+
+#[derive(Clone, Debug)]
+struct Key {
+    tenant: u16,
+    is_revoked: bool,
+    holder: Holder<Settings>,
+}
+
+#[derive(Debug)]
+struct Session {
+    key: u16,
+    tenant: u16,
+    client: Client,
+    is_exempt: bool,
+    at_open: Settings,
+}
+
+/// Billionths of tokens; a debt is negative.
+#[derive(Clone, Debug)]
+struct Bucket {
+    rate: i128,
+    burst: i128,
+    left: i128,
+    at: u64,
+}
+
+const TOKEN: i128 = 1_000_000_000;
+
+impl Bucket {
+    fn new((rate, burst): (u32, u32), now: u64) -> Self {
+        let burst = i128::from(burst) * TOKEN;
+        Self {
+            rate: rate.into(),
+            burst,
+            left: burst,
+            at: now,
+        }
+    }
+
+    fn fill(&mut self, now: u64) {
+        let nanos = i128::from(now - self.at) * 1_000_000;
+        self.left = self.burst.min(self.left + nanos * self.rate);
+        self.at = now;
+    }
+
+    /// Seconds until there are as many tokens, or until it is full; 0 if that is now.
+    fn wait(&self, tokens: u32) -> u64 {
+        let wanted = self.burst.min(i128::from(tokens) * TOKEN);
+        self.seconds_to(wanted)
+    }
+
+    fn seconds_to(&self, wanted: i128) -> u64 {
+        let nanos = (wanted - self.left).max(0).div_euclid(self.rate)
+            + i128::from((wanted - self.left).max(0).rem_euclid(self.rate) > 0);
+        u64::try_from(nanos)
+            .unwrap_or(u64::MAX)
+            .div_ceil(1_000_000_000)
+    }
+
+    fn remaining(&self) -> (u32, u32, u64) {
+        let whole = |tokens: i128| u32::try_from(tokens.max(0) / TOKEN).unwrap_or(u32::MAX);
+        (
+            whole(self.burst),
+            whole(self.left),
+            self.seconds_to(self.burst),
+        )
+    }
+}
+
+impl<T> Holder<T> {
+    fn new(is: T, quota: Quotas, now: u64) -> Self {
+        Self {
+            is,
+            requests: quota.requests.map(|rate| Bucket::new(rate, now)),
+            units: quota.units.map(|rate| Bucket::new(rate, now)),
+            since: 0,
+        }
+    }
+
+    fn buckets(&mut self) -> impl Iterator<Item = &mut Bucket> {
+        [&mut self.requests, &mut self.units].into_iter().flatten()
+    }
+}
+
+fn with_service(limits: Limits) -> Quotas {
+    Quotas {
+        requests: limits.quota.requests.or(OF_SERVICE.quota.requests),
+        units: limits.quota.units.or(OF_SERVICE.quota.units),
+        units_per_day: limits
+            .quota
+            .units_per_day
+            .or(OF_SERVICE.quota.units_per_day),
+    }
+}
+
+impl Model {
+    pub(super) fn new(broken: Option<Rule>) -> Self {
+        Self {
+            broken,
+            now: START,
+            tenants: BTreeMap::new(),
+            keys: BTreeMap::new(),
+            tenant_of: BTreeMap::new(),
+            sessions: Vec::new(),
+            usage: BTreeMap::new(),
+        }
+    }
+
+    pub(super) fn take(&mut self, step: Step) -> Seen {
+        let answer = self.answer(step);
+        let mut ended = Vec::new();
+        for at in 0..self.sessions.len() {
+            if let Some(session) = &self.sessions[at]
+                && self.keeps(Rule::SessionIsChecked)
+                && let Err(refused) = self.check_session(session)
+            {
+                ended.push((at, refused));
+                self.sessions[at] = None;
+            }
+        }
+        Seen { answer, ended }
+    }
+
+    /// The units of a tenant's keys.
+    pub(super) fn units_of_tenants(&self) -> BTreeMap<u16, u64> {
+        let of = |tenant: &u16| {
+            let usage = self.usage.iter();
+            let own = usage.filter(|((_, key, _), _)| self.tenant_of[key] == *tenant);
+            own.map(|(_, (_, units, _))| units).sum()
+        };
+        self.tenants
+            .keys()
+            .map(|tenant| (*tenant, of(tenant)))
+            .collect()
+    }
+
+    fn keeps(&self, rule: Rule) -> bool {
+        self.broken != Some(rule)
+    }
+
+    fn answer(&mut self, step: Step) -> Answer {
+        match step {
+            Step::Wait(millis) => {
+                self.now += millis;
+                Answer::Nothing
+            }
+            Step::Ask(key, client, body) => match self.admit(key, client) {
+                Err(refused) => Answer::Refused(refused),
+                Ok(_) => self.ask(key, body),
+            },
+            Step::Open(key, client) => self.open(key, client),
+            Step::AskIn(session, body) => match self.sessions.get(session) {
+                Some(Some(session)) => self.ask(session.key, body),
+                _ => Answer::NoSession,
+            },
+            Step::Close(session) => match self.sessions.get_mut(session) {
+                Some(session) => {
+                    *session = None;
+                    Answer::Nothing
+                }
+                None => Answer::NoSession,
+            },
+            command => Answer::Commanded(self.command(command).is_some()),
+        }
+    }
+
+    /// Runs a command; `None` if it is refused.
+    fn command(&mut self, step: Step) -> Option<()> {
+        let now = self.now;
+        match step {
+            Step::CreateTenant(tenant, limits) => {
+                let holder = Holder::new(limits, with_service(limits), now);
+                self.tenants.insert(tenant, holder);
+            }
+            Step::UpdateTenant(tenant, limits) => {
+                let outlives = self.keeps(Rule::DayOutlivesChange);
+                let holder = self.tenants.get_mut(&tenant)?;
+                let quota = with_service(limits);
+                if with_service(holder.is) != quota {
+                    *holder = Holder::new(limits, quota, now);
+                    holder.since = if outlives { 0 } else { now };
+                }
+                holder.is = limits;
+            }
+            Step::RemoveTenant(tenant) => {
+                self.tenants.get(&tenant)?;
+                if self.keeps(Rule::Removal) {
+                    self.tenants.remove(&tenant);
+                    self.keys.retain(|_, key| key.tenant != tenant);
+                }
+            }
+            Step::CreateKey(key, tenant, settings) => {
+                self.tenants.get(&tenant)?;
+                self.add_key(key, tenant, settings);
+            }
+            Step::UpdateKey(key, settings) => {
+                let outlives = self.keeps(Rule::DayOutlivesChange);
+                let key = self.keys.get_mut(&key).filter(|key| !key.is_revoked)?;
+                if key.holder.is.quota != settings.quota {
+                    key.holder = Holder::new(settings, settings.quota, now);
+                    key.holder.since = if outlives { 0 } else { now };
+                }
+                key.holder.is = settings;
+            }
+            Step::RotateKey(old, new, ends) => {
+                let (is_broken, ends) = match self.keeps(Rule::OverlapOfRotation) {
+                    true => (!self.keeps(Rule::SettingsOfRotation), now + ends),
+                    false => (false, now),
+                };
+                let key = self.keys.get_mut(&old)?;
+                let is_over = key.holder.is.expires.is_some_and(|expires| expires <= now);
+                if key.is_revoked || is_over {
+                    return None;
+                }
+                let (tenant, settings) = (key.tenant, key.holder.is);
+                let expires = settings.expires;
+                key.holder.is.expires = Some(expires.map_or(ends, |expires| expires.min(ends)));
+                let same = if is_broken {
+                    Settings::default()
+                } else {
+                    settings
+                };
+                self.add_key(new, tenant, same);
+            }
+            Step::RevokeKey(key) => {
+                let is_revoked = self.keeps(Rule::Revocation);
+                self.keys.get_mut(&key)?.is_revoked |= is_revoked;
+            }
+            _ => return None,
+        }
+        Some(())
+    }
+
+    fn add_key(&mut self, key: u16, tenant: u16, settings: Settings) {
+        self.tenant_of.insert(key, tenant);
+        let holder = Holder::new(settings, settings.quota, self.now);
+        let made = Key {
+            tenant,
+            is_revoked: false,
+            holder,
+        };
+        self.keys.insert(key, made);
+    }
+
+    fn active(&self, key: u16) -> Result<&Key, Refused> {
+        let key = self.keys.get(&key).ok_or(Refused::UnknownKey)?;
+        let is_over = |expires| expires <= self.now && self.keeps(Rule::Expiry);
+        match key.is_revoked || key.holder.is.expires.is_some_and(is_over) {
+            true => Err(Refused::UnknownKey),
+            false => Ok(key),
+        }
+    }
+
+    /// Lets a client in; returns whether it is exempt.
+    fn admit(&self, key: u16, client: Client) -> Result<bool, Refused> {
+        let settings = self.active(key)?.holder.is;
+        let is_exempt = match settings.secret.filter(|_| self.keeps(Rule::Secrets)) {
+            None => false,
+            Some(beside) => match client.secret {
+                None if beside.is_required => return Err(Refused::WrongSecret),
+                None => false,
+                Some(secret) if secret != beside.secret => return Err(Refused::WrongSecret),
+                Some(_) => beside.exempts && self.keeps(Rule::Exemptions),
+            },
+        };
+        self.check_origin(settings, client, is_exempt)?;
+        Ok(is_exempt)
+    }
+
+    fn check_origin(
+        &self,
+        settings: Settings,
+        client: Client,
+        is_exempt: bool,
+    ) -> Result<(), Refused> {
+        let is_open = settings.origins == [false; 2] || is_exempt || !self.keeps(Rule::Origins);
+        match is_open || client.origin.is_some_and(|origin| settings.origins[origin]) {
+            true => Ok(()),
+            false => Err(Refused::NotListed(ListKind::Origins)),
+        }
+    }
+
+    fn check_session(&self, session: &Session) -> Result<(), Refused> {
+        let settings = self.active(session.key)?.holder.is;
+        if settings.secret != session.at_open.secret && self.keeps(Rule::SecretOfSession) {
+            return Err(Refused::WrongSecret);
+        }
+        self.check_origin(settings, session.client, session.is_exempt)
+    }
+
+    fn open(&mut self, key: u16, client: Client) -> Answer {
+        self.sessions.push(None);
+        let is_exempt = match self.admit(key, client) {
+            Ok(is_exempt) => is_exempt,
+            Err(refused) => return Answer::Refused(refused),
+        };
+        if let Err(exceeded) = self.use_up(key, 1) {
+            self.count(key, "denied", (1, 0, 0));
+            return exceeded;
+        }
+        let (tenant, at_open) = (self.keys[&key].tenant, self.keys[&key].holder.is);
+        let limits = self.tenants[&tenant].is;
+        let most = limits.sessions.or(OF_SERVICE.sessions).unwrap_or(0) as usize;
+        let open = |all: bool| {
+            let sessions = self.sessions.iter().flatten();
+            let own = sessions.filter(|session| all || session.tenant == tenant);
+            own.count()
+        };
+        let is_full = match self.keeps(Rule::SessionIsGivenBack) {
+            true => open(true) >= SESSIONS_MAX || open(false) >= most,
+            false => self.sessions.len() > SESSIONS_MAX,
+        };
+        if is_full && self.keeps(Rule::SessionIsCounted) {
+            self.count(key, "refused", (1, 1, 0));
+            return Answer::NoRoom;
+        }
+        self.count(key, "session", (0, 1, 1));
+        let last = self.sessions.len() - 1;
+        self.sessions[last] = Some(Session {
+            key,
+            tenant,
+            client,
+            is_exempt,
+            at_open,
+        });
+        Answer::LetIn(None)
+    }
+
+    fn ask(&mut self, key: u16, body: Body) -> Answer {
+        if let Err(exceeded) = self.use_up(key, body.requests) {
+            let units = match self.keeps(Rule::RefusedIsFree) {
+                true => 0,
+                false => u64::from(body.requests),
+            };
+            self.count(key, "denied", (1, units, 0));
+            return exceeded;
+        }
+        let now = self.now;
+        if self.keeps(Rule::Debts) {
+            for bucket in self.buckets(key) {
+                bucket.fill(now);
+                bucket.left -= i128::from(body.more) * TOKEN;
+            }
+        }
+        let units = u64::from(body.requests) + body.more;
+        self.count(key, "ok", (1, units, 0));
+        Answer::LetIn(self.remaining(key))
+    }
+
+    /// The buckets of units, of a key and its tenant.
+    fn buckets(&mut self, key: u16) -> impl Iterator<Item = &mut Bucket> {
+        let key = self.keys.get_mut(&key);
+        let tenant = key.as_ref().map(|key| key.tenant);
+        let tenant = tenant.and_then(|tenant| self.tenants.get_mut(&tenant));
+        let own = key.and_then(|key| key.holder.units.as_mut());
+        own.into_iter()
+            .chain(tenant.and_then(|tenant| tenant.units.as_mut()))
+    }
+
+    fn remaining(&mut self, key: u16) -> Option<(u32, u32, u64)> {
+        let now = self.now;
+        let key = self.keys.get_mut(&key)?;
+        let tenant = self.tenants.get_mut(&key.tenant)?;
+        let buckets = key.holder.buckets().chain(tenant.buckets());
+        let left = buckets.map(|bucket| {
+            bucket.fill(now);
+            bucket.remaining()
+        });
+        left.reduce(|one, other| {
+            let share =
+                |of: (u32, u32, u64), by: (u32, u32, u64)| u64::from(of.1) * u64::from(by.0);
+            if share(one, other) <= share(other, one) {
+                one
+            } else {
+                other
+            }
+        })
+    }
+
+    /// Takes requests of a key and its tenant, or nothing.
+    fn use_up(&mut self, key: u16, requests: u32) -> Result<(), Answer> {
+        let (now, keeps_rate) = (self.now, self.keeps(Rule::RateOfSecond));
+        let own = self.keys[&key].clone();
+        let tenant = self.tenants[&own.tenant].clone();
+        let of_key = |number: u16| number == key;
+        let of_tenant = |number: u16| self.tenant_of[&number] == own.tenant;
+        if self.keeps(Rule::QuotaOfKey) {
+            let used = self.used_today(own.holder.since, of_key);
+            let quota = own.holder.is.quota;
+            check(own.holder, quota, used, (requests, now, keeps_rate))?;
+        }
+        if self.keeps(Rule::QuotaOfTenant) {
+            let used = self.used_today(tenant.since, of_tenant);
+            let quota = with_service(tenant.is);
+            check(tenant, quota, used, (requests, now, keeps_rate))?;
+        }
+        let take = |bucket: &mut Bucket| {
+            bucket.fill(now);
+            bucket.left -= i128::from(requests) * TOKEN;
+        };
+        if let Some(key) = self.keys.get_mut(&key) {
+            key.holder.buckets().for_each(take);
+        }
+        if let Some(tenant) = self.tenants.get_mut(&own.tenant) {
+            tenant.buckets().for_each(take);
+        }
+        Ok(())
+    }
+
+    fn used_today(&self, since: u64, is_own: impl Fn(u16) -> bool) -> u64 {
+        let today = match self.keeps(Rule::Renewal) {
+            true => self.now / DAY,
+            false => START / DAY,
+        };
+        let days = self
+            .usage
+            .iter()
+            .filter(|((day, key, _), _)| *day >= today && is_own(*key));
+        let units: u64 = days.map(|(_, (_, units, _))| units).sum();
+        // A broken rule forgets what was used before a change.
+        if since == 0 { units } else { 0 }
+    }
+
+    fn count(&mut self, key: u16, outcome: &'static str, more: (u64, u64, u64)) {
+        let sums = self
+            .usage
+            .entry((self.now / DAY, key, outcome))
+            .or_default();
+        *sums = (sums.0 + more.0, sums.1 + more.1, sums.2 + more.2);
+    }
+}
+
+/// Whether as many requests fit into a quota, of which so many units were used today.
+fn check<T>(
+    mut holder: Holder<T>,
+    quota: Quotas,
+    used: u64,
+    (requests, now, keeps_rate): (u32, u64, bool),
+) -> Result<(), Answer> {
+    if let Some(most) = quota.units_per_day
+        && used >= most
+    {
+        let wait = (DAY - now % DAY).div_ceil(1_000);
+        return Err(Answer::Exceeded(QuotaKind::UnitsOfDay, most, wait));
+    }
+    holder.buckets().for_each(|bucket| bucket.fill(now));
+    let rates = [
+        (holder.requests, QuotaKind::Requests),
+        (holder.units, QuotaKind::Units),
+    ];
+    for (bucket, kind) in rates {
+        if let Some(bucket) = bucket
+            && keeps_rate
+            && bucket.wait(requests) > 0
+        {
+            let allowed = u64::try_from(bucket.rate).unwrap_or(0);
+            return Err(Answer::Exceeded(kind, allowed, bucket.wait(requests)));
+        }
+    }
+    Ok(())
+}
