@@ -130,7 +130,7 @@ mod tests {
         let text = metrics.gather().unwrap();
         let lines = text
             .lines()
-            .filter(|line| line.starts_with("nearhead_tenant_"));
+            .filter(|line| line.starts_with("nearhead_tenant_") && line.contains("tenant=\""));
         lines.map(str::to_owned).collect()
     }
 

@@ -407,3 +407,6 @@ impl Administration {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

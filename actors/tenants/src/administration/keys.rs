@@ -1,4 +1,4 @@
-use std::{collections::HashSet, sync::Arc};
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -14,7 +14,7 @@ use crate::{
     id::{KeyId, TenantId},
     limits::Quota,
     name::Name,
-    public_key::{PublicKey, VerifyingKey},
+    public_key::PublicKey,
     record::{KeyRecord, KeySettings, KeyState},
     secret::{KeyPrefix, Secret},
 };
@@ -392,13 +392,6 @@ impl Administration {
                 return Err(AdminError::invalid("settings.allow.methods", reason));
             }
         }
-        let public_keys = settings.public_keys.as_deref().unwrap_or_default();
-        public_keys.iter().try_for_each(check_public_key)?;
-        let kids: HashSet<_> = public_keys.iter().map(|key| &key.kid).collect();
-        if kids.len() < public_keys.len() {
-            let reason = "each public key has a kid of its own";
-            return Err(AdminError::invalid("settings.publicKeys", reason));
-        }
         Ok(())
     }
 
@@ -463,12 +456,4 @@ impl Administration {
             last24h: Last24h::default(),
         })
     }
-}
-
-/// Checks that tokens can be verified with a public key.
-fn check_public_key(key: &PublicKey) -> Result<(), AdminError> {
-    VerifyingKey::new(key).map(|_| ()).map_err(|error| {
-        let reason = format!("{}: {error}", key.kid);
-        AdminError::invalid("settings.publicKeys", reason)
-    })
 }
