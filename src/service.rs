@@ -198,8 +198,8 @@ impl Service {
         self.addresses.admin.map(url_of)
     }
 
-    /// The link that made the first account, or makes it as long as there is none: it is for the one
-    /// who started the service, and for no log.
+    /// The link that makes the first account, if there was none at the start. It is for the one who
+    /// started the service, and for no log.
     #[must_use]
     pub fn first_account_url(&self) -> Option<String> {
         let token = self.first_account.as_ref()?;

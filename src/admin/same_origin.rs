@@ -16,9 +16,9 @@ pub(super) enum RequestOrigin {
 }
 
 impl RequestOrigin {
-    /// By `Sec-Fetch-Site`, which a browser computes from the address that it shows, so that it holds
-    /// behind a proxy that changes `Host`; else by `Origin`, which has to name the host that the
-    /// request was sent to.
+    /// By `Sec-Fetch-Site`, which a browser computes from the address that it shows, so that it
+    /// holds behind a proxy that changes `Host`; else by `Origin`, which has to name the host that
+    /// the request was sent to.
     pub(super) fn of(headers: &HeaderMap) -> Self {
         let single = |name| {
             let mut lines = headers.get_all(&name);

@@ -41,7 +41,8 @@ impl Visitor {
     }
 
     /// Identifies the sender of a request with these headers. `is_proxy` says that a trusted proxy
-    /// sent it. Only what is looked at first counts: a wrong API token is not made good by a cookie.
+    /// sent it. Only what is looked at first counts: a wrong API token is not made good by a
+    /// cookie.
     pub(super) async fn identify(
         state: &AdminState,
         headers: &HeaderMap,

@@ -207,8 +207,8 @@ options! {
     /// Address to listen on; port 0 takes a free one
     "listen" listen: SocketAddr = SocketAddr::from(([127, 0, 0, 1], 8545)),
         "ADDRESS:PORT", "an IP address and a port, such as 127.0.0.1:8545", parsed;
-    /// Address for operators, with metrics and the details of the probes; off for none. It has a
-    /// thread and connections of its own. If the default is taken, it is a free port
+    /// Address for operators, with administration, metrics and the details of the probes; off for
+    /// none. It has a thread and connections of its own. If the default is taken, it is a free port
     "admin-listen" admin_listen: AdminListen = AdminListen::Default,
         "ADDRESS:PORT", "off, or an IP address and a port, such as 127.0.0.1:8590", parsed;
     /// Address for metrics and probes alone, so that what scrapes them need not reach the admin

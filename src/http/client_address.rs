@@ -110,8 +110,8 @@ fn forwarded_hops(line: &str) -> Option<Vec<&str>> {
     parameters(line, "for")
 }
 
-/// The parameter of this name of each element in a line of `Forwarded` (RFC 7239), empty where it is
-/// missing. `None` if the line is malformed.
+/// The parameter of this name of each element in a line of `Forwarded` (RFC 7239), empty where it
+/// is missing. `None` if the line is malformed.
 fn parameters<'a>(line: &'a str, wanted: &str) -> Option<Vec<&'a str>> {
     let mut hops = Vec::new();
     let mut rest = line;

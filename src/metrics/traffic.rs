@@ -114,7 +114,8 @@ impl Metrics {
     }
 }
 
-/// The series of an upstream: the value of the other label, if there is one, and that of the series.
+/// The series of an upstream: the value of the other label, if there is one, and that of the
+/// series.
 fn series_of(collector: &impl Collector, node: &str) -> Vec<(String, f64)> {
     let mut found = Vec::new();
     for family in collector.collect() {

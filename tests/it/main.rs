@@ -18,6 +18,7 @@
 //! | `trusted_proxy` | the address of a client behind proxies, in allowlists and in the log |
 //! | `probes` | /ready in every state of the service; eth_syncing |
 //! | `access_log` | every request under the id in its response, never a key |
+//! | `admin_api` | the API of administration: keys from their making to their end, roles, attacks |
 //! | `admission` | permits, quotas, method sets, disconnects, one snapshot a batch |
 //! | `openrpc` | the OpenRPC document: served, its examples run, its schemas compared |
 //! | `keys` | the keys of the configuration while the service runs |
@@ -40,6 +41,8 @@
 
 #[cfg(feature = "all-tests")]
 mod access_log;
+#[cfg(feature = "all-tests")]
+mod admin_api;
 mod admission;
 #[cfg(feature = "all-tests")]
 mod bad_input;

@@ -1,0 +1,15 @@
+//! The admin API of a running service.
+//!
+//! | file | tests |
+//! |---|---|
+//! | `keys` | tenants and keys from their making to their end, under load as well |
+//! | `people` | accounts, API tokens, roles, logins |
+//! | `refusals` | the exact answers to what is malformed or not there |
+//! | `attacks` | what attackers try |
+//! | `client` | a client that checks its answers with the OpenAPI document |
+
+mod attacks;
+mod client;
+mod keys;
+mod people;
+mod refusals;
