@@ -21,6 +21,8 @@ pub(super) struct OverviewView {
     pub(super) ready: bool,
     /// Why it is not, one sentence each.
     pub(super) reasons: Vec<String>,
+    /// Why the store of tenants and keys does not work; nothing while it does.
+    pub(super) store_failure: Option<String>,
     /// The newest block that is served; there is none at first.
     pub(super) head: Option<HeadView>,
     /// What is decided about the head; there is nothing to decide without nodes.
@@ -157,6 +159,10 @@ impl OverviewView {
             version: env!("CARGO_PKG_VERSION"),
             ready: reasons.is_empty(),
             reasons,
+            store_failure: server
+                .tenant_store
+                .failure()
+                .map(|failure| failure.to_string()),
             head: HeadView::of(server),
             agreement: agreement.map(|agreement| AgreementView {
                 choice: agreement.choice.map(|choice| choice.label()),

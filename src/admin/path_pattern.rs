@@ -33,11 +33,6 @@ impl Verb {
             _ => method.as_str() == self.name(),
         }
     }
-
-    /// Whether it changes nothing.
-    pub(super) const fn is_safe(self) -> bool {
-        matches!(self, Self::Get)
-    }
 }
 
 /// Matches a path with a pattern, in which at most one segment stands in braces, such as

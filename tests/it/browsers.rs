@@ -123,7 +123,15 @@ fn the_admin_listener_is_reached_by_allowed_hosts_alone() {
         .output
         .wait_for("the metrics listener", |text| printed(text, "metrics"));
     for (host, _, refusal) in CASES.iter().filter(|(_, origin, _)| origin.is_none()) {
-        for path in ["/health", "/ready", "/metrics", "/", "/unknown"] {
+        for (path, on_admin, on_metrics) in [
+            ("/health", 200, 200),
+            ("/ready", 200, 200),
+            ("/metrics", 200, 200),
+            // Who has not logged in is sent to the page for that.
+            ("/", 303, 404),
+            ("/admin/api/v1/me", 401, 404),
+            ("/unknown", 404, 404),
+        ] {
             let request = format!("GET {path} HTTP/1.1\r\n{}\r\n", headers(host, None));
             let [from_admin, from_metrics] = [admin, metrics].map(|address| {
                 let mut connection = Connection::open(address, path);
@@ -131,10 +139,8 @@ fn the_admin_listener_is_reached_by_allowed_hosts_alone() {
                 connection.receive()
             });
             let case = format!("{path} {host:?}");
-            let exists = !matches!(path, "/" | "/unknown");
-            let good = if exists { 200 } else { 404 };
-            check(&case, &from_metrics.status, &good);
-            let expected = if refusal.is_some() { 403 } else { good };
+            check(&case, &from_metrics.status, &on_metrics);
+            let expected = if refusal.is_some() { 403 } else { on_admin };
             check(&case, &from_admin.status, &expected);
             if let Some(message) = refusal {
                 let error = &json(&from_admin.body)["error"];
