@@ -57,10 +57,11 @@ def request(method, params):
 class Server:
     """A child process that answers JSON-RPC on a port of its own."""
 
-    def __init__(self, name, command, port, path, cores, admin_port=None):
-        # Never in the home folder, and nothing of an earlier run.
-        data = WORK / f"data-{name}-{port}"
-        shutil.rmtree(data, ignore_errors=True)
+    def __init__(self, name, command, port, path, cores, admin_port=None, data=None):
+        if data is None:
+            # Never in the home folder, and nothing of an earlier run.
+            data = WORK / f"data-{name}-{port}"
+            shutil.rmtree(data, ignore_errors=True)
         self.name, self.port, self.path, self.admin_port = name, port, path, admin_port
         environment = {**os.environ, "NEARHEAD_DATA_DIR": str(data)}
         if admin_port:
@@ -150,8 +151,9 @@ def readable_at(server):
     return (before + time.time_ns()) // 2 - int(age * 1e9)
 
 
-def start_nearhead(options, cores, prefix=(), name="nearhead", program=None):
-    """Starts nearhead, or this other build of it. Those that run at the same time need names."""
+def start_nearhead(options, cores, prefix=(), name="nearhead", program=None, data=None):
+    """Starts nearhead, or this other build of it. Those that run at the same time need names.
+    Without `data`, its data folder is a new one."""
     port, admin_port = free_port(), free_port()
     return Server(
         name,
@@ -170,6 +172,7 @@ def start_nearhead(options, cores, prefix=(), name="nearhead", program=None):
         f"/v3/{KEY}",
         cores,
         admin_port,
+        data,
     ).wait(300)
 
 

@@ -42,22 +42,34 @@ class Session:
     def send(self, *texts):
         self.socket.sendall(b"".join(frame(1, text.encode()) for text in texts))
 
-    def receive(self):
-        message = []
+    def frame(self):
+        """Its first byte and its payload, of the next one that is no ping. Pings are answered."""
         while True:
             first, second = self.stream.read(2)
             size = second & 0x7F
             if size >= 126:
                 size = int.from_bytes(self.stream.read(2 if size == 126 else 8))
             payload = self.stream.read(size)
-            if first & 0x0F == 9:
-                self.socket.sendall(frame(10, payload))
-            elif first & 0x0F > 2:
+            if first & 0x0F != 9:
+                return first, payload
+            self.socket.sendall(frame(10, payload))
+
+    def receive(self):
+        message = []
+        while True:
+            first, payload = self.frame()
+            if first & 0x0F > 2:
                 raise Failure(f"the WebSocket was closed: {payload!r}")
-            else:
-                message.append(payload)
-                if first & 0x80:
-                    return message[0] if len(message) == 1 else b"".join(message)
+            message.append(payload)
+            if first & 0x80:
+                return message[0] if len(message) == 1 else b"".join(message)
+
+    def close_code(self):
+        """Waits until the server closes the session, and returns the code that it gives."""
+        while True:
+            first, payload = self.frame()
+            if first & 0x0F == 8:
+                return int.from_bytes(payload[:2])
 
     def result(self, text):
         self.send(text)

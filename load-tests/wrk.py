@@ -12,6 +12,17 @@ def require_wrk():
         raise Failure("wrk is missing: apt-get install wrk")
 
 
+# Posts to each of the paths in turn. The requests are made before the first is sent.
+PATHS_LUA = """
+local requests, at = {}, 0
+function init()
+  for path in io.lines('%s') do requests[#requests + 1] = wrk.format(nil, path) end
+end
+function request()
+  at = at %% #requests + 1
+  return requests[at]
+end
+"""
 # Prints exact figures: wrk itself prints only three digits of each.
 REQUEST_LUA = """
 wrk.method = 'POST'
@@ -26,32 +37,33 @@ end
 """
 
 
-def drive(server, body, size, seconds, connections, cores):
-    """One round: (requests/s, CPU microseconds a request, p99 milliseconds, bytes/s)."""
-    script = WORK / "request.lua"
-    script.write_text(REQUEST_LUA % body)
+def command(server, body, seconds, connections, cores, paths=()):
+    """The command that posts `body` to the server's path, or to each of `paths` in turn."""
+    script = WORK / f"{server.name}.lua"
+    lua = REQUEST_LUA % body
+    if paths:
+        listed = WORK / f"{server.name}.paths"
+        listed.write_text("\n".join(paths))
+        lua += PATHS_LUA % listed
+    script.write_text(lua)
     pin = ["taskset", "-c", cores] if cores else []
+    wrk = ["wrk", "-t1", f"-c{connections}", f"-d{seconds}s", "--timeout", "20s", "-s", str(script)]
+    return [*pin, *wrk, f"http://127.0.0.1:{server.port}{server.path}"]
+
+
+def exact_figures(out):
+    """Requests, bytes, failures, microseconds, and p99 in microseconds."""
+    figures = re.search(r"^exactly (\d+) (\d+) (\d+) (\d+) (\d+)$", out, re.MULTILINE)
+    return tuple(map(int, figures.groups()))
+
+
+def drive(server, body, size, seconds, connections, cores, paths=()):
+    """One round: (requests/s, CPU microseconds a request, p99 milliseconds, bytes/s)."""
+    program = command(server, body, seconds, connections, cores, paths)
     before = server.cpu_seconds()
-    out = subprocess.run(
-        [
-            *pin,
-            "wrk",
-            "-t1",
-            f"-c{connections}",
-            f"-d{seconds}s",
-            "--timeout",
-            "20s",
-            "-s",
-            str(script),
-            f"http://127.0.0.1:{server.port}{server.path}",
-        ],
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout
+    out = subprocess.run(program, capture_output=True, text=True, check=True).stdout
     cpu = server.cpu_seconds() - before
-    exactly = re.search(r"^exactly (\d+) (\d+) (\d+) (\d+) (\d+)$", out, re.MULTILINE)
-    requests, read, failed, duration, p99 = map(int, exactly.groups())
+    requests, read, failed, duration, p99 = exact_figures(out)
     if requests == 0 or failed > 0:
         raise Failure(f"{server.name}: {out}")
     # The bytes include responses that were in flight at the end, the count does not. An error is

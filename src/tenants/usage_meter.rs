@@ -46,7 +46,9 @@ impl UsageMeter {
         this
     }
 
-    /// Counts one request.
+    /// Counts one request. It is not inlined, so that its cost can be counted as well
+    /// (`load-tests/compare --only 'tenants, usage'`).
+    #[inline(never)]
     pub(crate) fn request(&self, key: KeyId, request: &RequestUse) {
         self.0.counts.borrow_mut().request(key, request);
     }
