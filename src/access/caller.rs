@@ -16,6 +16,11 @@ pub(crate) struct Caller<'a> {
 }
 
 impl Caller<'_> {
+    /// Whether any of these lists is about where a request comes from.
+    pub(super) fn is_limited_by(allow: &Allowlists) -> bool {
+        !(allow.origins.is_empty() && allow.user_agents.is_empty() && allow.networks.is_empty())
+    }
+
     /// Checks the lists about where a request comes from. If it is exempt, it may have any origin
     /// and any user agent.
     ///

@@ -28,13 +28,13 @@ pub(super) fn admit(
     now: UnixMillis,
 ) -> Result<Admitted, Refused> {
     let presented = Presented::new(key, text(request, header::AUTHORIZATION));
-    let caller = caller(&worker.server, request);
     let access = &worker.server.access;
+    let caller = || caller(&worker.server, request);
     let admitted = access.admit(&presented, caller, &worker.tokens, now)?;
     if let Some(local_only) = &admitted.key.local_only {
         local_only
             .check_host(host(request))
-            .and_then(|()| LocalOnly::check_origin(caller.origin))
+            .and_then(|()| LocalOnly::check_origin(origin(request)))
             .map_err(Refused::NotLocal)?;
     }
     Ok(admitted)
@@ -43,11 +43,7 @@ pub(super) fn admit(
 /// Where a request comes from.
 pub(super) fn caller<'a>(server: &ServerState, request: &'a HttpRequest) -> Caller<'a> {
     Caller {
-        // One that cannot be read is an origin, too, and no list has it.
-        origin: request
-            .headers()
-            .get(header::ORIGIN)
-            .map(|origin| origin.to_str().unwrap_or_default()),
+        origin: origin(request),
         user_agent: text(request, header::USER_AGENT),
         address: client_address(server, request),
     }
@@ -74,6 +70,12 @@ pub(crate) fn host(request: &HttpRequest) -> Option<&str> {
     let mut hosts = request.headers().get_all(header::HOST);
     let host = hosts.next()?.to_str().ok()?;
     hosts.next().is_none().then_some(host)
+}
+
+/// The page that sent a request. One that cannot be read is an origin, too, and no list has it.
+fn origin(request: &HttpRequest) -> Option<&str> {
+    let origin = request.headers().get(header::ORIGIN)?;
+    Some(origin.to_str().unwrap_or_default())
 }
 
 /// A header, if there is one and it is text.

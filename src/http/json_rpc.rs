@@ -183,8 +183,8 @@ fn add_remaining(headers: &mut HeaderMap, remaining: Option<Remaining>) {
 
 /// The value of [`X_NEARHEAD_UNITS`]. That of a usual answer is not allocated.
 fn units_header(units: u64) -> HeaderValue {
-    let usual = ["0", "1", "2", "3", "4", "5", "6", "7", "8", "9"];
-    match usize::try_from(units).ok().and_then(|at| usual.get(at)) {
+    const USUAL: &[&str] = &["0", "1", "2", "3", "4", "5", "6", "7", "8", "9"];
+    match usize::try_from(units).ok().and_then(|at| USUAL.get(at)) {
         Some(text) => HeaderValue::from_static(text),
         None => HeaderValue::from(units),
     }

@@ -154,7 +154,7 @@ mod tests {
         let caps = SessionCaps::new(10);
         let admit = |name: &str| {
             let (presented, tokens) = (Presented::new(name, None), TokenCache::default());
-            let admitted = access.admit(&presented, Caller::default(), &tokens, NOW);
+            let admitted = access.admit(&presented, Caller::default, &tokens, NOW);
             caps.take(&admitted.unwrap().key.tenant).unwrap()
         };
         let _sessions = ["alice", "alice", "other", "idle"].map(admit);
