@@ -153,6 +153,29 @@ fn error_codes() {
     }
 }
 
+/// The page has every code of the admin API's errors.
+#[test]
+fn administration_codes() {
+    let page = include_str!("../docs/administration.md");
+    let operations = include_str!("../actors/tenants/src/administration/error.rs");
+    let calls = include_str!("admin/api/api_error.rs");
+    let rows = operations.lines().filter(|line| line.contains("(Kind::"));
+    // What is left out are the members of the answer.
+    let lines = calls.lines().filter(|line| !line.contains("json!"));
+    let texts = rows.chain(lines).flat_map(|line| line.split('"'));
+    let is_code = |text: &&str| {
+        text.bytes()
+            .all(|byte| byte.is_ascii_lowercase() || byte == b'_')
+            && text.len() > 3
+    };
+    let codes: Vec<_> = texts.filter(is_code).collect();
+    assert!(codes.len() > 30, "{codes:?}");
+    for code in codes {
+        let named = format!("`{code}`");
+        assert!(page.contains(&named), "docs/administration.md lacks {code}");
+    }
+}
+
 #[test]
 fn limits() {
     for (source, head) in [

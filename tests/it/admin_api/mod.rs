@@ -6,10 +6,12 @@
 //! | `people` | accounts, API tokens, roles, logins |
 //! | `refusals` | the exact answers to what is malformed or not there |
 //! | `attacks` | what attackers try |
+//! | `documented` | the commands of the documentation |
 //! | `client` | a client that checks its answers with the OpenAPI document |
 
 mod attacks;
 mod client;
+mod documented;
 mod keys;
 mod people;
 mod refusals;
