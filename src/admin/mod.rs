@@ -9,6 +9,7 @@
 //! | `admin_request` | a request, as the API and the pages see it |
 //! | `visitor`, `same_origin` | who sends a request, and from which page |
 //! | `logins`, `cookie`, `login_throttle` | logins of people |
+//! | `passwords` | new accounts and changed passwords |
 //! | `first_account` | the link that makes the first account |
 //! | `api` | the API |
 //! | `pages`, `assets` | the pages, and their files |
@@ -27,6 +28,7 @@ mod login_throttle;
 mod logins;
 mod overview;
 mod pages;
+mod passwords;
 mod path_pattern;
 mod probes;
 mod recent_traffic;

@@ -22,8 +22,8 @@ pub(in crate::admin) struct ApiError {
     pub(in crate::admin) code: &'static str,
     /// A sentence for people.
     pub(in crate::admin) message: Cow<'static, str>,
-    /// When to try again.
-    pub(in crate::admin) retry_after: Option<Duration>,
+    /// How long to wait.
+    retry_after: Option<Duration>,
 }
 
 impl ApiError {
@@ -169,15 +169,20 @@ impl ApiError {
         }
     }
 
+    /// The header `Retry-After`, if it helps to wait: whole seconds, rounded up.
+    pub(in crate::admin) fn retry_after(&self) -> Option<HeaderValue> {
+        let wait = self.retry_after?;
+        let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
+        Some(HeaderValue::from(seconds))
+    }
+
     /// The answer.
     pub(in crate::admin) fn response(&self) -> HttpResponse {
         let body = json!({"error": {"code": self.code, "message": self.message}});
         let mut response = not_cached(self.status, "application/json", body.to_string());
         let headers = response.headers_mut();
-        if let Some(wait) = self.retry_after {
-            // Rounded up: who waits that long is let in.
-            let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
-            headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+        if let Some(wait) = self.retry_after() {
+            headers.insert(header::RETRY_AFTER, wait);
         }
         if self.status == StatusCode::UNAUTHORIZED {
             let bearer = HeaderValue::from_static("Bearer realm=\"nearhead\"");

@@ -1,19 +1,15 @@
 //! Runs an operation on tenants, keys and accounts.
 
-use std::{future::Future, pin::Pin, time::Instant};
+use std::{future::Future, pin::Pin};
 
 use actix::Handler;
-use nearhead_tenants::{
-    account::Role,
-    administration::{CreateAccount, FindPassword, Operation, Requester, SetPassword},
-    audit::Author,
-};
+use nearhead_tenants::administration::{CreateAccount, Operation, Requester, SetPassword};
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value};
 
 use super::{api_error::ApiError, login::read};
 use crate::{
-    admin::admin_state::AdminState,
+    admin::{admin_state::AdminState, passwords},
     tenants::{Administer, TenantsActor},
 };
 
@@ -44,15 +40,11 @@ pub(super) fn create_account(
 ) -> Answer {
     Box::pin(async move {
         let create: CreateAccount = read(members)?;
-        check_admin(&by)?;
-        let prepared = admin.hash(move || create.prepare()).await?;
-        let prepared = prepared.map_err(|error| ApiError::of_operation(&error))?;
-        json_of(admin.run(prepared, by).await?)
+        json_of(passwords::create_account(&admin, create, by).await?)
     })
 }
 
-/// Changes a password. It is hashed elsewhere, because that is slow. Guesses at the present one are
-/// counted as those at logins are.
+/// Changes a password. It is hashed elsewhere, because that is slow.
 pub(super) fn set_password(
     admin: AdminState,
     by: Requester,
@@ -60,32 +52,8 @@ pub(super) fn set_password(
 ) -> Answer {
     Box::pin(async move {
         let set: SetPassword = read(members)?;
-        let is_own = by.author == Author::Account(set.name.clone());
-        if !is_own {
-            check_admin(&by)?;
-        }
-        let begun = admin
-            .throttle
-            .lock()
-            .begin(Some(&set.name), by.from, Instant::now());
-        let attempt = begun.map_err(ApiError::throttled)?;
-        let name = set.name.to_string();
-        let stored = admin.run(FindPassword { name }, by.clone()).await?;
-        let prepared = admin.hash(move || set.prepare(&stored)).await?;
-        let prepared = prepared.map_err(|error| ApiError::of_operation(&error))?;
-        let answer = admin.run(prepared, by).await?;
-        admin.throttle.lock().succeeded(&attempt);
-        json_of(answer)
+        json_of(passwords::set_password(&admin, set, by).await?)
     })
-}
-
-/// Checks a right that the operation checks as well, before a password is hashed.
-fn check_admin(by: &Requester) -> Result<(), ApiError> {
-    match by.role {
-        Some(Role::Admin) => Ok(()),
-        Some(Role::Holder(_)) => Err(ApiError::NOT_ALLOWED),
-        None => Err(ApiError::NOT_LOGGED_IN),
-    }
 }
 
 fn json_of(answer: impl Serialize) -> Result<Value, ApiError> {

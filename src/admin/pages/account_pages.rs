@@ -4,9 +4,9 @@ use actix_web::http::StatusCode;
 use askama::Template;
 use nearhead_tenants::{
     administration::{
-        AccountView, AdminError, AuthorView, CreateAccount, CreateToken, FindPassword,
-        ListAccounts, ListTokens, RemoveAccount, RemoveToken, RoleName, SecretText, SetPassword,
-        TenantRef, TenantView, TokenView,
+        AccountView, AuthorView, CreateAccount, CreateToken, ListAccounts, ListTokens,
+        RemoveAccount, RemoveToken, RoleName, SecretText, SetPassword, TenantRef, TenantView,
+        TokenView,
     },
     name::Name,
     password::PASSWORD_CHARS_MIN as PASSWORD_MIN,
@@ -23,7 +23,7 @@ use super::{
     show,
     visit::{Answer, Visit, page, page_with, see_other},
 };
-use crate::admin::assets;
+use crate::admin::{assets, passwords};
 
 #[derive(Template)]
 #[template(path = "accounts.html")]
@@ -107,8 +107,9 @@ async fn try_create_account(visit: &Visit<'_>) -> Result<(), PageError> {
         role,
         tenant,
     };
-    let prepared = slowly(visit, move || create.prepare()).await?;
-    visit.run(prepared).await.map(drop)
+    let by = visit.request.requester();
+    let made = passwords::create_account(visit.context.admin, create, by).await;
+    made.map(drop).map_err(|error| PageError::from(&error))
 }
 
 /// The role that is chosen, and the tenant of a holder.
@@ -142,15 +143,6 @@ fn new_password(form: &Form) -> Result<SecretText, InvalidField> {
 
 fn named(form: &Form) -> Result<Name, InvalidField> {
     form.required("name", "Name")
-}
-
-/// Hashes or verifies passwords on a thread that may block.
-async fn slowly<T: Send + 'static>(
-    visit: &Visit<'_>,
-    prepare: impl FnOnce() -> Result<T, AdminError> + Send + 'static,
-) -> Result<T, PageError> {
-    let prepared = visit.context.admin.hash(prepare).await;
-    Ok(prepared.map_err(|error| PageError::from(&error))??)
 }
 
 /// Asks before an account is removed.
@@ -290,17 +282,13 @@ async fn try_set_password(
         None => (named(&visit.form)?, None),
     };
     let set = SetPassword {
-        name: name.clone(),
+        name,
         password: new_password(&visit.form)?,
         present,
     };
-    let stored = visit
-        .run(FindPassword {
-            name: name.to_string(),
-        })
-        .await?;
-    let prepared = slowly(visit, move || set.prepare(&stored)).await?;
-    visit.run(prepared).await.map(drop)
+    let by = visit.request.requester();
+    let set = passwords::set_password(visit.context.admin, set, by).await;
+    set.map_err(|error| PageError::from(&error))
 }
 
 /// One's own account.

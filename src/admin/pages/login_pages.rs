@@ -77,6 +77,7 @@ pub(super) async fn log_in(context: PageContext<'_>, request: &AdminRequest) -> 
     match logins::log_in(context.admin, name, password, request.requester()).await {
         Ok(login) => Ok(begun(&login, request, &next(&form))),
         Err(error) => {
+            let wait = error.retry_after();
             let error = PageError::from(&error);
             let page = LoginPage {
                 name: form.get("name").to_owned(),
@@ -84,7 +85,11 @@ pub(super) async fn log_in(context: PageContext<'_>, request: &AdminRequest) -> 
                 error: Some(error.to_string()),
                 notice: None,
             };
-            page_with(error.status, &page)
+            let mut response = page_with(error.status, &page)?;
+            if let Some(wait) = wait {
+                response.headers_mut().insert(header::RETRY_AFTER, wait);
+            }
+            Ok(response)
         }
     }
 }

@@ -144,6 +144,22 @@ fn passwords_cannot_be_guessed_fast() {
         let seconds: u64 = response.header("retry-after").unwrap().parse().unwrap();
         assert!((1..=30).contains(&seconds), "{seconds}");
     }
+    // The page of the log-in is no way around it.
+    let form = |name: &str| format!("name={name}&password=a+wrong+password");
+    let headers = [
+        "x-forwarded-for: 192.0.2.200",
+        "content-type: application/x-www-form-urlencoded",
+    ];
+    let headers = headers.map(str::to_owned);
+    let page = send(
+        server.admin.unwrap(),
+        "POST",
+        "/login",
+        &headers,
+        form("root").as_bytes(),
+    );
+    check("page", &page.status, &429);
+    assert!(page.header("retry-after").is_some());
     from(&mut attacker);
     // Even the right password waits.
     attacker.refused("POST", "/login", &log_in(), 429, "throttled");
@@ -168,6 +184,28 @@ fn a_stolen_login_does_not_guess_the_password() {
         admin.refused("PUT", path, &guess, 403, "wrong_password");
     }
     admin.refused("PUT", path, &guess, 429, "throttled");
+    let form = "content-type: application/x-www-form-urlencoded".to_owned();
+    let headers = [admin.headers.clone(), vec![form]].concat();
+    let body =
+        "present=a+wrong+password&password=another+good+password&again=another+good+password";
+    let address = server.admin.unwrap();
+    let page = send(
+        address,
+        "POST",
+        "/account/password",
+        &headers,
+        body.as_bytes(),
+    );
+    check("page", &page.status, &429);
+    // Forms of other sites are refused, too.
+    let headers = [vec![admin.headers[0].clone()], headers[2..].to_vec()].concat();
+    for path in ["/account/password", "/tenants/new", "/logout"] {
+        check(
+            path,
+            &send(address, "POST", path, &headers, body.as_bytes()).status,
+            &403,
+        );
+    }
 }
 
 #[test]
