@@ -36,6 +36,7 @@
 //! | [`tenants`] | the store of tenants and keys, commands on them, what they use | `actix_web`, `crate::http`, `crate::config`, `crate::ws` |
 //! | [`limits`] | every bound of the server, each with its reason | `crate::` |
 //! | [`metrics`] | every metric: name, unit, labels | `actix_web`, `actix_http`, `crate::http` |
+//! | [`commands`] | `nearhead key`, `tenant` and `admin`, on a running service or on a data folder | `actix`, `crate::http`, `crate::service`, `crate::admin`, `crate::config` |
 //! | [`export`] | `nearhead export` | `actix_web`, `crate::http`, `crate::rpc`, `serde_json` |
 //! | [`progress`] | progress on stderr | `actix_web`, `crate::http`, `crate::rpc`, `serde_json` |
 //! | [`logging`] | where log lines go | `actix_web`, `crate::http`, `crate::rpc`, `serde_json` |
@@ -67,10 +68,13 @@
 //! | arc-swap | the pointers to the current snapshot, to the table of keys, and to why the store fails (`tenants::StoreState`) |
 //! | askama | the pages of the dashboard (`admin::pages`), from the templates beside them |
 //! | base64, ring, ipnet | secrets, their digests, tokens and their signatures, allowlists of networks (`nearhead_tenants`, `access::presented`, `access::token`) |
+//! | clap | `config`, and the command lines of `commands` |
+//! | reqwest, rustls | the client of the admin API (`commands::service_client`); upstreams (`nearhead_actors::upstream`) |
 //! | mimalloc | the program's allocator (`allocator.rs`) |
 
 pub mod access;
 pub mod admin;
+pub mod commands;
 pub mod config;
 mod connections;
 #[cfg(test)]

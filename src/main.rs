@@ -8,6 +8,7 @@ use std::{io, process::ExitCode, thread, time::Instant};
 
 use nearhead::{
     Service,
+    commands::{self, AdminCommand},
     config::{Command, Config, Export, Resolved},
     export::{self, ExportError},
     logging,
@@ -37,6 +38,7 @@ fn main() -> ExitCode {
         Ok(Command::Serve(resolved)) => serve(&resolved),
         Ok(Command::Check(resolved)) => print(&resolved.to_string()),
         Ok(Command::Export(export)) => write_files(&export),
+        Ok(Command::Administer(command)) => administer(*command),
         Ok(Command::Print(text)) => print(&text),
         Err(error) => fail(MISUSED, &error),
     }
@@ -64,6 +66,14 @@ fn write_files(chosen: &Export) -> ExitCode {
     match outcome {
         Ok(head) => print(&format!("head {} {}\n", head.number(), head.hash)),
         Err(error @ ExportError::OneFile { .. }) => fail(MISUSED, &error),
+        Err(error) => fail(FAILED, &error),
+    }
+}
+
+fn administer(command: AdminCommand) -> ExitCode {
+    match commands::run(command, &mut io::stdout().lock()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) if error.is_misuse() => fail(MISUSED, &error),
         Err(error) => fail(FAILED, &error),
     }
 }

@@ -6,6 +6,7 @@
 //! check` and the test of docs/configuration.md all read [`OPTIONS`].
 
 mod resolve;
+mod usage;
 mod value;
 
 #[cfg(test)]

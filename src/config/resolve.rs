@@ -8,13 +8,15 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use clap::{
-    Arg, ArgAction, ArgMatches, builder::ValueParser, error::ErrorKind, parser::ValueSource,
-};
+use clap::{Arg, ArgAction, ArgMatches, builder::ValueParser, parser::ValueSource};
 use nearhead_actors::data_folder::DataRoot;
 use nearhead_chain::dev::Profile;
 
-use super::{Config, ConfigError, OPTIONS, OptionSpec, SourceKind};
+use super::{
+    Config, ConfigError, OPTIONS, OptionSpec, SourceKind,
+    usage::{command_named, usage_message},
+};
+use crate::commands::{self, AdminCommand};
 
 /// Environment variable that names the file.
 const CONFIG_ENVIRONMENT: &str = "NEARHEAD_CONFIG";
@@ -41,6 +43,8 @@ pub enum Command {
     Check(Resolved),
     /// Write the dev chain as files and stop.
     Export(Export),
+    /// Do what an administrator asks for and stop.
+    Administer(Box<AdminCommand>),
     /// Print this text (help, version) and stop.
     Print(String),
 }
@@ -160,8 +164,13 @@ pub enum CommandError {
         reason: String,
     },
     /// The command line has an unknown argument, or lacks a required one.
-    #[error("{0}; see nearhead --help")]
-    Usage(String),
+    #[error("{message}; see {command} --help")]
+    Usage {
+        /// What is wrong.
+        message: String,
+        /// The command whose help says more, such as `nearhead key create`.
+        command: String,
+    },
     /// The values are not valid together.
     #[error(transparent)]
     Together(#[from] ConfigError),
@@ -189,37 +198,31 @@ impl Command {
         arguments: impl IntoIterator<Item = OsString>,
         environment: &dyn Fn(&str) -> Option<OsString>,
     ) -> Result<Self, CommandError> {
-        let matches = match command_line().try_get_matches_from(arguments) {
+        let arguments: Vec<OsString> = arguments.into_iter().collect();
+        let matches = match command_line().try_get_matches_from(&arguments) {
             Ok(matches) => matches,
             Err(help) if !help.use_stderr() => {
                 return Ok(Self::Print(help.render().to_string()));
             }
-            Err(error) => return Err(CommandError::Usage(usage_message(&error))),
+            Err(error) => {
+                let command = command_named(command_line(), &arguments);
+                let message = usage_message(&error);
+                return Err(CommandError::Usage { message, command });
+            }
         };
         match matches.subcommand() {
             Some(("export", matches)) => export(matches).map(Self::Export),
-            Some((_, matches)) => Resolved::new(matches, environment).map(Self::Check),
+            Some(("check", matches)) => Resolved::new(matches, environment).map(Self::Check),
+            Some((name, matches)) => {
+                let read = AdminCommand::read(name, matches, environment);
+                let read = read.map_err(|message| CommandError::Usage {
+                    message,
+                    command: command_named(command_line(), &arguments),
+                })?;
+                Ok(Self::Administer(Box::new(read)))
+            }
             None => Resolved::new(&matches, environment).map(Self::Serve),
         }
-    }
-}
-
-/// clap's message as one line.
-fn usage_message(error: &clap::Error) -> String {
-    let text = error.to_string();
-    let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
-    let first = lines
-        .next()
-        .unwrap_or_default()
-        .trim_start_matches("error: ")
-        .to_owned();
-    match error.kind() {
-        // The missing arguments follow on lines of their own.
-        ErrorKind::MissingRequiredArgument => {
-            let missing: Vec<&str> = lines.take_while(|line| line.starts_with('-')).collect();
-            format!("{first} {}", missing.join(", "))
-        }
-        _ => first,
     }
 }
 
@@ -428,7 +431,7 @@ fn command_line() -> clap::Command {
     let serve = with_options(clap::Command::new("nearhead"))
         .version(env!("CARGO_PKG_VERSION"))
         .about("JSON-RPC read service for the latest 128 blocks of one Ethereum-compatible chain")
-        .override_usage("nearhead [OPTIONS]\n       nearhead check [OPTIONS]\n       nearhead export --genesis FILE --chain FILE [OPTIONS]")
+        .override_usage("nearhead [OPTIONS]\n       nearhead check [OPTIONS]\n       nearhead export --genesis FILE --chain FILE [OPTIONS]\n       nearhead key|tenant|admin COMMAND [OPTIONS]")
         .after_help(
             "Every option can also be set as NEARHEAD_<NAME> in the environment, or as a key in the file that --config \
              names. The command line overrides the environment, and the environment overrides the file.",
@@ -437,7 +440,10 @@ fn command_line() -> clap::Command {
         .disable_help_subcommand(true);
     let check = with_options(clap::Command::new("check"))
         .about("Validate the configuration and print each value with its origin; keys are hidden");
-    serve.subcommand(check).subcommand(export_command())
+    serve
+        .subcommand(check)
+        .subcommand(export_command())
+        .subcommands(commands::command_lines())
 }
 
 fn with_options(command: clap::Command) -> clap::Command {

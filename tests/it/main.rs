@@ -26,6 +26,7 @@
 //! | `units` | what calls cost, in the header of an answer |
 //! | `slow_clients` | clients that send or read too slowly are cut off |
 //! | `cli` | help, check, refusals, exit codes, secrecy of keys |
+//! | `commands` | `nearhead key`, `tenant` and `admin`, on a data folder and on a running service |
 //! | `setup` | the sources of the vectors, and their digests |
 //! | `shutdown` | SIGTERM with requests in flight |
 //! | `readme` | the README's commands, run as printed |
@@ -50,6 +51,7 @@ mod browsers;
 mod cli;
 #[cfg(feature = "all-tests")]
 mod clients;
+mod commands;
 #[cfg(feature = "all-tests")]
 mod conformance;
 #[cfg(feature = "all-tests")]
