@@ -185,7 +185,8 @@ pub(crate) const BUILT_RESULT_BYTES_MAX: usize = 64 << 10;
 /// each time; smaller ones cost more system calls (`load-tests/compare`, full blocks).
 pub(crate) const CHUNK_BYTES: usize = 120 << 10;
 
-/// Longest JSON Web Token that is read, in bytes: it has three claims, and those of an issuer's own.
+/// Longest JSON Web Token that is read, in bytes: it has three claims, and those of an issuer's
+/// own.
 pub(crate) const TOKEN_BYTES_MAX: usize = 8 << 10;
 
 /// How much the clocks of a token's issuer and of this machine may differ: its `exp` counts that

@@ -11,26 +11,27 @@ use actix_web::{
 };
 use nearhead_tenants::UnixMillis;
 
-use super::{server_state::ServerState, worker_state::WorkerState};
+use super::server_state::ServerState;
 use crate::{
-    access::{Admitted, Caller, LocalOnly, Presented, Refused},
+    access::{Admitted, Caller, LocalOnly, Presented, Refused, TokenCache},
     rpc::RpcError,
 };
 
-/// Lets a request in, by the key in its path and by its headers.
+/// Lets a request in, by the key in its path and by its headers. `tokens` are those that the worker
+/// has verified.
 ///
 /// # Errors
 /// It is not let in.
 pub(super) fn admit(
-    worker: &WorkerState,
+    server: &ServerState,
+    tokens: &TokenCache,
     request: &HttpRequest,
     key: &str,
     now: UnixMillis,
 ) -> Result<Admitted, Refused> {
     let presented = Presented::new(key, text(request, header::AUTHORIZATION));
-    let access = &worker.server.access;
-    let caller = || caller(&worker.server, request);
-    let admitted = access.admit(&presented, caller, &worker.tokens, now)?;
+    let caller = || caller(server, request);
+    let admitted = server.access.admit(&presented, caller, tokens, now)?;
     if let Some(local_only) = &admitted.key.local_only {
         local_only
             .check_host(host(request))

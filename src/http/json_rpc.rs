@@ -106,7 +106,7 @@ impl WorkerState {
         key: &str,
         now: Now,
     ) -> Result<Arc<ActiveKey>, (StatusCode, RpcError)> {
-        let admitted = credentials::admit(self, request, key, now.unix);
+        let admitted = credentials::admit(&self.server, &self.tokens, request, key, now.unix);
         let key = admitted.map_err(credentials::status_and_error)?.key;
         if !is_json(request) {
             let reason = "content type must be application/json";

@@ -43,7 +43,8 @@ impl WorkerState {
             instant: access.arrived,
             unix: SystemTime::now().into(),
         };
-        let admitted = match credentials::admit(self, request, key, now.unix) {
+        let admitted = match credentials::admit(&self.server, &self.tokens, request, key, now.unix)
+        {
             Ok(admitted) => admitted,
             Err(refused) => {
                 let (status, error) = credentials::status_and_error(refused);
@@ -62,7 +63,11 @@ impl WorkerState {
         if let Err(exceeded) = admitted.key.take(1, now) {
             let error = RpcError::QuotaExceeded(exceeded);
             self.count_refused_session(&error, &admitted.key, 0, access);
-            return close_after(self.respond(request, Answer::error(NULL_ID, &error), None));
+            let answer = Answer {
+                remaining: admitted.key.remaining(now),
+                ..Answer::error(NULL_ID, &error)
+            };
+            return close_after(self.respond(request, answer, None));
         }
         let permit = self
             .server

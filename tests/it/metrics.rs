@@ -6,7 +6,12 @@ use std::{
     path::Path,
 };
 
-use crate::harness::{Server, check};
+use serde_json::json;
+
+use crate::{
+    harness::{Connection, Server, check, request, wait_until},
+    websocket::client::Client,
+};
 
 /// Compares the exported names, types and labels with the table. A unit test covers the metrics
 /// that appear only with an upstream or a session.
@@ -62,5 +67,50 @@ fn exported_metrics_match_the_table() {
             None if name == "nearhead_header_rules" => {}
             None => assert!(!labels.is_empty(), "{name} is not exported"),
         }
+    }
+}
+
+/// Only with the option, and by the name of the tenant.
+#[test]
+fn tenants_have_metrics_if_they_are_asked_for() {
+    let keys = ["--api-key", "alice=a1", "--api-key", "bob=b1"];
+    let (still, off) = (["--block-time", "0"], Vec::new());
+    for (option, is_on) in [(off, false), (vec!["--tenant-metrics"], true)] {
+        let server = Server::start(&[&keys[..], &still, &option].concat());
+        for (key, method) in [
+            ("a1", "eth_chainId"),
+            ("b1", "eth_chainId"),
+            ("b1", "unknown"),
+        ] {
+            let mut connection = Connection::open(server.address, &format!("/v3/{key}"));
+            connection.post(request(1, method, &json!([])).to_string());
+        }
+        let _session = Client::open(server.address, "/ws/v3/b1");
+        let series = || {
+            let metrics = server.get_admin("/metrics");
+            let lines = metrics.text().lines().map(str::to_owned);
+            let lines = lines.filter(|line| line.contains("tenant=\""));
+            lines.collect::<BTreeSet<_>>()
+        };
+        if !is_on {
+            wait_until("what was used is counted", || {
+                let total = r#"nearhead_requests_total{method="eth_chainId",outcome="ok"}"#;
+                server.metric(total) == 2.0
+            });
+            check("without the option", &series(), &BTreeSet::new());
+            continue;
+        }
+        let expected = [
+            r#"nearhead_tenant_requests_total{outcome="invalid",tenant="bob"} 1"#,
+            r#"nearhead_tenant_requests_total{outcome="ok",tenant="alice"} 1"#,
+            r#"nearhead_tenant_requests_total{outcome="ok",tenant="bob"} 1"#,
+            r#"nearhead_tenant_sessions{tenant="alice"} 0"#,
+            r#"nearhead_tenant_sessions{tenant="bob"} 1"#,
+            r#"nearhead_tenant_sessions{tenant="other"} 0"#,
+            r#"nearhead_tenant_units_total{tenant="alice"} 1"#,
+            r#"nearhead_tenant_units_total{tenant="bob"} 3"#,
+        ];
+        let expected: BTreeSet<_> = expected.map(str::to_owned).into();
+        wait_until("what was used is counted", || series() == expected);
     }
 }

@@ -2,4 +2,6 @@
 //! program starts.
 
 mod contracts;
+mod issuer;
 mod prepared_store;
+mod refusals;

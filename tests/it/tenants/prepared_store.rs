@@ -10,6 +10,7 @@ use nearhead_chain::{
 };
 use nearhead_tenants::{
     UnixMillis,
+    account::{AccountChange, Accounts, ApiToken, Role},
     command::{Change, Command, NewKey},
     directory::Directory,
     id::{KeyId, TenantId},
@@ -26,6 +27,7 @@ use crate::harness::{Server, nearhead, scratch};
 pub(crate) struct PreparedStore {
     directory: Directory,
     changes: Vec<Change>,
+    accounts: Vec<AccountChange>,
 }
 
 impl PreparedStore {
@@ -74,6 +76,24 @@ impl PreparedStore {
         id
     }
 
+    /// Revokes a key.
+    pub(crate) fn revoke(&mut self, id: KeyId) {
+        self.run(Command::RevokeKey { id });
+    }
+
+    /// Adds an API token of administration.
+    pub(crate) fn api_token(&mut self, token: &str) {
+        let token = ApiToken {
+            name: "test".parse().unwrap(),
+            digest: SecretDigest::of(token),
+            role: Role::Admin,
+            created: now(),
+            expires: None,
+        };
+        let planned = Accounts::default().plan_token(token).unwrap();
+        self.accounts.extend(planned);
+    }
+
     /// Writes the store, and starts a program on it whose chain stays as it is. The scratch folder
     /// has this name.
     pub(crate) fn serve(&self, folder: &str, arguments: &[&str]) -> Server {
@@ -99,6 +119,7 @@ impl PreparedStore {
         let mut store = SqliteStore::open(folder.path()).unwrap();
         let commit = Commit {
             directory: &self.changes,
+            accounts: &self.accounts,
             ..Commit::default()
         };
         store.commit(&commit).unwrap();

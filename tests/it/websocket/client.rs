@@ -39,7 +39,7 @@ pub(crate) struct Client {
 }
 
 /// The request line and the headers of a handshake.
-pub(super) fn handshake(path: &str, headers: &[&str]) -> String {
+pub(crate) fn handshake(path: &str, headers: &[&str]) -> String {
     let mut head = format!("GET {path} HTTP/1.1\r\nhost: localhost\r\n");
     for header in headers {
         head.push_str(header);
@@ -48,7 +48,7 @@ pub(super) fn handshake(path: &str, headers: &[&str]) -> String {
     head + "\r\n"
 }
 
-pub(super) const HEADERS: &[&str] = &[
+pub(crate) const HEADERS: &[&str] = &[
     "connection: Upgrade",
     "upgrade: websocket",
     "sec-websocket-version: 13",
@@ -189,7 +189,7 @@ impl Client {
 
     /// The next answer; queues notifications that arrive before it.
     #[track_caller]
-    pub(super) fn answer(&mut self) -> Value {
+    pub(crate) fn answer(&mut self) -> Value {
         loop {
             let message = self.message();
             if message.get("method").is_none() {
