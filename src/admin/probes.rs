@@ -34,11 +34,7 @@ pub(super) fn ready(server: &ServerState) -> HttpResponse {
     }
     // Only what administers stands still without it, so that the service stays ready.
     if let Some(failure) = server.tenant_store.failure() {
-        let _ = write!(
-            facts,
-            r#","store":{}"#,
-            serde_json::Value::from(failure.as_str())
-        );
+        facts.push_str(&store_fact(&failure));
     }
     let is_ready = missing.is_empty();
     let missing: Vec<String> = missing.iter().map(|what| format!("\"{what}\"")).collect();
@@ -54,6 +50,11 @@ pub(super) fn ready(server: &ServerState) -> HttpResponse {
             missing.join(",")
         ),
     )
+}
+
+/// Why the store fails. The sentence has a path in it, which needs escaping in JSON.
+fn store_fact(failure: &str) -> String {
+    format!(r#","store":{}"#, serde_json::Value::from(failure))
 }
 
 /// Why the service is not ready, as a sentence that needs no escaping in JSON.
@@ -109,6 +110,12 @@ fn json(status: StatusCode, body: String) -> HttpResponse {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_failure_of_the_store_is_escaped() {
+        let fact = store_fact(r#"/a "b"\tenants.sqlite is full"#);
+        assert_eq!(fact, r#","store":"/a \"b\"\\tenants.sqlite is full""#);
+    }
 
     #[test]
     fn it_is_said_why_the_head_stands() {

@@ -3,10 +3,13 @@
 use std::{
     cell::RefCell,
     collections::HashMap,
+    mem,
     time::{Duration, SystemTime},
 };
 
-use actix::{Actor, ActorContext, Addr, ArbiterHandle, AsyncContext, Context, Handler};
+use actix::{
+    Actor, ActorContext, Addr, ArbiterHandle, AsyncContext, Context, Handler, Message, Response,
+};
 use nearhead_actors::data_folder::DataFolder;
 use nearhead_tenants::{
     UnixMillis,
@@ -14,6 +17,7 @@ use nearhead_tenants::{
     store::StoreError,
     usage::{Labels, Merged},
 };
+use tokio::sync::oneshot;
 
 use super::{
     messages::{AddUsage, Administer, ReplaceConfigured, StopTenants},
@@ -39,6 +43,10 @@ const EXPIRY: Duration = Duration::from_secs(60);
 /// For how long others have their turn if there is more to remove.
 const EXPIRY_PAUSE: Duration = Duration::from_millis(200);
 
+/// Messages that wait for their turn; whoever sends more waits. A page or a script sends one at a
+/// time, so this is for many of them, whose changes get in force together.
+const MAILBOX: usize = 128;
+
 /// Owns the store and everything in it. It is alone on its thread, because a store blocks; no
 /// request waits for it.
 pub struct TenantsActor {
@@ -53,6 +61,8 @@ pub struct TenantsActor {
     state: StoreState,
     metrics: Metrics,
     tenant_metrics: Option<TenantMetrics>,
+    /// Those whose changes are stored and not in force yet; not many more than [`MAILBOX`].
+    waiting: Vec<oneshot::Sender<()>>,
 }
 
 /// What the actor starts with.
@@ -114,27 +124,30 @@ impl TenantsActor {
             state,
             metrics,
             tenant_metrics,
+            waiting: Vec::new(),
         };
         let address = Self::start_in_arbiter(arbiter, |_| this);
         Ok((access, address))
     }
 
+    /// Runs an operation. What it changed is not in force yet.
     fn run<O: Operation>(&mut self, request: Administer<O>) -> Result<O::Answer, AdminError> {
         let Administer { operation, by } = request;
-        let now = SystemTime::now().into();
+        let now = UnixMillis::from(SystemTime::now());
         let is_old = now < self.usage_written || now >= self.usage_written.after(USAGE_AGE);
         if O::READS_USAGE && is_old {
             self.write_usage(true);
         }
         let answer = operation.run(&mut self.administration, &by);
-        self.put_in_force(now);
         self.show_state();
         answer
     }
 
-    /// Puts what has changed of tenants and keys in force.
-    fn put_in_force(&mut self, now: UnixMillis) {
+    /// Puts what has changed of tenants and keys in force, and answers those who wait for it.
+    fn put_in_force(&mut self) {
+        let now = UnixMillis::from(SystemTime::now());
         let Changed { keys, quotas } = self.administration.take_changed();
+        let waiting = mem::take(&mut self.waiting);
         if !keys {
             return;
         }
@@ -153,6 +166,10 @@ impl TenantsActor {
             used_today: &used_today,
             now,
         });
+        for waiting in waiting {
+            // This fails if whoever asked has gone.
+            let _ = waiting.send(());
+        }
     }
 
     /// Writes what was used: at once, or if it is time to.
@@ -206,6 +223,7 @@ impl Actor for TenantsActor {
     type Context = Context<Self>;
 
     fn started(&mut self, ctx: &mut Self::Context) {
+        ctx.set_mailbox_capacity(MAILBOX);
         ctx.run_interval(USAGE_CHECK, |this, _| {
             this.write_usage(false);
             if let Some(metrics) = &mut this.tenant_metrics {
@@ -217,10 +235,39 @@ impl Actor for TenantsActor {
 }
 
 impl<O: Operation<Answer: 'static>> Handler<Administer<O>> for TenantsActor {
-    type Result = Result<O::Answer, AdminError>;
+    type Result = Response<Result<O::Answer, AdminError>>;
 
-    fn handle(&mut self, request: Administer<O>, _: &mut Self::Context) -> Self::Result {
-        self.run(request)
+    fn handle(&mut self, request: Administer<O>, ctx: &mut Self::Context) -> Self::Result {
+        let answer = self.run(request);
+        if !self.administration.changed().keys {
+            return Response::reply(answer);
+        }
+        // To replace the table takes long if there are many keys, so this is done once for all
+        // operations that wait.
+        if self.waiting.is_empty() {
+            ctx.notify(PutInForce);
+        }
+        let (in_force, is_in_force) = oneshot::channel();
+        self.waiting.push(in_force);
+        Response::fut(async move {
+            // This fails if the actor stops: what was done is stored.
+            let _ = is_in_force.await;
+            answer
+        })
+    }
+}
+
+/// Puts what has changed in force: sent to the actor by itself, and handled when it has handled
+/// what waits.
+#[derive(Message)]
+#[rtype(result = "()")]
+struct PutInForce;
+
+impl Handler<PutInForce> for TenantsActor {
+    type Result = ();
+
+    fn handle(&mut self, PutInForce: PutInForce, _: &mut Self::Context) {
+        self.put_in_force();
     }
 }
 
@@ -233,7 +280,7 @@ impl Handler<ReplaceConfigured> for TenantsActor {
         self.configured = keys;
         // The keys are replaced even if that is not in the audit; the failure is shown.
         let _ = self.administration.replace_configured(entries, now);
-        self.put_in_force(now);
+        self.put_in_force();
         self.show_state();
     }
 }

@@ -189,6 +189,12 @@ impl Administration {
         &self.directory
     }
 
+    /// What has changed since [`Self::take_changed`] was called.
+    #[must_use]
+    pub const fn changed(&self) -> Changed {
+        self.changed
+    }
+
     /// What has changed since the last call.
     pub fn take_changed(&mut self) -> Changed {
         mem::take(&mut self.changed)
@@ -262,12 +268,16 @@ impl Administration {
     /// The store cannot be written.
     pub fn expire(&mut self, now: UnixMillis) -> Result<bool, StoreError> {
         let over = self.accounts.plan_expiry(now);
-        if !over.is_empty() {
-            self.commit(Vec::new(), over, None)?;
+        let written = if !over.is_empty() {
+            self.commit(Vec::new(), over, None)
         } else if self.failures.contains_key(&StoreCall::Commit) {
-            self.write_again()?;
-        }
-        self.store(StoreCall::Expire, |store| store.expire(now))
+            self.write_again()
+        } else {
+            Ok(())
+        };
+        // In any case, because this makes room.
+        let is_more = self.store(StoreCall::Expire, |store| store.expire(now))?;
+        written.map(|()| is_more)
     }
 
     /// Writes one record as it is, so that a failure ends although nobody changes anything.

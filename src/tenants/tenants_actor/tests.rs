@@ -307,3 +307,34 @@ async fn a_failing_store_is_shown_until_it_works() {
     served.run(create).await.unwrap();
     assert_eq!(shown(), (None, 0));
 }
+
+/// To replace the table takes as long as there are keys, so changes that wait share it.
+#[actix::test]
+async fn changes_that_wait_get_in_force_together() {
+    let served = start(None).await;
+    served.create_tenant(0).await;
+    let before = served.access.version();
+    let asked: Vec<_> = (0..20)
+        .map(|_| {
+            let create = CreateKey {
+                tenant: "alice".parse().unwrap(),
+                name: "backend".parse().unwrap(),
+                expires: None,
+                settings: SettingsPatch::default(),
+            };
+            let by = Requester::new(Identity::command_line(), None, now().unix);
+            let operation = create;
+            actix::spawn(served.actor.send(Administer { operation, by }))
+        })
+        .collect();
+    for asked in asked {
+        let made = asked.await.unwrap().unwrap().unwrap();
+        let found = served.access.resolve(made.key.expose(), now().unix);
+        assert_eq!(found.map(|key| key.record.id), Some(made.view.id));
+    }
+    assert_eq!(served.access.version(), before + 1);
+    // What changes nothing does not replace it.
+    served.run(GetUsage::default()).await.unwrap();
+    served.actor.send(PutInForce).await.unwrap();
+    assert_eq!(served.access.version(), before + 1);
+}

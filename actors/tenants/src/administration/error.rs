@@ -63,6 +63,12 @@ pub enum AdminError {
         /// The one that took its place.
         successor: KeyId,
     },
+    /// A holder rotates too often.
+    #[error(
+        "the tenant has {0} keys already, with those that are over: ask an administrator to rotate \
+         one"
+    )]
+    TooManyRotations(usize),
     /// Nobody could administer any more.
     #[error("{0} is the only administrator: create another one first")]
     LastAdministrator(Name),
@@ -143,7 +149,8 @@ impl AdminError {
                 (Kind::Conflict, "id_taken")
             }
             Self::Command(CommandError::TooManyTenants(_) | CommandError::TooManyKeys(_))
-            | Self::Account(AccountError::TooMany(_)) => (Kind::Conflict, "too_many"),
+            | Self::Account(AccountError::TooMany(_))
+            | Self::TooManyRotations(_) => (Kind::Conflict, "too_many"),
             Self::Command(
                 CommandError::TooManyPublicKeys(_)
                 | CommandError::PublicKey(..)

@@ -22,6 +22,9 @@ use crate::{
 /// How long a key that was rotated still lets clients in, unless it is said.
 const OVERLAP: Span = Span::days(1);
 
+/// Most keys of a tenant, up to which its holders may rotate them: one of 20 keys a week, for a year.
+const HOLDER_KEYS_MAX: usize = 1_000;
+
 /// Looks up a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -314,6 +317,7 @@ impl Operation for RotateKey {
     ) -> Result<NewKeyView, AdminError> {
         by.role()?;
         let before = administration.stored_key(self.id, by)?;
+        administration.check_may_rotate(&before, by)?;
         // Two successors of one key would be as many keys as somebody likes.
         if let (Some(successor), None) = (before.replaced_by, before.revoked) {
             let key = self.id;
@@ -380,6 +384,19 @@ impl Administration {
         self.visible_tenant_of(key, by)?;
         let stored = self.directory.key(key).cloned();
         stored.ok_or(AdminError::ConfiguredKey(key))
+    }
+
+    /// Checks that a holder does not take the room of other tenants: a key that is over stays.
+    fn check_may_rotate(&self, key: &KeyRecord, by: &Requester) -> Result<(), AdminError> {
+        if by.check_admin().is_ok() {
+            return Ok(());
+        }
+        let keys = self.directory.keys();
+        let own = keys.filter(|other| other.tenant == key.tenant).count();
+        match own < HOLDER_KEYS_MAX {
+            true => Ok(()),
+            false => Err(AdminError::TooManyRotations(own)),
+        }
     }
 
     fn check_settings(&self, settings: &SettingsPatch) -> Result<(), AdminError> {

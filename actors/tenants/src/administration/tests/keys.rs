@@ -169,3 +169,26 @@ fn configured_keys_have_the_stored_tenant_of_their_name() {
     assert_eq!(scene.done(GetKey { id }), before);
     assert!(scene.done(GetTenant { id: made.id.into() }).keys == KeyCounts::default());
 }
+
+/// A key that is over stays, so a holder who rotates without end would fill the directory.
+#[test]
+fn holders_rotate_within_bounds() {
+    let mut scene = Scene::new();
+    let ann = scene.ann();
+    let mut id = scene.alice.view.id;
+    let rotate = |id| RotateKey {
+        id,
+        overlap: Some(Span::minutes(0)),
+    };
+    for _ in 1..1_000 {
+        id = scene.run(rotate(id), &ann).unwrap().view.id;
+    }
+    let refused = scene.run(rotate(id), &ann);
+    assert_eq!(
+        refused.map(|_| ()),
+        Err(AdminError::TooManyRotations(1_000))
+    );
+    assert!(scene.run(rotate(id), &admin()).is_ok());
+    let ben = scene.ben();
+    assert!(scene.run(rotate(scene.bob.view.id), &ben).is_ok());
+}

@@ -54,7 +54,7 @@ fn tenants() {
     // One that only the configuration names.
     let id: TenantRef = "flag".parse().unwrap();
     let message = "create one of this name to give it limits, or change --api-key";
-    let remove = RemoveTenant { id: id };
+    let remove = RemoveTenant { id };
     check(scene, remove, Kind::Conflict, "configured", message);
     let update = of_json::<UpdateTenant>(json!({"id": "flag", "limits": {"weight": 2}}));
     check(scene, update, Kind::Conflict, "configured", message);
@@ -434,6 +434,10 @@ fn a_store_that_fails_changes_nothing() {
         scene.administration.failure().is_some(),
         "it was not written since"
     );
+    *scene.store.fails.lock().unwrap() = true;
+    assert!(scene.administration.expire(NOW).is_err());
+    assert!(scene.administration.failure().is_some());
+    *scene.store.fails.lock().unwrap() = false;
     // Nobody changes anything, and it is found out all the same.
     scene.administration.expire(NOW).unwrap();
     assert!(scene.administration.failure().is_none());
