@@ -86,7 +86,7 @@ impl AdminWorker {
                 }
                 _ => self.answer_plain(request, endpoint, &captured),
             },
-            Err(refusal) => refusal,
+            Err(refusal) => *refusal,
         };
         // After an upgrade the body has no end.
         if request.head().upgrade() {
@@ -99,11 +99,12 @@ impl AdminWorker {
     }
 
     /// What answers a request, or why it is refused.
-    fn route(&self, request: &HttpRequest) -> Result<(Endpoint, String), HttpResponse> {
+    fn route(&self, request: &HttpRequest) -> Result<(Endpoint, String), Box<HttpResponse>> {
         if let Some(admin) = &self.admin
             && let Err(reason) = admin.local_only.check_host(host(request))
         {
-            return Err(refuse(StatusCode::FORBIDDEN, &RpcError::NotLocal(reason)));
+            let refusal = refuse(StatusCode::FORBIDDEN, &RpcError::NotLocal(reason));
+            return Err(Box::new(refusal));
         }
         let listener = match self.admin {
             Some(_) => Listener::Admin,
@@ -121,10 +122,10 @@ impl AdminWorker {
                 if let Ok(allowed) = HeaderValue::try_from(allowed) {
                     response.headers_mut().insert(header::ALLOW, allowed);
                 }
-                Err(response)
+                Err(Box::new(response))
             }
-            Found::Unknown if is_api => Err(ApiError::UNKNOWN_PATH.response()),
-            Found::Unknown => Err(unknown_path()),
+            Found::Unknown if is_api => Err(Box::new(ApiError::UNKNOWN_PATH.response())),
+            Found::Unknown => Err(Box::new(unknown_path())),
         }
     }
 
