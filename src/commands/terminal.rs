@@ -68,8 +68,9 @@ fn line() -> io::Result<String> {
 
 /// A line that is typed and not shown.
 fn hidden(prompt: &str) -> Result<String, NoAnswer> {
-    write!(io::stderr(), "{prompt}")?;
+    // Before the prompt, so that nothing that is typed after it is shown.
     let quiet = QuietTerminal::new()?;
+    write!(io::stderr(), "{prompt}")?;
     let typed = typed(&mut io::stdin().lock());
     drop(quiet);
     writeln!(io::stderr())?;

@@ -438,7 +438,7 @@ fn the_error_for_a_bad_value_is_one_line_that_says_what_is_accepted() {
             &["export", "--genesis", "g"],
             &[],
             None,
-            "the following required arguments were not provided: --chain <FILE>; see nearhead --help",
+            "the following required arguments were not provided: --chain <FILE>; see nearhead export --help",
         ),
         (
             &["export", "--genesis", "g", "--chain", "c", "--blocks", "0"],

@@ -67,7 +67,7 @@ const SEARCH: Parameter = Parameter {
     name: "search",
     kind: Kind::Text,
     purpose: "Only those whose name has this in it, in upper or lower case; for keys also those of \
-              such a tenant, those that begin with it, and the one whose id it is",
+              such a tenant, and those that begin with it or whose id does, with four digits or more",
 };
 const OFFSET: Parameter = Parameter {
     name: "offset",

@@ -81,6 +81,14 @@ fn json_is_that_of_the_api() {
     let old = key("old");
     let id = old["id"].as_str().unwrap();
     assert_eq!(api(&place, &format!("/keys/{id}")), old);
+    for text in [&id[..8], old["prefix"].as_str().unwrap()] {
+        let found = place.run(&["key", "show", text, "--json"]);
+        assert_eq!(
+            (found.code, parse(found.out.as_bytes())),
+            (Some(0), old.clone()),
+            "{text}"
+        );
+    }
     let usage = in_service("key usage old --last 1h --by method,outcome");
     assert_eq!(usage["rows"], json!([]));
     let place = place.stop();

@@ -7,9 +7,12 @@
 //! | `documented` | each example, run on both places |
 //! | `refused` | what is refused, with exit code and message |
 //! | `answers` | JSON, secrets, keys that work |
+//! | `prompted` | questions at a terminal |
 
 mod answers;
 mod documented;
 mod example;
 mod place;
+#[cfg(feature = "all-tests")]
+mod prompted;
 mod refused;

@@ -18,7 +18,7 @@ pub struct ListKeys {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tenant: Option<TenantRef>,
     /// Only those that have this in their name or their tenant's, in upper or lower case, or that
-    /// begin with it, or whose id it is.
+    /// begin with it, or whose id does; of an id, at least four digits.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub search: Option<String>,
     /// Only those in this state.

@@ -102,7 +102,7 @@ impl KeyRow {
         }
     }
 
-    fn fits(&self, query: &RowQuery<'_>, id: Option<KeyId>) -> bool {
+    fn fits(&self, query: &RowQuery<'_>, id: Option<IdStart>) -> bool {
         query.tenant.is_none_or(|tenant| self.tenant == tenant)
             && query
                 .state
@@ -111,8 +111,37 @@ impl KeyRow {
                 let shown = self.prefix.split(|byte| *byte == 0).next();
                 self.names.contains(lower)
                     || shown.is_some_and(|shown| shown.starts_with(given.as_bytes()))
-                    || id == Some(self.id)
+                    || id.is_some_and(|start| start.begins(self.id))
             })
+    }
+}
+
+/// The first digits of an id.
+#[derive(Clone, Copy, Debug)]
+struct IdStart {
+    bits: u64,
+    mask: u64,
+}
+
+impl IdStart {
+    /// Fewer digits are a search for a name, and many ids begin with them.
+    const DIGITS_MIN: usize = 4;
+
+    fn of(text: &str) -> Option<Self> {
+        let is_digit = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
+        let has_length = (Self::DIGITS_MIN..=16).contains(&text.len());
+        if !has_length || !text.bytes().all(is_digit) {
+            return None;
+        }
+        let shift = 64 - 4 * text.len();
+        Some(Self {
+            bits: u64::from_str_radix(text, 16).ok()? << shift,
+            mask: u64::MAX << shift,
+        })
+    }
+
+    fn begins(self, id: KeyId) -> bool {
+        u64::from_be_bytes(id.bytes()) & self.mask == self.bits
     }
 }
 
@@ -191,7 +220,7 @@ impl KeyRows {
         query: &RowQuery<'_>,
         requests: impl Fn(KeyId) -> u64,
     ) -> (Vec<KeyId>, usize) {
-        let id = query.search.and_then(|(_, given)| given.parse().ok());
+        let id = query.search.and_then(|(_, given)| IdStart::of(given));
         let found = self.rows.iter().filter(|row| row.fits(query, id));
         // The number first: it is next to its row in memory, and seldom the same.
         let number = |row: &KeyRow| match query.sort {

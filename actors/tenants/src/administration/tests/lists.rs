@@ -110,6 +110,7 @@ fn keys_are_found_sorted_and_cut_into_pages() {
         (json!({"search": " ALICE "}), "B d x", 3),
         (json!({"search": prefix}), "x", 1),
         (json!({"search": id.to_string()}), "y", 1),
+        (json!({"search": id.to_string()[..9]}), "y", 1),
         (json!({"search": "nothing has this"}), "", 0),
         (
             json!({"search": "b", "state": "active", "tenant": "bob"}),

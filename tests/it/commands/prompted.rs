@@ -1,0 +1,111 @@
+//! Questions at a terminal, which Python's `pty` stands for.
+
+use std::process::Command;
+
+use super::place::{PASSWORD, Place, Ran, ran};
+use crate::harness::nearhead;
+
+/// Runs a program at a terminal: waits for each text, types its answer, and prints what was shown.
+const TERMINAL: &str = r#"
+import os, pty, sys
+dialogue, program = sys.argv[1].split("|"), sys.argv[2:]
+child, terminal = pty.fork()
+if child == 0:
+    os.execv(program[0], program)
+shown, place = b"", 0
+def more():
+    try:
+        return os.read(terminal, 4096)
+    except OSError:
+        return b""
+for wanted, typed in zip(dialogue[::2], dialogue[1::2]):
+    while wanted.encode() not in shown[place:]:
+        read = more()
+        if not read:
+            sys.exit(f"{wanted} was not shown: {shown}")
+        shown += read
+    place = len(shown)
+    os.write(terminal, typed.encode().decode("unicode_escape").encode())
+while read := more():
+    shown += read
+sys.stdout.write(shown.decode())
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"#;
+
+/// Runs a command at a terminal.
+fn at_terminal(place: &Place, line: &str, dialogue: &str) -> Ran {
+    let Place::Folder(root) = place else {
+        panic!("no folder")
+    };
+    let words: Vec<&str> = line.split(' ').collect();
+    let program = nearhead([]);
+    let mut command = Command::new("python3");
+    command.args(["-c", TERMINAL, dialogue]);
+    command.arg(program.get_program()).args(words);
+    command.arg("--data-dir").arg(root);
+    ran(command, "")
+}
+
+#[test]
+fn a_person_is_asked() {
+    let place = Place::folder("commands-prompted");
+    for line in [
+        "key create --tenant acme --create-tenant --name web",
+        "admin create-account admin",
+    ] {
+        let words: Vec<&str> = line.split(' ').collect();
+        assert_eq!(place.run_with(&words, PASSWORD).code, Some(0), "{line}");
+    }
+    for (line, dialogue, code, part) in [
+        ("key revoke web", "[y/N]|n\\n", 1, "nothing was changed"),
+        ("key revoke web", "[y/N]|\\n", 1, "nothing was changed"),
+        ("key revoke web", "(web of acme, |y\\n", 0, "revoked "),
+        (
+            "tenant remove acme",
+            "with 1 key and its accounts?|no\\n",
+            1,
+            "nothing was changed",
+        ),
+        (
+            "tenant remove acme",
+            "Remove the tenant acme|yes\\n",
+            0,
+            "removed acme",
+        ),
+        (
+            "admin reset-password",
+            "password of admin:|a long new password\\n|Again:|a long new password\\n",
+            0,
+            "changed the password of admin",
+        ),
+        (
+            "admin reset-password",
+            "of admin:|a long new password\\n|Again:|another password\\n|not the same|\\x03",
+            1,
+            "nothing was changed",
+        ),
+        (
+            "admin reset-password",
+            "of admin:|short\\n|Again:|short\\n",
+            2,
+            "at least 12",
+        ),
+        (
+            "admin reset-password",
+            "of admin:|a long new pass\\x03",
+            1,
+            "nothing was changed",
+        ),
+    ] {
+        let ran = at_terminal(&place, line, dialogue);
+        assert_eq!(ran.code, Some(code), "{line}: {}{}", ran.out, ran.err);
+        assert!(
+            ran.out.contains(part),
+            "{line}: {part:?} is not in {}",
+            ran.out
+        );
+        for typed in ["a long new", "another password", "short\r"] {
+            assert!(!ran.out.contains(typed), "{line}: {}", ran.out);
+        }
+    }
+}
