@@ -51,7 +51,8 @@ pub struct DataFolder {
     written_at: Option<Instant>,
 }
 
-/// The folder of a chain, locked until this is dropped, for a process that does not follow the chain.
+/// The folder of a chain, locked until this is dropped, for a process that does not follow the
+/// chain.
 #[derive(Debug)]
 pub struct LockedFolder {
     /// Holds the lock.

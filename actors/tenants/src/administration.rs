@@ -19,7 +19,9 @@
 //! | `requester`, `error` | who asks, and why not |
 //! | `patch`, `settings`, `span`, `secret_text` | parts of operations |
 //! | `configured_keys` | the keys that the configuration names |
-//! | `key_rows` | all keys in one table, for lists |
+//! | `passwords` | proofs that somebody gave a password |
+//! | `tenant_name` | how tenants are named |
+//! | `key_rows`, `recent_use` | all keys in one table, for lists, and what they used of late |
 
 mod accounts;
 mod audit_list;
@@ -29,11 +31,14 @@ mod key_list;
 mod key_rows;
 mod keys;
 mod logins;
+mod passwords;
 mod patch;
+mod recent_use;
 mod requester;
 mod secret_text;
 mod settings;
 mod span;
+mod tenant_name;
 mod tenants;
 mod tokens;
 mod usage;
@@ -51,24 +56,27 @@ pub use self::{
     audit_list::{AUDIT_LIST_MAX, AuditEntryView, AuditListView, AuthorView, ListAudit},
     configured_keys::ConfiguredEntry,
     error::{AdminError, AdminErrorKind, ErrorBody, ErrorView},
-    key_list::{KEY_LIST_MAX, KeyListView, KeySort, ListKeys},
+    key_list::{KEY_LIST_MAX, KeyListView, ListKeys},
+    key_rows::KeySort,
     keys::{
-        ChangedKeyView, CreateKey, GetKey, KeyView, Last24h, NewKeyView, RecordSource, RevokeKey,
-        RotateKey, SecretView, SettingsView, TenantName, UpdateKey,
+        ChangedKeyView, CreateKey, GetKey, KeyView, NewKeyView, RecordSource, RevokeKey, RotateKey,
+        SecretView, SettingsView, UpdateKey,
     },
     logins::{
         Authenticate, AuthenticateNamed, BeginLogin, ClaimFirstAccount, Credential, EndLogin,
-        FindPassword, HasAccounts, MeView, NewLogin, RefuseLogin, StoredPassword, VerifiedPassword,
-        WhoAmI,
+        HasAccounts, MeView, NewLogin, RefuseLogin, WhoAmI,
     },
+    passwords::{FindPassword, StoredPassword, VerifiedPassword},
     patch::Patch,
+    recent_use::Last24h,
     requester::{Identity, Requester},
     secret_text::SecretText,
     settings::{AllowPatch, LimitsPatch, QuotaPatch, RateRequest, SecretRequest, SettingsPatch},
     span::{InvalidSpan, Span},
+    tenant_name::{TenantName, TenantRef},
     tenants::{
         CreateTenant, GetTenant, KeyCounts, ListTenants, RemoveTenant, TENANT_LIST_MAX,
-        TenantListView, TenantRef, TenantView, UpdateTenant,
+        TenantListView, TenantView, UpdateTenant,
     },
     tokens::{CreateToken, ListTokens, NewTokenView, RemoveToken, TokenView, TokensView},
     usage::{
@@ -76,7 +84,7 @@ pub use self::{
     },
 };
 
-use self::{configured_keys::ConfiguredKeys, key_rows::KeyRows, usage::RecentUse};
+use self::{configured_keys::ConfiguredKeys, key_rows::KeyRows, recent_use::RecentUse};
 use crate::{
     UnixMillis,
     account::{AccountChange, Accounts},

@@ -2,8 +2,8 @@
 //!
 //! A request is counted by the worker that answers it, in [`UsageCounts`] of its own: without a
 //! lock, and without an atomic that workers share. Once a second the worker hands its counts to the
-//! owner of the store, which sums them by minute ([`Merged`]) and writes them every seven seconds. So
-//! the end of a process by force loses ten seconds of usage at most.
+//! owner of the store, which sums them by minute ([`Merged`]) and writes them every seven seconds.
+//! So the end of a process by force loses ten seconds of usage at most.
 //!
 //! The store keeps three sums of all usage ([`Resolution`]): by minute for 2 days, by hour for 8
 //! days, by day for 31 days. One transaction adds to all three, so each is complete by itself, and

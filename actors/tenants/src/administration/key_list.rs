@@ -3,7 +3,8 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    AdminError, Administration, KeyView, Operation, Requester, TenantRef, key_rows::RowQuery,
+    AdminError, Administration, KeySort, KeyView, Operation, Requester, TenantRef,
+    key_rows::{KeyRows, RowQuery},
 };
 use crate::record::KeyState;
 
@@ -33,24 +34,6 @@ pub struct ListKeys {
     /// Most keys of the answer; [`KEY_LIST_MAX`] if there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<usize>,
-}
-
-/// By what keys are sorted. Keys that are equal in it are sorted by name and id.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub enum KeySort {
-    /// Their name.
-    #[default]
-    Name,
-    /// Their tenant's name.
-    Tenant,
-    /// When they were made.
-    Created,
-    /// When they were last used.
-    LastUsed,
-    /// Requests of the last 24 hours, as of a minute ago at most.
-    #[serde(rename = "requests24h")]
-    Requests24h,
 }
 
 /// A page of keys.
@@ -124,5 +107,30 @@ pub(super) fn list_limit(limit: Option<usize>, most: usize) -> Result<usize, Adm
             let reason = format!("a page has 1 to {most} entries");
             Err(AdminError::invalid("limit", reason))
         }
+    }
+}
+
+impl Administration {
+    /// The table of all keys.
+    pub(super) fn rows(&mut self) -> &KeyRows {
+        if self.rows.is_none() {
+            self.rows = Some(self.make_rows());
+        }
+        self.rows.get_or_insert_default()
+    }
+
+    fn make_rows(&self) -> KeyRows {
+        let mut rows =
+            KeyRows::with_capacity(self.directory.keys().len() + self.configured.keys().len());
+        for key in self.directory.keys() {
+            let tenant = self.directory.tenant(key.tenant);
+            let tenant = tenant.map_or("", |tenant| tenant.name.as_str());
+            rows.add_stored(key, tenant, self.last_used.get(&key.id).copied());
+        }
+        for entry in self.configured.keys() {
+            let tenant = self.configured_tenant(&entry.tenant);
+            rows.add_configured(entry, tenant, self.last_used.get(&entry.id).copied());
+        }
+        rows
     }
 }

@@ -3,7 +3,9 @@ use std::{
     collections::{HashMap, hash_map::Entry},
 };
 
-use super::{Administration, KeySort};
+use serde::{Deserialize, Serialize};
+
+use super::ConfiguredEntry;
 use crate::{
     UnixMillis,
     command::Change,
@@ -11,6 +13,24 @@ use crate::{
     id::{KeyId, TenantId},
     record::{KeyRecord, KeyState},
 };
+
+/// By what keys are sorted. Keys that are equal in it are sorted by name and id.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum KeySort {
+    /// Their name.
+    #[default]
+    Name,
+    /// Their tenant's name.
+    Tenant,
+    /// When they were made.
+    Created,
+    /// When they were last used.
+    LastUsed,
+    /// Requests of the last 24 hours, as of a minute ago at most.
+    #[serde(rename = "requests24h")]
+    Requests24h,
+}
 
 /// Between the two names of a row. No name has it.
 const SEPARATOR: char = '\n';
@@ -274,41 +294,44 @@ fn compare(one: &KeyRow, other: &KeyRow, by_tenant: bool) -> Ordering {
         .then_with(|| one.id.cmp(&other.id))
 }
 
-impl Administration {
-    /// The table of all keys.
-    pub(super) fn rows(&mut self) -> &KeyRows {
-        if self.rows.is_none() {
-            self.rows = Some(self.make_rows());
-        }
-        self.rows.get_or_insert_default()
-    }
-
-    fn make_rows(&self) -> KeyRows {
-        let keys = self.directory.keys().len() + self.configured.keys().len();
-        let mut rows = KeyRows::default();
+impl KeyRows {
+    /// Nothing yet, with room for this many keys.
+    pub(super) fn with_capacity(keys: usize) -> Self {
+        let mut rows = Self::default();
         rows.rows.reserve(keys);
         rows.places.reserve(keys);
-        for key in self.directory.keys() {
-            let tenant = self.directory.tenant(key.tenant);
-            let tenant = tenant.map_or("", |tenant| tenant.name.as_str());
-            let last_used = self.last_used.get(&key.id).copied();
-            rows.add(KeyRow::new(key, tenant, last_used));
-        }
-        for entry in self.configured.keys() {
-            let name = entry.tenant.as_str();
-            let row = KeyRow {
-                id: entry.id,
-                tenant: self.configured_tenant(&entry.tenant),
-                names: Box::default(),
-                name_start: 0,
-                created: UnixMillis(0),
-                expires: UnixMillis(u64::MAX),
-                last_used: self.last_used.get(&entry.id).copied().unwrap_or_default(),
-                prefix: prefix(entry.prefix.as_str()),
-                is_revoked: false,
-            };
-            rows.add(row.named(name, name));
-        }
         rows
+    }
+
+    /// Adds a key that is stored.
+    pub(super) fn add_stored(
+        &mut self,
+        key: &KeyRecord,
+        tenant: &str,
+        last_used: Option<UnixMillis>,
+    ) {
+        self.add(KeyRow::new(key, tenant, last_used));
+    }
+
+    /// Adds a key that the configuration names.
+    pub(super) fn add_configured(
+        &mut self,
+        entry: &ConfiguredEntry,
+        tenant: TenantId,
+        last_used: Option<UnixMillis>,
+    ) {
+        let name = entry.tenant.as_str();
+        let row = KeyRow {
+            id: entry.id,
+            tenant,
+            names: Box::default(),
+            name_start: 0,
+            created: UnixMillis(0),
+            expires: UnixMillis(u64::MAX),
+            last_used: last_used.unwrap_or_default(),
+            prefix: prefix(entry.prefix.as_str()),
+            is_revoked: false,
+        };
+        self.add(row.named(name, name));
     }
 }

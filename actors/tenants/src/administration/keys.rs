@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::{
-    AdminError, Administration, Operation, Patch, Requester, SecretText, SettingsPatch, Span,
-    TenantRef, requester::detail,
+    AdminError, Administration, Last24h, Operation, Patch, Requester, SecretText, SettingsPatch,
+    Span, TenantName, TenantRef, requester::detail,
 };
 use crate::{
     UnixMillis,
@@ -22,7 +22,8 @@ use crate::{
 /// How long a key that was rotated still lets clients in, unless it is said.
 const OVERLAP: Span = Span::days(1);
 
-/// Most keys of a tenant, up to which its holders may rotate them: one of 20 keys a week, for a year.
+/// Most keys of a tenant, up to which its holders may rotate them: 20 keys, each once a week, for a
+/// year.
 const HOLDER_KEYS_MAX: usize = 1_000;
 
 /// Looks up a key.
@@ -122,16 +123,6 @@ pub struct KeyView {
     pub last24h: Last24h,
 }
 
-/// A tenant's id and name.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct TenantName {
-    /// Identifies it.
-    pub id: TenantId,
-    /// Its name.
-    pub name: Name,
-}
-
 /// What a key is narrowed to.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -166,18 +157,6 @@ pub enum RecordSource {
     Stored,
     /// In flags, the environment or a file: it changes only there.
     Configured,
-}
-
-/// What a key used in the last 24 hours.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Last24h {
-    /// Requests.
-    pub requests: u64,
-    /// Those that were not answered with a result.
-    pub errors: u64,
-    /// Units.
-    pub units: u64,
 }
 
 /// A new key. This is the only answer that has the key itself.

@@ -1,11 +1,11 @@
-use std::{collections::HashMap, convert::Infallible, fmt, str::FromStr};
+use std::collections::HashMap;
 
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::{
     AdminError, Administration, LimitsPatch, Operation, RecordSource, Requester, TenantName,
-    key_list::list_limit, requester::detail,
+    TenantRef, key_list::list_limit, requester::detail,
 };
 use crate::{
     UnixMillis, command::Command, id::TenantId, limits::TenantLimits, name::Name, record::KeyState,
@@ -13,43 +13,6 @@ use crate::{
 
 /// Most tenants of one page of a list.
 pub const TENANT_LIST_MAX: usize = 500;
-
-/// Names a tenant: by its id, or by its name.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct TenantRef(String);
-
-impl TenantRef {
-    pub(super) fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-impl FromStr for TenantRef {
-    type Err = Infallible;
-
-    fn from_str(text: &str) -> Result<Self, Infallible> {
-        Ok(Self(text.to_owned()))
-    }
-}
-
-impl From<TenantId> for TenantRef {
-    fn from(id: TenantId) -> Self {
-        Self(id.to_string())
-    }
-}
-
-impl From<&Name> for TenantRef {
-    fn from(name: &Name) -> Self {
-        Self(name.as_str().to_owned())
-    }
-}
-
-impl fmt::Display for TenantRef {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
 
 /// Lists tenants, sorted by name. Holders see their own.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

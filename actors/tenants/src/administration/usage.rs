@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     AdminError, Administration, Last24h, Operation, Requester, Span, StoreCall, TenantRef,
+    recent_use::RecentUse,
 };
 use crate::{
     UnixMillis,
@@ -279,13 +280,6 @@ fn errors_of(row: &UsageRow) -> u64 {
         Some(OK_LABEL) => 0,
         _ => row.used.requests,
     }
-}
-
-/// What keys used in the 24 hours before a time.
-#[derive(Debug)]
-pub(super) struct RecentUse {
-    at: UnixMillis,
-    used: Arc<HashMap<KeyId, Last24h>>,
 }
 
 impl Administration {

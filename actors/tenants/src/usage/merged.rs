@@ -12,8 +12,8 @@ use crate::{
 };
 
 /// How often merged usage is written. The end of a process by force is to lose ten seconds at most:
-/// a second until a worker hands its counts over, one until the owner looks for what is due, and one
-/// for the write.
+/// a second until a worker hands its counts over, one until the owner looks for what is due, and
+/// one for the write.
 pub const FLUSH_INTERVAL: Duration = Duration::from_secs(7);
 
 /// Most cells that await the next flush: one for each of 100,000 keys, in some 20 MB. A store that
@@ -115,8 +115,8 @@ impl Merged {
         sum.add(used);
     }
 
-    /// Whether it is time to write: [`FLUSH_INTERVAL`] after the last flush, or if half of the room is
-    /// taken.
+    /// Whether it is time to write: [`FLUSH_INTERVAL`] after the last flush, or if half of the room
+    /// is taken.
     #[must_use]
     pub fn is_due(&self, now: UnixMillis) -> bool {
         let is_time = now >= self.flushed_at.after(FLUSH_INTERVAL) || now < self.flushed_at;

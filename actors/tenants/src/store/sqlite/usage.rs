@@ -43,8 +43,8 @@ const EXPIRED_KEYS: i64 = 1_000;
 /// Largest number that is added at once. The sums of 31 days of it fit.
 const ADDED_MAX: u64 = 1 << 40;
 
-/// Most keys of a query that are looked up one by one, which is a page of a list; for more, all sums
-/// are read.
+/// Most keys of a query that are looked up one by one, which is a page of a list; for more, all
+/// sums are read.
 const KEYS_SOUGHT_MAX: usize = 512;
 
 /// The columns of the sums, in the order of [`Used::numbers`].
