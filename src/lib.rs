@@ -19,6 +19,7 @@
 //! |---|---|---|
 //! | `main.rs` | the entry point: starts the service, prints its URL, waits for a signal, sets the exit code | `actix`, `serde_json` |
 //! | `reload.rs` | reads the keys of the configuration again while the program serves | `actix`, `serde_json` |
+//! | `open_browser.rs` | opens the dashboard in a browser | `actix`, `serde_json` |
 //! | `greeting.rs` | what the program prints once it serves | `actix`, `serde_json` |
 //! | `allocator.rs` | the program's memory allocator | `crate::` |
 //! | [`config`] | all options in one table: flag, environment, file, messages | `actix::`, `actix_web::`, `crate::http`, `crate::rpc`, `crate::ws`, `crate::service` |

@@ -2,6 +2,7 @@
 
 mod allocator;
 mod greeting;
+mod open_browser;
 mod reload;
 
 use std::{io, process::ExitCode, thread, time::Instant};
@@ -116,6 +117,12 @@ async fn run(config: &Config, mut signals: Signals, mut reload: Reload<'_>) -> E
         Err(_) => return fail(FAILED, &"the service panicked while it started"),
     };
     print(&greeting::greeting(&service, config));
+    if config.open {
+        match service.first_account_url().or_else(|| service.admin_url()) {
+            Some(url) => open_browser::open_browser(&url),
+            None => tracing::warn!("there is no dashboard to open: --admin-listen is off"),
+        }
+    }
     tokio::select! {
         () = signals.next() => {}
         () = reload.run(&service) => {}

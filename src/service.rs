@@ -384,6 +384,7 @@ impl Startup {
             tenants: tenants.clone(),
             local_only: LocalOnly::new(&config.allowed_hosts),
             public: config.listen,
+            public_url: config.public_url.clone(),
             nodes: config.nodes.iter().map(ToString::to_string).collect(),
             proxy_header: config.admin_proxy_header.clone(),
             first_account: first_account.as_ref().map(FirstAccountToken::digest),

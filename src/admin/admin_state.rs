@@ -25,6 +25,8 @@ pub struct AdminState {
     pub(super) local_only: LocalOnly,
     /// Where the public listener is.
     pub(super) public: SocketAddr,
+    /// The URL at which clients reach it, if that is another one.
+    pub(super) public_url: Option<Arc<str>>,
     /// The URLs of the nodes that are followed, without secrets.
     pub(super) nodes: Arc<[String]>,
     /// The header in which trusted proxies name an account.
@@ -44,6 +46,8 @@ pub(crate) struct AdminSetup {
     pub(crate) local_only: LocalOnly,
     /// Where the public listener is to be.
     pub(crate) public: SocketAddr,
+    /// The URL at which clients reach it, if that is another one.
+    pub(crate) public_url: Option<Box<str>>,
     /// The URLs of the nodes that are followed, without secrets.
     pub(crate) nodes: Vec<String>,
     /// The header in which trusted proxies name an account.
@@ -62,6 +66,7 @@ impl AdminState {
             tenants: setup.tenants,
             local_only: setup.local_only,
             public: setup.public,
+            public_url: setup.public_url.map(Into::into),
             nodes: setup.nodes.into(),
             proxy_header,
             first_account: Arc::new(Mutex::new(setup.first_account)),

@@ -5,6 +5,7 @@
 //! overrides the environment, which overrides the file. The command line, the messages, `nearhead
 //! check` and the test of docs/configuration.md all read [`OPTIONS`].
 
+mod public_url;
 mod resolve;
 mod usage;
 mod value;
@@ -24,6 +25,7 @@ use crate::{
     limits,
 };
 
+use public_url::public_url;
 pub use resolve::{Command, CommandError, Export, Resolved};
 pub use value::{AdminListen, ApiKey, Cap, LogFormat, SourceKind};
 use value::{
@@ -282,6 +284,14 @@ options! {
     /// proxy has to remove it from what clients send
     "admin-proxy-header" admin_proxy_header: Option<Box<str>> = None,
         "NAME", "the name of a header, such as X-Forwarded-User", header_name;
+    /// The URL at which clients reach the public listener, such as that of a proxy with TLS: the
+    /// examples of the dashboard have it. Without this it is the listener's address
+    "public-url" public_url: Option<Box<str>> = None,
+        "URL", "a URL such as https://rpc.example.org, without a query", public_url;
+    /// Open the dashboard in a browser of this machine at the start, for the first account if there
+    /// is none
+    "open" open: bool = false,
+        "BOOL", "true or false", parsed;
     /// Requests per second of each tenant; 0 for no limit
     "rate-limit" rate_limit: u32 = 0,
         "REQUESTS", "a whole number from 0 to 1000000", |text| whole(text, 0, 1_000_000);

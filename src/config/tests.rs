@@ -115,6 +115,12 @@ const SAMPLES: &[(&str, &str, &str)] = &[
     ),
     ("trusted-proxy", "10.1.2.3/8,::1", "10.0.0.0/8, ::1/128"),
     ("admin-proxy-header", "X-Forwarded-User", "x-forwarded-user"),
+    (
+        "public-url",
+        "https://rpc.example.org/eth/",
+        "https://rpc.example.org/eth",
+    ),
+    ("open", "true", "true"),
     ("rate-limit", "100", "100"),
     ("tenant-metrics", "true", "true"),
     ("methods", "core", "core"),

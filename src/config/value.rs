@@ -352,7 +352,7 @@ impl Parse for AdminListen {
 }
 
 /// The one text of an option that is not a list.
-fn single(texts: &[String]) -> Option<&str> {
+pub(super) fn single(texts: &[String]) -> Option<&str> {
     match texts {
         [text] => Some(text.trim()),
         _ => None,

@@ -25,7 +25,7 @@ export async function call(page, url, method, params = []) {
 export async function openSession(page, url) {
   await page.evaluate((url) => new Promise((opened, failed) => {
     const socket = new WebSocket(url)
-    window.closed = new Promise((closed) => {
+    window.ended = new Promise((closed) => {
       socket.onclose = ({ code, reason }) => {
         closed([code, reason])
         failed(new Error(`closed: ${code}`))
@@ -34,5 +34,5 @@ export async function openSession(page, url) {
     socket.onopen = () => socket.send(JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'eth_subscribe', params: ['newHeads'] }))
     socket.onmessage = opened
   }), url)
-  return { closed: () => page.evaluate(() => window.closed) }
+  return { closed: () => page.evaluate(() => window.ended) }
 }

@@ -27,13 +27,14 @@ export async function drawn(page) {
 /** Takes the pictures of the page that is shown, and checks each. */
 export async function take(page, kept, name) {
   await drawn(page)
+  await page.evaluate(() => scrollTo(0, 0))
   for (const [look, colorScheme, viewport] of LOOKS) {
     await page.emulateMedia({ colorScheme, reducedMotion: 'reduce' })
     await page.setViewportSize(viewport)
-    if (viewport === PHONE) await checkWidth(page, `${name}, ${look}`)
     // Charts take the width of the window a moment after it changes.
     await page.waitForFunction(() => [...document.querySelectorAll('.uplot')].every(
       (chart) => chart.clientWidth <= chart.parentElement.clientWidth))
+    if (viewport === PHONE) await checkWidth(page, `${name}, ${look}`)
     await page.screenshot({ path: join(kept, `${name}-${look}.png`), fullPage: true, animations: 'disabled' })
     if (look !== 'phone') await checkAccess(page, `${name}, ${look}`)
   }

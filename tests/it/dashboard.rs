@@ -1,9 +1,19 @@
 //! The dashboard in a real browser: tests/browser does what a person does, and keeps pictures of
 //! every page under target/screenshots.
 
-use std::{path::Path, process::Command};
+use std::{fs, os::unix::fs::PermissionsExt as _, path::Path, process::Command};
 
-use crate::harness::{Process, Server, installed, nearhead};
+use crate::harness::{Process, Server, check, installed, nearhead, scratch, wait_until};
+
+/// The link that makes the first account, as it is printed.
+fn link(server: &Server) -> String {
+    let path = server.process.output.wait_for("the link", |text| {
+        let (_, token) = text.split_once("/first-account?token=")?;
+        let token = token.split_whitespace().next()?;
+        Some(format!("/first-account?token={token}"))
+    });
+    format!("http://{}{path}", server.admin.unwrap())
+}
 
 #[test]
 fn a_person_uses_it_in_a_browser() {
@@ -16,21 +26,39 @@ fn a_person_uses_it_in_a_browser() {
         "500ms",
     ];
     let server = Server::of(&mut nearhead(arguments));
-    let link = server.process.output.wait_for("the link", |text| {
-        let (_, path) = text.split_once("/first-account?token=")?;
-        let token = path.split_whitespace().next()?;
-        Some(format!(
-            "http://{}/first-account?token={token}",
-            server.admin.unwrap()
-        ))
-    });
     installed("tests/browser/node_modules/.installed");
     let mut browser = Command::new("node");
     browser
         .arg(installed("tests/browser/dashboard.mjs"))
-        .args([link, format!("http://{}", server.address)])
+        .args([link(&server), format!("http://{}", server.address)])
         .arg(Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("screenshots"));
     let (status, text) = Process::start(&mut browser).wait();
     assert!(status.success(), "{status}\n{text}");
     print!("{text}");
+}
+
+/// With `--open`, the program that opens a browser gets the link.
+#[cfg(target_os = "linux")]
+#[test]
+fn it_is_opened_at_the_start() {
+    let folder = scratch("open");
+    let (opener, opened) = (folder.join("xdg-open"), folder.join("opened"));
+    let script = format!(
+        "#!/bin/sh\necho \"$1\" >{0}.new\nmv {0}.new {0}\n",
+        opened.display()
+    );
+    fs::write(&opener, script).unwrap();
+    fs::set_permissions(&opener, fs::Permissions::from_mode(0o755)).unwrap();
+    let arguments = [
+        "--open",
+        "--listen",
+        "127.0.0.1:0",
+        "--admin-listen",
+        "127.0.0.1:0",
+    ];
+    let path = format!("{}:{}", folder.display(), std::env::var("PATH").unwrap());
+    let server = Server::of(nearhead(arguments).env("PATH", path));
+    wait_until("opened", || opened.exists());
+    let url = fs::read_to_string(opened).unwrap();
+    check("the URL", &url.trim().to_owned(), &link(&server));
 }

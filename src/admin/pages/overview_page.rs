@@ -17,8 +17,8 @@ use crate::admin::{
 struct OverviewPage {
     frame: Frame,
     readiness: State,
-    /// Why the service is not ready.
-    why_not: Option<String>,
+    /// Why the service is not ready, and why its store does not work.
+    warnings: Vec<String>,
     has_no_keys: bool,
     tiles: Vec<Tile>,
     nodes: Vec<NodeView>,
@@ -27,7 +27,7 @@ struct OverviewPage {
 
 /// How much of something that is bounded is in use.
 struct Saturation {
-    name: String,
+    name: &'static str,
     used: usize,
     most: usize,
     share: f64,
@@ -71,8 +71,13 @@ pub(super) async fn show(visit: &Visit<'_>) -> Answer {
         true => show::state("good", "ready"),
         false => show::state("bad", "not ready"),
     };
+    let not_ready = (!view.ready).then(|| format!("Not ready: {}.", view.reasons.join("; ")));
+    let store = view.store_failure.as_ref().map(|failure| {
+        format!("Tenants, keys and usage cannot be stored: {failure}. Requests are served on.")
+    });
+    let warnings = not_ready.into_iter().chain(store).collect();
     let saturation = view.permits.iter().map(|permits| Saturation {
-        name: permits.kind.replace('_', " "),
+        name: kind(permits.kind),
         used: permits.in_use,
         most: permits.in_use + permits.available,
         share: permits.in_use as f64 / (permits.in_use + permits.available).max(1) as f64,
@@ -80,7 +85,7 @@ pub(super) async fn show(visit: &Visit<'_>) -> Answer {
     page(&OverviewPage {
         frame,
         readiness,
-        why_not: (!view.ready).then(|| format!("Not ready: {}.", view.reasons.join("; "))),
+        warnings,
         has_no_keys,
         tiles: tiles(&view),
         saturation: saturation.collect(),
@@ -88,9 +93,22 @@ pub(super) async fn show(visit: &Visit<'_>) -> Answer {
     })
 }
 
+/// A kind of permits in words.
+fn kind(kind: &'static str) -> &'static str {
+    match kind {
+        "cheap" => "Cheap calls",
+        "measured" => "Measured calls",
+        "batch_bytes_64k" => "Answers of batches, in 64 KiB",
+        "log_lookups" => "Look-ups for logs",
+        "proof_keys" => "Keys of proofs",
+        "remote_accounts" => "Accounts awaited from nodes",
+        other => other,
+    }
+}
+
 fn age(seconds: f64) -> String {
     match seconds {
-        ..1.0 => "less than a second old".to_owned(),
+        ..10.0 => format!("{seconds:.1} s old"),
         ..120.0 => format!("{seconds:.0} s old"),
         _ => format!("{:.0} min old", seconds / 60.0),
     }

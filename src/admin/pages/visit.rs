@@ -70,7 +70,11 @@ impl<'a> Visit<'a> {
 
     /// The public listener's URL, for examples.
     pub(super) fn public_url(&self) -> String {
-        format!("http://{}", reachable(self.context.admin.public))
+        let admin = self.context.admin;
+        match &admin.public_url {
+            Some(url) => url.to_string(),
+            None => format!("http://{}", reachable(admin.public)),
+        }
     }
 
     /// Refuses holders.

@@ -113,6 +113,18 @@ const WRONG: &[(&str, &str, &str)] = &[
     ("allowed-host", "localhost:1", "without a port"),
     ("trusted-proxy", "10.0.0.0/33", "10.0.0.0/8"),
     ("admin-proxy-header", "x user", "the name of a header"),
+    ("public-url", "rpc.example.org", "https://rpc.example.org"),
+    (
+        "public-url",
+        "https://rpc.example.org/?a",
+        "without a query",
+    ),
+    (
+        "public-url",
+        "ftp://rpc.example.org",
+        "https://rpc.example.org",
+    ),
+    ("open", "yes", "true or false"),
     ("workers", "0", "from 1"),
     ("workers", "-1", "from 1"),
     ("workers", "two", "from 1"),
