@@ -211,6 +211,7 @@ fn flatten(path: &str, value: &Value, parts: &mut Vec<String>) {
             }
             return;
         }
+        Value::Array(values) if values.is_empty() => "none".to_owned(),
         Value::Array(values) => {
             let texts = values.iter().map(|value| match value.as_str() {
                 Some(text) => text.to_owned(),
