@@ -3,11 +3,10 @@
 use std::sync::Arc;
 
 use alloy_primitives::B256;
-use nearhead_chain::block::Block;
 
 use super::{
     Follower,
-    fetching::Goal,
+    fetching::{Goal, linked},
     interface::{FetchError, FirstBlock, HeldWindow, Upstream},
     work::{self, Answered, CallAnswer, PollAnswer, Purpose, StatedIdentity},
 };
@@ -15,7 +14,7 @@ use crate::upstream::{
     agree::{HeadAuthority, Said, Settled},
     client::{CallError, HeadClaim},
     health::{CallClass, Fault, UpstreamId, Verdict},
-    plan::{Ask, FetchedBlock},
+    plan::Ask,
 };
 
 /// An upstream is at fault once it has lacked a block that it named this many times in a row.
@@ -270,15 +269,5 @@ impl<U: Upstream, W: HeldWindow, A: HeadAuthority> Follower<U, W, A> {
                 }
             }
         }
-    }
-}
-
-/// A block as the plan knows it; the plan returns what `returned` makes of it.
-fn linked<T>(block: Arc<Block>, returned: impl FnOnce(Arc<Block>) -> T) -> FetchedBlock<T> {
-    FetchedBlock {
-        number: block.number(),
-        hash: block.hash,
-        parent_hash: block.header.parent_hash,
-        block: returned(block),
     }
 }

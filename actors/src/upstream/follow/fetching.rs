@@ -8,7 +8,7 @@ use super::{interface::FirstBlock, work::Purpose};
 use crate::upstream::{
     agree::{NodeSet, Point},
     health::{Moment, UpstreamId},
-    plan::{Ask, Backfill, SyncPath},
+    plan::{Ask, Backfill, FetchedBlock, SyncPath},
 };
 
 /// A sync to a head.
@@ -56,6 +56,18 @@ pub(super) enum Goal {
 
 impl Goal {
     pub(super) const RESET: Self = Self::Reset { first: None };
+
+    /// The blocks of a path that were fetched: those that are applied first, then others.
+    pub(super) fn into_blocks(self) -> Vec<FetchedBlock<Arc<Block>>> {
+        match self {
+            Self::Path(path) => path.into_blocks().collect(),
+            Self::Advance { applied, .. } => applied
+                .into_iter()
+                .map(|block| linked(block, |block| block))
+                .collect(),
+            Self::Reset { .. } => Vec::new(),
+        }
+    }
 
     /// Whether nothing is left to fetch.
     pub(super) const fn is_complete(&self) -> bool {
@@ -125,4 +137,17 @@ pub(super) struct GenesisFetch {
     pub(super) hold_until: Moment,
     /// Failures in a row; they select the upstream to ask next.
     pub(super) failures: u32,
+}
+
+/// A block as the plan knows it; the plan returns what `returned` makes of it.
+pub(super) fn linked<T>(
+    block: Arc<Block>,
+    returned: impl FnOnce(Arc<Block>) -> T,
+) -> FetchedBlock<T> {
+    FetchedBlock {
+        number: block.number(),
+        hash: block.hash,
+        parent_hash: block.header.parent_hash,
+        block: returned(block),
+    }
 }

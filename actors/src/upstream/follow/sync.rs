@@ -1,5 +1,7 @@
 //! The fetches of a sync: which upstream is asked for its blocks, and when another one is.
 
+use nearhead_chain::window::WINDOW_BLOCKS;
+
 use super::{
     Follower, STUCK_MIN,
     fetching::{Goal, HeadSync, SyncCall},
@@ -31,13 +33,16 @@ impl<U: Upstream, W: HeldWindow, A: HeadAuthority> Follower<U, W, A> {
             }
             return;
         }
-        self.sync = None;
+        let earlier = self.sync.take();
         // An upstream can name many heads that nobody else has. Each waits for the one before.
         if !fetch.is_agreed && self.sync_calls_to(from) > 0 {
             return;
         }
         let held = self.window.held();
-        let path = |held: &W::Held| Goal::Path(SyncPath::to(to.0, to.1, held));
+        // The new head is often above the earlier one, whose path may be long.
+        let known = earlier.into_iter().flat_map(|sync| sync.goal.into_blocks());
+        let known = known.take(WINDOW_BLOCKS);
+        let path = |held: &W::Held| Goal::Path(SyncPath::to(to.0, to.1, held).knowing(known));
         self.sync = Some(HeadSync {
             upstream: from,
             voters: fetch.voters,

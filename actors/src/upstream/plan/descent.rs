@@ -47,6 +47,8 @@ pub(super) struct Descent<T> {
     /// Number and hash of the next block to take; `None` below block 0.
     next: Option<(u64, B256)>,
     entries: BTreeMap<u64, DescentEntry<T>>,
+    /// Blocks that an earlier walk has fetched, by their numbers. They are likely on this one's way.
+    known: BTreeMap<u64, FetchedBlock<T>>,
 }
 
 #[derive(Clone, Debug)]
@@ -62,7 +64,26 @@ impl<T> Descent<T> {
         Self {
             next: Some((number, hash)),
             entries: BTreeMap::new(),
+            known: BTreeMap::new(),
         }
+    }
+
+    /// The same walk, which takes these blocks where it comes to them, and does not ask for them.
+    pub(super) fn knowing(self, blocks: impl IntoIterator<Item = FetchedBlock<T>>) -> Self {
+        let known = blocks.into_iter().map(|block| (block.number, block));
+        Self {
+            known: known.collect(),
+            ..self
+        }
+    }
+
+    /// The blocks that were fetched, or were known, and not taken.
+    pub(super) fn into_blocks(self) -> impl Iterator<Item = FetchedBlock<T>> {
+        let fetched = self.entries.into_values().filter_map(|entry| match entry {
+            DescentEntry::Fetched(fetched) => Some(fetched),
+            DescentEntry::Asked(_) | DescentEntry::Failed => None,
+        });
+        fetched.chain(self.known.into_values())
     }
 
     /// Number and hash of the next block to take.
@@ -80,14 +101,22 @@ impl<T> Descent<T> {
         if let Some(DescentEntry::Failed) = self.entries.get(&number) {
             self.entries.remove(&number);
         }
+        let is_next_known = self
+            .known
+            .get(&number)
+            .is_some_and(|known| known.hash == hash);
+        let known = &self.known;
         let mut want = |ask: Ask| {
             self.entries.entry(ask.number()).or_insert_with(|| {
                 asks.push(ask);
                 DescentEntry::Asked(ask)
             });
         };
-        want(Ask::Hash { number, hash });
+        if !is_next_known {
+            want(Ask::Hash { number, hash });
+        }
         let guesses = (lowest..number).rev().take(width.saturating_sub(1));
+        let guesses = guesses.filter(|number| !known.contains_key(number));
         guesses.map(Ask::Number).for_each(&mut want);
         asks
     }
@@ -133,21 +162,24 @@ impl<T> Descent<T> {
         entry.filter(|entry| matches!(entry, DescentEntry::Asked(asked) if *asked == ask))
     }
 
-    /// Takes the next block, if it was fetched.
+    /// Takes the next block, if it was fetched or is known.
     pub(super) fn take(&mut self) -> Option<FetchedBlock<T>> {
         let (number, hash) = self.next?;
-        match self.entries.remove(&number)? {
-            DescentEntry::Fetched(fetched) if fetched.hash == hash => {
-                let below = number.checked_sub(1);
-                self.next = below.map(|below| (below, fetched.parent_hash));
-                Some(fetched)
-            }
-            // A wrong guess.
-            DescentEntry::Fetched(_) | DescentEntry::Failed => None,
-            asked @ DescentEntry::Asked(_) => {
+        let fetched = match self.entries.remove(&number) {
+            Some(DescentEntry::Fetched(fetched)) if fetched.hash == hash => Some(fetched),
+            // Its answer is on its way, and has to find its entry.
+            Some(asked @ DescentEntry::Asked(_)) => {
                 self.entries.insert(number, asked);
-                None
+                return None;
             }
-        }
+            // A wrong guess, or nothing.
+            Some(DescentEntry::Fetched(_) | DescentEntry::Failed) | None => {
+                let known = self.known.remove(&number);
+                known.filter(|known| known.hash == hash)
+            }
+        }?;
+        let below = number.checked_sub(1);
+        self.next = below.map(|below| (below, fetched.parent_hash));
+        Some(fetched)
     }
 }

@@ -14,7 +14,7 @@ use crate::upstream::chain::Chain;
 pub(crate) struct SyncPath<T> {
     descent: Descent<T>,
     /// The upstream's head first.
-    applied: Vec<T>,
+    applied: Vec<FetchedBlock<T>>,
     /// Whether no path can lead to the upstream's head: it is a window or more above the held head,
     /// or not above the oldest block.
     is_too_far: bool,
@@ -44,6 +44,19 @@ impl<T> SyncPath<T> {
             applied: Vec::new(),
             is_too_far: ahead >= WINDOW_BLOCKS as u64 || number <= held.oldest(),
         }
+    }
+
+    /// The same path, which takes these blocks where it comes to them.
+    pub(crate) fn knowing(self, blocks: impl IntoIterator<Item = FetchedBlock<T>>) -> Self {
+        Self {
+            descent: self.descent.knowing(blocks),
+            ..self
+        }
+    }
+
+    /// The blocks that were fetched or known: those of the path first, from the head down.
+    pub(crate) fn into_blocks(self) -> impl Iterator<Item = FetchedBlock<T>> {
+        self.applied.into_iter().chain(self.descent.into_blocks())
     }
 
     /// What to ask for so that up to `width` calls are in progress.
@@ -87,11 +100,10 @@ impl<T> SyncPath<T> {
             }
             if held.has(number, hash) {
                 let reverted = held.head().0.saturating_sub(number);
-                let mut applied = std::mem::take(&mut self.applied);
-                applied.reverse();
+                let applied = std::mem::take(&mut self.applied).into_iter().rev();
                 return Some(PathOutcome::Advance {
                     reverted: reverted as usize,
-                    applied,
+                    applied: applied.map(|fetched| fetched.block).collect(),
                 });
             }
             // Its parent would be below the window.
@@ -99,7 +111,7 @@ impl<T> SyncPath<T> {
                 return Some(PathOutcome::Reset);
             }
             let fetched = self.descent.take()?;
-            self.applied.push(fetched.block);
+            self.applied.push(fetched);
         }
     }
 }

@@ -100,6 +100,8 @@ struct Sync {
     next: Point,
     /// The head first.
     staged: Vec<Id>,
+    /// Blocks that an earlier sync has fetched.
+    known: Vec<Id>,
     progressed_at: u64,
     /// Since when the upstream has been asked.
     from_since: u64,
@@ -107,6 +109,18 @@ struct Sync {
     is_agreed: bool,
     /// Whether the upstream counts as slow.
     is_slow: bool,
+}
+
+impl Sync {
+    fn into_blocks(self) -> Vec<Id> {
+        let blocks = self.staged.into_iter().chain(self.known);
+        blocks.take(WINDOW).collect()
+    }
+
+    fn stage(&mut self, id: Id, parent: B256) {
+        self.staged.push(id);
+        self.next = (self.next.0.saturating_sub(1), parent);
+    }
 }
 
 pub(super) struct SimFollower {
@@ -322,11 +336,13 @@ impl SimFollower {
                 false
             }
             Some(fetch) => {
+                let earlier = self.sync.take();
                 self.sync = Some(Sync {
                     from: fetch.from,
                     to: fetch.to,
                     next: fetch.to,
                     staged: Vec::new(),
+                    known: earlier.map_or_else(Vec::new, Sync::into_blocks),
                     progressed_at: world.step,
                     from_since: world.step,
                     is_complete: false,
@@ -359,6 +375,7 @@ impl SimFollower {
         let step = world.step;
         self.change_slow_source(step);
         for _ in 0..WIDTH {
+            self.stage_known(world);
             let Some(sync) = &mut self.sync else {
                 return;
             };
@@ -385,15 +402,26 @@ impl SimFollower {
                 self.sync = None;
                 return;
             }
-            self.links.insert(sync.next, tree::hash(block.parent));
-            sync.staged.push(id);
+            let parent = tree::hash(block.parent);
+            self.links.insert(sync.next, parent);
             if step <= sync.progressed_at.max(sync.from_since) + PATIENCE {
                 let tracked = &mut self.nodes[from];
                 tracked.delays = tracked.delays.saturating_sub(1);
             }
             (sync.progressed_at, sync.is_slow) = (step, false);
-            let below = sync.next.0.saturating_sub(1);
-            sync.next = (below, tree::hash(block.parent));
+            sync.stage(id, parent);
+            self.check_complete();
+        }
+    }
+
+    /// Goes on with the blocks that an earlier sync has fetched.
+    fn stage_known(&mut self, world: &World) {
+        while let Some(sync) = self.sync.as_mut().filter(|sync| !sync.is_complete)
+            && let Some(id) = world.tree.find(sync.next.1)
+            && let Some(at) = sync.known.iter().position(|known| *known == id)
+        {
+            sync.known.swap_remove(at);
+            sync.stage(id, tree::hash(world.tree.get(id).parent));
             self.check_complete();
         }
     }

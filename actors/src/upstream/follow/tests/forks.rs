@@ -426,6 +426,38 @@ async fn a_path_is_kept_while_nobody_may_be_asked() {
     assert_eq!(above, 20, "{asked:?}");
 }
 
+/// The head of a path is left for a higher one, which nothing links to it yet. What was fetched of
+/// the path is not fetched again.
+#[tokio::test(start_paused = true)]
+async fn a_path_is_kept_when_its_head_moves_on() {
+    let mut scene = Scene::with_quorum(3, 2, 300);
+    scene.run_for(2_000).await;
+    for upstream in &scene.upstreams {
+        let gone = Behavior::Error(CallError::Connection("gone".into()));
+        upstream.set_behavior(gone);
+    }
+    scene.mine(40);
+    scene.run_for(40_000).await;
+    for upstream in [1, 2] {
+        scene.upstreams[upstream].set_behavior(Behavior::NotFound(320));
+        scene.upstreams[upstream].take_blocks();
+    }
+    for _ in 0..8 {
+        scene.run_for(500).await;
+        scene.mine(5);
+    }
+    assert_eq!(scene.head(), 300);
+    for upstream in [1, 2] {
+        scene.upstreams[upstream].set_behavior(Behavior::Honest);
+    }
+    scene.run_for(3_000).await;
+    assert_eq!(scene.head(), 380);
+    let asked = [1, 2].map(|upstream| scene.upstreams[upstream].take_blocks());
+    let above = |number: &&u64| (321..=380).contains(*number);
+    let above = asked.iter().flatten().filter(above).count();
+    assert!(above <= 66, "{above}: {asked:?}");
+}
+
 /// Upstreams that give a long path slowly are not at fault where no other one vouches for it.
 #[tokio::test(start_paused = true)]
 async fn only_another_voter_shows_that_an_upstream_is_slow() {

@@ -26,6 +26,12 @@ fn expected(held: &TreeWindow<'_>, head: usize) -> PathOutcome<usize> {
     }
 }
 
+/// The path to the head of `upstream`.
+fn path_to(held: &TreeWindow<'_>, upstream: &ScriptedUpstream<'_>) -> SyncPath<usize> {
+    let tree = held.tree;
+    SyncPath::to(tree.number(upstream.head), tree.hash(upstream.head), held)
+}
+
 /// Follows the path to the head of `upstream` to its end.
 fn follow(
     held: &TreeWindow<'_>,
@@ -33,8 +39,16 @@ fn follow(
     width: usize,
     rng: &mut Rng,
 ) -> PathOutcome<usize> {
-    let tree = held.tree;
-    let mut path = SyncPath::to(tree.number(upstream.head), tree.hash(upstream.head), held);
+    follow_path(path_to(held, upstream), held, upstream, width, rng)
+}
+
+fn follow_path(
+    mut path: SyncPath<usize>,
+    held: &TreeWindow<'_>,
+    upstream: &mut ScriptedUpstream<'_>,
+    width: usize,
+    rng: &mut Rng,
+) -> PathOutcome<usize> {
     loop {
         if let Some(outcome) = path.outcome(held) {
             return outcome;
@@ -74,6 +88,69 @@ fn a_sync_path_leads_through_the_common_ancestor() {
         }
     }
     assert!(advances > 80 && resets > 80, "{advances} {resets}");
+}
+
+/// A path that is left for one to a later head is not fetched again, wherever it was left.
+#[test]
+fn a_path_goes_on_with_the_blocks_of_an_earlier_one() {
+    const WIDTH: usize = 8;
+    for (reorg, blocks, later, answers) in [
+        (60, 60, 3, 0),
+        (60, 60, 3, 1),
+        (60, 60, 3, 20),
+        (60, 60, 3, 60),
+        (60, 61, 1, 61),
+        (0, 40, 2, 30),
+        (0, 40, 2, 40),
+        (126, 120, 9, 100),
+    ] {
+        let case = format!("{reorg} {blocks} {later} {answers}");
+        let mut tree = Tree::chain(300);
+        let fork = tree.ancestor(300, 300 - reorg).unwrap();
+        let middle = tree.grow(fork, blocks);
+        let head = tree.grow(middle, later);
+        let held = tree.window(300, 128);
+        let mut upstream = ScriptedUpstream::new(&tree, middle);
+        let mut earlier = path_to(&held, &upstream);
+        for _ in 0..answers {
+            assert_eq!(earlier.outcome(&held), None, "{case}");
+            upstream.receive(earlier.ask(WIDTH, &held));
+            let (ask, found) = upstream.answer(&mut Rng(7)).unwrap();
+            earlier.got(ask, found.unwrap());
+        }
+        let mut upstream = ScriptedUpstream::new(&tree, head);
+        let path = path_to(&held, &upstream).knowing(earlier.into_blocks());
+        let outcome = follow_path(path, &held, &mut upstream, WIDTH, &mut Rng(7));
+        assert_eq!(outcome, expected(&held, head), "{case}");
+        let missing = later + blocks.saturating_sub(answers);
+        // Guesses are made before it is known that a block is the one of the earlier path.
+        assert!(
+            (later..=missing + 2 * WIDTH).contains(&upstream.asked),
+            "{case}: {}",
+            upstream.asked
+        );
+    }
+}
+
+/// Blocks of other chains do no harm.
+#[test]
+fn known_blocks_are_taken_only_on_the_path() {
+    for seed in 1..=campaign::rounds(200, 2_000) {
+        let mut rng = Rng(seed << 20);
+        let tree = Tree::random(&mut rng);
+        let held = tree.window(rng.below(tree.len()) as usize, 1 + rng.below(128));
+        let mut upstream = ScriptedUpstream::new(&tree, rng.below(tree.len()) as usize);
+        if held.hash_at(tree.number(upstream.head)) == Some(tree.hash(upstream.head)) {
+            continue;
+        }
+        let known: Vec<_> = (0..64)
+            .map(|_| tree.found(rng.below(tree.len()) as usize))
+            .collect();
+        let path = path_to(&held, &upstream).knowing(known);
+        let head = upstream.head;
+        let outcome = follow_path(path, &held, &mut upstream, 4, &mut rng);
+        assert_eq!(outcome, expected(&held, head), "seed {seed}");
+    }
 }
 
 /// Checks the number of calls that a path takes with an honest upstream.
