@@ -67,6 +67,8 @@ pub(crate) struct Situation<'a, C> {
     pub(crate) block_time: Duration,
     /// The served chain; `None` before the first block.
     pub(crate) held: Option<&'a C>,
+    /// When its head last changed.
+    pub(crate) head_since: Moment,
     /// Verified blocks that are not served yet.
     pub(crate) links: &'a Links,
     /// The sync in progress: which upstream is asked, and for the path to which head.

@@ -136,6 +136,23 @@ fn survey<C: Chain>(tally: &Tally<'_, C>, policy: &Policy, lowest: Option<u64>) 
     }
     keep_sync(tally, policy, &mut survey);
     survey
+        .eligible
+        .take_if(|block| waits_for_higher(tally, *block, survey.unproven));
+    survey
+}
+
+/// Whether a block above the head waits for a block time after the last change, because a quorum
+/// vouches for a higher one. That one has to contain each new head as soon as it is finalized. If
+/// the head went on block by block, it would never be proven.
+fn waits_for_higher<C: Chain>(
+    tally: &Tally<'_, C>,
+    block: Agreed,
+    unproven: Option<Agreed>,
+) -> bool {
+    let at = tally.view.at;
+    let is_higher = unproven.is_some_and(|higher| higher.point.0 > block.point.0);
+    let is_recent = at.now.saturating_sub(at.head_since) < at.block_time;
+    is_higher && is_recent && tally.head.is_some() && !is_behind(tally, block)
 }
 
 /// Keeps a sync as long as a quorum vouches for its head, although there is a higher head by now.

@@ -108,6 +108,8 @@ pub(crate) struct Follower<U: Upstream, W, A> {
     decided: Option<(Choice, usize)>,
     /// When that was reported.
     decided_at: Moment,
+    /// When the head last changed.
+    head_since: Moment,
     /// What becomes of the head now, and since when.
     choice_since: Option<(Choice, Moment)>,
     /// Since when the head has stood, for whatever reasons.
@@ -188,6 +190,7 @@ impl<U: Upstream, W: HeldWindow, A: HeadAuthority> Follower<U, W, A> {
             settled: None,
             decided: None,
             decided_at: Duration::ZERO,
+            head_since: Duration::ZERO,
             choice_since: None,
             stands_since: None,
             quarantined: NodeSet::default(),

@@ -61,6 +61,7 @@ impl<U: Upstream, W: HeldWindow, A: HeadAuthority> Follower<U, W, A> {
             now,
             block_time: self.health.block_time(),
             held: held.as_ref(),
+            head_since: self.head_since,
             links: &self.links,
             syncing: self.sync.as_ref().map(|sync| (sync.upstream, sync.head)),
             nodes: &nodes,
@@ -144,6 +145,7 @@ impl<U: Upstream, W: HeldWindow, A: HeadAuthority> Follower<U, W, A> {
 
     fn head_changed(&mut self, upstream: UpstreamId, number: u64) {
         let now = self.now();
+        self.head_since = now;
         self.health.advanced(now, number);
         if self.preferred.replace(upstream) != Some(upstream) {
             (self.on_event)(Event::Preferred(upstream));

@@ -8,6 +8,7 @@ fn decide(scene: &mut Scene, now: Moment) -> Decision {
         now,
         block_time: BLOCK_TIME,
         held: scene.held.as_ref(),
+        head_since: Duration::ZERO,
         links: &scene.links,
         syncing: None,
         nodes: &scene.nodes,

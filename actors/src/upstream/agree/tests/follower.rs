@@ -131,7 +131,7 @@ pub(super) struct SimFollower {
     pub(super) choice: Choice,
     /// The step of the last change of the head.
     pub(super) changed_at: u64,
-    /// How many times a sync was dropped, to a head that an honest quorum has.
+    /// How many times a sync was dropped with its blocks, to a head that an honest quorum has.
     pub(super) dropped: u64,
     policy: Policy,
     /// Steps that a call takes.
@@ -219,6 +219,7 @@ impl SimFollower {
             now: world.now(),
             block_time: world.block_time,
             held: self.held.as_ref(),
+            head_since: world.time_of(self.changed_at),
             links: &self.links,
             syncing: self.sync.as_ref().map(|sync| (sync.from, sync.to)),
             nodes: &access,
@@ -318,6 +319,8 @@ impl SimFollower {
         if let Some(sync) = &mut self.sync {
             match decision.fetch.filter(|fetch| fetch.to == sync.to) {
                 Some(fetch) => sync.is_agreed |= fetch.is_agreed,
+                // A sync to another head takes the blocks over.
+                None if decision.fetch.is_some() => {}
                 None => self.dropped += u64::from(sync.is_agreed && world.is_agreed(sync.to)),
             }
         }

@@ -99,6 +99,7 @@ impl Chain for ServedBranch {
 /// - The served chain: `a90..a100`, or nothing. After it: `F=a95` is finalized, `S=a97` is safe,
 ///   `T=c81` is trusted, `sync=a101` is being fetched from the first upstream, `linked=c101` is a
 ///   verified block whose path is known down to branch `a`, `known=z101..98` are verified blocks.
+///   `since=1` says that the head changed half a block time ago, and not long ago.
 /// - For each upstream, its statements in order, separated by commas. `a100` is a head, and
 ///   `a100@3` one that it named three half block times ago; it still names the last one now. `!`
 ///   says that it does not. `?99=a99` is an answer, `f=a90` and `s=a95` are settled blocks,
@@ -107,6 +108,7 @@ impl Chain for ServedBranch {
 struct Scene {
     quorum: Quorum,
     held: Option<ServedBranch>,
+    head_since: Moment,
     links: Links,
     syncing: Option<(usize, Point)>,
     nodes: Vec<NodeAccess>,
@@ -123,11 +125,13 @@ impl Scene {
         };
         let nodes: Vec<&str> = nodes.split_whitespace().collect();
         let (mut held, mut finalized, mut safe) = (None, None, None);
+        let mut head_since = Duration::ZERO;
         let (mut trusted, mut syncing, mut links) = (Vec::new(), None, Links::default());
         for word in served.split_whitespace() {
             match word.split_once('=') {
                 Some(("F", at)) => finalized = Some(block(at)),
                 Some(("S", at)) => safe = Some(block(at)),
+                Some(("since", ago)) => head_since = NOW - BLOCK_TIME / 2 * ago.parse().unwrap(),
                 Some(("T", at)) => trusted.push(block(at)),
                 Some(("sync", at)) => syncing = Some((0, block(at))),
                 Some(("linked", at)) => link(&mut links, at),
@@ -163,6 +167,7 @@ impl Scene {
         Self {
             quorum,
             held,
+            head_since,
             links,
             syncing,
             nodes: access,
@@ -174,6 +179,7 @@ impl Scene {
             now: NOW,
             block_time: BLOCK_TIME,
             held: self.held.as_ref(),
+            head_since: self.head_since,
             links: &self.links,
             syncing: self.syncing,
             nodes: &self.nodes,

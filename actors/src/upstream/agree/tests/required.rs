@@ -95,6 +95,7 @@ impl Case {
                 now,
                 block_time: BLOCK_TIME,
                 held: held.as_ref(),
+                head_since: Duration::ZERO,
                 links: &links,
                 syncing: None,
                 nodes: &nodes,

@@ -312,6 +312,16 @@ fn invariants_hold_whatever_a_minority_states() {
     }
 }
 
+/// Schedules that once broke an invariant.
+#[test]
+fn schedules_that_failed_once_hold() {
+    for seed in [149_042, 177_328, 188_502] {
+        if let Err(broken) = run(seed, None) {
+            panic!("{seed}: {broken}");
+        }
+    }
+}
+
 /// Each rule is needed: without it, some schedule breaks an invariant.
 #[test]
 fn every_rule_is_needed() {

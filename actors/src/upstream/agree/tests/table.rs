@@ -57,6 +57,8 @@ const ROWS: &[(&str, &str, &str)] = &[
     ("and no more", "2 | a50..a100 known=z101..98 | z101 a100 a100", "keep; against 0 z100"),
     ("one voter of two denies the finalized block", "2 | a50..a100 F=a60 | a110,?60=a60 a110,?60=z60 -", "checking; fetch a110 of 0"),
     ("a third one has it", "2 | a50..a100 F=a60 | a110,?60=a60 a110,?60=z60 a110,?60=a60", "extend a110; fetch a110 of 0"),
+    ("the next block waits while a higher one is checked", "2 | a50..a100 F=a60 since=1 | z130,?60=a60,?101=a101 a110,?60=a60,?101=a101 a110", "checking; fetch a110 of 1; ask 2@60"),
+    ("for a block time", "2 | a50..a100 F=a60 since=2 | z130,?60=a60,?101=a101 a110,?60=a60,?101=a101 a110", "extend a101; fetch a101 of 0; ask 2@60"),
     // Standing.
     ("two of two on forks", "2 | a50..a100 | a100 d100", "disagree; against 0 a100 1 d100"),
     ("two of two, one silent", "2 | a50..a100 | a100 a99@7,!", "too_few_nodes"),

@@ -265,8 +265,13 @@ impl World {
     }
 
     pub(super) fn now(&self) -> Moment {
+        self.time_of(self.step)
+    }
+
+    /// The time of a step.
+    pub(super) fn time_of(&self, step: u64) -> Moment {
         // A start at zero would look as if everything had just been heard.
-        Duration::from_secs(100) + self.block_time * self.step as u32 / STEPS as u32
+        Duration::from_secs(100) + self.block_time * step as u32 / STEPS as u32
     }
 
     /// The steps that this time takes, at least one.
