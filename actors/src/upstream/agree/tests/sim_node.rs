@@ -76,8 +76,11 @@ impl SimNode {
         matches!(self.mode, Mode::Honest | Mode::RefusesState)
     }
 
-    /// Whole block times until it has a new block, in steps.
+    /// Steps until it has a new block, if they are a block time or more.
     pub(super) const fn late(&self) -> u64 {
-        self.lag / STEPS * STEPS
+        match self.lag < STEPS {
+            true => 0,
+            false => self.lag,
+        }
     }
 }
