@@ -83,7 +83,7 @@ impl VerifiedToken {
         public_keys: &[Arc<VerifyingKey>],
         now: UnixMillis,
     ) -> Result<(), TokenError> {
-        let is_there = public_keys.iter().any(|key| *key == self.public_key);
+        let is_there = public_keys.contains(&self.public_key);
         if !is_there || !(self.names_public_key || public_keys.len() == 1) {
             return Err(TokenError::Invalid);
         }

@@ -51,7 +51,7 @@ fn a_token_names_an_algorithm_and_a_key_that_are_the_keys_own() {
     let [issuer, other] = ["one", "two"].map(Issuer::new);
     let public_key = issuer.public_key();
     let (one, two) = (
-        read(&[public_key.clone()]),
+        read(std::slice::from_ref(&public_key)),
         read(&[public_key.clone(), other.public_key()]),
     );
     let (claims, text) = (claims(), claims().to_string());
