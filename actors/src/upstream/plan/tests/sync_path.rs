@@ -106,7 +106,7 @@ fn a_path_goes_on_with_the_blocks_of_an_earlier_one() {
     ] {
         let case = format!("{reorg} {blocks} {later} {answers}");
         let mut tree = Tree::chain(300);
-        let fork = tree.ancestor(300, 300 - reorg).unwrap();
+        let fork = tree.ancestor(300, 300 - reorg).expect("in the chain");
         let middle = tree.grow(fork, blocks);
         let head = tree.grow(middle, later);
         let held = tree.window(300, 128);
@@ -115,8 +115,10 @@ fn a_path_goes_on_with_the_blocks_of_an_earlier_one() {
         for _ in 0..answers {
             assert_eq!(earlier.outcome(&held), None, "{case}");
             upstream.receive(earlier.ask(WIDTH, &held));
-            let (ask, found) = upstream.answer(&mut Rng(7)).unwrap();
-            earlier.got(ask, found.unwrap());
+            let (ask, found) = upstream
+                .answer(&mut Rng(7))
+                .expect("an incomplete path asks");
+            earlier.got(ask, found.expect("an honest upstream"));
         }
         let mut upstream = ScriptedUpstream::new(&tree, head);
         let path = path_to(&held, &upstream).knowing(earlier.into_blocks());
