@@ -47,7 +47,7 @@ pub(super) struct Descent<T> {
     /// Number and hash of the next block to take; `None` below block 0.
     next: Option<(u64, B256)>,
     entries: BTreeMap<u64, DescentEntry<T>>,
-    /// Blocks that an earlier walk has fetched, by their numbers. They are likely on this one's way.
+    /// Blocks that an earlier walk has fetched, by their numbers. They are likely on the way.
     known: BTreeMap<u64, FetchedBlock<T>>,
 }
 

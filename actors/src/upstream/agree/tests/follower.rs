@@ -16,8 +16,9 @@ const BLOCKS_MIN: usize = 4;
 /// How long a call takes, whatever the block time is.
 const CALL_TIME: Duration = Duration::from_millis(250);
 
-/// The least time for which a node that does not name its head is backed off.
-const HEADS_BACKOFF_MIN: Duration = Duration::from_secs(1);
+/// The longest backoff of a node that does not name its head is a block time, or this. The first
+/// one is a quarter of a block time, and each is twice the one before.
+const HEADS_BACKOFF: Duration = Duration::from_secs(1);
 
 /// Steps after which an answer has timed out.
 const TIMEOUT: u64 = STEPS;
@@ -84,6 +85,7 @@ struct Tracked {
     asked: Option<(u64, u64, u64)>,
     /// Not asked for heads, or for blocks, before these steps.
     heads_backoff: u64,
+    heads_strikes: u32,
     blocks_backoff: u64,
     strikes: u32,
     /// How often it was slow, and when it was last.
@@ -236,6 +238,7 @@ impl SimFollower {
             if arrives.is_some_and(|at| at <= step || is_prompt) {
                 tracked.polled = None;
                 tracked.poll_at = step + POLL;
+                tracked.heads_strikes = 0;
                 self.name_head(world, node);
             } else if step - sent >= TIMEOUT
                 && !matches!(arrives, Some(at) if at <= sent + 3 * STEPS)
@@ -243,7 +246,9 @@ impl SimFollower {
                 tracked.polled = None;
                 // Calls for heads are not backed off for long: an old majority that returns has to
                 // be heard.
-                tracked.poll_at = step + POLL.max(world.steps_in(HEADS_BACKOFF_MIN));
+                let longest = STEPS.max(world.steps_in(HEADS_BACKOFF));
+                tracked.poll_at = step + (POLL << tracked.heads_strikes.min(8)).min(longest);
+                tracked.heads_strikes += 1;
                 self.quorum.heard(now, node, Said::Failed);
             }
         }
