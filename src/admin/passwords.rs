@@ -47,6 +47,11 @@ pub(super) async fn set_password(
             None
         }
     };
+    // Nobody is asked for the present password of another account, so it cannot be guessed here.
+    let set = SetPassword {
+        present: set.present.filter(|_| is_own),
+        ..set
+    };
     let name = set.name.to_string();
     let stored = state.run(FindPassword { name }, by.clone()).await?;
     let prepared = state.hash(move || set.prepare(&stored)).await?;

@@ -53,7 +53,7 @@ impl Paging {
     ) -> Self {
         let last = offset.saturating_add(shown);
         Self {
-            first: (offset + 1).min(last),
+            first: offset.saturating_add(1).min(last),
             last,
             total,
             previous: (offset > 0).then(|| to(offset.saturating_sub(of_page))),
@@ -65,6 +65,23 @@ impl Paging {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_offset_may_be_any_number() {
+        for (offset, shown, first, last) in [
+            (0, 0, 0, 0),
+            (0, 3, 1, 3),
+            (50, 3, 51, 53),
+            (usize::MAX, 0, usize::MAX, usize::MAX),
+        ] {
+            let paging = Paging::new((offset, shown, 60), 50, |offset| offset.to_string());
+            assert_eq!(
+                (paging.first, paging.last),
+                (first, last),
+                "{offset} {shown}"
+            );
+        }
+    }
 
     #[test]
     fn parameters_are_encoded() {

@@ -208,6 +208,18 @@ fn a_stolen_login_does_not_guess_the_password() {
     }
 }
 
+/// Nor is that of another account: whoever may set it learns nothing from the one they state.
+#[test]
+fn the_password_of_another_account_cannot_be_guessed() {
+    let server = Server::start(&STILL);
+    let mut by_token = Admin::start(&server);
+    let path = "/accounts/root/password";
+    for present in ["a wrong password", PASSWORD] {
+        let body = json!({"password": "short", "present": present});
+        by_token.refused("PUT", path, &body, 400, "invalid_password");
+    }
+}
+
 #[test]
 fn what_was_removed_lets_nobody_in() {
     let server = Server::start(&STILL);

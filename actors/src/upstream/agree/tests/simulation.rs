@@ -24,6 +24,10 @@ const BLOCKS: u64 = 18;
 /// Steps within which an honest quorum is followed: three block times.
 pub(super) const FOLLOWED: u64 = 3 * STEPS;
 
+/// But at least this time. On a fast chain, a call that was lost, a backoff and the questions for
+/// what the chain has to contain take longer than three block times.
+const FOLLOWED_MIN: Duration = Duration::from_secs(5);
+
 /// Questions that one upstream may get in a block time.
 const ASKS_MAX: u64 = 16;
 
@@ -205,7 +209,8 @@ impl Check {
             self.honest_since = self.honest_since.max(step);
         }
         self.late = late;
-        if step < self.honest_since + FOLLOWED + late {
+        let followed = FOLLOWED.max(world.steps_in(FOLLOWED_MIN)) + late;
+        if step < self.honest_since + followed {
             return Ok(());
         }
         self.outcome.followed += 1;
@@ -215,7 +220,7 @@ impl Check {
         let Some(held) = &self.follower.held else {
             return Err("nothing is served".to_owned());
         };
-        let least = world.common(FOLLOWED + late);
+        let least = world.common(followed);
         let number = world.tree.get(least).number;
         let last = held.ids[held.ids.len() - 1];
         match world.tree.ancestor(last, number) == Some(least) {
