@@ -51,7 +51,7 @@ use std::{
 pub use self::{
     accounts::{
         AccountView, AccountsView, CreateAccount, ListAccounts, PreparedAccount, PreparedPassword,
-        RemoveAccount, ResetPassword, RoleName, SetPassword,
+        RemoveAccount, RoleName, SetPassword,
     },
     audit_list::{AUDIT_LIST_MAX, AuditEntryView, AuditListView, AuthorView, ListAudit},
     configured_keys::ConfiguredEntry,

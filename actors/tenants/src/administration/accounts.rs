@@ -10,7 +10,7 @@ use super::{
 use crate::{
     UnixMillis,
     account::{Account, AccountChange, Role},
-    audit::{AuditEntry, Author, Verb},
+    audit::{AuditEntry, Verb},
     id::TenantId,
     name::Name,
     password::PasswordHash,
@@ -87,16 +87,6 @@ pub struct PreparedPassword {
     pub(super) name: Name,
     pub(super) password: PasswordHash,
     pub(super) verified: Option<VerifiedPassword>,
-}
-
-/// Sets the password of an administrator, who is made if there is none of the name: for those who
-/// lost it, on the command line alone.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ResetPassword {
-    /// Whose.
-    pub name: Name,
-    /// The new one.
-    pub password: SecretText,
 }
 
 /// All accounts.
@@ -262,28 +252,6 @@ impl Operation for PreparedPassword {
         if is_own && !is_verified {
             return Err(AdminError::WrongPassword);
         }
-        let entry = account_entry(Verb::ACCOUNT_PASSWORD, &name, account.role, by);
-        let changes = administration
-            .accounts
-            .plan_password(name.as_str(), password);
-        Ok(administration.commit(Vec::new(), changes, Some(&entry))?)
-    }
-}
-
-impl Operation for ResetPassword {
-    type Answer = ();
-
-    fn run(self, administration: &mut Administration, by: &Requester) -> Result<(), AdminError> {
-        by.check_admin()?;
-        if by.author != Author::CommandLine {
-            return Err(AdminError::NotAllowed);
-        }
-        let password = PasswordHash::new(self.password.expose())?;
-        let name = self.name;
-        let Some(account) = administration.accounts.account(name.as_str()) else {
-            administration.make_account(name, password, Role::Admin, by)?;
-            return Ok(());
-        };
         let entry = account_entry(Verb::ACCOUNT_PASSWORD, &name, account.role, by);
         let changes = administration
             .accounts

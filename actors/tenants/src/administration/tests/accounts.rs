@@ -70,13 +70,7 @@ fn people_have_passwords() {
     let own = scene.run(set("root", PASSWORD, None), &admin());
     assert_eq!(own, Err(AdminError::WrongPassword));
     scene
-        .run(
-            ResetPassword {
-                name: "root".parse().unwrap(),
-                password: text(PASSWORD),
-            },
-            &command_line(),
-        )
+        .run(set("root", PASSWORD, None), &command_line())
         .unwrap();
     scene.done(set("root", new, Some(PASSWORD)));
     assert!(log_in(&mut scene, "root", new).is_some());
