@@ -16,9 +16,9 @@ const BLOCKS_MIN: usize = 4;
 /// How long a call takes, whatever the block time is.
 const CALL_TIME: Duration = Duration::from_millis(250);
 
-/// The longest backoff of a node that does not name its head is a block time, or this. The first
-/// one is a quarter of a block time, and each is twice the one before.
-const HEADS_BACKOFF: Duration = Duration::from_secs(1);
+/// The longest backoff of a node that does not name its head: a block time, which is never less
+/// than a second here. The first one is a poll's, and each is twice the one before.
+const HEADS_BACKOFF: u64 = STEPS;
 
 /// Steps after which an answer has timed out.
 const TIMEOUT: u64 = STEPS;
@@ -246,8 +246,8 @@ impl SimFollower {
                 tracked.polled = None;
                 // Calls for heads are not backed off for long: an old majority that returns has to
                 // be heard.
-                let longest = STEPS.max(world.steps_in(HEADS_BACKOFF));
-                tracked.poll_at = step + (POLL << tracked.heads_strikes.min(8)).min(longest);
+                let backoff = POLL << tracked.heads_strikes.min(8);
+                tracked.poll_at = step + backoff.min(HEADS_BACKOFF);
                 tracked.heads_strikes += 1;
                 self.quorum.heard(now, node, Said::Failed);
             }
