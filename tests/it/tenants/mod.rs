@@ -2,6 +2,7 @@
 //! program starts.
 
 mod contracts;
+#[path = "../../../src/access/issuer.rs"]
 mod issuer;
 mod prepared_store;
 mod refusals;
