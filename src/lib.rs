@@ -40,6 +40,7 @@
 //! | [`commands`] | `nearhead key`, `tenant` and `admin`, on a running service or on a data folder | `actix`, `crate::http`, `crate::service`, `crate::admin`, `crate::config` |
 //! | [`export`] | `nearhead export` | `actix_web`, `crate::http`, `crate::rpc`, `serde_json` |
 //! | [`progress`] | progress on stderr | `actix_web`, `crate::http`, `crate::rpc`, `serde_json` |
+//! | `thousands` | numbers as people read them | `crate::` |
 //! | [`logging`] | where log lines go | `actix_web`, `crate::http`, `crate::rpc`, `serde_json` |
 //!
 //! # Invariants
@@ -92,6 +93,7 @@ pub mod rpc;
 mod service;
 mod subscriptions;
 pub mod tenants;
+mod thousands;
 pub mod ws;
 
 pub use listeners::ListenError;

@@ -1,5 +1,7 @@
 //! Tables and lists of facts, as people read them in a terminal.
 
+use crate::thousands::thousands;
+
 /// Space between two columns.
 const GAP: &str = "  ";
 
@@ -80,15 +82,7 @@ fn width(text: &str) -> usize {
 
 /// A number with commas between thousands.
 pub(super) fn number(number: impl Into<u64>) -> String {
-    let digits = number.into().to_string();
-    let mut text = String::with_capacity(digits.len() * 4 / 3);
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index) % 3 == 0 {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
+    thousands(number.into())
 }
 
 /// A number of things: `1 key`, `2,000 keys`.

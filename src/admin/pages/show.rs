@@ -11,6 +11,8 @@ use nearhead_tenants::{
 };
 use serde_json::Value;
 
+use crate::thousands::thousands;
+
 /// The states of nodes, and what each says.
 pub(super) const NODE_STATES: [(&str, &str); 6] = [
     ("live", "names heads, and is asked for blocks and state"),
@@ -97,15 +99,7 @@ pub(super) fn is_configured(source: &RecordSource) -> bool {
 
 /// A number with commas between thousands.
 pub(super) fn count<T: Copy + TryInto<u64>>(number: &T) -> String {
-    let digits = (*number).try_into().unwrap_or(u64::MAX).to_string();
-    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
+    thousands((*number).try_into().unwrap_or(u64::MAX))
 }
 
 /// A part of a whole in percent.
