@@ -1,10 +1,6 @@
 //! Where a command works, and how a test runs one.
 
-use std::{
-    io::Write,
-    path::{Path, PathBuf},
-    process::Stdio,
-};
+use std::{io::Write, path::PathBuf, process::Stdio};
 
 use serde_json::Value;
 
@@ -38,7 +34,7 @@ impl Place {
     /// A new data folder, which a service has made.
     pub(super) fn folder(name: &str) -> Self {
         let root = scratch(name);
-        stop(serve(&root));
+        stop(Server::on_data(&root, &[]));
         Self::Folder(root)
     }
 
@@ -62,7 +58,7 @@ impl Place {
     /// Starts a service on a data folder.
     pub(super) fn start_with(self, token: String) -> Self {
         let (Self::Folder(root) | Self::Service { root, .. }) = self;
-        let server = serve(&root);
+        let server = Server::on_data(&root, &[]);
         Self::Service {
             server,
             token,
@@ -144,20 +140,6 @@ pub(super) fn ran(mut command: std::process::Command, input: &str) -> Ran {
         out: text(output.stdout),
         err: text(output.stderr),
     }
-}
-
-/// Starts a service on a folder, with a chain that stays as it is.
-fn serve(root: &Path) -> Server {
-    Server::of(&mut nearhead([
-        "--listen",
-        "127.0.0.1:0",
-        "--admin-listen",
-        "127.0.0.1:0",
-        "--block-time",
-        "0s",
-        "--data-dir",
-        root.to_str().unwrap(),
-    ]))
 }
 
 fn stop(server: Server) {

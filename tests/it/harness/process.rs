@@ -223,6 +223,21 @@ impl Server {
         server
     }
 
+    /// Starts a program whose data is in this folder, and whose chain stays as it is.
+    pub(crate) fn on_data(root: &Path, arguments: &[&str]) -> Self {
+        let fixed = [
+            "--listen",
+            "127.0.0.1:0",
+            "--admin-listen",
+            "127.0.0.1:0",
+            "--block-time",
+            "0s",
+            "--data-dir",
+            root.to_str().unwrap(),
+        ];
+        Self::of(&mut nearhead(fixed.iter().chain(arguments).copied()))
+    }
+
     /// Starts `command` and waits until it prints the URL that it listens on.
     pub(crate) fn listening(command: &mut Command) -> Self {
         let process = Process::start(command);

@@ -20,7 +20,7 @@ use nearhead_tenants::{
     store::{Commit, SqliteStore, TenantStore as _},
 };
 
-use crate::harness::{Server, nearhead, scratch};
+use crate::harness::{Server, scratch};
 
 /// Tenants and keys for a program that serves the dev chain.
 #[derive(Default)]
@@ -99,17 +99,7 @@ impl PreparedStore {
     pub(crate) fn serve(&self, folder: &str, arguments: &[&str]) -> Server {
         let root = scratch(folder);
         self.write(&root);
-        let fixed = [
-            "--listen",
-            "127.0.0.1:0",
-            "--admin-listen",
-            "127.0.0.1:0",
-            "--block-time",
-            "0s",
-            "--data-dir",
-            root.to_str().unwrap(),
-        ];
-        Server::of(&mut nearhead(fixed.iter().chain(arguments).copied()))
+        Server::on_data(&root, arguments)
     }
 
     /// Writes the store of the dev chain into the folder of its data.
