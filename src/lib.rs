@@ -41,6 +41,7 @@
 //! | [`export`] | `nearhead export` | `actix_web`, `crate::http`, `crate::rpc`, `serde_json` |
 //! | [`progress`] | progress on stderr | `actix_web`, `crate::http`, `crate::rpc`, `serde_json` |
 //! | `thousands` | numbers as people read them | `crate::` |
+//! | `relative_time` | times as people read them | `crate::` |
 //! | [`logging`] | where log lines go | `actix_web`, `crate::http`, `crate::rpc`, `serde_json` |
 //!
 //! # Invariants
@@ -89,6 +90,7 @@ mod listeners;
 pub mod logging;
 pub mod metrics;
 pub mod progress;
+mod relative_time;
 pub mod rpc;
 mod service;
 mod subscriptions;

@@ -14,12 +14,12 @@ use super::{
     Failure,
     command_line::admin::AdminAction,
     connection::now,
-    key_text::last_used_briefly,
-    relative::{exact, relative},
     run::{Run, is_sure},
     table::{Align, Table, facts},
     terminal,
+    time_text::{exact_or_never, relative_or_never},
 };
+use crate::relative_time::relative_time;
 
 /// The first administrator, unless another name is given.
 const FIRST: &str = "admin";
@@ -172,8 +172,8 @@ fn accounts(view: &AccountsView, now: UnixMillis) -> String {
         table.row([
             account.name.to_string(),
             role_text(account.role, account.tenant.as_ref()),
-            relative(account.created, now),
-            last_used_briefly(account.last_seen, now),
+            relative_time(account.created, now),
+            relative_or_never(account.last_seen, now),
         ]);
     }
     table.text()
@@ -181,15 +181,11 @@ fn accounts(view: &AccountsView, now: UnixMillis) -> String {
 
 fn new_token(new: &NewTokenView, now: UnixMillis) -> String {
     let NewTokenView { token, view } = new;
-    let expires = view.expires.map(|at| exact(at, now));
     let made = facts([
         ("token", Some(token.expose().to_owned())),
         ("name", Some(view.name.to_string())),
         ("role", Some(role_text(view.role, view.tenant.as_ref()))),
-        (
-            "expires",
-            Some(expires.unwrap_or_else(|| "never".to_owned())),
-        ),
+        ("expires", Some(exact_or_never(view.expires, now))),
     ]);
     format!(
         "{made}\nThe token is not shown again. To use it, put it into a file or into \
@@ -209,12 +205,11 @@ fn tokens(view: &TokensView, now: UnixMillis) -> String {
         ("expires", Align::Left),
     ]);
     for token in &view.tokens {
-        let expires = token.expires.map(|at| relative(at, now));
         table.row([
             token.name.to_string(),
             role_text(token.role, token.tenant.as_ref()),
-            relative(token.created, now),
-            expires.unwrap_or_else(|| "never".to_owned()),
+            relative_time(token.created, now),
+            relative_or_never(token.expires, now),
         ]);
     }
     table.text()

@@ -13,8 +13,8 @@ use nearhead_tenants::{
 };
 
 use super::{
-    relative::{exact, relative},
     table::{Align, Table, facts, number},
+    time_text::{exact, exact_or_never, relative_or_never},
 };
 
 /// A key, with all that it may do.
@@ -27,7 +27,7 @@ pub(super) fn key(view: &KeyView, now: UnixMillis) -> String {
         public_keys,
     } = &view.settings;
     let is_stored = view.source == RecordSource::Stored;
-    let expires = time(view.expires).unwrap_or_else(|| "never".to_owned());
+    let expires = exact_or_never(view.expires, now);
     let tenant = &view.tenant;
     let source = "the configuration: it changes only there";
     let public_keys = public_keys.iter().map(|key| key.kid.as_str());
@@ -52,7 +52,7 @@ pub(super) fn key(view: &KeyView, now: UnixMillis) -> String {
         ("units a day", units_per_day(quota)),
         ("secret", secret.map(|secret| secret_use(secret).to_owned())),
         ("tokens of", joined(public_keys)),
-        ("last used", Some(last_used(view.last_used, now))),
+        ("last used", Some(exact_or_never(view.last_used, now))),
         ("last 24 hours", Some(last_24h(&view.last24h))),
     ])
 }
@@ -80,17 +80,16 @@ pub(super) fn keys(view: &KeyListView, offset: usize, now: UnixMillis) -> String
         ("expires", Align::Left),
     ]);
     for key in &view.keys {
-        let expires = key.expires.map(|at| relative(at, now));
         table.row([
             key.id.to_string(),
             key.name.to_string(),
             key.tenant.name.to_string(),
             prefix(key),
             state(key.state).to_owned(),
-            last_used_briefly(key.last_used, now),
+            relative_or_never(key.last_used, now),
             number(key.last24h.requests),
             number(key.last24h.errors),
-            expires.unwrap_or_else(|| "never".to_owned()),
+            relative_or_never(key.expires, now),
         ]);
     }
     table.text() + &more(view.keys.len(), offset, view.total)
@@ -183,16 +182,6 @@ pub(super) const fn state(state: KeyState) -> &'static str {
         KeyState::Expired => "expired",
         KeyState::Revoked => "revoked",
     }
-}
-
-/// When something was last used, exactly.
-pub(super) fn last_used(at: Option<UnixMillis>, now: UnixMillis) -> String {
-    at.map_or_else(|| "never".to_owned(), |at| exact(at, now))
-}
-
-/// When something was last used, beside the present.
-pub(super) fn last_used_briefly(at: Option<UnixMillis>, now: UnixMillis) -> String {
-    at.map_or_else(|| "never".to_owned(), |at| relative(at, now))
 }
 
 /// A token bucket.

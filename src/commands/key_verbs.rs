@@ -18,9 +18,9 @@ use super::{
     },
     connection::now,
     key_text,
-    relative::exact,
     run::{Run, is_sure},
     table::{count, facts},
+    time_text::exact,
 };
 
 /// The name of a key unless another is given.

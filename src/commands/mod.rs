@@ -10,7 +10,7 @@
 //! | `key_verbs`, `tenant_verbs`, `admin_verbs` | what each verb does |
 //! | `connection` | what does the operations |
 //! | `service_client`, `api_call` | a running service: the client of its API, and verb and path of each call |
-//! | `key_text`, `table`, `relative` | answers as people read them |
+//! | `key_text`, `time_text`, `table` | answers as people read them |
 //! | `terminal` | questions to a person |
 //! | `failure` | why a command failed |
 
@@ -21,12 +21,12 @@ mod connection;
 mod failure;
 mod key_text;
 mod key_verbs;
-mod relative;
 mod run;
 mod service_client;
 mod table;
 mod tenant_verbs;
 mod terminal;
+mod time_text;
 
 pub use command_line::AdminCommand;
 pub(crate) use command_line::commands as command_lines;

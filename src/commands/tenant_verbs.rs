@@ -12,10 +12,10 @@ use super::{
     Failure,
     command_line::tenant::TenantAction,
     connection::now,
-    key_text::{last_used, last_used_briefly, more, rate, units_per_day},
-    relative::exact,
+    key_text::{more, rate, units_per_day},
     run::{Run, is_sure},
     table::{Align, Table, count, facts, number},
+    time_text::{exact, exact_or_never, relative_or_never},
 };
 
 impl Run<'_> {
@@ -83,7 +83,7 @@ fn tenant(view: &TenantView, now: UnixMillis) -> String {
         ("sessions", limits.sessions.map(number)),
         ("subscriptions", limits.subscriptions.map(number)),
         ("weight", Some(number(limits.weight.get()))),
-        ("last used", Some(last_used(view.last_used, now))),
+        ("last used", Some(exact_or_never(view.last_used, now))),
     ])
 }
 
@@ -122,7 +122,7 @@ fn tenants(view: &TenantListView, offset: usize, now: UnixMillis) -> String {
             or_none(units_per_day(quota)),
             or_none(limits.sessions.map(number)),
             number(limits.weight.get()),
-            last_used_briefly(tenant.last_used, now),
+            relative_or_never(tenant.last_used, now),
         ]);
     }
     table.text() + &more(view.tenants.len(), offset, view.total)

@@ -3,15 +3,7 @@ use std::fmt;
 use askama::filters::HtmlSafe;
 use nearhead_tenants::{UnixMillis, UtcTime};
 
-/// Units of time in seconds, the largest first.
-const UNITS: [(u64, &str); 6] = [
-    (365 * 86_400, "year"),
-    (30 * 86_400, "month"),
-    (86_400, "day"),
-    (3_600, "hour"),
-    (60, "minute"),
-    (1, "second"),
-];
+use crate::relative_time::relative_time;
 
 /// The time at which a page is made.
 #[derive(Clone, Copy, Debug)]
@@ -57,25 +49,11 @@ impl fmt::Display for When {
         };
         let exact = UtcTime::from(at).to_string();
         let shown = exact.replace('T', " ").replace('Z', " UTC");
-        let relative = relative(at, self.now);
+        let relative = relative_time(at, self.now);
         write!(
             f,
             r#"<time datetime="{exact}" title="{shown}">{relative}</time>"#
         )
-    }
-}
-
-fn relative(at: UnixMillis, now: UnixMillis) -> String {
-    let seconds = at.0.abs_diff(now.0) / 1_000;
-    let unit = UNITS.iter().find(|(length, _)| seconds >= *length);
-    let Some((length, unit)) = unit else {
-        return "just now".to_owned();
-    };
-    let number = seconds / length;
-    let plural = if number == 1 { "" } else { "s" };
-    match at > now {
-        true => format!("in {number} {unit}{plural}"),
-        false => format!("{number} {unit}{plural} ago"),
     }
 }
 
@@ -84,24 +62,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_are_relative() {
+    fn times_are_relative_and_have_the_exact_time() {
         let now = UnixMillis(1_800_000_000_000);
-        for (seconds, expected) in [
-            (0, "just now"),
-            (-1, "1 second ago"),
-            (-59, "59 seconds ago"),
-            (-60, "1 minute ago"),
-            (-3_599, "59 minutes ago"),
-            (-7_200, "2 hours ago"),
-            (-86_400, "1 day ago"),
-            (-31 * 86_400, "1 month ago"),
-            (-800 * 86_400, "2 years ago"),
-            (90, "in 1 minute"),
-            (86_400, "in 1 day"),
-        ] {
-            let at = UnixMillis(now.0.saturating_add_signed(seconds * 1_000));
-            assert_eq!(relative(at, now), expected, "{seconds}");
-        }
         let clock = Clock { now };
         assert_eq!(
             clock.ago(&UnixMillis(now.0 - 60_000)).to_string(),
