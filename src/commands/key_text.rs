@@ -116,13 +116,13 @@ pub(super) fn usage(view: &UsageView) -> String {
     let Some(first) = view.rows.first() else {
         return format!("Nothing was used {range}");
     };
-    // What is not told apart has no column.
+    // What rows are not grouped by has no column.
     let columns = [
         first.at.is_some().then_some("time"),
         first.method.is_some().then_some("method"),
         first.outcome.is_some().then_some("outcome"),
     ];
-    let told = columns.into_iter().flatten();
+    let groups = columns.into_iter().flatten();
     let numbers = [
         "requests",
         "errors",
@@ -134,7 +134,8 @@ pub(super) fn usage(view: &UsageView) -> String {
         "p95 ms",
     ];
     let mut table = Table::new(
-        told.map(|head| (head, Align::Left))
+        groups
+            .map(|head| (head, Align::Left))
             .chain(numbers.map(|head| (head, Align::Right)))
             .collect::<Vec<_>>(),
     );
@@ -142,7 +143,7 @@ pub(super) fn usage(view: &UsageView) -> String {
         table.row(usage_row(row));
     }
     let truncated = match view.is_truncated {
-        true => "\nThere is more: ask for less time, or tell less apart.\n",
+        true => "\nThere is more: ask for less time, or group by less.\n",
         false => "",
     };
     format!("{range}\n{}{truncated}", table.text())
@@ -150,7 +151,7 @@ pub(super) fn usage(view: &UsageView) -> String {
 
 fn usage_row(row: &UsageRowView) -> Vec<String> {
     let at = row.at.map(|at| UtcTime::from(at).to_string());
-    let told = [at, row.method.clone(), row.outcome.clone()];
+    let groups = [at, row.method.clone(), row.outcome.clone()];
     let p95 = row.latency.p95.map(|millis| millis.to_string());
     let numbers = [
         row.requests,
@@ -163,7 +164,8 @@ fn usage_row(row: &UsageRowView) -> Vec<String> {
     ];
     let numbers = numbers.map(number).into_iter();
     let p95 = p95.unwrap_or_else(|| "-".to_owned());
-    told.into_iter()
+    groups
+        .into_iter()
         .flatten()
         .chain(numbers)
         .chain([p95])

@@ -133,8 +133,8 @@ const GET_USAGE: &[Parameter] = &[
     Parameter {
         name: "by",
         kind: Kind::Text,
-        purpose: "What is told apart: any of time, key, method and outcome, with commas between \
-                  them",
+        purpose: "What rows are grouped by: any of time, key, method and outcome, with commas \
+                  between them",
     },
     FORMAT,
 ];

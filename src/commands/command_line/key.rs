@@ -59,7 +59,7 @@ pub(crate) enum KeyAction {
         key: KeyText,
         /// Up to how long ago.
         last: Span,
-        /// What is told apart.
+        /// What the rows are grouped by.
         by: Breakdown,
     },
 }
@@ -255,7 +255,7 @@ fn usage() -> Command {
         option(
             "by",
             "COLUMNS",
-            "What is told apart: any of time, method and outcome, with commas between them \
+            "What rows are grouped by: any of time, method and outcome, with commas between them \
              [default: method]",
         )
         .value_parser(str::parse::<Breakdown>),

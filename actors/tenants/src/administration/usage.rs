@@ -20,7 +20,7 @@ use crate::{
 /// Most rows of one answer: 720 minutes of 20 methods, or so.
 pub const USAGE_ROWS_MAX: usize = 20_000;
 
-/// Most rows that are read for it, with outcomes told apart.
+/// Most rows that are read for it: these are always grouped by outcome.
 const ROWS_READ_MAX: usize = 60_000;
 
 /// The spans of time until now that may be asked for: a period, and as long as usage is kept.
@@ -54,19 +54,19 @@ pub struct GetUsage {
     /// How long the range is that ends now.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last: Option<Span>,
-    /// What is told apart.
+    /// What the rows are grouped by.
     pub by: Breakdown,
 }
 
-/// What rows of usage tell apart: any of `time`, `key`, `method` and `outcome`, with commas between
-/// them.
+/// What rows of usage are grouped by: any of `time`, `key`, `method` and `outcome`, with commas
+/// between them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Breakdown(pub GroupBy);
 
 /// A text is not a breakdown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("usage is told apart by any of time, key, method and outcome, with commas between them")]
+#[error("usage is grouped by any of time, key, method and outcome, with commas between them")]
 pub struct InvalidBreakdown;
 
 /// Usage.
@@ -87,7 +87,7 @@ pub struct UsageView {
     pub is_truncated: bool,
 }
 
-/// A sum of usage. What is not told apart is `None`.
+/// A sum of usage. What rows are not grouped by is `None`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct UsageRowView {
@@ -221,7 +221,7 @@ impl GetUsage {
     }
 }
 
-/// Sums rows by outcome, unless outcomes are told apart.
+/// Adds up the rows of all outcomes, unless the answer is grouped by outcome.
 fn view_rows(answer: UsageAnswer, by_outcome: bool) -> (Vec<UsageRowView>, bool) {
     type Group = (
         Option<UnixMillis>,

@@ -35,7 +35,7 @@ impl TakenCounts {
     }
 }
 
-/// What is counted apart: key, method and outcome.
+/// What counts are grouped by: key, method and outcome.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct CellId {
     pub(super) key: KeyId,

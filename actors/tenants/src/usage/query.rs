@@ -18,7 +18,7 @@ pub struct UsageQuery {
     pub from: UnixMillis,
     /// Periods that begin here or later do not count.
     pub to: UnixMillis,
-    /// What is told apart.
+    /// What the rows are grouped by.
     pub by: GroupBy,
     /// Most rows of the answer.
     pub rows_max: usize,
@@ -35,7 +35,7 @@ pub enum UsageOf {
     Keys(Vec<KeyId>),
 }
 
-/// What is told apart; everything else is summed.
+/// What rows are grouped by; everything else is summed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct GroupBy {
     /// Periods.
@@ -57,7 +57,7 @@ pub struct UsageAnswer {
     pub is_truncated: bool,
 }
 
-/// A sum of usage. What is not told apart is `None`.
+/// A sum of usage. What rows are not grouped by is `None`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UsageRow {
     /// The beginning of the period.

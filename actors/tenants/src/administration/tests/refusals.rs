@@ -397,7 +397,7 @@ fn bodies_that_are_no_operations() {
         ),
         (
             refused::<GetUsage>(json!({"by": "time,hour"})),
-            "usage is told apart by",
+            "usage is grouped by",
         ),
         (refused::<GetKey>(json!({"id": "x"})), "an id has 16"),
         (

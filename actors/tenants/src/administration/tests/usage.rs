@@ -60,7 +60,7 @@ fn rows(view: &UsageView) -> Vec<Value> {
 }
 
 #[test]
-fn usage_is_told_apart_by_what_is_asked_for() {
+fn usage_is_grouped_by_what_is_asked_for() {
     let mut scene = scene();
     let alice = scene.alice.view.id;
     for (ask, expected) in [

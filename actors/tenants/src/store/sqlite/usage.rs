@@ -323,14 +323,13 @@ fn answer(connection: &Connection, query: &UsageQuery) -> Result<UsageAnswer, Fa
     let from = periods(query.resolution, query.from);
     let to = periods(query.resolution, query.resolution.end(query.to));
     let by = query.by;
-    let told_apart = [
+    let columns = [
         (by.time, "at"),
         (by.key, "key"),
         (by.method, "method"),
         (by.outcome, "outcome"),
     ];
-    // What is not told apart is one number for all.
-    let group: Vec<_> = told_apart
+    let group: Vec<_> = columns
         .iter()
         .filter(|(is, _)| *is)
         .map(|(_, column)| *column)
@@ -339,7 +338,7 @@ fn answer(connection: &Connection, query: &UsageQuery) -> Result<UsageAnswer, Fa
         true => String::new(),
         false => format!("GROUP BY {}", group.join(", ")),
     };
-    let picked = told_apart.map(|(is, column)| match is {
+    let picked = columns.map(|(is, column)| match is {
         true => column.to_owned(),
         false => format!("NULL AS {column}"),
     });
