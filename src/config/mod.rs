@@ -4,9 +4,27 @@
 //! `NEARHEAD_LOGS_DEADLINE`, key `logs-deadline` in the TOML file that `--config` names. A flag
 //! overrides the environment, which overrides the file. The command line, the messages, `nearhead
 //! check` and the test of docs/configuration.md all read [`OPTIONS`].
+//!
+//! | file | content |
+//! |---|---|
+//! | `mod.rs` | the table, and what values have to be together |
+//! | `command`, `command_line`, `export` | the commands; as clap knows them; `nearhead export` |
+//! | `command_error`, `usage` | why a command cannot be resolved; clap's messages in one line |
+//! | `resolved`, `given`, `config_file` | the configuration, each value from flag, environment or file |
+//! | `value`, `api_key`, `public_url` | types of values, and those with rules of their own |
+//! | `parse`, `show` | values from text, and as text |
 
+mod api_key;
+mod command;
+mod command_error;
+mod command_line;
+mod config_file;
+mod export;
+mod given;
+mod parse;
 mod public_url;
-mod resolve;
+mod resolved;
+mod show;
 mod usage;
 mod value;
 
@@ -25,12 +43,22 @@ use crate::{
     limits,
 };
 
-use public_url::public_url;
-pub use resolve::{Command, CommandError, Export, Resolved};
-pub use value::{AdminListen, ApiKey, Cap, LogFormat, SourceKind};
-use value::{
-    NODES_MAX, Show, allowed_hosts, api_keys, cap, data_root, duration, head_age_max, header_name,
-    nodes, parsed, path, trusted_blocks, trusted_proxies, whole,
+pub use self::{
+    api_key::ApiKey,
+    command::Command,
+    command_error::CommandError,
+    export::Export,
+    resolved::Resolved,
+    value::{AdminListen, Cap, LogFormat, SourceKind},
+};
+use self::{
+    api_key::api_keys,
+    parse::{
+        NODES_MAX, allowed_hosts, cap, data_root, duration, head_age_max, header_name, log_filter,
+        nodes, parsed, path, trusted_blocks, trusted_proxies, whole,
+    },
+    public_url::public_url,
+    show::Show,
 };
 
 /// One option as the command line, the environment, the file and the documentation know it.
@@ -318,7 +346,7 @@ options! {
     /// What is logged: a level, or directives in the syntax of tracing-subscriber's EnvFilter
     "log-filter" log_filter: String = "info,actix_server=warn".to_owned(),
         "FILTER", "a level (error, warn, info, debug, trace, off) or directives such as nearhead=debug,actix_server=warn",
-        value::log_filter;
+        log_filter;
 }
 
 /// Number of cores that this process may use.

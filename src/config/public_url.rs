@@ -1,6 +1,6 @@
 //! The URL at which clients reach the public listener.
 
-use super::value::single;
+use super::parse::single;
 
 /// Longest `--public-url` in bytes.
 const PUBLIC_URL_BYTES_MAX: usize = 256;
