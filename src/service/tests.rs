@@ -6,8 +6,10 @@ use std::{
     time::Duration,
 };
 
+use nearhead_actors::messages::StopHead;
+
 use super::*;
-use crate::config::AdminListen;
+use crate::config::{AdminListen, ConfigError, SourceKind};
 
 fn start(config: Config) -> Result<Service, StartError> {
     Service::start(config, Box::new(|_| {}))
@@ -75,22 +77,25 @@ async fn services_run_side_by_side_and_stop_independently() {
         ..config()
     })
     .unwrap();
-    assert_eq!(second.url(), format!("http://{}", second.addresses.public));
+    assert_eq!(
+        second.url(),
+        format!("http://{}", second.started.addresses.public)
+    );
     let [one, other] = [&first, &second].map(|service| {
         let hash = service.head().load().unwrap().head().hash;
-        let block = newest_block(service.addresses.public);
+        let block = newest_block(service.started.addresses.public);
         assert!(block.contains(&format!(r#""hash":"{hash}""#)), "{block}");
-        assert_eq!(ready(service.addresses.public), "HTTP/1.1 200 OK");
+        assert_eq!(ready(service.started.addresses.public), "HTTP/1.1 200 OK");
         hash
     });
     assert_ne!(one, other);
-    let gone = first.addresses.public;
+    let gone = first.started.addresses.public;
     first.stop().await;
     assert!(
         TcpStream::connect(gone).is_err(),
         "a stopped service does not listen"
     );
-    assert_eq!(ready(second.addresses.public), "HTTP/1.1 200 OK");
+    assert_eq!(ready(second.started.addresses.public), "HTTP/1.1 200 OK");
     second.stop().await;
 }
 
@@ -98,7 +103,7 @@ async fn services_run_side_by_side_and_stop_independently() {
 #[test]
 fn dropping_a_service_stops_it() {
     let service = start(config()).unwrap();
-    let address = service.addresses.public;
+    let address = service.started.addresses.public;
     drop(service);
     wait_until_refused(address);
 }
@@ -106,7 +111,7 @@ fn dropping_a_service_stops_it() {
 #[actix::test]
 async fn a_port_in_use_is_an_error_before_the_source_starts() {
     let service = start(config()).unwrap();
-    let address = service.addresses.public;
+    let address = service.started.addresses.public;
     let config = Config {
         listen: address,
         ..config()
@@ -151,44 +156,9 @@ fn a_source_that_cannot_be_served_does_not_start() {
 #[actix::test]
 async fn the_end_of_the_head_tracker_is_a_failure() {
     let service = start(config()).unwrap();
-    let address = service.addresses.public;
-    service.tracker.send(StopHead).await.unwrap();
+    let address = service.started.addresses.public;
+    service.started.tracker.send(StopHead).await.unwrap();
     assert_eq!(service.failed().await, "the head tracker is gone");
     wait_until_refused(address);
     service.stop().await;
-}
-
-/// Only the blocks of a known network are stamped with the time at which they are made.
-#[test]
-fn the_age_of_a_head_counts_from_its_timestamp_on_known_networks() {
-    use nearhead_chain::network::Network;
-    let of = |network| FollowedChain {
-        chain_id: 1,
-        genesis: None,
-        network,
-        nodes: 1,
-        quorum: 1,
-        has_header_rules: true,
-        data: None,
-    };
-    let [mainnet, unknown] = [Some(Network::Mainnet), None].map(of);
-    let (node, off) = (SourceKind::Node, HeadAgeMax::Off);
-    for (source, block_time, chain, age_max, counts_timestamp) in [
-        (node, 1, Some(&mainnet), HeadAgeMax::Auto, true),
-        (node, 1, Some(&unknown), HeadAgeMax::Auto, false),
-        (SourceKind::Dev, 1, None, HeadAgeMax::Auto, false),
-        (SourceKind::Dev, 0, None, off, false),
-        (SourceKind::Files, 1, None, off, false),
-    ] {
-        let config = Config {
-            source,
-            block_time: Duration::from_secs(block_time),
-            ..config()
-        };
-        let expected = Freshness {
-            age_max,
-            counts_timestamp,
-        };
-        assert_eq!(freshness(&config, chain), expected, "{source:?}");
-    }
 }

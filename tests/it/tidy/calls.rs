@@ -21,12 +21,7 @@ const EXCLUSIVE: &[(&str, &[&str], &str)] = &[
     ),
     (
         "crate::http",
-        &[
-            "src/service.rs",
-            "src/listeners.rs",
-            "src/http",
-            "src/admin",
-        ],
+        &["src/service", "src/listeners.rs", "src/http", "src/admin"],
         "HTTP is one transport: only its starters and its other routes know it",
     ),
     (

@@ -1,0 +1,346 @@
+//! The service's own thread: it starts all parts, waits, and stops them.
+
+use std::{
+    path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+        mpsc,
+    },
+};
+
+use actix::{Addr, Arbiter};
+use nearhead_actors::{
+    freshness::{Freshness, HeadAgeMax},
+    head::Head,
+    head_tracker::HeadTracker,
+    messages::StopHead,
+    read::ReadResources,
+    readiness::Readiness,
+    source::{ProgressReport, TrackerHandle},
+    upstream::FollowedChain,
+};
+use tokio::sync::{oneshot, watch};
+
+use super::{start_error::StartError, tenant_parts::TenantParts};
+use crate::{
+    access::{Access, SessionCaps},
+    admin::FirstAccountToken,
+    config::{Config, SourceKind},
+    connections::descriptors,
+    feed::{Feed, FeedSetup, Upstreams},
+    http::{ServerSettings, ServerState, TrustedProxies},
+    listeners::{Addresses, Servers, Sockets, besides_clients},
+    metrics::Metrics,
+    rpc,
+    tenants::TenantsActor,
+};
+
+/// What the service's own thread starts with.
+pub(super) struct Startup {
+    pub(super) config: Config,
+    pub(super) sockets: Sockets,
+    pub(super) head: Head,
+    pub(super) report: ProgressReport,
+    pub(super) failure: Failure,
+}
+
+/// What a started service reports.
+#[derive(Debug)]
+pub(super) struct Started {
+    pub(super) addresses: Addresses,
+    /// The chain that the upstreams are to be on; `None` for sources without upstreams.
+    pub(super) chain: Option<FollowedChain>,
+    /// The folder in which tenants and keys are kept; `None` if they are kept in memory.
+    pub(super) data: Option<PathBuf>,
+    pub(super) access: Access,
+    pub(super) tenants: Addr<TenantsActor>,
+    /// The token that makes the first account, if there was none at the start.
+    pub(super) first_account: Option<FirstAccountToken>,
+    #[cfg(test)]
+    pub(super) tracker: Addr<HeadTracker>,
+}
+
+/// How to stop.
+#[derive(Debug)]
+pub(super) struct Stop {
+    /// Whether requests in progress may finish.
+    pub(super) graceful: bool,
+    /// Gets an answer when all parts have stopped.
+    pub(super) done: oneshot::Sender<()>,
+}
+
+/// The reason why the service cannot go on, from any of its parts.
+#[derive(Clone, Debug)]
+pub(super) struct Failure(watch::Sender<Option<String>>);
+
+impl Failure {
+    /// Reports to the receivers of `sender`.
+    pub(super) const fn new(sender: watch::Sender<Option<String>>) -> Self {
+        Self(sender)
+    }
+
+    /// Reports a reason. Only the first counts; the others follow from it.
+    fn report(&self, reason: String) {
+        tracing::error!(%reason, "the service cannot go on");
+        self.0
+            .send_if_modified(|first| first.is_none() && first.replace(reason).is_none());
+    }
+}
+
+impl Startup {
+    /// Starts all parts, reports to `started`, and stops all parts at `stop` or a failure.
+    pub(super) async fn run(
+        self,
+        started: mpsc::SyncSender<Result<Started, StartError>>,
+        stop: oneshot::Receiver<Stop>,
+    ) {
+        let failure = self.failure.clone();
+        match self.start().await {
+            Ok((parts, report)) => {
+                // Sending fails if the caller has gone; then `stop` ends at once.
+                let _ = started.send(Ok(report));
+                parts.run_until(stop, &failure).await;
+            }
+            Err(error) => drop(started.send(Err(error))),
+        }
+    }
+
+    async fn start(self) -> Result<(Parts, Started), StartError> {
+        let Self {
+            mut config,
+            sockets,
+            head,
+            report,
+            failure,
+        } = self;
+        config.max_connections =
+            descriptors::allow_connections(config.max_connections, besides_clients(&config));
+        let metrics = Metrics::new(rpc::method_names())
+            .map_err(|error| StartError::Metrics(error.to_string()))?;
+        let arbiter = Arbiter::new();
+        let setup = FeedSetup {
+            arbiter: arbiter.handle(),
+            head: head.clone(),
+            report,
+            metrics: metrics.clone(),
+        };
+        let source_failed = failure.clone();
+        let feed = Feed::start(&config, setup, move |reason| source_failed.report(reason));
+        let mut feed = feed.await?;
+        let serving = Serving::start(&config, sockets, head, &mut feed, metrics, failure);
+        let mut serving = match serving.await {
+            Ok(serving) => serving,
+            Err(error) => {
+                feed.stop();
+                return Err(error);
+            }
+        };
+        let tenants = &mut serving.tenants;
+        let report = Started {
+            addresses: serving.servers.addresses,
+            chain: serving.chain.take(),
+            data: tenants.data.clone(),
+            access: tenants.access.clone(),
+            tenants: tenants.actor.clone(),
+            first_account: tenants.first_account.take(),
+            #[cfg(test)]
+            tracker: feed.tracker.address.clone(),
+        };
+        let parts = Parts {
+            arbiter,
+            feed,
+            serving,
+        };
+        Ok((parts, report))
+    }
+}
+
+/// All parts of a running service.
+struct Parts {
+    /// Where the head tracker runs.
+    arbiter: Arbiter,
+    feed: Feed,
+    serving: Serving,
+}
+
+impl Parts {
+    /// Waits for `stop` or the end of a part, and stops all.
+    async fn run_until(self, stop: oneshot::Receiver<Stop>, failure: &Failure) {
+        let Self {
+            arbiter,
+            feed,
+            serving,
+        } = self;
+        let TrackerHandle {
+            address: tracker,
+            end: mut tracker_end,
+        } = feed.tracker.clone();
+        let stop = tokio::select! {
+            stop = stop => stop.ok(),
+            () = tracker_end.wait() => {
+                failure.report("the head tracker is gone".to_owned());
+                None
+            }
+        };
+        serving.draining.store(true, Ordering::Relaxed);
+        let graceful = stop.as_ref().is_some_and(|stop| stop.graceful);
+        serving.servers.stop(graceful).await;
+        feed.stop();
+        // The tracker may have ended already, which would be the reason for the stop.
+        tokio::select! {
+            _ = tracker.send(StopHead) => {}
+            () = tracker_end.wait() => {}
+        }
+        serving.tenants.stop().await;
+        arbiter.stop();
+        if let Some(Stop { done, .. }) = stop {
+            let _ = done.send(());
+        }
+    }
+}
+
+/// What serves: all parts but the source.
+struct Serving {
+    tenants: TenantParts,
+    servers: Servers,
+    /// Set once the service stops, so that probes say it.
+    draining: Arc<AtomicBool>,
+    /// The chain that the upstreams are to be on; `None` for sources without upstreams.
+    chain: Option<FollowedChain>,
+}
+
+impl Serving {
+    /// Serves the chain of a source, whose head is readable.
+    async fn start(
+        config: &Config,
+        sockets: Sockets,
+        head: Head,
+        feed: &mut Feed,
+        metrics: Metrics,
+        failure: Failure,
+    ) -> Result<Self, StartError> {
+        let upstreams = feed.upstreams.take();
+        let chain = upstreams.as_ref().map(|upstreams| upstreams.chain.clone());
+        metrics.count_nodes(chain.as_ref().map_or(0, |chain| chain.nodes));
+        let tenants = TenantParts::start(config, chain.as_ref(), &head, &metrics).await?;
+        let tracker = feed.tracker.address.clone();
+        let state = server_state(config, head, tracker, upstreams, &tenants, metrics);
+        let draining = Arc::clone(&state.readiness.draining);
+        let admin_state = tenants.admin_state(config);
+        // Both states are dropped at the end: then only the workers share them.
+        let servers = sockets.serve(config, &state, &admin_state, move |reason| {
+            failure.report(reason);
+        })?;
+        Ok(Self {
+            tenants,
+            servers,
+            draining,
+            chain,
+        })
+    }
+}
+
+/// The state that the workers of a configured service share.
+fn server_state(
+    config: &Config,
+    head: Head,
+    tracker: Addr<HeadTracker>,
+    upstreams: Option<Upstreams>,
+    tenants: &TenantParts,
+    metrics: Metrics,
+) -> ServerState {
+    let chain = upstreams.as_ref().map(|upstreams| &upstreams.chain);
+    let freshness = freshness(config, chain);
+    let has_header_rules = chain.is_none_or(|chain| chain.has_header_rules);
+    let (state, standing) = upstreams
+        .map(|upstreams| (upstreams.state, upstreams.standing))
+        .unzip();
+    let connections = config.max_connections;
+    // A quarter of the connections is left for requests and probes, and half of them for other
+    // tenants.
+    let most = config.max_sessions.or(connections - connections / 4);
+    ServerState {
+        readiness: Readiness {
+            head,
+            freshness,
+            upstreams: standing,
+            has_header_rules,
+            draining: Arc::default(),
+        },
+        tracker,
+        session_caps: SessionCaps::new(most),
+        access: tenants.access.clone(),
+        tenants: Some(tenants.actor.clone()),
+        tenant_store: tenants.store.clone(),
+        reads: ReadResources::start(config.pool_threads, state),
+        openrpc: rpc::document(),
+        metrics,
+        settings: ServerSettings {
+            logs_deadline: config.logs_deadline,
+            body_timeout: config.body_timeout,
+            session_bytes: config.session_bytes,
+            idle_max: config.keep_alive + config.header_timeout,
+            trusted_proxies: TrustedProxies::new(&config.trusted_proxies),
+        },
+    }
+}
+
+/// How old the head of the configured source may be. A chain that does not grow is never stale.
+fn freshness(config: &Config, chain: Option<&FollowedChain>) -> Freshness {
+    let grows = match config.source {
+        SourceKind::Dev => !config.block_time.is_zero(),
+        SourceKind::Files => false,
+        SourceKind::Node => true,
+    };
+    Freshness {
+        age_max: match grows {
+            true => config.head_age_max,
+            false => HeadAgeMax::Off,
+        },
+        counts_timestamp: chain.is_some_and(|chain| chain.network.is_some()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use nearhead_chain::network::Network;
+
+    use super::*;
+
+    /// Only the blocks of a known network are stamped with the time at which they are made.
+    #[test]
+    fn the_age_of_a_head_counts_from_its_timestamp_on_known_networks() {
+        let of = |network| FollowedChain {
+            chain_id: 1,
+            genesis: None,
+            network,
+            nodes: 1,
+            quorum: 1,
+            has_header_rules: true,
+            data: None,
+        };
+        let [mainnet, unknown] = [Some(Network::Mainnet), None].map(of);
+        let (node, off) = (SourceKind::Node, HeadAgeMax::Off);
+        for (source, block_time, chain, age_max, counts_timestamp) in [
+            (node, 1, Some(&mainnet), HeadAgeMax::Auto, true),
+            (node, 1, Some(&unknown), HeadAgeMax::Auto, false),
+            (SourceKind::Dev, 1, None, HeadAgeMax::Auto, false),
+            (SourceKind::Dev, 0, None, off, false),
+            (SourceKind::Files, 1, None, off, false),
+        ] {
+            let config = Config {
+                source,
+                block_time: Duration::from_secs(block_time),
+                ..Config::default()
+            };
+            let expected = Freshness {
+                age_max,
+                counts_timestamp,
+            };
+            assert_eq!(freshness(&config, chain), expected, "{source:?}");
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! What administers the tenants of a service: their store, the keys in force, the first account.
+
+use std::{num::NonZeroU32, path::PathBuf, time::SystemTime};
+
+use actix::{Addr, Arbiter};
+use nearhead_actors::{head::Head, upstream::FollowedChain};
+use nearhead_tenants::{
+    administration::{HasAccounts, Identity, Requester},
+    limits::{Quota, Rate},
+    name::InvalidName,
+    usage::Labels,
+};
+
+use super::start_error::StartError;
+use crate::{
+    access::{Access, ConfiguredKey, LocalOnly, ServiceLimits},
+    admin::{AdminSetup, AdminState, FirstAccountToken},
+    config::{AdminListen, ApiKey, Config, SourceKind},
+    metrics::{Metrics, Outcome},
+    rpc,
+    tenants::{
+        self, Administer, OpenError, StopTenants, StoreState, TenantMetrics, TenantsActor,
+        TenantsSetup,
+    },
+};
+
+/// The tenants' actor, and what other parts need of it.
+pub(super) struct TenantParts {
+    /// The keys in force.
+    pub(super) access: Access,
+    /// Administers them.
+    pub(super) actor: Addr<TenantsActor>,
+    /// Whether the store works.
+    pub(super) store: StoreState,
+    /// The folder of the store; `None` if it is in memory.
+    pub(super) data: Option<PathBuf>,
+    /// The token that makes the first account, if there is none.
+    pub(super) first_account: Option<FirstAccountToken>,
+    arbiter: Arbiter,
+}
+
+impl TenantParts {
+    /// Opens the store of the chain that is served, and starts the actor on a thread of its own.
+    pub(super) async fn start(
+        config: &Config,
+        chain: Option<&FollowedChain>,
+        head: &Head,
+        metrics: &Metrics,
+    ) -> Result<Self, StartError> {
+        let is_known = config.source == SourceKind::Files;
+        let opened = tenants::open(&config.data_dir, chain, head, is_known)?;
+        let data = opened.path.clone();
+        let store = StoreState::default();
+        let setup = TenantsSetup {
+            opened,
+            configured: configured_keys(config),
+            limits: service_limits(config),
+            labels: Labels::new(
+                rpc::method_names().chain(["other"]),
+                Outcome::ALL.map(Outcome::label),
+            ),
+            tenant_metrics: config
+                .tenant_metrics
+                .then(|| TenantMetrics::new(metrics.clone())),
+            state: store.clone(),
+            metrics: metrics.clone(),
+        };
+        let arbiter = Arbiter::new();
+        let (access, actor) =
+            TenantsActor::open(setup, &arbiter.handle()).map_err(OpenError::from)?;
+        let first_account = match config.admin_listen {
+            AdminListen::Off => None,
+            _ if has_accounts(&actor).await => None,
+            _ => FirstAccountToken::generate(),
+        };
+        Ok(Self {
+            access,
+            actor,
+            store,
+            data,
+            first_account,
+            arbiter,
+        })
+    }
+
+    /// What the admin listener serves with.
+    pub(super) fn admin_state(&self, config: &Config) -> AdminState {
+        AdminState::new(AdminSetup {
+            tenants: self.actor.clone(),
+            local_only: LocalOnly::new(&config.allowed_hosts),
+            public: config.listen,
+            public_url: config.public_url.clone(),
+            nodes: config.nodes.iter().map(ToString::to_string).collect(),
+            proxy_header: config.admin_proxy_header.clone(),
+            first_account: self.first_account.as_ref().map(FirstAccountToken::digest),
+        })
+    }
+
+    /// Writes the usage that is not written yet, and ends the actor.
+    pub(super) async fn stop(self) {
+        // This fails if the actor has ended by itself.
+        let _ = self.actor.send(StopTenants).await;
+        self.arbiter.stop();
+    }
+}
+
+/// Whether somebody can administer, so that nobody has to be let in without a password.
+async fn has_accounts(tenants: &Addr<TenantsActor>) -> bool {
+    let nobody = Requester::new(Identity::nobody(), None, SystemTime::now().into());
+    let ask = Administer {
+        operation: HasAccounts,
+        by: nobody,
+    };
+    !matches!(tenants.send(ask).await, Ok(Ok(false)))
+}
+
+/// What every tenant may do, unless its own limits say otherwise.
+fn service_limits(config: &Config) -> ServiceLimits {
+    ServiceLimits {
+        methods: config.methods,
+        quota: Quota {
+            requests: NonZeroU32::new(config.rate_limit).map(Rate::of_one_second),
+            ..Quota::default()
+        },
+        sessions: config
+            .max_sessions_per_key
+            .or(config.max_connections.div_ceil(2)),
+        node_calls: NonZeroU32::new(config.node_calls_per_key),
+    }
+}
+
+/// The keys that the configuration names.
+pub(super) fn configured_keys(config: &Config) -> Vec<ConfiguredKey> {
+    let key = |key: &ApiKey| {
+        let configured = ConfiguredKey::new(&key.tenant, key.secret())?;
+        Ok::<_, InvalidName>(match key.is_default() {
+            true => configured.for_this_machine(LocalOnly::new(&config.allowed_hosts)),
+            false => configured,
+        })
+    };
+    // Every name that the configuration accepts is a tenant's.
+    config
+        .api_keys
+        .iter()
+        .filter_map(|api_key| key(api_key).ok())
+        .collect()
+}
