@@ -6,13 +6,16 @@ use std::{collections::BTreeMap, time::Instant};
 use nearhead_chain::campaign;
 
 use self::{
-    model::{Model, Rule},
+    model::Model,
+    rule::Rule,
     service::{SimulatedService, key_id},
     step::{Answer, Seen, Steps},
 };
 use super::{QuotaKind, Refused};
 
+mod bucket;
 mod model;
+mod rule;
 mod service;
 mod step;
 

@@ -4,58 +4,14 @@ use std::collections::BTreeMap;
 
 use nearhead_tenants::allowlists::ListKind;
 
-use super::step::{Answer, Body, Client, Limits, Quotas, START, Seen, Settings, Step};
+use super::{
+    bucket::{Bucket, TOKEN},
+    rule::Rule,
+    step::{Answer, Body, Client, Limits, Quotas, START, Seen, Settings, Step},
+};
 use crate::access::{QuotaKind, Refused};
 
 const DAY: u64 = 24 * 3_600_000;
-
-/// A rule that a model may break, which has to be noticed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Rule {
-    Expiry,
-    Revocation,
-    Removal,
-    Origins,
-    Secrets,
-    Exemptions,
-    QuotaOfKey,
-    QuotaOfTenant,
-    RefusedIsFree,
-    Debts,
-    Renewal,
-    RateOfSecond,
-    DayOutlivesChange,
-    SessionIsCounted,
-    SessionIsGivenBack,
-    SessionIsChecked,
-    SecretOfSession,
-    OverlapOfRotation,
-    SettingsOfRotation,
-}
-
-impl Rule {
-    pub(super) const ALL: [Self; 19] = [
-        Self::Expiry,
-        Self::Revocation,
-        Self::Removal,
-        Self::Origins,
-        Self::Secrets,
-        Self::Exemptions,
-        Self::QuotaOfKey,
-        Self::QuotaOfTenant,
-        Self::RefusedIsFree,
-        Self::Debts,
-        Self::Renewal,
-        Self::RateOfSecond,
-        Self::DayOutlivesChange,
-        Self::SessionIsCounted,
-        Self::SessionIsGivenBack,
-        Self::SessionIsChecked,
-        Self::SecretOfSession,
-        Self::OverlapOfRotation,
-        Self::SettingsOfRotation,
-    ];
-}
 
 /// What tenants get that have no limits of their own.
 pub(super) const OF_SERVICE: Limits = Limits {
@@ -107,58 +63,6 @@ struct Session {
     client: Client,
     is_exempt: bool,
     at_open: Settings,
-}
-
-/// Billionths of tokens; a debt is negative.
-#[derive(Clone, Debug)]
-struct Bucket {
-    rate: i128,
-    burst: i128,
-    left: i128,
-    at: u64,
-}
-
-const TOKEN: i128 = 1_000_000_000;
-
-impl Bucket {
-    fn new((rate, burst): (u32, u32), now: u64) -> Self {
-        let burst = i128::from(burst) * TOKEN;
-        Self {
-            rate: rate.into(),
-            burst,
-            left: burst,
-            at: now,
-        }
-    }
-
-    fn fill(&mut self, now: u64) {
-        let nanos = i128::from(now - self.at) * 1_000_000;
-        self.left = self.burst.min(self.left + nanos * self.rate);
-        self.at = now;
-    }
-
-    /// Seconds until there are as many tokens, or until it is full; 0 if that is now.
-    fn wait(&self, tokens: u32) -> u64 {
-        let wanted = self.burst.min(i128::from(tokens) * TOKEN);
-        self.seconds_to(wanted)
-    }
-
-    fn seconds_to(&self, wanted: i128) -> u64 {
-        let nanos = (wanted - self.left).max(0).div_euclid(self.rate)
-            + i128::from((wanted - self.left).max(0).rem_euclid(self.rate) > 0);
-        u64::try_from(nanos)
-            .unwrap_or(u64::MAX)
-            .div_ceil(1_000_000_000)
-    }
-
-    fn remaining(&self) -> (u32, u32, u64) {
-        let whole = |tokens: i128| u32::try_from(tokens.max(0) / TOKEN).unwrap_or(u32::MAX);
-        (
-            whole(self.burst),
-            whole(self.left),
-            self.seconds_to(self.burst),
-        )
-    }
 }
 
 impl<T> Holder<T> {
