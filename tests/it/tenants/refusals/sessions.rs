@@ -1,0 +1,118 @@
+//! Open sessions end when their client would be refused.
+
+use serde_json::{Value, json};
+
+use super::{
+    refusal::{REFUSALS, Refusal},
+    scene::{CREDENTIALS, Credentials, Scene, open, seconds, with},
+};
+use crate::harness::{Connection, Server, check};
+
+/// What an administrator changes so that a session ends for the reason of this row; `None` if its
+/// credentials cannot have that.
+fn change(scene: &Scene, what: &str, given: Credentials) -> Option<Value> {
+    let has_secret = matches!(given, Credentials::BasicSecret | Credentials::BearerSecret);
+    let settings = match what {
+        "the key is missing, unknown, expired or revoked" => return Some(Value::Null),
+        "the secret is missing or wrong" if given != Credentials::Token => {
+            json!({"secret": {"required": true}})
+        }
+        "the token is missing" if given != Credentials::Token && !has_secret => {
+            json!({"publicKeys": [scene.issuer.public_key()]})
+        }
+        "the token cannot be read, or no public key has signed it"
+            if given == Credentials::Token =>
+        {
+            json!({"publicKeys": [scene.other.public_key()]})
+        }
+        "the origin is not listed" => json!({"allow": {"origins": ["https://a.org"]}}),
+        "the user agent is not listed" => json!({"allow": {"userAgents": ["wallet"]}}),
+        "the client's network is not listed" => json!({"allow": {"networks": ["10.0.0.0/8"]}}),
+        _ => return None,
+    };
+    Some(json!({"settings": settings}))
+}
+
+/// Calls the API of administration.
+fn administer(server: &Server, verb: &str, path: &str, body: &Value) {
+    let admin = server.admin.expect("there is an admin listener");
+    let path = format!("/admin/api/v1{path}");
+    // Some calls take no body.
+    let body = if body.is_null() {
+        String::new()
+    } else {
+        body.to_string()
+    };
+    let mut connection = Connection::open(admin, &path);
+    let head = format!(
+        "{verb} {path} HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {API_TOKEN}\r\n\
+         content-type: application/json\r\ncontent-length: {}\r\n\r\n",
+        body.len()
+    );
+    connection.send(format!("{head}{body}").as_bytes());
+    let response = connection.receive();
+    assert!(response.status < 300, "{verb} {path} {body}: {response:?}");
+}
+
+const API_TOKEN: &str = "token-of-the-test";
+
+#[test]
+fn open_sessions_end_when_they_would_be_refused() {
+    let mut scene = Scene::new();
+    scene.store.api_token(API_TOKEN);
+    let mut cases = Vec::new();
+    for (at, row) in REFUSALS.iter().enumerate() {
+        for given in CREDENTIALS {
+            let is_expiry = row.what == "the token is signed, but its `exp` is over";
+            let change = change(&scene, row.what, given);
+            if change.is_none() && !(is_expiry && given == Credentials::Token) {
+                continue;
+            }
+            let name = format!("{at}-{given:?}");
+            let settings = scene.settings(given);
+            let id = scene.store.key(&name, settings);
+            cases.push((row, given, name, id, change));
+        }
+    }
+    let ends = |row: &Refusal| row.session.starts_with("44");
+    for row in REFUSALS.iter().filter(|row| ends(row)) {
+        assert!(
+            cases.iter().any(|(other, ..)| other.what == row.what),
+            "{}",
+            row.what
+        );
+    }
+    let server = scene.store.serve("refusals-sessions", &[]);
+    // All at once, because each end takes up to a second.
+    let mut sessions: Vec<_> = cases
+        .into_iter()
+        .map(|(row, given, name, id, change)| {
+            let client = match change {
+                Some(_) => scene.client(given, &name),
+                None => {
+                    let claims = json!({"aud": id, "exp": seconds() - 55});
+                    let token = scene.issuer.token(&claims);
+                    with(given, &name, Some(format!("Bearer {token}")))
+                }
+            };
+            let mut session = open(server.address, &client);
+            let answer = session.call("eth_chainId", &json!([]));
+            assert!(answer["result"].is_string(), "{given:?}: {answer}");
+            (row, given, id, change, session)
+        })
+        .collect();
+    for (_, _, id, change, _) in &sessions {
+        match change {
+            Some(Value::Null) => {
+                administer(&server, "POST", &format!("/keys/{id}/revoke"), &Value::Null);
+            }
+            Some(change) => administer(&server, "PATCH", &format!("/keys/{id}"), change),
+            None => {}
+        }
+    }
+    for (row, given, _, _, session) in &mut sessions {
+        let (code, reason) = session.close_code();
+        let case = format!("{}: {given:?}", row.what);
+        check(&case, &format!("{code}, `{reason}`").as_str(), &row.session);
+    }
+}
