@@ -12,6 +12,7 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 WORK = ROOT / "load-tests" / ".work"
+RESULTS = ROOT / "load-tests" / "results"
 VECTORS = ROOT / "tests" / ".tools" / "vectors"
 TARGET = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
 GETH = ROOT / "tests" / ".tools" / "bin" / "geth"
@@ -52,6 +53,16 @@ def request(method, params):
     return json.dumps(
         {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}, separators=(",", ":")
     )
+
+
+def same_answer(ours, theirs):
+    """Whether both are equal, except for totalDifficulty, which geth no longer sends."""
+    if isinstance(ours, dict) and isinstance(theirs, dict):
+        keys = (ours.keys() | theirs.keys()) - {"totalDifficulty"}
+        return all(k in ours and k in theirs and same_answer(ours[k], theirs[k]) for k in keys)
+    if isinstance(ours, list) and isinstance(theirs, list):
+        return len(ours) == len(theirs) and all(map(same_answer, ours, theirs))
+    return ours == theirs
 
 
 class Server:
@@ -151,9 +162,11 @@ def readable_at(server):
     return (before + time.time_ns()) // 2 - int(age * 1e9)
 
 
-def start_nearhead(options, cores, prefix=(), name="nearhead", program=None, data=None):
+def start_nearhead(
+    options, cores, prefix=(), name="nearhead", program=None, data=None, workers=1
+):
     """Starts nearhead, or this other build of it. Those that run at the same time need names.
-    Without `data`, its data folder is a new one."""
+    Without `data`, its data folder is a new one; without `workers`, it has one a core."""
     port, admin_port = free_port(), free_port()
     return Server(
         name,
@@ -164,8 +177,7 @@ def start_nearhead(options, cores, prefix=(), name="nearhead", program=None, dat
             f"127.0.0.1:{port}",
             "--api-key",
             KEY,
-            "--workers",
-            "1",
+            *(["--workers", str(workers)] if workers else []),
             *options,
         ],
         port,
@@ -183,3 +195,38 @@ def geth_data():
     """The path of geth's data folder, which does not exist."""
     shutil.rmtree(WORK / "geth", ignore_errors=True)
     return str(WORK / "geth")
+
+
+def start_geth(genesis, chain, cores):
+    """Imports a chain and starts a geth that serves it from an archive."""
+    common = [str(GETH), "--datadir", geth_data(), "--state.scheme", "hash", "--gcmode", "archive"]
+    # A large genesis is that of the dev chain, and not worth parsing for its chain id.
+    network = (
+        str(json.loads(genesis.read_text())["config"]["chainId"])
+        if genesis.stat().st_size < 1 << 26
+        else "1337"
+    )
+    for step in (["init", str(genesis)], ["import", str(chain)]):
+        done = subprocess.run([*common, *step], capture_output=True, text=True)
+        if done.returncode != 0:
+            raise Failure(f"geth {step[0]} failed:\n{done.stderr[-2000:]}")
+    port = free_port()
+    return Server(
+        "geth",
+        [
+            *common,
+            "--networkid",
+            network,
+            "--http",
+            "--http.port",
+            str(port),
+            "--http.api",
+            "eth,net,web3",
+            "--authrpc.port",
+            str(free_port()),
+            *GETH_COMMON,
+        ],
+        port,
+        "/",
+        cores,
+    ).wait(120)
