@@ -1,6 +1,6 @@
 // Sessions that follow heads and logs through reorgs: every head builds on a known block, every log
 // belongs to an announced block. `load-tests/run ws-fanout` starts nearhead and runs this.
-import { WebSocket } from 'k6/experimental/websockets';
+import { WebSocket } from 'k6/websockets';
 import { check } from 'k6';
 import { Counter, Trend } from 'k6/metrics';
 

@@ -1,7 +1,7 @@
 // Sessions that stay open, beside others that close and reconnect all the time. Each sends a
 // request now and then, and every response is checked. `load-tests/run ws-hold` starts nearhead and
 // runs this.
-import { WebSocket } from 'k6/experimental/websockets';
+import { WebSocket } from 'k6/websockets';
 import { check } from 'k6';
 import { Counter, Trend } from 'k6/metrics';
 

@@ -2,7 +2,7 @@
 // stalled ones; the others notice nothing. `load-tests/run ws-stalled` starts nearhead and this.
 import http from 'k6/http';
 import stalling from 'k6/ws';
-import { WebSocket } from 'k6/experimental/websockets';
+import { WebSocket } from 'k6/websockets';
 import { check, sleep } from 'k6';
 import { Counter, Trend } from 'k6/metrics';
 

@@ -1,0 +1,63 @@
+"""A share of one core for a server: a cgroup with a CPU quota, of version 1 or 2.
+
+Two cores cannot offer ten times what one core serves. A server with a tenth of a core can be
+offered that.
+"""
+
+import os
+import pathlib
+import re
+
+from servers import Failure
+
+# The kernel's timer stops a cgroup at its next tick, which is 4 ms away at 250 Hz. A cgroup that may run
+# for less than a tick would overrun its quota and then wait for several periods.
+RUN_US = 4_000
+
+
+class CpuQuota:
+    """A cgroup whose processes together get `share` of one core. It ends with the last of them."""
+
+    def __init__(self, name, share):
+        self.share = share
+        controllers, is_v2 = cpu_controllers()
+        self.folder = controllers / f"nearhead-{name}-{os.getpid()}"
+        period = round(RUN_US / share)
+        try:
+            if is_v2:
+                (controllers / "cgroup.subtree_control").write_text("+cpu")
+            self.folder.mkdir()
+            if is_v2:
+                (self.folder / "cpu.max").write_text(f"{RUN_US} {period}")
+            else:
+                (self.folder / "cpu.cfs_period_us").write_text(str(period))
+                (self.folder / "cpu.cfs_quota_us").write_text(str(RUN_US))
+        except OSError as error:
+            self.remove()
+            raise Failure(f"a CPU quota needs root, or a cgroup of one's own: {error}") from error
+
+    def add(self, pid):
+        """Moves a process with all its threads. Its children stay where they are."""
+        (self.folder / "cgroup.procs").write_text(str(pid))
+
+    def remove(self):
+        """Once its processes have ended."""
+        if self.folder.exists():
+            self.folder.rmdir()
+
+
+def cpu_controllers():
+    """The folder of all cgroups that control the CPU, and whether it is of version 2."""
+    for line in pathlib.Path("/proc/self/mountinfo").read_text().splitlines():
+        # 36 35 98:0 /root /mount options - type source superoptions
+        found = re.match(r"\S+ \S+ \S+ \S+ (\S+) .* - (\S+) \S+ (\S+)", line)
+        if not found:
+            continue
+        folder, kind, options = pathlib.Path(found[1]), found[2], found[3].split(",")
+        if kind == "cgroup" and "cpu" in options:
+            return folder, False
+        if kind == "cgroup2":
+            listed = folder / "cgroup.controllers"
+            if listed.exists() and "cpu" in listed.read_text().split():
+                return folder, True
+    raise Failure("no cgroup controls the CPU here: a CPU quota needs cgroups of version 1 or 2")

@@ -1,0 +1,89 @@
+"""What a load generator measured in one phase of a run, and what is required of it."""
+
+import dataclasses
+
+# Of the offered rate: a run that achieved less shows the generator's limit, not the server's.
+ACHIEVED_MIN = 0.95
+STEP_MS = 250
+STEPS = 16
+
+
+@dataclasses.dataclass
+class Step:
+    """The requests that began in one quarter of a second of a phase."""
+
+    good: int
+    others: int
+    p95_ms: float
+
+
+@dataclasses.dataclass
+class Phase:
+    """Requests that were sent at one rate (None: as fast as `clients` got answers), and their outcomes."""
+
+    title: str
+    workload: object
+    url: str
+    start: float
+    seconds: float
+    rate: float | None
+    # Connections at most: a client waits until its request is answered or late.
+    clients: int
+    must_answer: bool = False
+    has_timeline: bool = False
+    # Of the load generator, if it has a process for each phase.
+    niceness: int = 0
+    good: int = 0
+    refused: int = 0
+    late: int = 0
+    wrong: int = 0
+    dropped: int = 0
+    p50_ms: float = 0
+    p99_ms: float = 0
+    # By kind of request: how many were answered, p50 and p99.
+    kinds: dict = dataclasses.field(default_factory=dict)
+    steps: list = dataclasses.field(default_factory=list)
+
+    @property
+    def sent(self):
+        return self.good + self.refused + self.late + self.wrong
+
+    @property
+    def goodput(self):
+        return self.good / self.seconds
+
+    @property
+    def achieved(self):
+        return self.sent / (self.rate * self.seconds)
+
+    def figures(self):
+        """As JSON, without the material."""
+        kept = dataclasses.replace(self, workload=self.workload.name)
+        return dataclasses.asdict(kept)
+
+    def share(self, count):
+        return count / self.sent if self.sent else 0
+
+    def faults(self):
+        """Why the phase shows nothing, or what must never happen."""
+        found = []
+        if self.rate and self.achieved < ACHIEVED_MIN:
+            found.append(f"{self.title}: only {self.achieved:.0%} of the offered rate was sent")
+        if self.dropped:
+            found.append(f"{self.title}: no client was free for {self.dropped} requests")
+        if self.wrong:
+            found.append(f"{self.title}: {self.wrong} wrong answers")
+        if self.must_answer and self.refused + self.late:
+            found.append(f"{self.title}: {self.refused} requests refused and {self.late} late")
+        return found
+
+    def recovered_after(self, p95_max_ms):
+        """Seconds until 95% of the requests are answered again, 95% of those within the bound; None
+        if they are not at the end of the timeline."""
+        bad = [
+            number
+            for number, step in enumerate(self.steps)
+            if step.good < 0.95 * (step.good + step.others) or step.p95_ms > p95_max_ms
+        ]
+        last = max(bad, default=-1) + 1
+        return None if last >= len(self.steps) else last * STEP_MS / 1_000

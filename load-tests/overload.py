@@ -1,0 +1,131 @@
+"""Up to ten times what a server can answer, while it has a share of one core."""
+
+import resource
+import time
+
+import vegeta
+from cpu_quota import CpuQuota
+from figures import Phase
+from tables import table
+from workloads import Workload
+
+# What is requested, and the share of a core that a server gets: so much that vegeta can offer ten times what it
+# answers on two cores. k6 cannot: it needs a client of a megabyte for each request in progress.
+WORK = {"proofs-64": 0.2, "bulk-logs": 0.2, "mix": 0.05, "cheap": 0.03}
+# Of capacity.
+LOADS = (0.7, 1, 2, 5, 10, 0.7)
+# Connections in a closed loop, whose best goodput is the capacity.
+CLOSED = (4, 16, 64)
+CLOSED_SECONDS = 4
+TIMEOUT_MS = 1_000
+# Connections at most. A server that answers or refuses in time needs fewer; of one that does not, less is sent.
+CLIENTS_MAX = 4_000
+
+# What is required: of the best goodput, at five and at ten times the capacity; of p99 at the first load; and the
+# seconds until the last load is answered as the first one was.
+GOODPUT_MIN = {5: 0.95, 10: 0.90}
+P99_MAX = 3
+RECOVERY_MAX = 1.0
+
+
+def measure(options, server, window):
+    """Returns capacity in answers a second, and the phases."""
+    share = options.share or WORK[options.work]
+    workload = Workload(options.work, server, window)
+    url = f"http://127.0.0.1:{server.port}{server.path}"
+    name = f"overload-{options.work}-{server.name}"
+    quota = CpuQuota(server.name, share)
+    quota.add(server.process.pid)
+    began, before = time.monotonic(), server.cpu_seconds()
+    closed = [
+        Phase(f"{n} connections", workload, url, i * (CLOSED_SECONDS + 1), CLOSED_SECONDS, None, n)
+        for i, n in enumerate(CLOSED)
+    ]
+    vegeta.offer(f"{name}-capacity", closed, TIMEOUT_MS)
+    used = (server.cpu_seconds() - before) / (time.monotonic() - began)
+    capacity = max(phase.goodput for phase in closed)
+    phases = []
+    for load in LOADS:
+        rate = max(1, round(capacity * load))
+        # Half as many again as wait if no answer comes until the timeout.
+        clients = min(round(rate * TIMEOUT_MS / 1_000 * 1.5) + 20, CLIENTS_MAX)
+        start = len(phases) * options.seconds
+        phases.append(Phase(f"{load:.0%}", workload, url, start, options.seconds, rate, clients))
+    phases[-1].has_timeline = True
+    resident = server.resident_kib()
+    busy = children_seconds()
+    vegeta.offer(name, phases, TIMEOUT_MS)
+    busy = (children_seconds() - busy) / (options.seconds * len(phases))
+    peak = max(phase.goodput for phase in [*closed, *phases])
+    print(
+        f"\n{server.name}, {options.work}: {share:.0%} of a core (used: {used:.1%}), capacity {capacity:,.0f}/s "
+        f"(closed loop, {', '.join(f'{p.clients}: {p.goodput:,.0f}' for p in closed)} connections); "
+        f"vegeta used {busy:.0%} of a core; "
+        f"resident {resident / 1024:.0f} MiB before, {server.resident_kib() / 1024:.0f} after"
+    )
+    print_phases(phases, peak)
+    return [f"{server.name}, {fault}" for fault in judge(closed, phases, peak)], capacity
+
+
+def children_seconds():
+    """CPU time of all load generators that have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+HEAD = ("load", "offered/s", "sent", "goodput/s", "of peak", "refused", "late", "wrong", "p50 ms", "p99 ms", "x 70%")
+
+
+def print_phases(phases, peak):
+    calm = phases[0].p99_ms
+    table(
+        HEAD,
+        [
+            (
+                phase.title,
+                f"{phase.rate:,}",
+                f"{phase.achieved:.0%}",
+                f"{phase.goodput:,.0f}",
+                f"{phase.goodput / peak:.0%}",
+                f"{phase.share(phase.refused):.0%}",
+                f"{phase.share(phase.late):.0%}",
+                phase.wrong,
+                f"{phase.p50_ms:.1f}",
+                f"{phase.p99_ms:.1f}",
+                f"{phase.p99_ms / calm:.1f}" if calm else "-",
+            )
+            for phase in phases
+        ],
+    )
+
+
+def judge(closed, phases, peak):
+    """What is wrong."""
+    faults = [fault for phase in closed for fault in phase.faults()]
+    faults += [fault for phase in phases for fault in phase.faults()]
+    p99_max = P99_MAX * phases[0].p99_ms
+    for load, phase in zip(LOADS, phases):
+        least = GOODPUT_MIN.get(load)
+        if least and phase.goodput < least * peak:
+            faults.append(f"{phase.title}: goodput is {phase.goodput / peak:.0%} of its peak, at least {least:.0%}")
+        if least and phase.p99_ms > p99_max:
+            times = phase.p99_ms / phases[0].p99_ms
+            faults.append(f"{phase.title}: p99 is {times:.1f} times that at {phases[0].title}, at most {P99_MAX}")
+    after = phases[-1].recovered_after(p99_max)
+    if after is None or after > RECOVERY_MAX:
+        said = "not within the timeline" if after is None else f"after {after} s"
+        faults.append(f"recovery: {said}, at most {RECOVERY_MAX} s")
+    else:
+        print(f"recovered after {after} s")
+    return faults
+
+
+def run(options, servers, window):
+    """Prints a table of each server, and returns what is wrong with the first one. The others are there to be
+    compared with: they need not reach what is required."""
+    results = [measure(options, server, window(server)) for server in servers]
+    for server, (faults, capacity) in list(zip(servers, results))[1:]:
+        print(f"\ncapacity of {servers[0].name} / {server.name}: {results[0][1] / capacity:.1f}")
+        for fault in faults:
+            print(fault)
+    return results[0][0]
