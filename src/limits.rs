@@ -197,6 +197,19 @@ pub(crate) const TOKEN_LEEWAY: Duration = Duration::from_secs(60);
 /// as long as some cheap requests.
 pub(crate) const VERIFIED_TOKENS_MAX: usize = 4_096;
 
+/// Tokens of one key that one worker verifies in vain in a row for one network, before the next one
+/// from there has to wait: pages of an office whose tokens have ended at once.
+pub(crate) const TOKEN_REFUSALS_MAX: u32 = 20;
+
+/// Time after which one more is verified. With [`TOKEN_NETWORKS_MAX`], strangers cause at most 513
+/// verifications a second and worker: some 4% of its time with ES256, a fifth with RSA keys of 8,192
+/// bits.
+pub(crate) const TOKEN_REFUSAL_EVERY: Duration = Duration::from_secs(1);
+
+/// Networks, each of one key, whose tokens are counted one by one on a worker. Beyond that, all
+/// others are counted together.
+pub(crate) const TOKEN_NETWORKS_MAX: usize = 512;
+
 /// Longest `X-Request-Id` that is returned, in bytes: a UUID has 36, a trace id with its span 55.
 pub(crate) const REQUEST_ID_BYTES_MAX: usize = 128;
 

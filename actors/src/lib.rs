@@ -19,7 +19,7 @@
 //! | [`data_folder`] | what outlives the process: the folder of one chain, locked and written atomically | `crate::`, `tokio`, `actix` |
 //! | [`freshness`] | how old the head may be; the times are passed in | `crate::`, `tokio`, `Instant`, `SystemTime` |
 //! | [`readiness`] | whether the service is ready, and the reasons if it is not | `_actor`, `crate::read`, `crate::source`, `serde_json` |
-//! | [`budget`] | what one tenant's reads may cause at upstreams; the time is passed in | `crate::messages`, `crate::read`, `crate::upstream`, `crate::source`, `Instant::now`, `serde_json` |
+//! | [`budget`] | what one tenant's reads may cause at upstreams, and how often something may be tried; the time is passed in | `crate::messages`, `crate::read`, `crate::upstream`, `crate::source`, `Instant::now`, `serde_json` |
 //! | [`messages`] | every message: what it asks for, its reply, its cost | `crate::admission`, `crate::read`, `crate::source`, `crate::upstream`, `serde_json` |
 
 pub mod admission;

@@ -1,6 +1,6 @@
 //! Where a request comes from, which allowlists are about.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 
 use nearhead_tenants::allowlists::{Allowlists, ListKind};
 
@@ -68,5 +68,16 @@ impl OwnedCaller {
             user_agent: self.user_agent.as_deref(),
             address: self.address,
         }
+    }
+}
+
+/// What counts as one address: a customer of a provider has a whole /64 of IPv6.
+pub(crate) fn network_of(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(address) => {
+            let [a, b, c, d, ..] = address.segments();
+            Ipv6Addr::new(a, b, c, d, 0, 0, 0, 0).into()
+        }
+        v4 => v4,
     }
 }

@@ -2,6 +2,7 @@
 
 use std::{
     cell::{Cell, RefCell},
+    net::IpAddr,
     sync::Arc,
 };
 
@@ -14,6 +15,7 @@ use super::{
     active_key::ActiveKey,
     caller::{Caller, OwnedCaller},
     local_only::NotLocal,
+    meter::Now,
     presented::{Beside, Presented},
     shared_count::Counted,
     token::{TokenError, VerifiedToken},
@@ -44,16 +46,20 @@ impl Access {
     pub(crate) fn admit<'a>(
         &self,
         presented: &Presented<'_>,
-        caller: impl FnOnce() -> Caller<'a>,
+        caller: impl Fn() -> Caller<'a>,
         tokens: &TokenCache,
-        now: UnixMillis,
+        now: Now,
     ) -> Result<Admitted, Refused> {
         let key = self
-            .resolve(presented.key, now)
+            .resolve(presented.key, now.unix)
             .ok_or(Refused::UnknownKey)?;
         let settings = &key.record.settings;
         let (token, is_exempt) = match key.needs_token() {
-            true => (Some(check_token(&key, presented, tokens, now)?), false),
+            true => {
+                let address = || caller().address;
+                let token = check_token(&key, presented, address, tokens, now)?;
+                (Some(token), false)
+            }
             false => {
                 let secret = settings.secret.as_ref();
                 (None, check_secret(secret, &presented.beside)?)
@@ -85,14 +91,15 @@ pub(crate) struct Admitted {
 fn check_token(
     key: &ActiveKey,
     presented: &Presented<'_>,
+    address: impl FnOnce() -> Option<IpAddr>,
     tokens: &TokenCache,
-    now: UnixMillis,
+    now: Now,
 ) -> Result<VerifiedToken, Refused> {
     let Beside::Bearer(token) = presented.beside else {
         return Err(Refused::Token(TokenError::Missing));
     };
     tokens
-        .admit(token, key.record.id, &key.public_keys, now)
+        .admit(token, (key.record.id, &key.public_keys), address, now)
         .map_err(Refused::Token)
 }
 
@@ -224,7 +231,11 @@ impl Access {
     pub(crate) fn admit_for_tests(&self) -> Admitted {
         let presented = Presented::new("test", None);
         let tokens = TokenCache::default();
-        self.admit(&presented, Caller::default, &tokens, UnixMillis(0))
+        let now = Now {
+            instant: std::time::Instant::now(),
+            unix: UnixMillis(0),
+        };
+        self.admit(&presented, Caller::default, &tokens, now)
             .unwrap()
     }
 }

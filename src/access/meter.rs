@@ -232,7 +232,7 @@ const fn until_next_day(now: UnixMillis) -> Duration {
 }
 
 /// Whole seconds, rounded up.
-fn seconds(time: Duration) -> u64 {
+pub(super) fn seconds(time: Duration) -> u64 {
     time.as_secs() + u64::from(time.subsec_nanos() > 0)
 }
 

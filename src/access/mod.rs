@@ -41,7 +41,7 @@ mod token_cache;
 
 pub use access_table::{Access, AccessSource};
 pub use active_key::ActiveKey;
-pub(crate) use caller::Caller;
+pub(crate) use caller::{Caller, network_of};
 pub use configured::ConfiguredKey;
 pub(crate) use grant::{Admitted, Grant, Refused, SubscriptionPermit};
 pub use local_only::{Host, LocalOnly, NotLocal};

@@ -2,7 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
-use std::{collections::HashMap, num::NonZeroU32};
+use std::{collections::HashMap, num::NonZeroU32, time::Instant};
 
 use nearhead_tenants::{
     UnixMillis,
@@ -14,9 +14,16 @@ use nearhead_tenants::{
     secret::{KeyPrefix, SecretDigest},
 };
 
-use super::{AccessSource, ConfiguredKey, MethodSet, ServiceLimits};
+use super::{AccessSource, ConfiguredKey, MethodSet, Now, ServiceLimits};
 
 pub(super) const NOW: UnixMillis = UnixMillis(1_000);
+
+pub(super) fn now() -> Now {
+    Now {
+        instant: Instant::now(),
+        unix: NOW,
+    }
+}
 
 pub(super) fn limits() -> ServiceLimits {
     ServiceLimits {

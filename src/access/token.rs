@@ -27,6 +27,72 @@ pub enum TokenError {
     NotYetValid,
     /// It is signed, and its time is over.
     Expired,
+    /// It was not looked at: too many tokens from the client's network were not accepted.
+    TooMany {
+        /// Whole seconds after which one is looked at again; at least 1.
+        retry_after_seconds: u64,
+    },
+}
+
+/// A token that was read, and names one of a key's public keys. Nothing that it says is believed.
+#[derive(Debug)]
+pub(super) struct SignedToken<'a> {
+    /// What is signed: the header and the claims, still encoded.
+    signed: &'a str,
+    claims: &'a str,
+    signature: Vec<u8>,
+    public_key: &'a Arc<VerifyingKey>,
+    names_public_key: bool,
+}
+
+impl<'a> SignedToken<'a> {
+    /// Reads a token, which costs little beside [`verify`](Self::verify).
+    ///
+    /// # Errors
+    /// It cannot have been signed by one of these keys.
+    pub(super) fn new(
+        token: &'a str,
+        public_keys: &'a [Arc<VerifyingKey>],
+    ) -> Result<Self, TokenError> {
+        let (header, claims, signature) = split(token).ok_or(TokenError::Invalid)?;
+        // Everything before the last dot, and the dots are there.
+        let signed = &token[..token.len() - signature.len() - 1];
+        let header = decode(header).ok_or(TokenError::Invalid)?;
+        let header: Header<'_> = object(&header).ok_or(TokenError::Invalid)?;
+        Ok(Self {
+            signed,
+            claims,
+            signature: decode(signature).ok_or(TokenError::Invalid)?,
+            public_key: header.choose(public_keys).ok_or(TokenError::Invalid)?,
+            names_public_key: header.kid.is_some(),
+        })
+    }
+
+    /// Verifies that it is signed, for the key with this id, but not its times:
+    /// [`VerifiedToken::check`] does.
+    ///
+    /// # Errors
+    /// It is not signed, or it is for something else.
+    pub(super) fn verify(&self, audience: KeyId) -> Result<VerifiedToken, TokenError> {
+        if !self
+            .public_key
+            .verifies(self.signed.as_bytes(), &self.signature)
+        {
+            return Err(TokenError::Invalid);
+        }
+        let claims = decode(self.claims).ok_or(TokenError::Claims)?;
+        let claims: Claims = object(&claims).ok_or(TokenError::Claims)?;
+        if !claims.aud.has(audience) {
+            return Err(TokenError::OtherAudience);
+        }
+        let leeway = TOKEN_LEEWAY.as_secs_f64();
+        Ok(VerifiedToken {
+            public_key: Arc::clone(self.public_key),
+            names_public_key: self.names_public_key,
+            begins: claims.nbf.map_or(UnixMillis(0), |nbf| millis(nbf - leeway)),
+            ends: millis(claims.exp + leeway),
+        })
+    }
 }
 
 /// A token that one of a key's public keys has signed.
@@ -41,39 +107,6 @@ pub(super) struct VerifiedToken {
 }
 
 impl VerifiedToken {
-    /// Verifies a token for the key with this id, but not its times: [`check`](Self::check) does.
-    ///
-    /// # Errors
-    /// It is not signed by one of these keys, or it is for something else.
-    pub(super) fn new(
-        token: &str,
-        public_keys: &[Arc<VerifyingKey>],
-        audience: KeyId,
-    ) -> Result<Self, TokenError> {
-        let (header, claims, signature) = split(token).ok_or(TokenError::Invalid)?;
-        let header = decode(header).ok_or(TokenError::Invalid)?;
-        let header: Header<'_> = object(&header).ok_or(TokenError::Invalid)?;
-        let public_key = header.choose(public_keys).ok_or(TokenError::Invalid)?;
-        // Everything before the last dot, and the dots are there.
-        let signed = &token[..token.len() - signature.len() - 1];
-        let signature = decode(signature).ok_or(TokenError::Invalid)?;
-        if !public_key.verifies(signed.as_bytes(), &signature) {
-            return Err(TokenError::Invalid);
-        }
-        let claims = decode(claims).ok_or(TokenError::Claims)?;
-        let claims: Claims = object(&claims).ok_or(TokenError::Claims)?;
-        if !claims.aud.has(audience) {
-            return Err(TokenError::OtherAudience);
-        }
-        let leeway = TOKEN_LEEWAY.as_secs_f64();
-        Ok(Self {
-            public_key: Arc::clone(public_key),
-            names_public_key: header.kid.is_some(),
-            begins: claims.nbf.map_or(UnixMillis(0), |nbf| millis(nbf - leeway)),
-            ends: millis(claims.exp + leeway),
-        })
-    }
-
     /// Checks what may have changed since: the time, and the key's public keys.
     ///
     /// # Errors

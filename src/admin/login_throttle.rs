@@ -1,16 +1,19 @@
 //! How often passwords may be tried.
 
 use std::{
-    collections::HashMap,
-    hash::Hash,
-    net::{IpAddr, Ipv6Addr},
+    net::IpAddr,
     time::{Duration, Instant},
 };
 
+use nearhead_actors::budget::Attempts;
 use nearhead_tenants::name::Name;
 
-use crate::limits::{
-    ACCOUNT_LOGIN_EVERY, ACCOUNT_LOGINS_MAX, ADDRESS_LOGIN_EVERY, ADDRESS_LOGINS_MAX, THROTTLED_MAX,
+use crate::{
+    access::network_of,
+    limits::{
+        ACCOUNT_LOGIN_EVERY, ACCOUNT_LOGINS_MAX, ADDRESS_LOGIN_EVERY, ADDRESS_LOGINS_MAX,
+        THROTTLED_MAX,
+    },
 };
 
 /// Counts attempts to log in, by account and by address. A successful one is not counted.
@@ -30,8 +33,8 @@ pub(super) struct Attempt {
 impl Default for LoginThrottle {
     fn default() -> Self {
         Self {
-            accounts: Attempts::new(ACCOUNT_LOGINS_MAX, ACCOUNT_LOGIN_EVERY),
-            addresses: Attempts::new(ADDRESS_LOGINS_MAX, ADDRESS_LOGIN_EVERY),
+            accounts: Attempts::new(ACCOUNT_LOGINS_MAX, ACCOUNT_LOGIN_EVERY, THROTTLED_MAX),
+            addresses: Attempts::new(ADDRESS_LOGINS_MAX, ADDRESS_LOGIN_EVERY, THROTTLED_MAX),
         }
     }
 }
@@ -73,82 +76,6 @@ impl LoginThrottle {
         }
         if let Some(address) = &attempt.address {
             self.addresses.take_back(address);
-        }
-    }
-}
-
-/// What counts as one address: a customer of a provider has a whole /64 of IPv6.
-fn network_of(address: IpAddr) -> IpAddr {
-    match address.to_canonical() {
-        IpAddr::V6(address) => {
-            let [a, b, c, d, ..] = address.segments();
-            Ipv6Addr::new(a, b, c, d, 0, 0, 0, 0).into()
-        }
-        v4 => v4,
-    }
-}
-
-/// Attempts by some key: `at_once` in a row, then one every so often.
-#[derive(Debug)]
-struct Attempts<K> {
-    every: Duration,
-    /// The time that all but one of the attempts in a row take.
-    leeway: Duration,
-    /// When the attempts so far would be over at the steady pace. A key that is not here has made
-    /// none.
-    over: HashMap<K, Instant>,
-    /// The same for all keys that have no room in the map.
-    others_over: Option<Instant>,
-}
-
-impl<K: Eq + Hash> Attempts<K> {
-    fn new(at_once: u32, every: Duration) -> Self {
-        Self {
-            every,
-            leeway: every * at_once.saturating_sub(1),
-            over: HashMap::new(),
-            others_over: None,
-        }
-    }
-
-    /// How long the next attempt has to wait, if it has to.
-    fn wait(&mut self, key: &K, now: Instant) -> Option<Duration> {
-        self.make_room(key, now);
-        let over = match self.over.get(key) {
-            Some(over) => Some(*over),
-            None if self.over.len() >= THROTTLED_MAX => self.others_over,
-            None => None,
-        };
-        let wait = over?.saturating_duration_since(now + self.leeway);
-        (!wait.is_zero()).then_some(wait)
-    }
-
-    /// Counts an attempt that need not wait.
-    fn count(&mut self, key: K, now: Instant) {
-        let has_room = self.over.len() < THROTTLED_MAX || self.over.contains_key(&key);
-        let over = match has_room {
-            true => self.over.entry(key).or_insert(now),
-            false => self.others_over.get_or_insert(now),
-        };
-        *over = (*over).max(now) + self.every;
-    }
-
-    fn take_back(&mut self, key: &K) {
-        let over = match self.over.get_mut(key) {
-            Some(over) => Some(over),
-            None => self.others_over.as_mut(),
-        };
-        if let Some(over) = over
-            && let Some(before) = over.checked_sub(self.every)
-        {
-            *over = before;
-        }
-    }
-
-    /// Forgets the keys that need not be counted any more, if another one has no room.
-    fn make_room(&mut self, key: &K, now: Instant) {
-        if self.over.len() >= THROTTLED_MAX && !self.over.contains_key(key) {
-            self.over.retain(|_, over| *over > now);
         }
     }
 }
@@ -232,28 +159,5 @@ mod tests {
             let attempt = throttle.begin(Some(&name("root")), Some(address("::1")), now);
             throttle.succeeded(&attempt.unwrap());
         }
-    }
-
-    #[test]
-    fn memory_is_bounded_and_strangers_share_what_is_left() {
-        let mut attempts = Attempts::new(2, Duration::from_secs(1));
-        let now = Instant::now();
-        for key in 0..THROTTLED_MAX {
-            assert_eq!(attempts.wait(&key, now), None);
-            attempts.count(key, now);
-        }
-        for key in [THROTTLED_MAX, THROTTLED_MAX + 1] {
-            assert_eq!(attempts.wait(&key, now), None);
-            attempts.count(key, now);
-        }
-        let next = THROTTLED_MAX + 2;
-        assert_eq!(attempts.wait(&next, now), Some(Duration::from_secs(1)));
-        assert_eq!(attempts.wait(&0, now), None, "it has room of its own");
-        assert_eq!(attempts.over.len(), THROTTLED_MAX);
-        // Those whose attempts are over make room.
-        let later = now + Duration::from_secs(1);
-        assert_eq!(attempts.wait(&next, later), None);
-        attempts.count(next, later);
-        assert_eq!(attempts.over.len(), 1);
     }
 }

@@ -1,20 +1,16 @@
 //! What a request presents, and where it comes from.
 
-use std::net::IpAddr;
+use std::{net::IpAddr, rc::Rc};
 
 use actix_web::{
     HttpRequest,
-    http::{
-        StatusCode,
-        header::{self, HeaderName},
-    },
+    http::header::{self, HeaderName},
 };
-use nearhead_tenants::UnixMillis;
 
 use super::server_state::ServerState;
 use crate::{
-    access::{Admitted, Caller, LocalOnly, Presented, Refused, TokenCache},
-    rpc::RpcError,
+    access::{Admitted, Caller, LocalOnly, Now, Presented, Refused, TokenCache},
+    connections::Connection,
 };
 
 /// Lets a request in, by the key in its path and by its headers. `tokens` are those that the worker
@@ -27,7 +23,7 @@ pub(super) fn admit(
     tokens: &TokenCache,
     request: &HttpRequest,
     key: &str,
-    now: UnixMillis,
+    now: Now,
 ) -> Result<Admitted, Refused> {
     let presented = Presented::new(key, text(request, header::AUTHORIZATION));
     let caller = || caller(server, request);
@@ -50,20 +46,16 @@ pub(super) fn caller<'a>(server: &ServerState, request: &'a HttpRequest) -> Call
     }
 }
 
+/// The connection of a request; `None` in tests without a socket.
+pub(crate) fn connection_of(request: &HttpRequest) -> Option<&Rc<Connection>> {
+    request.conn_data()
+}
+
 /// The address of a request's client: the peer's, unless that is a trusted proxy.
 pub(crate) fn client_address(server: &ServerState, request: &HttpRequest) -> Option<IpAddr> {
     let peer = request.peer_addr()?.ip();
     let proxies = &server.settings.trusted_proxies;
     Some(proxies.client(peer, request.headers()))
-}
-
-/// The status and the error of a request that is not let in.
-pub(super) fn status_and_error(refused: Refused) -> (StatusCode, RpcError) {
-    let status = match refused {
-        Refused::UnknownKey | Refused::WrongSecret | Refused::Token(_) => StatusCode::UNAUTHORIZED,
-        Refused::NotListed(_) | Refused::NotLocal(_) => StatusCode::FORBIDDEN,
-    };
-    (status, refused.into())
 }
 
 /// The header `Host`, if there is exactly one and it is text.

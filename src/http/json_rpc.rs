@@ -14,14 +14,14 @@ use actix_web::{
 use super::{
     access_log::AccessEntry,
     body::{close_after, drain, read_body},
-    credentials,
-    refusal::{refuse, refuse_body},
+    credentials::{self, connection_of},
+    refusal::{refuse, refuse_body, refuse_entry},
     request_actor::RequestActor,
     worker_state::WorkerState,
 };
 use crate::{
     access::{ActiveKey, Now, QuotaKind, Remaining},
-    connections::{Answering, Connection, unless_gone},
+    connections::{Answering, unless_gone},
     limits,
     rpc::{Answer, Refusal, RpcError, envelope::NULL_ID},
 };
@@ -53,12 +53,11 @@ impl WorkerState {
             instant: access.arrived,
             unix: SystemTime::now().into(),
         };
-        let key = match self.admit_json(request, key, now) {
+        let key = match self.admit_json(request, key, now, access) {
             Ok(key) => key,
-            Err((status, error)) => {
-                self.count_refused(&error, access);
+            Err(response) => {
                 return Err(match drain(payload, timeout).await {
-                    Ok(()) => refuse(status, &error),
+                    Ok(()) => response,
                     Err(refusal) => refuse_body(refusal),
                 });
             }
@@ -100,22 +99,29 @@ impl WorkerState {
     }
 
     /// Lets a request in. Its content type must be one that carries JSON-RPC.
+    ///
+    /// # Errors
+    /// The response to a request that is not let in, which is counted.
     fn admit_json(
         &self,
         request: &HttpRequest,
         key: &str,
         now: Now,
-    ) -> Result<Arc<ActiveKey>, (StatusCode, RpcError)> {
-        let admitted = credentials::admit(&self.server, &self.tokens, request, key, now.unix);
-        let key = admitted.map_err(credentials::status_and_error)?.key;
+        access: &mut AccessEntry<'_>,
+    ) -> Result<Arc<ActiveKey>, HttpResponse> {
+        let admitted = match credentials::admit(&self.server, &self.tokens, request, key, now) {
+            Ok(admitted) => admitted,
+            Err(refused) => {
+                self.count_refused(&refused.into(), access);
+                return Err(refuse_entry(refused));
+            }
+        };
         if !is_json(request) {
-            let reason = "content type must be application/json";
-            return Err((
-                StatusCode::UNSUPPORTED_MEDIA_TYPE,
-                RpcError::InvalidHttp(reason),
-            ));
+            let error = RpcError::InvalidHttp("content type must be application/json");
+            self.count_refused(&error, access);
+            return Err(refuse(StatusCode::UNSUPPORTED_MEDIA_TYPE, &error));
         }
-        Ok(key)
+        Ok(admitted.key)
     }
 
     /// The response that carries this answer.
@@ -188,11 +194,6 @@ fn units_header(units: u64) -> HeaderValue {
         Some(text) => HeaderValue::from_static(text),
         None => HeaderValue::from(units),
     }
-}
-
-/// The connection of a request; `None` in tests without a socket.
-pub(crate) fn connection_of(request: &HttpRequest) -> Option<&Rc<Connection>> {
-    request.conn_data()
 }
 
 /// Whether the content type is one of those that carry JSON-RPC, with any parameters. A missing

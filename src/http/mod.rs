@@ -47,10 +47,9 @@ pub use self::server_state::{ServerSettings, ServerState};
 use self::worker_state::WorkerState;
 pub(crate) use self::{
     body::{BodyRefusal, close_after, drain, read_small},
-    credentials::{client_address, host},
-    json_rpc::connection_of,
+    credentials::{client_address, connection_of, host},
     probes::{health, not_cached},
-    refusal::{refuse, refuse_body},
+    refusal::{CHALLENGE, refuse, refuse_body},
 };
 
 /// Adds all routes to one worker's application and starts that worker's actors; called once on each

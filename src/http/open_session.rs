@@ -16,7 +16,7 @@ use super::{
     body::close_after,
     credentials,
     handshake::{self, HandshakeError},
-    refusal::{refuse, refuse_unavailable},
+    refusal::{refuse, refuse_entry, refuse_unavailable},
     worker_state::WorkerState,
 };
 use crate::{
@@ -43,13 +43,11 @@ impl WorkerState {
             instant: access.arrived,
             unix: SystemTime::now().into(),
         };
-        let admitted = match credentials::admit(&self.server, &self.tokens, request, key, now.unix)
-        {
+        let admitted = match credentials::admit(&self.server, &self.tokens, request, key, now) {
             Ok(admitted) => admitted,
             Err(refused) => {
-                let (status, error) = credentials::status_and_error(refused);
-                self.count_refused(&error, access);
-                return close_after(refuse(status, &error));
+                self.count_refused(&refused.into(), access);
+                return close_after(refuse_entry(refused));
             }
         };
         access.set_tenant(&admitted.key.tenant);

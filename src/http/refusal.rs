@@ -14,9 +14,20 @@ use super::{
     reply::ReplyBody,
 };
 use crate::{
+    access::{Refused, TokenError},
     limits,
     rpc::{Answer, RpcError, envelope::NULL_ID},
 };
+
+/// What a request has to present that gets a status 401 (RFC 9110 §11.6.1, RFC 6750 §3).
+///
+/// A secret may also be presented as `Basic`, which is not offered: a browser would ask its user
+/// for a name and a password, and a key has neither.
+pub(crate) const CHALLENGE: HeaderValue = HeaderValue::from_static(r#"Bearer realm="nearhead""#);
+
+/// The same for a request whose token is not accepted.
+const CHALLENGE_OTHER_TOKEN: HeaderValue =
+    HeaderValue::from_static(r#"Bearer realm="nearhead", error="invalid_token""#);
 
 /// A response with this status and a JSON-RPC error as its body.
 pub(crate) fn refuse(status: StatusCode, error: &RpcError) -> HttpResponse {
@@ -26,6 +37,31 @@ pub(crate) fn refuse(status: StatusCode, error: &RpcError) -> HttpResponse {
         header::CONTENT_TYPE,
         HeaderValue::from_static("application/json"),
     );
+    response
+}
+
+/// The response to a request that is not let in.
+pub(super) fn refuse_entry(refused: Refused) -> HttpResponse {
+    let (status, challenge) = match refused {
+        Refused::Token(TokenError::TooMany { .. }) => (StatusCode::TOO_MANY_REQUESTS, None),
+        Refused::UnknownKey | Refused::WrongSecret | Refused::Token(TokenError::Missing) => {
+            (StatusCode::UNAUTHORIZED, Some(CHALLENGE))
+        }
+        Refused::Token(_) => (StatusCode::UNAUTHORIZED, Some(CHALLENGE_OTHER_TOKEN)),
+        Refused::NotListed(_) | Refused::NotLocal(_) => (StatusCode::FORBIDDEN, None),
+    };
+    let mut response = refuse(status, &refused.into());
+    let headers = response.headers_mut();
+    if let Some(challenge) = challenge {
+        headers.insert(header::WWW_AUTHENTICATE, challenge);
+    }
+    if let Refused::Token(TokenError::TooMany {
+        retry_after_seconds,
+    }) = refused
+    {
+        let seconds = HeaderValue::from(retry_after_seconds);
+        headers.insert(header::RETRY_AFTER, seconds);
+    }
     response
 }
 

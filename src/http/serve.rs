@@ -15,7 +15,7 @@ use super::{
     access_log::AccessEntry,
     body::{close_after, drain},
     cors,
-    json_rpc::connection_of,
+    credentials::connection_of,
     probes,
     refusal::{refuse, refuse_body},
     route::Route,

@@ -211,7 +211,14 @@ impl RpcError {
             // https://eips.ethereum.org/EIPS/eip-1474#error-codes: resource unavailable
             Self::UnknownKey
             | Self::WrongSecret
-            | Self::Token(_)
+            | Self::Token(
+                TokenError::Missing
+                | TokenError::Invalid
+                | TokenError::Claims
+                | TokenError::OtherAudience
+                | TokenError::NotYetValid
+                | TokenError::Expired,
+            )
             | Self::NotListed(_)
             | Self::NotLocal(_)
             | Self::Unavailable => -32002,
@@ -220,7 +227,10 @@ impl RpcError {
             Self::ResponseTooLarge => -32003,
             // https://eips.ethereum.org/EIPS/eip-1474#error-codes: limit exceeded; clients retry on
             // it, so nothing else may have it
-            Self::TooManyLogs { .. } | Self::QueryTimeout | Self::QuotaExceeded(_) => -32005,
+            Self::TooManyLogs { .. }
+            | Self::QueryTimeout
+            | Self::QuotaExceeded(_)
+            | Self::Token(TokenError::TooMany { .. }) => -32005,
             // https://github.com/ethereum/go-ethereum/blob/v1.17.4/internal/ethapi/errors.go:
             // unknown block
             Self::UnknownBlockTag => -39001,
@@ -299,6 +309,9 @@ impl RpcError {
                 TokenError::OtherAudience => "the JSON Web Token is for another audience",
                 TokenError::NotYetValid => "the JSON Web Token is not valid yet",
                 TokenError::Expired => "the JSON Web Token has expired",
+                TokenError::TooMany { .. } => {
+                    "too many JSON Web Tokens of this network were not accepted, try again later"
+                }
             },
             Self::NotListed(kind) => {
                 return format!("the {kind} is not on the allowlist of this project ID").into();
@@ -345,6 +358,14 @@ impl RpcError {
                     QuotaKind::Units => write!(out, r#""allowed_units_per_second":{allowed}}}"#),
                     QuotaKind::UnitsOfDay => write!(out, r#""allowed_units_per_day":{allowed}}}"#),
                 };
+            }
+            Self::Token(TokenError::TooMany {
+                retry_after_seconds,
+            }) => {
+                let _ = write!(
+                    out,
+                    r#","data":{{"backoff_seconds":{retry_after_seconds}}}"#
+                );
             }
             Self::ResumeLost { number, hash } => {
                 let _ = write!(

@@ -86,7 +86,7 @@ fn label<'a>(names: &'a mut HashMap<TenantId, Box<str>>, id: TenantId, name: &st
 #[cfg(test)]
 #[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
-    use std::time::Duration;
+    use std::time::{Duration, Instant};
 
     use nearhead_tenants::{
         UnixMillis,
@@ -95,7 +95,9 @@ mod tests {
     };
 
     use super::*;
-    use crate::access::{Caller, ConfiguredKey, Presented, ServiceLimits, SessionCaps, TokenCache};
+    use crate::access::{
+        Caller, ConfiguredKey, Now, Presented, ServiceLimits, SessionCaps, TokenCache,
+    };
 
     const NOW: UnixMillis = UnixMillis(0);
 
@@ -154,7 +156,11 @@ mod tests {
         let caps = SessionCaps::new(10);
         let admit = |name: &str| {
             let (presented, tokens) = (Presented::new(name, None), TokenCache::default());
-            let admitted = access.admit(&presented, Caller::default, &tokens, NOW);
+            let now = Now {
+                instant: Instant::now(),
+                unix: NOW,
+            };
+            let admitted = access.admit(&presented, Caller::default, &tokens, now);
             caps.take(&admitted.unwrap().key.tenant).unwrap()
         };
         let _sessions = ["alice", "alice", "other", "idle"].map(admit);

@@ -13,7 +13,7 @@ use serde_json::json;
 use super::*;
 use crate::access::{
     issuer::Issuer,
-    scene::{NOW, Scene, limits},
+    scene::{NOW, Scene, limits, now},
 };
 
 const SECRET: &str = "the secret beside the key";
@@ -59,7 +59,7 @@ fn admit(access: &Access, beside: Option<&str>, caller: Caller<'_>) -> Result<()
     let presented = Presented::new("key", beside);
     let tokens = TokenCache::default();
     access
-        .admit(&presented, || caller, &tokens, NOW)
+        .admit(&presented, || caller, &tokens, now())
         .map(|_| ())
 }
 
@@ -186,7 +186,7 @@ fn a_key_with_public_keys_asks_for_a_token() {
     // The key itself is not in its path, so that there is no room for a token.
     let bearer = Presented::new("", Some("Bearer key"));
     let tokens = TokenCache::default();
-    let found = access.admit(&bearer, Caller::default, &tokens, NOW);
+    let found = access.admit(&bearer, Caller::default, &tokens, now());
     assert_eq!(found.map(|_| ()), refused(TokenError::Missing));
     // It exempts from no list.
     let (_, access) = scene(KeySettings {
@@ -211,7 +211,7 @@ fn an_open_session_follows_its_token() {
         let (token, tokens) = (token(&issuer, seconds), TokenCache::default());
         let presented = Presented::new("key", Some(&token));
         let admitted = access
-            .admit(&presented, Caller::default, &tokens, NOW)
+            .admit(&presented, Caller::default, &tokens, now())
             .unwrap();
         let grant = admitted.into_grant(&access, Caller::default());
         let at = |millis| UnixMillis(NOW.0 + millis);
@@ -237,7 +237,7 @@ fn an_open_session_follows_its_token() {
             access.replace(scene.source(&limits()));
             assert!(!grant.is_current(NOW));
             assert_eq!(grant.key(NOW).map(|_| ()), expected);
-            let found = access.admit(&presented, Caller::default, &tokens, NOW);
+            let found = access.admit(&presented, Caller::default, &tokens, now());
             if access
                 .key(KeyId::of_configured("key"), NOW)
                 .unwrap()
@@ -254,7 +254,7 @@ fn an_open_session_follows_its_token() {
 fn an_open_session_ends_when_its_key_gets_public_keys() {
     let (mut scene, access) = scene(KeySettings::default());
     let (presented, tokens) = (Presented::new("key", None), TokenCache::default());
-    let admitted = access.admit(&presented, Caller::default, &tokens, NOW);
+    let admitted = access.admit(&presented, Caller::default, &tokens, now());
     let grant = admitted.unwrap().into_grant(&access, Caller::default());
     let tenant = scene.directory.tenants().next().unwrap().id;
     scene.key_with("key", tenant, with_public_keys([&Issuer::new("one")]));
@@ -321,7 +321,7 @@ fn an_open_session_follows_its_key() {
         let (mut scene, access) = scene(KeySettings::default());
         let presented = Presented::new("key", None);
         let admitted = access
-            .admit(&presented, || page, &TokenCache::default(), NOW)
+            .admit(&presented, || page, &TokenCache::default(), now())
             .unwrap();
         let grant = admitted.into_grant(&access, page);
         assert!(grant.key(NOW).is_ok() && grant.is_current(NOW), "{what}");
@@ -342,7 +342,12 @@ fn an_open_session_ends_when_its_key_expires() {
     let (_, access) = scene(KeySettings::default());
     let tokens = TokenCache::default();
     let admitted = access
-        .admit(&Presented::new("key", None), Caller::default, &tokens, NOW)
+        .admit(
+            &Presented::new("key", None),
+            Caller::default,
+            &tokens,
+            now(),
+        )
         .unwrap();
     let grant = admitted.into_grant(&access, Caller::default());
     for (now, expected) in [
@@ -368,7 +373,7 @@ fn a_tenant_has_so_many_subscriptions_in_all_sessions() {
     let grant = || {
         let presented = Presented::new("key", None);
         let tokens = TokenCache::default();
-        let admitted = access.admit(&presented, Caller::default, &tokens, NOW);
+        let admitted = access.admit(&presented, Caller::default, &tokens, now());
         let admitted = admitted.unwrap();
         admitted.into_grant(&access, Caller::default())
     };

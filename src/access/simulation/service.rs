@@ -137,7 +137,7 @@ impl SimulatedService {
         );
         let presented = Presented::new(&key, beside.as_deref());
         self.access
-            .admit(&presented, || caller(client), &self.tokens, self.now)
+            .admit(&presented, || caller(client), &self.tokens, self.time())
     }
 
     fn time(&self) -> Now {

@@ -12,7 +12,7 @@ use actix_web::{
 use nearhead_tenants::administration::{AdminError, AdminErrorKind};
 use serde_json::json;
 
-use crate::http::{BodyRefusal, not_cached};
+use crate::http::{BodyRefusal, CHALLENGE, not_cached};
 
 /// A refusal.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -185,8 +185,7 @@ impl ApiError {
             headers.insert(header::RETRY_AFTER, wait);
         }
         if self.status == StatusCode::UNAUTHORIZED {
-            let bearer = HeaderValue::from_static("Bearer realm=\"nearhead\"");
-            headers.insert(header::WWW_AUTHENTICATE, bearer);
+            headers.insert(header::WWW_AUTHENTICATE, CHALLENGE);
         }
         response
     }

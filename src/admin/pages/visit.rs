@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     admin::{admin_request::AdminRequest, visitor::Proof},
-    http::not_cached,
+    http::{CHALLENGE, not_cached},
     tenants::{Administer, TenantsActor},
 };
 
@@ -117,7 +117,14 @@ pub(super) fn page(template: &impl Template) -> Answer {
 /// The page of a form again, with what was wrong, or a page that says what failed.
 pub(super) fn page_with(status: StatusCode, template: &impl Template) -> Answer {
     match template.render() {
-        Ok(text) => Ok(not_cached(status, "text/html; charset=utf-8", text)),
+        Ok(text) => {
+            let mut response = not_cached(status, "text/html; charset=utf-8", text);
+            if status == StatusCode::UNAUTHORIZED {
+                let headers = response.headers_mut();
+                headers.insert(header::WWW_AUTHENTICATE, CHALLENGE);
+            }
+            Ok(response)
+        }
         Err(error) => {
             tracing::error!(%error, "a page cannot be written");
             Err(PageError::internal())

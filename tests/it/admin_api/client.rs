@@ -121,6 +121,9 @@ impl Admin {
         check(&case, &response.status, &status);
         let cached = response.header("cache-control");
         check(&case, &cached, &Some("no-store"));
+        let challenge = response.header("www-authenticate");
+        let expected = (status == 401).then_some("Bearer realm=\"nearhead\"");
+        check(&case, &challenge, &expected);
         answer
     }
 

@@ -14,6 +14,7 @@ pub(super) struct Refusal {
     pub(super) status: u16,
     pub(super) code: i64,
     pub(super) message: &'static str,
+    pub(super) challenge: &'static str,
     pub(super) retry_after: &'static str,
     pub(super) rate_limit: &'static str,
     pub(super) session: &'static str,
@@ -23,7 +24,7 @@ const fn refusal(
     what: &'static str,
     place: &'static str,
     (status, code, message): (u16, i64, &'static str),
-    (retry_after, rate_limit): (&'static str, &'static str),
+    (challenge, retry_after, rate_limit): (&'static str, &'static str, &'static str),
     session: &'static str,
 ) -> Refusal {
     Refusal {
@@ -32,36 +33,46 @@ const fn refusal(
         status,
         code,
         message,
+        challenge,
         retry_after,
         rate_limit,
         session,
     }
 }
 
-const NO: (&str, &str) = ("no", "no");
-const IF_LIMITED: (&str, &str) = ("no", "if a rate is limited");
+const NO: (&str, &str, &str) = ("no", "no", "no");
+const BEARER: (&str, &str, &str) = (r#"`Bearer realm="nearhead"`"#, "no", "no");
+const OTHER_TOKEN: (&str, &str, &str) = (
+    r#"`Bearer realm="nearhead", error="invalid_token"`"#,
+    "no",
+    "no",
+);
+const IF_LIMITED: (&str, &str, &str) = ("no", "no", "if a rate is limited");
+pub(super) const TOO_MANY_TOKENS: &str =
+    "too many tokens of the client's network were not accepted";
 const KEYS_CHANGED: &str = "4401, `the key's public keys have changed`";
 const LIST_CHANGED: &str = "4403, `an allowlist of the key has changed`";
 
 #[rustfmt::skip]
-pub(super) const REFUSALS: [Refusal; 18] = [
-    refusal("the key is missing, unknown, expired or revoked", "door", (401, -32002, "invalid project id"), NO, "4401, `the key was revoked or has expired`"),
-    refusal("the secret is missing or wrong", "door", (401, -32002, "invalid project secret"), NO, "4401, `the key's secret has changed`"),
-    refusal("the token is missing", "door", (401, -32002, "JSON Web Token required, send it in the header Authorization: Bearer"), NO, KEYS_CHANGED),
-    refusal("the token cannot be read, or no public key has signed it", "door", (401, -32002, "invalid JSON Web Token"), NO, KEYS_CHANGED),
-    refusal("the token is signed, but a claim is missing or malformed", "door", (401, -32002, "invalid claims of the JSON Web Token, it needs aud and exp"), NO, "never"),
-    refusal("the token is signed for another key", "door", (401, -32002, "the JSON Web Token is for another audience"), NO, "never"),
-    refusal("the token is signed, but its `nbf` has not come", "door", (401, -32002, "the JSON Web Token is not valid yet"), NO, "never"),
-    refusal("the token is signed, but its `exp` is over", "door", (401, -32002, "the JSON Web Token has expired"), NO, "4401, `the JSON Web Token has expired`"),
+pub(super) const REFUSALS: [Refusal; 19] = [
+    refusal("the key is missing, unknown, expired or revoked", "door", (401, -32002, "invalid project id"), BEARER, "4401, `the key was revoked or has expired`"),
+    refusal("the secret is missing or wrong", "door", (401, -32002, "invalid project secret"), BEARER, "4401, `the key's secret has changed`"),
+    refusal("the token is missing", "door", (401, -32002, "JSON Web Token required, send it in the header Authorization: Bearer"), BEARER, KEYS_CHANGED),
+    refusal("the token cannot be read, or no public key has signed it", "door", (401, -32002, "invalid JSON Web Token"), OTHER_TOKEN, KEYS_CHANGED),
+    refusal("the token is signed, but a claim is missing or malformed", "door", (401, -32002, "invalid claims of the JSON Web Token, it needs aud and exp"), OTHER_TOKEN, "never"),
+    refusal("the token is signed for another key", "door", (401, -32002, "the JSON Web Token is for another audience"), OTHER_TOKEN, "never"),
+    refusal("the token is signed, but its `nbf` has not come", "door", (401, -32002, "the JSON Web Token is not valid yet"), OTHER_TOKEN, "never"),
+    refusal("the token is signed, but its `exp` is over", "door", (401, -32002, "the JSON Web Token has expired"), OTHER_TOKEN, "4401, `the JSON Web Token has expired`"),
+    refusal(TOO_MANY_TOKENS, "door", (429, -32005, "too many JSON Web Tokens of this network were not accepted, try again later"), ("no", "yes", "no"), "never"),
     refusal("the origin is not listed", "door", (403, -32002, "the origin is not on the allowlist of this project ID"), NO, LIST_CHANGED),
     refusal("the user agent is not listed", "door", (403, -32002, "the user agent is not on the allowlist of this project ID"), NO, LIST_CHANGED),
     refusal("the client's network is not listed", "door", (403, -32002, "the IP address is not on the allowlist of this project ID"), NO, LIST_CHANGED),
     refusal("the method is not listed", "call", (403, -32002, "the method is not on the allowlist of this project ID"), IF_LIMITED, "stays open"),
     refusal("a contract is not listed", "call", (403, -32002, "the contract address is not on the allowlist of this project ID"), IF_LIMITED, "stays open"),
-    refusal("requests a second", "body, handshake", (429, -32005, "project ID request rate exceeded"), ("yes", "yes"), "stays open"),
-    refusal("units a second", "body, handshake", (429, -32005, "project ID unit rate exceeded"), ("yes", "yes"), "stays open"),
-    refusal("units a day", "body, handshake", (402, -32005, "project ID units of the day are used up, they are renewed at 00:00 UTC"), ("yes, until 00:00 UTC", "if a rate is limited"), "stays open"),
-    refusal("sessions", "handshake", (503, -32002, "resource unavailable"), ("1", "no"), "stays open"),
+    refusal("requests a second", "body, handshake", (429, -32005, "project ID request rate exceeded"), ("no", "yes", "yes"), "stays open"),
+    refusal("units a second", "body, handshake", (429, -32005, "project ID unit rate exceeded"), ("no", "yes", "yes"), "stays open"),
+    refusal("units a day", "body, handshake", (402, -32005, "project ID units of the day are used up, they are renewed at 00:00 UTC"), ("no", "yes, until 00:00 UTC", "if a rate is limited"), "stays open"),
+    refusal("sessions", "handshake", (503, -32002, "resource unavailable"), ("no", "1", "no"), "stays open"),
     refusal("subscriptions of the tenant", "call", (200, -32000, "too many subscriptions, at most N a project ID"), IF_LIMITED, "stays open"),
 ];
 
@@ -85,12 +96,13 @@ fn the_table_of_the_docs_is_this_one() {
             status,
             code,
             message,
+            challenge,
             retry_after,
             rate_limit,
             session,
         } = row;
         format!(
-            "| {what} | {place} | {status} | {code} | `{message}` | {retry_after} | {rate_limit} | {session} |"
+            "| {what} | {place} | {status} | {code} | `{message}` | {challenge} | {retry_after} | {rate_limit} | {session} |"
         )
     });
     let expected: Vec<String> = expected.collect();
@@ -110,6 +122,9 @@ pub(super) fn check_error(case: &str, answer: &Value, row: &Refusal) {
 pub(super) fn check_response(case: &str, response: &Response, row: &Refusal) {
     check(case, &response.status, &row.status);
     check_error(case, &parse(&response.body), row);
+    let challenge = response.header("www-authenticate");
+    let challenge = challenge.map_or("no".to_owned(), |challenge| format!("`{challenge}`"));
+    check(case, &challenge.as_str(), &row.challenge);
     let retry_after = response.header("retry-after");
     let number = retry_after.and_then(|seconds| seconds.parse::<u64>().ok());
     match row.retry_after {
