@@ -68,10 +68,20 @@ impl Access {
     /// difference between them.
     #[must_use]
     pub fn resolve(&self, presented: &str, now: UnixMillis) -> Option<Arc<ActiveKey>> {
+        let (key, _) = self.resolve_with_version(presented, now)?;
+        Some(key)
+    }
+
+    /// The same, with the version of the table that has the key.
+    pub(super) fn resolve_with_version(
+        &self,
+        presented: &str,
+        now: UnixMillis,
+    ) -> Option<(Arc<ActiveKey>, u64)> {
         let table = self.0.load();
         let key = table.by_digest.get(presented)?;
         let is_active = key.record.state(now) == KeyState::Active;
-        is_active.then(|| Arc::clone(key))
+        is_active.then(|| (Arc::clone(key), table.version))
     }
 
     /// The key with this id, as it is now; `None` if it lets nobody in any more.

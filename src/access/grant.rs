@@ -50,9 +50,11 @@ impl Access {
         tokens: &TokenCache,
         now: Now,
     ) -> Result<Admitted, Refused> {
-        let key = self
-            .resolve(presented.key, now.unix)
-            .ok_or(Refused::UnknownKey)?;
+        let key = match presented.last {
+            Some(last) => last.resolve(self, presented.key, now.unix),
+            None => self.resolve(presented.key, now.unix),
+        };
+        let key = key.ok_or(Refused::UnknownKey)?;
         let settings = &key.record.settings;
         let (token, is_exempt) = match key.needs_token() {
             true => {

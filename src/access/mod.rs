@@ -10,6 +10,7 @@
 //! | `configured` | the keys that the configuration names |
 //! | `meter` | token buckets and the units of a day |
 //! | `presented` | what a client presents: a key, and what stands beside it |
+//! | `last_key` | the key that a connection presented last |
 //! | `token` | JSON Web Tokens: what they have to be signed with, and to say |
 //! | `token_cache` | the tokens that one worker has verified |
 //! | `caller` | where a request comes from, which allowlists are about |
@@ -26,6 +27,7 @@ mod digests;
 mod grant;
 #[cfg(test)]
 mod issuer;
+mod last_key;
 mod local_only;
 mod meter;
 mod presented;
@@ -44,6 +46,7 @@ pub use active_key::ActiveKey;
 pub(crate) use caller::{Caller, network_of};
 pub use configured::ConfiguredKey;
 pub(crate) use grant::{Admitted, Grant, Refused, SubscriptionPermit};
+pub(crate) use last_key::LastKey;
 pub use local_only::{Host, LocalOnly, NotLocal};
 pub(crate) use meter::Remaining;
 pub use meter::{Exceeded, Now, QuotaKind};

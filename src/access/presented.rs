@@ -7,11 +7,15 @@
 
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 
+use super::last_key::LastKey;
+
 /// A key as a client presents it. It has no `Debug`, because it holds secrets.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone)]
 pub(crate) struct Presented<'a> {
     pub(crate) key: &'a str,
     pub(super) beside: Beside<'a>,
+    /// What was presented before on the same connection.
+    pub(super) last: Option<&'a LastKey>,
 }
 
 /// What stands beside a key.
@@ -36,9 +40,19 @@ impl<'a> Presented<'a> {
             Beside::Bearer(bearer) if key.is_empty() => Self {
                 key: bearer,
                 beside: Beside::Nothing,
+                last: None,
             },
-            beside => Self { key, beside },
+            beside => Self {
+                key,
+                beside,
+                last: None,
+            },
         }
+    }
+
+    /// The same, on a connection that has presented this key last.
+    pub(crate) fn after(self, last: Option<&'a LastKey>) -> Self {
+        Self { last, ..self }
     }
 }
 

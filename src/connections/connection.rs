@@ -21,7 +21,10 @@ use socket2::SockRef;
 use tokio::time::{Sleep, sleep};
 
 use super::clock::Tick;
-use crate::limits::{HALF_CLOSED_GRACE, UNSENT_BYTES, WRITE_STALL_TIMEOUT};
+use crate::{
+    access::LastKey,
+    limits::{HALF_CLOSED_GRACE, UNSENT_BYTES, WRITE_STALL_TIMEOUT},
+};
 
 /// A connection's socket, and its phase as the watch sees it.
 ///
@@ -33,6 +36,8 @@ pub(crate) struct Connection {
     /// When the phase began, or last made progress.
     pub(super) since: Cell<Tick>,
     pub(super) is_watched: Cell<bool>,
+    /// The key that was presented last.
+    pub(crate) last_key: LastKey,
 }
 
 /// What a connection is doing.
@@ -63,12 +68,13 @@ pub(crate) fn on_connect(io: &dyn Any, data: &mut Extensions) {
 }
 
 impl Connection {
-    pub(crate) const fn of(socket: RawFd) -> Self {
+    pub(crate) fn of(socket: RawFd) -> Self {
         Self {
             socket,
             phase: Cell::new(Phase::Idle),
             since: Cell::new(0),
             is_watched: Cell::new(false),
+            last_key: LastKey::default(),
         }
     }
 

@@ -25,7 +25,8 @@ pub(super) fn admit(
     key: &str,
     now: Now,
 ) -> Result<Admitted, Refused> {
-    let presented = Presented::new(key, text(request, header::AUTHORIZATION));
+    let last = connection_of(request).map(|connection| &connection.last_key);
+    let presented = Presented::new(key, text(request, header::AUTHORIZATION)).after(last);
     let caller = || caller(server, request);
     let admitted = server.access.admit(&presented, caller, tokens, now)?;
     if let Some(local_only) = &admitted.key.local_only {
