@@ -219,4 +219,4 @@ pub(crate) const REQUEST_ID_BYTES_MAX: usize = 128;
 
 /// How long a refused client should wait, in seconds: admitted work is done within a fraction of
 /// it.
-pub(crate) const RETRY_AFTER_SECONDS: u64 = 1;
+pub(crate) const RETRY_AFTER_SECONDS: u32 = 1;

@@ -30,7 +30,7 @@ pub struct Exceeded {
     /// Requests in the last second, refused ones and this one included.
     pub(crate) requests_in_last_second: u64,
     /// Whole seconds after which the same request is let in if no other is sent; at least 1.
-    pub(crate) retry_after_seconds: u64,
+    pub(crate) retry_after_seconds: u32,
 }
 
 /// What is limited.
@@ -52,7 +52,7 @@ pub(crate) struct Remaining {
     /// Tokens that it holds now.
     pub(crate) remaining: u32,
     /// Whole seconds until it is full, if nothing is taken.
-    pub(crate) reset_seconds: u64,
+    pub(crate) reset_seconds: u32,
 }
 
 impl Remaining {
@@ -232,8 +232,9 @@ const fn until_next_day(now: UnixMillis) -> Duration {
 }
 
 /// Whole seconds, rounded up.
-pub(super) fn seconds(time: Duration) -> u64 {
-    time.as_secs() + u64::from(time.subsec_nanos() > 0)
+pub(super) fn seconds(time: Duration) -> u32 {
+    let seconds = time.as_secs() + u64::from(time.subsec_nanos() > 0);
+    u32::try_from(seconds).unwrap_or(u32::MAX)
 }
 
 /// Requests of the current second and of the one before, from which the count of the last second is

@@ -30,7 +30,7 @@ pub enum TokenError {
     /// It was not looked at: too many tokens from the client's network were not accepted.
     TooMany {
         /// Whole seconds after which one is looked at again; at least 1.
-        retry_after_seconds: u64,
+        retry_after_seconds: u32,
     },
 }
 

@@ -137,12 +137,15 @@ impl WorkerState {
                 StatusCode::SERVICE_UNAVAILABLE,
                 Some(limits::RETRY_AFTER_SECONDS),
             ),
-            Some(Refusal::QuotaExceeded(exceeded)) => {
-                let status = match exceeded.quota {
+            Some(Refusal::QuotaExceeded {
+                quota,
+                retry_after_seconds,
+            }) => {
+                let status = match quota {
                     QuotaKind::Requests | QuotaKind::Units => StatusCode::TOO_MANY_REQUESTS,
                     QuotaKind::UnitsOfDay => StatusCode::PAYMENT_REQUIRED,
                 };
-                (status, Some(exceeded.retry_after_seconds))
+                (status, Some(retry_after_seconds))
             }
             Some(Refusal::NotListed) => (StatusCode::FORBIDDEN, None),
         };
@@ -154,7 +157,8 @@ impl WorkerState {
             add_remaining(headers, remaining);
             return response;
         };
-        let permits = answer.permit.into_iter().collect();
+        let permits = answer.permits.and_then(|permits| permits.batch);
+        let permits = permits.into_iter().collect();
         let mut response = self
             .compression
             .response(request, status, json, permits, answering);

@@ -5,22 +5,23 @@ use nearhead_chain::json::{Json, Piece, Truncated};
 
 use super::{error::RpcError, price::MINIMUM_UNITS};
 use crate::{
-    access::{Exceeded, Remaining},
+    access::{QuotaKind, Remaining},
     limits::JOINED_REPLY_BYTES_MAX,
     metrics::Outcome,
 };
 
 /// The answer to one request body.
+///
+/// It is moved a dozen times on its way to the client, so what few answers have is boxed, and
+/// [`ANSWER_BYTES_MAX`] bounds its size.
 #[derive(Debug)]
 pub struct Answer {
     /// The reply; `None` if the body had only notifications.
     pub json: Option<Json>,
     /// Why nothing of the body was answered; HTTP has a status for it.
     pub(crate) refusal: Option<Refusal>,
-    /// The permit for the memory of a batch's answer; kept until it is written.
-    pub(crate) permit: Option<Permit>,
-    /// The permit of a session for a large answer; kept until the client has taken it.
-    pub(crate) large_answer: Option<Permit>,
+    /// What it holds until the client has taken it; `None` for most answers.
+    pub(crate) permits: Option<Box<AnswerPermits>>,
     /// What the answer costs; a batch costs the sum of its items.
     pub units: u64,
     /// What the key has left; `None` if no rate is limited.
@@ -31,13 +32,32 @@ pub struct Answer {
     pub(crate) outcome: Outcome,
 }
 
+/// Most bytes of an answer: with what is around it on its way, it is still moved without a call.
+const ANSWER_BYTES_MAX: usize = 112;
+
+const _: () = assert!(size_of::<Answer>() <= ANSWER_BYTES_MAX);
+
+/// What an answer holds until the client has taken it.
+#[derive(Debug, Default)]
+pub(crate) struct AnswerPermits {
+    /// For the memory of a batch's answer.
+    pub(crate) batch: Option<Permit>,
+    /// Of a session, for a large answer.
+    pub(crate) large_answer: Option<Permit>,
+}
+
 /// Why nothing of a body was answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
     /// No permit was free, or there is no block yet.
     Unavailable,
     /// The key or its tenant is over a quota.
-    QuotaExceeded(Exceeded),
+    QuotaExceeded {
+        /// Which quota.
+        quota: QuotaKind,
+        /// Whole seconds to wait; at least 1.
+        retry_after_seconds: u32,
+    },
     /// An allowlist of the key does not have what is asked for.
     NotListed,
 }
@@ -47,7 +67,10 @@ impl Refusal {
     pub(crate) const fn of(error: &RpcError) -> Option<Self> {
         match error {
             RpcError::Unavailable => Some(Self::Unavailable),
-            RpcError::QuotaExceeded(exceeded) => Some(Self::QuotaExceeded(*exceeded)),
+            RpcError::QuotaExceeded(exceeded) => Some(Self::QuotaExceeded {
+                quota: exceeded.quota,
+                retry_after_seconds: exceeded.retry_after_seconds,
+            }),
             RpcError::NotListed(_) => Some(Self::NotListed),
             _ => None,
         }
@@ -63,8 +86,7 @@ impl Answer {
         Self {
             json: Some(writer.finish()),
             refusal: Refusal::of(error),
-            permit: None,
-            large_answer: None,
+            permits: None,
             units: MINIMUM_UNITS,
             remaining: None,
             method: "none",
@@ -77,12 +99,27 @@ impl Answer {
         Self {
             json,
             refusal: None,
-            permit: None,
-            large_answer: None,
+            permits: None,
             units,
             remaining: None,
             method,
             outcome: Outcome::Ok,
+        }
+    }
+}
+
+impl Answer {
+    /// The same answer, which holds these permits until the client has taken it.
+    pub(crate) fn holding(self, batch: Option<Permit>, large_answer: Option<Permit>) -> Self {
+        if batch.is_none() && large_answer.is_none() {
+            return self;
+        }
+        let mut permits = self.permits.unwrap_or_default();
+        permits.batch = permits.batch.or(batch);
+        permits.large_answer = permits.large_answer.or(large_answer);
+        Self {
+            permits: Some(permits),
+            ..self
         }
     }
 }

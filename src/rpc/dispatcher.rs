@@ -151,14 +151,13 @@ impl Dispatcher {
             keys: Cell::new(0),
             contracts: ContractCheck::new(&key.record.settings.allow),
         };
-        let mut answer = match envelope {
+        let answer = match envelope {
             Envelope::Single(call) => self.answer_single(&context, call, received).await,
             // Boxed, so that the future of a single request is not as large as a batch's.
             Envelope::Batch(items) => Box::pin(self.answer_batch(&context, items, received)).await,
             Envelope::OversizedBatch(id) => self.refuse_batch(key, id, received),
         };
-        answer.large_answer = large_answer;
-        answer
+        answer.holding(None, large_answer)
     }
 
     fn panics(&self) -> &Panics {
@@ -346,10 +345,7 @@ impl Dispatcher {
             writer.text("]");
             writer.finish()
         });
-        Answer {
-            permit,
-            ..Answer::ok("batch", units, json)
-        }
+        Answer::ok("batch", units, json).holding(permit, None)
     }
 
     /// Runs a request without an id if it has an effect, and returns its units. Only

@@ -95,7 +95,9 @@ impl SessionActor {
             // The batch's permit is released here: from now on its answer counts against
             // the session's budget.
             if let Some(json) = answer.json {
-                this.session.answer(json, answer.large_answer);
+                let permits = answer.permits;
+                let large_answer = permits.and_then(|permits| permits.large_answer);
+                this.session.answer(json, large_answer);
             }
             if answer.refusal.is_none() {
                 request.answered();

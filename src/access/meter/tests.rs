@@ -50,7 +50,7 @@ proptest! {
             match taken {
                 Ok(()) => admitted.push((at, requests)),
                 Err(refused) => {
-                    let later = at + refused.retry_after_seconds * 1_000_000_000;
+                    let later = at + u64::from(refused.retry_after_seconds) * 1_000_000_000;
                     prop_assert!(model_allows(&admitted, rate, requests, later), "the wait was enough");
                     prop_assert!(refused.requests_in_last_second >= u64::from(requests));
                 }

@@ -177,7 +177,7 @@ impl SimulatedService {
         key.charge(body.more, now);
         self.count(key.record.id, 0, u64::from(body.requests) + body.more);
         let left = key.remaining(now);
-        Answer::LetIn(left.map(|left| (left.limit, left.remaining, left.reset_seconds)))
+        Answer::LetIn(left.map(|left| (left.limit, left.remaining, left.reset_seconds.into())))
     }
 
     fn count(&mut self, key: KeyId, outcome: u8, units: u64) {
@@ -280,7 +280,7 @@ fn exceeded(exceeded: Exceeded) -> Answer {
     Answer::Exceeded(
         exceeded.quota,
         exceeded.allowed,
-        exceeded.retry_after_seconds,
+        exceeded.retry_after_seconds.into(),
     )
 }
 
