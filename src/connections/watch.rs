@@ -101,6 +101,11 @@ impl Watch {
 }
 
 impl Answering {
+    /// The connection.
+    pub(crate) fn connection(&self) -> &Connection {
+        &self.connection
+    }
+
     /// Records that the client took a part of the reply; the time for the next one begins.
     pub(crate) fn took(&self) {
         self.watch.set_phase(&self.connection, Phase::Writing);

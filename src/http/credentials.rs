@@ -13,8 +13,18 @@ use crate::{
     connections::Connection,
 };
 
-/// Lets a request in, by the key in its path and by its headers. `tokens` are those that the worker
-/// has verified.
+/// What a request presents: the key in its path, which may be empty, and its headers. `connection`
+/// is the one that it came on.
+pub(super) fn presented<'a>(
+    request: &'a HttpRequest,
+    connection: Option<&'a Connection>,
+    key: &'a str,
+) -> Presented<'a> {
+    let last = connection.map(|connection| &connection.last_key);
+    Presented::new(key, text(request, header::AUTHORIZATION)).after(last)
+}
+
+/// Lets a request in that presents this. `tokens` are those that the worker has verified.
 ///
 /// # Errors
 /// It is not let in.
@@ -22,13 +32,11 @@ pub(super) fn admit(
     server: &ServerState,
     tokens: &TokenCache,
     request: &HttpRequest,
-    key: &str,
+    presented: &Presented<'_>,
     now: Now,
 ) -> Result<Admitted, Refused> {
-    let last = connection_of(request).map(|connection| &connection.last_key);
-    let presented = Presented::new(key, text(request, header::AUTHORIZATION)).after(last);
     let caller = || caller(server, request);
-    let admitted = server.access.admit(&presented, caller, tokens, now)?;
+    let admitted = server.access.admit(presented, caller, tokens, now)?;
     if let Some(local_only) = &admitted.key.local_only {
         local_only
             .check_host(host(request))

@@ -14,14 +14,14 @@ use actix_web::{
 use super::{
     access_log::AccessEntry,
     body::{close_after, drain, read_body},
-    credentials::{self, connection_of},
+    credentials,
     refusal::{refuse, refuse_body, refuse_entry},
     request_actor::RequestActor,
     worker_state::WorkerState,
 };
 use crate::{
     access::{ActiveKey, Now, QuotaKind, Remaining},
-    connections::{Answering, unless_gone},
+    connections::{Answering, Connection, unless_gone},
     limits,
     rpc::{Answer, Refusal, RpcError, envelope::NULL_ID},
 };
@@ -44,6 +44,7 @@ impl WorkerState {
     pub(super) async fn answer(
         &self,
         request: &HttpRequest,
+        connection: Option<&Connection>,
         key: &str,
         payload: Payload,
         access: &mut AccessEntry<'_>,
@@ -53,7 +54,7 @@ impl WorkerState {
             instant: access.arrived,
             unix: SystemTime::now().into(),
         };
-        let key = match self.admit_json(request, key, now, access) {
+        let key = match self.admit_json(request, connection, key, now, access) {
             Ok(key) => key,
             Err(response) => {
                 return Err(match drain(payload, timeout).await {
@@ -73,7 +74,6 @@ impl WorkerState {
         let dispatcher = Rc::clone(&self.dispatcher);
         let answer = async move { dispatcher.answer(&key, &body, now, None).await };
         let receiver = RequestActor::answer(answer, access.span());
-        let connection = connection_of(request).map(Rc::as_ref);
         let answer = match unless_gone(receiver, connection).await {
             Some(Ok(answer)) => answer,
             // The dispatcher answers panics itself, so this is a worker that stops.
@@ -105,17 +105,20 @@ impl WorkerState {
     fn admit_json(
         &self,
         request: &HttpRequest,
+        connection: Option<&Connection>,
         key: &str,
         now: Now,
         access: &mut AccessEntry<'_>,
     ) -> Result<Arc<ActiveKey>, HttpResponse> {
-        let admitted = match credentials::admit(&self.server, &self.tokens, request, key, now) {
-            Ok(admitted) => admitted,
-            Err(refused) => {
-                self.count_refused(&refused.into(), access);
-                return Err(refuse_entry(refused));
-            }
-        };
+        let presented = credentials::presented(request, connection, key);
+        let admitted =
+            match credentials::admit(&self.server, &self.tokens, request, &presented, now) {
+                Ok(admitted) => admitted,
+                Err(refused) => {
+                    self.count_refused(&refused.into(), access);
+                    return Err(refuse_entry(refused));
+                }
+            };
         if !is_json(request) {
             let error = RpcError::InvalidHttp("content type must be application/json");
             self.count_refused(&error, access);

@@ -43,13 +43,16 @@ impl WorkerState {
             instant: access.arrived,
             unix: SystemTime::now().into(),
         };
-        let admitted = match credentials::admit(&self.server, &self.tokens, request, key, now) {
-            Ok(admitted) => admitted,
-            Err(refused) => {
-                self.count_refused(&refused.into(), access);
-                return close_after(refuse_entry(refused));
-            }
-        };
+        let connection = answering.map(Answering::connection);
+        let presented = credentials::presented(request, connection, key);
+        let admitted =
+            match credentials::admit(&self.server, &self.tokens, request, &presented, now) {
+                Ok(admitted) => admitted,
+                Err(refused) => {
+                    self.count_refused(&refused.into(), access);
+                    return close_after(refuse_entry(refused));
+                }
+            };
         access.set_tenant(&admitted.key.tenant);
         let accepted = handshake::check(request).and_then(|()| {
             session_actor::accept(request).map_err(|_| HandshakeError::NotVersion13)

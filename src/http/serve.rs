@@ -21,7 +21,7 @@ use super::{
     route::Route,
     worker_state::WorkerState,
 };
-use crate::rpc::RpcError;
+use crate::{connections::Answering, rpc::RpcError};
 
 impl WorkerState {
     /// Answers one request.
@@ -30,10 +30,14 @@ impl WorkerState {
         let mut access = AccessEntry::begin(&self.server, &self.ids, &request);
         let answering = connection_of(&request).map(|connection| self.watch.answering(connection));
         let mut response = match Route::of(request.method(), request.path()) {
-            Route::Rpc(key) => match self.answer(&request, key, payload, &mut access).await {
-                Ok(answer) => self.respond(&request, answer, answering),
-                Err(response) => response,
-            },
+            Route::Rpc(key) => {
+                let connection = answering.as_ref().map(Answering::connection);
+                let answer = self.answer(&request, connection, key, payload, &mut access);
+                match answer.await {
+                    Ok(answer) => self.respond(&request, answer, answering),
+                    Err(response) => response,
+                }
+            }
             Route::Session(key) => {
                 self.open_session(&request, key, payload, answering.as_ref(), &mut access)
             }

@@ -110,6 +110,7 @@ impl Answer {
 
 impl Answer {
     /// The same answer, which holds these permits until the client has taken it.
+    #[inline]
     pub(crate) fn holding(self, batch: Option<Permit>, large_answer: Option<Permit>) -> Self {
         if batch.is_none() && large_answer.is_none() {
             return self;
