@@ -210,6 +210,10 @@ fn is_json(request: &HttpRequest) -> bool {
         return false;
     };
     let value = value.as_bytes();
+    // Exactly this is what most clients send.
+    if value == b"application/json" {
+        return true;
+    }
     let end = value
         .iter()
         .position(|byte| *byte == b';')
