@@ -185,8 +185,8 @@ pub(crate) const BUILT_RESULT_BYTES_MAX: usize = 64 << 10;
 /// each time; smaller ones cost more system calls (`load-tests/compare`, full blocks).
 pub(crate) const CHUNK_BYTES: usize = 120 << 10;
 
-/// Longest key that a connection remembers, in bytes: three times as long as those that the program
-/// makes. A longer one is looked up with each request.
+/// Longest key that a connection remembers, in bytes: three times as long as those that the
+/// program makes. A longer one is looked up with each request.
 pub(crate) const LAST_KEY_BYTES_MAX: usize = 128;
 
 /// Longest JSON Web Token that is read, in bytes: it has three claims, and those of an issuer's

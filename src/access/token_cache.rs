@@ -20,9 +20,9 @@ use crate::limits::{
 ///
 /// # Tokens that are not accepted
 /// A signature is verified before any quota is taken, because a stranger must not use up the quota
-/// of a key. So that a stranger cannot use up the worker either, tokens whose signature was verified
-/// in vain are counted by key and by the client's network, and after some of them that network waits
-/// for the key. The clients of other networks do not wait, nor do tokens that were verified before,
+/// of a key. So that a stranger cannot use up the worker either, tokens that were verified in vain
+/// are counted by key and by the client's network, and after some of them that network waits for
+/// the key. The clients of other networks do not wait, nor do tokens that were verified before,
 /// from wherever they come. A count for each key alone would let a stranger lock out every client
 /// that has a new token.
 pub(crate) struct TokenCache(RefCell<Tokens>);
@@ -55,8 +55,8 @@ struct Generations {
 }
 
 impl TokenCache {
-    /// Lets a token in for the key with this id and these public keys. Where it comes from is looked
-    /// up only if it has to be verified.
+    /// Lets a token in for the key with this id and these public keys. Where it comes from is
+    /// looked up only if it has to be verified.
     ///
     /// # Errors
     /// The token is not accepted at `now`.

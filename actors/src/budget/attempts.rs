@@ -23,8 +23,8 @@ pub struct Attempts<K> {
 }
 
 impl<K: Eq + Hash> Attempts<K> {
-    /// None yet. A key is allowed `at_once` in a row and then one `every` so often; `counted_max` keys
-    /// are counted one by one, and all others together.
+    /// None yet. A key is allowed `at_once` in a row and then one `every` so often; `counted_max`
+    /// keys are counted one by one, and all others together.
     #[must_use]
     pub fn new(at_once: u32, every: Duration, counted_max: usize) -> Self {
         Self {

@@ -219,9 +219,10 @@ fn without_what_stands_beside(scene: &mut Scene) -> Vec<(&'static str, String, P
     }
     let settings = scene.settings(Credentials::Token);
     let id = scene.store.key("flooded", settings);
-    let token = scene.other.token(&json!({"aud": id, "exp": exp}));
-    let authorization = Some(format!("Bearer {token}"));
+    let token = scene.issuer.token(&json!({"aud": id, "exp": exp}));
+    let unsigned = token.rsplit_once('.').unwrap().0;
+    let authorization = Some(format!("Bearer {unsigned}."));
     let client = with(Credentials::Token, "flooded", authorization);
-    clients.push((TOO_MANY_TOKENS, "another issuer".to_owned(), client));
+    clients.push((TOO_MANY_TOKENS, "unsigned".to_owned(), client));
     clients
 }
