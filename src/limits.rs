@@ -206,8 +206,8 @@ pub(crate) const VERIFIED_TOKENS_MAX: usize = 4_096;
 pub(crate) const TOKEN_REFUSALS_MAX: u32 = 20;
 
 /// Time after which one more is verified. With [`TOKEN_NETWORKS_MAX`], strangers cause at most 513
-/// verifications a second and worker: some 4% of its time with ES256, a fifth with RSA keys of 8,192
-/// bits.
+/// verifications a second and worker: some 4% of its time with ES256, a fifth with RSA keys of
+/// 8,192 bits.
 pub(crate) const TOKEN_REFUSAL_EVERY: Duration = Duration::from_secs(1);
 
 /// Networks, each of one key, whose tokens are counted one by one on a worker. Beyond that, all
