@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::client::{Admin, PASSWORD, cookie_of, first_token};
-use crate::harness::{Connection, Server, check, nearhead, scratch};
+use crate::harness::{Connection, Server, check, scratch};
 
 const STILL: [&str; 2] = ["--block-time", "0s"];
 
@@ -267,17 +267,7 @@ fn a_holder_sees_and_rotates_what_is_theirs() {
 #[test]
 fn a_restart_keeps_accounts_and_logins_and_prints_no_link() {
     let folder = scratch("admin-restart");
-    let arguments = [
-        "--listen",
-        "127.0.0.1:0",
-        "--admin-listen",
-        "127.0.0.1:0",
-        "--block-time",
-        "0s",
-        "--data-dir",
-        folder.to_str().unwrap(),
-    ];
-    let server = Server::of(&mut nearhead(arguments));
+    let server = Server::on_data(&folder, &[]);
     let mut admin = Admin::first(&server);
     let cookie = admin.headers[0].clone();
     admin.tenant("Acme");
@@ -285,7 +275,7 @@ fn a_restart_keeps_accounts_and_logins_and_prints_no_link() {
     server.process.terminate();
     assert!(server.process.wait().0.success());
 
-    let server = Server::of(&mut nearhead(arguments));
+    let server = Server::on_data(&folder, &[]);
     let mut again = Admin::nobody(&server);
     again.with_cookie(cookie.strip_prefix("cookie: nearhead_login=").unwrap());
     check(
