@@ -1,4 +1,4 @@
-//! What is refused behind the door: calls, and bodies that exceed a quota.
+//! Refused calls, and bodies that exceed a quota.
 
 use nearhead_tenants::limits::{Quota, Rate, TenantLimits};
 use serde_json::{Value, json};
@@ -87,7 +87,7 @@ fn calls_and_bodies_are_refused_over_both_transports() {
             &subscribe,
         ),
     ];
-    for row in REFUSALS.iter().filter(|row| row.place != "door") {
+    for row in REFUSALS.iter().filter(|row| row.place != "request") {
         let of_row = cases.iter().filter(|(what, ..)| *what == row.what);
         check(row.what, &of_row.count(), &1);
     }

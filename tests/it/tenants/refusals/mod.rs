@@ -2,7 +2,7 @@
 //! session and as a message of one.
 
 mod calls;
-mod door;
 mod refusal;
+mod requests;
 mod scene;
 mod sessions;

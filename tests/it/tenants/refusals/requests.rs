@@ -1,4 +1,4 @@
-//! What the door refuses: whole requests, and handshakes.
+//! Requests that are refused as a whole, and handshakes.
 
 use nearhead_tenants::limits::TenantLimits;
 use serde_json::json;
@@ -16,9 +16,9 @@ use crate::{
 };
 
 #[test]
-fn the_door_refuses_requests_and_handshakes() {
+fn requests_and_handshakes_are_refused() {
     let mut scene = Scene::new();
-    let clients = refused_at_the_door(&mut scene);
+    let clients = refused_clients(&mut scene);
     let good: Vec<_> = CREDENTIALS
         .map(|given| {
             let name = format!("good-{given:?}");
@@ -27,13 +27,13 @@ fn the_door_refuses_requests_and_handshakes() {
             scene.client(given, &name)
         })
         .into();
-    let server = scene.store.serve("refusals-door", &[]);
+    let server = scene.store.serve("refusals-requests", &[]);
     for client in good {
         let response = post(server.address, &client, &call("eth_chainId", json!([])));
         check(&format!("{client:?}"), &response.status, &200);
         drop(open(server.address, &client));
     }
-    for row in REFUSALS.iter().filter(|row| row.place == "door") {
+    for row in REFUSALS.iter().filter(|row| row.place == "request") {
         let of_row = clients.iter().filter(|(what, ..)| *what == row.what);
         assert!(of_row.count() > 0, "no client for {}", row.what);
     }
@@ -61,8 +61,8 @@ fn refused(row: &Refusal, ask: impl Fn() -> Response) -> Response {
         .unwrap_or(first)
 }
 
-/// The clients that the door refuses, each with the row that says how.
-fn refused_at_the_door(scene: &mut Scene) -> Vec<(&'static str, String, Presented)> {
+/// The clients whose requests are refused, each with the row that says how.
+fn refused_clients(scene: &mut Scene) -> Vec<(&'static str, String, Presented)> {
     let mut clients = Vec::new();
     for given in CREDENTIALS {
         let mut add = |what: &'static str, which: &str, client: Presented| {
