@@ -43,7 +43,7 @@ fn every_command_works_as_printed() {
     let server = Server::start(&["--block-time", "0s"]);
     let [first, calls] = blocks().try_into().expect("two blocks");
     let token = first_token(&server);
-    let output = run(first, &server, &[("TOKEN", &token), ("PASSWORD", PASSWORD)]);
+    let output = run(first, &server, &[("FIRST", &token), ("PASSWORD", PASSWORD)]);
     let answers = values(&output);
     check(
         "the first account",
