@@ -119,7 +119,7 @@ pub enum CommandError {
     #[error("the key {0} was revoked, and stays so: create another one")]
     Revoked(KeyId),
     /// The key is over.
-    #[error("the key {0} has expired: give it a later end, or create another one")]
+    #[error("the key {0} has expired: let it expire later, or create another one")]
     Expired(KeyId),
     /// The id or the key itself is in use.
     #[error("the key is in use already")]
@@ -131,7 +131,9 @@ pub enum CommandError {
     #[error("there are {0} tenants already, and no more are possible")]
     TooManyTenants(usize),
     /// There are too many keys.
-    #[error("there are {0} keys already, and no more are possible: remove a tenant that is over")]
+    #[error(
+        "there are {0} keys already, and no more are possible: remove a tenant that is not used"
+    )]
     TooManyKeys(usize),
     /// The key has too many public keys.
     #[error("a key has at most {0} public keys")]

@@ -52,7 +52,7 @@ pub struct TenantLimits {
     /// Subscriptions of all its sessions.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub subscriptions: Option<u32>,
-    /// Its share of what is contended, beside those of other tenants.
+    /// Its share under load, relative to those of other tenants.
     pub weight: NonZeroU32,
 }
 

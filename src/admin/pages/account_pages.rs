@@ -225,8 +225,8 @@ pub(super) fn confirm_no_token(visit: &Visit<'_>) -> Answer {
     page(&ConfirmPage {
         frame: visit.frame("/accounts"),
         title: format!("Remove the API token {name}"),
-        lead: format!("The program that presents {name} is refused from now on."),
-        destroys: vec!["This cannot be undone: a new token is another one.".to_owned()],
+        lead: format!("Programs that use {name} are refused from now on."),
+        destroys: vec!["This cannot be undone: the program will need a new token.".to_owned()],
         action: "/tokens/remove".to_owned(),
         hidden: vec![("name", name.to_string())],
         choice: None,

@@ -98,9 +98,9 @@ pub(super) async fn show_with(visit: &Visit<'_>, error: Option<PageError>) -> An
 fn standing(key: &KeyView) -> Option<&'static str> {
     match (key.state, key.replaced_by) {
         (KeyState::Revoked, _) => Some("This key was revoked: it lets nobody in any more."),
-        (KeyState::Expired, _) => {
-            Some("This key has expired: it lets nobody in. A later end lets clients in again.")
-        }
+        (KeyState::Expired, _) => Some(
+            "This key has expired: it lets nobody in. Let it expire later, and it lets clients in again.",
+        ),
         (KeyState::Active, Some(_)) => Some(
             "This key was rotated: it lets clients in until it expires, so that they can change to its successor.",
         ),

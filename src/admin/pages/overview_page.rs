@@ -73,7 +73,7 @@ pub(super) async fn show(visit: &Visit<'_>) -> Answer {
     };
     let not_ready = (!view.ready).then(|| format!("Not ready: {}.", view.reasons.join("; ")));
     let store = view.store_failure.as_ref().map(|failure| {
-        format!("Tenants, keys and usage cannot be stored: {failure}. Requests are served on.")
+        format!("Tenants, keys and usage cannot be stored: {failure}. Requests are still served.")
     });
     let warnings = not_ready.into_iter().chain(store).collect();
     let saturation = view.permits.iter().map(|permits| Saturation {

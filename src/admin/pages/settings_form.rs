@@ -149,7 +149,7 @@ pub(super) const LIMITS: [NumberField; 3] = [
     number(
         "weight",
         "Weight",
-        "Its share of what is contended, beside other tenants.",
+        "Its share under load, relative to other tenants.",
         1,
         "1",
     ),

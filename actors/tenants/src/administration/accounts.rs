@@ -301,11 +301,11 @@ impl Administration {
             (RoleName::Admin, None) => Ok(Role::Admin),
             (RoleName::Holder, Some(tenant)) => Ok(Role::Holder(self.tenant(tenant, by)?.id)),
             (RoleName::Admin, Some(_)) => {
-                let reason = "an administrator is of no tenant: leave it out";
+                let reason = "an administrator has no tenant: leave it out";
                 Err(AdminError::invalid("tenant", reason))
             }
             (RoleName::Holder, None) => {
-                let reason = "a holder is of a tenant: give its id or its name";
+                let reason = "a holder needs a tenant: give its id or its name";
                 Err(AdminError::invalid("tenant", reason))
             }
         }

@@ -65,8 +65,8 @@ pub enum AdminError {
     },
     /// A holder rotates too often.
     #[error(
-        "the tenant has {0} keys already, with those that are over: ask an administrator to rotate \
-         one"
+        "the tenant has {0} keys already, also expired and revoked ones: ask an administrator to \
+         rotate one"
     )]
     TooManyRotations(usize),
     /// Nobody could administer any more.

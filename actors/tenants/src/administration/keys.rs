@@ -226,7 +226,7 @@ impl Operation for CreateKey {
         by.check_admin()?;
         let tenant = administration.stored_tenant(&self.tenant, by)?.id;
         if self.expires.is_some_and(|expires| expires <= by.now) {
-            let reason = "a key that is over already lets nobody in: give a later time";
+            let reason = "this time is past: give a later one";
             return Err(AdminError::invalid("expires", reason));
         }
         administration.check_settings(&self.settings)?;
@@ -365,7 +365,7 @@ impl Administration {
         stored.ok_or(AdminError::ConfiguredKey(key))
     }
 
-    /// Checks that a holder does not take the room of other tenants: a key that is over stays.
+    /// Checks that a holder does not take the room of other tenants: expired and revoked keys stay.
     fn check_may_rotate(&self, key: &KeyRecord, by: &Requester) -> Result<(), AdminError> {
         if by.check_admin().is_ok() {
             return Ok(());

@@ -99,7 +99,7 @@ pub struct LimitsPatch {
     /// Subscriptions of all its sessions.
     #[serde(skip_serializing_if = "Patch::is_keep")]
     pub subscriptions: Patch<u32>,
-    /// Its share of what is contended, beside those of other tenants; 1 if it is removed.
+    /// Its share under load, relative to those of other tenants; 1 if it is removed.
     #[serde(skip_serializing_if = "Patch::is_keep")]
     pub weight: Patch<NonZeroU32>,
 }

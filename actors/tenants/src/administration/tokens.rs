@@ -110,7 +110,7 @@ impl Operation for CreateToken {
         by.check_admin()?;
         let role = administration.role(self.role, self.tenant.as_ref(), by)?;
         if self.expires.is_some_and(|expires| expires <= by.now) {
-            let reason = "a token that is over already lets nobody in: give a later time";
+            let reason = "this time is past: give a later one";
             return Err(AdminError::invalid("expires", reason));
         }
         let made = Secret::generate()?;

@@ -170,7 +170,7 @@ fn configured_keys_have_the_stored_tenant_of_their_name() {
     assert!(scene.done(GetTenant { id: made.id.into() }).keys == KeyCounts::default());
 }
 
-/// A key that is over stays, so a holder who rotates without end would fill the directory.
+/// Expired and revoked keys stay, so a holder who rotates without end would fill the directory.
 #[test]
 fn holders_rotate_within_bounds() {
     let mut scene = Scene::new();

@@ -127,7 +127,7 @@ fn keys() {
         over,
         Kind::Invalid,
         "invalid",
-        "expires: a key that is over already",
+        "expires: this time is past",
     );
     let nine_keys: Vec<_> = (0..9).map(|kid| public_key(&kid.to_string())).collect();
     for (settings, message) in [
@@ -216,7 +216,7 @@ fn keys_that_are_over() {
         rotate,
         Kind::Conflict,
         "expired",
-        "has expired: give it a later end",
+        "has expired: let it expire later",
     );
 }
 
@@ -244,7 +244,7 @@ fn accounts_and_tokens() {
         of_tenant,
         Kind::Invalid,
         "invalid",
-        "an administrator is of no tenant",
+        "an administrator has no tenant",
     );
     let of_none = account("x", RoleName::Holder, None);
     check(
@@ -252,7 +252,7 @@ fn accounts_and_tokens() {
         of_none,
         Kind::Invalid,
         "invalid",
-        "a holder is of a tenant",
+        "a holder needs a tenant",
     );
     let of_unknown = account("x", RoleName::Holder, Some("carol"));
     check(
@@ -311,7 +311,7 @@ fn accounts_and_tokens() {
         token(Some(NOW)),
         Kind::Invalid,
         "invalid",
-        "expires: a token that is over",
+        "expires: this time is past",
     );
     scene.done(token(None));
     check(
