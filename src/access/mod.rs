@@ -18,6 +18,8 @@
 //! | `local_only` | what serves this machine alone, against pages of other sites |
 //! | `session_caps` | open sessions, in all and of each tenant |
 //! | `shared_count` | a count that is bounded and shared |
+//! | `simulation` | tests: random sequences of all that is done, against a plain model |
+//! | `scene`, `issuer` | tests: keys in force, and tokens that are signed |
 
 mod access_table;
 mod active_key;

@@ -1,5 +1,12 @@
 //! Random sequences of everything that is done to keys and with them, in simulated time, against a
 //! plain model: who is let in, what is charged, and what usage says.
+//!
+//! | file | content |
+//! |---|---|
+//! | `step` | what is done, and what is seen of it |
+//! | `model`, `bucket` | the plain model |
+//! | `rule` | the rules of the model, each of which may be broken |
+//! | `service` | the real code, with simulated time |
 
 use std::{collections::BTreeMap, time::Instant};
 

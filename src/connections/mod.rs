@@ -7,6 +7,7 @@
 //! | `watch` | cuts connections whose clients are too slow |
 //! | `body_budget` | memory of bodies and messages while they are read and answered |
 //! | `clock` | a clock of whole seconds |
+//! | `socket_pair` | tests: a connection |
 //! | [`descriptors`] | how many connections the process may open |
 
 mod body_budget;

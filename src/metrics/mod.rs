@@ -1,4 +1,11 @@
 //! Every metric: name, unit, labels.
+//!
+//! | file | content |
+//! |---|---|
+//! | `mod.rs` | the metrics |
+//! | `exporter` | makes and registers each of them |
+//! | `outcome` | the outcomes of requests, as labels |
+//! | `traffic` | sums of them, for the overview |
 
 mod exporter;
 mod outcome;

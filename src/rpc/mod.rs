@@ -5,6 +5,7 @@
 //! | `dispatcher` | parses, admits, runs, writes |
 //! | `registry` | [`METHODS`], one line for each method |
 //! | `context` | what a handler gets, and what it returns |
+//! | `cancel_on_drop` | cancels a query when its request is dropped |
 //! | `contracts` | how a key's list of contracts is applied |
 //! | `methods` | the handlers |
 //! | `envelope`, `params`, `log_query` | parsing: requests, parameters, the filter object |

@@ -2,6 +2,13 @@
 //!
 //! One thread owns the store, and calls it; nothing of it is on the path of a request. Reads at the
 //! start are whole: what is asked for later is in memory, in a [`Directory`] and in [`Accounts`].
+//!
+//! | file | content |
+//! |---|---|
+//! | `store.rs` | what every store does |
+//! | `memory` | a store in memory |
+//! | `sqlite` | a store in a folder |
+//! | `error` | why a store cannot be used |
 
 mod error;
 mod memory;

@@ -8,6 +8,14 @@
 //! The store keeps three sums of all usage ([`Resolution`]): by minute for 2 days, by hour for 8
 //! days, by day for 31 days. One transaction adds to all three, so each is complete by itself, and
 //! a query reads one. Nothing is rolled up later, and what arrives late is counted like the rest.
+//!
+//! | file | content |
+//! |---|---|
+//! | `used` | how much was used |
+//! | `counts` | what one worker has counted |
+//! | `merged` | the counts of all workers, until they are written |
+//! | `resolution` | minutes, hours and days |
+//! | `query` | questions about usage, and their answers |
 
 mod counts;
 mod merged;

@@ -9,7 +9,7 @@
 //! | `parameter` | the parameters of a query |
 //! | `usage_csv` | usage as a table |
 //! | `api_error` | why a call is refused, and the exact answer |
-//! | `openapi` | the OpenAPI document, made from the table |
+//! | `openapi`, `schemas.json` | the OpenAPI document, made from the table and the schemas |
 
 mod api_error;
 mod login;

@@ -7,6 +7,13 @@
 //!
 //! They are two files so that usage can neither damage keys nor take their space, and so that the
 //! check at the start reads little.
+//!
+//! | module | content |
+//! |---|---|
+//! | `database` | a file: opens and checks it, brings it to the newest format |
+//! | `records`, `records_1.sql` | tenants, keys and accounts, each with a checksum |
+//! | `audit` | the audit, in the same file |
+//! | `usage`, `usage_1.sql` | usage |
 
 mod audit;
 mod database;
