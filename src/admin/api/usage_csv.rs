@@ -8,8 +8,8 @@ use nearhead_tenants::administration::{UsageRowView, UsageView};
 const HEAD: &str = "at,key,method,outcome,requests,errors,units,bytes_in,bytes_out,sessions,\
                     notifications,p50_millis,p95_millis,p99_millis\r\n";
 
-/// A line for each row. What rows are not grouped by is empty. No field needs quotes: they are numbers,
-/// ids, and names that this program gives.
+/// A line for each row. What rows are not grouped by is empty. No field needs quotes: they are
+/// numbers, ids, and names that this program gives.
 pub(super) fn usage_csv(usage: &UsageView) -> String {
     let mut text = HEAD.to_owned();
     for row in &usage.rows {

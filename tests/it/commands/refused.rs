@@ -60,7 +60,7 @@ const ROWS: &[Row] = &[
     (
         "key create --tenant acme --expires 2020-01-01",
         2,
-        "give a later time",
+        "give a later one",
     ),
     ("key create --tenant acme --expires soon", 2, "90d"),
     (
