@@ -6,6 +6,7 @@ use std::{
 };
 
 use actix::{Context, Handler, MailboxError, Message, dev::ToEnvelope};
+use alloy_consensus::Header;
 use alloy_primitives::B256;
 use nearhead_chain::{
     block::Block,
@@ -13,7 +14,10 @@ use nearhead_chain::{
     window::{Snapshot, WindowError},
 };
 
-use super::follow::{ChangeError, FirstBlock, HeldWindow};
+use super::{
+    follow::{ChangeError, FirstBlock, HeldWindow},
+    plan::BlockBelow,
+};
 use crate::{
     head_tracker::HeadTracker,
     messages::{AdvanceHead, ExtendBelow, FollowHead, KeepGenesis, ResetHead, SettleHead},
@@ -38,21 +42,14 @@ impl TrackerWindow {
         }
     }
 
-    /// Checks the header of a block against that of its parent.
-    fn check(&self, parent: &Block, child: &Block) -> Result<(), ChangeError<SourceError>> {
-        let (header, hash) = (&parent.header, parent.hash);
-        let checked = self.rules.check_child(header, hash, &child.header);
-        checked.map_err(|refusal| refused(child, refusal))
-    }
-
-    /// Checks the header of a block that the window starts with.
-    fn check_first(&self, first: &FirstBlock) -> Result<(), ChangeError<SourceError>> {
-        let FirstBlock { block, parent } = first;
+    /// Checks the header of a block against that of its parent, with the parent's hash.
+    fn check(
+        &self,
+        block: &Block,
+        parent: Option<(&Header, B256)>,
+    ) -> Result<(), ChangeError<SourceError>> {
         let checked = match parent {
-            Some(parent) => {
-                let (header, hash) = (parent.header(), parent.hash());
-                self.rules.check_child(header, hash, &block.header)
-            }
+            Some((header, hash)) => self.rules.check_child(header, hash, &block.header),
             // Whoever fetched the block has to bring it: nothing is served unchecked.
             None if self.needs_parent() && block.number() > 0 => {
                 let (expected, found) = (B256::ZERO, block.header.parent_hash);
@@ -123,9 +120,14 @@ impl HeldWindow for TrackerWindow {
     }
 
     async fn reset(&mut self, first: FirstBlock) -> Result<(), ChangeError<SourceError>> {
-        self.check_first(&first)?;
-        self.check_time(&first.block)?;
-        let first = first.block;
+        let FirstBlock {
+            block: first,
+            parent,
+        } = first;
+        let parent = parent.as_ref();
+        let parent = parent.map(|parent| (parent.header(), parent.hash()));
+        self.check(&first, parent)?;
+        self.check_time(&first)?;
         if self.tracker.is_some() {
             return self.change(ResetHead { first }).await;
         }
@@ -145,7 +147,7 @@ impl HeldWindow for TrackerWindow {
         let mut parent = kept.and_then(|kept| canonical[..kept].last());
         for block in &change.applied {
             if let Some(parent) = parent {
-                self.check(parent, block)?;
+                self.check(block, Some((&parent.header, parent.hash)))?;
                 self.check_time(block)?;
             }
             parent = Some(block);
@@ -153,10 +155,14 @@ impl HeldWindow for TrackerWindow {
         self.change(change).await
     }
 
-    async fn extend_below(&mut self, block: Arc<Block>) -> Result<(), ChangeError<SourceError>> {
-        if let Some(held) = self.link.head.load() {
-            self.check(&block, &held.canonical()[0])?;
-        }
+    async fn extend_below(
+        &mut self,
+        below: BlockBelow<Arc<Block>>,
+    ) -> Result<(), ChangeError<SourceError>> {
+        let BlockBelow { block, parent } = below;
+        let parent = parent.as_ref();
+        let parent = parent.map(|parent| (&parent.header, parent.hash));
+        self.check(&block, parent)?;
         match self.change(ExtendBelow { block }).await {
             // The blocks are too large for the rest of them. The window's snapshot says so.
             Err(ChangeError::Refused(WindowError::Full)) => Ok(()),

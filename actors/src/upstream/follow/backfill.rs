@@ -14,7 +14,7 @@ use crate::upstream::{
     agree::HeadAuthority,
     chain::Chain,
     health::{CallClass, Fault, Moment, UpstreamId, Verdict},
-    plan::{Ask, Backfill},
+    plan::{Ask, Backfill, BlockBelow},
 };
 
 /// Longest wait, in block times, before upstreams that lack an old block are asked for it again.
@@ -135,10 +135,11 @@ impl<U: Upstream, W: HeldWindow, A: HeadAuthority> Follower<U, W, A> {
             return None;
         }
         let (oldest, (head, _)) = (held.oldest(), held.head());
+        let with_parents = self.window.needs_parent();
         // The lower end of the window has changed: the blocks fetched so far do not fit.
         self.backfill.take_if(|backfill| backfill.oldest != oldest);
         let backfill = self.backfill.get_or_insert_with(|| ActiveBackfill {
-            blocks: Backfill::below(oldest, held.below(), head),
+            blocks: Backfill::below(oldest, held.below(), head, with_parents),
             calls: Vec::new(),
             oldest,
             hold_until: Duration::ZERO,
@@ -195,7 +196,8 @@ impl<U: Upstream, W: HeldWindow, A: HeadAuthority> Follower<U, W, A> {
     ) {
         if let Some(backfill) = &mut self.backfill {
             // It counts as fetched there.
-            backfill.blocks = Backfill::below(held.oldest(), held.below(), held.head().0);
+            let (oldest, below, (head, _)) = (held.oldest(), held.below(), held.head());
+            backfill.blocks = Backfill::below(oldest, below, head, self.window.needs_parent());
             backfill.calls.clear();
         }
         if let ChangeError::Header { number, refusal } = refusal
@@ -309,11 +311,13 @@ impl<U: Upstream, W: HeldWindow, A: HeadAuthority> Follower<U, W, A> {
             let Some(backfill) = self.backfill(&held) else {
                 break;
             };
-            let Some((upstream, block)) = backfill.blocks.take() else {
+            let Some(BlockBelow { block, parent }) = backfill.blocks.take() else {
                 break;
             };
+            let (upstream, block) = block;
+            let parent = parent.map(|(_, parent)| parent);
             let number = block.number();
-            match self.window.extend_below(block).await {
+            match self.window.extend_below(BlockBelow { block, parent }).await {
                 Ok(()) => {}
                 Err(ChangeError::Gone(error)) => return Err(error),
                 Err(refusal) => {

@@ -16,7 +16,7 @@ use crate::{
         chain::Chain,
         client::{CallError, HeadClaim, Heads, Tag},
         health::Fault,
-        plan::Ask,
+        plan::{Ask, BlockBelow},
     },
 };
 
@@ -174,7 +174,7 @@ pub(crate) trait HeldWindow {
     /// The blocks that are held; `None` before the first.
     fn held(&self) -> Option<Self::Held>;
 
-    /// Whether the first block needs its parent's header.
+    /// Whether a block needs its parent's header, to be checked before it is served.
     fn needs_parent(&self) -> bool;
 
     /// Starts the window, or resets it, with this block alone.
@@ -189,10 +189,10 @@ pub(crate) trait HeldWindow {
         change: AdvanceHead,
     ) -> impl Future<Output = Result<(), ChangeError<Self::Error>>>;
 
-    /// Adds the parent of the oldest block.
+    /// Adds the parent of the oldest block. It comes with its own parent, if it needs that.
     fn extend_below(
         &mut self,
-        block: Arc<Block>,
+        below: BlockBelow<Arc<Block>>,
     ) -> impl Future<Output = Result<(), ChangeError<Self::Error>>>;
 
     /// Keeps the genesis, which is below the oldest block.

@@ -14,7 +14,7 @@ mod sync_path;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use backfill::Backfill;
+pub(crate) use backfill::{Backfill, BlockBelow};
 pub(crate) use descent::{Ask, FetchedBlock};
 #[cfg(any(test, feature = "testing"))]
 pub use script::run_script;

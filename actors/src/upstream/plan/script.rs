@@ -10,7 +10,7 @@ use nearhead_chain::{
 };
 
 use super::{
-    backfill::Backfill,
+    backfill::{Backfill, BlockBelow},
     descent::{Ask, FetchedBlock},
     sync_path::{PathOutcome, SyncPath},
 };
@@ -230,7 +230,7 @@ impl ScriptRun<'_> {
             return;
         };
         let below = held.canonical()[0].header.parent_hash;
-        let mut backfill = Backfill::below(held.oldest(), below, held.head().0);
+        let mut backfill = Backfill::below(held.oldest(), below, held.head().0, true);
         while backfill.remaining() > 0 {
             let remaining = backfill.remaining();
             assert!(remaining < WINDOW_BLOCKS as u64, "{remaining}");
@@ -244,7 +244,7 @@ impl ScriptRun<'_> {
                     (None, Ask::Hash { .. }) => return,
                 }
             }
-            while let Some(block) = backfill.take() {
+            while let Some(BlockBelow { block, .. }) = backfill.take() {
                 let window = self.window.as_mut();
                 let extended = window.map(|window| window.extend_below(block));
                 // The same holds for a window that began on another chain.

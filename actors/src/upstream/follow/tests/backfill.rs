@@ -10,7 +10,8 @@ async fn check_pruned(later: impl FnOnce(&Scene)) {
         upstream.set_behavior(Behavior::Pruned(280));
     }
     scene.run_for(2_000).await;
-    for held in 22..40 {
+    // Block 280 waits for its parent.
+    for held in 21..39 {
         scene.mine(1);
         scene.run_for(1_000).await;
         scene.check_holds(0, held);
@@ -195,7 +196,8 @@ async fn another_block_0_is_not_served() {
     };
     let mut scene = of(20);
     scene.run_for(5_000).await;
-    assert_eq!((scene.head(), scene.oldest()), (20, 1));
+    // Block 1 waits for its parent.
+    assert_eq!((scene.head(), scene.oldest()), (20, 2));
     assert!(is_reported(&scene));
     let mut scene = of(0);
     scene.run_for(5_000).await;
@@ -224,7 +226,7 @@ async fn the_first_waits_are_short() {
     let mut scene = Scene::new(1, 300);
     scene.upstreams[0].set_behavior(Behavior::NotFound(250));
     scene.run_for(5_000).await;
-    assert_eq!(scene.oldest(), 251);
+    assert_eq!(scene.oldest(), 252);
     scene.upstreams[0].set_behavior(Behavior::Honest);
     scene.run_for(4_000).await;
     scene.check_holds(0, 128);
@@ -239,7 +241,7 @@ async fn a_bad_old_block_does_not_hold_back_the_head() {
     for number in 301..=360 {
         scene.mine(1);
         scene.run_for(1_000).await;
-        assert_eq!((scene.head(), scene.oldest()), (number, 251));
+        assert_eq!((scene.head(), scene.oldest()), (number, 252));
     }
     let is_report = |event: &&Event| matches!(event, Event::Failed { upstream: 0, .. });
     let reports = scene.take_events().iter().filter(is_report).count();

@@ -30,9 +30,9 @@ async fn a_window_is_filled_and_the_head_followed() {
         [first, Event::Preferred(0), Event::WindowStarted(300)]
     );
     assert!(scene.events().contains(&Event::BackfillRemaining(0)));
-    // The newest blocks first, each once.
+    // The newest blocks first, each once, and the parent of the oldest.
     let asked = scene.upstreams[0].take_blocks();
-    assert_eq!(asked.len(), 129, "{asked:?}");
+    assert_eq!(asked.len(), 130, "{asked:?}");
     assert_eq!(asked[..2], [300, 0], "the head, the genesis, then the rest");
     let asked: Vec<_> = asked.into_iter().filter(|number| *number > 0).collect();
     let windows = asked.windows(16);

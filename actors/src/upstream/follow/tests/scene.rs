@@ -23,6 +23,7 @@ use crate::{
         agree::{Choice, Policy, Quorum},
         follow::{ChangeError, Event, FirstBlock, FollowConfig, FollowError, Follower, HeldWindow},
         health::UpstreamState,
+        plan::BlockBelow,
     },
 };
 
@@ -129,8 +130,16 @@ impl HeldWindow for CheckedWindow {
         held.changed().map_err(ChangeError::Gone)
     }
 
-    async fn extend_below(&mut self, block: Arc<Block>) -> Result<(), ChangeError<Gone>> {
+    async fn extend_below(
+        &mut self,
+        below: BlockBelow<Arc<Block>>,
+    ) -> Result<(), ChangeError<Gone>> {
         let mut held = self.0.lock();
+        let BlockBelow { block, parent } = below;
+        let parent = parent.map(|parent| (parent.number(), parent.hash));
+        let number = block.number().checked_sub(1);
+        let expected = number.map(|number| (number, block.header.parent_hash));
+        assert_eq!(parent, expected);
         held.accept(Change::ExtendBelow)?;
         let extended = held.window().extend_below(block);
         assert!(matches!(extended, Ok(()) | Err(WindowError::Full)));

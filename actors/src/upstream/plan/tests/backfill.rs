@@ -16,7 +16,9 @@ fn fill(seed: u64, held: u64) {
         .ancestor(head, (tree.number(head) + 1).saturating_sub(held))
         .expect("in the chain");
     let parent_hash = tree.found(oldest).parent_hash;
-    let mut backfill = Backfill::below(tree.number(oldest), parent_hash, tree.number(head));
+    let with_parents = seed % 2 == 0;
+    let (number, head_number) = (tree.number(oldest), tree.number(head));
+    let mut backfill = Backfill::below(number, parent_hash, head_number, with_parents);
     let mut upstream = ScriptedUpstream::new(&tree, top);
     upstream.others = vec![rng.below(tree.len()) as usize];
     upstream.fails_one_in = [0, 2, 5][rng.below(3) as usize];
@@ -29,8 +31,10 @@ fn fill(seed: u64, held: u64) {
             (ask, Some(found)) => backfill.got(ask, found),
             (ask, None) => backfill.failed(ask),
         }
-        while let Some(block) = backfill.take() {
+        while let Some(BlockBelow { block, parent }) = backfill.take() {
             assert_eq!(tree.parent(oldest), Some(block), "seed {seed}");
+            let expected = tree.parent(block).filter(|_| with_parents);
+            assert_eq!(parent, expected, "seed {seed}");
             oldest = block;
         }
         if rng.below(20) == 0 && tree.number(head) < head_max {
@@ -59,10 +63,10 @@ fn a_window_is_filled_downwards_without_a_gap() {
 }
 
 /// Checks the first blocks that are asked for.
-fn check_asks(oldest: u64, head: u64, width: usize, expected: &[u64]) {
+fn check_asks(oldest: u64, head: u64, with_parents: bool, width: usize, expected: &[u64]) {
     let tree = Tree::chain(300);
     let parent_hash = tree.found(oldest as usize).parent_hash;
-    let mut backfill = Backfill::<usize>::below(oldest, parent_hash, head);
+    let mut backfill = Backfill::<usize>::below(oldest, parent_hash, head, with_parents);
     let asks = backfill.ask(width);
     let numbers: Vec<_> = asks.iter().map(Ask::number).collect();
     assert_eq!(numbers, expected, "{oldest} {head}");
@@ -75,15 +79,21 @@ fn check_asks(oldest: u64, head: u64, width: usize, expected: &[u64]) {
 
 #[test]
 fn newest_blocks_are_asked_for_first_and_only_those_needed() {
-    check_asks(200, 200, 4, &[199, 198, 197, 196]);
-    check_asks(200, 200, 0, &[199]);
-    check_asks(75, 200, 4, &[74, 73]);
-    check_asks(73, 200, 4, &[]);
-    check_asks(2, 2, 4, &[1, 0]);
-    check_asks(1, 127, 4, &[0]);
-    check_asks(1, 128, 4, &[]);
-    check_asks(0, 0, 4, &[]);
-    check_asks(0, 300, 4, &[]);
+    check_asks(200, 200, false, 4, &[199, 198, 197, 196]);
+    check_asks(200, 200, false, 0, &[199]);
+    check_asks(75, 200, false, 4, &[74, 73]);
+    check_asks(73, 200, false, 4, &[]);
+    check_asks(2, 2, false, 4, &[1, 0]);
+    check_asks(1, 127, false, 4, &[0]);
+    check_asks(1, 128, false, 4, &[]);
+    check_asks(0, 0, false, 4, &[]);
+    check_asks(0, 300, false, 4, &[]);
+    // One more, which the lowest block of the window is checked against.
+    check_asks(75, 200, true, 4, &[74, 73, 72]);
+    check_asks(73, 200, true, 4, &[]);
+    check_asks(2, 2, true, 4, &[1, 0]);
+    check_asks(2, 128, true, 4, &[1, 0]);
+    check_asks(1, 128, true, 4, &[]);
 }
 
 /// An upstream may name any number.
@@ -91,7 +101,7 @@ fn newest_blocks_are_asked_for_first_and_only_those_needed() {
 fn a_window_at_the_end_of_the_numbers_is_filled_like_any_other() {
     for below in [0, 1, 127, 128] {
         let head = u64::MAX - below;
-        let mut backfill = Backfill::<usize>::below(head, B256::ZERO, head);
+        let mut backfill = Backfill::<usize>::below(head, B256::ZERO, head, false);
         assert_eq!(backfill.remaining(), 127, "{head}");
         let asks = backfill.ask(200);
         let numbers: Vec<_> = asks.iter().map(Ask::number).collect();
