@@ -4,7 +4,7 @@ Two cores cannot offer ten times what one core serves. A server with a tenth of 
 offered that.
 """
 
-import os
+import contextlib
 import pathlib
 import re
 
@@ -15,35 +15,30 @@ from servers import Failure
 RUN_US = 4_000
 
 
-class CpuQuota:
-    """A cgroup whose processes together get `share` of one core. It ends with the last of them."""
-
-    def __init__(self, name, share):
-        self.share = share
-        controllers, is_v2 = cpu_controllers()
-        self.folder = controllers / f"nearhead-{name}-{os.getpid()}"
-        period = round(RUN_US / share)
-        try:
-            if is_v2:
-                (controllers / "cgroup.subtree_control").write_text("+cpu")
-            self.folder.mkdir()
-            if is_v2:
-                (self.folder / "cpu.max").write_text(f"{RUN_US} {period}")
-            else:
-                (self.folder / "cpu.cfs_period_us").write_text(str(period))
-                (self.folder / "cpu.cfs_quota_us").write_text(str(RUN_US))
-        except OSError as error:
-            self.remove()
-            raise Failure(f"a CPU quota needs root, or a cgroup of one's own: {error}") from error
-
-    def add(self, pid):
-        """Moves a process with all its threads. Its children stay where they are."""
-        (self.folder / "cgroup.procs").write_text(str(pid))
-
-    def remove(self):
-        """Once its processes have ended."""
-        if self.folder.exists():
-            self.folder.rmdir()
+@contextlib.contextmanager
+def cpu_quota(pid, share):
+    """Gives a process, with all its threads, `share` of one core meanwhile."""
+    controllers, is_v2 = cpu_controllers()
+    folder = controllers / f"nearhead-load-test-{pid}"
+    period = round(RUN_US / share)
+    try:
+        if is_v2:
+            (controllers / "cgroup.subtree_control").write_text("+cpu")
+        folder.mkdir()
+        if is_v2:
+            (folder / "cpu.max").write_text(f"{RUN_US} {period}")
+        else:
+            (folder / "cpu.cfs_period_us").write_text(str(period))
+            (folder / "cpu.cfs_quota_us").write_text(str(RUN_US))
+        (folder / "cgroup.procs").write_text(str(pid))
+    except OSError as error:
+        raise Failure(f"a CPU quota needs root, who may make cgroups: {error}") from error
+    try:
+        yield
+    finally:
+        if pathlib.Path(f"/proc/{pid}").exists():
+            (controllers / "cgroup.procs").write_text(str(pid))
+        folder.rmdir()
 
 
 def cpu_controllers():

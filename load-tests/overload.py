@@ -1,10 +1,9 @@
 """Up to ten times what a server can answer, while it has a share of one core."""
 
 import resource
-import time
 
 import vegeta
-from cpu_quota import CpuQuota
+from cpu_quota import cpu_quota
 from figures import Phase
 from tables import table
 from workloads import Workload
@@ -29,20 +28,23 @@ RECOVERY_MAX = 1.0
 
 
 def measure(options, server, window):
-    """Returns capacity in answers a second, and the phases."""
+    """Prints the table; returns what is wrong, and the capacity in answers a second."""
     share = options.share or WORK[options.work]
     workload = Workload(options.work, server, window)
+    with cpu_quota(server.process.pid, share):
+        return offer(options, server, workload, share)
+
+
+def offer(options, server, workload, share):
     url = f"http://127.0.0.1:{server.port}{server.path}"
     name = f"overload-{options.work}-{server.name}"
-    quota = CpuQuota(server.name, share)
-    quota.add(server.process.pid)
-    began, before = time.monotonic(), server.cpu_seconds()
+    before = server.cpu_seconds()
     closed = [
         Phase(f"{n} connections", workload, url, i * (CLOSED_SECONDS + 1), CLOSED_SECONDS, None, n)
         for i, n in enumerate(CLOSED)
     ]
     vegeta.offer(f"{name}-capacity", closed, TIMEOUT_MS)
-    used = (server.cpu_seconds() - before) / (time.monotonic() - began)
+    used = (server.cpu_seconds() - before) / (len(CLOSED) * CLOSED_SECONDS)
     capacity = max(phase.goodput for phase in closed)
     phases = []
     for load in LOADS:
@@ -90,9 +92,9 @@ def print_phases(phases, peak):
                 f"{phase.share(phase.refused):.0%}",
                 f"{phase.share(phase.late):.0%}",
                 phase.wrong,
-                f"{phase.p50_ms:.1f}",
-                f"{phase.p99_ms:.1f}",
-                f"{phase.p99_ms / calm:.1f}" if calm else "-",
+                f"{phase.p50_ms:.1f}" if phase.good else "-",
+                f"{phase.p99_ms:.1f}" if phase.good else "-",
+                f"{phase.p99_ms / calm:.1f}" if phase.good and calm else "-",
             )
             for phase in phases
         ],
