@@ -1,50 +1,35 @@
 //! All tenants and keys in force, behind one pointer that is swapped when they change.
 
-use std::{collections::HashMap, fmt, sync::Arc};
+use std::{collections::HashMap, sync::Arc};
 
 use arc_swap::ArcSwap;
 use nearhead_tenants::{
     UnixMillis,
-    directory::Directory,
-    id::{KeyId, TenantId},
-    limits::TenantLimits,
-    record::{KeyRecord, KeyState, TenantRecord},
+    directory::{ChangedRecords, Directory},
+    id::KeyId,
+    record::KeyState,
 };
 
 use super::{
     active_key::ActiveKey,
     configured::ConfiguredKey,
-    digests::Digests,
-    local_only::LocalOnly,
-    tenant::{ServiceLimits, Tenant, TenantSpec},
+    key_table::KeyTable,
+    table_update::{AccessSource, TableUpdate},
+    tenant::{ServiceLimits, Tenant},
 };
 
 /// The tenants and keys of a service; cloning shares them.
 ///
-/// A reader takes one pointer and no lock. A writer swaps the whole table.
+/// A reader takes one pointer and no lock. A writer swaps the table for one that shares with it
+/// whatever has not changed.
 #[derive(Clone, Debug)]
-pub struct Access(Arc<ArcSwap<AccessTable>>);
-
-/// Everything that a table is made of.
-#[derive(Clone, Copy, Debug)]
-pub struct AccessSource<'a> {
-    /// What is stored.
-    pub directory: &'a Directory,
-    /// What the configuration names.
-    pub configured: &'a [ConfiguredKey],
-    /// What every tenant may do.
-    pub limits: &'a ServiceLimits,
-    /// Units that keys have used today, as far as is known from before this process.
-    pub used_today: &'a HashMap<KeyId, u64>,
-    /// The time.
-    pub now: UnixMillis,
-}
+pub struct Access(Arc<ArcSwap<KeyTable>>);
 
 impl Access {
     /// The tenants and keys of a source.
     #[must_use]
     pub fn new(source: AccessSource<'_>) -> Self {
-        let table = AccessTable::new(source, &AccessTable::default());
+        let table = TableUpdate::all(&KeyTable::default(), source);
         Self(Arc::new(ArcSwap::from_pointee(table)))
     }
 
@@ -57,7 +42,7 @@ impl Access {
     ) -> Self {
         Self::new(AccessSource {
             directory: &Directory::default(),
-            configured,
+            configured: &configured.iter().cloned().collect(),
             limits,
             used_today: &HashMap::new(),
             now,
@@ -97,7 +82,7 @@ impl Access {
     #[must_use]
     pub(crate) fn has_keys(&self, now: UnixMillis) -> bool {
         let table = self.0.load();
-        let mut keys = table.by_id.values();
+        let mut keys = table.by_id.iter();
         keys.any(|key| key.record.state(now) == KeyState::Active)
     }
 
@@ -111,23 +96,28 @@ impl Access {
     /// Visits all tenants, in no particular order.
     pub(crate) fn for_each_tenant(&self, mut visit: impl FnMut(&Tenant)) {
         let table = self.0.load();
-        table
-            .tenants
-            .values()
-            .for_each(|entry| visit(&entry.tenant));
+        table.tenants.iter().for_each(|entry| visit(&entry.tenant));
     }
 
-    /// How often the table was replaced: what was resolved under another version may have changed.
+    /// How often the table was changed: what was resolved under another version may have changed.
     #[must_use]
     pub(crate) fn version(&self) -> u64 {
         self.0.load().version
     }
 
-    /// Replaces all tenants, keys and limits at once. Those that stay keep their counters.
+    /// Makes the table one of everything that `source` has. The tenants and keys that stay keep
+    /// their counters.
     ///
-    /// Calls must not overlap: the counters of tenants that one of them adds would be lost.
+    /// Changes must not overlap: what one of them adds would be lost.
     pub fn replace(&self, source: AccessSource<'_>) {
-        let table = AccessTable::new(source, &self.0.load());
+        let table = TableUpdate::all(&self.0.load(), source);
+        self.0.store(Arc::new(table));
+    }
+
+    /// The same if only these records have changed since the last time. It costs as much as they
+    /// and the keys of their tenants are, however many others there are.
+    pub fn update(&self, source: AccessSource<'_>, changed: &ChangedRecords) {
+        let table = TableUpdate::of(&self.0.load(), source, changed);
         self.0.store(Arc::new(table));
     }
 }
@@ -142,181 +132,6 @@ impl Access {
         };
         let keys: Vec<_> = ConfiguredKey::new("test", "test").into_iter().collect();
         Self::of_configured(&keys, &limits, UnixMillis(0))
-    }
-}
-
-/// An immutable table of tenants and keys.
-#[derive(Default)]
-struct AccessTable {
-    version: u64,
-    by_digest: Digests<Arc<ActiveKey>>,
-    by_id: HashMap<KeyId, Arc<ActiveKey>>,
-    tenants: HashMap<TenantId, Arc<TenantEntry>>,
-}
-
-/// A tenant, and what it was made of.
-struct TenantEntry {
-    tenant: Arc<Tenant>,
-    /// `None` if only the configuration names it.
-    record: Option<Arc<TenantRecord>>,
-    service: ServiceLimits,
-}
-
-impl fmt::Debug for AccessTable {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let tenants = self.tenants.values().map(|entry| &entry.tenant.name);
-        f.debug_struct("AccessTable")
-            .field("version", &self.version)
-            .field("keys", &self.by_id.len())
-            .field("tenants", &tenants.collect::<Vec<_>>())
-            .finish()
-    }
-}
-
-impl AccessTable {
-    /// A table that keeps the counters of the tenants and keys that are in `before` too, and what
-    /// did not change as it is.
-    fn new(source: AccessSource<'_>, before: &Self) -> Self {
-        let AccessSource {
-            directory,
-            configured,
-            ..
-        } = source;
-        let keys = directory.keys().len() + configured.len();
-        let mut this = Self {
-            version: before.version + 1,
-            by_digest: Digests::with_capacity(keys),
-            by_id: HashMap::with_capacity(keys),
-            tenants: HashMap::with_capacity(directory.tenants().len()),
-        };
-        let mut used_by_tenant: HashMap<TenantId, u64> = HashMap::new();
-        if !source.used_today.is_empty() {
-            for key in directory.keys() {
-                if let Some(used) = source.used_today.get(&key.id) {
-                    *used_by_tenant.entry(key.tenant).or_default() += used;
-                }
-            }
-        }
-        for record in directory.tenants() {
-            let used_today = used_by_tenant.get(&record.id).copied().unwrap_or(0);
-            this.add_tenant(source, record, used_today, before);
-        }
-        for record in directory.keys() {
-            // A directory has no key without its tenant.
-            if let Some(entry) = this.tenants.get(&record.tenant) {
-                let tenant = Arc::clone(&entry.tenant);
-                this.add_key(source, (Arc::clone(record), None), tenant, before);
-            }
-        }
-        // What the configuration names comes last: where a key is stored as well, it wins.
-        for key in configured {
-            let tenant = this.configured_tenant(source, key, before);
-            let record = key.record(tenant.id);
-            let key = (record, key.local_only.clone());
-            this.add_key(source, key, tenant, before);
-        }
-        this
-    }
-
-    fn add_tenant(
-        &mut self,
-        source: AccessSource<'_>,
-        record: &Arc<TenantRecord>,
-        used_today: u64,
-        before: &Self,
-    ) {
-        let known = before.tenants.get(&record.id);
-        let same = known.filter(|entry| {
-            entry.service == *source.limits
-                && entry
-                    .record
-                    .as_ref()
-                    .is_some_and(|before| Arc::ptr_eq(before, record))
-        });
-        let entry = match same {
-            Some(entry) => Arc::clone(entry),
-            None => {
-                let spec = TenantSpec {
-                    id: record.id,
-                    name: record.name.as_str(),
-                    limits: &record.limits,
-                    service: source.limits,
-                    used_today,
-                };
-                let known = known.map(|entry| &*entry.tenant);
-                Arc::new(TenantEntry {
-                    tenant: Arc::new(Tenant::new(spec, known, source.now)),
-                    record: Some(Arc::clone(record)),
-                    service: *source.limits,
-                })
-            }
-        };
-        self.tenants.insert(record.id, entry);
-    }
-
-    /// The tenant of a key that the configuration names.
-    fn configured_tenant(
-        &mut self,
-        source: AccessSource<'_>,
-        key: &ConfiguredKey,
-        before: &Self,
-    ) -> Arc<Tenant> {
-        let name = key.tenant.as_str();
-        let stored = source.directory.tenant_named(name).map(|record| record.id);
-        let id = stored.unwrap_or_else(|| TenantId::of_configured(name));
-        if let Some(entry) = self.tenants.get(&id) {
-            return Arc::clone(&entry.tenant);
-        }
-        let known = before.tenants.get(&id);
-        let same = known.filter(|entry| entry.service == *source.limits && entry.record.is_none());
-        let entry = match same {
-            Some(entry) => Arc::clone(entry),
-            None => {
-                let spec = TenantSpec {
-                    id,
-                    name,
-                    limits: &TenantLimits::default(),
-                    service: source.limits,
-                    used_today: 0,
-                };
-                let known = known.map(|entry| &*entry.tenant);
-                Arc::new(TenantEntry {
-                    tenant: Arc::new(Tenant::new(spec, known, source.now)),
-                    record: None,
-                    service: *source.limits,
-                })
-            }
-        };
-        let tenant = Arc::clone(&entry.tenant);
-        self.tenants.insert(id, entry);
-        tenant
-    }
-
-    fn add_key(
-        &mut self,
-        source: AccessSource<'_>,
-        (record, local_only): (Arc<KeyRecord>, Option<LocalOnly>),
-        tenant: Arc<Tenant>,
-        before: &Self,
-    ) {
-        let known = before.by_id.get(&record.id);
-        let same = known.filter(|key| {
-            Arc::ptr_eq(&key.tenant, &tenant)
-                && key.local_only == local_only
-                && (Arc::ptr_eq(&key.record, &record) || key.record == record)
-        });
-        let (id, digest) = (record.id, record.digest);
-        let key = match same {
-            Some(key) => Arc::clone(key),
-            None => {
-                let used_today = source.used_today.get(&id).copied().unwrap_or(0);
-                let known = known.map(Arc::as_ref);
-                let key = ActiveKey::new(record, tenant, known, used_today, source.now);
-                Arc::new(key.with_local_only(local_only))
-            }
-        };
-        self.by_digest.insert(digest, Arc::clone(&key));
-        self.by_id.insert(id, key);
     }
 }
 

@@ -2,11 +2,14 @@
 
 use std::sync::Arc;
 
-use nearhead_tenants::{UnixMillis, public_key::VerifyingKey, record::KeyRecord};
+use nearhead_tenants::{
+    UnixMillis, id::KeyId, public_key::VerifyingKey, record::KeyRecord, secret::SecretDigest,
+};
 
 use super::{
     local_only::LocalOnly,
     meter::{Exceeded, Meter, Now, Remaining, scarcest},
+    shards::FoundBy,
     tenant::{Tenant, kept_meter},
 };
 
@@ -15,42 +18,78 @@ use super::{
 pub struct ActiveKey {
     pub(crate) record: Arc<KeyRecord>,
     pub(crate) tenant: Arc<Tenant>,
-    /// Whether it serves this machine alone. Other keys have only this looked at.
-    pub(crate) local_only: Option<LocalOnly>,
-    /// Its public keys. They are read here once, and not for each token.
-    pub(super) public_keys: Box<[Arc<VerifyingKey>]>,
     /// What it has used of its own quota; `None` is unlimited.
     meter: Option<Arc<Meter>>,
+    /// `None` if it has nothing of this, so that most of many keys take less memory.
+    rare: Option<Box<Rare>>,
+}
+
+/// What few keys have.
+#[derive(Clone, Debug, Default)]
+struct Rare {
+    local_only: Option<LocalOnly>,
+    /// They are read once, and not for each token.
+    public_keys: Box<[Arc<VerifyingKey>]>,
+}
+
+impl FoundBy<KeyId> for ActiveKey {
+    fn id(&self) -> &KeyId {
+        &self.record.id
+    }
+}
+
+impl FoundBy<SecretDigest> for ActiveKey {
+    fn id(&self) -> &SecretDigest {
+        &self.record.digest
+    }
 }
 
 impl ActiveKey {
-    /// The key at `now`, with the counters that it had before.
+    /// The key at `now`, with the counters that it had before. It serves this machine alone if
+    /// `local_only` says so.
     pub(super) fn new(
         record: Arc<KeyRecord>,
         tenant: Arc<Tenant>,
+        local_only: Option<LocalOnly>,
         before: Option<&Self>,
-        used_today: u64,
-        now: UnixMillis,
+        (used_today, now): (u64, UnixMillis),
     ) -> Self {
-        let before = before.and_then(|before| before.meter.as_ref());
+        let meter = before.and_then(|before| before.meter.as_ref());
+        let public_keys = public_keys(&record, before);
+        let is_rare = local_only.is_some() || !public_keys.is_empty();
         Self {
-            meter: kept_meter(record.settings.quota, before, used_today, now),
-            public_keys: record
-                .settings
-                .public_keys
-                .iter()
-                // They were checked when the key got them.
-                .filter_map(|public_key| VerifyingKey::new(public_key).ok().map(Arc::new))
-                .collect(),
+            meter: kept_meter(record.settings.quota, meter, used_today, now),
+            rare: is_rare.then(|| {
+                Box::new(Rare {
+                    local_only,
+                    public_keys,
+                })
+            }),
             record,
             tenant,
-            local_only: None,
         }
     }
 
-    /// The same key, for this machine alone if that is given.
-    pub(super) fn with_local_only(self, local_only: Option<LocalOnly>) -> Self {
-        Self { local_only, ..self }
+    /// Whether [`Self::new`] would make the same key of this.
+    pub(super) fn is_made_of(
+        &self,
+        record: &Arc<KeyRecord>,
+        tenant: &Arc<Tenant>,
+        local_only: Option<&LocalOnly>,
+    ) -> bool {
+        Arc::ptr_eq(&self.tenant, tenant)
+            && self.local_only() == local_only
+            && (Arc::ptr_eq(&self.record, record) || self.record == *record)
+    }
+
+    /// Whether it serves this machine alone. Other keys have only this looked at.
+    pub(crate) fn local_only(&self) -> Option<&LocalOnly> {
+        self.rare.as_ref()?.local_only.as_ref()
+    }
+
+    /// Its public keys.
+    pub(super) fn public_keys(&self) -> &[Arc<VerifyingKey>] {
+        self.rare.as_ref().map_or(&[], |rare| &rare.public_keys)
     }
 
     /// Whether a request needs a token.
@@ -94,9 +133,42 @@ impl ActiveKey {
         self.meters().next().is_some()
     }
 
+    /// What it has used of its own quota.
+    #[cfg(test)]
+    pub(super) const fn meter(&self) -> Option<&Arc<Meter>> {
+        self.meter.as_ref()
+    }
+
     fn meters(&self) -> impl Iterator<Item = &Meter> {
         [&self.meter, &self.tenant.meter]
             .into_iter()
             .filter_map(Option::as_deref)
+    }
+}
+
+/// The public keys of a record: those from before if they are the same, because to read them takes
+/// long.
+fn public_keys(record: &KeyRecord, before: Option<&ActiveKey>) -> Box<[Arc<VerifyingKey>]> {
+    let listed = &record.settings.public_keys;
+    match before {
+        Some(before) if before.record.settings.public_keys == *listed => {
+            before.public_keys().into()
+        }
+        _ => listed
+            .iter()
+            // They were checked when the key got them.
+            .filter_map(|public_key| VerifyingKey::new(public_key).ok().map(Arc::new))
+            .collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Four pointers: all else is shared or rare.
+    #[test]
+    fn a_key_is_small() {
+        assert_eq!(size_of::<ActiveKey>(), 4 * size_of::<usize>());
     }
 }

@@ -20,7 +20,7 @@ pub struct ConfiguredKey {
     /// The name of its tenant: one that is stored, or else one that only the configuration names.
     pub(super) tenant: Name,
     /// The same key after every start.
-    id: KeyId,
+    pub(super) id: KeyId,
     prefix: KeyPrefix,
     pub(super) digest: SecretDigest,
     /// Whether it serves this machine alone.

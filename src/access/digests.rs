@@ -1,21 +1,23 @@
 //! The look-up by digests of secrets.
 
 use std::{
-    collections::{HashMap, hash_map::RandomState},
+    collections::hash_map::RandomState,
     hash::{BuildHasher, Hash},
 };
 
 use nearhead_tenants::secret::SecretDigest;
 
-/// A map from digests to values.
+use super::shards::{FoundBy, Shards};
+
+/// A map of values that are found by digests; cloning shares it.
 ///
 /// How long a look-up takes depends on the digest alone, which a client cannot steer: SHA-256 of
 /// what it presents is either a known digest or one that shares nothing with any, however much of a
 /// key it has guessed. So the time reveals nothing about a secret.
 ///
 /// Tests put another digest and another hasher into it, which count.
-#[derive(Clone, Debug)]
-pub(super) struct Digests<T, D = SecretDigest, S = RandomState>(HashMap<D, T, S>);
+#[derive(Clone)]
+pub(super) struct Digests<T, D = SecretDigest, S = RandomState>(Shards<D, T, S>);
 
 /// By what a secret is looked up.
 pub(super) trait Digest: Hash + Eq {
@@ -31,23 +33,35 @@ impl Digest for SecretDigest {
 
 impl<T, D, S: Default> Default for Digests<T, D, S> {
     fn default() -> Self {
-        Self(HashMap::default())
+        Self(Shards::default())
     }
 }
 
-impl<T, D: Digest, S: BuildHasher + Default> Digests<T, D, S> {
-    pub(super) fn with_capacity(capacity: usize) -> Self {
-        Self(HashMap::with_capacity_and_hasher(capacity, S::default()))
+impl<T: FoundBy<D> + Clone, D: Digest, S: BuildHasher> Digests<T, D, S> {
+    /// Adds a value, or replaces that of a known digest.
+    pub(super) fn insert(&mut self, value: T) {
+        self.0.insert(value);
     }
 
-    /// Adds a value, or replaces that of a known digest.
-    pub(super) fn insert(&mut self, digest: D, value: T) {
-        self.0.insert(digest, value);
+    /// Removes the value of a digest, if there is one.
+    pub(super) fn remove(&mut self, digest: &D) {
+        self.0.remove(digest);
     }
 
     /// The value of what a client presents; `None` if it is unknown.
     pub(super) fn get(&self, presented: &str) -> Option<&T> {
-        self.0.get(&D::of(presented))
+        self.of(&D::of(presented))
+    }
+
+    /// How many values there are.
+    #[cfg(test)]
+    pub(super) const fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// The value of a digest.
+    pub(super) fn of(&self, digest: &D) -> Option<&T> {
+        self.0.get(digest)
     }
 }
 
@@ -56,6 +70,7 @@ mod tests {
     use std::{
         cell::RefCell,
         hash::{BuildHasherDefault, Hasher},
+        sync::Arc,
     };
 
     use super::*;
@@ -112,6 +127,29 @@ mod tests {
         }
     }
 
+    /// What is found.
+    struct Known<D> {
+        digest: D,
+        number: usize,
+    }
+
+    impl<D> FoundBy<D> for Known<D> {
+        fn id(&self) -> &D {
+            &self.digest
+        }
+    }
+
+    /// A map with these digests; the number of each is its place.
+    fn known<D: Digest, S: BuildHasher + Default>(
+        digests: impl IntoIterator<Item = D>,
+    ) -> Digests<Arc<Known<D>>, D, S> {
+        let mut known = Digests::default();
+        for (number, digest) in digests.into_iter().enumerate() {
+            known.insert(Arc::new(Known { digest, number }));
+        }
+        known
+    }
+
     const KEYS: usize = 100;
 
     /// A key of 43 characters.
@@ -126,11 +164,8 @@ mod tests {
     where
         Counted<B>: Digest,
     {
-        let mut digests: Digests<usize, Counted<B>, BuildHasherDefault<OnePlace>> =
-            Digests::with_capacity(KEYS);
-        for number in 0..KEYS {
-            digests.insert(Counted::of(&key(number)), number);
-        }
+        let digests = (0..KEYS).map(|number| Counted::of(&key(number)));
+        let digests = known::<Counted<B>, BuildHasherDefault<OnePlace>>(digests);
         let look_up = |guessed: usize| {
             let wrong = "-".repeat(43 - guessed);
             let presented = format!("{}{wrong}", &guessed_of[..guessed]);
@@ -168,11 +203,14 @@ mod tests {
 
     #[test]
     fn a_known_secret_is_found() {
-        let mut digests: Digests<usize> = Digests::with_capacity(2);
-        digests.insert(SecretDigest::of("one"), 1);
-        digests.insert(SecretDigest::of("two"), 2);
-        digests.insert(SecretDigest::of("two"), 3);
-        let found = ["one", "two", "three", ""].map(|secret| digests.get(secret).copied());
-        assert_eq!(found, [Some(1), Some(3), None, None]);
+        let mut digests =
+            known::<SecretDigest, RandomState>(["one", "two", "two"].map(SecretDigest::of));
+        let find = |digests: &Digests<Arc<Known<SecretDigest>>>| {
+            ["one", "two", "three", ""].map(|secret| digests.get(secret).map(|known| known.number))
+        };
+        assert_eq!(find(&digests), [Some(0), Some(2), None, None]);
+        digests.remove(&SecretDigest::of("one"));
+        digests.remove(&SecretDigest::of("three"));
+        assert_eq!(find(&digests), [None, Some(2), None, None]);
     }
 }

@@ -63,7 +63,7 @@ impl Access {
                 (Some(token), false)
             }
             false => {
-                let secret = settings.secret.as_ref();
+                let secret = settings.secret.as_deref();
                 (None, check_secret(secret, &presented.beside)?)
             }
         };
@@ -101,7 +101,7 @@ fn check_token(
         return Err(Refused::Token(TokenError::Missing));
     };
     tokens
-        .admit(token, (key.record.id, &key.public_keys), address, now)
+        .admit(token, (key.record.id, key.public_keys()), address, now)
         .map_err(Refused::Token)
 }
 
@@ -186,7 +186,9 @@ impl Grant {
             return Err(Refused::WrongSecret);
         }
         match &self.token {
-            Some(token) => token.check(&key.public_keys, now).map_err(Refused::Token)?,
+            Some(token) => token
+                .check(key.public_keys(), now)
+                .map_err(Refused::Token)?,
             None if key.needs_token() => return Err(Refused::Token(TokenError::Missing)),
             None => {}
         }

@@ -4,10 +4,14 @@
 //! | file | what it is |
 //! |---|---|
 //! | `access_table` | all tenants and keys in force, behind one pointer that is swapped |
+//! | `key_table` | what that pointer points to |
+//! | `table_update` | how it follows a change |
+//! | `shards` | a map whose versions share what did not change |
 //! | `digests` | the look-up by digests of keys |
 //! | `active_key` | one key, with what it may still use |
 //! | `tenant` | one tenant: its limits, sessions and what it may still use |
-//! | `configured` | the keys that the configuration names |
+//! | `configured` | a key that the configuration names |
+//! | `configured_keys` | all of them |
 //! | `meter` | token buckets and the units of a day |
 //! | `presented` | what a client presents: a key, and what stands beside it |
 //! | `last_key` | the key that a connection presented last |
@@ -25,10 +29,12 @@ mod access_table;
 mod active_key;
 mod caller;
 mod configured;
+mod configured_keys;
 mod digests;
 mod grant;
 #[cfg(test)]
 mod issuer;
+mod key_table;
 mod last_key;
 mod local_only;
 mod meter;
@@ -36,17 +42,20 @@ mod presented;
 #[cfg(test)]
 mod scene;
 mod session_caps;
+mod shards;
 mod shared_count;
 #[cfg(test)]
 mod simulation;
+mod table_update;
 mod tenant;
 mod token;
 mod token_cache;
 
-pub use access_table::{Access, AccessSource};
+pub use access_table::Access;
 pub use active_key::ActiveKey;
 pub(crate) use caller::{Caller, network_of};
 pub use configured::ConfiguredKey;
+pub use configured_keys::ConfiguredKeys;
 pub(crate) use grant::{Admitted, Grant, Refused, SubscriptionPermit};
 pub(crate) use last_key::LastKey;
 pub use local_only::{Host, LocalOnly, NotLocal};
@@ -55,6 +64,7 @@ pub use meter::{Exceeded, Now, QuotaKind};
 pub(crate) use presented::Presented;
 pub use session_caps::SessionCaps;
 pub(crate) use session_caps::SessionPermit;
+pub use table_update::AccessSource;
 pub use tenant::{MethodSet, ServiceLimits, Tenant};
 pub use token::TokenError;
 pub(crate) use token_cache::TokenCache;

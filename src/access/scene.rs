@@ -6,15 +6,15 @@ use std::{collections::HashMap, num::NonZeroU32, time::Instant};
 
 use nearhead_tenants::{
     UnixMillis,
-    command::{Command, NewKey},
-    directory::Directory,
+    command::{Command, CommandError, NewKey},
+    directory::{ChangedRecords, Directory},
     id::{KeyId, TenantId},
     limits::{Quota, Rate, TenantLimits},
     record::KeySettings,
     secret::{KeyPrefix, SecretDigest},
 };
 
-use super::{AccessSource, ConfiguredKey, MethodSet, Now, ServiceLimits};
+use super::{AccessSource, ConfiguredKey, ConfiguredKeys, MethodSet, Now, ServiceLimits};
 
 pub(super) const NOW: UnixMillis = UnixMillis(1_000);
 
@@ -49,7 +49,7 @@ pub(super) fn configured<const N: usize>(keys: [(&str, &str); N]) -> Vec<Configu
 /// Commands on a directory, and the table of it.
 pub(super) struct Scene {
     pub(super) directory: Directory,
-    pub(super) configured: Vec<ConfiguredKey>,
+    pub(super) configured: ConfiguredKeys,
     pub(super) used_today: HashMap<KeyId, u64>,
     /// When keys end that are made or changed.
     pub(super) expires: Option<UnixMillis>,
@@ -59,7 +59,7 @@ impl Default for Scene {
     fn default() -> Self {
         Self {
             directory: Directory::default(),
-            configured: Vec::new(),
+            configured: ConfiguredKeys::default(),
             used_today: HashMap::new(),
             expires: Some(UnixMillis(5_000)),
         }
@@ -78,9 +78,17 @@ impl Scene {
     }
 
     pub(super) fn run(&mut self, command: Command) {
-        for change in self.directory.plan(command, NOW).unwrap() {
+        self.try_run(command).unwrap();
+    }
+
+    /// What a command has changed.
+    pub(super) fn try_run(&mut self, command: Command) -> Result<ChangedRecords, CommandError> {
+        let mut changed = ChangedRecords::default();
+        for change in self.directory.plan(command, NOW)? {
+            changed.add(&change, &self.directory);
             self.directory.make(change);
         }
+        Ok(changed)
     }
 
     pub(super) fn tenant(&mut self, number: u8, limits: TenantLimits) -> TenantId {

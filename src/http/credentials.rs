@@ -37,7 +37,7 @@ pub(super) fn admit(
 ) -> Result<Admitted, Refused> {
     let caller = || caller(server, request);
     let admitted = server.access.admit(presented, caller, tokens, now)?;
-    if let Some(local_only) = &admitted.key.local_only {
+    if let Some(local_only) = admitted.key.local_only() {
         local_only
             .check_host(host(request))
             .and_then(|()| LocalOnly::check_origin(origin(request)))

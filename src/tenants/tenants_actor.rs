@@ -3,21 +3,17 @@
 use std::{
     cell::RefCell,
     collections::HashMap,
-    mem,
     time::{Duration, SystemTime},
 };
 
-use actix::{
-    Actor, ActorContext, Addr, ArbiterHandle, AsyncContext, Context, Handler, Message, Response,
-};
+use actix::{Actor, ActorContext, Addr, ArbiterHandle, AsyncContext, Context, Handler};
 use nearhead_actors::data_folder::DataFolder;
 use nearhead_tenants::{
     UnixMillis,
-    administration::{AdminError, Administration, AdministrationSetup, Changed, Operation},
+    administration::{AdminError, Administration, AdministrationSetup, Operation},
     store::StoreError,
     usage::{Labels, Merged},
 };
-use tokio::sync::oneshot;
 
 use super::{
     messages::{AddUsage, Administer, ReplaceConfigured, StopTenants},
@@ -26,7 +22,7 @@ use super::{
     tenant_metrics::TenantMetrics,
 };
 use crate::{
-    access::{Access, AccessSource, ConfiguredKey, ServiceLimits},
+    access::{Access, AccessSource, ConfiguredKey, ConfiguredKeys, ServiceLimits},
     metrics::Metrics,
     rpc,
 };
@@ -44,7 +40,7 @@ const EXPIRY: Duration = Duration::from_secs(60);
 const EXPIRY_PAUSE: Duration = Duration::from_millis(200);
 
 /// Messages that wait for their turn; whoever sends more waits. A page or a script sends one at a
-/// time, so this is for many of them, whose changes get in force together.
+/// time, so this is for many of them.
 const MAILBOX: usize = 128;
 
 /// Owns the store and everything in it. It is alone on its thread, because a store blocks; no
@@ -53,7 +49,7 @@ pub struct TenantsActor {
     administration: Administration,
     /// Holds the lock of the store's folder.
     _folder: Option<DataFolder>,
-    configured: Vec<ConfiguredKey>,
+    configured: ConfiguredKeys,
     limits: ServiceLimits,
     access: Access,
     usage: Merged,
@@ -61,8 +57,6 @@ pub struct TenantsActor {
     state: StoreState,
     metrics: Metrics,
     tenant_metrics: Option<TenantMetrics>,
-    /// Those whose changes are stored and not in force yet; not many more than [`MAILBOX`].
-    waiting: Vec<oneshot::Sender<()>>,
 }
 
 /// What the actor starts with.
@@ -106,6 +100,7 @@ impl TenantsActor {
             methods: rpc::method_names().map(str::to_owned).collect(),
         })?;
         let used_today = administration.used_today(now)?;
+        let configured: ConfiguredKeys = configured.into_iter().collect();
         let access = Access::new(AccessSource {
             directory: administration.directory(),
             configured: &configured,
@@ -124,13 +119,12 @@ impl TenantsActor {
             state,
             metrics,
             tenant_metrics,
-            waiting: Vec::new(),
         };
         let address = Self::start_in_arbiter(arbiter, |_| this);
         Ok((access, address))
     }
 
-    /// Runs an operation. What it changed is not in force yet.
+    /// Runs an operation, and puts what it changed in force.
     fn run<O: Operation>(&mut self, request: Administer<O>) -> Result<O::Answer, AdminError> {
         let Administer { operation, by } = request;
         let now = UnixMillis::from(SystemTime::now());
@@ -139,36 +133,37 @@ impl TenantsActor {
             self.write_usage(true);
         }
         let answer = operation.run(&mut self.administration, &by);
+        self.put_in_force();
         self.show_state();
         answer
     }
 
-    /// Puts what has changed of tenants and keys in force, and answers those who wait for it.
+    /// Puts what has changed of tenants and keys in force.
     fn put_in_force(&mut self) {
         let now = UnixMillis::from(SystemTime::now());
-        let Changed { keys, quotas } = self.administration.take_changed();
-        let waiting = mem::take(&mut self.waiting);
-        if !keys {
+        let changed = self.administration.take_changed();
+        if changed.is_empty() {
             return;
         }
-        // Those that had no quota of the day before.
-        let used_today = match quotas {
-            true => {
-                self.write_usage(true);
-                self.administration.used_today(now).unwrap_or_default()
-            }
-            false => HashMap::new(),
-        };
-        self.access.replace(AccessSource {
+        let mut used_today = HashMap::new();
+        if !changed.first_quotas.is_empty() {
+            self.write_usage(true);
+            let used = self
+                .administration
+                .used_today_by(&changed.first_quotas, now);
+            // That it fails is shown.
+            used_today = used.unwrap_or_default();
+        }
+        let source = AccessSource {
             directory: self.administration.directory(),
             configured: &self.configured,
             limits: &self.limits,
             used_today: &used_today,
             now,
-        });
-        for waiting in waiting {
-            // This fails if whoever asked has gone.
-            let _ = waiting.send(());
+        };
+        match changed.configured {
+            true => self.access.replace(source),
+            false => self.access.update(source, &changed.records),
         }
     }
 
@@ -235,39 +230,10 @@ impl Actor for TenantsActor {
 }
 
 impl<O: Operation<Answer: 'static>> Handler<Administer<O>> for TenantsActor {
-    type Result = Response<Result<O::Answer, AdminError>>;
+    type Result = Result<O::Answer, AdminError>;
 
-    fn handle(&mut self, request: Administer<O>, ctx: &mut Self::Context) -> Self::Result {
-        let answer = self.run(request);
-        if !self.administration.changed().keys {
-            return Response::reply(answer);
-        }
-        // To replace the table takes long if there are many keys, so this is done once for all
-        // operations that wait.
-        if self.waiting.is_empty() {
-            ctx.notify(PutInForce);
-        }
-        let (in_force, is_in_force) = oneshot::channel();
-        self.waiting.push(in_force);
-        Response::fut(async move {
-            // This fails if the actor stops: what was done is stored.
-            let _ = is_in_force.await;
-            answer
-        })
-    }
-}
-
-/// Puts what has changed in force: sent to the actor by itself, and handled when it has handled
-/// what waits.
-#[derive(Message)]
-#[rtype(result = "()")]
-struct PutInForce;
-
-impl Handler<PutInForce> for TenantsActor {
-    type Result = ();
-
-    fn handle(&mut self, PutInForce: PutInForce, _: &mut Self::Context) {
-        self.put_in_force();
+    fn handle(&mut self, request: Administer<O>, _: &mut Self::Context) -> Self::Result {
+        self.run(request)
     }
 }
 
@@ -277,7 +243,7 @@ impl Handler<ReplaceConfigured> for TenantsActor {
     fn handle(&mut self, ReplaceConfigured(keys): ReplaceConfigured, _: &mut Self::Context) {
         let now = SystemTime::now().into();
         let entries = keys.iter().map(ConfiguredKey::entry).collect();
-        self.configured = keys;
+        self.configured = keys.into_iter().collect();
         // The keys are replaced even if that is not in the audit; the failure is shown.
         let _ = self.administration.replace_configured(entries, now);
         self.put_in_force();

@@ -4,7 +4,7 @@ use std::{collections::HashMap, net::SocketAddr, time::SystemTime};
 
 use actix_web::{App, test};
 use nearhead::{
-    access::{Access, AccessSource, ServiceLimits, SessionCaps},
+    access::{Access, AccessSource, ConfiguredKeys, ServiceLimits, SessionCaps},
     http::{self, ServerSettings, ServerState, TrustedProxies},
     metrics::Metrics,
     tenants::StoreState,
@@ -61,7 +61,7 @@ fn access() -> Access {
     };
     Access::new(AccessSource {
         directory: &directory,
-        configured: &[],
+        configured: &ConfiguredKeys::default(),
         limits: &limits,
         used_today: &HashMap::new(),
         now,

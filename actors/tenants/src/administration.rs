@@ -90,8 +90,9 @@ use crate::{
     account::{AccountChange, Accounts},
     audit::{AuditEntry, Author, Detail, Verb},
     command::{Change, Command},
-    directory::Directory,
+    directory::{ChangedRecords, Directory},
     id::{KeyId, TenantId},
+    limits::Quota,
     name::Name,
     store::{Commit, Loaded, StoreError, TenantStore},
     usage::UsageCell,
@@ -153,12 +154,44 @@ pub struct AdministrationSetup {
 }
 
 /// What has changed, for whoever puts it in force.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Changed {
-    /// A tenant or a key.
-    pub keys: bool,
-    /// What a tenant or key that was there before may use.
-    pub quotas: bool,
+    /// What is stored.
+    pub records: ChangedRecords,
+    /// Whether the keys that the configuration names were replaced.
+    pub configured: bool,
+    /// Those that had no quota before, so that nothing has counted what they used today.
+    pub first_quotas: ChangedRecords,
+}
+
+impl Changed {
+    /// Whether nothing has changed.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.records.is_empty() && !self.configured
+    }
+
+    /// Adds a change, which is not made in `directory` yet.
+    fn add(&mut self, change: &Change, directory: &Directory, configured: &ConfiguredKeys) {
+        self.records.add(change, directory);
+        let none = Quota::default();
+        let is_first = match change {
+            Change::Tenant(tenant) => match directory.tenant(tenant.id) {
+                Some(before) => before.limits.quota == none && tenant.limits.quota != none,
+                // Configured keys of its name have perhaps used something.
+                None => configured.keys_of(&tenant.name).next().is_some(),
+            },
+            Change::Key(key) => {
+                let before = directory.key(key.id);
+                before.is_some_and(|before| before.settings.quota == none)
+                    && key.settings.quota != none
+            }
+            Change::TenantRemoved(_) => false,
+        };
+        if is_first {
+            self.first_quotas.add(change, directory);
+        }
+    }
 }
 
 impl Administration {
@@ -199,8 +232,8 @@ impl Administration {
 
     /// What has changed since [`Self::take_changed`] was called.
     #[must_use]
-    pub const fn changed(&self) -> Changed {
-        self.changed
+    pub const fn changed(&self) -> &Changed {
+        &self.changed
     }
 
     /// What has changed since the last call.
@@ -225,7 +258,7 @@ impl Administration {
     ) -> Result<(), StoreError> {
         self.configured = ConfiguredKeys::new(configured);
         self.rows = None;
-        self.changed.keys = true;
+        self.changed.configured = true;
         let entry = AuditEntry {
             at: now,
             author: Author::Configuration,
@@ -328,7 +361,6 @@ impl Administration {
             entry,
         };
         self.store(StoreCall::Commit, |store| store.commit(&commit))?;
-        self.changed.keys |= !directory.is_empty();
         let names_change = directory
             .iter()
             .any(|change| !matches!(change, Change::Key(_)));
@@ -337,6 +369,7 @@ impl Administration {
             self.rows = None;
         }
         for change in directory {
+            self.changed.add(&change, &self.directory, &self.configured);
             if let Some(rows) = &mut self.rows {
                 rows.change(&change, &self.directory);
             }
@@ -364,10 +397,6 @@ impl Administration {
             | Command::RotateKey { id, .. }
             | Command::RevokeKey { id } => (self.tenant_of(*id), Some(*id)),
         };
-        let changes_quotas = matches!(
-            command,
-            Command::UpdateTenant { .. } | Command::UpdateKey { .. }
-        );
         let accounts = match &command {
             Command::RemoveTenant { id } => self.accounts.plan_removal_of(*id),
             _ => Vec::new(),
@@ -379,7 +408,6 @@ impl Administration {
         };
         let changes = self.directory.plan(command, by.now)?;
         self.commit(changes, accounts, Some(&entry))?;
-        self.changed.quotas |= changes_quotas;
         Ok(())
     }
 

@@ -1,7 +1,15 @@
 //! All tenants and keys, in memory.
 
-use std::{collections::HashMap, sync::Arc};
+mod changed_records;
+mod found_by;
 
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+};
+
+pub use self::changed_records::ChangedRecords;
+use self::found_by::{ByDigest, ById};
 use crate::{
     UnixMillis,
     command::{Change, Command, CommandError, NewKey},
@@ -19,41 +27,75 @@ pub const TENANTS_MAX: usize = 100_000;
 pub const KEYS_MAX: usize = 1_000_000;
 
 /// All tenants and keys of a store. What the configuration names is not in it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub struct Directory {
-    tenants: HashMap<TenantId, Arc<TenantRecord>>,
-    keys: HashMap<KeyId, Arc<KeyRecord>>,
+    tenants: HashMap<TenantId, OwnedKeys>,
+    keys: HashSet<ById>,
     by_name: HashMap<Name, TenantId>,
-    by_digest: HashMap<SecretDigest, KeyId>,
+    by_digest: HashSet<ByDigest>,
 }
+
+/// A tenant, and its keys in the order in which they were made.
+#[derive(Clone, Debug)]
+struct OwnedKeys {
+    tenant: Arc<TenantRecord>,
+    keys: Vec<KeyId>,
+}
+
+impl PartialEq for Directory {
+    /// The same records: all else follows from them.
+    fn eq(&self, other: &Self) -> bool {
+        let has_tenant = |of: &Arc<TenantRecord>| self.tenant(of.id) == Some(of);
+        let has_key = |of: &Arc<KeyRecord>| self.key(of.id) == Some(of);
+        self.tenants.len() == other.tenants.len()
+            && self.keys.len() == other.keys.len()
+            && other.tenants().all(has_tenant)
+            && other.keys().all(has_key)
+    }
+}
+
+impl Eq for Directory {}
 
 impl Directory {
     /// A tenant.
     #[must_use]
     pub fn tenant(&self, id: TenantId) -> Option<&Arc<TenantRecord>> {
-        self.tenants.get(&id)
+        self.tenants.get(&id).map(|owned| &owned.tenant)
     }
 
     /// The tenant of this name.
     #[must_use]
     pub fn tenant_named(&self, name: &str) -> Option<&Arc<TenantRecord>> {
-        self.tenants.get(self.by_name.get(name)?)
+        self.tenant(*self.by_name.get(name)?)
     }
 
     /// A key.
     #[must_use]
     pub fn key(&self, id: KeyId) -> Option<&Arc<KeyRecord>> {
-        self.keys.get(&id)
+        self.keys.get(&id).map(|ById(key)| key)
+    }
+
+    /// The key with this digest.
+    #[must_use]
+    pub fn key_with(&self, digest: &SecretDigest) -> Option<&Arc<KeyRecord>> {
+        self.by_digest.get(digest).map(|ByDigest(key)| key)
+    }
+
+    /// The keys of a tenant, in the order in which they were made.
+    #[must_use]
+    pub fn keys_of(&self, tenant: TenantId) -> &[KeyId] {
+        let owned = self.tenants.get(&tenant);
+        owned.map_or(&[], |owned| &owned.keys)
     }
 
     /// All tenants, in no particular order.
     pub fn tenants(&self) -> impl ExactSizeIterator<Item = &Arc<TenantRecord>> {
-        self.tenants.values()
+        self.tenants.values().map(|owned| &owned.tenant)
     }
 
     /// All keys, in no particular order.
     pub fn keys(&self) -> impl ExactSizeIterator<Item = &Arc<KeyRecord>> {
-        self.keys.values()
+        self.keys.iter().map(|ById(key)| key)
     }
 
     /// What a command given at `now` changes, in the order in which it is to be stored. Nothing is
@@ -165,7 +207,7 @@ impl Directory {
         if self.keys.len() >= KEYS_MAX {
             return Err(CommandError::TooManyKeys(KEYS_MAX));
         }
-        if self.keys.contains_key(&id) || self.by_digest.contains_key(&digest) {
+        if self.keys.contains(&id) || self.by_digest.contains(&digest) {
             return Err(CommandError::KeyTaken);
         }
         check_settings(&settings)?;
@@ -195,29 +237,37 @@ impl Directory {
     pub fn make(&mut self, change: Change) {
         match change {
             Change::Tenant(tenant) => {
-                if let Some(before) = self.tenants.get(&tenant.id) {
-                    self.by_name.remove(&before.name);
-                }
-                self.by_name.insert(tenant.name.clone(), tenant.id);
-                self.tenants.insert(tenant.id, tenant);
-            }
-            Change::Key(key) if self.tenants.contains_key(&key.tenant) => {
-                self.by_digest.insert(key.digest, key.id);
-                self.keys.insert(key.id, key);
-            }
-            Change::Key(_) => {}
-            Change::TenantRemoved(id) => {
-                if let Some(tenant) = self.tenants.remove(&id) {
-                    self.by_name.remove(&tenant.name);
-                }
-                let by_digest = &mut self.by_digest;
-                self.keys.retain(|_, key| {
-                    let stays = key.tenant != id;
-                    if !stays {
-                        by_digest.remove(&key.digest);
+                let (id, name) = (tenant.id, tenant.name.clone());
+                match self.tenants.get_mut(&id) {
+                    Some(known) => {
+                        self.by_name.remove(&known.tenant.name);
+                        known.tenant = tenant;
                     }
-                    stays
-                });
+                    None => {
+                        let keys = Vec::new();
+                        self.tenants.insert(id, OwnedKeys { tenant, keys });
+                    }
+                }
+                self.by_name.insert(name, id);
+            }
+            Change::Key(key) => {
+                if let Some(owned) = self.tenants.get_mut(&key.tenant) {
+                    // No command gives a key another tenant or another digest.
+                    if self.keys.replace(ById(Arc::clone(&key))).is_none() {
+                        owned.keys.push(key.id);
+                    }
+                    self.by_digest.replace(ByDigest(key));
+                }
+            }
+            Change::TenantRemoved(id) => {
+                if let Some(owned) = self.tenants.remove(&id) {
+                    self.by_name.remove(&owned.tenant.name);
+                    for id in &owned.keys {
+                        if let Some(ById(key)) = self.keys.take(id) {
+                            self.by_digest.remove(&key.digest);
+                        }
+                    }
+                }
             }
         }
     }

@@ -11,7 +11,7 @@ const BYTES_MAX: usize = 128;
 /// direction of a text, and without spaces at its ends.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
-pub struct Name(String);
+pub struct Name(Box<str>);
 
 /// A text is not a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -44,7 +44,7 @@ impl FromStr for Name {
             && text.trim() == text
             && !text.chars().any(is_hidden);
         match is_valid {
-            true => Ok(Self(text.to_owned())),
+            true => Ok(Self(text.into())),
             false => Err(InvalidName),
         }
     }
@@ -60,7 +60,7 @@ impl TryFrom<String> for Name {
 
 impl From<Name> for String {
     fn from(name: Name) -> Self {
-        name.0
+        name.0.into()
     }
 }
 

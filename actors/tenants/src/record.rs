@@ -64,9 +64,9 @@ pub struct KeySettings {
     pub allow: Allowlists,
     /// How fast, and how much in a day, within what its tenant may do.
     pub quota: Quota,
-    /// The secret that may be presented beside it.
+    /// The secret that may be presented beside it. Few keys have one.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub secret: Option<BesideSecret>,
+    pub secret: Option<Box<BesideSecret>>,
     /// Who may sign tokens for it, each with a `kid` of its own. Without an entry, no token is
     /// asked for. A key has these or a secret: both would stand in one header.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -108,5 +108,17 @@ impl KeyRecord {
         } else {
             KeyState::Active
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// There may be 100,000 keys, so parts that few of them have are behind a pointer.
+    #[test]
+    fn a_key_is_small() {
+        let bytes = size_of::<KeyRecord>();
+        assert!(bytes <= 232, "{bytes} bytes");
     }
 }

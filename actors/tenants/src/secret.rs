@@ -116,7 +116,7 @@ impl fmt::Debug for SecretDigest {
 /// The first characters of a key.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct KeyPrefix(String);
+pub struct KeyPrefix(Box<str>);
 
 impl KeyPrefix {
     /// Those of this key; fewer for a key that is too short to show six.

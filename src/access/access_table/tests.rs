@@ -2,7 +2,10 @@
 
 use std::{num::NonZeroU32, time::Instant};
 
-use nearhead_tenants::{command::Command, limits::Quota};
+use nearhead_tenants::{
+    command::Command,
+    limits::{Quota, TenantLimits},
+};
 
 use super::*;
 use crate::access::{
@@ -119,7 +122,7 @@ fn a_replaced_table_keeps_the_counters_of_those_that_stay() {
 
     // a gets another key, b goes, c comes.
     let mut scene = Scene {
-        configured: configured([("c", "c1"), ("a", "a2")]),
+        configured: configured([("c", "c1"), ("a", "a2")]).into_iter().collect(),
         ..Scene::default()
     };
     access.replace(scene.source(&limits()));
@@ -138,7 +141,7 @@ fn a_replaced_table_keeps_the_counters_of_those_that_stay() {
     drop(permit);
 
     // b comes back, and begins anew.
-    scene.configured = configured([("b", "b1")]);
+    scene.configured = configured([("b", "b1")]).into_iter().collect();
     access.replace(scene.source(&limits()));
     assert_eq!(access.resolve("b1", NOW).unwrap().take(2, now), Ok(()));
 }
@@ -149,7 +152,7 @@ fn what_does_not_change_is_not_made_again() {
     let [one, two] = [1, 2].map(|number| scene.tenant(number, TenantLimits::default()));
     scene.key("one", one, Quota::default());
     scene.key("two", two, Quota::default());
-    scene.configured = configured([("tenant 1", "by flag")]);
+    scene.configured = configured([("tenant 1", "by flag")]).into_iter().collect();
     let access = Access::new(scene.source(&limits()));
     let all = || ["one", "two", "by flag"].map(|key| access.resolve(key, NOW).unwrap());
     let before = all();
@@ -182,7 +185,7 @@ fn changed_limits_apply_at_once() {
     let _permit = caps.take(&a.tenant).unwrap();
     assert_eq!(a.take(2, now), Ok(()));
     let scene = Scene {
-        configured: keys,
+        configured: keys.into_iter().collect(),
         ..Scene::default()
     };
     let more = ServiceLimits {

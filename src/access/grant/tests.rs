@@ -25,10 +25,12 @@ fn lists() -> Allowlists {
 }
 
 fn settings(allow: Allowlists, secret: Option<(bool, bool)>) -> KeySettings {
-    let secret = secret.map(|(is_required, exempts)| BesideSecret {
-        digest: SecretDigest::of(SECRET),
-        is_required,
-        exempts,
+    let secret = secret.map(|(is_required, exempts)| {
+        Box::new(BesideSecret {
+            digest: SecretDigest::of(SECRET),
+            is_required,
+            exempts,
+        })
     });
     KeySettings {
         allow,

@@ -12,7 +12,7 @@ use std::{
 use nearhead_tenants::{
     UnixMillis,
     command::{Command, NewKey},
-    directory::Directory,
+    directory::{ChangedRecords, Directory},
     id::{KeyId, TenantId},
     limits::{Quota, Rate, TenantLimits},
     record::{BesideSecret, KeySettings},
@@ -28,8 +28,8 @@ use super::{
     step::{Answer, Beside, Body, Client, Limits, ORIGINS, Quotas, START, Seen, Settings, Step},
 };
 use crate::access::{
-    Access, AccessSource, ActiveKey, Admitted, Caller, Exceeded, Grant, Now, Presented, Refused,
-    ServiceLimits, SessionCaps, SessionPermit, TokenCache,
+    Access, AccessSource, ActiveKey, Admitted, Caller, ConfiguredKeys, Exceeded, Grant, Now,
+    Presented, Refused, ServiceLimits, SessionCaps, SessionPermit, TokenCache,
 };
 
 const OUTCOMES: [&str; 3] = ["ok", "denied", "refused"];
@@ -58,7 +58,7 @@ impl SimulatedService {
         };
         let access = Access::new(AccessSource {
             directory: &directory,
-            configured: &[],
+            configured: &ConfiguredKeys::default(),
             limits: &limits,
             used_today: &HashMap::new(),
             now,
@@ -207,9 +207,11 @@ impl SimulatedService {
             ..Commit::default()
         };
         self.store.commit(&commit).unwrap();
-        changes
-            .into_iter()
-            .for_each(|change| self.directory.make(change));
+        let mut changed = ChangedRecords::default();
+        for change in changes {
+            changed.add(&change, &self.directory);
+            self.directory.make(change);
+        }
         let mut used_today = HashMap::new();
         if changes_quotas {
             self.flush();
@@ -217,13 +219,14 @@ impl SimulatedService {
             let rows = self.usage(UsageOf::All, today, false).into_iter();
             used_today = rows.map(|row| (row.key.unwrap(), row.used.units)).collect();
         }
-        self.access.replace(AccessSource {
+        let source = AccessSource {
             directory: &self.directory,
-            configured: &[],
+            configured: &ConfiguredKeys::default(),
             limits: &self.limits,
             used_today: &used_today,
             now: self.now,
-        });
+        };
+        self.access.update(source, &changed);
         Answer::Commanded(true)
     }
 
@@ -321,10 +324,12 @@ fn settings(settings: Settings) -> (Option<UnixMillis>, KeySettings) {
         .filter(|(_, is_listed)| *is_listed)
         .map(|(origin, _)| origin.parse().unwrap())
         .collect();
-    let beside = |beside: Beside| BesideSecret {
-        digest: SecretDigest::of(&beside.secret.to_string()),
-        is_required: beside.is_required,
-        exempts: beside.exempts,
+    let beside = |beside: Beside| {
+        Box::new(BesideSecret {
+            digest: SecretDigest::of(&beside.secret.to_string()),
+            is_required: beside.is_required,
+            exempts: beside.exempts,
+        })
     };
     let mut made = KeySettings {
         quota: quota(settings.quota),

@@ -10,7 +10,7 @@ use nearhead_actors::{data_folder::DataRoot, head::Head};
 use nearhead_tenants::{
     administration::{
         CreateKey, CreateTenant, GetKey, GetUsage, Identity, LimitsPatch, NewKeyView, Patch,
-        QuotaPatch, Requester, RevokeKey, SettingsPatch, TenantView, UpdateTenant,
+        QuotaPatch, Requester, RevokeKey, SettingsPatch, TenantView, UpdateKey, UpdateTenant,
     },
     audit::{AuditPage, AuditQuery},
     id::KeyId,
@@ -89,8 +89,12 @@ impl Served {
     }
 
     async fn create_tenant(&self, units_per_day: u64) -> TenantView {
+        self.create_tenant_named("alice", units_per_day).await
+    }
+
+    async fn create_tenant_named(&self, name: &str, units_per_day: u64) -> TenantView {
         let create = CreateTenant {
-            name: "alice".parse().unwrap(),
+            name: name.parse().unwrap(),
             limits: units(units_per_day),
         };
         self.run(create).await.unwrap()
@@ -104,6 +108,13 @@ impl Served {
             settings: SettingsPatch::default(),
         };
         self.run(create).await.unwrap()
+    }
+
+    /// Checks that a key has one unit of the day left.
+    fn check_one_unit_left(&self, presented: &str) {
+        let key = self.access.resolve(presented, now().unix).unwrap();
+        assert_eq!(key.take(1, now()), Ok(()), "{presented}");
+        assert!(key.take(1, now()).is_err(), "{presented}");
     }
 
     /// What a worker counts for one request of this many units.
@@ -130,6 +141,12 @@ fn units(per_day: u64) -> LimitsPatch {
         },
         ..LimitsPatch::default()
     }
+}
+
+/// The id of the key that the configuration names.
+fn key_by_flag() -> KeyId {
+    let key = ConfiguredKey::new("flag", "key by flag");
+    key.unwrap().entry().id
 }
 
 fn now() -> Now {
@@ -163,17 +180,16 @@ async fn keys_and_units_of_the_day_outlive_the_process() {
         served.create_tenant(10).await;
         let made = served.create_key().await;
         served.use_units(made.view.id, 9).await;
+        served.create_tenant_named("flag", 10).await;
+        served.use_units(key_by_flag(), 9).await;
         // The counts are written before this is answered.
         served.actor.send(StopTenants).await.unwrap();
         made
     };
     let served = start(Some(&folder.0)).await;
-    let key = served
-        .access
-        .resolve(made.key.expose(), now().unix)
-        .unwrap();
-    assert_eq!(key.take(1, now()), Ok(()), "9 of 10 are used");
-    assert!(key.take(1, now()).is_err());
+    for presented in [made.key.expose(), "key by flag"] {
+        served.check_one_unit_left(presented);
+    }
     served.actor.send(StopTenants).await.unwrap();
 }
 
@@ -198,20 +214,39 @@ async fn a_new_quota_counts_what_was_used_before() {
         limits: units(8),
     };
     served.run(update).await.unwrap();
-    let key = resolve();
-    assert_eq!(key.take(1, now()), Ok(()), "7 of 8 are used");
-    assert!(key.take(1, now()).is_err());
+    served.check_one_unit_left(made.key.expose());
     served.actor.send(StopTenants).await.unwrap();
+}
+
+/// So has a key that gets its first quota, and the tenant that is made for keys of its name.
+#[actix::test]
+async fn a_new_quota_of_a_key_or_a_made_tenant_counts_what_was_used_before() {
+    let served = start(None).await;
+    served.create_tenant(0).await;
+    let made = served.create_key().await;
+    served.use_units(made.view.id, 7).await;
+    served.use_units(key_by_flag(), 7).await;
+    let update = UpdateKey {
+        id: made.view.id,
+        name: None,
+        expires: Patch::Keep,
+        settings: SettingsPatch {
+            quota: units(8).quota,
+            ..SettingsPatch::default()
+        },
+    };
+    served.run(update).await.unwrap();
+    served.create_tenant_named("flag", 8).await;
+    for presented in [made.key.expose(), "key by flag"] {
+        served.check_one_unit_left(presented);
+    }
 }
 
 /// Configured keys belong to a tenant, too.
 #[actix::test]
 async fn what_was_used_is_seen_at_once() {
     let served = start(None).await;
-    let id = ConfiguredKey::new("flag", "key by flag")
-        .unwrap()
-        .entry()
-        .id;
+    let id = key_by_flag();
     assert_eq!(served.run(GetKey { id }).await.unwrap().last_used, None);
     served.use_units(id, 7).await;
     assert!(served.run(GetKey { id }).await.unwrap().last_used.is_some());
@@ -308,22 +343,21 @@ async fn a_failing_store_is_shown_until_it_works() {
     assert_eq!(shown(), (None, 0));
 }
 
-/// To replace the table takes as long as there are keys, so changes that wait share it.
+/// Each operation is in force when it is answered, however many others wait.
 #[actix::test]
-async fn changes_that_wait_get_in_force_together() {
+async fn changes_at_once_are_in_force_one_by_one() {
     let served = start(None).await;
     served.create_tenant(0).await;
     let before = served.access.version();
     let asked: Vec<_> = (0..20)
         .map(|_| {
-            let create = CreateKey {
+            let operation = CreateKey {
                 tenant: "alice".parse().unwrap(),
                 name: "backend".parse().unwrap(),
                 expires: None,
                 settings: SettingsPatch::default(),
             };
             let by = Requester::new(Identity::command_line(), None, now().unix);
-            let operation = create;
             actix::spawn(served.actor.send(Administer { operation, by }))
         })
         .collect();
@@ -332,9 +366,8 @@ async fn changes_that_wait_get_in_force_together() {
         let found = served.access.resolve(made.key.expose(), now().unix);
         assert_eq!(found.map(|key| key.record.id), Some(made.view.id));
     }
-    assert_eq!(served.access.version(), before + 1);
-    // What changes nothing does not replace it.
+    assert_eq!(served.access.version(), before + 20);
+    // What changes nothing leaves sessions their keys.
     served.run(GetUsage::default()).await.unwrap();
-    served.actor.send(PutInForce).await.unwrap();
-    assert_eq!(served.access.version(), before + 1);
+    assert_eq!(served.access.version(), before + 20);
 }

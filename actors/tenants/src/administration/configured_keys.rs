@@ -47,6 +47,14 @@ impl ConfiguredKeys {
         self.keys.values()
     }
 
+    /// The keys of the tenant with this name, in no particular order.
+    pub(super) fn keys_of(&self, tenant: &Name) -> impl Iterator<Item = &ConfiguredEntry> {
+        let keys = self.tenant_ids.contains_key(tenant).then(|| self.keys());
+        keys.into_iter()
+            .flatten()
+            .filter(move |entry| entry.tenant == *tenant)
+    }
+
     /// The names of their tenants, in no particular order.
     pub(super) fn tenants(&self) -> impl Iterator<Item = &Name> {
         self.tenant_ids.keys()

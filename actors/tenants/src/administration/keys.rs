@@ -190,7 +190,7 @@ impl From<&KeySettings> for SettingsView {
         Self {
             allow: settings.allow.clone(),
             quota: settings.quota,
-            secret: settings.secret.map(|secret| SecretView {
+            secret: settings.secret.as_ref().map(|secret| SecretView {
                 required: secret.is_required,
                 exempts: secret.exempts,
             }),

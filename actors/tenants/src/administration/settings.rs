@@ -169,11 +169,13 @@ impl SettingsPatch {
             Patch::Keep | Patch::Remove => None,
         };
         let secret = match (self.secret, &made) {
-            (Patch::Set(SecretRequest { required, exempts }), Some(made)) => Some(BesideSecret {
-                digest: made.digest(),
-                is_required: required,
-                exempts,
-            }),
+            (Patch::Set(SecretRequest { required, exempts }), Some(made)) => {
+                Some(Box::new(BesideSecret {
+                    digest: made.digest(),
+                    is_required: required,
+                    exempts,
+                }))
+            }
             (Patch::Keep, _) => before.secret,
             _ => None,
         };

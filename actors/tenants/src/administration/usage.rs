@@ -9,6 +9,7 @@ use super::{
 use crate::{
     UnixMillis,
     command::CommandError,
+    directory::ChangedRecords,
     id::KeyId,
     store::StoreError,
     usage::{
@@ -348,8 +349,38 @@ impl Administration {
     /// # Errors
     /// The store cannot be read.
     pub fn used_today(&mut self, now: UnixMillis) -> Result<HashMap<KeyId, u64>, StoreError> {
+        self.used_today_of(UsageOf::All, now)
+    }
+
+    /// Units that these keys, and all keys of these tenants, have used since 00:00 UTC.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub fn used_today_by(
+        &mut self,
+        records: &ChangedRecords,
+        now: UnixMillis,
+    ) -> Result<HashMap<KeyId, u64>, StoreError> {
+        let mut keys: Vec<KeyId> = records.keys.iter().copied().collect();
+        for tenant in &records.tenants {
+            keys.extend(self.directory.keys_of(*tenant));
+            let tenant = self.directory.tenant(*tenant);
+            let configured = tenant.map(|tenant| self.configured.keys_of(&tenant.name));
+            keys.extend(configured.into_iter().flatten().map(|entry| entry.id));
+        }
+        match keys.is_empty() {
+            true => Ok(HashMap::new()),
+            false => self.used_today_of(UsageOf::Keys(keys), now),
+        }
+    }
+
+    fn used_today_of(
+        &mut self,
+        of: UsageOf,
+        now: UnixMillis,
+    ) -> Result<HashMap<KeyId, u64>, StoreError> {
         let query = UsageQuery {
-            of: UsageOf::All,
+            of,
             resolution: Resolution::Day,
             from: Resolution::Day.start(now),
             to: Resolution::Day.end(now),

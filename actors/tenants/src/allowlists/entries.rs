@@ -10,7 +10,10 @@ pub const ENTRIES_MAX: usize = 30;
     serialize = "T: Clone + Serialize",
     deserialize = "T: PartialEq + Deserialize<'de>"
 ))]
-pub struct Entries<T>(Box<[T]>);
+pub struct Entries<T>(
+    /// `None` if there are none: most lists of most keys are empty, and cost one pointer.
+    Option<Box<Box<[T]>>>,
+);
 
 /// A list has too many entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -21,17 +24,20 @@ impl<T> Entries<T> {
     /// Whether it allows everything.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.0.is_none()
     }
 
     /// The entries.
     pub fn iter(&self) -> std::slice::Iter<'_, T> {
-        self.0.iter()
+        match &self.0 {
+            Some(entries) => entries.iter(),
+            None => [].iter(),
+        }
     }
 
     /// Whether one of them fits, or there is none.
     pub(super) fn allow(&self, fits: impl FnMut(&T) -> bool) -> bool {
-        self.0.is_empty() || self.0.iter().any(fits)
+        self.is_empty() || self.iter().any(fits)
     }
 }
 
@@ -46,7 +52,7 @@ impl<'a, T> IntoIterator for &'a Entries<T> {
 
 impl<T> Default for Entries<T> {
     fn default() -> Self {
-        Self(Box::default())
+        Self(None)
     }
 }
 
@@ -63,13 +69,17 @@ impl<T: PartialEq> TryFrom<Vec<T>> for Entries<T> {
                 kept.push(entry);
             }
         }
-        Ok(Self(kept.into()))
+        let kept = (!kept.is_empty()).then(|| Box::new(kept.into_boxed_slice()));
+        Ok(Self(kept))
     }
 }
 
 impl<T> From<Entries<T>> for Vec<T> {
     fn from(entries: Entries<T>) -> Self {
-        entries.0.into()
+        entries
+            .0
+            .map(|entries| entries.into_vec())
+            .unwrap_or_default()
     }
 }
 

@@ -268,11 +268,11 @@ fn public_keys_are_checked() {
         ..KeySettings::default()
     };
     let several = |count| (0..count).map(|at| public_key(at, pem)).collect();
-    let secret = BesideSecret {
+    let secret = Box::new(BesideSecret {
         digest: SecretDigest::of("secret"),
         is_required: false,
         exempts: false,
-    };
+    });
     let both = KeySettings {
         secret: Some(secret),
         ..settings(several(1))

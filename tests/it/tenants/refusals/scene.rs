@@ -70,11 +70,11 @@ impl Scene {
 
     /// What a key needs to be given like this.
     pub(super) fn settings(&self, given: Credentials) -> KeySettings {
-        let secret = BesideSecret {
+        let secret = Box::new(BesideSecret {
             digest: SecretDigest::of(SECRET),
             is_required: true,
             exempts: false,
-        };
+        });
         KeySettings {
             secret: matches!(given, Credentials::BasicSecret | Credentials::BearerSecret)
                 .then_some(secret),

@@ -61,7 +61,7 @@ fn a_secret_beside_a_key_is_made_and_removed() {
     let id = scene.alice.view.id;
     let digest = |scene: &Scene| {
         let key = scene.administration.directory().key(id).unwrap();
-        key.settings.secret.map(|secret| secret.digest)
+        key.settings.secret.as_ref().map(|secret| secret.digest)
     };
     let mut made = Vec::new();
     for (secret, view) in [
