@@ -209,13 +209,10 @@ fn main() {
                 &format!("change a tenant of {OF_TENANT} keys"),
                 update_tenant,
             ),
-            served.median("revoke a key", |number, _| Command::RevokeKey {
-                id: key(number),
-            }),
         ]
     });
     let [few, many] = medians;
-    for (what, (few, many)) in ["a key", "a tenant", "a revocation"]
+    for (what, (few, many)) in ["a key", "a tenant"]
         .into_iter()
         .zip(few.into_iter().zip(many))
     {
