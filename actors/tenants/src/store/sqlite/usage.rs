@@ -319,82 +319,24 @@ impl<'t> Adder<'t> {
 }
 
 fn answer(connection: &Connection, query: &UsageQuery) -> Result<UsageAnswer, Fault> {
-    let table = table(query.resolution);
     let from = periods(query.resolution, query.from);
     let to = periods(query.resolution, query.resolution.end(query.to));
-    let by = query.by;
-    let columns = [
-        (by.time, "at"),
-        (by.key, "key"),
-        (by.method, "method"),
-        (by.outcome, "outcome"),
-    ];
-    let group: Vec<_> = columns
-        .iter()
-        .filter(|(is, _)| *is)
-        .map(|(_, column)| *column)
-        .collect();
-    let group = match group.is_empty() {
-        true => String::new(),
-        false => format!("GROUP BY {}", group.join(", ")),
-    };
-    let picked = columns.map(|(is, column)| match is {
-        true => column.to_owned(),
-        false => format!("NULL AS {column}"),
-    });
-    let picked = picked.join(", ");
-    let summed = COLUMNS
-        .map(|column| format!("sum({column}) AS {column}"))
-        .join(", ");
+    let most = i64::try_from(query.rows_max).map_or(i64::MAX, |most| most.saturating_add(1));
     let (keys, tenant);
-    let mut parameters: Vec<(&str, &dyn ToSql)> = vec![(":from", &from), (":to", &to)];
-    let in_range = "at >= :from AND at < :to";
-    let source = match &query.of {
-        UsageOf::All => format!("FROM {table} WHERE {in_range}"),
+    let mut parameters: Vec<(&str, &dyn ToSql)> =
+        vec![(":from", &from), (":to", &to), (":max", &most)];
+    match &query.of {
+        UsageOf::All => {}
         UsageOf::Tenant(of) => {
             tenant = of.bytes();
             parameters.push((":tenant", &tenant));
-            let owned = "SELECT number FROM key WHERE tenant = :tenant";
-            format!("FROM {table} WHERE {in_range} AND key IN ({owned})")
         }
         UsageOf::Keys(of) => {
             keys = serde_json::json!(of).to_string();
             parameters.push((":keys", &keys));
-            let chosen =
-                "SELECT number FROM key WHERE id IN (SELECT unhex(value) FROM json_each(:keys))";
-            match of.len() <= KEYS_SOUGHT_MAX {
-                // Each period of each key is looked up. The range is that of what there is.
-                true => format!(
-                    "FROM (WITH RECURSIVE period (at) AS (
-                         SELECT max(:from, (SELECT min(at) FROM {table}))
-                         UNION ALL SELECT at + 1 FROM period
-                         WHERE at + 1 < min(:to, 1 + (SELECT max(at) FROM {table}))
-                     ) SELECT at FROM period WHERE {in_range}) AS period
-                     CROSS JOIN ({chosen}) AS chosen
-                     CROSS JOIN {table} AS used
-                     ON used.at = period.at AND used.key = chosen.number"
-                ),
-                false => format!("FROM {table} WHERE {in_range} AND key IN ({chosen})"),
-            }
         }
-    };
-    let source = match source.contains("AS used") {
-        true => format!("FROM (SELECT used.* {source})"),
-        false => source,
-    };
-    let most = i64::try_from(query.rows_max).map_or(i64::MAX, |most| most.saturating_add(1));
-    parameters.push((":max", &most));
-    let columns = COLUMNS.join(", ");
-    let select = format!(
-        "SELECT at, key.id, method.text, outcome.text, {columns}
-         FROM (SELECT {picked}, {summed} {source} {group}) AS sums
-         LEFT JOIN key ON key.number = sums.key
-         LEFT JOIN label AS method ON method.number = sums.method
-         LEFT JOIN label AS outcome ON outcome.number = sums.outcome
-         WHERE requests IS NOT NULL
-         ORDER BY at, key.id, method.text, outcome.text LIMIT :max"
-    );
-    let mut select = connection.prepare(&select)?;
+    }
+    let mut select = connection.prepare(&select(query))?;
     let mut rows = select.query(&*parameters)?;
     let mut answer = UsageAnswer::default();
     while let Some(row) = rows.next()? {
@@ -405,6 +347,70 @@ fn answer(connection: &Connection, query: &UsageQuery) -> Result<UsageAnswer, Fa
         answer.rows.push(usage_row(row, query.resolution)?);
     }
     Ok(answer)
+}
+
+/// The statement that answers a question.
+fn select(query: &UsageQuery) -> String {
+    let by = query.by;
+    let groups = [
+        (by.time, "at"),
+        (by.key, "key"),
+        (by.method, "method"),
+        (by.outcome, "outcome"),
+    ];
+    let group: Vec<_> = groups
+        .iter()
+        .filter(|(is, _)| *is)
+        .map(|(_, column)| *column)
+        .collect();
+    let group = match group.is_empty() {
+        true => String::new(),
+        false => format!("GROUP BY {}", group.join(", ")),
+    };
+    let picked = groups.map(|(is, column)| match is {
+        true => column.to_owned(),
+        false => format!("NULL AS {column}"),
+    });
+    let picked = picked.join(", ");
+    let summed = COLUMNS
+        .map(|column| format!("sum({column}) AS {column}"))
+        .join(", ");
+    let (source, columns) = (source(query), COLUMNS.join(", "));
+    format!(
+        "SELECT at, key.id, method.text, outcome.text, {columns}
+         FROM (SELECT {picked}, {summed} {source} {group}) AS sums
+         LEFT JOIN key ON key.number = sums.key
+         LEFT JOIN label AS method ON method.number = sums.method
+         LEFT JOIN label AS outcome ON outcome.number = sums.outcome
+         WHERE requests IS NOT NULL
+         ORDER BY at, key.id, method.text, outcome.text LIMIT :max"
+    )
+}
+
+/// The rows of a table that a question is about.
+fn source(query: &UsageQuery) -> String {
+    let table = table(query.resolution);
+    let in_range = "at >= :from AND at < :to";
+    let chosen = "SELECT number FROM key WHERE id IN (SELECT unhex(value) FROM json_each(:keys))";
+    match &query.of {
+        UsageOf::All => format!("FROM {table} WHERE {in_range}"),
+        UsageOf::Tenant(_) => {
+            let owned = "SELECT number FROM key WHERE tenant = :tenant";
+            format!("FROM {table} WHERE {in_range} AND key IN ({owned})")
+        }
+        // Each period of each key is looked up. The range is that of what there is.
+        UsageOf::Keys(of) if of.len() <= KEYS_SOUGHT_MAX => format!(
+            "FROM (SELECT used.* FROM (WITH RECURSIVE period (at) AS (
+                 SELECT max(:from, (SELECT min(at) FROM {table}))
+                 UNION ALL SELECT at + 1 FROM period
+                 WHERE at + 1 < min(:to, 1 + (SELECT max(at) FROM {table}))
+             ) SELECT at FROM period WHERE {in_range}) AS period
+             CROSS JOIN ({chosen}) AS chosen
+             CROSS JOIN {table} AS used
+             ON used.at = period.at AND used.key = chosen.number)"
+        ),
+        UsageOf::Keys(_) => format!("FROM {table} WHERE {in_range} AND key IN ({chosen})"),
+    }
 }
 
 fn usage_row(row: &Row<'_>, resolution: Resolution) -> Result<UsageRow, Fault> {
