@@ -14,8 +14,11 @@ use crate::{
 /// How long an entry is kept: a year, and a month to look back on it.
 pub const AUDIT_KEPT: Duration = Duration::from_secs(400 * 86_400);
 
-/// Most entries that are kept: some 300 MB, and one every half minute for a year.
+/// Most entries of changes that are kept: some 300 MB, and one every half minute for a year.
 pub const AUDIT_ENTRIES_MAX: u64 = 1_000_000;
+
+/// Most entries of logins that are kept, so that no number of them takes the place of a change.
+pub const AUDIT_LOGINS_MAX: u64 = 100_000;
 
 /// Most bytes of an entry's detail.
 const DETAIL_BYTES_MAX: usize = 4_096;
@@ -127,6 +130,12 @@ impl Verb {
             Command::RotateKey { .. } => Self::KEY_ROTATE,
             Command::RevokeKey { .. } => Self::KEY_REVOKE,
         }
+    }
+
+    /// Whether somebody only comes or goes, or tries to: nothing else has changed then.
+    #[must_use]
+    pub fn is_of_login(&self) -> bool {
+        [Self::LOGIN, Self::LOGIN_REFUSED, Self::LOGOUT].contains(self)
     }
 
     /// The word.

@@ -11,8 +11,11 @@ use crate::{
 /// Most sums of one resolution: some 15 MB. The oldest are dropped.
 const SUMS_MAX: usize = 100_000;
 
-/// Most entries of the audit: some 5 MB. The oldest are dropped.
-const ENTRIES_MAX: usize = 10_000;
+/// Most entries of changes in the audit: some 5 MB. The oldest are dropped.
+const CHANGES_MAX: usize = 10_000;
+
+/// Most entries of logins, so that no number of them takes the place of a change.
+const LOGINS_MAX: usize = 1_000;
 
 /// A store that ends with the process. It is smaller than others, so that it fits in memory.
 #[derive(Debug, Default)]
@@ -21,10 +24,14 @@ pub struct MemoryStore {
     tenants: HashMap<KeyId, TenantId>,
     /// By resolution, from the finest to the coarsest.
     sums: [BTreeMap<SumId, Used>; Resolution::ALL.len()],
-    entries: VecDeque<AuditEntry>,
-    /// Entries that were dropped.
-    dropped_entries: u64,
+    changes: Entries,
+    logins: Entries,
+    /// The number of the newest entry.
+    last_entry: u64,
 }
+
+/// Entries of the audit, the oldest first.
+type Entries = VecDeque<(AuditNumber, AuditEntry)>;
 
 type SumId = (UnixMillis, KeyId, Label, Label);
 
@@ -41,19 +48,22 @@ impl TenantStore for MemoryStore {
             self.loaded.accounts.make(change.clone());
         }
         if let Some(entry) = commit.entry {
-            self.entries.push_back(entry.clone());
-        }
-        if self.entries.len() > ENTRIES_MAX {
-            self.drop_entry();
+            self.last_entry += 1;
+            let (entries, most) = match entry.verb.is_of_login() {
+                true => (&mut self.logins, LOGINS_MAX),
+                false => (&mut self.changes, CHANGES_MAX),
+            };
+            entries.push_back((AuditNumber(self.last_entry), entry.clone()));
+            if entries.len() > most {
+                entries.pop_front();
+            }
         }
         Ok(())
     }
 
     fn audit(&mut self, query: &AuditQuery) -> Result<AuditPage, StoreError> {
-        let numbered = (self.dropped_entries + 1..)
-            .map(AuditNumber)
-            .zip(&self.entries);
-        let numbered: Vec<_> = numbered.collect();
+        let mut numbered: Vec<_> = self.changes.iter().chain(&self.logins).collect();
+        numbered.sort_by_key(|(number, _)| *number);
         let mut found = numbered.into_iter().rev().filter(|(number, entry)| {
             query.before.is_none_or(|before| *number < before)
                 && query
@@ -61,16 +71,10 @@ impl TenantStore for MemoryStore {
                     .is_none_or(|tenant| entry.tenant == Some(tenant))
                 && query.key.is_none_or(|key| entry.key == Some(key))
         });
-        let entries: Vec<_> = found.by_ref().take(query.entries_max).collect();
+        let entries: Vec<_> = found.by_ref().take(query.entries_max).cloned().collect();
         let last = entries.last().map(|(number, _)| *number);
         let next = last.filter(|_| found.next().is_some());
-        let entries = entries
-            .into_iter()
-            .map(|(number, entry)| (number, entry.clone()));
-        Ok(AuditPage {
-            entries: entries.collect(),
-            next,
-        })
+        Ok(AuditPage { entries, next })
     }
 
     fn add_usage(&mut self, cells: &[UsageCell]) -> Result<(), StoreError> {
@@ -139,21 +143,12 @@ impl TenantStore for MemoryStore {
                 sums.pop_first();
             }
         }
-        while self
-            .entries
-            .front()
-            .is_some_and(|entry| entry.at.after(AUDIT_KEPT) < now)
-        {
-            self.drop_entry();
+        for entries in [&mut self.changes, &mut self.logins] {
+            let is_over = |(_, entry): &(AuditNumber, AuditEntry)| entry.at.after(AUDIT_KEPT) < now;
+            while entries.front().is_some_and(is_over) {
+                entries.pop_front();
+            }
         }
         Ok(false)
-    }
-}
-
-impl MemoryStore {
-    fn drop_entry(&mut self) {
-        if self.entries.pop_front().is_some() {
-            self.dropped_entries += 1;
-        }
     }
 }

@@ -22,7 +22,7 @@ mod usage;
 
 use std::path::Path;
 
-use self::{records::RecordsFile, usage::UsageFile};
+use self::{audit::AuditBounds, records::RecordsFile, usage::UsageFile};
 use crate::{
     UnixMillis,
     audit::{AuditPage, AuditQuery},
@@ -46,7 +46,7 @@ impl SqliteStore {
     /// newer version or by another program.
     pub fn open(folder: &Path) -> Result<Self, StoreError> {
         Ok(Self {
-            records: RecordsFile::open(folder)?,
+            records: RecordsFile::open(folder, AuditBounds::default())?,
             usage: UsageFile::open(folder)?,
         })
     }
@@ -57,8 +57,19 @@ impl SqliteStore {
     /// Opens a store whose usage has less space.
     pub(super) fn open_bounded(folder: &Path, usage_bytes_max: u64) -> Result<Self, StoreError> {
         Ok(Self {
-            records: RecordsFile::open(folder)?,
+            records: RecordsFile::open(folder, AuditBounds::default())?,
             usage: UsageFile::open_bounded(folder, usage_bytes_max)?,
+        })
+    }
+
+    /// Opens a store that keeps fewer entries of the audit: this many of changes, and of logins.
+    pub(super) fn open_with_audit(
+        folder: &Path,
+        (changes, logins): (u64, u64),
+    ) -> Result<Self, StoreError> {
+        Ok(Self {
+            records: RecordsFile::open(folder, AuditBounds { changes, logins })?,
+            usage: UsageFile::open(folder)?,
         })
     }
 

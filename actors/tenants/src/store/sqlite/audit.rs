@@ -2,19 +2,21 @@
 
 use std::fmt::Display;
 
-use rusqlite::{Connection, Row, Transaction, named_params, params, types::FromSql};
+use rusqlite::{
+    Connection, OptionalExtension as _, Row, Transaction, named_params, params, types::FromSql,
+};
 
 use super::database::Fault;
 use crate::{
     UnixMillis,
     audit::{
-        AUDIT_ENTRIES_MAX, AUDIT_KEPT, AuditEntry, AuditNumber, AuditPage, AuditQuery, Author,
-        Detail,
+        AUDIT_ENTRIES_MAX, AUDIT_KEPT, AUDIT_LOGINS_MAX, AuditEntry, AuditNumber, AuditPage,
+        AuditQuery, Author, Detail,
     },
     name::Name,
 };
 
-/// Most entries that one call removes: some milliseconds.
+/// Most entries of a kind that one call removes: some milliseconds.
 const EXPIRED_MAX: i64 = 1_000;
 
 pub(super) fn add(transaction: &Transaction<'_>, entry: &AuditEntry) -> Result<(), Fault> {
@@ -123,33 +125,134 @@ fn parsed<T: std::str::FromStr<Err: Display>>(text: &str) -> Result<T, Fault> {
         .map_err(|error: T::Err| Fault::Damaged(error.to_string()))
 }
 
-/// Entries up to this number are removed.
-fn expired_up_to(connection: &Connection, now: UnixMillis) -> Result<Option<i64>, Fault> {
-    let ends = "SELECT min(number), max(number) FROM audit";
-    let ends = connection.query_row(ends, [], |row| Ok((row.get(0)?, row.get(1)?)))?;
-    let (Some(first), Some(last)): (Option<i64>, Option<i64>) = ends else {
+/// Most entries that are kept.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct AuditBounds {
+    pub(super) changes: u64,
+    pub(super) logins: u64,
+}
+
+impl Default for AuditBounds {
+    fn default() -> Self {
+        Self {
+            changes: AUDIT_ENTRIES_MAX,
+            logins: AUDIT_LOGINS_MAX,
+        }
+    }
+}
+
+/// Entries that are bounded together.
+#[derive(Clone, Copy)]
+struct Kind {
+    index: &'static str,
+    /// The condition of the index: that of [`Verb::is_of_login`], or the opposite.
+    condition: &'static str,
+}
+
+const CHANGES: Kind = Kind {
+    index: "audit_change",
+    condition: "verb NOT IN ('login', 'login.refused', 'logout')",
+};
+
+const LOGINS: Kind = Kind {
+    index: "audit_login",
+    condition: "verb IN ('login', 'login.refused', 'logout')",
+};
+
+impl Kind {
+    /// The number of the entry that has `skipped` older ones, or newer ones.
+    fn number(
+        self,
+        connection: &Connection,
+        order: &str,
+        skipped: i64,
+    ) -> Result<Option<i64>, Fault> {
+        let Self { index, condition } = self;
+        let select = format!(
+            "SELECT number FROM audit INDEXED BY {index} WHERE {condition}
+             ORDER BY number {order} LIMIT 1 OFFSET ?1"
+        );
+        let number = connection.query_row(&select, [skipped], |row| row.get(0));
+        Ok(number.optional()?)
+    }
+
+    /// Entries up to this number are too many.
+    fn too_many(self, connection: &Connection, most: u64) -> Result<Option<i64>, Fault> {
+        let most = i64::try_from(most).unwrap_or(i64::MAX);
+        let first = self.number(connection, "ASC", 0)?;
+        let last = self.number(connection, "DESC", 0)?;
+        let (Some(first), Some(last)) = (first, last) else {
+            return Ok(None);
+        };
+        // To count them takes long, so that is done only if there may be too many.
+        if last - first < most {
+            return Ok(None);
+        }
+        let Some(beyond) = self.number(connection, "DESC", most)? else {
+            return Ok(None);
+        };
+        let bounded = self.number(connection, "ASC", EXPIRED_MAX - 1)?;
+        Ok(Some(bounded.map_or(beyond, |bounded| bounded.min(beyond))))
+    }
+}
+
+/// Entries up to this number are too old.
+fn too_old(connection: &Connection, now: UnixMillis) -> Result<Option<i64>, Fault> {
+    let first = "SELECT min(number) FROM audit";
+    let first: Option<i64> = connection.query_row(first, [], |row| row.get(0))?;
+    let Some(first) = first else {
         return Ok(None);
     };
-    let too_many = last.saturating_sub(i64::try_from(AUDIT_ENTRIES_MAX).unwrap_or(i64::MAX));
     // From the first on, those that are too old; the clock may have been set back between two.
     let oldest = now.0.saturating_sub(AUDIT_KEPT.as_millis() as u64);
     let kept = "SELECT min(number) FROM audit WHERE number < ?1 AND at >= ?2";
     let end = first.saturating_add(EXPIRED_MAX);
     let oldest = i64::try_from(oldest).unwrap_or(i64::MAX);
     let kept: Option<i64> = connection.query_row(kept, params![end, oldest], |row| row.get(0))?;
-    let too_old = kept.map_or(end - 1, |kept| kept - 1);
-    let up_to = too_many.min(end - 1).max(too_old);
+    let up_to = kept.map_or(end - 1, |kept| kept - 1);
     Ok((up_to >= first).then_some(up_to))
 }
 
-pub(super) fn is_expiry_due(connection: &Connection, now: UnixMillis) -> Result<bool, Fault> {
-    Ok(expired_up_to(connection, now)?.is_some())
+pub(super) fn is_expiry_due(
+    connection: &Connection,
+    now: UnixMillis,
+    bounds: AuditBounds,
+) -> Result<bool, Fault> {
+    Ok(too_old(connection, now)?.is_some()
+        || CHANGES.too_many(connection, bounds.changes)?.is_some()
+        || LOGINS.too_many(connection, bounds.logins)?.is_some())
 }
 
-/// Removes the oldest entries; whether there are more to remove.
-pub(super) fn expire(transaction: &Transaction<'_>, now: UnixMillis) -> Result<bool, Fault> {
-    if let Some(up_to) = expired_up_to(transaction, now)? {
+/// Removes some of the oldest entries; whether there are more to remove.
+pub(super) fn expire(
+    transaction: &Transaction<'_>,
+    now: UnixMillis,
+    bounds: AuditBounds,
+) -> Result<bool, Fault> {
+    if let Some(up_to) = too_old(transaction, now)? {
         transaction.execute("DELETE FROM audit WHERE number <= ?1", [up_to])?;
     }
-    is_expiry_due(transaction, now)
+    for (kind, most) in [(CHANGES, bounds.changes), (LOGINS, bounds.logins)] {
+        if let Some(up_to) = kind.too_many(transaction, most)? {
+            let condition = kind.condition;
+            let delete = format!("DELETE FROM audit WHERE number <= ?1 AND {condition}");
+            transaction.execute(&delete, [up_to])?;
+        }
+    }
+    is_expiry_due(transaction, now, bounds)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::audit::Verb;
+
+    #[test]
+    fn the_indexes_have_the_verbs_of_logins() {
+        let verbs = Verb::ALL.iter().filter(|verb| verb.is_of_login());
+        let verbs: Vec<_> = verbs.map(|verb| format!("'{verb}'")).collect();
+        let verbs = verbs.join(", ");
+        assert_eq!(LOGINS.condition, format!("verb IN ({verbs})"));
+        assert_eq!(CHANGES.condition, format!("verb NOT IN ({verbs})"));
+    }
 }

@@ -2,13 +2,13 @@ use std::{path::Path, sync::Arc};
 
 use ring::digest;
 use rusqlite::{
-    OptionalExtension as _, Statement, ToSql, Transaction, named_params, params,
+    Connection, OptionalExtension as _, Statement, ToSql, Transaction, named_params, params,
     types::{ToSqlOutput, ValueRef},
 };
 use serde::{Serialize, de::DeserializeOwned};
 
 use super::{
-    audit,
+    audit::{self, AuditBounds},
     database::{Database, Fault, Schema},
 };
 use crate::{
@@ -27,7 +27,7 @@ const SCHEMA: Schema = Schema {
     file: "tenants.sqlite",
     content: "its tenants, keys and administrators",
     application_id: 0x6e68_746e,
-    migrations: &[include_str!("records_1.sql")],
+    migrations: &[include_str!("records_1.sql"), include_str!("records_2.sql")],
     synchronous: "FULL",
     // The audit is long, and nobody is let in by it.
     checked: &["state", "tenant", "key", "account", "login", "token"],
@@ -37,6 +37,7 @@ const SCHEMA: Schema = Schema {
 #[derive(Debug)]
 pub(super) struct RecordsFile {
     database: Database,
+    audit: AuditBounds,
 }
 
 /// A table of records.
@@ -130,9 +131,9 @@ impl RecordsFile {
         &self.database
     }
 
-    pub(super) fn open(folder: &Path) -> Result<Self, StoreError> {
+    pub(super) fn open(folder: &Path, audit: AuditBounds) -> Result<Self, StoreError> {
         let database = Database::open(folder, &SCHEMA)?;
-        Ok(Self { database })
+        Ok(Self { database, audit })
     }
 
     pub(super) fn load(&self) -> Result<(Directory, Accounts), StoreError> {
@@ -261,14 +262,13 @@ impl RecordsFile {
     }
 
     pub(super) fn expire(&mut self, now: UnixMillis) -> Result<bool, StoreError> {
-        if !self
-            .database
-            .read(|connection| audit::is_expiry_due(connection, now))?
-        {
+        let bounds = self.audit;
+        let is_due = |connection: &Connection| audit::is_expiry_due(connection, now, bounds);
+        if !self.database.read(is_due)? {
             return Ok(false);
         }
         self.database
-            .write(|transaction| audit::expire(transaction, now))
+            .write(|transaction| audit::expire(transaction, now, bounds))
     }
 }
 

@@ -1,5 +1,5 @@
 use super::{steps::Model, *};
-use crate::audit::{AUDIT_KEPT, AuditNumber};
+use crate::audit::{AUDIT_KEPT, AuditNumber, Author, Detail, Verb};
 
 /// Stores with the entries of 50 steps, one a second.
 fn with_stores(test: &str, check: impl Fn(&mut dyn TenantStore, &[AuditEntry])) {
@@ -99,4 +99,65 @@ fn old_entries_expire() {
             .unwrap();
         assert_eq!(store.audit(&all).unwrap().entries[0].0, AuditNumber(51));
     });
+}
+
+/// However often somebody logs in, what was changed is still there.
+#[test]
+fn logins_take_no_place_of_changes() {
+    let folder = Folder::new("logins");
+    let (changes_max, logins_max) = (20, 10);
+    let bounds = (changes_max as u64, logins_max as u64);
+    let disk = SqliteStore::open_with_audit(&folder.0, bounds).unwrap();
+    let stores: [(Box<dyn TenantStore>, usize, usize); 2] = [
+        (Box::new(disk), changes_max, logins_max),
+        (Box::new(MemoryStore::default()), 10_000, 1_000),
+    ];
+    for (mut store, changes_max, logins_max) in stores {
+        let mut add = |verb: &Verb, times: usize| {
+            for _ in 0..times {
+                let entry = AuditEntry {
+                    at: UnixMillis(1_000),
+                    author: Author::Unknown,
+                    from: None,
+                    verb: verb.clone(),
+                    tenant: None,
+                    key: None,
+                    detail: Detail::default(),
+                };
+                let commit = Commit {
+                    entry: Some(&entry),
+                    ..Commit::default()
+                };
+                store.commit(&commit).unwrap();
+            }
+            while store.expire(UnixMillis(2_000)).unwrap() {}
+            let query = AuditQuery {
+                entries_max: 100_000,
+                ..AuditQuery::default()
+            };
+            let page = store.audit(&query).unwrap();
+            let numbers = page.entries.iter().map(|(number, _)| number.0);
+            assert!(numbers.rev().is_sorted());
+            let (logins, changes): (Vec<_>, Vec<_>) = page
+                .entries
+                .into_iter()
+                .partition(|(_, entry)| entry.verb.is_of_login());
+            (changes, logins)
+        };
+        let (first, _) = add(&Verb::KEY_REVOKE, 3);
+        for verb in [Verb::LOGIN, Verb::LOGIN_REFUSED, Verb::LOGOUT] {
+            let (changes, logins) = add(&verb, 3 * logins_max);
+            assert_eq!(changes, first, "{verb}");
+            assert_eq!(logins.len(), logins_max);
+            assert!(
+                logins.iter().all(|(_, entry)| entry.verb == verb),
+                "the newest stay"
+            );
+        }
+        // Changes have a bound of their own, and take no place of logins.
+        let (changes, logins) = add(&Verb::KEY_UPDATE, 2 * changes_max);
+        assert_eq!((changes.len(), logins.len()), (changes_max, logins_max));
+        let last = Some(AuditNumber((3 + 9 * logins_max + 2 * changes_max) as u64));
+        assert_eq!(changes.first().map(|(number, _)| *number), last);
+    }
 }
