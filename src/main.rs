@@ -5,7 +5,7 @@ mod greeting;
 mod open_browser;
 mod reload;
 
-use std::{io, process::ExitCode, thread, time::Instant};
+use std::{env, io, process::ExitCode, thread, time::Instant};
 
 use nearhead::{
     Service,
@@ -16,6 +16,7 @@ use nearhead::{
     progress::ProgressWriter,
 };
 use nearhead_actors::source::ProgressReport;
+use open_browser::{REDIRECT_KEPT, RedirectFile, open_browser};
 use reload::Reload;
 use tokio::{
     runtime,
@@ -118,10 +119,7 @@ async fn run(config: &Config, mut signals: Signals, mut reload: Reload<'_>) -> E
     };
     print(&greeting::greeting(&service, config));
     if config.open {
-        match service.first_account_url().or_else(|| service.admin_url()) {
-            Some(url) => open_browser::open_browser(&url),
-            None => tracing::warn!("there is no dashboard to open: --admin-listen is off"),
-        }
+        open_dashboard(&service);
     }
     tokio::select! {
         () = signals.next() => {}
@@ -134,6 +132,29 @@ async fn run(config: &Config, mut signals: Signals, mut reload: Reload<'_>) -> E
         // A person at a terminal does not want to wait. A second SIGTERM does not count:
         // supervisors may send it to the process and to its group.
         _ = signals.interrupt.recv() => fail(FAILED, &"stopped at once"),
+    }
+}
+
+/// Opens the page of the first account if there is none, else the overview.
+fn open_dashboard(service: &Service) {
+    if let Some(url) = service.first_account_url() {
+        match RedirectFile::write(&env::temp_dir(), &url) {
+            Ok(file) => {
+                open_browser(file.path());
+                // It is removed at the end of the program, if that comes first.
+                tokio::spawn(async move {
+                    tokio::time::sleep(REDIRECT_KEPT).await;
+                    drop(file);
+                });
+            }
+            Err(error) => {
+                tracing::warn!(%error, "no browser is opened: open the printed link yourself");
+            }
+        }
+    } else if let Some(url) = service.admin_url() {
+        open_browser(url);
+    } else {
+        tracing::warn!("there is no dashboard to open: --admin-listen is off");
     }
 }
 

@@ -3,7 +3,10 @@
 
 use std::{fs, os::unix::fs::PermissionsExt as _, path::Path, process::Command};
 
-use crate::harness::{Process, Server, check, installed, nearhead, scratch, wait_until};
+use crate::{
+    admin_api::client::Admin,
+    harness::{Process, Server, check, installed, nearhead, scratch, wait_until},
+};
 
 /// The link that makes the first account, as it is printed.
 fn link(server: &Server) -> String {
@@ -37,28 +40,47 @@ fn a_person_uses_it_in_a_browser() {
     print!("{text}");
 }
 
-/// With `--open`, the program that opens a browser gets the link.
+/// With `--open`, the program that opens a browser gets a page that leads to the link; the link
+/// itself would be seen by every user of the machine.
 #[cfg(target_os = "linux")]
 #[test]
 fn it_is_opened_at_the_start() {
     let folder = scratch("open");
     let (opener, opened) = (folder.join("xdg-open"), folder.join("opened"));
     let script = format!(
-        "#!/bin/sh\necho \"$1\" >{0}.new\nmv {0}.new {0}\n",
+        "#!/bin/sh\necho \"$@\" >{0}.new\nmv {0}.new {0}\n",
         opened.display()
     );
     fs::write(&opener, script).unwrap();
     fs::set_permissions(&opener, fs::Permissions::from_mode(0o755)).unwrap();
-    let arguments = [
-        "--open",
-        "--listen",
-        "127.0.0.1:0",
-        "--admin-listen",
-        "127.0.0.1:0",
-    ];
     let path = format!("{}:/usr/bin:/bin", folder.display());
-    let server = Server::of(nearhead(arguments).env("PATH", path));
-    wait_until("opened", || opened.exists());
-    let url = fs::read_to_string(opened).unwrap();
-    check("the URL", &url.trim().to_owned(), &link(&server));
+    let start = || {
+        let arguments = ["--open", "--block-time", "0s"];
+        let mut command = nearhead(arguments);
+        command
+            .args(["--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"])
+            .args(["--data-dir", folder.join("data").to_str().unwrap()])
+            .env("PATH", &path)
+            .env("TMPDIR", &folder);
+        let server = Server::of(&mut command);
+        wait_until("opened", || opened.exists());
+        let target = fs::read_to_string(&opened).unwrap();
+        fs::remove_file(&opened).unwrap();
+        (server, target.trim().to_owned())
+    };
+    let (server, page) = start();
+    check("the folder", &Path::new(&page).parent(), &Some(&*folder));
+    let metadata = fs::metadata(&page).unwrap();
+    check("mode", &(metadata.permissions().mode() & 0o777), &0o600);
+    let text = fs::read_to_string(&page).unwrap();
+    let leads = format!("content=\"0; url={}\"", link(&server));
+    assert!(text.contains(&leads), "{text}");
+    drop(Admin::first(&server));
+    server.process.terminate();
+    assert!(server.process.wait().0.success());
+    assert!(!Path::new(&page).exists());
+    // With an account, there is nothing to hide.
+    let (server, url) = start();
+    let expected = format!("http://{}", server.admin.unwrap());
+    check("the URL", &url, &expected);
 }

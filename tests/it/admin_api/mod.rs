@@ -10,7 +10,7 @@
 //! | `client` | a client that checks its answers with the OpenAPI document |
 
 mod attacks;
-mod client;
+pub(crate) mod client;
 mod documented;
 mod keys;
 mod people;
