@@ -60,11 +60,12 @@ pub(crate) fn connection_of(request: &HttpRequest) -> Option<&Rc<Connection>> {
     request.conn_data()
 }
 
-/// The address of a request's client: the peer's, unless that is a trusted proxy.
+/// The address of a request's client: the peer's, unless that is the dashboard or a trusted proxy.
 pub(crate) fn client_address(server: &ServerState, request: &HttpRequest) -> Option<IpAddr> {
     let peer = request.peer_addr()?.ip();
-    let proxies = &server.settings.trusted_proxies;
-    Some(proxies.client(peer, request.headers()))
+    let (settings, headers) = (&server.settings, request.headers());
+    let visitor = settings.visitor_header.client(headers);
+    Some(visitor.unwrap_or_else(|| settings.trusted_proxies.client(peer, headers)))
 }
 
 /// The header `Host`, if there is exactly one and it is text.

@@ -7,6 +7,7 @@
 //! | `serve` | routes a request and completes its answer |
 //! | `route` | the table of routes |
 //! | `client_address` | who sent a request that proxies have passed on |
+//! | `visitor_header` | for whom the dashboard calls this server |
 //! | `credentials` | what a request presents, and where it comes from |
 //! | `json_rpc` | answers JSON-RPC that is posted |
 //! | `request_actor` | one request's work as an actor |
@@ -33,6 +34,7 @@ mod request_actor;
 mod route;
 mod serve;
 mod server_state;
+mod visitor_header;
 mod worker_state;
 
 use std::rc::Rc;
@@ -44,6 +46,7 @@ use actix_web::{
 
 pub use self::client_address::TrustedProxies;
 pub use self::server_state::{ServerSettings, ServerState};
+pub use self::visitor_header::VisitorHeader;
 use self::worker_state::WorkerState;
 pub(crate) use self::{
     body::{BodyRefusal, close_after, drain, read_small},

@@ -6,7 +6,7 @@ use actix::Addr;
 use bytes::Bytes;
 use nearhead_actors::{head_tracker::HeadTracker, read::ReadResources, readiness::Readiness};
 
-use super::client_address::TrustedProxies;
+use super::{client_address::TrustedProxies, visitor_header::VisitorHeader};
 use crate::{
     access::{Access, SessionCaps},
     limits,
@@ -52,6 +52,8 @@ pub struct ServerSettings {
     pub(crate) idle_max: Duration,
     /// Proxies that say who sent a request.
     pub trusted_proxies: TrustedProxies,
+    /// Says for whom the dashboard calls the public listener.
+    pub(crate) visitor_header: VisitorHeader,
 }
 
 impl Default for ServerSettings {
@@ -62,6 +64,7 @@ impl Default for ServerSettings {
             session_bytes: limits::SESSION_BYTES_MAX,
             idle_max: limits::KEEP_ALIVE + limits::HEADER_TIMEOUT,
             trusted_proxies: TrustedProxies::default(),
+            visitor_header: VisitorHeader::default(),
         }
     }
 }

@@ -29,7 +29,7 @@ use crate::{
     config::{Config, SourceKind},
     connections::descriptors,
     feed::{Feed, FeedSetup, Upstreams},
-    http::{ServerSettings, ServerState, TrustedProxies},
+    http::{ServerSettings, ServerState, TrustedProxies, VisitorHeader},
     listeners::{Addresses, Servers, Sockets, besides_clients},
     metrics::Metrics,
     rpc,
@@ -282,6 +282,7 @@ fn server_state(
             session_bytes: config.session_bytes,
             idle_max: config.keep_alive + config.header_timeout,
             trusted_proxies: TrustedProxies::new(&config.trusted_proxies),
+            visitor_header: VisitorHeader::generate(),
         },
     }
 }

@@ -20,8 +20,9 @@ const PATIENCE: Duration = Duration::from_secs(30);
 ///
 /// The service makes it, and not the browser: so it needs no JavaScript, no hole in the policy of
 /// what pages may reach, and it works where only the admin listener can be reached, such as through
-/// a tunnel. It goes over a socket, so that keys, limits and prices hold as for any client.
-#[derive(Clone, Debug)]
+/// a tunnel. It goes over a socket, so that keys, limits and prices hold as for any client. It has
+/// no `Debug`, because it holds secrets.
+#[derive(Clone)]
 pub(super) struct LoopbackCall {
     /// The public listener's address.
     pub(super) to: SocketAddr,
@@ -29,6 +30,8 @@ pub(super) struct LoopbackCall {
     /// A secret or a token beside the key, or nothing.
     pub(super) beside: String,
     pub(super) body: String,
+    /// The line of a header that says for whom the call is made.
+    pub(super) visitor: String,
 }
 
 /// What the public listener answered.
@@ -82,9 +85,10 @@ impl LoopbackCall {
         Ok(format!(
             "POST /v3{path} HTTP/1.0\r\nhost: {}\r\nauthorization: Bearer {bearer}\r\n\
              user-agent: nearhead-dashboard/{}\r\ncontent-type: application/json\r\n\
-             content-length: {}\r\n\r\n{}",
+             {}\r\ncontent-length: {}\r\n\r\n{}",
             reachable(self.to),
             env!("CARGO_PKG_VERSION"),
+            self.visitor,
             self.body.len(),
             self.body,
         ))
@@ -132,6 +136,7 @@ mod tests {
             key: key.to_owned(),
             beside: beside.to_owned(),
             body: "{}".to_owned(),
+            visitor: "x-visitor: 192.0.2.1".to_owned(),
         }
     }
 
@@ -146,6 +151,10 @@ mod tests {
                 request.starts_with(&format!("POST {path}HTTP/1.0\r\nhost: 127.0.0.1:8545\r\n"))
             );
             assert!(request.contains(bearer), "{request}");
+            assert!(
+                request.contains("\r\nx-visitor: 192.0.2.1\r\n"),
+                "{request}"
+            );
             assert!(
                 request.ends_with("content-length: 2\r\n\r\n{}"),
                 "{request}"

@@ -29,6 +29,11 @@ impl PageError {
             "The form is malformed: send it again.",
         )
     }
+    /// Something is not allowed to the visitor.
+    pub(super) fn forbidden(message: &str) -> Self {
+        Self::new(StatusCode::FORBIDDEN, message)
+    }
+
 
     pub(super) fn internal() -> Self {
         Self::new(

@@ -1,5 +1,6 @@
 use actix_web::http::StatusCode;
 use askama::Template;
+use nearhead_tenants::account::Role;
 use serde_json::Value;
 
 use super::{
@@ -96,11 +97,18 @@ fn show_with(
 
 async fn try_call(visit: &Visit<'_>, method: &MethodForm) -> Result<Shown, PageError> {
     let body = method.request(&visit.form)?.to_string();
+    let key = visit.form.get("key");
+    check_key(visit, key)?;
+    let settings = &visit.context.server.settings;
+    let from = visit.request.from;
+    let visitor = from.and_then(|from| settings.visitor_header.line(from));
     let call = LoopbackCall {
         to: visit.context.admin.public,
-        key: visit.form.get("key").to_owned(),
+        key: key.to_owned(),
         beside: visit.form.get("secret").to_owned(),
         body,
+        // Without it, the call would be judged as one of this machine.
+        visitor: visitor.ok_or_else(PageError::internal)?,
     };
     let answer = call.make().await.map_err(|error| {
         PageError::invalid(match error.kind() {
@@ -110,6 +118,30 @@ async fn try_call(visit: &Visit<'_>, method: &MethodForm) -> Result<Shown, PageE
         })
     })?;
     Ok(shown(answer, curl(&visit.public_url(), &call)))
+}
+
+/// Checks that the visitor may try a key. One that lets nobody in is refused by the call.
+fn check_key(visit: &Visit<'_>, key: &str) -> Result<(), PageError> {
+    let request = visit.request;
+    let Some(key) = visit.context.server.access.resolve(key, request.now) else {
+        return Ok(());
+    };
+    let visitor = request.visitor.as_ref();
+    let role = visitor.and_then(|visitor| visitor.identity.role);
+    let is_admin = role == Some(Role::Admin);
+    if !is_admin && role != Some(Role::Holder(key.record.tenant)) {
+        let message = "Key: it is none of your tenant’s, so you cannot try it here.";
+        return Err(PageError::forbidden(message));
+    }
+    let is_local = request
+        .from
+        .is_some_and(|from| from.to_canonical().is_loopback());
+    match is_admin || is_local || key.local_only.is_none() {
+        true => Ok(()),
+        false => Err(PageError::forbidden(
+            "Key: it serves the machine of nearhead alone.",
+        )),
+    }
 }
 
 fn shown(answer: LoopbackAnswer, curl: String) -> Shown {
@@ -153,6 +185,7 @@ mod tests {
             key: "abc".to_owned(),
             beside: String::new(),
             body: r#"{"params":["'; rm -rf /"]}"#.to_owned(),
+            visitor: String::new(),
         };
         assert_eq!(
             curl("http://127.0.0.1:8545", &call),

@@ -6,6 +6,7 @@
 //! | `people` | accounts, API tokens, roles, logins |
 //! | `refusals` | the exact answers to what is malformed or not there |
 //! | `attacks` | what attackers try |
+//! | `try_it` | calls that the dashboard makes in the name of a visitor |
 //! | `documented` | the commands of the documentation |
 //! | `client` | a client that checks its answers with the OpenAPI document |
 
@@ -15,3 +16,4 @@ mod documented;
 mod keys;
 mod people;
 mod refusals;
+mod try_it;
