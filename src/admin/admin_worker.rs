@@ -26,7 +26,7 @@ use super::{
     response_headers::protect,
     route::{Endpoint, Found, Listener},
     same_origin::RequestOrigin,
-    visitor::Visitor,
+    visitor::{Hop, Visitor},
 };
 use crate::{
     connections::{Watch, every},
@@ -174,11 +174,14 @@ impl AdminWorker {
         let peer = request.peer_addr().map(|address| address.ip());
         let proxies = &self.server.settings.trusted_proxies;
         let headers = request.headers();
-        let is_proxy = peer.is_some_and(|peer| proxies.contain(peer));
+        let hop = Hop {
+            is_proxy: peer.is_some_and(|peer| proxies.contain(peer)),
+            is_tls: peer.is_some_and(|peer| proxies.is_tls(peer, headers)),
+        };
         let from = client_address(&self.server, request);
         let now = SystemTime::now().into();
         let nobody = Requester::new(Identity::nobody(), from, now);
-        let visitor = Visitor::identify(admin, headers, is_proxy, nobody).await;
+        let visitor = Visitor::identify(admin, headers, hop, nobody).await;
         let origin = RequestOrigin::of(headers);
         let is_ambient = visitor.as_ref().is_some_and(Visitor::is_ambient);
         let is_token = visitor.is_some() && !is_ambient;
@@ -195,7 +198,7 @@ impl AdminWorker {
             body,
             visitor,
             from,
-            is_tls: peer.is_some_and(|peer| proxies.is_tls(peer, headers)),
+            is_tls: hop.is_tls,
             now,
         };
         let is_safe = request.method().is_safe();

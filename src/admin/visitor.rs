@@ -40,16 +40,15 @@ impl Visitor {
         self.proof != Proof::Token
     }
 
-    /// Identifies the sender of a request with these headers. `is_proxy` says that a trusted proxy
-    /// sent it. Only what is looked at first counts: a wrong API token is not made good by a
-    /// cookie.
+    /// Identifies the sender of a request with these headers, which came this way. Only what is
+    /// looked at first counts: a wrong API token is not made good by a cookie.
     pub(super) async fn identify(
         state: &AdminState,
         headers: &HeaderMap,
-        is_proxy: bool,
+        hop: Hop,
         nobody: Requester,
     ) -> Option<Self> {
-        let (identity, proof) = match presented(state, headers, is_proxy)? {
+        let (identity, proof) = match presented(state, headers, hop)? {
             Presented::Name(name) => {
                 let named = AuthenticateNamed { name };
                 (state.run(named, nobody).await, Proof::Proxy)
@@ -69,6 +68,15 @@ impl Visitor {
     }
 }
 
+/// How a request came here.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Hop {
+    /// Whether a trusted proxy sent it.
+    pub(super) is_proxy: bool,
+    /// Whether a trusted proxy received it over TLS.
+    pub(super) is_tls: bool,
+}
+
 /// What a request presents.
 #[derive(Debug, PartialEq, Eq)]
 enum Presented {
@@ -77,11 +85,14 @@ enum Presented {
     Name(String),
 }
 
-fn presented(state: &AdminState, headers: &HeaderMap, is_proxy: bool) -> Option<Presented> {
-    if let Some(token) = bearer(headers) {
-        return token.map(SecretDigest::of).map(Presented::Token);
-    }
-    let named = state.proxy_header.as_ref().filter(|_| is_proxy);
+/// What counts of all that a request presents.
+///
+/// The header of a trusted proxy comes first. Whoever could forge it could do so in a request
+/// without a token as well, so that it gains nobody anything; and proxies pass on the bearer tokens
+/// of their own identity provider, which are not of this program. A token that came first would let
+/// a client choose another identity than the one that the proxy has authenticated.
+fn presented(state: &AdminState, headers: &HeaderMap, hop: Hop) -> Option<Presented> {
+    let named = state.proxy_header.as_ref().filter(|_| hop.is_proxy);
     if let Some(name) = named.filter(|name| headers.contains_key(*name)) {
         let mut lines = headers.get_all(name);
         // With two of them, the proxy has left in what a client sent.
@@ -89,7 +100,10 @@ fn presented(state: &AdminState, headers: &HeaderMap, is_proxy: bool) -> Option<
         let name = std::str::from_utf8(line.as_bytes()).ok()?;
         return Some(Presented::Name(name.to_owned()));
     }
-    cookie::sent(headers)
+    if let Some(token) = bearer(headers) {
+        return token.map(SecretDigest::of).map(Presented::Token);
+    }
+    cookie::sent(headers, hop.is_tls)
         .map(SecretDigest::of)
         .map(Presented::Cookie)
 }

@@ -44,8 +44,8 @@ fn document() -> Value {
                     "type": "apiKey",
                     "in": "cookie",
                     "name": "nearhead_login",
-                    "description": "A login. A change needs an Origin or Sec-Fetch-Site of the \
-                                    same origin",
+                    "description": "A login; over TLS, the name begins with __Host-. A change \
+                                    needs an Origin or Sec-Fetch-Site of the same origin",
                 },
             },
         },

@@ -34,7 +34,8 @@ pub(crate) fn first_token(server: &Server) -> String {
 /// The value of the cookie that an answer sets.
 pub(crate) fn cookie_of(response: &Response) -> Option<String> {
     let (name, rest) = response.header("set-cookie")?.split_once('=')?;
-    check("name", &name, &"nearhead_login");
+    let plain = name.strip_prefix("__Host-").unwrap_or(name);
+    check("name", &plain, &"nearhead_login");
     Some(rest.split_once(';')?.0.to_owned())
 }
 

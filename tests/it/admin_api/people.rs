@@ -346,8 +346,10 @@ fn an_authenticating_proxy_names_accounts() {
     ];
     for (proxy, is_believed) in [("127.0.0.0/8", true), ("10.0.0.0/8", false)] {
         let server = Server::start(&[&STILL[..], &trusting, &[proxy]].concat());
-        drop(Admin::first(&server));
+        let token = Admin::start(&server).headers[0].clone();
+        let token = token.rsplit_once(' ').unwrap().1.to_owned();
         let same = format!("origin: http://{}", server.admin.unwrap());
+        let bearer = |token: &str| format!("authorization: Bearer {token}");
         let user = |name: &str| format!("x-forwarded-user: {name}");
         let tenant = json!({"name": "Acme"});
         for (headers, verb, status, code) in [
@@ -369,12 +371,20 @@ fn an_authenticating_proxy_names_accounts() {
                 403,
                 "foreign_origin",
             ),
-            // A wrong token is not made good.
+            // Proxies pass on tokens of others.
+            (vec![user("root"), bearer("x")], "GET", 200, ""),
             (
-                vec![user("root"), "authorization: Bearer x".to_owned()],
+                vec![user("other"), bearer(&token)],
                 "GET",
                 401,
                 "not_logged_in",
+            ),
+            // It is no API token: a page of another site has the header added.
+            (
+                vec![user("root"), bearer(&token)],
+                "POST",
+                403,
+                "foreign_origin",
             ),
         ] {
             let mut admin = Admin::nobody(&server);
@@ -394,9 +404,10 @@ fn an_authenticating_proxy_names_accounts() {
                     &code,
                 );
             } else {
-                // `foreign_origin` if a browser says so, else nobody.
+                // `foreign_origin` if a browser says so, else nobody. The API token counts.
+                let has_token = headers.contains(&bearer(&token));
                 let is_refused = matches!(response.status, 401 | 403);
-                check(&case, &is_refused, &true);
+                check(&case, &is_refused, &!has_token);
             }
         }
     }
@@ -419,6 +430,17 @@ fn a_cookie_is_secure_where_a_trusted_proxy_has_tls() {
         let (response, _) = admin.send("POST", "/login", &body);
         let cookie = response.header("set-cookie").unwrap();
         check(header, &cookie.ends_with("; Secure"), &is_secure);
+        check(header, &cookie.starts_with("__Host-"), &is_secure);
+        // It counts the way that it was set, and no other.
+        let (pair, _) = cookie.split_once(';').unwrap();
+        for (proto, is_let_in) in [("http", !is_secure), ("https", is_secure)] {
+            admin.headers = vec![
+                format!("x-forwarded-proto: {proto}"),
+                format!("cookie: café=crème; {pair}"),
+            ];
+            let (response, _) = admin.send("GET", "/me", &Value::Null);
+            check(header, &(response.status == 200), &is_let_in);
+        }
         let attributes = "; Max-Age=43200; Path=/; HttpOnly; SameSite=Strict";
         assert!(cookie.contains(attributes), "{cookie}");
     }
