@@ -61,22 +61,45 @@ pub(crate) const LOGIN_LIFETIME: Duration = Duration::from_secs(43_200);
 /// wait, no more than the listener has connections.
 pub(crate) const VERIFICATIONS_MAX: usize = 2;
 
-/// Wrong passwords for one account in a row before its next login has to wait.
-pub(crate) const ACCOUNT_LOGINS_MAX: u32 = 10;
+/// Wrong passwords for one account from one network in a row before the next one has to wait.
+pub(crate) const GUESSES_MAX: u32 = 10;
 
-/// Time after which one more attempt at an account is allowed: 2,880 guesses a day.
-pub(crate) const ACCOUNT_LOGIN_EVERY: Duration = Duration::from_secs(30);
+/// Time after which one more guess at an account is allowed to a network: 720 a day.
+pub(crate) const GUESS_EVERY: Duration = Duration::from_secs(120);
 
-/// Wrong passwords from one address in a row before its next login has to wait: an office may share
-/// one.
-pub(crate) const ADDRESS_LOGINS_MAX: u32 = 30;
+/// Wrong passwords for one account in a row from all networks together from which nobody has ever
+/// logged in to it. More than those of one network, or that one alone would keep out its owner, who
+/// is elsewhere for the first time.
+pub(crate) const STRANGERS_GUESSES_MAX: u32 = 60;
 
-/// Time after which one more attempt from an address is allowed.
-pub(crate) const ADDRESS_LOGIN_EVERY: Duration = Duration::from_secs(10);
+/// Time after which one more guess at an account is allowed to all of these networks: 2,880 a day,
+/// however many they are.
+pub(crate) const STRANGERS_GUESS_EVERY: Duration = Duration::from_secs(30);
 
-/// Accounts, and addresses, whose wrong passwords are counted one by one: some megabytes. Beyond
+/// Wrong passwords from one network in a row before its next one has to wait, whatever the account:
+/// an office may share one.
+pub(crate) const NETWORK_GUESSES_MAX: u32 = 30;
+
+/// Time after which one more guess is allowed to a network.
+pub(crate) const NETWORK_GUESS_EVERY: Duration = Duration::from_secs(10);
+
+/// Accounts, and networks, whose wrong passwords are counted one by one: some megabytes. Beyond
 /// that, all others are counted together.
 pub(crate) const THROTTLED_MAX: usize = 10_000;
+
+/// Networks from which somebody has logged in to an account that are kept in mind: those of one
+/// person. A new one takes the place of the one that was used longest ago.
+pub(crate) const KNOWN_NETWORKS_MAX: usize = 16;
+
+/// Entries of the audit that are read at the start for these networks: some 100 ms.
+pub(crate) const REMEMBERED_LOGINS_MAX: usize = 10_000;
+
+/// Logins to one account in a row before the next one has to wait: each is a durable write. A
+/// script has an API token.
+pub(crate) const LOGINS_MAX: u32 = 30;
+
+/// Time after which one more login to an account is allowed.
+pub(crate) const LOGIN_EVERY: Duration = Duration::from_secs(30);
 
 /// Requests in one batch: bounds the work that one body starts.
 pub(crate) const BATCH_ITEMS_MAX: usize = 1_000;

@@ -5,13 +5,14 @@ use std::{net::SocketAddr, sync::Arc};
 use actix::{Addr, Handler};
 use actix_web::{http::header::HeaderName, web};
 use nearhead_tenants::{
+    UnixMillis,
     administration::{Operation, Requester},
     secret::SecretDigest,
 };
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 
-use super::{api::ApiError, login_throttle::LoginThrottle};
+use super::{api::ApiError, login_throttle::LoginThrottle, logins};
 use crate::{
     access::LocalOnly,
     limits::VERIFICATIONS_MAX,
@@ -73,6 +74,11 @@ impl AdminState {
             throttle: Arc::default(),
             verifications: Arc::new(Semaphore::new(VERIFICATIONS_MAX)),
         }
+    }
+
+    /// Learns from the audit where people have logged in.
+    pub(crate) async fn remember_networks(&self, now: UnixMillis) {
+        logins::remember_networks(self, now).await;
     }
 
     /// The same, with the address that the public listener has got.

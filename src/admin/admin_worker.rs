@@ -12,6 +12,7 @@ use actix_web::{
         StatusCode,
         header::{self, HeaderValue},
     },
+    rt,
 };
 use nearhead_tenants::administration::{Identity, Requester};
 
@@ -20,6 +21,7 @@ use super::{
     admin_state::AdminState,
     api::{self, ApiContext, ApiError},
     assets,
+    logins::remember_networks,
     pages::{self, PageContext},
     probes,
     recent_traffic::{RecentTraffic, SAMPLE_EVERY},
@@ -52,7 +54,10 @@ impl AdminWorker {
     pub(super) fn start(server: &ServerState, admin: Option<&AdminState>) -> Self {
         let recent = Rc::new(RecentTraffic::default());
         let metrics = server.metrics.clone();
-        if admin.is_some() {
+        if let Some(admin) = admin.cloned() {
+            rt::spawn(async move {
+                remember_networks(&admin, SystemTime::now().into()).await;
+            });
             every(SAMPLE_EVERY, Rc::downgrade(&recent), move |recent| {
                 recent.add(Instant::now(), metrics.traffic());
             });
@@ -182,6 +187,9 @@ impl AdminWorker {
         let now = SystemTime::now().into();
         let nobody = Requester::new(Identity::nobody(), from, now);
         let visitor = Visitor::identify(admin, headers, hop, nobody).await;
+        if let Some((account, from)) = visitor.as_ref().and_then(Visitor::logged_in).zip(from) {
+            admin.throttle.lock().know(account, from);
+        }
         let origin = RequestOrigin::of(headers);
         let is_ambient = visitor.as_ref().is_some_and(Visitor::is_ambient);
         let is_token = visitor.is_some() && !is_ambient;

@@ -3,14 +3,17 @@
 use std::time::Instant;
 
 use nearhead_tenants::{
+    UnixMillis,
     administration::{
-        BeginLogin, EndLogin, FindPassword, NewLogin, RefuseLogin, Requester, SecretText,
+        AUDIT_LIST_MAX, AdminError, AuditEntryView, AuthorView, BeginLogin, EndLogin, FindPassword,
+        Identity, ListAudit, NewLogin, RefuseLogin, Requester, SecretText,
     },
+    audit::Verb,
     name::Name,
 };
 
 use super::{admin_request::AdminRequest, admin_state::AdminState, api::ApiError, visitor::Proof};
-use crate::limits::LOGIN_LIFETIME;
+use crate::limits::{LOGIN_LIFETIME, REMEMBERED_LOGINS_MAX};
 
 /// Verifies a password, and begins a login with a cookie of its own. For an account that does not
 /// exist, it takes as long and says the same.
@@ -32,7 +35,8 @@ pub(super) async fn log_in(
     let attempt = begun.map_err(ApiError::throttled)?;
     match begin(state, name.clone(), password, by.clone()).await? {
         Some(login) => {
-            state.throttle.lock().succeeded(&attempt);
+            let now = Instant::now();
+            state.throttle.lock().succeeded(attempt, now);
             Ok(login)
         }
         None => {
@@ -59,7 +63,43 @@ pub(super) async fn begin(
         verified,
         lifetime: LOGIN_LIFETIME,
     };
-    state.run(begin, by).await.map(Some)
+    match state.run(begin, by).await {
+        // The account was removed, or its password changed, since it was verified.
+        Err(error) if error == ApiError::of_operation(&AdminError::WrongPassword) => Ok(None),
+        begun => begun.map(Some),
+    }
+}
+
+/// Learns from the audit where people have logged in, so that after a restart strangers keep nobody
+/// out either.
+pub(super) async fn remember_networks(state: &AdminState, now: UnixMillis) {
+    let by = Requester::new(Identity::command_line(), None, now);
+    let mut list = ListAudit {
+        limit: Some(AUDIT_LIST_MAX),
+        ..ListAudit::default()
+    };
+    let mut logins = Vec::new();
+    for _ in 0..REMEMBERED_LOGINS_MAX / AUDIT_LIST_MAX {
+        // If the audit cannot be read, that is shown; networks are known when they are used.
+        let Ok(page) = state.run(list.clone(), by.clone()).await else {
+            break;
+        };
+        let is_login = |entry: &AuditEntryView| entry.verb == Verb::LOGIN.as_str();
+        let entries = page.entries.into_iter().filter(is_login);
+        logins.extend(entries.filter_map(|entry| match entry.author {
+            AuthorView::Account(name) => Some((name, entry.from?)),
+            _ => None,
+        }));
+        list.before = page.next;
+        if list.before.is_none() {
+            break;
+        }
+    }
+    let mut throttle = state.throttle.lock();
+    // The newest one is the last to go.
+    for (account, address) in logins.iter().rev() {
+        throttle.know(account, *address);
+    }
 }
 
 /// Ends the login of a request's cookie, if there is one.

@@ -8,7 +8,8 @@
 //! | `admin_state` | what administration needs |
 //! | `admin_request` | a request, as the API and the pages see it |
 //! | `visitor`, `same_origin` | who sends a request, and from which page |
-//! | `logins`, `cookie`, `login_throttle` | logins of people |
+//! | `logins`, `cookie` | logins of people |
+//! | `login_throttle`, `known_networks` | how often somebody may try to log in, by where they are |
 //! | `passwords` | new accounts and changed passwords |
 //! | `first_account` | the link that makes the first account |
 //! | `api` | the API |
@@ -24,6 +25,7 @@ mod api;
 mod assets;
 mod cookie;
 mod first_account;
+mod known_networks;
 mod login_throttle;
 mod logins;
 mod overview;

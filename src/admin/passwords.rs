@@ -58,7 +58,7 @@ pub(super) async fn set_password(
     let prepared = prepared.map_err(|error| ApiError::of_operation(&error))?;
     state.run(prepared, by).await?;
     if let Some(attempt) = attempt {
-        state.throttle.lock().succeeded(&attempt);
+        state.throttle.lock().succeeded(attempt, Instant::now());
     }
     Ok(())
 }

@@ -4,6 +4,8 @@ use actix_web::http::header::{self, HeaderMap};
 use nearhead_tenants::{
     account::Role,
     administration::{Authenticate, AuthenticateNamed, Credential, Identity, Requester},
+    audit::Author,
+    name::Name,
     secret::SecretDigest,
 };
 
@@ -33,6 +35,14 @@ impl Visitor {
     /// Whether they may do everything.
     pub(super) fn is_admin(&self) -> bool {
         self.identity.role == Some(Role::Admin)
+    }
+
+    /// The account of somebody who has logged in.
+    pub(super) fn logged_in(&self) -> Option<&Name> {
+        match (&self.identity.author, self.proof) {
+            (Author::Account(name), Proof::Login(_)) => Some(name),
+            _ => None,
+        }
     }
 
     /// Whether a browser adds the proof to requests of any page.

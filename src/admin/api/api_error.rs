@@ -123,14 +123,14 @@ impl ApiError {
         }
     }
 
-    /// Too many logins were tried.
+    /// Somebody logged in too often, or tried to.
     pub(in crate::admin) fn throttled(wait: Duration) -> Self {
         Self {
             retry_after: Some(wait),
             ..Self::new(
                 StatusCode::TOO_MANY_REQUESTS,
                 "throttled",
-                "too many wrong passwords, try again later",
+                "too many logins or wrong passwords, try again later",
             )
         }
     }

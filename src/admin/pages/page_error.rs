@@ -34,7 +34,6 @@ impl PageError {
         Self::new(StatusCode::FORBIDDEN, message)
     }
 
-
     pub(super) fn internal() -> Self {
         Self::new(
             StatusCode::INTERNAL_SERVER_ERROR,

@@ -6,6 +6,7 @@
 //! | `people` | accounts, API tokens, roles, logins |
 //! | `refusals` | the exact answers to what is malformed or not there |
 //! | `attacks` | what attackers try |
+//! | `logins` | how often passwords may be tried, and how often people may log in |
 //! | `try_it` | calls that the dashboard makes in the name of a visitor |
 //! | `documented` | the commands of the documentation |
 //! | `client` | a client that checks its answers with the OpenAPI document |
@@ -14,6 +15,7 @@ mod attacks;
 pub(crate) mod client;
 mod documented;
 mod keys;
+mod logins;
 mod people;
 mod refusals;
 mod try_it;
