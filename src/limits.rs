@@ -101,6 +101,10 @@ pub(crate) const LOGINS_MAX: u32 = 30;
 /// Time after which one more login to an account is allowed.
 pub(crate) const LOGIN_EVERY: Duration = Duration::from_secs(30);
 
+/// Reads of usage that one account or API token may have at once, of which one is done at a time: a
+/// browser opens six connections.
+pub(crate) const VISITOR_READS_MAX: usize = 8;
+
 /// Requests in one batch: bounds the work that one body starts.
 pub(crate) const BATCH_ITEMS_MAX: usize = 1_000;
 

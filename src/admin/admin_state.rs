@@ -3,16 +3,16 @@
 use std::{net::SocketAddr, sync::Arc};
 
 use actix::{Addr, Handler};
-use actix_web::{http::header::HeaderName, web};
+use actix_web::{http::header::HeaderName, rt, web};
 use nearhead_tenants::{
-    UnixMillis,
     administration::{Operation, Requester},
+    audit::Author,
     secret::SecretDigest,
 };
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 
-use super::{api::ApiError, login_throttle::LoginThrottle, logins};
+use super::{api::ApiError, login_throttle::LoginThrottle, usage_reads::UsageReads};
 use crate::{
     access::LocalOnly,
     limits::VERIFICATIONS_MAX,
@@ -35,6 +35,7 @@ pub struct AdminState {
     /// The token that makes the first account. It is gone once it is used.
     pub(super) first_account: Arc<Mutex<Option<SecretDigest>>>,
     pub(super) throttle: Arc<Mutex<LoginThrottle>>,
+    usage_reads: UsageReads,
     /// Held while a password is verified or hashed.
     pub(super) verifications: Arc<Semaphore>,
 }
@@ -72,13 +73,9 @@ impl AdminState {
             proxy_header,
             first_account: Arc::new(Mutex::new(setup.first_account)),
             throttle: Arc::default(),
+            usage_reads: UsageReads::default(),
             verifications: Arc::new(Semaphore::new(VERIFICATIONS_MAX)),
         }
-    }
-
-    /// Learns from the audit where people have logged in.
-    pub(crate) async fn remember_networks(&self, now: UnixMillis) {
-        logins::remember_networks(self, now).await;
     }
 
     /// The same, with the address that the public listener has got.
@@ -89,11 +86,58 @@ impl AdminState {
         }
     }
 
-    /// Does something.
+    /// Does something. What reads usage waits for its turn.
     ///
     /// # Errors
     /// It is refused, the store failed, or the service is stopping.
     pub(super) async fn run<O>(
+        &self,
+        operation: O,
+        requester: Requester,
+    ) -> Result<O::Answer, ApiError>
+    where
+        O: Operation + Send + 'static,
+        O::Answer: Send + 'static,
+        TenantsActor: Handler<Administer<O>>,
+    {
+        if !O::READS_USAGE {
+            return self.ask(operation, requester).await;
+        }
+        let by = requester.clone();
+        let read = |state: Self| async move { state.ask(operation, requester).await };
+        self.in_turn(&by.author, read).await
+    }
+
+    /// Reads usage when it is somebody's turn, and until that is done: it goes on although its
+    /// client may go away, so the next one does not begin before.
+    ///
+    /// # Errors
+    /// Those of `read`, or too many of theirs wait.
+    pub(super) async fn in_turn<T, F>(
+        &self,
+        author: &Author,
+        read: impl FnOnce(Self) -> F,
+    ) -> Result<T, ApiError>
+    where
+        T: 'static,
+        F: Future<Output = Result<T, ApiError>> + 'static,
+    {
+        let turn = self.usage_reads.begin(author).await?;
+        let reading = read(self.clone());
+        let read = rt::spawn(async move {
+            let answer = reading.await;
+            drop(turn);
+            answer
+        });
+        // This fails if it panicked.
+        read.await.unwrap_or(Err(ApiError::INTERNAL))
+    }
+
+    /// Does something at once.
+    ///
+    /// # Errors
+    /// It is refused, the store failed, or the service is stopping.
+    pub(super) async fn ask<O>(
         &self,
         operation: O,
         requester: Requester,

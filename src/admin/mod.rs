@@ -10,6 +10,7 @@
 //! | `visitor`, `same_origin` | who sends a request, and from which page |
 //! | `logins`, `cookie` | logins of people |
 //! | `login_throttle`, `known_networks` | how often somebody may try to log in, by where they are |
+//! | `usage_reads`, `usage_parts` | whose turn it is to read usage, and how it is read |
 //! | `passwords` | new accounts and changed passwords |
 //! | `first_account` | the link that makes the first account |
 //! | `api` | the API |
@@ -37,6 +38,8 @@ mod recent_traffic;
 mod response_headers;
 mod route;
 mod same_origin;
+mod usage_parts;
+mod usage_reads;
 mod visitor;
 
 use std::rc::Rc;

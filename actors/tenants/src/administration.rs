@@ -10,7 +10,7 @@
 //! |---|---|
 //! | `tenants` | on tenants |
 //! | `keys`, `key_list` | on keys |
-//! | `usage`, `audit_list` | what was used, and what was done |
+//! | `usage`, `usage_reading`, `audit_list` | what was used, and what was done |
 //! | `accounts`, `tokens` | on people and programs that administer |
 //! | `logins` | who asks, by a password, a cookie or an API token |
 //!
@@ -42,6 +42,7 @@ mod tenant_name;
 mod tenants;
 mod tokens;
 mod usage;
+mod usage_reading;
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
@@ -82,6 +83,7 @@ pub use self::{
     usage::{
         Breakdown, GetUsage, InvalidBreakdown, LatencyView, USAGE_ROWS_MAX, UsageRowView, UsageView,
     },
+    usage_reading::{BeginUsage, ReadUsagePart, UsageReading},
 };
 
 use self::{configured_keys::ConfiguredKeys, key_rows::KeyRows, recent_use::RecentUse};

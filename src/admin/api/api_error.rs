@@ -106,6 +106,17 @@ impl ApiError {
         "the service is stopping",
     );
 
+    /// The visitor reads usage too often at once.
+    pub(in crate::admin) const TOO_MANY_READS: Self = {
+        let mut this = Self::new(
+            StatusCode::TOO_MANY_REQUESTS,
+            "too_many_reads",
+            "too many of your requests read usage at once, send one after the other",
+        );
+        this.retry_after = Some(Duration::from_secs(1));
+        this
+    };
+
     /// An answer cannot be written: a defect.
     pub(in crate::admin) const INTERNAL: Self = Self::new(
         StatusCode::INTERNAL_SERVER_ERROR,

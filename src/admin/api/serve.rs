@@ -23,6 +23,7 @@ use crate::{
         admin_state::AdminState,
         overview::{NodeView, OverviewView},
         recent_traffic::RecentTraffic,
+        usage_parts::read_usage,
         visitor::Visitor,
     },
     http::{ServerState, not_cached},
@@ -80,7 +81,7 @@ async fn answer(
         Call::Usage => {
             let format = input.remove("format");
             let usage: GetUsage = login::read(input)?;
-            let usage = admin.run(usage, request.requester()).await?;
+            let usage = read_usage(admin, usage, request.requester()).await?;
             if format == Some("csv".into()) {
                 return Ok(csv(usage_csv(&usage)));
             }

@@ -77,7 +77,6 @@ pub(super) async fn log_in(context: PageContext<'_>, request: &AdminRequest) -> 
     match logins::log_in(context.admin, name, password, request.requester()).await {
         Ok(login) => Ok(begun(&login, request, &next(&form))),
         Err(error) => {
-            let wait = error.retry_after();
             let error = PageError::from(&error);
             let page = LoginPage {
                 name: form.get("name").to_owned(),
@@ -86,7 +85,7 @@ pub(super) async fn log_in(context: PageContext<'_>, request: &AdminRequest) -> 
                 notice: None,
             };
             let mut response = page_with(error.status, &page)?;
-            if let Some(wait) = wait {
+            if let Some(wait) = error.retry_after {
                 response.headers_mut().insert(header::RETRY_AFTER, wait);
             }
             Ok(response)

@@ -45,7 +45,10 @@ mod usage_page;
 mod usage_panel;
 mod visit;
 
-use actix_web::{HttpResponse, http::StatusCode};
+use actix_web::{
+    HttpResponse,
+    http::{StatusCode, header},
+};
 use askama::Template;
 
 pub(super) use self::page_context::PageContext;
@@ -304,8 +307,13 @@ fn refusal(error: &PageError) -> HttpResponse {
             _ => ("/", "Go to the dashboard"),
         },
     };
-    page_with(error.status, &page).unwrap_or_else(|error| {
+    let mut response = page_with(error.status, &page).unwrap_or_else(|error| {
         let sentence = format!("{error}\n");
         not_cached(error.status, "text/plain; charset=utf-8", sentence)
-    })
+    });
+    if let Some(wait) = &error.retry_after {
+        let headers = response.headers_mut();
+        headers.insert(header::RETRY_AFTER, wait.clone());
+    }
+    response
 }

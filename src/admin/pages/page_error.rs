@@ -1,6 +1,6 @@
 use std::fmt;
 
-use actix_web::http::StatusCode;
+use actix_web::http::{StatusCode, header::HeaderValue};
 use nearhead_tenants::administration::AdminError;
 
 use super::form::InvalidField;
@@ -11,16 +11,27 @@ use crate::admin::api::ApiError;
 pub(super) struct PageError {
     pub(super) status: StatusCode,
     message: String,
+    /// The header `Retry-After`, if it helps to wait.
+    pub(super) retry_after: Option<HeaderValue>,
 }
 
 impl PageError {
     fn new(status: StatusCode, message: impl Into<String>) -> Self {
         let message = message.into();
-        Self { status, message }
+        Self {
+            status,
+            message,
+            retry_after: None,
+        }
     }
 
     pub(super) fn not_allowed() -> Self {
         Self::new(StatusCode::FORBIDDEN, "Only administrators may do this.")
+    }
+
+    /// Something is not allowed to the visitor.
+    pub(super) fn forbidden(message: &str) -> Self {
+        Self::new(StatusCode::FORBIDDEN, message)
     }
 
     pub(super) fn malformed_form() -> Self {
@@ -28,10 +39,6 @@ impl PageError {
             StatusCode::BAD_REQUEST,
             "The form is malformed: send it again.",
         )
-    }
-    /// Something is not allowed to the visitor.
-    pub(super) fn forbidden(message: &str) -> Self {
-        Self::new(StatusCode::FORBIDDEN, message)
     }
 
     pub(super) fn internal() -> Self {
@@ -71,7 +78,10 @@ impl From<InvalidField> for PageError {
 
 impl From<&ApiError> for PageError {
     fn from(error: &ApiError) -> Self {
-        Self::new(error.status, sentence(&error.message))
+        Self {
+            retry_after: error.retry_after(),
+            ..Self::new(error.status, sentence(&error.message))
+        }
     }
 }
 

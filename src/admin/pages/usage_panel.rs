@@ -108,9 +108,9 @@ impl UsagePanel {
             },
         ]
         .map(|by| question(of, word, by));
-        let sums = visit.run(sums).await?;
-        let methods = visit.run(methods).await?;
-        let outcomes = visit.run(outcomes).await?;
+        let sums = visit.usage(sums).await?;
+        let methods = visit.usage(methods).await?;
+        let outcomes = visit.usage(outcomes).await?;
         let sum = sums.rows.first();
         let requests = sum.map_or(0, |row| row.requests);
         let is_used = sum.is_some_and(|row| row.requests + row.units + row.sessions > 0);

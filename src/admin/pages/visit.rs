@@ -7,14 +7,14 @@ use actix_web::{
     },
 };
 use askama::Template;
-use nearhead_tenants::administration::{MeView, Operation, WhoAmI};
+use nearhead_tenants::administration::{GetUsage, MeView, Operation, UsageView, WhoAmI};
 
 use super::{
     clock::Clock, form::Form, frame::Frame, loopback_call::reachable, page_context::PageContext,
     page_error::PageError,
 };
 use crate::{
-    admin::{admin_request::AdminRequest, visitor::Proof},
+    admin::{admin_request::AdminRequest, usage_parts::read_usage, visitor::Proof},
     http::{CHALLENGE, not_cached},
     tenants::{Administer, TenantsActor},
 };
@@ -59,6 +59,12 @@ impl<'a> Visit<'a> {
         TenantsActor: Handler<Administer<O>>,
     {
         run(self.context, self.request, operation).await
+    }
+
+    /// Asks for usage in the name of the visitor.
+    pub(super) async fn usage(&self, usage: GetUsage) -> Result<UsageView, PageError> {
+        let answer = read_usage(self.context.admin, usage, self.request.requester()).await;
+        answer.map_err(|error| PageError::from(&error))
     }
 
     /// What is around a page at this place.

@@ -8,6 +8,7 @@
 //! | `attacks` | what attackers try |
 //! | `logins` | how often passwords may be tried, and how often people may log in |
 //! | `try_it` | calls that the dashboard makes in the name of a visitor |
+//! | `usage_reads` | somebody who reads usage as fast as they can |
 //! | `documented` | the commands of the documentation |
 //! | `client` | a client that checks its answers with the OpenAPI document |
 
@@ -19,3 +20,4 @@ mod logins;
 mod people;
 mod refusals;
 mod try_it;
+mod usage_reads;

@@ -4,5 +4,5 @@
 mod contracts;
 #[path = "../../../src/access/issuer.rs"]
 mod issuer;
-mod prepared_store;
+pub(crate) mod prepared_store;
 mod refusals;

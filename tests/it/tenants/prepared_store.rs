@@ -18,6 +18,7 @@ use nearhead_tenants::{
     record::KeySettings,
     secret::{KeyPrefix, SecretDigest},
     store::{Commit, SqliteStore, TenantStore as _},
+    usage::UsageCell,
 };
 
 use crate::harness::{Server, scratch};
@@ -28,6 +29,7 @@ pub(crate) struct PreparedStore {
     directory: Directory,
     changes: Vec<Change>,
     accounts: Vec<AccountChange>,
+    usage: Vec<UsageCell>,
 }
 
 impl PreparedStore {
@@ -94,6 +96,11 @@ impl PreparedStore {
         self.accounts.extend(planned);
     }
 
+    /// Adds usage.
+    pub(crate) fn usage(&mut self, cells: Vec<UsageCell>) {
+        self.usage.extend(cells);
+    }
+
     /// Writes the store, and starts a program on it whose chain stays as it is. The scratch folder
     /// has this name.
     pub(crate) fn serve(&self, folder: &str, arguments: &[&str]) -> Server {
@@ -113,6 +120,9 @@ impl PreparedStore {
             ..Commit::default()
         };
         store.commit(&commit).unwrap();
+        for cells in self.usage.chunks(8_192) {
+            store.add_usage(cells).unwrap();
+        }
     }
 }
 

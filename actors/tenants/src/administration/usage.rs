@@ -22,7 +22,7 @@ use crate::{
 pub const USAGE_ROWS_MAX: usize = 20_000;
 
 /// Most rows that are read for it: these are always grouped by outcome.
-const ROWS_READ_MAX: usize = 60_000;
+pub(super) const ROWS_READ_MAX: usize = 60_000;
 
 /// The spans of time until now that may be asked for: a period, and as long as usage is kept.
 const LAST_MIN: Duration = Resolution::Minute.period();
@@ -147,6 +147,19 @@ impl Operation for GetUsage {
         administration: &mut Administration,
         by: &Requester,
     ) -> Result<UsageView, AdminError> {
+        let (query, by_outcome) = self.query(administration, by)?;
+        let answer = administration.store(StoreCall::Read, |store| store.usage(&query))?;
+        Ok(view_of(&query, answer, by_outcome))
+    }
+}
+
+impl GetUsage {
+    /// What is read for it, and whether the answer is grouped by outcome.
+    pub(super) fn query(
+        &self,
+        administration: &Administration,
+        by: &Requester,
+    ) -> Result<(UsageQuery, bool), AdminError> {
         let own = by.own_tenant()?;
         let (from, to) = self.range(by.now)?;
         let tenant = match &self.tenant {
@@ -164,35 +177,22 @@ impl Operation for GetUsage {
             (None, Some(tenant)) => UsageOf::Tenant(tenant),
             (None, None) => UsageOf::All,
         };
-        let resolution = Resolution::of_range(from, to, by.now);
         let GroupBy { outcome, .. } = self.by.0;
-        // Outcomes say which requests are errors.
-        let answer = administration.store(StoreCall::Read, |store| {
-            store.usage(&UsageQuery {
-                of,
-                resolution,
-                from,
-                to,
-                by: GroupBy {
-                    outcome: true,
-                    ..self.by.0
-                },
-                rows_max: ROWS_READ_MAX,
-            })
-        })?;
-        let (rows, is_truncated) = view_rows(answer, outcome);
-        Ok(UsageView {
-            from: resolution.start(from),
-            to: resolution.end(to),
-            period: u64::try_from(resolution.period().as_millis()).unwrap_or(u64::MAX),
-            latency_bounds: LATENCY_BOUNDS.map(millis).into(),
-            rows,
-            is_truncated,
-        })
+        let query = UsageQuery {
+            of,
+            resolution: Resolution::of_range(from, to, by.now),
+            from,
+            to,
+            // Outcomes say which requests are errors.
+            by: GroupBy {
+                outcome: true,
+                ..self.by.0
+            },
+            rows_max: ROWS_READ_MAX,
+        };
+        Ok((query, outcome))
     }
-}
 
-impl GetUsage {
     fn range(&self, now: UnixMillis) -> Result<(UnixMillis, UnixMillis), AdminError> {
         let (from, to) = match (self.from, self.to, self.last) {
             (Some(from), to, None) => (from, to.unwrap_or(now)),
@@ -219,6 +219,20 @@ impl GetUsage {
                 Err(AdminError::invalid("to", reason))
             }
         }
+    }
+}
+
+/// The answer to a query, grouped by outcome or not.
+pub(super) fn view_of(query: &UsageQuery, answer: UsageAnswer, by_outcome: bool) -> UsageView {
+    let resolution = query.resolution;
+    let (rows, is_truncated) = view_rows(answer, by_outcome);
+    UsageView {
+        from: resolution.start(query.from),
+        to: resolution.end(query.to),
+        period: u64::try_from(resolution.period().as_millis()).unwrap_or(u64::MAX),
+        latency_bounds: LATENCY_BOUNDS.map(millis).into(),
+        rows,
+        is_truncated,
     }
 }
 

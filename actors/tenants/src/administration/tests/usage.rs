@@ -50,6 +50,17 @@ fn scene() -> Scene {
     scene
 }
 
+/// Asks for usage part by part; also returns how many parts there were.
+fn read_in_parts(scene: &mut Scene, ask: Value, periods: u32) -> (UsageView, usize) {
+    let mut reading = scene.done(BeginUsage(of_json(ask)));
+    let mut parts = 0;
+    while !reading.is_done() {
+        reading = scene.done(ReadUsagePart { reading, periods });
+        parts += 1;
+    }
+    (reading.into_view(), parts)
+}
+
 /// Method, outcome, requests and errors of each row, and how many minutes ago it was.
 fn rows(view: &UsageView) -> Vec<Value> {
     let row = |row: &UsageRowView| {
@@ -98,6 +109,10 @@ fn usage_is_grouped_by_what_is_asked_for() {
         let view = scene.done(of_json::<GetUsage>(ask.clone()));
         assert_eq!(json!(rows(&view)), expected, "{ask}");
         assert!(!view.is_truncated);
+        for periods in [0, 1, 2, 7, u32::MAX] {
+            let (in_parts, _) = read_in_parts(&mut scene, ask.clone(), periods);
+            assert_eq!(in_parts, view, "{ask} {periods}");
+        }
     }
 }
 
@@ -185,6 +200,76 @@ fn rows_are_bounded() {
         json!({"last": "12h", "by": "time,method"}),
     ));
     assert_eq!((view.rows.len(), view.is_truncated), (USAGE_ROWS_MAX, true));
+    // What is beyond the bound is not read.
+    let ask = json!({"last": "12h", "by": "time,method"});
+    let (in_parts, parts) = read_in_parts(&mut scene, ask, 100);
+    assert_eq!((in_parts, parts), (view, 6));
     let view = scene.done(of_json::<GetUsage>(json!({"last": "12h", "by": "time"})));
     assert_eq!((view.rows.len(), view.is_truncated), (600, false));
+}
+
+/// More groups than there is room for are the same ones in parts.
+#[test]
+fn groups_in_parts_are_bounded() {
+    let mut scene = Scene::new();
+    let cells: Vec<_> = (0..65_000_u64)
+        .map(|method| UsageCell {
+            minute: UnixMillis(NOW.0 - (1 + method * 7 % 30) * MINUTE),
+            key: scene.alice.view.id,
+            tenant: None,
+            method: format!("method {:05}", method % 64_000).into(),
+            outcome: "ok".into(),
+            last: NOW,
+            used: Used {
+                requests: 1,
+                ..Used::default()
+            },
+        })
+        .collect();
+    scene.administration.add_usage(&cells).unwrap();
+    let ask = json!({"last": "1h", "by": "method"});
+    let view = scene.done(of_json::<GetUsage>(ask.clone()));
+    assert!(view.is_truncated);
+    assert_eq!(view.rows[0].requests, 2, "it is in two minutes");
+    for periods in [1, 4, 100] {
+        let (in_parts, _) = read_in_parts(&mut scene, ask.clone(), periods);
+        assert_eq!(in_parts, view, "{periods}");
+    }
+}
+
+/// An old beginning makes no parts in which there is nothing.
+#[test]
+fn parts_begin_where_usage_is_kept() {
+    let mut scene = scene();
+    let ask = json!({"from": 0, "to": NOW.0});
+    let (view, parts) = read_in_parts(&mut scene, ask.clone(), 16);
+    assert_eq!(parts, 2);
+    assert_eq!(scene.done(of_json::<GetUsage>(ask)), view);
+}
+
+/// Who may not see usage cannot begin to read it.
+#[test]
+fn parts_are_of_what_one_may_see() {
+    let mut scene = scene();
+    let of_bob = || BeginUsage(of_json(json!({"tenant": "bob"})));
+    let ann = scene.ann();
+    assert!(matches!(
+        scene.run(of_bob(), &ann),
+        Err(AdminError::NoTenant(_))
+    ));
+    let nobody = Requester::new(Identity::nobody(), None, NOW);
+    assert_eq!(
+        scene.run(of_bob(), &nobody).err(),
+        Some(AdminError::NotLoggedIn)
+    );
+    // Without a tenant, it is the own one.
+    let mut reading = scene.run(BeginUsage(GetUsage::default()), &ann).unwrap();
+    while !reading.is_done() {
+        let part = ReadUsagePart {
+            reading,
+            periods: 9,
+        };
+        reading = scene.run(part, &ann).unwrap();
+    }
+    assert_eq!(reading.into_view().rows[0].requests, 14);
 }
