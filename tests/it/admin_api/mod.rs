@@ -9,12 +9,15 @@
 //! | `logins` | how often passwords may be tried, and how often people may log in |
 //! | `try_it` | calls that the dashboard makes in the name of a visitor |
 //! | `usage_reads` | somebody who reads usage as fast as they can |
+//! | `failing_store` | a store that fails while the service runs |
 //! | `documented` | the commands of the documentation |
 //! | `client` | a client that checks its answers with the OpenAPI document |
 
 mod attacks;
 pub(crate) mod client;
 mod documented;
+#[cfg(target_os = "linux")]
+mod failing_store;
 mod keys;
 mod logins;
 mod people;
