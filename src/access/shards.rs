@@ -144,7 +144,9 @@ mod tests {
     proptest! {
         /// It is a map, and what comes later does not reach an earlier version.
         #[test]
-        fn versions_are_maps(steps in prop::collection::vec((0..400_u16, any::<Option<u64>>()), 0..600)) {
+        fn versions_are_maps(
+            steps in prop::collection::vec((0..400_u16, any::<Option<u64>>()), 0..600),
+        ) {
             let (mut shards, mut map) = (Tested::default(), BTreeMap::new());
             let mut versions = Vec::new();
             for (step, (id, value)) in steps.into_iter().enumerate() {
