@@ -136,7 +136,7 @@ fn check_key(visit: &Visit<'_>, key: &str) -> Result<(), PageError> {
     let is_local = request
         .from
         .is_some_and(|from| from.to_canonical().is_loopback());
-    match is_admin || is_local || key.local_only.is_none() {
+    match is_admin || is_local || key.local_only().is_none() {
         true => Ok(()),
         false => Err(PageError::forbidden(
             "Key: it serves the machine of nearhead alone.",
