@@ -1,4 +1,4 @@
-// Validates calls against an OpenAPI 3.1 document:
+// Validates an OpenAPI document against the meta-schema of OpenAPI 3.1, and calls against the document:
 //
 //   node openapi.mjs DOCUMENT CALLS
 //
@@ -12,16 +12,25 @@ const [document, calls] = process.argv.slice(2).map((file) => JSON.parse(readFil
 
 // strict: the document is no schema itself.
 const ajv = new Ajv2020({ strict: false, validateFormats: false })
+
+function mistake(what, errors) {
+  console.log(`mistake: ${what}${errors ? `: ${ajv.errorsText(errors)}` : ''}`.slice(0, 600))
+}
+
+const metaSchema = 'node_modules/@seriousme/openapi-schema-validator/schemas/v3.1/schema.json'
+const isDocument = ajv.compile(JSON.parse(readFileSync(new URL(metaSchema, import.meta.url), 'utf8')))
+if (!isDocument(document)) mistake('the document', isDocument.errors)
+// That leaves the schemas of the document to the meta-schema of JSON Schema.
+for (const [name, schema] of Object.entries(document.components.schemas)) {
+  if (!ajv.validateSchema(schema)) mistake(`the schema ${name}`, ajv.errors)
+}
+
 ajv.addSchema(document, 'document')
 const compiled = new Map()
 
 function check(pointer) {
   if (!compiled.has(pointer)) compiled.set(pointer, ajv.compile({ $ref: `document#${pointer}` }))
   return compiled.get(pointer)
-}
-
-function mistake(what, errors) {
-  console.log(`mistake: ${what}${errors ? `: ${ajv.errorsText(errors)}` : ''}`.slice(0, 600))
 }
 
 const escaped = (name) => encodeURIComponent(name.replaceAll('~', '~0').replaceAll('/', '~1'))
