@@ -75,7 +75,6 @@ fn is_same(one: &[u8], other: &[u8]) -> bool {
 }
 
 #[cfg(test)]
-#[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use std::cell::Cell;
 

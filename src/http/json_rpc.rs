@@ -58,7 +58,7 @@ impl WorkerState {
             Ok(key) => key,
             Err(response) => {
                 return Err(match drain(payload, timeout).await {
-                    Ok(()) => response,
+                    Ok(()) => *response,
                     Err(refusal) => refuse_body(refusal),
                 });
             }
@@ -109,20 +109,21 @@ impl WorkerState {
         key: &str,
         now: Now,
         access: &mut AccessEntry<'_>,
-    ) -> Result<Arc<ActiveKey>, HttpResponse> {
+    ) -> Result<Arc<ActiveKey>, Box<HttpResponse>> {
         let presented = credentials::presented(request, connection, key);
         let admitted =
             match credentials::admit(&self.server, &self.tokens, request, &presented, now) {
                 Ok(admitted) => admitted,
                 Err(refused) => {
                     self.count_refused(&refused.into(), access);
-                    return Err(refuse_entry(refused));
+                    return Err(Box::new(refuse_entry(refused)));
                 }
             };
         if !is_json(request) {
             let error = RpcError::InvalidHttp("content type must be application/json");
             self.count_refused(&error, access);
-            return Err(refuse(StatusCode::UNSUPPORTED_MEDIA_TYPE, &error));
+            let response = refuse(StatusCode::UNSUPPORTED_MEDIA_TYPE, &error);
+            return Err(Box::new(response));
         }
         Ok(admitted.key)
     }
