@@ -103,13 +103,26 @@ impl AdminWorker {
         }
     }
 
+    /// The host that a client has asked a trusted proxy for.
+    fn forwarded_host<'r>(&self, request: &'r HttpRequest) -> Option<&'r str> {
+        let peer = request.peer_addr()?.ip();
+        let proxies = &self.server.settings.trusted_proxies;
+        proxies.host(peer, request.headers())
+    }
+
     /// What answers a request, or why it is refused.
     fn route(&self, request: &HttpRequest) -> Result<(Endpoint, String), Box<HttpResponse>> {
-        if let Some(admin) = &self.admin
-            && let Err(reason) = admin.local_only.check_host(host(request))
-        {
-            let refusal = refuse(StatusCode::FORBIDDEN, &RpcError::NotLocal(reason));
-            return Err(Box::new(refusal));
+        if let Some(admin) = &self.admin {
+            // Both: a script may send any X-Forwarded-Host to its own host, and this machine may
+            // have a trusted proxy.
+            let forwarded = self.forwarded_host(request);
+            let hosts = [Some(host(request)), forwarded.map(Some)];
+            for host in hosts.into_iter().flatten() {
+                if let Err(reason) = admin.local_only.check_host(host) {
+                    let refusal = refuse(StatusCode::FORBIDDEN, &RpcError::NotLocal(reason));
+                    return Err(Box::new(refusal));
+                }
+            }
         }
         let listener = match self.admin {
             Some(_) => Listener::Admin,
@@ -190,7 +203,7 @@ impl AdminWorker {
         if let Some((account, from)) = visitor.as_ref().and_then(Visitor::logged_in).zip(from) {
             admin.throttle.lock().know(account, from);
         }
-        let origin = RequestOrigin::of(headers);
+        let origin = RequestOrigin::of(headers, self.forwarded_host(request));
         let is_ambient = visitor.as_ref().is_some_and(Visitor::is_ambient);
         let is_token = visitor.is_some() && !is_ambient;
         let is_foreign = match origin {

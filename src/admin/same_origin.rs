@@ -18,8 +18,8 @@ pub(super) enum RequestOrigin {
 impl RequestOrigin {
     /// By `Sec-Fetch-Site`, which a browser computes from the address that it shows, so that it
     /// holds behind a proxy that changes `Host`; else by `Origin`, which has to name the host that
-    /// the request was sent to.
-    pub(super) fn of(headers: &HeaderMap) -> Self {
+    /// the request was sent to. That is `forwarded` where a trusted proxy has changed `Host`.
+    pub(super) fn of(headers: &HeaderMap, forwarded: Option<&str>) -> Self {
         let single = |name| {
             let mut lines = headers.get_all(&name);
             let first = lines.next()?;
@@ -32,7 +32,8 @@ impl RequestOrigin {
         if let Some(site) = single(SEC_FETCH_SITE) {
             return Self::is_same(site == "same-origin");
         }
-        match (single(header::ORIGIN), single(header::HOST)) {
+        let host = forwarded.or_else(|| single(header::HOST));
+        match (single(header::ORIGIN), host) {
             (None, _) => Self::Unstated,
             (Some(origin), Some(host)) => Self::is_same(names(origin, host)),
             (Some(_), None) => Self::Foreign,
@@ -120,7 +121,24 @@ mod tests {
                 let name = HeaderName::from_static(name);
                 headers.append(name, value.parse().unwrap());
             }
-            assert_eq!(RequestOrigin::of(&headers), expected, "{lines:?}");
+            assert_eq!(RequestOrigin::of(&headers, None), expected, "{lines:?}");
+        }
+    }
+
+    #[test]
+    fn origins_behind_a_proxy() {
+        for (origin, expected) in [
+            ("http://admin.example.org:8443", Same),
+            ("https://admin.example.org:8443", Same),
+            ("https://admin.example.org", Foreign),
+            // What the proxy has asked for.
+            ("http://localhost:8590", Foreign),
+        ] {
+            let mut headers = HeaderMap::new();
+            headers.insert(header::HOST, "localhost:8590".parse().unwrap());
+            headers.insert(header::ORIGIN, origin.parse().unwrap());
+            let found = RequestOrigin::of(&headers, Some("admin.example.org:8443"));
+            assert_eq!(found, expected, "{origin}");
         }
     }
 }

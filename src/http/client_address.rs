@@ -9,6 +9,7 @@ use actix_web::http::header::{FORWARDED, HeaderMap, HeaderName, HeaderValue};
 use nearhead_tenants::allowlists::Network;
 
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+const X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
 const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 
 /// Most hops that are read, from the right: more than any request has. It bounds the work that a
@@ -47,15 +48,18 @@ impl TrustedProxies {
     /// Whether the client of a request that came from `peer` used TLS, as a trusted proxy says.
     pub(crate) fn is_tls(&self, peer: IpAddr, headers: &HeaderMap) -> bool {
         let is_https = |proto: &str| proto.eq_ignore_ascii_case("https");
-        // The leftmost is the proxy that the client has called.
-        let leftmost = |name| headers.get(name)?.to_str().ok();
-        let listed = leftmost(X_FORWARDED_PROTO)
-            .and_then(|line| line.split(',').next())
-            .is_some_and(|proto| is_https(proto.trim()));
-        let forwarded = leftmost(FORWARDED)
-            .and_then(|line| parameters(line, "proto"))
-            .is_some_and(|protos| protos.first().is_some_and(|proto| is_https(proto)));
-        self.contain(peer) && (listed || forwarded)
+        let listed = first(headers, X_FORWARDED_PROTO, listed_hops).is_some_and(is_https);
+        let forwarded = first(headers, FORWARDED, |line| parameters(line, "proto"));
+        self.contain(peer) && (listed || forwarded.is_some_and(is_https))
+    }
+
+    /// The host that the client of a request that came from `peer` has asked for, as a trusted
+    /// proxy says that has changed the header `Host`.
+    pub(crate) fn host<'h>(&self, peer: IpAddr, headers: &'h HeaderMap) -> Option<&'h str> {
+        let listed = || first(headers, X_FORWARDED_HOST, listed_hops);
+        let forwarded = || first(headers, FORWARDED, |line| parameters(line, "host"));
+        let host = self.contain(peer).then(|| listed().or_else(forwarded));
+        host.flatten().filter(|host| !host.is_empty())
     }
 
     /// The client's address by the headers; `None` if they give none.
@@ -94,6 +98,16 @@ impl TrustedProxies {
         }
         leftmost
     }
+}
+
+/// What a header says of the leftmost hop, which is the proxy that the client has called.
+fn first(
+    headers: &HeaderMap,
+    name: HeaderName,
+    read: fn(&str) -> Option<Vec<&str>>,
+) -> Option<&str> {
+    let line = headers.get(name)?.to_str().ok()?;
+    read(line)?.first().copied()
 }
 
 /// The hops of a line of `X-Forwarded-For`.

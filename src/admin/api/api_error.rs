@@ -68,7 +68,8 @@ impl ApiError {
         StatusCode::FORBIDDEN,
         "foreign_origin",
         "a change that a browser asks for has to come from a page of this listener: send Origin or \
-         Sec-Fetch-Site, or use an API token",
+         Sec-Fetch-Site, or use an API token. A proxy in between has to pass on the header Host, or \
+         to send it as X-Forwarded-Host and be in --trusted-proxy",
     );
 
     /// Only administrators may.

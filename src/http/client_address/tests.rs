@@ -206,3 +206,31 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn the_host_is_the_one_that_the_first_proxy_was_asked_for() {
+    let [listed, forwarded] = ["x-forwarded-host", "forwarded"].map(HeaderName::from_static);
+    for (peer, lines, expected) in [
+        (PEER, &[][..], None),
+        (PEER, &[(&listed, "a.org:8443")], Some("a.org:8443")),
+        (PEER, &[(&listed, "a.org, b.org")], Some("a.org")),
+        (PEER, &[(&listed, "")], None),
+        (PEER, &[(&forwarded, "host=\"a.org:1\"")], Some("a.org:1")),
+        (PEER, &[(&forwarded, "for=1.2.3.4, host=b.org")], None),
+        (PEER, &[(&forwarded, "host=\"")], None),
+        (
+            PEER,
+            &[(&forwarded, "host=b.org"), (&listed, "a.org")],
+            Some("a.org"),
+        ),
+        ("192.0.2.1", &[(&listed, "a.org")], None),
+        ("192.0.2.1", &[(&forwarded, "host=a.org")], None),
+    ] {
+        let mut headers = HeaderMap::new();
+        for (name, value) in lines {
+            headers.append((*name).clone(), HeaderValue::from_static(value));
+        }
+        let found = proxies().host(peer.parse().unwrap(), &headers);
+        assert_eq!(found, expected, "{peer} {lines:?}");
+    }
+}
