@@ -3,10 +3,10 @@
 use std::{
     cell::RefCell,
     collections::HashMap,
-    time::{Duration, SystemTime},
+    time::{Duration, Instant, SystemTime},
 };
 
-use actix::{Actor, ActorContext, Addr, ArbiterHandle, AsyncContext, Context, Handler};
+use actix::{Actor, ActorContext, Addr, ArbiterHandle, AsyncContext, Context, Handler, Response};
 use nearhead_actors::data_folder::DataFolder;
 use nearhead_tenants::{
     UnixMillis,
@@ -38,6 +38,9 @@ const EXPIRY: Duration = Duration::from_secs(60);
 
 /// For how long others have their turn if there is more to remove.
 const EXPIRY_PAUSE: Duration = Duration::from_millis(200);
+
+/// How soon an operation is tried again that needs what all keys used of late, while that is read.
+const RECENT_USE_RETRY: Duration = Duration::from_millis(50);
 
 /// Messages that wait for their turn; whoever sends more waits. A page or a script sends one at a
 /// time, so this is for many of them.
@@ -192,6 +195,15 @@ impl TenantsActor {
         self.show_state();
     }
 
+    /// Reads what all keys used of late, a part at a time. Others have as much time in between.
+    fn read_recent_use(&mut self, ctx: &mut Context<Self>) {
+        let (begun, now) = (Instant::now(), SystemTime::now().into());
+        if let Ok(true) = self.administration.read_recent_use(now) {
+            ctx.run_later(begun.elapsed(), |this, ctx| this.read_recent_use(ctx));
+        }
+        self.show_state();
+    }
+
     /// Shows whether the store works, and logs it when that changes. The service goes on with what
     /// it knows.
     fn show_state(&self) {
@@ -225,15 +237,32 @@ impl Actor for TenantsActor {
                 metrics.observe(&this.access);
             }
         });
-        ctx.run_interval(EXPIRY, |this, ctx| this.expire(ctx));
+        ctx.run_interval(EXPIRY, |this, ctx| {
+            this.expire(ctx);
+            this.read_recent_use(ctx);
+        });
+        self.read_recent_use(ctx);
     }
 }
 
-impl<O: Operation<Answer: 'static>> Handler<Administer<O>> for TenantsActor {
-    type Result = Result<O::Answer, AdminError>;
+impl<O> Handler<Administer<O>> for TenantsActor
+where
+    O: Operation<Answer: Send + 'static> + Send + 'static,
+{
+    type Result = Response<Result<O::Answer, AdminError>>;
 
-    fn handle(&mut self, request: Administer<O>, _: &mut Self::Context) -> Self::Result {
-        self.run(request)
+    fn handle(&mut self, request: Administer<O>, ctx: &mut Self::Context) -> Self::Result {
+        let now = SystemTime::now().into();
+        if request.operation.needs_recent_use() && !self.administration.knows_recent_use(now) {
+            // Just after the start. Others have their turn until it is read.
+            let actor = ctx.address();
+            return Response::fut(async move {
+                actix::clock::sleep(RECENT_USE_RETRY).await;
+                let asked_again = actor.send(request).await;
+                asked_again.unwrap_or(Err(AdminError::Stopping))
+            });
+        }
+        Response::reply(self.run(request))
     }
 }
 

@@ -202,6 +202,10 @@ fn time_queries(store: &mut SqliteStore, now: UnixMillis) {
         key: true,
         ..GroupBy::default()
     };
+    let by_key_and_outcome = GroupBy {
+        outcome: true,
+        ..by_key
+    };
     let end = now.after(Duration::from_secs(3_600));
     for (what, of, resolution, by) in [
         (
@@ -227,6 +231,12 @@ fn time_queries(store: &mut SqliteStore, now: UnixMillis) {
             UsageOf::All,
             Resolution::Hour,
             by_time,
+        ),
+        (
+            "usage of all keys by outcome, all hours",
+            UsageOf::All,
+            Resolution::Hour,
+            by_key_and_outcome,
         ),
         (
             "units of the day by key",

@@ -108,6 +108,12 @@ pub trait Operation: Sized {
     /// Whether it reads usage, so that what was counted is to be stored before.
     const READS_USAGE: bool = false;
 
+    /// Whether it needs what all keys used in the last 24 hours, which is read in the background
+    /// (see [`Administration::read_recent_use`]). If that is not known yet, the operation reads it.
+    fn needs_recent_use(&self) -> bool {
+        false
+    }
+
     /// Does it.
     ///
     /// # Errors
@@ -131,7 +137,7 @@ pub struct Administration {
     /// Made when a list is first asked for.
     rows: Option<KeyRows>,
     /// What keys used in the last 24 hours, for a list that is sorted by it.
-    recent: Option<RecentUse>,
+    recent: RecentUse,
     changed: Changed,
     failures: BTreeMap<StoreCall, StoreError>,
 }
@@ -220,7 +226,7 @@ impl Administration {
             configured: ConfiguredKeys::new(configured),
             methods: methods.into_iter().map(Into::into).collect(),
             rows: None,
-            recent: None,
+            recent: RecentUse::default(),
             changed: Changed::default(),
             failures: BTreeMap::new(),
         })
@@ -301,7 +307,9 @@ impl Administration {
     /// # Errors
     /// The store cannot be written.
     pub fn add_usage(&mut self, cells: &[UsageCell]) -> Result<(), StoreError> {
-        self.store(StoreCall::AddUsage, |store| store.add_usage(cells))
+        self.store(StoreCall::AddUsage, |store| store.add_usage(cells))?;
+        self.recent.add(cells);
+        Ok(())
     }
 
     /// Removes a bounded part of what is over at `now`: old usage and audit, logins and API tokens.

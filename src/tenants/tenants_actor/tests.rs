@@ -9,8 +9,9 @@ use actix::Arbiter;
 use nearhead_actors::{data_folder::DataRoot, head::Head};
 use nearhead_tenants::{
     administration::{
-        CreateKey, CreateTenant, GetKey, GetUsage, Identity, LimitsPatch, NewKeyView, Patch,
-        QuotaPatch, Requester, RevokeKey, SettingsPatch, TenantView, UpdateKey, UpdateTenant,
+        CreateKey, CreateTenant, GetKey, GetUsage, Identity, KeySort, LimitsPatch, ListKeys,
+        NewKeyView, Patch, QuotaPatch, Requester, RevokeKey, SettingsPatch, TenantView, UpdateKey,
+        UpdateTenant,
     },
     audit::{AuditPage, AuditQuery},
     id::KeyId,
@@ -370,4 +371,34 @@ async fn changes_at_once_are_in_force_one_by_one() {
     // What changes nothing leaves sessions their keys.
     served.run(GetUsage::default()).await.unwrap();
     assert_eq!(served.access.version(), before + 20);
+}
+
+/// What all keys used of late is read after the start; a revocation does not wait for it.
+#[actix::test]
+async fn a_list_by_usage_holds_nobody_up() {
+    let served = start(None).await;
+    served.create_tenant(0).await;
+    let made = served.create_key().await;
+    served.use_units(made.view.id, 7).await;
+    let by = || Requester::new(Identity::command_line(), None, now().unix);
+    let list = ListKeys {
+        sort: KeySort::Requests24h,
+        descending: true,
+        ..ListKeys::default()
+    };
+    let list = served.actor.send(Administer {
+        operation: list,
+        by: by(),
+    });
+    let revoke = served.actor.send(Administer {
+        operation: RevokeKey { id: made.view.id },
+        by: by(),
+    });
+    let (list, revoke) = (actix::spawn(list), actix::spawn(revoke));
+    revoke.await.unwrap().unwrap().unwrap();
+    let is_first = !list.is_finished();
+    let keys = list.await.unwrap().unwrap().unwrap().keys;
+    assert!(is_first);
+    assert_eq!(keys[0].id, made.view.id);
+    assert_eq!(keys[0].last24h.units, 7);
 }

@@ -70,7 +70,7 @@ pub enum AdminError {
     )]
     TooManyRotations(usize),
     /// Nobody could administer any more.
-    #[error("{0} is the only administrator: create another one first")]
+    #[error("the only administrator is {0}: create another one first")]
     LastAdministrator(Name),
     /// The first account was made already.
     #[error("there is an account already: log in with it")]
@@ -81,6 +81,9 @@ pub enum AdminError {
     /// The store cannot be read or written. The message is for those who may not know where it is.
     #[error("the store failed, and nothing was changed: the log has the reason")]
     Store(#[source] StoreError),
+    /// What administers ends.
+    #[error("the service is stopping")]
+    Stopping,
 }
 
 /// Kinds of errors, each of which has a status in HTTP.
@@ -162,6 +165,7 @@ impl AdminError {
             Self::LastAdministrator(_) => (Kind::Conflict, "last_administrator"),
             Self::HasAccounts => (Kind::Conflict, "has_accounts"),
             Self::Store(_) => (Kind::Unavailable, "store_failed"),
+            Self::Stopping => (Kind::Unavailable, "stopping"),
         }
     }
 }

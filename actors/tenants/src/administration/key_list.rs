@@ -1,4 +1,4 @@
-use std::sync::Arc;
+use std::collections::HashMap;
 
 use serde::{Deserialize, Serialize};
 
@@ -51,6 +51,10 @@ impl Operation for ListKeys {
 
     const READS_USAGE: bool = true;
 
+    fn needs_recent_use(&self) -> bool {
+        self.sort == KeySort::Requests24h
+    }
+
     fn run(
         self,
         administration: &mut Administration,
@@ -75,18 +79,27 @@ impl Operation for ListKeys {
             limit,
             now: by.now,
         };
-        let (ids, total) = match self.sort {
+        let (ids, total, used) = match self.sort {
             KeySort::Requests24h => {
-                let recent = administration.recent_use(by.now)?;
-                let requests = |id| recent.get(&id).map_or(0, |used| used.requests);
-                administration.rows().page(&query, requests)
+                administration.rows();
+                administration.find_recent_use(by.now)?;
+                let Administration { rows, recent, .. } = &*administration;
+                let recent = recent.known(by.now);
+                let used = |id| recent.and_then(|all| all.get(&id)).copied();
+                let requests = |id| used(id).map_or(0, |used| used.requests);
+                let rows = rows.as_ref();
+                let page = rows.map(|rows| rows.page(&query, requests));
+                let (ids, total) = page.unwrap_or_default();
+                // The numbers by which they are sorted.
+                let used = ids.iter().filter_map(|id| Some((*id, used(*id)?)));
+                let used: HashMap<_, _> = used.collect();
+                (ids, total, used)
             }
-            _ => administration.rows().page(&query, |_| 0),
-        };
-        let used = match self.sort {
-            // The numbers by which they are sorted.
-            KeySort::Requests24h => administration.recent_use(by.now)?,
-            _ => Arc::new(administration.last_24h(ids.clone(), by.now)?),
+            _ => {
+                let (ids, total) = administration.rows().page(&query, |_| 0);
+                let used = administration.last_24h(ids.clone(), by.now)?;
+                (ids, total, used)
+            }
         };
         let views = ids.into_iter().filter_map(|id| {
             let view = administration.bare_key_view(id, by)?;

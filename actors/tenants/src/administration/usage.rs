@@ -1,10 +1,9 @@
-use std::{collections::HashMap, fmt, str::FromStr, sync::Arc, time::Duration};
+use std::{collections::HashMap, fmt, str::FromStr, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
 use super::{
     AdminError, Administration, Last24h, Operation, Requester, Span, StoreCall, TenantRef,
-    recent_use::RecentUse,
 };
 use crate::{
     UnixMillis,
@@ -27,9 +26,6 @@ pub(super) const ROWS_READ_MAX: usize = 60_000;
 /// The spans of time until now that may be asked for: a period, and as long as usage is kept.
 const LAST_MIN: Duration = Resolution::Minute.period();
 const LAST_MAX: Duration = Resolution::Day.kept();
-
-/// How long the usage of all keys is held.
-const RECENT: Duration = Duration::from_secs(60);
 
 const DAY: Duration = Resolution::Day.period();
 
@@ -306,34 +302,17 @@ impl Administration {
     ) -> Result<HashMap<KeyId, Last24h>, StoreError> {
         match keys.is_empty() {
             true => Ok(HashMap::new()),
-            false => self.last_24h_of(UsageOf::Keys(keys), now),
+            false => self.last_24h_of(keys, now),
         }
-    }
-
-    /// What all keys used in the last 24 hours, as of a minute ago at most: this reads much.
-    pub(super) fn recent_use(
-        &mut self,
-        now: UnixMillis,
-    ) -> Result<Arc<HashMap<KeyId, Last24h>>, StoreError> {
-        let is_recent = |recent: &&RecentUse| (recent.at..=recent.at.after(RECENT)).contains(&now);
-        if let Some(recent) = self.recent.as_ref().filter(is_recent) {
-            return Ok(Arc::clone(&recent.used));
-        }
-        let used = Arc::new(self.last_24h_of(UsageOf::All, now)?);
-        self.recent = Some(RecentUse {
-            at: now,
-            used: Arc::clone(&used),
-        });
-        Ok(used)
     }
 
     fn last_24h_of(
         &mut self,
-        of: UsageOf,
+        keys: Vec<KeyId>,
         now: UnixMillis,
     ) -> Result<HashMap<KeyId, Last24h>, StoreError> {
         let query = UsageQuery {
-            of,
+            of: UsageOf::Keys(keys),
             resolution: Resolution::Hour,
             from: now.before(DAY),
             to: now,
@@ -347,12 +326,9 @@ impl Administration {
         let answer = self.store(StoreCall::Read, |store| store.usage(&query))?;
         let mut all: HashMap<KeyId, Last24h> = HashMap::new();
         for row in answer.rows {
-            let errors = errors_of(&row);
             if let Some(key) = row.key {
                 let sum = all.entry(key).or_default();
-                sum.requests = sum.requests.saturating_add(row.used.requests);
-                sum.errors = sum.errors.saturating_add(errors);
-                sum.units = sum.units.saturating_add(row.used.units);
+                sum.add(row.outcome.as_deref(), &row.used);
             }
         }
         Ok(all)
@@ -409,6 +385,48 @@ impl Administration {
         Ok(used
             .filter_map(|row| Some((row.key?, row.used.units)))
             .collect())
+    }
+}
+
+impl Administration {
+    /// Whether it is known what all keys used in the last 24 hours, by which a list is sorted. If
+    /// the store fails, a list has to say so.
+    #[must_use]
+    pub fn knows_recent_use(&self, now: UnixMillis) -> bool {
+        self.recent.known(now).is_some() || self.failures.contains_key(&StoreCall::Read)
+    }
+
+    /// Reads a part of what all keys used in the last 24 hours. Says whether there is more to read.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub fn read_recent_use(&mut self, now: UnixMillis) -> Result<bool, StoreError> {
+        let Some(hour) = self.recent.next(now) else {
+            return Ok(false);
+        };
+        let query = UsageQuery {
+            of: UsageOf::All,
+            resolution: Resolution::Hour,
+            from: hour,
+            to: hour.after(Resolution::Hour.period()),
+            by: GroupBy {
+                key: true,
+                outcome: true,
+                ..GroupBy::default()
+            },
+            rows_max: usize::MAX,
+        };
+        let answer = self.store(StoreCall::Read, |store| store.usage(&query))?;
+        self.recent.read(hour, &answer.rows, now);
+        Ok(self.recent.is_partial())
+    }
+
+    /// Reads what all keys used in the last 24 hours, if that is not known.
+    pub(super) fn find_recent_use(&mut self, now: UnixMillis) -> Result<(), StoreError> {
+        if self.recent.known(now).is_none() {
+            while self.read_recent_use(now)? {}
+        }
+        Ok(())
     }
 }
 

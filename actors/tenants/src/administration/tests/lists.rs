@@ -284,16 +284,16 @@ fn a_page_of_100_000_keys_is_little_work() {
         let comparisons = administration.rows().comparisons.get();
         assert!(comparisons <= 8 * KEYS, "{list}: {comparisons} comparisons");
         let queries = store.usage_queries.lock().unwrap().clone();
-        let of_page = match list["sort"] == "requests24h" {
-            true => 0,
-            false => page,
+        let expected = match list["sort"] == "requests24h" {
+            true => vec![0; 25],
+            false => vec![page],
         };
-        assert_eq!(queries, [of_page], "{list}");
+        assert_eq!(queries, expected, "{list}");
     }
-    // What all keys used is read once a minute.
-    store.usage_queries.lock().unwrap().clear();
-    for (seconds, queries) in [(59, 0), (61, 1)] {
-        let by = at(admin(), UnixMillis(NOW.0 + seconds * 1_000));
+    // Of what all keys used, an hour is read at a time: the 24 before this one, and it.
+    for (hours, queries) in [(0, 0), (1, 0), (2, 25)] {
+        store.usage_queries.lock().unwrap().clear();
+        let by = at(admin(), UnixMillis(NOW.0 + hours * 3_600_000));
         let list = of_json::<ListKeys>(json!({"sort": "requests24h", "limit": 50}));
         list.run(&mut administration, &by).unwrap();
         assert_eq!(store.usage_queries.lock().unwrap().len(), queries);
@@ -309,4 +309,47 @@ fn a_page_of_100_000_keys_is_little_work() {
     let mut administration = open(&store);
     GetKey { id }.run(&mut administration, &admin()).unwrap();
     assert!(administration.rows.is_none());
+}
+
+/// What was read in parts, and what is added meanwhile, is what one query for all of it says.
+#[test]
+fn what_keys_used_of_late_is_read_in_parts() {
+    let mut scene = scene();
+    let hour = |hours: u64| UnixMillis(NOW.0 + hours * 3_600_000);
+    let requests = |scene: &mut Scene, now: UnixMillis| -> Vec<(String, u64)> {
+        let list = of_json::<ListKeys>(json!({"sort": "requests24h", "descending": true}));
+        let list = scene.run(list, &at(admin(), now)).unwrap();
+        let used = list.keys.iter();
+        let used = used.map(|key| (key.name.to_string(), key.last24h.requests));
+        used.filter(|(_, requests)| *requests > 0).collect()
+    };
+    let use_once = |scene: &mut Scene, at: UnixMillis| {
+        let cell = used(scene.bob.view.id, at, "ok", 1);
+        scene.administration.add_usage(&[cell]).unwrap();
+    };
+    assert!(!scene.administration.knows_recent_use(NOW));
+    let mut parts = 1;
+    while scene.administration.read_recent_use(NOW).unwrap() {
+        // One in an hour that was read, and one that is still to be read.
+        if parts == 12 {
+            use_once(&mut scene, UnixMillis(NOW.0 - 20 * 3_600_000));
+            use_once(&mut scene, NOW);
+        }
+        assert!(!scene.administration.knows_recent_use(NOW));
+        parts += 1;
+    }
+    assert_eq!(parts, 25);
+    use_once(&mut scene, NOW);
+    let queries = scene.store.usage_queries.lock().unwrap().len();
+    let found = requests(&mut scene, NOW);
+    assert!(found.contains(&("y".to_owned(), 3)), "{found:?}");
+    // The next hour: the old sums serve until the new ones are read.
+    assert!(scene.administration.knows_recent_use(hour(1)));
+    assert_eq!(requests(&mut scene, hour(1)), found);
+    assert_eq!(scene.store.usage_queries.lock().unwrap().len(), queries);
+    while scene.administration.read_recent_use(hour(5)).unwrap() {}
+    let found = requests(&mut scene, hour(5));
+    assert!(found.contains(&("y".to_owned(), 2)), "{found:?}");
+    assert!(!scene.administration.knows_recent_use(hour(30)));
+    assert_eq!(requests(&mut scene, hour(30)), []);
 }

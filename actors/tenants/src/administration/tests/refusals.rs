@@ -298,7 +298,7 @@ fn accounts_and_tokens() {
     let last = RemoveAccount {
         name: "root".parse().unwrap(),
     };
-    let message = "root is the only administrator";
+    let message = "the only administrator is root";
     check(scene, last, Kind::Conflict, "last_administrator", message);
     let token = |expires: Option<UnixMillis>| CreateToken {
         name: name(),
