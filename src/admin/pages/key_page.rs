@@ -35,6 +35,7 @@ struct KeyPage {
     /// Why it lets nobody in, or not for long.
     standing: Option<&'static str>,
     usage: UsagePanel,
+    /// None if it lets nobody in.
     snippets: Vec<Snippet>,
     form: Form,
     secret_is_required: bool,
@@ -85,7 +86,10 @@ pub(super) async fn show_with(visit: &Visit<'_>, error: Option<PageError>) -> An
                 && key.replaced_by.is_none(),
             standing: standing(&key),
             usage,
-            snippets: snippets(&visit.public_url(), PLACEHOLDER),
+            snippets: match key.state {
+                KeyState::Active => snippets(&visit.public_url(), PLACEHOLDER),
+                KeyState::Expired | KeyState::Revoked => Vec::new(),
+            },
             form,
             secret_is_required: secret.is_some_and(|secret| secret.required),
             secret_exempts: secret.is_some_and(|secret| secret.exempts),

@@ -1,6 +1,6 @@
 use askama::Template;
 
-use super::{frame::Frame, snippets::Snippet};
+use super::{frame::Frame, show, snippets::Snippet};
 use crate::admin::assets;
 
 /// Shows what was made, this once: a key, a secret or a token.

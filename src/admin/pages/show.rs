@@ -85,10 +85,10 @@ pub(super) fn named_node_state(of: &str) -> State {
     }
 }
 
-/// The first characters of a key.
+/// The first characters of a key; none of one that the configuration names, which may be short.
 pub(super) fn prefix(key: &KeyView) -> String {
     match key.prefix.as_str() {
-        "" => "…".to_owned(),
+        "" => "–".to_owned(),
         prefix => format!("{prefix}…"),
     }
 }
@@ -223,6 +223,29 @@ fn flatten(path: &str, value: &Value, parts: &mut Vec<String>) {
         other => other.to_string(),
     };
     parts.push(format!("{path}: {text}"));
+}
+
+/// A fixed text, whose parts in backticks are code.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct WithCode(&'static str);
+
+/// Its words are fixed.
+impl HtmlSafe for WithCode {}
+
+impl fmt::Display for WithCode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, part) in self.0.split('`').enumerate() {
+            match index % 2 {
+                0 => f.write_str(part)?,
+                _ => write!(f, "<code>{part}</code>")?,
+            }
+        }
+        Ok(())
+    }
+}
+
+pub(super) const fn with_code(text: &&'static str) -> WithCode {
+    WithCode(*text)
 }
 
 /// A bar that is filled up to a share. A picture, because the style of an element may not be set in

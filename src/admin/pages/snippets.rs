@@ -19,7 +19,9 @@ pub(super) fn snippets(url: &str, key: &str) -> Vec<Snippet> {
     let codes = [
         (
             "curl",
-            format!("curl -s {url}/v3/{key} -H 'content-type: application/json' \\\n  -d '{call}'"),
+            format!(
+                "curl -s {url}/v3/{key} \\\n  -H 'content-type: application/json' \\\n  -d '{call}'"
+            ),
         ),
         (
             "ethers",

@@ -4,9 +4,10 @@ use actix_web::http::StatusCode;
 use askama::Template;
 use nearhead_tenants::{
     administration::{
-        CreateTenant, GetTenant, ListTenants, RecordSource, RemoveTenant, TenantListView,
-        TenantRef, TenantView, UpdateTenant,
+        CreateTenant, GetTenant, ListAccounts, ListTenants, ListTokens, RecordSource, RemoveTenant,
+        TenantListView, TenantName, TenantRef, TenantView, UpdateTenant,
     },
+    id::TenantId,
     name::Name,
 };
 
@@ -166,6 +167,30 @@ async fn try_update(visit: &Visit<'_>) -> Result<TenantView, PageError> {
     visit.run(update).await
 }
 
+/// Most names in a sentence.
+const NAMED: usize = 10;
+
+/// The accounts and API tokens that are removed with a tenant, in words.
+async fn holders(visit: &Visit<'_>, of: TenantId) -> Result<String, PageError> {
+    let is_of = |tenant: &Option<TenantName>| tenant.as_ref().is_some_and(|one| one.id == of);
+    let accounts = visit.run(ListAccounts {}).await?.accounts.into_iter();
+    let accounts = accounts.filter(|account| is_of(&account.tenant));
+    let accounts = accounts.map(|account| format!("the account {}", account.name));
+    let tokens = visit.run(ListTokens {}).await?.tokens.into_iter();
+    let tokens = tokens.filter(|token| is_of(&token.tenant));
+    let tokens = tokens.map(|token| format!("the API token {}", token.name));
+    let mut names: Vec<String> = accounts.chain(tokens).collect();
+    let more = names.len().saturating_sub(NAMED);
+    names.truncate(NAMED);
+    if more > 0 {
+        names.push(format!("{} more", show::count(&more)));
+    }
+    Ok(match names.is_empty() {
+        true => "It has no accounts and no API tokens.".to_owned(),
+        false => format!("These are removed, too: {}.", names.join(", ")),
+    })
+}
+
 /// Asks before a tenant is removed.
 pub(super) async fn confirm_removal(visit: &Visit<'_>) -> Answer {
     visit.check_admin()?;
@@ -176,14 +201,14 @@ pub(super) async fn confirm_removal(visit: &Visit<'_>) -> Answer {
         frame: visit.frame("/tenants"),
         title: format!("Remove {}", tenant.name),
         lead: format!(
-            "The tenant {} is removed with {} {plural}, of which {} let clients in now.",
+            "The tenant {} is removed with {} {plural}; {} of them can be used now.",
             tenant.name,
             show::count(&keys),
             show::count(&tenant.keys.active),
         ),
         destroys: vec![
             "Requests with its keys are refused with 401 within a second, and their open sessions are closed.".to_owned(),
-            "The accounts and API tokens of its holders are removed, too.".to_owned(),
+            holders(visit, tenant.id).await?,
             "This cannot be undone. The audit stays.".to_owned(),
         ],
         action: format!("/tenants/{}/remove", tenant.id),

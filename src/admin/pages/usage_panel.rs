@@ -43,6 +43,7 @@ pub(super) enum UsageOf {
 
 /// The part of a page that shows usage.
 pub(super) struct UsagePanel {
+    pub(super) title: &'static str,
     pub(super) ranges: Vec<Range>,
     pub(super) csv: String,
     pub(super) json: String,
@@ -144,6 +145,11 @@ impl UsagePanel {
             ("by", &"time" as _),
         ];
         Ok(Self {
+            title: match of {
+                UsageOf::All if visit.frame("/usage").is_admin => "All keys",
+                UsageOf::All => "Your keys",
+                UsageOf::Tenant(_) | UsageOf::Key(_) => "Usage",
+            },
             ranges: ranges.collect(),
             csv: export("csv"),
             json: export(""),

@@ -5,10 +5,14 @@ const DAY = 86400
 // What one period is called, by its length in milliseconds.
 const PERIODS = { 60000: 'minute', 3600000: 'hour', 86400000: 'day' }
 
+// The steps of an axis of whole numbers.
+const WHOLE = [...Array(16).keys()].flatMap((power) => [1, 2, 5].map((step) => step * 10 ** power))
+
 // What each kind of chart shows: its series, with the class of each colour. A value is of one row, or of none.
 const KINDS = {
   requests: {
     unit: (period) => `per ${period}`,
+    steps: WHOLE,
     series: [
       { name: 'answered', colour: 'accent', value: (row) => (row ? row.requests - row.errors : 0), fill: true },
       { name: 'errors', colour: 'bad', value: (row) => (row ? row.errors : 0) },
@@ -16,6 +20,7 @@ const KINDS = {
   },
   units: {
     unit: (period) => `per ${period}`,
+    steps: WHOLE,
     series: [{ name: 'units', colour: 'accent', value: (row) => (row ? row.units : 0), fill: true }],
   },
   latency: {
@@ -118,7 +123,7 @@ function draw(figure, usage, isNew) {
           space: 60,
           values: (_, ticks) => ticks.map((tick) => (span > 2 * DAY ? DATE : TIME).format(tick * 1000)),
         },
-        { ...axis, font, size: 52, values: (_, ticks) => ticks.map((tick) => SHORT.format(tick)) },
+        { ...axis, font, size: 52, ...(kind.steps && { incrs: kind.steps }), values: (_, ticks) => ticks.map((tick) => SHORT.format(tick)) },
       ],
       series: [
         {},
