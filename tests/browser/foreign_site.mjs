@@ -12,13 +12,21 @@ export async function serve() {
   return { origin: `http://127.0.0.1:${server.address().port}`, close: () => server.close() }
 }
 
-/** Makes a call from the page; returns the status, the answer, and the header with its price. */
-export async function call(page, url, method, params = []) {
-  return page.evaluate(async ([url, method, params]) => {
+/** Makes a call from the page; returns the status, the answer, and the headers that its script may read. */
+export async function call(page, url, method, { params = [], authorization } = {}) {
+  return page.evaluate(async ([url, method, params, authorization]) => {
     const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method, params })
-    const answer = await fetch(url, { method: 'POST', headers: { 'content-type': 'application/json' }, body })
-    return { status: answer.status, units: answer.headers.get('x-nearhead-units'), body: await answer.json() }
-  }, [url, method, params])
+    const headers = { 'content-type': 'application/json', ...(authorization && { authorization }) }
+    const answer = await fetch(url, { method: 'POST', headers, body })
+    return { status: answer.status, headers: Object.fromEntries(answer.headers), body: await answer.json() }
+  }, [url, method, params, authorization])
+}
+
+/** Makes a call from the page; returns what its script sees of the answer, and the headers that were sent. */
+export async function callAndListen(page, url, method) {
+  const isAnswer = (response) => response.url() === url && response.request().method() === 'POST'
+  const [response, seen] = await Promise.all([page.waitForResponse(isAnswer), call(page, url, method)])
+  return { ...seen, sent: await response.allHeaders() }
 }
 
 /** Opens a session with a subscription; `closed` resolves to the code and the reason of its end. */

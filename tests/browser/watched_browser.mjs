@@ -18,9 +18,9 @@ function executable() {
   return found
 }
 
-/** Launches the browser. */
-export async function launch() {
-  return chromium.launch({ executablePath: executable(), args: ['--disable-gpu'] })
+/** Launches the browser, with these arguments besides. */
+export async function launch(args = []) {
+  return chromium.launch({ executablePath: executable(), args: ['--disable-gpu', ...args] })
 }
 
 /** What pages did that they may not do, a line each. */
@@ -47,7 +47,9 @@ export async function watchedPage(browser, origin, options = {}) {
   page.on('console', (message) => {
     // A status such as 403 of a form that is refused on purpose.
     const isStatus = message.text().startsWith('Failed to load resource: the server responded with a status of 4')
-    if (['error', 'warning'].includes(message.type()) && !isStatus) report(`writes to the console: ${message.text()}`)
+    // Without TLS, the browser says that it ignores one of the headers.
+    const isWithoutTls = message.text().startsWith('The Cross-Origin-Opener-Policy header has been ignored')
+    if (['error', 'warning'].includes(message.type()) && !isStatus && !isWithoutTls) report(`writes to the console: ${message.text()}`)
   })
   await context.addInitScript(() => {
     document.addEventListener('securitypolicyviolation', (event) => {
@@ -82,4 +84,38 @@ export async function checkStill(page, name) {
 export async function checkWidth(page, name) {
   const [content, window_] = await page.evaluate(() => [document.documentElement.scrollWidth, innerWidth])
   if (content > window_) violations.push(`${name}: is ${content} px wide, the window ${window_}`)
+}
+
+/** Fails if something that the keyboard reaches on the page does not show that it has the focus. */
+export async function checkFocus(page, name) {
+  await page.evaluate(() => document.activeElement.blur())
+  const seen = new Set()
+  for (;;) {
+    await page.keyboard.press('Tab')
+    const focused = await page.evaluate(() => {
+      const element = document.activeElement
+      if (element === document.body) return null
+      window.places ??= new Map()
+      if (!window.places.has(element)) window.places.set(element, window.places.size)
+      const { outlineStyle, outlineWidth, outlineOffset } = getComputedStyle(element)
+      const [width, offset] = [outlineWidth, outlineOffset].map(parseFloat)
+      const { left, top, right, bottom } = element.getBoundingClientRect()
+      // What an ancestor cuts off of the outline is not seen.
+      let [l, t, r, b] = [left - offset, top - offset, right + offset, bottom + offset]
+      for (let parent = element.parentElement; parent; parent = parent.parentElement) {
+        if (getComputedStyle(parent).overflow === 'visible') continue
+        const box = parent.getBoundingClientRect()
+        ;[l, t, r, b] = [Math.max(l, box.left), Math.max(t, box.top), Math.min(r, box.right), Math.min(b, box.bottom)]
+      }
+      const isCut = l > left - offset || t > top - offset || r < right + offset || b < bottom + offset
+      return {
+        place: window.places.get(element),
+        what: `${element.tagName.toLowerCase()} ${element.id || element.textContent.trim().slice(0, 30)}`,
+        isShown: outlineStyle !== 'none' && width >= 2 && !isCut,
+      }
+    })
+    if (!focused || seen.has(focused.place)) return seen.size
+    seen.add(focused.place)
+    if (!focused.isShown) violations.push(`${name}: ${focused.what} does not show the focus`)
+  }
 }

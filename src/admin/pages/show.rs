@@ -245,7 +245,7 @@ impl fmt::Display for WithCode {
 }
 
 pub(super) const fn with_code(text: &&'static str) -> WithCode {
-    WithCode(*text)
+    WithCode(text)
 }
 
 /// A bar that is filled up to a share. A picture, because the style of an element may not be set in

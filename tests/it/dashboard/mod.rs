@@ -1,21 +1,61 @@
 //! The dashboard in a real browser: tests/browser does what a person does, and keeps pictures of
 //! every page under target/screenshots.
+//!
+//! | file | what it is |
+//! |---|---|
+//! | `nodes` | the pages of nodes that fail and recover |
+//! | `behind_a_proxy` | a browser that reaches the dashboard through a proxy |
+//! | `nginx` | the proxy |
 
-use std::{fs, os::unix::fs::PermissionsExt as _, path::Path, process::Command};
+mod behind_a_proxy;
+mod nginx;
+mod nodes;
+
+use std::{
+    fs,
+    os::unix::fs::PermissionsExt as _,
+    path::{Path, PathBuf},
+    process::Command,
+};
 
 use crate::{
     admin_api::client::Admin,
     harness::{Process, Server, check, installed, nearhead, scratch, wait_until},
 };
 
-/// The link that makes the first account, as it is printed.
-fn link(server: &Server) -> String {
-    let path = server.process.output.wait_for("the link", |text| {
+/// The path of the page that makes the first account, as it is printed.
+fn first_path(server: &Server) -> String {
+    server.process.output.wait_for("the link", |text| {
         let (_, token) = text.split_once("/first-account?token=")?;
         let token = token.split_whitespace().next()?;
         Some(format!("/first-account?token={token}"))
-    });
-    format!("http://{}{path}", server.admin.unwrap())
+    })
+}
+
+/// The link that makes the first account.
+fn link(server: &Server) -> String {
+    format!("http://{}{}", server.admin.unwrap(), first_path(server))
+}
+
+/// Where pictures are kept.
+fn pictures(name: &str) -> PathBuf {
+    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
+    target.join("screenshots").join(name)
+}
+
+/// Runs a script of tests/browser.
+fn browse(script: &str) -> Command {
+    installed("tests/browser/node_modules/.installed");
+    let mut browser = Command::new("node");
+    browser.arg(installed(format!("tests/browser/{script}.mjs")));
+    browser
+}
+
+/// Waits until a script ends, which has to find no fault.
+fn finish(browser: Process) {
+    let (status, text) = browser.wait();
+    assert!(status.success(), "{status}\n{text}");
+    print!("{text}");
 }
 
 #[test]
@@ -29,15 +69,11 @@ fn a_person_uses_it_in_a_browser() {
         "500ms",
     ];
     let server = Server::of(&mut nearhead(arguments));
-    installed("tests/browser/node_modules/.installed");
-    let mut browser = Command::new("node");
+    let mut browser = browse("dashboard");
     browser
-        .arg(installed("tests/browser/dashboard.mjs"))
         .args([link(&server), format!("http://{}", server.address)])
-        .arg(Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("screenshots"));
-    let (status, text) = Process::start(&mut browser).wait();
-    assert!(status.success(), "{status}\n{text}");
-    print!("{text}");
+        .arg(pictures("pages"));
+    finish(Process::start(&mut browser));
 }
 
 /// With `--open`, the program that opens a browser gets a page that leads to the link; the link
