@@ -67,10 +67,10 @@ impl RedirectFile {
             .open(&path)?;
         let this = Self(path);
         // The URL has no character that means something in HTML.
-        write!(
+        writeln!(
             file,
             "<!doctype html><meta charset=\"utf-8\"><title>nearhead</title>\
-             <meta http-equiv=\"refresh\" content=\"0; url={url}\"><a href=\"{url}\">Go on</a>\n"
+             <meta http-equiv=\"refresh\" content=\"0; url={url}\"><a href=\"{url}\">Go on</a>"
         )?;
         Ok(this)
     }

@@ -16,7 +16,7 @@ fn fill(seed: u64, held: u64) {
         .ancestor(head, (tree.number(head) + 1).saturating_sub(held))
         .expect("in the chain");
     let parent_hash = tree.found(oldest).parent_hash;
-    let with_parents = seed % 2 == 0;
+    let with_parents = seed.is_multiple_of(2);
     let (number, head_number) = (tree.number(oldest), tree.number(head));
     let mut backfill = Backfill::below(number, parent_hash, head_number, with_parents);
     let mut upstream = ScriptedUpstream::new(&tree, top);
